@@ -1,0 +1,68 @@
+"""The command line: arguments in, one verb's function called, its answer printed.
+
+One file per verb, no logic. Data goes to stdout, talk and progress to stderr. Every error of ours ends in
+one line on stderr and its exit code (``gpufleet.errors``); verbs are imported only when they are called,
+so that a quick question stays quick.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+import click
+
+from gpufleet import __version__
+from gpufleet.errors import GpufleetError
+
+VERBS = {
+    "doctor": "What is installed, what is missing, how to get it",
+    "cost": "What the declared fleet costs, and what a change to it would cost",
+    "rehearse": "The offline world: simulated clouds and a rack of booted hosts",
+    "nodes": "The registry of every node: state, holds, history, sync",
+    "configure": "Run the playbooks on the fleet, with live progress",
+    "burnin": "Results and verdicts of burn-in, thresholds, judging again",
+    "console": "The fleet, its money and its burn-in as read-only pages",
+}
+
+
+class LazyGroup(click.Group):
+    """A click group that imports a verb's file when the verb is used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in VERBS:
+            return None
+        command: click.Command = import_module(f"gpufleet.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """List the verbs from the table above: help needs no verb's imports."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(VERBS.items()))
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="gpufleet")
+def gpufleet() -> None:
+    """One declared spec to a sized, provisioned, priced, inventoried, burnt-in GPU fleet."""
+
+
+def main() -> None:
+    """Run the command line and exit with its code."""
+    try:
+        gpufleet.main(standalone_mode=False)
+    except click.exceptions.Exit as stop:
+        sys.exit(stop.exit_code)
+    except click.Abort:
+        sys.exit(130)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except GpufleetError as error:
+        click.echo(f"error: {error}", err=True)
+        if error.hint:
+            click.echo(f"\nhint: {error.hint}", err=True)
+        sys.exit(error.exit_code)

@@ -1,0 +1,49 @@
+"""The one tree of our exceptions; the command line turns each into one line and an exit code.
+
+GpufleetError
+├── AnswerIsNo          exit 1   a check ran and the answer is no
+├── InputError          exit 2   what the user gave is wrong: place, value, remedy
+└── EnvironmentFault    exit 3   the machine lacks something: engine, credentials, privileges
+"""
+
+from __future__ import annotations
+
+
+class GpufleetError(Exception):
+    """Carries a one-line message and, where there is one, a hint for the next step."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class AnswerIsNo(GpufleetError):
+    """A question was asked and the answer is no: policy violated, node unhealthy, drift found."""
+
+
+class InputError(GpufleetError, ValueError):
+    """What the user gave is wrong.
+
+    ``where`` names the place (``file:line``, a flag, standard input), ``key`` the setting,
+    ``remedy`` what would be right. The whole reads as one line.
+    """
+
+    exit_code = 2
+
+    def __init__(self, problem: str, *, where: str = "", key: str = "", remedy: str = "") -> None:
+        place = ": ".join(part for part in (where, key) if part)
+        line = f"{place}: {problem}" if place else problem
+        super().__init__(f"{line}; {remedy}" if remedy else line)
+        self.problem = problem
+        self.where = where
+        self.key = key
+        self.remedy = remedy
+
+
+class EnvironmentFault(GpufleetError, RuntimeError):
+    """The machine or account lacks what the work needs; ``hint`` says how to get it."""
+
+    exit_code = 3

@@ -1,0 +1,41 @@
+"""Where the project and its local state live.
+
+The project root is the nearest folder upwards that holds Pulumi.yaml. Local state (registry, run
+artifacts, rehearsals) lives in ``.gpufleet/`` there, or where ``GPUFLEET_HOME`` points: a rehearsal sets
+it to a folder of its own, so that nothing rehearsed can touch the real registry. Built tools (the Pulumi
+engine, base images of rehearsed hosts) are the user's, shared by all projects: ``user_cache()``.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import platformdirs
+
+from gpufleet.errors import InputError
+
+
+def project_root(start: Path | None = None) -> Path:
+    """Return the nearest folder at or above ``start`` (default: here) that holds Pulumi.yaml."""
+    here = (start or Path.cwd()).resolve()
+    for folder in (here, *here.parents):
+        if (folder / "Pulumi.yaml").is_file():
+            return folder
+    raise InputError("no Pulumi.yaml here or above", where=str(here), remedy="run inside a gpufleet project")
+
+
+def state_home(root: Path | None = None) -> Path:
+    """Return the folder of local state: ``GPUFLEET_HOME``, else ``<root>/.gpufleet``."""
+    override = os.environ.get("GPUFLEET_HOME")
+    return Path(override) if override else (root or project_root()) / ".gpufleet"
+
+
+def database_url(root: Path | None = None) -> str:
+    """Return the registry's SQLAlchemy URL: ``GPUFLEET_DATABASE_URL``, else SQLite in the state home."""
+    return os.environ.get("GPUFLEET_DATABASE_URL") or f"sqlite:///{state_home(root) / 'registry.db'}"
+
+
+def user_cache() -> Path:
+    """Return the user's cache folder for tools that are built once, e.g. the Pulumi engine."""
+    return Path(platformdirs.user_cache_dir("gpufleet", appauthor=False))
