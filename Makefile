@@ -1,0 +1,41 @@
+# Thin on purpose: each line is a command a person could type.
+.PHONY: help setup demo test lint unit bench clean
+GPUFLEET := .venv/bin/gpufleet
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+
+help:
+	@echo "make demo    rehearse the production fleet on this machine, end to end, and write report.html"
+	@echo "make test    linters and every test (Pulumi's engine and booted hosts included)"
+	@echo "make lint    linters only      make unit    tests that need neither engine nor hosts"
+	@echo "make bench   measured claims   make clean   end the rehearsals, remove what make made"
+
+setup:
+	@.ci/setup
+
+demo: setup
+	$(GPUFLEET) doctor --fix
+	$(GPUFLEET) rehearse demo -s production
+
+lint: setup
+	ruff check .
+	ruff format --check .
+	mypy -p gpufleet
+	lint-imports
+	yamllint --strict .
+	cd playbooks && ansible-lint --offline
+	shellcheck .ci/setup .ci/run .ci/lock
+
+unit: setup
+	pytest -m "not engine and not hosts"
+
+test: setup
+	$(GPUFLEET) doctor --fix --tests
+	$(MAKE) --no-print-directory lint
+	pytest
+
+bench: setup
+	for bench in tests/benchmarks/bench_*.py; do echo "== $$bench"; python "$$bench" || exit 1; done
+
+clean:
+	-$(GPUFLEET) rehearse down --all
+	rm -rf .venv .gpufleet artifacts .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
