@@ -1,0 +1,134 @@
+"""The fleet report: money, states and burn-in on one page."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpufleet.console import plots
+
+JsonDict = dict[str, Any]
+
+TROUBLE = ("quarantined", "repair")
+
+
+@dataclass(frozen=True)
+class ReportData:
+    """What a report is made of: documents as the command line prints them.
+
+    ``nodes`` is ``nodes list --json``, ``reports`` are ``burnin report --json`` documents, ``change`` is
+    ``cost diff --format json`` and may be absent.
+    """
+
+    stack: str
+    written_at: str
+    nodes: list[JsonDict]
+    reports: list[JsonDict] = field(default_factory=list)
+    change: JsonDict | None = None
+    rehearsal: bool = False
+
+
+def headline(data: ReportData) -> str:
+    """Say in one sentence how the fleet stands."""
+    states = Counter(standing(node) for node in data.nodes)
+    parts = [
+        f"{count} {name}" for name, count in sorted(states.items(), key=lambda item: (-item[1], item[0]))
+    ]
+    return f"{len(data.nodes)} nodes: " + ", ".join(parts)
+
+
+def standing(node: JsonDict) -> str:
+    """Name how a node stands for a reader: its state, with reachability and holds folded in."""
+    if node.get("reachable") is False and node["state"] not in ("retired", "expected"):
+        return "unreachable"
+    if node["state"] == "ready" and node.get("holds"):
+        return "ready (held)"
+    return str(node["state"])
+
+
+def concerns(data: ReportData) -> list[JsonDict]:
+    """List the nodes somebody must look at, each with its reasons."""
+    by_node = {report["node"]: report for report in data.reports}
+    rows = []
+    for node in data.nodes:
+        report = by_node.get(node["name"])
+        reasons = node_reasons(node, report)
+        if reasons:
+            verdict = report["verdict"] if report else ""
+            rows.append({"node": node, "standing": standing(node), "verdict": verdict, "reasons": reasons})
+    return rows
+
+
+def node_reasons(node: JsonDict, report: JsonDict | None) -> list[str]:
+    """Collect why a node is not simply fine; empty for one that is."""
+    reasons = []
+    if standing(node) == "unreachable":
+        reasons.append(node.get("reachable_detail") or "does not answer over SSH")
+    reasons += [hold_text(hold) for hold in node.get("holds", [])]
+    for check in (report or {}).get("checks", []):
+        if check["outcome"] in ("fail", "warn"):
+            reasons.append(f"{check['name']} {check['outcome']}: {check['reason']}")
+    if node["state"] in TROUBLE and not reasons:
+        reasons.append(node["state"])
+    return reasons
+
+
+def hold_text(hold: Any) -> str:
+    """Read a hold, which is a kind or a record with a kind and a reason."""
+    if isinstance(hold, dict):
+        return f"hold {hold.get('kind')}: {hold.get('reason', '')}".rstrip(": ")
+    return f"hold {hold}"
+
+
+def rack_grids(data: ReportData) -> list[JsonDict]:
+    """Lay each rack out slot by slot."""
+    racks: dict[str, list[JsonDict]] = {}
+    for node in data.nodes:
+        if node.get("rack"):
+            racks.setdefault(node["rack"], []).append(node)
+    return [
+        {
+            "name": name,
+            "cells": [cell(node) for node in sorted(nodes, key=lambda node: node.get("slot") or 0)],
+        }
+        for name, nodes in sorted(racks.items())
+    ]
+
+
+def cell(node: JsonDict) -> JsonDict:
+    how = standing(node)
+    return {
+        "name": node["name"],
+        "slot": node.get("slot"),
+        "standing": how,
+        "css": how.replace(" (held)", "-held"),
+    }
+
+
+def money_lines(change: JsonDict | None) -> list[JsonDict]:
+    """Return the priced lines of a change, dearest first, free ones left out."""
+    if change is None:
+        return []
+    paid = [line for line in change["resources"] if line["before_usd_per_hour"] or line["after_usd_per_hour"]]
+    return sorted(paid, key=lambda line: -(line["after_usd_per_hour"] or line["before_usd_per_hour"] or 0))
+
+
+def render(data: ReportData) -> str:
+    """Return the report as one self-contained HTML page."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    pages = Environment(
+        loader=PackageLoader("gpufleet.console"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    pages.filters["usd"] = lambda amount: "unknown" if amount is None else f"{amount:,.2f}"
+    pages.filters["whole_usd"] = lambda amount: "unknown" if amount is None else f"{amount:,.0f}"
+    return pages.get_template("report.html.j2").render(
+        data=data,
+        headline=headline(data),
+        concerns=concerns(data),
+        racks=rack_grids(data),
+        lines=money_lines(data.change),
+        plots=plots.all_plots(data.nodes, data.reports, data.change),
+        standing=standing,
+    )

@@ -1,0 +1,118 @@
+"""The report says how the fleet stands, why, and carries everything it shows inside itself."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from gpufleet.console import ReportData, headline, render
+from gpufleet.console.report import concerns, money_lines, rack_grids
+
+
+def node(name, state="ready", **more):
+    base = {
+        "id": name, "name": name, "kind": "compute_blade", "cloud": None, "region": None, "pool": None,
+        "rack": "blades-1", "slot": 1, "template": None, "address": None, "reachable": True, "state": state,
+        "holds": [], "accelerators": [], "usd_per_hour": 0.01, "sources": [],
+    }  # fmt: skip
+    return base | more
+
+
+def check(name, outcome="pass", measured=10.0, **more):
+    base = {"name": name, "outcome": outcome, "measured": measured, "unit": "MB/s", "threshold": 5.0}
+    return base | {"threshold_source": "here", "reason": "measured below 5"} | more
+
+
+def report(name, verdict="healthy", checks=()):
+    return {"attempt": "a1", "node": name, "profile": "quick", "verdict": verdict, "checks": list(checks)}
+
+
+def line(name, before, after):
+    return {
+        "urn": f"urn::{name}", "type": "aws:ec2/instance:Instance", "name": name, "op": "update",
+        "quantity": 1,
+        "hours_per_month": 730, "purchase": "on_demand", "before_usd_per_hour": before,
+        "after_usd_per_hour": after,
+        "after_usd_per_hour_low": after, "after_usd_per_hour_high": after,
+        "price": {"usd_per_hour": after, "as_of": "2026-07-06", "source": "a source"},
+    }  # fmt: skip
+
+
+def money(month):
+    return {
+        "usd_per_hour": month / 730,
+        "usd_per_month": month,
+        "usd_per_month_low": month,
+        "usd_per_month_high": month,
+    }
+
+
+CHANGE = {
+    "stack": "production", "currency": "USD", "before": money(730), "after": money(1460),
+    "change": {"usd_per_month": 730.0, "percent": 100.0},
+    "resources": [line("cheap", 0.0, 0.5), line("dear", 1.0, 2.0), line("free", 0.0, 0.0)],
+    "unpriced": [{"urn": "urn:x::thing", "type": "aws:x:Y", "reason": "unknown type"}],
+    "policy": {"passed": True, "violations": []},
+}  # fmt: skip
+
+FLEET = ReportData(
+    stack="production",
+    written_at="2026-11-21 12:00 UTC",
+    nodes=[
+        node("blade01"),
+        node("blade02", holds=["operator"], slot=2),
+        node("blade03", "quarantined", slot=3),
+        node("blade04", "commissioning", slot=4, reachable=False),
+    ],
+    reports=[
+        report("blade01", checks=[check("memory")]),
+        report("blade02", "degraded", [check("pi_throttled", "warn", None, reason="under-voltage now")]),
+        report("blade03", "faulty", [check("storage", "fail", 0.0, reason="disk is full")]),
+    ],
+    change=CHANGE,
+)
+
+
+def test_headline_counts_each_standing():
+    assert headline(FLEET) == "4 nodes: 1 quarantined, 1 ready, 1 ready (held), 1 unreachable"
+
+
+def test_every_node_with_trouble_is_listed_with_its_reason():
+    reasons = {row["node"]["name"]: " ".join(row["reasons"]) for row in concerns(FLEET)}
+    assert set(reasons) == {"blade02", "blade03", "blade04"}
+    assert "under-voltage now" in reasons["blade02"]
+    assert "disk is full" in reasons["blade03"]
+    assert "does not answer" in reasons["blade04"]
+
+
+def test_racks_are_laid_out_by_slot():
+    (grid,) = rack_grids(FLEET)
+    assert [cell["slot"] for cell in grid["cells"]] == [1, 2, 3, 4]
+
+
+def test_money_lines_are_dearest_first_without_free_ones():
+    assert [entry["name"] for entry in money_lines(CHANGE)] == ["dear", "cheap"]
+
+
+def test_page_carries_everything_inside():
+    page = render(FLEET)
+    assert page.count("<svg") == 2
+    assert not re.findall(r'(?:src|href)="(?!#)[^"]*"', page.replace("xlink:", ""))
+    assert "undated" not in page
+    assert "1,460" in page
+
+
+def test_names_from_outside_cannot_inject_markup():
+    page = render(ReportData(stack="<script>x</script>", written_at="", nodes=[]))
+    assert "<script>x" not in page
+
+
+@pytest.mark.parametrize("part", ["Nodes to look at", "Money", "Burn-in, measured", "All nodes", "blade03"])
+def test_page_answers_the_questions_people_have(part):
+    assert part in render(FLEET)
+
+
+def test_report_without_money_or_burn_in_still_renders():
+    page = render(ReportData(stack="dev", written_at="now", nodes=[node("blade01")]))
+    assert "None: nothing failed" in page
