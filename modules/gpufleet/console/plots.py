@@ -89,7 +89,7 @@ def strip(alt: Any, check: str, rows: list[JsonDict], names: list[str]) -> Any:
             x=alt.X(
                 "node:N",
                 title=None,
-                sort=[name for name in names if any(row["node"] == name for row in rows)],
+                sort=order,
             ),
             y=alt.Y("measured:Q", title=None, scale=alt.Scale(zero=True), axis=alt.Axis(tickCount=4)),
             color=alt.Color(
