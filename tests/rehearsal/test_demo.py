@@ -1,0 +1,62 @@
+"""The demo is a list of commands, and it fails when the end is not what its faults call for."""
+
+from __future__ import annotations
+
+import pytest
+from ruamel.yaml import YAML
+
+from gpufleet.errors import AnswerIsNo, EnvironmentFault
+from gpufleet.rehearsal import demo
+
+
+def blade(name, state="ready", holds=(), reachable=True):
+    return {
+        "name": name,
+        "kind": "compute_blade",
+        "state": state,
+        "holds": list(holds),
+        "reachable": reachable,
+    }
+
+
+ENDED = [
+    blade("blade01"),
+    blade("blade04", "discovered", reachable=False),
+    blade("blade09", "quarantined"),
+    blade("blade13", holds=["operator"]),
+]
+
+
+def test_summary_names_each_fault():
+    said = demo.summary(ENDED)
+    assert said == "1 of 4 blades are ready; degraded: blade13; faulty: blade09; unreachable: blade04"
+
+
+@pytest.mark.parametrize("missing", [1, 2, 3])
+def test_a_fault_that_was_not_found_fails_the_demo(missing):
+    nodes = [node if i != missing else blade(node["name"]) for i, node in enumerate(ENDED)]
+    with pytest.raises(AnswerIsNo, match="three faults"):
+        demo.summary(nodes)
+
+
+def test_what_if_adds_one_machine_and_leaves_the_stack_file_alone(tmp_path):
+    source, target = tmp_path / "Pulumi.x.yaml", tmp_path / "what-if.yaml"
+    source.write_text(
+        "config:\n  gpufleet:fleet:\n    pools:\n      - {name: a, count: {min: 1}}\n      - {count: 2}\n"
+    )
+    before = source.read_text()
+    demo.write_what_if(source, target)
+    pools = YAML().load(target.read_text())["config"]["gpufleet:fleet"]["pools"]
+    assert [pool["count"] for pool in pools] == [{"min": 1}, 3]
+    assert source.read_text() == before
+
+
+def test_a_failing_step_stops_the_demo_and_names_its_command(tmp_path):
+    with pytest.raises(EnvironmentFault, match="exit 3"):
+        demo.run_step(demo.Step("t", "exit 3", no_is_fine=True), tmp_path, {"PATH": "/usr/bin:/bin"})
+
+
+def test_the_answer_no_may_be_fine(tmp_path):
+    demo.run_step(demo.Step("t", "exit 1", no_is_fine=True), tmp_path, {"PATH": "/usr/bin:/bin"})
+    with pytest.raises(EnvironmentFault):
+        demo.run_step(demo.Step("t", "exit 1"), tmp_path, {"PATH": "/usr/bin:/bin"})
