@@ -1,0 +1,41 @@
+"""Facts that others publish: accelerators, machines, prices, retirements.
+
+In come the data files of ``catalog/data/``, each row with its source and date. Out go frozen values and
+plain queries. A price that is missing or known to be stale is ``None``, never zero and never a guess; a
+machine that can no longer be had is refused with its date and what takes its place.
+"""
+
+from __future__ import annotations
+
+from gpufleet.catalog.model import (
+    HOURS_PER_MONTH,
+    Accelerator,
+    AcceleratorCount,
+    Cloud,
+    Confidence,
+    Machine,
+    Price,
+    Purchase,
+    Retirement,
+)
+from gpufleet.catalog.query import accelerator, machine, part_price, price, regions_with, retirement
+from gpufleet.catalog.table import regions
+
+__all__ = [
+    "HOURS_PER_MONTH",
+    "Accelerator",
+    "AcceleratorCount",
+    "Cloud",
+    "Confidence",
+    "Machine",
+    "Price",
+    "Purchase",
+    "Retirement",
+    "accelerator",
+    "machine",
+    "part_price",
+    "price",
+    "regions",
+    "regions_with",
+    "retirement",
+]

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from typing import Literal
+
+Cloud = Literal["aws", "gcp", "azure"]
+Purchase = Literal["on_demand", "spot", "reserved_1y", "reserved_3y"]
+Confidence = Literal["high", "medium", "low"]
+HOURS_PER_MONTH = 730  # what the clouds' own calculators use: 8,760 hours / 12
+
+
+@dataclass(frozen=True)
+class Accelerator:
+    """One kind of GPU or Pi-class processor. Unknown figures are None, never a guess."""
+
+    name: str
+    vendor: str
+    memory_gib: float
+    bandwidth_gb_s: float | None
+    fp32_tflops: float | None
+    bf16_tflops_dense: float | None
+    fp8_tflops_dense: float | None
+    int8_tops_dense: float | None
+    tdp_w: float | None
+    interconnect: str
+    architecture: str
+    form_factor: str
+    source: str
+    as_of: str
+    notes: str
+
+
+@dataclass(frozen=True)
+class AcceleratorCount:
+    """What a machine carries: devices the system sees, memory of each, and the share of a card it is."""
+
+    model: str
+    count: int
+    memory_gib: float
+    share: float = 1.0
+
+
+@dataclass(frozen=True)
+class Machine:
+    """One machine type of a cloud, or one kind of machine we own (``cloud`` is then ``onprem``)."""
+
+    name: str
+    cloud: str
+    vcpus: int
+    memory_gib: float
+    arch: str
+    accelerators: tuple[AcceleratorCount, ...]
+    fabric: Literal["efa", "infiniband"] | None
+    fabric_interfaces: int
+    attachable: tuple[str, ...]  # accelerators one may add (GCP n1); empty: what it has is what it has
+    source: str
+    as_of: str
+
+
+@dataclass(frozen=True)
+class Price:
+    """A list price per ``unit`` (machine, accelerator, gib, address) and hour."""
+
+    usd_per_hour: float
+    unit: str
+    as_of: str | None
+    source: str
+    confidence: Confidence
+    region: str
+    purchase: str
+
+    @property
+    def as_of_date(self) -> date | None:
+        """Return the earliest day the price may date from: of an interval, its start."""
+        if self.as_of is None:
+            return None
+        first = self.as_of.split("/")[0]
+        return date.fromisoformat(first if first.count("-") == 2 else f"{first}-01")  # noqa: PLR2004 - Y-M-D
+
+
+@dataclass(frozen=True)
+class Retirement:
+    """A machine that can no longer be had, since when, and what takes its place."""
+
+    machine: str
+    cloud: str
+    retired: date
+    substitutes: tuple[str, ...]
+    source: str

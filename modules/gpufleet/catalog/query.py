@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import re
+from difflib import get_close_matches
+
+from gpufleet.catalog import table
+from gpufleet.catalog.model import Accelerator, Machine, Price, Retirement
+from gpufleet.errors import InputError
+
+CLOSE = 0.6  # difflib's own default; lower offers nonsense such as p5 for n1
+
+
+def machine(name: str, cloud: str | None = None) -> Machine:
+    """Return the machine of that name; an unknown or retired one is an InputError with what to use."""
+    found = [m for (of, known), m in table.machines().items() if known == name and cloud in (None, of)]
+    if found:
+        return found[0]
+    gone = retirement(name, cloud)
+    if gone:
+        raise InputError(
+            f"{name} was retired by {gone.cloud} on {gone.retired}",
+            remedy=f"use {_either(gone.substitutes)}",
+        )
+    raise InputError(f"unknown {cloud + ' ' if cloud else ''}machine {name!r}", remedy=_nearest(name, cloud))
+
+
+def retirement(name: str, cloud: str | None = None) -> Retirement | None:
+    """Return when and why that machine is no longer to be had, or None."""
+    for (of, retired), gone in table.retirements().items():
+        if retired == name and cloud in (None, of):
+            return gone
+    return None
+
+
+def accelerator(name: str) -> Accelerator:
+    """Return the accelerator of that name, or of any unambiguous part of it (case, punctuation ignored)."""
+    known = table.accelerators()
+    if name in known:
+        return known[name]
+    wanted = _plain(name)
+    matches = [item for item in known if wanted and wanted in _plain(item)]
+    if len(matches) == 1:
+        return known[matches[0]]
+    if matches:
+        raise InputError(f"accelerator {name!r} is ambiguous", remedy=f"name one of: {', '.join(matches)}")
+    close = get_close_matches(name, known, n=3, cutoff=CLOSE)
+    raise InputError(
+        f"unknown accelerator {name!r}",
+        remedy=f"did you mean {_either(close)}?" if close else f"known: {', '.join(sorted(known))}",
+    )
+
+
+def price(cloud: str, region: str, machine: str, purchase: str) -> Price | None:
+    """Return the list price of a machine, None where no trustworthy figure is known."""
+    return table.prices().get((cloud, region, machine, purchase))
+
+
+def part_price(cloud: str, region: str, part: str, purchase: str = "on_demand") -> Price | None:
+    """Return the price of something beside machines (disk, address, attached card) per its unit and hour."""
+    return table.part_prices().get((cloud, region, part, purchase))
+
+
+def regions_with(cloud: str, machine: str) -> tuple[str, ...]:
+    """Return the regions in which the catalogue has a price for that machine."""
+    return tuple(sorted({key[1] for key in table.prices() if (key[0], key[2]) == (cloud, machine)}))
+
+
+def _nearest(name: str, cloud: str | None) -> str:
+    names = {known.lower(): known for (of, known) in table.machines() if cloud in (None, of)}
+    close = get_close_matches(name.lower(), names, n=3, cutoff=CLOSE)
+    if close:
+        return f"did you mean {_either([names[match] for match in close])}?"
+    elsewhere = [of for (of, known) in table.machines() if known == name]
+    if elsewhere:
+        return f"{name} is a machine of {elsewhere[0]}"
+    return f"the catalogue has {', '.join(sorted(names.values())[:6])} and {max(len(names) - 6, 0)} more"
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", text.lower())
+
+
+def _either(names: list[str] | tuple[str, ...]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"

@@ -1,0 +1,150 @@
+"""The data files as typed rows. Everything is read once per process and never changed."""
+
+from __future__ import annotations
+
+import csv
+from datetime import date
+from functools import cache
+from importlib.resources import files
+from typing import cast
+
+from gpufleet.catalog.model import (
+    HOURS_PER_MONTH,
+    Accelerator,
+    AcceleratorCount,
+    Confidence,
+    Machine,
+    Price,
+    Retirement,
+)
+
+Row = dict[str, str]
+PriceKey = tuple[str, str, str, str]  # cloud, region, machine or part, purchase
+
+
+def rows(name: str) -> list[Row]:
+    """Return the rows of one data file."""
+    text = files("gpufleet.catalog").joinpath("data", name).read_text(encoding="utf-8")
+    return list(csv.DictReader(text.splitlines()))
+
+
+@cache
+def accelerators() -> dict[str, Accelerator]:
+    """Return every accelerator by its catalogue name."""
+    return {row["name"]: _accelerator(row) for row in rows("accelerators.csv")}
+
+
+@cache
+def machines() -> dict[tuple[str, str], Machine]:
+    """Return every machine by cloud and name."""
+    return {(row["cloud"], row["name"]): _machine(row) for row in rows("machines.csv")}
+
+
+@cache
+def retirements() -> dict[tuple[str, str], Retirement]:
+    """Return every retired machine by cloud and name."""
+    return {(row["cloud"], row["machine"]): _retirement(row) for row in rows("retired.csv")}
+
+
+@cache
+def prices() -> dict[PriceKey, Price]:
+    """Return every machine price by cloud, region, machine and purchase."""
+    return {
+        (row["cloud"], row["region"], row["machine"], row["purchase"]): _price(
+            row, unit="machine", usd_per_hour=float(row["usd_per_hour"])
+        )
+        for row in rows("prices.csv")
+    }
+
+
+@cache
+def part_prices() -> dict[PriceKey, Price]:
+    """Return every part price by cloud, region, part and purchase; a month is 730 hours."""
+    hours = {"hour": 1, "month": HOURS_PER_MONTH}
+    return {
+        (row["cloud"], row["region"], row["part"], row["purchase"]): _price(
+            row, unit=row["unit"], usd_per_hour=float(row["usd"]) / hours[row["per"]]
+        )
+        for row in rows("parts.csv")
+    }
+
+
+@cache
+def regions(cloud: str) -> tuple[str, ...]:
+    """Return the regions of a cloud in which the price sources list accelerated machines."""
+    return tuple(row["region"] for row in rows("regions.csv") if row["cloud"] == cloud)
+
+
+def _number(text: str) -> float | None:
+    return float(text) if text else None
+
+
+def _accelerator(row: Row) -> Accelerator:
+    return Accelerator(
+        name=row["name"],
+        vendor=row["vendor"],
+        memory_gib=float(row["memory_gib"]),
+        bandwidth_gb_s=_number(row["bandwidth_gb_s"]),
+        fp32_tflops=_number(row["fp32_tflops"]),
+        bf16_tflops_dense=_number(row["bf16_tflops_dense"]),
+        fp8_tflops_dense=_number(row["fp8_tflops_dense"]),
+        int8_tops_dense=_number(row["int8_tops_dense"]),
+        tdp_w=_number(row["tdp_w"]),
+        interconnect=row["interconnect"],
+        architecture=row["architecture"],
+        form_factor=row["form_factor"],
+        source=row["source"],
+        as_of=row["as_of"],
+        notes=row["notes"],
+    )
+
+
+def _machine(row: Row) -> Machine:
+    return Machine(
+        name=row["name"],
+        cloud=row["cloud"],
+        vcpus=int(row["vcpus"]),
+        memory_gib=float(row["memory_gib"]),
+        arch=row["arch"],
+        accelerators=_carried(row),
+        fabric={"efa": "efa", "infiniband": "infiniband"}.get(row["fabric"]),  # type: ignore[arg-type]
+        fabric_interfaces=int(row["fabric_interfaces"] or 0),
+        attachable=tuple(row["attachable"].split()),
+        source=row["source"],
+        as_of=row["as_of"],
+    )
+
+
+def _carried(row: Row) -> tuple[AcceleratorCount, ...]:
+    if not row["accelerator"]:
+        return ()
+    return (
+        AcceleratorCount(
+            model=row["accelerator"],
+            count=int(row["accelerator_count"]),
+            memory_gib=float(row["accelerator_memory_gib"]),
+            share=float(row["accelerator_share"]),
+        ),
+    )
+
+
+def _retirement(row: Row) -> Retirement:
+    return Retirement(
+        machine=row["machine"],
+        cloud=row["cloud"],
+        retired=date.fromisoformat(row["retired"]),
+        substitutes=tuple(row["substitutes"].split()),
+        source=row["source"],
+    )
+
+
+def _price(row: Row, *, unit: str, usd_per_hour: float) -> Price:
+    return Price(
+        usd_per_hour=usd_per_hour,
+        unit=unit,
+        as_of=row["as_of"] or None,
+        source=row["source"],
+        confidence=cast("Confidence", row["confidence"]),
+        region=row["region"],
+        purchase=row["purchase"],
+    )
