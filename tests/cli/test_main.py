@@ -1,0 +1,59 @@
+"""The command line turns every error of ours into one line and its exit code."""
+
+from __future__ import annotations
+
+import click
+import pytest
+
+from gpufleet import __version__, cli
+from gpufleet.errors import AnswerIsNo, EnvironmentFault, InputError
+
+
+def run_failing(error, monkeypatch, capsys):
+    @click.command()
+    def failing():
+        raise error
+
+    monkeypatch.setattr(cli.LazyGroup, "get_command", lambda *_: failing)
+    monkeypatch.setattr("sys.argv", ["gpufleet", "failing"])
+    with pytest.raises(SystemExit) as stopped:
+        cli.main()
+    return stopped.value.code, capsys.readouterr()
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(AnswerIsNo("no"), 1), (InputError("odd", where="f:3", key="k"), 2), (EnvironmentFault("no engine"), 3)],
+)
+def test_each_kind_of_error_has_its_exit_code(error, code, monkeypatch, capsys):
+    exit_code, printed = run_failing(error, monkeypatch, capsys)
+    assert exit_code == code
+    assert printed.err.splitlines() == [f"error: {error}"]
+    assert printed.out == ""
+
+
+def test_hints_follow_after_a_blank_line(monkeypatch, capsys):
+    _, printed = run_failing(EnvironmentFault("no engine", hint="build one"), monkeypatch, capsys)
+    assert printed.err.splitlines() == ["error: no engine", "", "hint: build one"]
+
+
+def test_input_error_names_place_key_and_remedy():
+    error = InputError("'-1' is negative", where="stacks/a.yaml:4", key="count", remedy="give 1 or more")
+    assert str(error) == "stacks/a.yaml:4: count: '-1' is negative; give 1 or more"
+
+
+@pytest.mark.parametrize("verb", cli.VERBS)
+def test_every_verb_listed_can_be_asked_for_help(verb, gpufleet, tmp_path):
+    done = gpufleet(verb, "--help", cwd=tmp_path)
+    assert done.returncode == 0
+    assert "Usage" in done.stdout
+
+
+def test_unknown_verb_is_wrong_input(gpufleet, tmp_path):
+    done = gpufleet("sizes", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "No such command" in done.stderr
+
+
+def test_version(gpufleet, tmp_path):
+    assert __version__ in gpufleet("--version", cwd=tmp_path).stdout

@@ -1,0 +1,44 @@
+"""The house rules that a linter does not know: small files, small functions, rooms that show what they offer."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "modules" / "gpufleet"
+SOURCES = sorted((ROOT / "modules").rglob("*.py"))
+ROOMS = sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py") if path.parent.name != "cli")
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT / "modules")))
+def test_file_and_functions_fit_in_the_head(path):
+    text = path.read_text()
+    assert len(text.splitlines()) <= 400
+    functions = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)]
+    assert [node.name for node in functions if node.end_lineno - node.lineno >= 80] == []
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_room_says_what_it_does_and_offers_what_it_names(room):
+    module = importlib.import_module(f"gpufleet.{room}")
+    assert len(module.__doc__ or "") > 80
+    assert sorted(module.__all__, key=str.lower)
+    assert [name for name in module.__all__ if not hasattr(module, name)] == []
+
+
+def test_few_entries_at_the_top():
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    top = {line.split("/")[0] for line in listed.splitlines()}
+    assert len([name for name in top if not name.startswith(".")]) <= 12
+
+
+@pytest.mark.parametrize("name", ["README.md", "pyproject.toml", ".ci/constraints.txt", "Makefile"])
+def test_no_registry_is_named(name):
+    text = (ROOT / name).read_text()
+    assert "--index-url" not in text
+    assert "find-links" not in text.replace("--no-emit-find-links", "")
