@@ -1,0 +1,47 @@
+"""The declared fleet.
+
+In come a stack's config (``gpufleet:fleet`` in ``stacks/Pulumi.<stack>.yaml``) and the rack files of
+``inventory/``. Out comes a frozen, valid, legal ``Fleet``; or one line that names file, line, key, value
+and what would be right. Combinations that a cloud refuses are refused here first, each by a rule with an
+id, a reason and a source (``RULES``).
+"""
+
+from __future__ import annotations
+
+from gpufleet.fleet.hardware import Fact, HardwareCost
+from gpufleet.fleet.load import load, load_rack, parse
+from gpufleet.fleet.purchase import OnDemand, Purchase, Reserved, Spot
+from gpufleet.fleet.rack import Rack, RackNode
+from gpufleet.fleet.request import AcceleratorRequest, Budget, Count
+from gpufleet.fleet.rule import RULES, Rule
+from gpufleet.fleet.spec import Disk, Fleet, Pool, RackUse, Ssh, Workstation
+from gpufleet.fleet.template import Container, Driver, Template, Volume
+
+__all__ = [
+    "RULES",
+    "AcceleratorRequest",
+    "Budget",
+    "Container",
+    "Count",
+    "Disk",
+    "Driver",
+    "Fact",
+    "Fleet",
+    "HardwareCost",
+    "OnDemand",
+    "Pool",
+    "Purchase",
+    "Rack",
+    "RackNode",
+    "RackUse",
+    "Reserved",
+    "Rule",
+    "Spot",
+    "Ssh",
+    "Template",
+    "Volume",
+    "Workstation",
+    "load",
+    "load_rack",
+    "parse",
+]

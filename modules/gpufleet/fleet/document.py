@@ -1,0 +1,119 @@
+"""A YAML file with the line of every key, so that an error can name its place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+from gpufleet.errors import InputError
+
+Path_ = tuple[str | int, ...]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing wrong: where in the document, what, and what would be right."""
+
+    path: Path_
+    text: str
+    remedy: str
+
+
+@dataclass(frozen=True)
+class Document:
+    """A part of a YAML file. ``label`` names the file, ``prefix`` the key that the part stands under."""
+
+    label: str
+    node: Any
+    prefix: str = ""
+
+    @property
+    def data(self) -> Any:
+        """Return the content as plain Python values."""
+        return plain(self.node)
+
+    def line(self, path: Path_) -> int | None:
+        """Return the line of the deepest key of ``path`` that the file has."""
+        node, line = self.node, None
+        for step in path:
+            here = _line_of(node, step)
+            if here is None:
+                break
+            node, line = node[step], here
+        return line if line is not None else _line_of_self(self.node)
+
+    def error(self, problem: Problem, more: int = 0) -> InputError:
+        """Return the problem as one line; ``more`` is how many others there are."""
+        line = self.line(problem.path)
+        return InputError(
+            problem.text,
+            where=self.label if line is None else f"{self.label}:{line}",
+            key=spell(self.prefix, problem.path),
+            remedy=problem.remedy + (f" (and {more} more)" if more else ""),
+        )
+
+    def refuse(self, problems: Sequence[Problem]) -> None:
+        """Raise the first problem, in the order of the file, if there is one."""
+        if problems:
+            first = min(problems, key=lambda problem: self.line(problem.path) or 0)
+            raise self.error(first, more=len(problems) - 1)
+
+
+def read(path: Path, label: str) -> Document:
+    """Return a YAML file as a document; broken YAML is an InputError with its line."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError("is not UTF-8 text", where=label, remedy="save it as UTF-8") from error
+    try:
+        node = YAML(typ="rt").load(text)
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = label if mark is None else f"{label}:{mark.line + 1}"
+        detail = " ".join((error.problem or "not YAML").split())
+        raise InputError(f"is not valid YAML: {detail}", where=where, remedy="correct that line") from error
+    except YAMLError as error:
+        raise InputError("is not valid YAML", where=label, remedy="correct the file") from error
+    return Document(label, node)
+
+
+def plain(node: Any) -> Any:
+    """Return YAML nodes as plain Python values."""
+    if isinstance(node, Mapping):
+        return {str(key): plain(value) for key, value in node.items()}
+    if isinstance(node, list | tuple):
+        return [plain(item) for item in node]
+    for kind in (bool, int, float, str):
+        if isinstance(node, kind):
+            return kind(node)
+    return node
+
+
+def spell(prefix: str, path: Path_) -> str:
+    """Return a path as people write it: ``gpufleet:fleet.pools[1].purchase.kind``."""
+    text = prefix
+    for step in path:
+        text += f"[{step}]" if isinstance(step, int) else f"{'.' if text else ''}{step}"
+    return text
+
+
+def _line_of(node: Any, step: str | int) -> int | None:
+    try:
+        if isinstance(node, CommentedMap) and step in node:
+            return int(node.lc.key(step)[0]) + 1
+        if isinstance(node, CommentedSeq) and isinstance(step, int) and step < len(node):
+            return int(node.lc.item(step)[0]) + 1
+    except (AttributeError, KeyError, TypeError):  # a merged key (<<) has no line of its own
+        return None
+    return None
+
+
+def _line_of_self(node: Any) -> int | None:
+    line = getattr(getattr(node, "lc", None), "line", None)
+    return None if line is None else int(line) + 1

@@ -1,0 +1,108 @@
+"""From files to a fleet: read, validate, apply the rules, read the racks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from gpufleet import catalog
+from gpufleet.errors import InputError
+from gpufleet.fleet import rules_fleet, rules_placement, rules_purchase  # noqa: F401 - they fill the tables
+from gpufleet.fleet.document import Document, Problem, read
+from gpufleet.fleet.explain import explain
+from gpufleet.fleet.rack import Rack
+from gpufleet.fleet.rule import check
+from gpufleet.fleet.spec import Fleet, RackRef, RackUse, Spec
+from gpufleet.paths import project_root
+
+KEY = "gpufleet:fleet"
+
+
+def load(stack: str, root: Path | None = None, config_file: Path | None = None) -> Fleet:
+    """Return the fleet that a stack declares; what is wrong is one line with file, line and key."""
+    root = root or project_root()
+    path = config_file or root / "stacks" / f"Pulumi.{stack}.yaml"
+    if not path.is_file():
+        raise InputError(f"no stack {stack!r}", where=_label(path, root), remedy=_stacks(root))
+    whole = read(path, _label(path, root))
+    config = whole.node.get("config") if isinstance(whole.node, Mapping) else None
+    if not isinstance(config, Mapping) or KEY not in config:
+        raise InputError(f"has no {KEY}", where=whole.label, remedy=f"add config: {{{KEY}: …}}")
+    return _fleet(Document(whole.label, config[KEY], KEY), stack, root)
+
+
+def parse(mapping: Any, *, stack: str = "", root: Path | None = None, where: str = "") -> Fleet:
+    """Return the fleet of a config that is parsed already, as a Pulumi program has it."""
+    return _fleet(Document(where or "config", mapping, KEY), stack, root or project_root())
+
+
+def load_rack(path: Path, root: Path | None = None) -> Rack:
+    """Return what a rack file declares."""
+    document = read(path, _label(path, root or Path.cwd()))
+    try:
+        rack = Rack.model_validate(document.data)
+    except ValidationError as error:
+        document.refuse(explain(error, Rack, document.data))
+        raise
+    document.refuse(list(_machines(rack)))
+    if rack.name != path.stem:
+        wrong = Problem(("name",), f"is {rack.name!r} in a file called {path.name}", f"say {path.stem!r}")
+        document.refuse([wrong])
+    return rack
+
+
+def _fleet(document: Document, stack: str, root: Path) -> Fleet:
+    data = document.data
+    if not isinstance(data, dict):
+        document.refuse([Problem((), "is not a mapping of keys to values", "start with owner, then pools")])
+    try:
+        spec = Spec.model_validate(data)
+    except ValidationError as error:
+        document.refuse(explain(error, Spec, data))
+        raise
+    document.refuse(check(spec))
+    racks = tuple(_rack(ref, index, document, root) for index, ref in enumerate(spec.racks))
+    return Fleet.of(spec, stack, racks)
+
+
+def _rack(ref: RackRef, index: int, document: Document, root: Path) -> RackUse:
+    path = root / ref.file
+    if not path.is_file():
+        known = sorted(file.stem for file in (root / "inventory").glob("*.yaml"))
+        close = get_close_matches(path.stem, known, n=1)
+        remedy = f"did you mean {close[0]!r}?" if close else "write the rack's file, or correct the name"
+        key = ("racks", index, "inventory" if ref.inventory else "name")
+        document.refuse([Problem(key, f"there is no {ref.file}", remedy)])
+    return RackUse(**ref.model_dump(), rack=load_rack(path, root))
+
+
+def _machines(rack: Rack) -> list[Problem]:
+    """Return a problem for every machine of a rack that the catalogue does not know."""
+    named: list[tuple[tuple[str | int, ...], str]] = [(("machine",), rack.machine)]
+    for index, entry in enumerate(rack.entries):
+        if entry.machine:
+            named.append((("nodes", index, "machine"), entry.machine))
+    problems = []
+    for key, name in named:
+        try:
+            catalog.machine(name, "onprem")
+        except InputError as error:
+            problems.append(Problem(key, error.problem, error.remedy))
+    return problems
+
+
+def _label(path: Path, root: Path) -> str:
+    """Return a path as the user would type it in the project."""
+    try:
+        return str(path.resolve().relative_to(root.resolve()))
+    except ValueError:
+        return str(path)
+
+
+def _stacks(root: Path) -> str:
+    names = sorted(file.name.split(".")[1] for file in (root / "stacks").glob("Pulumi.*.yaml"))
+    return f"stacks here: {', '.join(names)}" if names else "there is none yet: write stacks/Pulumi.<stack>.yaml"

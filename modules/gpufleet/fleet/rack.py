@@ -1,0 +1,150 @@
+"""Rack files: the machines we own, as ``inventory/<rack>.yaml`` declares them."""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+from ipaddress import IPv4Network, IPv6Network
+from typing import Annotated, Any, Literal, Self
+
+from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetParseError
+from pydantic import AfterValidator, Field, model_validator
+
+from gpufleet.fleet.base import Amount, Frozen, Name, Positive, Whole, check_name, refusal
+from gpufleet.fleet.hardware import HardwareCost
+from gpufleet.fleet.request import AcceleratorRequest
+
+GIB_PER_GB = 1e9 / 2**30  # drives are sold in decimal gigabytes
+Slot = Annotated[Whole, Field(ge=1, le=200)]
+Mac = Annotated[str, Field(pattern=r"^([0-9a-f]{2}:){5}[0-9a-f]{2}$")]
+
+
+def unfold(names: str) -> tuple[str, ...]:
+    """Return the names of a ClusterShell range: ``blade[01-03]`` is blade01, blade02, blade03."""
+    try:
+        # No groups: a rack file must not make ClusterShell run the group commands of its configuration.
+        return tuple(NodeSet(names, resolver=RESOLVER_NOGROUP))
+    except NodeSetParseError as error:
+        raise refusal(f"{names!r} is not a range of names", "write it like blade[01-20]") from error
+
+
+def slot_of(name: str) -> int:
+    """Return the slot that a name ends in: blade07 sits in slot 7."""
+    digits = re.search(r"(\d+)$", name)
+    if digits is None or int(digits[1]) == 0:
+        raise refusal(f"{name!r} does not say its slot", "give slot, or end the name in the slot's number")
+    return int(digits[1])
+
+
+def _names(names: str) -> str:
+    for name in unfold(names):
+        check_name(name)
+    return names
+
+
+class RackNetwork(Frozen):
+    """The rack's subnet: slot n has the host number ``slot_offset`` + n, unless its node says otherwise."""
+
+    cidr: IPv4Network | IPv6Network
+    slot_offset: Annotated[Whole, Field(ge=0, le=1000)] = 10
+
+    def address(self, slot: int) -> str:
+        """Return the address of a slot."""
+        return str(self.cidr[self.slot_offset + slot])
+
+
+class NodeEntry(Frozen):
+    """One line of ``nodes``: a name or a range of names (``blade[01-20]``) and what is known of them."""
+
+    name: Annotated[str, AfterValidator(_names)]
+    slot: Slot | None = None
+    serial: Annotated[str, Field(min_length=4)] | None = None
+    address: str | None = None
+    mac: Mac | None = None
+    machine: str | None = None
+    storage_gb: Positive | None = None
+    accelerators: tuple[AcceleratorRequest, ...] | None = None
+
+
+class RackNode(Frozen):
+    """One node as the rack file declares it, everything filled in that the rack says for all."""
+
+    name: Name
+    slot: Slot
+    serial: str | None
+    address: str | None
+    mac: str | None
+    machine: str
+    storage_gb: Amount | None
+    accelerators: tuple[AcceleratorRequest, ...]
+
+    @property
+    def storage_gib(self) -> float | None:
+        """Return the storage in GiB."""
+        return None if self.storage_gb is None else self.storage_gb * GIB_PER_GB
+
+
+class Rack(Frozen):
+    """A rack file. Entries of ``nodes`` win over what the rack says for all its nodes."""
+
+    plugin: Annotated[
+        Literal["gpufleet.fleet.rack"], Field(description="tells Ansible which plugin reads this file")
+    ]
+    name: Name
+    kind: Literal["blades", "bench"]
+    site: Name
+    machine: str
+    network: RackNetwork | None = None
+    storage_gb: Positive | None = None
+    accelerators: tuple[AcceleratorRequest, ...] = ()
+    cost: HardwareCost | None = None
+    entries: Annotated[tuple[NodeEntry, ...], Field(alias="nodes", min_length=1)]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _ranges(cls, data: Any) -> Any:
+        """Let ``nodes: blade[01-20]`` stand for a list of one entry."""
+        if isinstance(data, dict) and isinstance(data.get("nodes"), str):
+            return {**data, "nodes": [{"name": data["nodes"]}]}
+        return data
+
+    @model_validator(mode="after")
+    def _no_clash(self) -> Self:
+        for what in ("name", "slot", "serial", "address", "mac"):
+            seen: dict[Any, str] = {}
+            for node in self.nodes:
+                value = getattr(node, what)
+                if value is not None and value in seen:
+                    raise refusal(f"{seen[value]} and {node.name} share the {what} {value}", "make it unique")
+                seen[value] = node.name
+        return self
+
+    @cached_property
+    def nodes(self) -> tuple[RackNode, ...]:
+        """Return every node, in the order of its slot."""
+        found = [self._node(entry, name) for entry in self.entries for name in unfold(entry.name)]
+        return tuple(sorted(found, key=lambda node: node.slot))
+
+    @property
+    def usd_per_hour(self) -> float | None:
+        """Return what the whole rack costs per hour (formula: ``HardwareCost``), None without cost facts."""
+        return None if self.cost is None else self.cost.usd_per_hour(len(self.nodes))
+
+    @property
+    def usd_per_hour_source(self) -> str:
+        """Return where that figure is from, or why there is none."""
+        return f"inventory/{self.name}.yaml has no cost facts" if self.cost is None else self.cost.source
+
+    def _node(self, entry: NodeEntry, name: str) -> RackNode:
+        slot = entry.slot or slot_of(name)
+        return RackNode(
+            name=name,
+            slot=slot,
+            serial=entry.serial,
+            address=entry.address or (self.network.address(slot) if self.network else None),
+            mac=entry.mac,
+            machine=entry.machine or self.machine,
+            storage_gb=entry.storage_gb or self.storage_gb,
+            accelerators=self.accelerators if entry.accelerators is None else entry.accelerators,
+        )
+

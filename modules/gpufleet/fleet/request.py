@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+from typing import Annotated, Any, Self
+
+from pydantic import AfterValidator, Field, GetJsonSchemaHandler, model_validator
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+from gpufleet import catalog
+from gpufleet.errors import InputError
+from gpufleet.fleet.base import Amount, Frozen, Whole, refusal
+
+MOST_NODES = 1000
+
+
+def _accelerator(name: str) -> str:
+    try:
+        return catalog.accelerator(name).name
+    except InputError as error:
+        raise refusal(error.problem, error.remedy) from error
+
+
+class AcceleratorRequest(Frozen):
+    """Cards that the machine does not imply; ``model`` ends up as the catalogue's name."""
+
+    model: Annotated[str, AfterValidator(_accelerator)]
+    count: Annotated[Whole, Field(ge=1, le=16)] = 1
+
+
+class Count(Frozen):
+    """How many nodes. A plain number is a fixed count; a range is an elastic group."""
+
+    min: Annotated[Whole, Field(ge=0, le=MOST_NODES)]
+    desired: Annotated[Whole, Field(ge=0, le=MOST_NODES)]
+    max: Annotated[Whole, Field(ge=0, le=MOST_NODES)]
+
+    @property
+    def elastic(self) -> bool:
+        """Tell whether the cloud may change the number of nodes by itself."""
+        return self.min != self.max
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_forms(cls, data: Any) -> Any:
+        """Fill in a plain number, and a range without ``desired`` (which then starts at ``min``)."""
+        if isinstance(data, bool) or not isinstance(data, int | dict):
+            raise refusal(f"{data!r} is not a count", "give a whole number, or {min: 1, max: 4}")
+        if isinstance(data, int):
+            _check_number(data)
+            return {"min": data, "desired": data, "max": data}
+        return {"desired": data["min"], **data} if "min" in data else data
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if not self.min <= self.desired <= self.max:
+            raise refusal(
+                f"min {self.min}, desired {self.desired}, max {self.max} are out of order",
+                "min <= desired <= max",
+            )
+        return self
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """Describe the short forms too: a number, and a range without ``desired``."""
+        schema = handler.resolve_ref_schema(handler(core))
+        schema["required"] = ["min", "max"]
+        return {"anyOf": [{"type": "integer", "minimum": 0, "maximum": MOST_NODES}, dict(schema)]}
+
+
+def _check_number(count: int) -> None:
+    if count < 0:
+        raise refusal(f"{count} is negative", f"give 0 to {MOST_NODES} nodes")
+    if count > MOST_NODES:
+        raise refusal(f"{count} is more than a pool may hold", f"give 0 to {MOST_NODES} nodes")
+
+
+class Budget(Frozen):
+    """What a month may cost: a ceiling, and a floor where less would mean that something is missing."""
+
+    min: Annotated[Amount, Field(ge=0)] = 0.0
+    max: Annotated[Amount, Field(gt=0)]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _ceiling(cls, data: Any) -> Any:
+        if isinstance(data, bool) or not isinstance(data, int | float | dict):
+            raise refusal(f"{data!r} is not a budget", "give USD a month, or {min: 200, max: 500}")
+        if not isinstance(data, dict):
+            if data <= 0:
+                raise refusal(f"{data} is not a budget", "give more than 0 USD a month")
+            return {"max": data}
+        return data
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.min > self.max:
+            raise refusal(f"min {self.min:g} is over max {self.max:g}", "min <= max")
+        return self
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """Describe the short form too: a number is the ceiling."""
+        schema = handler.resolve_ref_schema(handler(core))
+        return {"anyOf": [{"type": "number", "exclusiveMinimum": 0}, dict(schema)]}

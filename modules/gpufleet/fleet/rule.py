@@ -1,0 +1,141 @@
+"""What a legality rule is, and the table of keys that belong to another kind of purchase."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpufleet.fleet.document import Problem
+
+if TYPE_CHECKING:
+    from gpufleet.fleet.spec import Pool, Spec
+
+PoolCheck = Callable[["Pool"], Iterator[Problem]]
+SpecCheck = Callable[["Spec"], Iterator[Problem]]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Why a combination is refused, in the words of the error, and who says so."""
+
+    id: str
+    reason: str
+    source: str
+    remedy: str = ""
+
+
+RULES: dict[str, Rule] = {}
+POOL_CHECKS: list[tuple[Rule, PoolCheck]] = []
+SPEC_CHECKS: list[tuple[Rule, SpecCheck]] = []
+
+
+def register(rule: Rule) -> Rule:
+    """Add a rule to the table; ids are unique."""
+    if rule.id in RULES:
+        raise ValueError(f"rule {rule.id} is there twice")
+    RULES[rule.id] = rule
+    return rule
+
+
+def pool_rule(id_: str, *, reason: str, source: str) -> Callable[[PoolCheck], PoolCheck]:
+    """Register a check of one pool; its paths start at the pool."""
+
+    def add(check: PoolCheck) -> PoolCheck:
+        POOL_CHECKS.append((register(Rule(id_, reason, source)), check))
+        return check
+
+    return add
+
+
+def spec_rule(id_: str, *, reason: str, source: str) -> Callable[[SpecCheck], SpecCheck]:
+    """Register a check of the whole spec."""
+
+    def add(check: SpecCheck) -> SpecCheck:
+        SPEC_CHECKS.append((register(Rule(id_, reason, source)), check))
+        return check
+
+    return add
+
+
+def check(spec: Spec) -> list[Problem]:
+    """Return what the rules refuse in a spec, each problem with the rule's id."""
+    found = [_named(rule, problem) for rule, test in SPEC_CHECKS for problem in test(spec)]
+    for index, pool in enumerate(spec.pools):
+        for rule, test in POOL_CHECKS:
+            for problem in test(pool):
+                here = Problem(("pools", index, *problem.path), problem.text, problem.remedy)
+                found.append(_named(rule, here))
+    return found
+
+
+def misplaced(kind: str, key: str) -> Rule | None:
+    """Return the rule that keeps a key out of a kind of purchase, where there is one."""
+    return MISPLACED.get((kind, key))
+
+
+def _named(rule: Rule, problem: Problem) -> Problem:
+    return Problem(problem.path, f"{problem.text} (rule {rule.id})", problem.remedy)
+
+
+_SPOT_RESERVATION = register(
+    Rule(
+        "spot-reservation",
+        "spot capacity cannot come from a reservation",
+        "SOURCES",
+        "remove 'reservation', or say kind: reserved",
+    )
+)
+_EVICTION_NEEDS_SPOT = register(
+    Rule(
+        "eviction-needs-spot",
+        "only spot capacity is evicted",
+        "Azure refuses an eviction policy on any priority but Spot",
+        "remove it, or say kind: spot",
+    )
+)
+_FALLBACK_NEEDS_SPOT = register(
+    Rule(
+        "fallback-needs-spot",
+        "only spot capacity needs a fallback",
+        "on-demand and reserved capacity are what one falls back to",
+        "remove it, or say kind: spot",
+    )
+)
+_CAP_NEEDS_SPOT = register(
+    Rule(
+        "cap-needs-spot",
+        "a price cap belongs to spot: other prices do not move",
+        "AWS SpotOptions.MaxPrice and Azure billingProfile.maxPrice are spot settings",
+        "remove it, or say kind: spot",
+    )
+)
+_TERM_NEEDS_RESERVED = register(
+    Rule(
+        "term-needs-reserved",
+        "commitments cover capacity that runs around the clock, not this kind",
+        "commitment discounts do not apply to spot; on-demand has no term",
+        "remove it, or say kind: reserved",
+    )
+)
+_RESERVATION_NEEDS_RESERVED = register(
+    Rule(
+        "reservation-needs-reserved",
+        "on-demand nodes do not target a reservation",
+        "a node that uses a reservation is kind reserved here, so that its price and hours are right",
+        "remove it, or say kind: reserved",
+    )
+)
+
+MISPLACED: dict[tuple[str, str], Rule] = {
+    ("spot", "reservation"): _SPOT_RESERVATION,
+    ("spot", "term"): _TERM_NEEDS_RESERVED,
+    ("on_demand", "reservation"): _RESERVATION_NEEDS_RESERVED,
+    ("on_demand", "term"): _TERM_NEEDS_RESERVED,
+    ("on_demand", "on_eviction"): _EVICTION_NEEDS_SPOT,
+    ("on_demand", "fallback"): _FALLBACK_NEEDS_SPOT,
+    ("on_demand", "max_usd_per_hour"): _CAP_NEEDS_SPOT,
+    ("reserved", "on_eviction"): _EVICTION_NEEDS_SPOT,
+    ("reserved", "fallback"): _FALLBACK_NEEDS_SPOT,
+    ("reserved", "max_usd_per_hour"): _CAP_NEEDS_SPOT,
+}

@@ -1,0 +1,144 @@
+"""The spec itself: what ``gpufleet:fleet`` of a stack may say."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Network, IPv6Network
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, Field
+
+from gpufleet.catalog import Cloud
+from gpufleet.fleet.base import Frozen, Name, Owner, Whole, refusal
+from gpufleet.fleet.hardware import HardwareCost
+from gpufleet.fleet.purchase import Purchase
+from gpufleet.fleet.rack import Rack
+from gpufleet.fleet.request import AcceleratorRequest, Budget, Count
+from gpufleet.fleet.template import Template
+
+PUBLIC_KEYS = ("ssh-ed25519 ", "ssh-rsa ", "ecdsa-sha2-", "sk-ssh-ed25519@", "sk-ecdsa-sha2-")
+
+
+def _public_key(value: str) -> str:
+    if "PRIVATE KEY" in value:
+        raise refusal("this is a private key", "give the public half, the line of the .pub file")
+    if not value.startswith(PUBLIC_KEYS) or len(value.split()) < 2:  # noqa: PLR2004 - type and key
+        raise refusal(f"{value[:30]!r} is not an SSH public key", "give a line like 'ssh-ed25519 AAAA… you'")
+    return value
+
+
+class Ssh(Frozen):
+    """Who may log in, and from where."""
+
+    authorized_keys: tuple[Annotated[str, AfterValidator(_public_key)], ...] = ()
+    allowed_cidrs: tuple[IPv4Network | IPv6Network, ...] = ()
+
+
+class GcpAccount(Frozen):
+    project: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{4,28}[a-z0-9]$")]
+
+
+class AzureAccount(Frozen):
+    subscription: Annotated[str, Field(pattern=r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")]
+
+
+class Disk(Frozen):
+    """The boot disk, always encrypted: gp3 on AWS, pd-balanced on GCP, Premium SSD on Azure."""
+
+    size_gib: Annotated[Whole, Field(ge=30, le=16384)] = 100
+    kind: Literal["ssd"] = "ssd"
+
+
+class Pool(Frozen):
+    """Nodes of one machine type, in one region of one cloud, bought in one way."""
+
+    name: Name
+    cloud: Cloud
+    region: str
+    zones: tuple[str, ...] = ()
+    machine: str
+    accelerators: AcceleratorRequest | None = None
+    count: Count
+    purchase: Purchase
+    fabric: Annotated[
+        Literal["auto", "none", "efa", "infiniband"],
+        Field(description="auto: what the machine has, where a pool has several nodes"),
+    ] = "none"
+    hours_per_month: Annotated[
+        Whole | None, Field(ge=1, le=730, description="planned running hours; around the clock when left out")
+    ] = None
+    disk: Disk = Disk()
+    template: Name | None = None
+
+
+class Workstation(Frozen):
+    """A machine on somebody's desk. Without cost facts it is unpriced, and said to be."""
+
+    name: Name
+    machine: str
+    owner: Owner | None = None
+    template: Name | None = None
+    cost: HardwareCost | None = None
+
+    @property
+    def usd_per_hour(self) -> float | None:
+        """Return what it costs per hour (formula: ``HardwareCost``), None without cost facts."""
+        return None if self.cost is None else self.cost.usd_per_hour(1)
+
+    @property
+    def usd_per_hour_source(self) -> str:
+        """Return where that figure is from, or why there is none."""
+        return f"workstation {self.name} has no cost facts" if self.cost is None else self.cost.source
+
+
+class RackRef(Frozen):
+    """A rack of the stack; ``inventory`` names its file in ``inventory/``, the rack's name when left out."""
+
+    name: Name
+    inventory: Name | None = None
+    template: Name | None = None
+
+    @property
+    def file(self) -> str:
+        """Return the rack's file, relative to the project."""
+        return f"inventory/{self.inventory or self.name}.yaml"
+
+
+class RackUse(RackRef):
+    """A rack of the stack together with what its file declares."""
+
+    rack: Rack
+
+
+class Spec(Frozen):
+    """``gpufleet:fleet`` as written."""
+
+    owner: Owner
+    budget_usd_per_month: Budget | None = None
+    ssh: Ssh = Ssh()
+    gcp: GcpAccount | None = None
+    azure: AzureAccount | None = None
+    pools: tuple[Pool, ...] = ()
+    workstations: tuple[Workstation, ...] = ()
+    racks: tuple[RackRef, ...] = ()
+    templates: dict[Name, Template] = Field(default_factory=dict)
+
+
+class Fleet(Spec):
+    """A declared fleet: valid, legal, its racks read."""
+
+    stack: str
+    racks: tuple[RackUse, ...] = ()
+
+    @classmethod
+    def of(cls, spec: Spec, stack: str, racks: tuple[RackUse, ...]) -> Self:
+        """Return the spec as a fleet of that stack with its racks."""
+        told: dict[str, Any] = {name: getattr(spec, name) for name in Spec.model_fields if name != "racks"}
+        return cls(**told, stack=stack, racks=racks)
+
+    def pool(self, name: str) -> Pool | None:
+        """Return the pool of that name."""
+        return next((pool for pool in self.pools if pool.name == name), None)
+
+    def template_of(self, name: str | None) -> Template:
+        """Return a template by name; nodes that name none get the plain one."""
+        return Template() if name is None else self.templates[name]

@@ -1,0 +1,46 @@
+"""Node templates: what a node of any origin becomes once it is configured."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from gpufleet.fleet.base import Frozen, Name, Whole
+
+Port = Annotated[Whole, Field(ge=1, le=65535)]
+Profile = Literal["quick", "standard", "soak"]
+
+
+class Driver(Frozen):
+    """Which GPU driver a node gets."""
+
+    vendor: Literal["nvidia", "amd", "none"] = "none"
+    branch: Annotated[str, Field(pattern=r"^(auto|\d{3}|\d+\.\d+)$", description="auto, 570, 6.4 …")] = "auto"
+
+
+class Volume(Frozen):
+    """Space that the node's work needs beside its boot disk."""
+
+    name: Name
+    size_gib: Annotated[Whole, Field(ge=1, le=65536)]
+    kind: Literal["nvme", "ssd"] = "ssd"
+
+
+class Container(Frozen):
+    """One container that the node runs."""
+
+    image: Annotated[str, Field(min_length=1)]
+    name: Name | None = None
+    gpus: Literal["all", "none"] | Annotated[Whole, Field(ge=1)] = "none"
+    ports: tuple[Port, ...] = ()
+
+
+class Template(Frozen):
+    """A reusable blueprint: driver, container toolkit, volumes, containers, burn-in."""
+
+    driver: Driver = Driver()
+    container_toolkit: bool = False
+    volumes: tuple[Volume, ...] = ()
+    containers: tuple[Container, ...] = ()
+    burn_in: Profile = "quick"
