@@ -1,0 +1,46 @@
+"""The registry of every node: who it is, what is known of it and from where, and its life so far.
+
+In come reports: racks as declared, Pulumi state, cloud APIs, address books, facts seen over SSH, and the
+results of burn-in. Each is matched to a node (board serial first, then cloud instance id, then rack slot),
+merged field by field under visible rules, and kept with its source and time. Out come nodes with their state,
+holds, reachability, sources and append-only history, and the model that Ansible's inventory shows. A state
+changes only along ``TRANSITIONS``. SQLite by default, PostgreSQL by URL, one schema.
+"""
+
+from gpufleet.nodes.identity import Identity, usable_serial
+from gpufleet.nodes.model import (
+    Change,
+    Conflict,
+    Hold,
+    Node,
+    Observation,
+    Result,
+    Seen,
+    SourceStatus,
+    Value,
+)
+from gpufleet.nodes.reconcile import Outcome, Report
+from gpufleet.nodes.registry import Registry
+from gpufleet.nodes.states import HOLDS, NEW_STATES, STATES, TRANSITIONS, VERDICT_MOVES
+
+__all__ = [
+    "HOLDS",
+    "NEW_STATES",
+    "STATES",
+    "TRANSITIONS",
+    "VERDICT_MOVES",
+    "Change",
+    "Conflict",
+    "Hold",
+    "Identity",
+    "Node",
+    "Observation",
+    "Outcome",
+    "Registry",
+    "Report",
+    "Result",
+    "Seen",
+    "SourceStatus",
+    "Value",
+    "usable_serial",
+]

@@ -1,0 +1,144 @@
+"""Burn-in attempts and their results: fenced, so that a late result of an old attempt changes nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, insert, select, update
+
+from gpufleet.nodes import journal, schema
+from gpufleet.nodes.states import VERDICT_MOVES
+
+FORWARD = ("expected", "discovered", "commissioning", "burn_in")
+"""The way of a new node up to burn-in."""
+
+_OWN_HOLD = "burn-in: "
+
+
+def advance(
+    connection: Connection, node: Any, to: str, reason: str, at: datetime, attempt: str | None
+) -> Any:
+    """Walk a new node forward to ``to``, each step with its line of history; return the node afterwards."""
+    steps = FORWARD[FORWARD.index(node.state) + 1 : FORWARD.index(to) + 1] if node.state in FORWARD else ()
+    for state in steps:
+        journal.move(connection, node, state, reason, at, attempt)
+        node = fresh(connection, node.id)
+    return node
+
+
+def fresh(connection: Connection, node_id: str) -> Any:
+    """Return the node's row as it is now."""
+    return connection.execute(select(schema.node).where(schema.node.c.id == node_id)).one()
+
+
+def admit(connection: Connection, node: Any, attempt: str, kind: str, started_at: datetime) -> bool:
+    """Say whether an attempt is the node's current one, starting it where it is new and newest."""
+    if node.attempt == attempt:
+        return True
+    if _row(connection, node.id, attempt) is not None:
+        return False
+    current = _row(connection, node.id, node.attempt) if node.attempt else None
+    if current is not None and current.started_at > started_at:
+        return False
+    journal.begin_attempt(connection, node, attempt, kind, started_at)
+    return True
+
+
+def _row(connection: Connection, node_id: str, attempt: str) -> Any:
+    table = schema.attempt
+    query = select(table).where(table.c.node_id == node_id, table.c.id == attempt)
+    return connection.execute(query).one_or_none()
+
+
+def conclude(
+    connection: Connection,
+    node: Any,
+    attempt: str,
+    report: dict[str, Any],
+    records: Sequence[dict[str, Any]],
+    reason: str,
+    started_at: datetime,
+    at: datetime,
+) -> str:
+    """Record a result and let its verdict act; return ``applied``, ``repeated`` or ``ignored``."""
+    digest = hashlib.sha256(json.dumps(records, sort_keys=True).encode()).hexdigest()
+    if _recorded(connection, node.id, attempt, digest):
+        return "repeated"
+    if not admit(connection, node, attempt, "burn_in", started_at):
+        return ignore(connection, node.id, at, f"late result of attempt {attempt}", attempt)
+    if _row(connection, node.id, attempt).ended_at is not None:
+        return ignore(connection, node.id, at, f"attempt {attempt} had ended", attempt)
+    _store(connection, node.id, attempt, report, records, digest, at)
+    return _act(connection, fresh(connection, node.id), attempt, report["verdict"], reason, at)
+
+
+def _recorded(connection: Connection, node_id: str, attempt: str, digest: str) -> bool:
+    columns = schema.result.c
+    query = select(columns.number).where(
+        columns.node_id == node_id, columns.attempt == attempt, columns.digest == digest
+    )
+    return connection.execute(query).first() is not None
+
+
+def _store(
+    connection: Connection,
+    node_id: str,
+    attempt: str,
+    report: dict[str, Any],
+    records: Sequence[dict[str, Any]],
+    digest: str,
+    at: datetime,
+) -> None:
+    """Keep the raw records with the report; only an incomplete verdict leaves the attempt open."""
+    verdict = report["verdict"]
+    what = {"node_id": node_id, "attempt": attempt, "verdict": verdict, "digest": digest, "recorded_at": at}
+    connection.execute(insert(schema.result), what | {"report": report, "records": list(records)})
+    table = schema.attempt
+    ended = None if verdict == "incomplete" else at
+    mine = table.c.node_id == node_id, table.c.id == attempt
+    connection.execute(update(table).where(*mine).values(ended_at=ended, verdict=verdict))
+    connection.execute(update(schema.node).where(schema.node.c.id == node_id).values(verdict=verdict))
+
+
+def _act(connection: Connection, node: Any, attempt: str, verdict: str, reason: str, at: datetime) -> str:
+    """Let a verdict move the node, by the one table; a node out of burn-in's reach stays where it is."""
+    if node.state == "ready":
+        journal.move(connection, node, "burn_in", "burnt in again", at, attempt)
+        node = fresh(connection, node.id)
+    node = advance(connection, node, "burn_in", "burn-in ran", at, attempt)
+    if node.state != "burn_in":
+        return ignore(connection, node.id, at, f"{verdict}: no move out of {node.state}", attempt)
+    to, hold = VERDICT_MOVES[verdict]
+    if to == node.state:
+        journal.note(connection, node.id, at, "verdict", f"{verdict}: {reason}", attempt=attempt)
+    else:
+        journal.move(connection, node, to, f"{verdict}: {reason}", at, attempt)
+    if hold:
+        journal.set_hold(connection, node.id, hold, f"{_OWN_HOLD}{verdict}: {reason}", at)
+    elif verdict == "healthy":
+        _clear_own_hold(connection, node.id, at)
+    return "applied"
+
+
+def _clear_own_hold(connection: Connection, node_id: str, at: datetime) -> None:
+    """Release what an earlier burn-in held; a hold that a person set is theirs to release."""
+    table = schema.hold
+    query = select(table.c.reason).where(table.c.node_id == node_id, table.c.kind == "operator")
+    reason = connection.execute(query).scalar()
+    if reason and reason.startswith(_OWN_HOLD):
+        journal.drop_hold(connection, node_id, "operator", "burn-in is healthy now", at)
+
+
+def ignore(connection: Connection, node_id: str, at: datetime, reason: str, attempt: str | None) -> str:
+    """Leave one line of history for something that changed nothing, however often it is told."""
+    columns = schema.history.c
+    query = select(columns.number).where(
+        columns.node_id == node_id, columns.event == "ignored", columns.reason == reason
+    )
+    if connection.execute(query).first() is None:
+        journal.note(connection, node_id, at, "ignored", reason, attempt=attempt)
+    return "ignored"

@@ -1,0 +1,56 @@
+"""Contradictions between sources: recorded, shown, and the nodes concerned held until someone decides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, select, update
+
+from gpufleet.nodes import journal, schema
+from gpufleet.nodes.identify import Contradiction
+from gpufleet.nodes.model import Conflict
+from gpufleet.nodes.storing import upsert
+
+
+def record_conflicts(
+    connection: Connection, source: str, found: Sequence[Contradiction], at: datetime, *, whole: bool
+) -> None:
+    """Open new conflicts with a drift hold on their nodes; a complete report closes what it does not repeat."""
+    table = schema.conflict
+    query = select(table).where(table.c.source == source, table.c.resolved_at.is_(None))
+    open_now = {(row.kind, row.subject): row for row in connection.execute(query)}
+    rows = {(one.kind, one.subject): _row(one, source, open_now, at) for one in found}
+    upsert(connection, table, list(rows.values()))
+    for one in found:
+        if (one.kind, one.subject) not in open_now:
+            for node_id in one.nodes:
+                journal.set_hold(connection, node_id, "drift", f"conflict: {one.detail}", at)
+    if whole:
+        for kind, subject in set(open_now) - set(rows):
+            key = table.c.kind == kind, table.c.subject == subject, table.c.source == source
+            connection.execute(update(table).where(*key).values(resolved_at=at))
+
+
+def _row(one: Contradiction, source: str, open_now: dict[Any, Any], at: datetime) -> dict[str, Any]:
+    earlier = open_now.get((one.kind, one.subject))
+    return {
+        "kind": one.kind,
+        "subject": one.subject,
+        "source": source,
+        "detail": one.detail,
+        "nodes": list(one.nodes),
+        "since": earlier.since if earlier else at,
+        "resolved_at": None,
+    }
+
+
+def open_conflicts(connection: Connection) -> list[Conflict]:
+    """Return the conflicts that nobody has resolved yet, oldest first."""
+    table = schema.conflict
+    query = select(table).where(table.c.resolved_at.is_(None)).order_by(table.c.since, table.c.subject)
+    return [
+        Conflict(row.kind, row.subject, row.detail, row.source, tuple(row.nodes), row.since)
+        for row in connection.execute(query)
+    ]

@@ -1,0 +1,140 @@
+"""Which node an observation means, by the strongest identity it carries; contradictions are named, not solved.
+
+Pure: works on an index of the live nodes and says what it found.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from gpufleet.nodes.identity import Slot, usable_serial
+from gpufleet.nodes.model import Observation
+
+
+@dataclass(slots=True)
+class Known:
+    """What identifies one live node."""
+
+    id: str
+    name: str
+    state: str
+    serial: str | None = None
+    instance_id: str | None = None
+    rack: str | None = None
+    slot: str | None = None
+
+    @property
+    def place(self) -> Slot | None:
+        return (self.rack, self.slot) if self.rack and self.slot else None
+
+
+@dataclass(frozen=True, slots=True)
+class Contradiction:
+    """Two claims that cannot both hold; ``nodes`` are the ids concerned."""
+
+    kind: str
+    subject: str
+    detail: str
+    nodes: tuple[str, ...]
+
+
+@dataclass
+class Index:
+    """Live nodes by each identity."""
+
+    nodes: dict[str, Known] = field(default_factory=dict)
+    by_serial: dict[str, str] = field(default_factory=dict)
+    by_instance: dict[str, str] = field(default_factory=dict)
+    by_place: dict[Slot, str] = field(default_factory=dict)
+    by_name: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+
+    def add(self, known: Known) -> None:
+        """Enter a node, or enter it anew after its identity changed."""
+        self.drop(known.id)
+        self.nodes[known.id] = known
+        if known.serial:
+            self.by_serial[known.serial] = known.id
+        if known.instance_id:
+            self.by_instance[known.instance_id] = known.id
+        if known.place:
+            self.by_place[known.place] = known.id
+        self.by_name[known.name].append(known.id)
+
+    def drop(self, node_id: str) -> None:
+        """Forget a node and everything that led to it."""
+        old = self.nodes.pop(node_id, None)
+        if old is None:
+            return
+        self.by_serial.pop(old.serial or "", None)
+        self.by_instance.pop(old.instance_id or "", None)
+        if old.place:
+            self.by_place.pop(old.place, None)
+        self.by_name[old.name].remove(node_id)
+
+    def find(self, seen: Observation) -> tuple[Known | None, Contradiction | None]:
+        """Return the node meant, or None for a new one, and what contradicts it."""
+        serial = seen.identity.solid_serial
+        hits = {
+            "serial": self.by_serial.get(serial or ""),
+            "instance": self.by_instance.get(seen.identity.instance_id or ""),
+            "slot": self.by_place.get(seen.identity.place) if seen.identity.place else None,
+        }
+        ids = list(dict.fromkeys(hit for hit in hits.values() if hit))
+        if len(ids) > 1:
+            return None, self._two_nodes(seen, ids)
+        if not ids:
+            return self._by_name_alone(seen), None
+        known = self.nodes[ids[0]]
+        return known, _changed(seen, known, serial, by_slot=hits["serial"] is None)
+
+    def _by_name_alone(self, seen: Observation) -> Known | None:
+        """Return the one node of that name, where the observation carries nothing stronger."""
+        same = self.by_name.get(seen.name, [])
+        anonymous = not (seen.identity.solid_serial or seen.identity.instance_id or seen.identity.place)
+        return self.nodes[same[0]] if anonymous and len(same) == 1 else None
+
+    def _two_nodes(self, seen: Observation, ids: list[str]) -> Contradiction:
+        first, second = (self.nodes[node_id] for node_id in ids[:2])
+        detail = f"{_claims(seen)} is said of {_claims_of(first)} and {_claims_of(second)}"
+        return Contradiction("identity", _claims(seen), detail, tuple(ids))
+
+
+def _changed(seen: Observation, known: Known, serial: str | None, *, by_slot: bool) -> Contradiction | None:
+    """Name a board that changed in its slot, or an instance whose board serial differs."""
+    if by_slot and serial and known.serial and serial != known.serial:
+        detail = f"{known.name} had serial {known.serial}, now {seen.source} says {serial}"
+        return Contradiction("serial_changed", known.name, detail, (known.id,))
+    return None
+
+
+def _claims(seen: Observation) -> str:
+    who = seen.identity
+    serial = usable_serial(who.serial)
+    parts = (serial and f"serial {serial}", who.instance_id, who.place and "/".join(who.place))
+    return ", ".join(part for part in parts if part) or seen.name
+
+
+def _claims_of(known: Known) -> str:
+    where = "/".join(known.place) if known.place else known.instance_id or "no place"
+    return f"{known.name} ({where})"
+
+
+def repeated_serials(report: Iterable[Observation]) -> dict[str, list[Observation]]:
+    """Return the serials that one report gives to more than one node."""
+    by_serial: dict[str, list[Observation]] = defaultdict(list)
+    for seen in report:
+        if serial := seen.identity.solid_serial:
+            by_serial[serial].append(seen)
+    return {serial: same for serial, same in by_serial.items() if len(same) > 1}
+
+
+def shared_names(index: Index, missing: set[str]) -> dict[str, tuple[str, ...]]:
+    """Return the names that more than one live, present node carries."""
+    names = Counter(known.name for known in index.nodes.values() if known.id not in missing)
+    return {
+        name: tuple(i for i in index.by_name[name] if i not in missing)
+        for name, count in names.items()
+        if count > 1
+    }

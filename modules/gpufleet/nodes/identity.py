@@ -1,0 +1,58 @@
+"""Who a node is: board serial first, then cloud instance id, then rack slot.
+
+A placeholder serial identifies nothing and is known as such (``data/placeholder-serials.yaml``).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import TypeAlias
+
+from ruamel.yaml import YAML
+
+Slot: TypeAlias = "tuple[str, str]"
+"""A place in a rack: (rack, slot)."""
+
+_SHORTEST_SERIAL = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What a source says about who a node is; each part may be unknown."""
+
+    serial: str | None = None
+    instance_id: str | None = None
+    rack: str | None = None
+    slot: str | None = None
+
+    @property
+    def place(self) -> Slot | None:
+        return (self.rack, self.slot) if self.rack and self.slot else None
+
+    @property
+    def solid_serial(self) -> str | None:
+        """Return the serial where it really identifies a board."""
+        return usable_serial(self.serial)
+
+
+def usable_serial(serial: str | None) -> str | None:
+    """Return the serial without surrounding blanks, or None where it is a placeholder."""
+    text = (serial or "").strip().strip("\x00")
+    plain = _plain(text)
+    if len(plain) < _SHORTEST_SERIAL or len(set(plain)) == 1 or plain in _placeholders():
+        return None
+    return text
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[^0-9a-z]", "", text.lower())
+
+
+@cache
+def _placeholders() -> frozenset[str]:
+    text = files("gpufleet.nodes").joinpath("data/placeholder-serials.yaml").read_text(encoding="utf-8")
+    groups = YAML(typ="safe").load(text)
+    return frozenset(_plain(value) for group in groups for value in group["values"])

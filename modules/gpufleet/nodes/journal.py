@@ -1,0 +1,72 @@
+"""Moves, holds and attempts: every change of a node's life, each with its line of history.
+
+All functions work inside the caller's writing transaction; history rows are only ever added.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, delete, insert, select, update
+
+from gpufleet.nodes import schema
+from gpufleet.nodes.states import check_hold, check_move
+from gpufleet.nodes.storing import upsert
+
+
+def note(
+    connection: Connection,
+    node_id: str,
+    at: datetime,
+    event: str,
+    reason: str,
+    *,
+    moved: tuple[str, str] | None = None,
+    attempt: str | None = None,
+) -> None:
+    """Add a line of history."""
+    old, new = moved or (None, None)
+    row = {"node_id": node_id, "at": at, "event": event, "reason": reason}
+    connection.execute(insert(schema.history), row | {"old_state": old, "new_state": new, "attempt": attempt})
+
+
+def move(
+    connection: Connection, node: Any, to: str, reason: str, at: datetime, attempt: str | None = None
+) -> None:
+    """Move a node to a state that the table allows."""
+    check_move(node.name, node.state, to)
+    change = {"state": to, "state_since": at, "state_reason": reason}
+    connection.execute(update(schema.node).where(schema.node.c.id == node.id).values(change))
+    note(connection, node.id, at, "state", reason, moved=(node.state, to), attempt=attempt)
+
+
+def set_hold(connection: Connection, node_id: str, kind: str, reason: str, at: datetime) -> bool:
+    """Hold a node; say whether anything changed."""
+    check_hold(node_id, kind)
+    table = schema.hold
+    query = select(table.c.reason).where(table.c.node_id == node_id, table.c.kind == kind)
+    if connection.execute(query).scalar() == reason:
+        return False
+    upsert(connection, table, [{"node_id": node_id, "kind": kind, "reason": reason, "since": at}])
+    note(connection, node_id, at, "hold", f"{kind}: {reason}")
+    return True
+
+
+def drop_hold(connection: Connection, node_id: str, kind: str, reason: str, at: datetime) -> bool:
+    """Release a hold; say whether there was one."""
+    check_hold(node_id, kind)
+    table = schema.hold
+    gone = connection.execute(delete(table).where(table.c.node_id == node_id, table.c.kind == kind))
+    if not gone.rowcount:
+        return False
+    note(connection, node_id, at, "release", f"{kind}: {reason}")
+    return True
+
+
+def begin_attempt(connection: Connection, node: Any, attempt: str, kind: str, at: datetime) -> None:
+    """Make an attempt the node's current one; results of earlier ones count no more."""
+    row = {"node_id": node.id, "id": attempt, "kind": kind, "started_at": at}
+    connection.execute(insert(schema.attempt), row)
+    connection.execute(update(schema.node).where(schema.node.c.id == node.id).values(attempt=attempt))
+    note(connection, node.id, at, "attempt", f"{kind} attempt started", attempt=attempt)

@@ -1,0 +1,59 @@
+"""What a node is, from everything that sources say of it: one visible rule per field.
+
+We decide some things (name, rack, pool: a declaration wins), the world decides others (serial, address:
+what was seen wins). Among equals the newest wins, and a source that lost the node comes last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from gpufleet.nodes.identity import usable_serial
+from gpufleet.nodes.model import Value
+
+DECIDED = (
+    "name",
+    "kind",
+    "cloud",
+    "region",
+    "pool",
+    "rack",
+    "slot",
+    "stack",
+    "template",
+    "machine",
+    "accelerators",
+    "usd_per_hour",
+)
+"""Fields in which a declaration wins over what was seen."""
+
+SEEN = ("address", "serial", "instance_id")
+"""Fields in which what was seen wins over a declaration."""
+
+FIELDS = DECIDED + SEEN
+
+
+def merge(values: Iterable[Value], lost: Collection[str] = ()) -> dict[str, Any]:
+    """Return every field's value in force, None where no source gives one."""
+    best: dict[str, tuple[tuple[Any, ...], Any]] = {}
+    for value in values:
+        aspect, _, field = value.key.partition(".")
+        if field not in _FIRST or value.value is None:
+            continue
+        rank = _rank(value, aspect, field, lost)
+        if field not in best or rank > best[field][0]:
+            best[field] = (rank, value.value)
+    merged = {field: best[field][1] if field in best else None for field in FIELDS}
+    merged["serial"] = usable_serial(merged["serial"])
+    merged["accelerators"] = merged["accelerators"] or []
+    return merged
+
+
+_FIRST = dict.fromkeys(DECIDED, "declared") | dict.fromkeys(SEEN, "observed")
+
+
+def _rank(value: Value, aspect: str, field: str, lost: Collection[str]) -> tuple[Any, ...]:
+    """Order the claims on one field; the address book knows where a rehearsed host really answers."""
+    booked = field == "address" and value.source == "address_book"
+    return (value.source not in lost, booked, aspect == _FIRST[field], value.observed_at, value.source)

@@ -1,0 +1,179 @@
+"""The values that the registry takes and gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from gpufleet.nodes.identity import Identity, Slot
+
+WITNESSES = ("address_book", "agent", "ansible", "ssh")
+"""Sources that say something about nodes, but neither declare nor make them."""
+
+
+def now() -> datetime:
+    """Return the present moment, in UTC."""
+    return datetime.now(UTC)
+
+
+def stamp(moment: datetime) -> str:
+    """Return a moment as text that sorts by time: ``2026-11-21T10:38:39.120Z``."""
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What one source says about one node at one time.
+
+    ``declared`` is what we want (a rack file, a stack), ``observed`` what was seen: the registry keeps them
+    under different keys (``declared.machine``, ``observed.machine``), so that drift stays visible.
+    """
+
+    source: str
+    name: str
+    identity: Identity = field(default_factory=Identity)
+    declared: dict[str, Any] = field(default_factory=dict)
+    observed: dict[str, Any] = field(default_factory=dict)
+    observed_at: datetime = field(default_factory=now)
+
+    def values(self) -> dict[str, Any]:
+        """Return every value under its registry key."""
+        wanted = {f"declared.{key}": value for key, value in self.declared.items()}
+        return wanted | {f"observed.{key}": value for key, value in self.observed.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One value with where it comes from and when it was seen."""
+
+    source: str
+    key: str
+    value: Any
+    observed_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    kind: str
+    reason: str
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A source that knows the node; ``missing_since`` where a later, complete report left it out."""
+
+    source: str
+    observed_at: datetime
+    missing_since: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One node as the registry knows it now."""
+
+    id: str
+    name: str
+    kind: str
+    state: str
+    state_since: datetime
+    state_reason: str
+    cloud: str | None = None
+    region: str | None = None
+    pool: str | None = None
+    rack: str | None = None
+    slot: str | None = None
+    stack: str | None = None
+    template: str | None = None
+    machine: str | None = None
+    address: str | None = None
+    serial: str | None = None
+    instance_id: str | None = None
+    accelerators: tuple[dict[str, Any], ...] = ()
+    usd_per_hour: float | None = None
+    reachable: bool | None = None
+    reachable_at: datetime | None = None
+    reachable_detail: str | None = None
+    attempt: str | None = None
+    verdict: str | None = None
+    holds: tuple[Hold, ...] = ()
+    sources: tuple[Seen, ...] = ()
+
+    @property
+    def place(self) -> Slot | None:
+        return (self.rack, self.slot) if self.rack and self.slot else None
+
+    @property
+    def missing(self) -> bool:
+        """Say whether every source that declares or makes nodes has since lost this one."""
+        makers = [seen for seen in self.sources if seen.source.partition(":")[0] not in WITNESSES]
+        return bool(makers) and all(seen.missing_since for seen in makers)
+
+    @property
+    def usable(self) -> bool:
+        """Say whether work may be placed here: ready or assigned, and nothing holds it."""
+        return self.state in ("ready", "assigned") and not self.holds
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the stable shape that ``gpufleet nodes list --json`` prints."""
+        plain = ("id", "name", "kind", "cloud", "region", "pool", "rack", "slot", "template", "address")
+        return {
+            **{name: getattr(self, name) for name in plain},
+            "reachable": self.reachable,
+            "state": self.state,
+            "holds": [hold.kind for hold in self.holds],
+            "accelerators": [dict(item) for item in self.accelerators],
+            "usd_per_hour": self.usd_per_hour,
+            "sources": [
+                {"source": seen.source, "observed_at": stamp(seen.observed_at)} for seen in self.sources
+            ],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One line of a node's history; lines are only ever added."""
+
+    node: str
+    at: datetime
+    event: str
+    old_state: str | None
+    new_state: str | None
+    reason: str
+    attempt: str | None
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What one burn-in attempt brought: the report (judged) and the raw records it was judged from."""
+
+    node: str
+    attempt: str
+    verdict: str
+    report: dict[str, Any]
+    records: list[dict[str, Any]]
+    recorded_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Two claims that cannot both be true; nothing was overwritten, an operator decides."""
+
+    kind: str
+    subject: str
+    detail: str
+    source: str
+    nodes: tuple[str, ...]
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class SourceStatus:
+    """How a source last answered: the last good report stays in force while it fails."""
+
+    name: str
+    observed_at: datetime | None
+    failed_at: datetime | None
+    failure: str | None

@@ -1,0 +1,144 @@
+"""Reading the registry: rows into the values that everything else works with."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, select
+
+from gpufleet.errors import InputError
+from gpufleet.nodes import schema
+from gpufleet.nodes.model import Change, Hold, Node, Result, Seen, SourceStatus, Value
+
+
+def find_row(connection: Connection, who: str) -> Any:
+    """Return the row of the node with this id, name or rack/slot; InputError when none or several."""
+    table = schema.node.c
+    if (row := connection.execute(select(schema.node).where(table.id == who)).one_or_none()) is not None:
+        return row
+    rack, _, slot = who.rpartition("/")
+    match = (table.rack == rack) & (table.slot == slot) if rack else table.name == who
+    rows = connection.execute(select(schema.node).where(match)).all()
+    live = [row for row in rows if row.state != "retired"] or rows
+    if len(live) > 1:
+        live = _present(connection, live) or live
+    if len(live) == 1:
+        return live[0]
+    if not live:
+        raise InputError(f"no node {who!r} in the registry", remedy="see: gpufleet nodes list")
+    raise InputError(f"{len(live)} nodes are called {who!r}", remedy=f"ids: {', '.join(r.id for r in live)}")
+
+
+def _present(connection: Connection, rows: Sequence[Any]) -> list[Any]:
+    seen = _sources(connection, [row.id for row in rows])
+    return [row for row in rows if not _node(row, (), seen[row.id]).missing]
+
+
+def load(connection: Connection, rows: Iterable[Any] | None = None) -> list[Node]:
+    """Return nodes (all, when no rows are given) with their holds and sources, by rack, slot and name."""
+    whole = rows is None
+    chosen = connection.execute(select(schema.node)).all() if rows is None else list(rows)
+    ids = None if whole else [row.id for row in chosen]
+    holds, sources = _holds(connection, ids), _sources(connection, ids)
+    nodes = [_node(row, tuple(holds[row.id]), sources[row.id]) for row in chosen]
+    return sorted(nodes, key=_order)
+
+
+def _order(node: Node) -> tuple[Any, ...]:
+    slot = node.slot or ""
+    return (node.cloud or "", node.rack or "", int(slot) if slot.isdigit() else 0, slot, node.name, node.id)
+
+
+_DIRECT = (
+    "id",
+    "name",
+    "kind",
+    "state",
+    "state_since",
+    "state_reason",
+    "cloud",
+    "region",
+    "pool",
+    "rack",
+    "slot",
+    "stack",
+    "template",
+    "machine",
+    "address",
+    "serial",
+    "instance_id",
+    "usd_per_hour",
+    "reachable",
+    "reachable_at",
+    "reachable_detail",
+    "attempt",
+    "verdict",
+)
+
+
+def _node(row: Any, holds: tuple[Hold, ...], sources: Sequence[Seen]) -> Node:
+    plain = {name: getattr(row, name) for name in _DIRECT}
+    return Node(**plain, accelerators=tuple(row.accelerators), holds=holds, sources=tuple(sources))
+
+
+def _about(table: Any, ids: Sequence[str] | None) -> Any:
+    query = select(table)
+    return query if ids is None else query.where(table.c.node_id.in_(ids))
+
+
+def _holds(connection: Connection, ids: Sequence[str] | None) -> dict[str, list[Hold]]:
+    found: dict[str, list[Hold]] = defaultdict(list)
+    for row in connection.execute(_about(schema.hold, ids).order_by(schema.hold.c.kind)):
+        found[row.node_id].append(Hold(row.kind, row.reason, row.since))
+    return found
+
+
+def _sources(connection: Connection, ids: Sequence[str] | None) -> dict[str, list[Seen]]:
+    found: dict[str, list[Seen]] = defaultdict(list)
+    for row in connection.execute(_about(schema.presence, ids).order_by(schema.presence.c.source)):
+        found[row.node_id].append(Seen(row.source, row.observed_at, row.missing_since))
+    return found
+
+
+def values(connection: Connection, node_id: str) -> list[Value]:
+    """Return every value that any source gives for a node, with source and time."""
+    table = schema.observation
+    query = select(table).where(table.c.node_id == node_id).order_by(table.c.key, table.c.source)
+    return [Value(row.source, row.key, row.value, row.observed_at) for row in connection.execute(query)]
+
+
+def history(connection: Connection, node_id: str) -> list[Change]:
+    """Return a node's history, oldest first."""
+    table = schema.history
+    query = select(table).where(table.c.node_id == node_id).order_by(table.c.number)
+    return [
+        Change(
+            row.node_id, row.at, row.event, row.old_state, row.new_state, row.reason, row.attempt, row.number
+        )
+        for row in connection.execute(query)
+    ]
+
+
+def results(connection: Connection, node_id: str | None, attempt: str | None) -> list[Result]:
+    """Return burn-in results, oldest first: of one node, of one attempt, or all."""
+    table = schema.result
+    query = select(table).order_by(table.c.number)
+    if node_id:
+        query = query.where(table.c.node_id == node_id)
+    if attempt:
+        query = query.where(table.c.attempt == attempt)
+    return [
+        Result(row.node_id, row.attempt, row.verdict, row.report, row.records, row.recorded_at)
+        for row in connection.execute(query)
+    ]
+
+
+def sources(connection: Connection) -> list[SourceStatus]:
+    """Return how each source last answered."""
+    table = schema.source
+    return [
+        SourceStatus(row.name, row.observed_at, row.failed_at, row.failure)
+        for row in connection.execute(select(table).order_by(table.c.name))
+    ]

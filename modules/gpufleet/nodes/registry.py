@@ -1,0 +1,196 @@
+"""The registry: what is known of every node, and the only place where a node's state changes.
+
+Each method is one transaction. A node is named by its id, its name or its ``rack/slot``.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any, Self
+
+from sqlalchemy import Connection, select, update
+
+from gpufleet.nodes import attempts, conflicts, database, journal, query, schema
+from gpufleet.nodes.model import Change, Conflict, Node, Observation, Result, SourceStatus, Value, now
+from gpufleet.nodes.reconcile import Outcome, Report, fold
+from gpufleet.nodes.storing import upsert
+
+
+class Registry:
+    """Open the registry at a SQLAlchemy URL (``paths.database_url()``), creating or migrating it first.
+
+    >>> with Registry("sqlite:///registry.db") as registry:
+    ...     registry.move("blade01", "retired", "sold")
+    """
+
+    def __init__(self, url: str) -> None:
+        self._database = database.Database(url)
+
+    @staticmethod
+    def exists(url: str) -> bool:
+        """Say whether there is a registry to read, without making one."""
+        return database.exists(url)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._database.close()
+
+    def _reading(self) -> AbstractContextManager[Connection]:
+        return self._database.reading()
+
+    def _writing(self) -> AbstractContextManager[Connection]:
+        return self._database.writing()
+
+    # Sources
+
+    def report(self, report: Report) -> Outcome:
+        """Fold everything that one source says into the registry."""
+        with self._writing() as connection:
+            return fold(connection, report)
+
+    def observe(self, observation: Observation) -> Outcome:
+        """Fold in one observation; what it leaves out stays as it was."""
+        return self.report(Report(observation.source, observation.observed_at, [observation], complete=False))
+
+    def source_failed(self, source: str, failure: str, when: datetime | None = None) -> None:
+        """Note that a source did not answer; its last good report stays in force."""
+        with self._writing() as connection:
+            row = {"name": source, "failed_at": when or now(), "failure": failure}
+            upsert(connection, schema.source, [row])
+
+    # Reading
+
+    def list(self) -> Sequence[Node]:
+        """Return every node, by cloud, rack, slot and name."""
+        with self._reading() as connection:
+            return query.load(connection)
+
+    def get(self, node: str) -> Node:
+        """Return one node; InputError when there is none, or more than one of that name."""
+        with self._reading() as connection:
+            return query.load(connection, [query.find_row(connection, node)])[0]
+
+    def values(self, node: str) -> Sequence[Value]:
+        """Return every value known of a node, each with its source and time."""
+        with self._reading() as connection:
+            return query.values(connection, query.find_row(connection, node).id)
+
+    def history(self, node: str) -> Sequence[Change]:
+        """Return what happened to a node, oldest first."""
+        with self._reading() as connection:
+            return query.history(connection, query.find_row(connection, node).id)
+
+    def results(self, node: str | None = None, attempt: str | None = None) -> Sequence[Result]:
+        """Return burn-in results with their raw records, oldest first."""
+        with self._reading() as connection:
+            node_id = query.find_row(connection, node).id if node else None
+            return query.results(connection, node_id, attempt)
+
+    def sources(self) -> Sequence[SourceStatus]:
+        """Return when each source last answered, and what failed since."""
+        with self._reading() as connection:
+            return query.sources(connection)
+
+    def conflicts(self) -> Sequence[Conflict]:
+        """Return the contradictions between sources that nobody has resolved yet."""
+        with self._reading() as connection:
+            return conflicts.open_conflicts(connection)
+
+    # A node's life
+
+    def move(self, node: str, to: str, reason: str, attempt: str | None = None) -> None:
+        """Move a node to another state; InputError, naming the legal ones, when the table forbids it."""
+        with self._writing() as connection:
+            row = query.find_row(connection, node)
+            journal.move(connection, row, to, reason, now(), attempt)
+
+    def advance(
+        self, node: str, to: str, reason: str, when: datetime | None = None, attempt: str | None = None
+    ) -> bool:
+        """Walk a new node forward to ``to`` (at most ``burn_in``); say whether anything moved."""
+        with self._writing() as connection:
+            row = query.find_row(connection, node)
+            after = attempts.advance(connection, row, to, reason, when or now(), attempt)
+            return bool(after.state != row.state)
+
+    def hold(self, node: str, kind: str, reason: str) -> bool:
+        """Hold a node beside its state; say whether that is new."""
+        with self._writing() as connection:
+            return journal.set_hold(connection, query.find_row(connection, node).id, kind, reason, now())
+
+    def release(self, node: str, kind: str, reason: str) -> bool:
+        """Release a hold; say whether there was one."""
+        with self._writing() as connection:
+            return journal.drop_hold(connection, query.find_row(connection, node).id, kind, reason, now())
+
+    def set_reachable(
+        self, node: str, reachable: bool, when: datetime | None = None, detail: str | None = None
+    ) -> bool:
+        """Note whether a node answered; older news than we have changes nothing. Say whether it turned."""
+        moment = when or now()
+        with self._writing() as connection:
+            row = query.find_row(connection, node)
+            if row.reachable_at is not None and row.reachable_at >= moment:
+                return False
+            change = {"reachable": reachable, "reachable_at": moment, "reachable_detail": detail}
+            connection.execute(update(schema.node).where(schema.node.c.id == row.id).values(change))
+            turned = row.reachable is not reachable
+            if turned:
+                event = "reachable" if reachable else "unreachable"
+                journal.note(connection, row.id, moment, event, detail or "answered")
+            return turned
+
+    def note(self, node: str, event: str, reason: str, when: datetime | None = None) -> None:
+        """Add a line to a node's history, once however often it is told."""
+        moment = when or now()
+        columns = schema.history.c
+        with self._writing() as connection:
+            row = query.find_row(connection, node)
+            same = (columns.node_id == row.id, columns.event == event, columns.at == moment)
+            if connection.execute(select(columns.number).where(*same)).first() is None:
+                journal.note(connection, row.id, moment, event, reason)
+
+    # Burn-in
+
+    def start_attempt(
+        self, node: str, kind: str, attempt: str | None = None, when: datetime | None = None
+    ) -> str:
+        """Start an attempt and return its id; results of earlier attempts no longer count."""
+        moment = when or now()
+        name = attempt or f"{moment.astimezone(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
+        with self._writing() as connection:
+            attempts.admit(connection, query.find_row(connection, node), name, kind, moment)
+        return name
+
+    def record_result(
+        self,
+        node: str,
+        attempt: str,
+        report: dict[str, Any],
+        records: Sequence[dict[str, Any]],
+        *,
+        reason: str = "",
+        started_at: datetime | None = None,
+        when: datetime | None = None,
+    ) -> str:
+        """Keep a judged result with its raw records and let its verdict move the node.
+
+        Returns ``applied``, ``repeated`` (known already) or ``ignored`` (an old attempt's, or the node is
+        not burn-in's to move); what is ignored leaves a line of history and changes nothing else.
+        """
+        moment = when or now()
+        with self._writing() as connection:
+            row = query.find_row(connection, node)
+            start = started_at or moment
+            return attempts.conclude(connection, row, attempt, report, records, reason, start, moment)

@@ -1,0 +1,173 @@
+"""The registry's tables: one schema on SQLite and PostgreSQL. Migrations build it; tests hold them equal."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    JSON,
+    Boolean,
+    Column,
+    Dialect,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    TypeDecorator,
+    text,
+)
+
+from gpufleet.nodes.model import stamp
+
+metadata = MetaData()
+
+
+class Moment(TypeDecorator[datetime]):
+    """A time in UTC, kept as text that sorts by time, the same on every database."""
+
+    impl = String(24)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> str | None:  # noqa: ARG002 - SQLAlchemy's signature
+        return None if value is None else stamp(value)
+
+    def process_result_value(self, value: Any | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002 - as above
+        return None if value is None else datetime.fromisoformat(value)
+
+
+def _node_id(*, primary: bool = False) -> Column[str]:
+    return Column("node_id", String(16), ForeignKey("node.id"), primary_key=primary, nullable=False)
+
+
+node = Table(
+    "node",
+    metadata,
+    Column("id", String(16), primary_key=True),
+    Column("name", String(255), nullable=False, index=True),
+    Column("kind", String(32), nullable=False),
+    Column("state", String(16), nullable=False, index=True),
+    Column("state_since", Moment, nullable=False),
+    Column("state_reason", Text, nullable=False),
+    Column("cloud", String(32)),
+    Column("region", String(64)),
+    Column("pool", String(255)),
+    Column("rack", String(255)),
+    Column("slot", String(32)),
+    Column("stack", String(255)),
+    Column("template", String(255)),
+    Column("machine", String(255)),
+    Column("address", String(255)),
+    Column("serial", String(255)),
+    Column("instance_id", String(512)),
+    Column("accelerators", JSON, nullable=False),
+    Column("usd_per_hour", Float),
+    Column("reachable", Boolean),
+    Column("reachable_at", Moment),
+    Column("reachable_detail", Text),
+    Column("attempt", String(64)),
+    Column("verdict", String(16)),
+)
+
+_LIVE = text("state <> 'retired'")
+for _name, _columns in {
+    "one_live_node_per_serial": (node.c.serial,),
+    "one_live_node_per_instance": (node.c.instance_id,),
+    "one_live_node_per_slot": (node.c.rack, node.c.slot),
+}.items():
+    Index(_name, *_columns, unique=True, sqlite_where=_LIVE, postgresql_where=_LIVE)
+
+observation = Table(
+    "observation",
+    metadata,
+    _node_id(primary=True),
+    Column("source", String(255), primary_key=True),
+    Column("key", String(255), primary_key=True),
+    Column("value", JSON),
+    Column("observed_at", Moment, nullable=False),
+)
+
+presence = Table(
+    "presence",
+    metadata,
+    _node_id(primary=True),
+    Column("source", String(255), primary_key=True),
+    Column("observed_at", Moment, nullable=False),
+    Column("missing_since", Moment),
+)
+
+source = Table(
+    "source",
+    metadata,
+    Column("name", String(255), primary_key=True),
+    Column("observed_at", Moment),
+    Column("failed_at", Moment),
+    Column("failure", Text),
+)
+
+hold = Table(
+    "hold",
+    metadata,
+    _node_id(primary=True),
+    Column("kind", String(16), primary_key=True),
+    Column("reason", Text, nullable=False),
+    Column("since", Moment, nullable=False),
+)
+
+attempt = Table(
+    "attempt",
+    metadata,
+    _node_id(primary=True),
+    Column("id", String(64), primary_key=True),
+    Column("kind", String(32), nullable=False),
+    Column("started_at", Moment, nullable=False),
+    Column("ended_at", Moment),
+    Column("verdict", String(16)),
+)
+
+result = Table(
+    "result",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=True),
+    _node_id(),
+    Column("attempt", String(64), nullable=False),
+    Column("verdict", String(16), nullable=False),
+    Column("report", JSON, nullable=False),
+    Column("records", JSON, nullable=False),
+    Column("digest", String(64), nullable=False),
+    Column("recorded_at", Moment, nullable=False),
+    Index("result_once", "node_id", "attempt", "digest", unique=True),
+)
+
+history = Table(
+    "history",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=True),
+    _node_id(),
+    Column("at", Moment, nullable=False),
+    Column("event", String(32), nullable=False),
+    Column("old_state", String(16)),
+    Column("new_state", String(16)),
+    Column("reason", Text, nullable=False),
+    Column("attempt", String(64)),
+    Index("history_of_node", "node_id", "number"),
+)
+
+conflict = Table(
+    "conflict",
+    metadata,
+    Column("kind", String(32), primary_key=True),
+    Column("subject", String(512), primary_key=True),
+    Column("source", String(255), primary_key=True),
+    Column("detail", Text, nullable=False),
+    Column("nodes", JSON, nullable=False),
+    Column("since", Moment, nullable=False),
+    Column("resolved_at", Moment),
+)
+
+APPEND_ONLY = ("history", "result")
+"""Tables whose rows the database itself refuses to change or delete."""
