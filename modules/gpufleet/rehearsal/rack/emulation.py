@@ -1,0 +1,38 @@
+"""Running arm64 programs on another processor: the kernel hands them to qemu's user-mode emulation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gpufleet.errors import EnvironmentFault
+from gpufleet.rehearsal.rack.requirements import missing_packages
+from gpufleet.rehearsal.rack.shell import run
+
+BINFMT = Path("/proc/sys/fs/binfmt_misc")
+QEMU = {"arm64": "qemu-aarch64"}
+
+
+def ensure(arch: str) -> None:
+    """See to it that the kernel runs programs of a foreign architecture."""
+    handler = QEMU.get(arch)
+    if handler is None:
+        raise EnvironmentFault(f"hosts of architecture {arch} can't be booted on this machine")
+    if missing := missing_packages(arm64=True):
+        raise EnvironmentFault(
+            f"{arch} hosts need {' '.join(missing)}", hint=f"apt install {' '.join(missing)}"
+        )
+    if not (BINFMT / "status").exists():
+        run(["mount", "-t", "binfmt_misc", "binfmt_misc", str(BINFMT)])
+    if not enabled(handler):
+        run(["update-binfmts", "--enable", handler])
+    if not enabled(handler):
+        raise EnvironmentFault(f"the kernel does not accept {handler}", hint="update-binfmts --display")
+
+
+def enabled(handler: str) -> bool:
+    """Tell whether the kernel knows the handler and opens it ahead, as roots of their own need it (flag F)."""
+    entry = BINFMT / handler
+    if not entry.exists():
+        return False
+    lines = entry.read_text().split("\n")
+    return "enabled" in lines and any(line.startswith("flags:") and "F" in line for line in lines)

@@ -1,0 +1,91 @@
+"""Faults put on hosts on purpose: the kinds there are, and the file that says which host has which."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from gpufleet.errors import InputError
+
+KINDS = {
+    "unreachable": "its sshd does not start",
+    "disk_full": "its root file system has no byte left",
+    "undervoltage": "its Pi flags say undervoltage and throttled, now and since boot",
+    "link_down": "its network cable is out",
+    "packet_loss": "a fifth of the packets sent to it are lost",
+}
+SECTIONS = ("faults", "arm64")
+
+
+@dataclass(frozen=True)
+class Faults:
+    """Which hosts have which faults, and which are booted as real arm64; keys are ``rack/slot``."""
+
+    by_place: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    arm64: frozenset[str] = frozenset()
+    source: str = ""
+    lines: Mapping[str, int] = field(default_factory=dict)
+
+    def of(self, place: str) -> frozenset[str]:
+        """Return one host's faults."""
+        return self.by_place.get(place, frozenset())
+
+    def check_places(self, known: set[str]) -> None:
+        """Refuse a place that no rack has."""
+        for place in (*self.by_place, *sorted(self.arm64)):
+            if place not in known:
+                some = ", ".join(sorted(known)[:3]) or "none: the stack has no rack"
+                raise InputError(
+                    "no such node",
+                    where=self._where(place),
+                    key=place,
+                    remedy=f"nodes are rack/slot: {some} …",
+                )
+
+    def _where(self, place: str) -> str:
+        return f"{self.source}:{self.lines[place]}" if place in self.lines else self.source
+
+
+NONE = Faults()
+
+
+def load_faults(choice: str | Path | None) -> Faults:
+    """Read a faults file, or a built-in set by its name (``demo``); None means no faults."""
+    if choice is None:
+        return NONE
+    built_in = resources.files("gpufleet.rehearsal") / "data" / f"faults-{choice}.yaml"
+    if built_in.is_file():
+        return parse_faults(built_in.read_text(), f"faults-{choice}.yaml")
+    path = Path(choice)
+    if not path.is_file():
+        raise InputError(f"no faults file or set {str(choice)!r}", remedy="give a file, or the set 'demo'")
+    return parse_faults(path.read_text(), str(path))
+
+
+def parse_faults(text: str, source: str) -> Faults:
+    """Read the text of a faults file: ``faults`` maps rack/slot to a fault or several, ``arm64`` lists places."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    try:
+        document = YAML(typ="rt").load(text) or {}
+    except YAMLError as wrong:
+        raise InputError(f"not YAML: {str(wrong).splitlines()[0]}", where=source) from wrong
+    if not isinstance(document, dict) or set(document) - set(SECTIONS):
+        raise InputError("unknown section", where=source, remedy=f"sections are {' and '.join(SECTIONS)}")
+    faults, arm64 = document.get("faults") or {}, document.get("arm64") or []
+    if not isinstance(faults, dict) or not isinstance(arm64, list):
+        raise InputError("wrong shape", where=source, remedy="faults is a mapping, arm64 a list")
+    lines = {str(place): faults.lc.key(place)[0] + 1 for place in faults}
+    by_place = {str(p): _kinds(value, f"{source}:{lines[str(p)]}", str(p)) for p, value in faults.items()}
+    return Faults(by_place, frozenset(map(str, arm64)), source, lines)
+
+
+def _kinds(value: Any, where: str, place: str) -> frozenset[str]:
+    kinds = [value] if isinstance(value, str) else value
+    if not isinstance(kinds, list) or not all(kind in KINDS for kind in kinds):
+        raise InputError(f"unknown fault {value!r}", where=where, key=place, remedy=f"use {', '.join(KINDS)}")
+    return frozenset(kinds)

@@ -1,0 +1,200 @@
+"""Starting hosts and knowing how they are."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from importlib import resources
+from pathlib import Path
+
+from gpufleet.errors import EnvironmentFault
+from gpufleet.rehearsal.rack import processes
+from gpufleet.rehearsal.rack.layout import DEVICE_TREE
+from gpufleet.rehearsal.rack.plan import HostPlan
+from gpufleet.rehearsal.rack.shell import last_line, run
+
+Say = Callable[[str], None]
+
+SSH_PORT = 22
+SMALL_DISK_MIB = 48
+BOOT_LIMIT_S = 120.0
+BOOT_LIMIT_EMULATED_S = 400.0
+ANSWER_LIMIT_S = 3.0
+POLL_S = 0.25
+SILENT = frozenset({"unreachable", "link_down"})  # faults with which no SSH answers
+
+
+@dataclass(frozen=True)
+class Record:
+    """What is written down of a host when it is started: enough to know it again, and what it was started as."""
+
+    place: str
+    name: str
+    label: str
+    address: str
+    arch: str
+    image: str
+    faults: tuple[str, ...]
+    pid: int | None = None
+    started: int | None = None
+
+    @classmethod
+    def of(cls, plan: HostPlan, image: Path) -> Record:
+        """Describe a host that is about to be started."""
+        return cls(
+            plan.place, plan.name, plan.label, plan.address, plan.arch, image.name, tuple(sorted(plan.faults))
+        )
+
+    def same_start(self, other: Record) -> bool:
+        """Tell whether both were started, or would be, in the same way."""
+        return replace(self, pid=None, started=None) == replace(other, pid=None, started=None)
+
+
+@dataclass(frozen=True)
+class HostStatus:
+    """How one host of a rack is."""
+
+    place: str
+    name: str
+    address: str
+    arch: str
+    faults: tuple[str, ...]
+    running: bool
+    ssh_answers: bool
+    pid: int | None
+
+
+def start(plan: HostPlan, image: Path) -> None:
+    """Start a host that is laid out and wired; it goes on living when this process ends."""
+    write_record(plan.folder, Record.of(plan, image))
+    script = resources.files("gpufleet.rehearsal") / "data" / "boot-host.sh"
+    small = SMALL_DISK_MIB if "disk_full" in plan.faults else 0
+    lower = str(image).replace("\\", "\\\\").replace(":", "\\:").replace(",", "\\,")
+    bridge = plan.label.rsplit("-", 2)[0]
+    command = [
+        *("setsid", "--fork", "nsenter", f"--net={processes.NAMESPACES / plan.label}"),
+        *("unshare", "--mount", "--propagation", "slave", "sh", str(script)),
+        *(lower, str(plan.folder), f"{bridge}/{plan.label}", str(small)),
+        *("--boot", f"--machine={plan.label}", f"--hostname={plan.name}", f"--uuid={plan.machine_id}"),
+        *(f"--network-namespace-path={processes.NAMESPACES / plan.label}", "--register=no", "--keep-unit"),
+        f"--bind-ro={_nspawn_path(plan.folder / DEVICE_TREE)}:/sys/firmware/devicetree",
+        *("--resolv-conf=off", "--timezone=off", "--link-journal=no", "--console=pipe"),
+    ]
+    log = plan.folder / "console.log"
+    # Opens the sysctls under net.*, which belong to the host's own namespace.
+    command = ["env", "SYSTEMD_NSPAWN_API_VFS_WRITABLE=network", *command]
+    run(["sh", "-c", 'exec "$@" </dev/null >"$0" 2>&1', str(log), *command])
+
+
+def wait_until_up(plans: Sequence[HostPlan], native: str, say: Say) -> None:
+    """Wait until every host runs and, where its faults let it, answers SSH; write down its first process."""
+    waiting = {plan.label: plan for plan in plans}
+    limit_s = BOOT_LIMIT_S if all(plan.arch == native for plan in plans) else BOOT_LIMIT_EMULATED_S
+    deadline = time.monotonic() + limit_s
+    while waiting and time.monotonic() < deadline:
+        come = _come_up(list(waiting.values()))
+        for plan in come:
+            del waiting[plan.label]
+        if come:
+            say(f"hosts: {len(plans) - len(waiting)} of {len(plans)} up ({come[-1].place})")
+        time.sleep(POLL_S)
+    if waiting:
+        slow = next(iter(waiting.values()))
+        log = slow.folder / "console.log"
+        said = last_line(log.read_text(errors="replace")) if log.exists() else "nothing"
+        raise EnvironmentFault(
+            f"{len(waiting)} of {len(plans)} hosts are not up after {limit_s:.0f} s; {slow.place} says: {said}",
+            hint=f"see {log}",
+        )
+
+
+def _come_up(plans: Sequence[HostPlan]) -> list[HostPlan]:
+    """Return those of the plans that are up by now, and record their first process."""
+    inside = processes.inside(plan.label for plan in plans)
+    answers = ssh_answers([plan.address for plan in plans if not plan.faults & SILENT])
+    up = []
+    for plan in plans:
+        pid = processes.leader(inside.get(plan.label, []))
+        if pid is not None and answers.get(plan.address, True):
+            write_record(
+                plan.folder, replace(read_record(plan.folder), pid=pid, started=processes.start_time(pid))
+            )
+            up.append(plan)
+    return up
+
+
+def statuses(records: Iterable[Record]) -> tuple[HostStatus, ...]:
+    """Look at how recorded hosts are now."""
+    records = list(records)
+    answers = ssh_answers([record.address for record in records])
+    return tuple(_status(record, answers[record.address]) for record in records)
+
+
+def _status(record: Record, ssh_answers: bool) -> HostStatus:
+    running = record.pid is not None and processes.start_time(record.pid) == record.started
+    return HostStatus(
+        record.place,
+        record.name,
+        record.address,
+        record.arch,
+        record.faults,
+        running=running,
+        ssh_answers=ssh_answers,
+        pid=record.pid if running else None,
+    )
+
+
+def write_record(folder: Path, record: Record) -> None:
+    """Write a host's record whole or not at all."""
+    path = _record_path(folder)
+    path.with_suffix(".new").write_text(json.dumps(asdict(record), indent=1) + "\n")
+    path.with_suffix(".new").replace(path)
+
+
+def read_record(folder: Path) -> Record | None:
+    """Read a host's record, if it was ever started."""
+    path = _record_path(folder)
+    return _parse_record(path.read_text()) if path.is_file() else None
+
+
+def read_records(rack_folder: Path) -> list[Record]:
+    """Read the records of all hosts, in order of rack and slot."""
+    found = [_parse_record(path.read_text()) for path in rack_folder.glob("*.json")]
+    return sorted(found, key=lambda r: (r.place.rpartition("/")[0], int(r.place.rpartition("/")[2])))
+
+
+def ssh_answers(addresses: Sequence[str]) -> dict[str, bool]:
+    """Tell for each address whether an SSH server greets there."""
+
+    async def ask() -> list[bool]:
+        return list(await asyncio.gather(*map(_greets, addresses)))
+
+    return dict(zip(addresses, asyncio.run(ask()), strict=True))
+
+
+async def _greets(address: str) -> bool:
+    try:
+        async with asyncio.timeout(ANSWER_LIMIT_S):
+            reader, writer = await asyncio.open_connection(address, SSH_PORT)
+            greeting = await reader.read(4)
+            writer.close()
+    except (OSError, TimeoutError):
+        return False
+    return greeting == b"SSH-"
+
+
+def _parse_record(text: str) -> Record:
+    fields = json.loads(text)
+    return Record(**{**fields, "faults": tuple(fields["faults"])})
+
+
+def _record_path(folder: Path) -> Path:
+    return folder.parent / f"{folder.name}.json"
+
+
+def _nspawn_path(path: Path) -> str:
+    """Escape what systemd-nspawn would take for a separator."""
+    return str(path).replace("\\", "\\\\").replace(":", "\\:")

@@ -1,0 +1,108 @@
+"""The files that make a host itself: laid over the shared image before it boots.
+
+Names, keys and ids are laid once, when the host's root is new: what is configured on it later stays. The
+stand-ins' facts and the sshd of an unreachable host follow the chosen faults at every start.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from importlib import resources
+from pathlib import Path
+
+from gpufleet.rehearsal.rack.keys import ensure_key
+from gpufleet.rehearsal.rack.plan import HostPlan
+
+FACTS = "etc/gpufleet-rehearsal"
+DEVICE_TREE = "devicetree"
+MODELS = {
+    "blades": "Raspberry Pi Compute Module 4 Rev 1.1 (STAND-IN: rehearsed host)",
+    "bench": "Raspberry Pi 5 Model B Rev 1.0 (STAND-IN: rehearsed host)",
+}
+THROTTLED = {
+    False: "0x0",
+    True: "0x50005",
+}  # now and since boot: undervoltage (bit 0, 16), throttled (bit 2, 18)
+SECTORS_PER_GB = 976_773_168 / 500  # a 500 GB drive's standard sector count (IDEMA LBA1-03)
+
+
+def lay(plan: HostPlan, image: Path, operator_key: str) -> str:
+    """Make the host's folder ready to boot; return its public host key."""
+    root, laid = plan.folder / "root", plan.folder / "laid"
+    if not laid.is_file() or laid.read_text() != image.name:
+        shutil.rmtree(plan.folder, ignore_errors=True)
+    for name in ("root", "work", "merged", "small"):
+        (plan.folder / name).mkdir(parents=True, exist_ok=True)
+    host_key = ensure_key(plan.folder / "ssh_host_ed25519_key", plan.name)
+    _lay_device_tree(plan)
+    if not laid.is_file():
+        _lay_identity(plan, root, operator_key)
+        _lay_stand_ins(plan, root)
+        laid.write_text(image.name)
+    _lay_faults(plan, root)
+    return host_key
+
+
+def _lay_identity(plan: HostPlan, root: Path, operator_key: str) -> None:
+    _write(root / "etc/hostname", f"{plan.name}\n")
+    _write(root / "etc/hosts", f"127.0.0.1 localhost\n127.0.1.1 {plan.name}\n")
+    _write(root / "etc/machine-id", f"{plan.machine_id}\n")
+    for name in ("ssh_host_ed25519_key", "ssh_host_ed25519_key.pub"):
+        mode = 0o644 if name.endswith(".pub") else 0o600
+        _write(root / "etc/ssh" / name, (plan.folder / name).read_text(), mode)
+    _write(root / "root/.ssh/authorized_keys", f"{operator_key}\n", 0o600)
+    (root / "root").chmod(0o700)
+    (root / "root/.ssh").chmod(0o700)
+
+
+def _lay_stand_ins(plan: HostPlan, root: Path) -> None:
+    data = resources.files("gpufleet.rehearsal") / "data"
+    tools = ("vcgencmd", "bladectl") if plan.kind == "blades" else ("vcgencmd",)
+    for tool in tools:
+        _write(root / "usr/local/bin" / tool, (data / f"{tool}.sh").read_text(), 0o755)
+    if plan.kind == "blades" and plan.storage_gb:
+        _lay_nvme(root / FACTS / "sys/class/nvme/nvme0", plan.storage_gb)
+
+
+def _lay_nvme(nvme: Path, storage_gb: float) -> None:
+    """Present an NVMe drive as sysfs would: a CM4 has one PCIe 2.0 lane, the drive could do more."""
+    files = {
+        "device/current_link_speed": "5.0 GT/s PCIe",
+        "device/current_link_width": "1",
+        "device/max_link_speed": "8.0 GT/s PCIe",
+        "device/max_link_width": "4",
+        "model": f"STAND-IN NVMe {storage_gb:.0f}GB",
+        "nvme0n1/size": str(round(storage_gb * SECTORS_PER_GB)),
+    }
+    for name, value in files.items():
+        _write(nvme / name, f"{value}\n")
+
+
+def _lay_device_tree(plan: HostPlan) -> None:
+    """Give the serial and model where a Pi's firmware leaves them (bound to /sys/firmware/devicetree)."""
+    base = plan.folder / DEVICE_TREE / "base"
+    _write(base / "serial-number", f"{plan.serial}\0")
+    _write(base / "model", f"{MODELS[plan.kind]}\0")
+
+
+def _lay_faults(plan: HostPlan, root: Path) -> None:
+    facts = {
+        "throttled": THROTTLED["undervoltage" in plan.faults],
+        "temp_c": round(48 + plan.slot % 7 * 0.8, 1),
+        "fan_percent": 40,
+    }
+    _write(root / FACTS / "pi.json", json.dumps(facts, indent=1) + "\n")
+    for unit in ("ssh.service", "ssh.socket"):
+        mask = root / "etc/systemd/system" / unit
+        mask.parent.mkdir(parents=True, exist_ok=True)
+        if mask.is_symlink():
+            mask.unlink()
+        if "unreachable" in plan.faults:
+            mask.symlink_to("/dev/null")
+
+
+def _write(path: Path, text: str, mode: int = 0o644) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(mode)

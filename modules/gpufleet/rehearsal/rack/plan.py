@@ -1,0 +1,121 @@
+"""What is to be booted: declared racks and chosen faults in, one plan per host out. Pure.
+
+Everything that identifies a host (names, addresses, ids, serial) follows from the rehearsal's folder and the
+node's place, so it is the same whenever it is worked out, and all that is ours on the machine is found again by
+its prefix.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from gpufleet.errors import InputError
+from gpufleet.rehearsal.rack.faults import Faults
+
+if TYPE_CHECKING:
+    from gpufleet.fleet import RackUse
+    from gpufleet.fleet.rack import RackNode
+
+IDENTITIES = uuid.UUID("5d0c8f3e-6a55-4a1c-9d52-6a4d2f3d7b10")  # our own namespace for the ids below
+BLOCKS = range(1, 512)  # the /24 networks of 198.18.0.0/15, kept for tests of network devices (RFC 2544)
+FIRST_SPARE_BLOCK = 16
+
+
+class World(Protocol):
+    """What a rack needs to know of a rehearsal: where its state lives."""
+
+    @property
+    def home(self) -> Path: ...
+
+
+@dataclass(frozen=True)
+class HostPlan:
+    """One host to boot. ``label`` names its namespace, link, cgroup and machine: at most 15 characters."""
+
+    place: str
+    name: str
+    slot: int
+    kind: str
+    arch: str
+    label: str
+    block: int
+    mac: str
+    machine_id: str
+    serial: str
+    storage_gb: float | None
+    faults: frozenset[str]
+    folder: Path
+
+    @property
+    def address(self) -> str:
+        """The host's address: slot n is at .(10+n) of its rack's network."""
+        return network_address(self.block, 10 + self.slot)
+
+    @property
+    def gateway(self) -> str:
+        """The controller's address on the rack's network."""
+        return network_address(self.block, 1)
+
+
+def prefix(home: Path) -> str:
+    """Return what every name of this rehearsal on the machine begins with; it is also its bridge's name."""
+    return "gf-" + hashlib.sha256(str(home.resolve()).encode()).hexdigest()[:5]
+
+
+def network_address(block: int, host: int) -> str:
+    """Return an address in a rack's network."""
+    return f"198.{18 + block // 256}.{block % 256}.{host}"
+
+
+def choose_blocks(names: Sequence[str], kept: Mapping[str, int], taken: Iterable[int]) -> dict[str, int]:
+    """Give each rack a /24 network: the one it had, else the one of its order, else the first that is free."""
+    used = set(taken)
+    chosen: dict[str, int] = {}
+    for order, name in enumerate(names, start=1):
+        wishes = (kept.get(name, order), order, *range(FIRST_SPARE_BLOCK, BLOCKS.stop))
+        block = next((b for b in wishes if b in BLOCKS and b not in used), None)
+        if block is None:
+            raise InputError(f"no free /24 network is left for rack {name}", remedy="end other rehearsals")
+        used.add(block)
+        chosen[name] = block
+    return chosen
+
+
+def plan_hosts(
+    home: Path, racks: Sequence[RackUse], blocks: Mapping[str, int], faults: Faults, native: str
+) -> list[HostPlan]:
+    """Plan a host for every node of the racks."""
+    faults.check_places({f"{use.name}/{node.slot}" for use in racks for node in use.rack.nodes})
+    return [
+        _plan_host(home, use, node, order, blocks[use.name], faults, native)
+        for order, use in enumerate(racks, start=1)
+        for node in use.rack.nodes
+    ]
+
+
+def _plan_host(
+    home: Path, use: RackUse, node: RackNode, order: int, block: int, faults: Faults, native: str
+) -> HostPlan:
+    place = f"{use.name}/{node.slot}"
+    identity = uuid.uuid5(IDENTITIES, f"{home.name}/{place}").hex
+    return HostPlan(
+        place=place,
+        name=node.name,
+        slot=node.slot,
+        kind=use.rack.kind,
+        arch="arm64" if place in faults.arm64 else native,
+        label=f"{prefix(home)}-{order}-{node.slot}",
+        block=block,
+        mac=node.mac or "02:" + ":".join(identity[i : i + 2] for i in range(0, 10, 2)),
+        machine_id=identity,
+        serial=node.serial
+        or f"10000000{identity[:8]}",  # the shape of a Pi 4's: 1, then the chip's own digits
+        storage_gb=node.storage_gb,
+        faults=faults.of(place),
+        folder=home / "rack" / place.replace("/", "-"),
+    )
