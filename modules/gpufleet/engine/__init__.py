@@ -1,0 +1,38 @@
+"""The Pulumi engine, found or built, and what it says as typed values.
+
+In: a machine with or without `pulumi`, and the engine's own JSON: previews (``pulumi preview --json``) and
+states (``pulumi stack export``). Out: an ``Engine`` that can run Python programs, built once into the user's
+cache where none is installed; ``Step`` and ``Resource`` values in which "not known yet" and "secret" are the
+markers ``UNKNOWN`` and ``SECRET``, never a string that looks like a value.
+"""
+
+from __future__ import annotations
+
+from gpufleet.engine.build import ensure
+from gpufleet.engine.command import run_pulumi
+from gpufleet.engine.document import read_document
+from gpufleet.engine.installation import LAUNCHER_MARK, VERSION, Engine, Found, find, installed
+from gpufleet.engine.lock import exclusive
+from gpufleet.engine.preview import Step, parse_preview
+from gpufleet.engine.state import Resource, parse_state
+from gpufleet.engine.values import SECRET, UNKNOWN, Marker
+
+__all__ = [
+    "LAUNCHER_MARK",
+    "SECRET",
+    "UNKNOWN",
+    "VERSION",
+    "Engine",
+    "Found",
+    "Marker",
+    "Resource",
+    "Step",
+    "ensure",
+    "exclusive",
+    "find",
+    "installed",
+    "parse_preview",
+    "parse_state",
+    "read_document",
+    "run_pulumi",
+]

@@ -1,0 +1,104 @@
+"""One `go build` with progress: how many packages of how many, and for how long."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gpufleet.errors import EnvironmentFault
+
+SECONDS_BETWEEN_LINES = 5.0
+
+
+@dataclass
+class GoBuild:
+    """Builds programs of the module in ``folder``, whose go.sum fixes every byte that comes in."""
+
+    command: Path
+    folder: Path
+    name: str
+    say: Callable[[str], None]
+    started: float = field(default_factory=time.monotonic)
+    last_said: float = 0.0
+
+    def run(self, package: str, target: Path, flags: str) -> None:
+        """Download, compile and link ``package`` into ``target``."""
+        modules = len((self.folder / "go.sum").read_text().splitlines()) // 2
+        stale = "{{if .Stale}}{{.ImportPath}}{{end}}"
+        listing = self._go(
+            ["list", "-mod=readonly", "-deps", "-f", stale, package],
+            lambda count, latest: f"downloading module {count} of at most {modules}: {latest.split()[-2]}",
+            counted="go: downloading",
+        )
+        total = len(listing.split())
+        self._tell(f"{total} packages to compile")
+        self._go(
+            ["build", "-v", "-mod=readonly", "-o", str(target), "-ldflags", flags, package],
+            lambda count, latest: f"compiled {count} of {total} packages: {latest}",
+        )
+        self._tell(f"linked, {target.stat().st_size / 1e6:.0f} MB")
+
+    def module_folder(self, module: str) -> Path:
+        """Return where Go keeps a module's source."""
+        return Path(self._go(["list", "-mod=readonly", "-m", "-f", "{{.Dir}}", module]).strip())
+
+    def _go(
+        self, arguments: Sequence[str], progress: Callable[[int, str], str] | None = None, counted: str = ""
+    ) -> str:
+        """Run one go command; return its output, and tell now and then how many lines of progress came."""
+        with tempfile.TemporaryFile("w+") as output:
+            code, tail = self._follow(arguments, output.fileno(), progress, counted)
+            if code:
+                raise self._fault(list(tail))
+            output.seek(0)
+            return output.read()
+
+    def _follow(
+        self, arguments: Sequence[str], output: int, progress: Callable[[int, str], str] | None, counted: str
+    ) -> tuple[int, deque[str]]:
+        # GOWORK and GOTOOLCHAIN: a workspace or a toolchain of the user's must not change what is built.
+        environment = {**os.environ, "GOWORK": "off", "GOTOOLCHAIN": "local", "CGO_ENABLED": "0"}
+        process = subprocess.Popen(
+            [str(self.command), *arguments],
+            cwd=self.folder, env=environment, stdout=output, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        tail: deque[str] = deque(maxlen=20)
+        count = 0
+        with process:
+            for line in process.stderr or ():
+                tail.append(line.rstrip())
+                count += line.startswith(counted)
+                if progress and line.startswith(counted):
+                    self._tell_sometimes(progress(count, line.strip()))
+        return process.returncode, tail
+
+    def _tell_sometimes(self, text: str) -> None:
+        if time.monotonic() - self.last_said >= SECONDS_BETWEEN_LINES:
+            self._tell(text)
+
+    def _tell(self, text: str) -> None:
+        self.last_said = time.monotonic()
+        seconds = int(self.last_said - self.started)
+        self.say(f"{self.name}: {text}, {seconds // 60} min {seconds % 60:02} s")
+
+    def _fault(self, tail: list[str]) -> EnvironmentFault:
+        lines = [line for line in tail if line and not line.startswith("go: downloading")] or [
+            "no reason given"
+        ]
+        wrong_sum = any("checksum mismatch" in line or "SECURITY ERROR" in line for line in lines)
+        if wrong_sum:
+            reason = next(line for line in lines if "verifying" in line or "checksum mismatch" in line)
+            hint = "a module differs from the checksum kept with gpufleet: run `go clean -modcache`, check GOPROXY, try again"
+        else:
+            reason = lines[-1]
+            hint = (
+                "the build needs the Go module proxy: check the network and `go env GOPROXY`, then run"
+                " `gpufleet doctor --fix` again (it goes on where it stopped), or install Pulumi itself"
+            )
+        return EnvironmentFault(f"could not build {self.name}: {reason}", hint=hint)

@@ -1,0 +1,126 @@
+"""Where a Pulumi engine is: installed on PATH, or built once into the user's cache."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from gpufleet import paths
+
+# What we build, and the oldest we take: the engine that our own tests run on.
+VERSION = "3.258.0"
+LANGUAGE_HOST = "pulumi-language-python"
+LANGUAGE_EXEC = "pulumi-language-python-exec"
+# A folder on PATH with this file in it holds a launcher of ours named `pulumi`, not an engine.
+LAUNCHER_MARK = ".gpufleet-launcher"
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A Pulumi engine that can run Python programs."""
+
+    pulumi: Path
+    version: str
+    bin_dir: Path
+    origin: Literal["installed", "built"]
+
+
+@dataclass(frozen=True)
+class Found:
+    """An engine on PATH, good enough or not; ``lacks`` says why not."""
+
+    pulumi: Path
+    version: str
+    lacks: str | None
+
+
+def built_folder() -> Path:
+    """Return where the engine of ``VERSION`` is built."""
+    return paths.user_cache() / "engine" / VERSION
+
+
+def find(search: str | None = None) -> Engine | None:
+    """Return the installed engine when it is good enough, else the built one, else nothing."""
+    found = installed(search)
+    if found and not found.lacks:
+        return Engine(found.pulumi, found.version, found.pulumi.parent, "installed")
+    return find_built()
+
+
+def find_built() -> Engine | None:
+    """Return the engine built by this version's recipe, when its build was finished."""
+    folder = built_folder()
+    try:
+        record = json.loads((folder / "built.json").read_text())
+    except (OSError, json.JSONDecodeError):
+        return None
+    bin_dir = folder / "bin"
+    complete = all((bin_dir / name).is_file() for name in ("pulumi", LANGUAGE_HOST, LANGUAGE_EXEC))
+    if not complete or record.get("recipe") != recipe_digest():
+        return None
+    return Engine(bin_dir / "pulumi", str(record["version"]), bin_dir, "built")
+
+
+def installed(search: str | None = None) -> Found | None:
+    """Return the first `pulumi` on PATH that is an engine itself: no launcher and no build of ours."""
+    folders = _own_folders_removed(os.environ.get("PATH", "") if search is None else search)
+    executable = shutil.which("pulumi", path=folders) if folders else None
+    if executable is None:
+        return None
+    version = version_of(Path(executable))
+    return Found(Path(executable), version or "unknown", _lacking(Path(executable), version, folders))
+
+
+def _own_folders_removed(search: str) -> str:
+    built = built_folder() / "bin"
+    folders = (Path(entry) for entry in search.split(os.pathsep) if entry)
+    return os.pathsep.join(str(at) for at in folders if at != built and not (at / LAUNCHER_MARK).exists())
+
+
+def version_of(executable: Path) -> str | None:
+    """Return what `pulumi version` says, without the v."""
+    environment = {**os.environ, "PULUMI_SKIP_UPDATE_CHECK": "true"}
+    try:
+        run = subprocess.run(
+            [str(executable), "version"],
+            capture_output=True, text=True, timeout=30, check=False, env=environment,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    match = re.match(r"v?(\d+\.\d+\.\d+\S*)", run.stdout.strip())
+    return match[1] if match and run.returncode == 0 else None
+
+
+def _lacking(executable: Path, version: str | None, search: str) -> str | None:
+    if version is None:
+        return "it does not answer `pulumi version`"
+    if _numbers(version) < _numbers(VERSION):
+        return f"{version} is older than {VERSION}"
+    beside = os.pathsep.join((str(executable.resolve().parent), search))
+    missing = [name for name in (LANGUAGE_HOST, LANGUAGE_EXEC) if not shutil.which(name, path=beside)]
+    return f"its Python language host is missing ({', '.join(missing)})" if missing else None
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
+
+
+def recipe_folder() -> Path:
+    """Return the folder with the modules' requirements and checksums."""
+    return Path(__file__).with_name("data")
+
+
+def recipe_digest() -> str:
+    """Return a digest of everything a build is made from; another digest means: build again."""
+    import hashlib
+
+    digest = hashlib.sha256(VERSION.encode())
+    for name in ("pulumi/go.mod", "pulumi/go.sum", "language/go.mod", "language/go.sum"):
+        digest.update((recipe_folder() / name).read_bytes())
+    return digest.hexdigest()[:16]

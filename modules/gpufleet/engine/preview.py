@@ -1,0 +1,83 @@
+"""A preview (``pulumi preview --json``) as typed steps.
+
+Unchanged resources are in it only with ``--show-sames``. A replacement comes as one step or as three
+(create-replacement, replace, delete-replaced) with the same URN. An operation not known here is kept by its
+name, so that a newer engine's changes are never taken for none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gpufleet.engine.state import Resource, parse_resource
+from gpufleet.errors import InputError
+
+REMEDY = "give the output of `pulumi preview --json`"
+# The engine's opening words for a failed program say no more than that it failed.
+EMPTY_PHRASES = ("preview failed", "update failed")
+
+
+@dataclass(frozen=True)
+class Step:
+    """What the engine would do to one resource: ``old`` is before, ``new`` after; one of them may be absent."""
+
+    op: str
+    urn: str
+    old: Resource | None
+    new: Resource | None
+    diff_reasons: tuple[str, ...] = ()
+    replace_reasons: tuple[str, ...] = ()
+
+
+def parse_preview(document: Mapping[str, Any]) -> list[Step]:
+    """Return the steps of a preview; a preview that failed, or another document, is an InputError."""
+    if not isinstance(document, Mapping):
+        raise InputError("not a preview: a list or a plain value", remedy=REMEDY)
+    _refuse_failure(document)
+    steps = document.get("steps")
+    if steps is None and "changeSummary" in document:
+        return []
+    if not isinstance(steps, list):
+        raise InputError(f"not a preview: {_what_it_is(document)}", remedy=REMEDY)
+    return [_parse_step(step) for step in steps]
+
+
+def _refuse_failure(document: Mapping[str, Any]) -> None:
+    diagnostics = document.get("diagnostics") or []
+    errors = [str(entry.get("message", "")) for entry in diagnostics if entry.get("severity") == "error"]
+    if errors:
+        telling = next((text for text in errors if text.strip().lower() not in EMPTY_PHRASES), errors[0])
+        raise InputError(
+            f"the preview failed: {_last_line(telling)}", remedy="make `pulumi preview` succeed first"
+        )
+
+
+def _last_line(message: str) -> str:
+    """Return what a traceback ends in, which is its cause, without terminal colour."""
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    text = lines[-1] if lines else "no reason given"
+    return text.removeprefix("error: ")[:300]
+
+
+def _what_it_is(document: Mapping[str, Any]) -> str:
+    if "deployment" in document:
+        return "this is a stack's state"
+    if "sequence" in document:
+        return "this is one event of a stream"
+    return "no 'steps'"
+
+
+def _parse_step(step: Any) -> Step:
+    if not isinstance(step, Mapping) or not isinstance(step.get("op"), str):
+        raise InputError("not a preview: a step without 'op'", remedy=REMEDY)
+    old, new = step.get("oldState"), step.get("newState")
+    return Step(
+        op=step["op"],
+        urn=str(step.get("urn", "")),
+        old=parse_resource(old) if old else None,
+        new=parse_resource(new) if new else None,
+        diff_reasons=tuple(step.get("diffReasons") or ()),
+        replace_reasons=tuple(step.get("replaceReasons") or ()),
+    )

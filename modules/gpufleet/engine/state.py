@@ -1,0 +1,93 @@
+"""A stack's state (``pulumi stack export``) as typed resources, and the resource that previews share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpufleet.engine.values import decode_object
+from gpufleet.errors import InputError
+
+
+@dataclass(frozen=True)
+class Resource:
+    """One resource as the engine knows it.
+
+    ``custom`` is false for components, which exist in no cloud and cost nothing themselves. ``external``
+    resources were only read, not made. ``delete`` marks one that awaits deletion and still bills.
+    ``pending`` names an operation (creating, deleting …) that an interrupted run left open.
+    """
+
+    urn: str
+    type: str
+    name: str
+    inputs: dict[str, Any] = field(repr=False)
+    outputs: dict[str, Any] = field(repr=False)
+    parent: str | None = None
+    provider: str | None = None
+    custom: bool = True
+    external: bool = False
+    protect: bool = False
+    retain_on_delete: bool = False
+    delete: bool = False
+    id: str | None = None
+    view_of: str | None = None
+    pending: str | None = None
+    # The resources that each input was made from: what a reference means before deployment gives it an id.
+    property_dependencies: dict[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
+
+    @property
+    def is_provider(self) -> bool:
+        """Whether this is a provider's own record, e.g. ``pulumi:providers:aws``."""
+        return self.type.startswith("pulumi:providers:")
+
+
+def parse_resource(record: Mapping[str, Any], *, pending: str | None = None) -> Resource:
+    """Return one resource from a record of a state or of a preview's step."""
+    urn = record.get("urn")
+    if not isinstance(urn, str) or urn.count("::") < 3:  # noqa: PLR2004 - urn:pulumi:stack::project::type::name
+        raise InputError(
+            f"a resource without a URN: {str(urn)[:80]!r}", remedy="give the engine's own output"
+        )
+    return Resource(
+        urn=urn,
+        type=str(record.get("type") or urn_type(urn)),
+        name=urn.split("::", 3)[3],
+        inputs=decode_object(record.get("inputs")),
+        outputs=decode_object(record.get("outputs")),
+        parent=record.get("parent") or None,
+        provider=record.get("provider") or None,
+        custom=bool(record.get("custom", False)),
+        external=bool(record.get("external", False)),
+        protect=bool(record.get("protect", False)),
+        retain_on_delete=bool(record.get("retainOnDelete", False)),
+        delete=bool(record.get("delete", False)),
+        id=record.get("id") or None,
+        view_of=record.get("viewOf") or None,
+        pending=pending,
+        property_dependencies={
+            name: tuple(urns or ()) for name, urns in (record.get("propertyDependencies") or {}).items()
+        },
+    )
+
+
+def urn_type(urn: str) -> str:
+    """Return the resource's own type from its URN, without its parents' types."""
+    return urn.split("::")[2].rsplit("$", 1)[-1]
+
+
+def parse_state(document: Mapping[str, Any]) -> list[Resource]:
+    """Return the resources of a ``pulumi stack export``, pending creations included, in its order."""
+    deployment = document.get("deployment") if isinstance(document, Mapping) else None
+    if not isinstance(deployment, Mapping):
+        raise InputError(
+            "not a stack's state: no 'deployment'", remedy="give the output of `pulumi stack export`"
+        )
+    operations = deployment.get("pending_operations") or []
+    pending = {str(item["resource"]["urn"]): str(item["type"]) for item in operations}
+    records = deployment.get("resources") or []
+    resources = [parse_resource(record, pending=pending.get(str(record.get("urn")))) for record in records]
+    known = {resource.urn for resource in resources}
+    unrecorded = (item for item in operations if item["resource"]["urn"] not in known)
+    return resources + [parse_resource(item["resource"], pending=str(item["type"])) for item in unrecorded]
