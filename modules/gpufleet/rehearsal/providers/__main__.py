@@ -1,0 +1,33 @@
+"""``python -m gpufleet.rehearsal.providers CLOUD ENGINE_ADDRESS``: serve one simulated cloud to the engine."""
+
+from __future__ import annotations
+
+import sys
+
+from gpufleet.rehearsal.providers.install import CLOUDS
+
+
+def main(arguments: list[str]) -> int:
+    """Answer ``--version`` and ``--help`` at once; otherwise serve until the engine ends us."""
+    cloud = arguments[0] if arguments else ""
+    if cloud not in CLOUDS:
+        print(f"usage: python -m gpufleet.rehearsal.providers {'|'.join(CLOUDS)} ENGINE", file=sys.stderr)
+        return 2
+    from gpufleet.rehearsal.providers.catalogue import load
+
+    schema = load(cloud)
+    if "--version" in arguments:
+        print(f"{schema.version} (simulated {cloud} of gpufleet: a double that never calls a cloud)")
+        return 0
+    from pulumi.provider.experimental import server
+
+    from gpufleet.rehearsal.providers.memory import open_memory
+    from gpufleet.rehearsal.providers.provider import SimulatedProvider
+
+    sys.argv = [f"pulumi-resource-{cloud}", *arguments[1:]]  # where the server looks for the engine's address
+    server.main(sys.argv[1:], schema.version, SimulatedProvider(schema, open_memory(cloud)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,56 @@
+"""What a simulated cloud sells: resource types and lookups, read from ``data/<cloud>.json``."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+_DATA = Path(__file__).parent / "data"
+
+
+@dataclass(frozen=True)
+class ResourceType:
+    """How one type behaves: what it needs, what forces a replacement, what the cloud computes."""
+
+    token: str
+    id: str
+    required: tuple[str, ...]
+    replace: tuple[str, ...]
+    computed: dict[str, Any]
+    name: str | None  # the input that names it, where the provider names what the program left unnamed
+
+    @property
+    def unique_name(self) -> bool:
+        """Tell whether the name is the id: then there can't be two, not even during a replacement."""
+        return self.name is not None and "{hex17}" not in self.id
+
+
+@dataclass(frozen=True)
+class Schema:
+    """One simulated cloud; ``defaults`` are the facts that a real account or its configuration brings."""
+
+    cloud: str
+    version: str
+    defaults: dict[str, str]
+    types: dict[str, ResourceType]
+
+
+def load(cloud: str) -> Schema:
+    """Read the cloud's data file; its version is that of the SDK, as with the real plugin."""
+    data = json.loads((_DATA / f"{cloud}.json").read_text(encoding="utf-8"))
+    types = {token: _resource_type(token, fields) for token, fields in data["types"].items()}
+    return Schema(cloud, importlib.metadata.version(f"pulumi-{cloud}"), data["defaults"], types)
+
+
+def _resource_type(token: str, fields: dict[str, Any]) -> ResourceType:
+    return ResourceType(
+        token,
+        fields["id"],
+        tuple(fields.get("required", ())),
+        tuple(fields.get("replace", ())),
+        fields.get("computed", {}),
+        fields.get("name"),
+    )

@@ -1,0 +1,30 @@
+"""Write the launchers that the engine starts as provider plugins."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+CLOUDS = ("aws", "gcp", "azure-native")
+
+# A shell script and not a "#!python" line: those break where the path is long or holds a space.
+_LAUNCHER = """#!/bin/sh
+# A simulated {cloud} provider for rehearsals (gpufleet); it never calls a cloud.
+exec {python} -m gpufleet.rehearsal.providers {cloud} "$@"
+"""
+
+
+def install(folder: Path, python: Path | str) -> list[Path]:
+    """Put ``pulumi-resource-aws``, ``-gcp`` and ``-azure-native`` into ``folder``; return their paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return [_launcher(folder / f"pulumi-resource-{cloud}", cloud, str(python)) for cloud in CLOUDS]
+
+
+def _launcher(path: Path, cloud: str, python: str) -> Path:
+    text = _LAUNCHER.format(cloud=cloud, python=shlex.quote(python))
+    if not path.exists() or path.read_text() != text:
+        fresh = path.with_name(f".{path.name}.new")  # renamed into place: a running engine never reads half
+        fresh.write_text(text)
+        fresh.chmod(0o755)
+        fresh.replace(path)
+    return path

@@ -1,0 +1,132 @@
+"""Answers to lookups (invokes): images, zones that offer a machine, members of a scaling group."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gpufleet.rehearsal.providers.catalogue import Schema
+from gpufleet.rehearsal.providers.memory import Memory, Row
+from gpufleet.rehearsal.providers.values import Plain
+
+_BUILD = "20260101"  # simulated images do not age: a rerun ends in the same state
+_ZONE_LETTERS = ("a", "b")
+_GROUP_FILTER = "tag:aws:autoscaling:groupName"
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """One question to a simulated cloud."""
+
+    schema: Schema
+    memory: Memory
+    args: Plain
+
+    @property
+    def region(self) -> str:
+        return str(self.args.get("region") or self.schema.defaults["region"])
+
+    def filter(self, name: str) -> list[str]:
+        """Return the values of a filter, none where it was not given."""
+        return next(
+            (list(item["values"]) for item in self.args.get("filters", []) if item["name"] == name), []
+        )
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:17]
+
+
+def _get_ami(lookup: Lookup) -> Plain:
+    """Return one image per region, owner and name pattern."""
+    owners, patterns = lookup.args.get("owners") or [], lookup.filter("name")
+    if not owners or not patterns:
+        raise LookupError("the simulated aws finds images by owners and a filter on name; give both")
+    identity = f"ami-{_digest(f'{lookup.region} {owners} {patterns}')}"
+    return {
+        **lookup.args,
+        "id": identity,
+        "imageId": identity,
+        "name": patterns[0].replace("*", _BUILD),
+        "ownerId": owners[0],
+        "arn": f"arn:aws:ec2:{lookup.region}::image/{identity}",
+        "architecture": (lookup.filter("architecture") or ["x86_64"])[0],
+        "rootDeviceName": "/dev/sda1",
+        "rootDeviceType": "ebs",
+        "virtualizationType": "hvm",
+        "state": "available",
+        "region": lookup.region,
+    }
+
+
+def _get_offerings(lookup: Lookup) -> Plain:
+    """Offer every machine in the region's first zones."""
+    zones = [f"{lookup.region}{letter}" for letter in _ZONE_LETTERS]
+    wanted = (lookup.filter("instance-type") or ["unknown"])[0]
+    return {
+        **lookup.args,
+        "id": lookup.region,
+        "instanceTypes": [wanted] * len(zones),
+        "locations": zones,
+        "locationTypes": ["availability-zone"] * len(zones),
+        "region": lookup.region,
+    }
+
+
+def _get_instances(lookup: Lookup) -> Plain:
+    """Return the members of the scaling groups named in the filter."""
+    names = lookup.filter(_GROUP_FILTER)
+    if not names:
+        raise LookupError(f"the simulated aws finds instances by a filter on {_GROUP_FILTER}")
+    groups = [lookup.memory.get("aws:autoscaling/group:Group", name) for name in names]
+    members = [member for group in groups if group for member in _members(lookup.memory, group)]
+    return {
+        **lookup.args,
+        "id": lookup.region,
+        "ids": [identity for identity, _ in members],
+        "privateIps": [address for _, address in members],
+        "publicIps": [],
+        "ipv6Addresses": [],
+        "region": lookup.region,
+    }
+
+
+def _members(memory: Memory, group: Row) -> list[tuple[str, str]]:
+    """Return instance id and private address of a group's members; they follow from the group's name."""
+    subnets = [
+        memory.get("aws:ec2/subnet:Subnet", name) for name in group.inputs.get("vpcZoneIdentifiers", [])
+    ]
+    blocks = [subnet.inputs["cidrBlock"] for subnet in subnets if subnet] or ["10.255.0.0/16"]
+    return [
+        (
+            f"i-{_digest(f'{group.id}/{number}')}",
+            memory.lease(blocks[number % len(blocks)], group.type, group.id, f"member {number}"),
+        )
+        for number in range(int(group.outputs.get("desiredCapacity") or 0))
+    ]
+
+
+def _get_image(lookup: Lookup) -> Plain:
+    """Return the image that a family of a project stands for."""
+    project, family = lookup.args.get("project"), lookup.args.get("family")
+    if not project or not family:
+        raise LookupError("the simulated gcp finds images by project and family; give both")
+    name = f"{family}-v{_BUILD}"
+    identity = f"projects/{project}/global/images/{name}"
+    return {
+        **lookup.args,
+        "id": identity,
+        "name": name,
+        "imageId": str(int(_digest(identity)[:15], 16)),
+        "selfLink": f"https://www.googleapis.com/compute/v1/{identity}",
+        "status": "READY",
+    }
+
+
+LOOKUPS: dict[str, Callable[[Lookup], Plain]] = {
+    "aws:ec2/getAmi:getAmi": _get_ami,
+    "aws:ec2/getInstanceTypeOfferings:getInstanceTypeOfferings": _get_offerings,
+    "aws:ec2/getInstances:getInstances": _get_instances,
+    "gcp:compute/getImage:getImage": _get_image,
+}

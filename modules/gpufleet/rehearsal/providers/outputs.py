@@ -1,0 +1,185 @@
+"""What a simulated cloud computes for a resource: ids, addresses, links. Pure but for address leases."""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpufleet.rehearsal.providers.catalogue import ResourceType, Schema
+from gpufleet.rehearsal.providers.memory import Memory
+from gpufleet.rehearsal.providers.values import UNKNOWN, Plain, reveal
+
+# Blocks reserved for documentation (RFC 5737): an address of a simulated cloud can never be somebody's.
+PUBLIC_NETWORKS = {"aws": "203.0.113.0/24", "gcp": "198.51.100.0/24", "azure-native": "192.0.2.0/24"}
+_API = "https://www.googleapis.com/compute/v1"
+_TIMESTAMP = "2026-01-01T00:00:00Z"  # fixed: a rerun ends in the same state
+
+
+@dataclass
+class Context:
+    """Everything a computed value may be made of; in a preview, values of the future are unknown."""
+
+    schema: Schema
+    kind: ResourceType
+    memory: Memory
+    inputs: Plain
+    seed: str
+    id: str = ""
+    old: Plain = field(default_factory=dict)
+    preview: bool = False
+
+    def words(self) -> dict[str, str]:
+        """Return what templates may name: top-level inputs, the account's facts and digests of the seed."""
+        digest = hashlib.sha256(self.seed.encode()).hexdigest()
+        texts = {
+            key: str(value) for key, value in reveal(self.inputs).items() if isinstance(value, (str, int))
+        }
+        words = {**self.schema.defaults, **texts, "id": self.id, "hex17": digest[:17], "api": _API}
+        words["name"] = texts.get(self.kind.name or "name", "")
+        words["number"] = str(int(digest[:15], 16))
+        words["uuid"] = str(uuid.UUID(digest[:32]))
+        words["mac"] = "-".join(("00-0D-3A", *(digest[at : at + 2].upper() for at in (0, 2, 4))))
+        words["timestamp"] = _TIMESTAMP
+        words["group"] = (
+            f"/subscriptions/{words.get('subscription')}/resourceGroups/{texts.get('resourceGroupName')}"
+        )
+        return words
+
+    def lease(self, network: str, purpose: str) -> str:
+        return UNKNOWN if self.preview else self.memory.lease(network, self.kind.token, self.id, purpose)
+
+
+def identity(context: Context) -> str:
+    """Return the id that the cloud gives."""
+    return context.kind.id.format_map(context.words())
+
+
+def outputs(context: Context) -> Plain:
+    """Return the inputs together with everything the cloud adds."""
+    words = context.words()
+    added = {key: _value(context, words, rule) for key, rule in context.kind.computed.items()}
+    return {**context.inputs, **{key: value for key, value in added.items() if value is not None}}
+
+
+def _value(context: Context, words: dict[str, str], rule: str) -> Any:
+    if rule.startswith("="):
+        return _RULES[rule[1:]](context)
+    return UNKNOWN if context.preview and "{" in rule else rule.format_map(words)
+
+
+def _first(items: Any) -> Plain:
+    return items[0] if isinstance(items, list) and items and isinstance(items[0], dict) else {}
+
+
+def _network(context: Context, kind: str, reference: Any, key: str) -> str:
+    """Return the address range of the subnet that a resource names; that the subnet exists is checked."""
+    if context.preview or not isinstance(reference, str):
+        return "10.255.0.0/16"
+    row = context.memory.get(kind, reference.removeprefix(f"{_API}/"))
+    if row is None:
+        raise LookupError(f"the subnet {reference} does not exist in the simulated {context.schema.cloud}")
+    return str(row.inputs[key])
+
+
+def _aws_subnet(context: Context) -> Any:
+    """Return the subnet of an instance: its own, or that of its launch template's first card."""
+    if "subnetId" in context.inputs or context.preview:
+        return context.inputs.get("subnetId")
+    template = context.memory.get(
+        "aws:ec2/launchTemplate:LaunchTemplate", context.inputs["launchTemplate"]["id"]
+    )
+    return _first(template.inputs.get("networkInterfaces")).get("subnetId") if template else None
+
+
+def _private_ip(context: Context) -> Any:
+    if "privateIp" in context.inputs:
+        return context.inputs["privateIp"]
+    return context.lease(
+        _network(context, "aws:ec2/subnet:Subnet", _aws_subnet(context), "cidrBlock"), "private"
+    )
+
+
+def _zone(context: Context) -> Any:
+    if "availabilityZone" in context.inputs:
+        return context.inputs["availabilityZone"]
+    if context.preview:
+        return UNKNOWN
+    subnet = context.memory.get("aws:ec2/subnet:Subnet", str(context.inputs.get("subnetId")))
+    return subnet.outputs["availabilityZone"] if subnet else f"{context.words()['region']}a"
+
+
+def _public_ip(context: Context) -> str:
+    return context.lease(PUBLIC_NETWORKS[context.schema.cloud], "public")
+
+
+def _aws_public_ip(context: Context) -> str:
+    return _public_ip(context) if context.inputs.get("associatePublicIpAddress") else ""
+
+
+def _aws_lifecycle(context: Context) -> str:
+    return str(context.inputs.get("instanceMarketOptions", {}).get("marketType", ""))
+
+
+def _private_dns(context: Context) -> str:
+    address = _private_ip(context)
+    return address if address == UNKNOWN else f"ip-{address.replace('.', '-')}.ec2.internal"
+
+
+def _gcp_interfaces(context: Context) -> list[Plain]:
+    """Return the interfaces with the addresses that the network hands out."""
+    return [
+        _gcp_interface(context, nic, number)
+        for number, nic in enumerate(context.inputs.get("networkInterfaces", []))
+    ]
+
+
+def _gcp_interface(context: Context, nic: Plain, number: int) -> Plain:
+    network = _network(context, "gcp:compute/subnetwork:Subnetwork", nic.get("subnetwork"), "ipCidrRange")
+    access = [{**entry, "natIp": _public_ip(context)} for entry in nic.get("accessConfigs", [])]
+    return {
+        **nic,
+        "name": f"nic{number}",
+        "networkIp": context.lease(network, f"nic{number}"),
+        "accessConfigs": access,
+    }
+
+
+def _azure_ip_configurations(context: Context) -> list[Plain]:
+    return [_azure_ip(context, entry) for entry in context.inputs.get("ipConfigurations", [])]
+
+
+def _azure_ip(context: Context, entry: Plain) -> Plain:
+    subnet = entry.get("subnet", {}).get("id")
+    network = _network(context, "azure-native:network:Subnet", subnet, "addressPrefix")
+    return {
+        **entry,
+        "privateIPAddress": context.lease(network, str(entry.get("name"))),
+        "provisioningState": "Succeeded",
+    }
+
+
+def _next_version(context: Context) -> Any:
+    return UNKNOWN if context.preview else int(context.old.get("latestVersion", 0)) + 1
+
+
+def _desired_capacity(context: Context) -> Any:
+    return context.inputs.get("desiredCapacity", context.inputs.get("minSize"))
+
+
+_RULES: dict[str, Callable[[Context], Any]] = {
+    "tags": lambda context: context.inputs.get("tags", {}),
+    "labels": lambda context: context.inputs.get("labels", {}),
+    "zone": _zone,
+    "private_ip": _private_ip,
+    "private_dns": _private_dns,
+    "public_ip": _public_ip,
+    "aws_public_ip": _aws_public_ip,
+    "aws_lifecycle": _aws_lifecycle,
+    "gcp_interfaces": _gcp_interfaces,
+    "azure_ip_configurations": _azure_ip_configurations,
+    "next_version": _next_version,
+    "desired_capacity": _desired_capacity,
+}
