@@ -46,7 +46,7 @@ def accelerator(name: str) -> Accelerator:
     close = get_close_matches(name, known, n=3, cutoff=CLOSE)
     raise InputError(
         f"unknown accelerator {name!r}",
-        remedy=f"did you mean {_either(close)}?" if close else f"known: {', '.join(sorted(known))}",
+        remedy=f"did you mean {_either(close)}?" if close else f"the catalogue has {_some(list(known))}",
     )
 
 
@@ -73,7 +73,16 @@ def _nearest(name: str, cloud: str | None) -> str:
     elsewhere = [of for (of, known) in table.machines() if known == name]
     if elsewhere:
         return f"{name} is a machine of {elsewhere[0]}"
-    return f"the catalogue has {', '.join(sorted(names.values())[:6])} and {max(len(names) - 6, 0)} more"
+    return f"the catalogue has {_some(list(names.values()))}"
+
+
+def _some(names: list[str]) -> str:
+    shown = sorted(names)[:6]
+    return (
+        f"{', '.join(shown)} and {len(names) - len(shown)} more"
+        if len(names) > len(shown)
+        else ", ".join(shown)
+    )
 
 
 def _plain(text: str) -> str:

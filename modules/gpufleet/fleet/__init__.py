@@ -9,7 +9,8 @@ id, a reason and a source (``RULES``).
 from __future__ import annotations
 
 from gpufleet.fleet.hardware import Fact, HardwareCost
-from gpufleet.fleet.load import load, load_rack, parse
+from gpufleet.fleet.load import json_schema, load, load_rack, parse
+from gpufleet.fleet.notes import node_usd_per_hour, notes
 from gpufleet.fleet.purchase import OnDemand, Purchase, Reserved, Spot
 from gpufleet.fleet.rack import Rack, RackNode
 from gpufleet.fleet.request import AcceleratorRequest, Budget, Count
@@ -41,7 +42,10 @@ __all__ = [
     "Template",
     "Volume",
     "Workstation",
+    "json_schema",
     "load",
     "load_rack",
+    "node_usd_per_hour",
+    "notes",
     "parse",
 ]

@@ -12,6 +12,9 @@ from pydantic_core import ErrorDetails
 from gpufleet.fleet.document import Path_, Problem
 from gpufleet.fleet.rule import misplaced
 
+MISSING = "is missing"
+UNKNOWN = "unknown key"
+
 SIMPLE = {
     "greater_than": "more than {gt}",
     "greater_than_equal": "at least {ge}",
@@ -38,26 +41,19 @@ SIMPLE = {
 
 def explain(error: ValidationError, model: type[BaseModel], data: Any) -> list[Problem]:
     """Return every problem that pydantic found, in our words."""
-    return [_problem(item, model, data) for item in _merged(error.errors(include_url=False))]
-
-
-def _merged(items: list[ErrorDetails]) -> Iterator[ErrorDetails]:
-    """Drop the second complaint about one value: a union of types complains once per type."""
-    seen: set[tuple[Any, ...]] = set()
-    for item in items:
-        place = tuple(step for step in item["loc"] if not str(step).startswith(("literal[", "constrained-")))
-        if item["type"] in ("ip_any_network",) or place not in seen:
-            seen.add(place)
-            yield item
+    problems = [_problem(item, model, data) for item in error.errors(include_url=False)]
+    unknown = {problem.path[:-1] for problem in problems if problem.text.startswith(UNKNOWN)}
+    # A misspelt key is also a missing one: say only what the user wrote.
+    return [problem for problem in problems if not (problem.text == MISSING and problem.path[:-1] in unknown)]
 
 
 def _problem(item: ErrorDetails, model: type[BaseModel], data: Any) -> Problem:
     path = _path(item["loc"], data)
     kind, context = item["type"], item.get("ctx", {})
     if kind == "extra_forbidden":
-        return _unknown_key(path, item["loc"], model, data)
+        return _unknown_key(path, item["loc"], model)
     if kind == "missing":
-        return Problem(path, "is missing", "add it")
+        return Problem(path, MISSING, "add it")
     if kind == "gpufleet":
         return Problem(path, context["problem"], context["remedy"])
     if kind in ("union_tag_invalid", "union_tag_not_found"):
@@ -74,7 +70,9 @@ def _path(loc: tuple[int | str, ...], data: Any) -> Path_:
     path: list[int | str] = []
     for position, step in enumerate(loc):
         last = position == len(loc) - 1
-        present = (isinstance(data, dict) and step in data) or (isinstance(data, list) and isinstance(step, int))
+        present = (isinstance(data, dict) and step in data) or (
+            isinstance(data, list) and isinstance(step, int)
+        )
         if present:
             data = data[step]
         elif not (last and isinstance(data, dict)):
@@ -83,7 +81,7 @@ def _path(loc: tuple[int | str, ...], data: Any) -> Path_:
     return tuple(path)
 
 
-def _unknown_key(path: Path_, loc: tuple[int | str, ...], model: type[BaseModel], data: Any) -> Problem:
+def _unknown_key(path: Path_, loc: tuple[int | str, ...], model: type[BaseModel]) -> Problem:
     key = str(path[-1])
     holder = _holder(loc[:-1], model)
     rule = misplaced(str(loc[-2]) if len(loc) > 1 else "", key)
@@ -92,8 +90,8 @@ def _unknown_key(path: Path_, loc: tuple[int | str, ...], model: type[BaseModel]
     known = [field.alias or name for name, field in holder.model_fields.items()] if holder else []
     close = get_close_matches(key, known, n=1)
     if close:
-        return Problem(path, f"unknown key {key!r}", f"did you mean {close[0]!r}?")
-    return Problem(path, f"unknown key {key!r}", f"known keys: {', '.join(known)}" if known else "remove it")
+        return Problem(path, f"{UNKNOWN} {key!r}", f"did you mean {close[0]!r}?")
+    return Problem(path, f"{UNKNOWN} {key!r}", f"known keys: {', '.join(known)}" if known else "remove it")
 
 
 def _holder(loc: tuple[int | str, ...], model: Any) -> type[BaseModel] | None:
@@ -134,7 +132,7 @@ def _tag(path: Path_, kind: str, context: dict[str, Any]) -> Problem:
     where = (*path, str(context["discriminator"]).strip("'"))
     tags = [tag.strip(" '") for tag in str(context.get("expected_tags", "")).split(",") if tag]
     if kind == "union_tag_not_found":
-        return Problem(where, "is missing", "add it: on_demand, spot or reserved")
+        return Problem(where, MISSING, "add it: on_demand, spot or reserved")
     return _choice(where, context["tag"], tags)
 
 

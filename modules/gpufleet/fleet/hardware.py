@@ -34,10 +34,14 @@ class HardwareCost(Frozen):
     capital_eur: Fact | None = None
     usd_per_eur: Annotated[Fact | None, Field(description="planning rate; needed with capital_eur")] = None
     life_years: Positive
-    residual_fraction: Annotated[Amount, Field(ge=0, lt=1, description="share of capital left at the end")] = 0.0
+    residual_fraction: Annotated[
+        Amount, Field(ge=0, lt=1, description="share of capital left at the end")
+    ] = 0.0
     watts_per_node: Fact
     usd_per_kwh: Fact
-    pue: Annotated[Amount, Field(ge=1, le=3, description="power drawn by the room per power of the rack")] = 1.0
+    pue: Annotated[Amount, Field(ge=1, le=3, description="power drawn by the room per power of the rack")] = (
+        1.0
+    )
 
     @model_validator(mode="after")
     def _one_capital(self) -> Self:
@@ -48,7 +52,7 @@ class HardwareCost(Frozen):
         return self
 
     def usd_per_hour(self, nodes: int) -> float:
-        """Return capital × (1 - residual) / (years × 8,760 h) + nodes × watts / 1000 × PUE × tariff."""
+        """Return capital * (1 - residual) / (years * 8,760 h) + nodes * watts / 1000 * PUE * tariff."""
         capital = self.capital_usd_value * (1 - self.residual_fraction) / (self.life_years * HOURS_PER_YEAR)
         power_kw = nodes * self.watts_per_node.value / 1000
         return capital + power_kw * self.pue * self.usd_per_kwh.value

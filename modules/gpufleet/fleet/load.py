@@ -31,7 +31,9 @@ def load(stack: str, root: Path | None = None, config_file: Path | None = None) 
     whole = read(path, _label(path, root))
     config = whole.node.get("config") if isinstance(whole.node, Mapping) else None
     if not isinstance(config, Mapping) or KEY not in config:
-        raise InputError(f"has no {KEY}", where=whole.label, remedy=f"add config: {{{KEY}: …}}")
+        close = get_close_matches(KEY, [str(key) for key in config or ()], n=1)
+        remedy = f"{close[0]!r} should read {KEY!r}" if close else f"put the fleet under config: {KEY}:"
+        raise InputError(f"has no {KEY}", where=whole.label, remedy=remedy)
     return _fleet(Document(whole.label, config[KEY], KEY), stack, root)
 
 
@@ -53,6 +55,20 @@ def load_rack(path: Path, root: Path | None = None) -> Rack:
         wrong = Problem(("name",), f"is {rack.name!r} in a file called {path.name}", f"say {path.stem!r}")
         document.refuse([wrong])
     return rack
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema of a stack file: the fleet's keys, and room for what else Pulumi keeps there."""
+    spec = Spec.model_json_schema()
+    definitions = spec.pop("$defs")
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "A stack of gpufleet",
+        "type": "object",
+        "properties": {"config": {"type": "object", "properties": {KEY: spec}, "required": [KEY]}},
+        "required": ["config"],
+        "$defs": definitions,
+    }
 
 
 def _fleet(document: Document, stack: str, root: Path) -> Fleet:
@@ -105,4 +121,6 @@ def _label(path: Path, root: Path) -> str:
 
 def _stacks(root: Path) -> str:
     names = sorted(file.name.split(".")[1] for file in (root / "stacks").glob("Pulumi.*.yaml"))
-    return f"stacks here: {', '.join(names)}" if names else "there is none yet: write stacks/Pulumi.<stack>.yaml"
+    return (
+        f"stacks here: {', '.join(names)}" if names else "there is none yet: write stacks/Pulumi.<stack>.yaml"
+    )

@@ -63,7 +63,8 @@ class Reserved(Frozen):
     @property
     def price_kind(self) -> PriceKind:
         """Return the price that applies: without a term, held capacity costs what on-demand does."""
-        return "on_demand" if self.term is None else f"reserved_{self.term}"
+        kinds: dict[str | None, PriceKind] = {None: "on_demand", "1y": "reserved_1y", "3y": "reserved_3y"}
+        return kinds[self.term]
 
     @property
     def label(self) -> str:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import re
 from functools import cached_property
-from ipaddress import IPv4Network, IPv6Network
 from typing import Annotated, Any, Literal, Self
 
 from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetParseError
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, IPvAnyNetwork, model_validator
 
-from gpufleet.fleet.base import Amount, Frozen, Name, Positive, Whole, check_name, refusal
+from gpufleet.fleet.base import NAME, NAME_MEANING, Amount, Frozen, Name, Positive, Whole, matching, refusal
 from gpufleet.fleet.hardware import HardwareCost
 from gpufleet.fleet.request import AcceleratorRequest
 
 GIB_PER_GB = 1e9 / 2**30  # drives are sold in decimal gigabytes
 Slot = Annotated[Whole, Field(ge=1, le=200)]
-Mac = Annotated[str, Field(pattern=r"^([0-9a-f]{2}:){5}[0-9a-f]{2}$")]
+_mac, _mac_schema = matching(
+    r"([0-9a-f]{2}:){5}[0-9a-f]{2}", "a lowercase MAC address like 2c:cf:67:00:00:07"
+)
+Mac = Annotated[str, _mac, _mac_schema]
 
 
 def unfold(names: str) -> tuple[str, ...]:
@@ -38,14 +40,15 @@ def slot_of(name: str) -> int:
 
 def _names(names: str) -> str:
     for name in unfold(names):
-        check_name(name)
+        if not re.fullmatch(NAME, name):
+            raise refusal(f"{name!r} is not a name", f"give {NAME_MEANING}")
     return names
 
 
 class RackNetwork(Frozen):
     """The rack's subnet: slot n has the host number ``slot_offset`` + n, unless its node says otherwise."""
 
-    cidr: IPv4Network | IPv6Network
+    cidr: IPvAnyNetwork
     slot_offset: Annotated[Whole, Field(ge=0, le=1000)] = 10
 
     def address(self, slot: int) -> str:
@@ -147,4 +150,3 @@ class Rack(Frozen):
             storage_gb=entry.storage_gb or self.storage_gb,
             accelerators=self.accelerators if entry.accelerators is None else entry.accelerators,
         )
-

@@ -82,7 +82,8 @@ _SPOT_RESERVATION = register(
     Rule(
         "spot-reservation",
         "spot capacity cannot come from a reservation",
-        "SOURCES",
+        "Google, Consume reservations, Limitations: no Spot VMs; AWS CapacityReservationSpecification: On-Demand; "
+        "Azure: not confirmed by a stored source",
         "remove 'reservation', or say kind: reserved",
     )
 )
@@ -90,7 +91,7 @@ _EVICTION_NEEDS_SPOT = register(
     Rule(
         "eviction-needs-spot",
         "only spot capacity is evicted",
-        "Azure refuses an eviction policy on any priority but Spot",
+        "Microsoft, error-codes-spot: EvictionPolicyCanBeSetOnlyOnAzureSpotVirtualMachines",
         "remove it, or say kind: spot",
     )
 )
@@ -106,7 +107,7 @@ _CAP_NEEDS_SPOT = register(
     Rule(
         "cap-needs-spot",
         "a price cap belongs to spot: other prices do not move",
-        "AWS SpotOptions.MaxPrice and Azure billingProfile.maxPrice are spot settings",
+        "Microsoft, VirtualMachine BillingMaxPrice: of a Spot VM; AWS: SpotOptions.MaxPrice",
         "remove it, or say kind: spot",
     )
 )

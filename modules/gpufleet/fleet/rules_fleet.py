@@ -36,13 +36,15 @@ def template_exists(spec: Spec) -> Iterator[Problem]:
         for index, item in enumerate(getattr(spec, kind)):
             if item.template is not None and item.template not in spec.templates:
                 known = ", ".join(sorted(spec.templates)) or "none is declared"
-                yield Problem((kind, index, "template"), f"no template {item.template!r}", f"templates: {known}")
+                yield Problem(
+                    (kind, index, "template"), f"no template {item.template!r}", f"templates: {known}"
+                )
 
 
 @spec_rule(
     "not-the-world",
     reason="SSH is not open to the world",
-    source="CIS benchmarks of all three clouds: no ingress from 0.0.0.0/0 or ::/0 to port 22",
+    source="our own policy",
 )
 def not_the_world(spec: Spec) -> Iterator[Problem]:
     for index, network in enumerate(spec.ssh.allowed_cidrs):
@@ -54,7 +56,7 @@ def not_the_world(spec: Spec) -> Iterator[Problem]:
 @spec_rule(
     "key-for-nodes",
     reason="a cloud node without an SSH key can't be reached by anybody",
-    source="azure-native compute.VirtualMachine refuses Linux nodes without key or password",
+    source="our own policy: password logins are off",
 )
 def key_for_nodes(spec: Spec) -> Iterator[Problem]:
     if spec.pools and not spec.ssh.authorized_keys:

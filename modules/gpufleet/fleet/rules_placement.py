@@ -49,8 +49,12 @@ def region_known(pool: Pool) -> Iterator[Problem]:
     regions = catalog.regions(pool.cloud)
     if pool.region in regions:
         return
+    others = [cloud for cloud in ZONES if pool.region in catalog.regions(cloud)]
     close = get_close_matches(pool.region, regions, n=1)
-    remedy = f"did you mean {close[0]!r}?" if close else f"give a region like {regions[-1]}"
+    if others:
+        remedy = f"it is a region of {others[0]}"
+    else:
+        remedy = f"did you mean {close[0]!r}?" if close else f"give a region like {regions[-1]}"
     yield Problem(("region",), f"{pool.region!r} is no region of {pool.cloud} that we know", remedy)
 
 
@@ -70,7 +74,7 @@ def zone_in_region(pool: Pool) -> Iterator[Problem]:
 @pool_rule(
     "accelerators-attach",
     reason="only GCP's general machines (n1) take accelerators; others bring their own",
-    source="catalog/data/machines.csv, column attachable",
+    source="catalog/data/machines.csv, column attachable; counts: SkyPilot, its catalogue of GCP (T4: 1, 2, 4)",
 )
 def accelerators_attach(pool: Pool) -> Iterator[Problem]:
     machine = known_machine(pool)
@@ -102,21 +106,23 @@ def accelerators_missing(pool: Pool) -> Iterator[Problem]:
 @pool_rule(
     "fabric-of-machine",
     reason="EFA and InfiniBand exist only on the machines built with them",
-    source="AWS DescribeInstanceTypes (EfaSupported); Azure sizes with r (RDMA)",
+    source="AWS DescribeInstanceTypes (EfaSupported) as moto 5.2.5 carries it; MicrosoftDocs nda100-v4-series.md",
 )
 def fabric_of_machine(pool: Pool) -> Iterator[Problem]:
     machine = known_machine(pool)
     if machine is None or pool.fabric in ("none", "auto") or pool.fabric == machine.fabric:
         return
     has = f"only {machine.fabric}" if machine.fabric else "no such fabric"
-    remedy = f"say {machine.fabric}, auto or none" if machine.fabric else "say none, or choose another machine"
+    remedy = (
+        f"say {machine.fabric}, auto or none" if machine.fabric else "say none, or choose another machine"
+    )
     yield Problem(("fabric",), f"is {pool.fabric!r}, but {machine.name} has {has}", remedy)
 
 
 @pool_rule(
     "efa-one-zone",
     reason="EFA traffic does not leave its zone",
-    source="AWS: EFA needs one subnet, hence one availability zone",
+    source="AWS ParallelCluster guide, Elastic Fabric Adapter: not supported over different availability zones",
 )
 def efa_one_zone(pool: Pool) -> Iterator[Problem]:
     machine = known_machine(pool)

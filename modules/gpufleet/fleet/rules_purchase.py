@@ -19,7 +19,9 @@ ONE_ZONE = ("aws", "gcp")
 def cap_not_on_gcp(pool: Pool) -> Iterator[Problem]:
     if pool.cloud == "gcp" and pool.purchase.max_usd_per_hour is not None:
         cap = f"{pool.purchase.max_usd_per_hour:g}"
-        yield Problem(("purchase", "max_usd_per_hour"), f"is {cap}, but GCP has no spot price cap", "remove it")
+        yield Problem(
+            ("purchase", "max_usd_per_hour"), f"is {cap}, but GCP has no spot price cap", "remove it"
+        )
 
 
 @pool_rule(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from ipaddress import IPv4Network, IPv6Network
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, IPvAnyNetwork
 
 from gpufleet.catalog import Cloud
-from gpufleet.fleet.base import Frozen, Name, Owner, Whole, refusal
+from gpufleet.fleet.base import Frozen, Name, Owner, Whole, matching, refusal
 from gpufleet.fleet.hardware import HardwareCost
 from gpufleet.fleet.purchase import Purchase
 from gpufleet.fleet.rack import Rack
@@ -30,15 +29,27 @@ class Ssh(Frozen):
     """Who may log in, and from where."""
 
     authorized_keys: tuple[Annotated[str, AfterValidator(_public_key)], ...] = ()
-    allowed_cidrs: tuple[IPv4Network | IPv6Network, ...] = ()
+    allowed_cidrs: tuple[IPvAnyNetwork, ...] = ()
+
+
+_project, _project_schema = matching(
+    r"[a-z][a-z0-9-]{4,28}[a-z0-9]", "a project id, 6 to 30 lowercase letters, digits, hyphens"
+)
+_subscription, _subscription_schema = matching(
+    r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "a subscription id, a lowercase UUID"
+)
 
 
 class GcpAccount(Frozen):
-    project: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{4,28}[a-z0-9]$")]
+    """Where GCP pools are built; without it, the provider's own configuration decides."""
+
+    project: Annotated[str, _project, _project_schema]
 
 
 class AzureAccount(Frozen):
-    subscription: Annotated[str, Field(pattern=r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")]
+    """Where Azure pools are built; without it, the provider's own configuration decides."""
+
+    subscription: Annotated[str, _subscription, _subscription_schema]
 
 
 class Disk(Frozen):

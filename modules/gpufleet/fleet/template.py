@@ -6,9 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from gpufleet.fleet.base import Frozen, Name, Whole
+from gpufleet.fleet.base import Frozen, Name, Whole, matching
 
 Port = Annotated[Whole, Field(ge=1, le=65535)]
+_branch, _branch_schema = matching(r"auto|\d{3}|\d+\.\d+", "auto, or a quoted branch like '570' or '6.4'")
 Profile = Literal["quick", "standard", "soak"]
 
 
@@ -16,7 +17,7 @@ class Driver(Frozen):
     """Which GPU driver a node gets."""
 
     vendor: Literal["nvidia", "amd", "none"] = "none"
-    branch: Annotated[str, Field(pattern=r"^(auto|\d{3}|\d+\.\d+)$", description="auto, 570, 6.4 …")] = "auto"
+    branch: Annotated[str, _branch, _branch_schema] = "auto"
 
 
 class Volume(Frozen):

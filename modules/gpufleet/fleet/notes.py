@@ -1,0 +1,70 @@
+"""Planning notes: what a declared fleet means for the budget, in sentences."""
+
+from __future__ import annotations
+
+from gpufleet import catalog
+from gpufleet.catalog import HOURS_PER_MONTH
+from gpufleet.fleet.spec import Fleet, Pool
+
+# What planning advice names for the phase with reserved A100 machines (the project's issue 3, stacks table).
+ADVISED_USD_PER_MONTH = (2000, 5000)
+ATTACHED = {"T4": "accelerator:nvidia-tesla-t4"}  # what GCP calls the cards that n1 machines take
+
+
+def node_usd_per_hour(pool: Pool) -> float | None:
+    """Return what one node of a pool costs per running hour, None where a price is unknown."""
+    kind = pool.purchase.price_kind
+    price = catalog.price(pool.cloud, pool.region, pool.machine, kind)
+    if price is None or pool.accelerators is None:
+        return None if price is None else price.usd_per_hour
+    part = ATTACHED.get(pool.accelerators.model, "")
+    card = catalog.part_price(pool.cloud, pool.region, part, kind)
+    return None if card is None else price.usd_per_hour + pool.accelerators.count * card.usd_per_hour
+
+
+def notes(fleet: Fleet) -> tuple[str, ...]:
+    """Return what somebody who plans this fleet should know before it is built."""
+    return tuple(note for note in (_reserved(fleet), _hours_not_months(fleet), _lonely_spot(fleet)) if note)
+
+
+def _reserved(fleet: Fleet) -> str:
+    pools = [pool for pool in fleet.pools if pool.purchase.kind == "reserved"]
+    if not pools:
+        return ""
+    usd, unpriced = _usd_per_hour(pools)
+    names = ", ".join(pool.name for pool in pools)
+    return (
+        f"reserved capacity bills around the clock, used or not: {names}, "
+        f"{usd * HOURS_PER_MONTH:,.0f} USD a month{_without(unpriced)}"
+    )
+
+
+def _hours_not_months(fleet: Fleet) -> str:
+    usd, unpriced = _usd_per_hour(fleet.pools)
+    low, high = ADVISED_USD_PER_MONTH
+    if usd * HOURS_PER_MONTH <= high or not any(pool.purchase.kind == "reserved" for pool in fleet.pools):
+        return ""
+    return (
+        f"the pools cost {usd:,.2f} USD an hour together{_without(unpriced)}: the {low:,} to {high:,} USD a month "
+        f"that planning advice names for this phase buy {low / usd:.0f} to {high / usd:.0f} hours, not a month"
+    )
+
+
+def _lonely_spot(fleet: Fleet) -> str:
+    names = [
+        pool.name for pool in fleet.pools if pool.purchase.kind == "spot" and pool.purchase.fallback is None
+    ]
+    if not names:
+        return ""
+    return f"spot without a fallback stays away for as long as the cloud has no capacity: {', '.join(names)}"
+
+
+def _usd_per_hour(pools: list[Pool] | tuple[Pool, ...]) -> tuple[float, list[str]]:
+    """Return what the pools cost per hour at desired size, and the names of those without a price."""
+    prices = {pool.name: node_usd_per_hour(pool) for pool in pools}
+    known = sum(pool.count.desired * (prices[pool.name] or 0.0) for pool in pools)
+    return known, [name for name, price in prices.items() if price is None]
+
+
+def _without(unpriced: list[str]) -> str:
+    return f" (without {', '.join(unpriced)}, whose price the catalogue lacks)" if unpriced else ""
