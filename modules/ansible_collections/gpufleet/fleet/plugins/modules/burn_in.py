@@ -1,0 +1,150 @@
+#!/usr/bin/python
+"""Run the burn-in agent that lies on the node, and hand its records to the registry."""
+
+from __future__ import annotations
+
+DOCUMENTATION = """
+module: burn_in
+short_description: Run the burn-in agent on a node
+description:
+  - Runs the agent (one file, built by C(gpufleet.burnin.build_agent)) and returns the JSON lines that it
+    streams. It judges nothing and changes nothing. An attempt that was interrupted is continued.
+  - The result's C(gpufleet) key tells the registry what was measured. Where the agent ends early, what it
+    had collected comes back with a record that says so; such an attempt is never healthy.
+options:
+  node: {description: The node's name in the inventory., type: str, required: true}
+  agent: {description: Path of the agent on the node., type: path, required: true}
+  attempt: {description: Identifier of this attempt., type: str, required: true}
+  profile: {description: Which checks to run., type: str, default: quick}
+  params: {description: Parameters of the checks by name., type: dict, default: {}}
+  only: {description: Run these checks only., type: list, elements: str, default: []}
+  out: {description: Where the node keeps the record; by default beside the agent., type: path}
+  timeout: {description: Seconds after which the agent is ended., type: int, default: 900}
+author: gpufleet contributors
+"""
+
+EXAMPLES = """
+- name: Measure
+  gpufleet.fleet.burn_in:
+    node: "{{ inventory_hostname }}"
+    agent: /run/gpufleet-agent.pyz
+    attempt: "{{ burn_in_attempt }}"
+    params: {expect_cores: 4, expect_memory_gib: 8}
+"""
+
+RETURN = """
+gpufleet: {description: Event for the registry, with the agent's records., returned: when it ran, type: dict}
+"""
+
+import json  # noqa: E402 - Ansible wants its documentation above the imports
+import os  # noqa: E402
+import re  # noqa: E402
+import signal  # noqa: E402
+import subprocess  # noqa: E402
+import sys  # noqa: E402
+from pathlib import Path  # noqa: E402
+
+from ansible.module_utils.basic import AnsibleModule  # noqa: E402
+
+# What one host may add to Ansible's result and event files.
+LIMIT = 20000
+KEPT = ("start", "check", "end")
+
+
+def command(params):
+    """Return the agent's command line; the node's record is named by the attempt."""
+    name = re.sub(r"[^A-Za-z0-9._-]", "_", params["attempt"])
+    out = params["out"] or str(Path(params["agent"]).with_name(f"burn-in-{name}.jsonl"))
+    argv = [sys.executable, params["agent"], "run", "--attempt", params["attempt"]]
+    argv += ["--profile", params["profile"], "--out", out]
+    for check in params["only"]:
+        argv += ["--only", check]
+    for key, value in sorted(params["params"].items()):
+        argv += ["--param", f"{key}={str(value).lower() if isinstance(value, bool) else value}"]
+    return argv
+
+
+def run(argv, timeout):
+    """Run the agent in a session of its own; return output, errors and how it ended early, if it did."""
+    process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+    try:
+        out, err = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        out, err = process.communicate()
+        return out, err, f"the agent ran past {timeout} s and was ended"
+    early = "" if process.returncode == 0 else f"the agent ended with code {process.returncode}"
+    return out, err, early
+
+
+def records_of(text):
+    """Return the records in the agent's output; a torn line is left out."""
+    records = []
+    for line in text.decode("utf-8", "replace").splitlines():
+        try:
+            record = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(record, dict) and record.get("type") in KEPT:
+            records.append(record)
+    return records
+
+
+def agent_error(reason):
+    """Return the record that says why there are no more."""
+    return {"type": "check", "name": "agent", "status": "error", "reason": reason, "raw": {}}
+
+
+def size(value):
+    """Return how long a value is as JSON."""
+    return len(json.dumps(value))
+
+
+def shortened(records):
+    """Keep the result small: the largest raw output goes first, and its check then has nothing to pass with."""
+    while size(records) > LIMIT:
+        largest = max(records, key=lambda record: size(record.get("raw") or {}))
+        if not largest.get("raw"):
+            break
+        largest.update(
+            raw={}, status="error", reason=f"its output is too long for one result ({LIMIT} bytes)"
+        )
+    return records
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec={
+            "node": {"type": "str", "required": True},
+            "agent": {"type": "path", "required": True},
+            "attempt": {"type": "str", "required": True},
+            "profile": {"type": "str", "default": "quick"},
+            "params": {"type": "dict", "default": {}},
+            "only": {"type": "list", "elements": "str", "default": []},
+            "out": {"type": "path"},
+            "timeout": {"type": "int", "default": 900},
+        },
+        supports_check_mode=True,
+    )
+    if module.check_mode:
+        module.exit_json(changed=False, skipped=True, msg="check mode: the burn-in agent was not run")
+    if not Path(module.params["agent"]).exists():
+        module.fail_json(msg=f"no burn-in agent at {module.params['agent']}: copy it to the node first")
+    out, err, early = run(command(module.params), module.params["timeout"])
+    records = records_of(out)
+    if early:
+        said = err.decode("utf-8", "replace").strip()[-500:]
+        records.append(agent_error(f"{early}: {said}" if said else early))
+    start = next((record for record in records if record["type"] == "start"), {})
+    event = {
+        "node": module.params["node"],
+        "event": "burn_in",
+        "attempt": module.params["attempt"],
+        "facts": start.get("host", {}),
+        "records": shortened(records),
+    }
+    module.exit_json(changed=False, gpufleet=event)
+
+
+if __name__ == "__main__":
+    main()

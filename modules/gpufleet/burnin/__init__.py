@@ -1,0 +1,41 @@
+"""Burn-in: from what a node measured of itself to a verdict that a person can check.
+
+Comes in: the JSON lines that the agent (`burnin/agent/`, shipped to nodes as one file by `build_agent`)
+collected on a node: numbers it measured and the raw output of the tools it drove. Goes out: a `Report` with
+an outcome for every check (pass, warn, fail, not_run), the threshold that decided it with its source, and
+one verdict: healthy, degraded, faulty or incomplete. Everything here but `build_agent` is pure: the same
+records under new thresholds are judged again without touching the node.
+"""
+
+from __future__ import annotations
+
+from gpufleet.burnin.build import build_agent
+from gpufleet.burnin.judge import judge
+from gpufleet.burnin.pi import decode_throttled, parse_throttled
+from gpufleet.burnin.report import OUTCOMES, VERDICTS, CheckResult, Report, report_schema
+from gpufleet.burnin.thresholds import (
+    KINDS,
+    Threshold,
+    lint_thresholds,
+    load_thresholds,
+    required_checks,
+    thresholds_for,
+)
+
+__all__ = [
+    "KINDS",
+    "OUTCOMES",
+    "VERDICTS",
+    "CheckResult",
+    "Report",
+    "Threshold",
+    "build_agent",
+    "decode_throttled",
+    "judge",
+    "lint_thresholds",
+    "load_thresholds",
+    "parse_throttled",
+    "report_schema",
+    "required_checks",
+    "thresholds_for",
+]

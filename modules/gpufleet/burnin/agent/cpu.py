@@ -1,0 +1,89 @@
+"""CPU: every core works on problems with known answers; a wrong answer is silent corruption."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from typing import Any
+
+from .host import Host, Result, failed
+from .workers import parallel
+
+BLOCK = bytes(range(256)) * 4096
+# Known answers. Only operations that IEEE 754 or arithmetic define exactly, so that every CPU agrees:
+# SHA-256 of BLOCK; 3^(2^4096) mod (2^521 - 1); 20,000 steps of x -> 3.99 x (1 - x), which is chaotic, so
+# that one wrong bit grows until it shows.
+DIGEST = "fbbab289f7f94b25736c58be46a994c441fd02552cc6022352e3d86d2fab7c83"
+POWER = "8e7398d2337df7eef3a2a7bd8f16a170acd007836b77c7dde39c89173e2aa814"
+ORBIT = "0x1.b836303cec742p-2"
+STEPS = 20_000
+
+
+def hash_block() -> str:
+    """Hash the known block."""
+    return hashlib.sha256(BLOCK).hexdigest()
+
+
+def modular_power() -> str:
+    """Raise to a large power modulo a Mersenne prime: long integer multiplication."""
+    return hashlib.sha256(str(pow(3, 1 << 4096, (1 << 521) - 1)).encode()).hexdigest()
+
+
+def orbit() -> str:
+    """Follow the logistic map in double precision."""
+    x = 0.5 + 1 / 1024
+    for _ in range(STEPS):
+        x = 3.99 * x * (1.0 - x)
+    return x.hex()
+
+
+def work(seconds: float) -> dict[str, Any]:
+    """Solve all three problems again and again for a time; count rounds and wrong answers."""
+    rounds = wrong = 0
+    hashing = 0.0
+    started = time.monotonic()
+    while rounds == 0 or time.monotonic() - started < seconds:
+        before = time.perf_counter()
+        digest = hash_block()
+        hashing += time.perf_counter() - before
+        wrong += (digest != DIGEST) + (modular_power() != POWER) + (orbit() != ORBIT)
+        rounds += 1
+    return {"rounds": rounds, "wrong": wrong, "hash_seconds": hashing, "seconds": time.monotonic() - started}
+
+
+def stress_ng(host: Host) -> dict[str, Any]:
+    """Run stress-ng's own verified CPU methods where asked for and present."""
+    seconds = host.param("stress_ng_seconds", 0.0)
+    if not seconds:
+        return {"ran": False, "reason": "not asked for (stress_ng_seconds)"}
+    if host.which("stress-ng") is None:
+        return {"ran": False, "reason": "stress-ng is not installed"}
+    argv = ["stress-ng", "--cpu", "0", "--verify", "--metrics-brief", "--timeout", f"{seconds:g}s"]
+    done = host.run(argv, seconds + 30)
+    return {"ran": True, "code": done.code, "text": (done.out + done.err)[-2000:]}
+
+
+def check(host: Host) -> Result:
+    """Work on every core this process may use."""
+    seconds = host.param("cpu_seconds", 20.0)
+    cores = len(os.sched_getaffinity(0))
+    answers = parallel(lambda _index: work(seconds), cores, seconds * 3 + 30)
+    lost = [answer["error"] for answer in answers if "error" in answer]
+    done = [answer["value"] for answer in answers if "value" in answer]
+    raw = {
+        "cores_online": os.cpu_count(),
+        "cores_usable": cores,
+        "cores_present": host.text("/sys/devices/system/cpu/present"),
+        "expect_cores": host.param("expect_cores", 0),
+        "rounds": sum(worker["rounds"] for worker in done),
+        "wrong": sum(worker["wrong"] for worker in done),
+        "workers_lost": lost,
+        "stress_ng": stress_ng(host),
+    }
+    if not done:
+        return failed(f"no worker finished: {lost[0]}", **raw)
+    rate = sum(worker["rounds"] * len(BLOCK) / worker["hash_seconds"] for worker in done) / 1e6
+    raw["rounds_per_s"] = round(sum(worker["rounds"] / worker["seconds"] for worker in done), 3)
+    raw["hash_mb_per_s"] = round(rate, 1)
+    return Result("ran", measured=raw["hash_mb_per_s"], unit="MB/s", raw=raw)

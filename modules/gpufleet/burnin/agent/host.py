@@ -1,0 +1,106 @@
+"""How a check reaches the host: files, commands and parameters, each replaceable in a test."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Callable, Sequence  # noqa: UP035 - Python 3.9 runs this
+
+# A tool that prints more than this is broken; the record must stay small.
+OUTPUT_LIMIT = 1 << 20
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a check saw; ``status`` is ran, not_run or error, and only ran can ever become a pass."""
+
+    status: str
+    reason: str = ""
+    measured: Any = None
+    unit: str = ""
+    raw: dict[str, Any] = field(default_factory=dict)
+
+
+def not_run(reason: str, **raw: Any) -> Result:
+    """Say why nothing was measured."""
+    return Result("not_run", reason, raw=raw)
+
+
+def failed(reason: str, **raw: Any) -> Result:
+    """Say that a tool was there but did not answer as it should."""
+    return Result("error", reason, raw=raw)
+
+
+def run_command(argv: Sequence[str], timeout: float) -> Output:
+    """Run a program with a time limit; code 124 when it ran past it, 127 when it cannot be started."""
+    try:
+        done = subprocess.run(list(argv), capture_output=True, timeout=timeout, check=False)
+    except subprocess.TimeoutExpired:
+        return Output(124, "", f"no answer within {timeout:g} s")
+    except OSError as error:
+        return Output(127, "", str(error))
+    out, err = (stream[:OUTPUT_LIMIT].decode("utf-8", "replace") for stream in (done.stdout, done.stderr))
+    return Output(done.returncode, out, err)
+
+
+# A path on the machine that runs this, or below ``root`` in a test.
+@dataclass(frozen=True)
+class Host:
+    """One node as the checks see it."""
+
+    params: dict[str, Any] = field(default_factory=dict)
+    root: str = "/"
+    run: Callable[[Sequence[str], float], Output] = run_command
+    which: Callable[[str], str | None] = shutil.which
+
+    def path(self, name: str) -> Path:
+        """Return where an absolute path of the host lies."""
+        return Path(self.root) / name.lstrip("/")
+
+    def text(self, name: str) -> str | None:
+        """Return a small file's text without the NUL of device-tree values, or None."""
+        try:
+            return self.path(name).read_bytes().decode("utf-8", "replace").strip("\x00\n ")
+        except OSError:
+            return None
+
+    def number(self, name: str) -> int | None:
+        """Return a file that holds one integer, or None."""
+        text = self.text(name)
+        try:
+            return int(text) if text is not None else None
+        except ValueError:
+            return None
+
+    def names(self, folder: str) -> list[str]:
+        """Return what a folder holds, sorted; nothing when it is not there."""
+        try:
+            return sorted(entry.name for entry in self.path(folder).iterdir())
+        except OSError:
+            return []
+
+    def param(self, name: str, default: Any) -> Any:
+        """Return a parameter as the type of its default."""
+        value = self.params.get(name, default)
+        if isinstance(default, bool):
+            return str(value).lower() in {"1", "true", "yes"}
+        return type(default)(value)
+
+    def stand_in(self, tool: str) -> bool:
+        """Tell whether a tool on PATH names itself a stand-in (a rehearsed host's)."""
+        found = self.which(tool)
+        try:
+            return found is not None and b"STAND-IN" in Path(found).read_bytes()[:400]
+        except OSError:
+            return False

@@ -1,0 +1,32 @@
+"""Who this host is, from the places where firmware and the system say it."""
+
+from __future__ import annotations
+
+import os
+import platform
+from typing import Any
+
+from .host import Host
+
+
+def identity(host: Host) -> dict[str, Any]:
+    """Return serial, machine id, model and the like; None where the host does not say."""
+    serial_file = host.param("serial_file", "")
+    places = ("/proc/device-tree/serial-number", "/sys/class/dmi/id/product_serial")
+    serials = (host.text(place) for place in ((serial_file, *places) if serial_file else places))
+    models = (host.text(place) for place in ("/proc/device-tree/model", "/sys/class/dmi/id/product_name"))
+    return {
+        "serial": next((serial for serial in serials if serial), None),
+        "machine_id": host.text("/etc/machine-id"),
+        "model": next((model for model in models if model), None),
+        "arch": platform.machine(),
+        "kernel": platform.release(),
+        "hostname": platform.node(),
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+    }
+
+
+def is_raspberry_pi(host: Host) -> bool:
+    """Tell a Raspberry Pi by its device tree."""
+    return "Raspberry Pi" in (host.text("/proc/device-tree/model") or "")

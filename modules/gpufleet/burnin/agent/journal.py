@@ -1,0 +1,96 @@
+"""The attempt's record on disk: JSON lines that outlive a kill, and what of them still counts."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+from collections import Counter
+from typing import Any, TextIO
+
+Record = dict[str, Any]
+
+
+class BusyError(RuntimeError):
+    """Another agent is writing this record."""
+
+
+def parse(text: str) -> list[Record]:
+    """Return the whole lines of a record; a torn last line is what a kill leaves, and is left out."""
+    records: list[Record] = []
+    for line in text.splitlines():
+        with contextlib.suppress(ValueError):
+            record = json.loads(line)
+            if isinstance(record, dict):
+                records.append(record)
+    return records
+
+
+def lock(file: TextIO) -> None:
+    """Take the file for this process alone; the lock goes when the process does."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise BusyError("another agent is writing this record") from None
+
+
+class Journal:
+    """Appends records, each synced, to a file (where there is one) and to a stream."""
+
+    def __init__(self, stream: TextIO, path: str | None = None) -> None:
+        self.stream = stream
+        self.file = open(path, "a+", encoding="utf-8") if path else None  # noqa: SIM115, PTH123 - kept open
+        if self.file:
+            lock(self.file)
+
+    def resume(self, attempt: str) -> list[Record]:
+        """Return what this attempt has recorded already; another attempt's record is cleared."""
+        if not self.file:
+            return []
+        self.file.seek(0)
+        records = parse(self.file.read())
+        same = bool(records) and records[0].get("type") == "start" and records[0].get("attempt") == attempt
+        kept = records if same else []
+        # Rewritten whole, so that nothing is ever appended to a torn line.
+        self.file.seek(0)
+        self.file.truncate()
+        self.file.writelines(json.dumps(record) + "\n" for record in kept)
+        self._sync()
+        return kept
+
+    def write(self, record: Record) -> None:
+        """Append one record."""
+        line = json.dumps(record) + "\n"
+        for out in filter(None, (self.file, self.stream)):
+            out.write(line)
+            out.flush()
+        self._sync()
+
+    def replay(self, records: list[Record]) -> None:
+        """Put records of before a kill on the stream, so that it holds the whole attempt."""
+        for record in records:
+            self.stream.write(json.dumps(record) + "\n")
+        self.stream.flush()
+
+    def _sync(self) -> None:
+        if self.file:
+            self.file.flush()
+            # A disk that is full or failing is what the storage check is there to find.
+            with contextlib.suppress(OSError):
+                os.fsync(self.file.fileno())
+
+    def close(self) -> None:
+        """Let go of the file, as a forked check must."""
+        if self.file:
+            self.file.close()
+
+
+def finished(records: list[Record]) -> list[str]:
+    """Return the checks that have a result."""
+    return [str(record.get("name")) for record in records if record.get("type") == "check"]
+
+
+def begun(records: list[Record]) -> Counter[str]:
+    """Return how often each check was begun."""
+    return Counter(str(record.get("name")) for record in records if record.get("type") == "begin")

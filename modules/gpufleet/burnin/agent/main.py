@@ -1,0 +1,134 @@
+"""The agent's command line: run a profile, or be the peer that another node's network check sends to."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+import sys
+import time
+from dataclasses import asdict
+from typing import Any, TextIO
+
+from . import AGENT_VERSION
+from .host import Host, Result
+from .identity import identity
+from .journal import BusyError, Journal, Record, begun, finished
+from .network import serve
+from .profiles import CHECKS, PROFILES, limit, parameters
+from .workers import bounded
+
+# A check that was begun this often and never finished takes the host or the agent down with it.
+TRIES = 2
+USAGE, BUSY = 2, 4
+
+
+def now() -> str:
+    """Return the time, in UTC."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+def run_check(name: str, host: Host) -> Result:
+    """Run one check in a process of its own and turn whatever happens into a result."""
+    answer = bounded(lambda: asdict(CHECKS[name].run(host)), limit(name, host.params))
+    return Result("error", answer["error"]) if "error" in answer else Result(**answer["value"])
+
+
+def record_check(name: str, host: Host, journal: Journal, tried: int) -> Record:
+    """Run one check and write it down; give up on one that never comes back."""
+    started = now()
+    if tried >= TRIES:
+        result = Result(
+            "error", f"begun {tried} times and never finished: the agent or the host went down in it"
+        )
+    else:
+        journal.write({"type": "begin", "name": name, "started_at": started})
+        result = run_check(name, host)
+    record = {"type": "check", "name": name, **asdict(result), "started_at": started, "ended_at": now()}
+    journal.write(record)
+    return record
+
+
+def run_attempt(attempt: str, profile: str, names: list[str], host: Host, journal: Journal) -> None:
+    """Run what an attempt still lacks, from its start line to its end line."""
+    before = journal.resume(attempt)
+    journal.replay(before)
+    if any(record.get("type") == "end" for record in before):
+        return
+    if not before:
+        journal.write(start(attempt, profile, host))
+    done, tried = finished(before), begun(before)
+    records = [record_check(name, host, journal, tried[name]) for name in names if name not in done]
+    checks = [record for record in before if record.get("type") == "check"] + records
+    statuses = [str(record["status"]) for record in checks]
+    counts = {status: statuses.count(status) for status in ("ran", "not_run", "error")}
+    journal.write({"type": "end", "attempt": attempt, "ended_at": now(), **counts})
+
+
+def start(attempt: str, profile: str, host: Host) -> Record:
+    """Return the line that says who, what and how."""
+    return {
+        "type": "start",
+        "attempt": attempt,
+        "profile": profile,
+        "agent_version": AGENT_VERSION,
+        "started_at": now(),
+        "rehearsal": host.params["rehearsal"],
+        "params": host.params,
+        "host": identity(host),
+    }
+
+
+def pair(text: str) -> list[str]:
+    """Split KEY=VALUE."""
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE")
+    return [key, value]
+
+
+def parser() -> argparse.ArgumentParser:
+    """Describe the command line."""
+    top = argparse.ArgumentParser(
+        prog="agent.pyz", description="gpufleet burn-in agent: measures, judges nothing"
+    )
+    top.add_argument("--version", action="version", version=AGENT_VERSION)
+    verbs = top.add_subparsers(dest="verb", required=True)
+    run = verbs.add_parser("run", help="run a profile's checks; JSON lines on standard output")
+    run.add_argument("--profile", choices=sorted(PROFILES), default="quick")
+    run.add_argument("--attempt", required=True, help="id of this attempt, from the controller")
+    run.add_argument("--out", help="keep the record here; an attempt found in it is continued")
+    run.add_argument("--only", action="append", choices=list(CHECKS), help="only this check; may be repeated")
+    run.add_argument("-p", "--param", action="append", type=pair, default=[], metavar="KEY=VALUE")
+    peer = verbs.add_parser("serve", help="receive other nodes' network throughput checks")
+    peer.add_argument("--address", default="0.0.0.0")  # noqa: S104 - other nodes must reach it
+    peer.add_argument("--port", type=int, required=True)
+    peer.add_argument("--seconds", type=float, default=600.0)
+    return top
+
+
+def run(args: argparse.Namespace, stream: TextIO) -> int:
+    """Run an attempt; the exit code says whether the agent worked, never whether the node is well."""
+    given: dict[str, Any] = {key: value for key, value in args.param}  # noqa: C416 - pairs are lists
+    host = Host(params=parameters(args.profile, given))
+    try:
+        journal = Journal(stream, args.out)
+    except BusyError as busy:
+        print(f"agent: {busy}: {args.out}", file=sys.stderr)
+        return BUSY
+    except OSError as error:
+        print(f"agent: cannot write {args.out}: {error.strerror}", file=sys.stderr)
+        return USAGE
+    os.register_at_fork(after_in_child=journal.close)
+    run_attempt(args.attempt, args.profile, args.only or list(CHECKS), host, journal)
+    return 0
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Do what the command line says."""
+    args = parser().parse_args(argv)
+    if args.verb == "run":
+        return run(args, sys.stdout)
+    with socket.create_server((args.address, args.port)) as listener:
+        print(f"took {serve(listener, args.seconds)} senders", file=sys.stderr)
+    return 0

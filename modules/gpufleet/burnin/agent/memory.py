@@ -1,0 +1,89 @@
+"""Memory: its size, patterns written and read back over a bounded share, and copy bandwidth."""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import re
+import time
+from typing import Any
+
+from .host import Host, Result, failed, not_run
+
+MIB = 1 << 20
+# Every bit both ways, its neighbours opposed; then address-dependent blocks, which show crossed lines.
+PATTERNS = (b"\x00", b"\xff", b"\x55", b"\xaa")
+SHARE = 0.25
+COPY_MIB = 16
+
+
+def meminfo(text: str) -> dict[str, int]:
+    """Return /proc/meminfo in bytes."""
+    found = re.findall(r"^(\w+):\s+(\d+) kB$", text, flags=re.MULTILINE)
+    return {name: int(value) * 1024 for name, value in found}
+
+
+def address_block(index: int) -> bytes:
+    """Return a MiB that belongs to one address only."""
+    return hashlib.sha256(index.to_bytes(8, "big")).digest() * (MIB // 32)
+
+
+def sweep(area: memoryview, blocks: list[bytes]) -> int:
+    """Write one block for each MiB, then read all back; return how many MiB differ."""
+    for index, block in enumerate(blocks):
+        area[index * MIB : (index + 1) * MIB] = block
+    return sum(area[index * MIB : (index + 1) * MIB] != block for index, block in enumerate(blocks))
+
+
+def patterns(area: memoryview, mib: int) -> dict[str, int]:
+    """Return MiB that read back wrong, for each pattern."""
+    wrong = {pattern.hex(): sweep(area, [pattern * MIB] * mib) for pattern in PATTERNS}
+    wrong["address"] = sum(
+        sweep(area[start * MIB : stop * MIB], [address_block(index) for index in range(start, stop)])
+        for start, stop in ((start, min(start + 64, mib)) for start in range(0, mib, 64))
+    )
+    return wrong
+
+
+def copy_rate(seconds: float, mib: int) -> float:
+    """Return the best MB copied per second from one buffer to another within a time."""
+    with mmap.mmap(-1, mib * MIB) as source, mmap.mmap(-1, mib * MIB) as target:
+        source[:] = b"\xa5" * (mib * MIB)
+        view, best, started = memoryview(source), 0.0, time.monotonic()
+        while best == 0.0 or time.monotonic() - started < seconds:
+            before = time.perf_counter()
+            target[:] = view
+            best = max(best, mib * MIB / (time.perf_counter() - before) / 1e6)
+        view.release()
+    return best
+
+
+def error_counts(host: Host) -> dict[str, Any]:
+    """Return the memory controllers' corrected and uncorrected error counts, where the kernel has them."""
+    base = "/sys/devices/system/edac/mc"
+    controllers = [name for name in host.names(base) if re.fullmatch(r"mc\d+", name)]
+    return {
+        name: {kind: host.number(f"{base}/{name}/{kind}_count") for kind in ("ce", "ue")}
+        for name in controllers
+    }
+
+
+def check(host: Host) -> Result:
+    """Fill a share of what is free, verify it, then time copies."""
+    sizes = meminfo(host.text("/proc/meminfo") or "")
+    if "MemTotal" not in sizes:
+        return not_run("/proc/meminfo has no MemTotal")
+    free = sizes.get("MemAvailable", sizes.get("MemFree", 0))
+    raw: dict[str, Any] = {
+        "total_gib": round(sizes["MemTotal"] / 2**30, 3),
+        "available_gib": round(free / 2**30, 3),
+        "expect_memory_gib": host.param("expect_memory_gib", 0.0),
+        "edac": error_counts(host),
+    }
+    mib = min(host.param("memory_mib", 512), int(free * SHARE / MIB))
+    if mib < 2 * COPY_MIB:
+        return failed(f"only {free // MIB} MiB available, too little to test", **raw)
+    with mmap.mmap(-1, mib * MIB) as area, memoryview(area) as view:
+        raw["tested_mib"], raw["wrong_mib"] = mib, patterns(view, mib)
+    raw["copy_mb_per_s"] = round(copy_rate(host.param("memory_seconds", 5.0), COPY_MIB), 1)
+    return Result("ran", measured=raw["copy_mb_per_s"], unit="MB/s", raw=raw)

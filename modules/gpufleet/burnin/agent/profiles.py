@@ -1,0 +1,70 @@
+"""Which checks run, in what order, how long each may take, and how hard they work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from . import cpu, gpu, memory, network, pi, smart, storage
+from .host import Host, Result
+
+
+class Check(NamedTuple):
+    """A check and the seconds after which it is ended, beyond what its parameters ask for."""
+
+    run: Callable[[Host], Result]
+    seconds: float
+
+
+# Firmware flags and temperatures are read after the load that would raise them.
+CHECKS: dict[str, Check] = {
+    "cpu": Check(cpu.check, 120.0),
+    "memory": Check(memory.check, 180.0),
+    "storage": Check(storage.check, 300.0),
+    "network": Check(network.check, 60.0),
+    "pi_throttled": Check(pi.throttled, 15.0),
+    "pi_temperature": Check(pi.temperature, 15.0),
+    "nvme_link": Check(pi.nvme_link, 15.0),
+    "smart": Check(smart.check, 120.0),
+    "blade": Check(pi.blade, 15.0),
+    "gpu_nvidia": Check(gpu.nvidia, 70.0),
+    "gpu_xid": Check(gpu.xid, 70.0),
+    "gpu_amd": Check(gpu.amd, 30.0),
+}
+
+# Every number is a parameter: `-p cpu_seconds=60`.
+PROFILES: dict[str, dict[str, Any]] = {
+    "quick": {
+        "cpu_seconds": 20.0,
+        "memory_mib": 512,
+        "memory_seconds": 5.0,
+        "storage_mib": 256,
+        "network_seconds": 3.0,
+    },
+}
+
+# Many rehearsed hosts share a few cores and one disk: just enough work to measure something real. A run at
+# this pace says so in its start line, and is only ever judged as a rehearsal.
+REHEARSAL: dict[str, Any] = {
+    "cpu_seconds": 0.3,
+    "memory_mib": 48,
+    "memory_seconds": 0.1,
+    "storage_mib": 16,
+    "network_seconds": 0.2,
+}
+
+# How long each check asks to work, by parameter; its limit is that, tripled, plus the seconds above.
+WORK = ("cpu_seconds", "memory_seconds", "network_seconds", "stress_ng_seconds", "fio_seconds")
+
+
+def parameters(profile: str, given: dict[str, str]) -> dict[str, Any]:
+    """Return a profile's parameters with those given on the command line in their place."""
+    rehearsal = str(given.get("rehearsal", "")).lower() in {"1", "true", "yes"}
+    pace = REHEARSAL if rehearsal else {}
+    return {**PROFILES[profile], **pace, **given, "rehearsal": rehearsal}
+
+
+def limit(name: str, params: dict[str, Any]) -> float:
+    """Return the seconds after which a check is ended."""
+    asked = sum(float(params.get(key, 0)) for key in WORK)
+    return CHECKS[name].seconds + 3 * asked

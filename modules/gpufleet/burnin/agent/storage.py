@@ -1,0 +1,178 @@
+"""Storage: free space, read-only mounts, and a scratch file written, synced, read back and verified."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import mmap
+import os
+import time
+from typing import Any
+
+from .host import Host, Result
+
+MIB = 1 << 20
+# The scratch file takes no more than this share of what is free.
+SHARE = 0.25
+
+
+def space(path: str) -> dict[str, Any]:
+    """Return a filesystem's size and what is free to this user."""
+    stat = os.statvfs(path)
+    return {
+        "path": path,
+        "total_gib": round(stat.f_blocks * stat.f_frsize / 2**30, 4),
+        "free_gib": round(stat.f_bavail * stat.f_frsize / 2**30, 4),
+        "free_share": round(stat.f_bavail / stat.f_blocks, 4) if stat.f_blocks else 0.0,
+        "inodes_free_share": round(stat.f_favail / stat.f_files, 4) if stat.f_files else 1.0,
+    }
+
+
+def mounts(text: str) -> list[dict[str, str]]:
+    """Return /proc/mounts as dicts, in mount order."""
+    rows = (line.split() for line in text.splitlines())
+    return [
+        {"device": row[0], "path": row[1].replace("\\040", " "), "type": row[2], "options": row[3]}
+        for row in rows
+        if len(row) >= 4  # noqa: PLR2004 - a mount line's four fields
+    ]
+
+
+def mount_of(path: str, table: list[dict[str, str]]) -> dict[str, str]:
+    """Return the mount that a path lies on: the longest matching one, the last of equals."""
+    real = os.path.realpath(path)
+    holders = [row for row in table if (real + "/").startswith(row["path"].rstrip("/") + "/")]
+    return max(reversed(holders), key=lambda row: len(row["path"]), default={})
+
+
+def block(index: int) -> bytes:
+    """Return a MiB that belongs to one place of one run, so that a stale or misplaced read shows."""
+    return hashlib.sha256(f"{os.getpid()}:{index}".encode()).digest() * (MIB // 32)
+
+
+def open_scratch(folder: str) -> int:
+    """Open a scratch file that has no name any more: a killed agent leaves nothing behind."""
+    name = os.path.join(folder, f".gpufleet-burn-in-{os.getpid()}")  # noqa: PTH118 - descriptors throughout
+    descriptor = os.open(name, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+    os.unlink(name)  # noqa: PTH108 - descriptors throughout
+    return descriptor
+
+
+def write_all(descriptor: int, mib: int) -> float:
+    """Write and sync; return the seconds it took."""
+    blocks = [block(index) for index in range(min(mib, 16))]
+    started = time.perf_counter()
+    for index in range(mib):
+        data = memoryview(blocks[index] if index < len(blocks) else block(index))
+        while data:
+            data = data[os.write(descriptor, data) :]
+    os.fsync(descriptor)
+    return time.perf_counter() - started
+
+
+def open_direct(descriptor: int) -> tuple[int, str]:
+    """Reopen for reading past the page cache; where the filesystem refuses, drop its cached pages instead."""
+    with contextlib.suppress(OSError, AttributeError):
+        return os.open(f"/proc/self/fd/{descriptor}", os.O_RDONLY | os.O_DIRECT), "direct"
+    with contextlib.suppress(OSError, AttributeError):
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    return os.dup(descriptor), "buffered"
+
+
+def read_all(descriptor: int, mib: int) -> dict[str, Any]:
+    """Read back and compare; only the reads are timed."""
+    reader, method = open_direct(descriptor)
+    wrong, spent = 0, 0.0
+    with mmap.mmap(-1, MIB) as buffer:
+        for index in range(mib):
+            started = time.perf_counter()
+            got = os.preadv(reader, [buffer], index * MIB)
+            spent += time.perf_counter() - started
+            wrong += got != MIB or buffer[:] != block(index)
+    os.close(reader)
+    return {"read_mb_per_s": round(mib * MIB / spent / 1e6, 1), "read_method": method, "wrong_mib": wrong}
+
+
+def scratch(folder: str, mib: int) -> dict[str, Any]:
+    """Write, sync, read back and compare; a full or failing disk is a finding, not a crash."""
+    try:
+        descriptor = open_scratch(folder)
+    except OSError as error:
+        return {"write_error": errno.errorcode.get(error.errno or 0, str(error)), "scratch_mib": 0}
+    try:
+        seconds = write_all(descriptor, mib)
+        found: dict[str, Any] = {"scratch_mib": mib, "write_mb_per_s": round(mib * MIB / seconds / 1e6, 1)}
+        found.update(read_all(descriptor, mib))
+    except OSError as error:
+        found = {"write_error": errno.errorcode.get(error.errno or 0, str(error)), "scratch_mib": mib}
+    finally:
+        os.close(descriptor)
+    return found
+
+
+def fio(host: Host, folder: str) -> dict[str, Any]:
+    """Run fio's verified mixed load where asked for and present."""
+    seconds = host.param("fio_seconds", 0.0)
+    if not seconds:
+        return {"ran": False, "reason": "not asked for (fio_seconds)"}
+    if host.which("fio") is None:
+        return {"ran": False, "reason": "fio is not installed"}
+    name = os.path.join(folder, f".gpufleet-fio-{os.getpid()}")  # noqa: PTH118 - descriptors throughout
+    job = [
+        "--name=burn-in",
+        "--rw=randrw",
+        "--bs=4k",
+        "--iodepth=16",
+        "--ioengine=libaio",
+        "--direct=1",
+        "--time_based",
+    ]
+    argv = ["fio", *job, f"--filename={name}", "--size=64m", f"--runtime={seconds:g}", "--output-format=json"]
+    done = host.run(argv, seconds + 60)
+    with contextlib.suppress(OSError):
+        os.unlink(name)  # noqa: PTH108 - descriptors throughout
+    return {"ran": True, "code": done.code, **fio_rates(done.out), "error": done.err[-300:]}
+
+
+def fio_rates(text: str) -> dict[str, Any]:
+    """Keep fio's rates and errors out of its long report."""
+    try:
+        job = json.loads(text)["jobs"][0]
+        return {
+            "error_code": job["error"],
+            "read_iops": job["read"]["iops"],
+            "write_iops": job["write"]["iops"],
+        }
+    except (ValueError, KeyError, IndexError, TypeError):
+        return {"text": text[-300:]}
+
+
+def check(host: Host) -> Result:
+    """Look at the root filesystem and exercise the scratch folder."""
+    folder: str = host.param("scratch", "/var/tmp")  # noqa: S108 - disk-backed by convention, unlike /tmp
+    table = mounts(host.text("/proc/mounts") or "")
+    root = mount_of("/", table)
+    raw: dict[str, Any] = {
+        "root": {**space("/"), "type": root.get("type"), "read_only": read_only(root)},
+        "scratch": {"folder": folder, "type": mount_of(folder, table).get("type")},
+    }
+    mib = min(host.param("storage_mib", 256), scratch_room(folder))
+    raw.update(scratch(folder, mib) if mib > 0 else {"write_error": "ENOSPC", "scratch_mib": 0})
+    raw["fio"] = fio(host, folder) if mib > 0 else {"ran": False, "reason": "no room"}
+    return Result("ran", measured=raw.get("write_mb_per_s"), unit="MB/s", raw=raw)
+
+
+def read_only(mount: dict[str, str]) -> bool | None:
+    """Tell whether a filesystem is mounted read-only, as after an error; None when the mount is not listed."""
+    return "ro" in mount["options"].split(",") if mount else None
+
+
+def scratch_room(folder: str) -> int:
+    """Return the MiB that a scratch file may take in a folder; 0 when there is no such folder."""
+    try:
+        stat = os.statvfs(folder)
+    except OSError:
+        return 0
+    return int(stat.f_bavail * stat.f_frsize * SHARE / MIB)

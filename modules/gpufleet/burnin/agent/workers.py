@@ -1,0 +1,109 @@
+"""Run a function in child processes with a deadline: a crash or a hang costs one result, not the run."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import select
+import signal
+import time
+import traceback
+from functools import partial
+from typing import Any, Callable  # noqa: UP035 - Python 3.9 runs this
+
+PR_SET_PDEATHSIG = 1
+
+
+def die_with_parent() -> None:
+    """Ask the kernel to end this process when its parent ends, so that a killed agent leaves nothing."""
+    # Not Linux: then nothing asks, and the deadline still holds.
+    with contextlib.suppress(AttributeError, OSError):
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def spawn(job: Callable[[], Any], *, lead: bool) -> tuple[int, int]:
+    """Fork a child that writes its result as JSON; return its pid and the pipe to read.
+
+    ``lead`` gives it a session of its own, so that it and its children can be ended together.
+    """
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid:
+        os.close(writer)
+        return pid, reader
+    code = 1
+    try:
+        os.close(reader)
+        die_with_parent()
+        if lead:
+            os.setsid()
+        with os.fdopen(writer, "w") as pipe:
+            json.dump(answer(job), pipe)
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def answer(job: Callable[[], Any]) -> Any:
+    """Return ``{"value": ...}``, or ``{"error": ...}`` with the place where it went wrong."""
+    try:
+        return {"value": job()}
+    except Exception as error:  # noqa: BLE001 - whatever a check raises becomes its recorded reason
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{os.path.basename(place.filename)}:{place.lineno}"  # noqa: PTH119 - a path inside the zipapp
+        return {"error": f"{type(error).__name__}: {error} ({where})"}
+
+
+def read_until(reader: int, deadline: float) -> bytes | None:
+    """Read a pipe to its end, or return None when the deadline passes first."""
+    parts: list[bytes] = []
+    while True:
+        left = deadline - time.monotonic()
+        if left <= 0 or not select.select([reader], [], [], left)[0]:
+            return None
+        part = os.read(reader, 1 << 16)
+        if not part:
+            return b"".join(parts)
+        parts.append(part)
+
+
+def end(pid: int, *, group: bool) -> int:
+    """End a child (and its session) if it still runs; return its wait status."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        if group:
+            os.killpg(pid, signal.SIGKILL)
+        else:
+            os.kill(pid, signal.SIGKILL)
+    return os.waitpid(pid, 0)[1]
+
+
+def collect(child: tuple[int, int], deadline: float, *, group: bool) -> Any:
+    """Return a child's answer; a missing one says whether it hung or died, and of what."""
+    pid, reader = child
+    text = read_until(reader, deadline)
+    os.close(reader)
+    status = end(pid, group=group)
+    if text is None:
+        return {"error": "ran past its time limit and was ended"}
+    try:
+        return json.loads(text)
+    except ValueError:
+        cause = (
+            f"signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else f"exit {os.WEXITSTATUS(status)}"
+        )
+        return {"error": f"its process died ({cause})"}
+
+
+def bounded(job: Callable[[], Any], seconds: float) -> Any:
+    """Run one job in a session of its own; return ``{"value"}`` or ``{"error"}`` within ``seconds``."""
+    child = spawn(job, lead=True)
+    return collect(child, time.monotonic() + seconds, group=True)
+
+
+def parallel(job: Callable[[int], Any], count: int, seconds: float) -> list[Any]:
+    """Run ``job(0) … job(count - 1)`` at once, one process each; return their answers."""
+    deadline = time.monotonic() + seconds
+    children = [spawn(partial(job, index), lead=False) for index in range(count)]
+    return [collect(child, deadline, group=False) for child in children]

@@ -1,0 +1,203 @@
+"""From an attempt's records to outcomes and a verdict; pure, so that new rules can judge old runs again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gpufleet.burnin.readings import Readings, numeric, read, table
+from gpufleet.burnin.report import OUTCOMES, CheckResult, Report
+from gpufleet.burnin.thresholds import Threshold, required_checks, thresholds_for
+
+Record = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One attempt's records, told apart."""
+
+    start: Record
+    checks: tuple[Record, ...]
+    end: Record | None
+
+
+def gather(records: Iterable[Any]) -> Attempt:
+    """Take the last attempt in a stream of records; what is no record is left out."""
+    start: Record = {}
+    checks: list[Record] = []
+    end: Record | None = None
+    for record in records:
+        kind = record.get("type") if isinstance(record, Mapping) else None
+        if kind == "start":
+            # What the playbook says before the agent starts (configuration) belongs to the attempt too.
+            start, end = record, None
+            checks = [check for check in checks if check.get("name") == "configuration"]
+        elif kind == "check":
+            checks.append(record)
+        elif kind == "end":
+            end = record
+    return Attempt(start, tuple(checks), end)
+
+
+def judge(
+    records: Iterable[Any],
+    kind: str,
+    profile: str,
+    rehearsal: bool = False,
+    *,
+    configured: bool | None = None,
+    node: str = "",
+) -> Report:
+    """Judge an attempt of a node of a kind; never raises for what the records hold.
+
+    ``configured`` is what the registry knows of the node's configuration (None: nothing). It is only asked
+    where the records do not say it themselves.
+    """
+    attempt = gather(records)
+    declared = bool(numeric(table(attempt.start.get("params")).get("expect_gpus")))
+    required = required_checks(kind, profile, gpus_declared=declared)
+    given = [*attempt.checks, *configuration_record(attempt, configured)]
+    rules = thresholds_for(kind, rehearsal=rehearsal)
+    refused = refuse_rehearsal(attempt, rehearsal)
+    judged = [judge_check(record, rules, refused, rehearsal) for record in given]
+    checks = complete(judged, required)
+    return Report(
+        attempt=word(attempt.start.get("attempt")) or "",
+        node=node,
+        profile=profile,
+        verdict=verdict(checks, required, ended=attempt.end is not None),
+        started_at=word(attempt.start.get("started_at")),
+        ended_at=word(attempt.end.get("ended_at")) if attempt.end else None,
+        checks=checks,
+        required=required,
+    )
+
+
+def configuration_record(attempt: Attempt, configured: bool | None) -> list[Record]:
+    """Return the registry's word on the configuration, unless the records have it."""
+    if configured is None or any(check.get("name") == "configuration" for check in attempt.checks):
+        return []
+    return [{"type": "check", "name": "configuration", "status": "ran", "raw": {"configured": configured}}]
+
+
+def refuse_rehearsal(attempt: Attempt, rehearsal: bool) -> str:
+    """Return why an attempt can't be judged as a real one, or nothing."""
+    rehearsed = attempt.start.get("rehearsal") not in (None, False)
+    return "collected at a rehearsal's pace, judged as a real run" if rehearsed and not rehearsal else ""
+
+
+def judge_check(record: Record, rules: tuple[Threshold, ...], refused: str, rehearsal: bool) -> CheckResult:
+    """Judge one record: only one that ran, and ran on the real thing, can pass."""
+    name, status = word(record.get("name")) or "(unnamed)", record.get("status")
+    raw = record.get("raw")
+    reason = word(record.get("reason")) or ""
+    if status == "not_run":
+        return CheckResult(name, "not_run", reason=reason or "not run")
+    if status != "ran" or not isinstance(raw, Mapping):
+        return CheckResult(name, "not_run", reason=f"error: {reason or 'the record makes no sense'}")
+    unreal = refused if name != "configuration" else ""
+    unreal = unreal or ("" if rehearsal else stand_in(raw))
+    if unreal:
+        return CheckResult(name, "not_run", reason=unreal)
+    readings = read(name, raw)
+    if readings.unreadable:
+        return CheckResult(name, "not_run", reason=readings.unreadable)
+    own = [rule for rule in rules if rule.check == name and rule.bound != "unjudged"]
+    return judge_readings(name, readings, own, reason)
+
+
+def stand_in(raw: Mapping[str, Any]) -> str:
+    """Return why a reading is not of the real thing, or nothing."""
+    if raw.get("stand_in"):
+        return "answered by a stand-in tool"
+    return "read from a stand-in sysfs" if raw.get("root", "/sys") != "/sys" and "devices" in raw else ""
+
+
+def judge_readings(name: str, readings: Readings, rules: list[Threshold], said: str) -> CheckResult:
+    """Hold metrics against their thresholds; the worst one decides, all missed ones are named."""
+    outcomes = [(outcome(rule, readings), rule) for rule in rules]
+    if not any(metric in readings.metrics for metric in (rule.metric for rule in rules)):
+        # Seen, but no rule speaks of it: worth keeping, never worth a pass.
+        return CheckResult(
+            name, "not_run", readings.shown, readings.unit, reason=said or "no threshold judges it"
+        )
+    worst = min((found for found, _ in outcomes), key=OUTCOMES.index)
+    missed = [rule for found, rule in outcomes if found != "pass" and found == worst]
+    others = [rule for found, rule in outcomes if found not in {"pass", worst}]
+    deciding = missed[0] if missed else headline(readings, rules)
+    value = readings.metrics.get(deciding.metric) if deciding else None
+    return CheckResult(
+        name,
+        worst,
+        measured=readings.shown if isinstance(readings.shown, str) or value is None else value,
+        unit=readings.unit
+        if isinstance(readings.shown, str) or value is None or not deciding
+        else deciding.unit,
+        threshold=deciding.value if deciding else None,
+        threshold_source=f"{deciding.source} ({deciding.date})" if deciding else "",
+        reason="; ".join(
+            dict.fromkeys([*(explain(rule, readings) for rule in (*missed, *others)), *said_of(said)])
+        ),
+    )
+
+
+def said_of(said: str) -> list[str]:
+    """Return the record's own reason, where it gives one."""
+    return [said] if said else []
+
+
+def outcome(rule: Threshold, readings: Readings) -> str:
+    """Hold one metric against one threshold."""
+    measured = readings.metrics.get(rule.metric)
+    if measured is None:
+        return "pass" if rule.absent == "skip" else "not_run"
+    return "pass" if rule.holds(measured) else rule.on_miss
+
+
+def headline(readings: Readings, rules: list[Threshold]) -> Threshold | None:
+    """Return the threshold of the number that a report shows, if one bounds it."""
+    shown = (rule for rule in rules if readings.metrics.get(rule.metric) == readings.shown)
+    return next(shown, None) if readings.shown is not None else None
+
+
+def explain(rule: Threshold, readings: Readings) -> str:
+    """Say what was missed: meaning, number and bound."""
+    measured = readings.metrics.get(rule.metric)
+    if measured is None:
+        return f"{rule.metric} was not measured"
+    if rule.unit in {"flag", "flags"}:
+        return f"{rule.meaning} ({readings.shown})"
+    return f"{rule.meaning} ({measured:g} {rule.unit}, {rule.words})"
+
+
+def complete(judged: list[CheckResult], required: tuple[str, ...]) -> tuple[CheckResult, ...]:
+    """Order checks, required ones first, and name those that have no record at all.
+
+    Where a check has several records the worst stands: repeating a check does not improve it.
+    """
+    best: dict[str, CheckResult] = {}
+    for check in judged:
+        held = best.get(check.name)
+        if held is None or OUTCOMES.index(check.outcome) < OUTCOMES.index(held.outcome):
+            best[check.name] = check
+    absent = {
+        name: CheckResult(name, "not_run", reason="no record of it") for name in required if name not in best
+    }
+    names = dict.fromkeys([*required, *best])
+    return tuple(best.get(name) or absent[name] for name in names)
+
+
+def verdict(checks: tuple[CheckResult, ...], required: tuple[str, ...], *, ended: bool) -> str:
+    """Return the verdict: the one table of outcome to verdict, applied to the required checks."""
+    outcomes = {check.outcome for check in checks if check.name in required}
+    if "fail" in outcomes:
+        return "faulty"
+    if "not_run" in outcomes or not ended:
+        return "incomplete"
+    return "degraded" if "warn" in outcomes else "healthy"
+
+
+def word(value: Any) -> str | None:
+    """Return a text, or None for anything else."""
+    return value if isinstance(value, str) else None

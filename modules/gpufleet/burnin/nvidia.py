@@ -1,0 +1,139 @@
+"""Read NVIDIA's raw outputs: nvidia-smi's XML report and XID lines of the kernel log."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import csv
+import re
+import zlib
+from dataclasses import dataclass
+from functools import cache
+from xml.etree import ElementTree as ET
+
+from gpufleet.burnin.thresholds import data
+
+# Nothing that nvidia-smi prints comes near this; a packed record that unfolds beyond it is not one.
+UNPACKED_LIMIT = 8 << 20
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One GPU of an nvidia-smi report; None where the report says N/A or nothing."""
+
+    model: str
+    uuid: str
+    bus_id: str
+    memory_mib: int | None
+    ecc_uncorrected: int | None
+    remap_pending: bool | None
+    remap_failed: bool | None
+    link_width: int | None
+    link_width_max: int | None
+    temperature_c: int | None
+    slowdown_c: int | None
+    hardware_slowdown: bool | None
+
+
+def unpack(raw: object) -> str | None:
+    """Return a text that the agent kept, packed or not; None when it is neither."""
+    if not isinstance(raw, dict):
+        return None
+    if isinstance(raw.get("text"), str):
+        return str(raw["text"])
+    try:
+        packed = base64.b64decode(raw["zlib_base64"], validate=True)
+        return zlib.decompressobj().decompress(packed, UNPACKED_LIMIT).decode("utf-8", "replace")
+    except (KeyError, TypeError, ValueError, binascii.Error, zlib.error):
+        return None
+
+
+def parse_report(xml: str) -> list[Gpu] | None:
+    """Return the GPUs of `nvidia-smi -q -x`, or None when the text is not such a report."""
+    # The report names a DTD that is nowhere; a report with declared entities is not nvidia-smi's.
+    if "<!ENTITY" in xml:
+        return None
+    try:
+        root = ET.fromstring(xml)  # noqa: S314 - no entities (above), size limited by unpack
+    except ET.ParseError:
+        return None
+    return [parse_gpu(node) for node in root.iter("gpu")] if root.tag == "nvidia_smi_log" else None
+
+
+def parse_gpu(node: ET.Element) -> Gpu:
+    """Read one GPU's element."""
+    return Gpu(
+        model=text(node, "product_name") or "",
+        uuid=text(node, "uuid") or "",
+        bus_id=text(node, "pci/pci_bus_id") or node.get("id") or "",
+        memory_mib=integer(node, "fb_memory_usage/total"),
+        ecc_uncorrected=uncorrected(node),
+        remap_pending=yes(node, "remapped_rows/remapped_row_pending"),
+        remap_failed=yes(node, "remapped_rows/remapped_row_failure"),
+        link_width=integer(node, "pci/pci_gpu_link_info/link_widths/current_link_width"),
+        link_width_max=integer(node, "pci/pci_gpu_link_info/link_widths/max_link_width"),
+        temperature_c=integer(node, "temperature/gpu_temp"),
+        slowdown_c=integer(node, "temperature/gpu_temp_slow_threshold"),
+        hardware_slowdown=hardware_slowdown(node),
+    )
+
+
+def text(node: ET.Element, path: str) -> str | None:
+    """Return an element's text; None when it is missing or N/A."""
+    value = (node.findtext(path) or "").strip()
+    return value if value and value not in {"N/A", "[N/A]", "Not Found"} else None
+
+
+def integer(node: ET.Element, path: str) -> int | None:
+    """Return the leading integer of ``16x``, ``81559 MiB`` or ``52 C``."""
+    found = re.match(r"(\d{1,12})(?:\s*\w+)?$", text(node, path) or "")
+    return int(found[1]) if found else None
+
+
+def yes(node: ET.Element, path: str) -> bool | None:
+    """Return Yes/Active as True, No/Not Active as False."""
+    return {"Yes": True, "Active": True, "No": False, "Not Active": False}.get(text(node, path) or "")
+
+
+def uncorrected(node: ET.Element) -> int | None:
+    """Sum volatile uncorrected errors; drivers name them by cause, older ones only in total."""
+    counts = [
+        integer(element, ".")
+        for element in node.findall("ecc_errors/volatile/*")
+        if "uncorrectable" in element.tag
+    ]
+    legacy = integer(node, "ecc_errors/volatile/double_bit/total")
+    known = [count for count in (*counts, legacy) if count is not None]
+    return sum(known) if known else None
+
+
+def hardware_slowdown(node: ET.Element) -> bool | None:
+    """Tell whether the hardware itself slows the GPU; the section was renamed in newer drivers."""
+    states = [
+        yes(node, f"{section}/{prefix}_hw_{cause}")
+        for section, prefix in (
+            ("clocks_event_reasons", "clocks_event_reason"),
+            ("clocks_throttle_reasons", "clocks_throttle_reason"),
+        )
+        for cause in ("slowdown", "thermal_slowdown", "power_brake_slowdown")
+    ]
+    known = [state for state in states if state is not None]
+    return any(known) if known else None
+
+
+@cache
+def xid_classes() -> dict[int, str]:
+    """Return what each XID code means for the node: application, fatal or ignore."""
+    return {int(row["code"]): row["class"] for row in csv.DictReader(data("xid.csv").splitlines())}
+
+
+def parse_xids(lines: list[str]) -> list[int]:
+    """Return the XID codes in kernel log lines, in order."""
+    found = (re.search(r"NVRM: Xid \([^)]*\): (\d{1,6})\b", line) for line in lines)
+    return [int(match[1]) for match in found if match]
+
+
+def count_xids(codes: list[int]) -> dict[str, int]:
+    """Count codes by class; one that the table does not know counts as fatal until someone has looked."""
+    classes = [xid_classes().get(code, "fatal") for code in codes]
+    return {name: classes.count(name) for name in ("fatal", "application", "ignore")}

@@ -1,0 +1,64 @@
+"""A burn-in report: the verdict, its checks, and the JSON that others read."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from gpufleet.burnin.thresholds import data
+
+# Worst first: a measured failure outweighs what was not measured, and that outweighs a warning.
+OUTCOMES = ("fail", "not_run", "warn", "pass")
+HEAD = ("attempt", "node", "profile", "verdict", "started_at", "ended_at")
+NO_END = "the record has no end: the agent was ended or the node went down"
+VERDICTS = ("healthy", "degraded", "faulty", "incomplete")
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """One judged check, with the bound that decided it and where that comes from."""
+
+    name: str
+    outcome: str
+    measured: float | str | None = None
+    unit: str = ""
+    threshold: float | str | None = None
+    threshold_source: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Report:
+    """One attempt, judged."""
+
+    attempt: str
+    node: str
+    profile: str
+    verdict: str
+    started_at: str | None
+    ended_at: str | None
+    checks: tuple[CheckResult, ...]
+    required: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report in its stable shape (schema: report.schema.json)."""
+        head = {name: getattr(self, name) for name in HEAD}
+        return {**head, "checks": [vars(check) | {} for check in self.checks]}
+
+    def reasons(self) -> list[str]:
+        """Return what keeps the node from being healthy, worst first, one line each."""
+        keeping = [check for check in self.checks if check.name in self.required and check.outcome != "pass"]
+        ordered = sorted(keeping, key=lambda check: OUTCOMES.index(check.outcome))
+        cut_off = [NO_END] if self.ended_at is None else []
+        return [*(f"{check.name}: {check.reason}" for check in ordered), *cut_off]
+
+    def check(self, name: str) -> CheckResult | None:
+        """Return a check by name."""
+        return next((check for check in self.checks if check.name == name), None)
+
+
+def report_schema() -> dict[str, Any]:
+    """Return the JSON Schema of a report."""
+    schema: dict[str, Any] = json.loads(data("report.schema.json"))
+    return schema

@@ -1,0 +1,158 @@
+"""Thresholds and required checks: data with source and date, and a linter that distrusts them."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from ruamel.yaml import YAML
+
+from gpufleet.errors import InputError
+
+KINDS = ("compute_blade", "pi_gpu_bench", "gpu_server", "cloud_vm")
+REHEARSAL = "rehearsal"
+BOUNDS = ("floor", "ceiling", "below", "unjudged")
+# A floor outside this share of the part's peak is a slip: it can never fail a bad part, or never pass a good one.
+LEAST, MOST = 0.30, 1.00
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """One bound on one metric of one check; ``applies_to`` is a node kind, any, or the rehearsal."""
+
+    applies_to: str
+    check: str
+    metric: str
+    bound: str
+    value: float | None
+    unit: str
+    on_miss: str
+    absent: str
+    peak: float | None
+    basis: str
+    meaning: str
+    source: str
+    date: str
+
+    def holds(self, measured: float) -> bool:
+        """Tell whether a measured value keeps the bound."""
+        if self.value is None:
+            return True
+        if self.bound == "floor":
+            return measured >= self.value
+        return measured < self.value if self.bound == "below" else measured <= self.value
+
+    @property
+    def words(self) -> str:
+        """Say the bound as a person would."""
+        lead = {"floor": "at least", "ceiling": "at most", "below": "below"}.get(self.bound, "not judged")
+        return f"{lead} {self.value:g} {self.unit}".rstrip() if self.value is not None else lead
+
+
+def number(text: str) -> float | None:
+    """Read a number or an empty cell."""
+    return float(text) if text else None
+
+
+def parse(text: str) -> tuple[Threshold, ...]:
+    """Read the table's text."""
+    rows = csv.DictReader(text.splitlines())
+    return tuple(
+        Threshold(**{**row, "value": number(row["value"]), "peak": number(row["peak"])})  # type: ignore[arg-type]
+        for row in rows
+    )
+
+
+def data(name: str) -> str:
+    """Return a data file of this room."""
+    return (resources.files("gpufleet.burnin") / "data" / name).read_text(encoding="utf-8")
+
+
+@cache
+def load_thresholds() -> tuple[Threshold, ...]:
+    """Return every threshold we judge by."""
+    return parse(data("thresholds.csv"))
+
+
+def thresholds_for(kind: str, *, rehearsal: bool = False) -> tuple[Threshold, ...]:
+    """Return what a node of a kind is judged by; in a rehearsal its own rows replace the kind's."""
+    rows = [row for row in load_thresholds() if row.applies_to in {kind, "any"}]
+    if not rehearsal:
+        return tuple(rows)
+    own = [row for row in load_thresholds() if row.applies_to == REHEARSAL]
+    replaced = {(row.check, row.metric) for row in own}
+    return (*(row for row in rows if (row.check, row.metric) not in replaced), *own)
+
+
+@cache
+def required_table() -> dict[str, Any]:
+    """Return the required checks as the data file has them."""
+    table: dict[str, Any] = YAML(typ="safe").load(data("required.yaml"))
+    return table
+
+
+def required_checks(kind: str, profile: str, *, gpus_declared: bool = False) -> tuple[str, ...]:
+    """Return the checks that a node of a kind must pass in a profile."""
+    table = required_table()
+    if kind not in table:
+        raise InputError(f"unknown node kind {kind!r}", remedy=f"one of {', '.join(KINDS)}")
+    if profile not in table[kind]:
+        raise InputError(f"unknown burn-in profile {profile!r}", remedy=f"one of {', '.join(table[kind])}")
+    entry = table[kind][profile]
+    return (*entry["required"], *(entry.get("where_declared", ()) if gpus_declared else ()))
+
+
+def lint_thresholds(rows: tuple[Threshold, ...] | None = None) -> list[str]:
+    """Return what is wrong with thresholds: implausible floors, missing source, date, unit or peak."""
+    found = load_thresholds() if rows is None else rows
+    return [f"{row.applies_to}: {row.check}.{row.metric}: {fault}" for row in found for fault in faults(row)]
+
+
+def faults(row: Threshold) -> Iterator[str]:
+    """Yield what is wrong with one row."""
+    for name in ("source", "unit", "basis"):
+        if not getattr(row, name):
+            yield f"no {name}"
+    if not is_date(row.date):
+        yield f"date {row.date!r} is not YYYY-MM-DD"
+    if row.applies_to not in {*KINDS, "any", REHEARSAL}:
+        yield f"applies to unknown kind {row.applies_to!r}"
+    if (
+        row.bound not in BOUNDS
+        or row.on_miss not in {"fail", "warn"}
+        or row.absent not in {"not_run", "skip"}
+    ):
+        yield f"unknown word among {row.bound!r}, {row.on_miss!r}, {row.absent!r}"
+    if (row.value is None) != (row.bound == "unjudged"):
+        yield "a bound without a value"
+    yield from floor_faults(row)
+
+
+def floor_faults(row: Threshold) -> Iterator[str]:
+    """Yield what is implausible about a floor."""
+    if row.bound != "floor" or row.value is None:
+        return
+    # A rehearsed host has no part of its own whose peak could be named.
+    if row.peak is None:
+        if row.basis == "measured" and row.applies_to != REHEARSAL:
+            yield "a measured floor without the part's peak"
+        return
+    share = row.value / row.peak if row.peak > 0 else 0.0
+    if share < LEAST:
+        yield f"floor {row.value:g} {row.unit} is {share:.2%} of the peak: it can hardly fail a bad part"
+    elif share > MOST:
+        yield f"floor {row.value:g} {row.unit} is {share:.0%} of the peak: no part can reach it"
+
+
+def is_date(text: str) -> bool:
+    """Tell an ISO date."""
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
