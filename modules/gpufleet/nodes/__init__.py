@@ -7,7 +7,10 @@ holds, reachability, sources and append-only history, and the model that Ansible
 changes only along ``TRANSITIONS``. SQLite by default, PostgreSQL by URL, one schema.
 """
 
+from gpufleet.nodes.declared import RACK_KINDS, rack_report, workstation_report
 from gpufleet.nodes.identity import Identity, usable_serial
+from gpufleet.nodes.inventory import Host, Inventory, rack_files
+from gpufleet.nodes.inventory import build as inventory_model
 from gpufleet.nodes.model import (
     Change,
     Conflict,
@@ -19,6 +22,7 @@ from gpufleet.nodes.model import (
     SourceStatus,
     Value,
 )
+from gpufleet.nodes.pulumi import elastic_groups, state_report
 from gpufleet.nodes.reconcile import Outcome, Report
 from gpufleet.nodes.registry import Registry
 from gpufleet.nodes.states import HOLDS, NEW_STATES, STATES, TRANSITIONS, VERDICT_MOVES
@@ -26,13 +30,16 @@ from gpufleet.nodes.states import HOLDS, NEW_STATES, STATES, TRANSITIONS, VERDIC
 __all__ = [
     "HOLDS",
     "NEW_STATES",
+    "RACK_KINDS",
     "STATES",
     "TRANSITIONS",
     "VERDICT_MOVES",
     "Change",
     "Conflict",
     "Hold",
+    "Host",
     "Identity",
+    "Inventory",
     "Node",
     "Observation",
     "Outcome",
@@ -42,5 +49,11 @@ __all__ = [
     "Seen",
     "SourceStatus",
     "Value",
+    "elastic_groups",
+    "inventory_model",
+    "rack_files",
+    "rack_report",
+    "state_report",
     "usable_serial",
+    "workstation_report",
 ]

@@ -20,12 +20,12 @@ _OWN_HOLD = "burn-in: "
 
 
 def advance(
-    connection: Connection, node: Any, to: str, reason: str, at: datetime, attempt: str | None
+    connection: Connection, node: Any, to: str, reason: str, *, at: datetime, attempt: str | None
 ) -> Any:
     """Walk a new node forward to ``to``, each step with its line of history; return the node afterwards."""
     steps = FORWARD[FORWARD.index(node.state) + 1 : FORWARD.index(to) + 1] if node.state in FORWARD else ()
     for state in steps:
-        journal.move(connection, node, state, reason, at, attempt)
+        journal.move(connection, node, state, reason, at=at, attempt=attempt)
         node = fresh(connection, node.id)
     return node
 
@@ -60,6 +60,7 @@ def conclude(
     attempt: str,
     report: dict[str, Any],
     records: Sequence[dict[str, Any]],
+    *,
     reason: str,
     started_at: datetime,
     at: datetime,
@@ -72,8 +73,8 @@ def conclude(
         return ignore(connection, node.id, at, f"late result of attempt {attempt}", attempt)
     if _row(connection, node.id, attempt).ended_at is not None:
         return ignore(connection, node.id, at, f"attempt {attempt} had ended", attempt)
-    _store(connection, node.id, attempt, report, records, digest, at)
-    return _act(connection, fresh(connection, node.id), attempt, report["verdict"], reason, at)
+    _store(connection, node.id, attempt, report=report, records=records, digest=digest, at=at)
+    return _act(connection, fresh(connection, node.id), attempt, report["verdict"], reason=reason, at=at)
 
 
 def _recorded(connection: Connection, node_id: str, attempt: str, digest: str) -> bool:
@@ -88,6 +89,7 @@ def _store(
     connection: Connection,
     node_id: str,
     attempt: str,
+    *,
     report: dict[str, Any],
     records: Sequence[dict[str, Any]],
     digest: str,
@@ -104,19 +106,19 @@ def _store(
     connection.execute(update(schema.node).where(schema.node.c.id == node_id).values(verdict=verdict))
 
 
-def _act(connection: Connection, node: Any, attempt: str, verdict: str, reason: str, at: datetime) -> str:
+def _act(connection: Connection, node: Any, attempt: str, verdict: str, *, reason: str, at: datetime) -> str:
     """Let a verdict move the node, by the one table; a node out of burn-in's reach stays where it is."""
     if node.state == "ready":
-        journal.move(connection, node, "burn_in", "burnt in again", at, attempt)
+        journal.move(connection, node, "burn_in", "burnt in again", at=at, attempt=attempt)
         node = fresh(connection, node.id)
-    node = advance(connection, node, "burn_in", "burn-in ran", at, attempt)
+    node = advance(connection, node, "burn_in", "burn-in ran", at=at, attempt=attempt)
     if node.state != "burn_in":
         return ignore(connection, node.id, at, f"{verdict}: no move out of {node.state}", attempt)
     to, hold = VERDICT_MOVES[verdict]
     if to == node.state:
         journal.note(connection, node.id, at, "verdict", f"{verdict}: {reason}", attempt=attempt)
     else:
-        journal.move(connection, node, to, f"{verdict}: {reason}", at, attempt)
+        journal.move(connection, node, to, f"{verdict}: {reason}", at=at, attempt=attempt)
     if hold:
         journal.set_hold(connection, node.id, hold, f"{_OWN_HOLD}{verdict}: {reason}", at)
     elif verdict == "healthy":

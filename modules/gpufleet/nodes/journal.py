@@ -32,7 +32,7 @@ def note(
 
 
 def move(
-    connection: Connection, node: Any, to: str, reason: str, at: datetime, attempt: str | None = None
+    connection: Connection, node: Any, to: str, reason: str, *, at: datetime, attempt: str | None = None
 ) -> None:
     """Move a node to a state that the table allows."""
     check_move(node.name, node.state, to)

@@ -19,7 +19,7 @@ from gpufleet.nodes import schema, storing
 from gpufleet.nodes.conflicts import record_conflicts
 from gpufleet.nodes.identify import Contradiction, Index, Known, repeated_serials, shared_names
 from gpufleet.nodes.merge import merge
-from gpufleet.nodes.model import Observation, Value
+from gpufleet.nodes.model import WITNESSES, Observation, Value
 from gpufleet.nodes.storing import IDS_AT_ONCE, slices, upsert
 
 
@@ -164,11 +164,13 @@ def spoken(seen: Observation) -> Iterator[Value]:
 def _identity_values(seen: Observation) -> dict[str, Any]:
     """Return the identity as values with provenance too; a serial that we only declared stays declared."""
     who = seen.identity
+    witness = seen.source.partition(":")[0] in WITNESSES
     place = {"declared.name": seen.name, "declared.rack": who.rack, "declared.slot": who.slot}
-    found = {"observed.instance_id": who.instance_id}
+    found: dict[str, Any] = {"observed.instance_id": who.instance_id}
     if "serial" not in seen.declared:
         found["observed.serial"] = who.serial
-    return {key: value for key, value in {**place, **found}.items() if value is not None}
+    told = found if witness else {**place, **found}
+    return {key: value for key, value in told.items() if value is not None}
 
 
 def _rows_of(connection: Connection, table: Any, ids: Sequence[str]) -> Iterator[Any]:

@@ -113,7 +113,7 @@ class Registry:
         """Move a node to another state; InputError, naming the legal ones, when the table forbids it."""
         with self._writing() as connection:
             row = query.find_row(connection, node)
-            journal.move(connection, row, to, reason, now(), attempt)
+            journal.move(connection, row, to, reason, at=now(), attempt=attempt)
 
     def advance(
         self, node: str, to: str, reason: str, when: datetime | None = None, attempt: str | None = None
@@ -121,7 +121,7 @@ class Registry:
         """Walk a new node forward to ``to`` (at most ``burn_in``); say whether anything moved."""
         with self._writing() as connection:
             row = query.find_row(connection, node)
-            after = attempts.advance(connection, row, to, reason, when or now(), attempt)
+            after = attempts.advance(connection, row, to, reason, at=when or now(), attempt=attempt)
             return bool(after.state != row.state)
 
     def hold(self, node: str, kind: str, reason: str) -> bool:
@@ -193,4 +193,6 @@ class Registry:
         with self._writing() as connection:
             row = query.find_row(connection, node)
             start = started_at or moment
-            return attempts.conclude(connection, row, attempt, report, records, reason, start, moment)
+            return attempts.conclude(
+                connection, row, attempt, report, records, reason=reason, started_at=start, at=moment
+            )

@@ -1,0 +1,92 @@
+# Copyright: gpufleet contributors
+# GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Show every node that gpufleet knows or expects. A thin adapter: the model is gpufleet.nodes.inventory."""
+
+from __future__ import annotations
+
+DOCUMENTATION = """
+name: nodes
+short_description: Every node of the gpufleet registry and every declared rack slot
+description:
+  - Hosts are the live nodes of the registry (C(GPUFLEET_DATABASE_URL), or the project's own), together with the
+    rack slots that C(inventory/*.yaml) declares and nobody has met yet (state C(expected)).
+  - The whole model is built and validated first. When anything in it is wrong, the run stops with one line
+    and no host is added, whatever C(any_unparsed_is_failed) says.
+  - Groups are named C(cloud_), C(region_), C(pool_), C(rack_), C(template_), C(machine_), C(gpu_vendor_),
+    C(gpu_model_), C(state_) and C(kind_) with the value; C(new_blades) and C(new_nodes) hold the on-premises nodes
+    that have not earned C(ready) yet, and exist even when empty.
+  - In a rehearsal (C(GPUFLEET_REHEARSAL)) only the racks of the rehearsed stack are shown.
+extends_documentation_fragment: [constructed, inventory_cache]
+options:
+  plugin:
+    description: Marks the file as this plugin's.
+    required: true
+    choices: [gpufleet.fleet.nodes]
+  database_url:
+    description: The registry's SQLAlchemy URL; the project's own when left out.
+    env: [{name: GPUFLEET_DATABASE_URL}]
+    type: str
+  include_missing:
+    description: Show nodes too that every source has lost, in the group C(missing).
+    type: bool
+    default: false
+author: gpufleet contributors
+"""
+
+EXAMPLES = """
+# inventory/gpufleet.yaml
+plugin: gpufleet.fleet.nodes
+keyed_groups:
+  - {prefix: site, key: gpufleet_rack}
+"""
+
+import hashlib  # noqa: E402 - Ansible wants its documentation above the imports
+import json  # noqa: E402
+import os  # noqa: E402
+from dataclasses import asdict  # noqa: E402
+
+from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable  # noqa: E402
+
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.inventory import add, build  # noqa: E402
+
+
+class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
+    NAME = "gpufleet.fleet.nodes"
+
+    def verify_file(self, path):
+        return super().verify_file(path) and path.endswith((".yaml", ".yml"))
+
+    def parse(self, inventory, loader, path, cache=True):
+        super().parse(inventory, loader, path, cache)
+        self._read_config_data(path)
+        model = self._cached(path, use=cache)
+        for note in model["notes"]:
+            self.display.warning(note)
+        add(inventory, model)
+        self._construct(model)
+
+    def get_cache_key(self, path):
+        """Name the cache by everything that the answer depends on, so that no other registry's hosts appear."""
+        facts = [path, self.get_option("database_url"), self.get_option("include_missing")]
+        facts += [os.environ.get(name) for name in ("GPUFLEET_HOME", "GPUFLEET_REHEARSAL")]
+        return f"gpufleet_{hashlib.sha256(json.dumps(facts).encode()).hexdigest()}"
+
+    def _cached(self, path, *, use):
+        key, caching = self.get_cache_key(path), self.get_option("cache")
+        if caching and use and key in self._cache:
+            return self._cache[key]
+        found = build(path, url=self.get_option("database_url"), missing=self.get_option("include_missing"))
+        model = asdict(found)
+        if caching:
+            self._cache[key] = model
+        return model
+
+    def _construct(self, model):
+        strict = self.get_option("strict")
+        for host in model["hosts"]:
+            name = host["name"]
+            variables = {**host["vars"], "inventory_hostname": name}
+            self._set_composite_vars(self.get_option("compose"), variables, name, strict=strict)
+            variables = {**variables, **self.inventory.get_host(name).get_vars()}
+            self._add_host_to_composed_groups(self.get_option("groups"), variables, name, strict=strict)
+            self._add_host_to_keyed_groups(self.get_option("keyed_groups"), variables, name, strict=strict)

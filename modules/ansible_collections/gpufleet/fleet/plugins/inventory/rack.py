@@ -1,0 +1,47 @@
+# Copyright: gpufleet contributors
+# GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Show one rack file's nodes, exactly as gpufleet.fleet.nodes shows them."""
+
+from __future__ import annotations
+
+DOCUMENTATION = """
+name: rack
+short_description: The nodes of one gpufleet rack file
+description:
+  - Reads C(inventory/<rack>.yaml), the file in which gpufleet declares a rack, and shows its nodes with the groups
+    and variables that P(gpufleet.fleet.nodes#inventory) gives them, so that the order of files does not matter.
+  - In a rehearsal of another stack a rack has no hosts, and none is shown.
+options:
+  plugin:
+    description: Marks the file as this plugin's.
+    required: true
+    choices: [gpufleet.fleet.rack]
+author: gpufleet contributors
+"""
+
+EXAMPLES = """
+plugin: gpufleet.fleet.rack
+name: blades-1
+kind: blades
+site: lab
+machine: Compute Blade CM4 8GB
+nodes: blade[01-20]
+"""
+
+from dataclasses import asdict  # noqa: E402 - Ansible wants its documentation above the imports
+from pathlib import Path  # noqa: E402
+
+from ansible.plugins.inventory import BaseInventoryPlugin  # noqa: E402
+
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.inventory import add, build  # noqa: E402
+
+
+class InventoryModule(BaseInventoryPlugin):
+    NAME = "gpufleet.fleet.rack"
+
+    def verify_file(self, path):
+        return super().verify_file(path) and path.endswith((".yaml", ".yml"))
+
+    def parse(self, inventory, loader, path, cache=True):
+        super().parse(inventory, loader, path, cache)
+        add(inventory, asdict(build(path, rack=Path(path).stem)))

@@ -1,0 +1,44 @@
+# Copyright: gpufleet contributors
+# GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
+"""What the two inventory plugins share: the model built whole, or a failure that nobody can overlook."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from ansible import constants
+from ansible.errors import AnsibleParserError
+
+from gpufleet import nodes, paths
+from gpufleet.errors import GpufleetError
+
+
+def build(path, *, url=None, missing=False, rack=None):
+    """Return the inventory of the project around ``path``."""
+    try:
+        root = paths.project_root(Path(path).parent)
+        return nodes.inventory_model(
+            root,
+            url or paths.database_url(root),
+            rehearsal=os.environ.get("GPUFLEET_REHEARSAL") or None,
+            include_missing=missing,
+            rack=rack,
+        )
+    except GpufleetError as error:
+        # By default Ansible only warns about a source that fails, and goes on without its hosts.
+        constants.INVENTORY_ANY_UNPARSED_IS_FAILED = True
+        hint = f" ({error.hint})" if error.hint else ""
+        raise AnsibleParserError(f"{error}{hint}") from None
+
+
+def add(inventory, model):
+    """Add a built model's groups, hosts and variables."""
+    for group in model["groups"]:
+        inventory.add_group(group)
+    for host in model["hosts"]:
+        inventory.add_host(host["name"])
+        for group in host["groups"]:
+            inventory.add_child(group, host["name"])
+        for key, value in host["vars"].items():
+            inventory.set_variable(host["name"], key, value)

@@ -1,0 +1,86 @@
+"""What a stack and its rack files declare, as reports to the registry. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from gpufleet import catalog
+from gpufleet.errors import InputError
+from gpufleet.fleet import AcceleratorRequest, Rack, RackNode, Workstation
+from gpufleet.nodes.identity import Identity
+from gpufleet.nodes.model import Observation
+from gpufleet.nodes.reconcile import Report
+
+RACK_KINDS = {"blades": "compute_blade", "bench": "pi_gpu_bench"}
+"""The kind of node that each kind of rack holds; burn-in chooses its checks by it."""
+
+
+def rack_report(rack: Rack, at: datetime, stack: str | None = None, template: str | None = None) -> Report:
+    """Return what a rack file declares; template and stack where a stack uses the rack."""
+    source = f"rack:{rack.name}"
+    shared = {"kind": RACK_KINDS[rack.kind], "usd_per_hour": _share(rack)}
+    used = {"stack": stack, "template": template} if stack else {}
+    seen = [_rack_node(node, rack, source, {**shared, **used}, at) for node in rack.nodes]
+    return Report(source, at, seen)
+
+
+def _share(rack: Rack) -> float | None:
+    """Return one node's equal share of what the rack costs per hour."""
+    return None if rack.usd_per_hour is None else rack.usd_per_hour / len(rack.nodes)
+
+
+def _rack_node(node: RackNode, rack: Rack, source: str, shared: dict[str, Any], at: datetime) -> Observation:
+    declared = {
+        **shared,
+        "machine": node.machine,
+        "serial": node.serial,
+        "address": node.address,
+        "mac": node.mac,
+        "storage_gib": node.storage_gib,
+        "accelerators": accelerators(node.machine, node.accelerators),
+    }
+    who = Identity(serial=node.serial, rack=rack.name, slot=str(node.slot))
+    return Observation(source, node.name, who, declared=_told(declared), observed_at=at)
+
+
+def workstation_report(stack: str, workstations: Sequence[Workstation], at: datetime) -> Report:
+    """Return the workstations that a stack declares; they have no slot, so their name is who they are."""
+    source = f"workstation:{stack}"
+    seen = [
+        Observation(
+            source,
+            station.name,
+            declared=_told(
+                {
+                    "kind": "workstation",
+                    "stack": stack,
+                    "machine": station.machine,
+                    "template": station.template,
+                    "usd_per_hour": station.usd_per_hour,
+                    "accelerators": accelerators(station.machine),
+                }
+            ),
+            observed_at=at,
+        )
+        for station in workstations
+    ]
+    return Report(source, at, seen)
+
+
+def accelerators(machine: str, added: Sequence[AcceleratorRequest] = ()) -> list[dict[str, Any]]:
+    """Return a machine's accelerators as ``nodes list --json`` shows them; added cards come on top."""
+    try:
+        built_in = catalog.machine(machine).accelerators
+    except InputError:
+        built_in = ()  # retired or unknown: its cards are not ours to guess
+    found = [{"model": a.model, "memory_gib": a.memory_gib, "count": a.count} for a in built_in]
+    for card in added:
+        memory = catalog.accelerator(card.model).memory_gib
+        found.append({"model": card.model, "memory_gib": memory, "count": card.count})
+    return found
+
+
+def _told(values: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value is not None}

@@ -1,0 +1,204 @@
+"""The nodes in a stack's Pulumi state, as one report. Pure.
+
+A node is an instance that carries our ``gpufleet-node`` tag: a resource per node, so that each has its own
+identity. An elastic group's members are not in the state; its cloud's API names them (``cloudapi``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from gpufleet import catalog
+from gpufleet.engine import Resource
+from gpufleet.errors import InputError
+from gpufleet.nodes.declared import accelerators
+from gpufleet.nodes.identity import Identity
+from gpufleet.nodes.model import Observation
+from gpufleet.nodes.reconcile import Report
+
+Facts = dict[str, Any]
+
+ELASTIC = {
+    "aws:autoscaling/group:Group": "aws",
+    "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager": "gcp",
+    "gcp:compute/instanceGroupManager:InstanceGroupManager": "gcp",
+    "azure-native:compute:VirtualMachineScaleSet": "azure",
+}
+
+
+def state_report(resources: Sequence[Resource], stack: str, at: datetime) -> Report:
+    """Return every node of a state; resources that wait for their deletion are gone already."""
+    source = f"pulumi:{stack}"
+    live = [r for r in resources if r.custom and not r.delete and r.pending != "creating"]
+    by_id = {r.id: r for r in live if r.id}
+    found = [_observation(r, by_id, source, at) for r in live if r.type in _READERS]
+    return Report(source, at, [node for node in found if node])
+
+
+def elastic_groups(resources: Sequence[Resource]) -> list[tuple[str, str]]:
+    """Return (cloud, name) of the groups whose members only the cloud knows."""
+    return [(ELASTIC[r.type], r.name) for r in resources if r.type in ELASTIC and not r.delete]
+
+
+def _observation(
+    resource: Resource, by_id: Mapping[str, Resource], source: str, at: datetime
+) -> Observation | None:
+    facts = _READERS[resource.type](resource, by_id)
+    tags = facts.pop("tags")
+    name = tags.get("gpufleet-node")
+    if not isinstance(name, str):
+        return None
+    cloud = facts["cloud"]
+    declared = {
+        "kind": "cloud_vm",
+        "cloud": cloud,
+        "pool": tags.get("gpufleet-pool"),
+        "stack": tags.get("gpufleet-stack"),
+        "template": tags.get("gpufleet-template"),
+        "purchase": tags.get("gpufleet-purchase"),
+        "machine": facts["machine"],
+        "region": facts["region"],
+    }
+    declared["usd_per_hour"] = usd_per_hour(
+        cloud, facts["region"], facts["machine"], declared["purchase"], facts["cards"]
+    )
+    observed = {
+        "address": facts["public"] or facts["private"],
+        "private_address": facts["private"],
+        "zone": facts["zone"],
+        "accelerators": _shown(facts["cards"]) or accelerators(facts["machine"]),
+        "urn": resource.urn,
+    }
+    who = Identity(instance_id=str(facts["instance_id"] or resource.id))
+    return Observation(source, name, who, _known(declared), _known(observed), at)
+
+
+def _known(values: Facts) -> Facts:
+    """Drop what is absent, and the engine's markers for unknown and secret values."""
+    return {
+        key: value
+        for key, value in values.items()
+        if isinstance(value, str | int | float | list) and value != ""
+    }
+
+
+def _aws(resource: Resource, _by_id: Mapping[str, Resource]) -> Facts:
+    out = {**resource.inputs, **resource.outputs}
+    zone = text(out, "availabilityZone")
+    return {
+        "cloud": "aws",
+        "tags": dig(out, "tags") or dig(out, "tagsAll") or {},
+        "machine": text(out, "instanceType"),
+        "region": text(out, "region") or zone.rstrip("abcdef"),
+        "zone": zone,
+        "public": text(out, "publicIp"),
+        "private": text(out, "privateIp"),
+        "cards": [],
+        "instance_id": resource.id,
+    }
+
+
+def _gcp(resource: Resource, _by_id: Mapping[str, Resource]) -> Facts:
+    out = {**resource.inputs, **resource.outputs}
+    zone = text(out, "zone").rpartition("/")[2]
+    return {
+        "cloud": "gcp",
+        "tags": dig(out, "labels") or dig(out, "effectiveLabels") or {},
+        "machine": text(out, "machineType").rpartition("/")[2],
+        "region": zone.rpartition("-")[0],
+        "zone": zone,
+        "public": text(out, "networkInterfaces", 0, "accessConfigs", 0, "natIp"),
+        "private": text(out, "networkInterfaces", 0, "networkIp"),
+        "cards": _gcp_cards(dig(out, "guestAccelerators")),
+        "instance_id": text(out, "instanceId"),
+    }
+
+
+def _gcp_cards(attached: Any) -> list[Facts]:
+    """Return attached cards by their catalogue names: ``nvidia-tesla-t4`` is a T4."""
+    cards = []
+    for item in attached if isinstance(attached, list) else []:
+        sku = text(item, "type").rpartition("/")[2]
+        try:
+            card = catalog.accelerator(sku.removeprefix("nvidia-").removeprefix("tesla-").upper())
+        except InputError:
+            continue  # a card that our catalogue does not know has no memory that we could state
+        count = int(item.get("count") or 1)
+        cards.append({"model": card.name, "memory_gib": card.memory_gib, "count": count, "sku": sku})
+    return cards
+
+
+def _shown(cards: Sequence[Facts]) -> list[Facts]:
+    return [{key: value for key, value in card.items() if key != "sku"} for card in cards]
+
+
+def _azure(resource: Resource, by_id: Mapping[str, Resource]) -> Facts:
+    out = {**resource.inputs, **resource.outputs}
+    card = by_id.get(text(out, "networkProfile", "networkInterfaces", 0, "id"))
+    nic = {**card.inputs, **card.outputs} if card else {}
+    public = by_id.get(text(nic, "ipConfigurations", 0, "publicIPAddress", "id"))
+    return {
+        "cloud": "azure",
+        "tags": dig(out, "tags") or {},
+        "machine": text(out, "hardwareProfile", "vmSize"),
+        "region": text(out, "location").lower().replace(" ", ""),
+        "zone": text(out, "zones", 0),
+        "public": text(public.outputs, "ipAddress") if public else "",
+        "private": text(nic, "ipConfigurations", 0, "privateIPAddress"),
+        "cards": [],
+        "instance_id": text(out, "vmId"),
+    }
+
+
+_READERS: dict[str, Callable[[Resource, Mapping[str, Resource]], Facts]] = {
+    "aws:ec2/instance:Instance": _aws,
+    "gcp:compute/instance:Instance": _gcp,
+    "azure-native:compute:VirtualMachine": _azure,
+}
+
+
+def dig(value: Any, *path: str | int) -> Any:
+    """Follow a path into nested outputs; None where it ends early."""
+    for step in path:
+        if isinstance(step, int) and isinstance(value, list) and len(value) > step:
+            value = value[step]
+        elif isinstance(step, str) and isinstance(value, Mapping):
+            value = value.get(step)
+        else:
+            return None
+    return value
+
+
+def text(value: Any, *path: str | int) -> str:
+    """Return the text at a path, empty where there is none or it cannot be read."""
+    found = dig(value, *path)
+    return found if isinstance(found, str) else ""
+
+
+_PRICED_AS: dict[str, catalog.Purchase] = {
+    "spot": "spot",
+    "reserved-1y": "reserved_1y",
+    "reserved-3y": "reserved_3y",
+}
+
+
+def usd_per_hour(
+    cloud: str, region: str, machine: str, purchase: str | None, cards: Sequence[Facts] = ()
+) -> float | None:
+    """Return the list price of the running machine with its attached cards, None when one is unknown.
+
+    Disks and addresses are in ``gpufleet cost estimate``. A reservation without a term bills as on-demand.
+    """
+    way = _PRICED_AS.get(purchase or "", "on_demand")
+    whole = catalog.price(cloud, region, machine, way)
+    parts = [_card_price(cloud, region, card, way) for card in cards]
+    if whole is None or None in parts:
+        return None
+    return round(whole.usd_per_hour + sum(part for part in parts if part is not None), 6)
+
+
+def _card_price(cloud: str, region: str, card: Facts, way: catalog.Purchase) -> float | None:
+    part = catalog.part_price(cloud, region, f"accelerator:{card['sku']}", way)
+    return None if part is None else part.usd_per_hour * int(card["count"])
