@@ -75,7 +75,7 @@ def _build(place: Path, say: Say) -> Engine:
     work = Path(tempfile.mkdtemp(prefix=".building-", dir=place.parent))
     try:
         for number, part in enumerate((ENGINE, HOST), start=1):
-            _build_part(part, command, work, lambda text, n=number: say(f"[{n}/2] {text}"))
+            _build_part(part, command, work, _numbered(say, number))
         _copy_exec(command, work)
         _finish(work, place, command)
     finally:
@@ -87,6 +87,10 @@ def _build(place: Path, say: Say) -> Engine:
             f"the engine just built is not in {place}", hint="check the disk and its permissions"
         )
     return engine
+
+
+def _numbered(say: Say, number: int) -> Say:
+    return lambda text: say(f"[{number}/2] {text}")
 
 
 def _clear_leftovers(place: Path) -> None:

@@ -14,6 +14,14 @@ from pathlib import Path
 from gpufleet.errors import EnvironmentFault
 
 SECONDS_BETWEEN_LINES = 5.0
+WRONG_SUM = (
+    "a module differs from the checksum kept with gpufleet: check `go env GOPROXY`,"
+    " run `go clean -modcache`, then `gpufleet doctor --fix` again"
+)
+NO_MODULES = (
+    "the build needs the Go module proxy: check the network and `go env GOPROXY`, then run"
+    " `gpufleet doctor --fix` again (it goes on where it stopped), or install Pulumi itself"
+)
 
 
 @dataclass
@@ -91,14 +99,7 @@ class GoBuild:
         lines = [line for line in tail if line and not line.startswith("go: downloading")] or [
             "no reason given"
         ]
-        wrong_sum = any("checksum mismatch" in line or "SECURITY ERROR" in line for line in lines)
-        if wrong_sum:
-            reason = next(line for line in lines if "verifying" in line or "checksum mismatch" in line)
-            hint = "a module differs from the checksum kept with gpufleet: run `go clean -modcache`, check GOPROXY, try again"
-        else:
-            reason = lines[-1]
-            hint = (
-                "the build needs the Go module proxy: check the network and `go env GOPROXY`, then run"
-                " `gpufleet doctor --fix` again (it goes on where it stopped), or install Pulumi itself"
-            )
-        return EnvironmentFault(f"could not build {self.name}: {reason}", hint=hint)
+        wrong = next((line for line in lines if "verifying" in line or "checksum mismatch" in line), None)
+        return EnvironmentFault(
+            f"could not build {self.name}: {wrong or lines[-1]}", hint=WRONG_SUM if wrong else NO_MODULES
+        )

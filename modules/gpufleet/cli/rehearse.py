@@ -1,0 +1,95 @@
+"""``gpufleet rehearse``: the offline world of a stack comes up, tells how it is, and goes."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from gpufleet import paths
+
+if TYPE_CHECKING:
+    from gpufleet.rehearsal import World
+
+stack_option = click.option("-s", "--stack", required=True, help="The stack to rehearse, e.g. production.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.group(name="rehearse")
+def command() -> None:
+    """Rehearse a stack offline: the real engine on simulated clouds, and its racks as booted hosts.
+
+    \b
+    gpufleet rehearse up -s production
+    eval "$(gpufleet rehearse env -s production)"
+    pulumi up -s production --yes
+    gpufleet rehearse down -s production
+    """  # noqa: D301 - the escape is click's mark for lines that stay as they are
+
+
+@command.command()
+@stack_option
+@click.option(
+    "--faults", metavar="demo|FILE", help="Faults to put on the rack's hosts: a set's name or a file."
+)
+@click.option("--no-rack", is_flag=True, help="Leave the racks out.")
+@json_option
+def up(stack: str, faults: str | None, no_rack: bool, as_json: bool) -> None:
+    """Bring the rehearsal up; what is there already stays."""
+    from gpufleet.rehearsal import lifecycle
+
+    world = _world(stack)
+    lifecycle.up(world, _say, faults=faults, with_racks=not no_rack)
+    _say(f'next: eval "$(gpufleet rehearse env -s {stack})"; pulumi up -s {stack} --yes')
+    if as_json:
+        click.echo(json.dumps(lifecycle.report(world), indent=2))
+
+
+@command.command()
+@stack_option
+@json_option
+def status(stack: str, as_json: bool) -> None:
+    """Tell what of the rehearsal is there; exit 1 when it is not up."""
+    from gpufleet.errors import AnswerIsNo
+    from gpufleet.rehearsal import lifecycle
+
+    report = lifecycle.report(_world(stack))
+    click.echo(json.dumps(report, indent=2) if as_json else lifecycle.as_text(report))
+    if not report["up"]:
+        raise AnswerIsNo(f"the rehearsal of {stack} is not up", hint=f"gpufleet rehearse up -s {stack}")
+
+
+@command.command()
+@stack_option
+@json_option
+def env(stack: str, as_json: bool) -> None:
+    """Print what a shell needs to use the rehearsal: eval "$(gpufleet rehearse env -s STACK)"."""
+    variables = _world(stack).env()
+    lines = (f"export {name}={shlex.quote(value)}" for name, value in variables.items())
+    click.echo(json.dumps(variables, indent=2) if as_json else "\n".join(lines))
+
+
+@command.command()
+@stack_option
+@json_option
+def down(stack: str, as_json: bool) -> None:
+    """Remove the rehearsal: hosts, namespaces, processes, files."""
+    from gpufleet.rehearsal import lifecycle
+
+    world = _world(stack)
+    lifecycle.down(world, _say)
+    if as_json:
+        click.echo(json.dumps(lifecycle.report(world), indent=2))
+
+
+def _world(stack: str) -> World:
+    from gpufleet.rehearsal import World
+
+    return World(paths.project_root(Path.cwd()), stack)
+
+
+def _say(text: str) -> None:
+    click.echo(text, err=True)

@@ -1,0 +1,75 @@
+"""The whole of a rehearsal, world and racks together: what ``gpufleet rehearse`` does."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+from gpufleet.errors import InputError
+from gpufleet.rehearsal import rack
+from gpufleet.rehearsal.world import World
+
+Say = Callable[[str], None]
+
+
+def up(world: World, say: Say, *, faults: str | None = None, with_racks: bool = True) -> None:
+    """Bring the world up, then its racks where hosts can be booted; wrong input is refused before either."""
+    from gpufleet import fleet
+
+    world.check_stack()
+    declared = fleet.load(world.stack, world.root)
+    chosen = rack.load_faults(faults)
+    chosen.check_places({f"{use.name}/{node.slot}" for use in declared.racks for node in use.rack.nodes})
+    if faults and not with_racks:
+        raise InputError("faults are put on a rack's hosts", where="--faults", remedy="leave out --no-rack")
+    world.up(say)
+    if with_racks and (declared.racks or (world.home / "rack").exists()):
+        _racks_up(world, declared.racks, chosen, say)
+
+
+def _racks_up(world: World, racks: Any, faults: rack.Faults, say: Say) -> None:
+    reason = rack.unavailable_reason()
+    if reason:
+        say(f"rack left out, the rest works: {reason}")
+        return
+    hosts = rack.up(world, racks, faults, say)
+    answering = sum(host.ssh_answers for host in hosts)
+    say(f"rack: {len(hosts)} hosts up, {answering} answer SSH, {len(hosts) - answering} do not")
+
+
+def down(world: World, say: Say) -> None:
+    """End the racks' hosts first (their records lie in the world's folder), then the world."""
+    if sys.platform == "linux":
+        rack.down(world, say)
+    world.down(say)
+
+
+def report(world: World) -> dict[str, Any]:
+    """Return how the rehearsal is, as plain data."""
+    found = world.status()
+    hosts = [asdict(host) for host in rack.status(world)]
+    return {**asdict(found), "home": str(found.home), "hosts": hosts}
+
+
+def as_text(report: dict[str, Any]) -> str:
+    """Return the report as a person reads it."""
+    lines = [
+        f"stack       {report['stack']}",
+        f"state       {'up' if report['up'] else 'not up'}",
+        f"folder      {report['home']}",
+        f"engine      {report['engine'] or 'none'}",
+        f"resources   {report['resources']}, {report['pending_operations']} operations pending",
+        f"processes   {' '.join(str(pid) for pid in report['processes']) or 'none'}",
+        f"hosts       {_hosts_line(report['hosts'])}",
+    ]
+    silent = (host for host in report["hosts"] if not host["ssh_answers"])
+    lines += [f"  silent    {host['name']} ({host['place']}, {host['address']})" for host in silent]
+    return "\n".join(lines)
+
+
+def _hosts_line(hosts: list[dict[str, Any]]) -> str:
+    running = sum(host["running"] for host in hosts)
+    answering = sum(host["ssh_answers"] for host in hosts)
+    return f"{running} running of {len(hosts)}, {answering} answer SSH" if hosts else "none"
