@@ -15,8 +15,9 @@ KINDS = {
     "disk_full": "its root file system has no byte left",
     "undervoltage": "its Pi flags say undervoltage and throttled, now and since boot",
     "link_down": "its network cable is out",
-    "packet_loss": "a fifth of the packets sent to it are lost",
+    "slow_link": "its network carries 10 Mbit/s each way, as with a damaged cable",
 }
+SILENT = frozenset({"unreachable", "link_down"})  # with these a host answers no SSH
 SECTIONS = ("faults", "arm64")
 
 
@@ -68,6 +69,7 @@ def load_faults(choice: str | Path | None) -> Faults:
 def parse_faults(text: str, source: str) -> Faults:
     """Read the text of a faults file: ``faults`` maps rack/slot to a fault or several, ``arm64`` lists places."""
     from ruamel.yaml import YAML
+    from ruamel.yaml.comments import CommentedMap
     from ruamel.yaml.error import YAMLError
 
     try:
@@ -76,8 +78,8 @@ def parse_faults(text: str, source: str) -> Faults:
         raise InputError(f"not YAML: {str(wrong).splitlines()[0]}", where=source) from wrong
     if not isinstance(document, dict) or set(document) - set(SECTIONS):
         raise InputError("unknown section", where=source, remedy=f"sections are {' and '.join(SECTIONS)}")
-    faults, arm64 = document.get("faults") or {}, document.get("arm64") or []
-    if not isinstance(faults, dict) or not isinstance(arm64, list):
+    faults, arm64 = document.get("faults") or CommentedMap(), document.get("arm64") or []
+    if not isinstance(faults, CommentedMap) or not isinstance(arm64, list):
         raise InputError("wrong shape", where=source, remedy="faults is a mapping, arm64 a list")
     lines = {str(place): faults.lc.key(place)[0] + 1 for place in faults}
     by_place = {str(p): _kinds(value, f"{source}:{lines[str(p)]}", str(p)) for p, value in faults.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib import resources
 from pathlib import Path
@@ -14,9 +14,7 @@ from gpufleet.errors import EnvironmentFault
 from gpufleet.rehearsal.rack import processes
 from gpufleet.rehearsal.rack.layout import DEVICE_TREE
 from gpufleet.rehearsal.rack.plan import HostPlan
-from gpufleet.rehearsal.rack.shell import last_line, run
-
-Say = Callable[[str], None]
+from gpufleet.rehearsal.rack.shell import Say, last_line, run, write_whole
 
 SSH_PORT = 22
 SMALL_DISK_MIB = 48
@@ -24,7 +22,6 @@ BOOT_LIMIT_S = 120.0
 BOOT_LIMIT_EMULATED_S = 400.0
 ANSWER_LIMIT_S = 3.0
 POLL_S = 0.25
-SILENT = frozenset({"unreachable", "link_down"})  # faults with which no SSH answers
 
 
 @dataclass(frozen=True)
@@ -99,7 +96,7 @@ def wait_until_up(plans: Sequence[HostPlan], native: str, say: Say) -> None:
         for plan in come:
             del waiting[plan.label]
         if come:
-            say(f"hosts: {len(plans) - len(waiting)} of {len(plans)} up ({come[-1].place})")
+            say(f"hosts: {len(plans) - len(waiting)} of {len(plans)} up")
         time.sleep(POLL_S)
     if waiting:
         slow = next(iter(waiting.values()))
@@ -114,16 +111,19 @@ def wait_until_up(plans: Sequence[HostPlan], native: str, say: Say) -> None:
 def _come_up(plans: Sequence[HostPlan]) -> list[HostPlan]:
     """Return those of the plans that are up by now, and record their first process."""
     inside = processes.inside(plan.label for plan in plans)
-    answers = ssh_answers([plan.address for plan in plans if not plan.faults & SILENT])
+    answers = ssh_answers([plan.address for plan in plans if not plan.silent])
     up = []
     for plan in plans:
         pid = processes.leader(inside.get(plan.label, []))
         if pid is not None and answers.get(plan.address, True):
-            write_record(
-                plan.folder, replace(read_record(plan.folder), pid=pid, started=processes.start_time(pid))
-            )
+            _note_first_process(plan, pid)
             up.append(plan)
     return up
+
+
+def _note_first_process(plan: HostPlan, pid: int) -> None:
+    if record := read_record(plan.folder):
+        write_record(plan.folder, replace(record, pid=pid, started=processes.start_time(pid)))
 
 
 def statuses(records: Iterable[Record]) -> tuple[HostStatus, ...]:
@@ -149,9 +149,7 @@ def _status(record: Record, ssh_answers: bool) -> HostStatus:
 
 def write_record(folder: Path, record: Record) -> None:
     """Write a host's record whole or not at all."""
-    path = _record_path(folder)
-    path.with_suffix(".new").write_text(json.dumps(asdict(record), indent=1) + "\n")
-    path.with_suffix(".new").replace(path)
+    write_whole(_record_path(folder), json.dumps(asdict(record), indent=1) + "\n")
 
 
 def read_record(folder: Path) -> Record | None:
@@ -166,18 +164,18 @@ def read_records(rack_folder: Path) -> list[Record]:
     return sorted(found, key=lambda r: (r.place.rpartition("/")[0], int(r.place.rpartition("/")[2])))
 
 
-def ssh_answers(addresses: Sequence[str]) -> dict[str, bool]:
+def ssh_answers(addresses: Sequence[str], limit_s: float = ANSWER_LIMIT_S) -> dict[str, bool]:
     """Tell for each address whether an SSH server greets there."""
 
     async def ask() -> list[bool]:
-        return list(await asyncio.gather(*map(_greets, addresses)))
+        return list(await asyncio.gather(*(_greets(address, limit_s) for address in addresses)))
 
     return dict(zip(addresses, asyncio.run(ask()), strict=True))
 
 
-async def _greets(address: str) -> bool:
+async def _greets(address: str, limit_s: float) -> bool:
     try:
-        async with asyncio.timeout(ANSWER_LIMIT_S):
+        async with asyncio.timeout(limit_s):
             reader, writer = await asyncio.open_connection(address, SSH_PORT)
             greeting = await reader.read(4)
             writer.close()

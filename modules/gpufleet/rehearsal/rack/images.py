@@ -7,31 +7,25 @@ building is in a mount namespace that dies with the build.
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import hashlib
 import json
-import os
 import platform
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from gpufleet.errors import EnvironmentFault
 from gpufleet.paths import user_cache
 from gpufleet.rehearsal.rack import apt, emulation
-from gpufleet.rehearsal.rack.shell import last_line, run
-
-Say = Callable[[str], None]
+from gpufleet.rehearsal.rack.shell import Say, alone, environment, last_line, run
 
 # All that the roles and the burn-in agent use on a host: hosts have no way out to fetch packages.
 PACKAGES = (
-    "systemd systemd-sysv dbus udev kmod procps "
-    "openssh-server sudo acl ca-certificates curl tzdata systemd-timesyncd "
-    "python3 python3-apt iproute2 iputils-ping ethtool iperf3 pciutils smartmontools"
-).split()
+    *("systemd", "systemd-sysv", "dbus", "udev", "kmod", "procps", "tzdata", "systemd-timesyncd"),
+    *("openssh-server", "sudo", "acl", "ca-certificates", "curl", "python3", "python3-apt"),
+    *("iproute2", "iputils-ping", "ethtool", "iperf3", "pciutils", "smartmontools"),
+)
 # They would wake up on every host at once, to no use on a machine that is thrown away.
 MASKED = (
     "apt-daily.timer",
@@ -40,7 +34,7 @@ MASKED = (
     "e2scrub_all.timer",
     "fstrim.timer",
 )
-RECIPE_VERSION = 1
+RECIPE_VERSION = 2
 FALLBACK_SUITE = "bookworm"
 SCRIPTS = Path("/usr/share/debootstrap/scripts")
 DEBIAN_NAMES = {"x86_64": "amd64", "aarch64": "arm64"}
@@ -53,15 +47,20 @@ class Recipe:
     suite: str
     arch: str
     components: tuple[str, ...] = ("main",)
-    packages: tuple[str, ...] = tuple(PACKAGES)
+    packages: tuple[str, ...] = PACKAGES
     masked: tuple[str, ...] = MASKED
     version: int = RECIPE_VERSION
+
+    @property
+    def family(self) -> str:
+        """Name what all recipes of the same suite and architecture share."""
+        return f"{self.suite}-{self.arch}"
 
     @property
     def name(self) -> str:
         """Name the image: suite, architecture, hash of the whole recipe."""
         digest = hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
-        return f"{self.suite}-{self.arch}-{digest[:12]}"
+        return f"{self.family}-{digest[:12]}"
 
 
 def native_arch() -> str:
@@ -79,7 +78,7 @@ def ensure_base(arch: str, say: Say) -> Path:
     if image.is_dir():
         return image
     folder.mkdir(parents=True, exist_ok=True)
-    with _alone(folder / f"{recipe.name}.lock", say):
+    with alone(folder / f"{recipe.family}.lock", say, "builds this base image"):
         if not image.is_dir():
             _build(recipe, mirror, image, say)
     return image
@@ -104,22 +103,12 @@ def _system_sources() -> list[apt.Source]:
     return [source for f in readable for source in apt.parse_sources(f.read_text(errors="replace"))]
 
 
-@contextlib.contextmanager
-def _alone(lock: Path, say: Say) -> Iterator[None]:
-    with lock.open("w") as held:
-        try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            say(f"waiting for another run that builds {lock.stem}")
-            fcntl.flock(held, fcntl.LOCK_EX)
-        yield
-
-
 def _build(recipe: Recipe, mirror: str | None, image: Path, say: Say) -> None:
     say(f"base image {image.name}: building once, about a minute (three for a foreign architecture)")
     building = image.with_name(f".{image.name}.building")
-    packages = image.with_name(f".{image.name}.packages")
-    shutil.rmtree(building, ignore_errors=True)  # an interrupted build; its mounts died with it
+    packages = image.with_name(f".{recipe.family}.packages")
+    for interrupted in image.parent.glob(f".{recipe.family}-*.building"):
+        shutil.rmtree(interrupted)  # its processes and mounts died with the one that built it
     packages.mkdir(exist_ok=True)  # downloads outlive an interrupted build
     _debootstrap(recipe, mirror, building, packages, say)
     _finish(recipe, building)
@@ -152,7 +141,7 @@ def _environment() -> dict[str, str]:
         run(["apt-config", "shell", "proxy", "Acquire::http::Proxy"]) if shutil.which("apt-config") else ""
     )
     proxy = asked.strip().removeprefix("proxy=").strip("'")
-    return {**os.environ, "LC_ALL": "C", **({"http_proxy": proxy} if proxy else {})}
+    return environment() | ({"http_proxy": proxy} if proxy else {})
 
 
 def _follow(build: subprocess.Popen[str], say: Say) -> str:
@@ -178,6 +167,8 @@ def _finish(recipe: Recipe, root: Path) -> None:
     for package in root.glob("var/cache/apt/archives/*.deb"):
         package.unlink()
     shutil.rmtree(root / "var/lib/apt/lists", ignore_errors=True)
+    # Without this folder journals stay in memory, which spares the disk that all hosts share.
+    shutil.rmtree(root / "var/log/journal", ignore_errors=True)
     (root / "etc/machine-id").write_text("")
     (root / "var/lib/dbus/machine-id").unlink(missing_ok=True)
     (root / "var/lib/dbus/machine-id").symlink_to("/etc/machine-id")

@@ -21,12 +21,9 @@ def ensure_key(path: Path, comment: str) -> str:
     return public.read_text().strip()
 
 
-def merge_known_hosts(text: str, keys: Mapping[str, str], dropped: set[str]) -> str:
-    """Return a known-hosts text with the given addresses' keys in it, and without the dropped addresses."""
-    gone = dropped | set(keys)
-    lines = [line for line in text.splitlines() if line.split(" ", 1)[0] not in gone]
-    lines += [f"{address} {' '.join(key.split()[:2])}" for address, key in keys.items()]
-    return "".join(f"{line}\n" for line in lines)
+def known_hosts(keys: Mapping[str, str]) -> str:
+    """Return a known-hosts text: for each address the public key that its host has."""
+    return "".join(f"{address} {' '.join(key.split()[:2])}\n" for address, key in keys.items())
 
 
 def _generate(comment: str) -> tuple[bytes, str]:

@@ -16,6 +16,7 @@ from gpufleet.rehearsal.rack.plan import HostPlan
 
 FACTS = "etc/gpufleet-rehearsal"
 DEVICE_TREE = "devicetree"
+HOST_KEY = "ssh_host_ed25519_key"
 MODELS = {
     "blades": "Raspberry Pi Compute Module 4 Rev 1.1 (STAND-IN: rehearsed host)",
     "bench": "Raspberry Pi 5 Model B Rev 1.0 (STAND-IN: rehearsed host)",
@@ -27,28 +28,32 @@ THROTTLED = {
 SECTORS_PER_GB = 976_773_168 / 500  # a 500 GB drive's standard sector count (IDEMA LBA1-03)
 
 
-def lay(plan: HostPlan, image: Path, operator_key: str) -> str:
-    """Make the host's folder ready to boot; return its public host key."""
+def lay(plan: HostPlan, image: Path, operator_key: str) -> None:
+    """Make the host's folder ready to boot."""
     root, laid = plan.folder / "root", plan.folder / "laid"
     if not laid.is_file() or laid.read_text() != image.name:
         shutil.rmtree(plan.folder, ignore_errors=True)
     for name in ("root", "work", "merged", "small"):
         (plan.folder / name).mkdir(parents=True, exist_ok=True)
-    host_key = ensure_key(plan.folder / "ssh_host_ed25519_key", plan.name)
+    ensure_key(plan.folder / HOST_KEY, plan.name)
     _lay_device_tree(plan)
     if not laid.is_file():
         _lay_identity(plan, root, operator_key)
         _lay_stand_ins(plan, root)
         laid.write_text(image.name)
     _lay_faults(plan, root)
-    return host_key
+
+
+def host_key(plan: HostPlan) -> str:
+    """Return the public key that a laid host shows to those who connect."""
+    return (plan.folder / f"{HOST_KEY}.pub").read_text()
 
 
 def _lay_identity(plan: HostPlan, root: Path, operator_key: str) -> None:
     _write(root / "etc/hostname", f"{plan.name}\n")
     _write(root / "etc/hosts", f"127.0.0.1 localhost\n127.0.1.1 {plan.name}\n")
     _write(root / "etc/machine-id", f"{plan.machine_id}\n")
-    for name in ("ssh_host_ed25519_key", "ssh_host_ed25519_key.pub"):
+    for name in (HOST_KEY, f"{HOST_KEY}.pub"):
         mode = 0o644 if name.endswith(".pub") else 0o600
         _write(root / "etc/ssh" / name, (plan.folder / name).read_text(), mode)
     _write(root / "root/.ssh/authorized_keys", f"{operator_key}\n", 0o600)

@@ -6,35 +6,35 @@ or wrong, `down` ends and removes whatever carries this rehearsal's prefix.
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpufleet.errors import EnvironmentFault
-from gpufleet.rehearsal.rack import hosts, images, layout, network, processes
-from gpufleet.rehearsal.rack.faults import NONE, Faults
-from gpufleet.rehearsal.rack.hosts import HostStatus, Record, Say
-from gpufleet.rehearsal.rack.keys import KEY_NAME, ensure_key, merge_known_hosts
+from gpufleet.rehearsal.rack import cgroups, hosts, images, layout, network, processes
+from gpufleet.rehearsal.rack.faults import Faults
+from gpufleet.rehearsal.rack.hosts import HostStatus, Record
+from gpufleet.rehearsal.rack.keys import KEY_NAME, ensure_key, known_hosts
 from gpufleet.rehearsal.rack.plan import HostPlan, World, choose_blocks, plan_hosts, prefix
 from gpufleet.rehearsal.rack.requirements import unavailable_reason
+from gpufleet.rehearsal.rack.shell import Say, alone, write_whole
 
 if TYPE_CHECKING:
     from gpufleet.fleet import RackUse
 
-MACHINE_LOCK = Path("/run/lock/gpufleet-rack.lock")  # networks are chosen by one rehearsal at a time
-CGROUPS = tuple(Path("/sys/fs/cgroup") / tree for tree in ("", "systemd", "unified"))
+LOCKS = Path("/run/lock")
 NSPAWN_LEFTOVERS = Path("/run/systemd/nspawn/propagate")
+ANSWER_LIMIT_S = 10.0  # generous: a host that is only slow must not be taken for broken and restarted
 
 
 def up(world: World, racks: Sequence[RackUse], faults: Faults, say: Say) -> tuple[HostStatus, ...]:
     """Boot a host for every node of the racks, with the faults asked for; return how they are."""
     if reason := unavailable_reason():
         raise EnvironmentFault(f"hosts can't be booted here: {reason}")
-    with _alone(_lock_path(world), say):
+    with _alone(world, say):
         plans = _plan(world, racks, faults)
         base = {arch: images.ensure_base(arch, say) for arch in sorted({plan.arch for plan in plans})}
         bridge = prefix(world.home)
@@ -43,9 +43,9 @@ def up(world: World, racks: Sequence[RackUse], faults: Faults, say: Say) -> tupl
         _remove(world, {plan.label for plan in poor}, say)
         _boot(world, bridge, poor, base, say)
         network.apply_faults(plans)
-        _write_addresses(world, plans)
+        _write_books(world, plans)
         hosts.wait_until_up(plans, images.native_arch(), say)
-        return hosts.statuses(hosts.read_records(world.home / "rack"))
+        return status(world)
 
 
 def status(world: World) -> tuple[HostStatus, ...]:
@@ -55,50 +55,54 @@ def status(world: World) -> tuple[HostStatus, ...]:
 
 def down(world: World, say: Say = lambda _line: None) -> None:
     """End every host of the rehearsal and remove all that was made for them; safe to repeat."""
-    bridge = prefix(world.home)
-    if not (world.home / "rack").exists() and not network.ours(bridge):
+    if reason := unavailable_reason():
+        if (world.home / "rack").exists():
+            raise EnvironmentFault(f"hosts can't be ended from here: {reason}")
         return
-    with _alone(_lock_path(world), say):
+    bridge = prefix(world.home)
+    with _alone(world, say):
         _remove(world, set(network.ours(bridge)), say)
         network.remove_bridge(bridge)
-        _remove_cgroup(bridge)
-        _forget(world)
+        cgroups.remove(bridge)
+        for book in _books(world):
+            book.unlink(missing_ok=True)
+        shutil.rmtree(world.home / "rack", ignore_errors=True)
 
 
 def _plan(world: World, racks: Sequence[RackUse], faults: Faults) -> list[HostPlan]:
     """Plan the hosts; which network each rack has is kept, so that addresses stay."""
     bridge, kept_in = prefix(world.home), world.home / "rack" / ".networks"
-    kept_in.parent.mkdir(parents=True, exist_ok=True)
-    with _alone(MACHINE_LOCK):
+    with alone(LOCKS / "gpufleet-networks.lock", lambda _line: None, "chooses networks"):
         kept = json.loads(kept_in.read_text()) if kept_in.is_file() else {}
         blocks = choose_blocks([use.name for use in racks], kept, network.taken_blocks(bridge))
         plans = plan_hosts(world.home.resolve(), racks, blocks, faults, images.native_arch())
+        write_whole(kept_in, json.dumps(blocks))
         network.ensure_bridge(bridge, blocks.values())
-        kept_in.write_text(json.dumps(blocks))
     return plans
 
 
-def _not_as_wanted(bridge: str, plans: Sequence[HostPlan], base: dict[str, Path]) -> list[HostPlan]:
-    """Return the hosts that are not running, or not as they should be."""
+def _not_as_wanted(bridge: str, plans: Sequence[HostPlan], base: Mapping[str, Path]) -> list[HostPlan]:
+    """Return the hosts that do not run, do not answer, or were started otherwise than asked for now."""
     broken = {plan.label for plan in network.unwired(bridge, plans)}
     inside = processes.inside(plan.label for plan in plans)
-    return [
-        plan
-        for plan in plans
-        if plan.label in broken
-        or processes.leader(inside.get(plan.label, [])) is None
-        or (record := hosts.read_record(plan.folder)) is None
-        or not record.same_start(Record.of(plan, base[plan.arch]))
-    ]
+    running = [p for p in plans if p.label not in broken and processes.leader(inside.get(p.label, []))]
+    as_asked = [p for p in running if _started_as(p, base[p.arch])]
+    answers = hosts.ssh_answers([p.address for p in as_asked if not p.silent], ANSWER_LIMIT_S)
+    good = {plan.label for plan in as_asked if answers.get(plan.address, True)}
+    return [plan for plan in plans if plan.label not in good]
 
 
-def _boot(world: World, bridge: str, plans: Sequence[HostPlan], base: dict[str, Path], say: Say) -> None:
-    if not plans:
-        return
-    say(f"hosts: starting {len(plans)}")
+def _started_as(plan: HostPlan, image: Path) -> bool:
+    record = hosts.read_record(plan.folder)
+    return record is not None and record.same_start(Record.of(plan, image))
+
+
+def _boot(world: World, bridge: str, plans: Sequence[HostPlan], base: Mapping[str, Path], say: Say) -> None:
+    if plans:
+        say(f"hosts: starting {len(plans)}")
     operator_key = ensure_key(world.home / "ssh" / KEY_NAME, "gpufleet-rehearsal")
-    keys = {plan.address: layout.lay(plan, base[plan.arch], operator_key) for plan in plans}
-    _write_known_hosts(world, keys, set())
+    for plan in plans:
+        layout.lay(plan, base[plan.arch], operator_key)
     network.wire(bridge, plans)
     for plan in plans:
         hosts.start(plan, base[plan.arch])
@@ -106,60 +110,28 @@ def _boot(world: World, bridge: str, plans: Sequence[HostPlan], base: dict[str, 
 
 def _remove(world: World, labels: set[str], say: Say) -> None:
     """End what runs under the labels, then remove their links, namespaces and cgroups."""
-    if not labels:
-        return
     if running := processes.inside(labels):
         say(f"hosts: ending {len(running)}")
     if left := processes.end(labels):
         raise EnvironmentFault(
-            f"hosts that do not end: {' '.join(left)}", hint="run `gpufleet rehearse down` again"
+            f"hosts do not end: {' '.join(left)}", hint="run `gpufleet rehearse down` again"
         )
     network.unwire(labels)
     for label in labels:
-        _remove_cgroup(f"{prefix(world.home)}/{label}")
+        cgroups.remove(f"{prefix(world.home)}/{label}")
         shutil.rmtree(NSPAWN_LEFTOVERS / label, ignore_errors=True)
 
 
-def _forget(world: World) -> None:
-    """Remove the rack's files, and its hosts from the address book and the known hosts."""
-    addresses = {record.address for record in hosts.read_records(world.home / "rack")}
-    _write_known_hosts(world, {}, addresses)
-    (world.home / "addresses.json").unlink(missing_ok=True)
-    shutil.rmtree(world.home / "rack")
+def _books(world: World) -> tuple[Path, Path]:
+    """Return where addresses and host keys are told to others."""
+    return world.home / "addresses.json", world.home / "ssh" / "known_hosts"
 
 
-def _write_addresses(world: World, plans: Sequence[HostPlan]) -> None:
-    book = {plan.place: plan.address for plan in plans}
-    (world.home / "addresses.json").write_text(json.dumps(book, indent=1) + "\n")
+def _write_books(world: World, plans: Sequence[HostPlan]) -> None:
+    addresses, known = _books(world)
+    write_whole(addresses, json.dumps({plan.place: plan.address for plan in plans}, indent=1) + "\n")
+    write_whole(known, known_hosts({plan.address: layout.host_key(plan) for plan in plans}))
 
 
-def _write_known_hosts(world: World, keys: dict[str, str], dropped: set[str]) -> None:
-    path = world.home / "ssh" / "known_hosts"
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    path.write_text(merge_known_hosts(path.read_text() if path.is_file() else "", keys, dropped))
-
-
-def _remove_cgroup(name: str) -> None:
-    for tree in CGROUPS:
-        top = tree / name
-        for folder in sorted(top.rglob("*/"), reverse=True) if top.is_dir() else []:
-            with contextlib.suppress(OSError):
-                folder.rmdir()
-        with contextlib.suppress(FileNotFoundError):
-            top.rmdir()
-
-
-def _lock_path(world: World) -> Path:
-    world.home.mkdir(parents=True, exist_ok=True)
-    return world.home / "rack.lock"
-
-
-@contextlib.contextmanager
-def _alone(path: Path, say: Say = lambda _line: None) -> Iterator[None]:
-    with path.open("w") as held:
-        try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            say("waiting for another run that holds this rack")
-            fcntl.flock(held, fcntl.LOCK_EX)
-        yield
+def _alone(world: World, say: Say) -> AbstractContextManager[None]:
+    return alone(LOCKS / f"gpufleet-{prefix(world.home)}.lock", say, "holds this rack")

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from ipaddress import IPv4Network
 
 from gpufleet.rehearsal.rack.plan import HostPlan, network_address
 from gpufleet.rehearsal.rack.processes import NAMESPACES
 from gpufleet.rehearsal.rack.shell import run
 
-TEST_NETWORK = IPv4Network("198.18.0.0/15")
-LOST_PACKETS = "20%"
+SLOW = ("tbf", "rate", "10mbit", "burst", "32kbit", "latency", "50ms")
 
 
 def ours(prefix: str) -> list[str]:
@@ -72,15 +70,15 @@ def unwire(labels: Iterable[str]) -> None:
 
 
 def apply_faults(plans: Sequence[HostPlan]) -> None:
-    """Pull out or plug in each host's cable, and lose packets on it or not, as its faults say."""
+    """Pull out or plug in each host's cable, and make it slow or not, as its faults say."""
     _batch(f"link set {p.label} {'down' if 'link_down' in p.faults else 'up'}" for p in plans)
-    queues = json.loads(run(["tc", "-json", "qdisc"]))
-    losing = {queue["dev"] for queue in queues if queue["kind"] == "netem"}
-    lines = [f"qdisc delete dev {p.label} root" for p in plans if p.label in losing]
-    lines += [
-        f"qdisc add dev {p.label} root netem loss {LOST_PACKETS}" for p in plans if "packet_loss" in p.faults
-    ]
-    _batch(lines, program="tc")
+    slowed = {queue["dev"] for queue in json.loads(run(["tc", "-json", "qdisc"])) if queue["kind"] == "tbf"}
+    for plan in plans:
+        wanted = "slow_link" in plan.faults
+        if wanted != (plan.label in slowed):
+            verb = ["replace", *SLOW] if wanted else ["delete"]
+            run(["tc", "-n", plan.label, "qdisc", verb[0], "dev", "eth0", "root", *verb[1:]])
+            run(["tc", "qdisc", verb[0], "dev", plan.label, "root", *verb[1:]])
 
 
 def remove_bridge(name: str) -> None:
@@ -89,7 +87,7 @@ def remove_bridge(name: str) -> None:
     _batch(f"link delete {link}" for link in links if link == name or link.startswith(f"{name}-"))
 
 
-def _batch(lines: Iterable[str], program: str = "ip") -> None:
+def _batch(lines: Iterable[str]) -> None:
     text = "".join(f"{line}\n" for line in lines)
     if text:
-        run([program, "-batch", "-"], text=text)
+        run(["ip", "-batch", "-"], text=text)

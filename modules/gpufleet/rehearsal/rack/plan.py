@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from gpufleet.errors import InputError
-from gpufleet.rehearsal.rack.faults import Faults
+from gpufleet.rehearsal.rack.faults import SILENT, Faults
 
 if TYPE_CHECKING:
     from gpufleet.fleet import RackUse
@@ -57,6 +57,11 @@ class HostPlan:
         return network_address(self.block, 10 + self.slot)
 
     @property
+    def silent(self) -> bool:
+        """Whether no SSH is to be expected, as its faults have it."""
+        return bool(self.faults & SILENT)
+
+    @property
     def gateway(self) -> str:
         """The controller's address on the rack's network."""
         return network_address(self.block, 1)
@@ -92,14 +97,14 @@ def plan_hosts(
     """Plan a host for every node of the racks."""
     faults.check_places({f"{use.name}/{node.slot}" for use in racks for node in use.rack.nodes})
     return [
-        _plan_host(home, use, node, order, blocks[use.name], faults, native)
+        _plan_host(home, use, node, order=order, block=blocks[use.name], faults=faults, native=native)
         for order, use in enumerate(racks, start=1)
         for node in use.rack.nodes
     ]
 
 
 def _plan_host(
-    home: Path, use: RackUse, node: RackNode, order: int, block: int, faults: Faults, native: str
+    home: Path, use: RackUse, node: RackNode, *, order: int, block: int, faults: Faults, native: str
 ) -> HostPlan:
     place = f"{use.name}/{node.slot}"
     identity = uuid.uuid5(IDENTITIES, f"{home.name}/{place}").hex

@@ -21,12 +21,12 @@ POLL_S = 0.05
 
 def inside(labels: Iterable[str]) -> dict[str, list[int]]:
     """Return the processes inside each of the named network namespaces."""
-    names = {identity: label for label in labels if (identity := _identity(NAMESPACES / label))}
+    names = {_identity(NAMESPACES / label): label for label in labels if (NAMESPACES / label).exists()}
     found: dict[str, list[int]] = defaultdict(list)
     for pid in _pids() if names else []:
-        label = names.get(_identity(Path(f"/proc/{pid}/ns/net")))
-        if label is not None:
-            found[label].append(pid)
+        identity = _identity(Path(f"/proc/{pid}/ns/net"))
+        if identity in names:
+            found[names[identity]].append(pid)
     return dict(found)
 
 
@@ -92,7 +92,7 @@ def _signal(label: str, pids: Iterable[int], number: signal.Signals) -> None:
 
 
 def _pids() -> list[int]:
-    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
 
 
 def _identity(namespace: Path) -> tuple[int, int] | None:
