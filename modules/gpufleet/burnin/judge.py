@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpufleet.burnin.readings import Readings, numeric, read, table
+from gpufleet.burnin.readings import Readings, read, table
 from gpufleet.burnin.report import OUTCOMES, CheckResult, Report
 from gpufleet.burnin.thresholds import Threshold, required_checks, thresholds_for
 
@@ -55,7 +55,7 @@ def judge(
     where the records do not say it themselves.
     """
     attempt = gather(records)
-    declared = bool(numeric(table(attempt.start.get("params")).get("expect_gpus")))
+    declared = gpus_declared(attempt.start)
     required = required_checks(kind, profile, gpus_declared=declared)
     given = [*attempt.checks, *configuration_record(attempt, configured)]
     rules = thresholds_for(kind, rehearsal=rehearsal)
@@ -72,6 +72,12 @@ def judge(
         checks=checks,
         required=required,
     )
+
+
+def gpus_declared(start: Record) -> bool:
+    """Tell whether the inventory declares GPUs: the agent was told how many to expect."""
+    # Parameters reach the agent as words on its command line.
+    return str(table(start.get("params")).get("expect_gpus", "0")).strip() not in {"0", "0.0", "", "None"}
 
 
 def configuration_record(attempt: Attempt, configured: bool | None) -> list[Record]:

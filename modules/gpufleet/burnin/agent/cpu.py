@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import time
 from typing import Any
@@ -54,12 +55,12 @@ def work(seconds: float) -> dict[str, Any]:
 
 def stress_ng(host: Host) -> dict[str, Any]:
     """Run stress-ng's own verified CPU methods where asked for and present."""
-    seconds = host.param("stress_ng_seconds", 0.0)
+    seconds = math.ceil(host.param("stress_ng_seconds", 0.0))
     if not seconds:
         return {"ran": False, "reason": "not asked for (stress_ng_seconds)"}
     if host.which("stress-ng") is None:
         return {"ran": False, "reason": "stress-ng is not installed"}
-    argv = ["stress-ng", "--cpu", "0", "--verify", "--metrics-brief", "--timeout", f"{seconds:g}s"]
+    argv = ["stress-ng", "--cpu", "0", "--verify", "--metrics-brief", "--timeout", f"{seconds}s"]
     done = host.run(argv, seconds + 30)
     return {"ran": True, "code": done.code, "text": (done.out + done.err)[-2000:]}
 

@@ -1,0 +1,73 @@
+"""`gpufleet burnin`: what burn-in found, what today's rules would say of it, and the rules themselves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.group(name="burnin")
+def command() -> None:
+    """Results and verdicts of burn-in, thresholds, judging again.
+
+    `gpufleet configure --play burn_in` runs it.
+    """
+
+
+@command.command()
+@click.argument("node", required=False)
+@click.option("--attempt", help="Only this attempt; by default each node's newest.")
+@json_option
+def report(node: str | None, attempt: str | None, as_json: bool) -> None:
+    """Show each node's newest burn-in report, or one node's, or one attempt's."""
+    from gpufleet.operations import burnin
+
+    reports = burnin.stored_reports(node, attempt)
+    # One node asked for: one document, as its schema describes it.
+    if node and as_json:
+        click.echo(json.dumps(reports[0], indent=2))
+    else:
+        show(reports, as_json, burnin.reports_as_text)
+    burnin.refuse_unhealthy(reports)
+
+
+@command.command()
+@click.argument("node", required=False)
+@click.option(
+    "--apply", "apply_changes", is_flag=True, help="Store the new verdicts and let them move the nodes."
+)
+@json_option
+def rejudge(node: str | None, apply_changes: bool, as_json: bool) -> None:
+    """Judge the newest stored records again by today's thresholds; say what would change."""
+    from gpufleet.operations import burnin
+
+    changes = burnin.rejudge(node, apply_changes=apply_changes)
+    show(changes, as_json, burnin.changes_as_text)
+
+
+@command.command()
+@click.option("--kind", help="Only what judges nodes of this kind.")
+@click.option(
+    "--measure", is_flag=True, help="Measure this machine at a rehearsal's pace; print what it reaches."
+)
+@json_option
+def thresholds(kind: str | None, measure: bool, as_json: bool) -> None:
+    """Show every threshold with its source, and check that each is plausible."""
+    from gpufleet.operations import burnin
+
+    if measure:
+        show(burnin.measure_here(), as_json, burnin.measured_as_text)
+        return
+    rows = burnin.threshold_rows(kind)
+    show(rows, as_json, burnin.thresholds_as_text)
+    burnin.refuse_implausible()
+
+
+def show(data: list[dict[str, Any]], as_json: bool, text: Callable[[list[dict[str, Any]]], str]) -> None:
+    """Print data as JSON or as text."""
+    click.echo(json.dumps(data, indent=2) if as_json else text(data))

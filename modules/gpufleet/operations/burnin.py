@@ -1,0 +1,214 @@
+"""Burn-in as the registry holds it: reports, judging again by today's rules, and what a machine reaches."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from gpufleet import burnin, paths
+from gpufleet.errors import AnswerIsNo, EnvironmentFault, InputError
+from gpufleet.nodes import Node, Registry, Result
+
+Json = dict[str, Any]
+# The numbers that a rehearsal's floors bound, and the share of what this machine reaches that becomes a floor:
+# many hosts share it, and emulated ones are slow.
+MEASURED = {"memory": "copy_mb_per_s", "storage": "write_mb_per_s"}
+FLOOR_SHARE = 0.01
+MEASURE_ROUNDS = 3
+# How wide the text tables may get.
+SOURCE_WIDTH = 60
+
+
+def rehearsal() -> bool:
+    """Tell whether the registry in use is a rehearsal's (`gpufleet rehearse env` sets this)."""
+    return bool(os.environ.get("GPUFLEET_REHEARSAL"))
+
+
+def open_registry() -> Registry:
+    """Open the registry in use; one that is not there yet holds no results."""
+    url = paths.database_url()
+    if not Registry.exists(url):
+        raise EnvironmentFault("no registry yet: nothing was burnt in", hint="gpufleet nodes sync -s STACK")
+    return Registry(url)
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A stored result and the node it is of."""
+
+    node: Node
+    result: Result
+
+
+def newest(registry: Registry, node: str | None, attempt: str | None = None) -> list[Stored]:
+    """Return each node's newest result, in the registry's order."""
+    nodes = [registry.get(node)] if node else list(registry.list())
+    last = {result.node: result for result in registry.results(node, attempt)}
+    return [Stored(found, last[found.id]) for found in nodes if found.id in last]
+
+
+def stored_reports(node: str | None = None, attempt: str | None = None) -> list[Json]:
+    """Return the newest reports; InputError where one was asked for by name and there is none."""
+    with open_registry() as registry:
+        reports = [stored.result.report for stored in newest(registry, node, attempt)]
+    if not reports and (node or attempt):
+        what = f"of attempt {attempt}" if attempt else "yet"
+        raise InputError(f"no burn-in result {what}", where=node or "", remedy="see gpufleet nodes list")
+    return reports
+
+
+def refuse_unhealthy(reports: Sequence[Json]) -> None:
+    """Answer no where a report is not healthy."""
+    bad = [report["node"] for report in reports if report["verdict"] != "healthy"]
+    if bad:
+        raise AnswerIsNo(f"not healthy: {', '.join(bad)}")
+
+
+def judge_again(stored: Stored) -> burnin.Report:
+    """Judge a stored result's records by today's thresholds; what was known of its configuration stays."""
+    report = stored.result.report
+    outcomes = {check["name"]: check["outcome"] for check in report["checks"]}
+    configured = {"pass": True, "fail": False}.get(outcomes.get("configuration", ""))
+    node, profile = stored.node, report["profile"]
+    again = burnin.judge(
+        stored.result.records, node.kind, profile, rehearsal(), configured=configured, node=node.name
+    )
+    return replace(again, attempt=report["attempt"])
+
+
+def rejudge(node: str | None = None, *, apply_changes: bool = False) -> list[Json]:
+    """Judge the newest results again; return what differs, and store it where asked."""
+    with open_registry() as registry:
+        pairs = [(stored, judge_again(stored)) for stored in newest(registry, node)]
+        changed = [pair for pair in pairs if pair[1].to_json() != pair[0].result.report]
+        return [difference(*pair) | {"applied": applied(registry, *pair, apply_changes)} for pair in changed]
+
+
+def difference(stored: Stored, again: burnin.Report) -> Json:
+    """Return what judging again changes in one report."""
+    before = {check["name"]: check for check in stored.result.report["checks"]}
+    checks = [
+        {"name": check.name, "before": before.get(check.name, {}).get("outcome"), "after": check.outcome}
+        | {"reason": check.reason}
+        for check in again.checks
+        if asdict(check) != before.get(check.name)
+    ]
+    verdicts = {"before": stored.result.verdict, "after": again.verdict}
+    return {"node": stored.node.name, "attempt": again.attempt, **verdicts, "checks": checks}
+
+
+def applied(registry: Registry, stored: Stored, again: burnin.Report, wanted: bool) -> str:
+    """Store a new judgement as an attempt of its own, so that the old one stays in the history."""
+    if not wanted:
+        return "no"
+    node = stored.node
+    # Only burn-in's own quarantine is burn-in's to lift.
+    if node.state == "quarantined" and node.state_reason.startswith(f"{stored.result.verdict}:"):
+        registry.move(node.id, "burn_in", f"judged again: was {stored.result.verdict}")
+    attempt = registry.start_attempt(node.id, "rejudge")
+    report = replace(again, attempt=attempt).to_json()
+    reason = "; ".join(again.reasons()[:3]) or "every required check passed"
+    return registry.record_result(node.id, attempt, report, stored.result.records, reason=reason)
+
+
+def threshold_rows(kind: str | None = None) -> list[Json]:
+    """Return the thresholds, each with its source and what the linter says of it."""
+    kinds = (*burnin.KINDS, "rehearsal")
+    if kind and kind not in kinds:
+        raise InputError(f"unknown node kind {kind!r}", key="--kind", remedy=f"one of {', '.join(kinds)}")
+    rows = burnin.thresholds_for(kind, rehearsal=kind == "rehearsal") if kind else burnin.load_thresholds()
+    return [asdict(row) | {"lint": burnin.lint_thresholds((row,))} for row in rows]
+
+
+def refuse_implausible() -> None:
+    """Answer no where the linter rejects a threshold."""
+    faults = burnin.lint_thresholds()
+    if faults:
+        raise AnswerIsNo(f"{len(faults)} implausible thresholds; first: {faults[0]}")
+
+
+def measure_here() -> list[Json]:
+    """Run the agent on this machine at a rehearsal's pace; return its slowest results and the floors they give."""
+    with tempfile.TemporaryDirectory() as folder:
+        agent = burnin.build_agent(Path(folder) / "agent.pyz")
+        runs = [collect(agent, f"measure-{number}") for number in range(MEASURE_ROUNDS)]
+    rows = []
+    for check, metric in MEASURED.items():
+        values = [run[check]["raw"][metric] for run in runs if metric in run.get(check, {}).get("raw", {})]
+        if values:
+            reached = {"slowest": min(values), "fastest": max(values), "rounds": len(values)}
+            floor = round(min(values) * FLOOR_SHARE, 1)
+            rows.append({"check": check, "metric": metric, "unit": "MB/s", **reached, "floor": floor})
+    return rows
+
+
+def collect(agent: Path, attempt: str) -> dict[str, Json]:
+    """Run the agent once; return its check records by name."""
+    only = [word for check in MEASURED for word in ("--only", check)]
+    argv = [sys.executable, str(agent), "run", "--attempt", attempt, "--param", "rehearsal=1", *only]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=300, check=True)
+    records = [json.loads(line) for line in done.stdout.splitlines()]
+    return {record["name"]: record for record in records if record["type"] == "check"}
+
+
+def reports_as_text(reports: list[Json]) -> str:
+    """Return reports as lines for people: a verdict each, and every check that is not a pass."""
+    return "\n".join(line for report in reports for line in report_lines(report)) or "no burn-in results yet"
+
+
+def report_lines(report: Json) -> list[str]:
+    """Return one report's lines."""
+    head = f"{report['node']}  {report['verdict']}  {report['profile']}  attempt {report['attempt']}"
+    return [head, *(f"  {check_line(check)}" for check in report["checks"])]
+
+
+def check_line(check: Json) -> str:
+    """Return one check as a line."""
+    measured = check["measured"]
+    number = f"{measured:g}" if isinstance(measured, int | float) else measured
+    value = f"{number} {check['unit']}" if measured is not None else ""
+    return f"{check['outcome']:<8} {check['name']:<16} {value:<16} {check['reason']}".rstrip()
+
+
+def changes_as_text(changes: list[Json]) -> str:
+    """Return what judging again changes, as lines."""
+    lines = []
+    for change in changes:
+        lines.append(
+            f"{change['node']}  {change['before']} -> {change['after']}  applied: {change['applied']}"
+        )
+        lines += [
+            f"  {c['name']}: {c['before']} -> {c['after']}  {c['reason']}".rstrip() for c in change["checks"]
+        ]
+    return "\n".join(lines) or "today's thresholds change nothing"
+
+
+def thresholds_as_text(rows: list[Json]) -> str:
+    """Return thresholds as lines, each with what it bounds and where it comes from."""
+    return "\n".join(line for row in rows for line in threshold_lines(row))
+
+
+def threshold_lines(row: Json) -> list[str]:
+    """Return one threshold's line, and the linter's complaints under it."""
+    value = "" if row["value"] is None else f"{row['value']:g} {row['unit']}"
+    source = row["source"] if len(row["source"]) <= SOURCE_WIDTH else f"{row['source'][:SOURCE_WIDTH]}…"
+    what = f"{row['check']}.{row['metric']}"
+    bound = f"{row['bound']:<8} {value:<18} {row['on_miss']:<5}"
+    line = f"{row['applies_to']:<14} {what:<46} {bound} {row['basis']:<9} {row['date']}  {source}"
+    return [line, *(f"  implausible: {fault}" for fault in row["lint"])]
+
+
+def measured_as_text(rows: list[Json]) -> str:
+    """Return what this machine reaches, and the floors that follow."""
+    return "\n".join(
+        f"{row['check']}.{row['metric']}: {row['slowest']:g} to {row['fastest']:g} {row['unit']}"
+        f" in {row['rounds']} rounds; rehearsal floor {row['floor']:g} {row['unit']}"
+        for row in rows
+    )
