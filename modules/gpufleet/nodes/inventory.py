@@ -89,7 +89,7 @@ def _named(nodes: list[Node]) -> Iterator[tuple[str, Node]]:
 def _host(name: str, node: Node) -> Host:
     told = {
         "ansible_host": node.address,
-        "gpufleet_id": node.id,
+        "gpufleet_id": node.id or None,
         "gpufleet_name": node.name,
         "gpufleet_kind": node.kind,
         "gpufleet_state": node.state,

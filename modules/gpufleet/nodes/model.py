@@ -8,7 +8,7 @@ from typing import Any
 
 from gpufleet.nodes.identity import Identity, Slot
 
-WITNESSES = ("address_book", "agent", "ansible", "ssh")
+WITNESSES = ("address_book", "ansible", "burn_in", "configuration", "ssh")
 """Sources that say something about nodes, but neither declare nor make them."""
 
 

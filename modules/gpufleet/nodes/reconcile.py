@@ -53,6 +53,8 @@ def fold(connection: Connection, report: Report) -> Outcome:
         return outcome
     index = load_index(connection)
     matched = _match(index, report, outcome)
+    if not report.complete:
+        _drop_older(connection, report, matched)
     rows = _merged(connection, report, matched.said, matched.fresh)
     storing.write_nodes(connection, rows, matched.fresh, report.source, report.observed_at)
     values = {i: list(spoken(seen)) for i, seen in matched.said.items()}
@@ -91,6 +93,13 @@ def _newer_known(connection: Connection, report: Report) -> bool:
     query = select(schema.source.c.observed_at).where(schema.source.c.name == report.source)
     last: datetime | None = connection.execute(query).scalar()
     return last is not None and last > report.observed_at
+
+
+def _drop_older(connection: Connection, report: Report, matched: _Matched) -> None:
+    """Leave out what the source itself has said anew since: a run told again brings back nothing."""
+    for row in _rows_of(connection, schema.presence, sorted(matched.said)):
+        if row.source == report.source and row.observed_at > report.observed_at:
+            matched.said.pop(row.node_id)
 
 
 @dataclass

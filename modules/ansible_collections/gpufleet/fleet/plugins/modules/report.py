@@ -1,0 +1,34 @@
+# Copyright: gpufleet contributors
+# GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The documentation of the action plugin of this name; Ansible looks for it here."""
+
+from __future__ import annotations
+
+DOCUMENTATION = """
+module: report
+short_description: Tell the gpufleet registry something about the host
+description:
+  - Returns its arguments under C(gpufleet); the callback C(gpufleet.fleet.registry) writes them into the registry,
+    and C(gpufleet nodes ingest) does so from the run's artifacts. Runs on the controller, changes nothing.
+options:
+  node: {description: The host's name in the inventory., type: str, required: true}
+  event:
+    description: What happened to the host.
+    type: str
+    required: true
+    choices: [commissioned, configured, configure_failed]
+  attempt: {description: The attempt that this belongs to., type: str, default: ""}
+  facts: {description: A few small facts., type: dict, default: {}}
+author: gpufleet contributors
+"""
+
+EXAMPLES = """
+- name: Tell the registry that the node is configured
+  gpufleet.fleet.report:
+    node: "{{ inventory_hostname }}"
+    event: configured
+"""
+
+RETURN = """
+gpufleet: {description: What is reported., returned: always, type: dict}
+"""

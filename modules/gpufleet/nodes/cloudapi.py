@@ -1,0 +1,79 @@
+"""The instances that a cloud's API names: members of elastic groups are known nowhere else.
+
+The edge is one paginated call; what it answers is read by a pure function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from gpufleet.errors import EnvironmentFault
+from gpufleet.nodes.declared import accelerators
+from gpufleet.nodes.identity import Identity
+from gpufleet.nodes.model import Observation
+from gpufleet.nodes.pulumi import usd_per_hour
+from gpufleet.nodes.reconcile import Report
+
+if TYPE_CHECKING:
+    from mypy_boto3_ec2 import EC2Client
+
+_EXISTS = ["pending", "running", "stopping", "stopped"]
+_GROUP_TAG = "aws:autoscaling:groupName"
+
+
+def aws_report(stack: str, region: str, at: datetime, client: EC2Client | None = None) -> Report:
+    """Return a stack's instances in one AWS region; EnvironmentFault when the API does not answer."""
+    import boto3
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    filters: list[Any] = [
+        {"Name": "tag:gpufleet-stack", "Values": [stack]},
+        {"Name": "instance-state-name", "Values": _EXISTS},
+    ]
+    try:
+        ec2 = client or boto3.client("ec2", region_name=region)
+        pages = ec2.get_paginator("describe_instances").paginate(Filters=filters)
+        instances = [i for page in pages for group in page["Reservations"] for i in group["Instances"]]
+    except (BotoCoreError, ClientError) as error:
+        hint = "set AWS credentials that may call ec2:DescribeInstances"
+        raise EnvironmentFault(f"aws {region}: {error}", hint=hint) from None
+    return read_aws(instances, region, at)
+
+
+def read_aws(instances: Iterable[Mapping[str, Any]], region: str, at: datetime) -> Report:
+    """Return the report of DescribeInstances' answer. Pure."""
+    source = f"aws:{region}"
+    return Report(source, at, [_observation(one, source, region, at) for one in instances])
+
+
+def _observation(instance: Mapping[str, Any], source: str, region: str, at: datetime) -> Observation:
+    tags = {tag["Key"]: tag["Value"] for tag in instance.get("Tags", [])}
+    machine, purchase = instance["InstanceType"], tags.get("gpufleet-purchase")
+    observed = {
+        "kind": "cloud_vm",
+        "cloud": "aws",
+        "region": region,
+        "pool": tags.get("gpufleet-pool"),
+        "stack": tags.get("gpufleet-stack"),
+        "template": tags.get("gpufleet-template"),
+        "machine": machine,
+        "zone": instance.get("Placement", {}).get("AvailabilityZone"),
+        "address": instance.get("PublicIpAddress") or instance.get("PrivateIpAddress"),
+        "private_address": instance.get("PrivateIpAddress"),
+        "lifecycle": instance.get("InstanceLifecycle", "on-demand"),
+        "power": instance["State"]["Name"],
+        "accelerators": accelerators(machine),
+        "usd_per_hour": usd_per_hour("aws", region, machine, purchase),
+    }
+    told = {key: value for key, value in observed.items() if value is not None}
+    who = Identity(instance_id=instance["InstanceId"])
+    return Observation(source, _name(instance["InstanceId"], tags), who, observed=told, observed_at=at)
+
+
+def _name(instance_id: str, tags: Mapping[str, str]) -> str:
+    """Members of a group share its tags: their names carry the instance."""
+    if _GROUP_TAG in tags or "gpufleet-node" not in tags:
+        return f"{tags.get('gpufleet-pool', 'aws')}-{instance_id.removeprefix('i-')}"
+    return tags["gpufleet-node"]

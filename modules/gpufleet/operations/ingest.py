@@ -1,0 +1,201 @@
+"""Folds what playbook runs report into the registry: the same way live and from a run's artifacts.
+
+Telling it twice changes nothing: older news than the registry has is left out, a result is known by its
+content, and an attempt that has ended or was overtaken moves nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from gpufleet.errors import InputError
+from gpufleet.nodes import NEW_STATES, Identity, Node, Observation, Registry
+from gpufleet.operations.events import TaskEvent
+
+_STILL_THERE = timedelta(seconds=15)
+"""A host that keeps answering is noted this often: every task would be a write."""
+
+
+@dataclass
+class Applied:
+    """What came of the events, by host."""
+
+    events: int = 0
+    unreachable: dict[str, str] = field(default_factory=dict)
+    verdicts: dict[str, str] = field(default_factory=dict)
+    ignored: list[str] = field(default_factory=list)
+    conflicts: list[str] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+
+
+class Ingest:
+    """Folds events one at a time, each into the registry at once: a killed run loses at most its last task.
+
+    ``declare`` is called once when a host is not registered yet; it may sync the racks.
+    """
+
+    def __init__(
+        self, registry: Registry, *, rehearsal: bool = False, declare: Callable[[], object] | None = None
+    ) -> None:
+        self.registry = registry
+        self.rehearsal = rehearsal
+        self.applied = Applied()
+        self._declare = declare
+        self._answered: dict[str, datetime] = {}
+
+    def apply(self, event: TaskEvent) -> None:
+        """Fold one event in."""
+        self.applied.events += 1
+        node = self._node(event.host)
+        if node is None:
+            return
+        if event.outcome == "unreachable":
+            self._answered.pop(node, None)
+            self.applied.unreachable[event.host] = event.message
+            self.registry.set_reachable(node, False, event.at, event.message or "no answer")
+            return
+        if event.touched:
+            self._answers(node, event.at)
+        handler = _HANDLERS.get(str(event.report.get("event")))
+        if handler:
+            handler(self, node, event)
+
+    def _node(self, host: str) -> str | None:
+        """Return how the registry calls a host; hosts that share a name carry their id behind it."""
+        own = re.search(r"-(n-[0-9a-f]{12})$", host)
+        who = own[1] if own else host
+        for last in (self._declare is None, True):
+            try:
+                return self.registry.get(who).id
+            except InputError:
+                if last:
+                    break
+            declare, self._declare = self._declare, None
+            if declare:
+                declare()
+        if host not in self.applied.unknown:
+            self.applied.unknown.append(host)
+        return None
+
+    def _answers(self, node: str, at: datetime) -> None:
+        last = self._answered.get(node)
+        if last is None or at - last >= _STILL_THERE:
+            self.registry.set_reachable(node, True, at)
+            self._answered[node] = at
+
+
+def apply(registry: Registry, events: Iterable[TaskEvent], *, rehearsal: bool = False) -> Applied:
+    """Fold events into the registry, as a stream."""
+    ingest = Ingest(registry, rehearsal=rehearsal)
+    for event in events:
+        ingest.apply(event)
+    return ingest.applied
+
+
+def _commissioned(ingest: Ingest, who: str, event: TaskEvent) -> None:
+    """Note that the node answered and said who it is; a new one goes on to commissioning."""
+    registry, node = ingest.registry, ingest.registry.get(who)
+    facts = _mapping(event.report.get("facts"))
+    if not _is_itself(ingest, node, "ansible", facts, event) or not _news(node, event):
+        return
+    registry.advance(who, "commissioning", "answered and was identified", event.at, _attempt(event))
+    if attempt := _attempt(event):
+        registry.start_attempt(who, "commission", attempt, event.started_at)
+
+
+def _is_itself(ingest: Ingest, node: Node, source: str, facts: Mapping[str, Any], event: TaskEvent) -> bool:
+    """Record what the node says of itself; False when its serial is another's than the registry knows."""
+    serial = facts.get("serial")
+    identity = Identity(serial if isinstance(serial, str) else None, node.instance_id, node.rack, node.slot)
+    observed = {key: value for key, value in facts.items() if key != "serial"}
+    seen = Observation(source, node.name, identity, observed=observed, observed_at=event.at)
+    conflicts = ingest.registry.observe(seen).conflicts
+    ingest.applied.conflicts += [one.detail for one in conflicts]
+    return not conflicts
+
+
+def _news(node: Node, event: TaskEvent) -> bool:
+    """Say whether the event tells of a new node's life as it is now, not of an earlier one."""
+    return node.state in NEW_STATES and event.at >= node.state_since
+
+
+def _configured(ingest: Ingest, who: str, event: TaskEvent) -> None:
+    """Keep what configuration came to: burn-in asks for it."""
+    done = event.report.get("event") == "configured"
+    facts = _mapping(event.report.get("facts"))
+    node = ingest.registry.get(who)
+    told = {"configured": done, "configuration": dict(facts)}
+    identity = Identity(instance_id=node.instance_id, rack=node.rack, slot=node.slot)
+    ingest.registry.observe(
+        Observation("configuration", node.name, identity, observed=told, observed_at=event.at)
+    )
+    if not done:
+        reason = ": ".join(str(facts[key]) for key in ("task", "reason") if facts.get(key))
+        ingest.registry.note(who, "configure_failed", reason or "no reason given", event.at)
+
+
+def _burnt_in(ingest: Ingest, who: str, event: TaskEvent) -> None:
+    """Judge the agent's records and let the verdict act."""
+    from gpufleet import burnin
+
+    registry, node = ingest.registry, ingest.registry.get(who)
+    records = [dict(r) for r in event.report.get("records") or () if isinstance(r, Mapping)]
+    report = burnin.judge(
+        records,
+        node.kind,
+        _profile(records),
+        ingest.rehearsal,
+        configured=_last_configured(registry, who),
+        node=node.name,
+    )
+    attempt = _attempt(event) or report.attempt
+    if not attempt:
+        registry.note(who, "ignored", "burn-in without an attempt", event.at)
+        return
+    started = next((r for r in records if r.get("type") == "start"), {})
+    if not _is_itself(ingest, node, "burn_in", _mapping(started.get("host")), event):
+        registry.note(who, "ignored", f"burn-in {attempt} of a board that is not this node's", event.at)
+        return
+    outcome = registry.record_result(
+        who,
+        attempt,
+        {**report.to_json(), "attempt": attempt},
+        records,
+        reason="; ".join(report.reasons()[:3]) or "every required check passed",
+        started_at=event.started_at,
+        when=event.at,
+    )
+    if outcome == "ignored":
+        ingest.applied.ignored.append(f"{node.name}: attempt {attempt}")
+    ingest.applied.verdicts[node.name] = report.verdict
+
+
+def _profile(records: list[dict[str, Any]]) -> str:
+    started = (record.get("profile") for record in records if record.get("type") == "start")
+    return str(next(started, None) or "quick")
+
+
+def _last_configured(registry: Registry, who: str) -> bool | None:
+    found = [value.value for value in registry.values(who) if value.key == "observed.configured"]
+    return bool(found[-1]) if found else None
+
+
+def _attempt(event: TaskEvent) -> str | None:
+    attempt = event.report.get("attempt")
+    return attempt if isinstance(attempt, str) and attempt else None
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+_HANDLERS: dict[str, Callable[[Ingest, str, TaskEvent], None]] = {
+    "commissioned": _commissioned,
+    "configured": _configured,
+    "configure_failed": _configured,
+    "burn_in": _burnt_in,
+}
