@@ -1,4 +1,5 @@
-#!/usr/bin/python
+# Copyright: gpufleet contributors
+# GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
 """Bring a set of small files to the wanted content in one call, each validated before it replaces the old."""
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ import os  # noqa: E402
 import pwd  # noqa: E402
 import re  # noqa: E402
 import tempfile  # noqa: E402
+from pathlib import Path  # noqa: E402
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 
@@ -80,8 +82,7 @@ def wanted_text(entry, current):
 def read(path):
     """Return the file's text, or None where there is none."""
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as stream:
-            return stream.read()
+        return path.read_text(encoding="utf-8", errors="surrogateescape")
     except FileNotFoundError:
         return None
 
@@ -91,7 +92,11 @@ def wanted_access(entry, current_mode):
     if entry["mode"]:
         mode = int(entry["mode"], 8)
     else:  # a line in a file that others manage keeps that file's mode
-        mode = current_mode if entry["state"] == "lines" and current_mode is not None else DEFAULT_MODES[entry["state"]]
+        mode = (
+            current_mode
+            if entry["state"] == "lines" and current_mode is not None
+            else DEFAULT_MODES[entry["state"]]
+        )
     user = pwd.getpwnam(entry["owner"])
     return mode, user.pw_uid, grp.getgrnam(entry["group"]).gr_gid if entry["group"] else user.pw_gid
 
@@ -99,7 +104,7 @@ def wanted_access(entry, current_mode):
 def access(path):
     """Return mode, user id and group id, or None where there is nothing."""
     try:
-        found = os.lstat(path)
+        found = path.lstat()
     except FileNotFoundError:
         return None
     return found.st_mode & 0o7777, found.st_uid, found.st_gid
@@ -115,7 +120,7 @@ def validate(module, entry, text):
         command = [part.replace("{}", candidate) for part in entry["validate"]]
         status, out, err = module.run_command(command)
     finally:
-        os.unlink(candidate)
+        Path(candidate).unlink()
     if status != 0:
         said = (err.strip() or out.strip() or f"status {status}").replace(candidate, entry["path"])
         module.fail_json(msg=f"refused, left as it was: {entry['path']}: {said}", refused=entry["path"])
@@ -123,37 +128,38 @@ def validate(module, entry, text):
 
 def replace(path, text, rights):
     """Put the text in the file's place in one rename, so that no reader ever sees half a file."""
-    handle, fresh = tempfile.mkstemp(prefix=".gpufleet-", dir=os.path.dirname(path))
+    handle, name = tempfile.mkstemp(prefix=".gpufleet-", dir=path.parent)
+    fresh = Path(name)
     try:
         with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as stream:
             stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())
         set_access(fresh, rights)
-        os.replace(fresh, path)
+        fresh.replace(path)
     except BaseException:
-        os.unlink(fresh)
+        fresh.unlink()
         raise
 
 
 def set_access(path, rights):
     os.chown(path, rights[1], rights[2])
-    os.chmod(path, rights[0])
+    path.chmod(rights[0])
 
 
 class Change:
     """One entry's difference between what is and what is wanted; ``apply`` makes it."""
 
     def __init__(self, entry):
-        self.entry, self.path, self.state = entry, entry["path"], entry["state"]
+        self.entry, self.path, self.state = entry, Path(entry["path"]), entry["state"]
         self.before = self.after = None
         self.rights = None
         self.needed = {"link": self._link, "absent": self._absent}.get(self.state, self._content)()
 
     def _link(self):
-        self.before = os.readlink(self.path) if os.path.islink(self.path) else None
+        self.before = str(self.path.readlink()) if self.path.is_symlink() else None
         self.after = self.entry["target"]
-        if not os.path.exists(self.after):
+        if not Path(self.after).exists():
             raise LookupError(f"refused, left as it was: {self.path}: {self.after} does not exist")
         return self.before != self.after
 
@@ -170,13 +176,13 @@ class Change:
 
     def apply(self):
         if self.state == "absent":
-            os.unlink(self.path)
+            self.path.unlink()
         elif self.state == "link":
-            fresh = tempfile.mktemp(prefix=".gpufleet-", dir=os.path.dirname(self.path))  # noqa: S306 - a link
-            os.symlink(self.after, fresh)
-            os.replace(fresh, self.path)
+            fresh = self.path.with_name(f".gpufleet-{os.getpid()}-{self.path.name}")
+            fresh.symlink_to(self.after)
+            fresh.replace(self.path)
         elif self.state == "directory":
-            os.makedirs(self.path, exist_ok=True)
+            self.path.mkdir(parents=True, exist_ok=True)
             set_access(self.path, self.rights)
         elif self.before == self.after:
             set_access(self.path, self.rights)
@@ -185,8 +191,8 @@ class Change:
 
     def diff(self):
         return {
-            "before_header": self.path,
-            "after_header": self.path,
+            "before_header": str(self.path),
+            "after_header": str(self.path),
             "before": self.before or "",
             "after": self.after or "",
         }
@@ -201,7 +207,7 @@ def apply_all(module, changes):
         except OSError as trouble:
             tail = f"; replaced before it: {', '.join(done)}" if done else ""
             module.fail_json(msg=f"cannot write {change.path}: {trouble.strerror}{tail}", changed=bool(done))
-        done.append(change.path)
+        done.append(str(change.path))
 
 
 def argument_spec():
@@ -219,7 +225,15 @@ def argument_spec():
         "validate": texts,
     }
     needs = [("state", "file", ["content"]), ("state", "lines", ["lines"]), ("state", "link", ["target"])]
-    return {"files": {"type": "list", "elements": "dict", "required": True, "options": entry, "required_if": needs}}
+    return {
+        "files": {
+            "type": "list",
+            "elements": "dict",
+            "required": True,
+            "options": entry,
+            "required_if": needs,
+        }
+    }
 
 
 def main():
@@ -233,7 +247,7 @@ def main():
             validate(module, change.entry, change.after)
     if not module.check_mode:
         apply_all(module, changes)
-    paths = [change.path for change in changes]
+    paths = [str(change.path) for change in changes]
     module.exit_json(changed=bool(changes), changed_paths=paths, diff=[change.diff() for change in changes])
 
 

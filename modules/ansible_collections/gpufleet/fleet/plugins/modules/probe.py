@@ -1,4 +1,5 @@
-#!/usr/bin/python
+# Copyright: gpufleet contributors
+# GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
 """Read, in one cheap call, what tells a node apart: serial, machine id, architecture, system, network card."""
 
 from __future__ import annotations
@@ -27,38 +28,37 @@ RETURN = """
 facts: {description: What was read; a value that could not be read is absent., returned: always, type: dict}
 """
 
-import os  # noqa: E402 - Ansible wants its documentation above the imports
-import platform  # noqa: E402
+import platform  # noqa: E402 - Ansible wants its documentation above the imports
 import shutil  # noqa: E402
+from pathlib import Path  # noqa: E402
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 
 SERIAL_FILES = (
-    ("device_tree", "/proc/device-tree/serial-number"),
-    ("device_tree", "/sys/firmware/devicetree/base/serial-number"),
-    ("dmi", "/sys/class/dmi/id/product_serial"),
-    ("dmi", "/sys/class/dmi/id/board_serial"),
+    ("device_tree", "proc/device-tree/serial-number"),
+    ("device_tree", "sys/firmware/devicetree/base/serial-number"),
+    ("dmi", "sys/class/dmi/id/product_serial"),
+    ("dmi", "sys/class/dmi/id/board_serial"),
 )
 MODEL_FILES = (
-    "/proc/device-tree/model",
-    "/sys/firmware/devicetree/base/model",
-    "/sys/class/dmi/id/product_name",
+    "proc/device-tree/model",
+    "sys/firmware/devicetree/base/model",
+    "sys/class/dmi/id/product_name",
 )
 
 
 def read(path):
     """Return a small file's text without NULs and space at its ends, or an empty string."""
     try:
-        with open(path, "rb") as stream:
-            return stream.read(4096).decode("utf-8", "replace").strip("\x00 \t\r\n")
+        return path.read_text(encoding="utf-8", errors="replace").strip("\x00 \t\r\n")
     except OSError:
         return ""
 
 
-def serial(root="/"):
+def serial(root):
     """Return the first serial that the board gives, with the place it came from."""
     for source, path in SERIAL_FILES:
-        text = read(os.path.join(root, path.lstrip("/")))
+        text = read(root / path)
         if text:
             return {"serial": text, "serial_source": source}
     return {}
@@ -80,15 +80,15 @@ def default_interface(route_table):
     return rows[0][0] if rows and rows[0] else ""
 
 
-def facts(root="/"):
+def facts(root):
     """Return everything that could be read."""
     found = {"arch": platform.machine(), "kernel": platform.release(), "hostname": platform.node()}
     found.update(serial(root))
-    found["model"] = next(filter(None, (read(os.path.join(root, p.lstrip("/"))) for p in MODEL_FILES)), "")
-    found["machine_id"] = read(os.path.join(root, "etc/machine-id"))
-    found.update(os_release(read(os.path.join(root, "etc/os-release"))))
-    interface = default_interface(read(os.path.join(root, "proc/net/route")))
-    found["mac"] = read(os.path.join(root, "sys/class/net", interface, "address")) if interface else ""
+    found["model"] = next(filter(None, (read(root / path) for path in MODEL_FILES)), "")
+    found["machine_id"] = read(root / "etc/machine-id")
+    found.update(os_release(read(root / "etc/os-release")))
+    interface = default_interface(read(root / "proc/net/route"))
+    found["mac"] = read(root / "sys/class/net" / interface / "address") if interface else ""
     found["root_free_mib"] = shutil.disk_usage(root).free // 2**20
     return {key: value for key, value in found.items() if value != ""}
 
@@ -101,7 +101,7 @@ def main():
         },
         supports_check_mode=True,
     )
-    found = facts()
+    found = facts(Path("/"))
     result = {"changed": False, "facts": found}
     if not module.check_mode:  # a trial run must not move the node's state
         result["gpufleet"] = {

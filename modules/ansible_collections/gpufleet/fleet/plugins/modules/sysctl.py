@@ -1,4 +1,5 @@
-#!/usr/bin/python
+# Copyright: gpufleet contributors
+# GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
 """Keep kernel settings in one file, apply those the kernel allows, and say which it does not."""
 
 from __future__ import annotations
@@ -30,8 +31,11 @@ not_applied: {description: Setting to reason., returned: always, type: dict}
 
 import os  # noqa: E402 - Ansible wants its documentation above the imports
 import tempfile  # noqa: E402
+from pathlib import Path  # noqa: E402
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
+
+LIVE = Path("/proc/sys")
 
 
 def render(settings):
@@ -40,9 +44,9 @@ def render(settings):
     return f"# Written by gpufleet; changes made here are overwritten.\n{body}"
 
 
-def live_path(key, root="/proc/sys"):
+def live_path(key, root=LIVE):
     """Return where the kernel keeps a setting."""
-    return os.path.join(root, key.replace(".", "/"))
+    return root / key.replace(".", "/")
 
 
 def same(live, wanted):
@@ -50,33 +54,33 @@ def same(live, wanted):
     return live.split() == str(wanted).split()
 
 
-def set_live(key, wanted, check_mode, root="/proc/sys"):
+def set_live(key, wanted, check_mode, root=LIVE):
     """Set one value; return True when set, False when it already was, or the reason why it can't be."""
     path = live_path(key, root)
     try:
-        with open(path, encoding="ascii") as stream:
-            if same(stream.read(), wanted):
-                return False
+        if same(path.read_text(encoding="ascii"), wanted):
+            return False
         if check_mode:
             return True if os.access(path, os.W_OK) else "not writable here"
-        with open(path, "w", encoding="ascii") as stream:
-            stream.write(f"{wanted}\n")
+        path.write_text(f"{wanted}\n", encoding="ascii")
     except FileNotFoundError:
         return "this kernel does not have it"
     except OSError as trouble:
-        return f"{trouble.strerror}".lower()
+        return trouble.strerror.lower()
     return True
 
 
 def write(path, text):
-    handle, fresh = tempfile.mkstemp(prefix=".gpufleet-", dir=os.path.dirname(path))
+    """Replace the file in one rename."""
+    handle, name = tempfile.mkstemp(prefix=".gpufleet-", dir=path.parent)
+    fresh = Path(name)
     try:
         with os.fdopen(handle, "w", encoding="ascii") as stream:
             stream.write(text)
-        os.chmod(fresh, 0o644)
-        os.replace(fresh, path)
+        fresh.chmod(0o644)
+        fresh.replace(path)
     except BaseException:
-        os.unlink(fresh)
+        fresh.unlink()
         raise
 
 
@@ -88,12 +92,8 @@ def main():
         },
         supports_check_mode=True,
     )
-    path, settings = module.params["path"], module.params["settings"]
-    before = ""
-    if os.path.exists(path):
-        with open(path, encoding="utf-8") as stream:
-            before = stream.read()
-    after = render(settings)
+    path, settings = Path(module.params["path"]), module.params["settings"]
+    before, after = path.read_text(encoding="utf-8") if path.exists() else "", render(settings)
     if before != after and not module.check_mode:
         try:
             write(path, after)
@@ -105,7 +105,7 @@ def main():
         changed=bool(before != after or applied),
         applied=applied,
         not_applied={key: value for key, value in outcome.items() if isinstance(value, str)},
-        diff={"before_header": path, "after_header": path, "before": before, "after": after},
+        diff={"before_header": str(path), "after_header": str(path), "before": before, "after": after},
     )
 
 

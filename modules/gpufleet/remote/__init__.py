@@ -1,0 +1,28 @@
+"""Reach nodes over SSH: read what they are, run playbooks on them.
+
+In come addresses with a key and a known-hosts file, or a project with a playbook and a limit. Out come small typed
+facts or the typed reason why a node could not be reached (``probe``), and the typed outcome of an ansible-runner run
+with a line for every step while it lasts (``run_playbook``). Host keys are always checked. Nothing here knows the
+registry: Ansible's callback plugin tells it.
+"""
+
+from gpufleet.remote.facts import Facts, parse_facts
+from gpufleet.remote.plan import RunPlan, plan_run, playbook_names
+from gpufleet.remote.probe import Reached, Unreachable, probe
+from gpufleet.remote.progress import HostProgress, Progress
+from gpufleet.remote.run import RunOutcome, run_playbook
+
+__all__ = [
+    "Facts",
+    "HostProgress",
+    "Progress",
+    "Reached",
+    "RunOutcome",
+    "RunPlan",
+    "Unreachable",
+    "parse_facts",
+    "plan_run",
+    "playbook_names",
+    "probe",
+    "run_playbook",
+]

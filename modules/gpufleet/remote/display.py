@@ -1,0 +1,135 @@
+"""Show a run while it lasts: a live table on a terminal, folded lines everywhere else.
+
+Both write to a stream given to them (standard error), never to standard output.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Protocol, TextIO
+
+from gpufleet.remote.progress import HostProgress, Progress, Update
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+# A long task (burn-in, one host after the other) says how far it is this often.
+QUIET_SECONDS = 5.0
+REFRESH_PER_SECOND = 4
+
+
+class Display(Protocol):
+    """What shows a run: told of every step, and of the end."""
+
+    def show(self, update: Update | None) -> None: ...
+    def close(self) -> None: ...
+
+
+def fold(names: Iterable[str]) -> str:
+    """Write many hosts as ranges: ``blade[01-12]``."""
+    from ClusterShell.NodeSet import NodeSet, NodeSetException
+
+    listed = sorted(names)
+    try:
+        return str(NodeSet.fromlist(listed))
+    except NodeSetException:  # a name with signs that ranges use
+        return ",".join(listed)
+
+
+def line(hosts: Iterable[str], step: str, done: int, total: int, task: str) -> str:
+    """Write one line of progress."""
+    return f"{fold(hosts):<22}  {step:<11} {f'{done}/{total}':>6}  {task}"
+
+
+class Lines:
+    """Plain lines: hosts that made the same step share one; trouble has its own and comes at once."""
+
+    def __init__(
+        self, progress: Progress, stream: TextIO, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.progress, self.stream, self.clock = progress, stream, clock
+        self.waiting: list[Update] = []
+        self.task = ""
+        self.last = clock()
+
+    def show(self, update: Update | None) -> None:
+        """Keep the step until its task is over, or say it now where that takes long."""
+        if self.progress.task != self.task:
+            self.flush()
+            self.task = self.progress.task
+        if update is None:
+            return
+        if update.step in ("failed", "unreachable"):
+            self.write(line([update.host], update.step, update.done, self.progress.tasks, update.reason))
+        elif update.step != "skipped":
+            self.waiting.append(update)
+        if self.clock() - self.last >= QUIET_SECONDS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what waits: one line for all hosts that did the same."""
+        groups: dict[tuple[str, str], list[Update]] = {}
+        for update in self.waiting:
+            groups.setdefault((update.step, update.task), []).append(update)
+        for (step, task), updates in groups.items():
+            if not task.partition(" : ")[2].startswith("Validating arguments"):
+                done = max(update.done for update in updates)
+                self.write(line({update.host for update in updates}, step, done, self.progress.tasks, task))
+        self.waiting = []
+        self.last = self.clock()
+
+    def write(self, text: str) -> None:
+        """Write one line at once, so that it is seen through a pipe too."""
+        self.stream.write(f"{text}\n")
+        self.stream.flush()
+
+    def close(self) -> None:
+        """Write what still waits."""
+        self.flush()
+
+
+MARKS = {"waiting": "·", "running": "…", "ok": "✓", "rescued": "!", "failed": "✗", "unreachable": "?"}
+
+
+class Board:
+    """A live table on a terminal: one row per host."""
+
+    def __init__(self, progress: Progress, stream: TextIO) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self.progress = progress
+        console = Console(file=stream, highlight=False)
+        self.live = Live(self.table(), console=console, refresh_per_second=REFRESH_PER_SECOND)
+        self.live.start()
+
+    def show(self, update: Update | None) -> None:  # noqa: ARG002 - the table shows states, not steps
+        """Draw the present state; rich limits how often that reaches the screen."""
+        self.live.update(self.table())
+
+    def table(self) -> Table:
+        """Draw every host with how far it is."""
+        from rich.table import Table
+
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for title in ("", "host", "state", "done", "task"):
+            table.add_column(title, no_wrap=title != "task")
+        for name in sorted(self.progress.hosts):
+            table.add_row(*self.row(self.progress.hosts[name]))
+        return table
+
+    def row(self, host: HostProgress) -> tuple[str, str, str, str, str]:
+        """Return one host's cells; the state's word stands beside its mark, so nothing hangs on colour."""
+        done = f"{host.done}/{self.progress.tasks}" if self.progress.tasks else str(host.done)
+        return MARKS[host.status], host.name, host.status, done, host.reason or host.task
+
+    def close(self) -> None:
+        """Leave the last state on the screen."""
+        self.live.update(self.table())
+        self.live.stop()
+
+
+def open_display(progress: Progress, stream: TextIO) -> Display:
+    """Choose the display that fits the stream."""
+    return Board(progress, stream) if stream.isatty() else Lines(progress, stream)

@@ -1,0 +1,100 @@
+"""What a probe asks a node, and how the answer is read. Pure.
+
+One line of shell runs on the node and prints sections; everything is worked out here, so that a better reading can
+be applied to an answer that was kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+# Every file may be missing; only a section's heading is certain. NULs end device-tree texts.
+SOURCES = {
+    "arch": "uname -m",
+    "kernel": "uname -r",
+    "hostname": "uname -n",
+    "os_release": "cat /etc/os-release",
+    "machine_id": "cat /etc/machine-id",
+    "device_tree_serial": "cat /proc/device-tree/serial-number || cat /sys/firmware/devicetree/base/serial-number",
+    "device_tree_model": "cat /proc/device-tree/model || cat /sys/firmware/devicetree/base/model",
+    "dmi_serial": "cat /sys/class/dmi/id/product_serial",
+    "dmi_board_serial": "cat /sys/class/dmi/id/board_serial",
+    "dmi_model": "cat /sys/class/dmi/id/product_name",
+    "route": "cat /proc/net/route",
+    "interfaces": "cd /sys/class/net && grep -H . */address",
+}
+MARK = "=== gpufleet"
+
+COMMAND = "; ".join(
+    f"echo '{MARK} {name}'; {{ {ask}; }} 2>/dev/null | tr -d '\\000'" for name, ask in SOURCES.items()
+)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What tells a node apart. An empty text means that the node did not say."""
+
+    arch: str
+    kernel: str
+    hostname: str
+    os: str
+    os_version: str
+    os_name: str
+    machine_id: str
+    serial: str
+    serial_source: str
+    model: str
+    mac: str
+
+
+def parse_facts(text: str) -> Facts:
+    """Read the answer to COMMAND."""
+    said = sections(text)
+    system = os_release(said.get("os_release", ""))
+    serial, source = first_serial(said)
+    return Facts(
+        arch=said.get("arch", ""),
+        kernel=said.get("kernel", ""),
+        hostname=said.get("hostname", ""),
+        os=system.get("ID", ""),
+        os_version=system.get("VERSION_ID", ""),
+        os_name=system.get("PRETTY_NAME", ""),
+        machine_id=said.get("machine_id", ""),
+        serial=serial,
+        serial_source=source,
+        model=said.get("device_tree_model") or said.get("dmi_model", ""),
+        mac=main_mac(said.get("route", ""), said.get("interfaces", "")),
+    )
+
+
+def sections(text: str) -> dict[str, str]:
+    """Split the answer at its headings. What comes before the first (a login's greeting) is not ours."""
+    found: dict[str, str] = {}
+    for part in text.split(f"{MARK} ")[1:]:
+        name, _, body = part.partition("\n")
+        found[name.strip()] = body.strip()
+    return found
+
+
+def os_release(text: str) -> dict[str, str]:
+    """Return the assignments of an os-release file."""
+    pairs = (line.partition("=") for line in text.splitlines() if "=" in line)
+    return {key.strip(): value.strip().strip("\"'") for key, _, value in pairs}
+
+
+def first_serial(said: dict[str, str]) -> tuple[str, str]:
+    """Return the serial and where it comes from: a Pi's device tree before a PC's DMI."""
+    places = {"device_tree_serial": "device_tree", "dmi_serial": "dmi", "dmi_board_serial": "dmi"}
+    return next(((said[key], source) for key, source in places.items() if said.get(key)), ("", ""))
+
+
+def main_mac(route: str, interfaces: str) -> str:
+    """Return the address of the network card that has the default route, else of the first real one."""
+    addresses = dict(line.split("/address:", 1) for line in interfaces.splitlines() if "/address:" in line)
+    rows = [line.split() for line in route.splitlines()[1:]]
+    defaults = [row[0] for row in rows if len(row) > 1 and row[1] == "00000000"]
+    routed = [row[0] for row in rows if row]
+    for name in (*defaults, *routed, *sorted(addresses)):
+        if name in addresses and addresses[name] != "00:00:00:00:00:00":
+            return addresses[name]
+    return ""

@@ -1,0 +1,138 @@
+"""Before a run: which hosts and how many tasks it will have, or what is wrong with the request.
+
+``ansible-playbook --list-hosts --list-tasks`` knows both; its words are read here, so that a misspelt pattern is
+told apart from a group that is empty today.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpufleet.errors import EnvironmentFault, InputError
+
+LIST_TIMEOUT_SECONDS = 120
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """A request that can be run: a playbook of the project, a pattern and the hosts that it means today."""
+
+    root: Path
+    playbook: str
+    limit: str | None
+    hosts: tuple[str, ...]
+    tasks: int
+
+
+def playbook_names(root: Path) -> list[str]:
+    """Return the names that ``--play`` takes: the playbooks in the project's playbooks folder."""
+    return sorted(path.stem for path in (root / "playbooks").glob("*.yml"))
+
+
+def plan_run(root: Path, play: str = "site", limit: str | None = None) -> RunPlan:
+    """Check the request against the project and its inventory; raise InputError for what it does not know."""
+    known = playbook_names(root)
+    if play not in known:
+        remedy = f"plays: {', '.join(known) or 'none, there is no playbooks folder'}"
+        raise InputError(f"no play {play!r}", key="--play", remedy=remedy)
+    command = [
+        "ansible-playbook",
+        "-i",
+        str(root / "inventory"),
+        "--list-hosts",
+        "--list-tasks",
+        f"{play}.yml",
+    ]
+    status, out, err = ask_ansible(root, [*command, *(["--limit", limit] if limit else [])])
+    unknown = unknown_patterns(err, limit or "")
+    if unknown:
+        raise InputError(f"no host or group {unknown[0]!r}", key="--limit", remedy=suggest(root, unknown[0]))
+    if status == 0:
+        return RunPlan(root, play, limit, tuple(parse_hosts(out)), parse_task_count(out))
+    if "no hosts to target" in err:
+        return RunPlan(root, play, limit, (), 0)
+    raise InputError(first_error(err), where="inventory or playbook")
+
+
+def ask_ansible(root: Path, command: list[str]) -> tuple[int, str, str]:
+    """Run one of Ansible's programs in the playbooks folder, where its configuration is."""
+    try:
+        done = subprocess.run(
+            command, cwd=root / "playbooks", env=ansible_environment(root), stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, timeout=LIST_TIMEOUT_SECONDS, check=False,
+        )  # fmt: skip
+    except FileNotFoundError as missing:
+        raise EnvironmentFault(f"{command[0]} is not installed", hint="pip install ansible-core") from missing
+    except subprocess.TimeoutExpired as slow:
+        raise EnvironmentFault(
+            f"{command[0]} took over {LIST_TIMEOUT_SECONDS} s to read the inventory"
+        ) from slow
+    return done.returncode, done.stdout, done.stderr
+
+
+def ansible_environment(root: Path, base: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the environment for Ansible: our programs first, our configuration, host keys checked."""
+    env = dict(os.environ if base is None else base)
+    scripts = str(Path(sys.executable).parent)
+    return env | {
+        "PATH": os.pathsep.join([scripts, env.get("PATH", os.defpath)]),
+        "ANSIBLE_CONFIG": str(root / "playbooks" / "ansible.cfg"),
+        # ansible-runner switches the check off unless the environment already has an opinion.
+        "ANSIBLE_HOST_KEY_CHECKING": "True",
+        "ANSIBLE_NOCOLOR": "1",
+    }
+
+
+def unknown_patterns(err: str, limit: str) -> list[str]:
+    """Return the parts of the limit that Ansible could not match; plays may name groups made while they run."""
+    said = " ".join(err.split())
+    ignored = re.findall(r"Could not match supplied host pattern, ignoring: (\S+)", said)
+    asked = {part.lstrip("!&") for part in re.split(r"[,:]", limit)}
+    return [pattern for pattern in dict.fromkeys(ignored) if pattern in asked]
+
+
+def suggest(root: Path, pattern: str) -> str:
+    """Name the groups and hosts that the pattern may have meant."""
+    status, out, _ = ask_ansible(root, ["ansible-inventory", "-i", str(root / "inventory"), "--list"])
+    names = inventory_names(out) if status == 0 else []
+    close = difflib.get_close_matches(pattern, names, n=3) or [name for name in names if "new" in name]
+    return (
+        f"perhaps {', '.join(close)}"
+        if close
+        else "ansible-inventory -i inventory --graph shows what there is"
+    )
+
+
+def inventory_names(text: str) -> list[str]:
+    """Return every group and host in an inventory as JSON."""
+    inventory = json.loads(text)
+    hosts = inventory.get("_meta", {}).get("hostvars", {})
+    return sorted({*inventory, *hosts} - {"_meta"})
+
+
+def parse_hosts(out: str) -> list[str]:
+    """Return the hosts of all plays, in order, each once."""
+    blocks = re.findall(r"^ +hosts \(\d+\):\n((?: {6}\S+\n)*)", out, re.MULTILINE)
+    return list(dict.fromkeys(line.strip() for block in blocks for line in block.splitlines()))
+
+
+def parse_task_count(out: str) -> int:
+    """Return how many tasks the plays have."""
+    return len(re.findall(r"^ {6}.*\tTAGS: ", out, re.MULTILINE))
+
+
+def first_error(err: str) -> str:
+    """Return Ansible's first error in one line."""
+    lines = err.splitlines()
+    start = next((n for n, line in enumerate(lines) if line.startswith(("[ERROR]:", "ERROR!"))), None)
+    if start is None:
+        return next((line for line in reversed(lines) if line.strip()), "Ansible stopped without a reason")
+    return re.sub(r"^(\[ERROR\]:|ERROR!)\s*", "", lines[start]).strip()

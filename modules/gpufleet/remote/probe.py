@@ -1,0 +1,139 @@
+"""Ask many nodes at once who they are, over SSH with strict host keys."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from gpufleet.errors import EnvironmentFault
+from gpufleet.remote.facts import COMMAND, Facts, parse_facts
+
+if TYPE_CHECKING:
+    import paramiko
+
+AT_ONCE = 32
+ANSWER_LIMIT_BYTES = 64 * 1024
+
+Reason = Literal[
+    "refused",  # the host is there, nothing listens
+    "timeout",  # no answer at all
+    "no_route",  # the network says that it can't get there
+    "bad_address",  # the name is unknown
+    "unknown_host_key",  # nobody has vouched for this host's key
+    "changed_host_key",  # another key than the one we know
+    "key_refused",  # the host does not accept our key
+    "protocol",  # something answers, but not as SSH should
+    "no_answer",  # logged in, but the questions were not answered
+]
+
+
+@dataclass(frozen=True)
+class Reached:
+    """A node that answered."""
+
+    address: str
+    facts: Facts
+
+
+@dataclass(frozen=True)
+class Unreachable:
+    """A node that did not, and why; ``detail`` is the library's own wording."""
+
+    address: str
+    reason: Reason
+    detail: str
+
+
+Answer = Reached | Unreachable
+
+
+def probe(
+    addresses: Iterable[str],
+    *,
+    user: str,
+    key: Path,
+    known_hosts: Path,
+    timeout: float = 10.0,
+    port: int = 22,
+    at_once: int = AT_ONCE,
+) -> dict[str, Answer]:
+    """Ask every address, at most ``at_once`` at a time; each takes at most three times ``timeout``."""
+    wanted = list(dict.fromkeys(addresses))
+    login = load_key(key)
+    if not known_hosts.is_file():
+        raise EnvironmentFault(f"no known hosts file at {known_hosts}", hint="host keys are always checked")
+
+    def ask(address: str) -> Answer:
+        return probe_one(address, port=port, user=user, key=login, known_hosts=known_hosts, timeout=timeout)
+
+    with ThreadPoolExecutor(max_workers=max(1, min(at_once, len(wanted)))) as pool:
+        return dict(zip(wanted, pool.map(ask, wanted), strict=True))
+
+
+def load_key(path: Path) -> paramiko.PKey:
+    """Read the private key once, whatever its kind."""
+    import paramiko
+
+    try:
+        return paramiko.PKey.from_path(path)
+    except FileNotFoundError as missing:
+        raise EnvironmentFault(f"no SSH key at {path}") from missing
+    except (paramiko.SSHException, ValueError, OSError) as broken:
+        raise EnvironmentFault(f"cannot use the SSH key {path}: {broken}") from broken
+
+
+def probe_one(
+    address: str, *, port: int, user: str, key: paramiko.PKey, known_hosts: Path, timeout: float
+) -> Answer:
+    """Ask one node; whatever goes wrong becomes a typed reason."""
+    import paramiko
+
+    client = paramiko.SSHClient()
+    client.load_host_keys(str(known_hosts))
+    client.set_missing_host_key_policy(paramiko.RejectPolicy())
+    try:
+        client.connect(
+            address, port, user, pkey=key, allow_agent=False, look_for_keys=False,
+            timeout=timeout, banner_timeout=timeout, auth_timeout=timeout,
+        )  # fmt: skip
+        return read_facts(address, client, timeout)
+    except (OSError, EOFError, paramiko.SSHException) as trouble:
+        return Unreachable(address, reason_of(trouble), str(trouble) or type(trouble).__name__)
+    finally:
+        client.close()
+
+
+def read_facts(address: str, client: paramiko.SSHClient, timeout: float) -> Answer:
+    """Run the question and read a bounded answer."""
+    _, output, _ = client.exec_command(COMMAND, timeout=timeout)
+    text = output.read(ANSWER_LIMIT_BYTES).decode("utf-8", "replace")
+    facts = parse_facts(text)
+    if not facts.arch:
+        return Unreachable(address, "no_answer", "the login runs no commands")
+    return Reached(address, facts)
+
+
+def reason_of(trouble: Exception) -> Reason:
+    """Turn an exception of the connection into our word for it."""
+    import paramiko
+
+    if isinstance(trouble, paramiko.ssh_exception.NoValidConnectionsError):
+        return reason_of(next(iter(trouble.errors.values())))
+    if isinstance(trouble, paramiko.BadHostKeyException):
+        return "changed_host_key"
+    if isinstance(trouble, paramiko.AuthenticationException):
+        return "key_refused"
+    if isinstance(trouble, paramiko.SSHException):
+        return "unknown_host_key" if "not found in known_hosts" in str(trouble) else "protocol"
+    kinds: dict[type[Exception], Reason] = {
+        ConnectionRefusedError: "refused",
+        TimeoutError: "timeout",
+        socket.gaierror: "bad_address",
+        EOFError: "protocol",
+        ConnectionResetError: "protocol",
+    }
+    return next((word for kind, word in kinds.items() if isinstance(trouble, kind)), "no_route")

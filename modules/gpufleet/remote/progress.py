@@ -1,0 +1,130 @@
+"""How far a run is: ansible-runner's events folded into one state per host. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Status = Literal["waiting", "running", "ok", "rescued", "failed", "unreachable"]
+Step = Literal["ok", "changed", "skipped", "failed", "unreachable"]
+
+REASON_LIMIT = 300
+
+
+@dataclass
+class HostProgress:
+    """Where one host is. ``rescued`` went on after a failure that its playbook caught."""
+
+    name: str
+    status: Status = "waiting"
+    done: int = 0
+    changed: int = 0
+    task: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Update:
+    """One step that a host has just made."""
+
+    host: str
+    step: Step
+    done: int
+    task: str
+    reason: str = ""
+
+
+@dataclass
+class Progress:
+    """The whole run; give it every event in order."""
+
+    hosts: dict[str, HostProgress] = field(default_factory=dict)
+    tasks: int = 0
+    task: str = ""
+    play: str = ""
+    reports: list[dict[str, Any]] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    finished: bool = False
+
+    def apply(self, event: dict[str, Any]) -> Update | None:
+        """Fold one event; return the step that it stands for, if any."""
+        data = event.get("event_data") or {}
+        kind = event.get("event", "")
+        if kind == "playbook_on_play_start":
+            self.play = data.get("name", "")
+        elif kind in ("playbook_on_task_start", "playbook_on_handler_task_start"):
+            self.task = task_label(data)
+        elif kind == "playbook_on_stats":
+            self._finish(data)
+        elif kind == "error":
+            self.errors.append(plain(event.get("stdout", "")))
+        elif kind in STEPS and data.get("host"):
+            return self._step(STEPS[kind], data)
+        elif kind == "runner_on_start" and data.get("host"):
+            self._host(data["host"]).status = "running"
+            self._host(data["host"]).task = task_label(data)
+        return None
+
+    def _host(self, name: str) -> HostProgress:
+        return self.hosts.setdefault(name, HostProgress(name))
+
+    def _step(self, step: Step, data: dict[str, Any]) -> Update:
+        result = data.get("res") or {}
+        host = self._host(data["host"])
+        host.task = task_label(data)
+        host.done += 1
+        if isinstance(result.get("gpufleet"), dict):
+            self.reports.append(result["gpufleet"])
+        if step == "ok" and result.get("changed"):
+            step = "changed"
+            host.changed += 1
+        if step == "failed" and data.get("ignore_errors"):
+            step = "ok"
+        if step in ("failed", "unreachable"):
+            host.status = step
+            host.reason = f"{host.task}: {reason_of(result)}" if step == "failed" else reason_of(result)
+        else:
+            host.status = "rescued" if host.reason else "running"
+        return Update(host.name, step, host.done, host.task, host.reason)
+
+    def _finish(self, stats: dict[str, Any]) -> None:
+        """Let Ansible's own count have the last word."""
+        self.finished = True
+        for name in stats.get("processed", {}):
+            host = self._host(name)
+            if stats.get("dark", {}).get(name):
+                host.status = "unreachable"
+            elif stats.get("failures", {}).get(name):
+                host.status = "failed"
+            else:
+                host.status = "rescued" if stats.get("rescued", {}).get(name) else "ok"
+
+
+STEPS: dict[str, Step] = {
+    "runner_on_ok": "ok",
+    "runner_on_skipped": "skipped",
+    "runner_on_failed": "failed",
+    "runner_on_unreachable": "unreachable",
+}
+
+
+def task_label(data: dict[str, Any]) -> str:
+    """Return ``role : task`` once, whether or not Ansible put the role before the name."""
+    name, role = str(data.get("task") or data.get("name") or ""), data.get("role")
+    return f"{role} : {name}" if role and not name.startswith(f"{role} : ") else name
+
+
+def plain(text: str) -> str:
+    """Return the text in one line, without terminal colours."""
+    import re
+
+    return " ".join(re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text).split())
+
+
+def reason_of(result: dict[str, Any]) -> str:
+    """Return why a task failed, in one bounded line."""
+    said = plain(
+        str(result.get("msg") or result.get("stderr") or result.get("exception") or "no reason given")
+    )
+    said = said.removeprefix("Task failed: ").removeprefix("Module failed: ")
+    return said if len(said) <= REASON_LIMIT else said[: REASON_LIMIT - 1] + "…"

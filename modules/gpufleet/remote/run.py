@@ -1,0 +1,161 @@
+"""Run a playbook through ansible-runner: progress while it lasts, a typed outcome, small artifacts."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import sys
+import threading
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+from gpufleet.errors import EnvironmentFault
+from gpufleet.paths import state_home
+from gpufleet.remote.display import open_display
+from gpufleet.remote.plan import RunPlan, ansible_environment
+from gpufleet.remote.progress import HostProgress, Progress
+
+KEEP_ARTIFACTS = 20
+# How soon an interrupt is noticed: runner looks between two reads of Ansible's output.
+INTERRUPT_SECONDS = 1
+
+
+@dataclass(frozen=True)
+class RunOutcome:
+    """How a run ended, host by host."""
+
+    id: str
+    playbook: str
+    artifacts: Path
+    hosts: tuple[HostProgress, ...]
+    reports: tuple[dict[str, Any], ...]
+    errors: tuple[str, ...]
+    interrupted: bool
+    completed: bool
+
+    def named(self, *statuses: str) -> list[str]:
+        """Return the hosts that ended so."""
+        return sorted(host.name for host in self.hosts if host.status in statuses)
+
+    @property
+    def exit_code(self) -> int:
+        """Say 0 where all is well, 1 where a host is not, 3 where nothing could be done, 130 when interrupted."""
+        if self.interrupted:
+            return 130
+        if not self.completed or (self.hosts and all(host.status == "unreachable" for host in self.hosts)):
+            return 3
+        return 1 if self.named("failed", "unreachable", "rescued") else 0
+
+
+def run_playbook(
+    plan: RunPlan,
+    *,
+    extra_vars: dict[str, Any] | None = None,
+    options: str = "",
+    stream: TextIO | None = None,
+) -> RunOutcome:
+    """Run the plan's playbook on its hosts; ``options`` go to ansible-playbook as they are."""
+    progress = Progress({name: HostProgress(name) for name in plan.hosts}, tasks=plan.tasks)
+    display = open_display(progress, stream or sys.stderr)
+
+    def on_event(event: dict[str, Any]) -> bool:
+        display.show(progress.apply(event))
+        return worth_keeping(event)
+
+    artifacts = state_home(plan.root) / "artifacts"
+    artifacts.mkdir(parents=True, exist_ok=True)
+    try:
+        with interruptible() as interrupted:
+            runner = make_runner(
+                plan, artifacts=artifacts, on_event=on_event, interrupted=interrupted,
+                extra_vars=extra_vars or {}, options=options,
+            )  # fmt: skip
+            runner.run()
+    finally:
+        display.close()
+    folder = artifacts / runner.config.ident
+    forget_environment(folder / "command")
+    return RunOutcome(
+        id=runner.config.ident,
+        playbook=plan.playbook,
+        artifacts=folder,
+        hosts=tuple(progress.hosts[name] for name in sorted(progress.hosts)),
+        reports=tuple(progress.reports),
+        errors=tuple(progress.errors),
+        interrupted=interrupted.is_set(),
+        completed=progress.finished,
+    )
+
+
+def make_runner(
+    plan: RunPlan,
+    *,
+    artifacts: Path,
+    on_event: Any,
+    interrupted: threading.Event,
+    extra_vars: dict[str, Any],
+    options: str,
+) -> Any:
+    """Prepare the same run that ``ansible-runner run . --project-dir playbooks`` makes."""
+    try:
+        import ansible_runner
+    except ImportError as missing:
+        raise EnvironmentFault(
+            "ansible-runner is not installed", hint="pip install ansible-runner"
+        ) from missing
+    runner = ansible_runner.interface.init_runner(
+        private_data_dir=str(plan.root),
+        project_dir=str(plan.root / "playbooks"),
+        playbook=f"{plan.playbook}.yml",
+        limit=plan.limit,
+        ident=uuid.uuid4().hex[:12],
+        artifact_dir=str(artifacts),
+        rotate_artifacts=KEEP_ARTIFACTS,
+        envvars=ansible_environment(plan.root),
+        extravars=extra_vars,
+        cmdline=options or None,
+        # Nothing of ours is left in the repository's env folder, which belongs to the user.
+        suppress_env_files=True,
+        quiet=True,
+        event_handler=on_event,
+        cancel_callback=interrupted.is_set,
+    )
+    # Only the file env/settings can say this, and that is the user's.
+    runner.config.pexpect_timeout = INTERRUPT_SECONDS
+    return runner
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[threading.Event]:
+    """Turn Ctrl-C and SIGTERM into a request to stop, so that Ansible is stopped before we are."""
+    asked = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield asked  # signals are the main thread's business
+        return
+    before = {
+        number: signal.signal(number, lambda *_: asked.set()) for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def worth_keeping(event: dict[str, Any]) -> bool:
+    """Keep what tells the registry something or explains a failure; thousands of plain successes go."""
+    kind = event.get("event", "")
+    if kind in ("runner_on_ok", "runner_on_skipped"):
+        return "gpufleet" in ((event.get("event_data") or {}).get("res") or {})
+    return kind not in ("runner_on_start", "runner_item_on_ok", "runner_item_on_skipped", "verbose")
+
+
+def forget_environment(path: Path) -> None:
+    """Take the environment out of what runner wrote down: it may hold credentials."""
+    if path.is_file():
+        written = json.loads(path.read_text())
+        path.write_text(json.dumps({key: written[key] for key in ("command", "cwd")}))
