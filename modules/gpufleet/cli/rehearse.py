@@ -73,16 +73,33 @@ def env(stack: str, as_json: bool) -> None:
 
 
 @command.command()
-@stack_option
+@click.option("-s", "--stack", help="The stack whose rehearsal to remove.")
+@click.option("--all", "every", is_flag=True, help="Remove every rehearsal of this project.")
 @json_option
-def down(stack: str, as_json: bool) -> None:
+def down(stack: str | None, every: bool, as_json: bool) -> None:
     """Remove the rehearsal: hosts, namespaces, processes, files."""
+    from gpufleet.rehearsal import World, lifecycle
+
+    if (stack is None) != every:
+        raise click.UsageError("say which: -s STACK, or --all")
+    worlds = [_world(stack)] if stack else World.all_in(paths.project_root())
+    for world in worlds:
+        lifecycle.down(world, _say)
+    if as_json:
+        click.echo(json.dumps([lifecycle.report(world) for world in worlds], indent=2))
+
+
+@command.command()
+@stack_option
+def demo(stack: str) -> None:
+    """Show the main job end to end, with three faults among the blades, from a clean rehearsal."""
+    from gpufleet.rehearsal import demo as job
     from gpufleet.rehearsal import lifecycle
 
     world = _world(stack)
     lifecycle.down(world, _say)
-    if as_json:
-        click.echo(json.dumps(lifecycle.report(world), indent=2))
+    lifecycle.up(world, _say, faults="demo")
+    job.run(world.root, stack, world.home, world.full_env(), _say)
 
 
 def _world(stack: str) -> World:

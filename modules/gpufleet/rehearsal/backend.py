@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpufleet import engine
 from gpufleet.errors import EnvironmentFault, InputError
-from gpufleet.rehearsal import launcher
+from gpufleet.rehearsal import launcher, processes
 
 if TYPE_CHECKING:
     from gpufleet.rehearsal.world import World
@@ -75,7 +75,8 @@ def project_name(root: Path) -> str:
 
 
 def settle(world: World, say: Callable[[str], None]) -> str:
-    """Free the stack from what a killed run left: its lock, and creations that never ended."""
+    """Free the stack from what a killed run left: helpers, its lock, and creations that never ended."""
+    processes.end_orphans(world.home)
     launcher.remove_stale_locks(world.backend)
     resources, pending = count(world)
     if not pending:

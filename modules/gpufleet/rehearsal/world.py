@@ -16,7 +16,6 @@ from gpufleet.errors import EnvironmentFault, InputError
 from gpufleet.rehearsal import backend, processes
 
 Say = Callable[[str], None]
-PASSPHRASE = "gpufleet-rehearsal"  # noqa: S105 - guards nothing: a rehearsal holds no secret of anybody's
 
 
 @dataclass(frozen=True)
@@ -54,6 +53,12 @@ class World:
         self.artifacts = self.home / "artifacts"
         self.facts = self.home / "env.json"
         self.settings = self.root / "stacks" / f"Pulumi.{stack}.yaml"
+
+    @staticmethod
+    def all_in(root: Path) -> list[World]:
+        """Return every rehearsal that has a folder in the project, its stack still there or not."""
+        homes = (root.resolve() / ".gpufleet" / "rehearsal").glob("[!.]*")
+        return [World(root, home.name) for home in sorted(homes) if home.is_dir()]
 
     @property
     def lock(self) -> Path:
@@ -121,7 +126,7 @@ class World:
             ended = processes.end(self.home)
             self.facts.unlink(missing_ok=True)  # first, so that an interrupted `down` is not taken for `up`
             shutil.rmtree(self.home)
-        self.lock.unlink(missing_ok=True)
+            self.lock.unlink(missing_ok=True)
         say(f"rehearsal of {self.stack}: removed, {ended} processes ended")
 
     def check_stack(self) -> None:
