@@ -67,7 +67,8 @@ def regions_with(cloud: str, machine: str) -> tuple[str, ...]:
 
 def _nearest(name: str, cloud: str | None) -> str:
     names = {known.lower(): known for (of, known) in table.machines() if cloud in (None, of)}
-    close = get_close_matches(name.lower(), names, n=3, cutoff=CLOSE)
+    begun = [known for known in sorted(names) if len(name) > 1 and known.startswith(name.lower())]
+    close = begun[:3] or get_close_matches(name.lower(), names, n=3, cutoff=CLOSE)
     if close:
         return f"did you mean {_either([names[match] for match in close])}?"
     elsewhere = [of for (of, known) in table.machines() if known == name]

@@ -148,5 +148,5 @@ def _choice(path: Path_, value: Any, choices: list[str]) -> Problem:
 
 def show(value: Any) -> str:
     """Return a value as an error shows it: short."""
-    text = repr(value)
+    text = "empty" if value is None else repr(value)
     return text if len(text) <= 40 else f"{text[:37]}…"  # noqa: PLR2004 - one line stays one line

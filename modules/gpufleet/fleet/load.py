@@ -88,12 +88,16 @@ def _fleet(document: Document, stack: str, root: Path) -> Fleet:
 def _rack(ref: RackRef, index: int, document: Document, root: Path) -> RackUse:
     path = root / ref.file
     if not path.is_file():
-        known = sorted(file.stem for file in (root / "inventory").glob("*.yaml"))
+        known = sorted(file.stem for file in (root / "inventory").glob("*.yaml") if _is_rack(file))
         close = get_close_matches(path.stem, known, n=1)
-        remedy = f"did you mean {close[0]!r}?" if close else "write the rack's file, or correct the name"
+        remedy = f"did you mean {close[0]!r}?" if close else f"racks here: {', '.join(known) or 'none'}"
         key = ("racks", index, "inventory" if ref.inventory else "name")
         document.refuse([Problem(key, f"there is no {ref.file}", remedy)])
     return RackUse(**ref.model_dump(), rack=load_rack(path, root))
+
+
+def _is_rack(file: Path) -> bool:
+    return "plugin: gpufleet.fleet.rack" in file.read_text(encoding="utf-8", errors="replace")
 
 
 def _machines(rack: Rack) -> list[Problem]:

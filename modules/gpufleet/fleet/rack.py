@@ -53,7 +53,12 @@ class RackNetwork(Frozen):
 
     def address(self, slot: int) -> str:
         """Return the address of a slot."""
-        return str(self.cidr[self.slot_offset + slot])
+        number = self.slot_offset + slot
+        if number >= self.cidr.num_addresses - 1:  # the last is the broadcast address
+            raise refusal(
+                f"slot {slot} has no address in {self.cidr}", "widen network.cidr, or lower slot_offset"
+            )
+        return str(self.cidr[number])
 
 
 class NodeEntry(Frozen):
@@ -67,6 +72,12 @@ class NodeEntry(Frozen):
     machine: str | None = None
     storage_gb: Positive | None = None
     accelerators: tuple[AcceleratorRequest, ...] | None = None
+
+
+def _not_empty(entries: tuple[NodeEntry, ...]) -> tuple[NodeEntry, ...]:
+    if not entries:
+        raise refusal("is empty", "give at least one node")
+    return entries
 
 
 class RackNode(Frozen):
@@ -101,7 +112,7 @@ class Rack(Frozen):
     storage_gb: Positive | None = None
     accelerators: tuple[AcceleratorRequest, ...] = ()
     cost: HardwareCost | None = None
-    entries: Annotated[tuple[NodeEntry, ...], Field(alias="nodes", min_length=1)]
+    entries: Annotated[tuple[NodeEntry, ...], Field(alias="nodes"), AfterValidator(_not_empty)]
 
     @model_validator(mode="before")
     @classmethod

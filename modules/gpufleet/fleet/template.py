@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
-from gpufleet.fleet.base import Frozen, Name, Whole, matching
+from gpufleet.fleet.base import Frozen, Name, Whole, matching, refusal
 
 Port = Annotated[Whole, Field(ge=1, le=65535)]
 _branch, _branch_schema = matching(r"auto|\d{3}|\d+\.\d+", "auto, or a quoted branch like '570' or '6.4'")
@@ -18,6 +18,12 @@ class Driver(Frozen):
 
     vendor: Literal["nvidia", "amd", "none"] = "none"
     branch: Annotated[str, _branch, _branch_schema] = "auto"
+
+
+def _gpus(value: object) -> object:
+    if value in ("all", "none") or (type(value) is int and value >= 1):
+        return value
+    raise refusal(f"is {value!r}", "give all, none or how many")
 
 
 class Volume(Frozen):
@@ -33,7 +39,7 @@ class Container(Frozen):
 
     image: Annotated[str, Field(min_length=1)]
     name: Name | None = None
-    gpus: Literal["all", "none"] | Annotated[Whole, Field(ge=1)] = "none"
+    gpus: Annotated[Literal["all", "none"] | int, BeforeValidator(_gpus)] = "none"
     ports: tuple[Port, ...] = ()
 
 

@@ -1,0 +1,137 @@
+"""A linter for the data files: what may not be in a catalogue that people spend money by."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from gpufleet.catalog import table
+
+FILES = ("accelerators.csv", "machines.csv", "parts.csv", "prices.csv", "regions.csv", "retired.csv")
+KEYS = {
+    "accelerators.csv": ("name",),
+    "machines.csv": ("cloud", "name"),
+    "parts.csv": ("cloud", "region", "part", "purchase"),
+    "prices.csv": ("cloud", "region", "machine", "purchase"),
+    "regions.csv": ("cloud", "region"),
+    "retired.csv": ("cloud", "machine"),
+}
+PURCHASES = {"on_demand", "spot", "reserved_1y", "reserved_3y"}
+
+
+def expected_confidence(row):
+    """Return the confidence that the rule in data/README.md gives a price row."""
+    spot = row["purchase"] == "spot"
+    if not row["as_of"]:
+        return "low"
+    weak = row["as_of"] < "2025-11" or "skypilot" in row["source"]
+    return {(False, False): "high", (False, True): "medium", (True, False): "medium", (True, True): "low"}[
+        spot, weak
+    ]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_keys_are_unique(name):
+    counts = Counter(tuple(row[part] for part in KEYS[name]) for row in table.rows(name))
+    assert [key for key, count in counts.items() if count > 1] == []
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_row_names_its_source(name):
+    rows = table.rows(name)
+    assert rows
+    assert [row for row in rows if len(row["source"]) < 5] == []
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_nothing_recalled_or_flagged_as_suspicious_slips_in(name):
+    bad = ("[R", "suspect", "pre-2025-06-cut")
+    assert [row for row in table.rows(name) if any(mark in str(row) for mark in bad)] == []
+
+
+@pytest.mark.parametrize("name", ["prices.csv", "parts.csv"])
+def test_prices_are_plausible(name):
+    column = "usd_per_hour" if name == "prices.csv" else "usd"
+    assert [row for row in table.rows(name) if not 0 < float(row[column]) < 500] == []
+
+
+@pytest.mark.parametrize("name", ["prices.csv", "parts.csv"])
+def test_purchases_and_dates_are_well_formed(name):
+    prices = table.prices() if name == "prices.csv" else table.part_prices()
+    assert {key[3] for key in prices} <= PURCHASES
+    assert [price for price in prices.values() if price.as_of and price.as_of_date is None] == []
+
+
+def test_no_discount_costs_more_than_on_demand():
+    prices = {**table.prices(), **table.part_prices()}
+    dear = [
+        key
+        for key, price in prices.items()
+        if (full := prices.get((*key[:3], "on_demand"))) and price.usd_per_hour > full.usd_per_hour
+    ]
+    assert dear == []
+
+
+def test_spot_is_cheaper_than_on_demand_and_no_placeholder():
+    for key, price in table.prices().items():
+        full = table.prices().get((*key[:3], "on_demand"))
+        if key[3] == "spot" and full:
+            assert price.usd_per_hour / full.usd_per_hour < 0.95, key
+            assert round(price.usd_per_hour / full.usd_per_hour, 4) != 0.1, key
+
+
+def test_confidence_follows_the_rule():
+    rows = table.rows("prices.csv")
+    assert [row for row in rows if row["confidence"] != expected_confidence(row)] == []
+
+
+def test_undated_parts_are_of_low_confidence():
+    assert {row["confidence"] for row in table.rows("parts.csv") if not row["as_of"]} == {"low"}
+
+
+def test_every_priced_machine_is_described():
+    described = set(table.machines())
+    assert {(key[0], key[2]) for key in table.prices()} <= described
+
+
+def test_every_price_is_in_a_known_region():
+    for key in (*table.prices(), *table.part_prices()):
+        assert key[1] in table.regions(key[0]), key
+
+
+def test_machines_are_plausible():
+    for machine in table.machines().values():
+        assert 1 <= machine.vcpus <= 512, machine
+        assert 1 <= machine.memory_gib <= 4096, machine
+        assert machine.arch in {"x86_64", "arm64"}, machine
+        assert (machine.fabric is None) == (machine.fabric_interfaces == 0), machine
+
+
+def test_cards_of_machines_are_in_the_catalogue_and_their_memory_fits():
+    known = table.accelerators()
+    for machine in table.machines().values():
+        for card in machine.accelerators:
+            whole = known[card.model].memory_gib * card.share
+            assert card.memory_gib <= whole * 1.01, machine
+            assert 1 <= card.count <= 16, machine
+
+
+def test_attachable_cards_are_in_the_catalogue():
+    assert {card for machine in table.machines().values() for card in machine.attachable} <= set(
+        table.accelerators()
+    )
+
+
+def test_accelerator_memory_and_bandwidth_are_plausible():
+    for card in table.accelerators().values():
+        assert 1 <= card.memory_gib <= 512, card
+        assert card.bandwidth_gb_s is None or 10 <= card.bandwidth_gb_s <= 10_000, card
+        assert card.tdp_w is None or 5 <= card.tdp_w <= 1500, card
+
+
+def test_retired_machines_cannot_be_bought_and_their_substitutes_can():
+    for (cloud, name), gone in table.retirements().items():
+        assert (cloud, name) not in table.machines()
+        assert gone.substitutes
+        assert all((cloud, other) in table.machines() for other in gone.substitutes), gone

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+
+from gpufleet import catalog
+from gpufleet.errors import InputError
+
+
+def test_price_carries_its_source_and_date():
+    price = catalog.price("aws", "us-east-1", "p4d.24xlarge", "on_demand")
+    assert (price.usd_per_hour, price.unit, price.confidence) == (21.957642, "machine", "high")
+    assert (price.as_of, price.source) == ("2026-07-06", "karpenter-aws-v1.14.1")
+
+
+def test_stale_reserved_price_is_no_price():
+    assert catalog.price("aws", "us-east-1", "p4d.24xlarge", "reserved_1y") is None
+    assert catalog.price("aws", "us-east-1", "g5.2xlarge", "reserved_1y") is not None
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        ("aws", "mars-1", "p4d.24xlarge", "on_demand"),
+        ("gcp", "us-east-1", "p4d.24xlarge", "on_demand"),
+        ("aws", "us-east-1", "p4d.24xlarge", "barter"),
+    ],
+)
+def test_what_is_not_known_has_no_price(key):
+    assert catalog.price(*key) is None
+
+
+@pytest.mark.parametrize(
+    ("cloud", "region", "machine", "purchase", "usd_per_hour"),
+    [  # by hand from the data handed to the project, prices_main.csv
+        ("gcp", "us-central1", "a2-megagpu-16g", "spot", 29.25568),
+        ("azure", "eastus", "Standard_ND96amsr_A100_v4", "reserved_1y", 20.97283),
+        ("aws", "us-east-1", "g5.2xlarge", "on_demand", 1.212),
+        ("gcp", "us-central1", "n1-standard-8", "on_demand", 0.379998),
+        ("azure", "eastus", "Standard_NC4as_T4_v3", "on_demand", 0.526),
+    ],
+)
+def test_prices_of_the_shipped_stacks(cloud, region, machine, purchase, usd_per_hour):
+    assert catalog.price(cloud, region, machine, purchase).usd_per_hour == pytest.approx(
+        usd_per_hour, rel=1e-5
+    )
+
+
+def test_undated_card_is_of_low_confidence():
+    price = catalog.part_price("gcp", "us-central1", "accelerator:nvidia-tesla-t4")
+    assert (price.usd_per_hour, price.as_of, price.as_of_date, price.confidence) == (0.35, None, None, "low")
+
+
+def test_monthly_part_is_given_per_hour():
+    price = catalog.part_price("gcp", "us-central1", "pd-balanced")
+    assert price.unit == "gib"
+    assert price.usd_per_hour * 730 == pytest.approx(0.10)
+
+
+def test_part_without_a_source_has_no_price():
+    assert catalog.part_price("aws", "us-east-1", "ebs:gp3") is None
+
+
+def test_date_of_an_interval_is_its_start():
+    price = catalog.price("aws", "us-west-2", "p4d.24xlarge", "on_demand")
+    assert (price.as_of, price.as_of_date) == ("2025-11/2026-07", date(2025, 11, 1))
+
+
+def test_machine_is_found_with_and_without_its_cloud():
+    assert catalog.machine("p4d.24xlarge") == catalog.machine("p4d.24xlarge", "aws")
+    card = catalog.machine("p4d.24xlarge").accelerators[0]
+    assert (card.model, card.count, card.memory_gib) == ("A100 SXM4 40GB", 8, 40)
+
+
+def test_unknown_machine_names_close_ones():
+    with pytest.raises(InputError, match=r"unknown aws machine 'p4d.24xlarg'; did you mean p4d.24xlarge"):
+        catalog.machine("p4d.24xlarg", "aws")
+
+
+def test_machine_of_another_cloud_says_whose_it_is():
+    with pytest.raises(InputError, match="is a machine of azure"):
+        catalog.machine("Standard_NC4as_T4_v3", "aws")
+
+
+def test_retired_machine_names_its_date_and_substitutes():
+    with pytest.raises(
+        InputError, match=r"retired by azure on 2025-09-30; use Standard_NC4as_T4_v3, Standard_NV36"
+    ):
+        catalog.machine("Standard_NC6s_v3")
+    assert catalog.retirement("Standard_NC6s_v3").retired == date(2025, 9, 30)
+
+
+@pytest.mark.parametrize(
+    ("asked", "name"),
+    [("T4", "T4"), ("rtx4090", "GeForce RTX 4090"), ("rx-460", "Radeon RX 460"), ("h200", "H200 SXM 141GB")],
+)
+def test_accelerator_by_part_of_its_name(asked, name):
+    assert catalog.accelerator(asked).name == name
+
+
+def test_ambiguous_accelerator_lists_what_it_could_be():
+    with pytest.raises(InputError, match=r"'a100' is ambiguous; name one of: A100 PCIe 40GB"):
+        catalog.accelerator("a100")
+
+
+@pytest.mark.parametrize("name", ["Volta 9000", "", "---"])
+def test_unknown_accelerator_is_refused(name):
+    with pytest.raises(InputError, match="unknown accelerator"):
+        catalog.accelerator(name)
+
+
+def test_recalled_power_of_the_blade_is_not_carried_over():
+    assert catalog.accelerator("Compute Module 4 / Pi 4").tdp_w is None
+
+
+def test_regions_with_a_machine():
+    assert catalog.regions_with("gcp", "a2-megagpu-16g") == ("asia-southeast1", "europe-west4", "us-central1")
+    assert "eastus" in catalog.regions("azure")

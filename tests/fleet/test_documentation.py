@@ -1,0 +1,58 @@
+"""docs/spec.md says what the code does: its examples load, its errors are the real ones, no key is left out."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from gpufleet import fleet
+from gpufleet.errors import InputError
+from gpufleet.fleet.spec import Spec
+
+SHOWN = [
+    ("purchase: {kind: spot", "purchse: {kind: spot"),
+    ("g5.2xlarge ", "g5.2xlrge "),
+    ("count: 1", "count: -1"),
+    ("on_eviction: delete", "reservation: cr-1"),
+    ("machine: Standard_NC4as_T4_v3", "machine: Standard_NC6s_v3"),
+]
+
+
+@pytest.fixture(scope="module")
+def page(repo_root):
+    return (repo_root / "docs/spec.md").read_text()
+
+
+@pytest.fixture(scope="module")
+def examples(page):
+    return re.findall(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+
+
+def test_example_stack_loads(examples, repo_root, tmp_path):
+    file = tmp_path / "Pulumi.example.yaml"
+    file.write_text(examples[0])
+    declared = fleet.load("example", repo_root, file)
+    assert [pool.name for pool in declared.pools] == ["train", "serve"]
+
+
+def test_example_rack_loads(examples, tmp_path):
+    file = tmp_path / "rack-7.yaml"
+    file.write_text(examples[1])
+    rack = fleet.load_rack(file)
+    assert [node.slot for node in rack.nodes] == [1, 2, 3, 4, 5, 6, 7]
+    assert rack.nodes[6].serial == "10000000c0ffee07"
+
+
+@pytest.mark.parametrize(("old", "new"), SHOWN)
+def test_error_shown_is_the_real_one(page, project, old, new):
+    stack = project / "stacks/Pulumi.dev.yaml"
+    stack.write_text(stack.read_text().replace(old, new, 1))
+    with pytest.raises(InputError) as caught:
+        fleet.load("dev", project)
+    assert str(caught.value) in page.splitlines()
+
+
+@pytest.mark.parametrize("model", [Spec, fleet.Pool, fleet.Template, fleet.Workstation, fleet.Ssh])
+def test_every_key_is_explained(page, model):
+    assert [name for name in model.model_fields if f"`{name}`" not in page] == []

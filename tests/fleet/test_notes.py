@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import pytest
+
+from gpufleet import fleet
+
+CREATE = {"kind": "reserved", "reservation": "create"}
+
+
+def test_production_says_what_its_budget_buys(repo_root):
+    reserved, hours, spot = fleet.notes(fleet.load("production", repo_root))
+    # 21.957642 + 20.97283 = 42.930472 USD/h * 730 h; with 29.25568 of spot: 72.186152 USD/h
+    assert "train, tune, 31,339 USD a month" in reserved
+    assert "72.19 USD an hour together" in hours
+    assert "2,000 to 5,000 USD a month" in hours
+    assert hours.endswith("buy 28 to 69 hours, not a month")
+    assert spot.endswith("has no capacity: serve")
+
+
+@pytest.mark.parametrize("name", ["poc", "dev"])
+def test_small_stacks_need_no_such_note(repo_root, name):
+    assert fleet.notes(fleet.load(name, repo_root)) == ()
+
+
+def test_pool_without_a_price_is_named(parse):
+    (reserved,) = fleet.notes(parse(purchase=CREATE | {"term": "1y"}))
+    assert "train, 0 USD a month (without train, whose price the catalogue lacks)" in reserved
+
+
+def test_attached_cards_are_part_of_a_node_price(parse):
+    place = {"cloud": "gcp", "region": "us-central1", "zones": ["us-central1-a"]}
+    declared = parse(**place, machine="n1-standard-8", accelerators={"model": "T4", "count": 2})
+    assert fleet.node_usd_per_hour(declared.pools[0]) == pytest.approx(0.379998 + 2 * 0.35, abs=1e-5)
+
+
+def test_node_without_a_price_has_none(parse):
+    assert fleet.node_usd_per_hour(parse(purchase=CREATE | {"term": "3y"}).pools[0]) is None

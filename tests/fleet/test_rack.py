@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import pytest
+
+from gpufleet import fleet
+from gpufleet.errors import InputError
+
+RACK = """\
+plugin: gpufleet.fleet.rack
+name: r1
+kind: blades
+site: lab
+machine: Compute Blade CM4 8GB
+storage_gb: 500
+network: {cidr: 10.9.0.0/24}
+nodes: blade[01-03]
+"""
+
+
+@pytest.fixture
+def rack(tmp_path):
+    """Load the rack file above after one replacement."""
+
+    def run(old="", new=""):
+        assert old in RACK
+        file = tmp_path / "r1.yaml"
+        file.write_text(RACK.replace(old, new, 1))
+        return fleet.load_rack(file, tmp_path)
+
+    return run
+
+
+def test_range_unfolds_to_nodes_with_slots_and_addresses(rack):
+    nodes = rack().nodes
+    assert [(node.name, node.slot, node.address) for node in nodes] == [
+        ("blade01", 1, "10.9.0.11"),
+        ("blade02", 2, "10.9.0.12"),
+        ("blade03", 3, "10.9.0.13"),
+    ]
+    assert nodes[0].storage_gib == pytest.approx(465.66, abs=0.01)
+
+
+def test_entries_win_over_what_the_rack_says(rack):
+    listed = (
+        "nodes:\n  - {name: 'blade[01-02]'}\n  - {name: blade03, slot: 7, serial: 10000000abcd0003, "
+        "address: 10.9.0.99, mac: '2c:cf:67:00:00:03', storage_gb: 250, machine: Raspberry Pi 5 8GB}"
+    )
+    first, second, third = rack("nodes: blade[01-03]", listed).nodes
+    assert (first.serial, second.storage_gb, second.machine) == (None, 500, "Compute Blade CM4 8GB")
+    assert (third.slot, third.serial, third.address) == (7, "10000000abcd0003", "10.9.0.99")
+    assert (third.mac, third.storage_gb, third.machine) == ("2c:cf:67:00:00:03", 250, "Raspberry Pi 5 8GB")
+
+
+def test_several_ranges_and_steps(rack):
+    nodes = rack("blade[01-03]", "blade[01-02,05-07/2]").nodes
+    assert [node.slot for node in nodes] == [1, 2, 5, 7]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("kind: blades", "kind: blade", "r1.yaml:3: kind: is 'blade'; did you mean 'blades'?"),
+        (
+            "machine: Compute Blade CM4 8GB",
+            "machine: CM4",
+            "r1.yaml:5: machine: unknown onprem machine 'CM4'",
+        ),
+        ("blade[01-03]", "blade[01-", "r1.yaml:8: nodes: 'blade[01-' is not a range of names"),
+        ("blade[01-03]", "Blade[01-03]", "nodes: 'Blade01' is not a name"),
+        ("blade[01-03]", "blade", "'blade' does not say its slot; give slot"),
+        ("blade[01-03]", "[{name: blade01}, {name: other1}]", "blade01 and other1 share the slot 1"),
+        ("blade[01-03]", "[{name: blade01}, {name: blade02, slot: 1}]", "share the slot 1; make it unique"),
+        ("blade[01-03]", "[{name: 'blade[01-02]', serial: abcd1234}]", "share the serial abcd1234"),
+        ("blade[01-03]", "[]", "r1.yaml:8: nodes: is empty; give at least one node"),
+        ("blade[01-03]", "[{nme: blade01}]", "nodes[0].nme: unknown key 'nme'; did you mean 'name'?"),
+        ("blade[01-03]", "[{name: blade01, mac: X}]", "nodes[0].mac: is 'X'; give a lowercase MAC"),
+        ("blade[01-03]", "[{name: blade01, machine: PC}]", "r1.yaml:8: nodes[0].machine: unknown onprem"),
+        ("site: lab", "ste: lab", "unknown key 'ste'; did you mean 'site'?"),
+        ("name: r1", "name: r2", "r1.yaml:2: name: is 'r2' in a file called r1.yaml; say 'r1'"),
+        ("plugin: gpufleet.fleet.rack", "plugin: rack", "plugin: is 'rack'"),
+        ("10.9.0.0/24", "10.9.0.1/24", "network.cidr: is '10.9.0.1/24'; give a network"),
+        ("10.9.0.0/24", "10.9.0.0/30", "slot 1 has no address in 10.9.0.0/30"),
+    ],
+)
+def test_mistake_in_a_rack_is_one_line(rack, old, new, message):
+    with pytest.raises(InputError) as caught:
+        rack(old, new)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_groups_of_clustershell_are_not_asked(rack):
+    with pytest.raises(InputError, match="'@all' is not a name"):
+        rack("blade[01-03]", "'@all'")
+
+
+def test_stack_names_a_rack_that_is_not_there(spec, tmp_path):
+    (tmp_path / "inventory").mkdir()
+    (tmp_path / "inventory/r1.yaml").write_text(RACK)
+    with pytest.raises(InputError, match=r"racks\[0\].name: there is no inventory/r2.yaml; racks here: r1"):
+        fleet.parse(spec | {"racks": [{"name": "r2"}]}, root=tmp_path)
+
+
+def test_misspelt_rack_names_the_close_one(spec, project):
+    with pytest.raises(InputError, match=r"there is no inventory/blade-1.yaml; did you mean 'blades-1'"):
+        fleet.parse(spec | {"racks": [{"name": "blade-1"}]}, root=project)
+
+
+def test_stack_may_call_a_rack_by_a_name_of_its_own(spec, tmp_path):
+    (tmp_path / "inventory").mkdir()
+    (tmp_path / "inventory/r1.yaml").write_text(RACK)
+    racks = [{"name": "runners", "inventory": "r1", "template": "trainer"}]
+    use = fleet.parse(spec | {"racks": racks}, root=tmp_path).racks[0]
+    assert (use.name, use.template, use.rack.name, len(use.rack.nodes)) == ("runners", "trainer", "r1", 3)
+
+
+def test_error_in_the_rack_names_the_rack_file(spec, tmp_path):
+    (tmp_path / "inventory").mkdir()
+    (tmp_path / "inventory/r1.yaml").write_text(RACK.replace("kind: blades", "kind: shelf"))
+    with pytest.raises(InputError, match=r"^inventory/r1.yaml:3: kind: is 'shelf'"):
+        fleet.parse(spec | {"racks": [{"name": "r1"}]}, root=tmp_path)

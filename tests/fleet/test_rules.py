@@ -1,0 +1,136 @@
+"""Every legality rule refuses what it is there for, by name, and lets its neighbours pass."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpufleet import fleet
+from gpufleet.errors import InputError
+
+GCP = {"cloud": "gcp", "region": "us-central1", "zones": ["us-central1-a"], "machine": "a2-megagpu-16g"}
+AZURE = {"cloud": "azure", "region": "eastus", "zones": [], "machine": "Standard_ND96amsr_A100_v4"}
+SPOT = {"kind": "spot"}
+CREATE = {"kind": "reserved", "reservation": "create"}
+N1 = GCP | {"machine": "n1-standard-8"}
+T4 = {"model": "T4", "count": 1}
+
+# rule, what is put into the pool, what the line says
+REFUSED = [
+    (
+        "spot-reservation",
+        {"purchase": SPOT | {"reservation": "cr-1"}},
+        "remove 'reservation', or say kind: reserved",
+    ),
+    ("spot-reservation", GCP | {"purchase": SPOT | {"reservation": "r"}}, "purchase.reservation"),
+    ("spot-reservation", AZURE | {"purchase": SPOT | {"reservation": "r"}}, "purchase.reservation"),
+    ("term-needs-reserved", {"purchase": SPOT | {"term": "1y"}}, "purchase.term"),
+    ("term-needs-reserved", {"purchase": {"kind": "on_demand", "term": "1y"}}, "say kind: reserved"),
+    (
+        "reservation-needs-reserved",
+        {"purchase": {"kind": "on_demand", "reservation": "cr"}},
+        "say kind: reserved",
+    ),
+    ("eviction-needs-spot", AZURE | {"purchase": CREATE | {"on_eviction": "stop"}}, "say kind: spot"),
+    ("eviction-needs-spot", {"purchase": {"kind": "on_demand", "on_eviction": "delete"}}, "only spot"),
+    ("fallback-needs-spot", {"purchase": {"kind": "on_demand", "fallback": "on_demand"}}, "only spot"),
+    ("cap-needs-spot", {"purchase": CREATE | {"max_usd_per_hour": 3.0}}, "belongs to spot"),
+    (
+        "cap-not-on-gcp",
+        GCP | {"purchase": SPOT | {"max_usd_per_hour": 3.0}},
+        "is 3, but GCP has no spot price cap",
+    ),
+    ("reservation-fixed-count", {"purchase": CREATE, "count": {"min": 1, "max": 3}}, "is 1 to 3, but"),
+    (
+        "reservation-zone",
+        {"purchase": CREATE, "zones": []},
+        "is [], but aws holds capacity in exactly one zone",
+    ),
+    (
+        "reservation-zone",
+        GCP | {"purchase": CREATE, "zones": ["us-central1-a", "us-central1-b"]},
+        "exactly one",
+    ),
+    ("reserved-hours", {"purchase": CREATE, "hours_per_month": 60}, "bills around the clock"),
+    ("machine-known", {"machine": "p4d"}, "did you mean p4d.24xlarge or p4de.24xlarge?"),
+    ("machine-known", {"machine": "a2-megagpu-16g"}, "a2-megagpu-16g is a machine of gcp"),
+    ("region-known", {"region": "us-east-9", "zones": []}, "did you mean 'us-east-2'?"),
+    ("region-known", {"region": "us-central1", "zones": []}, "it is a region of gcp"),
+    ("zone-in-region", {"zones": ["us-west-2a"]}, "zones[0]: 'us-west-2a' is no zone of aws us-east-1"),
+    ("zone-in-region", GCP | {"zones": ["us-central1a"]}, "give one like 'us-central1-a'"),
+    ("zone-in-region", AZURE | {"zones": ["eastus-1"]}, "give one like '1'"),
+    ("accelerators-attach", {"accelerators": T4}, "brings its own (8x A100 SXM4 40GB)"),
+    ("accelerators-attach", GCP | {"accelerators": T4}, "brings its own (16x A100"),
+    ("accelerators-attach", N1 | {"accelerators": {"model": "L4"}}, "takes no L4"),
+    ("accelerators-attach", N1 | {"accelerators": T4 | {"count": 3}}, "give 1, 2 or 4"),
+    ("accelerators-missing", N1, "add {model: T4, count: 1}"),
+    ("fabric-of-machine", {"machine": "g5.2xlarge", "fabric": "efa"}, "g5.2xlarge has no such fabric"),
+    ("fabric-of-machine", {"fabric": "infiniband"}, "only efa"),
+    (
+        "fabric-of-machine",
+        AZURE | {"machine": "Standard_NC24ads_A100_v4", "fabric": "infiniband"},
+        "no such fabric",
+    ),
+    ("efa-one-zone", {"fabric": "efa", "zones": ["us-east-1a", "us-east-1b"]}, "EFA does not leave its zone"),
+    ("efa-one-zone", {"fabric": "auto", "zones": ["us-east-1a", "us-east-1b"]}, "name one zone"),
+    ("template-exists", {"template": "trainr"}, "no template 'trainr'"),
+]
+ALLOWED = [
+    {"purchase": SPOT | {"max_usd_per_hour": 12.5, "fallback": "on_demand", "on_eviction": "stop"}},
+    AZURE | {"purchase": SPOT | {"max_usd_per_hour": 9.0}},
+    {"purchase": CREATE | {"term": "3y"}},
+    {"purchase": {"kind": "reserved", "reservation": "cr-0123"}, "count": {"min": 1, "max": 3}, "zones": []},
+    AZURE | {"purchase": CREATE, "fabric": "infiniband"},
+    GCP | {"purchase": SPOT},
+    N1 | {"accelerators": T4},
+    {"fabric": "efa"},
+    {"count": 0},
+    {"template": "trainer", "hours_per_month": 60},
+]
+
+
+@pytest.mark.parametrize(
+    ("rule", "pool", "words"), REFUSED, ids=[f"{r[0]}-{n}" for n, r in enumerate(REFUSED)]
+)
+def test_rule_refuses(parse, rule, pool, words):
+    with pytest.raises(InputError) as caught:
+        parse(**pool)
+    assert f"(rule {rule})" in str(caught.value)
+    assert words in str(caught.value)
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize("pool", ALLOWED, ids=[str(pool)[:60] for pool in ALLOWED])
+def test_rules_let_pass(parse, pool):
+    assert parse(**pool).pools[0].name == "train"
+
+
+@pytest.mark.parametrize(
+    ("rule", "change"),
+    [
+        ("unique-names", {"racks": [{"name": "train"}]}),
+        ("unique-names", {"workstations": [{"name": "train", "machine": "MacBook Pro M2 16GB"}]}),
+        ("not-the-world", {"ssh": {"authorized_keys": ["ssh-rsa A b"], "allowed_cidrs": ["::/0"]}}),
+        ("not-the-world", {"ssh": {"authorized_keys": ["ssh-rsa A b"], "allowed_cidrs": ["0.0.0.0/0"]}}),
+        ("key-for-nodes", {"ssh": {"allowed_cidrs": ["10.0.0.0/8"]}}),
+        ("workstation-known", {"workstations": [{"name": "m", "machine": "MacBook Air"}]}),
+    ],
+)
+def test_rule_refuses_the_fleet(spec, tmp_path, rule, change):
+    with pytest.raises(InputError, match=rf"\(rule {rule}\)"):
+        fleet.parse(spec | change, root=tmp_path)
+
+
+def test_every_rule_is_tested_and_says_why():
+    tested = {rule for rule, *_ in REFUSED} | {
+        "unique-names",
+        "not-the-world",
+        "key-for-nodes",
+        "workstation-known",
+    }
+    assert set(fleet.RULES) == tested
+    assert [rule for rule in fleet.RULES.values() if len(rule.reason) < 20 or len(rule.source) < 8] == []
+
+
+def test_every_rule_is_in_the_documentation(repo_root):
+    page = (repo_root / "docs/spec.md").read_text()
+    assert [id_ for id_ in fleet.RULES if f"`{id_}`" not in page] == []

@@ -1,0 +1,107 @@
+"""The shipped stacks: what they declare, and that the money is what issue and catalogue say."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpufleet import catalog, fleet
+
+
+@pytest.fixture(scope="module")
+def stack(repo_root):
+    return lambda name: fleet.load(name, repo_root)
+
+
+def month(pool):
+    """Return what a pool costs a month at desired size."""
+    return fleet.node_usd_per_hour(pool) * (pool.hours_per_month or 730) * pool.count.desired
+
+
+def test_poc_has_no_cloud(stack):
+    poc = stack("poc")
+    assert poc.pools == ()
+    assert [station.machine for station in poc.workstations] == ["MacBook Pro M2 16GB"]
+    assert [(use.name, len(use.rack.nodes), use.template) for use in poc.racks] == [
+        ("blades-poc", 4, "ci-runner")
+    ]
+
+
+def test_dev_is_one_small_node_on_each_cloud(stack):
+    pools = stack("dev").pools
+    assert [(pool.cloud, pool.machine, pool.count.desired) for pool in pools] == [
+        ("aws", "g5.2xlarge", 1),
+        ("gcp", "n1-standard-8", 1),
+        ("azure", "Standard_NC4as_T4_v3", 1),
+    ]
+    assert (pools[0].purchase.kind, pools[0].purchase.fallback) == ("spot", "on_demand")
+    assert (pools[1].accelerators.model, pools[1].accelerators.count) == ("T4", 1)
+
+
+def test_dev_stays_within_its_budget_even_when_all_spot_falls_back(stack):
+    dev = stack("dev")
+    usual = sum(month(pool) for pool in dev.pools)
+    worst = usual - month(dev.pools[0]) + 160 * 1.212  # g5.2xlarge on demand
+    assert usual == pytest.approx(160 * (0.43632 + 0.379998 + 0.35 + 0.526), abs=0.01)
+    assert dev.budget_usd_per_month.min <= usual <= worst <= dev.budget_usd_per_month.max
+
+
+def test_production_costs_what_was_summed_by_hand(stack):
+    costs = {pool.name: round(month(pool)) for pool in stack("production").pools}
+    assert costs == {"train": 16029, "serve": 21357, "tune": 15310}
+
+
+def test_production_buys_as_the_issue_says(stack):
+    production = stack("production")
+    assert {pool.name: (pool.purchase.kind, pool.purchase.term) for pool in production.pools} == {
+        "train": ("reserved", None),
+        "serve": ("spot", None),
+        "tune": ("reserved", "1y"),
+    }
+    assert (production.budget_usd_per_month.min, production.budget_usd_per_month.max) == (0, 60000)
+
+
+def test_production_has_48_cards_less_a_term_that_nobody_sells(stack):
+    cards = {
+        pool.name: [(c.model, c.count) for c in catalog.machine(pool.machine).accelerators]
+        for pool in stack("production").pools
+    }
+    assert cards == {
+        "train": [("A100 SXM4 40GB", 8)],
+        "serve": [("A100 SXM4 40GB", 16)],
+        "tune": [("A100 SXM4 80GB", 8)],
+    }
+
+
+def test_twenty_blades_are_80_cores_160_gb_and_10_tb(stack):
+    blades = stack("production").racks[0].rack.nodes
+    machines = [catalog.machine(node.machine) for node in blades]
+    assert [node.name for node in blades] == [f"blade{slot:02}" for slot in range(1, 21)]
+    assert sum(machine.vcpus for machine in machines) == 80
+    assert sum(machine.memory_gib for machine in machines) == 160
+    assert sum(node.storage_gb for node in blades) == 10_000
+
+
+def test_bench_is_a_pi_with_a_graphics_card(stack):
+    bench = stack("production").racks[1].rack
+    assert bench.kind == "bench"
+    assert [(node.machine, node.accelerators[0].model) for node in bench.nodes] == [
+        ("Raspberry Pi 5 8GB", "Radeon RX 460")
+    ]
+
+
+def test_host_names_are_unique_over_all_rack_files(repo_root):
+    files = [path for path in (repo_root / "inventory").glob("*.yaml") if "fleet.rack" in path.read_text()]
+    names = [node.name for path in files for node in fleet.load_rack(path).nodes]
+    assert len(names) == len(set(names)) == 25
+
+
+@pytest.mark.parametrize("name", ["poc", "dev", "production"])
+def test_every_template_is_used(stack, name):
+    declared = stack(name)
+    used = {item.template for item in (*declared.pools, *declared.racks, *declared.workstations)}
+    assert used - {None} == set(declared.templates)
+
+
+def test_fleet_is_frozen(stack):
+    with pytest.raises(ValueError, match="frozen"):
+        stack("dev").owner = "somebody"

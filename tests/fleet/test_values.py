@@ -1,0 +1,76 @@
+"""Short forms of the spec and what they stand for."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from gpufleet import fleet
+
+
+def test_a_number_is_a_fixed_count(parse):
+    count = parse(count=3).pools[0].count
+    assert (count.min, count.desired, count.max, count.elastic) == (3, 3, 3, False)
+
+
+def test_a_range_starts_at_its_minimum(parse):
+    count = parse(count={"min": 1, "max": 4}).pools[0].count
+    assert (count.min, count.desired, count.max, count.elastic) == (1, 1, 4, True)
+
+
+def test_a_range_may_name_its_start(parse):
+    assert parse(count={"min": 0, "desired": 2, "max": 4}).pools[0].count.desired == 2
+
+
+def test_a_number_is_a_ceiling_of_money(spec, tmp_path):
+    budget = fleet.parse(spec | {"budget_usd_per_month": 60000}, root=tmp_path).budget_usd_per_month
+    assert (budget.min, budget.max) == (0, 60000)
+
+
+@pytest.mark.parametrize(
+    ("purchase", "price", "label"),
+    [
+        ({"kind": "on_demand"}, "on_demand", "on_demand"),
+        ({"kind": "spot"}, "spot", "spot"),
+        ({"kind": "reserved"}, "on_demand", "reserved"),
+        ({"kind": "reserved", "term": "1y"}, "reserved_1y", "reserved-1y"),
+        ({"kind": "reserved", "term": "3y"}, "reserved_3y", "reserved-3y"),
+    ],
+)
+def test_purchase_knows_its_price_and_its_tag(parse, purchase, price, label):
+    bought = parse(purchase=purchase).pools[0].purchase
+    assert (bought.price_kind, bought.label) == (price, label)
+
+
+@pytest.mark.parametrize("kind", ["on_demand", "spot", "reserved"])
+def test_every_purchase_answers_the_same_questions(parse, kind):
+    bought = parse(purchase={"kind": kind}).pools[0].purchase
+    questions = ("on_eviction", "fallback", "max_usd_per_hour", "reservation", "term")
+    assert [name for name in questions if not hasattr(bought, name)] == []
+
+
+def test_accelerator_request_ends_up_with_the_catalogue_name():
+    assert fleet.AcceleratorRequest(model="rx-460").model == "Radeon RX 460"
+
+
+@pytest.mark.parametrize("gpus", ["all", "none", 2])
+def test_container_gpus(gpus):
+    assert fleet.Container(image="x", gpus=gpus).gpus == gpus
+
+
+@pytest.mark.parametrize("gpus", ["some", 0, True, 1.5])
+def test_container_gpus_that_mean_nothing(gpus):
+    with pytest.raises(ValidationError, match="give all, none or how many"):
+        fleet.Container(image="x", gpus=gpus)
+
+
+def test_nodes_without_a_template_get_the_plain_one(parse):
+    declared = parse()
+    assert declared.template_of(None) == fleet.Template()
+    assert declared.template_of("trainer").burn_in == "standard"
+
+
+def test_pool_is_found_by_name(parse):
+    declared = parse()
+    assert declared.pool("train").machine == "p4d.24xlarge"
+    assert declared.pool("nobody") is None
