@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -162,6 +163,17 @@ def read_records(rack_folder: Path) -> list[Record]:
     """Read the records of all hosts, in order of rack and slot."""
     found = [_parse_record(path.read_text()) for path in rack_folder.glob("*.json")]
     return sorted(found, key=lambda r: (r.place.rpartition("/")[0], int(r.place.rpartition("/")[2])))
+
+
+def forget_others(rack_folder: Path, plans: Sequence[HostPlan]) -> None:
+    """Remove records and files of hosts that are no longer planned."""
+    planned = {plan.folder.name for plan in plans}
+    for path in rack_folder.glob("*.json"):
+        if path.stem not in planned:
+            path.unlink()
+    for folder in rack_folder.iterdir():
+        if folder.is_dir() and folder.name not in planned:
+            shutil.rmtree(folder)
 
 
 def ssh_answers(addresses: Sequence[str], limit_s: float = ANSWER_LIMIT_S) -> dict[str, bool]:

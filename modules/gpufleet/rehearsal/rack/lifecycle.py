@@ -39,6 +39,7 @@ def up(world: World, racks: Sequence[RackUse], faults: Faults, say: Say) -> tupl
         base = {arch: images.ensure_base(arch, say) for arch in sorted({plan.arch for plan in plans})}
         bridge = prefix(world.home)
         _remove(world, set(network.ours(bridge)) - {plan.label for plan in plans}, say)
+        hosts.forget_others(world.home / "rack", plans)
         poor = _not_as_wanted(bridge, plans, base)
         _remove(world, {plan.label for plan in poor}, say)
         _boot(world, bridge, poor, base, say)

@@ -45,21 +45,23 @@ def launcher(pids: Iterable[int]) -> int | None:
 
 
 def start_time(pid: int) -> int | None:
-    """Return when a process started, in clock ticks since boot: with its number this names it for good."""
+    """Return when a living process started, in clock ticks since boot: with its number this names it for good."""
     try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
-    except (OSError, IndexError):
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
         return None
+    ended = not fields or fields[0] in {"Z", "X"}  # ended, and not yet taken note of by its parent
+    return None if ended else int(fields[19])
 
 
-def end(labels: Iterable[str], *, patience_s: float = 10) -> list[str]:
+def end(labels: Iterable[str], *, polite_s: float = 3, forceful_s: float = 10) -> list[str]:
     """End everything inside the namespaces, asking first; return the labels where something remains."""
     labels = list(labels)
     for label, pids in inside(labels).items():
         polite = launcher(pids)
         _signal(label, [polite] if polite else pids, signal.SIGTERM if polite else signal.SIGKILL)
-    _wait_until_empty(labels, patience_s)
-    deadline = time.monotonic() + patience_s
+    _wait_until_empty(labels, polite_s)
+    deadline = time.monotonic() + forceful_s
     while (left := inside(labels)) and time.monotonic() < deadline:
         _kill(left)
         time.sleep(POLL_S)

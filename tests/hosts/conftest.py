@@ -1,0 +1,145 @@
+"""Booted hosts for tests: racks of our own in temporary homes, ended and swept when the tests are done."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from gpufleet import fleet
+from gpufleet.rehearsal import rack
+from gpufleet.rehearsal.rack.faults import parse_faults
+from gpufleet.rehearsal.rack.plan import prefix
+
+INVENTORY = Path(__file__).resolve().parents[2] / "inventory"
+
+
+def pytest_collection_modifyitems(items):
+    """Mark all tests here; leave them out where no privilege or kernel can boot a host."""
+    here = Path(__file__).parent
+    mine = [item for item in items if here in item.path.parents]
+    missing = "hosts need Linux" if sys.platform != "linux" else "hosts need root" if os.geteuid() else None
+    for item in mine:
+        item.add_marker(pytest.mark.hosts)
+        if missing:
+            item.add_marker(pytest.mark.skip(reason=missing))
+
+
+@dataclass
+class Box:
+    """A home with hosts in it: the rack file `blades-poc` (four blades), cut to the slots that a test wants."""
+
+    home: Path
+    slots: int = 4
+    said: list[str] = field(default_factory=list)
+
+    def declaration(self):
+        """Return the shipped rack file, cut to so many slots."""
+        text = (INVENTORY / "blades-poc.yaml").read_text()
+        return text.replace("poc-blade[01-04]", f"poc-blade[01-{self.slots:02}]")
+
+    @property
+    def racks(self):
+        file = self.home.parent / f"{self.home.name}-rack" / "blades-poc.yaml"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(self.declaration())
+        return [fleet.RackUse(name="blades-poc", rack=fleet.load_rack(file, file.parent))]
+
+    def up(self, faults=""):
+        return {h.place: h for h in rack.up(self, self.racks, parse_faults(faults, "test"), self.said.append)}
+
+    def down(self):
+        rack.down(self, self.said.append)
+
+    def address(self, place):
+        return json.loads((self.home / "addresses.json").read_text())[place]
+
+    def ssh(self, place, command, *options):
+        """Run a command on a host over SSH, its host key checked strictly."""
+        strict = ["-o", "StrictHostKeyChecking=yes", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"]
+        files = ["-i", self.home / "ssh/id_ed25519", "-o", f"UserKnownHostsFile={self.home}/ssh/known_hosts"]
+        return subprocess.run(
+            ["ssh", "-F", "none", *files, *strict, *options, f"root@{self.address(place)}", command],
+            capture_output=True, text=True, timeout=90, check=False,
+        )  # fmt: skip
+
+    def read(self, place, command):
+        done = self.ssh(place, command)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def inside(self):
+        """List the processes in this home's namespaces, as (pid, start time), without our own code's help."""
+        labels = [
+            line.split()[0] for line in _run("ip", "netns").splitlines() if line.startswith(prefix(self.home))
+        ]
+        return {p for label in labels for p in map(alive, _run("ip", "netns", "pids", label).split()) if p}
+
+    def survivors(self, processes):
+        """Return which of the processes that were seen still live."""
+        return {process for process in processes if alive(process[0]) == process}
+
+    def name_of(self, pid):
+        return _text(f"/proc/{pid}/comm").strip()
+
+    def leftovers(self):
+        """Name everything of this home that the machine still has."""
+        mark = prefix(self.home)
+        rows = [*_run("ip", "netns").splitlines(), *_run("ip", "-brief", "link").splitlines()]
+        found = [row.split()[0] for row in rows if row.startswith(mark)]
+        found += [f"mount {line}" for line in _run("mount").splitlines() if str(self.home) in line]
+        found += [str(path) for path in Path("/sys/fs/cgroup").glob(f"**/{mark}*")]
+        found += [str(path) for path in Path("/run/systemd/nspawn").glob(f"**/{mark}*")]
+        found += [f"process {pid}" for pid in _pids() if str(self.home) in _text(f"/proc/{pid}/mountinfo")]
+        found += [f"process {pid}" for pid in _pids() if str(self.home) in _text(f"/proc/{pid}/cmdline")]
+        files = (self.home / "rack", self.home / "addresses.json", self.home / "ssh/known_hosts")
+        return found + [str(path) for path in files if path.exists()]
+
+
+def alive(pid):
+    """Return a process as (pid, start time), or None when it has ended (reaped by its parent or not)."""
+    fields = _text(f"/proc/{pid}/stat").rpartition(")")[2].split()
+    return (int(pid), int(fields[19])) if fields and fields[0] != "Z" else None
+
+
+def _pids():
+    return [
+        path.name for path in Path("/proc").iterdir() if path.name.isdigit() and int(path.name) != os.getpid()
+    ]
+
+
+def _text(path):
+    try:
+        return Path(path).read_text()
+    except OSError:
+        return ""
+
+
+def _run(*command):
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.fixture(scope="session")
+def faulty_rack(tmp_path_factory):
+    """Give four booted blades: 1 sound, 2 without sshd, 3 with a full disk, 4 with an undervoltage flag."""
+    box = Box(tmp_path_factory.mktemp("faulty"))
+    faults = ("unreachable", "disk_full", "undervoltage")
+    lines = [f"  blades-poc/{slot}: {fault}\n" for slot, fault in enumerate(faults, start=2)]
+    try:
+        box.status = box.up("faults:\n" + "".join(lines))
+        yield box
+    finally:
+        box.down()
+
+
+@pytest.fixture
+def box(tmp_path):
+    """Give an empty home for two hosts, swept afterwards."""
+    box = Box(tmp_path / "home", slots=2)
+    yield box
+    box.down()

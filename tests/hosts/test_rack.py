@@ -1,0 +1,108 @@
+"""A rack of booted hosts: each is itself, answers with its own key, and has the fault asked for."""
+
+from __future__ import annotations
+
+import pytest
+
+SOUND, NO_SSHD, FULL, UNDERVOLTED = (f"blades-poc/{slot}" for slot in range(1, 5))
+ANSWERING = (SOUND, FULL, UNDERVOLTED)
+
+
+def test_every_host_runs_and_answers_unless_its_fault_forbids(faulty_rack):
+    assert all(host.running for host in faulty_rack.status.values())
+    assert {p for p, host in faulty_rack.status.items() if host.ssh_answers} == set(ANSWERING)
+
+
+def test_progress_is_told(faulty_rack):
+    assert "hosts: starting 4" in faulty_rack.said
+    assert "hosts: 4 of 4 up" in faulty_rack.said
+
+
+@pytest.mark.parametrize("place", ANSWERING)
+def test_strict_host_keys_and_hostname(faulty_rack, place):
+    assert faulty_rack.read(place, "hostname") == f"poc-blade0{place[-1]}"
+
+
+def test_another_hosts_key_is_refused(faulty_rack):
+    alias = faulty_rack.ssh(SOUND, "true", "-o", f"HostKeyAlias={faulty_rack.address(FULL)}")
+    assert alias.returncode == 255
+    assert "Host key verification failed" in alias.stderr
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        "cat /etc/machine-id",
+        "tr -d '\\0' </sys/firmware/devicetree/base/serial-number",
+        "cat /etc/ssh/ssh_host_*_key.pub",
+        "cat /sys/class/net/eth0/address",
+    ],
+)
+def test_identity_is_each_hosts_own(faulty_rack, what):
+    answers = {faulty_rack.read(place, what) for place in ANSWERING}
+    assert len(answers) == len(ANSWERING)
+    assert all(answers)
+
+
+def test_boot_is_clean(faulty_rack):
+    assert faulty_rack.read(SOUND, "systemctl is-system-running --wait") == "running"
+
+
+def test_a_service_restarts_at_once_because_no_host_shares_its_cgroup(faulty_rack):
+    assert (
+        faulty_rack.read(SOUND, "timeout 5 systemctl restart ssh dbus && systemctl is-active ssh") == "active"
+    )
+
+
+def test_root_is_on_disk_so_that_storage_is_measured_for_real(faulty_rack):
+    upper = faulty_rack.home / "rack/blades-poc-1/root"
+    faulty_rack.read(SOUND, "echo kept >/var/tmp/mark")
+    assert (upper / "var/tmp/mark").read_text() == "kept\n"
+
+
+def test_sound_host_has_a_sound_pi(faulty_rack):
+    assert faulty_rack.read(SOUND, "vcgencmd get_throttled") == "throttled=0x0"
+    assert faulty_rack.read(SOUND, "vcgencmd measure_temp").startswith("temp=4")
+    link = "/etc/gpufleet-rehearsal/sys/class/nvme/nvme0/device/current_link_speed"
+    assert faulty_rack.read(SOUND, f"cat {link}") == "5.0 GT/s PCIe"
+
+
+@pytest.mark.parametrize("tool", ["vcgencmd", "bladectl"])
+def test_stand_ins_say_that_they_are(faulty_rack, tool):
+    assert "# STAND-IN" in faulty_rack.read(SOUND, f"sed -n 2p $(command -v {tool})")
+
+
+def test_stand_in_without_facts_fails_instead_of_answering(faulty_rack):
+    facts = "/etc/gpufleet-rehearsal/pi.json"
+    done = faulty_rack.ssh(
+        UNDERVOLTED, f"mv {facts} /run/; vcgencmd get_throttled; r=$?; mv /run/pi.json {facts}; exit $r"
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+
+
+def test_stand_in_refuses_what_it_does_not_know(faulty_rack):
+    assert faulty_rack.ssh(SOUND, "vcgencmd measure_volts").returncode == 255
+
+
+def test_undervoltage_is_flagged(faulty_rack):
+    assert faulty_rack.read(UNDERVOLTED, "vcgencmd get_throttled") == "throttled=0x50005"
+
+
+def test_full_disk_is_full(faulty_rack):
+    assert faulty_rack.read(FULL, "df --output=avail / | tail -1") == "0"
+    refused = faulty_rack.ssh(FULL, "echo text >/root/file && cat /root/file")
+    assert refused.returncode != 0
+    assert "No space left on device" in refused.stderr
+    assert faulty_rack.read(FULL, "echo fits >/run/file; cat /run/file") == "fits"
+
+
+def test_full_disk_has_room_again_once_the_culprit_is_gone(faulty_rack):
+    faulty_rack.read(FULL, "mkdir -p /run/aside && mv /var/log/runaway-job.log /run/aside/")
+    assert int(faulty_rack.read(FULL, "df --output=avail / | tail -1")) > 40_000
+    faulty_rack.ssh(FULL, "mv /run/aside/runaway-job.log /var/log/; cat /dev/zero >/fill")
+
+
+def test_hosts_reach_each_other_and_the_controller(faulty_rack):
+    ping = "ping -q -c 1 -W 5 {}"
+    faulty_rack.read(SOUND, ping.format(faulty_rack.address(NO_SSHD)))
+    faulty_rack.read(SOUND, ping.format(faulty_rack.address(SOUND).rsplit(".", 1)[0] + ".1"))

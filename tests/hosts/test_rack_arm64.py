@@ -1,0 +1,19 @@
+"""A blade that is really arm64: its own image, run through the kernel's hand-over to qemu."""
+
+from __future__ import annotations
+
+import pytest
+
+ONE, TWO = "blades-poc/1", "blades-poc/2"
+
+
+@pytest.mark.slow
+def test_a_rack_holds_an_arm64_host_beside_a_native_one(box):
+    hosts = box.up(f"arm64: [{TWO}]")
+    assert hosts[TWO].arch == "arm64"
+    assert box.read(TWO, "uname -m; dpkg --print-architecture").split() == ["aarch64", "arm64"]
+    assert box.read(TWO, "python3 -c 'import platform; print(platform.machine())'") == "aarch64"
+    assert box.read(TWO, "vcgencmd get_throttled") == "throttled=0x0"
+    assert box.read(ONE, "hostname") == "poc-blade01"
+    box.down()
+    assert box.leftovers() == []

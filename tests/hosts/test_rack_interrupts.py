@@ -1,0 +1,103 @@
+"""SIGKILL at any moment: what comes after works, and `down` leaves nothing, the insides of hosts included."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+ONE, TWO = "blades-poc/1", "blades-poc/2"
+# Seconds after "starting" is said: laying files, making links, launching, booting, answering.
+MOMENTS = (0.0, 0.03, 0.1, 0.25, 0.6)
+UP = """
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from gpufleet import fleet
+from gpufleet.rehearsal import rack
+home, file = map(Path, sys.argv[1:])
+use = fleet.RackUse(name="blades-poc", rack=fleet.load_rack(file, file.parent))
+rack.up(SimpleNamespace(home=home), [use], rack.Faults(), lambda line: print(line, flush=True))
+"""
+DOWN = """
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from gpufleet.rehearsal import rack
+rack.down(SimpleNamespace(home=Path(sys.argv[1])), lambda line: print(line, flush=True))
+"""
+
+
+@pytest.fixture
+def kill_up(box, tmp_path):
+    """Start `up` in a process of its own and kill it so many seconds after it begins to start hosts."""
+    file = tmp_path / "blades-poc.yaml"
+    file.write_text(box.declaration())
+
+    def run(seconds):
+        command = [sys.executable, "-c", UP, str(box.home), str(file)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            for line in process.stdout:
+                if line.startswith("hosts: starting"):
+                    break
+            time.sleep(seconds)
+            process.kill()
+        assert process.returncode in {-9, 0}  # 0 where the machine was quicker than the longest delay
+
+    return run
+
+
+@pytest.mark.parametrize("seconds", MOMENTS)
+def test_up_after_a_killed_up(box, kill_up, seconds):
+    kill_up(seconds)
+    hosts = box.up()
+    assert all(host.running and host.ssh_answers for host in hosts.values())
+    assert box.read(ONE, "hostname") == "poc-blade01"
+    box.down()
+    assert box.leftovers() == []
+
+
+@pytest.mark.parametrize("seconds", MOMENTS)
+def test_down_after_a_killed_up(box, kill_up, seconds):
+    kill_up(seconds)
+    inside = box.inside()
+    box.down()
+    time.sleep(0.5)  # a launcher that was on its way has had time to come up
+    assert box.leftovers() == []
+    assert box.survivors(inside) == set()
+
+
+def test_down_ends_the_insides_of_a_host_whose_launcher_was_killed(box):
+    box.up()
+    inside = box.inside()
+    launchers = [pid for pid, _ in inside if box.name_of(pid) == "systemd-nspawn"]
+    subprocess.run(["kill", "-KILL", *map(str, launchers)], check=True)
+    time.sleep(0.5)
+    box.down()
+    assert len(launchers) == 2
+    assert box.survivors(inside) == set()
+    assert box.leftovers() == []
+
+
+def test_down_needs_no_records(box):
+    box.up()
+    inside = box.inside()
+    for record in (box.home / "rack").glob("*.json"):
+        record.unlink()
+    box.down()
+    assert box.survivors(inside) == set()
+    assert box.leftovers() == []
+
+
+def test_a_killed_down_is_finished_by_the_next(box):
+    box.up()
+    inside = box.inside()
+    with subprocess.Popen([sys.executable, "-c", DOWN, str(box.home)], stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        time.sleep(0.1)
+        process.kill()
+    box.down()
+    assert box.survivors(inside) == set()
+    assert box.leftovers() == []

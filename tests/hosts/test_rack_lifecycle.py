@@ -1,0 +1,84 @@
+"""`up` makes only what is missing and follows changed faults; `down` leaves nothing."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from gpufleet.errors import InputError
+
+ONE, TWO = "blades-poc/1", "blades-poc/2"
+
+
+def pids(hosts):
+    return {place: host.pid for place, host in hosts.items()}
+
+
+def test_up_again_changes_nothing(box):
+    assert pids(box.up()) == pids(box.up())
+
+
+def test_up_replaces_only_the_host_that_died_and_its_files_are_kept(box):
+    before = box.up()
+    box.read(TWO, "echo configured >/etc/mark")
+    subprocess.run(["kill", "-KILL", str(before[TWO].pid)], check=True)
+    after = box.up()
+    assert (after[ONE].pid == before[ONE].pid, after[TWO].pid == before[TWO].pid) == (True, False)
+    assert box.read(TWO, "cat /etc/mark; cat /etc/machine-id").splitlines()[0] == "configured"
+
+
+def test_faults_come_and_go_on_the_host_that_has_them(box):
+    before = box.up()
+    faulty = box.up(f"faults: {{{TWO}: [disk_full, undervoltage]}}")
+    assert box.read(TWO, "df --output=avail / | tail -1; vcgencmd get_throttled").split() == [
+        "0",
+        "throttled=0x50005",
+    ]
+    cured = box.up()
+    assert (
+        box.read(TWO, "vcgencmd get_throttled; df --output=avail / | tail -1").split()[0] == "throttled=0x0"
+    )
+    assert int(box.read(TWO, "df --output=avail / | tail -1")) > 0
+    assert before[ONE].pid == faulty[ONE].pid == cured[ONE].pid
+
+
+def test_network_faults(box):
+    hosts = box.up(f"faults: {{{ONE}: slow_link, {TWO}: link_down}}")
+    assert (hosts[ONE].ssh_answers, hosts[TWO].ssh_answers, hosts[TWO].running) == (True, False, True)
+    sent = subprocess.run(["tc", "qdisc", "show"], capture_output=True, text=True, check=True).stdout
+    assert "rate 10Mbit" in sent
+    assert all(host.ssh_answers for host in box.up().values())
+
+
+def test_a_smaller_rack_ends_the_hosts_that_are_left_over(box):
+    box.up()
+    box.slots = 1
+    assert list(box.up()) == [ONE]
+    assert (
+        "poc-blade02" not in subprocess.run(["ps", "ax"], capture_output=True, text=True, check=True).stdout
+    )
+
+
+def test_unknown_place_boots_nothing(box):
+    with pytest.raises(InputError, match="blades-9/9: no such node"):
+        box.up("faults: {blades-9/9: disk_full}")
+    assert [left for left in box.leftovers() if "process" in left] == []
+
+
+def test_down_leaves_nothing_and_may_be_repeated(box):
+    box.up()
+    inside = box.inside()
+    assert len(inside) > 4
+    box.down()
+    assert box.leftovers() == []
+    assert inside & box.inside() == set()
+    box.down()
+    assert box.leftovers() == []
+
+
+def test_two_rehearsals_at_once_get_different_networks(box, faulty_rack):
+    box.up()
+    assert box.address(ONE) != faulty_rack.address(ONE)
+    box.down()
+    assert faulty_rack.read(ONE, "hostname") == "poc-blade01"
