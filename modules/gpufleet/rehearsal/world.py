@@ -56,9 +56,9 @@ class World:
 
     @staticmethod
     def all_in(root: Path) -> list[World]:
-        """Return every rehearsal that has a folder in the project, its stack still there or not."""
-        homes = (root.resolve() / ".gpufleet" / "rehearsal").glob("[!.]*")
-        return [World(root, home.name) for home in sorted(homes) if home.is_dir()]
+        """Return the rehearsal, up or not, of every stack that the project has or had."""
+        homes = (home.name for home in (root / ".gpufleet" / "rehearsal").glob("[!.]*") if home.is_dir())
+        return [World(root, name) for name in sorted({*homes, *stack_names(root)})]
 
     @property
     def lock(self) -> Path:
@@ -133,12 +133,8 @@ class World:
         """Refuse a stack that the project does not have."""
         if self.settings.is_file():
             return
-        names = sorted(
-            path.name[len("Pulumi.") : -len(".yaml")] for path in self.settings.parent.glob("Pulumi.*.yaml")
-        )
-        raise InputError(
-            f"no stack {self.stack!r}", where="-s", remedy=f"stacks here are {', '.join(names) or 'none'}"
-        )
+        names = ", ".join(stack_names(self.root)) or "none"
+        raise InputError(f"no stack {self.stack!r}", where="-s", remedy=f"stacks here are {names}")
 
     def read_facts(self) -> dict[str, Any]:
         """Return what ``up`` wrote down."""
@@ -195,3 +191,9 @@ class World:
         if sys.prefix != sys.base_prefix:
             environment["VIRTUAL_ENV"] = sys.prefix
         return environment
+
+
+def stack_names(root: Path) -> list[str]:
+    """Return the stacks that the project declares."""
+    files = (root / "stacks").glob("Pulumi.*.yaml")
+    return sorted(path.name.removeprefix("Pulumi.").removesuffix(".yaml") for path in files)
