@@ -53,10 +53,10 @@ class SimulatedProvider(api.Provider):
 
     async def check(self, request: api.CheckRequest) -> api.CheckResponse:
         """Refuse unknown types, missing inputs and combinations that the cloud refuses; name the unnamed."""
-        kind = self.schema.types.get(request.type)
+        kind = self.schema.types.get(_token(request.urn))
         if kind is None:
             return api.CheckResponse(
-                request.new_inputs, [api.CheckFailure("", self._unknown_type(request.type))]
+                request.new_inputs, [api.CheckFailure("", self._unknown_type(_token(request.urn)))]
             )
         olds, news = to_plain(request.old_inputs), to_plain(request.new_inputs)
         for row in self.memory.of_urn(request.urn):
@@ -69,7 +69,7 @@ class SimulatedProvider(api.Provider):
 
     async def diff(self, request: api.DiffRequest) -> api.DiffResponse:
         """Tell the changed places, and which of them force a replacement."""
-        kind = self._kind(request.type)
+        kind = self._kind(_token(request.urn))
         news = to_plain(request.new_inputs)
         self.memory.acknowledge(kind.token, request.resource_id)
         row = self.memory.get(kind.token, request.resource_id)
@@ -81,7 +81,7 @@ class SimulatedProvider(api.Provider):
 
     async def create(self, request: api.CreateRequest) -> api.CreateResponse:
         """Bring a resource into being; finish one whose creation was cut off before the engine heard of it."""
-        context = self._context(request.type, request.urn, to_plain(request.properties))
+        context = self._context(request.urn, to_plain(request.properties))
         if request.preview:
             context.preview = True
             return api.CreateResponse("", from_plain(outputs(context)))
@@ -93,7 +93,7 @@ class SimulatedProvider(api.Provider):
 
     async def read(self, request: api.ReadRequest) -> api.ReadResponse:
         """Return what exists now; a resource that is gone has no id."""
-        kind = self._kind(request.type)
+        kind = self._kind(_token(request.urn))
         row = self.memory.get(kind.token, request.resource_id)
         if row is None:
             return api.ReadResponse("")
@@ -102,7 +102,7 @@ class SimulatedProvider(api.Provider):
 
     async def update(self, request: api.UpdateRequest) -> api.UpdateResponse:
         """Change a resource in place."""
-        context = self._context(request.type, request.urn, to_plain(request.news))
+        context = self._context(request.urn, to_plain(request.news))
         context.id, context.seed = request.resource_id, request.resource_id
         context.old, context.preview = to_plain(request.olds), request.preview
         if request.preview:
@@ -119,7 +119,7 @@ class SimulatedProvider(api.Provider):
     async def delete(self, request: api.DeleteRequest) -> None:
         """Delete; what is gone already stays gone."""
         with self.memory.transaction():
-            self.memory.delete(self._kind(request.type).token, request.resource_id)
+            self.memory.delete(self._kind(_token(request.urn)).token, request.resource_id)
 
     async def invoke(self, request: api.InvokeRequest) -> api.InvokeResponse:
         """Answer a lookup."""
@@ -140,8 +140,8 @@ class SimulatedProvider(api.Provider):
     def _kind(self, token: str) -> ResourceType:
         return self.schema.types.get(token) or _refuse(self._unknown_type(token))
 
-    def _context(self, token: str, urn: str, inputs: Plain) -> Context:
-        return Context(self.schema, self._kind(token), self.memory, inputs, seed=urn)
+    def _context(self, urn: str, inputs: Plain) -> Context:
+        return Context(self.schema, self._kind(_token(urn)), self.memory, inputs, seed=urn)
 
     def _settle(self, context: Context, urn: str) -> None:
         """Choose the id: that of an unfinished creation of this URN, else the first that is free."""
@@ -167,6 +167,11 @@ class SimulatedProvider(api.Provider):
         taken = {row.inputs.get(kind.name or "") for row in self.memory.of_type(kind.token)}
         names = (f"{logical}-{suffix[at : at + 7]}" for at in range(50))
         return next(name for name in names if name not in taken)
+
+
+def _token(urn: str) -> str:
+    """Return the type of a resource, without the types of its parents that a URN puts before it."""
+    return urn.split("::")[2].rpartition("$")[2]
 
 
 def _refuse(reason: str) -> NoReturn:

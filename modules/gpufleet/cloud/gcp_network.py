@@ -1,0 +1,82 @@
+"""The ground that GCP pools stand on: one network, a subnet per region, a firewall."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+import pulumi_gcp as gcp
+
+from gpufleet.cloud.plan import slug
+from gpufleet.fleet import Fleet
+
+
+@dataclass(frozen=True)
+class GcpNetworkArgs:
+    fleet: Fleet
+    regions: tuple[str, ...]
+
+
+class GcpNetwork(pulumi.ComponentResource):
+    """A network of our own: the project's default one lets the world in by SSH."""
+
+    def __init__(self, name: str, args: GcpNetworkArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        """Declare network, subnets, and SSH from the spec's networks."""
+        super().__init__("gpufleet:cloud:GcpNetwork", name, {"regions": list(args.regions)}, opts)
+        self.stack = slug(args.fleet.stack)
+        self.project = args.fleet.gcp.project if args.fleet.gcp else None
+        self.node_tag = f"{self.stack}-node"  # which machines the firewall rules are for
+        self.network = gcp.compute.Network(
+            name,
+            name=f"gpufleet-{self.stack}",
+            auto_create_subnetworks=False,
+            project=self.project,
+            opts=self.child(),
+        )
+        self.subnets = {region: self._subnet(region) for region in args.regions}
+        blocks = args.fleet.ssh.allowed_cidrs
+        for version in (4, 6):  # a rule holds ranges of one version
+            self._let_in(version, [str(block) for block in blocks if block.version == version])
+        self.register_outputs({"network": self.network.id})
+
+    def child(self, **options: Any) -> pulumi.ResourceOptions:
+        """Return options that make a resource ours."""
+        return pulumi.ResourceOptions(parent=self, **options)
+
+    def _subnet(self, region: str) -> Any:
+        return gcp.compute.Subnetwork(
+            f"gcp-{region}",
+            name=f"gpufleet-{self.stack}-{region}",
+            network=self.network.id,
+            ip_cidr_range=subnet_block(region),
+            region=region,
+            private_ip_google_access=True,
+            project=self.project,
+            opts=self.child(delete_before_replace=True),
+        )
+
+    def _let_in(self, version: int, ranges: list[str]) -> None:
+        if not ranges:
+            return
+        gcp.compute.Firewall(
+            f"gcp-ssh-ipv{version}",
+            name=f"gpufleet-{self.stack}-ssh-ipv{version}",
+            network=self.network.id,
+            direction="INGRESS",
+            allows=[{"protocol": "tcp", "ports": ["22"]}],
+            source_ranges=ranges,
+            target_tags=[self.node_tag],
+            project=self.project,
+            opts=self.child(delete_before_replace=True),
+        )
+
+
+def subnet_block(region: str) -> str:
+    """Return a region's address range: from its name, so that another region in the spec moves nothing.
+
+    1,024 ranges from 10.160.0.0/20 on; a test sees to it that no two regions that we know share one.
+    """
+    number = int(hashlib.sha256(region.encode()).hexdigest(), 16) % 1024
+    return f"10.{160 + number // 16}.{16 * (number % 16)}.0/20"

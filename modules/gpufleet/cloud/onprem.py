@@ -1,0 +1,65 @@
+"""What we own, as components without a cloud: so that one state, one cost report and one graph hold it all."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+import pulumi
+
+from gpufleet.fleet import RackUse
+from gpufleet.fleet import Workstation as WorkstationSpec
+
+
+@dataclass(frozen=True)
+class RackArgs:
+    """A rack of ``inventory/``; ``usd_per_hour`` is what all its nodes cost together."""
+
+    name: str
+    machine: str
+    nodes: int
+    usd_per_hour: float | None
+    usd_per_hour_source: str
+    template: str | None
+
+    @classmethod
+    def of(cls, use: RackUse) -> RackArgs:
+        rack = use.rack
+        return cls(
+            use.name, rack.machine, len(rack.nodes), rack.usd_per_hour, rack.usd_per_hour_source, use.template
+        )
+
+
+class Rack(pulumi.ComponentResource):
+    """A rack; nothing is created, its facts are recorded."""
+
+    def __init__(self, name: str, args: RackArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        """Record the facts as inputs (a preview shows them) and as outputs (the state keeps them)."""
+        super().__init__("gpufleet:onprem:Rack", name, asdict(args), opts)
+        self.register_outputs(asdict(args))
+
+
+@dataclass(frozen=True)
+class WorkstationArgs:
+    """A machine on a desk; without cost facts ``usd_per_hour`` is None and the source says why."""
+
+    name: str
+    machine: str
+    owner: str | None
+    usd_per_hour: float | None
+    usd_per_hour_source: str
+    template: str | None
+
+    @classmethod
+    def of(cls, spec: WorkstationSpec) -> WorkstationArgs:
+        return cls(
+            spec.name, spec.machine, spec.owner, spec.usd_per_hour, spec.usd_per_hour_source, spec.template
+        )
+
+
+class Workstation(pulumi.ComponentResource):
+    """A workstation; nothing is created, its facts are recorded."""
+
+    def __init__(self, name: str, args: WorkstationArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        """Record the facts as inputs and as outputs."""
+        super().__init__("gpufleet:onprem:Workstation", name, asdict(args), opts)
+        self.register_outputs(asdict(args))

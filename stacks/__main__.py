@@ -1,0 +1,15 @@
+"""The Pulumi program of every stack: read the fleet from the stack's config and build it."""
+
+from __future__ import annotations
+
+import pulumi
+
+from gpufleet import cloud, fleet
+from gpufleet.errors import InputError
+
+stack = pulumi.get_stack()
+try:
+    declared = pulumi.Config("gpufleet").require_object("fleet")
+    cloud.build(fleet.parse(declared, stack=stack, where=f"stacks/Pulumi.{stack}.yaml"))
+except InputError as error:
+    raise pulumi.RunError(str(error)) from error  # one line, where a plain exception prints a traceback
