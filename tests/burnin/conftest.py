@@ -1,0 +1,87 @@
+"""Recorded and hand-made cases of burn-in, and one built agent for all tests."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+
+import pytest
+
+from gpufleet import burnin
+
+CASES = Path(__file__).resolve().parents[1] / "cases" / "burnin"
+
+
+def output(name):
+    """Return a tool's output by file name."""
+    return (CASES / "outputs" / name).read_text()
+
+
+def base(kind):
+    """Return the records of a node of a kind on which everything is well."""
+    return json.loads((CASES / "bases" / f"{kind}.json").read_text())["records"]
+
+
+def put(record, path, value):
+    """Set one value in a record by its dotted path."""
+    *parents, last = path.split(".")
+    for name in parents:
+        record = record[int(name)] if isinstance(record, list) else record[name]
+    record[last] = value
+
+
+def name_of(record):
+    """Return what a case calls a record: its check, or start or end."""
+    return record.get("name", record["type"])
+
+
+def case_records(case):
+    """Return a case's records: its base, changed as it says, with tool outputs read from their files."""
+    records = [
+        record for record in copy.deepcopy(base(case["base"])) if name_of(record) not in case.get("drop", [])
+    ]
+    for record in records:
+        for path, value in case.get("change", {}).get(name_of(record), {}).items():
+            put(record, path, value)
+        raw = record.get("raw", {})
+        if name_of(record) == "gpu_nvidia" and isinstance(raw.get("xml"), dict) and "file" in raw["xml"]:
+            raw["xml"] = {"text": output(raw["xml"]["file"])}
+    at = len(records) - 1
+    return [*records[:at], *case.get("append", []), *records[at:]]
+
+
+def judge(case):
+    """Judge a case as it says."""
+    return burnin.judge(
+        case_records(case),
+        case["kind"],
+        "quick",
+        case.get("rehearsal", False),
+        configured=case.get("configured"),
+        node="node-1",
+    )
+
+
+@pytest.fixture(scope="session")
+def judge_case():
+    """Give the function that judges a case."""
+    return judge
+
+
+@pytest.fixture(scope="session")
+def records_of():
+    """Give the function that makes a case's records."""
+    return case_records
+
+
+@pytest.fixture(scope="session")
+def tool_output():
+    """Give the function that reads a tool's output by file name."""
+    return output
+
+
+@pytest.fixture(scope="session")
+def agent(tmp_path_factory):
+    """Build the agent once."""
+    return burnin.build_agent(tmp_path_factory.mktemp("agent") / "agent.pyz")

@@ -1,0 +1,123 @@
+"""Verdicts: golden cases as files, and what no record, however broken, may ever do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpufleet import burnin
+from gpufleet.errors import InputError
+
+VERDICTS = sorted((Path(__file__).resolve().parents[1] / "cases/burnin/verdicts").glob("*.json"))
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
+JSON = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4)
+)
+KEYS = [
+    "raw",
+    "devices",
+    "wrong",
+    "root",
+    "link",
+    "text",
+    "lines",
+    "xml",
+    "wrong_mib",
+    "drives",
+    "read_only",
+    "sent",
+]
+RAW = st.dictionaries(st.sampled_from(KEYS) | st.text(max_size=5), JSON, max_size=6)
+NAMES = st.sampled_from(
+    ["configuration", *burnin.required_checks("compute_blade", "quick"), "smart", "gpu_xid"]
+)
+RECORD = st.fixed_dictionaries(
+    {"type": st.sampled_from(["start", "check", "end", "begin"])},
+    optional={
+        "name": NAMES | JSON,
+        "status": st.sampled_from(["ran", "error", "not_run"]) | JSON,
+        "raw": RAW | JSON,
+    }
+    | {
+        "reason": JSON,
+        "attempt": JSON,
+        "params": JSON,
+        "rehearsal": JSON,
+        "started_at": JSON,
+        "ended_at": JSON,
+    },
+)
+
+
+@pytest.mark.parametrize("path", VERDICTS, ids=lambda path: path.stem)
+def test_golden_verdict(path, judge_case):
+    case = json.loads(path.read_text())
+    report = judge_case(case)
+    assert report.verdict == case["verdict"], report.reasons()
+    assert {name: report.check(name).outcome for name in case["outcomes"]} == case["outcomes"]
+    assert case.get("reason", "") in "; ".join(report.reasons())
+
+
+@pytest.mark.parametrize("path", VERDICTS, ids=lambda path: path.stem)
+def test_reports_keep_their_schema(path, judge_case):
+    report = judge_case(json.loads(path.read_text())).to_json()
+    jsonschema.validate(json.loads(json.dumps(report)), burnin.report_schema())
+
+
+def test_a_verdict_other_than_healthy_has_a_reason(judge_case):
+    for path in VERDICTS:
+        report = judge_case(json.loads(path.read_text()))
+        assert bool(report.reasons()) == (report.verdict != "healthy"), path.stem
+
+
+@settings(max_examples=300, deadline=None)
+@given(records=st.lists(RECORD | JSON, max_size=12), rehearsal=st.booleans())
+def test_no_record_breaks_the_judge(records, rehearsal):
+    report = burnin.judge(records, "compute_blade", "quick", rehearsal)
+    assert report.verdict in burnin.VERDICTS
+    jsonschema.validate(report.to_json(), burnin.report_schema())
+
+
+@settings(max_examples=200, deadline=None)
+@given(raw=RAW, name=st.sampled_from(burnin.required_checks("compute_blade", "quick")))
+def test_a_check_whose_numbers_are_noise_never_passes(judge_case, raw, name):
+    case = {"base": "compute_blade", "kind": "compute_blade", "change": {name: {"raw": raw}}}
+    assert judge_case(case).check(name).outcome != "pass"
+
+
+@pytest.mark.parametrize("name", burnin.required_checks("compute_blade", "quick"))
+@pytest.mark.parametrize("status", ["error", "not_run", "skipped", None])
+def test_nothing_but_ran_can_pass(judge_case, name, status):
+    case = {"base": "compute_blade", "kind": "compute_blade", "change": {name: {"status": status}}}
+    report = judge_case(case)
+    assert report.verdict == "incomplete"
+    assert report.check(name).outcome == "not_run"
+
+
+@pytest.mark.parametrize("name", burnin.required_checks("compute_blade", "quick"))
+def test_every_required_check_is_required(judge_case, name):
+    report = judge_case({"base": "compute_blade", "kind": "compute_blade", "drop": [name]})
+    assert (report.verdict, report.check(name).reason) == ("incomplete", "no record of it")
+
+
+def test_only_the_last_attempt_counts(records_of):
+    broken = records_of({"base": "compute_blade", "change": {"cpu": {"raw.wrong": 9}}})
+    report = burnin.judge([*broken, *records_of({"base": "compute_blade"})], "compute_blade", "quick")
+    assert report.verdict == "healthy"
+
+
+def test_the_report_names_threshold_and_source(judge_case):
+    check = judge_case({"base": "compute_blade", "kind": "compute_blade"}).check("memory")
+    assert (check.measured, check.unit, check.threshold) == (2700.0, "MB/s", 2080.0)
+    assert "sbc-bench/issues/32" in check.threshold_source
+
+
+@pytest.mark.parametrize(("kind", "profile"), [("toaster", "quick"), ("compute_blade", "eternal")])
+def test_unknown_kind_or_profile_is_an_input_error(kind, profile):
+    with pytest.raises(InputError, match="one of"):
+        burnin.judge([], kind, profile)

@@ -1,0 +1,131 @@
+"""What tools print, read back: recorded and documented shapes, and torn ones."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpufleet.burnin import nvidia, pi
+from gpufleet.burnin.agent import gpu
+
+
+def test_every_published_throttle_word(tool_output):
+    for line in tool_output("vcgencmd.txt").splitlines():
+        answer, *flags = line.split()
+        decoded = pi.decode_throttled(pi.parse_throttled(answer))
+        assert sorted(name for name, is_set in decoded.items() if is_set) == sorted(flags)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "throttled=", "throttled=0x", "throttled=5", "throttled=0x5g", "x throttled=0x0"]
+)
+def test_other_answers_are_no_flags(text):
+    assert pi.parse_throttled(text) is None
+
+
+@given(st.integers(0, 0xFFFFFFFF))
+def test_no_flag_is_lost(bits):
+    decoded = sum(
+        decoded_bit << bit
+        for bit, decoded_bit in zip(pi.FLAGS, pi.decode_throttled(bits).values(), strict=True)
+    )
+    assert bin(bits ^ decoded).count("1") == pi.undocumented(bits)
+
+
+@pytest.mark.parametrize(
+    ("text", "celsius"), [("temp=52.1'C\n", 52.1), ("temp=-3'C", -3.0), ("temp=nan'C", None), ("52.1", None)]
+)
+def test_temperature(text, celsius):
+    assert pi.parse_temperature(text) == celsius
+
+
+@pytest.mark.parametrize(
+    ("text", "speed"),
+    [("5.0 GT/s PCIe", 5.0), ("8 GT/s", 8.0), ("2.5 GT/s PCIe", 2.5), ("Unknown", None), (None, None)],
+)
+def test_link_speed_of_old_and_new_kernels(text, speed):
+    assert pi.parse_link_speed(text) == speed
+
+
+@pytest.mark.parametrize(
+    ("text", "lanes"), [("1", 1), ("16", 16), ("0", None), ("255", None), ("x4", None), (4, None)]
+)
+def test_link_width(text, lanes):
+    assert pi.parse_link_width(text) == lanes
+
+
+def test_nvidia_report(tool_output):
+    first, second = nvidia.parse_report(tool_output("nvidia-smi-h100-healthy.xml"))
+    assert (first.model, first.memory_mib, first.link_width, first.slowdown_c) == (
+        "NVIDIA H100 80GB HBM3",
+        81559,
+        16,
+        87,
+    )
+    assert (first.ecc_uncorrected, first.remap_pending, first.hardware_slowdown) == (0, False, False)
+    assert (second.ecc_uncorrected, second.remap_failed, second.slowdown_c) == (None, None, None)
+
+
+def test_nvidia_report_of_older_drivers(tool_output):
+    (gpu_seen,) = nvidia.parse_report(tool_output("nvidia-smi-v11-slowdown.xml"))
+    assert (gpu_seen.hardware_slowdown, gpu_seen.ecc_uncorrected) == (True, 0)
+
+
+@settings(max_examples=200, deadline=None)
+@given(data=st.data())
+def test_a_cut_report_is_no_report(tool_output, data):
+    text = tool_output("nvidia-smi-h100-healthy.xml").rstrip()
+    cut = data.draw(st.integers(0, len(text) - 1))
+    assert nvidia.parse_report(text[:cut]) is None
+
+
+@settings(max_examples=200, deadline=None)
+@given(data=st.data())
+def test_a_damaged_report_never_raises(tool_output, data):
+    text = tool_output("nvidia-smi-h100-faulty.xml")
+    at = data.draw(st.integers(0, len(text) - 1))
+    damaged = text[:at] + data.draw(st.text(max_size=8)) + text[at + data.draw(st.integers(0, 40)) :]
+    assert nvidia.parse_report(damaged) is None or isinstance(nvidia.parse_report(damaged), list)
+
+
+def test_entities_are_refused():
+    assert nvidia.parse_report('<!DOCTYPE x [<!ENTITY a "aa">]><nvidia_smi_log>&a;</nvidia_smi_log>') is None
+
+
+def test_what_the_agent_packs_is_unpacked(tool_output):
+    report = tool_output("nvidia-smi-h100-healthy.xml") * 20
+    assert "zlib_base64" in gpu.packed(report)
+    assert nvidia.unpack(gpu.packed(report)) == report
+    assert nvidia.unpack(gpu.packed("short")) == "short"
+
+
+def test_pruning_keeps_what_is_read(tool_output):
+    text = tool_output("nvidia-smi-h100-healthy.xml")
+    assert "supported_clocks" not in gpu.prune(text)
+    assert nvidia.parse_report(gpu.prune(text)) == nvidia.parse_report(text)
+
+
+@pytest.mark.parametrize(
+    "raw", [None, {}, {"zlib_base64": "%%%"}, {"zlib_base64": "aGVsbG8="}, {"text": 5}, [1]]
+)
+def test_what_was_never_packed_is_nothing(raw):
+    assert nvidia.unpack(raw) is None
+
+
+def test_a_packed_bomb_stays_small():
+    bomb = base64.b64encode(zlib.compress(b" " * (nvidia.UNPACKED_LIMIT * 4))).decode()
+    assert len(nvidia.unpack({"zlib_base64": bomb})) == nvidia.UNPACKED_LIMIT
+
+
+def test_xids_are_read_and_sorted():
+    lines = [
+        "[  3.1] NVRM: Xid (PCI:0000:18:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.",
+        "[  4.1] NVRM: Xid (PCI:0000:18:00): 13, pid=1, name=python3",
+        "[  5.0] NVRM: loading NVIDIA UNIX Open Kernel Module",
+    ]
+    assert nvidia.parse_xids(lines) == [79, 13]
+    assert nvidia.count_xids([79, 13, 63, 4242]) == {"fatal": 2, "application": 1, "ignore": 1}
