@@ -98,7 +98,7 @@ def _host(name: str, node: Node) -> Host:
         "gpufleet_region": node.region,
         "gpufleet_pool": node.pool,
         "gpufleet_rack": node.rack,
-        "gpufleet_slot": node.slot,
+        "gpufleet_slot": node.slot_number,
         "gpufleet_template": node.template,
         "gpufleet_machine": node.machine,
     }

@@ -105,6 +105,11 @@ class Node:
         return (self.rack, self.slot) if self.rack and self.slot else None
 
     @property
+    def slot_number(self) -> int | str | None:
+        """Return the slot as people count it: a number where it is one."""
+        return int(self.slot) if self.slot and self.slot.isdigit() else self.slot
+
+    @property
     def missing(self) -> bool:
         """Say whether every source that declares or makes nodes has since lost this one."""
         makers = [seen for seen in self.sources if seen.source.partition(":")[0] not in WITNESSES]
@@ -117,9 +122,12 @@ class Node:
 
     def as_json(self) -> dict[str, Any]:
         """Return the stable shape that ``gpufleet nodes list --json`` prints."""
-        plain = ("id", "name", "kind", "cloud", "region", "pool", "rack", "slot", "template", "address")
+        plain = ("id", "name", "kind", "cloud", "region", "pool", "rack")
         return {
             **{name: getattr(self, name) for name in plain},
+            "slot": self.slot_number,
+            "template": self.template,
+            "address": self.address,
             "reachable": self.reachable,
             "state": self.state,
             "holds": [hold.kind for hold in self.holds],

@@ -6,15 +6,18 @@ content, and an attempt that has ended or was overtaken moves nothing.
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
-from gpufleet.errors import InputError
+from gpufleet import paths
+from gpufleet.errors import AnswerIsNo, InputError
 from gpufleet.nodes import NEW_STATES, Identity, Node, Observation, Registry
-from gpufleet.operations.events import TaskEvent
+from gpufleet.operations.events import TaskEvent, read_artifacts
 
 _STILL_THERE = timedelta(seconds=15)
 """A host that keeps answering is noted this often: every task would be a write."""
@@ -31,15 +34,37 @@ class Applied:
     conflicts: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
 
+    def as_json(self) -> dict[str, Any]:
+        """Return the account for programs."""
+        return asdict(self)
+
+    def lines(self) -> Iterator[str]:
+        """Give the account in words."""
+        yield f"{self.events} events"
+        yield from (f"{node}: {verdict}" for node, verdict in self.verdicts.items())
+        yield from (f"{host}: unreachable: {why}" for host, why in self.unreachable.items())
+        yield from (f"ignored: {what}" for what in self.ignored)
+        yield from (f"conflict: {what}" for what in self.conflicts)
+
+    def raise_for_unknown(self) -> None:
+        """Answer no where the run had hosts that the registry does not know."""
+        if self.unknown:
+            hint = "gpufleet nodes sync -s STACK, then ingest again"
+            raise AnswerIsNo(f"not in the registry: {', '.join(self.unknown)}", hint=hint)
+
 
 class Ingest:
     """Folds events one at a time, each into the registry at once: a killed run loses at most its last task.
 
-    ``declare`` is called once when a host is not registered yet; it may sync the racks.
+    ``declare`` is called once when a host is not registered yet; it may register the racks as of a moment.
     """
 
     def __init__(
-        self, registry: Registry, *, rehearsal: bool = False, declare: Callable[[], object] | None = None
+        self,
+        registry: Registry,
+        *,
+        rehearsal: bool = False,
+        declare: Callable[[datetime], object] | None = None,
     ) -> None:
         self.registry = registry
         self.rehearsal = rehearsal
@@ -50,7 +75,7 @@ class Ingest:
     def apply(self, event: TaskEvent) -> None:
         """Fold one event in."""
         self.applied.events += 1
-        node = self._node(event.host)
+        node = self._node(event)
         if node is None:
             return
         if event.outcome == "unreachable":
@@ -64,8 +89,9 @@ class Ingest:
         if handler:
             handler(self, node, event)
 
-    def _node(self, host: str) -> str | None:
+    def _node(self, event: TaskEvent) -> str | None:
         """Return how the registry calls a host; hosts that share a name carry their id behind it."""
+        host = event.host
         own = re.search(r"-(n-[0-9a-f]{12})$", host)
         who = own[1] if own else host
         for last in (self._declare is None, True):
@@ -76,7 +102,7 @@ class Ingest:
                     break
             declare, self._declare = self._declare, None
             if declare:
-                declare()
+                declare(event.started_at)
         if host not in self.applied.unknown:
             self.applied.unknown.append(host)
         return None
@@ -86,6 +112,14 @@ class Ingest:
         if last is None or at - last >= _STILL_THERE:
             self.registry.set_reachable(node, True, at)
             self._answered[node] = at
+
+
+def run(artifacts: Path) -> Applied:
+    """Fold a run's artifacts into the registry of the project we are in."""
+    root = paths.project_root()
+    stack = os.environ.get("GPUFLEET_REHEARSAL") or None
+    with Registry(paths.database_url(root)) as registry:
+        return apply(registry, read_artifacts(artifacts), rehearsal=bool(stack))
 
 
 def apply(registry: Registry, events: Iterable[TaskEvent], *, rehearsal: bool = False) -> Applied:

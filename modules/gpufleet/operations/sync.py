@@ -15,12 +15,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gpufleet import engine, fleet, nodes
-from gpufleet.errors import EnvironmentFault, GpufleetError, InputError
+from gpufleet import engine, fleet, nodes, paths
+from gpufleet.errors import AnswerIsNo, EnvironmentFault, GpufleetError, InputError
 from gpufleet.nodes import Identity, Observation, Outcome, Registry, Report
 from gpufleet.nodes.model import now
-
-Say = Callable[[str], None]
+from gpufleet.operations.reach import Reach, login, reach
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,14 @@ class Options:
     state_file: Path | None = None
     address_book: Path | None = None
     cloud_api: bool = False
+    probe: bool = False
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+
+    @property
+    def book(self) -> Path | None:
+        """Return the address book given, else the rehearsal's, where its racks have been up."""
+        usual = self.environment.get("GPUFLEET_ADDRESS_BOOK")
+        return self.address_book or (Path(usual) if usual and Path(usual).is_file() else None)
 
 
 @dataclass
@@ -40,12 +46,63 @@ class Synced:
     outcomes: list[Outcome] = field(default_factory=list)
     failures: dict[str, GpufleetError] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    reach: Reach | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the account for programs."""
+        return {
+            "sources": [
+                {
+                    "source": one.source,
+                    "nodes": one.seen,
+                    "created": one.created,
+                    "missing": one.missing,
+                    "conflicts": [conflict.detail for conflict in one.conflicts],
+                }
+                for one in self.outcomes
+            ],
+            "failures": {source: str(error) for source, error in self.failures.items()},
+            "unreachable": self.reach.silent if self.reach else {},
+        }
+
+    def lines(self) -> Iterator[str]:
+        """Give a line for each source that answered."""
+        for one in self.outcomes:
+            added = f", {len(one.created)} new" if one.created else ""
+            lost = f", missing: {', '.join(one.missing)}" if one.missing else ""
+            yield f"{one.source}: {one.seen} nodes{added}{lost}"
+        if self.reach:
+            yield f"ssh: {len(self.reach.answered)} answer, {len(self.reach.silent)} do not"
+
+    def talk(self) -> Iterator[str]:
+        """Give what a person should know beside the account."""
+        yield from self.notes
+        yield from (f"conflict: {one.detail}" for report in self.outcomes for one in report.conflicts)
+        if self.reach:
+            yield from (f"{node} does not answer: {why}" for node, why in self.reach.silent.items())
+            yield from (f"conflict: {detail}" for detail in self.reach.conflicts)
+        for source, error in self.failures.items():
+            yield f"{source} failed: {error}" + (f" ({error.hint})" if error.hint else "")
+
+    def raise_for_failures(self) -> None:
+        """Answer no where a source failed or contradicts another: what we know is not whole."""
+        if self.failures:
+            raise AnswerIsNo(f"not synced: {', '.join(self.failures)}; their last good report stays in force")
+        if any(one.conflicts for one in self.outcomes) or (self.reach and self.reach.conflicts):
+            raise AnswerIsNo("sources contradict each other; the nodes concerned are on hold")
 
 
-def sync(registry: Registry, root: Path, stack: str, options: Options | None = None) -> Synced:
-    """Bring every source of a stack into the registry."""
+def run(stack: str, options: Options) -> Synced:
+    """Sync a stack of the project we are in into its registry."""
+    root = paths.project_root()
+    declared = fleet.load(stack, root)  # a wrong spec is told before a registry is made for it
+    with Registry(paths.database_url(root)) as registry:
+        return sync(registry, root, declared, options)
+
+
+def sync(registry: Registry, root: Path, declared: fleet.Fleet, options: Options | None = None) -> Synced:
+    """Bring every source of a declared fleet into the registry."""
     chosen = options or Options()
-    declared = fleet.load(stack, root)
     synced = Synced()
     for source, ask in _sources(declared, root, chosen, synced.notes):
         try:
@@ -53,17 +110,22 @@ def sync(registry: Registry, root: Path, stack: str, options: Options | None = N
         except GpufleetError as error:
             registry.source_failed(source, str(error))
             synced.failures[source] = error
+    if chosen.probe:
+        try:
+            synced.reach = reach(registry, login(chosen.environment))
+        except GpufleetError as error:
+            synced.failures["ssh"] = error
     return synced
 
 
-def declare_racks(registry: Registry, root: Path, stack: str | None = None) -> None:
+def declare_racks(registry: Registry, root: Path, stack: str | None, at: datetime) -> None:
     """Register the slots of every rack file, or of one stack's racks: needs no engine and no network."""
     if stack:
         for use in fleet.load(stack, root).racks:
-            registry.report(nodes.rack_report(use.rack, now(), stack, use.template))
+            registry.report(nodes.rack_report(use.rack, at, stack, use.template))
         return
     for path in nodes.rack_files(root / "inventory"):
-        registry.report(nodes.rack_report(fleet.load_rack(path, root), now()))
+        registry.report(nodes.rack_report(fleet.load_rack(path, root), at))
 
 
 _Source = tuple[str, Callable[[], Report]]
@@ -82,8 +144,7 @@ def _sources(declared: fleet.Fleet, root: Path, options: Options, notes: list[st
     if options.cloud_api:
         for region in sorted({pool.region for pool in declared.pools if pool.cloud == "aws"}):
             yield f"aws:{region}", partial(_aws, stack, region, at)
-    if options.address_book:
-        book = options.address_book
+    if book := options.book:
         yield "address_book", partial(_addresses, declared, book, at, notes)
 
 

@@ -96,7 +96,7 @@ class CallbackModule(CallbackBase):
             return False
         stack = os.environ.get("GPUFLEET_REHEARSAL") or None
         self._ingest = ingest.Ingest(
-            registry, rehearsal=bool(stack), declare=lambda: sync.declare_racks(registry, root, stack)
+            registry, rehearsal=bool(stack), declare=lambda at: sync.declare_racks(registry, root, stack, at)
         )
         return True
 

@@ -1,0 +1,145 @@
+"""``gpufleet nodes``: the registry of every node."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import click
+
+as_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+reason_option = click.option("--reason", required=True, help="Why; kept in the node's history.")
+
+
+def _print(data: Any, as_json: bool, lines: Iterable[str]) -> None:
+    for line in [json.dumps(data, indent=2)] if as_json else lines:
+        click.echo(line)
+
+
+@click.group()
+def command() -> None:
+    """See and change the registry: who every node is, its state, what is known of it from where."""
+
+
+@command.command()
+@click.option("-s", "--stack", required=True, help="The stack whose nodes to bring in.")
+@click.option(
+    "--state", "state_file", type=click.Path(path_type=Path), help="A `pulumi stack export` to read."
+)
+@click.option("--address-book", type=click.Path(path_type=Path), help="JSON: {'rack/slot': 'address'}.")
+@click.option("--cloud-api", is_flag=True, help="Also ask AWS for its instances (needs credentials).")
+@click.option("--probe", is_flag=True, help="Also ask every node over SSH who it is.")
+@as_json_option
+def sync(
+    stack: str,
+    state_file: Path | None,
+    address_book: Path | None,
+    cloud_api: bool,
+    probe: bool,
+    as_json: bool,
+) -> None:
+    """Bring racks, workstations, Pulumi state and addresses into the registry."""
+    from gpufleet.operations import sync as operation
+
+    synced = operation.run(stack, operation.Options(**asked))
+    _print(synced.as_json(), as_json, synced.lines())
+    for line in synced.talk():
+        click.echo(line, err=True)
+    synced.raise_for_failures()
+
+
+@command.command()
+@click.argument("artifacts", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@as_json_option
+def ingest(artifacts: Path, as_json: bool) -> None:
+    """Fold the events of an ansible-runner run into the registry; telling it twice changes nothing."""
+    from gpufleet.operations import ingest as operation
+
+    applied = operation.run(artifacts)
+    _print(applied.as_json(), as_json, applied.lines())
+    applied.raise_for_unknown()
+
+
+@command.command("list")
+@click.argument("names", nargs=-1, metavar="[NODE]...")
+@click.option("--state", help="Only nodes in this state.")
+@click.option("--rack", help="Only nodes of this rack.")
+@click.option("--pool", help="Only nodes of this pool.")
+@click.option("--fold", "as_ranges", is_flag=True, help="One line a state, nodes as ranges.")
+@as_json_option
+def list_(as_ranges: bool, as_json: bool, **asked: Any) -> None:
+    """List nodes: all of them, or those named (blade[01-03]) or filtered."""
+    from gpufleet.operations import show as view
+
+    with view.open_registry() as registry:
+        nodes = view.Filter(**asked).apply(registry.list())
+        conflicts = registry.conflicts()
+    data = [node.as_json() for node in nodes]
+    _print(data, as_json, view.folded(nodes) if as_ranges else view.table(nodes))
+    for conflict in conflicts:
+        click.echo(f"conflict: {conflict.detail} (from {conflict.source})", err=True)
+
+
+@command.command()
+@click.argument("node")
+@as_json_option
+def show(node: str, as_json: bool) -> None:
+    """Show everything known of a node, each value with its source and age."""
+    from gpufleet.operations import show as view
+
+    with view.open_registry() as registry:
+        shown = view.details(registry.get(node), registry.values(node), registry.conflicts())
+    _print(shown, as_json, view.details_text(shown))
+
+
+@command.command()
+@click.argument("node")
+@as_json_option
+def history(node: str, as_json: bool) -> None:
+    """Show what happened to a node, oldest first."""
+    from gpufleet.operations import show as view
+
+    with view.open_registry() as registry:
+        changes = [view.change_json(change) for change in registry.history(node)]
+    _print(changes, as_json, map(view.change_text, changes))
+
+
+@command.command()
+@click.argument("node")
+@click.argument("kind", metavar="drift|cost|security|operator")
+@reason_option
+def hold(node: str, kind: str, reason: str) -> None:
+    """Keep a node from use without changing its state."""
+    from gpufleet.operations import show as view
+
+    with view.open_registry() as registry:
+        changed = registry.hold(node, kind, reason)
+    click.echo(f"{node}: {kind} hold {'set' if changed else 'stands already'}", err=True)
+
+
+@command.command()
+@click.argument("node")
+@click.argument("kind", metavar="drift|cost|security|operator")
+@reason_option
+def release(node: str, kind: str, reason: str) -> None:
+    """Release a hold."""
+    from gpufleet.operations import show as view
+
+    with view.open_registry() as registry:
+        changed = registry.release(node, kind, reason)
+    click.echo(f"{node}: {kind} hold {'released' if changed else 'was not set'}", err=True)
+
+
+@command.command()
+@click.argument("node")
+@click.argument("to", metavar="STATE")
+@reason_option
+def state(node: str, to: str, reason: str) -> None:
+    """Move a node to another state; the table of legal moves decides."""
+    from gpufleet.operations import show as view
+
+    with view.open_registry() as registry:
+        registry.move(node, to, reason)
+    click.echo(f"{node}: {to}", err=True)

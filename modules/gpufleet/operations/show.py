@@ -1,0 +1,199 @@
+"""The registry in words: tables and folded lists for people, the stable JSON for programs. Pure but for opening."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetParseError
+
+from gpufleet import paths
+from gpufleet.errors import EnvironmentFault, InputError
+from gpufleet.nodes import STATES, Change, Conflict, Node, Registry, Value
+from gpufleet.nodes.model import now, stamp
+
+
+def open_registry() -> Registry:
+    """Open the registry in use; EnvironmentFault while nothing has been synced."""
+    url = paths.database_url()
+    if not Registry.exists(url):
+        raise EnvironmentFault("no registry yet", hint="gpufleet nodes sync -s STACK")
+    return Registry(url)
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Which nodes to show; what is not given lets all pass."""
+
+    names: tuple[str, ...] = ()
+    state: str | None = None
+    rack: str | None = None
+    pool: str | None = None
+
+    def apply(self, nodes: Iterable[Node]) -> list[Node]:
+        """Return the nodes that pass; a name that nothing bears is an InputError."""
+        if self.state and self.state not in STATES:
+            raise InputError(f"no state {self.state!r}", where="--state", remedy=", ".join(STATES))
+        found = list(nodes)
+        if self.names:
+            wanted = unfold(self.names)
+            strangers = wanted - {node.name for node in found} - {node.id for node in found}
+            if strangers:
+                raise InputError(f"no node {fold(strangers)}", remedy="see: gpufleet nodes list")
+            found = [node for node in found if {node.name, node.id} & wanted]
+        return [node for node in found if self._passes(node)]
+
+    def _passes(self, node: Node) -> bool:
+        asked = ((self.state, node.state), (self.rack, node.rack), (self.pool, node.pool))
+        return all(wanted in (None, has) for wanted, has in asked)
+
+
+def unfold(names: Iterable[str]) -> set[str]:
+    """Return the names of folded ranges: ``blade[01-03]``."""
+    try:
+        return {str(name) for text in names for name in NodeSet(text, resolver=RESOLVER_NOGROUP)}
+    except NodeSetParseError as error:
+        raise InputError(str(error), where="NODE", remedy="write ranges like blade[01-20]") from None
+
+
+def fold(names: Iterable[str]) -> str:
+    """Return names as ranges: ``blade[01-03],bench01``."""
+    return str(NodeSet.fromlist(sorted(names), resolver=RESOLVER_NOGROUP))
+
+
+def folded(nodes: Sequence[Node]) -> list[str]:
+    """Return a line for each state with its nodes as ranges, in the order of a node's life."""
+    by_state: dict[str, list[str]] = defaultdict(list)
+    for node in nodes:
+        by_state[node.state].append(node.name)
+    return [f"{s:<14}{len(by_state[s]):>5}  {fold(by_state[s])}" for s in STATES if s in by_state]
+
+
+COLUMNS = (
+    "NODE",
+    "STATE",
+    "HOLDS",
+    "REACHABLE",
+    "WHERE",
+    "MACHINE",
+    "ACCELERATORS",
+    "ADDRESS",
+    "USD/H",
+    "WHY",
+)
+
+
+def table(nodes: Sequence[Node]) -> list[str]:
+    """Return the nodes as aligned columns under a heading."""
+    rows = [COLUMNS, *(_row(node) for node in nodes)]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS))]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]
+
+
+def _row(node: Node) -> tuple[str, ...]:
+    cards = ", ".join(f"{card['count']}x {card['model']}" for card in node.accelerators)
+    price = "-" if node.usd_per_hour is None else f"{node.usd_per_hour:.4g}"
+    state = f"{node.state} (missing)" if node.missing else node.state
+    holds = ",".join(hold.kind for hold in node.holds) or "-"
+    where = (
+        f"{node.rack}/{node.slot}" if node.rack else " ".join(filter(None, (node.cloud, node.region))) or "-"
+    )
+    return (
+        node.name,
+        state,
+        holds,
+        reachable(node),
+        where,
+        node.machine or "-",
+        cards or "-",
+        node.address or "-",
+        price,
+        _why(node),
+    )
+
+
+def reachable(node: Node) -> str:
+    """Say in a word whether a node answers: not asked yet is neither yes nor no."""
+    return {None: "-", True: "yes", False: "no"}[node.reachable]
+
+
+def _why(node: Node) -> str:
+    """Return the reason worth a reader's time: why it does not answer, else why it is in its state."""
+    if node.reachable is False:
+        return " ".join((node.reachable_detail or "no answer").split())[:100]
+    return node.state_reason[:100]
+
+
+def details(node: Node, values: Sequence[Value], conflicts: Sequence[Conflict]) -> dict[str, Any]:
+    """Return everything known of a node: each value with its source, time and age."""
+    at = now()
+    return {
+        **node.as_json(),
+        "state_since": stamp(node.state_since),
+        "state_reason": node.state_reason,
+        "serial": node.serial,
+        "instance_id": node.instance_id,
+        "machine": node.machine,
+        "missing": node.missing,
+        "reachable_at": stamp(node.reachable_at) if node.reachable_at else None,
+        "reachable_detail": node.reachable_detail,
+        "hold_reasons": {hold.kind: hold.reason for hold in node.holds},
+        "conflicts": [conflict.detail for conflict in conflicts if node.id in conflict.nodes],
+        "values": [
+            {
+                "key": value.key,
+                "value": value.value,
+                "source": value.source,
+                "observed_at": stamp(value.observed_at),
+                "age": age(value.observed_at, at),
+            }
+            for value in values
+        ],
+    }
+
+
+def details_text(shown: dict[str, Any]) -> list[str]:
+    """Return the details as lines."""
+    head = ("id", "kind", "state", "state_reason", "state_since", "reachable", "reachable_detail", "address")
+    lines = [str(shown["name"]), *(f"  {key:<18}{shown[key]}" for key in head if shown[key] is not None)]
+    lines += [f"  hold              {kind}: {reason}" for kind, reason in shown["hold_reasons"].items()]
+    lines += [f"  conflict          {detail}" for detail in shown["conflicts"]]
+    rows = [(v["key"], str(v["value"]), v["source"], v["age"]) for v in shown["values"]]
+    widths = [max((len(row[i]) for row in rows), default=0) for i in range(3)]
+    return lines + [
+        f"    {key:<{widths[0]}}  {value:<{widths[1]}}  {source:<{widths[2]}}  {old} ago"
+        for key, value, source, old in rows
+    ]
+
+
+def change_json(change: Change) -> dict[str, Any]:
+    """Return a line of history as JSON."""
+    return {
+        "at": stamp(change.at),
+        "event": change.event,
+        "from": change.old_state,
+        "to": change.new_state,
+        "reason": change.reason,
+        "attempt": change.attempt,
+    }
+
+
+def change_text(change: dict[str, Any]) -> str:
+    """Return a line of history as text."""
+    moved = f"{change['from'] or '(new)'} -> {change['to']}" if change["to"] else change["event"]
+    attempt = f"  [{change['attempt']}]" if change["attempt"] else ""
+    return f"{change['at']}  {moved:<28}  {change['reason']}{attempt}"
+
+
+def age(then: datetime, at: datetime) -> str:
+    """Return how old a value is, in its largest unit: ``40s``, ``12m``, ``5h``, ``3d``."""
+    seconds = max(0, int((at - then).total_seconds()))
+    for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60)):
+        if seconds >= size:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"
