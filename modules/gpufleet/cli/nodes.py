@@ -32,14 +32,7 @@ def command() -> None:
 @click.option("--cloud-api", is_flag=True, help="Also ask AWS for its instances (needs credentials).")
 @click.option("--probe", is_flag=True, help="Also ask every node over SSH who it is.")
 @as_json_option
-def sync(
-    stack: str,
-    state_file: Path | None,
-    address_book: Path | None,
-    cloud_api: bool,
-    probe: bool,
-    as_json: bool,
-) -> None:
+def sync(stack: str, as_json: bool, **asked: Any) -> None:
     """Bring racks, workstations, Pulumi state and addresses into the registry."""
     from gpufleet.operations import sync as operation
 
