@@ -6,6 +6,7 @@ with a line for every step while it lasts (``run_playbook``). Host keys are alwa
 registry: Ansible's callback plugin tells it.
 """
 
+from gpufleet.remote.display import fold
 from gpufleet.remote.facts import Facts, parse_facts
 from gpufleet.remote.plan import RunPlan, plan_run, playbook_names
 from gpufleet.remote.probe import Reached, Unreachable, probe
@@ -20,6 +21,7 @@ __all__ = [
     "RunOutcome",
     "RunPlan",
     "Unreachable",
+    "fold",
     "parse_facts",
     "plan_run",
     "playbook_names",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -116,15 +117,16 @@ def task_label(data: dict[str, Any]) -> str:
 
 def plain(text: str) -> str:
     """Return the text in one line, without terminal colours."""
-    import re
-
     return " ".join(re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text).split())
 
 
 def reason_of(result: dict[str, Any]) -> str:
-    """Return why a task failed, in one bounded line."""
-    said = plain(
-        str(result.get("msg") or result.get("stderr") or result.get("exception") or "no reason given")
-    )
-    said = said.removeprefix("Task failed: ").removeprefix("Module failed: ")
+    """Return why a task failed, in one bounded line: what ssh or the module said, without Ansible's frame."""
+    said = str(result.get("msg") or result.get("stderr") or result.get("exception") or "no reason given")
+    for frame in ("Task failed: ", "Module failed: "):
+        said = said.removeprefix(frame)
+    for frame in ("reached over ssh: ", "to the host via ssh: "):
+        before, found, after = said.partition(frame)
+        said = (after.strip().splitlines() or [before])[0] if found else said
+    said = plain(said)
     return said if len(said) <= REASON_LIMIT else said[: REASON_LIMIT - 1] + "…"

@@ -1,0 +1,163 @@
+"""Runs a play on the fleet and says how every host ended, in Ansible's words and in the registry's.
+
+The run itself tells the registry, through the collection's callback plugin, exactly as a plain ``ansible-runner``
+does. Here the registry is only read, unless it missed the run: then the run's artifacts are folded in.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TextIO
+
+from gpufleet import paths, remote
+from gpufleet.errors import InputError
+from gpufleet.nodes import Node, Registry
+from gpufleet.operations import events, ingest
+
+DEFAULT_LIMIT = "new_nodes"
+BURN_IN_CHOICES = ("auto", "always", "never")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to run where. ``limit`` is Ansible's pattern."""
+
+    play: str = "site"
+    limit: str = DEFAULT_LIMIT
+    burn_in: str = "auto"
+    check: bool = False
+    extra_vars: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class HostEnd:
+    """How one host ended: the run's word, and the registry's where it knows the host."""
+
+    name: str
+    status: str
+    reason: str
+    changed: int
+    node: Node | None
+
+    @property
+    def well(self) -> bool:
+        """Say whether nothing about the host needs a person."""
+        held = self.node is not None and (
+            bool(self.node.holds) or self.node.state in ("quarantined", "repair")
+        )
+        return self.status == "ok" and not held
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the stable shape that ``gpufleet configure --json`` prints."""
+        node = self.node
+        return {
+            "name": self.name,
+            "status": self.status,
+            "reason": self.reason,
+            "changed": self.changed,
+            "state": node.state if node else None,
+            "verdict": node.verdict if node else None,
+            "holds": [hold.kind for hold in node.holds] if node else [],
+        }
+
+
+@dataclass(frozen=True)
+class Configured:
+    """What came of a request. ``run`` is absent where the pattern means no host today."""
+
+    request: Request
+    hosts: tuple[HostEnd, ...] = ()
+    run: remote.RunOutcome | None = None
+    late: bool = False
+
+    @property
+    def exit_code(self) -> int:
+        """Say 0 where every host is well, 1 where one is not, 3 where nothing could be done."""
+        if self.run is None:
+            return 0
+        return self.run.exit_code or (0 if all(host.well for host in self.hosts) else 1)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the stable shape that ``gpufleet configure --json`` prints."""
+        return {
+            "play": self.request.play,
+            "limit": self.request.limit,
+            "check": self.request.check,
+            "run": self.run.id if self.run else None,
+            "artifacts": str(self.run.artifacts) if self.run else None,
+            "errors": list(self.run.errors) if self.run else [],
+            "hosts": [host.as_json() for host in self.hosts],
+        }
+
+
+def configure(root: Path, request: Request, stream: TextIO) -> Configured:
+    """Run the request; progress goes to the stream."""
+    plan = remote.plan_run(root, request.play, request.limit)
+    if not plan.hosts:
+        return Configured(request)
+    variables = {"gpufleet_burn_in": request.burn_in, **parse_extra_vars(request.extra_vars)}
+    started = datetime.now(UTC)
+    run = remote.run_playbook(
+        plan, extra_vars=variables, options="--check --diff" if request.check else "", stream=stream
+    )
+    with Registry(paths.database_url(root)) as registry:
+        late = not told(registry.list(), run, started)
+        if late:
+            rehearsal = bool(os.environ.get("GPUFLEET_REHEARSAL"))
+            ingest.apply(registry, events.read_artifacts(run.artifacts), rehearsal=rehearsal)
+        return Configured(request, ends(run, registry.list()), run, late)
+
+
+def parse_extra_vars(pairs: Iterable[str]) -> dict[str, str]:
+    """Read KEY=VALUE pairs."""
+    found = dict(pair.partition("=")[::2] for pair in pairs)
+    for pair in pairs:
+        if "=" not in pair:
+            raise InputError(f"{pair!r} is not KEY=VALUE", key="--extra-var")
+    return found
+
+
+def told(nodes: Iterable[Node], run: remote.RunOutcome, started: datetime) -> bool:
+    """Say whether the registry heard of this run: every host of it was noted as reachable or not since it began."""
+    heard = {node.name: node.reachable_at for node in nodes}
+    mentioned = [host.name for host in run.hosts if host.done and host.name in heard]
+    return all((moment := heard[name]) is not None and moment >= started for name in mentioned)
+
+
+def ends(run: remote.RunOutcome, nodes: Iterable[Node]) -> tuple[HostEnd, ...]:
+    """Join what the run saw with what the registry concluded."""
+    by_name = {node.name: node for node in nodes}
+    return tuple(
+        HostEnd(host.name, host.status, host.reason, host.changed, by_name.get(host.name))
+        for host in run.hosts
+    )
+
+
+def as_text(configured: Configured) -> str:
+    """Say in a few lines how the hosts ended: those that are well folded together, the others with their reason."""
+    if configured.run is None:
+        return f"{configured.request.limit} has no hosts: nothing to do"
+    groups: dict[str, list[str]] = {}
+    for host in configured.hosts:
+        groups.setdefault(describe(host), []).append(host.name)
+    lines = [f"{len(names):>3}  {remote.fold(names)}  {text}" for text, names in groups.items()]
+    return "\n".join([*sorted(lines, key=len), f"run {configured.run.id}: {configured.run.artifacts}"])
+
+
+def describe(host: HostEnd) -> str:
+    """Say in words how one host ended."""
+    if host.status == "unreachable":
+        return f"unreachable: {host.reason}"
+    node = host.node
+    state = f"{node.state} ({node.verdict})" if node and node.verdict else node.state if node else host.status
+    if host.well:
+        return state
+    why = [host.reason] if host.reason else []
+    if node:
+        why += [f"hold {hold.kind}: {hold.reason}" for hold in node.holds]
+        why += [node.state_reason] if node.state == "quarantined" else []
+    return "; ".join([state, *why])
