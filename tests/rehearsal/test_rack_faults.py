@@ -1,0 +1,68 @@
+"""Faults files: what they may say, and the line that refuses what they may not."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpufleet.errors import InputError
+from gpufleet.rehearsal.rack import FAULT_KINDS, load_faults
+from gpufleet.rehearsal.rack.faults import parse_faults
+
+
+def test_the_demo_set():
+    assert dict(load_faults("demo").by_place) == {
+        "blades-1/4": frozenset({"unreachable"}),
+        "blades-1/9": frozenset({"disk_full"}),
+        "blades-1/13": frozenset({"undervoltage"}),
+    }
+
+
+def test_no_choice_is_no_fault():
+    assert load_faults(None).of("blades-1/4") == frozenset()
+
+
+def test_a_file_of_ones_own(tmp_path):
+    file = tmp_path / "mine.yaml"
+    file.write_text("arm64: [r/1]\nfaults:\n  r/2: [disk_full, link_down]\n")
+    faults = load_faults(file)
+    assert faults.of("r/2") == {"disk_full", "link_down"}
+    assert faults.arm64 == {"r/1"}
+
+
+@pytest.mark.parametrize("text", ["", "# none\n", "faults:\n", "arm64: []\n", "faults: {}\n"])
+def test_empty_files_are_no_faults(text):
+    assert not parse_faults(text, "f").by_place
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("faults:\n  r/1: disk_ful\n", "f.yaml:2: r/1: unknown fault 'disk_ful'; use unreachable, disk_full"),
+        ("faults:\n  r/1: [disk_full, 7]\n", "f.yaml:2: r/1: unknown fault"),
+        ("faults:\n  r/1:\n", "f.yaml:2: r/1: unknown fault None"),
+        ("fault: {r/1: disk_full}\n", "f.yaml: unknown section; sections are faults and arm64"),
+        ("faults: [r/1]\n", "f.yaml: wrong shape; faults is a mapping, arm64 a list"),
+        ("- faults\n", "f.yaml: unknown section"),
+        ("faults: {r/1: \n", "f.yaml: not YAML"),
+    ],
+)
+def test_refusals_name_file_line_and_remedy(text, line):
+    with pytest.raises(InputError) as refused:
+        parse_faults(text, "f.yaml")
+    assert str(refused.value).startswith(line)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_missing_file_is_refused():
+    with pytest.raises(InputError, match=r"no faults file or set 'nowhere\.yaml'"):
+        load_faults("nowhere.yaml")
+
+
+def test_a_place_that_no_rack_has_is_refused_with_its_line():
+    faults = parse_faults("faults:\n  r/1: disk_full\n  r/9: disk_full\n", "f.yaml")
+    with pytest.raises(InputError, match=r"f\.yaml:3: r/9: no such node; nodes are rack/slot: r/1, r/2"):
+        faults.check_places({"r/1", "r/2"})
+
+
+def test_every_kind_is_told_in_words():
+    assert all(kind.replace("_", "").isalpha() and len(words) > 10 for kind, words in FAULT_KINDS.items())

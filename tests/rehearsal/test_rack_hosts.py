@@ -1,0 +1,119 @@
+"""Knowing how hosts are: records, who answers SSH, which process is meant."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import threading
+from dataclasses import replace
+
+import pytest
+
+from gpufleet.errors import EnvironmentFault
+from gpufleet.rehearsal.rack import cgroups, hosts, processes, shell
+
+RECORD = hosts.Record("r/1", "blade01", "gf-00000-1-1", "127.0.0.1", "amd64", "image", ("disk_full",))
+
+
+@pytest.fixture
+def server(monkeypatch):
+    """Give a server on the loopback that greets with what the test sets, on the port that is asked."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        monkeypatch.setattr(hosts, "SSH_PORT", listening.getsockname()[1])
+
+        def greet(text):
+            def serve():
+                connection, _ = listening.accept()
+                with connection:
+                    connection.sendall(text)
+
+            threading.Thread(target=serve, daemon=True).start()
+
+        yield greet
+
+
+@pytest.mark.parametrize(
+    ("greeting", "answers"), [(b"SSH-2.0-OpenSSH_9.2\r\n", True), (b"HTTP/1.1", False), (b"", False)]
+)
+def test_only_an_ssh_greeting_counts(server, greeting, answers):
+    server(greeting)
+    assert hosts.ssh_answers(["127.0.0.1"]) == {"127.0.0.1": answers}
+
+
+def test_a_silent_server_does_not_count(server):
+    assert hosts.ssh_answers(["127.0.0.1"], limit_s=0.2) == {"127.0.0.1": False}
+
+
+def test_a_closed_port_does_not_count(monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        monkeypatch.setattr(hosts, "SSH_PORT", gone.getsockname()[1])
+    assert hosts.ssh_answers(["127.0.0.1"]) == {"127.0.0.1": False}
+
+
+def test_records_are_read_as_written_in_order_of_slot(tmp_path):
+    for slot in (10, 2):
+        hosts.write_record(tmp_path / f"r-{slot}", replace(RECORD, place=f"r/{slot}"))
+    assert [r.place for r in hosts.read_records(tmp_path)] == ["r/2", "r/10"]
+    assert hosts.read_record(tmp_path / "r-2") == replace(RECORD, place="r/2")
+    assert hosts.read_record(tmp_path / "r-3") is None
+
+
+def test_a_start_is_the_same_whatever_process_it_became():
+    assert RECORD.same_start(replace(RECORD, pid=7, started=9))
+    assert not RECORD.same_start(replace(RECORD, faults=()))
+
+
+@pytest.mark.parametrize(("shift", "running"), [(0, True), (1, False)])
+def test_a_reused_process_number_is_not_the_host(monkeypatch, shift, running):
+    monkeypatch.setattr(hosts, "ssh_answers", lambda addresses: dict.fromkeys(addresses, False))
+    own = replace(RECORD, pid=os.getpid(), started=processes.start_time(os.getpid()) + shift)
+    assert hosts.statuses([own])[0].running is running
+
+
+def test_an_ended_process_has_no_start_time_even_before_it_is_reaped():
+    with subprocess.Popen(["true"]) as ended:
+        os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+        assert processes.start_time(ended.pid) is None
+
+
+def test_an_ordinary_process_is_no_hosts_first():
+    assert processes.leader([os.getpid(), 0]) is None
+
+
+def test_unknown_namespaces_hold_nothing():
+    assert processes.inside(["gf-none-9-9"]) == {}
+    assert processes.end(["gf-none-9-9"], polite_s=0, forceful_s=0) == []
+
+
+def test_failures_of_programs_become_one_line():
+    with pytest.raises(EnvironmentFault, match="ls /nowhere/at/all failed: ls: cannot access"):
+        shell.run(["ls", "/nowhere/at/all"])
+    with pytest.raises(EnvironmentFault, match="gf-no-such-program is not installed"):
+        shell.run(["gf-no-such-program"])
+    with pytest.raises(EnvironmentFault, match="did not end in 0 s"):
+        shell.run(["sleep", "5"], limit_s=0.1)
+
+
+def test_the_second_run_waits_and_says_so(tmp_path):
+    said, entered = [], threading.Event()
+
+    def second():
+        with shell.alone(tmp_path / "lock", said.append, "holds it"):
+            entered.set()
+
+    with shell.alone(tmp_path / "lock", said.append, "holds it"):
+        thread = threading.Thread(target=second)
+        thread.start()
+        assert not entered.wait(0.2)
+    thread.join(5)
+    assert entered.is_set()
+    assert said == ["waiting for another run that holds it"]
+
+
+def test_cgroups_are_removed_with_all_below(monkeypatch, tmp_path):
+    monkeypatch.setattr(cgroups, "TREES", (tmp_path / "systemd", tmp_path / "absent"))
+    (tmp_path / "systemd/gf-1/gf-1-1-1/payload/system.slice").mkdir(parents=True)
+    (tmp_path / "systemd/other").mkdir()
+    cgroups.remove("gf-1")
+    assert [path.name for path in (tmp_path / "systemd").iterdir()] == ["other"]

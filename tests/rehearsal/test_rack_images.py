@@ -1,0 +1,101 @@
+"""Recipes, progress of a build, and what a machine must have."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from gpufleet.errors import EnvironmentFault
+from gpufleet.rehearsal.rack import emulation, images, requirements
+
+RECIPE = images.Recipe("bookworm", "amd64")
+
+
+def test_the_name_holds_suite_architecture_and_the_recipes_hash():
+    assert re.fullmatch(r"bookworm-amd64-[0-9a-f]{12}", RECIPE.name)
+    assert RECIPE.name == images.Recipe("bookworm", "amd64").name
+
+
+@pytest.mark.parametrize(
+    "change", [{"arch": "arm64"}, {"packages": ("systemd",)}, {"masked": ()}, {"version": 99}]
+)
+def test_any_change_of_the_recipe_builds_another_image(change):
+    assert replace(RECIPE, **change).name != RECIPE.name
+
+
+def test_arm64_hosts_get_a_whole_python():
+    assert "python3" in RECIPE.packages
+    assert "python3-minimal" not in RECIPE.packages
+
+
+def test_progress_counts_packages():
+    lines = [f"I: {verb} package{n} 1.0\n" for verb in ("Retrieving", "Unpacking") for n in range(60)]
+    said = []
+    last = images._follow(SimpleNamespace(stdout=[*lines, "E: Couldn't work out\n"]), said.append)
+    assert said[0] == "base image: retrieving packages, 30"
+    assert said[-1] == "base image: unpacking packages, 60 of 60"
+    assert last == "E: Couldn't work out"
+
+
+def test_finishing_takes_out_what_hosts_must_not_share(tmp_path):
+    for name in (
+        "etc/ssh/ssh_host_rsa_key",
+        "etc/machine-id",
+        "var/cache/apt/archives/a.deb",
+        "var/log/journal/x/y",
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("text")
+    (tmp_path / "etc/systemd/system").mkdir(parents=True)
+    (tmp_path / "var/lib/dbus").mkdir(parents=True)
+    images._finish(RECIPE, tmp_path)
+    left = {str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file() and not p.is_symlink()}
+    assert left == {"etc/machine-id"}
+    assert (tmp_path / "etc/machine-id").read_text() == ""
+    assert str((tmp_path / "etc/systemd/system/apt-daily.timer").readlink()) == "/dev/null"
+
+
+@pytest.mark.parametrize(
+    ("platform", "euid", "present", "reason"),
+    [
+        ("darwin", 0, True, "hosts need Linux namespaces, and this is darwin"),
+        ("linux", 1000, True, "hosts need root: namespaces, mounts and systemd-nspawn"),
+        ("linux", 0, False, "missing packages: debootstrap iproute2 systemd-container util-linux"),
+        ("linux", 0, True, None),
+    ],
+)
+def test_why_hosts_cannot_be_booted_here(monkeypatch, platform, euid, present, reason):
+    monkeypatch.setattr(requirements.sys, "platform", platform)
+    monkeypatch.setattr(requirements.os, "geteuid", lambda: euid)
+    monkeypatch.setattr(requirements, "_find", lambda _program: "/bin/x" if present else None)
+    assert requirements.unavailable_reason() == reason
+
+
+def test_packages_for_arm64_are_named(monkeypatch):
+    monkeypatch.setattr(requirements, "_find", lambda program: None if "qemu" in program else "/bin/x")
+    assert requirements.missing_packages() == []
+    assert requirements.missing_packages(arm64=True) == ["qemu-user-static"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "accepted"),
+    [
+        ("enabled\ninterpreter /usr/bin/qemu-aarch64-static\nflags: OCF\n", True),
+        ("enabled\ninterpreter /usr/bin/qemu-aarch64-static\nflags: OC\n", False),
+        ("disabled\ninterpreter /usr/bin/qemu-aarch64-static\nflags: F\n", False),
+        (None, False),
+    ],
+)
+def test_the_kernel_must_open_the_emulator_ahead(monkeypatch, tmp_path, entry, accepted):
+    monkeypatch.setattr(emulation, "BINFMT", tmp_path)
+    if entry is not None:
+        (tmp_path / "qemu-aarch64").write_text(entry)
+    assert emulation.enabled("qemu-aarch64") is accepted
+
+
+def test_an_architecture_without_emulator_is_refused():
+    with pytest.raises(EnvironmentFault, match="hosts of architecture riscv64 can't be booted"):
+        emulation.ensure("riscv64")

@@ -1,0 +1,134 @@
+"""The files that make a host itself, laid before it boots."""
+
+from __future__ import annotations
+
+import json
+import stat
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from gpufleet.rehearsal.rack import layout
+from gpufleet.rehearsal.rack.faults import NONE
+from gpufleet.rehearsal.rack.keys import ensure_key, known_hosts
+from gpufleet.rehearsal.rack.plan import plan_hosts
+
+IMAGE = Path("/cache/bookworm-amd64-0123456789ab")
+KEY = "ssh-ed25519 AAAAC3 operator"
+
+
+@pytest.fixture
+def plan(tmp_path):
+    node = SimpleNamespace(name="blade07", slot=7, serial=None, mac=None, storage_gb=500.0)
+    use = SimpleNamespace(name="blades-1", rack=SimpleNamespace(kind="blades", nodes=[node]))
+    return plan_hosts(tmp_path, [use], {"blades-1": 1}, NONE, "amd64")[0]
+
+
+def with_fault(plan, *faults):
+    return replace(plan, faults=frozenset(faults))
+
+
+def text(plan, name):
+    return (plan.folder / "root" / name).read_text()
+
+
+def test_identity(plan):
+    layout.lay(plan, IMAGE, KEY)
+    assert text(plan, "etc/hostname") == "blade07\n"
+    assert text(plan, "etc/machine-id") == f"{plan.machine_id}\n"
+    assert text(plan, "root/.ssh/authorized_keys") == f"{KEY}\n"
+    assert text(plan, "etc/ssh/ssh_host_ed25519_key.pub") == layout.host_key(plan)
+    assert (plan.folder / "devicetree/base/serial-number").read_text() == f"{plan.serial}\0"
+
+
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    [
+        ("root", 0o700),
+        ("root/.ssh", 0o700),
+        ("root/.ssh/authorized_keys", 0o600),
+        ("etc/ssh/ssh_host_ed25519_key", 0o600),
+        ("etc/hostname", 0o644),
+        ("usr/local/bin/vcgencmd", 0o755),
+    ],
+)
+def test_modes_that_sshd_insists_on(plan, name, mode):
+    layout.lay(plan, IMAGE, KEY)
+    assert stat.S_IMODE((plan.folder / "root" / name).stat().st_mode) == mode
+
+
+def test_what_was_configured_stays_when_a_host_is_laid_again(plan):
+    layout.lay(plan, IMAGE, KEY)
+    before = layout.host_key(plan)
+    (plan.folder / "root/etc/hostname").write_text("renamed\n")
+    layout.lay(plan, IMAGE, KEY)
+    assert (text(plan, "etc/hostname"), layout.host_key(plan)) == ("renamed\n", before)
+
+
+def test_another_image_begins_anew(plan):
+    layout.lay(plan, IMAGE, KEY)
+    (plan.folder / "root/etc/mark").write_text("old")
+    layout.lay(plan, IMAGE.with_name("bookworm-amd64-ffffffffffff"), KEY)
+    assert not (plan.folder / "root/etc/mark").exists()
+
+
+def test_an_interrupted_laying_begins_anew(plan):
+    layout.lay(plan, IMAGE, KEY)
+    (plan.folder / "laid").unlink()
+    (plan.folder / "root/etc/hostname").write_text("half")
+    layout.lay(plan, IMAGE, KEY)
+    assert text(plan, "etc/hostname") == "blade07\n"
+
+
+def test_pi_facts_follow_the_faults(plan):
+    flags = []
+    for faults in ((), ("undervoltage",), ()):
+        layout.lay(with_fault(plan, *faults), IMAGE, KEY)
+        flags.append(json.loads(text(plan, "etc/gpufleet-rehearsal/pi.json"))["throttled"])
+    assert flags == ["0x0", "0x50005", "0x0"]
+
+
+def test_sshd_follows_the_faults(plan):
+    mask = plan.folder / "root/etc/systemd/system/ssh.service"
+    layout.lay(with_fault(plan, "unreachable"), IMAGE, KEY)
+    assert str(mask.readlink()) == "/dev/null"
+    layout.lay(plan, IMAGE, KEY)
+    assert not mask.is_symlink()
+
+
+def test_nvme_as_sysfs_shows_it(plan):
+    layout.lay(plan, IMAGE, KEY)
+    nvme = "etc/gpufleet-rehearsal/sys/class/nvme/nvme0"
+    assert text(plan, f"{nvme}/device/current_link_speed") == "5.0 GT/s PCIe\n"
+    assert text(plan, f"{nvme}/nvme0n1/size") == "976773168\n"
+    assert text(plan, f"{nvme}/model").startswith("STAND-IN")
+
+
+@pytest.mark.parametrize("changed", [{"kind": "bench"}, {"storage_gb": None}])
+def test_no_nvme_where_none_is_declared(plan, changed):
+    other = replace(plan, **changed)
+    layout.lay(other, IMAGE, KEY)
+    assert not (plan.folder / "root/etc/gpufleet-rehearsal/sys").exists()
+    assert (plan.folder / "root/usr/local/bin/bladectl").exists() == (other.kind == "blades")
+
+
+def test_keys_are_made_once_and_fit_each_other(tmp_path):
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_ssh_private_key
+
+    public = ensure_key(tmp_path / "ssh/key", "me")
+    private = load_ssh_private_key((tmp_path / "ssh/key").read_bytes(), None)
+    derived = private.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
+    assert public == f"{derived} me" == ensure_key(tmp_path / "ssh/key", "me")
+    assert stat.S_IMODE((tmp_path / "ssh/key").stat().st_mode) == 0o600
+
+
+def test_half_a_key_pair_is_made_anew(tmp_path):
+    first = ensure_key(tmp_path / "key", "me")
+    (tmp_path / "key.pub").unlink()
+    assert ensure_key(tmp_path / "key", "me") != first
+
+
+def test_known_hosts_lines_carry_address_and_key_only():
+    assert known_hosts({"198.18.1.11": "ssh-ed25519 AAAA blade01\n"}) == "198.18.1.11 ssh-ed25519 AAAA\n"
