@@ -1,0 +1,218 @@
+"""The agent as it is shipped: built, run for real on this machine, killed, and run again."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from gpufleet import burnin
+from gpufleet.burnin.agent import journal
+from gpufleet.burnin.build import agent_files
+
+FAST = {
+    "rehearsal": "1",
+    "cpu_seconds": "0.1",
+    "memory_mib": "32",
+    "memory_seconds": "0.05",
+    "storage_mib": "4",
+}
+STDLIB = sys.stdlib_module_names
+
+
+def command(agent, attempt, out=None, **params):
+    """Return the agent's command line."""
+    given = [word for key, value in {**FAST, **params}.items() for word in ("-p", f"{key}={value}")]
+    return [
+        sys.executable,
+        str(agent),
+        "run",
+        "--attempt",
+        attempt,
+        *(["--out", str(out)] if out else []),
+        *given,
+    ]
+
+
+def lines(text):
+    """Return records; every line must be one."""
+    return [json.loads(line) for line in text.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def whole_run(agent):
+    """Run every check once on this machine."""
+    done = subprocess.run(command(agent, "whole"), capture_output=True, text=True, timeout=120, check=True)
+    return lines(done.stdout)
+
+
+def by_name(records):
+    return {record["name"]: record for record in records if record["type"] == "check"}
+
+
+def test_a_run_starts_and_ends_and_has_every_check(whole_run):
+    assert (whole_run[0]["type"], whole_run[0]["attempt"], whole_run[-1]["type"]) == ("start", "whole", "end")
+    assert set(burnin.required_checks("compute_blade", "quick")) - set(by_name(whole_run)) == {
+        "configuration"
+    }
+
+
+@pytest.mark.parametrize("name", ["cpu", "memory", "storage", "network"])
+def test_this_machine_is_measured_for_real(whole_run, name):
+    record = by_name(whole_run)[name]
+    assert record["status"] == "ran", record["reason"]
+    assert record["measured"] > 0
+    assert record["unit"]
+
+
+def test_this_machine_computes_right(whole_run):
+    checks = by_name(whole_run)
+    assert checks["cpu"]["raw"]["wrong"] == 0
+    assert checks["cpu"]["raw"]["rounds"] >= os.cpu_count()
+    assert set(checks["memory"]["raw"]["wrong_mib"].values()) == {0}
+    assert checks["storage"]["raw"]["wrong_mib"] == 0
+
+
+@pytest.mark.skipif(shutil.which("vcgencmd") is not None, reason="this machine is a Raspberry Pi")
+def test_an_absent_tool_is_not_run_with_its_reason(whole_run):
+    record = by_name(whole_run)["pi_throttled"]
+    assert (record["status"], record["reason"]) == ("not_run", "vcgencmd is not installed")
+
+
+def test_the_run_fits_one_ansible_result(whole_run):
+    assert len(json.dumps(whole_run)) < 20_000
+
+
+def test_the_run_is_judged(whole_run):
+    report = burnin.judge(whole_run, "cloud_vm", "quick", rehearsal=True, configured=True)
+    assert {check.name for check in report.checks} >= {"cpu", "memory", "storage", "network", "configuration"}
+    refused = burnin.judge(whole_run, "cloud_vm", "quick", configured=True)
+    assert refused.verdict == "incomplete"
+
+
+def test_kill_and_resume_runs_nothing_twice(agent, tmp_path):
+    out = tmp_path / "record.jsonl"
+    argv = command(agent, "killed", out, cpu_seconds="0.1", network_seconds="20")
+    first = subprocess.Popen(argv, stdout=subprocess.DEVNULL)
+    wait_for(out, '"begin", "name": "network"')
+    children = descendants(first.pid)
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+    before = by_name(journal.parse(out.read_text()))
+    wait_until(lambda: not any(alive(pid) for pid in children))
+    out.write_text(out.read_text() + '{"type": "check", "na')
+    again = subprocess.run(
+        command(agent, "killed", out), capture_output=True, text=True, timeout=60, check=True
+    )
+    after = lines(again.stdout)
+    assert set(before) == {"cpu", "memory", "storage"}
+    assert {name: by_name(after)[name] for name in before} == before
+    assert after[-1]["type"] == "end"
+    assert len([record for record in after if record["type"] == "check"]) == len(by_name(after))
+    assert [record for record in lines(out.read_text()) if record["type"] != "begin"] == [
+        record for record in after if record["type"] != "begin"
+    ]
+
+
+def test_an_ended_attempt_is_only_replayed(agent, tmp_path):
+    out = tmp_path / "record.jsonl"
+    argv = [*command(agent, "done", out), "--only", "pi_throttled"]
+    runs = [subprocess.run(argv, capture_output=True, text=True, check=True).stdout for _ in range(2)]
+    assert runs[0] == runs[1]
+
+
+def test_another_attempt_starts_anew(agent, tmp_path):
+    out = tmp_path / "record.jsonl"
+    for attempt in ("one", "two"):
+        subprocess.run([*command(agent, attempt, out), "--only", "blade"], capture_output=True, check=True)
+    assert [record.get("attempt") for record in lines(out.read_text()) if record["type"] == "start"] == [
+        "two"
+    ]
+
+
+def test_a_check_that_takes_the_host_down_is_given_up(agent, tmp_path):
+    out = tmp_path / "record.jsonl"
+    begin = {"type": "begin", "name": "cpu"}
+    out.write_text("\n".join(json.dumps(r) for r in ({"type": "start", "attempt": "a"}, begin, begin)) + "\n")
+    argv = [*command(agent, "a", out), "--only", "cpu"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    record = by_name(lines(done.stdout))["cpu"]
+    assert (record["status"], "begun 2 times" in record["reason"]) == ("error", True)
+
+
+def test_two_agents_do_not_write_one_record(agent, tmp_path):
+    out = tmp_path / "record.jsonl"
+    first = subprocess.Popen(command(agent, "x", out, network_seconds="20"), stdout=subprocess.DEVNULL)
+    wait_for(out, '"start"')
+    second = subprocess.run(command(agent, "x", out), capture_output=True, text=True, check=False)
+    first.kill()
+    first.wait()
+    assert second.returncode == 4
+    assert "another agent" in second.stderr
+
+
+@pytest.mark.parametrize("words", [["--profile", "eternal"], ["--only", "magic"], ["-p", "novalue"]])
+def test_wrong_arguments_are_refused(agent, words):
+    argv = [sys.executable, str(agent), "run", "--attempt", "a", *words]
+    assert subprocess.run(argv, capture_output=True, check=False).returncode == 2
+
+
+def test_the_build_is_reproducible(agent, tmp_path):
+    assert burnin.build_agent(tmp_path / "again.pyz").read_bytes() == agent.read_bytes()
+    assert all(item.date_time == (1980, 1, 1, 0, 0, 0) for item in zipfile.ZipFile(agent).infolist())
+
+
+@pytest.mark.parametrize("name", sorted(agent_files()))
+def test_the_agent_is_python_3_9_and_standard_library_only(name):
+    tree = ast.parse(agent_files()[name], feature_version=(3, 9))
+    absolute = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.level == 0]
+    modules = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    tops = {module.split(".")[0] for module in modules | {node.module for node in absolute}}
+    assert tops - {"burnin_agent"} <= STDLIB
+
+
+@pytest.mark.skipif(shutil.which("python3.9") is None, reason="no python3.9 here")
+def test_the_agent_runs_on_python_3_9(agent):
+    argv = ["python3.9", *command(agent, "old")[1:], "--only", "cpu", "--only", "memory"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    if "command not found" in done.stderr:
+        pytest.skip("python3.9 is a version manager's empty shim")
+    assert {record["status"] for record in by_name(lines(done.stdout)).values()} == {"ran"}
+
+
+def wait_for(path, text, seconds=30.0):
+    """Wait until a file holds a text."""
+    wait_until(lambda: path.exists() and text in path.read_text(), seconds)
+
+
+def wait_until(true, seconds=30.0):
+    """Wait until something is so."""
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(0.02)
+
+
+def descendants(pid):
+    """Return the processes below one."""
+    found = subprocess.run(["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
+    pairs = [tuple(map(int, line.split())) for line in found.splitlines()]
+    below = [child for child, parent in pairs if parent == pid]
+    return below + [deeper for child in below for deeper in descendants(child)]
+
+
+def alive(pid):
+    """Tell whether a process runs (one that only waits to be reaped does not)."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1][0] not in "ZX"
+    except OSError:
+        return False

@@ -1,0 +1,324 @@
+"""The agent's checks on hosts that this machine is not: file trees and answers laid out by the test."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+import time
+
+import pytest
+
+from gpufleet.burnin.agent import cpu, gpu, identity, memory, network, pi, smart, storage, workers
+from gpufleet.burnin.agent.host import Host, Output, run_command
+
+ROUTE = "Iface\tDestination\tGateway\tFlags\neth1\t00000000\t010012C6\t0003\n"
+
+
+@pytest.fixture
+def make_host(tmp_path):
+    """Give a function that lays out a host: files by path, tools by command line."""
+
+    def make(files=None, tools=None, **params):
+        for name, text in (files or {}).items():
+            path = tmp_path / name.lstrip("/")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        answers = tools or {}
+
+        def run(argv, timeout):
+            del timeout
+            return answers[" ".join(argv)]
+
+        return Host(params=params, root=str(tmp_path), run=run, which=lambda tool: known(answers, tool))
+
+    return make
+
+
+def known(answers, tool):
+    return tool if any(line.split()[0] == tool for line in answers) else None
+
+
+def test_identity_of_a_pi(make_host):
+    files = {"/proc/device-tree/serial-number": "10000000abcd\x00", "/etc/machine-id": "f00d\n"}
+    found = identity.identity(
+        make_host({**files, "/proc/device-tree/model": "Raspberry Pi Compute Module 4\x00"})
+    )
+    assert (found["serial"], found["machine_id"]) == ("10000000abcd", "f00d")
+    assert found["model"] == "Raspberry Pi Compute Module 4"
+
+
+def test_identity_from_a_named_file(make_host):
+    host = make_host(
+        {"/etc/serial": "S1\n", "/proc/device-tree/serial-number": "other"}, serial_file="/etc/serial"
+    )
+    assert identity.identity(host)["serial"] == "S1"
+
+
+def test_known_answers():
+    assert (cpu.hash_block(), cpu.modular_power(), cpu.orbit()) == (cpu.DIGEST, cpu.POWER, cpu.ORBIT)
+
+
+def test_a_wrong_answer_is_counted(monkeypatch):
+    monkeypatch.setattr(cpu, "ORBIT", "0x1.0p-1")
+    done = cpu.work(0.0)
+    assert (done["rounds"], done["wrong"]) == (1, 1)
+
+
+@pytest.mark.parametrize("block", [0, 3])
+def test_flipped_memory_is_found(block):
+    class Flipping(bytearray):
+        """Memory whose one cell forgets: a stand-in for a bad chip."""
+
+        def __getitem__(self, key):
+            value = super().__getitem__(key)
+            return value if key.start != block * memory.MIB else b"\x01" + value[1:]
+
+    area = Flipping(4 * memory.MIB)
+    assert memory.sweep(area, [b"\x55" * memory.MIB] * 4) == 1
+
+
+def test_crossed_addresses_are_found():
+    area = bytearray(4 * memory.MIB)
+    wrong = memory.patterns(memoryview(area), 4)
+    assert wrong == {"00": 0, "ff": 0, "55": 0, "aa": 0, "address": 0}
+    assert memory.address_block(1) != memory.address_block(2)
+
+
+def test_too_little_memory_is_an_error_not_a_pass(make_host):
+    host = make_host({"/proc/meminfo": "MemTotal: 65536 kB\nMemAvailable: 2048 kB\n"})
+    result = memory.check(host)
+    assert (result.status, "too little" in result.reason) == ("error", True)
+
+
+def test_memory_error_counters(make_host):
+    files = {
+        "/sys/devices/system/edac/mc/mc0/ce_count": "3\n",
+        "/sys/devices/system/edac/mc/mc0/ue_count": "1\n",
+    }
+    assert memory.error_counts(make_host(files)) == {"mc0": {"ce": 3, "ue": 1}}
+
+
+def test_scratch_file_is_verified_and_gone(tmp_path):
+    found = storage.scratch(str(tmp_path), 3)
+    assert (found["scratch_mib"], found["wrong_mib"]) == (3, 0)
+    assert found["write_mb_per_s"] > 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_stale_read_is_found(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        storage, "write_all", lambda descriptor, mib: os.truncate(descriptor, mib << 20) or 1.0
+    )
+    assert storage.scratch(str(tmp_path), 2)["wrong_mib"] == 2
+
+
+def test_no_folder_and_no_room(make_host, tmp_path):
+    assert storage.scratch_room(str(tmp_path / "absent")) == 0
+    result = storage.check(make_host(scratch=str(tmp_path / "absent")))
+    assert result.raw["write_error"] == "ENOSPC"
+
+
+def test_a_refused_write_is_a_finding(tmp_path, monkeypatch):
+    def refuse(descriptor, mib):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(storage, "write_all", refuse)
+    assert storage.scratch(str(tmp_path), 1)["write_error"] == "ENOSPC"
+
+
+def test_read_only_root_is_seen():
+    table = storage.mounts(
+        "overlay / overlay rw 0 0\n/dev/nvme0n1p2 / ext4 ro,relatime 0 0\ntmpfs /run tmpfs rw 0 0\n"
+    )
+    assert storage.read_only(storage.mount_of("/", table)) is True
+    assert storage.mount_of("/run", table)["type"] == "tmpfs"
+
+
+def test_default_route_names_interface_and_gateway(make_host):
+    assert network.default_route(ROUTE) == ("eth1", "198.18.0.1")
+    assert network.interface(make_host({"/proc/net/route": ROUTE})) == "eth1"
+
+
+def test_without_a_route_the_first_link_that_is_up(make_host):
+    files = {"/sys/class/net/eth0/operstate": "down\n", "/sys/class/net/host0/operstate": "up\n"}
+    assert network.interface(make_host({**files, "/sys/class/net/lo/operstate": "unknown"})) == "host0"
+
+
+def test_no_interface_is_an_error(make_host):
+    assert network.check(make_host()).status == "error"
+
+
+def test_refusal_is_a_round_trip_and_silence_is_a_loss(monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    assert network.round_trips("127.0.0.1", port, 3)["lost"] == 0
+
+    def silence(address, timeout):
+        raise TimeoutError
+
+    monkeypatch.setattr(socket, "create_connection", silence)
+    assert network.round_trips("127.0.0.1", port, 9) == {
+        "sent": 2,
+        "lost": 2,
+        "median_ms": None,
+        "worst_ms": None,
+    }
+
+
+def test_throughput_to_a_peer_that_serves(make_host):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        peer = threading.Thread(target=network.serve, args=(listener, 1.0), daemon=True)
+        peer.start()
+        found = network.throughput(make_host(peer_port=port, network_seconds=0.1), "127.0.0.1")
+        peer.join()
+    assert found["method"] == "built-in sink"
+    assert found["mbit"] > 1
+
+
+def test_throughput_to_nobody_says_so(make_host):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    assert "error" in network.throughput(make_host(peer_port=port, network_seconds=0.1), "127.0.0.1")
+
+
+def test_iperf3_report_is_read(make_host):
+    line = "iperf3 -c 192.0.2.7 -p 5201 -t 1 -J"
+    report = '{"end": {"sum_received": {"bits_per_second": 941000000.0}}}'
+    host = make_host(tools={line: Output(0, report, "")}, iperf3_port=5201, network_seconds=1.0)
+    assert network.throughput(host, "192.0.2.7") == {"method": "iperf3", "mbit": 941.0}
+
+
+def test_iperf3_that_cannot_connect_says_so(make_host):
+    answer = Output(1, '{"error": "unable to connect"}', "")
+    host = make_host(
+        tools={"iperf3 -c 192.0.2.7 -p 5201 -t 1 -J": answer}, iperf3_port=5201, network_seconds=1.0
+    )
+    assert "unable" in network.throughput(host, "192.0.2.7")["error"]
+
+
+@pytest.mark.parametrize(
+    ("tools", "status"),
+    [
+        ({"vcgencmd get_throttled": Output(0, "throttled=0x0\n", "")}, "ran"),
+        ({"vcgencmd get_throttled": Output(255, "VCHI initialization failed", "")}, "error"),
+        ({}, "not_run"),
+    ],
+)
+def test_throttled_is_asked_of_vcgencmd(make_host, tools, status):
+    assert pi.throttled(make_host(tools=tools)).status == status
+
+
+def test_a_stand_in_tool_is_named_so(tmp_path):
+    tool = tmp_path / "vcgencmd"
+    tool.write_text("#!/bin/sh\n# STAND-IN for a Pi's vcgencmd\necho throttled=0x0\n")
+    tool.chmod(0o755)
+    host = Host(
+        which=lambda _name: str(tool), run=lambda argv, timeout: run_command([str(tool), *argv[1:]], timeout)
+    )
+    assert pi.throttled(host).raw["stand_in"] is True
+
+
+def test_temperature_without_vcgencmd_on_a_pi(make_host):
+    files = {"/proc/device-tree/model": "Raspberry Pi 5", "/sys/class/thermal/thermal_zone0/temp": "51250\n"}
+    assert pi.temperature(make_host(files)).raw["text"] == "temp=51.2'C"
+
+
+def test_temperature_of_something_else_is_not_a_pis(make_host):
+    assert pi.temperature(make_host({"/sys/class/thermal/thermal_zone0/temp": "51250\n"})).status == "not_run"
+
+
+def test_nvme_drives_are_read_from_sysfs(make_host):
+    base = "/sys/class/nvme/nvme0"
+    files = {f"{base}/model": "KIOXIA\n", f"{base}/nvme0n1/size": "976773168\n"}
+    files |= {
+        f"{base}/device/current_link_speed": "5.0 GT/s PCIe\n",
+        f"{base}/device/current_link_width": "1\n",
+    }
+    (drive,) = pi.nvme_link(make_host(files)).raw["devices"]
+    assert (drive["model"], drive["sectors"], drive["current_link_speed"]) == (
+        "KIOXIA",
+        976773168,
+        "5.0 GT/s PCIe",
+    )
+
+
+def test_smart_health_is_kept(make_host):
+    line = "smartctl -j -i -H -A /dev/nvme0n1"
+    tools = {line: Output(0, '{"smart_status": {"passed": true}, "local_time": {}}', "")}
+    raw = smart.check(make_host({"/sys/block/nvme0n1/size": "1"}, tools)).raw
+    assert raw["drives"] == [{"name": "nvme0n1", "code": 0, "smart_status": {"passed": True}}]
+
+
+def gpu_files(vendor="0x10de"):
+    base = "/sys/bus/pci/devices/0000:18:00.0"
+    return {f"{base}/vendor": vendor, f"{base}/class": "0x030200", f"{base}/device": "0x67ef"}
+
+
+def test_a_gpu_without_nvidia_smi_is_named(make_host):
+    result = gpu.nvidia(make_host(gpu_files()))
+    assert (result.status, result.reason) == (
+        "not_run",
+        "1 NVIDIA GPU on the PCI bus but nvidia-smi is not installed",
+    )
+
+
+def test_nvidia_smi_that_cannot_reach_the_driver_is_an_error(make_host):
+    answer = Output(9, "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver", "")
+    result = gpu.nvidia(make_host(gpu_files(), {"nvidia-smi -q -x": answer}))
+    assert (result.status, "code 9" in result.reason) == ("error", True)
+
+
+def test_xids_are_taken_out_of_the_kernel_log(make_host):
+    log = "boot\n[1] NVRM: Xid (PCI:0000:18:00): 79, GPU has fallen off the bus\n[2] usb\n"
+    result = gpu.xid(make_host(gpu_files(), {"nvidia-smi": Output(0, "", ""), "dmesg": Output(0, log, "")}))
+    assert (result.measured, len(result.raw["lines"])) == (1, 1)
+
+
+def test_a_kernel_log_that_cannot_be_read_is_an_error(make_host):
+    tools = {"nvidia-smi": Output(0, "", ""), "dmesg": Output(1, "", "Operation not permitted")}
+    assert gpu.xid(make_host(tools=tools)).status == "error"
+
+
+def test_amd_gpu_and_its_driver(make_host, tmp_path):
+    host = make_host(gpu_files("0x1002"))
+    device = tmp_path / "sys/bus/pci/devices/0000:18:00.0"
+    driver = tmp_path / "sys/bus/pci/drivers/amdgpu"
+    driver.mkdir(parents=True)
+    (driver / "bind").write_text("")
+    (device / "driver").symlink_to(driver)
+    (found,) = gpu.amd(host).raw["devices"]
+    assert (found["device"], found["driver"]) == ("0x67ef", "amdgpu")
+
+
+def test_a_missing_amd_gpu_is_counted_where_one_is_expected(make_host):
+    assert gpu.amd(make_host()).status == "not_run"
+    assert gpu.amd(make_host(expect_gpus=1)).measured == 0
+
+
+@pytest.mark.parametrize(
+    ("job", "says"),
+    [
+        (lambda: time.sleep(60), "time limit"),
+        (lambda: os.kill(os.getpid(), signal.SIGKILL), "signal 9"),
+        (lambda: 1 / 0, "ZeroDivisionError"),
+        (lambda: os._exit(3), "exit 3"),
+        (object, "exit 1"),
+    ],
+)
+def test_a_check_that_goes_wrong_is_an_error(job, says):
+    assert says in workers.bounded(job, 0.5)["error"]
+
+
+def test_workers_run_side_by_side():
+    started = time.monotonic()
+    answers = workers.parallel(lambda index: time.sleep(0.3) or index, 3, 10.0)
+    assert [answer["value"] for answer in answers] == [0, 1, 2]
+    assert time.monotonic() - started < 0.85
+
+
+def test_a_program_that_hangs_is_ended():
+    assert run_command(["sleep", "30"], 0.1).code == 124
+    assert run_command(["no-such-program-here"], 1).code == 127
