@@ -13,6 +13,8 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from gpufleet.errors import InputError
 
+LONGEST = 300  # characters of one part of an error
+
 Path_ = tuple[str | int, ...]
 
 
@@ -52,10 +54,10 @@ class Document:
         """Return the problem as one line; ``more`` is how many others there are."""
         line = self.line(problem.path)
         return InputError(
-            problem.text,
+            one_line(problem.text),
             where=self.label if line is None else f"{self.label}:{line}",
-            key=spell(self.prefix, problem.path),
-            remedy=problem.remedy + (f" (and {more} more)" if more else ""),
+            key=one_line(spell(self.prefix, problem.path)),
+            remedy=one_line(problem.remedy) + (f" (and {more} more)" if more else ""),
         )
 
     def refuse(self, problems: Sequence[Problem]) -> None:
@@ -93,6 +95,12 @@ def plain(node: Any) -> Any:
         if isinstance(node, kind):
             return kind(node)
     return node
+
+
+def one_line(text: str) -> str:
+    """Return a text with what would break the line, or hide in it, written as an escape."""
+    shown = text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in shown)
 
 
 def spell(prefix: str, path: Path_) -> str:

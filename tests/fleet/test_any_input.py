@@ -1,0 +1,73 @@
+"""Whatever somebody writes, the answer is a fleet or one line: never a traceback."""
+
+from __future__ import annotations
+
+import copy
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from ruamel.yaml import YAML
+
+from gpufleet import fleet
+from gpufleet.errors import InputError
+
+SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=12),
+    st.sampled_from(["spot", "aws", "T4"]),
+)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+def places(node, path=()):
+    """Return the path of everything in a document."""
+    items = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
+    found = [path] if path else []
+    for key, value in items:
+        found += places(value, (*path, key))
+    return found
+
+
+def put(document, path, value):
+    """Return a copy with something else at ``path``."""
+    changed = copy.deepcopy(document)
+    node = changed
+    for step in path[:-1]:
+        node = node[step]
+    node[path[-1]] = value
+    return changed
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_any_value_anywhere_gives_a_fleet_or_one_line(repo_root, data):
+    text = (repo_root / "stacks/Pulumi.production.yaml").read_text()
+    declared = YAML(typ="safe").load(text)["config"]["gpufleet:fleet"]
+    path = data.draw(st.sampled_from(places(declared)))
+    try:
+        fleet.parse(put(declared, path, data.draw(VALUES)), root=repo_root)
+    except InputError as error:
+        assert str(error).isprintable()
+        assert "gpufleet:fleet" in str(error)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_any_value_anywhere_in_a_rack_gives_a_rack_or_one_line(repo_root, tmp_path, data):
+    declared = YAML(typ="safe").load((repo_root / "inventory/blades-1.yaml").read_text())
+    path = data.draw(st.sampled_from(places(declared)))
+    file = tmp_path / "blades-1.yaml"
+    with file.open("w") as stream:
+        YAML(typ="safe").dump(put(declared, path, data.draw(VALUES)), stream)
+    try:
+        assert fleet.load_rack(file, tmp_path).nodes
+    except InputError as error:
+        assert str(error).isprintable()
+        assert str(error).startswith("blades-1.yaml")
