@@ -1,0 +1,166 @@
+"""The questions the command line asks, answered: what does it cost, what would a change cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from gpufleet import fleet
+from gpufleet.catalog import Price
+from gpufleet.cost.change import CostDiff, compare
+from gpufleet.cost.demand import Bill
+from gpufleet.cost.evaluation import Program, checkout, run_programs
+from gpufleet.cost.money import cents, exact
+from gpufleet.cost.policy import Policy, judge
+from gpufleet.cost.pricing import price
+from gpufleet.cost.rates import PriceBook
+from gpufleet.cost.sides import Sides, resources_from_preview
+from gpufleet.cost.wording import usd
+from gpufleet.engine import Resource
+from gpufleet.errors import InputError
+from gpufleet.fleet import Budget, Fleet
+
+STALE_DAYS = 365  # list prices move about once a year; spot moves daily, so an old one says little
+OUTSIDE = "traffic, licences, support and taxes are not in these figures"
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a stack costs, against its budget, with what a planner should know."""
+
+    stack: str
+    bill: Bill
+    budget: Budget | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def verdict(self) -> str:
+        """Return how the month stands to the budget, in a sentence."""
+        month = cents(self.bill.usd_per_month.expected)
+        if self.budget is None:
+            return "no budget is declared"
+        limit = exact(self.budget.max)
+        if month > limit:
+            return f"over the budget of {usd(limit)} by {usd(month - limit)}"
+        if month < exact(self.budget.min):
+            return f"under the budget's floor of {usd(exact(self.budget.min))}: is something missing?"
+        return f"within the budget of {usd(limit)}, {usd(limit - month)} to spare"
+
+    @property
+    def within_budget(self) -> bool | None:
+        """Tell whether the month keeps the budget's ceiling; None without a budget."""
+        return (
+            None if self.budget is None else cents(self.bill.usd_per_month.expected) <= exact(self.budget.max)
+        )
+
+
+def estimate(
+    resources: Iterable[Resource],
+    declared: Fleet | None = None,
+    *,
+    stack: str = "",
+    book: PriceBook | None = None,
+) -> Estimate:
+    """Price resources, and note what their fleet means for the budget."""
+    bill = price(resources, book)
+    notes = (*(fleet.notes(declared) if declared else ()), *price_notes(bill), OUTSIDE)
+    return Estimate(declared.stack if declared else stack, bill, _budget(declared), notes)
+
+
+def diff(
+    before: Iterable[Resource],
+    after: Iterable[Resource],
+    policy: Policy | None = None,
+    *,
+    sides: Sides | None = None,
+    budget: Budget | None = None,
+    book: PriceBook | None = None,
+    today: date | None = None,
+) -> CostDiff:
+    """Compare two sides, and judge the change where there is a policy.
+
+    ``sides`` gives the stack, the engine's operations and its warnings where the sides are from a preview.
+    """
+    told = sides or Sides()
+    limit = exact(budget.max) if budget else None
+    found = compare(
+        told.stack,
+        price(before, book),
+        price(after, book),
+        ops=told.ops,
+        warnings=told.warnings,
+        budget_usd_per_month=limit,
+    )
+    return judge(found, _with_budget(policy, limit), today or _today()) if policy else found
+
+
+def estimate_stack(root: Path, stack: str, config_file: Path | None = None) -> Estimate:
+    """Evaluate a stack in the working tree and price it."""
+    declared = fleet.load(stack, root, config_file)
+    return estimate(run_programs([Program(root, stack, config_file)])[0], declared)
+
+
+def diff_against(
+    root: Path, stack: str, base: str, config_file: Path | None = None, policy: Policy | None = None
+) -> CostDiff:
+    """Compare a stack in the working tree with itself at a git ref."""
+    declared = fleet.load(stack, root, config_file)
+    with checkout(root, base) as old:
+        before, after = run_programs(
+            [Program(old, stack, side=f"at {base}"), Program(root, stack, config_file)]
+        )
+    return diff(before, after, policy, sides=Sides(stack=stack), budget=declared.budget_usd_per_month)
+
+
+def diff_preview(
+    document: Mapping[str, Any], root: Path | None = None, policy: Policy | None = None
+) -> CostDiff:
+    """Compare the two sides of an engine's preview; the budget is that of the stack it previews."""
+    sides = resources_from_preview(document)
+    return diff(sides.before, sides.after, policy, sides=sides, budget=_declared_budget(root, sides.stack))
+
+
+def price_notes(bill: Bill, today: date | None = None) -> tuple[str, ...]:
+    """Name the prices that have no date or an old one."""
+    used = {(charge.item, charge.purchase, charge.price) for charge in bill.charges if charge.price}
+    told = [note for item, purchase, of in used if (note := _age(item, purchase, of, today or _today()))]
+    return tuple(sorted(told))
+
+
+def _age(item: str, purchase: str, of: Price, today: date) -> str:
+    if purchase == "owned":
+        return ""
+    if of.as_of_date is None:
+        return f"the {of.purchase} price of {item} has no date ({of.source})"
+    days = (today - of.as_of_date).days
+    return (
+        f"the {of.purchase} price of {item} is {days} days old ({of.as_of}, {of.source})"
+        if days > STALE_DAYS
+        else ""
+    )
+
+
+def _with_budget(policy: Policy, limit: Decimal | None) -> Policy:
+    return replace(policy, budget_usd_per_month=limit) if policy.budget_usd_per_month is None else policy
+
+
+def _budget(declared: Fleet | None) -> Budget | None:
+    return declared.budget_usd_per_month if declared else None
+
+
+def _declared_budget(root: Path | None, stack: str) -> Budget | None:
+    """Return the budget of a previewed stack, where the project here declares that stack."""
+    if root is None or not stack:
+        return None
+    try:
+        return fleet.load(stack, root).budget_usd_per_month
+    except InputError:
+        return None  # a preview may come from elsewhere; it is priced all the same
+
+
+def _today() -> date:
+    return datetime.now(UTC).date()

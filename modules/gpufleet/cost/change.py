@@ -1,0 +1,124 @@
+"""The difference between two bills, line by line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+from gpufleet.cost.demand import Bill, Charge, Unpriced
+from gpufleet.cost.money import NOTHING, Range, cents
+
+
+@dataclass(frozen=True)
+class Violation:
+    """A rule of the policy that the change breaks."""
+
+    rule: str
+    message: str
+
+
+@dataclass(frozen=True)
+class PolicyResult:
+    """What the policy says; with no policy nothing is violated."""
+
+    passed: bool = True
+    violations: tuple[Violation, ...] = ()
+
+
+@dataclass(frozen=True)
+class Line:
+    """One charge on both sides. One of them may be absent."""
+
+    op: str
+    before: Charge | None
+    after: Charge | None
+
+    @property
+    def shown(self) -> Charge:
+        """Return the charge that describes the line: what will be, or what was."""
+        charge = self.after or self.before
+        if charge is None:
+            raise ValueError("a line without a charge")
+        return charge
+
+    @property
+    def usd_per_month(self) -> Decimal:
+        """Return what the line adds to or takes from the month."""
+        return month(self.after).expected - month(self.before).expected
+
+    @property
+    def changed(self) -> bool:
+        """Tell whether money, quantity or terms differ between the sides."""
+        return not alike(self.before, self.after)
+
+
+@dataclass(frozen=True)
+class CostDiff:
+    """Two bills and what lies between them."""
+
+    stack: str
+    before: Bill
+    after: Bill
+    lines: tuple[Line, ...]
+    warnings: tuple[str, ...] = ()
+    budget_usd_per_month: Decimal | None = None
+    policy: PolicyResult = field(default=PolicyResult())
+
+    @property
+    def change_usd_per_month(self) -> Decimal:
+        """Return the change in cents: the difference of the two months as they are shown."""
+        return cents(self.after.usd_per_month.expected) - cents(self.before.usd_per_month.expected)
+
+    @property
+    def change_percent(self) -> Decimal | None:
+        """Return the change in percent, None where there was nothing before."""
+        base = cents(self.before.usd_per_month.expected)
+        return cents(self.change_usd_per_month * 100 / base) if base else None
+
+    @property
+    def unpriced(self) -> tuple[Unpriced, ...]:
+        """Return what has no price after the change, and what had none before and goes."""
+        after = {(gap.urn, gap.component) for gap in self.after.unpriced}
+        gone = (gap for gap in self.before.unpriced if (gap.urn, gap.component) not in after)
+        return (*self.after.unpriced, *gone)
+
+
+def compare(
+    stack: str,
+    before: Bill,
+    after: Bill,
+    *,
+    ops: dict[str, str] | None = None,
+    warnings: tuple[str, ...] = (),
+    budget_usd_per_month: Decimal | None = None,
+) -> CostDiff:
+    """Put two bills side by side. ``ops`` is what the engine does to each URN, where it told."""
+    old = {charge.key: charge for charge in before.charges}
+    new = {charge.key: charge for charge in after.charges}
+    lines = [_line(old.get(key), new.get(key), (ops or {}).get(key[0])) for key in sorted({*old, *new})]
+    return CostDiff(stack, before, after, tuple(lines), warnings, budget_usd_per_month)
+
+
+def alike(before: Charge | None, after: Charge | None) -> bool:
+    """Tell whether two charges bill the same."""
+    if before is None or after is None:
+        return before is after
+    return (
+        (before.item, before.purchase, before.quantity, before.usd_per_hour, before.hours_per_month)
+        == (after.item, after.purchase, after.quantity, after.usd_per_hour, after.hours_per_month)
+    )  # fmt: skip
+
+
+def month(charge: Charge | None) -> Range:
+    """Return a charge's month; of none, nothing."""
+    return charge.usd_per_month if charge else NOTHING
+
+
+def _line(before: Charge | None, after: Charge | None, told: str | None) -> Line:
+    if told and not (told == "same" and not alike(before, after)):
+        return Line(told, before, after)
+    if before is None:
+        return Line("create", before, after)
+    if after is None:
+        return Line("delete", before, after)
+    return Line("same" if alike(before, after) else "update", before, after)

@@ -1,0 +1,61 @@
+"""Who runs inside a reservation: capacity held by the stack bills once, not again per instance in it.
+
+Reservations bill their whole count, used or not. A machine that targets a reservation (or, where the cloud
+lets it, matches an open one of the same type and zone) costs nothing more, up to the reserved count; the
+surplus bills as usual. Claims are served in the order of their URNs, so that the answer does not depend on
+the order in which resources are listed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gpufleet.cost.demand import Demand
+from gpufleet.cost.money import NOTHING, Range
+
+Held = tuple[str, Demand]  # the URN of a resource and one demand of it
+
+
+@dataclass
+class _Pool:
+    """What is left of one offer."""
+
+    urn: str
+    demand: Demand
+    left: Range
+
+
+def covered(demands: Iterable[Held]) -> dict[tuple[str, str], tuple[Range, str]]:
+    """Return how many of each claim are covered, and by whom: (urn, component) -> (count, reservation)."""
+    listed = sorted(demands, key=lambda held: (held[0], held[1].component))
+    pools = [_Pool(urn, demand, demand.count) for urn, demand in listed if demand.offer]
+    found = {}
+    for urn, demand in listed:
+        if demand.claim and (pool := next((p for p in pools if _fits(p.demand, demand)), None)):
+            taken = _lesser(demand.count, pool.left)
+            pool.left = pool.left.beyond(taken)
+            if taken != NOTHING:
+                found[(urn, demand.component)] = (taken, pool.urn)
+    return found
+
+
+def _fits(held: Demand, wanted: Demand) -> bool:
+    offer, claim = held.offer, wanted.claim
+    if offer is None or claim is None:
+        return False
+    if (held.cloud, held.region, held.items, held.component) != (
+        wanted.cloud,
+        wanted.region,
+        wanted.items,
+        wanted.component,
+    ):
+        return False
+    if claim.target is not None:
+        return claim.target in offer.names
+    same_zone = None in (offer.zone, claim.zone) or offer.zone == claim.zone
+    return claim.open and offer.open and same_zone
+
+
+def _lesser(one: Range, other: Range) -> Range:
+    return Range(min(one.low, other.low), min(one.expected, other.expected), min(one.high, other.high))

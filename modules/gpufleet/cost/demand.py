@@ -1,0 +1,146 @@
+"""What a resource bills for, before prices: how many of what, where, bought how."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+
+from gpufleet.catalog import Price
+from gpufleet.cost.money import HOURS_PER_MONTH, ONE, Range
+from gpufleet.cost.terms import PLAIN, Terms
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Which reservation may cover a machine: one by URN (``target``), or any open one of its kind."""
+
+    target: str | None = None
+    open: bool = False
+    zone: str | None = None
+
+
+@dataclass(frozen=True)
+class Offer:
+    """Capacity that a reservation holds and bills; ``names`` are the URNs by which it is targeted."""
+
+    names: frozenset[str]
+    open: bool = False
+    zone: str | None = None
+
+
+@dataclass(frozen=True)
+class Demand:
+    """One thing billed by the hour.
+
+    ``items`` are price list names: of several (a group that may launch any of them) the first is expected
+    and the others widen the range. ``size`` is how many price units one of ``count`` holds (GiB of a disk,
+    cards of a machine). ``own_price`` is a price that the resource itself carries, as a rack does.
+    """
+
+    component: str
+    items: tuple[str, ...]
+    cloud: str
+    region: str
+    count: Range = ONE
+    size: Decimal = Decimal(1)
+    terms: Terms = PLAIN
+    hours: Decimal = HOURS_PER_MONTH
+    part: bool = False
+    claim: Claim | None = None
+    offer: Offer | None = None
+    own_price: Price | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Something that bills and has no usable price: ``reason`` says why, ``component`` what."""
+
+    reason: str
+    component: str = ""
+
+
+@dataclass(frozen=True)
+class Around:
+    """What the parts of a machine share with it; they are bought plainly, whatever the machine is bought as."""
+
+    cloud: str
+    region: str
+    pool: str = ""
+    count: Range = ONE
+    hours: Decimal = HOURS_PER_MONTH
+
+    def part(self, component: str, item: str, size: Decimal = Decimal(1)) -> Demand:
+        """Return the demand of one part per machine."""
+        terms = Terms(pool=self.pool)
+        return Demand(
+            component, (item,), self.cloud, self.region, self.count, size, terms, self.hours, part=True
+        )
+
+    def for_hours(self, hours: Decimal) -> Around:
+        """Return the same, billed for other hours."""
+        return replace(self, hours=hours)
+
+
+Findings = list[Demand | Gap]
+
+
+@dataclass(frozen=True)
+class Charge:
+    """A demand with its price. ``covered`` of its units are paid for by a reservation in the same stack."""
+
+    urn: str
+    type: str
+    name: str
+    pool: str
+    component: str
+    item: str
+    cloud: str
+    region: str
+    purchase: str
+    quantity: Range
+    usd_per_hour: Range
+    hours_per_month: Decimal
+    price: Price | None
+    note: str = ""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Return what makes this the same charge on the other side of a change."""
+        return (self.urn, self.component)
+
+    @property
+    def usd_per_month(self) -> Range:
+        """Return the hourly rate times the hours that bill."""
+        return self.usd_per_hour * self.hours_per_month
+
+
+@dataclass(frozen=True)
+class Unpriced:
+    """A resource, or one component of it, whose cost the totals do not hold or only bound."""
+
+    urn: str
+    type: str
+    name: str
+    reason: str
+    component: str = ""
+    bounded: bool = False  # true: the totals' range holds it; false: the totals leave it out
+
+
+@dataclass(frozen=True)
+class Bill:
+    """One side, priced."""
+
+    charges: tuple[Charge, ...] = ()
+    unpriced: tuple[Unpriced, ...] = ()
+    warnings: tuple[str, ...] = field(default=())
+
+    @property
+    def usd_per_hour(self) -> Range:
+        """Return the rate while everything declared runs."""
+        return Range.total(charge.usd_per_hour for charge in self.charges)
+
+    @property
+    def usd_per_month(self) -> Range:
+        """Return the month: each charge at the hours that it bills."""
+        return Range.total(charge.usd_per_month for charge in self.charges)

@@ -1,0 +1,150 @@
+"""Bills and differences as the JSON that others read. ``data/cost_diff.schema.json`` describes the difference."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from importlib.resources import files
+from typing import Any
+
+from gpufleet.cost.answers import Estimate
+from gpufleet.cost.change import CostDiff, Line
+from gpufleet.cost.demand import Bill, Charge, Unpriced
+from gpufleet.cost.money import NOTHING, ZERO, cents, hourly
+from gpufleet.cost.pools import Pool, by_pool
+
+
+def diff_document(diff: CostDiff) -> dict[str, Any]:
+    """Return a difference in the shape of its schema."""
+    share = diff.change_percent
+    return {
+        "stack": diff.stack,
+        "currency": "USD",
+        "before": _total(diff.before),
+        "after": _total(diff.after),
+        "change": {
+            "usd_per_month": float(diff.change_usd_per_month),
+            "percent": None if share is None else float(share),
+        },
+        "budget_usd_per_month": _number(diff.budget_usd_per_month),
+        "resources": [_line(line) for line in diff.lines],
+        "unpriced": [_gap(gap) for gap in diff.unpriced],
+        "warnings": list(diff.warnings),
+        "policy": {
+            "passed": diff.policy.passed,
+            "violations": [{"rule": each.rule, "message": each.message} for each in diff.policy.violations],
+        },
+    }
+
+
+def estimate_document(estimate: Estimate) -> dict[str, Any]:
+    """Return an estimate: totals, pools, charges, and what is missing."""
+    return {
+        "stack": estimate.stack,
+        "currency": "USD",
+        "total": _total(estimate.bill),
+        "budget": {
+            "usd_per_month": None if estimate.budget is None else estimate.budget.max,
+            "within": estimate.within_budget,
+            "verdict": estimate.verdict,
+        },
+        "pools": [_pool(pool) for pool in by_pool(estimate.bill)],
+        "resources": [_charge(charge) for charge in estimate.bill.charges],
+        "unpriced": [_gap(gap) for gap in estimate.bill.unpriced],
+        "notes": list(estimate.notes),
+    }
+
+
+def schema() -> dict[str, Any]:
+    """Return the JSON Schema of a difference."""
+    text = (files("gpufleet.cost") / "data" / "cost_diff.schema.json").read_text(encoding="utf-8")
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+def _total(bill: Bill) -> dict[str, float]:
+    month = bill.usd_per_month
+    return {
+        "usd_per_hour": _rate(bill.usd_per_hour.expected),
+        "usd_per_month": float(cents(month.expected)),
+        "usd_per_month_low": float(cents(month.low)),
+        "usd_per_month_high": float(cents(month.high)),
+    }
+
+
+def _line(line: Line) -> dict[str, Any]:
+    after = line.after.usd_per_hour if line.after else NOTHING
+    before = line.before.usd_per_hour.expected if line.before else ZERO
+    shown = _charge(line.shown)
+    return {
+        "urn": shown["urn"],
+        "type": shown["type"],
+        "name": shown["name"],
+        "component": shown["component"],
+        "item": shown["item"],
+        "pool": shown["pool"],
+        "op": line.op,
+        "quantity": shown["quantity"],
+        "quantity_before": float(line.before.quantity.expected) if line.before else 0.0,
+        "hours_per_month": shown["hours_per_month"],
+        "purchase": shown["purchase"],
+        "before_usd_per_hour": _rate(before),
+        "after_usd_per_hour": _rate(after.expected),
+        "after_usd_per_hour_low": _rate(after.low),
+        "after_usd_per_hour_high": _rate(after.high),
+        "price": shown["price"],
+        "note": shown["note"],
+    }
+
+
+def _charge(charge: Charge) -> dict[str, Any]:
+    price = charge.price
+    return {
+        "urn": charge.urn,
+        "type": charge.type,
+        "name": charge.name,
+        "component": charge.component,
+        "item": charge.item,
+        "pool": charge.pool,
+        "region": charge.region,
+        "quantity": float(charge.quantity.expected),
+        "hours_per_month": float(charge.hours_per_month),
+        "purchase": charge.purchase,
+        "usd_per_hour": _rate(charge.usd_per_hour.expected),
+        "usd_per_month": float(cents(charge.usd_per_month.expected)),
+        "price": price and {"usd_per_hour": price.usd_per_hour, "as_of": price.as_of, "source": price.source},
+        "note": charge.note,
+    }
+
+
+def _pool(pool: Pool) -> dict[str, Any]:
+    return {
+        "pool": pool.name,
+        "machine": pool.machine,
+        "region": pool.region,
+        "purchase": pool.purchase,
+        "count": float(pool.count.expected),
+        "hours_per_month": float(pool.hours),
+        "usd_per_hour": _rate(pool.usd_per_hour.expected),
+        "usd_per_month": float(cents(pool.usd_per_month.expected)),
+        "usd_per_month_low": float(cents(pool.usd_per_month.low)),
+        "usd_per_month_high": float(cents(pool.usd_per_month.high)),
+    }
+
+
+def _gap(gap: Unpriced) -> dict[str, Any]:
+    return {
+        "urn": gap.urn,
+        "type": gap.type,
+        "name": gap.name,
+        "component": gap.component,
+        "reason": gap.reason,
+    }
+
+
+def _rate(amount: Decimal) -> float:
+    return float(hourly(amount))
+
+
+def _number(amount: Decimal | None) -> float | None:
+    return None if amount is None else float(amount)

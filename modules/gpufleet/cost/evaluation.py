@@ -1,0 +1,141 @@
+"""Run the project's Pulumi program without an engine, and return the resources that it declares.
+
+The program runs in a child process under Pulumi's own mocks: no engine, no provider, no network, no
+credentials. For a comparison both sides run in that one child, forked after it has imported the provider
+SDKs once, because those imports are most of the time. The child imports nothing of this package: a program
+from another commit brings its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import Any
+
+from gpufleet import engine
+from gpufleet.cost.gitref import unpack
+from gpufleet.cost.sides import billable
+from gpufleet.engine import Resource
+from gpufleet.errors import EnvironmentFault, InputError
+
+TIME_LIMIT_S = 120.0
+
+
+@dataclass(frozen=True)
+class Program:
+    """One evaluation: the project ``root`` to run in, and how to name it in an error ("" is the tree itself)."""
+
+    root: Path
+    stack: str
+    config_file: Path | None = None
+    side: str = ""
+
+
+def evaluate(
+    root: Path, stack: str, ref: str | None = None, config_file: Path | None = None
+) -> tuple[Resource, ...]:
+    """Return the resources that ``stack`` declares at a git ref, or in the working tree."""
+    if ref is None:
+        return run_programs([Program(root, stack, config_file)])[0]
+    with checkout(root, ref) as base:
+        return run_programs([Program(base, stack, side=f"at {ref}")])[0]
+
+
+def evaluate_both(
+    root: Path, stack: str, base: str, config_file: Path | None = None
+) -> tuple[tuple[Resource, ...], tuple[Resource, ...]]:
+    """Return the resources at ``base`` and in the working tree."""
+    with checkout(root, base) as old:
+        before, after = run_programs(
+            [Program(old, stack, side=f"at {base}"), Program(root, stack, config_file)]
+        )
+        return before, after
+
+
+@contextmanager
+def checkout(root: Path, ref: str) -> Iterator[Path]:
+    """Unpack the project at ``ref`` into a folder that lives as long as the block."""
+    with tempfile.TemporaryDirectory(prefix="gpufleet-base-") as folder:
+        unpack(root, ref, Path(folder))
+        yield Path(folder)
+
+
+def run_programs(programs: Sequence[Program], limit_s: float = TIME_LIMIT_S) -> list[tuple[Resource, ...]]:
+    """Run programs side by side; a stack that a side does not declare yet has no resources there."""
+    with tempfile.TemporaryDirectory(prefix="gpufleet-evaluate-") as folder:
+        results = [Path(folder) / f"{at}.json" for at in range(len(programs))]
+        jobs = [_job(program, result) for program, result in zip(programs, results, strict=True)]
+        said = _run_child(jobs, limit_s)
+        return [_read(program, result, said) for program, result in zip(programs, results, strict=True)]
+
+
+def _job(program: Program, result: Path) -> dict[str, Any]:
+    return {
+        "root": str(program.root),
+        "stack": program.stack,
+        "config_file": str(program.config_file.resolve()) if program.config_file else None,
+        "may_be_absent": bool(program.side),
+        "result": str(result),
+    }
+
+
+def _run_child(jobs: list[dict[str, Any]], limit_s: float) -> str:
+    """Run the child to its end, and return what the programs printed."""
+    with as_file(files("gpufleet.cost") / "program.py") as script:
+        child = subprocess.Popen(
+            [sys.executable, str(script)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,  # so that a time-out ends the forks too
+        )
+    try:
+        said, _ = child.communicate(json.dumps(jobs), timeout=limit_s)
+    except subprocess.TimeoutExpired:
+        raise EnvironmentFault(
+            f"the Pulumi program did not end within {limit_s:g} s", hint="it may wait for input or a network"
+        ) from None
+    finally:
+        _end(child)
+    return said
+
+
+def _end(child: subprocess.Popen[str]) -> None:
+    """End the child's whole session, which is ours alone, whatever interrupted the wait."""
+    with suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
+    child.wait()
+
+
+def _read(program: Program, result: Path, said: str) -> tuple[Resource, ...]:
+    try:
+        answer = json.loads(result.read_text(encoding="utf-8"))
+    except (OSError, json.JSONDecodeError):
+        last = said.strip().splitlines()[-1:] or ["it said nothing"]
+        raise EnvironmentFault(f"the Pulumi program ended early{_at(program)}: {last[0]}") from None
+    if "error" in answer:
+        raise _error(program, answer["error"])
+    resources = engine.parse_state({"deployment": {"resources": answer["resources"]}})
+    return tuple(resource for resource in resources if billable(resource))
+
+
+def _error(program: Program, told: dict[str, str]) -> InputError:
+    """Return the program's error as one line that says on which side it happened."""
+    place = told["where"].replace(f"{program.root}{os.sep}", "")
+    where = f"{program.side}: {place}".rstrip(": ") if program.side else place
+    problem = told["problem"].replace(f"{program.root}{os.sep}", "")
+    return InputError(problem, where=where, key=told["key"], remedy=told["remedy"])
+
+
+def _at(program: Program) -> str:
+    return f" {program.side}" if program.side else ""

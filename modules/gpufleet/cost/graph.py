@@ -1,0 +1,69 @@
+"""The resources of one side, and how they refer to each other before any of them has an id."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gpufleet.cost.values import text
+from gpufleet.engine import Resource
+
+
+def kind(type_token: str) -> str:
+    """Return a type without the API version that azure-native may carry in it."""
+    package, _, rest = type_token.partition(":")
+    module, _, name = rest.partition(":")
+    family, _, version = module.partition("/")
+    return f"{package}:{family}:{name}" if package == "azure-native" and version else type_token
+
+
+class Graph:
+    """Look-ups over the resources of one side."""
+
+    def __init__(self, resources: Iterable[Resource]) -> None:
+        self.resources = tuple(resources)
+        self._by_urn = {resource.urn: resource for resource in self.resources if not resource.delete}
+        self._by_kind: dict[str, list[Resource]] = {}
+        for resource in self._by_urn.values():
+            self._by_kind.setdefault(kind(resource.type), []).append(resource)
+
+    def get(self, urn: str | None) -> Resource | None:
+        """Return the live resource of that URN."""
+        return self._by_urn.get(urn) if urn else None
+
+    def of_kind(self, *kinds: str) -> list[Resource]:
+        """Return the live resources of these types."""
+        return [resource for wanted in kinds for resource in self._by_kind.get(wanted, [])]
+
+    def provider(self, resource: Resource) -> Resource | None:
+        """Return the explicit provider resource (``urn::id``) that manages this one."""
+        return self.get(resource.provider.rpartition("::")[0]) if resource.provider else None
+
+    def target(self, resource: Resource, path: tuple[str | int, ...], *kinds: str) -> Resource | None:
+        """Return the resource that an input refers to.
+
+        A known id or name is looked up; an id that deployment will bring is followed through the engine's
+        property dependencies, and without those to the only candidate in the same component.
+        """
+        value = text(resource.inputs, *path)
+        candidates = self.of_kind(*kinds)
+        if isinstance(value, str):
+            return next((found for found in candidates if _answers_to(found, value)), None)
+        if value is None:
+            return None
+        wanted = set(resource.property_dependencies.get(str(path[0]), ()))
+        named = [found for found in candidates if found.urn in wanted]
+        siblings = [found for found in candidates if found.parent == resource.parent]
+        chosen = named or siblings
+        return chosen[0] if len(chosen) == 1 else None
+
+    def pool(self, resource: Resource) -> str:
+        """Return the name of the component that holds a resource, its own where none does."""
+        parent = self.get(resource.parent)
+        return parent.name if parent and not parent.custom and ":Stack" not in parent.type else resource.name
+
+
+def _answers_to(resource: Resource, value: str) -> bool:
+    names = {resource.id, *(text(resource.inputs, key) for key in ("name", "id"))}
+    names |= {text(resource.outputs, key) for key in ("id", "name", "selfLink", "arn")}
+    known = {name for name in names if isinstance(name, str) and name}
+    return value in known or value.rsplit("/", 1)[-1] in known

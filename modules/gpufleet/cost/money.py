@@ -1,0 +1,92 @@
+"""Exact money: decimals inside, cents only at the edge.
+
+Prices enter as the decimal a person would read (``21.957642``), are multiplied and summed exactly, and are
+rounded once, half up, where they are shown: months to cents, hours to millionths. A change is the difference
+of the two rounded months, so that the figures a reader sees add up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal
+
+from gpufleet.catalog import HOURS_PER_MONTH as CATALOG_HOURS
+
+HOURS_PER_MONTH = Decimal(CATALOG_HOURS)
+ZERO = Decimal(0)
+_CENT = Decimal("0.01")
+_MILLIONTH = Decimal("0.000001")
+
+
+def exact(value: float | str | Decimal) -> Decimal:
+    """Return the decimal that ``value`` is written as, not its binary neighbour."""
+    return value if isinstance(value, Decimal) else Decimal(str(value))
+
+
+def cents(amount: Decimal) -> Decimal:
+    """Round to cents, half up."""
+    return amount.quantize(_CENT, ROUND_HALF_UP)
+
+
+def hourly(amount: Decimal) -> Decimal:
+    """Round an hourly rate to millionths, half up: the precision that price lists use."""
+    return amount.quantize(_MILLIONTH, ROUND_HALF_UP)
+
+
+@dataclass(frozen=True)
+class Range:
+    """What is expected, and the least and most it can be. No value is negative."""
+
+    low: Decimal
+    expected: Decimal
+    high: Decimal
+
+    def __post_init__(self) -> None:
+        if not ZERO <= self.low <= self.expected <= self.high:
+            raise ValueError(f"not a range: {self.low} .. {self.expected} .. {self.high}")
+
+    @classmethod
+    def of(cls, value: float | str | Decimal) -> Range:
+        """Return the range that is one value."""
+        amount = exact(value)
+        return cls(amount, amount, amount)
+
+    @classmethod
+    def spanning(cls, low: Decimal, expected: Decimal, high: Decimal) -> Range:
+        """Return a range from values that may be out of order: low and high give way to expected."""
+        return cls(min(low, expected), expected, max(high, expected))
+
+    @classmethod
+    def total(cls, parts: Iterable[Range]) -> Range:
+        """Sum ranges; of none the sum is zero."""
+        result = NOTHING
+        for part in parts:
+            result += part
+        return result
+
+    @property
+    def certain(self) -> bool:
+        """Tell whether low and high are the same."""
+        return self.low == self.high
+
+    def __add__(self, other: Range) -> Range:
+        return Range(self.low + other.low, self.expected + other.expected, self.high + other.high)
+
+    def __mul__(self, other: Range | Decimal | int) -> Range:
+        by = other if isinstance(other, Range) else Range.of(other)
+        return Range(self.low * by.low, self.expected * by.expected, self.high * by.high)
+
+    def beyond(self, other: Range) -> Range:
+        """Return what is left, scenario by scenario, when ``other`` is taken away; never below zero."""
+        left = [
+            max(ZERO, a - b)
+            for a, b in zip(
+                (self.low, self.expected, self.high), (other.low, other.expected, other.high), strict=True
+            )
+        ]
+        return Range(min(left), left[1], max(left))
+
+
+NOTHING = Range(ZERO, ZERO, ZERO)
+ONE = Range.of(1)

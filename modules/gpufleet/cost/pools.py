@@ -1,0 +1,54 @@
+"""A bill by pool: what a reader who declared pools wants to see first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+
+from gpufleet.cost.demand import Bill, Charge
+from gpufleet.cost.money import Range
+
+
+@dataclass(frozen=True)
+class Pool:
+    """One pool's machines (or its disks, addresses), summed."""
+
+    name: str
+    component: str
+    machine: str
+    region: str
+    purchase: str
+    count: Range
+    hours: Decimal
+    usd_per_hour: Range
+    usd_per_month: Range
+
+
+def by_pool(bill: Bill) -> list[Pool]:
+    """Group charges that bill the same thing on the same terms; machines first, the dearest first."""
+    groups: dict[tuple[str, str, str, str, Decimal], list[Charge]] = {}
+    for charge in bill.charges:
+        key = (charge.pool, charge.item, charge.region, charge.purchase, charge.hours_per_month)
+        groups.setdefault(key, []).append(charge)
+    return sorted((_pool(charges) for charges in groups.values()), key=_order)
+
+
+def _pool(charges: Iterable[Charge]) -> Pool:
+    listed = list(charges)
+    first = listed[0]
+    return Pool(
+        name=first.pool,
+        component=first.component.partition(":")[0],
+        machine=first.item,
+        region=first.region,
+        purchase=first.purchase,
+        count=Range.total(charge.quantity for charge in listed),
+        hours=first.hours_per_month,
+        usd_per_hour=Range.total(charge.usd_per_hour for charge in listed),
+        usd_per_month=Range.total(charge.usd_per_month for charge in listed),
+    )
+
+
+def _order(pool: Pool) -> tuple[Decimal, str, str, str]:
+    return (-pool.usd_per_month.expected, pool.name, pool.machine, pool.purchase)

@@ -1,0 +1,52 @@
+"""One pricer per family of resources: what such a resource bills for. The table is the registry.
+
+A pricer takes a resource and the graph of its side, and returns demands (how many of what, where, on which
+terms) and gaps (why something cannot be priced). It knows no prices. Types that are neither here nor among
+the free ones of ``data/free_types.csv`` end up unpriced by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gpufleet.cost.demand import Findings
+from gpufleet.cost.graph import Graph
+from gpufleet.cost.pricers import (
+    aws_group,
+    aws_instance,
+    aws_parts,
+    azure_machine,
+    azure_parts,
+    azure_scale_set,
+    gcp_group,
+    gcp_instance,
+    gcp_parts,
+    onprem,
+    reservations,
+)
+from gpufleet.engine import Resource
+
+Pricer = Callable[[Resource, Graph], Findings]
+
+PRICERS: dict[str, Pricer] = {
+    "aws:ec2/instance:Instance": aws_instance.charges,
+    "aws:ec2/spotInstanceRequest:SpotInstanceRequest": aws_instance.charges,
+    "aws:autoscaling/group:Group": aws_group.charges,
+    "aws:ec2/capacityReservation:CapacityReservation": reservations.aws,
+    "aws:ebs/volume:Volume": aws_parts.volume,
+    "aws:ec2/eip:Eip": aws_parts.address,
+    "gcp:compute/instance:Instance": gcp_instance.charges,
+    "gcp:compute/instanceGroupManager:InstanceGroupManager": gcp_group.charges,
+    "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager": gcp_group.charges,
+    "gcp:compute/reservation:Reservation": reservations.gcp,
+    "gcp:compute/disk:Disk": gcp_parts.disk,
+    "gcp:compute/regionDisk:RegionDisk": gcp_parts.regional_disk,
+    "gcp:compute/address:Address": gcp_parts.address,
+    "azure-native:compute:VirtualMachine": azure_machine.charges,
+    "azure-native:compute:VirtualMachineScaleSet": azure_scale_set.charges,
+    "azure-native:compute:CapacityReservation": reservations.azure,
+    "azure-native:compute:Disk": azure_parts.disk,
+    "azure-native:network:PublicIPAddress": azure_parts.address,
+    "gpufleet:onprem:Rack": onprem.charges,
+    "gpufleet:onprem:Workstation": onprem.charges,
+}

@@ -1,0 +1,84 @@
+"""EBS volumes, elastic addresses, and where an AWS resource is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+from gpufleet.cost.demand import Around, Demand, Findings, Gap
+from gpufleet.cost.graph import Graph
+from gpufleet.cost.places import aws_region
+from gpufleet.cost.pricers.common import size_gib
+from gpufleet.cost.terms import read_terms
+from gpufleet.cost.values import items, number, text
+from gpufleet.engine import Resource
+
+BASELINE = {"iops": Decimal(3000), "throughput": Decimal(125)}  # what a gp3 volume of any size includes
+FREE_OF_IOPS = ("gp2", "st1", "sc1", "standard")  # their speed comes with their size
+
+
+def region(resource: Resource, graph: Graph) -> str:
+    """Return the region: the resource's own argument, its zone's, or its provider's."""
+    provider = graph.provider(resource)
+    said = (
+        text(resource.inputs, "region"),
+        text(resource.inputs, "availabilityZone"),
+        text(resource.inputs, "availabilityZones", 0),
+        text(resource.outputs, "region"),
+        text(resource.outputs, "availabilityZone"),
+        text(provider.inputs, "region") if provider else None,
+    )
+    return next((aws_region(name) for name in said if isinstance(name, str)), "")
+
+
+def volume(resource: Resource, graph: Graph) -> Findings:
+    """Bill a volume of its own, for as long as it is there."""
+    around = Around("aws", region(resource, graph), read_terms(resource).pool)
+    block = {**resource.inputs, "volumeSize": resource.inputs.get("size")}
+    block["volumeType"] = resource.inputs.get("type") or "gp2"  # what EC2 makes where no type is asked for
+    return list(_volume("disk", block, around))
+
+
+def address(resource: Resource, graph: Graph) -> Findings:
+    """Bill an elastic address around the clock: AWS charges for it attached or not."""
+    return [
+        Around("aws", region(resource, graph), read_terms(resource).pool).part("public_ipv4", "public_ipv4")
+    ]
+
+
+def attached(inputs: Any, around: Around) -> Iterator[Demand | Gap]:
+    """Bill the volumes that an instance brings with it; a stopped instance keeps them, so they bill all month."""
+    yield from _volume("disk:root", inputs.get("rootBlockDevice") or {}, around)
+    for at, device in enumerate(items(inputs, "ebsBlockDevices"), start=1):
+        yield from _volume(f"disk:{at}", device, around)
+
+
+def mapped(inputs: Any, around: Around) -> Iterator[Demand | Gap]:
+    """Bill the volumes of a launch template."""
+    mappings = items(inputs, "blockDeviceMappings")
+    devices = [device["ebs"] for device in mappings if isinstance(device.get("ebs"), dict)]
+    for at, device in enumerate(devices or [{}]):
+        yield from _volume(f"disk:{at}" if at else "disk:root", device, around)
+
+
+def _volume(component: str, inputs: Any, around: Around) -> Iterator[Demand | Gap]:
+    gib, kind = size_gib(inputs, "volumeSize"), text(inputs, "volumeType")
+    if isinstance(gib, Gap):
+        yield Gap(gib.reason, component)
+    elif not isinstance(kind, str):
+        yield Gap("volume type is set by the image", component)
+    else:
+        yield around.part(component, f"ebs:{kind}", gib)
+        yield from _provisioned(component, inputs, kind)
+
+
+def _provisioned(component: str, inputs: Any, kind: str) -> Iterator[Gap]:
+    """Name the speed that is bought beside the size."""
+    for extra, included in BASELINE.items():
+        asked = number(inputs, extra)
+        bought = asked is not None and not (
+            isinstance(asked, Decimal) and kind == "gp3" and asked <= included
+        )
+        if bought and kind not in FREE_OF_IOPS:
+            yield Gap(f"no price for provisioned {extra}", f"{component}:{extra}")

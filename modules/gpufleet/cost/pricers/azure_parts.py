@@ -1,0 +1,74 @@
+"""Managed disks, public addresses, and where an Azure resource is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+from gpufleet.cost.demand import Around, Demand, Findings, Gap
+from gpufleet.cost.graph import Graph
+from gpufleet.cost.places import azure_region
+from gpufleet.cost.pricers.common import size_gib
+from gpufleet.cost.terms import read_terms
+from gpufleet.cost.values import WHY, dig, items, text
+from gpufleet.engine import Marker, Resource
+
+GROUP = "azure-native:resources:ResourceGroup"
+# Managed disks bill by tier, the smallest that holds the size (learn.microsoft.com, "Azure managed disk types").
+TIERS = {4: 1, 8: 2, 16: 3, 32: 4, 64: 6, 128: 10, 256: 15, 512: 20, 1024: 30, 2048: 40, 4096: 50, 8192: 60}
+TIERS |= {16384: 70, 32767: 80}
+FAMILIES = {
+    "Premium_LRS": "premium-ssd-p",
+    "StandardSSD_LRS": "standard-ssd-e",
+    "Standard_LRS": "standard-hdd-s",
+}
+
+
+def region(resource: Resource, graph: Graph) -> str:
+    """Return the location: the resource's own, else its resource group's."""
+    group = graph.target(resource, ("resourceGroupName",), GROUP)
+    provider = graph.provider(resource)
+    said = [text(resource.inputs, "location"), text(resource.outputs, "location")]
+    said += [text(holder.inputs, "location") for holder in (group, provider) if holder]
+    return next((azure_region(name) for name in said if isinstance(name, str)), "")
+
+
+def disk(resource: Resource, graph: Graph) -> Findings:
+    """Bill a disk of its own, for as long as it is there."""
+    around = Around("azure", region(resource, graph), read_terms(resource).pool)
+    return [_disk("disk", resource.inputs, text(resource.inputs, "sku", "name"), around)]
+
+
+def address(resource: Resource, graph: Graph) -> Findings:
+    """Bill a public address around the clock; an IPv6 one is free."""
+    if text(resource.inputs, "publicIPAddressVersion") == "IPv6":
+        return []
+    return [
+        Around("azure", region(resource, graph), read_terms(resource).pool).part("public_ipv4", "public_ipv4")
+    ]
+
+
+def attached(profile: Any, around: Around) -> Iterator[Demand | Gap]:
+    """Bill the disks of a machine; a deallocated one keeps them, so they bill all month."""
+    disks = [("disk:os", dig(profile, "osDisk") or {})]
+    disks += [(f"disk:{at}", each) for at, each in enumerate(items(profile, "dataDisks"), start=1)]
+    for component, each in disks:
+        if dig(each, "diffDiskSettings") is None:  # an ephemeral disk is part of the machine
+            yield _disk(component, each, text(each, "managedDisk", "storageAccountType"), around)
+
+
+def _disk(component: str, inputs: Any, sku: str | Marker | None, around: Around) -> Demand | Gap:
+    gib = size_gib(inputs, "diskSizeGB")
+    if isinstance(gib, Gap):
+        return Gap(gib.reason, component)
+    if not isinstance(sku, str):
+        return Gap(f"disk type is {'not set' if sku is None else WHY[sku]}", component)
+    if sku not in FAMILIES:
+        return Gap(f"no price for disk type {sku}", component)
+    return around.part(component, FAMILIES[sku] + tier(gib))
+
+
+def tier(gib: Decimal) -> str:
+    """Return the number of the smallest tier that holds a disk of this size."""
+    return str(next((number for holds, number in TIERS.items() if gib <= holds), TIERS[32767]))

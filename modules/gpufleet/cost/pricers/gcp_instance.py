@@ -1,0 +1,87 @@
+"""Compute Engine instances: the machine, the cards attached to it, disks, addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+from gpufleet.cost.demand import Around, Claim, Demand, Findings, Gap
+from gpufleet.cost.graph import Graph
+from gpufleet.cost.money import ONE, Range
+from gpufleet.cost.pricers import gcp_parts
+from gpufleet.cost.pricers.common import named
+from gpufleet.cost.terms import Terms, read_terms
+from gpufleet.cost.values import WHY, dig, items, number, text
+from gpufleet.engine import Marker, Resource
+
+RESERVATION = "gcp:compute/reservation:Reservation"
+
+
+def charges(resource: Resource, graph: Graph) -> Findings:
+    """Bill one instance."""
+    where = gcp_parts.region(resource, graph)
+    terms = read_terms(resource, spot=is_spot(resource.inputs))
+    found = machine(resource.inputs, where, terms)
+    if terms.purchase != "spot":
+        found = claimed(found, claim(resource, graph))
+    around = Around("gcp", where, terms.pool)
+    found += gcp_parts.attached(resource.inputs, around)
+    return [*found, *gcp_parts.addresses(resource.inputs, around.for_hours(terms.hours))]
+
+
+def machine(inputs: Any, where: str, terms: Terms, count: Range = ONE) -> Findings:
+    """Bill a machine type, and beside it the cards that the type does not imply."""
+    name = named(inputs, "machine type", "machineType")
+    if isinstance(name, Gap):
+        return [name]
+    short = name.rsplit("/", 1)[-1]
+    main = Demand("machine", (short,), "gcp", where, count, terms=terms, hours=terms.billed_hours)
+    return [main, *_cards(main, items(inputs, "guestAccelerators"))]
+
+
+def _cards(main: Demand, cards: list[Any]) -> Iterator[Demand | Gap]:
+    for at, card in enumerate(cards):
+        component = f"accelerators:{at}" if at else "accelerators"
+        model = text(card, "type") or text(card, "acceleratorType")
+        each = number(card, "count") or number(card, "acceleratorCount")
+        if not isinstance(model, str) or not isinstance(each, Decimal):
+            why = next((WHY[value] for value in (model, each) if isinstance(value, Marker)), "not set")
+            yield Gap(f"accelerator type or count is {why}", component)
+        elif not _implied(main.items[0]):
+            item = f"accelerator:{model.rsplit('/', 1)[-1]}"
+            yield replace(main, component=component, items=(item,), size=each, part=True)
+
+
+def _implied(machine_type: str) -> bool:
+    """Tell whether a machine type's price already holds its cards: only N1 takes cards by the piece."""
+    return not machine_type.startswith(("n1-", "custom-"))
+
+
+def is_spot(inputs: Any) -> bool | None:
+    """Tell what the scheduling says; None where it says nothing."""
+    model = text(inputs, "scheduling", "provisioningModel")
+    if isinstance(model, str):
+        return model.upper() == "SPOT"
+    preemptible = dig(inputs, "scheduling", "preemptible")
+    return preemptible if isinstance(preemptible, bool) else None
+
+
+def claim(resource: Resource, graph: Graph) -> Claim | None:
+    """Return the reservation that an instance or template asks for; by default any open one."""
+    affinity = dig(resource.inputs, "reservationAffinity")
+    if text(affinity, "type") == "NO_RESERVATION":
+        return None
+    zone = text(resource.inputs, "zone")
+    where = zone.rsplit("/", 1)[-1] if isinstance(zone, str) else None
+    path: tuple[str | int, ...] = ("reservationAffinity", "specificReservation", "values", 0)
+    if dig(resource.inputs, *path) is None:
+        return Claim(open=True, zone=where)
+    target = graph.target(resource, path, RESERVATION)
+    return Claim(target=target.urn if target else "outside this stack")
+
+
+def claimed(found: Findings, wanted: Claim | None) -> Findings:
+    """Return the findings with machines and cards that ask for a reservation."""
+    return [replace(item, claim=wanted) if isinstance(item, Demand) else item for item in found]

@@ -1,0 +1,85 @@
+"""Persistent disks, addresses, and where a GCP resource is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+from gpufleet.cost.demand import Around, Demand, Findings, Gap
+from gpufleet.cost.graph import Graph
+from gpufleet.cost.places import gcp_region
+from gpufleet.cost.pricers.common import size_gib
+from gpufleet.cost.terms import read_terms
+from gpufleet.cost.values import dig, items, text
+from gpufleet.engine import Resource
+
+DEFAULT_KIND = "pd-standard"  # what Compute Engine makes where no disk type is asked for
+LOCAL_SSD_GIB = Decimal(375)  # the one size a local SSD comes in
+
+
+def region(resource: Resource, graph: Graph) -> str:
+    """Return the region: the resource's own, its zone's, or its provider's."""
+    provider = graph.provider(resource)
+    places = [text(resource.inputs, key) for key in ("region", "zone")]
+    places += [text(resource.outputs, key) for key in ("region", "zone")]
+    places += [text(provider.inputs, key) for key in ("region", "zone")] if provider else []
+    return next((gcp_region(name) for name in places if isinstance(name, str)), "")
+
+
+def disk(resource: Resource, graph: Graph) -> Findings:
+    """Bill a disk of its own, for as long as it is there."""
+    around = Around("gcp", region(resource, graph), read_terms(resource).pool)
+    return [_disk("disk", resource.inputs, ("size", "type"), around)]
+
+
+def regional_disk(resource: Resource, graph: Graph) -> Findings:
+    """Bill a disk that is kept in two zones, which has a price of its own."""
+    around = Around("gcp", region(resource, graph), read_terms(resource).pool)
+    return [_disk("disk", resource.inputs, ("size", "type"), around, prefix="regional-")]
+
+
+def address(resource: Resource, graph: Graph) -> Findings:
+    """Bill a reserved external address around the clock; internal ones are free."""
+    if text(resource.inputs, "addressType") == "INTERNAL":
+        return []
+    return [
+        Around("gcp", region(resource, graph), read_terms(resource).pool).part("public_ipv4", "public_ipv4")
+    ]
+
+
+def attached(inputs: Any, around: Around) -> Iterator[Demand | Gap]:
+    """Bill the boot and scratch disks of an instance; a stopped one keeps them, so they bill all month."""
+    if dig(inputs, "bootDisk", "source") is None:
+        boot = dig(inputs, "bootDisk", "initializeParams") or {}
+        yield _disk("disk:boot", boot, ("size", "type"), around)
+    for at, _ in enumerate(items(inputs, "scratchDisks")):
+        yield around.part(f"disk:local{at}", "local-ssd", LOCAL_SSD_GIB)
+
+
+def templated(inputs: Any, around: Around) -> Iterator[Demand | Gap]:
+    """Bill the disks of an instance template."""
+    for at, each in enumerate(items(inputs, "disks")):
+        if text(each, "type") == "SCRATCH":
+            yield around.part(f"disk:local{at}", "local-ssd", LOCAL_SSD_GIB)
+        else:
+            yield _disk(f"disk:{at}" if at else "disk:boot", each, ("diskSizeGb", "diskType"), around)
+
+
+def addresses(inputs: Any, around: Around) -> Iterator[Demand]:
+    """Bill the external addresses that network interfaces ask for."""
+    asked = sum(len(items(card, "accessConfigs")) for card in items(inputs, "networkInterfaces"))
+    if asked:
+        yield around.part("public_ipv4", "public_ipv4", Decimal(asked))
+
+
+def _disk(
+    component: str, inputs: Any, keys: tuple[str, str], around: Around, prefix: str = ""
+) -> Demand | Gap:
+    gib, kind = size_gib(inputs, keys[0]), text(inputs, keys[1])
+    if isinstance(gib, Gap):
+        return Gap(gib.reason, component)
+    if kind is not None and not isinstance(kind, str):
+        return Gap("disk type is not known until deployment", component)
+    name = kind.rsplit("/", 1)[-1] if kind else DEFAULT_KIND
+    return around.part(component, prefix + name, gib)

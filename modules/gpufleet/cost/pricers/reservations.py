@@ -1,0 +1,78 @@
+"""Reserved capacity: bills its whole count around the clock, whether anything runs in it or not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+from gpufleet.cost.demand import Demand, Findings, Gap, Offer
+from gpufleet.cost.graph import Graph
+from gpufleet.cost.money import HOURS_PER_MONTH, Range
+from gpufleet.cost.pricers import aws_parts, azure_parts, gcp_parts
+from gpufleet.cost.pricers.azure_machine import GROUP
+from gpufleet.cost.pricers.common import named
+from gpufleet.cost.pricers.gcp_instance import machine
+from gpufleet.cost.terms import Terms, read_terms
+from gpufleet.cost.values import WHY, dig, number, text
+from gpufleet.engine import Marker, Resource
+
+
+def aws(resource: Resource, graph: Graph) -> Findings:
+    """Bill an On-Demand Capacity Reservation."""
+    kind = named(resource.inputs, "instance type", "instanceType")
+    count = _count(resource.inputs, "instanceCount")
+    if isinstance(kind, Gap) or isinstance(count, Gap):
+        return [gap for gap in (kind, count) if isinstance(gap, Gap)]
+    zone = text(resource.inputs, "availabilityZone")
+    offer = Offer(
+        frozenset({resource.urn}),
+        open=text(resource.inputs, "instanceMatchCriteria") in (None, "open"),
+        zone=zone if isinstance(zone, str) else None,
+    )
+    where = aws_parts.region(resource, graph)
+    return [Demand("machine", (kind,), "aws", where, count, terms=_terms(resource), offer=offer)]
+
+
+def gcp(resource: Resource, graph: Graph) -> Findings:
+    """Bill a reservation of machines and of the cards attached to them."""
+    held = dig(resource.inputs, "specificReservation")
+    count = _count(held, "count")
+    if isinstance(count, Gap):
+        return [count]
+    zone = text(resource.inputs, "zone")
+    offer = Offer(
+        frozenset({resource.urn}),
+        open=dig(resource.inputs, "specificReservationRequired") is not True,
+        zone=zone.rsplit("/", 1)[-1] if isinstance(zone, str) else None,
+    )
+    found = machine(
+        dig(held, "instanceProperties"), gcp_parts.region(resource, graph), _terms(resource), count
+    )
+    return [replace(item, offer=offer) if isinstance(item, Demand) else item for item in found]
+
+
+def azure(resource: Resource, graph: Graph) -> Findings:
+    """Bill a capacity reservation; machines target the group that it belongs to."""
+    size = named(resource.inputs, "machine size", "sku", "name")
+    count = _count(resource.inputs, "sku", "capacity")
+    if isinstance(size, Gap) or isinstance(count, Gap):
+        return [gap for gap in (size, count) if isinstance(gap, Gap)]
+    group = graph.target(resource, ("capacityReservationGroupName",), GROUP)
+    names = frozenset(holder.urn for holder in (resource, group) if holder)
+    where = azure_parts.region(resource, graph)
+    return [Demand("machine", (size,), "azure", where, count, terms=_terms(resource), offer=Offer(names))]
+
+
+def _terms(resource: Resource) -> Terms:
+    """Return reserved terms at all hours, with the commitment's term where the tags name one."""
+    said = read_terms(resource)
+    purchase = said.purchase if said.reserved else "reserved"
+    return replace(said, purchase=purchase, hours=HOURS_PER_MONTH)
+
+
+def _count(inputs: Any, *path: str) -> Range | Gap:
+    found = number(inputs, *path)
+    if isinstance(found, Decimal):
+        return Range.of(found)
+    return Gap(f"reserved count is {WHY[found] if isinstance(found, Marker) else 'not set'}", "machine")

@@ -1,0 +1,117 @@
+"""Price one side: resources in, a bill out. Nothing is dropped silently."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from functools import cache
+from importlib.resources import files
+
+from gpufleet.cost.coverage import covered
+from gpufleet.cost.demand import Bill, Charge, Demand, Findings, Gap, Unpriced
+from gpufleet.cost.graph import Graph, kind
+from gpufleet.cost.money import NOTHING, Range
+from gpufleet.cost.pricers import PRICERS
+from gpufleet.cost.rates import PriceBook, rate
+from gpufleet.engine import Resource
+
+
+def price(resources: Iterable[Resource], book: PriceBook | None = None) -> Bill:
+    """Price every resource that bills; list each one that bills and cannot be priced."""
+    graph = Graph(resources)
+    found = [(resource, item) for resource in graph.resources for item in _findings(resource, graph)]
+    demands = [(resource, item) for resource, item in found if isinstance(item, Demand)]
+    shares = covered((resource.urn, demand) for resource, demand in demands if not resource.delete)
+    charges: list[Charge] = []
+    unpriced = [_unpriced(resource, item) for resource, item in found if isinstance(item, Gap)]
+    for resource, demand in demands:
+        share, by = shares.get((resource.urn, demand.component), (NOTHING, ""))
+        if by:
+            charges.append(_covered_charge(resource, demand, share, by, graph))
+        left = demand.count.beyond(share)
+        if left != NOTHING or not by:
+            charge, gap = _bought(resource, replace(demand, count=left), book or PriceBook(), graph)
+            charges += [charge] if charge else []
+            unpriced += [gap] if gap else []
+    return Bill(tuple(_distinct(charges)), tuple(sorted(unpriced, key=lambda gap: (gap.urn, gap.component))))
+
+
+def _findings(resource: Resource, graph: Graph) -> Findings:
+    if resource.external:
+        return []
+    pricer = PRICERS.get(kind(resource.type))
+    if pricer:
+        return pricer(resource, graph)
+    return (
+        []
+        if is_free(resource)
+        else [Gap(f"unknown type {resource.type}: no pricer and not known to be free")]
+    )
+
+
+def is_free(resource: Resource) -> bool:
+    """Tell whether a resource costs nothing itself: a component, or a type in the table of free ones."""
+    return not resource.custom or any(fnmatchcase(kind(resource.type), pattern) for pattern in free_types())
+
+
+@cache
+def free_types() -> dict[str, str]:
+    """Return the type patterns that bill nothing by themselves, each with the reason."""
+    with (files("gpufleet.cost") / "data" / "free_types.csv").open(encoding="utf-8") as lines:
+        return {row["type"]: row["why"] for row in csv.DictReader(lines)}
+
+
+def _bought(
+    resource: Resource, demand: Demand, book: PriceBook, graph: Graph
+) -> tuple[Charge | None, Unpriced | None]:
+    """Return the charge of a demand as far as it has a price, and what is missing of it."""
+    priced = rate(demand, book)
+    gap = replace(_unpriced(resource, priced.gap), bounded=bool(priced.usd_per_hour)) if priced.gap else None
+    if priced.usd_per_hour is None:
+        return None, gap
+    quantity = demand.count * demand.size
+    purchase = "owned" if demand.own_price else demand.terms.purchase
+    charge = _charge(resource, demand, graph, quantity=quantity, purchase=purchase)
+    return replace(charge, usd_per_hour=quantity * priced.usd_per_hour, price=priced.price), gap
+
+
+def _covered_charge(resource: Resource, demand: Demand, share: Range, by: str, graph: Graph) -> Charge:
+    """Return the charge of zero that says which reservation already pays."""
+    holder = graph.get(by)
+    note = f"covered by {holder.name if holder else by}"
+    charge = _charge(resource, demand, graph, quantity=share * demand.size, purchase="covered")
+    return replace(charge, note=note)
+
+
+def _charge(resource: Resource, demand: Demand, graph: Graph, *, quantity: Range, purchase: str) -> Charge:
+    return Charge(
+        urn=resource.urn,
+        type=resource.type,
+        name=resource.name,
+        pool=demand.terms.pool or graph.pool(resource),
+        component=demand.component,
+        item=demand.items[0],
+        cloud=demand.cloud,
+        region=demand.region,
+        purchase=purchase,
+        quantity=quantity,
+        usd_per_hour=NOTHING,
+        hours_per_month=demand.hours,
+        price=None,
+        note=demand.note,
+    )
+
+
+def _unpriced(resource: Resource, gap: Gap) -> Unpriced:
+    return Unpriced(resource.urn, resource.type, resource.name, gap.reason, gap.component)
+
+
+def _distinct(charges: list[Charge]) -> Iterator[Charge]:
+    """Give charges that share a key (a record pending deletion, a surplus) a component name of their own."""
+    seen: dict[tuple[str, str], int] = {}
+    for charge in sorted(charges, key=lambda c: (*c.key, c.purchase, c.item, c.quantity.expected)):
+        seen[charge.key] = seen.get(charge.key, 0) + 1
+        times = seen[charge.key]
+        yield charge if times == 1 else replace(charge, component=f"{charge.component} ({times})")

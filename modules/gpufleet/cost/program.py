@@ -1,0 +1,276 @@
+"""The child of ``evaluation``: runs Pulumi programs under mocks and writes down what they register.
+
+Run as a script, with a list of jobs on standard input. It imports nothing of gpufleet, so that each fork
+takes the package that its own project brings.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import importlib
+import json
+import os
+import re
+import runpy
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+# What programs of each cloud import, and the name whose access makes the SDK load it.
+SDKS = {
+    "aws": (("pulumi_aws.ec2", "Instance"), ("pulumi_aws.autoscaling", "Group")),
+    "gcp": (("pulumi_gcp.compute", "Instance"),),
+    "azure": (
+        ("pulumi_azure_native.compute", "VirtualMachine"),
+        ("pulumi_azure_native.network", "VirtualNetwork"),
+        ("pulumi_azure_native.resources", "ResourceGroup"),
+    ),
+}
+MARKED_SECRET = "[secret]"  # noqa: S105 - what stands for a secret, which needs a passphrase to read
+Job = dict[str, Any]
+
+
+def main() -> None:
+    """Import once, then evaluate each job in a fork of its own."""
+    jobs: list[Job] = json.load(sys.stdin)
+    gc.disable()  # the SDKs make a million long-lived objects; collecting among them takes a third of the time
+    preload(jobs)
+    gc.freeze()
+    children = [fork(job) for job in jobs]
+    for child in children:
+        os.waitpid(child, 0)
+
+
+def preload(jobs: list[Job]) -> None:
+    """Import the SDKs of the clouds that any of the stacks names."""
+    import pulumi.runtime  # noqa: F401 - every program needs it
+
+    text = "".join(path.read_text(encoding="utf-8") for job in jobs if (path := stack_file(job)).is_file())
+    for cloud in SDKS.keys() & set(re.findall(r"\bcloud:\s*[\"']?(\w+)", text)):
+        for module, name in SDKS[cloud]:
+            try:
+                getattr(importlib.import_module(module), name)
+            except (ImportError, AttributeError):
+                continue  # then the program, if it needs it, says so
+
+
+def fork(job: Job) -> int:
+    """Evaluate a job in a fork, and return the fork's process id."""
+    child = os.fork()
+    if child:
+        return child
+    answer: dict[str, Any]
+    try:
+        answer = {"resources": evaluate(job)}
+    except BaseException as error:  # noqa: BLE001 - whatever a program raises is told to the parent
+        answer = {"error": describe(error, job)}
+    Path(job["result"]).write_text(json.dumps(answer), encoding="utf-8")
+    sys.stdout.flush()
+    os._exit(0)
+
+
+def evaluate(job: Job) -> list[dict[str, Any]]:
+    """Run the program of one job, and return the records of its resources."""
+    if job["may_be_absent"] and not stack_file(job).is_file():
+        return []
+    from pulumi.runtime import set_all_config
+    from pulumi.runtime.stack import run_in_stack
+
+    folder = enter(job)
+    set_all_config(*configuration(job))
+    name = str(project(job).get("name", "project"))
+    recorder = make_recorder(name, job["stack"])
+    be_the_engine(recorder, name, job["stack"])
+    asyncio.run(run_in_stack(lambda: void(runpy.run_path(str(folder / "__main__.py"), run_name="__main__"))))
+    records: list[dict[str, Any]] = list(recorder.records.values())
+    return records
+
+
+def be_the_engine(monitor: Any, name: str, stack: str) -> None:
+    """Put a monitor in the engine's place; ``set_mocks`` would add a stack resource of its own."""
+    from pulumi.runtime import mocks
+    from pulumi.runtime.settings import configure
+
+    told = {"project": name, "stack": stack, "dry_run": True, "organization": None}
+    features = set(monitor.GetDeploymentInfo(None).supportedFeatures)
+    configure(
+        mocks.MockSettings(monitor=monitor, monitor_features=features, engine=mocks.MockEngine(None), **told)
+    )
+
+
+def void(_: object) -> None:
+    """Drop a program's globals: only None says that it has run."""
+
+
+def enter(job: Job) -> Path:
+    """Go where the engine would run the program, with the project's own packages first on the path."""
+    root = Path(job["root"])
+    folder = root / str(project(job).get("main", "."))
+    os.chdir(folder)
+    sys.path[:0] = [str(folder), str(root / "modules")]
+    sys.dont_write_bytecode = job["may_be_absent"]
+    importlib.invalidate_caches()
+    return folder
+
+
+def project(job: Job) -> dict[str, Any]:
+    """Return Pulumi.yaml."""
+    path = Path(job["root"]) / "Pulumi.yaml"
+    return read_yaml(path) if path.is_file() else {}
+
+
+def stack_file(job: Job) -> Path:
+    """Return the stack's file: the one asked for, else where the project keeps it."""
+    if job["config_file"]:
+        return Path(job["config_file"])
+    folder = str(project(job).get("stackConfigDir", "."))
+    return Path(job["root"]) / folder / f"Pulumi.{job['stack']}.yaml"
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """Return a YAML file as plain values."""
+    from ruamel.yaml import YAML
+
+    return YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8")) or {}
+
+
+def configuration(job: Job) -> tuple[dict[str, str], list[str]]:
+    """Return the stack's configuration as the engine hands it over: text, objects as JSON."""
+    path = stack_file(job)
+    if not path.is_file():
+        raise FileNotFoundError(f"no stack {job['stack']}: {path} is not there")
+    values = read_yaml(path).get("config") or {}
+    secrets = [key for key, value in values.items() if is_secret(value)]
+    return {key: as_text(value) for key, value in values.items()}, secrets
+
+
+def as_text(value: Any) -> str:
+    """Return one setting as text."""
+    plain = reveal_nothing(value)
+    return plain if isinstance(plain, str) else json.dumps(plain)
+
+
+def reveal_nothing(value: Any) -> Any:
+    """Put a mark in the place of every secret."""
+    if is_secret(value):
+        return MARKED_SECRET
+    if isinstance(value, dict):
+        return {key: reveal_nothing(item) for key, item in value.items()}
+    return [reveal_nothing(item) for item in value] if isinstance(value, list) else value
+
+
+def is_secret(value: Any) -> bool:
+    """Tell whether a setting is encrypted."""
+    return isinstance(value, dict) and set(value) == {"secure"}
+
+
+def make_recorder(name: str, stack: str) -> Any:
+    """Return a mock monitor that answers as the engine does in a preview and keeps what it is told."""
+    from google.protobuf import empty_pb2
+    from google.protobuf.json_format import MessageToDict
+    from pulumi.runtime import mocks
+    from pulumi.runtime.proto import resource_pb2
+
+    class Answers(mocks.Mocks):
+        """Look-ups that would need the network: they answer with their own arguments and a mark."""
+
+        def call(self, args: mocks.MockCallArgs) -> Any:
+            return look_up(args.token, args.args)
+
+        def new_resource(self, args: mocks.MockResourceArgs) -> tuple[str, dict[str, Any]]:
+            return args.resource_id or "", args.inputs
+
+    class Recorder(mocks.MockMonitor):
+        """Keeps each registration as the record that an engine's state would hold."""
+
+        def __init__(self) -> None:
+            super().__init__(Answers())
+            self.records: dict[str, dict[str, Any]] = {}
+
+        def make_urn(self, parent: str, type_: str, resource: str) -> str:
+            """Name both: registrations arrive on threads that do not know the settings."""
+            types = f"{parent.split('::')[2]}${type_}" if parent else type_
+            return f"urn:pulumi:{stack}::{name}::{types}::{resource}"
+
+        def RegisterResource(self, request: Any) -> Any:  # noqa: N802 - the engine's name
+            urn = self.make_urn(request.parent, request.type, request.name)
+            if request.type != "pulumi:pulumi:Stack":
+                self.records[urn] = record(urn, request, MessageToDict(request.object))
+            return resource_pb2.RegisterResourceResponse(urn=urn, id="", object=request.object)
+
+        def ReadResource(self, request: Any) -> Any:  # noqa: N802 - the engine's name
+            urn = self.make_urn(request.parent, request.type, request.name)
+            return resource_pb2.ReadResourceResponse(urn=urn, properties=request.properties)
+
+        def RegisterResourceOutputs(self, request: Any) -> Any:  # noqa: N802 - the engine's name
+            if request.urn in self.records:
+                self.records[request.urn]["outputs"] = MessageToDict(request.outputs)
+            return empty_pb2.Empty()
+
+    return Recorder()
+
+
+def record(urn: str, request: Any, inputs: dict[str, Any]) -> dict[str, Any]:
+    """Return a registration in the words of a state."""
+    return {
+        "urn": urn,
+        "type": request.type,
+        "custom": request.custom,
+        "inputs": inputs,
+        "outputs": {},
+        "parent": request.parent,
+        "provider": request.provider,
+        "protect": request.protect,
+        "retainOnDelete": request.retainOnDelete,
+        "propertyDependencies": {
+            name: list(dependencies.urns) for name, dependencies in request.propertyDependencies.items()
+        },
+    }
+
+
+def look_up(token: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Answer an invoke: the arguments, and a name for what only the cloud could tell."""
+    answer = {"id": f"<{token}>", "name": f"<{token}>", "value": f"<{token}>", **arguments}
+    if token.endswith(":getAvailabilityZones"):
+        region = arguments.get("region") or "us-east-1"
+        answer |= {"names": [f"{region}{letter}" for letter in "abc"], "zoneIds": []}
+    return answer
+
+
+def describe(error: BaseException, job: Job) -> dict[str, str]:
+    """Return an error as one line; one of gpufleet's own keeps its place, key and remedy."""
+    told = own(reread(error, job))
+    if told:
+        return told
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename.startswith(job["root"])]
+    where = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "the Pulumi program"
+    lines = str(error).strip().splitlines() or [""]
+    problem = f"the Pulumi program failed: {type(error).__name__}: {lines[0]}".rstrip(": ")
+    return {"problem": problem, "where": where, "key": "", "remedy": "make `pulumi preview` succeed first"}
+
+
+def reread(error: BaseException, job: Job) -> BaseException:
+    """Read the stack's file again as the command line does: that error knows the line."""
+    if own(error) is None:
+        return error
+    try:
+        load = importlib.import_module("gpufleet.fleet").load
+        load(job["stack"], Path(job["root"]), Path(job["config_file"]) if job["config_file"] else None)
+    except Exception as better:  # noqa: BLE001 - an older fleet may fail in any way; the first error stands then
+        return better if own(better) else error
+    return error
+
+
+def own(error: BaseException) -> dict[str, str] | None:
+    """Return the parts of one of gpufleet's input errors, whichever commit's class it is; of others None."""
+    chain = (error, error.__cause__, error.__context__)
+    found = next(
+        (each for each in chain if "InputError" in {kind.__name__ for kind in type(each).__mro__}), None
+    )
+    return found and {part: str(getattr(found, part, "")) for part in ("problem", "where", "key", "remedy")}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""What one unit costs under its terms.
+
+Policy for what the price list does not hold, decided once:
+
+* spot with an on-demand fallback ranges from the spot price (expected) up to on-demand;
+* a missing spot or commitment price is never replaced by an old or foreign one: on-demand, which neither
+  exceeds, is taken as expected and high, zero as low, and the resource is listed as unpriced for that
+  purchase;
+* a commitment without a term (reserved capacity) bills at on-demand;
+* no price at all: the resource is left out of the totals and listed, never counted as zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gpufleet import catalog
+from gpufleet.catalog import Price
+from gpufleet.cost.demand import Demand, Gap
+from gpufleet.cost.money import ZERO, Range, exact
+from gpufleet.cost.terms import TERMS
+
+Lookup = Callable[[str, str, str, str], Price | None]  # cloud, region, item, purchase
+
+
+@dataclass(frozen=True)
+class PriceBook:
+    """Where prices are looked up; tests hand in their own."""
+
+    machine: Lookup = catalog.price
+    part: Lookup = catalog.part_price
+
+
+@dataclass(frozen=True)
+class Rate:
+    """Dollars per unit and hour, the price it rests on, and what is missing."""
+
+    usd_per_hour: Range | None
+    price: Price | None
+    gap: Gap | None = None
+
+
+def rate(demand: Demand, book: PriceBook) -> Rate:
+    """Price one unit of a demand."""
+    if demand.own_price:
+        return Rate(Range.of(demand.own_price.usd_per_hour), demand.own_price)
+    found = [_one(demand, item, book) for item in demand.items]
+    first = found[0]
+    missing = next((each.gap for each in found if each.gap), None)
+    ranges = [each.usd_per_hour for each in found if each.usd_per_hour]
+    if first.usd_per_hour is None:
+        return first
+    low, high = min(r.low for r in ranges), max(r.high for r in ranges)
+    return Rate(Range.spanning(low, first.usd_per_hour.expected, high), first.price, missing)
+
+
+def _one(demand: Demand, item: str, book: PriceBook) -> Rate:
+    lookup = book.part if demand.part else book.machine
+    on_demand = lookup(demand.cloud, demand.region, item, "on_demand")
+    purchase = demand.terms.purchase
+    if purchase in ("spot", *TERMS):
+        special = lookup(demand.cloud, demand.region, item, purchase)
+        return _special(demand, item, special, on_demand)
+    if on_demand is None:
+        return Rate(None, None, Gap(_missing(demand, item, "on_demand"), demand.component))
+    return Rate(Range.of(on_demand.usd_per_hour), on_demand)
+
+
+def _special(demand: Demand, item: str, special: Price | None, on_demand: Price | None) -> Rate:
+    reason = _missing(demand, item, demand.terms.purchase)
+    if special is None and on_demand is None:
+        return Rate(None, None, Gap(reason, demand.component))
+    if special is None and on_demand is not None:
+        bound = exact(on_demand.usd_per_hour)
+        gap = Gap(f"{reason}; counted at on-demand, its upper bound", demand.component)
+        return Rate(Range(ZERO, bound, bound), on_demand, gap)
+    assert special is not None  # noqa: S101 - the two cases above leave only this
+    usual = exact(special.usd_per_hour)
+    if not demand.terms.fallback:
+        return Rate(Range.of(usual), special)
+    if on_demand is None:
+        gap = Gap(_missing(demand, item, "on_demand") + ", to which it falls back", demand.component)
+        return Rate(Range.of(usual), special, gap)
+    return Rate(Range.spanning(usual, usual, exact(on_demand.usd_per_hour)), special)
+
+
+def _missing(demand: Demand, item: str, purchase: str) -> str:
+    return f"no {purchase} price for {item} in {demand.region or 'an unknown region'}"

@@ -1,0 +1,32 @@
+"""Reports of an estimate or a difference: table, markdown, JSON, HTML."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from gpufleet.cost.answers import Estimate
+from gpufleet.cost.change import CostDiff
+from gpufleet.cost.document import diff_document, estimate_document
+from gpufleet.cost.reports import markdown, page, table
+
+DIFF_FORMATS: dict[str, Callable[[CostDiff], str]] = {
+    "table": table.diff,
+    "markdown": markdown.diff,
+    "json": lambda diff: json.dumps(diff_document(diff), indent=2),
+    "html": page.diff,
+}
+ESTIMATE_FORMATS: dict[str, Callable[[Estimate], str]] = {
+    "table": table.estimate,
+    "json": lambda estimate: json.dumps(estimate_document(estimate), indent=2),
+}
+
+
+def render_diff(diff: CostDiff, form: str) -> str:
+    """Write a difference in one of ``DIFF_FORMATS``."""
+    return DIFF_FORMATS[form](diff)
+
+
+def render_estimate(estimate: Estimate, form: str) -> str:
+    """Write an estimate in one of ``ESTIMATE_FORMATS``."""
+    return ESTIMATE_FORMATS[form](estimate)

@@ -1,0 +1,97 @@
+"""The sentences that every report of a difference shares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gpufleet.cost.change import CostDiff, Line
+from gpufleet.cost.demand import Charge, Unpriced
+from gpufleet.cost.money import cents
+from gpufleet.cost.wording import count, number, percent, span, usd
+
+
+def headline(diff: CostDiff) -> str:
+    """Say in one sentence what the change does to the month."""
+    after, change = diff.after.usd_per_month, diff.change_usd_per_month
+    name = diff.stack or "this stack"
+    if change == 0:
+        said = f"The monthly cost of {name} does not change: it stays at {usd(after.expected)}"
+    else:
+        verb = "raises" if change > 0 else "lowers"
+        share = "" if diff.change_percent is None else f" ({percent(diff.change_percent)})"
+        said = f"This change {verb} the monthly cost of {name} by {usd(abs(change))}{share} to {usd(after.expected)}"
+    return f"{said}{_budget(diff)}{_holes(diff)}."
+
+
+def _budget(diff: CostDiff) -> str:
+    limit = diff.budget_usd_per_month
+    if limit is None:
+        return ""
+    over = cents(diff.after.usd_per_month.expected) - limit
+    return (
+        f", {usd(over)} over its budget of {usd(limit)}"
+        if over > 0
+        else f", within its budget of {usd(limit)}"
+    )
+
+
+def _holes(diff: CostDiff) -> str:
+    missing = sum(not gap.bounded for gap in diff.after.unpriced)
+    return f", not counting {plural(missing, 'item')} without a price" if missing else ""
+
+
+def plural(amount: int, noun: str) -> str:
+    """Write 1 item, 2 items."""
+    return f"{amount} {noun}{'' if amount == 1 else 's'}"
+
+
+def bounds(diff: CostDiff) -> str:
+    """Say between which bounds the month lies, nothing where it is certain."""
+    month = diff.after.usd_per_month
+    return "" if month.certain else f"Between {span(month)} a month, by group size and spot capacity."
+
+
+def what(charge: Charge) -> str:
+    """Write what is billed: 2 x p4d.24xlarge."""
+    return f"{count(charge.quantity)} x {charge.item}"
+
+
+def terms(charge: Charge) -> str:
+    """Write how it is bought: spot, 60 h."""
+    bought = charge.purchase.replace("_", " ")
+    return f"{bought}, {number(charge.hours_per_month)} h"
+
+
+def was_and_is(line: Line) -> str:
+    """Write a line's month on both sides."""
+    before = usd(line.before.usd_per_month.expected) if line.before else "-"
+    after = usd(line.after.usd_per_month.expected) if line.after else "-"
+    return f"{before} -> {after}"
+
+
+def gaps(unpriced: Iterable[Unpriced]) -> list[str]:
+    """Write what has no price, the same reason once."""
+    by_reason: dict[str, list[str]] = {}
+    for gap in unpriced:
+        part = f"{gap.name} {gap.component}".strip()
+        by_reason.setdefault(gap.reason, []).append(part)
+    return [f"{_few(names)}: {reason}" for reason, names in sorted(by_reason.items())]
+
+
+def _few(names: list[str]) -> str:
+    most = 3
+    return (
+        ", ".join(names) if len(names) <= most else f"{', '.join(names[:most])} and {len(names) - most} more"
+    )
+
+
+def sources(charges: Iterable[Charge]) -> list[str]:
+    """List each price used once, with its date and source."""
+    found = {
+        f"{charge.item} in {charge.region}, {charge.price.purchase.replace('_', ' ')}: "
+        f"{charge.price.usd_per_hour:.6g} USD per {charge.price.unit} and hour, "
+        f"as of {charge.price.as_of or 'an unknown date'}, {charge.price.source}"
+        for charge in charges
+        if charge.price
+    }
+    return sorted(found)

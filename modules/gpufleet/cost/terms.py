@@ -1,0 +1,80 @@
+"""How a resource is bought, for how many hours, and in which pool: read from the tags that pools carry.
+
+A resource without our tags is on demand, bills 730 hours a month and is grouped under its parent component.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from gpufleet.cost.money import HOURS_PER_MONTH
+from gpufleet.cost.values import dig, items, number, text
+from gpufleet.engine import Marker, Resource
+
+TERMS = ("reserved_1y", "reserved_3y")
+
+
+@dataclass(frozen=True)
+class Terms:
+    """``purchase`` is on_demand, spot, reserved, reserved_1y or reserved_3y; ``hours`` the planned month."""
+
+    purchase: str = "on_demand"
+    fallback: bool = False
+    hours: Decimal = HOURS_PER_MONTH
+    pool: str = ""
+
+    @property
+    def reserved(self) -> bool:
+        """Tell whether capacity is held: it bills around the clock, used or not."""
+        return self.purchase.startswith("reserved")
+
+    @property
+    def billed_hours(self) -> Decimal:
+        """Return the hours of a month that bill."""
+        return HOURS_PER_MONTH if self.reserved else self.hours
+
+
+PLAIN = Terms()
+
+
+def tags(inputs: Mapping[str, Any]) -> dict[str, str]:
+    """Return a resource's tags or labels, in any of the shapes that the three clouds use."""
+    found: dict[str, str] = {}
+    for field in ("tags", "labels"):
+        held = dig(inputs, field)
+        if isinstance(held, Mapping):
+            found |= {str(key): value for key in held if isinstance(value := text(held, key), str)}
+        for pair in items(inputs, field):
+            key, value = text(pair, "key"), text(pair, "value")
+            if isinstance(key, str) and isinstance(value, str):
+                found[key] = value
+    return found
+
+
+def read_terms(resource: Resource, *templates: Resource | None, spot: bool | Marker | None = None) -> Terms:
+    """Read the terms of a resource; what it leaves out may be tagged on its templates or owner.
+
+    ``spot`` is what the resource's own market setting says, which outranks a tag.
+    """
+    tagged: dict[str, str] = {}
+    for source in (*reversed(templates), resource):
+        tagged |= tags(source.inputs) if source else {}
+    said = tagged.get("gpufleet-purchase", "on_demand").replace("-", "_")
+    hours = number(tagged, "gpufleet-hours-per-month")
+    return Terms(
+        purchase=_market(said, spot),
+        fallback=tagged.get("gpufleet-fallback", "") in ("on_demand", "on-demand", "true"),
+        hours=hours if isinstance(hours, Decimal) else HOURS_PER_MONTH,
+        pool=tagged.get("gpufleet-pool", ""),
+    )
+
+
+def _market(said: str, spot: bool | Marker | None) -> str:
+    if spot is True:
+        return "spot"
+    if spot is False and said == "spot":
+        return "on_demand"
+    return said if said in ("spot", "reserved", *TERMS) else "on_demand"

@@ -1,0 +1,38 @@
+"""Money and counts in words, the same in every report."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from gpufleet.cost.money import Range, cents
+
+
+def usd(amount: Decimal, *, sign: bool = False) -> str:
+    """Write dollars and cents: $1,234.50; with ``sign`` +$1,234.50 or -$1,234.50."""
+    rounded = cents(amount)
+    mark = "-" if rounded < 0 else "+" if sign and rounded > 0 else ""
+    return f"{mark}${abs(rounded):,.2f}"
+
+
+def span(amounts: Range) -> str:
+    """Write a range of dollars, or the one value that it is."""
+    if amounts.certain:
+        return usd(amounts.expected)
+    return f"{usd(amounts.low)} to {usd(amounts.high)}"
+
+
+def count(amounts: Range) -> str:
+    """Write a quantity: 4, or 1 (0-4) where it may vary."""
+    if amounts.certain:
+        return number(amounts.expected)
+    return f"{number(amounts.expected)} ({number(amounts.low)}-{number(amounts.high)})"
+
+
+def number(value: Decimal) -> str:
+    """Write a number without trailing zeros or an exponent."""
+    return f"{value.normalize():f}"
+
+
+def percent(value: Decimal | None) -> str:
+    """Write a percentage with its sign; where there was nothing before, say so."""
+    return "from nothing" if value is None else f"{value:+}%"
