@@ -60,7 +60,7 @@ def test_production_buys_as_the_issue_says(stack):
     assert (production.budget_usd_per_month.min, production.budget_usd_per_month.max) == (0, 60000)
 
 
-def test_production_has_48_cards_less_a_term_that_nobody_sells(stack):
+def test_production_has_32_cards(stack):
     cards = {
         pool.name: [(c.model, c.count) for c in catalog.machine(pool.machine).accelerators]
         for pool in stack("production").pools
