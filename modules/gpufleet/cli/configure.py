@@ -39,5 +39,4 @@ def command(as_json: bool, **asked: Any) -> None:
     click.echo(json.dumps(done.as_json(), indent=2) if as_json else configure.as_text(done))
     for error in done.run.errors if done.run else ():
         click.echo(f"ansible: {error}", err=True)
-    if done.exit_code:
-        raise click.exceptions.Exit(done.exit_code)
+    sys.exit(done.exit_code)

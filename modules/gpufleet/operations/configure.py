@@ -6,6 +6,7 @@ does. Here the registry is only read, unless it missed the run: then the run's a
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -41,15 +42,17 @@ class HostEnd:
     status: str
     reason: str
     changed: int
-    node: Node | None
+    node: Node | None = None
+    measured: bool = False
+    verdict_reason: str = ""
 
     @property
     def well(self) -> bool:
         """Say whether nothing about the host needs a person."""
-        held = self.node is not None and (
-            bool(self.node.holds) or self.node.state in ("quarantined", "repair")
-        )
-        return self.status == "ok" and not held
+        if self.node is None:
+            return self.status == "ok"
+        unwell = bool(self.node.holds) or self.node.state in ("quarantined", "repair")
+        return self.status == "ok" and not unwell and (self.node.verdict == "healthy" or not self.measured)
 
     def as_json(self) -> dict[str, Any]:
         """Return the stable shape that ``gpufleet configure --json`` prints."""
@@ -109,15 +112,20 @@ def configure(root: Path, request: Request, stream: TextIO) -> Configured:
         if late:
             rehearsal = bool(os.environ.get("GPUFLEET_REHEARSAL"))
             ingest.apply(registry, events.read_artifacts(run.artifacts), rehearsal=rehearsal)
-        return Configured(request, ends(run, registry.list()), run, late)
+        return Configured(request, ends(run, registry), run, late)
 
 
-def parse_extra_vars(pairs: Iterable[str]) -> dict[str, str]:
-    """Read KEY=VALUE pairs."""
-    found = dict(pair.partition("=")[::2] for pair in pairs)
+def parse_extra_vars(pairs: Iterable[str]) -> dict[str, Any]:
+    """Read KEY=VALUE pairs; a value that reads as JSON is what it says, any other is text."""
+    found: dict[str, Any] = {}
     for pair in pairs:
-        if "=" not in pair:
+        key, equals, value = pair.partition("=")
+        if not key or not equals:
             raise InputError(f"{pair!r} is not KEY=VALUE", key="--extra-var")
+        try:
+            found[key] = json.loads(value)
+        except ValueError:
+            found[key] = value
     return found
 
 
@@ -128,13 +136,23 @@ def told(nodes: Iterable[Node], run: remote.RunOutcome, started: datetime) -> bo
     return all((moment := heard[name]) is not None and moment >= started for name in mentioned)
 
 
-def ends(run: remote.RunOutcome, nodes: Iterable[Node]) -> tuple[HostEnd, ...]:
+def ends(run: remote.RunOutcome, registry: Registry) -> tuple[HostEnd, ...]:
     """Join what the run saw with what the registry concluded."""
-    by_name = {node.name: node for node in nodes}
+    nodes = {node.name: node for node in registry.list()}
+    measured = {report.get("node") for report in run.reports if report.get("event") == "burn_in"}
     return tuple(
-        HostEnd(host.name, host.status, host.reason, host.changed, by_name.get(host.name))
+        HostEnd(
+            host.name, host.status, host.reason, host.changed, nodes.get(host.name), host.name in measured,
+            verdict_reason(registry, host.name) if host.name in measured and host.name in nodes else "",
+        )
         for host in run.hosts
-    )
+    )  # fmt: skip
+
+
+def verdict_reason(registry: Registry, name: str) -> str:
+    """Return what the registry wrote down with the newest verdict."""
+    said = (line.reason for line in reversed(registry.history(name)) if line.event == "verdict")
+    return next(said, "")
 
 
 def as_text(configured: Configured) -> str:
@@ -152,12 +170,8 @@ def describe(host: HostEnd) -> str:
     """Say in words how one host ended."""
     if host.status == "unreachable":
         return f"unreachable: {host.reason}"
-    node = host.node
-    state = f"{node.state} ({node.verdict})" if node and node.verdict else node.state if node else host.status
-    if host.well:
-        return state
-    why = [host.reason] if host.reason else []
-    if node:
-        why += [f"hold {hold.kind}: {hold.reason}" for hold in node.holds]
-        why += [node.state_reason] if node.state == "quarantined" else []
-    return "; ".join([state, *why])
+    if host.node is None:
+        return f"{host.status}: {host.reason}" if host.reason else host.status
+    why = [host.reason, "" if host.well else host.verdict_reason]
+    why += [f"held by {hold.kind}" for hold in host.node.holds]
+    return "; ".join(filter(None, [host.node.state, *why]))

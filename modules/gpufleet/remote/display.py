@@ -61,7 +61,7 @@ class Lines:
         if update is None:
             return
         if update.step in ("failed", "unreachable"):
-            self.write(line([update.host], update.step, update.done, self.progress.tasks, update.reason))
+            self.write(line([update.host], update.step, update.done, len(self.progress.tasks), update.reason))
         elif update.step != "skipped":
             self.waiting.append(update)
         if self.clock() - self.last >= QUIET_SECONDS:
@@ -75,7 +75,9 @@ class Lines:
         for (step, task), updates in groups.items():
             if not task.partition(" : ")[2].startswith("Validating arguments"):
                 done = max(update.done for update in updates)
-                self.write(line({update.host for update in updates}, step, done, self.progress.tasks, task))
+                self.write(
+                    line({update.host for update in updates}, step, done, len(self.progress.tasks), task)
+                )
         self.waiting = []
         self.last = self.clock()
 
@@ -121,7 +123,7 @@ class Board:
 
     def row(self, host: HostProgress) -> tuple[str, str, str, str, str]:
         """Return one host's cells; the state's word stands beside its mark, so nothing hangs on colour."""
-        done = f"{host.done}/{self.progress.tasks}" if self.progress.tasks else str(host.done)
+        done = f"{host.done}/{len(self.progress.tasks)}"
         return MARKS[host.status], host.name, host.status, done, host.reason or host.task
 
     def close(self) -> None:

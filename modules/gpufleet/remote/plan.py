@@ -29,7 +29,7 @@ class RunPlan:
     playbook: str
     limit: str | None
     hosts: tuple[str, ...]
-    tasks: int
+    tasks: tuple[str, ...]
 
 
 def playbook_names(root: Path) -> list[str]:
@@ -56,9 +56,9 @@ def plan_run(root: Path, play: str = "site", limit: str | None = None) -> RunPla
     if unknown:
         raise InputError(f"no host or group {unknown[0]!r}", key="--limit", remedy=suggest(root, unknown[0]))
     if status == 0:
-        return RunPlan(root, play, limit, tuple(parse_hosts(out)), parse_task_count(out))
+        return RunPlan(root, play, limit, tuple(parse_hosts(out)), tuple(parse_tasks(out)))
     if "no hosts to target" in err:
-        return RunPlan(root, play, limit, (), 0)
+        return RunPlan(root, play, limit, (), ())
     raise InputError(first_error(err), where="inventory or playbook")
 
 
@@ -124,9 +124,9 @@ def parse_hosts(out: str) -> list[str]:
     return list(dict.fromkeys(line.strip() for block in blocks for line in block.splitlines()))
 
 
-def parse_task_count(out: str) -> int:
-    """Return how many tasks the plays have."""
-    return len(re.findall(r"^ {6}.*\tTAGS: ", out, re.MULTILINE))
+def parse_tasks(out: str) -> list[str]:
+    """Return the names of all plays' tasks, in order."""
+    return [name.strip() for name in re.findall(r"^ {6}(.*)\tTAGS: ", out, re.MULTILINE)]
 
 
 def first_error(err: str) -> str:

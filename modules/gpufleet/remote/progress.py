@@ -40,7 +40,7 @@ class Progress:
     """The whole run; give it every event in order."""
 
     hosts: dict[str, HostProgress] = field(default_factory=dict)
-    tasks: int = 0
+    tasks: tuple[str, ...] = ()
     task: str = ""
     play: str = ""
     reports: list[dict[str, Any]] = field(default_factory=list)
@@ -73,7 +73,7 @@ class Progress:
         result = data.get("res") or {}
         host = self._host(data["host"])
         host.task = task_label(data)
-        host.done += 1
+        host.done = self._position(host.task, host.done)
         if isinstance(result.get("gpufleet"), dict):
             self.reports.append(result["gpufleet"])
         if step == "ok" and result.get("changed"):
@@ -87,6 +87,11 @@ class Progress:
         else:
             host.status = "rescued" if host.reason else "running"
         return Update(host.name, step, host.done, host.task, host.reason)
+
+    def _position(self, task: str, before: int) -> int:
+        """Return how far in the plan a task is; a handler is not in it, so it leaves the host where it was."""
+        later = (n for n, name in enumerate(self.tasks, start=1) if n > before and name == task)
+        return next(later, before) if self.tasks else before + 1
 
     def _finish(self, stats: dict[str, Any]) -> None:
         """Let Ansible's own count have the last word."""
