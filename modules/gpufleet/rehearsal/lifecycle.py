@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from gpufleet import fleet
 from gpufleet.errors import InputError
 from gpufleet.rehearsal import rack
 from gpufleet.rehearsal.world import World
@@ -16,20 +17,21 @@ Say = Callable[[str], None]
 
 def up(world: World, say: Say, *, faults: str | None = None, with_racks: bool = True) -> None:
     """Bring the world up, then its racks where hosts can be booted; wrong input is refused before either."""
-    from gpufleet import fleet
-
     world.check_stack()
+    if not with_racks:
+        if faults:
+            raise InputError("faults are put on a rack's hosts", where="--faults", remedy="leave out --no-rack")
+        world.up(say)
+        return
     declared = fleet.load(world.stack, world.root)
     chosen = rack.load_faults(faults)
     chosen.check_places({f"{use.name}/{node.slot}" for use in declared.racks for node in use.rack.nodes})
-    if faults and not with_racks:
-        raise InputError("faults are put on a rack's hosts", where="--faults", remedy="leave out --no-rack")
     world.up(say)
-    if with_racks and (declared.racks or (world.home / "rack").exists()):
+    if declared.racks or (world.home / "rack").exists():
         _racks_up(world, declared.racks, chosen, say)
 
 
-def _racks_up(world: World, racks: Any, faults: rack.Faults, say: Say) -> None:
+def _racks_up(world: World, racks: Sequence[fleet.RackUse], faults: rack.Faults, say: Say) -> None:
     reason = rack.unavailable_reason()
     if reason:
         say(f"rack left out, the rest works: {reason}")

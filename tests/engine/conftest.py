@@ -1,0 +1,104 @@
+"""A project and its rehearsed stacks, shared by the tests that run the real engine."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gpufleet import engine
+from gpufleet.rehearsal import World
+
+CASES = Path(__file__).resolve().parents[1] / "cases" / "engine"
+
+
+@pytest.fixture
+def recorded():
+    """Read one recorded document by name."""
+    return lambda name: json.loads((CASES / f"{name}.json").read_text())
+
+
+@pytest.fixture(scope="session")
+def engine_project(shared_project, tmp_path_factory):
+    """Give the engine tests a project of their own, in a folder whose name needs quoting."""
+    target = tmp_path_factory.mktemp("engine") / "it's a project"
+    shutil.copytree(shared_project, target, symlinks=True, ignore=shutil.ignore_patterns(".gpufleet"))
+    return target
+
+
+class Shell:
+    """A shell in the project with a stack's rehearsal in its environment, as a user has it."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.root = world.root
+        self.settings = world.settings
+
+    def run(self, command: str, *, fails: bool = False) -> subprocess.CompletedProcess[str]:
+        words = ["bash", "-c", f'eval "$(gpufleet rehearse env -s {self.world.stack})"\n{command}']
+        done = subprocess.run(words, cwd=self.root, capture_output=True, text=True, timeout=300, check=False)
+        assert bool(done.returncode) is fails, done.stdout[-2000:] + done.stderr[-2000:]
+        return done
+
+    def preview(self) -> list[engine.Step]:
+        """Return the steps of a preview with unchanged resources in it."""
+        done = self.run(f"pulumi preview -s {self.world.stack} --json --show-sames")
+        return engine.parse_preview(engine.read_document(done.stdout, "pulumi preview"))
+
+    def state(self) -> list[engine.Resource]:
+        done = self.run(f"pulumi stack export -s {self.world.stack}")
+        return engine.parse_state(engine.read_document(done.stdout, "pulumi stack export"))
+
+    def up(self) -> None:
+        self.run(f"pulumi up -s {self.world.stack} --yes --skip-preview")
+
+
+@pytest.fixture(scope="session")
+def rehearsed(engine_project, clean_env):
+    """Return a shell in a stack's rehearsal, brought up once for all tests and removed at the end."""
+    os.environ["PATH"] = clean_env["PATH"]
+    shells: dict[str, Shell] = {}
+
+    def bring(stack: str) -> Shell:
+        if stack not in shells:
+            world = World(engine_project, stack)
+            world.up(lambda _line: None)
+            shells[stack] = Shell(world)
+        return shells[stack]
+
+    yield bring
+    for shell in shells.values():
+        shell.world.down(lambda _line: None)
+
+
+@pytest.fixture(scope="session")
+def built(rehearsed):
+    """Return a shell in a rehearsal whose stack is built."""
+    ready: dict[str, Shell] = {}
+
+    def build(stack: str) -> Shell:
+        if stack not in ready:
+            ready[stack] = rehearsed(stack)
+            ready[stack].up()
+        return ready[stack]
+
+    return build
+
+
+@pytest.fixture
+def edited():
+    """Change a text in a stack's settings for one test; put the file back afterwards."""
+    kept: dict[Path, str] = {}
+
+    def edit(shell: Shell, old: str, new: str) -> None:
+        text = kept.setdefault(shell.settings, shell.settings.read_text())
+        assert old in text
+        shell.settings.write_text(text.replace(old, new, 1))
+
+    yield edit
+    for path, text in kept.items():
+        path.write_text(text)

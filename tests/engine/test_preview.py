@@ -1,0 +1,81 @@
+"""Recorded previews as typed steps; anything else is refused in one line."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpufleet.engine import SECRET, UNKNOWN, parse_preview
+from gpufleet.errors import InputError
+
+
+def operations(steps):
+    return {step.urn.rsplit("::", 1)[-1]: step.op for step in steps}
+
+
+def test_changes_are_told_by_operation(recorded):
+    found = operations(parse_preview(recorded("preview-changes")))
+    assert found["node-0"] == "update"
+    assert found["node-1"] == "replace"
+    assert found["node-2"] == "create"
+    assert found["net"] == "same"
+
+
+def test_a_replacement_says_why(recorded):
+    step = next(s for s in parse_preview(recorded("preview-changes")) if s.op == "replace")
+    assert step.replace_reasons == ("ami",)
+    assert step.old.inputs["ami"] != step.new.inputs["ami"]
+
+
+def test_a_first_preview_has_no_before_and_unknown_ids(recorded):
+    node = next(s for s in parse_preview(recorded("preview-first")) if s.urn.endswith("node-0"))
+    assert node.old is None
+    assert node.new.inputs["subnetId"] is UNKNOWN
+    assert node.new.inputs["userData"] is SECRET
+
+
+def test_unchanged_resources_come_only_with_show_sames(recorded):
+    assert len(parse_preview(recorded("preview-unchanged"))) == 1  # the stack itself
+    assert {s.op for s in parse_preview(recorded("preview-same"))} == {"same"}
+    assert len(parse_preview(recorded("preview-same"))) == 6
+
+
+def test_a_component_is_not_custom_and_parents_its_children(recorded):
+    steps = {s.urn.rsplit("::", 1)[-1]: s.new for s in parse_preview(recorded("preview-same"))}
+    assert not steps["train"].custom
+    assert steps["node-0"].parent == steps["train"].urn
+    assert steps["node-0"].name == "node-0"
+    assert steps["node-0"].type == "aws:ec2/instance:Instance"
+
+
+def test_a_failed_preview_is_refused_with_its_cause(recorded):
+    with pytest.raises(InputError, match="ValueError: the fleet has no pool of that name"):
+        parse_preview(recorded("preview-failed"))
+
+
+def test_a_cause_is_preferred_to_the_word_failed():
+    entries = [{"severity": "error", "message": text} for text in ("preview failed", "error: no such image")]
+    with pytest.raises(InputError, match="the preview failed: no such image"):
+        parse_preview({"diagnostics": entries, "steps": []})
+
+
+def test_an_unknown_operation_keeps_its_name(recorded):
+    document = recorded("preview-same")
+    document["steps"][2]["op"] = "teleport"
+    assert parse_preview(document)[2].op == "teleport"
+
+
+@pytest.mark.parametrize(
+    ("document", "words"),
+    [
+        ({}, "no 'steps'"),
+        ({"deployment": {}}, "a stack's state"),
+        ({"sequence": 1, "timestamp": 2}, "one event of a stream"),
+        ([], "a list or a plain value"),
+        ({"steps": [{"urn": "x"}]}, "without 'op'"),
+        ({"steps": [{"op": "same", "newState": {"urn": "x"}}]}, "without a URN"),
+    ],
+)
+def test_another_document_is_refused_in_one_line(document, words):
+    with pytest.raises(InputError, match=words) as caught:
+        parse_preview(document)
+    assert "\n" not in str(caught.value)

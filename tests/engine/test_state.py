@@ -1,0 +1,65 @@
+"""Recorded states as typed resources."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpufleet.engine import SECRET, parse_state
+from gpufleet.errors import InputError
+
+
+def by_name(resources):
+    return {resource.name: resource for resource in resources}
+
+
+def test_a_state_has_every_resource_with_its_id(recorded):
+    found = by_name(parse_state(recorded("state")))
+    assert {"gpufleet-case", "train", "net", "sub", "node-0", "node-1"} <= set(found)
+    assert found["node-0"].id.startswith("i-")
+    assert found["node-0"].outputs["instanceType"] == "g5.2xlarge"
+
+
+def test_flags_that_change_what_a_deletion_means_are_read(recorded):
+    found = by_name(parse_state(recorded("state")))
+    assert found["net"].protect
+    assert found["sub"].retain_on_delete
+    assert not found["node-0"].protect
+    assert not found["train"].custom
+
+
+def test_providers_are_told_from_what_they_manage(recorded):
+    providers = [r for r in parse_state(recorded("state")) if r.is_provider]
+    assert [p.type for p in providers] == ["pulumi:providers:aws"]
+
+
+@pytest.mark.parametrize("name", ["state", "state-plaintext"])
+def test_secrets_never_come_through(recorded, name):
+    found = by_name(parse_state(recorded(name)))
+    assert found["gpufleet-case"].outputs["password"] is SECRET
+    assert found["node-0"].inputs["userData"] is SECRET
+
+
+def test_a_creation_that_never_ended_is_listed_as_pending(recorded):
+    document = recorded("state-interrupted")
+    open_urns = {item["resource"]["urn"] for item in document["deployment"]["pending_operations"]}
+    pending = [r for r in parse_state(document) if r.pending]
+    assert {r.urn for r in pending} == open_urns
+    assert {r.pending for r in pending} == {"creating"}
+
+
+def test_pending_deletion_and_external_are_read(recorded):
+    document = recorded("state")
+    document["deployment"]["resources"][-1] |= {"delete": True, "external": True}
+    last = parse_state(document)[-1]
+    assert last.delete
+    assert last.external
+
+
+def test_an_empty_stack_has_no_resources():
+    assert parse_state({"version": 3, "deployment": {"manifest": {}}}) == []
+
+
+@pytest.mark.parametrize("document", [{}, {"steps": []}, {"deployment": None}, []])
+def test_another_document_is_refused(document):
+    with pytest.raises(InputError, match="not a stack's state"):
+        parse_state(document)
