@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import copy
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -85,3 +88,39 @@ def tool_output():
 def agent(tmp_path_factory):
     """Build the agent once."""
     return burnin.build_agent(tmp_path_factory.mktemp("agent") / "agent.pyz")
+
+
+@pytest.fixture
+def ansible(tmp_path):
+    """Give a function that runs one module on this machine through Ansible itself."""
+
+    def run(module, arguments, *options):
+        argv = [
+            str(Path(sys.executable).with_name("ansible")),
+            "localhost",
+            "-m",
+            module,
+            "-a",
+            json.dumps(arguments),
+        ]
+        argv += [
+            "-i",
+            "localhost,",
+            "-c",
+            "local",
+            "-e",
+            f"ansible_python_interpreter={sys.executable}",
+            *options,
+        ]
+        env = {**os.environ, "ANSIBLE_LOCAL_TEMP": str(tmp_path), "ANSIBLE_REMOTE_TEMP": str(tmp_path)}
+        env |= {
+            "ANSIBLE_STDOUT_CALLBACK": "oneline",
+            "ANSIBLE_LOAD_CALLBACK_PLUGINS": "1",
+            "ANSIBLE_NOCOLOR": "1",
+        }
+        done = subprocess.run(
+            argv, capture_output=True, text=True, env=env, cwd=tmp_path, timeout=120, check=False
+        )
+        return json.loads(done.stdout.partition("=> ")[2])
+
+    return run

@@ -10,7 +10,7 @@ records under new thresholds are judged again without touching the node.
 from __future__ import annotations
 
 from gpufleet.burnin.build import build_agent
-from gpufleet.burnin.judge import judge
+from gpufleet.burnin.judging import judge
 from gpufleet.burnin.pi import decode_throttled, parse_throttled
 from gpufleet.burnin.report import OUTCOMES, VERDICTS, CheckResult, Report, report_schema
 from gpufleet.burnin.thresholds import (

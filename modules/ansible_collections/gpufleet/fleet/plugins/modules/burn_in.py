@@ -127,7 +127,7 @@ def main():
         supports_check_mode=True,
     )
     if module.check_mode:
-        module.exit_json(changed=False, skipped=True, msg="check mode: the burn-in agent was not run")
+        module.exit_json(changed=False, msg="check mode: the burn-in agent was not run")
     if not Path(module.params["agent"]).exists():
         module.fail_json(msg=f"no burn-in agent at {module.params['agent']}: copy it to the node first")
     out, err, early = run(command(module.params), module.params["timeout"])

@@ -1,0 +1,89 @@
+"""The Ansible module around the agent: what it returns, and how it stays small and honest."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from ansible_collections.gpufleet.fleet.plugins.modules import burn_in
+
+
+@pytest.fixture
+def params(agent, tmp_path):
+    """Return a module's parameters for a short real run."""
+    return {
+        "agent": str(agent),
+        "attempt": "a/1",
+        "profile": "quick",
+        "only": ["pi_throttled"],
+        "params": {"rehearsal": True},
+        "out": str(tmp_path / "record.jsonl"),
+    }
+
+
+def script(text):
+    """Return a command line that behaves like a broken agent."""
+    return [sys.executable, "-c", text]
+
+
+def test_the_agent_runs_and_its_records_come_back(params):
+    out, _, early = burn_in.run(burn_in.command(params), 60)
+    kinds = [record["type"] for record in burn_in.records_of(out)]
+    assert (early, kinds) == ("", ["start", "check", "end"])
+
+
+def test_the_record_is_named_by_the_attempt(params):
+    argv = burn_in.command(params | {"out": None})
+    assert argv[argv.index("--out") + 1].endswith("/burn-in-a_1.jsonl")
+    assert "rehearsal=true" in argv
+
+
+def test_an_agent_that_ends_early_says_so():
+    out, err, early = burn_in.run(script("import sys; print('{\"type\": \"start\"}'); sys.exit('boom')"), 60)
+    assert (burn_in.records_of(out), err.strip()) == ([{"type": "start"}], b"boom")
+    assert early == "the agent ended with code 1"
+
+
+def test_an_agent_that_hangs_is_ended_with_what_it_had():
+    text = 'import time; print(\'{"type": "start"}\\n{"torn\', flush=True); time.sleep(60)'
+    out, _, early = burn_in.run(script(text), 1)
+    assert burn_in.records_of(out) == [{"type": "start"}]
+    assert early == "the agent ran past 1 s and was ended"
+
+
+def test_a_long_output_is_left_out_and_its_check_cannot_pass():
+    small = {"type": "check", "name": "cpu", "status": "ran", "raw": {"rounds": 1}}
+    long = {"type": "check", "name": "gpu_nvidia", "status": "ran", "raw": {"xml": {"text": "x" * 50_000}}}
+    kept = burn_in.shortened([small, long])
+    assert len(json.dumps(kept)) <= burn_in.LIMIT
+    assert [record["status"] for record in kept] == ["ran", "error"]
+
+
+def test_ansible_returns_one_event(agent, tmp_path, ansible):
+    arguments = {"node": "n1", "agent": str(agent), "attempt": "a1", "only": ["blade"]}
+    result = ansible("gpufleet.fleet.burn_in", arguments | {"out": str(tmp_path / "r.jsonl")})
+    event = result["gpufleet"]
+    assert (result["changed"], event["node"], event["event"], event["attempt"]) == (
+        False,
+        "n1",
+        "burn_in",
+        "a1",
+    )
+    assert event["facts"]["arch"]
+    assert [record["type"] for record in event["records"]] == ["start", "check", "end"]
+
+
+def test_check_mode_runs_nothing_and_says_so(agent, tmp_path, ansible):
+    out = tmp_path / "r.jsonl"
+    arguments = {"node": "n1", "agent": str(agent), "attempt": "a1", "out": str(out)}
+    result = ansible("gpufleet.fleet.burn_in", arguments, "--check")
+    assert "check mode" in result["msg"]
+    assert not out.exists()
+    assert "gpufleet" not in result
+
+
+def test_a_missing_agent_is_a_failure_with_the_remedy(tmp_path, ansible):
+    arguments = {"node": "n1", "agent": str(tmp_path / "absent.pyz"), "attempt": "a1"}
+    assert "copy it to the node first" in ansible("gpufleet.fleet.burn_in", arguments)["msg"]

@@ -1,0 +1,158 @@
+"""Burn-in through the registry and the command line: reports, judging again, thresholds."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import jsonschema
+import pytest
+from click.testing import CliRunner
+
+from gpufleet import burnin
+from gpufleet.burnin import judging
+from gpufleet.cli.burnin import command
+from gpufleet.errors import AnswerIsNo, EnvironmentFault, InputError
+from gpufleet.nodes import Identity, Observation, Registry
+from gpufleet.operations import burnin as operation
+
+BASE = Path(__file__).resolve().parents[1] / "cases/burnin/bases/compute_blade.json"
+UNDERVOLTED = "throttled=0x50005\n"
+
+
+def records(**texts):
+    """Return a healthy blade's records, with other answers of its tools."""
+    found = json.loads(BASE.read_text())["records"]
+    for record in found:
+        if record.get("name") in texts:
+            record["raw"]["text"] = texts[record["name"]]
+    return found
+
+
+def add(registry, name, slot, found):
+    """Register a blade and store what its burn-in found, as a playbook run does."""
+    place = Identity(rack="blades-1", slot=str(slot))
+    registry.observe(
+        Observation("rack:blades-1", name, place, declared={"kind": "compute_blade", "machine": "cm4"})
+    )
+    attempt = registry.start_attempt(name, "burn_in", f"attempt-{name}")
+    report = replace(burnin.judge(found, "compute_blade", "quick", node=name), attempt=attempt)
+    registry.record_result(name, attempt, report.to_json(), found, reason="test")
+
+
+@pytest.fixture
+def registry(tmp_path, monkeypatch):
+    """Give a registry with one healthy and one undervolted blade."""
+    url = f"sqlite:///{tmp_path}/registry.db"
+    monkeypatch.setenv("GPUFLEET_DATABASE_URL", url)
+    monkeypatch.delenv("GPUFLEET_REHEARSAL", raising=False)
+    with Registry(url) as opened:
+        add(opened, "blade01", 1, records())
+        add(opened, "blade02", 2, records(pi_throttled=UNDERVOLTED))
+        yield opened
+
+
+def run(*words):
+    return CliRunner().invoke(command, list(words))
+
+
+def test_report_of_one_node_keeps_its_schema(registry):
+    done = run("report", "blade01", "--json")
+    jsonschema.validate(json.loads(done.stdout), burnin.report_schema())
+    assert (done.exception, json.loads(done.stdout)["verdict"]) == (None, "healthy")
+
+
+def test_report_of_all_is_a_list_and_answers_no_for_the_degraded(registry):
+    done = run("report", "--json")
+    assert {r["node"]: r["verdict"] for r in json.loads(done.stdout)} == {
+        "blade01": "healthy",
+        "blade02": "degraded",
+    }
+    assert isinstance(done.exception, AnswerIsNo)
+    assert "blade02" in str(done.exception)
+
+
+def test_report_reads_without_colour(registry):
+    text = run("report", "--attempt", "attempt-blade02").stdout
+    assert text.startswith("blade02  degraded  quick  attempt attempt-blade02")
+    assert "warn     pi_throttled" in text
+
+
+def test_no_result_of_that_name(registry):
+    with pytest.raises(InputError, match="no burn-in result of attempt gone"):
+        operation.stored_reports(attempt="gone")
+
+
+def test_no_registry_yet(tmp_path, monkeypatch):
+    monkeypatch.setenv("GPUFLEET_DATABASE_URL", f"sqlite:///{tmp_path}/none.db")
+    with pytest.raises(EnvironmentFault, match="no registry yet"):
+        operation.stored_reports()
+
+
+def test_the_same_rules_change_nothing(registry):
+    assert operation.rejudge() == []
+    assert run("rejudge").stdout == "today's thresholds change nothing\n"
+
+
+@pytest.fixture
+def stricter(monkeypatch):
+    """Let under-voltage fail a node, and nothing else change."""
+    rows = tuple(
+        replace(row, on_miss="fail") if row.metric == "undervoltage_now" else row
+        for row in burnin.thresholds_for("compute_blade")
+    )
+    monkeypatch.setattr(judging, "thresholds_for", lambda kind, *, rehearsal: rows)
+
+
+def test_new_rules_judge_old_records(registry, stricter):
+    (change,) = operation.rejudge()
+    assert (change["node"], change["before"], change["after"], change["applied"]) == (
+        "blade02",
+        "degraded",
+        "faulty",
+        "no",
+    )
+    assert [check["name"] for check in change["checks"]] == ["pi_throttled"]
+    assert registry.get("blade02").state == "ready"
+
+
+def test_new_rules_applied_move_the_node(registry, stricter):
+    (change,) = operation.rejudge("blade02", apply_changes=True)
+    assert change["applied"] == "applied"
+    assert registry.get("blade02").state == "quarantined"
+    assert [result.verdict for result in registry.results("blade02")] == ["degraded", "faulty"]
+
+
+def test_milder_rules_lift_only_burn_ins_own_quarantine(registry, stricter, monkeypatch):
+    operation.rejudge("blade02", apply_changes=True)
+    monkeypatch.undo()
+    monkeypatch.setattr(operation.paths, "database_url", lambda: str(registry._database.engine.url))
+    operation.rejudge("blade02", apply_changes=True)
+    assert registry.get("blade02").state == "ready"
+    assert [hold.kind for hold in registry.get("blade02").holds] == ["operator"]
+
+
+def test_thresholds_are_printed_with_their_sources():
+    rows = json.loads(run("thresholds", "--json").stdout)
+    assert all(row["source"] and row["date"] and row["lint"] == [] for row in rows)
+    assert "sbc-bench/issues/32" in run("thresholds", "--kind", "compute_blade").stdout
+
+
+def test_thresholds_of_an_unknown_kind():
+    with pytest.raises(InputError, match="unknown node kind 'toaster'"):
+        operation.threshold_rows("toaster")
+
+
+def test_an_implausible_threshold_is_refused(monkeypatch):
+    bad = replace(burnin.load_thresholds()[0], source="")
+    monkeypatch.setattr("gpufleet.burnin.thresholds.load_thresholds", lambda: (bad,))
+    with pytest.raises(AnswerIsNo, match="no source"):
+        operation.refuse_implausible()
+
+
+def test_this_machine_is_measured():
+    rows = operation.measure_here()
+    assert {row["metric"] for row in rows} == {"copy_mb_per_s", "write_mb_per_s"}
+    assert all(0 < row["floor"] < row["slowest"] <= row["fastest"] for row in rows)
+    assert "rehearsal floor" in operation.measured_as_text(rows)
