@@ -34,10 +34,10 @@ class AwsGroups:
         self.template = self._template()
         count, spot = self.plan.pool.count, self.plan.pool.purchase.kind == "spot"
         main = self._group(self.name, (count.min, count.desired, count.max), self.plan.tags(), spot=spot)
-        groups = [main]
+        members = [self._members(main, self.plan.pool.purchase.label)]
         if self.plan.pool.purchase.fallback == "on_demand":
-            groups.append(self._fallback(main, count.desired, count.max))
-        self.nodes = pulumi.Output.all(*(self._members(group) for group in groups)).apply(
+            members.append(self._members(self._fallback(main, count.desired, count.max), "on_demand"))
+        self.nodes = pulumi.Output.all(*members).apply(
             lambda parts: [fact for part in parts for fact in part]
         )
 
@@ -178,23 +178,31 @@ class AwsGroups:
         )
         return standby
 
-    def _members(self, group: Any) -> Any:
+    def _members(self, group: Any, purchase: str) -> Any:
         found = aws.ec2.get_instances_output(
             filters=[{"name": "tag:aws:autoscaling:groupName", "values": [group.name]}],
             instance_state_names=["pending", "running"],
             region=self.plan.pool.region,
             opts=pulumi.InvokeOutputOptions(parent=self.pool, depends_on=[group]),
         )
-        return found.apply(self._facts)
+        return found.apply(lambda answer: self._facts(answer, purchase))
 
-    def _facts(self, found: Any) -> list[dict[str, Any]]:
-        pairs = zip(found.ids or [], found.private_ips or [], strict=False)
+    def _facts(self, found: Any, purchase: str) -> list[dict[str, Any]]:
+        identities = found.ids or []
+        # Public addresses come as a list of their own, without those of machines that have none (yet).
+        public = (
+            found.public_ips if len(found.public_ips or []) == len(identities) else [None] * len(identities)
+        )
         return [
             self.plan.fact(
-                f"{self.plan.prefix}-{identity.removeprefix('i-')[:8]}", id=identity, private_address=address
+                _member_name(self.plan.prefix, each), id=each, private=inner, public=outer, purchase=purchase
             )
-            for identity, address in pairs
+            for each, inner, outer in zip(identities, found.private_ips or [], public, strict=False)
         ]
+
+
+def _member_name(prefix: str, identity: str) -> str:
+    return f"{prefix}-{identity.removeprefix('i-')[:8]}"
 
 
 def steps(wanted: int) -> list[dict[str, Any]]:

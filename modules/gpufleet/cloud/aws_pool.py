@@ -140,8 +140,8 @@ class AwsPool(pulumi.ComponentResource):
             node,
             id=instance.id,
             zone=instance.availability_zone,
-            private_address=instance.private_ip,
-            public_address=public,
+            private=instance.private_ip,
+            public=public,
         )
 
     def _instance(self, number: int, node: str, template: Any) -> Any:

@@ -179,6 +179,6 @@ class AzurePool(pulumi.ComponentResource):
             node,
             id=machine.vm_id,
             zone=zone,
-            private_address=card.ip_configurations[0].private_ip_address,
-            public_address=address.ip_address,
+            private=card.ip_configurations[0].private_ip_address,
+            public=address.ip_address,
         )

@@ -184,8 +184,8 @@ class GcpPool(pulumi.ComponentResource):
             node,
             id=instance.instance_id,
             zone=instance.zone,
-            private_address=card.network_ip,
-            public_address=card.access_configs[0].nat_ip,
+            private=card.network_ip,
+            public=card.access_configs[0].nat_ip,
         )
 
 

@@ -99,8 +99,13 @@ class PoolPlan:
             "fabric": self.fabric or "none",
         }
 
-    def fact(self, name: str, **observed: Any) -> dict[str, Any]:
-        """Return one entry of the stack output ``nodes``; values may be outputs."""
+    @property
+    def ssh_by_public_address(self) -> bool:
+        """Tell whether somebody comes in from outside: with private networks only, it is by VPN or peering."""
+        return any(block.is_global for block in self.fleet.ssh.allowed_cidrs)
+
+    def fact(self, name: str, *, private: Any, public: Any = None, **observed: Any) -> dict[str, Any]:
+        """Return one entry of the stack output ``nodes``; values may be outputs. ``address`` is the one for SSH."""
         pool = self.pool
         declared = {
             "name": name,
@@ -111,6 +116,9 @@ class PoolPlan:
             "template": pool.template,
             "purchase": pool.purchase.label,
             "ssh_user": SSH_USER,
+            "address": public if self.ssh_by_public_address and public is not None else private,
+            "private_address": private,
+            "public_address": public,
         }
         return {**declared, **observed}
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from gpufleet.rehearsal.providers.catalogue import Schema
 from gpufleet.rehearsal.providers.memory import Memory, Row
+from gpufleet.rehearsal.providers.outputs import PUBLIC_NETWORKS
 from gpufleet.rehearsal.providers.values import Plain
 
 _BUILD = "20260101"  # simulated images do not age: a rerun ends in the same state
@@ -84,24 +85,38 @@ def _get_instances(lookup: Lookup) -> Plain:
     return {
         **lookup.args,
         "id": lookup.region,
-        "ids": [identity for identity, _ in members],
-        "privateIps": [address for _, address in members],
-        "publicIps": [],
+        "ids": [member.id for member in members],
+        "privateIps": [member.private for member in members],
+        "publicIps": [member.public for member in members],
         "ipv6Addresses": [],
         "region": lookup.region,
     }
 
 
-def _members(memory: Memory, group: Row) -> list[tuple[str, str]]:
-    """Return instance id and private address of a group's members; they follow from the group's name."""
+@dataclass(frozen=True)
+class Member:
+    """One machine that a scaling group keeps."""
+
+    id: str
+    private: str
+    public: str
+
+
+def _members(memory: Memory, group: Row) -> list[Member]:
+    """Return a group's machines; they follow from the group's name."""
     subnets = [
         memory.get("aws:ec2/subnet:Subnet", name) for name in group.inputs.get("vpcZoneIdentifiers", [])
     ]
     blocks = [subnet.inputs["cidrBlock"] for subnet in subnets if subnet] or ["10.255.0.0/16"]
+
+    def lease(block: str, purpose: str) -> str:
+        return memory.lease(block, group.type, group.id, purpose)
+
     return [
-        (
+        Member(
             f"i-{_digest(f'{group.id}/{number}')}",
-            memory.lease(blocks[number % len(blocks)], group.type, group.id, f"member {number}"),
+            lease(blocks[number % len(blocks)], f"private {number}"),
+            lease(PUBLIC_NETWORKS["aws"], f"public {number}"),
         )
         for number in range(int(group.outputs.get("desiredCapacity") or 0))
     ]
