@@ -73,7 +73,8 @@ def _observation(instance: Mapping[str, Any], source: str, region: str, at: date
 
 
 def _name(instance_id: str, tags: Mapping[str, str]) -> str:
-    """Members of a group share its tags: their names carry the instance."""
+    """Members of a group share its tags: their names carry the instance, as in Pulumi's state."""
     if _GROUP_TAG in tags or "gpufleet-node" not in tags:
-        return f"{tags.get('gpufleet-pool', 'aws')}-{instance_id.removeprefix('i-')}"
+        group = "-".join(tags.get(f"gpufleet-{part}", "aws") for part in ("stack", "pool"))
+        return f"{group}-{instance_id.removeprefix('i-')[:8]}"
     return tags["gpufleet-node"]

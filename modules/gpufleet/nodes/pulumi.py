@@ -29,12 +29,44 @@ ELASTIC = {
 
 
 def state_report(resources: Sequence[Resource], stack: str, at: datetime) -> Report:
-    """Return every node of a state; resources that wait for their deletion are gone already."""
+    """Return every node of a state; resources that wait for their deletion are gone already.
+
+    The stack's output ``nodes`` says by which address a node is reached, and names the members of groups
+    that the program could look up.
+    """
     source = f"pulumi:{stack}"
     live = [r for r in resources if r.custom and not r.delete and r.pending != "creating"]
     by_id = {r.id: r for r in live if r.id}
-    found = [_observation(r, by_id, source, at) for r in live if r.type in _READERS]
-    return Report(source, at, [node for node in found if node])
+    told = _told(resources)
+    found = [_observation(r, by_id, told, source, at) for r in live if r.type in _READERS]
+    nodes = [node for node in found if node]
+    own = {node.identity.instance_id for node in nodes}
+    members = [_member(fact, stack, source, at) for key, fact in told.items() if key not in own]
+    return Report(source, at, [*nodes, *members])
+
+
+def _told(resources: Sequence[Resource]) -> dict[str, Facts]:
+    """Return the stack's output ``nodes`` by instance id."""
+    stack = next((r for r in resources if r.type == "pulumi:pulumi:Stack"), None)
+    listed = dig(stack.outputs, "nodes") if stack else None
+    return {text(fact, "id"): fact for fact in listed or [] if text(fact, "id") and text(fact, "name")}
+
+
+def _member(fact: Facts, stack: str, source: str, at: datetime) -> Observation:
+    """Return a group's member, of which the state has no resource."""
+    names = ("cloud", "pool", "template", "purchase", "machine", "region")
+    declared: Facts = {name: text(fact, name) for name in names} | {"kind": "cloud_vm", "stack": stack}
+    machine = text(fact, "machine")
+    declared["usd_per_hour"] = usd_per_hour(
+        text(fact, "cloud"), text(fact, "region"), machine, text(fact, "purchase")
+    )
+    observed: Facts = {name: text(fact, name) for name in _ADDRESSES}
+    observed |= {"accelerators": accelerators(machine), "zone": text(fact, "zone")}
+    who = Identity(instance_id=text(fact, "id"))
+    return Observation(source, text(fact, "name"), who, _known(declared), _known(observed), at)
+
+
+_ADDRESSES = ("address", "private_address", "public_address")
 
 
 def elastic_groups(resources: Sequence[Resource]) -> list[tuple[str, str]]:
@@ -43,7 +75,7 @@ def elastic_groups(resources: Sequence[Resource]) -> list[tuple[str, str]]:
 
 
 def _observation(
-    resource: Resource, by_id: Mapping[str, Resource], source: str, at: datetime
+    resource: Resource, by_id: Mapping[str, Resource], told: Mapping[str, Facts], source: str, at: datetime
 ) -> Observation | None:
     facts = _READERS[resource.type](resource, by_id)
     tags = facts.pop("tags")
@@ -64,14 +96,16 @@ def _observation(
     declared["usd_per_hour"] = usd_per_hour(
         cloud, facts["region"], facts["machine"], declared["purchase"], facts["cards"]
     )
+    instance_id = facts["instance_id"] or resource.id or ""
     observed = {
-        "address": facts["public"] or facts["private"],
+        "address": text(told.get(instance_id), "address") or facts["public"] or facts["private"],
         "private_address": facts["private"],
+        "public_address": facts["public"],
         "zone": facts["zone"],
         "accelerators": _shown(facts["cards"]) or accelerators(facts["machine"]),
         "urn": resource.urn,
     }
-    who = Identity(instance_id=str(facts["instance_id"] or resource.id))
+    who = Identity(instance_id=instance_id)
     return Observation(source, name, who, _known(declared), _known(observed), at)
 
 

@@ -136,9 +136,9 @@ def _commissioned(ingest: Ingest, who: str, event: TaskEvent) -> None:
     facts = _mapping(event.report.get("facts"))
     if not _is_itself(ingest, node, "ansible", facts, event) or not _news(node, event):
         return
-    registry.advance(who, "commissioning", "answered and was identified", event.at, _attempt(event))
     if attempt := _attempt(event):
         registry.start_attempt(who, "commission", attempt, event.started_at)
+    registry.advance(who, "commissioning", "answered and was identified", event.at, _attempt(event))
 
 
 def _is_itself(ingest: Ingest, node: Node, source: str, facts: Mapping[str, Any], event: TaskEvent) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -42,12 +42,15 @@ def login(environment: Mapping[str, str] = os.environ, home: Path | None = None)
     )
 
 
-def reach(registry: Registry, who: Login, *, timeout: float = 10.0) -> Reach:
-    """Ask every live node that has an address; a new one that answers is discovered."""
-    asked = {n.address: n for n in registry.list() if n.address and n.state != "retired" and not n.missing}
-    answers = remote.probe(asked, user=who.user, key=who.key, known_hosts=who.known_hosts, timeout=timeout)
+def reach(registry: Registry, who: Login, *, rehearsal: bool = False, timeout: float = 10.0) -> Reach:
+    """Ask every live node that has an address; a new one that answers is discovered.
+
+    A rehearsed cloud has no machines at its addresses: in a rehearsal only racks are asked.
+    """
+    live = [node for node in registry.list() if node.state != "retired" and not node.missing]
+    asked = {node.address: node for node in live if node.address and (node.rack or not rehearsal)}
     found = Reach()
-    for address, answer in answers.items():
+    for address, answer in _answers(asked, who, timeout):
         node = asked[address]
         if isinstance(answer, remote.Unreachable):
             found.silent[node.name] = f"{answer.reason}: {answer.detail}"
@@ -55,6 +58,20 @@ def reach(registry: Registry, who: Login, *, timeout: float = 10.0) -> Reach:
         else:
             _met(registry, node, answer.facts, found)
     return found
+
+
+def _answers(
+    asked: Mapping[str, Node], who: Login, timeout: float
+) -> Iterator[tuple[str, remote.Reached | remote.Unreachable]]:
+    """Ask ours with our login and rented machines with the first user of their image."""
+    from gpufleet.cloud.plan import SSH_USER
+
+    for user, rented in ((who.user, False), (SSH_USER, True)):
+        some = [address for address, node in asked.items() if bool(node.cloud) is rented]
+        if some:
+            yield from remote.probe(
+                some, user=user, key=who.key, known_hosts=who.known_hosts, timeout=timeout
+            ).items()
 
 
 def _met(registry: Registry, node: Node, facts: remote.Facts, found: Reach) -> None:

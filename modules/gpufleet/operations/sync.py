@@ -112,7 +112,8 @@ def sync(registry: Registry, root: Path, declared: fleet.Fleet, options: Options
             synced.failures[source] = error
     if chosen.probe:
         try:
-            synced.reach = reach(registry, login(chosen.environment))
+            rehearsal = bool(chosen.environment.get("GPUFLEET_REHEARSAL"))
+            synced.reach = reach(registry, login(chosen.environment), rehearsal=rehearsal)
         except GpufleetError as error:
             synced.failures["ssh"] = error
     return synced
