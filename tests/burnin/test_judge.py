@@ -121,3 +121,11 @@ def test_the_report_names_threshold_and_source(judge_case):
 def test_unknown_kind_or_profile_is_an_input_error(kind, profile):
     with pytest.raises(InputError, match="one of"):
         burnin.judge([], kind, profile)
+
+
+@pytest.mark.parametrize(("rehearsal", "verdict"), [(True, "healthy"), (False, "incomplete")])
+def test_a_recorded_rehearsed_blade(rehearsal, verdict):
+    lines = (VERDICTS[0].parents[1] / "recorded/rehearsed-blade.jsonl").read_text().splitlines()
+    records = [json.loads(line) for line in lines]
+    report = burnin.judge(records, "compute_blade", "quick", rehearsal, configured=True)
+    assert report.verdict == verdict, report.reasons()

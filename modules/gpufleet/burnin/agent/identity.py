@@ -8,13 +8,19 @@ from typing import Any
 
 from .host import Host
 
+# The first is a link to the second, which containers may lack.
+DEVICE_TREES = ("/proc/device-tree", "/sys/firmware/devicetree/base")
+DMI = "/sys/class/dmi/id"
+
 
 def identity(host: Host) -> dict[str, Any]:
     """Return serial, machine id, model and the like; None where the host does not say."""
     serial_file = host.param("serial_file", "")
-    places = ("/proc/device-tree/serial-number", "/sys/class/dmi/id/product_serial")
+    places = (*(f"{tree}/serial-number" for tree in DEVICE_TREES), f"{DMI}/product_serial")
     serials = (host.text(place) for place in ((serial_file, *places) if serial_file else places))
-    models = (host.text(place) for place in ("/proc/device-tree/model", "/sys/class/dmi/id/product_name"))
+    models = (
+        host.text(place) for place in (*(f"{tree}/model" for tree in DEVICE_TREES), f"{DMI}/product_name")
+    )
     return {
         "serial": next((serial for serial in serials if serial), None),
         "machine_id": host.text("/etc/machine-id"),
@@ -29,4 +35,4 @@ def identity(host: Host) -> dict[str, Any]:
 
 def is_raspberry_pi(host: Host) -> bool:
     """Tell a Raspberry Pi by its device tree."""
-    return "Raspberry Pi" in (host.text("/proc/device-tree/model") or "")
+    return any("Raspberry Pi" in (host.text(f"{tree}/model") or "") for tree in DEVICE_TREES)
