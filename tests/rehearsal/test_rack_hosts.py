@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from gpufleet.errors import EnvironmentFault
-from gpufleet.rehearsal.rack import cgroups, hosts, processes, shell
+from gpufleet.rehearsal.rack import cgroups, hosts, limits, processes, shell
 
 RECORD = hosts.Record("r/1", "blade01", "gf-00000-1-1", "127.0.0.1", "amd64", "image", ("disk_full",))
 
@@ -117,3 +117,13 @@ def test_cgroups_are_removed_with_all_below(monkeypatch, tmp_path):
     (tmp_path / "systemd/other").mkdir()
     cgroups.remove("gf-1")
     assert [path.name for path in (tmp_path / "systemd").iterdir()] == ["other"]
+
+
+@pytest.mark.parametrize(("allowed", "after"), [("128", "296"), ("1024", "1024")])
+def test_the_kernels_limit_is_raised_only_when_too_low(monkeypatch, tmp_path, allowed, after):
+    setting, said = tmp_path / "max_user_instances", []
+    setting.write_text(f"{allowed}\n")
+    monkeypatch.setattr(limits, "INSTANCES", setting)
+    limits.ensure_room(21, said.append)
+    assert setting.read_text().strip() == after
+    assert len(said) == (allowed != after)

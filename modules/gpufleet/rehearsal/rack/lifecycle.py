@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpufleet.errors import EnvironmentFault
-from gpufleet.rehearsal.rack import cgroups, hosts, images, layout, network, processes
+from gpufleet.rehearsal.rack import cgroups, hosts, images, layout, limits, network, processes
 from gpufleet.rehearsal.rack.faults import Faults
 from gpufleet.rehearsal.rack.hosts import HostStatus, Record
 from gpufleet.rehearsal.rack.keys import KEY_NAME, ensure_key, known_hosts
@@ -105,6 +105,7 @@ def _boot(world: World, bridge: str, plans: Sequence[HostPlan], base: Mapping[st
     for plan in plans:
         layout.lay(plan, base[plan.arch], operator_key)
     network.wire(bridge, plans)
+    limits.ensure_room(len(network.ours("gf")), say)  # other rehearsals' hosts count as well
     for plan in plans:
         hosts.start(plan, base[plan.arch])
 
