@@ -16,6 +16,7 @@ from gpufleet.cli.burnin import command
 from gpufleet.errors import AnswerIsNo, EnvironmentFault, InputError
 from gpufleet.nodes import Identity, Observation, Registry
 from gpufleet.operations import burnin as operation
+from gpufleet.operations import configure
 
 BASE = Path(__file__).resolve().parents[1] / "cases/burnin/bases/compute_blade.json"
 UNDERVOLTED = "throttled=0x50005\n"
@@ -131,6 +132,25 @@ def test_milder_rules_lift_only_burn_ins_own_quarantine(registry, stricter, monk
     operation.rejudge("blade02", apply_changes=True)
     assert registry.get("blade02").state == "ready"
     assert [hold.kind for hold in registry.get("blade02").holds] == ["operator"]
+
+
+@pytest.mark.parametrize(
+    ("words", "asked"),
+    [
+        (("blade01", "blade02"), ("burn_in", "blade01,blade02", "always")),
+        ((), ("burn_in", "new_nodes", "auto")),
+    ],
+)
+def test_run_asks_for_the_burn_in_play(project, monkeypatch, words, asked):
+    seen = []
+    monkeypatch.chdir(project)
+    monkeypatch.setattr(
+        configure, "configure", lambda _root, request, _stream: configure.Configured(seen.append(request))
+    )
+    monkeypatch.setattr(configure, "as_text", lambda _done: "done")
+    assert run("run", *words).exit_code == 0
+    assert (seen[0].play, seen[0].limit, seen[0].burn_in) == asked
+    assert (project / "playbooks" / f"{seen[0].play}.yml").is_file()
 
 
 def test_thresholds_are_printed_with_their_sources():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -13,10 +14,23 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON."
 
 @click.group(name="burnin")
 def command() -> None:
-    """Results and verdicts of burn-in, thresholds, judging again.
+    """Results and verdicts of burn-in, thresholds, judging again."""
 
-    `gpufleet configure --play burn_in` runs it.
-    """
+
+@command.command()
+@click.argument("nodes", nargs=-1)
+@json_option
+def run(nodes: tuple[str, ...], as_json: bool) -> None:
+    """Burn in these nodes, ready ones too; without names, every new node. Progress goes to standard error."""
+    from gpufleet import paths
+    from gpufleet.operations import configure
+
+    request = configure.Request(
+        "burn_in", ",".join(nodes) or configure.DEFAULT_LIMIT, "always" if nodes else "auto"
+    )
+    done = configure.configure(paths.project_root(), request, sys.stderr)
+    click.echo(json.dumps(done.as_json(), indent=2) if as_json else configure.as_text(done))
+    sys.exit(done.exit_code)
 
 
 @command.command()
