@@ -130,7 +130,8 @@ def judge_readings(name: str, readings: Readings, rules: list[Threshold], said: 
         )
     worst = min((found for found, _ in outcomes), key=OUTCOMES.index)
     missed = [rule for found, rule in outcomes if found != "pass" and found == worst]
-    others = [rule for found, rule in outcomes if found not in {"pass", worst}]
+    # Beside a failure, what could not be measured because of it is noise.
+    others = [rule for found, rule in outcomes if found not in {"pass", worst, "not_run"}]
     deciding = missed[0] if missed else headline(readings, rules)
     value = readings.metrics.get(deciding.metric) if deciding else None
     return CheckResult(
@@ -174,7 +175,8 @@ def explain(rule: Threshold, readings: Readings) -> str:
         return f"{rule.metric} was not measured"
     if rule.unit in {"flag", "flags"}:
         return f"{rule.meaning} ({readings.shown})"
-    return f"{rule.meaning} ({measured:g} {rule.unit}, {rule.words})"
+    bound = "" if rule.bound == "ceiling" and rule.value == 0 else f", {rule.words}"
+    return f"{rule.meaning} ({measured:g} {rule.unit}{bound})"
 
 
 def complete(judged: list[CheckResult], required: tuple[str, ...]) -> tuple[CheckResult, ...]:
