@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import time
@@ -81,11 +82,11 @@ def test_down_ends_the_insides_of_a_host_whose_launcher_was_killed(box):
     assert box.leftovers() == []
 
 
-def test_down_needs_no_records(box):
+@pytest.mark.parametrize("lost", ["rack", "."])
+def test_down_needs_no_files_of_ours(box, lost):
     box.up()
     inside = box.inside()
-    for record in (box.home / "rack").glob("*.json"):
-        record.unlink()
+    shutil.rmtree(box.home / lost)
     box.down()
     assert box.survivors(inside) == set()
     assert box.leftovers() == []

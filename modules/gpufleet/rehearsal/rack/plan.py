@@ -18,8 +18,7 @@ from gpufleet.errors import InputError
 from gpufleet.rehearsal.rack.faults import SILENT, Faults
 
 if TYPE_CHECKING:
-    from gpufleet.fleet import RackUse
-    from gpufleet.fleet.rack import RackNode
+    from gpufleet.fleet import RackNode, RackUse
 
 IDENTITIES = uuid.UUID("5d0c8f3e-6a55-4a1c-9d52-6a4d2f3d7b10")  # our own namespace for the ids below
 BLOCKS = range(1, 512)  # the /24 networks of 198.18.0.0/15, kept for tests of network devices (RFC 2544)
