@@ -1,0 +1,27 @@
+"""``gpufleet console``: the fleet, its money and its burn-in as read-only pages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command(name="console")
+@click.option("-s", "--stack", required=True, help="The stack's name, for the page's title.")
+@click.option(
+    "--html", "target", type=click.Path(path_type=Path), required=True, help="Write the report here."
+)
+@click.option(
+    "--cost",
+    "cost_file",
+    type=click.Path(path_type=Path),
+    help="A `cost diff --format json` to show with it.",
+)
+def command(stack: str, target: Path, cost_file: Path | None) -> None:
+    """Write one self-contained page: fleet by state, reasons, cost difference, burn-in with plots."""
+    from gpufleet import console
+
+    data = console.write_report(target, stack, cost_file)
+    click.echo(console.headline(data), err=True)
+    click.echo(target)

@@ -1,0 +1,63 @@
+"""Collect what a report shows: from the registry in use, and from a cost difference kept as a file."""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from gpufleet.console.report import ReportData, render
+from gpufleet.errors import InputError
+from gpufleet.nodes import Node
+from gpufleet.operations import burnin, show
+
+
+def write_report(target: Path, stack: str, cost_file: Path | None) -> ReportData:
+    """Write the report page to ``target`` in one go and return what it was made of."""
+    data = gather(stack, cost_file)
+    if not target.parent.is_dir():
+        raise InputError("no such folder", where=str(target), remedy="name a file in a folder that exists")
+    partly = target.with_name(f".{target.name}.partly")
+    partly.write_text(render(data), encoding="utf-8")
+    partly.replace(target)
+    return data
+
+
+def gather(stack: str, cost_file: Path | None) -> ReportData:
+    """Read nodes, holds, reachability and burn-in from the registry, and the change from its file."""
+    change = read_change(cost_file) if cost_file else None
+    with show.open_registry() as registry:
+        nodes = [described(node) for node in registry.list()]
+    return ReportData(
+        stack=stack,
+        written_at=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+        nodes=nodes,
+        reports=burnin.stored_reports(),
+        change=change,
+        rehearsal=bool(os.environ.get("GPUFLEET_REHEARSAL")),
+    )
+
+
+def described(node: Node) -> dict[str, Any]:
+    """Return the node's JSON with the words behind its holds and its silence."""
+    holds = [{"kind": hold.kind, "reason": hold.reason} for hold in node.holds]
+    return node.as_json() | {"holds": holds, "reachable_detail": node.reachable_detail}
+
+
+def read_change(path: Path) -> dict[str, Any]:
+    """Read a ``cost diff --format json`` file; InputError where it is something else."""
+    try:
+        change: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", where=str(path)) from None
+    except ValueError:
+        raise InputError(
+            "is not JSON", where=str(path), remedy="give gpufleet cost diff --format json"
+        ) from None
+    if not isinstance(change, dict) or not {"before", "after", "change", "resources"} <= change.keys():
+        raise InputError(
+            "is not a cost difference", where=str(path), remedy="give gpufleet cost diff --format json"
+        )
+    return change

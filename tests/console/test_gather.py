@@ -1,0 +1,39 @@
+"""The report reads the registry in use; a file that is no cost difference is named."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpufleet.console import gather, write_report
+from gpufleet.errors import EnvironmentFault, InputError
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"), [("", "is not JSON"), ("[]", "not a cost"), ('{"a": 1}', "not a cost")]
+)
+def test_a_file_that_is_no_cost_difference_is_named(tmp_path, text, problem):
+    file = tmp_path / "change.json"
+    file.write_text(text)
+    with pytest.raises(InputError, match=f"change.json: .*{problem}"):
+        gather("x", file)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(InputError, match=r"none\.json: cannot be read: No such file"):
+        gather("x", tmp_path / "none.json")
+
+
+def test_without_a_registry_the_report_says_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.setenv("GPUFLEET_DATABASE_URL", f"sqlite:///{tmp_path / 'none.db'}")
+    with pytest.raises(EnvironmentFault, match="no registry"):
+        write_report(tmp_path / "r.html", "x", None)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_declared_nodes_appear_in_the_report(project, gpufleet, tmp_path):
+    synced = gpufleet("nodes", "sync", "-s", "poc", cwd=project)
+    assert synced.returncode == 0, synced.stderr
+    done = gpufleet("console", "-s", "poc", "--html", tmp_path / "r.html", cwd=project)
+    assert done.returncode == 0, done.stderr
+    assert "poc-blade01" in (tmp_path / "r.html").read_text()
+    assert "5 nodes: 5 expected" in done.stderr
