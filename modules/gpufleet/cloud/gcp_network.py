@@ -13,6 +13,9 @@ from gpufleet.cloud.plan import slug
 from gpufleet.fleet import Fleet
 
 
+REGION_BLOCKS = 1023  # /20 ranges from 10.160.0.0 on; not 1,024, where two of Google's regions would meet
+
+
 @dataclass(frozen=True)
 class GcpNetworkArgs:
     fleet: Fleet
@@ -76,7 +79,7 @@ class GcpNetwork(pulumi.ComponentResource):
 def subnet_block(region: str) -> str:
     """Return a region's address range: from its name, so that another region in the spec moves nothing.
 
-    1,024 ranges from 10.160.0.0/20 on; a test sees to it that no two regions that we know share one.
+    A test sees to it that no two regions that we know share one.
     """
-    number = int(hashlib.sha256(region.encode()).hexdigest(), 16) % 1024
+    number = int(hashlib.sha256(region.encode()).hexdigest(), 16) % REGION_BLOCKS
     return f"10.{160 + number // 16}.{16 * (number % 16)}.0/20"

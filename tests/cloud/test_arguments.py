@@ -1,0 +1,84 @@
+"""Every argument that we pass exists in the provider's SDK, at every depth.
+
+The SDKs take nested arguments as plain dictionaries, and pass on a misspelt key without a word.
+"""
+
+from __future__ import annotations
+
+import importlib
+import typing
+
+import pytest
+from pulumi._types import input_type_py_to_pulumi_names, is_input_type
+
+SPOT = {"kind": "spot", "on_eviction": "stop"}
+SDKS = {"aws": "pulumi_aws", "gcp": "pulumi_gcp", "azure-native": "pulumi_azure_native"}
+POOLS = {
+    "aws-on-demand": {"cloud": "aws"},
+    "aws-reserved-efa": {"cloud": "aws", "count": 2, "fabric": "auto", "purchase": {"kind": "reserved"}},
+    "aws-spot-capped": {"cloud": "aws", "purchase": {**SPOT, "max_usd_per_hour": 9.0}},
+    "aws-elastic": {
+        "cloud": "aws",
+        "count": {"min": 0, "max": 3},
+        "purchase": {"kind": "spot", "max_usd_per_hour": 9.0},
+    },
+    "aws-fallback": {"cloud": "aws", "purchase": {"kind": "spot", "fallback": "on_demand"}},
+    "gcp-reserved": {"cloud": "gcp", "count": 2, "purchase": {"kind": "reserved"}},
+    "gcp-n1": {
+        "cloud": "gcp",
+        "machine": "n1-standard-8",
+        "accelerators": {"model": "T4"},
+        "purchase": {"kind": "reserved"},
+    },
+    "gcp-elastic": {"cloud": "gcp", "count": {"min": 1, "max": 4}, "purchase": SPOT},
+    "azure-spot": {"cloud": "azure", "purchase": SPOT},
+    "azure-reserved": {"cloud": "azure", "purchase": {"kind": "reserved"}},
+    "azure-infiniband": {"cloud": "azure", "count": 2, "fabric": "auto", "purchase": {"kind": "reserved"}},
+    "azure-elastic": {"cloud": "azure", "machine": "Standard_NC4as_T4_v3", "count": {"min": 1, "max": 4}},
+}
+
+
+def arguments_class(token):
+    package, module, name = token.split(":")
+    sdk = importlib.import_module(f"{SDKS[package]}.{module.split('/')[0]}")
+    # Where a nested type has the plain name (Azure's SubnetArgs), the resource's arguments are its InitArgs.
+    return getattr(sdk, f"{name}InitArgs", None) or getattr(sdk, f"{name}Args")
+
+
+def nested(annotation):
+    """Return the argument class inside ``Input[Optional[Sequence[Input[X]]]]``, if there is one."""
+    if isinstance(annotation, type):
+        return annotation if is_input_type(annotation) else None
+    found = [nested(part) for part in typing.get_args(annotation)]
+    return next((each for each in found if each), None)
+
+
+def unknown(kind, value, path):
+    """Yield every key below ``value`` that ``kind`` does not have."""
+    if isinstance(value, list):
+        for item in value:
+            yield from unknown(kind, item, path)
+    elif kind is not None and isinstance(value, dict):
+        names = {pulumi: python for python, pulumi in input_type_py_to_pulumi_names(kind).items()}
+        for key, inner in value.items():
+            if key not in names:
+                yield f"{path}.{key}"
+            else:
+                hints = typing.get_type_hints(getattr(kind, names[key]).fget)
+                yield from unknown(nested(hints["return"]), inner, f"{path}.{key}")
+
+
+@pytest.mark.parametrize("pool", POOLS.values(), ids=POOLS.keys())
+def test_every_argument_exists(evaluate, pool):
+    resources = evaluate(pool, cidrs=["10.0.0.0/8", "fd00::/8"]).recorder.resources
+    ours = [found for found in resources if found.typ.split(":")[0] in SDKS]
+    assert len(ours) > 3
+    assert [
+        bad for found in ours for bad in unknown(arguments_class(found.typ), found.inputs, found.typ)
+    ] == []
+
+
+def test_the_check_sees_a_misspelt_key_at_depth():
+    kind = arguments_class("aws:ec2/instance:Instance")
+    wrong = {"instanceMarketOptions": {"marketType": "spot", "spotOptions": {"maxPrise": "1"}}}
+    assert list(unknown(kind, wrong, "it")) == ["it.instanceMarketOptions.spotOptions.maxPrise"]
