@@ -54,7 +54,7 @@ def estimate(stack: str | None, config_file: Path | None, form: str, as_json: bo
 @click.option(
     "--policy", "policy_file", type=click.Path(path_type=Path), help="Limits; exit code 1 if broken."
 )
-def diff(
+def diff(  # noqa: PLR0917 - click hands each option over by name
     stack: str | None,
     base: str | None,
     preview: str | None,

@@ -13,7 +13,7 @@ from gpufleet import fleet
 from gpufleet.catalog import Price
 from gpufleet.cost.change import CostDiff, compare
 from gpufleet.cost.demand import Bill
-from gpufleet.cost.evaluation import Program, checkout, run_programs
+from gpufleet.cost.evaluation import Program, evaluating, evaluating_both
 from gpufleet.cost.money import cents, exact
 from gpufleet.cost.policy import Policy, judge
 from gpufleet.cost.pricing import price
@@ -94,25 +94,25 @@ def diff(
         ops=told.ops,
         warnings=told.warnings,
         budget_usd_per_month=limit,
+        partial=told.partial,
     )
     return judge(found, _with_budget(policy, limit), today or _today()) if policy else found
 
 
 def estimate_stack(root: Path, stack: str, config_file: Path | None = None) -> Estimate:
     """Evaluate a stack in the working tree and price it."""
-    declared = fleet.load(stack, root, config_file)
-    return estimate(run_programs([Program(root, stack, config_file)])[0], declared)
+    with evaluating([Program(root, stack, config_file)]) as run:
+        declared = fleet.load(stack, root, config_file)
+        return estimate(run()[0], declared)
 
 
 def diff_against(
     root: Path, stack: str, base: str, config_file: Path | None = None, policy: Policy | None = None
 ) -> CostDiff:
     """Compare a stack in the working tree with itself at a git ref."""
-    declared = fleet.load(stack, root, config_file)
-    with checkout(root, base) as old:
-        before, after = run_programs(
-            [Program(old, stack, side=f"at {base}"), Program(root, stack, config_file)]
-        )
+    with evaluating_both(root, stack, base, config_file) as run:
+        declared = fleet.load(stack, root, config_file)
+        before, after = run()
     return diff(before, after, policy, sides=Sides(stack=stack), budget=declared.budget_usd_per_month)
 
 

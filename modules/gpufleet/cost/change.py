@@ -62,6 +62,7 @@ class CostDiff:
     lines: tuple[Line, ...]
     warnings: tuple[str, ...] = ()
     budget_usd_per_month: Decimal | None = None
+    partial: bool = False  # totals cover only the resources that the preview lists
     policy: PolicyResult = field(default=PolicyResult())
 
     @property
@@ -71,9 +72,9 @@ class CostDiff:
 
     @property
     def change_percent(self) -> Decimal | None:
-        """Return the change in percent, None where there was nothing before."""
+        """Return the change in percent, None where there was nothing before or the whole is not known."""
         base = cents(self.before.usd_per_month.expected)
-        return cents(self.change_usd_per_month * 100 / base) if base else None
+        return cents(self.change_usd_per_month * 100 / base) if base and not self.partial else None
 
     @property
     def unpriced(self) -> tuple[Unpriced, ...]:
@@ -91,12 +92,13 @@ def compare(
     ops: dict[str, str] | None = None,
     warnings: tuple[str, ...] = (),
     budget_usd_per_month: Decimal | None = None,
+    partial: bool = False,
 ) -> CostDiff:
     """Put two bills side by side. ``ops`` is what the engine does to each URN, where it told."""
     old = {charge.key: charge for charge in before.charges}
     new = {charge.key: charge for charge in after.charges}
     lines = [_line(old.get(key), new.get(key), (ops or {}).get(key[0])) for key in sorted({*old, *new})]
-    return CostDiff(stack, before, after, tuple(lines), warnings, budget_usd_per_month)
+    return CostDiff(stack, before, after, tuple(lines), warnings, budget_usd_per_month, partial)
 
 
 def alike(before: Charge | None, after: Charge | None) -> bool:

@@ -30,6 +30,7 @@ def diff_document(diff: CostDiff) -> dict[str, Any]:
         "resources": [_line(line) for line in diff.lines],
         "unpriced": [_gap(gap) for gap in diff.unpriced],
         "warnings": list(diff.warnings),
+        "partial": diff.partial,
         "policy": {
             "passed": diff.policy.passed,
             "violations": [{"rule": each.rule, "message": each.message} for each in diff.policy.violations],

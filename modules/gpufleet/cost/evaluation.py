@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.resources import as_file, files
@@ -28,6 +28,9 @@ from gpufleet.engine import Resource
 from gpufleet.errors import EnvironmentFault, InputError
 
 TIME_LIMIT_S = 120.0
+GO = "go"
+
+Run = Callable[[], list[tuple[Resource, ...]]]
 
 
 @dataclass(frozen=True)
@@ -43,39 +46,44 @@ class Program:
 def evaluate(
     root: Path, stack: str, ref: str | None = None, config_file: Path | None = None
 ) -> tuple[Resource, ...]:
-    """Return the resources that ``stack`` declares at a git ref, or in the working tree."""
+    """Return the resources that ``stack`` declares in the working tree, or at a git ref."""
     if ref is None:
-        return run_programs([Program(root, stack, config_file)])[0]
-    with checkout(root, ref) as base:
-        return run_programs([Program(base, stack, side=f"at {ref}")])[0]
-
-
-def evaluate_both(
-    root: Path, stack: str, base: str, config_file: Path | None = None
-) -> tuple[tuple[Resource, ...], tuple[Resource, ...]]:
-    """Return the resources at ``base`` and in the working tree."""
-    with checkout(root, base) as old:
-        before, after = run_programs(
-            [Program(old, stack, side=f"at {base}"), Program(root, stack, config_file)]
-        )
-        return before, after
+        with evaluating([Program(root, stack, config_file)]) as run:
+            return run()[0]
+    with tempfile.TemporaryDirectory(prefix="gpufleet-base-") as folder:
+        unpack(root, ref, Path(folder))
+        with evaluating([Program(Path(folder), stack, config_file, side=f"at {ref}")]) as run:
+            return run()[0]
 
 
 @contextmanager
-def checkout(root: Path, ref: str) -> Iterator[Path]:
-    """Unpack the project at ``ref`` into a folder that lives as long as the block."""
+def evaluating_both(root: Path, stack: str, base: str, config_file: Path | None = None) -> Iterator[Run]:
+    """Evaluate a stack at ``base`` and in the working tree, which ``config_file`` may replace there."""
     with tempfile.TemporaryDirectory(prefix="gpufleet-base-") as folder:
-        unpack(root, ref, Path(folder))
-        yield Path(folder)
+        before = Program(Path(folder), stack, side=f"at {base}")
+        with evaluating([before, Program(root, stack, config_file)]) as run:
+            unpack(root, base, Path(folder))  # while the child imports
+            yield run
 
 
-def run_programs(programs: Sequence[Program], limit_s: float = TIME_LIMIT_S) -> list[tuple[Resource, ...]]:
-    """Run programs side by side; a stack that a side does not declare yet has no resources there."""
+@contextmanager
+def evaluating(programs: Sequence[Program], limit_s: float = TIME_LIMIT_S) -> Iterator[Run]:
+    """Start the child, which imports while the block does other work; calling the yielded runs the programs.
+
+    A stack that a side with a name does not declare yet has no resources there.
+    """
     with tempfile.TemporaryDirectory(prefix="gpufleet-evaluate-") as folder:
         results = [Path(folder) / f"{at}.json" for at in range(len(programs))]
-        jobs = [_job(program, result) for program, result in zip(programs, results, strict=True)]
-        said = _run_child(jobs, limit_s)
-        return [_read(program, result, said) for program, result in zip(programs, results, strict=True)]
+        child = _start([_job(program, result) for program, result in zip(programs, results, strict=True)])
+
+        def run() -> list[tuple[Resource, ...]]:
+            said = _finish(child, limit_s)
+            return [_read(program, result, said) for program, result in zip(programs, results, strict=True)]
+
+        try:
+            yield run
+        finally:
+            _end(child)
 
 
 def _job(program: Program, result: Path) -> dict[str, Any]:
@@ -88,8 +96,8 @@ def _job(program: Program, result: Path) -> dict[str, Any]:
     }
 
 
-def _run_child(jobs: list[dict[str, Any]], limit_s: float) -> str:
-    """Run the child to its end, and return what the programs printed."""
+def _start(jobs: list[dict[str, Any]]) -> subprocess.Popen[str]:
+    """Start the child and tell it its jobs; it waits for the word to run them."""
     with as_file(files("gpufleet.cost") / "program.py") as script:
         child = subprocess.Popen(
             [sys.executable, str(script)],
@@ -97,17 +105,23 @@ def _run_child(jobs: list[dict[str, Any]], limit_s: float) -> str:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            start_new_session=True,  # so that a time-out ends the forks too
+            start_new_session=True,  # so that ending it ends its forks too
         )
+    if child.stdin:
+        with suppress(BrokenPipeError):  # a child that could not start says why in what it printed
+            child.stdin.write(json.dumps(jobs) + "\n")
+            child.stdin.flush()
+    return child
+
+
+def _finish(child: subprocess.Popen[str], limit_s: float) -> str:
+    """Let the child run its programs, and return what they printed."""
     try:
-        said, _ = child.communicate(json.dumps(jobs), timeout=limit_s)
+        return child.communicate(GO, timeout=limit_s)[0]
     except subprocess.TimeoutExpired:
         raise EnvironmentFault(
             f"the Pulumi program did not end within {limit_s:g} s", hint="it may wait for input or a network"
         ) from None
-    finally:
-        _end(child)
-    return said
 
 
 def _end(child: subprocess.Popen[str]) -> None:

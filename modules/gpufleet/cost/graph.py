@@ -41,19 +41,19 @@ class Graph:
     def target(self, resource: Resource, path: tuple[str | int, ...], *kinds: str) -> Resource | None:
         """Return the resource that an input refers to.
 
-        A known id or name is looked up; an id that deployment will bring is followed through the engine's
-        property dependencies, and without those to the only candidate in the same component.
+        A known id or name is looked up. An id that deployment will bring (and one that a preview does not
+        show on the other side) is followed through the engine's property dependencies; where those are not
+        told either, to the only candidate in the same component.
         """
         value = text(resource.inputs, *path)
-        candidates = self.of_kind(*kinds)
-        if isinstance(value, str):
-            return next((found for found in candidates if _answers_to(found, value)), None)
         if value is None:
             return None
-        wanted = set(resource.property_dependencies.get(str(path[0]), ()))
-        named = [found for found in candidates if found.urn in wanted]
-        siblings = [found for found in candidates if found.parent == resource.parent]
-        chosen = named or siblings
+        candidates = self.of_kind(*kinds)
+        made_from = resource.property_dependencies.get(str(path[0]), ())
+        answering = [found for found in candidates if isinstance(value, str) and _answers_to(found, value)]
+        chosen = answering or [found for found in candidates if found.urn in made_from]
+        if not chosen and not isinstance(value, str):
+            chosen = [found for found in candidates if found.parent == resource.parent]
         return chosen[0] if len(chosen) == 1 else None
 
     def pool(self, resource: Resource) -> str:

@@ -24,6 +24,8 @@ from gpufleet.cost.money import cents, exact
 from gpufleet.cost.wording import usd
 from gpufleet.errors import InputError
 
+UNJUDGED = "cannot be judged: totals are partial; preview with --show-sames"
+
 
 @dataclass(frozen=True)
 class Policy:
@@ -116,7 +118,9 @@ def judge(diff: CostDiff, policy: Policy, today: date) -> CostDiff:
 
 def _budget(diff: CostDiff, policy: Policy) -> Iterator[Violation]:
     limit, month = policy.budget_usd_per_month, cents(diff.after.usd_per_month.expected)
-    if limit is not None and month > limit:
+    if limit is not None and diff.partial:
+        yield Violation("budget_usd_per_month", UNJUDGED)
+    elif limit is not None and month > limit:
         yield Violation("budget_usd_per_month", f"{usd(month)} a month is over the budget of {usd(limit)}")
 
 
@@ -127,7 +131,9 @@ def _increase(diff: CostDiff, policy: Policy) -> Iterator[Violation]:
             "max_increase_usd_per_month", f"an increase of {usd(change)} a month is over {usd(limit)}"
         )
     percent, share = policy.max_increase_percent, diff.change_percent
-    if percent is not None and change > 0 and (share is None or share > percent):
+    if percent is not None and diff.partial and change > 0:
+        yield Violation("max_increase_percent", UNJUDGED)
+    elif percent is not None and change > 0 and (share is None or share > percent):
         grown = "an increase from nothing" if share is None else f"an increase of {share} %"
         yield Violation("max_increase_percent", f"{grown} is over {percent} %")
 
@@ -136,7 +142,10 @@ def _ages(diff: CostDiff, policy: Policy, today: date) -> Iterator[Violation]:
     limit = policy.max_price_age_days
     if limit is None:
         return
-    prices = {(charge.item, charge.region): charge.price for charge in diff.after.charges if charge.price}
+    listed = [
+        charge for charge in diff.after.charges if charge.purchase != "owned"
+    ]  # the fleet declares those
+    prices = {(charge.item, charge.region): charge.price for charge in listed if charge.price}
     for (item, region), price in sorted(prices.items(), key=lambda entry: entry[0]):
         dated = price.as_of_date
         if dated is None:

@@ -26,12 +26,14 @@ class Pool:
 
 
 def by_pool(bill: Bill) -> list[Pool]:
-    """Group charges that bill the same thing on the same terms; machines first, the dearest first."""
+    """Group charges that bill the same thing on the same terms; the dearest pool first."""
     groups: dict[tuple[str, str, str, str, Decimal], list[Charge]] = {}
     for charge in bill.charges:
         key = (charge.pool, charge.item, charge.region, charge.purchase, charge.hours_per_month)
         groups.setdefault(key, []).append(charge)
-    return sorted((_pool(charges) for charges in groups.values()), key=_order)
+    pools = [_pool(charges) for charges in groups.values()]
+    sums = {pool.name: sum(p.usd_per_month.expected for p in pools if p.name == pool.name) for pool in pools}
+    return sorted(pools, key=lambda pool: (-sums[pool.name], pool.name, *_order(pool)))
 
 
 def _pool(charges: Iterable[Charge]) -> Pool:
@@ -50,5 +52,5 @@ def _pool(charges: Iterable[Charge]) -> Pool:
     )
 
 
-def _order(pool: Pool) -> tuple[Decimal, str, str, str]:
-    return (-pool.usd_per_month.expected, pool.name, pool.machine, pool.purchase)
+def _order(pool: Pool) -> tuple[Decimal, str, str]:
+    return (-pool.usd_per_month.expected, pool.machine, pool.purchase)

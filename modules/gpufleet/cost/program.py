@@ -1,7 +1,7 @@
 """The child of ``evaluation``: runs Pulumi programs under mocks and writes down what they register.
 
-Run as a script, with a list of jobs on standard input. It imports nothing of gpufleet, so that each fork
-takes the package that its own project brings.
+Run as a script: the jobs are the first line of standard input, the word to run them is the second. It
+imports nothing of gpufleet, so that each fork takes the package that its own project brings.
 """
 
 from __future__ import annotations
@@ -28,16 +28,20 @@ SDKS = {
         ("pulumi_azure_native.resources", "ResourceGroup"),
     ),
 }
+GO = "go"
+STACK = "pulumi:pulumi:Stack"  # the one type that the engine leaves out of its children's URNs
 MARKED_SECRET = "[secret]"  # noqa: S105 - what stands for a secret, which needs a passphrase to read
 Job = dict[str, Any]
 
 
 def main() -> None:
     """Import once, then evaluate each job in a fork of its own."""
-    jobs: list[Job] = json.load(sys.stdin)
+    jobs: list[Job] = json.loads(sys.stdin.readline())
     gc.disable()  # the SDKs make a million long-lived objects; collecting among them takes a third of the time
     preload(jobs)
     gc.freeze()
+    if sys.stdin.read().strip() != GO:
+        return  # the parent has found a mistake meanwhile
     children = [fork(job) for job in jobs]
     for child in children:
         os.waitpid(child, 0)
@@ -93,11 +97,10 @@ def be_the_engine(monitor: Any, name: str, stack: str) -> None:
     from pulumi.runtime import mocks
     from pulumi.runtime.settings import configure
 
-    told = {"project": name, "stack": stack, "dry_run": True, "organization": None}
+    settings: Any = mocks.MockSettings
     features = set(monitor.GetDeploymentInfo(None).supportedFeatures)
-    configure(
-        mocks.MockSettings(monitor=monitor, monitor_features=features, engine=mocks.MockEngine(None), **told)
-    )
+    told = {"project": name, "stack": stack, "dry_run": True, "organization": None}
+    configure(settings(monitor=monitor, monitor_features=features, engine=mocks.MockEngine(None), **told))
 
 
 def void(_: object) -> None:
@@ -168,8 +171,8 @@ def is_secret(value: Any) -> bool:
 
 def make_recorder(name: str, stack: str) -> Any:
     """Return a mock monitor that answers as the engine does in a preview and keeps what it is told."""
-    from google.protobuf import empty_pb2
-    from google.protobuf.json_format import MessageToDict
+    from google.protobuf import empty_pb2  # type: ignore[import-untyped]  # protobuf ships no types
+    from google.protobuf.json_format import MessageToDict  # type: ignore[import-untyped]  # the same
     from pulumi.runtime import mocks
     from pulumi.runtime.proto import resource_pb2
 
@@ -191,12 +194,13 @@ def make_recorder(name: str, stack: str) -> Any:
 
         def make_urn(self, parent: str, type_: str, resource: str) -> str:
             """Name both: registrations arrive on threads that do not know the settings."""
-            types = f"{parent.split('::')[2]}${type_}" if parent else type_
+            above = parent.split("::")[2] if parent else STACK
+            types = type_ if above == STACK else f"{above}${type_}"
             return f"urn:pulumi:{stack}::{name}::{types}::{resource}"
 
         def RegisterResource(self, request: Any) -> Any:  # noqa: N802 - the engine's name
             urn = self.make_urn(request.parent, request.type, request.name)
-            if request.type != "pulumi:pulumi:Stack":
+            if request.type != STACK:
                 self.records[urn] = record(urn, request, MessageToDict(request.object))
             return resource_pb2.RegisterResourceResponse(urn=urn, id="", object=request.object)
 
@@ -269,7 +273,11 @@ def own(error: BaseException) -> dict[str, str] | None:
     found = next(
         (each for each in chain if "InputError" in {kind.__name__ for kind in type(each).__mro__}), None
     )
-    return found and {part: str(getattr(found, part, "")) for part in ("problem", "where", "key", "remedy")}
+    return (
+        {part: str(getattr(found, part, "")) for part in ("problem", "where", "key", "remedy")}
+        if found
+        else None
+    )
 
 
 if __name__ == "__main__":

@@ -11,8 +11,9 @@ The rules of the engine that decide about money, in one place:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpufleet import engine
@@ -32,6 +33,7 @@ class Sides:
     after: tuple[Resource, ...] = ()
     ops: dict[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    partial: bool = False  # the engine left resources out: totals are not the stack's
 
 
 @dataclass
@@ -52,13 +54,16 @@ def resources_from_preview(document: Mapping[str, Any]) -> Sides:
     draft = _Draft()
     for step in steps:
         _take(step, draft)
-    draft.warnings += _partial(document, steps)
+    _settle(draft)
+    left_out = _left_out(document, steps)
+    draft.warnings += [f"totals are partial: {left_out}"] if left_out else []
     return Sides(
         stack=next((step.urn.split("::")[0].removeprefix("urn:pulumi:") for step in steps), ""),
         before=(*draft.before.values(), *draft.pending),
         after=(*draft.after.values(), *draft.kept),
         ops=draft.ops,
         warnings=tuple(draft.warnings),
+        partial=bool(left_out),
     )
 
 
@@ -81,9 +86,30 @@ def _take(step: Step, draft: _Draft) -> None:
         return
     draft.ops[step.urn] = "replace" if step.op in REPLACES else step.op
     if step.old and step.op not in ("create", "import"):
-        draft.before[step.urn] = step.old
+        draft.before[step.urn] = _alive(step.old)
     if step.new:
-        draft.after[step.urn] = step.new
+        draft.after[step.urn] = (
+            step.new if draft.ops[step.urn] == "replace" else _continued(step.old, step.new)
+        )
+
+
+def _settle(draft: _Draft) -> None:
+    """Take a record marked for deletion for the live one, where nothing else has its URN."""
+    for resource in draft.pending[:]:
+        if resource.urn not in draft.before and resource.urn not in draft.after:
+            draft.pending.remove(resource)
+            draft.before[resource.urn] = _alive(resource)
+            draft.ops[resource.urn] = "delete"
+
+
+def _alive(old: Resource) -> Resource:
+    """Return a resource as it is before the plan: the engine marks what the plan itself will delete."""
+    return replace(old, delete=False)
+
+
+def _continued(old: Resource | None, new: Resource) -> Resource:
+    """Give a resource that stays the id and outputs that it has: a preview leaves them out of the new state."""
+    return replace(new, id=new.id or old.id, outputs=new.outputs or old.outputs) if old else new
 
 
 def _remove(step: Step, draft: _Draft) -> None:
@@ -93,7 +119,7 @@ def _remove(step: Step, draft: _Draft) -> None:
     if old.delete and step.op == "delete":
         draft.pending.append(old)
         return
-    draft.before[step.urn] = old
+    draft.before[step.urn] = _alive(old)
     draft.ops[step.urn] = "replace" if step.op in REPLACES else "delete"
     if old.retain_on_delete:
         draft.kept.append(old)
@@ -105,23 +131,12 @@ def _remove(step: Step, draft: _Draft) -> None:
         )
 
 
-def _partial(document: Mapping[str, Any], steps: Iterable[Step]) -> list[str]:
-    """Compare the engine's own count of steps with the steps that are here."""
+def _left_out(document: Mapping[str, Any], steps: Iterable[Step]) -> str:
+    """Compare the engine's own count of steps with the steps that are here; say what is missing."""
     told = document.get("changeSummary") or {}
-    seen: dict[str, int] = {}
-    for step in steps:
-        seen[step.op] = seen.get(step.op, 0) + 1
-    if told.get("same", 0) > 0 and not seen.get("same"):
-        return [
-            f"{told['same']} unchanged resources are not in this preview, so totals are partial: add --show-sames"
-        ]
-    short = [
-        op
-        for op, count in told.items()
-        if op in ("create", "update", "delete", "same") and seen.get(op, 0) < count
-    ]
-    return (
-        [f"the preview counts more {' and '.join(short)} steps than it lists, so totals are partial"]
-        if short
-        else []
-    )
+    seen = Counter(step.op for step in steps)
+    unchanged = told.get("same", 0) - seen["same"]
+    if unchanged > 0:
+        return f"{unchanged} unchanged resources are not in this preview; add --show-sames for totals"
+    short = [op for op in ("create", "update", "delete") if seen[op] < told.get(op, 0)]
+    return f"the preview counts more {' and '.join(short)} steps than it lists" if short else ""

@@ -8,14 +8,15 @@ from typing import Any
 
 from gpufleet.cost.demand import Around, Demand, Findings, Gap
 from gpufleet.cost.graph import Graph
-from gpufleet.cost.money import ZERO
+from gpufleet.cost.money import NOTHING, ZERO
 from gpufleet.cost.pricers import aws_parts
 from gpufleet.cost.pricers.aws_instance import TEMPLATE, claim, is_spot
 from gpufleet.cost.pricers.common import HUNDRED, bounds, mixed, named
-from gpufleet.cost.terms import read_terms
+from gpufleet.cost.terms import read_terms, tags
 from gpufleet.cost.values import dig, items, number, text
 from gpufleet.engine import Marker, Resource
 
+STANDBY = "standby"  # the tag of a group that sleeps until spot machines are missing
 SPECIFICATION = ("mixedInstancesPolicy", "launchTemplate", "launchTemplateSpecification", "launchTemplateId")
 OVERRIDES = ("mixedInstancesPolicy", "launchTemplate", "overrides")
 DISTRIBUTION = ("mixedInstancesPolicy", "instancesDistribution")
@@ -23,6 +24,7 @@ DISTRIBUTION = ("mixedInstancesPolicy", "instancesDistribution")
 
 def charges(resource: Resource, graph: Graph) -> Findings:
     """Bill a group between its minimum and maximum size."""
+    main = _stands_in_for(resource, graph)
     template = _template(resource, graph)
     if template is None:
         return [Gap("its launch template is not in this stack", "machine")]
@@ -37,12 +39,28 @@ def charges(resource: Resource, graph: Graph) -> Findings:
     machine = Demand("machine", machines, "aws", where, count, terms=terms, hours=terms.billed_hours)
     if terms.purchase != "spot":
         machine = replace(machine, claim=claim(template, template.inputs, graph))
+    if main is not None:
+        return [replace(machine, count=NOTHING, claim=None, note=f"in the range of {main.name}")]
     found = _bought(machine, resource)
     around = Around("aws", where, terms.pool, count, terms.billed_hours)
     found += aws_parts.mapped(template.inputs, around)
     if dig(template.inputs, "networkInterfaces", 0, "associatePublicIpAddress") in (True, "true"):
         found.append(around.part("public_ipv4", "public_ipv4"))
     return found
+
+
+def _stands_in_for(resource: Resource, graph: Graph) -> Resource | None:
+    """Return the spot group whose missing machines this one starts: its range reaches on-demand already."""
+    own = tags(resource.inputs)
+    if own.get("gpufleet-fallback") != STANDBY:
+        return None
+    for other in graph.of_kind(resource.type):
+        theirs = tags(other.inputs)
+        if theirs.get("gpufleet-fallback") == "on_demand" and theirs.get("gpufleet-pool") == own.get(
+            "gpufleet-pool"
+        ):
+            return other
+    return None
 
 
 def _template(resource: Resource, graph: Graph) -> Resource | None:

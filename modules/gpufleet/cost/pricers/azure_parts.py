@@ -58,6 +58,15 @@ def attached(profile: Any, around: Around) -> Iterator[Demand | Gap]:
             yield _disk(component, each, text(each, "managedDisk", "storageAccountType"), around)
 
 
+def addresses(profile: Any, around: Around) -> Iterator[Demand]:
+    """Bill the public addresses that a scale set gives its machines."""
+    cards = items(profile, "networkProfile", "networkInterfaceConfigurations")
+    each = [found for card in cards for found in items(card, "ipConfigurations")]
+    asked = sum(dig(found, "publicIPAddressConfiguration") is not None for found in each)
+    if asked:
+        yield around.part("public_ipv4", "public_ipv4", Decimal(asked))
+
+
 def _disk(component: str, inputs: Any, sku: str | Marker | None, around: Around) -> Demand | Gap:
     gib = size_gib(inputs, "diskSizeGB")
     if isinstance(gib, Gap):

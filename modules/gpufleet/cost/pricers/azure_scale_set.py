@@ -35,7 +35,7 @@ def charges(resource: Resource, graph: Graph) -> Findings:
     )
     around = Around("azure", where, terms.pool, count, terms.billed_hours)
     disks = azure_parts.attached(dig(profile, "storageProfile"), around)
-    return [*_bought(main, resource), *disks]
+    return [*_bought(main, resource), *disks, *azure_parts.addresses(profile, around)]
 
 
 def _bought(main: Demand, resource: Resource) -> Findings:

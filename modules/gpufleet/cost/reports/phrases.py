@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from decimal import Decimal
 
+from gpufleet.catalog import Price
 from gpufleet.cost.change import CostDiff, Line
 from gpufleet.cost.demand import Charge, Unpriced
 from gpufleet.cost.money import cents
@@ -14,6 +16,8 @@ def headline(diff: CostDiff) -> str:
     """Say in one sentence what the change does to the month."""
     after, change = diff.after.usd_per_month, diff.change_usd_per_month
     name = diff.stack or "this stack"
+    if diff.partial:
+        return _partial_headline(name, change)
     if change == 0:
         said = f"The monthly cost of {name} does not change: it stays at {usd(after.expected)}"
     else:
@@ -21,6 +25,14 @@ def headline(diff: CostDiff) -> str:
         share = "" if diff.change_percent is None else f" ({percent(diff.change_percent)})"
         said = f"This change {verb} the monthly cost of {name} by {usd(abs(change))}{share} to {usd(after.expected)}"
     return f"{said}{_budget(diff)}{_holes(diff)}."
+
+
+def _partial_headline(name: str, change: Decimal) -> str:
+    known = "what it costs in all is not known, because the preview leaves unchanged resources out"
+    if change == 0:
+        return f"This change does not move the monthly cost of {name}; {known}."
+    verb = "raises" if change > 0 else "lowers"
+    return f"This change {verb} the monthly cost of {name} by {usd(abs(change))}; {known}."
 
 
 def _budget(diff: CostDiff) -> str:
@@ -85,12 +97,17 @@ def _few(names: list[str]) -> str:
     )
 
 
+def _origin(price: Price) -> str:
+    if price.purchase == "owned":
+        return price.source
+    return f"as of {price.as_of or 'an unknown date'}, {price.source}"
+
+
 def sources(charges: Iterable[Charge]) -> list[str]:
     """List each price used once, with its date and source."""
     found = {
         f"{charge.item} in {charge.region}, {charge.price.purchase.replace('_', ' ')}: "
-        f"{charge.price.usd_per_hour:.6g} USD per {charge.price.unit} and hour, "
-        f"as of {charge.price.as_of or 'an unknown date'}, {charge.price.source}"
+        f"{charge.price.usd_per_hour:.6g} USD per {charge.price.unit} and hour, {_origin(charge.price)}"
         for charge in charges
         if charge.price
     }
