@@ -12,7 +12,6 @@ import pulumi_gcp as gcp
 from gpufleet.cloud.plan import slug
 from gpufleet.fleet import Fleet
 
-
 REGION_BLOCKS = 1023  # /20 ranges from 10.160.0.0 on; not 1,024, where two of Google's regions would meet
 
 

@@ -1,0 +1,371 @@
+"""The simulated clouds, asked as the engine asks them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+
+import pytest
+from pulumi.provider.experimental import provider as api
+
+from gpufleet.rehearsal import providers
+from gpufleet.rehearsal.providers.catalogue import load
+from gpufleet.rehearsal.providers.memory import Memory
+from gpufleet.rehearsal.providers.provider import SimulatedProvider
+from gpufleet.rehearsal.providers.values import SECRET, UNKNOWN, from_plain, to_plain
+
+VPC = "aws:ec2/vpc:Vpc"
+SUBNET = "aws:ec2/subnet:Subnet"
+NODE = "aws:ec2/instance:Instance"
+GCP_NODE = "gcp:compute/instance:Instance"
+
+
+class Asked:
+    """A provider with plain values in and out."""
+
+    def __init__(self, cloud, path):
+        self.provider = SimulatedProvider(load(cloud), Memory(path))
+
+    def urn(self, kind, name):
+        return f"urn:pulumi:test::gpufleet::gpufleet:cloud:Pool${kind}::{name}"
+
+    def check(self, kind, name, news, olds=None):
+        request = api.CheckRequest(self.urn(kind, name), from_plain(olds or {}), from_plain(news), b"")
+        answer = asyncio.run(self.provider.check(request))
+        return to_plain(answer.inputs), [(item.property, item.reason) for item in answer.failures]
+
+    def create(self, kind, name, inputs, *, preview=False):
+        request = api.CreateRequest(self.urn(kind, name), from_plain(inputs), 0, preview)
+        answer = asyncio.run(self.provider.create(request))
+        return answer.resource_id, to_plain(answer.properties)
+
+    def diff(self, kind, name, identity, state, news):
+        request = api.DiffRequest(self.urn(kind, name), identity, from_plain(state), from_plain(news), [])
+        return asyncio.run(self.provider.diff(request))
+
+    def update(self, kind, name, identity, olds, news, *, preview=False):
+        urn = self.urn(kind, name)
+        request = api.UpdateRequest(urn, identity, from_plain(olds), from_plain(news), 0, [], preview)
+        return to_plain(asyncio.run(self.provider.update(request)).properties)
+
+    def read(self, kind, name, identity):
+        return asyncio.run(self.provider.read(api.ReadRequest(self.urn(kind, name), identity, {}, {})))
+
+    def delete(self, kind, name, identity):
+        asyncio.run(self.provider.delete(api.DeleteRequest(self.urn(kind, name), identity, {}, 0)))
+
+    def invoke(self, token, args):
+        answer = asyncio.run(self.provider.invoke(api.InvokeRequest(token, from_plain(args))))
+        return to_plain(answer.return_value or {}), [failure.reason for failure in answer.failures]
+
+
+@pytest.fixture
+def ask(tmp_path):
+    """Return a simulated cloud by name; asked for twice it is a second process on the same memory."""
+    return lambda cloud: Asked(cloud, tmp_path / f"{cloud}.sqlite")
+
+
+@pytest.fixture
+def aws(ask):
+    return ask("aws")
+
+
+@pytest.fixture
+def subnet(aws):
+    """Return the id of a subnet, without which no instance has an address."""
+    vpc, _ = aws.create(VPC, "net", {"cidrBlock": "10.64.0.0/16"})
+    return aws.create(
+        SUBNET, "a", {"vpcId": vpc, "cidrBlock": "10.64.0.0/20", "availabilityZone": "us-east-1a"}
+    )[0]
+
+
+def node(subnet, **more):
+    return {"ami": "ami-1", "instanceType": "g5.2xlarge", "subnetId": subnet, **more}
+
+
+def gcp_node(**more):
+    inputs = {
+        "name": "one",
+        "zone": "us-central1-a",
+        "machineType": "a2-megagpu-16g",
+        "bootDisk": {"initializeParams": {"image": "x"}},
+        "networkInterfaces": [{"network": "n"}],
+        "scheduling": {"onHostMaintenance": "TERMINATE", "automaticRestart": True},
+    }
+    return {**inputs, **more}
+
+
+def test_created_resources_look_real_and_come_out_the_same_again(ask, aws, tmp_path):
+    identity, made = aws.create(VPC, "net", {"cidrBlock": "10.64.0.0/16"})
+    assert identity.startswith("vpc-")
+    assert len(identity) == len("vpc-") + 17
+    assert made["arn"] == f"arn:aws:ec2:us-east-1:123456789012:vpc/{identity}"
+    other = Asked("aws", tmp_path / "other.sqlite")
+    assert other.create(VPC, "net", {"cidrBlock": "10.64.0.0/16"}) == (identity, made)
+
+
+def test_memory_outlives_the_process(ask, aws):
+    identity, made = aws.create(VPC, "net", {"cidrBlock": "10.64.0.0/16"})
+    again = ask("aws").read(VPC, "net", identity)
+    assert (again.resource_id, to_plain(again.properties)) == (identity, made)
+
+
+def test_what_is_gone_has_no_id(aws):
+    identity, _ = aws.create(VPC, "net", {})
+    aws.delete(VPC, "net", identity)
+    aws.delete(VPC, "net", identity)
+    assert aws.read(VPC, "net", identity).resource_id == ""
+
+
+def test_addresses_lie_in_the_subnet_and_are_nobody_elses(aws, subnet):
+    addresses = [aws.create(NODE, f"n{number}", node(subnet))[1]["privateIp"] for number in range(20)]
+    assert len(set(addresses)) == 20
+    assert all(address.startswith("10.64.") for address in addresses)
+
+
+def test_a_freed_address_is_free(aws, subnet):
+    identity, first = aws.create(NODE, "one", node(subnet))
+    aws.delete(NODE, "one", identity)
+    assert aws.create(NODE, "one", node(subnet))[1]["privateIp"] == first["privateIp"]
+
+
+def test_public_addresses_only_where_asked_for(aws, subnet):
+    _, inside = aws.create(NODE, "inside", node(subnet))
+    _, outside = aws.create(NODE, "outside", node(subnet, associatePublicIpAddress=True))
+    assert inside["publicIp"] == ""
+    assert outside["publicIp"].startswith("203.0.113.")
+
+
+def test_a_missing_subnet_is_an_error(aws):
+    with pytest.raises(LookupError, match="subnet-none does not exist in the simulated aws"):
+        aws.create(NODE, "one", node("subnet-none"))
+
+
+def test_a_preview_leaves_no_trace_and_knows_only_what_it_can(aws, subnet):
+    identity, planned = aws.create(NODE, "one", node(UNKNOWN), preview=True)
+    assert identity == ""
+    assert planned["privateIp"] == planned["arn"] == UNKNOWN
+    assert planned["instanceState"] == "running"
+    assert aws.provider.memory.of_type(NODE) == []
+
+
+def test_an_unfinished_creation_is_finished_and_not_doubled(aws, subnet):
+    first, _ = aws.create(NODE, "one", node(subnet))  # the engine was killed before it heard of it
+    aws.check(NODE, "one", node(subnet))
+    again, made = aws.create(NODE, "one", node(subnet, ami="ami-2"))
+    assert again == first
+    assert made["ami"] == "ami-2"
+    assert len(aws.provider.memory.of_type(NODE)) == 1
+
+
+def test_a_replacement_stands_beside_the_old_one(aws, subnet):
+    old, state = aws.create(NODE, "one", node(subnet))
+    aws.diff(NODE, "one", old, state, node(subnet, ami="ami-2"))
+    new, _ = aws.create(NODE, "one", node(subnet, ami="ami-2"))
+    assert new != old
+    aws.delete(NODE, "one", old)
+    assert [row.id for row in aws.provider.memory.of_type(NODE)] == [new]
+
+
+def test_a_forced_replacement_stands_beside_the_old_one_too(aws, subnet):
+    old, _ = aws.create(NODE, "one", node(subnet))
+    aws.check(NODE, "one", node(subnet), olds=node(subnet))  # all that the engine asks with --replace
+    assert aws.create(NODE, "one", node(subnet))[0] != old
+
+
+def test_names_that_are_ids_are_taken_once(ask):
+    gcp = ask("gcp")
+    gcp.create("gcp:compute/network:Network", "one", {"name": "net"})
+    with pytest.raises(
+        FileExistsError, match="projects/rehearsal-project/global/networks/net exists already"
+    ):
+        gcp.create("gcp:compute/network:Network", "two", {"name": "net"})
+
+
+@pytest.mark.parametrize(
+    ("change", "places", "replaces"),
+    [
+        ({"instanceType": "g5.4xlarge"}, ["instanceType"], []),
+        ({"ami": "ami-2"}, ["ami"], ["ami"]),
+        ({"subnetId": UNKNOWN}, ["subnetId"], ["subnetId"]),
+        ({"tags": {"a-b": "2"}}, ['tags["a-b"]'], []),
+        ({}, [], []),
+    ],
+)
+def test_aws_changes(aws, subnet, change, places, replaces):
+    inputs = node(subnet, tags={"a-b": "1"})
+    identity, state = aws.create(NODE, "one", inputs)
+    found = aws.diff(NODE, "one", identity, state, {**inputs, **change})
+    assert (found.diffs, found.replaces, found.changes) == (places, replaces, bool(places))
+
+
+@pytest.mark.parametrize(
+    ("change", "replaces"),
+    [
+        ({"machineType": "a2-highgpu-8g"}, []),
+        ({"zone": "us-central1-b"}, ["zone"]),
+        ({"bootDisk": {"initializeParams": {"image": "y"}}}, ["bootDisk.initializeParams.image"]),
+        ({"networkInterfaces": [{"network": "m"}]}, ["networkInterfaces[0].network"]),
+        ({"labels": {"x": "y"}}, []),
+    ],
+)
+def test_gcp_changes_delete_first_because_the_name_is_the_id(ask, change, replaces):
+    gcp = ask("gcp")
+    identity, state = gcp.create(GCP_NODE, "one", gcp_node())
+    found = gcp.diff(GCP_NODE, "one", identity, state, gcp_node(**change))
+    assert found.replaces == replaces
+    assert found.delete_before_replace is bool(replaces)
+
+
+def test_a_resource_that_vanished_shows_no_change_until_a_refresh(ask):
+    gcp = ask("gcp")
+    identity, state = gcp.create(GCP_NODE, "one", gcp_node())
+    gcp.delete(GCP_NODE, "one", identity)
+    assert gcp.diff(GCP_NODE, "one", identity, state, gcp_node()).changes is False
+    with pytest.raises(LookupError, match="run a refresh"):
+        gcp.update(GCP_NODE, "one", identity, state, gcp_node(labels={"a": "b"}))
+
+
+def test_an_update_keeps_the_identity(aws, subnet):
+    identity, state = aws.create(NODE, "one", node(subnet))
+    bigger = aws.update(NODE, "one", identity, state, node(subnet, instanceType="g5.4xlarge"))
+    assert bigger == {**state, "instanceType": "g5.4xlarge"}
+
+
+def test_a_launch_template_counts_its_versions(aws):
+    kind = "aws:ec2/launchTemplate:LaunchTemplate"
+    identity, state = aws.create(kind, "one", {"name": "one"})
+    assert state["latestVersion"] == 1
+    assert aws.update(kind, "one", identity, state, {"name": "one"}, preview=True)["latestVersion"] == UNKNOWN
+    assert aws.update(kind, "one", identity, state, {"name": "one"})["latestVersion"] == 2
+
+
+def test_secrets_stay_secret(aws):
+    secret = {"keyName": "k", "publicKey": {SECRET: "ssh-rsa hidden"}}
+    identity, made = aws.create("aws:ec2/keyPair:KeyPair", "k", secret)
+    assert made["publicKey"] == {SECRET: "ssh-rsa hidden"}
+    assert from_plain(made)["publicKey"].is_secret
+    assert (
+        aws.diff(
+            "aws:ec2/keyPair:KeyPair", "k", identity, made, {"keyName": "k", "publicKey": "ssh-rsa hidden"}
+        ).changes
+        is False
+    )
+
+
+def test_unknown_types_are_refused_with_what_is_known(aws):
+    _, ((_, reason),) = aws.check("aws:s3/bucket:Bucket", "b", {})
+    assert reason.startswith("the simulated aws does not know aws:s3/bucket:Bucket; it knows: aws:")
+    assert NODE in reason
+
+
+def test_unknown_lookups_are_refused_with_what_is_known(aws):
+    _, (reason,) = aws.invoke("aws:ec2/getVpc:getVpc", {})
+    assert reason.startswith(
+        "the simulated aws does not know aws:ec2/getVpc:getVpc; it knows: aws:ec2/getAmi"
+    )
+
+
+def test_unnamed_resources_get_a_name_that_stays(aws):
+    first, _ = aws.check("aws:ec2/securityGroup:SecurityGroup", "one", {"description": "d"})
+    assert first["name"].startswith("one-")
+    assert (
+        aws.check("aws:ec2/securityGroup:SecurityGroup", "one", {"description": "e"}, olds=first)[0]["name"]
+        == first["name"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("cloud", "kind", "inputs", "reason"),
+    [
+        ("aws", SUBNET, {}, "missing required property 'vpcId'"),
+        ("aws", NODE, {"ami": "a"}, "needs 'instanceType'"),
+        (
+            "aws",
+            "aws:autoscaling/group:Group",
+            {"minSize": 3, "maxSize": 1, "launchTemplate": {}},
+            "out of order",
+        ),
+        ("gcp", GCP_NODE, gcp_node(scheduling={}), "use TERMINATE"),
+        (
+            "gcp",
+            GCP_NODE,
+            gcp_node(scheduling={"onHostMaintenance": "TERMINATE", "provisioningModel": "SPOT"}),
+            "SPOT needs",
+        ),
+        ("gcp", GCP_NODE, gcp_node(labels={"Owner": "x"}), "only a-z"),
+        (
+            "azure-native",
+            "azure-native:compute:VirtualMachine",
+            {"resourceGroupName": "g", "evictionPolicy": "Delete"},
+            "Spot only",
+        ),
+        (
+            "azure-native",
+            "azure-native:compute:VirtualMachine",
+            {"resourceGroupName": "g", "osProfile": {}},
+            "SSH keys",
+        ),
+    ],
+)
+def test_what_the_clouds_refuse(ask, cloud, kind, inputs, reason):
+    _, failures = ask(cloud).check(kind, "one", inputs)
+    assert any(reason in text for _, text in failures), failures
+
+
+def test_spot_and_reservation_exclude_each_other(aws, subnet):
+    target = {"capacityReservationTarget": {"capacityReservationId": "cr-1"}}
+    inputs = node(
+        subnet, instanceMarketOptions={"marketType": "spot"}, capacityReservationSpecification=target
+    )
+    assert aws.check(NODE, "one", inputs)[1] == [
+        ("instanceMarketOptions", "spot instances can't run in a capacity reservation")
+    ]
+
+
+def test_members_of_a_group_are_found_by_its_name(aws, subnet):
+    group = {
+        "name": "g",
+        "minSize": 0,
+        "maxSize": 3,
+        "desiredCapacity": 2,
+        "launchTemplate": {},
+        "vpcZoneIdentifiers": [subnet],
+    }
+    aws.create("aws:autoscaling/group:Group", "g", group)
+    question = {"filters": [{"name": "tag:aws:autoscaling:groupName", "values": ["g", "other"]}]}
+    found, _ = aws.invoke("aws:ec2/getInstances:getInstances", question)
+    assert len(set(found["ids"])) == len(set(found["privateIps"])) == len(set(found["publicIps"])) == 2
+    assert aws.invoke("aws:ec2/getInstances:getInstances", question)[0] == found
+
+
+def test_images_differ_by_region(aws):
+    question = {"owners": ["amazon"], "filters": [{"name": "name", "values": ["Deep *"]}]}
+    one, _ = aws.invoke("aws:ec2/getAmi:getAmi", {**question, "region": "us-east-1"})
+    other, _ = aws.invoke("aws:ec2/getAmi:getAmi", {**question, "region": "eu-west-1"})
+    assert one["id"].startswith("ami-")
+    assert one["id"] != other["id"]
+
+
+def test_the_launchers_serve_from_a_folder_whose_name_needs_quoting(tmp_path):
+    folder = tmp_path / "it's a folder"
+    paths = providers.install(folder, sys.executable)
+    assert [path.name for path in paths] == [f"pulumi-resource-{cloud}" for cloud in providers.CLOUDS]
+    for path, cloud in zip(paths, providers.CLOUDS, strict=True):
+        said = subprocess.run([path, "--version"], capture_output=True, text=True, check=True).stdout
+        assert said.startswith(load(cloud).version)
+        assert "a double" in said
+
+
+def test_installing_again_changes_nothing(tmp_path):
+    before = [path.stat().st_mtime_ns for path in providers.install(tmp_path, sys.executable)]
+    assert [path.stat().st_mtime_ns for path in providers.install(tmp_path, sys.executable)] == before
+
+
+def test_the_schema_says_that_it_is_a_double(aws):
+    answer = asyncio.run(aws.provider.get_schema(api.GetSchemaRequest(0)))
+    schema = json.loads(answer.schema)
+    assert "never calls a cloud" in schema["description"]
+    assert NODE in schema["resources"]

@@ -1,0 +1,64 @@
+"""The data of the simulated clouds names only what the real SDKs have."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+
+import pytest
+
+from gpufleet.rehearsal.providers import CLOUDS
+from gpufleet.rehearsal.providers.catalogue import load
+
+SDKS = {"aws": "pulumi_aws", "gcp": "pulumi_gcp", "azure-native": "pulumi_azure_native"}
+TYPES = [(cloud, token) for cloud in CLOUDS for token in load(cloud).types]
+
+
+class Real:
+    """A resource class of an SDK, and its properties by the names that the engine uses."""
+
+    def __init__(self, token):
+        package, module, name = token.split(":")
+        self.type = getattr(importlib.import_module(f"{SDKS[package]}.{module.split('/')[0]}"), name)
+        self.body = inspect.getsource(self.type._internal_init)
+        properties = {key: value for key, value in vars(self.type).items() if isinstance(value, property)}
+        self.names = {key: getattr(value.fget, "_pulumi_name", key) for key, value in properties.items()}
+        arguments = set(inspect.signature(self.type._internal_init).parameters)
+        self.inputs = {camel(key, self.names) for key in arguments}
+        self.required = {
+            camel(key, self.names) for key in re.findall(r"Missing required property '(\w+)'", self.body)
+        }
+
+
+def camel(name, names):
+    return names.get(name) or re.sub(r"_(\w)", lambda found: found[1].upper(), name)
+
+
+@pytest.fixture(params=TYPES, ids=[token for _, token in TYPES])
+def pair(request):
+    cloud, token = request.param
+    return load(cloud).types[token], Real(token)
+
+
+def test_types_need_what_the_sdk_needs_and_are_called_so(pair):
+    ours, real = pair
+    assert f"'{ours.token}'" in real.body
+    assert set(ours.required) >= real.required
+
+
+def test_inputs_named_in_the_data_exist(pair):
+    ours, real = pair
+    named = {path.split(".")[0] for path in ours.replace} | set(ours.required) | ({ours.name} - {None})
+    assert named - real.inputs == set()
+
+
+def test_computed_outputs_exist(pair):
+    ours, real = pair
+    assert set(ours.computed) - set(real.names.values()) == set()
+
+
+@pytest.mark.parametrize("cloud", CLOUDS)
+def test_versions_are_those_of_the_sdks(cloud):
+    sdk = importlib.import_module(SDKS[cloud])
+    assert load(cloud).version == importlib.import_module(f"{sdk.__name__}._utilities").get_version()
