@@ -140,13 +140,19 @@ def ends(run: remote.RunOutcome, registry: Registry) -> tuple[HostEnd, ...]:
     """Join what the run saw with what the registry concluded."""
     nodes = {node.name: node for node in registry.list()}
     measured = {report.get("node") for report in run.reports if report.get("event") == "burn_in"}
+    doubted = {name for name, node in nodes.items() if node.verdict not in (None, "healthy")}
     return tuple(
         HostEnd(
-            host.name, host.status, host.reason, host.changed, nodes.get(host.name), host.name in measured,
-            verdict_reason(registry, host.name) if host.name in measured and host.name in nodes else "",
+            host.name,
+            host.status,
+            host.reason,
+            host.changed,
+            nodes.get(host.name),
+            measured=host.name in measured,
+            verdict_reason=verdict_reason(registry, host.name) if host.name in doubted else "",
         )
         for host in run.hosts
-    )  # fmt: skip
+    )
 
 
 def verdict_reason(registry: Registry, name: str) -> str:
@@ -163,7 +169,9 @@ def as_text(configured: Configured) -> str:
     for host in configured.hosts:
         groups.setdefault(describe(host), []).append(host.name)
     lines = [f"{len(names):>3}  {remote.fold(names)}  {text}" for text, names in groups.items()]
-    return "\n".join([*sorted(lines, key=len), f"run {configured.run.id}: {configured.run.artifacts}"])
+    if configured.run.interrupted:
+        lines.append("interrupted: Ansible was stopped; run the same command again to go on")
+    return "\n".join([*lines, f"run {configured.run.id}: {configured.run.artifacts}"])
 
 
 def describe(host: HostEnd) -> str:

@@ -127,6 +127,9 @@ def plain(text: str) -> str:
 
 def reason_of(result: dict[str, Any]) -> str:
     """Return why a task failed, in one bounded line: what ssh or the module said, without Ansible's frame."""
+    items = [item for item in result.get("results") or () if isinstance(item, dict) and item.get("failed")]
+    if items:  # a loop only says that one or more of its items failed
+        return reason_of(items[0])
     said = str(result.get("msg") or result.get("stderr") or result.get("exception") or "no reason given")
     for frame in ("Task failed: ", "Module failed: "):
         said = said.removeprefix(frame)
