@@ -61,9 +61,9 @@ FLEET = ReportData(
     written_at="2026-11-21 12:00 UTC",
     nodes=[
         node("blade01"),
-        node("blade02", holds=["operator"], slot=2),
+        node("blade02", holds=[{"kind": "operator", "reason": "burn-in: degraded"}], slot=2),
         node("blade03", "quarantined", slot=3),
-        node("blade04", "commissioning", slot=4, reachable=False),
+        node("blade04", "expected", slot=4, reachable=False),
     ],
     reports=[
         report("blade01", checks=[check("memory")]),
@@ -81,9 +81,17 @@ def test_headline_counts_each_standing():
 def test_every_node_with_trouble_is_listed_with_its_reason():
     reasons = {row["node"]["name"]: " ".join(row["reasons"]) for row in concerns(FLEET)}
     assert set(reasons) == {"blade02", "blade03", "blade04"}
-    assert "under-voltage now" in reasons["blade02"]
+    assert (
+        reasons["blade02"] == "pi_throttled warn: under-voltage now held (operator) until somebody has looked"
+    )
     assert "disk is full" in reasons["blade03"]
     assert "does not answer" in reasons["blade04"]
+
+
+def test_a_hold_of_its_own_keeps_its_reason():
+    held = node("blade01", holds=[{"kind": "security", "reason": "key leaked"}])
+    (row,) = concerns(ReportData("x", "now", [held]))
+    assert row["reasons"] == ["held (security): key leaked"]
 
 
 def test_racks_are_laid_out_by_slot():

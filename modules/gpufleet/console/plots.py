@@ -17,7 +17,7 @@ def all_plots(nodes: list[JsonDict], reports: list[JsonDict], change: JsonDict |
     drawn = {}
     if change is not None:
         drawn["money"] = money_by_resource(change)
-    if reports:
+    if measured_points(reports):
         drawn["measured"] = measured_by_node(reports, [node["name"] for node in nodes])
     return drawn
 
@@ -27,7 +27,11 @@ def money_by_resource(change: JsonDict) -> str:
     import altair as alt
 
     rows = [
-        {"resource": line["name"], "when": when, "usd_per_month": hourly * line["hours_per_month"]}
+        {
+            "resource": f"{line['name']} {line['type'].split(':')[-1]}",
+            "when": when,
+            "usd_per_month": hourly * line["hours_per_month"],
+        }
         for line in change["resources"]
         for when, hourly in (("before", line["before_usd_per_hour"]), ("after", line["after_usd_per_hour"]))
         if hourly
@@ -38,7 +42,7 @@ def money_by_resource(change: JsonDict) -> str:
         .encode(
             y=alt.Y("resource:N", title=None, sort="-x", axis=alt.Axis(labelLimit=260)),
             yOffset=alt.YOffset("when:N", sort=["before", "after"]),
-            x=alt.X("usd_per_month:Q", title="USD per month", axis=alt.Axis(format=",.0f")),
+            x=alt.X("usd_per_month:Q", title="USD per month", axis=alt.Axis(format=",.0f", tickCount=6)),
             color=alt.Color(
                 "when:N", title=None, scale=alt.Scale(domain=["before", "after"], range=[BEFORE, AFTER])
             ),
@@ -56,7 +60,8 @@ def measured_by_node(reports: list[JsonDict], names: list[str]) -> str:
     panels = []
     for check in sorted({point["check"] for point in points}):
         rows = [point for point in points if point["check"] == check]
-        panels.append(strip(alt, check, rows, names))
+        if 2 * len(rows) >= len(reports):  # what few nodes measured is no comparison: the table has it
+            panels.append(strip(alt, check, rows, names))
     return to_svg(alt.vconcat(*panels, spacing=14))
 
 

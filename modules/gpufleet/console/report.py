@@ -40,7 +40,7 @@ def headline(data: ReportData) -> str:
 
 def standing(node: JsonDict) -> str:
     """Name how a node stands for a reader: its state, with reachability and holds folded in."""
-    if node.get("reachable") is False and node["state"] not in ("retired", "expected"):
+    if node.get("reachable") is False and node["state"] != "retired":
         return "unreachable"
     if node["state"] == "ready" and node.get("holds"):
         return "ready (held)"
@@ -65,20 +65,19 @@ def node_reasons(node: JsonDict, report: JsonDict | None) -> list[str]:
     reasons = []
     if standing(node) == "unreachable":
         reasons.append(node.get("reachable_detail") or "does not answer over SSH")
-    reasons += [hold_text(hold) for hold in node.get("holds", [])]
-    for check in (report or {}).get("checks", []):
-        if check["outcome"] in ("fail", "warn"):
-            reasons.append(f"{check['name']} {check['outcome']}: {check['reason']}")
+    found = [check for check in (report or {}).get("checks", []) if check["outcome"] in ("fail", "warn")]
+    reasons += [f"{check['name']} {check['outcome']}: {check['reason']}" for check in found]
+    reasons += [hold_text(hold, explained=bool(found)) for hold in node.get("holds", [])]
     if node["state"] in TROUBLE and not reasons:
         reasons.append(node["state"])
     return reasons
 
 
-def hold_text(hold: Any) -> str:
-    """Read a hold, which is a kind or a record with a kind and a reason."""
-    if isinstance(hold, dict):
-        return f"hold {hold.get('kind')}: {hold.get('reason', '')}".rstrip(": ")
-    return f"hold {hold}"
+def hold_text(hold: JsonDict, *, explained: bool) -> str:
+    """Read a hold; burn-in's reason is not repeated where its checks are listed already."""
+    if explained and hold["reason"].startswith("burn-in"):
+        return f"held ({hold['kind']}) until somebody has looked"
+    return f"held ({hold['kind']}): {hold['reason']}"
 
 
 def rack_grids(data: ReportData) -> list[JsonDict]:
@@ -92,7 +91,7 @@ def rack_grids(data: ReportData) -> list[JsonDict]:
             "name": name,
             "cells": [cell(node) for node in sorted(nodes, key=lambda node: node.get("slot") or 0)],
         }
-        for name, nodes in sorted(racks.items())
+        for name, nodes in sorted(racks.items(), key=lambda item: (-len(item[1]), item[0]))
     ]
 
 
@@ -121,7 +120,7 @@ def render(data: ReportData) -> str:
     pages = Environment(
         loader=PackageLoader("gpufleet.console"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
-    pages.filters["usd"] = lambda amount: "unknown" if amount is None else f"{amount:,.2f}"
+    pages.filters["usd"] = lambda amount: "unknown" if amount is None else f"{amount:,.3f}"
     pages.filters["whole_usd"] = lambda amount: "unknown" if amount is None else f"{amount:,.0f}"
     return pages.get_template("report.html.j2").render(
         data=data,
