@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event, inspect, make_url, text
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError
+from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError, OperationalError
 
 from gpufleet.errors import EnvironmentFault, InputError
 
@@ -127,7 +127,9 @@ def _reported(url: str) -> Iterator[None]:
     """Turn the database's own trouble (gone, locked, full, refused) into one line of ours."""
     try:
         yield
-    except OperationalError as error:
+    except DatabaseError as error:
+        if not (isinstance(error, OperationalError) or type(error) is DatabaseError):
+            raise
         first = str(error.orig).strip().splitlines()[0] if error.orig else str(error)
         shown = make_url(url).render_as_string(hide_password=True)
         raise EnvironmentFault(f"the registry {shown} does not answer: {first}") from error

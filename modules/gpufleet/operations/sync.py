@@ -158,10 +158,12 @@ def _aws(stack: str, region: str, at: datetime) -> Report:
 def _pulumi(declared: fleet.Fleet, root: Path, options: Options, at: datetime, notes: list[str]) -> Report:
     text = _read(options.state_file) if options.state_file else _export(declared.stack, root, options)
     resources = engine.parse_state(_json(text, "pulumi stack export"))
-    asked = {pool.cloud for pool in declared.pools if pool.cloud == "aws"} if options.cloud_api else set()
-    for cloud, name in nodes.elastic_groups(resources):
-        if cloud not in asked:
-            notes.append(f"{name}: an elastic group; only its cloud knows its nodes (--cloud-api asks AWS)")
+    asked = {"aws"} if options.cloud_api else set()
+    groups = [name for cloud, name in nodes.elastic_groups(resources) if cloud not in asked]
+    if groups:
+        notes.append(
+            f"{', '.join(groups)}: elastic, members as of the last `pulumi up` (--cloud-api asks AWS)"
+        )
     return nodes.state_report(resources, declared.stack, at)
 
 

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import pytest
+
+from gpufleet.errors import InputError
+from gpufleet.nodes import Registry, inventory_model, rack_files
+from gpufleet.nodes.inventory import group_name, model
+
+
+def hosts(inventory):
+    return {host.name: host for host in inventory.hosts}
+
+
+@pytest.fixture
+def nowhere(tmp_path):
+    """Give the URL of a registry that nobody made."""
+    return f"sqlite:///{tmp_path / 'none.db'}"
+
+
+def test_never_synced_racks_are_shown_as_expected(repo_root, nowhere, tmp_path):
+    found = hosts(inventory_model(repo_root, nowhere))
+    assert {f"blade{n:02}" for n in range(1, 21)} <= set(found)
+    assert found["blade07"].vars["gpufleet_state"] == "expected"
+    assert {"new_blades", "new_nodes", "rack_blades_1", "state_expected"} <= set(found["blade07"].groups)
+    assert not (tmp_path / "none.db").exists()
+
+
+def test_a_rehearsal_shows_only_its_stack_s_racks(repo_root, nowhere):
+    found = hosts(inventory_model(repo_root, nowhere, rehearsal="production"))
+    assert set(found) == {f"blade{n:02}" for n in range(1, 21)} | {"bench01"}
+    assert found["blade01"].vars["gpufleet_template"] == "ci-runner"
+
+
+def test_a_bench_is_new_but_no_blade(repo_root, nowhere):
+    groups = hosts(inventory_model(repo_root, nowhere))["bench01"].groups
+    assert "new_nodes" in groups
+    assert "new_blades" not in groups
+    assert {"gpu_model_radeon_rx_460", "gpu_vendor_amd", "kind_pi_gpu_bench"} <= set(groups)
+
+
+def test_a_ready_blade_leaves_new_blades_which_then_stands_empty(registry, lab):
+    registry.report(lab.rack(lab.blade(1)))
+    registry.advance("blade01", "burn_in", "test")
+    assert "new_blades" in model(registry.list(), []).hosts[0].groups
+    registry.move("blade01", "ready", "test")
+    shown = model(registry.list(), [])
+    assert "new_blades" in shown.groups
+    assert "new_blades" not in shown.hosts[0].groups
+    assert "state_ready" in shown.hosts[0].groups
+
+
+def test_retired_nodes_are_out_and_quarantined_ones_are_in(registry, lab):
+    registry.report(lab.rack(lab.blade(1), lab.blade(2)))
+    registry.move("blade01", "retired", "sold")
+    registry.advance("blade02", "commissioning", "test")
+    registry.move("blade02", "quarantined", "smoke")
+    (host,) = model(registry.list(), []).hosts
+    assert (host.name, "state_quarantined" in host.groups) == ("blade02", True)
+
+
+def test_lost_nodes_are_named_not_silently_dropped(registry, lab):
+    registry.report(lab.rack(lab.blade(1), lab.blade(2)))
+    registry.report(lab.rack(lab.blade(1, at=1), at=1))
+    shown = model(registry.list(), [])
+    assert [host.name for host in shown.hosts] == ["blade01"]
+    assert "blade02" in shown.notes[0]
+    asked = hosts(model(registry.list(), [], include_missing=True))
+    assert asked["blade02"].groups[-1] == "missing"
+
+
+def test_nodes_that_share_a_name_are_all_there(registry, lab):
+    registry.report(lab.rack(lab.blade(1, name="twin"), lab.blade(2, name="twin")))
+    names = {host.name for host in model(registry.list(), []).hosts}
+    assert names == {f"twin-{node.id}" for node in registry.list()}
+
+
+def test_one_rack_alone_gives_the_same_hosts(repo_root, tmp_path):
+    from datetime import UTC, datetime
+
+    from gpufleet.operations.sync import declare_racks
+
+    url = f"sqlite:///{tmp_path}/r.db"
+    with Registry(url) as registry:
+        declare_racks(registry, repo_root, "production", datetime.now(UTC))
+        registry.advance("blade03", "commissioning", "test")
+    whole = hosts(inventory_model(repo_root, url))
+    alone = hosts(inventory_model(repo_root, url, rack="blades-1"))
+    assert len(alone) == 20
+    assert all(whole[name] == host for name, host in alone.items())
+
+
+def test_host_vars_stay_small(repo_root, nowhere):
+    assert all(len(host.vars) <= 12 for host in inventory_model(repo_root, nowhere).hosts)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("nodes: [", "is not YAML"),
+        ("nodes: blade[01-02]\nmachine: x\n", "begin with plugin: gpufleet.fleet.rack"),
+    ],
+)
+def test_a_broken_rack_file_names_file_and_remedy(tmp_path, text, said):
+    (tmp_path / "r9.yaml").write_text(text)
+    with pytest.raises(InputError, match=said) as refused:
+        rack_files(tmp_path)
+    assert "inventory/r9.yaml" in str(refused.value)
+
+
+def test_an_ordinary_inventory_file_is_left_to_ansible(tmp_path):
+    (tmp_path / "lab.yaml").write_text("all:\n  hosts:\n    server9:\n")
+    assert rack_files(tmp_path) == []
+
+
+def test_group_names_need_no_warning():
+    assert group_name("machine", "Compute Blade CM4 8GB") == "machine_compute_blade_cm4_8gb"
+    assert group_name("region", "us-east-1") == "region_us_east_1"

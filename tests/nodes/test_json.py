@@ -1,0 +1,52 @@
+"""The shape that others read: DESIGN's contract, its schema, and what we print."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from gpufleet.nodes import HOLDS, STATES, Identity, Observation
+
+SCHEMA = json.loads(files("gpufleet.nodes").joinpath("data/nodes-list.schema.json").read_text())
+KEYS = "id name kind cloud region pool rack slot template address reachable state holds accelerators usd_per_hour sources"
+
+
+@pytest.fixture
+def listed(registry, lab):
+    registry.report(lab.rack(lab.blade(1)))
+    registry.hold("blade01", "cost", "test")
+    card = {"model": "A10G", "memory_gib": 24.0, "count": 1}
+    told = {"kind": "cloud_vm", "cloud": "aws", "accelerators": [card], "usd_per_hour": 1.212}
+    registry.observe(Observation("pulumi:dev", "dev-a-1", Identity(instance_id="i-1"), declared=told))
+    return json.loads(json.dumps([node.as_json() for node in registry.list()]))
+
+
+def test_the_schema_is_one():
+    Draft202012Validator.check_schema(SCHEMA)
+
+
+def test_what_we_print_keeps_to_the_schema(listed):
+    assert list(Draft202012Validator(SCHEMA).iter_errors(listed)) == []
+
+
+def test_the_keys_are_the_contract_s(listed):
+    assert all(list(node) == KEYS.split() for node in listed)
+
+
+def test_the_schema_knows_every_state_and_hold():
+    properties = SCHEMA["items"]["properties"]
+    assert properties["state"]["enum"] == list(STATES)
+    assert properties["holds"]["items"]["enum"] == list(HOLDS)
+
+
+def test_a_slot_is_a_number_and_unknowns_are_null(listed):
+    blade = next(node for node in listed if node["name"] == "blade01")
+    assert (blade["slot"], blade["cloud"], blade["reachable"], blade["holds"]) == (1, None, None, ["cost"])
+
+
+@pytest.mark.parametrize("broken", [{"state": "asleep"}, {"extra": 1}, {"id": "7"}, {"holds": ["lunch"]}])
+def test_the_schema_refuses_what_is_not_ours(listed, broken):
+    assert list(Draft202012Validator(SCHEMA).iter_errors([{**listed[0], **broken}]))

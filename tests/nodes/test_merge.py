@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import pytest
+
+from gpufleet.nodes import Value
+from gpufleet.nodes.merge import FIELDS, merge
+
+
+def values(lab, *told):
+    return [Value(source, key, value, lab.minutes(at)) for source, key, value, at in told]
+
+
+@pytest.mark.parametrize(
+    ("field", "wanted"),
+    [
+        ("machine", "declared"),
+        ("name", "declared"),
+        ("pool", "declared"),
+        ("instance_id", "observed"),
+        ("address", "observed"),
+    ],
+)
+def test_we_decide_some_fields_and_the_world_the_others(lab, field, wanted):
+    told = values(lab, ("a", f"declared.{field}", "declared", 1), ("b", f"observed.{field}", "observed", 9))
+    assert merge(told)[field] == wanted
+
+
+def test_among_equals_the_newest_wins(lab):
+    told = values(lab, ("ssh", "observed.address", "new", 9), ("ansible", "observed.address", "old", 1))
+    assert merge(told)["address"] == "new"
+
+
+def test_a_source_that_lost_the_node_comes_last(lab):
+    told = values(lab, ("pulumi:a", "declared.pool", "gone", 9), ("pulumi:b", "declared.pool", "here", 1))
+    assert merge(told, lost={"pulumi:a"})["pool"] == "here"
+    assert merge(told[:1], lost={"pulumi:a"})["pool"] == "gone"
+
+
+def test_a_placeholder_serial_is_none(lab):
+    assert merge(values(lab, ("ssh", "observed.serial", "Not Specified", 1)))["serial"] is None
+
+
+def test_nothing_known_is_none_not_invented():
+    merged = merge([])
+    assert set(merged) == set(FIELDS)
+    assert {key: value for key, value in merged.items() if value is not None} == {"accelerators": []}

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gpufleet.engine import parse_state
+from gpufleet.nodes import elastic_groups, state_report
+from gpufleet.nodes.pulumi import usd_per_hour
+
+CASES = Path(__file__).parents[1] / "cases" / "nodes"
+
+
+def resources(stack):
+    return parse_state(json.loads((CASES / f"state-{stack}.json").read_text()))
+
+
+def nodes(stack, lab, change=lambda found: found):
+    report = state_report(change(resources(stack)), stack, lab.minutes(0))
+    return {seen.name: seen for seen in report.observations}
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "cards"),
+    [
+        ("production-train-1", ("aws", "p4d.24xlarge", "us-east-1"), ("A100 SXM4 40GB", 8)),
+        ("production-serve-1", ("gcp", "a2-megagpu-16g", "us-central1"), ("A100 SXM4 40GB", 16)),
+        ("production-tune-1", ("azure", "Standard_ND96amsr_A100_v4", "eastus"), ("A100 SXM4 80GB", 8)),
+    ],
+)
+def test_each_cloud_s_instance_is_a_node(lab, name, place, cards):
+    node = nodes("production", lab)[name]
+    assert tuple(node.declared[key] for key in ("cloud", "machine", "region")) == place
+    (card,) = node.observed["accelerators"]
+    assert (card["model"], card["count"]) == cards
+    assert node.identity.instance_id
+    assert node.observed["address"].startswith("10.")  # the stack's own word: its networks let in 10.0.0.0/8
+
+
+def test_tags_say_pool_template_and_purchase(lab):
+    declared = nodes("production", lab)["production-tune-1"].declared
+    assert (declared["pool"], declared["template"], declared["purchase"]) == (
+        "tune",
+        "trainer",
+        "reserved-1y",
+    )
+
+
+def test_a_group_s_member_comes_from_the_stack_s_output(lab):
+    member = nodes("dev", lab)["dev-train-386d416e"]
+    assert member.identity.instance_id == "i-386d416eab5cc2e87"
+    assert (member.declared["pool"], member.observed["address"]) == ("train", "10.64.0.9")
+
+
+def test_elastic_groups_are_named():
+    assert ("aws", "train") in elastic_groups(resources("dev"))
+    assert elastic_groups(resources("production")) == []
+
+
+def test_attached_cards_are_shown_and_priced(lab):
+    serve = nodes("dev", lab)["dev-serve-1"]
+    assert serve.observed["accelerators"] == [{"model": "T4", "memory_gib": 16.0, "count": 1}]
+    # n1-standard-8 0.38 and one T4 0.35 USD an hour in us-central1
+    assert serve.declared["usd_per_hour"] == pytest.approx(0.38 + 0.35, abs=0.001)
+
+
+def test_what_awaits_deletion_is_gone(lab):
+    from dataclasses import replace
+
+    def doomed(found):
+        return [
+            replace(r, delete=True) if "instance" in r.type.lower() else r
+            for r in found
+            if "Stack" not in r.type
+        ]
+
+    assert set(nodes("production", lab, doomed)) == {"production-tune-1"}
+
+
+def test_instances_without_our_tag_are_not_ours(lab):
+    from dataclasses import replace
+
+    def untagged(found):
+        bare = [
+            replace(r, outputs={}, inputs={}) if r.type.startswith("aws:ec2/instance") else r for r in found
+        ]
+        return [r for r in bare if "Stack" not in r.type]
+
+    assert "production-train-1" not in nodes("production", lab, untagged)
+
+
+def test_a_price_nobody_knows_is_none():
+    assert usd_per_hour("aws", "us-east-1", "m9x.huge", "on_demand") is None
+
+
+def test_a_reservation_without_a_term_bills_as_on_demand():
+    ways = [usd_per_hour("aws", "us-east-1", "p4d.24xlarge", way) for way in ("reserved", "on_demand")]
+    assert ways[0] == ways[1] is not None

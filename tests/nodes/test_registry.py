@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
+
+from gpufleet.errors import EnvironmentFault, InputError
+from gpufleet.nodes import Identity, Observation, Registry, Report
+
+
+def test_a_declared_blade_is_expected(registry, lab):
+    registry.report(lab.rack(lab.blade(1)))
+    node = registry.get("blade01")
+    assert (node.state, node.kind, node.rack, node.slot) == ("expected", "compute_blade", "r1", "1")
+    assert node.state_reason == "declared by rack:r1"
+
+
+def test_a_cloud_instance_exists_and_is_discovered(registry, lab):
+    who = Identity(instance_id="i-1")
+    registry.observe(Observation("pulumi:dev", "dev-a-1", who, declared={"kind": "cloud_vm"}))
+    assert registry.get("dev-a-1").state == "discovered"
+
+
+def test_a_node_answers_to_name_id_and_place(registry, lab):
+    registry.report(lab.rack(lab.blade(1), lab.blade(2)))
+    node = registry.get("blade02")
+    assert registry.get(node.id) == registry.get("r1/2") == node
+
+
+def test_an_unknown_node_says_where_to_look(registry):
+    with pytest.raises(InputError, match="gpufleet nodes list"):
+        registry.get("blade99")
+
+
+def test_telling_it_twice_adds_nothing(registry, lab):
+    registry.report(lab.rack(lab.blade(1), lab.blade(2)))
+    before = [node.id for node in registry.list()]
+    again = registry.report(lab.rack(lab.blade(1, at=5), lab.blade(2, at=5), at=5))
+    assert again.created == []
+    assert [node.id for node in registry.list()] == before
+    assert lab.events(registry, "blade01") == ["created"]
+
+
+def test_every_value_keeps_its_source_and_time(registry, lab):
+    registry.report(lab.rack(lab.blade(1)))
+    who, seen = Identity(rack="r1", slot="1"), {"arch": "aarch64"}
+    registry.observe(Observation("ssh", "blade01", who, observed=seen, observed_at=lab.minutes(3)))
+    told = {value.key: (value.source, value.observed_at) for value in registry.values("blade01")}
+    assert told["declared.machine"] == ("rack:r1", lab.minutes(0))
+    assert told["observed.arch"] == ("ssh", lab.minutes(3))
+
+
+def test_declared_and_observed_never_share_a_key(registry, lab):
+    registry.report(lab.rack(lab.blade(1, serial="AAAA1111")))
+    who = Identity(serial="AAAA1111", rack="r1", slot="1")
+    registry.observe(Observation("ssh", "blade01", who, observed={"machine": "CM5"}))
+    machines = {v.key: v.value for v in registry.values("blade01") if v.key.endswith("machine")}
+    assert machines == {"declared.machine": "Compute Blade CM4 8GB", "observed.machine": "CM5"}
+    assert registry.get("blade01").machine == "Compute Blade CM4 8GB"
+
+
+def test_a_seen_serial_names_the_board_wherever_it_moves(registry, lab):
+    registry.report(lab.rack(lab.blade(1, serial="AAAA1111"), lab.blade(2)))
+    old = registry.get("blade01")
+    registry.report(lab.rack(lab.blade(2, at=1), lab.blade(7, at=1, serial="AAAA1111"), at=1))
+    moved = registry.get("r1/7")
+    assert (moved.id, moved.name) == (old.id, "blade07")
+
+
+def test_the_address_book_says_where_a_host_answers(registry, lab):
+    registry.report(lab.rack(lab.blade(1)))
+    who = Identity(rack="r1", slot="1")
+    registry.observe(Observation("address_book", "blade01", who, observed={"address": "198.18.1.11"}))
+    registry.report(lab.rack(lab.blade(1, at=9), at=9))
+    assert registry.get("blade01").address == "198.18.1.11"
+
+
+def test_a_vanished_node_is_kept_and_marked_missing(registry, lab):
+    registry.report(lab.rack(lab.blade(1), lab.blade(2)))
+    outcome = registry.report(lab.rack(lab.blade(1, at=1), at=1))
+    node = registry.get("blade02")
+    assert outcome.missing == ["blade02"]
+    assert node.missing
+    assert node.machine == "Compute Blade CM4 8GB"
+    assert lab.events(registry, "blade02") == ["created", "missing"]
+
+
+def test_a_returned_node_is_the_same_node(registry, lab):
+    registry.report(lab.rack(lab.blade(1)))
+    old = registry.get("blade01").id
+    registry.report(lab.rack(at=1))
+    registry.report(lab.rack(lab.blade(1, at=2), at=2))
+    assert (registry.get("blade01").id, registry.get("blade01").missing) == (old, False)
+
+
+def test_a_source_speaks_only_of_its_own(registry, lab):
+    registry.report(lab.rack(lab.blade(1)))
+    registry.report(Report("pulumi:dev", lab.minutes(1), []))
+    assert not registry.get("blade01").missing
+
+
+def test_an_older_report_changes_nothing(registry, lab):
+    registry.report(lab.rack(lab.blade(1), lab.blade(2), at=5))
+    assert registry.report(lab.rack(lab.blade(1), at=1)).stale
+    assert not registry.get("blade02").missing
+
+
+def test_a_failed_source_keeps_its_last_good_report(registry, lab):
+    registry.report(lab.rack(lab.blade(1)))
+    registry.source_failed("rack:r1", "no such file", lab.minutes(4))
+    (source,) = registry.sources()
+    assert (source.observed_at, source.failure) == (lab.minutes(0), "no such file")
+    assert not registry.get("blade01").missing
+
+
+def test_a_move_is_written_into_history(registry, lab):
+    registry.report(lab.rack(lab.blade(1)))
+    registry.move("blade01", "discovered", "seen on the network")
+    last = registry.history("blade01")[-1]
+    assert (last.old_state, last.new_state, last.reason) == ("expected", "discovered", "seen on the network")
+
+
+def test_an_illegal_move_changes_nothing(registry, lab):
+    registry.report(lab.rack(lab.blade(1)))
+    with pytest.raises(InputError, match="from expected: discovered, retired"):
+        registry.move("blade01", "ready", "trust me")
+    assert registry.get("blade01").state == "expected"
+    assert lab.events(registry, "blade01") == ["created"]
+
+
+def test_a_hold_stands_beside_the_state(registry, lab):
+    registry.report(lab.rack(lab.blade(1)))
+    assert registry.hold("blade01", "cost", "over budget")
+    assert not registry.hold("blade01", "cost", "over budget")
+    node = registry.get("blade01")
+    assert (node.state, [hold.kind for hold in node.holds]) == ("expected", ["cost"])
+    assert registry.release("blade01", "cost", "paid")
+    assert not registry.release("blade01", "cost", "paid")
+    assert lab.events(registry, "blade01") == ["created", "hold", "release"]
+
+
+def test_reachability_is_a_fact_with_a_time(registry, lab):
+    registry.report(lab.rack(lab.blade(1)))
+    assert registry.get("blade01").reachable is None
+    registry.set_reachable("blade01", False, lab.minutes(5), "timed out")
+    assert not registry.set_reachable("blade01", True, lab.minutes(4))
+    node = registry.get("blade01")
+    assert (node.reachable, node.reachable_detail, node.state) == (False, "timed out", "expected")
+
+
+@pytest.mark.parametrize("table", ["history", "result"])
+@pytest.mark.parametrize("change", ["UPDATE {} SET attempt = 'forged'", "DELETE FROM {}"])
+def test_the_database_refuses_to_rewrite_what_happened(registry, lab, table, change):
+    registry.report(lab.rack(lab.blade(1)))
+    registry.record_result("blade01", "a1", {"verdict": "healthy"}, [{"type": "start"}])
+    with (
+        pytest.raises((DBAPIError, EnvironmentFault), match="append-only"),
+        registry._writing() as connection,
+    ):
+        connection.execute(text(change.format(table)))
+
+
+def test_a_retired_node_frees_its_slot(registry, lab):
+    registry.report(lab.rack(lab.blade(1, serial="AAAA1111")))
+    old = registry.get("blade01").id
+    registry.move("blade01", "retired", "board died")
+    registry.report(lab.rack(lab.blade(1, at=1, serial="BBBB2222"), at=1))
+    assert registry.get("blade01").id != old
+    assert registry.get(old).state == "retired"
+
+
+def test_a_database_that_is_none_is_told_in_a_line(tmp_path):
+    with pytest.raises(InputError, match="GPUFLEET_DATABASE_URL"):
+        Registry("not a url")
+    (tmp_path / "file.db").write_text("this is no database, and long enough to be read as one" * 9)
+    with pytest.raises(EnvironmentFault, match="does not answer"):
+        Registry(f"sqlite:///{tmp_path / 'file.db'}")
