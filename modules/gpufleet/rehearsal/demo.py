@@ -38,7 +38,7 @@ def steps(stack: str, what_if: Path, change: Path, report: Path) -> list[Step]:
     return [
         Step(
             "Build the declared fleet with the real Pulumi engine",
-            f"pulumi up -s {stack} --yes --skip-preview",
+            f"pulumi up -s {stack} --yes --skip-preview --suppress-progress",
         ),
         Step(
             "Ask the engine what it would change now: nothing",

@@ -1,0 +1,47 @@
+"""One rehearsed production fleet, the demo's, for the tests that look at its end and run the documentation."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+NEEDS = "a rack of booted hosts needs root on Linux"
+
+
+class Rehearsed:
+    """A project whose production stack was rehearsed by the demo; commands run as a user types them."""
+
+    def __init__(self, root, env, demo):
+        self.root, self.env, self.demo = root, env, demo
+
+    def type(self, command, timeout=600):
+        """Run a command line in a shell that has evaluated ``gpufleet rehearse env``."""
+        line = f'eval "$(gpufleet rehearse env -s production)"\n{command}'
+        words = ["bash", "-o", "pipefail", "-c", line]
+        return subprocess.run(
+            words, cwd=self.root, env=self.env, capture_output=True, text=True, timeout=timeout, check=False
+        )
+
+    def read(self, command):
+        """Return a command's standard output as JSON; it must succeed."""
+        done = self.type(command)
+        assert done.returncode == 0, done.stderr[-2000:]
+        return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="session")
+def demonstrated(shared_project, tmp_path_factory, clean_env, gpufleet):
+    """Run the demo in a project of its own; end the rehearsal afterwards and see that nothing is left."""
+    if sys.platform != "linux" or os.geteuid():
+        pytest.skip(NEEDS)
+    root = tmp_path_factory.mktemp("demo") / "project"
+    shutil.copytree(shared_project, root, symlinks=True, ignore=shutil.ignore_patterns(".gpufleet"))
+    demo = gpufleet("rehearse", "demo", "-s", "production", cwd=root, timeout=1500)
+    yield Rehearsed(root, clean_env, demo)
+    ended = gpufleet("rehearse", "down", "--all", cwd=root)
+    assert ended.returncode == 0, ended.stderr

@@ -1,0 +1,85 @@
+"""The main job, end to end, by the commands that the README names: what the demo shows is what the registry says."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+pytestmark = [pytest.mark.engine, pytest.mark.hosts, pytest.mark.slow]
+
+FAULTY = {"blade04", "blade09", "blade13"}
+
+
+def nodes(demonstrated):
+    return {node["name"]: node for node in demonstrated.read("gpufleet nodes list --json")}
+
+
+def test_the_demo_finds_its_three_faults_and_says_so(demonstrated):
+    assert demonstrated.demo.returncode == 0, demonstrated.demo.stderr[-3000:]
+    assert "17 of 20 blades are ready" in demonstrated.demo.stderr
+    page = (demonstrated.root / ".gpufleet/rehearsal/production/report.html").read_text()
+    assert page.count("<svg") == 2
+    assert "under-voltage now" in page
+
+
+def test_every_sound_blade_is_ready_and_every_fault_ends_as_it_should(demonstrated):
+    found = nodes(demonstrated)
+    sound = {node["state"] for name, node in found.items() if name[:5] == "blade" and name not in FAULTY}
+    assert sound == {"ready"}
+    assert found["blade04"]["reachable"] is False
+    assert found["blade09"]["state"] == "quarantined"
+    assert (found["blade13"]["state"], found["blade13"]["holds"]) == ("ready", ["operator"])
+
+
+def test_reasons_are_kept_with_the_verdicts(demonstrated):
+    reports = demonstrated.type("gpufleet burnin report --json").stdout
+    assert "root filesystem is full" in reports
+    assert "under-voltage now" in reports
+    assert "0x50005" in reports
+
+
+def test_ansible_sees_all_blades_and_every_cloud_node(demonstrated):
+    hosts = demonstrated.read("ansible-inventory -i inventory --list")["_meta"]["hostvars"]
+    assert {f"blade{n:02}" for n in range(1, 21)} <= hosts.keys()
+    assert {"production-train-1", "production-serve-1", "production-tune-1"} <= hosts.keys()
+    assert hosts.keys() == nodes(demonstrated).keys()
+
+
+def test_the_stack_as_built_costs_its_whole_price_and_nothing_changes(demonstrated):
+    up = demonstrated.type("pulumi up -s production --yes")
+    assert up.returncode == 0, up.stderr
+    diff = "gpufleet cost diff --preview - --format json"
+    priced = demonstrated.read(f"pulumi preview -s production --json --show-sames | {diff}")
+    assert priced["change"]["usd_per_month"] == 0
+    # p4d on demand in a capacity reservation, a2-megagpu on spot, ND96amsr reserved for a year; disks come on top
+    machines = (21.957642 + 29.25568 + 20.97283) * 730
+    assert machines < priced["after"]["usd_per_month"] < machines + 400
+
+
+def test_an_edited_count_shows_its_money(demonstrated):
+    spec = demonstrated.root / "stacks/Pulumi.production.yaml"
+    kept = spec.read_text()
+    spec.write_text(kept.replace("count: 1", "count: 2", 1))
+    done = demonstrated.type("gpufleet cost diff -s production --base HEAD --format markdown")
+    spec.write_text(kept)
+    assert done.returncode == 0, done.stderr
+    first = done.stdout.splitlines()[0]
+    raised = float(re.search(r"by \\?\$([\d,.]+\d)", first)[1].replace(",", ""))
+    assert 16029.07 <= raised < 16029.07 + 50  # one p4d.24xlarge: 21.957642 x 730, and its disk and address
+
+
+def test_a_second_run_on_ready_blades_changes_nothing(demonstrated):
+    limit = "'rack_blades_1:&state_ready'"
+    done = demonstrated.type(f"ansible-runner run . --project-dir playbooks -p site.yml --limit {limit}")
+    assert done.returncode == 0, done.stdout[-3000:]
+    recap = re.findall(
+        r"^(blade\d\d)\s.*changed=(\d+)\s+unreachable=(\d+)\s+failed=(\d+)", done.stdout, re.MULTILINE
+    )
+    assert len(recap) == 18
+    assert {counts[1:] for counts in recap} == {("0", "0", "0")}
+
+
+def test_the_rehearsal_left_the_tracked_files_alone(demonstrated):
+    status = demonstrated.type("git status --porcelain")
+    assert status.stdout == ""
