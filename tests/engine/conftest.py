@@ -102,3 +102,13 @@ def edited():
     yield edit
     for path, text in kept.items():
         path.write_text(text)
+
+
+@pytest.fixture
+def other_program(built):
+    """Put another program in the project's place for one test."""
+    shell = built("poc")
+    path = shell.root / "stacks" / "__main__.py"
+    kept = path.read_text()
+    yield lambda text: (path.write_text(text), shell)[1]
+    path.write_text(kept)

@@ -1,0 +1,63 @@
+"""What an edit of the spec would do, as the real engine tells it."""
+
+from __future__ import annotations
+
+import pytest
+
+pytestmark = pytest.mark.engine
+
+SERVE = (
+    "count: 1\n        purchase: {kind: spot"  # the GCP pool: its nodes do not change when one comes beside
+)
+
+
+def instances(steps, kind):
+    return sorted(step.op for step in steps if step.urn.split("$")[-1].split("::")[0] == kind)
+
+
+def test_one_more_machine_is_one_more_instance(built, edited):
+    shell = built("production")
+    edited(shell, SERVE, SERVE.replace("1", "2", 1))
+    steps = shell.preview()
+    assert instances(steps, "gcp:compute/instance:Instance") == ["create", "same"]
+    assert instances(steps, "aws:ec2/instance:Instance") == ["same"]
+
+
+def test_a_count_of_nought_deletes_the_node(built, edited):
+    shell = built("production")
+    edited(shell, SERVE, SERVE.replace("1", "0", 1))
+    assert instances(shell.preview(), "gcp:compute/instance:Instance") == ["delete"]
+
+
+def test_another_zone_replaces_only_its_pools_node(built, edited):
+    shell = built("production")
+    edited(shell, "zones: [us-east-1a]", "zones: [us-east-1b]")
+    steps = shell.preview()
+    assert instances(steps, "aws:ec2/instance:Instance") == ["replace"]
+    touched = {step.urn for step in steps if step.op != "same"}
+    assert not [urn for urn in touched if "gcp:" in urn or "azure" in urn]
+
+
+def test_a_wrong_spec_fails_in_one_line(built, edited):
+    shell = built("production")
+    edited(shell, "machine: p4d.24xlarge ", "machine: p4d.25xlarge ")
+    said = shell.run("pulumi preview -s production", fails=True).stdout
+    assert "p4d.25xlarge" in said
+    assert "Traceback" not in said
+
+
+def test_destroy_leaves_nothing_but_the_settings(rehearsed):
+    shell = rehearsed("dev")
+    shell.up()
+    shell.run("pulumi destroy -s dev --yes --skip-preview")
+    assert shell.state() == []
+    assert shell.settings.is_file()
+    shell.up()  # for the tests that come after
+
+
+def test_removing_the_stack_with_its_settings_is_refused(built):
+    shell = built("poc")
+    said = shell.run("pulumi destroy -s poc --yes --remove", fails=True).stderr
+    assert "gpufleet rehearse down -s poc" in said
+    assert shell.settings.is_file()
+    assert shell.state()

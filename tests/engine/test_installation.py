@@ -1,0 +1,81 @@
+"""Which engine is taken: a good one on PATH, else the built one, never our own launcher."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from gpufleet.engine import LAUNCHER_MARK, VERSION, find, installation, installed
+
+PROGRAMS = ("pulumi", installation.LANGUAGE_HOST, installation.LANGUAGE_EXEC)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setattr("gpufleet.paths.user_cache", lambda: tmp_path / "cache")
+
+
+def make_engine(folder, version=VERSION, programs=PROGRAMS):
+    """Put stand-in programs into a folder: a `pulumi` that only tells its version."""
+    folder.mkdir(parents=True)
+    for name in programs:
+        (folder / name).write_text(f"#!/bin/sh\necho v{version}\n")
+        (folder / name).chmod(0o755)
+    return folder
+
+
+def make_built(record=None):
+    make_engine(installation.built_folder() / "bin")
+    facts = {"version": VERSION, "recipe": installation.recipe_digest()} | (record or {})
+    (installation.built_folder() / "built.json").write_text(json.dumps(facts))
+
+
+def test_nothing_is_found_where_nothing_is(tmp_path):
+    assert find(str(tmp_path)) is None
+    assert find("") is None
+
+
+def test_a_good_engine_on_path_is_taken(tmp_path):
+    folder = make_engine(tmp_path / "bin", "3.272.0")
+    make_built()
+    found = find(str(folder))
+    assert (found.origin, found.version, found.bin_dir) == ("installed", "3.272.0", folder)
+
+
+@pytest.mark.parametrize(
+    ("version", "programs", "lacks"),
+    [
+        ("3.99.0", PROGRAMS, f"3.99.0 is older than {VERSION}"),
+        (VERSION, PROGRAMS[:1], "Python language host is missing"),
+        ("dev", PROGRAMS, "does not answer"),
+    ],
+)
+def test_an_unfit_engine_is_passed_over_and_told(tmp_path, version, programs, lacks):
+    folder = make_engine(tmp_path / "bin", version, programs)
+    make_built()
+    assert lacks in installed(str(folder)).lacks
+    assert find(str(folder)).origin == "built"
+
+
+def test_our_own_launcher_is_no_engine(tmp_path):
+    folder = make_engine(tmp_path / "bin")
+    (folder / LAUNCHER_MARK).touch()
+    assert installed(str(folder)) is None
+
+
+def test_our_own_build_on_path_is_not_an_installed_one():
+    make_built()
+    assert find(str(installation.built_folder() / "bin")).origin == "built"
+
+
+@pytest.mark.parametrize("record", [{"recipe": "of another version"}, {"recipe": None}])
+def test_a_build_by_another_recipe_is_not_taken(record):
+    make_built(record)
+    assert find("") is None
+
+
+def test_a_build_with_a_program_missing_is_not_taken():
+    make_built()
+    (installation.built_folder() / "bin" / installation.LANGUAGE_EXEC).unlink()
+    assert find("") is None

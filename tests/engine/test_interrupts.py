@@ -1,0 +1,86 @@
+"""A killed engine: the same command typed again goes on, and nothing of it stays behind."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+
+import pytest
+
+from gpufleet.rehearsal import backend, processes
+
+pytestmark = pytest.mark.engine
+
+
+def kill_an_up(shell, at_least):
+    """Start `pulumi up`, kill it once the stack has so many resources; return how many it had then."""
+    up = subprocess.Popen(
+        ["pulumi", "up", "-s", shell.world.stack, "--yes", "--skip-preview"],
+        cwd=shell.root, env=shell.world.full_env(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    deadline = time.monotonic() + 60
+    locks = shell.world.backend / ".pulumi" / "locks"
+    while time.monotonic() < deadline and up.poll() is None:
+        if list(locks.rglob("*.json")) and backend.count(shell.world)[0] >= at_least:
+            break
+        time.sleep(0.01)
+    up.kill()
+    assert up.wait() == -signal.SIGKILL, "it ended before it could be killed"
+    return backend.count(shell.world)[0]
+
+
+def test_an_up_killed_at_two_moments_goes_on_when_typed_again(built):
+    shell = built("dev")
+    whole = {resource.urn for resource in shell.state()}
+    shell.run("pulumi destroy -s dev --yes --skip-preview")
+    for at_least in (0, 5):
+        assert kill_an_up(shell, at_least) < len(whole)
+    shell.up()
+    assert {resource.urn for resource in shell.state()} == whole
+    assert {step.op for step in shell.preview()} == {"same"}
+
+
+def test_coming_up_again_clears_what_a_killed_run_left(built):
+    shell = built("dev")
+    state = backend.state_file(shell.world)
+    document = json.loads(state.read_text())
+    latest = document["checkpoint"]["latest"]
+    latest["pending_operations"] = [{"resource": latest["resources"][-1], "type": "updating"}]
+    state.write_text(json.dumps(document))
+    said = []
+    shell.world.up(said.append)
+    assert backend.count(shell.world)[1] == 0
+    assert any("clearing 1 pending" in line for line in said)
+
+
+def test_what_outlives_a_killed_engine_is_ended(built):
+    shell = built("dev")
+    shell.run("pulumi destroy -s dev --yes --skip-preview")
+    kill_an_up(shell, 0)
+    shell.world.up(lambda _line: None)
+    assert processes.of_home(shell.world.home) == []
+    shell.up()
+
+
+def test_a_running_engine_keeps_its_lock(other_program):
+    shell = other_program("import time\n\ntime.sleep(120)\n")
+    first = subprocess.Popen(
+        ["pulumi", "up", "-s", "poc", "--yes", "--skip-preview"],
+        cwd=shell.root, env=shell.world.full_env(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        wait_until(lambda: list((shell.world.backend / ".pulumi" / "locks").rglob("*.json")))
+        said = shell.run("pulumi up -s poc --yes --skip-preview", fails=True).stderr
+    finally:
+        first.kill()
+        first.wait()
+    assert "the stack is currently locked by 1 lock" in said
+
+
+def wait_until(there):
+    deadline = time.monotonic() + 60
+    while not there():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)

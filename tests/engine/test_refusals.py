@@ -1,0 +1,30 @@
+"""What the rehearsal cannot do is told clearly by plain `pulumi`."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpufleet import engine
+from gpufleet.errors import InputError
+
+pytestmark = pytest.mark.engine
+
+PROGRAM = "import pulumi_aws\n\npulumi_aws.s3.Bucket('bucket')\n"
+
+
+def test_an_unknown_resource_type_is_named(other_program):
+    shell = other_program(PROGRAM)
+    said = shell.run("pulumi up -s poc --yes", fails=True).stdout
+    assert "the simulated aws does not know aws:s3/bucket:Bucket" in said
+
+
+def test_a_failing_program_gives_a_preview_that_says_why(other_program):
+    shell = other_program("raise ValueError('no pool of that name')\n")
+    text = shell.run("pulumi preview -s poc --json", fails=True).stdout
+    with pytest.raises(InputError, match="ValueError: no pool of that name"):
+        engine.parse_preview(engine.read_document(text, "-"))
+
+
+def test_a_stack_that_is_not_rehearsed_is_unknown_to_the_engine(built):
+    said = built("poc").run("pulumi up -s production --yes", fails=True).stderr
+    assert "production" in said
