@@ -7,6 +7,13 @@ from collections.abc import Iterable
 from gpufleet.cost.values import text
 from gpufleet.engine import Resource
 
+# azure-native calls a resource's name after its kind.
+NAME_KEYS = {
+    "azure-native:resources:ResourceGroup": "resourceGroupName",
+    "azure-native:compute:CapacityReservationGroup": "capacityReservationGroupName",
+    "azure-native:compute:VirtualMachineScaleSet": "vmScaleSetName",
+}
+
 
 def kind(type_token: str) -> str:
     """Return a type without the API version that azure-native may carry in it."""
@@ -63,7 +70,8 @@ class Graph:
 
 
 def _answers_to(resource: Resource, value: str) -> bool:
-    names = {resource.id, *(text(resource.inputs, key) for key in ("name", "id"))}
+    own_name = NAME_KEYS.get(kind(resource.type), "name")
+    names = {resource.id, text(resource.inputs, own_name), text(resource.inputs, "id")}
     names |= {text(resource.outputs, key) for key in ("id", "name", "selfLink", "arn")}
     known = {name for name in names if isinstance(name, str) and name}
     return value in known or value.rsplit("/", 1)[-1] in known

@@ -66,7 +66,7 @@ def load_policy(path: Path) -> Policy:
 def _rule(key: str, value: Any, where: str) -> Any:
     check = CHECKS.get(key)
     if check is None:
-        close = get_close_matches(str(key), CHECKS, n=1)
+        close = get_close_matches(str(key), CHECKS, n=1, cutoff=0.4)
         remedy = f"did you mean {close[0]}?" if close else f"rules: {', '.join(CHECKS)}"
         raise InputError("unknown rule", where=where, key=str(key), remedy=remedy)
     try:

@@ -1,0 +1,63 @@
+"""Prices written by hand, and resources made in one line."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from gpufleet.catalog import Price
+from gpufleet.cost import PriceBook
+from gpufleet.engine import Resource
+
+US = ("aws", "us-east-1")
+STAND_IN_PRICES = {
+    (*US, "p4d.24xlarge", "on_demand"): 21.957642,
+    (*US, "g5.2xlarge", "on_demand"): 1.212,
+    (*US, "g5.2xlarge", "spot"): 0.43632,
+    (*US, "ebs:gp3", "on_demand"): 0.0001,
+    (*US, "public_ipv4", "on_demand"): 0.005,
+    ("aws", "us-west-2", "p4d.24xlarge", "on_demand"): 22.5,
+    ("aws", "us-west-2", "ebs:gp3", "on_demand"): 0.0001,
+    ("gcp", "us-central1", "n1-standard-8", "on_demand"): 0.379998,
+    ("gcp", "us-central1", "accelerator:nvidia-tesla-t4", "on_demand"): 0.35,
+    ("gcp", "us-central1", "a2-megagpu-16g", "spot"): 29.25568,
+    ("gcp", "us-central1", "pd-balanced", "on_demand"): 0.0002,
+    ("gcp", "us-central1", "public_ipv4", "on_demand"): 0.004,
+    ("azure", "eastus", "Standard_ND96amsr_A100_v4", "on_demand"): 32.77,
+    ("azure", "eastus", "Standard_ND96amsr_A100_v4", "reserved_1y"): 20.97283,
+    ("azure", "eastus", "premium-ssd-p10", "on_demand"): 0.027,
+    ("azure", "eastus", "public_ipv4", "on_demand"): 0.006,
+}
+
+
+def stand_in_price(cloud, region, item, purchase):
+    usd = STAND_IN_PRICES.get((cloud, region, item, purchase))
+    if usd is None:
+        return None
+    return Price(usd, "unit", "2026-07-06", "written by hand", "high", region, purchase)
+
+
+def money(*amounts):
+    """Sum price times quantity times hours, each written out."""
+    return sum((Decimal(str(a)) * Decimal(str(b)) * Decimal(str(c)) for a, b, c in amounts), Decimal(0))
+
+
+@pytest.fixture
+def book():
+    return PriceBook(stand_in_price, stand_in_price)
+
+
+@pytest.fixture
+def make():
+    """Make an EC2 instance, or another resource by its type."""
+
+    def build(name="a", type_="aws:ec2/instance:Instance", inputs=None, **fields):
+        said = {"instanceType": "p4d.24xlarge", "region": "us-east-1", "rootBlockDevice": ROOT_DISK}
+        urn = f"urn:pulumi:prod::gpufleet::{type_}::{name}"
+        return Resource(urn, type_, name, said if inputs is None else inputs, {}, **fields)
+
+    return build
+
+
+ROOT_DISK = {"volumeSize": 100, "volumeType": "gp3"}

@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import pytest
+
+from gpufleet.cost.places import aws_region, azure_region, gcp_region
+from gpufleet.cost.pricers.azure_parts import tier
+
+
+@pytest.mark.parametrize(
+    ("zone", "region"),
+    [("us-east-1a", "us-east-1"), ("us-gov-west-1b", "us-gov-west-1"), ("us-east-1", "us-east-1")],
+)
+def test_aws(zone, region):
+    assert aws_region(zone) == region
+
+
+@pytest.mark.parametrize(
+    ("zone", "region"),
+    [
+        ("us-central1-a", "us-central1"),
+        ("us-central1", "us-central1"),
+        ("x/zones/europe-west4-b", "europe-west4"),
+    ],
+)
+def test_gcp(zone, region):
+    assert gcp_region(zone) == region
+
+
+@pytest.mark.parametrize("location", ["East US 2", "eastus2", "EastUS2"])
+def test_azure(location):
+    assert azure_region(location) == "eastus2"
+
+
+@pytest.mark.parametrize(("gib", "number"), [(1, "1"), (128, "10"), (129, "15"), (40000, "80")])
+def test_azure_disks_bill_by_tier(gib, number):
+    assert tier(gib) == number

@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+
+from gpufleet import cost
+from gpufleet.cost import Policy
+from gpufleet.cost.money import exact
+from gpufleet.errors import InputError
+from gpufleet.fleet import Budget
+
+TODAY = date(2026, 11, 21)
+
+
+@pytest.fixture
+def judged(make, book):
+    """Judge adding one p4d to another: 16,029.08 and 7.30 of disk each a month."""
+
+    def judge(today=TODAY, after=None, budget=None, **rules):
+        before, both = [make("a")], [make("a"), make("b")]
+        policy = Policy(
+            **{name: exact(limit) if isinstance(limit, float) else limit for name, limit in rules.items()}
+        )
+        return cost.diff(before, after or both, policy, book=book, today=today, budget=budget).policy
+
+    return judge
+
+
+def rules(verdict):
+    return [violation.rule for violation in verdict.violations]
+
+
+def test_without_rules_everything_passes(judged):
+    assert judged().passed
+
+
+@pytest.mark.parametrize(
+    ("limit", "broken"), [(32072.77, []), (32072.76, []), (32072.74, ["budget_usd_per_month"])]
+)
+def test_budget(judged, limit, broken):
+    assert rules(judged(budget_usd_per_month=limit)) == broken  # 2 * (21.957642 + 0.01) * 730 = 32072.7573
+
+
+def test_the_stacks_own_budget_counts_where_the_policy_names_none(judged):
+    assert rules(judged(budget=Budget(max=100))) == ["budget_usd_per_month"]
+    assert judged(budget=Budget(max=100), budget_usd_per_month=99999.0).passed
+
+
+def test_increase(judged):
+    assert rules(judged(max_increase_usd_per_month=16000.0)) == ["max_increase_usd_per_month"]
+    assert judged(max_increase_usd_per_month=16100.0).passed
+    assert rules(judged(max_increase_percent=99.0)) == ["max_increase_percent"]
+    assert judged(max_increase_percent=100.0).passed
+
+
+def test_an_increase_from_nothing_has_no_percentage_and_breaks_the_rule(make, book):
+    found = cost.diff([], [make()], Policy(max_increase_percent=exact(1000)), book=book)
+    assert rules(found.policy) == ["max_increase_percent"]
+
+
+def test_price_age(judged):
+    assert judged(max_price_age_days=138).passed  # 2026-07-06 to 2026-11-21
+    verdict = judged(max_price_age_days=137)
+    assert "138 days old" in verdict.violations[0].message
+
+
+def test_unpriced(judged, make):
+    strange = [make(type_="aws:sagemaker/endpoint:Endpoint")]
+    assert judged(after=strange).passed
+    assert rules(judged(after=strange, unpriced=())) == ["unpriced"]
+    assert judged(after=strange, unpriced=("aws:sagemaker/*",)).passed
+
+
+def test_totals_that_are_partial_pass_no_gate_about_totals(make, book):
+    sides = cost.Sides(partial=True)
+    policy = Policy(budget_usd_per_month=exact(10**9), max_increase_percent=exact(10**9))
+    verdict = cost.diff([], [make()], policy, sides=sides, book=book).policy
+    assert rules(verdict) == ["budget_usd_per_month", "max_increase_percent"]
+    assert "--show-sames" in verdict.violations[0].message
+
+
+def test_a_policy_file(tmp_path):
+    path = tmp_path / "policy.yaml"
+    path.write_text("budget_usd_per_month: 60000\nmax_price_age_days: 400\nunpriced: forbid\n")
+    policy = cost.load_policy(path)
+    assert (policy.budget_usd_per_month, policy.max_price_age_days, policy.unpriced) == (60000, 400, ())
+
+
+def test_an_empty_policy_has_no_rules(tmp_path):
+    path = tmp_path / "policy.yaml"
+    path.write_text("# nothing\n")
+    assert cost.load_policy(path) == Policy()
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("budget: 1\n", "policy.yaml:1: budget: unknown rule; did you mean budget_usd_per_month?"),
+        (
+            "\nmax_increase_percent: -1\n",
+            "policy.yaml:2: max_increase_percent: -1 is not a number of 0 or more",
+        ),
+        ("max_price_age_days: 1.5\n", "policy.yaml:1: max_price_age_days: 1.5 is not a whole number of days"),
+        (
+            "unpriced: never\n",
+            "policy.yaml:1: unpriced: 'never' is not allow, forbid, or a list of resource types",
+        ),
+        (
+            "budget_usd_per_month: true\n",
+            "policy.yaml:1: budget_usd_per_month: True is not a number of 0 or more",
+        ),
+        (
+            "budget_usd_per_month: .nan\n",
+            "policy.yaml:1: budget_usd_per_month: nan is not a number of 0 or more",
+        ),
+        ("- a\n", "policy.yaml:1: not a mapping of rules"),
+        ("a: [\n", "policy.yaml:2: not YAML"),
+    ],
+)
+def test_mistakes_are_one_line_with_their_place(tmp_path, text, line):
+    path = tmp_path / "policy.yaml"
+    path.write_text(text)
+    with pytest.raises(InputError) as caught:
+        cost.load_policy(path)
+    assert line in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_policy_file(tmp_path):
+    with pytest.raises(InputError, match="No such file"):
+        cost.load_policy(tmp_path / "none.yaml")

@@ -1,0 +1,94 @@
+"""What holds for any two sides, tried on many."""
+
+from __future__ import annotations
+
+import random
+from decimal import Decimal
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gpufleet import cost
+from gpufleet.cost.money import Range, cents
+from gpufleet.engine import UNKNOWN, Resource
+
+RESERVATION = "aws:ec2/capacityReservation:CapacityReservation"
+quick = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+
+
+@st.composite
+def instance(draw):
+    name = draw(st.text("abcde", min_size=1, max_size=3))
+    kind = draw(st.sampled_from(["p4d.24xlarge", "g5.2xlarge", "nosuch.large", UNKNOWN]))
+    inputs = {"instanceType": kind, "region": draw(st.sampled_from(["us-east-1", "mars-1"]))}
+    if draw(st.booleans()):
+        inputs["instanceMarketOptions"] = {"marketType": "spot"}
+    inputs["rootBlockDevice"] = {"volumeSize": draw(st.integers(1, 500)), "volumeType": "gp3"}
+    inputs["tags"] = {"gpufleet-hours-per-month": str(draw(st.integers(1, 730)))}
+    return Resource(
+        f"urn:pulumi:s::p::aws:ec2/instance:Instance::{name}", "aws:ec2/instance:Instance", name, inputs, {}
+    )
+
+
+@st.composite
+def reservation(draw):
+    inputs = {"instanceType": "p4d.24xlarge", "instanceCount": draw(st.integers(1, 3)), "region": "us-east-1"}
+    name = draw(st.text("xyz", min_size=1, max_size=2))
+    return Resource(f"urn:pulumi:s::p::{RESERVATION}::{name}", RESERVATION, name, inputs, {})
+
+
+side = st.lists(st.one_of(instance(), reservation()), max_size=8, unique_by=lambda r: r.urn)
+
+
+@quick
+@given(before=side, after=side)
+def test_before_and_change_make_after(before, after, book):
+    found = cost.diff(before, after, book=book)
+    assert cents(found.before.usd_per_month.expected) + found.change_usd_per_month == cents(
+        found.after.usd_per_month.expected
+    )
+
+
+@quick
+@given(before=side, after=side)
+def test_lines_hold_the_whole_difference(before, after, book):
+    found = cost.diff(before, after, book=book)
+    whole = found.after.usd_per_month.expected - found.before.usd_per_month.expected
+    assert sum((line.usd_per_month for line in found.lines), Decimal(0)) == whole
+
+
+@quick
+@given(resources=side, seed=st.integers())
+def test_order_does_not_matter(resources, seed, book):
+    shuffled = list(resources)
+    random.Random(seed).shuffle(shuffled)
+    assert cost.price(shuffled, book) == cost.price(resources, book)
+
+
+@quick
+@given(resources=side)
+def test_equal_sides_differ_in_nothing(resources, book):
+    found = cost.diff(resources, resources, book=book)
+    assert found.change_usd_per_month == 0
+    assert not [line for line in found.lines if line.changed or line.op != "same"]
+
+
+@quick
+@given(resources=side)
+def test_low_is_under_expected_is_under_high(resources, book):
+    month = cost.price(resources, book).usd_per_month
+    assert Decimal(0) <= month.low <= month.expected <= month.high
+
+
+@quick
+@given(resources=side)
+def test_nothing_is_dropped(resources, book):
+    bill = cost.price(resources, book)
+    told = {charge.urn for charge in bill.charges} | {gap.urn for gap in bill.unpriced}
+    assert told == {resource.urn for resource in resources}
+
+
+def test_a_range_out_of_order_is_refused():
+    with pytest.raises(ValueError, match="not a range"):
+        Range(Decimal(2), Decimal(1), Decimal(3))

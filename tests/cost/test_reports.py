@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from html.parser import HTMLParser
+
+import pytest
+
+from gpufleet import cost
+from gpufleet.cost import Policy
+from gpufleet.fleet import Budget
+
+
+@pytest.fixture
+def grown(make, book):
+    """Give a difference: a p4d beside another, under a budget that it breaks, and a type nobody knows."""
+    strange = make("s", type_="aws:sagemaker/endpoint:Endpoint")
+    return cost.diff(
+        [make("a")],
+        [make("a"), make("b"), strange],
+        Policy(),
+        sides=cost.Sides(stack="prod"),
+        budget=Budget(max=20000),
+        book=book,
+    )
+
+
+def test_markdown_leads_with_a_sentence_a_manager_can_read(grown):
+    first = cost.render_diff(grown, "markdown").splitlines()[0]
+    assert first == (
+        r"**This change raises the monthly cost of prod by \$16,036.38 (+100.00%) to \$32,072.76, "
+        r"\$12,072.76 over its budget of \$20,000.00, not counting 1 item without a price.**"
+    )
+
+
+def test_markdown_folds_what_did_not_change(grown):
+    text = cost.render_diff(grown, "markdown")
+    folded = text.split("<details>")[1]
+    assert "2 unchanged lines" in folded
+    assert "| same | a machine |" in folded
+    assert "| same |" not in text.split("<details>")[0]
+
+
+def test_markdown_cannot_be_broken_by_a_name(make, book):
+    evil = make("a|b<script>\n*x*")
+    text = cost.render_diff(cost.diff([], [evil], book=book), "markdown")
+    assert "<script>" not in text
+    assert r"a\|b&lt;script&gt; \*x\*" in text
+
+
+def test_no_change_says_so(make, book):
+    found = cost.diff([make()], [make()], book=book)
+    assert cost.render_diff(found, "table").startswith(
+        "The monthly cost of this stack does not change: it stays at $16,036.38."
+    )
+
+
+def test_less_is_lower(make, book):
+    found = cost.diff([make(), make("b")], [make()], book=book)
+    assert "lowers the monthly cost of this stack by $16,036.38 (-50.00%)" in cost.render_diff(found, "table")
+
+
+def test_table_names_prices_with_date_and_source(grown):
+    text = cost.render_diff(grown, "table")
+    assert "as of 2026-07-06, written by hand" in text
+    assert "unknown type aws:sagemaker/endpoint:Endpoint" in text
+
+
+def test_json_has_the_fields_that_others_read(grown):
+    found = json.loads(cost.render_diff(grown, "json"))
+    assert found["change"] == {"usd_per_month": 16036.38, "percent": 100.0}
+    line = next(each for each in found["resources"] if each["name"] == "b" and each["component"] == "machine")
+    assert (line["op"], line["quantity"], line["after_usd_per_hour"]) == ("create", 1.0, 21.957642)
+    assert line["price"] == {"usd_per_hour": 21.957642, "as_of": "2026-07-06", "source": "written by hand"}
+
+
+def test_json_lines_add_up_to_the_month(grown):
+    found = json.loads(cost.render_diff(grown, "json"))
+    month = sum(line["after_usd_per_hour"] * line["hours_per_month"] for line in found["resources"])
+    assert month == pytest.approx(found["after"]["usd_per_month"], abs=0.01)
+
+
+class Links(HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.found = []
+
+    def handle_starttag(self, tag, attrs):
+        self.found += [value for name, value in attrs if name in ("src", "href")]
+        assert tag != "script"
+
+
+def test_html_is_one_page_that_fetches_nothing(grown, make, book):
+    reader = Links()
+    reader.feed(cost.render_diff(grown, "html"))
+    assert reader.found == []
+    evil = cost.diff([], [make("<script>alert(1)</script>")], book=book)
+    assert "<script>" not in cost.render_diff(evil, "html")
+
+
+def test_estimate_says_how_it_stands_to_its_budget(make, book):
+    found = cost.estimate([make()], stack="prod", book=book)
+    assert found.verdict == "no budget is declared"
+    text = cost.render_estimate(found, "table")
+    assert text.startswith("prod: $16,036.38 a month, $21.97 an hour while all of it runs")
+    assert json.loads(cost.render_estimate(found, "json"))["total"]["usd_per_month"] == 16036.38
+
+
+def test_a_violated_policy_is_in_every_report(make, book):
+    found = cost.diff([], [make()], Policy(max_increase_usd_per_month=Decimal(1)), book=book)
+    for form in ("table", "markdown", "html"):
+        assert "max_increase_usd_per_month" in cost.render_diff(found, form).replace("\\", "")
