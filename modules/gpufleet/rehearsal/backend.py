@@ -107,7 +107,7 @@ def _salt_of(state: Path) -> str | None:
 def _latest(state: Path) -> dict[str, Any]:
     try:
         checkpoint = json.loads(state.read_text())["checkpoint"]
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, TypeError):
         return {}
     latest: dict[str, Any] = checkpoint.get("latest") or {}
     return latest

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Callable
@@ -147,8 +148,6 @@ class World:
         install(self.bin, Path(sys.executable))
 
     def _install_launcher(self) -> None:
-        import shlex
-
         program = Path(__file__).with_name("launcher.py")
         words = [sys.executable, "-I", "-S", str(program), str(self.facts)]
         launcher = self.bin / "pulumi"
@@ -178,7 +177,9 @@ class World:
         fresh.replace(self.facts)
 
     def _environment(self) -> dict[str, str]:
-        options = f"-o UserKnownHostsFile='\"{self.known_hosts}\"' -o StrictHostKeyChecking=yes"
+        # Three readers: Ansible splits by shell rules, ssh by its own, and to ssh a percent sign is special.
+        known_hosts = shlex.quote(f'UserKnownHostsFile="{str(self.known_hosts).replace("%", "%%")}"')
+        options = f"-o {known_hosts} -o StrictHostKeyChecking=yes"
         environment = {
             "GPUFLEET_HOME": str(self.home),
             "GPUFLEET_REHEARSAL": self.stack,

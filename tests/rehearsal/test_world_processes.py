@@ -1,0 +1,81 @@
+"""Which processes are a rehearsal's, and that ending them ends those and no other."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from gpufleet.rehearsal import processes
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Start a sleeping stand-in program under a name, in a rehearsal's environment or another one."""
+    running = []
+
+    def run(name, home):
+        program = tmp_path / name
+        if not program.exists():
+            program.symlink_to("/bin/sleep")
+        running.append(subprocess.Popen([str(program), "60"], env={**os.environ, "GPUFLEET_HOME": str(home)}))
+        wait_for_exec(running[-1].pid, name)
+        return running[-1]
+
+    yield run
+    for process in running:
+        process.kill()
+        process.wait()
+
+
+def wait_for_exec(pid, name):
+    """Wait until the new process is the program: until then it still looks like Python."""
+    deadline = time.monotonic() + 10
+    while name.encode() not in open(f"/proc/{pid}/cmdline", "rb").read():  # noqa: SIM115, PTH123 - one-shot read
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_only_this_rehearsals_pulumi_processes_are_ours(start, tmp_path):
+    ours = start("pulumi-resource-aws", tmp_path / "a")
+    start("pulumi-resource-aws", tmp_path / "b")
+    start("bash-of-the-user", tmp_path / "a")
+    assert processes.of_home(tmp_path / "a") == [ours.pid]
+
+
+def test_ending_ends_ours_and_no_other(start, tmp_path):
+    ours, other = start("pulumi-language-python", tmp_path / "a"), start("pulumi", tmp_path / "b")
+    # A thread to take the exit status: until its parent asks, an ended process still counts as one.
+    assert end_and_reap(tmp_path / "a", ours) == 1
+    assert ours.returncode is not None
+    assert other.poll() is None
+
+
+def end_and_reap(home, process):
+    import threading
+
+    reaper = threading.Thread(target=process.wait)
+    reaper.start()
+    ended = processes.end(home)
+    reaper.join(10)
+    return ended
+
+
+def test_a_helper_without_its_engine_is_an_orphan(start, tmp_path):
+    orphan = start("pulumi-language-python", tmp_path / "a")
+    engine = start("pulumi", tmp_path / "a")
+    assert processes.orphans(tmp_path / "a") == [orphan.pid]
+    assert engine.pid in processes.of_home(tmp_path / "a")
+
+
+def test_nothing_is_ours_where_there_is_no_proc(tmp_path):
+    assert processes.of_home(tmp_path, proc=tmp_path / "none") == []
+
+
+def test_ending_nothing_is_nothing(tmp_path):
+    assert processes.end(tmp_path) == 0
