@@ -7,7 +7,7 @@ the exact command that would bring it. Of credentials only their presence is tol
 from __future__ import annotations
 
 from gpufleet.rehearsal.machine.check import Check, as_table
-from gpufleet.rehearsal.machine.mend import mend
+from gpufleet.rehearsal.machine.mending import mend
 from gpufleet.rehearsal.machine.survey import survey
 
 __all__ = ["Check", "as_table", "mend", "survey"]
