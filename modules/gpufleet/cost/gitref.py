@@ -26,7 +26,15 @@ def unpack(root: Path, ref: str, into: Path) -> None:
     if packed.returncode:
         raise EnvironmentFault(f"git archive failed: {packed.stderr.decode(errors='replace').strip()}")
     with tarfile.open(fileobj=BytesIO(packed.stdout)) as archive:
-        archive.extractall(into, filter="data")
+        archive.extractall(into, filter=_inside)  # noqa: S202 - the filter keeps every member inside
+
+
+def _inside(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo | None:
+    """Leave out what would reach outside the folder, such as a link to somebody's virtual environment."""
+    try:
+        return tarfile.data_filter(member, folder)
+    except tarfile.FilterError:
+        return None
 
 
 def _repository_prefix(root: Path) -> str:

@@ -34,6 +34,15 @@ MARKED_SECRET = "[secret]"  # noqa: S105 - what stands for a secret, which needs
 Job = dict[str, Any]
 
 
+class InputError(Exception):
+    """The one mistake that this script finds itself; it is told as gpufleet's own are."""
+
+    def __init__(self, problem: str, where: Path) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.where = where
+
+
 def main() -> None:
     """Import once, then evaluate each job in a fork of its own."""
     jobs: list[Job] = json.loads(sys.stdin.readline())
@@ -143,7 +152,7 @@ def configuration(job: Job) -> tuple[dict[str, str], list[str]]:
     """Return the stack's configuration as the engine hands it over: text, objects as JSON."""
     path = stack_file(job)
     if not path.is_file():
-        raise FileNotFoundError(f"no stack {job['stack']}: {path} is not there")
+        raise InputError(f"no stack {job['stack']!r}", path)
     values = read_yaml(path).get("config") or {}
     secrets = [key for key, value in values.items() if is_secret(value)]
     return {key: as_text(value) for key, value in values.items()}, secrets

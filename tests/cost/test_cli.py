@@ -1,0 +1,92 @@
+"""``gpufleet cost`` as a user meets it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+CASES = Path(__file__).resolve().parents[1] / "cases" / "cost"
+BARE = {"PATH": "/usr/bin:/bin"}  # no engine
+
+
+@pytest.fixture
+def preview():
+    """Return one case's preview as text."""
+    return lambda name: json.dumps(json.loads((CASES / f"{name}.json").read_text())["preview"])
+
+
+def test_a_preview_on_standard_input(gpufleet, project, preview):
+    done = gpufleet(
+        "cost", "diff", "--preview", "-", "--format", "json", cwd=project, stdin=preview("create")
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    machine = next(line for line in found["resources"] if line["component"] == "machine")
+    assert (
+        machine["after_usd_per_hour"] == 21.957642
+    )  # p4d.24xlarge in us-east-1, AWS list price of 2026-07-06
+
+
+def test_a_preview_outside_any_project(gpufleet, tmp_path, preview):
+    (tmp_path / "preview.json").write_text(preview("same"))
+    done = gpufleet("cost", "diff", "--preview", "preview.json", "--json", cwd=tmp_path)
+    assert json.loads(done.stdout)["change"]["usd_per_month"] == 0
+
+
+def test_an_estimate_needs_no_engine_and_no_credentials(gpufleet, project):
+    done = gpufleet("cost", "estimate", "-s", "production", cwd=project, env=BARE)
+    assert done.returncode == 0, done.stderr
+    assert "reserved capacity bills around the clock" in done.stdout
+    assert "hours, not a month" in done.stdout
+    assert "within the budget of $60,000.00" in done.stdout
+
+
+def test_a_broken_policy_is_exit_code_1_and_names_the_rule(gpufleet, project, preview):
+    (project / "policy.yaml").write_text("max_increase_usd_per_month: 100\n")
+    done = gpufleet(
+        "cost",
+        "diff",
+        "--preview",
+        "-",
+        "--policy",
+        "policy.yaml",
+        "--json",
+        cwd=project,
+        stdin=preview("create"),
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: policy violated: max_increase_usd_per_month: ")
+    assert json.loads(done.stdout)["policy"]["violations"][0]["rule"] == "max_increase_usd_per_month"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["diff", "-s", "poc"], "cost diff: give one of --base and --preview"),
+        (["diff", "--base", "HEAD"], "--stack: no stack given"),
+        (["diff", "-s", "poc", "--base", "HEAD", "--preview", "-"], "give one of --base and --preview"),
+        (["diff", "-s", "poc", "--base", "nosuch"], "--base: no commit named 'nosuch'"),
+        (["diff", "--preview", "none.json"], "none.json: No such file"),
+        (["diff", "--preview", "-"], "standard input: empty"),
+        (["diff", "--preview", "-", "--config-file", "x"], "--config-file: goes with --base only"),
+        (["estimate", "-s", "nosuch"], "no stack 'nosuch'"),
+        (["estimate", "-s", "poc", "--config-file", "none.yaml"], "none.yaml"),
+    ],
+)
+def test_mistakes_are_one_line_and_exit_code_2(gpufleet, project, words, said):
+    done = gpufleet("cost", *words, cwd=project, stdin="")
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert done.stdout == ""
+
+
+def test_the_command_line_itself_imports_no_sdk(gpufleet, project):
+    import subprocess
+    import sys
+
+    code = "import sys, gpufleet.cli.cost; print([m for m in sys.modules if m.split('.')[0].startswith('pulumi')])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

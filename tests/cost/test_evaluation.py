@@ -1,0 +1,196 @@
+"""The project's own program, evaluated at two commits without an engine."""
+
+from __future__ import annotations
+
+import subprocess
+from decimal import Decimal
+
+import pytest
+
+from gpufleet import cost
+from gpufleet.cost.evaluation import Program, evaluating
+from gpufleet.errors import EnvironmentFault, InputError
+
+
+def git(root, *words):
+    who = ["-c", "user.name=test", "-c", "user.email=test@example.org"]
+    done = subprocess.run(["git", "-C", str(root), *who, *words], check=True, capture_output=True, text=True)
+    return done.stdout
+
+
+def rewrite(path, old, new):
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+@pytest.fixture
+def poc(project):
+    """Return the stack file of ``poc``, whose program needs no provider SDK, with a rack that costs something."""
+    rewrite(project / "stacks/Pulumi.poc.yaml", "name: blades-poc ", "name: blades-1 ")
+    git(project, "commit", "-qam", "a rack with a price")
+    return project / "stacks/Pulumi.poc.yaml"
+
+
+def test_production_and_a_second_p4d_at_prices_written_by_hand(project):
+    whatif = project / "stacks/Pulumi.production.yaml"
+    text = whatif.read_text()
+    whatif.write_text(text.replace("count: 1", "count: 2", 1))  # the first pool: p4d.24xlarge, reserved
+    found = cost.diff_against(project, "production", "HEAD")
+    reserved = Decimal("21.957642") * 730
+    line = next(
+        each for each in found.lines if each.shown.type.endswith(":CapacityReservation") and each.changed
+    )
+    assert line.before.usd_per_month.expected == reserved
+    assert line.after.usd_per_month.expected == 2 * reserved
+    covered = [each for each in found.lines if each.shown.purchase == "covered" and "p4d" in each.shown.item]
+    assert len(covered) == 2
+    assert found.budget_usd_per_month == 60000
+
+
+def test_production_at_prices_written_by_hand(project):
+    bill = cost.estimate_stack(project, "production").bill
+    machines = {
+        charge.item: charge.usd_per_month.expected
+        for charge in bill.charges
+        if charge.usd_per_hour.expected > 1
+    }
+    assert machines == {
+        "p4d.24xlarge": Decimal("21.957642") * 730,
+        "a2-megagpu-16g": Decimal("29.25568") * 730,
+        "Standard_ND96amsr_A100_v4": Decimal("20.97283") * 730,
+    }
+
+
+def test_dev_stays_within_its_budget_and_attaches_a_card(project):
+    found = cost.estimate_stack(project, "dev")
+    assert found.within_budget
+    cards = next(charge for charge in found.bill.charges if charge.component == "accelerators")
+    assert cards.usd_per_month.expected == Decimal("0.35") * 160
+
+
+def test_nothing_changed_is_no_change(project, poc):
+    found = cost.diff_against(project, "poc", "HEAD")
+    assert found.change_usd_per_month == 0
+    assert [line.op for line in found.lines] == ["same"]
+
+
+def test_a_dirty_index_and_files_not_added_do_not_matter_and_are_left_alone(project, poc):
+    rewrite(poc, "name: blades-1 ", "name: blades-poc ")
+    git(project, "add", "-A")
+    (project / "stray.txt").write_text("stray")
+    before = git(project, "status", "--porcelain=v2"), (project / ".git/index").read_bytes()
+    assert cost.diff_against(project, "poc", "HEAD").change_usd_per_month < 0
+    assert (git(project, "status", "--porcelain=v2"), (project / ".git/index").read_bytes()) == before
+
+
+def test_a_stack_that_the_base_does_not_have_starts_from_nothing(project, poc):
+    git(project, "mv", "stacks/Pulumi.poc.yaml", "stacks/Pulumi.lab.yaml")
+    found = cost.diff_against(project, "lab", "HEAD")
+    assert not found.before.charges
+    assert found.after.charges
+
+
+def test_a_renamed_rack_goes_and_comes(project, poc):
+    git(project, "mv", "inventory/blades-1.yaml", "inventory/shelf.yaml")
+    rewrite(project / "inventory/shelf.yaml", "name: blades-1", "name: shelf")
+    rewrite(poc, "name: blades-1 ", "name: shelf ")
+    found = cost.diff_against(project, "poc", "HEAD")
+    assert sorted(line.op for line in found.lines) == ["create", "delete"]
+    assert found.change_usd_per_month == 0
+
+
+def test_each_side_runs_its_own_package(project, poc):
+    rewrite(
+        project / "modules/gpufleet/cloud/__init__.py",
+        "from __future__ import annotations",
+        "raise OSError('no')",
+    )
+    with pytest.raises(InputError, match=r"modules/gpufleet/cloud/__init__.py:\d+: .*OSError: no") as caught:
+        cost.diff_against(project, "poc", "HEAD")
+    assert "at HEAD" not in str(caught.value)
+    git(project, "commit", "-qam", "broken")
+    git(project, "checkout", "-q", "HEAD~1", "--", ".")
+    with pytest.raises(InputError, match=r"at HEAD: modules/gpufleet/cloud/__init__\.py"):
+        cost.diff_against(project, "poc", "HEAD")
+
+
+def test_a_mistake_in_the_spec_names_its_line_and_at_the_base_its_side(project, poc):
+    rewrite(poc, "    racks:", "    rakcs:")
+    with pytest.raises(InputError, match=r"^stacks/Pulumi.poc.yaml:\d+: gpufleet:fleet.rakcs"):
+        cost.diff_against(project, "poc", "HEAD")
+    git(project, "commit", "-qam", "misspelt")
+    rewrite(poc, "    rakcs:", "    racks:")
+    with pytest.raises(InputError, match=r"^at HEAD: stacks/Pulumi.poc.yaml:\d+: gpufleet:fleet.rakcs"):
+        cost.diff_against(project, "poc", "HEAD")
+
+
+def test_another_file_may_stand_in_for_the_stack(project, poc, tmp_path):
+    whatif = tmp_path / "whatif.yaml"
+    whatif.write_text(poc.read_text().replace("name: blades-1 ", "name: blades-poc "))
+    found = cost.diff_against(project, "poc", "HEAD", config_file=whatif)
+    assert found.change_usd_per_month < 0
+
+
+@pytest.mark.parametrize("ref", ["nosuch", "HEAD~99", "--help", "HEAD:stacks"])
+def test_an_unknown_ref_is_one_line(project, ref):
+    with pytest.raises(InputError, match="--base: no commit named"):
+        cost.diff_against(project, "poc", ref)
+
+
+def test_outside_a_repository(project, tmp_path):
+    (project / ".git").rename(tmp_path / "elsewhere")
+    with pytest.raises(InputError, match="not in a git repository"):
+        cost.diff_against(project, "poc", "HEAD")
+
+
+def test_a_project_in_a_folder_of_its_repository(project, poc, tmp_path):
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    git(whole, "init", "-q")
+    (project / ".git").rename(tmp_path / "old-git")
+    project.rename(whole / "fleet")
+    git(whole, "add", "-A")
+    git(whole, "commit", "-qm", "in a folder")
+    rewrite(whole / "fleet/stacks/Pulumi.poc.yaml", "name: blades-1 ", "name: blades-poc ")
+    found = cost.diff_against(whole / "fleet", "poc", "HEAD")
+    assert found.change_usd_per_month < 0
+
+
+def test_a_program_that_does_not_end_is_ended(project):
+    (project / "stacks/__main__.py").write_text("import time\ntime.sleep(600)\n")
+    with (
+        evaluating([Program(project, "poc")], limit_s=4) as run,
+        pytest.raises(EnvironmentFault, match="within 4 s"),
+    ):
+        run()
+
+
+def test_a_program_that_dies_says_so(project):
+    (project / "stacks/__main__.py").write_text("import os\nprint('last words')\nos._exit(3)\n")
+    with pytest.raises(EnvironmentFault, match="ended early: last words"):
+        cost.evaluate(project, "poc")
+
+
+def test_encrypted_settings_stay_closed(project):
+    stack = project / "stacks/Pulumi.poc.yaml"
+    stack.write_text(stack.read_text() + "  gpufleet:token: {secure: AAABcipher}\n")
+    (project / "stacks/__main__.py").write_text(
+        "import pulumi\n"
+        "token = pulumi.Config('gpufleet').require_secret('token')\n"
+        "pulumi.ComponentResource('gpufleet:onprem:Rack', 'r', {'usd_per_hour': token})\n"
+    )
+    bill = cost.price(cost.evaluate(project, "poc"))
+    assert [gap.reason for gap in bill.unpriced] == ["hourly cost is a secret"]
+
+
+def test_urns_are_those_of_the_engine(project):
+    urns = {resource.urn for resource in cost.evaluate(project, "poc")}
+    assert "urn:pulumi:poc::gpufleet::gpufleet:onprem:Rack::blades-poc" in urns
+
+
+def test_at_a_ref(project, poc):
+    poc.unlink()
+    assert cost.evaluate(project, "poc", "HEAD")
+    with pytest.raises(InputError, match="no stack 'poc'"):
+        cost.evaluate(project, "poc")
