@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import importlib
 
 import pulumi
 import pytest
@@ -38,6 +40,7 @@ OUTPUTS = {
     },
     "azure-native:network:NetworkInterface": {"ipConfigurations": [{"privateIPAddress": "10.66.0.7"}]},
     "aws:ec2/launchTemplate:LaunchTemplate": {"latestVersion": 1},
+    "aws:ec2/placementGroup:PlacementGroup": {"arn": "arn:of-the-placement-group"},
 }
 
 
@@ -66,8 +69,9 @@ class Evaluated:
         self.nodes = nodes
 
     def all(self, kind):
-        """Return the inputs of every resource whose type ends in ``kind``."""
-        return [found.inputs for found in self.recorder.resources if found.typ.endswith(f":{kind}")]
+        """Return the inputs of every resource whose type ends in ``kind``, in the order of their names."""
+        found = [each for each in self.recorder.resources if each.typ.endswith(f":{kind}")]
+        return [each.inputs for each in sorted(found, key=lambda each: each.name)]
 
     def one(self, kind):
         (only,) = self.all(kind)
@@ -101,8 +105,18 @@ def declare():
     return declared
 
 
+@pytest.fixture(scope="session")
+def sdks():
+    """Load the SDKs once; their million objects are then left out of every search for garbage."""
+    gc.disable()
+    for module in ("aws_pool", "gcp_pool", "azure_pool"):
+        importlib.import_module(f"gpufleet.cloud.{module}")
+    gc.freeze()
+    gc.enable()
+
+
 @pytest.fixture
-def evaluate(monkeypatch):
+def evaluate(monkeypatch, sdks):
     """Evaluate a fleet, given as pools or whole; returns what it registered."""
 
     def run(*pools, answers=ANSWERS, whole=None, **more):

@@ -131,7 +131,7 @@ def test_the_shipped_stacks_evaluate(evaluate, repo_root, stack):
 
 
 def test_a_rack_carries_what_it_costs(evaluate, repo_root):
-    rack = evaluate(whole=fleet.load("production", repo_root)).all("Rack")[0]
+    rack = evaluate(whole=fleet.load("production", repo_root)).all("Rack")[1]
     assert (rack["name"], rack["nodes"]) == ("blades-1", 20)
     assert rack["usd_per_hour"] > 0
     assert rack["usd_per_hour_source"]

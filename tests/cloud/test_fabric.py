@@ -6,8 +6,10 @@ import pytest
 
 from gpufleet import catalog
 from gpufleet.cloud.aws_fabric import efa_interfaces
+from gpufleet.errors import InputError
 
 EFA = {"cloud": "aws", "count": 2, "fabric": "auto"}
+ELASTIC = {"cloud": "aws", "count": {"min": 1, "max": 4}, "fabric": "efa"}
 INFINIBAND = {"cloud": "azure", "count": 4, "fabric": "auto", "purchase": {"kind": "reserved"}}
 
 
@@ -48,10 +50,18 @@ def test_several_efa_nodes_are_placed_together(evaluate):
 
 def test_a_reservation_lies_in_the_placement_group_of_its_nodes(evaluate):
     found = evaluate({**EFA, "purchase": {"kind": "reserved"}})
-    assert (
-        "placementGroupArn" in found.one("CapacityReservation")
-        or found.one("PlacementGroup")["name"] == "test-train"
-    )
+    assert found.one("CapacityReservation")["placementGroupArn"] == "arn:of-the-placement-group"
+
+
+def test_an_elastic_group_with_one_efa_card_has_a_way_out(evaluate):
+    (card,) = evaluate({**ELASTIC, "machine": "g5.48xlarge"}).one("LaunchTemplate")["networkInterfaces"]
+    assert (card["interfaceType"], card["associatePublicIpAddress"]) == ("efa", "true")
+    assert "subnetId" not in card
+
+
+def test_an_elastic_group_with_several_efa_cards_is_refused(evaluate):
+    with pytest.raises(InputError, match="several EFA cards"):
+        evaluate(ELASTIC)
 
 
 @pytest.mark.parametrize("pool", [{**EFA, "count": 1}, {**EFA, "fabric": "none"}], ids=["single", "none"])

@@ -48,7 +48,7 @@ def test_the_alarm_watches_the_spot_group_and_moves_the_other(evaluate):
     )
     assert "GroupInServiceInstances" in found.all("Group")[0]["enabledMetrics"]
     assert {policy["autoscalingGroupName"] for policy in found.all("Policy")} == {"test-train-standby"}
-    assert [policy.get("scalingAdjustment") for policy in found.all("Policy")] == [None, 0]
+    assert [policy.get("scalingAdjustment") for policy in found.all("Policy")] == [0, None]
 
 
 def started(wanted, present):

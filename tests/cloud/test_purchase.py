@@ -116,3 +116,17 @@ def test_a_fallback_is_refused_where_nothing_would_start(declare, evaluate, clou
         InputError, match=r"Pulumi.test.yaml: pools\[train\].purchase.fallback: .* second pool"
     ):
         evaluate({"cloud": cloud, "purchase": purchase})
+
+
+@pytest.mark.parametrize("cloud", ["aws", "gcp", "azure"])
+def test_nothing_is_reserved_for_no_nodes(evaluate, cloud):
+    found = evaluate({"cloud": cloud, "count": 0, "purchase": {"kind": "reserved"}})
+    assert not {"CapacityReservation", "Reservation", "Instance", "VirtualMachine"} & found.kinds
+
+
+def test_a_group_can_not_stop_what_aws_takes_back(evaluate):
+    purchase = {"kind": "spot", "on_eviction": "stop", "fallback": "on_demand"}
+    with pytest.raises(
+        InputError, match=r"purchase.on_eviction: is stop, .* say delete, or give a fixed count"
+    ):
+        evaluate({"cloud": "aws", "machine": "g5.2xlarge", "purchase": purchase})

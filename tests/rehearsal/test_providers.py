@@ -207,7 +207,7 @@ def test_aws_changes(aws, subnet, change, places, replaces):
         ({"machineType": "a2-highgpu-8g"}, []),
         ({"zone": "us-central1-b"}, ["zone"]),
         ({"bootDisk": {"initializeParams": {"image": "y"}}}, ["bootDisk.initializeParams.image"]),
-        ({"networkInterfaces": [{"network": "m"}]}, ["networkInterfaces[0].network"]),
+        ({"networkInterfaces": [{"network": "n", "nicType": "GVNIC"}]}, ["networkInterfaces[0].nicType"]),
         ({"labels": {"x": "y"}}, []),
     ],
 )

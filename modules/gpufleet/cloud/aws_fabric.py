@@ -13,14 +13,15 @@ def efa_interfaces(machine: Machine, subnet: Any, groups: Any) -> list[dict[str,
     Card 0 has device index 0 and carries IP traffic as well; every other card has device index 1. No
     interface asks for a public address: AWS refuses that as soon as there are several.
     """
+    placed = {} if subnet is None else {"subnet_id": subnet}  # None: a group chooses the subnet
     return [
         {
             "network_card_index": card,
             "device_index": 0 if card == 0 else 1,
             "interface_type": "efa",
-            "subnet_id": subnet,
             "security_groups": groups,
-            "delete_on_termination": True,
+            "delete_on_termination": "true",
+            **placed,
         }
         for card in range(machine.fabric_interfaces)
     ]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pulumi
 import pulumi_aws as aws
 
+from gpufleet.cloud.aws_fabric import efa_interfaces
 from gpufleet.cloud.user_data import cloud_init
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 MINUTES_MISSING = 5
 MOST_STEPS = 20  # AWS takes no more step adjustments in one policy
 STANDBY = "standby"
+# A public address is the cheapest way out to packages and images; the security group lets nobody in by it.
+ONE_CARD = {"associate_public_ip_address": "true", "delete_on_termination": "true"}
 
 
 class AwsGroups:
@@ -31,6 +34,7 @@ class AwsGroups:
         """Declare the launch template, the group, and the fallback where one is wanted."""
         self.pool, self.plan = pool, pool.plan
         self.name = pool.plan.pool.name
+        self._refuse_stop()
         self.template = self._template()
         count, spot = self.plan.pool.count, self.plan.pool.purchase.kind == "spot"
         main = self._group(self.name, (count.min, count.desired, count.max), self.plan.tags(), spot=spot)
@@ -69,20 +73,20 @@ class AwsGroups:
 
     def _interfaces(self) -> list[dict[str, Any]]:
         """Describe the cards without a subnet: an Auto Scaling group chooses it."""
-        from gpufleet.cloud.aws_fabric import efa_interfaces
+        plan, groups = self.plan, [self.pool.group.id]
+        if plan.fabric != "efa":
+            return [{"device_index": 0, "security_groups": groups, **ONE_CARD}]
+        if plan.machine.fabric_interfaces > 1:
+            problem = (
+                f"{plan.machine.name} has several EFA cards, and a group gives such nodes no public address"
+            )
+            raise plan.wrong("fabric", problem, "give a fixed count, or say fabric: none")
+        return [{**efa_interfaces(plan.machine, None, groups)[0], **ONE_CARD}]
 
-        groups = [self.pool.group.id]
-        if self.plan.fabric == "efa":
-            cards = efa_interfaces(self.plan.machine, None, groups)
-            return [{key: value for key, value in card.items() if value is not None} for card in cards]
-        return [
-            {
-                "device_index": 0,
-                "associate_public_ip_address": "true",
-                "security_groups": groups,
-                "delete_on_termination": "true",
-            }
-        ]
+    def _refuse_stop(self) -> None:
+        if self.plan.pool.purchase.on_eviction == "stop":
+            problem = "is stop, but an Auto Scaling group ends what AWS takes back and starts another"
+            raise self.plan.wrong("purchase.on_eviction", problem, "say delete, or give a fixed count")
 
     def _group(self, name: str, sizes: tuple[int, int, int], tags: dict[str, str], *, spot: bool) -> Any:
         least, wanted, most = sizes

@@ -53,12 +53,14 @@ class PoolPlan:
 
     @property
     def created_reservation(self) -> bool:
-        return self.pool.purchase.reservation == "create"
+        """Tell whether we reserve; clouds reserve nothing less than one node."""
+        return self.pool.purchase.reservation == "create" and self.pool.count.max > 0
 
     @property
     def foreign_reservation(self) -> str | None:
         """Return the id of a reservation that exists outside this stack."""
-        return None if self.created_reservation else self.pool.purchase.reservation
+        wanted = self.pool.purchase.reservation
+        return None if wanted == "create" else wanted
 
     @property
     def grouped(self) -> bool:
