@@ -20,7 +20,7 @@ class GpufleetError(Exception):
         self.hint = hint
 
 
-class AnswerIsNo(GpufleetError):
+class AnswerIsNo(GpufleetError):  # noqa: N818 - an answer, not an error
     """A question was asked and the answer is no: policy violated, node unhealthy, drift found."""
 
 
@@ -43,7 +43,7 @@ class InputError(GpufleetError, ValueError):
         self.remedy = remedy
 
 
-class EnvironmentFault(GpufleetError, RuntimeError):
+class EnvironmentFault(GpufleetError, RuntimeError):  # noqa: N818 - EnvironmentError is a builtin
     """The machine or account lacks what the work needs; ``hint`` says how to get it."""
 
     exit_code = 3
