@@ -20,7 +20,9 @@ def up(world: World, say: Say, *, faults: str | None = None, with_racks: bool = 
     world.check_stack()
     if not with_racks:
         if faults:
-            raise InputError("faults are put on a rack's hosts", where="--faults", remedy="leave out --no-rack")
+            raise InputError(
+                "faults are put on a rack's hosts", where="--faults", remedy="leave out --no-rack"
+            )
         world.up(say)
         return
     declared = fleet.load(world.stack, world.root)
