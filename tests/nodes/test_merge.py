@@ -26,8 +26,14 @@ def test_we_decide_some_fields_and_the_world_the_others(lab, field, wanted):
 
 
 def test_among_equals_the_newest_wins(lab):
-    told = values(lab, ("ssh", "observed.address", "new", 9), ("ansible", "observed.address", "old", 1))
+    told = values(lab, ("pulumi:a", "observed.address", "new", 9), ("aws:b", "observed.address", "old", 1))
     assert merge(told)["address"] == "new"
+
+
+@pytest.mark.parametrize("source", ["ansible", "burn_in", "configuration", "ssh"])
+def test_a_node_cannot_say_where_it_is_to_be_reached(lab, source):
+    told = values(lab, (source, "observed.address", "198.51.100.66", 9), (source, "observed.pool", "mine", 9))
+    assert (merge(told)["address"], merge(told)["pool"]) == (None, None)
 
 
 def test_a_source_that_lost_the_node_comes_last(lab):

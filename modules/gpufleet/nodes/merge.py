@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 from gpufleet.nodes.identity import usable_serial
-from gpufleet.nodes.model import Value
+from gpufleet.nodes.model import WITNESSES, Value
 
 DECIDED = (
     "name",
@@ -39,7 +39,7 @@ def merge(values: Iterable[Value], lost: Collection[str] = ()) -> dict[str, Any]
     best: dict[str, tuple[tuple[Any, ...], Any]] = {}
     for value in values:
         aspect, _, field = value.key.partition(".")
-        if field not in _FIRST or value.value is None:
+        if field not in _FIRST or value.value is None or not _may_say(value.source, field):
             continue
         rank = _rank(value, aspect, field, lost)
         if field not in best or rank > best[field][0]:
@@ -51,6 +51,11 @@ def merge(values: Iterable[Value], lost: Collection[str] = ()) -> dict[str, Any]
 
 
 _FIRST = dict.fromkeys(DECIDED, "declared") | dict.fromkeys(SEEN, "observed")
+
+
+def _may_say(source: str, field: str) -> bool:
+    """Keep nodes from speaking for themselves: of what they report, only the serial says who they are."""
+    return field == "serial" or source == "address_book" or source not in WITNESSES
 
 
 def _rank(value: Value, aspect: str, field: str, lost: Collection[str]) -> tuple[Any, ...]:

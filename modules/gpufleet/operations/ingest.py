@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from gpufleet import paths
 from gpufleet.errors import AnswerIsNo, InputError
 from gpufleet.nodes import NEW_STATES, Identity, Node, Observation, Registry
 from gpufleet.operations.events import TaskEvent, read_artifacts
+from gpufleet.operations.sync import declare_racks
 
 _STILL_THERE = timedelta(seconds=15)
 """A host that keeps answering is noted this often: every task would be a write."""
@@ -119,12 +121,19 @@ def run(artifacts: Path) -> Applied:
     root = paths.project_root()
     stack = os.environ.get("GPUFLEET_REHEARSAL") or None
     with Registry(paths.database_url(root)) as registry:
-        return apply(registry, read_artifacts(artifacts), rehearsal=bool(stack))
+        declare = partial(declare_racks, registry, root, stack)
+        return apply(registry, read_artifacts(artifacts), rehearsal=bool(stack), declare=declare)
 
 
-def apply(registry: Registry, events: Iterable[TaskEvent], *, rehearsal: bool = False) -> Applied:
+def apply(
+    registry: Registry,
+    events: Iterable[TaskEvent],
+    *,
+    rehearsal: bool = False,
+    declare: Callable[[datetime], object] | None = None,
+) -> Applied:
     """Fold events into the registry, as a stream."""
-    ingest = Ingest(registry, rehearsal=rehearsal)
+    ingest = Ingest(registry, rehearsal=rehearsal, declare=declare)
     for event in events:
         ingest.apply(event)
     return ingest.applied

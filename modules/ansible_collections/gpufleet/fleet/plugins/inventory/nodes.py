@@ -85,7 +85,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         strict = self.get_option("strict")
         for host in model["hosts"]:
             name = host["name"]
-            variables = {**host["vars"], "inventory_hostname": name}
+            variables = {**self.inventory.get_host(name).get_vars(), "inventory_hostname": name}
             self._set_composite_vars(self.get_option("compose"), variables, name, strict=strict)
             variables = {**variables, **self.inventory.get_host(name).get_vars()}
             self._add_host_to_composed_groups(self.get_option("groups"), variables, name, strict=strict)

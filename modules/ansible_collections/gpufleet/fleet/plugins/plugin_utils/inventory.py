@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ansible import constants
 from ansible.errors import AnsibleParserError
+from ansible.template import trust_as_template
 
 from gpufleet import nodes, paths
 from gpufleet.errors import GpufleetError
@@ -41,4 +42,14 @@ def add(inventory, model):
         for group in host["groups"]:
             inventory.add_child(group, host["name"])
         for key, value in host["vars"].items():
-            inventory.set_variable(host["name"], key, value)
+            inventory.set_variable(host["name"], key, plain(value))
+
+
+def plain(value):
+    """Let text without a brace through as plain: it holds no template, so there is nothing to distrust.
+
+    Anything else stays untrusted, as Ansible treats what comes from outside: never evaluated.
+    """
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    return trust_as_template(value) if isinstance(value, str) and "{" not in value else value

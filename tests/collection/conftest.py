@@ -1,0 +1,64 @@
+"""Ansible as a person starts it: its own process, a project of the test's own, no ansible.cfg of ours."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAMS = Path(sys.executable).parent
+
+
+@pytest.fixture
+def small(tmp_path, repo_root):
+    """Give a project of racks only: Pulumi.yaml, stacks and inventory."""
+    target = tmp_path / "project"
+    for part in ("stacks", "inventory"):
+        shutil.copytree(repo_root / part, target / part, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(repo_root / "Pulumi.yaml", target)
+    return target
+
+
+@pytest.fixture
+def ansible(small, clean_env):
+    """Run one of Ansible's programs in the project: ``ansible("ansible-inventory", "--list", …)``."""
+
+    def run(program, *words, **env):
+        return subprocess.run(
+            [PROGRAMS / program, *map(str, words)],
+            cwd=small, env=clean_env | {"ANSIBLE_NOCOLOR": "1", "ANSIBLE_LOCALHOST_WARNING": "False"} | env,
+            capture_output=True, text=True, timeout=300, check=False,
+        )  # fmt: skip
+
+    return run
+
+
+@pytest.fixture
+def listing(ansible):
+    """Return the parsed ``ansible-inventory --list``."""
+
+    def read(*words, **env):
+        done = ansible("ansible-inventory", "-i", "inventory", "--list", *words, **env)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    return read
+
+
+@pytest.fixture
+def play(ansible, tmp_path):
+    """Run tasks on hosts over Ansible's local connection with the registry's callback plugin."""
+
+    def run(*tasks, limit="blade01", **env):
+        head = {"hosts": "all", "gather_facts": False, "connection": "local"}
+        book = tmp_path / "play.yml"
+        python = {"ansible_python_interpreter": sys.executable}
+        book.write_text(json.dumps([head | {"vars": python, "tasks": list(tasks)}]))
+        callbacks = {"ANSIBLE_CALLBACKS_ENABLED": "gpufleet.fleet.registry"} | env
+        return ansible("ansible-playbook", "-i", "inventory", "--limit", limit, book, **callbacks)
+
+    return run

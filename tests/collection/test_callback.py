@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from gpufleet.nodes import Registry
+
+COMMISSIONED = {
+    "gpufleet.fleet.report": {"node": "{{ inventory_hostname }}", "event": "commissioned", "attempt": "a1"}
+}
+TOUCH = {"ansible.builtin.ping": {}}
+
+
+@pytest.fixture
+def registry(small):
+    """Open the project's registry once the run is over."""
+
+    def look():
+        return Registry(f"sqlite:///{small / '.gpufleet' / 'registry.db'}")
+
+    return look
+
+
+def test_a_run_reaches_the_registry_though_nobody_synced(play, registry):
+    done = play(COMMISSIONED, TOUCH, limit="blade01,blade02")
+    assert done.returncode == 0, done.stdout + done.stderr
+    with registry() as opened:
+        states = {node.name: node.state for node in opened.list() if node.name.startswith("blade0")}
+        assert (states["blade01"], states["blade02"], states["blade03"]) == ("commissioning",) * 2 + (
+            "expected",
+        )
+        assert opened.get("blade01").reachable is True
+
+
+def test_reporting_changes_nothing_on_the_host(play):
+    assert "changed=0" in play(COMMISSIONED).stdout
+
+
+def test_an_unreachable_host_is_noted_with_its_reason(play, registry):
+    away = {
+        "ansible.builtin.ping": {},
+        "vars": {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1},
+    }
+    play(away)
+    with registry() as opened:
+        node = opened.get("blade01")
+        assert (node.reachable, node.state) == (False, "expected")
+        assert "127.0.0.1" in node.reachable_detail
+
+
+def test_database_trouble_is_loud_and_stops_no_task(play, small):
+    for source in (small / "inventory").glob("*.yaml"):
+        source.unlink()
+    (small / "inventory" / "plain.yaml").write_text("all: {hosts: {blade01: {}}}\n")
+    (small / "bad.db").write_text("this is no database, and long enough to be read as one" * 9)
+    done = play(TOUCH, GPUFLEET_DATABASE_URL=f"sqlite:///{small / 'bad.db'}")
+    assert done.returncode == 0
+    said = " ".join(done.stderr.split())
+    assert "the registry was not written" in said
+    assert "1 results did not reach the registry; tell it later: gpufleet nodes ingest" in said
+
+
+def test_a_run_s_artifacts_tell_another_registry_the_same(ansible, small, registry, gpufleet, tmp_path):
+    play = [{"hosts": "all", "gather_facts": False, "connection": "local", "tasks": [COMMISSIONED]}]
+    (small / "book").mkdir()
+    (small / "book" / "play.yml").write_text(json.dumps(play))
+    words = ("run", ".", "--project-dir", "book", "-p", "play.yml", "--ident", "r1", "--limit", "blade01")
+    live = ansible("ansible-runner", *words, ANSIBLE_CALLBACKS_ENABLED="gpufleet.fleet.registry")
+    assert live.returncode == 0, live.stdout
+    other = {"GPUFLEET_DATABASE_URL": f"sqlite:///{tmp_path}/other.db"}
+    assert (
+        gpufleet("nodes", "ingest", "artifacts/r1", cwd=small, env=other).returncode == 1
+    )  # racks unknown there
+    with registry() as opened, Registry(other["GPUFLEET_DATABASE_URL"]) as told:
+        from datetime import timedelta
+
+        from gpufleet.operations.sync import declare_racks
+
+        first = opened.history("blade01")[0].at
+        declare_racks(told, small, None, first - timedelta(minutes=1))
+        assert gpufleet("nodes", "ingest", "artifacts/r1", cwd=small, env=other).returncode == 0
+        assert told.get("blade01").state == opened.get("blade01").state == "commissioning"
+
+
+def test_a_wrong_event_is_refused(play):
+    done = play({"gpufleet.fleet.report": {"node": "x", "event": "promoted"}})
+    assert done.returncode != 0
+    assert "value of event must be one of" in done.stdout

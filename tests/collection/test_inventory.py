@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from gpufleet.nodes import Registry
+
+BLADES = {f"blade{n:02}" for n in range(1, 21)}
+
+
+def hosts(listed):
+    return set(listed["_meta"]["hostvars"])
+
+
+def configure(small, text):
+    (small / "inventory" / "gpufleet.yaml").write_text(f"plugin: gpufleet.fleet.nodes\n{text}")
+
+
+@pytest.fixture
+def registry(small):
+    """Give the project's own registry, in which production has been synced without its clouds."""
+    from datetime import UTC, datetime
+
+    from gpufleet.operations.sync import declare_racks
+
+    with Registry(f"sqlite:///{small / '.gpufleet' / 'registry.db'}") as opened:
+        declare_racks(opened, small, "production", datetime.now(UTC))
+        yield opened
+
+
+def test_all_blades_are_there_without_any_ansible_cfg(listing):
+    listed = listing()
+    assert hosts(listed) >= BLADES
+    assert set(listed["rack_blades_1"]["hosts"]) == BLADES
+
+
+def test_nothing_is_complained_about(ansible):
+    done = ansible("ansible-inventory", "-i", "inventory", "--graph")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_one_rack_file_alone_is_an_inventory(ansible):
+    done = ansible("ansible-inventory", "-i", "inventory/blades-1.yaml", "--list")
+    assert hosts(json.loads(done.stdout)) == BLADES
+
+
+def test_the_registry_s_state_and_id_reach_the_host_vars(listing, registry):
+    registry.advance("blade07", "commissioning", "test")
+    told = listing()["_meta"]["hostvars"]["blade07"]
+    assert told["gpufleet_state"] == "commissioning"
+    assert told["gpufleet_id"] == registry.get("blade07").id
+
+
+def test_a_rehearsal_reaches_exactly_its_stack_s_blades(listing):
+    listed = listing(GPUFLEET_REHEARSAL="production")
+    assert set(listed["new_blades"]["hosts"]) == BLADES
+
+
+def test_an_empty_new_blades_is_an_empty_group(small, ansible, registry):
+    for node in registry.list():
+        registry.advance(node.id, "burn_in", "test")
+        registry.move(node.id, "ready", "test")
+    asked = ("ansible-inventory", "-i", "inventory", "--graph", "new_blades")
+    done = ansible(*asked, GPUFLEET_REHEARSAL="production")
+    assert (done.returncode, done.stdout.strip()) == (0, "@new_blades:")
+
+
+@pytest.mark.parametrize(
+    ("broken", "said"),
+    [
+        ("kind: blades", "kind: bladez"),
+        ("nodes: blade[01-20]", "nodes: blade[01-20"),
+        ("plugin: gpufleet.fleet.rack", "# plugin lost"),
+        ("plugin: gpufleet.fleet.rack", "plugin: [gpufleet"),
+    ],
+)
+def test_a_broken_rack_stops_everything_loudly(small, ansible, broken, said):
+    rack = small / "inventory" / "blades-1.yaml"
+    rack.write_text(rack.read_text().replace(broken, said))
+    done = ansible("ansible-inventory", "-i", "inventory", "--list")
+    assert done.returncode != 0
+    assert "inventory/blades-1.yaml" in done.stderr
+    assert done.stdout.strip() == ""
+
+
+def test_a_registry_that_does_not_answer_stops_everything(small, ansible):
+    bad = small / "bad.db"
+    bad.write_text("this is no database, and long enough to be read as one" * 9)
+    done = ansible("ansible-inventory", "-i", "inventory", "--list", GPUFLEET_DATABASE_URL=f"sqlite:///{bad}")
+    assert done.returncode != 0
+    assert "does not answer" in done.stderr
+
+
+def test_text_that_could_be_a_template_is_never_evaluated(listing, registry):
+    from gpufleet.nodes import Identity, Observation
+
+    told = {"kind": "cloud_vm", "cloud": "aws", "pool": "{{ lookup('pipe', 'id') }}"}
+    registry.observe(Observation("pulumi:dev", "evil", Identity(instance_id="i-1"), declared=told))
+    assert listing()["_meta"]["hostvars"]["evil"]["gpufleet_pool"] == {"__ansible_unsafe": told["pool"]}
+
+
+def test_compose_groups_and_keyed_groups_work(small, listing, ansible):
+    configure(
+        small,
+        "compose: {shelf: \"'row-' ~ gpufleet_slot\"}\n"
+        "groups: {first_half: gpufleet_slot | int <= 10}\n"
+        "keyed_groups: [{prefix: site, key: gpufleet_rack}]\n",
+    )
+    listed = listing(GPUFLEET_REHEARSAL="production")
+    alone = ansible("ansible-inventory", "-i", "inventory", "--host", "blade07")
+    assert json.loads(alone.stdout)["shelf"] == "row-7"
+    assert "blade10" in listed["first_half"]["hosts"]
+    assert "blade11" not in listed["first_half"]["hosts"]
+    assert set(listed["site_blades_1"]["hosts"]) == BLADES
+
+
+def test_strict_mode_refuses_what_cannot_be_composed(small, ansible):
+    configure(small, "strict: true\ncompose: {x: no_such_variable}\n")
+    done = ansible("ansible-inventory", "-i", "inventory/gpufleet.yaml", "--list")
+    assert "Could not set x" in done.stderr
+
+
+def test_the_cache_belongs_to_one_registry(small, listing, registry, tmp_path):
+    configure(
+        small, f"cache: true\ncache_plugin: ansible.builtin.jsonfile\ncache_connection: {tmp_path}/cache\n"
+    )
+    assert listing()["_meta"]["hostvars"]["blade07"]["gpufleet_id"]
+    other = listing(GPUFLEET_DATABASE_URL=f"sqlite:///{tmp_path}/other.db")
+    assert "gpufleet_id" not in other["_meta"]["hostvars"]["poc-blade01"]
+    assert len(list((tmp_path / "cache").iterdir())) == 2

@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from gpufleet.errors import AnswerIsNo, InputError
+from gpufleet.operations.events import read_artifacts
+from gpufleet.operations.ingest import Ingest, apply
+
+BASE = Path(__file__).resolve().parents[1] / "cases/burnin/bases/compute_blade.json"
+RECORDS = json.loads(BASE.read_text())["records"]
+PROBE = "gpufleet.fleet.probe"
+
+
+def fold(registry, folder):
+    return apply(registry, read_artifacts(folder))
+
+
+@pytest.fixture
+def whole_run(artifacts, report):
+    """Return the artifacts of a run: blade01 is commissioned, configured, measured; blade02 does not answer."""
+    return artifacts(
+        (
+            "ok",
+            "blade01",
+            1,
+            PROBE,
+            report("commissioned", facts={"serial": "10000000a1b2c3d4", "arch": "aarch64"}),
+        ),
+        ("unreachable", "blade02", 1, PROBE, {"msg": "connection timed out", "unreachable": True}),
+        ("ok", "blade01", 2, "gpufleet.fleet.report", report("configured")),
+        ("ok", "blade01", 3, "gpufleet.fleet.burn_in", report("burn_in", records=RECORDS)),
+    )
+
+
+def test_a_whole_run_ends_in_ready_and_unreachable(registry, whole_run):
+    applied = fold(registry, whole_run)
+    one, two = registry.get("blade01"), registry.get("blade02")
+    assert (one.state, one.reachable, one.serial) == ("ready", True, "10000000a1b2c3d4")
+    assert (two.state, two.reachable, two.reachable_detail) == ("expected", False, "connection timed out")
+    assert (applied.verdicts, list(applied.unreachable)) == ({"blade01": "healthy"}, ["blade02"])
+
+
+def test_telling_a_run_twice_changes_nothing(registry, whole_run):
+    fold(registry, whole_run)
+    before = [registry.history(name) for name in ("blade01", "blade02")], registry.list()
+    fold(registry, whole_run)
+    assert ([registry.history(name) for name in ("blade01", "blade02")], registry.list()) == before
+
+
+def test_the_life_of_a_node_is_in_its_history(registry, whole_run):
+    fold(registry, whole_run)
+    moves = [change.new_state for change in registry.history("blade01") if change.new_state]
+    assert moves == ["expected", "discovered", "commissioning", "burn_in", "ready"]
+
+
+def test_half_written_events_are_left_out(registry, whole_run):
+    (whole_run / "job_events" / "5-killed.json").write_text('{"event": "runner_on_ok", "event_da')
+    (whole_run / "job_events" / "6-abc-partial.json").write_text("{}")
+    assert fold(registry, whole_run).events == 4
+
+
+def test_a_failed_configuration_cannot_be_healthy(registry, artifacts, report):
+    facts = {"task": "Set the hostname", "reason": "read-only file system"}
+    fold(registry, artifacts(
+        ("ok", "blade01", 1, PROBE, report("commissioned")),
+        ("ok", "blade01", 2, "gpufleet.fleet.report", report("configure_failed", facts=facts)),
+        ("ok", "blade01", 3, "gpufleet.fleet.burn_in", report("burn_in", records=_without_configuration())),
+    ))  # fmt: skip
+    assert registry.get("blade01").state != "ready"
+    reasons = [change.reason for change in registry.history("blade01") if change.event == "configure_failed"]
+    assert reasons == ["Set the hostname: read-only file system"]
+
+
+def _without_configuration():
+    return [record for record in RECORDS if record.get("name") != "configuration"]
+
+
+def test_an_agent_cut_off_leaves_the_node_in_burn_in(registry, artifacts, report):
+    cut = [record for record in RECORDS if record["type"] != "end"]
+    fold(registry, artifacts(("ok", "blade01", 3, "gpufleet.fleet.burn_in", report("burn_in", records=cut))))
+    assert registry.get("blade01").state == "burn_in"
+
+
+def test_a_ready_node_is_not_commissioned_anew(registry, whole_run, artifacts, report):
+    fold(registry, whole_run)
+    fold(registry, artifacts(("ok", "blade01", 9, PROBE, report("commissioned", attempt="later"))))
+    node = registry.get("blade01")
+    assert (node.state, node.attempt) == ("ready", "a1")
+
+
+def test_another_board_s_burn_in_is_not_this_node_s(registry, whole_run, artifacts, report):
+    fold(registry, whole_run)
+    host = {"host": {"serial": "20000000deadbeef"}}
+    other = [record | host if record["type"] == "start" else record for record in RECORDS]
+    late = report("burn_in", attempt="a2", records=other)
+    applied = fold(registry, artifacts(("ok", "blade01", 9, "gpufleet.fleet.burn_in", late)))
+    assert applied.conflicts
+    assert [hold.kind for hold in registry.get("blade01").holds] == ["drift"]
+    assert registry.results("blade01", "a2") == []
+
+
+@pytest.mark.parametrize("action", ["ansible.builtin.debug", "set_fact", "gpufleet.fleet.report"])
+def test_work_of_the_controller_does_not_show_that_a_host_answers(registry, artifacts, action):
+    fold(registry, artifacts(("ok", "blade01", 1, action, {})))
+    assert registry.get("blade01").reachable is None
+
+
+def test_delegated_work_does_not_either(registry, artifacts):
+    fold(registry, artifacts(("ok", "blade01", 1, "command", {"_ansible_delegated_vars": {}})))
+    assert registry.get("blade01").reachable is None
+
+
+def test_a_failed_task_shows_that_the_host_answers(registry, artifacts):
+    fold(registry, artifacts(("failed", "blade01", 1, "command", {"msg": "rc 1"})))
+    assert registry.get("blade01").reachable is True
+
+
+def test_hosts_nobody_knows_are_named(registry, artifacts):
+    applied = fold(registry, artifacts(("ok", "stranger", 1, "ping", {})))
+    with pytest.raises(AnswerIsNo, match="stranger"):
+        applied.raise_for_unknown()
+
+
+def test_racks_are_declared_once_for_a_host_nobody_knows(registry):
+    asked = []
+    ingest = Ingest(registry, declare=asked.append)
+    from gpufleet.operations.events import task_event
+
+    for host in ("stranger", "stranger", "other"):
+        ingest.apply(task_event(host, "ok", {}, action="ping"))
+    assert len(asked) == 1
+
+
+def test_a_host_that_keeps_answering_is_noted_now_and_then(registry, monkeypatch):
+    from gpufleet.operations.events import task_event
+
+    start, noted = datetime.fromisoformat("2026-11-21T11:00:00+00:00"), []
+    monkeypatch.setattr(registry, "set_reachable", lambda *what: noted.append(what))
+    ingest = Ingest(registry)
+    for second in range(40):
+        ingest.apply(task_event("blade01", "ok", {}, action="ping", at=start + timedelta(seconds=second)))
+    assert len(noted) == 3
+
+
+def test_an_artifacts_folder_with_many_runs_asks_which(tmp_path):
+    for name in ("run1", "run2"):
+        (tmp_path / name / "job_events").mkdir(parents=True)
+    with pytest.raises(InputError, match="run1, run2"):
+        list(read_artifacts(tmp_path))
+
+
+def test_a_folder_without_events_says_what_to_give(tmp_path):
+    with pytest.raises(InputError, match="no job_events here"):
+        list(read_artifacts(tmp_path))

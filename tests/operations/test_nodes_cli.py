@@ -1,0 +1,116 @@
+"""``gpufleet nodes`` as a person meets it: in a project, with exit codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from gpufleet.cli.nodes import command
+from gpufleet.errors import AnswerIsNo, EnvironmentFault, InputError
+from gpufleet.operations import show
+
+STATE = Path(__file__).parents[1] / "cases/nodes/state-production.json"
+
+
+@pytest.fixture
+def nodes(repo_root, tmp_path, monkeypatch):
+    """Run a verb of ``gpufleet nodes`` in this project with a registry of the test's own."""
+    monkeypatch.chdir(repo_root)
+    monkeypatch.setenv("GPUFLEET_HOME", str(tmp_path / "home"))
+    for name in ("GPUFLEET_DATABASE_URL", "GPUFLEET_ADDRESS_BOOK", "GPUFLEET_REHEARSAL"):
+        monkeypatch.delenv(name, raising=False)
+    return lambda *words: CliRunner().invoke(command, [str(word) for word in words])
+
+
+@pytest.fixture
+def synced(nodes):
+    """The same, after a sync of production."""
+    assert nodes("sync", "-s", "production", "--state", STATE).exit_code == 0
+    return nodes
+
+
+def test_sync_says_a_line_for_each_source(nodes):
+    done = nodes("sync", "-s", "production", "--state", STATE)
+    assert done.stdout.splitlines() == [
+        "rack:blades-1: 20 nodes, 20 new", "rack:bench-1: 1 nodes, 1 new", "pulumi:production: 3 nodes, 3 new",
+    ]  # fmt: skip
+
+
+def test_a_failed_source_is_no_with_a_line(nodes, tmp_path):
+    done = nodes("sync", "-s", "production", "--state", tmp_path / "none.json")
+    assert isinstance(done.exception, AnswerIsNo)
+    assert "pulumi:production failed:" in done.stderr
+    assert "rack:blades-1: 20 nodes" in done.stdout
+
+
+def test_a_wrong_stack_makes_no_registry(nodes, tmp_path):
+    assert isinstance(nodes("sync", "-s", "nope").exception, InputError)
+    assert not (tmp_path / "home").exists()
+
+
+def test_listing_before_a_sync_says_what_to_do(nodes):
+    fault = nodes("list").exception
+    assert isinstance(fault, EnvironmentFault)
+    assert "gpufleet nodes sync" in fault.hint
+
+
+def test_list_filters_and_unfolds(synced):
+    names = [node["name"] for node in json.loads(synced("list", "blade[01-03]", "--json").stdout)]
+    assert names == ["blade01", "blade02", "blade03"]
+    assert len(json.loads(synced("list", "--rack", "bench-1", "--json").stdout)) == 1
+    assert len(json.loads(synced("list", "--state", "discovered", "--json").stdout)) == 3
+    assert [n["pool"] for n in json.loads(synced("list", "--pool", "tune", "--json").stdout)] == ["tune"]
+
+
+def test_list_folds_by_state(synced):
+    lines = synced("list", "--fold").stdout.splitlines()
+    assert lines[0].split() == ["expected", "21", "bench01,blade[01-20]"]
+    assert lines[1].split()[:2] == ["discovered", "3"]
+
+
+def test_list_is_a_table_with_a_line_for_each_node(synced):
+    lines = synced("list").stdout.splitlines()
+    assert lines[0].startswith("NODE ")
+    assert len(lines) == 25
+
+
+@pytest.mark.parametrize("words", [("list", "blade99"), ("list", "--state", "asleep"), ("list", "blade[1")])
+def test_a_wrong_name_or_state_is_an_input_error(synced, words):
+    assert isinstance(synced(*words).exception, InputError)
+
+
+def test_show_names_source_and_age_of_every_value(synced):
+    shown = json.loads(synced("show", "blade07", "--json").stdout)
+    assert {value["source"] for value in shown["values"]} == {"rack:blades-1"}
+    assert all(value["age"].endswith("s") for value in shown["values"])
+    assert "rack:blades-1" in synced("show", "blade07").stdout
+
+
+def test_moves_and_holds_are_in_the_history(synced):
+    synced("hold", "blade01", "cost", "--reason", "over budget")
+    synced("state", "blade01", "retired", "--reason", "sold")
+    synced("release", "blade01", "cost", "--reason", "gone")
+    events = [change["event"] for change in json.loads(synced("history", "blade01", "--json").stdout)]
+    assert events == ["created", "hold", "state", "release"]
+    assert "expected -> retired" in synced("history", "blade01").stdout
+
+
+def test_an_illegal_move_names_the_legal_ones(synced):
+    refused = synced("state", "blade01", "ready", "--reason", "trust me").exception
+    assert isinstance(refused, InputError)
+    assert "from expected: discovered, retired" in str(refused)
+
+
+def test_a_change_needs_its_reason(synced):
+    assert synced("state", "blade01", "retired").exit_code == 2
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(5, "5s"), (90, "1m"), (7300, "2h"), (200_000, "2d")])
+def test_ages_are_told_in_their_largest_unit(seconds, said):
+    from datetime import UTC, datetime, timedelta
+
+    at = datetime(2026, 11, 21, tzinfo=UTC)
+    assert show.age(at - timedelta(seconds=seconds), at) == said

@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gpufleet import fleet
+from gpufleet.errors import AnswerIsNo
+from gpufleet.nodes import Registry
+from gpufleet.operations.sync import Options, sync
+
+STATE = Path(__file__).parents[1] / "cases/nodes/state-production.json"
+QUIET = {"PATH": "/nonexistent"}
+
+
+@pytest.fixture
+def empty(tmp_path):
+    """Give a registry with nothing in it."""
+    with Registry(f"sqlite:///{tmp_path / 'empty.db'}") as opened:
+        yield opened
+
+
+@pytest.fixture
+def production(repo_root):
+    """Return the declared production fleet."""
+    return fleet.load("production", repo_root)
+
+
+def test_every_source_comes_in(empty, repo_root, production):
+    synced = sync(empty, repo_root, production, Options(state_file=STATE, environment=QUIET))
+    assert [(one.source, one.seen) for one in synced.outcomes] == [
+        ("rack:blades-1", 20), ("rack:bench-1", 1), ("pulumi:production", 3),
+    ]  # fmt: skip
+    assert {node.state for node in empty.list()} == {"expected", "discovered"}
+    synced.raise_for_failures()
+
+
+def test_a_second_sync_changes_nothing(empty, repo_root, production):
+    options = Options(state_file=STATE, environment=QUIET)
+    sync(empty, repo_root, production, options)
+    before = [(node.id, node.name, node.state) for node in empty.list()]
+    again = sync(empty, repo_root, production, options)
+    assert [one.created for one in again.outcomes] == [[], [], []]
+    assert [(node.id, node.name, node.state) for node in empty.list()] == before
+
+
+def test_one_failing_source_changes_nobody_else(empty, repo_root, production, tmp_path):
+    sync(empty, repo_root, production, Options(state_file=STATE, environment=QUIET))
+    broken = Options(state_file=tmp_path / "none.json", environment=QUIET)
+    synced = sync(empty, repo_root, production, broken)
+    assert list(synced.failures) == ["pulumi:production"]
+    assert not any(node.missing for node in empty.list())
+    with pytest.raises(AnswerIsNo, match="pulumi:production"):
+        synced.raise_for_failures()
+    (status,) = [one for one in empty.sources() if one.name == "pulumi:production"]
+    assert "none.json" in status.failure
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"deployment": null}'])
+def test_a_state_that_is_none_fails_only_its_source(empty, repo_root, production, tmp_path, text):
+    bad = tmp_path / "state.json"
+    bad.write_text(text)
+    synced = sync(empty, repo_root, production, Options(state_file=bad, environment=QUIET))
+    assert list(synced.failures) == ["pulumi:production"]
+    assert len(empty.list()) == 21
+
+
+def test_the_address_book_overrides_declared_addresses(empty, repo_root, production, tmp_path):
+    book = tmp_path / "addresses.json"
+    book.write_text(json.dumps({"blades-1/7": "198.18.1.17", "nowhere/1": "198.18.9.1"}))
+    options = Options(state_file=STATE, environment={**QUIET, "GPUFLEET_ADDRESS_BOOK": str(book)})
+    synced = sync(empty, repo_root, production, options)
+    assert empty.get("blade07").address == "198.18.1.17"
+    assert empty.get("blade08").address == "10.20.1.18"
+    assert any("nowhere/1" in note for note in synced.notes)
+
+
+def test_a_rehearsal_without_racks_has_no_address_book(empty, repo_root, production, tmp_path):
+    environment = {**QUIET, "GPUFLEET_ADDRESS_BOOK": str(tmp_path / "none.json")}
+    synced = sync(empty, repo_root, production, Options(state_file=STATE, environment=environment))
+    assert synced.failures == {}
+
+
+def test_a_fleet_without_clouds_needs_no_engine(empty, repo_root):
+    synced = sync(empty, repo_root, fleet.load("poc", repo_root), Options(environment=QUIET))
+    assert synced.failures == {}
+    assert {node.kind for node in empty.list()} == {"compute_blade", "workstation"}
+
+
+def test_a_rack_s_cost_is_shared_by_its_blades(empty, repo_root, production):
+    sync(empty, repo_root, production, Options(state_file=STATE, environment=QUIET))
+    rack = production.racks[0].rack
+    total = sum(node.usd_per_hour for node in empty.list() if node.rack == "blades-1")
+    assert total == pytest.approx(rack.usd_per_hour)
+
+
+def test_probing_asks_only_racks_in_a_rehearsal(empty, repo_root, production, monkeypatch, tmp_path):
+    from gpufleet import remote
+
+    asked = []
+
+    def simulated_probe(addresses, **_login):
+        asked.extend(addresses)
+        return {address: remote.Unreachable(address, "timeout", "timed out") for address in addresses}
+
+    monkeypatch.setattr(remote, "probe", simulated_probe)
+    environment = {**QUIET, "GPUFLEET_REHEARSAL": "production", "GPUFLEET_HOME": str(tmp_path)}
+    synced = sync(
+        empty, repo_root, production, Options(state_file=STATE, probe=True, environment=environment)
+    )
+    assert len(asked) == 21
+    assert len(synced.reach.silent) == 21
+    assert empty.get("production-train-1").reachable is None
+    assert empty.get("blade01").reachable_detail == "timeout: timed out"
+
+
+def test_a_node_that_answers_is_discovered(empty, repo_root, monkeypatch):
+    from gpufleet import remote
+
+    facts = remote.parse_facts(
+        "=== gpufleet arch\naarch64\n=== gpufleet device_tree_serial\n10000000a1b2c3d4\n"
+    )
+    simulated = lambda addresses, **_: {next(iter(addresses)): remote.Reached("10.20.3.11", facts)}  # noqa: E731 - a stand-in
+    monkeypatch.setattr(remote, "probe", simulated)
+    sync(empty, repo_root, fleet.load("poc", repo_root), Options(probe=True, environment=QUIET))
+    node = empty.get("poc-blade01")
+    assert (node.state, node.reachable, node.serial) == ("discovered", True, "10000000a1b2c3d4")
