@@ -86,8 +86,28 @@ def test_confidence_follows_the_rule():
     assert [row for row in rows if row["confidence"] != expected_confidence(row)] == []
 
 
-def test_undated_parts_are_of_low_confidence():
-    assert {row["confidence"] for row in table.rows("parts.csv") if not row["as_of"]} == {"low"}
+def test_parts_are_undated_or_transcribed_or_old_and_their_confidence_says_so():
+    dated = {"on_demand": "medium", "spot": "low"}
+    rows = table.rows("parts.csv")
+    assert [
+        row for row in rows if row["confidence"] != (dated[row["purchase"]] if row["as_of"] else "low")
+    ] == []
+
+
+def test_a_region_with_one_part_prices_both_disk_and_address():
+    disks = {"aws": "ebs:gp3", "gcp": "pd-balanced"}
+    parts = table.part_prices()
+    for cloud, disk in disks.items():
+        regions = {key[1] for key in parts if key[0] == cloud}
+        assert {key[1] for key in parts if key[2] == disk} == regions
+        assert {key[1] for key in parts if key[0] == cloud and key[2] == "public_ipv4"} == regions
+
+
+def test_larger_disk_tiers_cost_more():
+    parts = table.part_prices()
+    prices = [parts["azure", "eastus", f"premium-ssd-p{tier}", "on_demand"] for tier in (4, 10, 15, 20, 30)]
+    assert [price.unit for price in prices] == ["disk"] * 5
+    assert [price.usd_per_hour for price in prices] == sorted(price.usd_per_hour for price in prices)
 
 
 def test_every_priced_machine_is_described():

@@ -59,7 +59,27 @@ def test_monthly_part_is_given_per_hour():
 
 
 def test_part_without_a_source_has_no_price():
-    assert catalog.part_price("aws", "us-east-1", "ebs:gp3") is None
+    assert catalog.part_price("azure", "eastus", "premium-ssd-p6") is None
+
+
+@pytest.mark.parametrize(
+    ("cloud", "region", "part", "usd_per_month"),
+    [
+        ("aws", "us-east-1", "ebs:gp3", 0.08),
+        ("aws", "eu-central-1", "ebs:gp3", 0.0952),
+        ("aws", "us-east-1", "public_ipv4", 3.65),
+        ("gcp", "us-central1", "public_ipv4", 3.65),
+        ("azure", "eastus", "premium-ssd-p10", 19.71),
+        ("azure", "westeurope", "premium-ssd-p10", 21.68),
+        ("azure", "eastus", "public_ipv4", 3.65),
+    ],
+)
+def test_parts_of_the_stacks(cloud, region, part, usd_per_month):
+    assert catalog.part_price(cloud, region, part).usd_per_hour * 730 == pytest.approx(usd_per_month)
+
+
+def test_address_of_a_spot_machine_costs_half_on_gcp():
+    assert catalog.part_price("gcp", "us-central1", "public_ipv4", "spot").usd_per_hour == 0.0025
 
 
 def test_date_of_an_interval_is_its_start():

@@ -60,10 +60,30 @@ def test_facts_that_make_no_sense_are_refused(changes, message):
         cost(**changes)
 
 
-def test_without_facts_a_rack_is_unpriced_with_a_reason(repo_root):
+def test_four_blades_cost_their_share_by_hand(repo_root):
+    # capital: 764 EUR * 1.10 / 35,040 h = 0.023984 USD/h; power: 4 * 7 W = 0.028 kW * 0.30 = 0.0084 USD/h
+    rack = fleet.load_rack(repo_root / "inventory/blades-poc.yaml")
+    assert rack.usd_per_hour == pytest.approx(0.032384, abs=1e-6)
+    assert "four twentieths" in rack.usd_per_hour_source
+
+
+def test_bench_by_hand(repo_root):
+    # capital: (80 + 109) USD / 35,040 h = 0.005394 USD/h; power: (12 + 75) W = 0.087 kW * 0.30 = 0.0261 USD/h
     bench = fleet.load_rack(repo_root / "inventory/bench-1.yaml")
-    assert bench.usd_per_hour is None
-    assert bench.usd_per_hour_source == "inventory/bench-1.yaml has no cost facts"
+    assert bench.usd_per_hour == pytest.approx(0.031494, abs=1e-6)
+    assert "watts_per_node: assumption, upper bound" in bench.usd_per_hour_source
+
+
+def test_shipped_workstation_by_hand(repo_root):
+    # capital: 1,899 USD / 35,040 h = 0.054195 USD/h; power: 0.010 kW * 0.30 = 0.003 USD/h
+    station = fleet.load("poc", repo_root).workstations[0]
+    assert station.usd_per_hour == pytest.approx(0.057195, abs=1e-6)
+
+
+def test_without_facts_a_rack_is_unpriced_with_a_reason(repo_root):
+    bare = fleet.load_rack(repo_root / "inventory/bench-1.yaml").model_copy(update={"cost": None})
+    assert bare.usd_per_hour is None
+    assert bare.usd_per_hour_source == "inventory/bench-1.yaml has no cost facts"
 
 
 def test_workstation_without_facts_is_unpriced_and_with_facts_is_not():

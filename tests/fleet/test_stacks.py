@@ -105,3 +105,31 @@ def test_every_template_is_used(stack, name):
 def test_fleet_is_frozen(stack):
     with pytest.raises(ValueError, match="frozen"):
         stack("dev").owner = "somebody"
+
+
+PARTS = {  # USD a month: 730 hours, or the hours of the machine where the part goes with it
+    "production": [
+        100 * 0.08,  # train: gp3 root disk
+        100 * 0.10,  # serve: balanced disk
+        19.71,  # tune: Premium SSD P10
+        3 * 3.65,  # an address each
+        730 * (0.161920 + 0.031494),  # blades-1 and bench-1
+    ],
+    "dev": [
+        100 * 0.08 * 160 / 730,  # train: an elastic group keeps no disk without a machine
+        100 * 0.10,  # serve: balanced disk
+        19.71,  # test: Premium SSD P10
+        160 * 0.005 * 2 + 3.65,  # train and serve while they run; test's is static
+    ],
+    "poc": [730 * (0.057195 + 0.032384)],  # workstation and four blades
+}
+TOTALS = {"production": 52885.74, "dev": 307.48, "poc": 65.39}
+
+
+@pytest.mark.parametrize("name", ["poc", "dev", "production"])
+def test_months_add_up_by_hand_and_stay_within_budget(stack, name):
+    declared = stack(name)
+    total = sum(month(pool) for pool in declared.pools) + sum(PARTS[name])
+    assert total == pytest.approx(TOTALS[name], abs=0.01)
+    budget = declared.budget_usd_per_month
+    assert budget is None or budget.min <= total <= budget.max
