@@ -88,7 +88,9 @@ def test_a_failing_apt_is_told_with_its_last_line():
 )
 def test_who_may_install(monkeypatch, uid, sudo, expected):
     monkeypatch.setattr(mending.os, "geteuid", lambda: uid)
-    monkeypatch.setattr(mending.shutil, "which", lambda name: None if name == "sudo" and sudo is None else name)
+    monkeypatch.setattr(
+        mending.shutil, "which", lambda name: None if name == "sudo" and sudo is None else name
+    )
     monkeypatch.setattr(mending.sys.stdin, "isatty", lambda: False, raising=False)
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: SimpleNamespace(returncode=sudo))
     assert mending._rights() == expected

@@ -78,9 +78,15 @@ def test_the_word_secure_in_a_comment_is_no_value(tmp_path):
     assert "config" in launcher.rehearsed_settings(tracked, SALT)
 
 
-@pytest.mark.parametrize("arguments", [["config", "set", "a", "b"], ["config"]])
+@pytest.mark.parametrize(
+    "arguments", [["config", "set", "a", "b"], ["config"], ["-s", "dev", "--color", "never", "config"]]
+)
 def test_commands_about_the_settings_get_the_tracked_file(facts, arguments):
     assert "PULUMI_OPTION_CONFIG_FILE" not in launcher.prepare(facts, arguments, {})
+
+
+def test_a_stack_may_be_called_config(facts):
+    assert "PULUMI_OPTION_CONFIG_FILE" in launcher.prepare(facts, ["up", "-s", "config"], {})
 
 
 def test_another_project_is_left_alone(facts, tmp_path, monkeypatch):

@@ -41,7 +41,7 @@ def wait_for_exec(pid, name):
         time.sleep(0.01)
 
 
-def test_only_this_rehearsals_pulumi_processes_are_ours(start, tmp_path):
+def test_only_this_rehearsals_processes_are_ours(start, tmp_path):
     ours = start("pulumi-resource-aws", tmp_path / "a")
     start("pulumi-resource-aws", tmp_path / "b")
     start("bash-of-the-user", tmp_path / "a")
@@ -79,3 +79,29 @@ def test_nothing_is_ours_where_there_is_no_proc(tmp_path):
 
 def test_ending_nothing_is_nothing(tmp_path):
     assert processes.end(tmp_path) == 0
+
+
+def test_an_ansible_run_is_ours_but_no_orphan_of_the_engine(start, tmp_path):
+    run = start("ansible-playbook", tmp_path / "a")
+    assert processes.of_home(tmp_path / "a") == [run.pid]
+    assert processes.orphans(tmp_path / "a") == []
+
+
+def test_an_ssh_master_is_told_by_its_socket(tmp_path):
+    title = f"ssh: {processes.control_path(tmp_path)}/0a1b2c [mux]"
+    master = subprocess.Popen([title, "60"], executable="/bin/sleep", env={})
+    try:
+        wait_for_exec(master.pid, "[mux]")
+        assert processes.of_home(tmp_path) == [master.pid]
+        assert processes.of_home(tmp_path / "other") == []
+    finally:
+        master.kill()
+        master.wait()
+
+
+def test_who_ends_a_rehearsal_does_not_end_itself(tmp_path, clean_env):
+    env = clean_env | {"GPUFLEET_HOME": str(tmp_path)}
+    code = f"from gpufleet.rehearsal import processes; from pathlib import Path; print(processes.end(Path('{tmp_path}')))"
+    words = ["bash", "-c", f'python -c "{code}" gpufleet; true']
+    done = subprocess.run(words, env=env, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "0"

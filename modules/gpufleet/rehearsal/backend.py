@@ -45,6 +45,7 @@ def ensure_stack(world: World, found: engine.Engine) -> str:
     kept = _salt_of(state_file(world))
     if kept:
         return kept
+    state_file(world).unlink(missing_ok=True)  # a `stack init` that was killed leaves a stack without a salt
     path = os.pathsep.join((str(found.bin_dir), os.environ.get("PATH", os.defpath)))
     variables = {**os.environ, **environment(world), "PATH": path}
     with tempfile.TemporaryDirectory(dir=world.home) as scratch:

@@ -61,8 +61,10 @@ def prepare(
 
 
 def edits_settings(arguments: Sequence[str]) -> bool:
-    """Tell whether a command is about the settings file itself, e.g. `pulumi config set`."""
-    return bool(arguments) and arguments[0] == "config"
+    """Tell whether a command is about the settings file itself: `pulumi config set`, flags before it or not."""
+    before = ("", *arguments)
+    words = [word for word, last in zip(arguments, before, strict=False) if last not in ("-s", "--stack")]
+    return "config" in [word for word in words if not word.startswith("-")][:2]
 
 
 def rehearsed_settings(tracked: Path, salt: str) -> str:

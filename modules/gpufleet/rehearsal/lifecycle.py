@@ -9,7 +9,7 @@ from typing import Any
 
 from gpufleet import fleet
 from gpufleet.errors import InputError
-from gpufleet.rehearsal import rack
+from gpufleet.rehearsal import processes, rack
 from gpufleet.rehearsal.world import World
 
 Say = Callable[[str], None]
@@ -44,7 +44,10 @@ def _racks_up(world: World, racks: Sequence[fleet.RackUse], faults: rack.Faults,
 
 
 def down(world: World, say: Say) -> None:
-    """End the racks' hosts first (their records lie in the world's folder), then the world."""
+    """End the runs that use the rehearsal, then the racks' hosts (their records lie in its folder), then the world."""
+    ended = processes.end(world.home)
+    if ended:
+        say(f"rehearsal of {world.stack}: ended {ended} processes that were using it")
     if sys.platform == "linux":
         rack.down(world, say)
     world.down(say)

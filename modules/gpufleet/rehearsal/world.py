@@ -188,6 +188,7 @@ class World:
             **backend.environment(self),
             "ANSIBLE_PRIVATE_KEY_FILE": str(self.private_key),
             "ANSIBLE_SSH_COMMON_ARGS": options,
+            "ANSIBLE_SSH_CONTROL_PATH_DIR": str(processes.control_path(self.home)),
         }
         if sys.prefix != sys.base_prefix:
             environment["VIRTUAL_ENV"] = sys.prefix
