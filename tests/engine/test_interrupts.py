@@ -9,7 +9,8 @@ import time
 
 import pytest
 
-from gpufleet.rehearsal import backend, processes
+from gpufleet import engine
+from gpufleet.rehearsal import World, backend, processes
 
 pytestmark = pytest.mark.engine
 
@@ -53,6 +54,24 @@ def test_coming_up_again_clears_what_a_killed_run_left(built):
     shell.world.up(said.append)
     assert backend.count(shell.world)[1] == 0
     assert any("clearing 1 pending" in line for line in said)
+
+
+def test_a_killed_stack_init_is_done_again(engine_project, tmp_path):
+    world = World(engine_project, "dev")
+    world.home = tmp_path / "home"
+    world.backend, world.pulumi_home = world.home / "backend", world.home / "pulumi"
+    state = backend.state_file(world)
+    state.parent.mkdir(parents=True)
+    state.write_text('{"version":0,"checkpoint":{"stack":"organization/gpufleet/dev"}}')
+    assert backend.ensure_stack(world, engine.find()).startswith("v1:")
+
+
+def test_removing_the_stack_keeps_its_settings(built):
+    shell = built("poc")
+    shell.run("pulumi stack rm poc --yes --force")
+    assert shell.settings.is_file()
+    shell.world.up(lambda _line: None)
+    shell.up()
 
 
 def test_what_outlives_a_killed_engine_is_ended(built):
