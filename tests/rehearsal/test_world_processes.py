@@ -101,7 +101,7 @@ def test_an_ssh_master_is_told_by_its_socket(tmp_path):
 
 def test_who_ends_a_rehearsal_does_not_end_itself(tmp_path, clean_env):
     env = clean_env | {"GPUFLEET_HOME": str(tmp_path)}
-    code = f"from gpufleet.rehearsal import processes; from pathlib import Path; print(processes.end(Path('{tmp_path}')))"
+    code = "from gpufleet.rehearsal import processes as p; from pathlib import Path as P; print(p.end(P('.').resolve()))"
     words = ["bash", "-c", f'python -c "{code}" gpufleet; true']
-    done = subprocess.run(words, env=env, capture_output=True, text=True, check=True)
+    done = subprocess.run(words, env=env, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "0"
