@@ -69,10 +69,20 @@ def test_dev_stays_within_its_budget_and_attaches_a_card(project):
     assert cards.usd_per_month.expected == Decimal("0.35") * 160
 
 
+@pytest.mark.parametrize(
+    ("stack", "usd_per_month"),  # summed by hand, part for part, in tests/fleet/test_stacks.py
+    [("production", 52885.74), ("dev", 307.48), ("poc", 65.39)],
+)
+def test_whole_stacks_at_prices_written_by_hand_and_no_part_without_one(project, stack, usd_per_month):
+    bill = cost.estimate_stack(project, stack).bill
+    assert float(bill.usd_per_month.expected) == pytest.approx(usd_per_month, abs=0.01)
+    assert [gap.reason for gap in bill.unpriced if "unknown type" not in gap.reason] == []
+
+
 def test_nothing_changed_is_no_change(project, poc):
     found = cost.diff_against(project, "poc", "HEAD")
     assert found.change_usd_per_month == 0
-    assert [line.op for line in found.lines] == ["same"]
+    assert [(line.shown.name, line.op) for line in found.lines] == [("m2", "same"), ("blades-1", "same")]
 
 
 def test_a_dirty_index_and_files_not_added_do_not_matter_and_are_left_alone(project, poc):
@@ -96,7 +106,10 @@ def test_a_renamed_rack_goes_and_comes(project, poc):
     rewrite(project / "inventory/shelf.yaml", "name: blades-1", "name: shelf")
     rewrite(poc, "name: blades-1 ", "name: shelf ")
     found = cost.diff_against(project, "poc", "HEAD")
-    assert sorted(line.op for line in found.lines) == ["create", "delete"]
+    assert sorted((line.op, line.shown.name) for line in found.lines if line.changed) == [
+        ("create", "shelf"),
+        ("delete", "blades-1"),
+    ]
     assert found.change_usd_per_month == 0
 
 
