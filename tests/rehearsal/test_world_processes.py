@@ -101,7 +101,7 @@ def test_an_ssh_master_is_told_by_its_socket(tmp_path):
 
 def test_who_ends_a_rehearsal_does_not_end_itself(tmp_path, clean_env):
     env = clean_env | {"GPUFLEET_HOME": str(tmp_path)}
-    code = "from gpufleet.rehearsal import processes as p; from pathlib import Path as P; print(p.end(P('.').resolve()))"
+    code = "from gpufleet.rehearsal import processes as p; import pathlib; print(p.end(pathlib.Path.cwd()))"
     words = ["bash", "-c", f'python -c "{code}" gpufleet; true']
     done = subprocess.run(words, env=env, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "0"
