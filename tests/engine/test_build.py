@@ -132,3 +132,11 @@ def test_the_recipe_names_no_addresses_and_pins_every_module():
         sums = (installation.recipe_folder() / module / "go.sum").read_text()
         assert "://" not in sums
         assert all(line.split()[2].startswith("h1:") for line in sums.splitlines())
+
+
+def test_the_versions_told_are_those_of_the_recipe():
+    engine = (installation.recipe_folder() / "pulumi" / "go.mod").read_text()
+    host = (installation.recipe_folder() / "language" / "go.mod").read_text()
+    assert f"github.com/pulumi/pulumi/pkg/v3 v{build.ENGINE.version}" in engine
+    assert f"github.com/pulumi/pulumi/sdk/v3 v{build.ENGINE.version}" in engine
+    assert f"github.com/pulumi/pulumi/sdk/v3 v{build.HOST.version}" in host
