@@ -1,0 +1,262 @@
+"""site.yml on booted hosts: what it leaves behind is looked at from outside, and in the registry."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import testinfra
+
+from gpufleet import remote
+
+SOUND, NO_SSHD, FULL, UNDERVOLTED = (f"poc-blade0{slot}" for slot in range(1, 5))
+DROP_IN = "/etc/ssh/sshd_config.d/00-gpufleet.conf"
+
+
+@dataclass
+class Site:
+    """A rack of booted hosts with a project around it, used as a person would."""
+
+    box: Any
+    project: Path
+    gpufleet: Any
+    env: dict[str, str]
+    first: str = ""
+
+    def ask(self, *arguments, **changed):
+        return self.gpufleet(*arguments, cwd=self.project, env={**self.env, **changed})
+
+    def answer(self, *arguments):
+        return json.loads(self.ask(*arguments, "--json").stdout)
+
+    def nodes(self):
+        return {node["name"]: node for node in self.answer("nodes", "list")}
+
+    def runner(self, limit, **changed):
+        """Run site.yml as someone types it who has never heard of `gpufleet configure`."""
+        command = [
+            "ansible-runner",
+            "run",
+            ".",
+            "--project-dir",
+            "playbooks",
+            "-p",
+            "site.yml",
+            "--limit",
+            limit,
+        ]
+        return subprocess.run(
+            command, cwd=self.project, env={**self.env, **changed}, capture_output=True, text=True, timeout=300,
+            check=False,
+        )  # fmt: skip
+
+    def configure(self, limit, *options):
+        done = self.ask("configure", "--limit", limit, "--play", "configure", *options, "--json")
+        return {host["name"]: host for host in json.loads(done.stdout)["hosts"]}
+
+    def host(self, slot, user="root"):
+        """Look at a host over SSH, from outside."""
+        files = f"-F none -o UserKnownHostsFile={self.box.home}/ssh/known_hosts -o StrictHostKeyChecking=yes"
+        return testinfra.get_host(
+            f"ssh://{user}@{self.box.address(f'blades-poc/{slot}')}",
+            ssh_identity_file=str(self.box.home / "ssh/id_ed25519"), ssh_extra_args=files,
+        )  # fmt: skip
+
+
+def make_site(box, project, gpufleet, clean_env):
+    env = clean_env | {
+        "GPUFLEET_HOME": str(box.home),
+        "GPUFLEET_REHEARSAL": "poc",
+        "GPUFLEET_DATABASE_URL": f"sqlite:///{box.home}/registry.db",
+        "GPUFLEET_ADDRESS_BOOK": str(box.home / "addresses.json"),
+        "ANSIBLE_PRIVATE_KEY_FILE": str(box.home / "ssh/id_ed25519"),
+        "ANSIBLE_SSH_COMMON_ARGS": f"-o UserKnownHostsFile={box.home}/ssh/known_hosts",
+    }
+    site = Site(box, project, gpufleet, env)
+    synced = site.ask("nodes", "sync", "-s", "poc")
+    assert synced.returncode == 0, synced.stderr
+    return site
+
+
+@pytest.fixture(scope="module")
+def site(faulty_rack, shared_project, gpufleet, clean_env):
+    """Give the rack after one plain ansible-runner run over its new blades."""
+    site = make_site(faulty_rack, shared_project, gpufleet, clean_env)
+    site.first = site.runner("new_blades").stdout
+    return site
+
+
+def changes(text):
+    """Read Ansible's recap: changed tasks by host."""
+    rows = [line.split() for line in text.splitlines() if "changed=" in line]
+    return {
+        row[0]: int(next(word for word in row if word.startswith("changed=")).partition("=")[2])
+        for row in rows
+    }
+
+
+def test_plain_ansible_runner_brings_each_blade_where_it_belongs(site):
+    found = {name: (node["state"], node["reachable"], node["holds"]) for name, node in site.nodes().items()}
+    assert found[SOUND] == ("ready", True, [])
+    assert found[NO_SSHD] == ("expected", False, [])
+    assert found[FULL] == ("quarantined", True, [])
+    assert found[UNDERVOLTED] == ("ready", True, ["operator"])
+
+
+def test_a_full_disk_is_named_as_the_reason(site):
+    why = "\n".join(line["reason"] for line in site.answer("nodes", "history", FULL))
+    assert "No space left on device" in why
+
+
+def test_second_run_changes_nothing_and_measures_nothing(site):
+    done = site.ask("configure", "--limit", f"{SOUND},{UNDERVOLTED}", "--json")
+    told = json.loads(done.stdout)
+    assert {host["name"]: host["changed"] for host in told["hosts"]} == {SOUND: 0, UNDERVOLTED: 0}
+    recap = Path(told["artifacts"], "stdout").read_text()
+    assert changes(recap) == {SOUND: 0, UNDERVOLTED: 0}
+    assert "burn_in : Measure" not in recap
+
+
+def test_the_verdict_decides_the_exit_code(site):
+    assert site.ask("configure", "--limit", SOUND, "--play", "commission").returncode == 0
+    assert site.ask("configure", "--limit", UNDERVOLTED, "--play", "commission").returncode == 1
+    assert site.ask("configure", "--limit", NO_SSHD, "--play", "commission").returncode == 3
+
+
+def test_an_empty_group_is_an_empty_answer(site):
+    done = site.ask("configure", "--limit", f"new_blades:!{NO_SSHD}")
+    assert (done.returncode, done.stdout.strip()) == (0, f"new_blades:!{NO_SSHD} has no hosts: nothing to do")
+
+
+def test_a_misspelt_group_is_wrong_input(site):
+    done = site.ask("configure", "--limit", "new_bladse")
+    assert done.returncode == 2
+    assert (
+        done.stderr.strip() == "error: --limit: no host or group 'new_bladse'; perhaps new_blades, new_nodes"
+    )
+
+
+def test_name_and_time(site):
+    host = site.host(1)
+    assert host.check_output("hostname") == SOUND
+    assert f"127.0.1.1 {SOUND}" in host.file("/etc/hosts").content_string
+    assert host.file("/etc/localtime").linked_to == "/usr/share/zoneinfo/Etc/UTC"
+
+
+def test_an_operator_logs_in_with_a_key_and_may_use_sudo(site):
+    host = site.host(1, user="ops")
+    assert host.check_output("id -un") == "ops"
+    assert host.check_output("sudo -n id -u") == "0"
+    keys = site.host(1).file("/home/ops/.ssh/authorized_keys")
+    assert (keys.user, keys.mode) == ("ops", 0o600)
+
+
+def test_sshd_runs_with_our_settings(site):
+    effective = site.host(1).check_output("sshd -T")
+    assert "passwordauthentication no" in effective
+    assert "permitrootlogin without-password" in effective
+    assert site.host(1).file(DROP_IN).mode == 0o600
+
+
+def test_kernel_settings_are_in_force_or_reported(site):
+    host = site.host(1)
+    assert host.sysctl("net.ipv4.conf.all.accept_redirects") == 0
+    facts = next(
+        v for v in site.answer("nodes", "show", SOUND)["values"] if v["key"] == "observed.configuration"
+    )
+    refused = facts["value"]["not_applied"].get("sysctl", {})
+    wanted = host.file("/etc/sysctl.d/60-gpufleet.conf").content_string
+    for line in wanted.splitlines()[1:]:
+        key, value = line.split(" = ")
+        assert key in refused or host.check_output(f"cat /proc/sys/{key.replace('.', '/')}") == value
+    assert "time" in facts["value"]["not_applied"], "a container's clock is its host's"
+
+
+def test_vfat_is_left_alone(site):
+    assert site.host(1).run("grep -rsiE '(blacklist|install) +vfat' /etc/modprobe.d").stdout == ""
+
+
+def test_check_mode_says_what_would_change_and_changes_nothing(site):
+    before = site.nodes()[SOUND]
+    told = site.configure(SOUND, "--check", "-e", "common_timezone=Europe/Berlin")
+    assert told[SOUND]["changed"] == 2, "the files, and the service that reads them"
+    assert site.host(1).file("/etc/localtime").linked_to == "/usr/share/zoneinfo/Etc/UTC"
+    assert site.nodes()[SOUND]["state"] == before["state"]
+
+
+def test_settings_that_lock_out_are_refused_before_they_are_in_place(site):
+    before = site.host(1).file(DROP_IN).content_string
+    told = site.configure(SOUND, "-e", 'hardening_sshd_settings={"PubkeyAuthentication": "no"}')
+    assert told[SOUND]["status"] == "rescued"
+    assert f"refused, left as it was: {DROP_IN}: sshd would accept no keys" in told[SOUND]["reason"]
+    assert site.host(1).file(DROP_IN).content_string == before
+    assert site.host(1).run("ls -d /run/gpufleet-*").rc != 0, "candidates are cleared away"
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("PermitRootLogin no", "PermitRootLogin"),
+        ("PermitRootLogin forced-commands-only", "PermitRootLogin"),
+        ("AllowUsers somebody else*", "AllowUsers"),
+        ("AllowGroups nobody-at-all", "AllowGroups"),
+        ("DenyUsers r*", "DenyUsers"),
+        ("DenyGroups root", "DenyGroups"),
+        ("AuthenticationMethods publickey,password", "AuthenticationMethods"),
+        ("AuthorizedKeysFile none", "AuthorizedKeysFile"),
+        ("PermitRotLogin no", "Bad configuration option: PermitRotLogin"),
+        ("MaxAuthTries 3", ""),
+        ("AllowUsers somebody ro?t", ""),
+        ("AuthenticationMethods publickey,password publickey", ""),
+    ],
+)
+def test_what_sshd_itself_makes_of_a_drop_in(site, line, reason):
+    script = (site.project / "playbooks/roles/hardening/files/sshd_admits.sh").read_text()
+    host = site.host(1)
+    host.check_output("echo %s >/run/candidate", line)
+    said = host.run("sh -c %s sshd_admits /run/candidate 00-gpufleet.conf root", script)
+    assert (said.rc, reason in said.stderr) == (1 if reason else 0, True)
+
+
+def test_the_login_of_the_run_cannot_be_removed(site):
+    told = site.configure(SOUND, "-e", 'users_and_access_operators=[{"name": "root", "state": "absent"}]')
+    assert "root is the login of this run" in told[SOUND]["reason"]
+    assert site.host(1).user("root").exists
+
+
+def test_a_strange_host_key_is_refused_though_runner_would_not_look(site, tmp_path):
+    strange = tmp_path / "known_hosts"
+    key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ2Ci8kpFzIrgDJSJuT1SuHpPxNnQVYg5kTHQ+5Ak6Zs"
+    strange.write_text(f"{site.box.address('blades-poc/1')} {key}\n")
+    options = f"-o UserKnownHostsFile={strange} -o ControlPath={tmp_path}/%C"
+    done = site.runner(SOUND, ANSIBLE_SSH_COMMON_ARGS=options)
+    assert "Host key verification failed" in done.stdout
+    assert "unreachable=1" in done.stdout
+
+
+def test_probe_reaches_nodes_and_types_what_keeps_it_out(site, tmp_path):
+    sound, silent = (site.box.address(f"blades-poc/{slot}") for slot in (1, 2))
+    files = {"key": site.box.home / "ssh/id_ed25519", "known_hosts": site.box.home / "ssh/known_hosts"}
+    found = remote.probe([sound, silent], user="root", timeout=5, **files)
+    assert found[sound].facts.hostname == SOUND
+    serial = site.host(1).check_output("tr -d '\\0' </sys/firmware/devicetree/base/serial-number")
+    assert (found[sound].facts.serial, found[sound].facts.serial_source) == (serial, "device_tree")
+    assert found[silent].reason == "refused"
+    nobody = tmp_path / "known_hosts"
+    nobody.touch()
+    strict = remote.probe([sound], user="root", key=files["key"], known_hosts=nobody)
+    assert strict[sound].reason == "unknown_host_key"
+
+
+@pytest.mark.slow
+def test_an_arm64_blade_goes_from_bare_to_ready(box, shared_project, gpufleet, clean_env):
+    box.up("arm64: [blades-poc/1]")
+    site = make_site(box, shared_project, gpufleet, clean_env)
+    site.ask("configure", "--limit", SOUND)
+    node = site.answer("nodes", "show", SOUND)
+    assert node["state"] == "ready", node["state_reason"]
+    assert "aarch64" in json.dumps(node["values"])

@@ -1,0 +1,81 @@
+"""What a person sees of a run: lines where output is kept, a table on a terminal."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from gpufleet.remote.display import Board, Lines, fold, open_display
+from gpufleet.remote.plan import parse_tasks
+from gpufleet.remote.progress import Progress
+
+CASES = Path(__file__).resolve().parents[1] / "cases/remote"
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def replay(make):
+    """Show the recorded run on a display; return what was written."""
+    stream = io.StringIO()
+    progress = Progress(tasks=tuple(parse_tasks((CASES / "site-list.txt").read_text())))
+    display = make(progress, stream)
+    for line in (CASES / "site-run.jsonl").read_text().splitlines():
+        display.show(progress.apply(json.loads(line)))
+    display.close()
+    return stream.getvalue()
+
+
+@pytest.fixture(scope="module")
+def lines():
+    return replay(lambda progress, stream: Lines(progress, stream, clock=lambda: 0.0)).splitlines()
+
+
+def test_hosts_that_did_the_same_share_a_line(lines):
+    assert "poc-blade[01,04]        changed      7/23  common : Write timezone and time servers" not in lines
+    assert any(
+        line.startswith("poc-blade[01,03-04]") and line.endswith("Write the hostname") for line in lines
+    )
+
+
+def test_trouble_has_a_line_of_its_own_with_the_reason(lines):
+    gone = [line for line in lines if " unreachable " in line]
+    assert gone == [
+        "poc-blade02             unreachable   1/23  ssh: connect to host 198.18.16.12 port 22: Connection refused"
+    ]
+    assert sum(" failed " in line for line in lines) == 1
+
+
+def test_noise_is_left_out(lines):
+    assert not any("Validating arguments" in line or " skipped " in line for line in lines)
+
+
+def test_a_long_task_speaks_before_it_ends():
+    ticks = iter(range(0, 10_000, 3))
+    text = replay(lambda progress, stream: Lines(progress, stream, clock=lambda: float(next(ticks))))
+    assert sum(line.endswith("burn_in : Measure") for line in text.splitlines()) > 1
+
+
+def test_the_table_shows_each_host_with_words_beside_marks():
+    text = replay(Board)
+    assert "? poc-blade02 unreachable 1/23" in " ".join(text.split())
+    assert "! poc-blade03 rescued 23/23" in " ".join(text.split())
+
+
+@pytest.mark.parametrize(("stream", "kind"), [(io.StringIO(), Lines), (Terminal(), Board)])
+def test_the_stream_decides(stream, kind):
+    display = open_display(Progress(), stream)
+    display.close()
+    assert isinstance(display, kind)
+
+
+@pytest.mark.parametrize(
+    ("names", "text"), [(["b2", "b1", "b3"], "b[1-3]"), (["x"], "x"), (["a[", "b"], "a[,b"), ([], "")]
+)
+def test_names_fold_into_ranges(names, text):
+    assert fold(names) == text

@@ -1,0 +1,94 @@
+"""Reading Ansible's answers before a run, and refusing what the project does not know."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gpufleet.errors import EnvironmentFault, InputError
+from gpufleet.remote import plan as planning
+from gpufleet.remote.plan import (
+    ansible_environment,
+    ask_ansible,
+    first_error,
+    inventory_names,
+    parse_hosts,
+    parse_tasks,
+    plan_run,
+    playbook_names,
+    unknown_patterns,
+)
+
+CASES = Path(__file__).resolve().parents[1] / "cases/remote"
+WARNING = "[WARNING]: Could not match supplied host pattern, ignoring: "
+
+
+def test_hosts_and_tasks_are_read_from_the_listing():
+    listing = (CASES / "site-list.txt").read_text()
+    assert sorted(parse_hosts(listing)) == [f"poc-blade0{slot}" for slot in range(1, 5)]
+    tasks = parse_tasks(listing)
+    assert (tasks[0], tasks[-1], len(tasks)) == ("Identify the node", "burn_in : Measure", 23)
+
+
+def test_only_parts_of_the_limit_count_as_unknown():
+    err = f"{WARNING}burn_in_now\n{WARNING}blde01\n{WARNING}blde01\n"
+    assert unknown_patterns(err, "new_blades:!blde01") == ["blde01"]
+    assert unknown_patterns(err, "new_blades") == []
+
+
+def test_a_warning_wrapped_over_lines_is_still_read():
+    assert unknown_patterns("[WARNING]: Could not match supplied host\npattern, ignoring: x1", "x1") == ["x1"]
+
+
+@pytest.mark.parametrize(
+    ("err", "line"),
+    [
+        ("[WARNING]: w\n[ERROR]: no such file\nOrigin: x\n", "no such file"),
+        ("ERROR! old wording\n", "old wording"),
+        ("Traceback\n\nKeyError: 'x'\n\n", "KeyError: 'x'"),
+        ("", "Ansible stopped without a reason"),
+    ],
+)
+def test_the_first_error_is_one_line(err, line):
+    assert first_error(err) == line
+
+
+def test_inventory_names_are_groups_and_hosts():
+    listing = json.dumps(
+        {"_meta": {"hostvars": {"b1": {}}}, "all": {"children": ["g"]}, "g": {"hosts": ["b1"]}}
+    )
+    assert inventory_names(listing) == ["all", "b1", "g"]
+
+
+def test_host_keys_are_checked_whatever_runner_thinks(tmp_path):
+    env = ansible_environment(tmp_path, {"ANSIBLE_HOST_KEY_CHECKING": "False", "PATH": "/bin"})
+    assert env["ANSIBLE_HOST_KEY_CHECKING"] == "True"
+    assert env["PATH"].endswith(":/bin")
+
+
+def test_an_unknown_play_names_those_there_are(project):
+    with pytest.raises(InputError, match="no play 'sit'; plays: burn_in, commission, configure, site"):
+        plan_run(project, "sit")
+
+
+def test_the_shipped_plays_can_be_named(repo_root):
+    assert playbook_names(repo_root) == ["burn_in", "commission", "configure", "site"]
+
+
+def test_a_missing_ansible_is_the_environments_fault(project):
+    with pytest.raises(EnvironmentFault, match="ansible-none is not installed"):
+        ask_ansible(project, ["ansible-none"])
+
+
+def test_a_slow_inventory_is_the_environments_fault(project, monkeypatch):
+    monkeypatch.setattr(planning, "LIST_TIMEOUT_SECONDS", 0.01)
+    with pytest.raises(EnvironmentFault, match=r"took over 0\.01 s"):
+        ask_ansible(project, ["ansible-playbook", "--version"])
+
+
+def test_an_inventory_that_does_not_parse_stops_the_run(project):
+    (project / "inventory" / "blades-1.yaml").write_text("plugin: gpufleet.fleet.rack\nnodess: 1\n")
+    with pytest.raises(InputError, match="inventory"):
+        plan_run(project)

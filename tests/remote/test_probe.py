@@ -1,0 +1,183 @@
+"""Typed reasons from real connections on loopback: to a stand-in SSH server, and to things that are none.
+
+Real sshds are probed in tests/hosts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from pathlib import Path
+
+import paramiko
+import pytest
+
+from gpufleet.errors import EnvironmentFault
+from gpufleet.remote.probe import Reached, Unreachable, probe, reason_of
+
+ANSWER = (Path(__file__).resolve().parents[1] / "cases/remote/probe-rehearsed-blade.txt").read_bytes()
+
+
+class StandInServer(paramiko.ServerInterface):
+    """An SSH server that lets one key in and gives a recorded answer to any command."""
+
+    def __init__(self, key, answer):
+        self.key, self.answer = key, answer
+
+    def check_auth_publickey(self, username, key):
+        return paramiko.AUTH_SUCCESSFUL if key == self.key else paramiko.AUTH_FAILED
+
+    def check_channel_request(self, kind, chanid):
+        return paramiko.OPEN_SUCCEEDED
+
+    def check_channel_exec_request(self, channel, command):
+        def give():
+            channel.sendall(self.answer)
+            channel.send_exit_status(0)
+            channel.close()
+
+        threading.Thread(target=give, daemon=True).start()
+        return True
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("keys")
+    made = {name: paramiko.RSAKey.generate(2048) for name in ("mine", "other", "host")}
+    for name, key in made.items():
+        key.write_private_key_file(str(folder / name))
+    return folder, made
+
+
+@contextlib.contextmanager
+def listening(serve):
+    """Listen on a loopback port and serve each connection in a thread; give the port."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def accept():
+            with contextlib.suppress(OSError):
+                while True:
+                    serve(listener.accept()[0])
+
+        threading.Thread(target=accept, daemon=True).start()
+        yield listener.getsockname()[1]
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.fixture
+def server(keys):
+    _, made = keys
+    open_transports = []
+
+    def start(answer=ANSWER):
+        def serve(connection):
+            transport = paramiko.Transport(connection)
+            transport.add_server_key(made["host"])
+            transport.start_server(server=StandInServer(made["mine"], answer), event=threading.Event())
+            open_transports.append(transport)
+
+        return listening(serve)
+
+    yield start
+    for transport in open_transports:
+        transport.close()
+
+
+@pytest.fixture
+def ask(keys, tmp_path):
+    folder, made = keys
+
+    def run(port, key="mine", known="host", timeout=5.0):
+        hosts = tmp_path / "known_hosts"
+        hosts.write_text(f"[127.0.0.1]:{port} ssh-rsa {made[known].get_base64()}\n" if known else "")
+        found = probe(
+            ["127.0.0.1"], user="root", key=folder / key, known_hosts=hosts, port=port, timeout=timeout
+        )
+        return found["127.0.0.1"]
+
+    return run
+
+
+def test_a_node_that_answers(server, ask):
+    with server() as port:
+        answer = ask(port)
+    assert isinstance(answer, Reached)
+    assert answer.facts.serial == "10000000c8b2a3ea"
+
+
+@pytest.mark.parametrize(
+    ("key", "known", "reason"),
+    [
+        ("mine", None, "unknown_host_key"),
+        ("mine", "other", "changed_host_key"),
+        ("other", "host", "key_refused"),
+    ],
+)
+def test_keys_that_do_not_fit(server, ask, key, known, reason):
+    with server() as port:
+        answer = ask(port, key=key, known=known)
+    assert isinstance(answer, Unreachable)
+    assert answer.reason == reason
+
+
+def test_a_login_that_runs_nothing(server, ask):
+    with server(b"This account is not available.\n") as port:
+        assert ask(port).reason == "no_answer"
+
+
+def test_something_else_listens(ask):
+    with listening(
+        lambda connection: (connection.sendall(b"HTTP/1.1 400\r\n\r\n"), connection.close())
+    ) as port:
+        assert ask(port).reason == "protocol"
+
+
+def test_silence_takes_no_longer_than_allowed(ask):
+    held = []
+    with listening(held.append) as port:
+        assert ask(port, timeout=0.5).reason == "protocol"
+
+
+def test_nothing_listens(ask):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    assert ask(port).reason == "refused"
+
+
+@pytest.mark.parametrize(
+    ("trouble", "reason"),
+    [
+        (TimeoutError(), "timeout"),
+        (socket.gaierror(-2, "Name or service not known"), "bad_address"),
+        (OSError(113, "No route to host"), "no_route"),
+        (EOFError(), "protocol"),
+    ],
+)
+def test_every_trouble_has_a_word(trouble, reason):
+    assert reason_of(trouble) == reason
+
+
+def test_many_are_asked_at_once_and_each_once(keys, tmp_path):
+    folder, _ = keys
+    (tmp_path / "known").touch()
+    addresses = [f"127.0.0.{n}" for n in range(1, 40)] * 2
+    found = probe(
+        addresses, user="root", key=folder / "mine", known_hosts=tmp_path / "known", port=1, timeout=5
+    )
+    assert {answer.reason for answer in found.values()} == {"refused"}
+    assert len(found) == 39
+
+
+def test_missing_files_are_the_environments_fault(keys, tmp_path):
+    folder, _ = keys
+    with pytest.raises(EnvironmentFault, match="no SSH key at"):
+        probe(["127.0.0.1"], user="root", key=tmp_path / "no", known_hosts=tmp_path / "no")
+    with pytest.raises(EnvironmentFault, match="no known hosts file"):
+        probe(["127.0.0.1"], user="root", key=folder / "mine", known_hosts=tmp_path / "no")
+
+
+def test_a_broken_key_is_named(tmp_path):
+    (tmp_path / "key").write_text("not a key")
+    with pytest.raises(EnvironmentFault, match="cannot use the SSH key"):
+        probe(["127.0.0.1"], user="root", key=tmp_path / "key", known_hosts=tmp_path / "key")

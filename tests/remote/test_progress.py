@@ -1,0 +1,95 @@
+"""Folding a run's events: a recorded run of site.yml over four blades, three of them faulty on purpose."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gpufleet.remote.plan import parse_tasks
+from gpufleet.remote.progress import Progress, reason_of, task_label
+
+CASES = Path(__file__).resolve().parents[1] / "cases/remote"
+SOUND, NO_SSHD, FULL, UNDERVOLTED = (f"poc-blade0{slot}" for slot in range(1, 5))
+
+
+def events():
+    return [json.loads(line) for line in (CASES / "site-run.jsonl").read_text().splitlines()]
+
+
+@pytest.fixture
+def run():
+    progress = Progress(tasks=tuple(parse_tasks((CASES / "site-list.txt").read_text())))
+    progress.updates = [update for event in events() if (update := progress.apply(event))]
+    return progress
+
+
+def test_every_host_ends_where_the_run_left_it(run):
+    statuses = {name: host.status for name, host in run.hosts.items()}
+    assert statuses == {SOUND: "ok", NO_SSHD: "unreachable", FULL: "rescued", UNDERVOLTED: "ok"}
+    assert run.finished
+
+
+def test_the_reason_is_what_failed_not_ansibles_frame(run):
+    assert run.hosts[NO_SSHD].reason == "ssh: connect to host 198.18.16.12 port 22: Connection refused"
+    why = run.hosts[FULL].reason
+    assert why.startswith("users_and_access : Create or remove operators: useradd: /etc/passwd.")
+    assert "No space left on device" in why
+
+
+def test_done_is_the_place_in_the_plan(run):
+    assert run.hosts[SOUND].done == len(run.tasks) == 23
+    assert run.hosts[NO_SSHD].done == 1
+    steps = [update.done for update in run.updates if update.host == SOUND]
+    assert steps == sorted(steps), "handlers do not move a host back"
+
+
+def test_changes_are_counted(run):
+    assert (run.hosts[SOUND].changed, run.hosts[FULL].changed) == (9, 3)
+
+
+def test_what_tasks_tell_the_registry_is_collected(run):
+    told = {(report["node"], report["event"]) for report in run.reports}
+    assert {(SOUND, "commissioned"), (SOUND, "configured"), (SOUND, "burn_in")} <= told
+    assert {(FULL, "configure_failed"), (FULL, "burn_in")} <= told
+
+
+def test_an_attempt_keeps_its_id_through_the_run(run):
+    ids = {report["attempt"] for report in run.reports if report["node"] == SOUND}
+    assert len(ids) == 1
+    assert len({report["attempt"] for report in run.reports}) == 3
+
+
+def test_a_killed_run_is_not_finished():
+    progress = Progress()
+    for event in events()[:40]:
+        progress.apply(event)
+    assert not progress.finished
+    assert progress.hosts[SOUND].status == "running"
+
+
+def test_an_ignored_failure_is_no_failure():
+    data = {"host": "a", "task": "t", "ignore_errors": True, "res": {"msg": "x"}}
+    assert Progress().apply({"event": "runner_on_failed", "event_data": data}).step == "ok"
+
+
+@pytest.mark.parametrize("event", [{}, {"event": "runner_on_ok"}, {"event": "verbose", "event_data": None}])
+def test_events_that_say_nothing_are_passed_over(event):
+    assert Progress().apply(event) is None
+
+
+def test_errors_outside_tasks_are_kept():
+    progress = Progress()
+    progress.apply({"event": "error", "stdout": "\x1b[0;31m[ERROR]: no\n such play\x1b[0m"})
+    assert progress.errors == ["[ERROR]: no such play"]
+
+
+def test_a_reason_is_one_bounded_line():
+    assert len(reason_of({"msg": "a\nb " * 500})) == 300
+    assert reason_of({}) == "no reason given"
+
+
+@pytest.mark.parametrize("name", ["common : Write", "Write"])
+def test_role_stands_before_the_task_once(name):
+    assert task_label({"task": name, "role": "common"}) == "common : Write"

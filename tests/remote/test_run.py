@@ -1,0 +1,131 @@
+"""Real ansible-runner runs of a tiny project on this machine: outcome, artifacts, interrupts."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import threading
+import time
+
+import pytest
+
+from gpufleet.remote.plan import plan_run
+from gpufleet.remote.progress import HostProgress
+from gpufleet.remote.run import RunOutcome, forget_environment, run_playbook, worth_keeping
+
+PLAYBOOK = """
+- name: Try
+  hosts: all
+  gather_facts: false
+  tasks:
+    - name: Say hello
+      ansible.builtin.debug: {msg: "{{ greeting | default('hello') }}"}
+    - name: Tell the registry
+      ansible.builtin.debug: {msg: x}
+    - name: Fail where asked to
+      ansible.builtin.command: "{{ command | default('true') }}"
+      changed_when: true
+"""
+
+
+@pytest.fixture
+def tiny(tmp_path, monkeypatch):
+    """Give a project with one playbook and two hosts that are this machine."""
+    (tmp_path / "playbooks").mkdir()
+    (tmp_path / "playbooks/try.yml").write_text(PLAYBOOK)
+    (tmp_path / "playbooks/ansible.cfg").write_text("[defaults]\nlocalhost_warning = False\n")
+    (tmp_path / "inventory").mkdir()
+    hosts = (
+        "[all:vars]\nansible_connection=local\nansible_python_interpreter='{{ ansible_playbook_python }}'\n"
+    )
+    (tmp_path / "inventory/hosts.ini").write_text(f"[pair]\na1\na2\n[none]\n{hosts}")
+    monkeypatch.setenv("GPUFLEET_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("A_SECRET", "hunter2")
+    return tmp_path
+
+
+def outcome(tiny, limit="pair", **more):
+    return run_playbook(plan_run(tiny, "try", limit), stream=io.StringIO(), **more)
+
+
+def test_a_good_run(tiny):
+    stream = io.StringIO()
+    done = run_playbook(plan_run(tiny, "try", "pair"), stream=stream)
+    assert (done.exit_code, done.completed, done.interrupted) == (0, True, False)
+    assert [(host.name, host.status, host.changed) for host in done.hosts] == [
+        ("a1", "ok", 1),
+        ("a2", "ok", 1),
+    ]
+    assert "a[1-2]                  changed        3/3  Fail where asked to" in stream.getvalue()
+
+
+def test_a_failure_is_the_answer_no(tiny):
+    done = outcome(tiny, extra_vars={"command": "false"})
+    assert (done.exit_code, done.named("failed")) == (1, ["a1", "a2"])
+    assert done.hosts[0].reason == "Fail where asked to: non-zero return code"
+
+
+def test_check_mode_is_passed_on(tiny):
+    assert outcome(tiny, options="--check").hosts[0].changed == 0
+
+
+def test_artifacts_are_small_and_hold_no_environment(tiny):
+    done = outcome(tiny)
+    kept = [json.loads(path.read_text())["event"] for path in (done.artifacts / "job_events").glob("*.json")]
+    assert "playbook_on_stats" in kept
+    assert not {"runner_on_start", "runner_on_ok"} & set(kept)
+    assert set(json.loads((done.artifacts / "command").read_text())) == {"command", "cwd"}
+    assert not any(b"hunter2" in path.read_bytes() for path in done.artifacts.rglob("*") if path.is_file())
+
+
+def test_nothing_is_left_in_the_users_env_folder(tiny):
+    outcome(tiny, extra_vars={"greeting": "hi"}, options="--check")
+    assert not (tiny / "env").exists()
+
+
+def test_an_interrupt_stops_ansible_first(tiny):
+    handler = signal.getsignal(signal.SIGINT)
+    threading.Timer(3.0, os.kill, (os.getpid(), signal.SIGINT)).start()
+    begun = time.monotonic()
+    done = outcome(tiny, extra_vars={"command": "sleep 60"})
+    assert (done.interrupted, done.exit_code) == (True, 130)
+    assert time.monotonic() - begun < 30
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_a_playbook_that_cannot_run_is_the_environments_fault(tiny):
+    plan = plan_run(tiny, "try", "pair")
+    (tiny / "playbooks/try.yml").write_text("- hosts: all\n  no_such_key: 1\n")
+    done = run_playbook(plan, stream=io.StringIO())
+    assert (done.completed, done.exit_code) == (False, 3)
+
+
+def test_an_empty_group_has_no_hosts(tiny):
+    assert plan_run(tiny, "try", "pair:!a*").hosts == ()
+
+
+@pytest.mark.parametrize(
+    ("statuses", "code"),
+    [(["ok"], 0), (["ok", "unreachable"], 1), (["ok", "rescued"], 1), (["unreachable", "unreachable"], 3)],
+)
+def test_exit_codes(tmp_path, statuses, code):
+    hosts = tuple(HostProgress(f"h{n}", status) for n, status in enumerate(statuses))
+    assert (
+        RunOutcome("x", "site", tmp_path, hosts, (), (), interrupted=False, completed=True).exit_code == code
+    )
+
+
+def test_what_tells_the_registry_is_kept():
+    def ok(**result):
+        return {"event": "runner_on_ok", "event_data": {"res": result}}
+
+    assert worth_keeping(ok(gpufleet={"event": "burn_in"}))
+    assert not worth_keeping(ok(changed=True))
+    assert worth_keeping({"event": "runner_on_failed"})
+
+
+def test_a_missing_command_file_is_no_trouble(tmp_path):
+    forget_environment(tmp_path / "command")
+    assert list(tmp_path.iterdir()) == []
