@@ -73,10 +73,10 @@ class AwsPool(pulumi.ComponentResource):
     def _placement(self) -> Any:
         """Declare a cluster placement group where the fabric needs its nodes close to each other.
 
-        Never around a reservation that is not ours: its capacity lies elsewhere, and most of it would be
-        out of reach.
+        A lone node with EFA gets one too: it could not join later, and a pool that grows would lose it. Never
+        around a reservation that is not ours: its capacity lies elsewhere, most of it out of reach.
         """
-        if self.plan.fabric != "efa" or not self.plan.several or self.plan.foreign_reservation:
+        if self.plan.fabric != "efa" or self.plan.foreign_reservation:
             return None
         return aws.ec2.PlacementGroup(
             self.plan.pool.name,

@@ -30,11 +30,16 @@ class ResourceType:
 
 @dataclass(frozen=True)
 class Schema:
-    """One simulated cloud; ``defaults`` are the facts that a real account or its configuration brings."""
+    """One simulated cloud.
+
+    ``defaults`` are the facts that a real account or its configuration brings; ``required_config`` names what
+    the real plugin refuses to start without, each with the variable that may stand in for it.
+    """
 
     cloud: str
     version: str
     defaults: dict[str, str]
+    required_config: dict[str, str]
     types: dict[str, ResourceType]
 
 
@@ -42,7 +47,8 @@ def load(cloud: str) -> Schema:
     """Read the cloud's data file; its version is that of the SDK, as with the real plugin."""
     data = json.loads((_DATA / f"{cloud}.json").read_text(encoding="utf-8"))
     types = {token: _resource_type(token, fields) for token, fields in data["types"].items()}
-    return Schema(cloud, importlib.metadata.version(f"pulumi-{cloud}"), data["defaults"], types)
+    version = importlib.metadata.version(f"pulumi-{cloud}")
+    return Schema(cloud, version, data["defaults"], data.get("required_config", {}), types)
 
 
 def _resource_type(token: str, fields: dict[str, Any]) -> ResourceType:

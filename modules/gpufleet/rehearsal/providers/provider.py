@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import NoReturn
 
 from pulumi.provider.experimental import provider as api
@@ -43,6 +44,18 @@ class SimulatedProvider(api.Provider):
             "resources": known,
         }
         return api.GetSchemaResponse(json.dumps(described))
+
+    async def check_config(self, request: api.CheckRequest) -> api.CheckResponse:
+        """Refuse a configuration that lacks what the real plugin asks for: AWS wants a region."""
+        given = to_plain(request.new_inputs)
+        failures = [
+            api.CheckFailure(
+                key, f"missing: set {self.schema.cloud}:{key} in the stack's file, or {variable}"
+            )
+            for key, variable in self.schema.required_config.items()
+            if not given.get(key) and not os.environ.get(variable)
+        ]
+        return api.CheckResponse(request.new_inputs, failures)
 
     async def configure(self, request: api.ConfigureRequest) -> api.ConfigureResponse:
         """Take the account's facts (region, project, zone, subscription) from the provider's configuration."""
