@@ -1,0 +1,58 @@
+# ruff: noqa: INP001 - a script beside the roles, not a package
+"""Write each role's README from its argument specs: `python playbooks/readme.py` (a test says when it is due)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+
+ROLES = Path(__file__).parent / "roles"
+HEADER = "<!-- Written by playbooks/readme.py from meta/argument_specs.yml; change that instead. -->"
+
+
+def readme(role: Path) -> str:
+    """Return a role's README."""
+    spec = YAML(typ="safe").load(role / "meta/argument_specs.yml")["argument_specs"]["main"]
+    parts = [f"# {role.name}", HEADER, f"{spec['short_description']}.", *spec["description"]]
+    table = ["| variable | type | default | what it does |", "|---|---|---|---|", *rows(spec["options"])]
+    return "\n\n".join([*parts, "\n".join(table)]) + "\n"
+
+
+def rows(options: dict[str, Any], prefix: str = "") -> list[str]:
+    """Return a row for each option, and for each option of its entries."""
+    found = []
+    for name, option in options.items():
+        default = "required" if option.get("required") else shown(option.get("default"))
+        choices = (
+            f" One of {', '.join(f'`{choice}`' for choice in option['choices'])}."
+            if "choices" in option
+            else ""
+        )
+        text = f"{option['description']}{choices}"
+        found.append(f"| `{prefix}{name}` | {kind(option)} | {default} | {text} |")
+        found += rows(option.get("options", {}), f"{prefix}{name}[].")
+    return found
+
+
+def kind(option: dict[str, Any]) -> str:
+    """Return an option's type in words."""
+    return f"list of {option['elements']}" if option["type"] == "list" else str(option["type"])
+
+
+def shown(default: Any) -> str:
+    """Return a default as a cell: a sentence as it is, a value as code."""
+    if isinstance(default, str) and " " in default:
+        return default
+    return f"`{', '.join(map(str, default)) or '[]'}`" if isinstance(default, list) else f"`{default}`"
+
+
+def main() -> None:
+    """Write all of them."""
+    for role in sorted(path for path in ROLES.iterdir() if path.is_dir()):
+        (role / "README.md").write_text(readme(role))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+"""`gpufleet configure` as a process: refusals in one line, and what is done with nobody there."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["--play", "sight"], "error: --play: no play 'sight'; plays: burn_in, commission, configure, site"),
+        (["--limit", "balde01"], "error: --limit: no host or group 'balde01'; perhaps blade01"),
+    ],
+)
+def test_wrong_input_is_one_line(gpufleet, project, arguments, line):
+    done = gpufleet("configure", *arguments, cwd=project)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.strip().startswith(line)
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_a_choice_that_is_none_is_refused(gpufleet, project):
+    assert gpufleet("configure", "--burn-in", "maybe", cwd=project).returncode == 2
+
+
+def test_nobody_to_configure_is_an_answer(gpufleet, project):
+    done = gpufleet("configure", "--limit", "new_blades:!all", "--json", cwd=project)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["hosts"] == []
+
+
+def test_help_names_the_plain_way(gpufleet, project):
+    said = gpufleet("configure", "--help", cwd=project).stdout
+    assert "ansible-runner run . --project-dir playbooks -p site.yml --limit PATTERN" in " ".join(said.split())

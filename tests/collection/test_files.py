@@ -1,0 +1,121 @@
+"""The module `files`: run as Ansible runs it, in a folder of the test's own."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import stat
+
+import pytest
+from ansible.module_utils.testing import patch_module_args
+
+from ansible_collections.gpufleet.fleet.plugins.modules import files
+
+ACCEPT, REFUSE = ["true"], ["sh", "-c", "echo no such word >&2; exit 1"]
+
+
+@pytest.fixture
+def run(capsys):
+    def call(*entries, check=False):
+        owner = {"owner": getpass.getuser()}
+        arguments = {"files": [owner | entry for entry in entries], "_ansible_check_mode": check}
+        with patch_module_args(arguments), pytest.raises(SystemExit):
+            files.main()
+        return json.loads(capsys.readouterr().out)
+
+    return call
+
+
+def test_a_file_is_written_once(run, tmp_path):
+    entry = {"path": str(tmp_path / "a"), "content": "x\n", "mode": "0640"}
+    assert run(entry)["changed_paths"] == [entry["path"]]
+    assert (tmp_path / "a").read_text() == "x\n"
+    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o640
+    assert run(entry)["changed"] is False
+
+
+def test_a_wrong_mode_alone_is_mended(run, tmp_path):
+    (tmp_path / "a").write_text("x\n")
+    (tmp_path / "a").chmod(0o666)
+    assert run({"path": str(tmp_path / "a"), "content": "x\n"})["changed"]
+    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o644
+
+
+def test_check_mode_says_and_does_nothing(run, tmp_path):
+    told = run({"path": str(tmp_path / "a"), "content": "x\n"}, check=True)
+    assert told["changed"]
+    assert told["diff"][0]["after"] == "x\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_one_refusal_keeps_every_file_as_it_was(run, tmp_path):
+    (tmp_path / "b").write_text("old\n")
+    first = {"path": str(tmp_path / "a"), "content": "x\n", "validate": ACCEPT}
+    told = run(first, {"path": str(tmp_path / "b"), "content": "new\n", "validate": REFUSE})
+    assert told["msg"] == f"refused, left as it was: {tmp_path}/b: no such word"
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"b": "old\n"}
+
+
+def test_the_validator_sees_the_candidate(run, tmp_path):
+    check = ["grep", "-q", "^good$", "{}"]
+    assert "failed" not in run({"path": str(tmp_path / "a"), "content": "good\n", "validate": check})
+    assert run({"path": str(tmp_path / "a"), "content": "bad\n", "validate": check})["failed"]
+
+
+def test_lines_are_added_and_removed_beside_others(run, tmp_path):
+    (tmp_path / "hosts").write_text("127.0.1.1 old\n# mine\n10.0.0.1 db\n")
+    entry = {
+        "path": str(tmp_path / "hosts"),
+        "state": "lines",
+        "lines": ["127.0.1.1 new"],
+        "remove": ["^127\\.0\\.1\\."],
+    }
+    assert run(entry)["changed"]
+    assert (tmp_path / "hosts").read_text() == "# mine\n10.0.0.1 db\n127.0.1.1 new\n"
+    assert not run(entry)["changed"]
+
+
+def test_lines_make_the_file_where_there_is_none(run, tmp_path):
+    run({"path": str(tmp_path / "hosts"), "state": "lines", "lines": ["a"]})
+    assert (tmp_path / "hosts").read_text() == "a\n"
+
+
+def test_a_wanted_line_is_not_removed_by_a_rule(run, tmp_path):
+    run({"path": str(tmp_path / "k"), "state": "lines", "lines": ["key1"], "remove": ["key"]})
+    assert (tmp_path / "k").read_text() == "key1\n"
+
+
+def test_links_directories_and_absence(run, tmp_path):
+    (tmp_path / "zone").write_text("")
+    (tmp_path / "gone").write_text("")
+    entries = (
+        {"path": str(tmp_path / "link"), "state": "link", "target": str(tmp_path / "zone")},
+        {"path": str(tmp_path / "d/e"), "state": "directory", "mode": "0700"},
+        {"path": str(tmp_path / "gone"), "state": "absent"},
+    )
+    assert len(run(*entries)["changed_paths"]) == 3
+    assert (tmp_path / "link").readlink() == tmp_path / "zone"
+    assert stat.S_IMODE((tmp_path / "d/e").stat().st_mode) == 0o700
+    assert not (tmp_path / "gone").exists()
+    assert not run(*entries)["changed"]
+
+
+def test_a_link_to_nothing_is_refused(run, tmp_path):
+    told = run({"path": str(tmp_path / "link"), "state": "link", "target": "/no/such/zone"})
+    assert told["msg"].endswith("/no/such/zone does not exist")
+
+
+def test_a_write_that_fails_names_file_and_reason_and_leaves_no_rest(run, tmp_path):
+    told = run(
+        {"path": str(tmp_path / "a"), "content": "1"}, {"path": str(tmp_path / "no/b"), "content": "2"}
+    )
+    assert (
+        told["msg"]
+        == f"cannot write {tmp_path}/no/b: No such file or directory; replaced before it: {tmp_path}/a"
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+def test_an_unknown_owner_is_an_error_of_ours(run, tmp_path):
+    told = run({"path": str(tmp_path / "a"), "content": "", "owner": "nobody-here"})
+    assert "nobody-here" in told["msg"]

@@ -1,0 +1,62 @@
+"""The module `probe`: facts from trees laid out as machines have them, and its word to the registry."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from ansible.module_utils.testing import patch_module_args
+
+from ansible_collections.gpufleet.fleet.plugins.modules import probe
+
+ROUTES = "Iface\tDestination\nwlan0\t000A0A0A\neth0\t00000000\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [
+        ("proc/device-tree/serial-number", "device_tree"),
+        ("sys/firmware/devicetree/base/serial-number", "device_tree"),
+        ("sys/class/dmi/id/product_serial", "dmi"),
+        ("sys/class/dmi/id/board_serial", "dmi"),
+    ],
+)
+def test_the_serial_comes_with_its_source(tmp_path, path, source):
+    (tmp_path / path).parent.mkdir(parents=True)
+    (tmp_path / path).write_text("10000000abcdef01\0")
+    assert probe.serial(tmp_path) == {"serial": "10000000abcdef01", "serial_source": source}
+
+
+def test_a_pi_is_known_by_its_device_tree_before_dmi(tmp_path):
+    for path in ("proc/device-tree/serial-number", "sys/class/dmi/id/product_serial"):
+        (tmp_path / path).parent.mkdir(parents=True)
+        (tmp_path / path).write_text(path.split("/")[0])
+    assert probe.serial(tmp_path)["serial"] == "proc"
+
+
+def test_what_is_not_there_is_left_out(tmp_path):
+    assert set(probe.facts(tmp_path)) == {"arch", "kernel", "hostname", "root_free_mib"}
+
+
+def test_the_card_with_the_default_route_counts(tmp_path):
+    for path, text in {"proc/net/route": ROUTES, "sys/class/net/eth0/address": "02:00:00:00:00:01\n"}.items():
+        (tmp_path / path).parent.mkdir(parents=True)
+        (tmp_path / path).write_text(text)
+    assert probe.facts(tmp_path)["mac"] == "02:00:00:00:00:01"
+
+
+def test_os_release_is_read_with_and_without_quotes():
+    assert probe.os_release('ID=debian\nVERSION_ID="12"\n\n# x') == {"os": "debian", "os_version": "12"}
+
+
+@pytest.mark.parametrize(("check", "told"), [(False, True), (True, False)])
+def test_only_a_real_run_tells_the_registry(capsys, check, told):
+    with (
+        patch_module_args({"node": "b1", "attempt": "a1", "_ansible_check_mode": check}),
+        pytest.raises(SystemExit),
+    ):
+        probe.main()
+    result = json.loads(capsys.readouterr().out)
+    assert result["changed"] is False
+    assert ("gpufleet" in result) is told
+    assert result["facts"]["arch"]

@@ -1,0 +1,68 @@
+"""The module `sysctl`: one file, the running kernel where it lets us, and the truth about the rest."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from ansible.module_utils.testing import patch_module_args
+
+from ansible_collections.gpufleet.fleet.plugins.modules import sysctl
+
+
+@pytest.fixture
+def kernel(tmp_path, monkeypatch):
+    """Lay out a kernel's settings: one that can be set, one with several fields."""
+    root = tmp_path / "proc"
+    (root / "net/ipv4").mkdir(parents=True)
+    (root / "net/ipv4/tcp_syncookies").write_text("0\n")
+    (root / "net/ipv4/ping_group_range").write_text("1\t0\n")
+    original = sysctl.set_live
+    monkeypatch.setattr(sysctl, "set_live", lambda key, wanted, check: original(key, wanted, check, root))
+    return root
+
+
+@pytest.fixture
+def run(capsys, tmp_path):
+    def call(settings, check=False):
+        arguments = {"path": str(tmp_path / "60.conf"), "settings": settings, "_ansible_check_mode": check}
+        with patch_module_args(arguments), pytest.raises(SystemExit):
+            sysctl.main()
+        return json.loads(capsys.readouterr().out)
+
+    return call
+
+
+def test_settings_are_kept_and_applied_once(kernel, run, tmp_path):
+    told = run({"net.ipv4.tcp_syncookies": 1})
+    assert (told["changed"], told["applied"], told["not_applied"]) == (True, ["net.ipv4.tcp_syncookies"], {})
+    assert (kernel / "net/ipv4/tcp_syncookies").read_text() == "1\n"
+    assert "net.ipv4.tcp_syncookies = 1\n" in (tmp_path / "60.conf").read_text()
+    assert run({"net.ipv4.tcp_syncookies": 1})["changed"] is False
+
+
+def test_what_this_kernel_lacks_is_told_and_changes_nothing_twice(kernel, run):
+    assert run({"kernel.no_such": 1})["not_applied"] == {"kernel.no_such": "this kernel does not have it"}
+    again = run({"kernel.no_such": 1})
+    assert (again["changed"], list(again["not_applied"])) == (False, ["kernel.no_such"])
+
+
+def test_a_refusal_is_told_in_the_kernels_words(tmp_path):
+    (tmp_path / "kernel").mkdir()
+    (tmp_path / "kernel/locked").mkdir()
+    assert sysctl.set_live("kernel.locked", 1, False, tmp_path) == "is a directory"
+
+
+def test_fields_are_compared_not_spaces(kernel, run):
+    assert run({"net.ipv4.ping_group_range": "1 0"})["applied"] == []
+
+
+def test_check_mode_changes_neither_file_nor_kernel(kernel, run, tmp_path):
+    told = run({"net.ipv4.tcp_syncookies": 1}, check=True)
+    assert told["applied"] == ["net.ipv4.tcp_syncookies"]
+    assert (kernel / "net/ipv4/tcp_syncookies").read_text() == "0\n"
+    assert not (tmp_path / "60.conf").exists()
+
+
+def test_the_file_is_the_same_whatever_the_order():
+    assert sysctl.render({"b": 2, "a": 1}) == sysctl.render({"a": 1, "b": 2})

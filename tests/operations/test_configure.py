@@ -1,0 +1,141 @@
+"""Joining what a run saw with what the registry concluded. Runs are made up here; real ones are in tests/hosts."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from gpufleet.errors import InputError
+from gpufleet.nodes import Hold, Node
+from gpufleet.operations.configure import (
+    Configured,
+    HostEnd,
+    Request,
+    as_text,
+    describe,
+    parse_extra_vars,
+    told,
+)
+from gpufleet.remote import HostProgress, RunOutcome
+
+NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+
+
+def node(name, state="ready", verdict="healthy", holds=(), **more):
+    return Node(f"n-{name}", name, "compute_blade", state, NOW, "", verdict=verdict, holds=holds, **more)
+
+
+def held(name):
+    return node(name, verdict="degraded", holds=(Hold("operator", "under-voltage now", NOW),))
+
+
+def run(tmp_path, *hosts, interrupted=False):
+    return RunOutcome(
+        "r1", "site", tmp_path, hosts, (), (), interrupted=interrupted, completed=not interrupted
+    )
+
+
+def configured(tmp_path, *ends, **more):
+    hosts = (HostProgress(end.name, end.status) for end in ends)
+    return Configured(Request(), ends, run(tmp_path, *hosts, **more))
+
+
+WELL = HostEnd("b1", "ok", "", 9, node("b1"), measured=True)
+ALSO_WELL = HostEnd("b2", "ok", "", 0, node("b2"))
+HELD = HostEnd("b3", "ok", "", 9, held("b3"), measured=True, verdict_reason="degraded: under-voltage now")
+FAULTY = HostEnd("b4", "rescued", "t: No space", 1, node("b4", "quarantined", "faulty"), measured=True)
+INCOMPLETE = HostEnd("b5", "ok", "", 9, node("b5", "burn_in", "incomplete"), measured=True)
+GONE = HostEnd("b6", "unreachable", "ssh: refused", 0, node("b6", "expected", None))
+UNKNOWN = HostEnd("b7", "failed", "t: no", 0)
+
+
+@pytest.mark.parametrize(
+    ("end", "well"),
+    [
+        (WELL, True),
+        (ALSO_WELL, True),
+        (HELD, False),
+        (FAULTY, False),
+        (INCOMPLETE, False),
+        (GONE, False),
+        (UNKNOWN, False),
+    ],
+)
+def test_what_needs_a_person(end, well):
+    assert end.well is well
+
+
+def test_a_node_measured_long_ago_is_not_judged_by_this_run():
+    assert HostEnd("b5", "ok", "", 0, INCOMPLETE.node).well
+
+
+@pytest.mark.parametrize(
+    ("ends", "code"),
+    [([WELL, ALSO_WELL], 0), ([WELL, HELD], 1), ([WELL, FAULTY], 1), ([WELL, GONE], 1), ([GONE], 3)],
+)
+def test_exit_codes(tmp_path, ends, code):
+    assert configured(tmp_path, *ends).exit_code == code
+
+
+def test_no_hosts_is_an_answer():
+    empty = Configured(Request(limit="new_blades"))
+    assert (empty.exit_code, as_text(empty)) == (0, "new_blades has no hosts: nothing to do")
+    assert empty.as_json()["hosts"] == []
+
+
+def test_an_interrupt_is_told(tmp_path):
+    stopped = configured(tmp_path, WELL, interrupted=True)
+    assert stopped.exit_code == 130
+    assert "run the same command again" in as_text(stopped)
+
+
+@pytest.mark.parametrize(
+    ("end", "text"),
+    [
+        (WELL, "ready"),
+        (HELD, "ready; degraded: under-voltage now; held by operator"),
+        (FAULTY, "quarantined; t: No space"),
+        (GONE, "unreachable: ssh: refused"),
+        (UNKNOWN, "failed: t: no"),
+    ],
+)
+def test_words_for_how_a_host_ended(end, text):
+    assert describe(end) == text
+
+
+def test_hosts_that_are_well_share_a_line(tmp_path):
+    lines = as_text(configured(tmp_path, WELL, ALSO_WELL, GONE)).splitlines()
+    assert lines[0] == "  2  b[1-2]  ready"
+    assert lines[1] == "  1  b6  unreachable: ssh: refused"
+
+
+def test_json_says_state_verdict_and_holds(tmp_path):
+    told_json = configured(tmp_path, HELD).as_json()
+    assert told_json["hosts"] == [
+        {
+            "name": "b3", "status": "ok", "reason": "", "changed": 9,
+            "state": "ready", "verdict": "degraded", "holds": ["operator"],
+        }
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("late", "heard"), [(timedelta(seconds=1), True), (timedelta(seconds=-1), False)])
+def test_the_registry_heard_of_a_run_when_it_noted_every_host_since(tmp_path, late, heard):
+    there = run(tmp_path, HostProgress("b1", "ok", done=3))
+    assert told([node("b1", reachable_at=NOW + late)], there, NOW) is heard
+
+
+def test_hosts_that_the_registry_does_not_know_are_not_waited_for(tmp_path):
+    assert told([], run(tmp_path, HostProgress("b1", "ok", done=3)), NOW)
+
+
+def test_values_are_json_where_they_read_as_such():
+    pairs = ["a=1", "b=text", 'c={"d": [1]}', "e=x=y", "f="]
+    assert parse_extra_vars(pairs) == {"a": 1, "b": "text", "c": {"d": [1]}, "e": "x=y", "f": ""}
+
+
+@pytest.mark.parametrize("pair", ["a", "=1", ""])
+def test_what_is_not_a_pair_is_wrong_input(pair):
+    with pytest.raises(InputError, match="is not KEY=VALUE"):
+        parse_extra_vars([pair])

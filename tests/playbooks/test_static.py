@@ -1,0 +1,113 @@
+"""What can be said of the playbooks without a host: syntax, shape, documentation, and rules of our own."""
+
+from __future__ import annotations
+
+import configparser
+import importlib.util
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+ROOT = Path(__file__).resolve().parents[2] / "playbooks"
+ROLES = sorted(path for path in (ROOT / "roles").iterdir() if path.is_dir())
+TASK_FILES = sorted(path for role in ROLES for path in (role / "tasks").glob("*.yml"))
+
+
+def load(path):
+    return YAML(typ="safe").load(path)
+
+
+def role_id(path):
+    return path.name if path in ROLES else f"{path.parents[1].name}/{path.name}"
+
+
+@pytest.fixture(scope="module")
+def generator():
+    spec = importlib.util.spec_from_file_location("readme", ROOT / "readme.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", ["site", "commission", "configure", "burn_in"])
+def test_syntax(name, clean_env):
+    command = ["ansible-playbook", "--syntax-check", "-i", "localhost,", f"{name}.yml"]
+    done = subprocess.run(command, cwd=ROOT, env=clean_env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("role", ROLES, ids=role_id)
+def test_readme_is_current(role, generator):
+    assert (role / "README.md").read_text() == generator.readme(role), "run: python playbooks/readme.py"
+
+
+@pytest.mark.parametrize("role", ROLES, ids=role_id)
+def test_every_default_is_documented_and_named_after_its_role(role):
+    defaults = load(role / "defaults/main.yml")
+    options = load(role / "meta/argument_specs.yml")["argument_specs"]["main"]["options"]
+    assert set(defaults) == set(options)
+    internal = load(role / "vars/main.yml")
+    assert all(name.startswith(f"{role.name}_") for name in {**defaults, **internal})
+
+
+@pytest.mark.parametrize("role", ROLES, ids=role_id)
+def test_plain_defaults_are_those_documented(role):
+    options = load(role / "meta/argument_specs.yml")["argument_specs"]["main"]["options"]
+    for name, value in load(role / "defaults/main.yml").items():
+        if isinstance(value, dict) or "{{" in str(value):
+            continue
+        assert options[name]["default"] == value
+
+
+@pytest.mark.parametrize("path", TASK_FILES, ids=role_id)
+def test_task_files_are_short(path):
+    assert len(load(path)) <= 6
+    assert len(path.read_text().splitlines()) <= 40
+
+
+@pytest.mark.parametrize("role", ROLES, ids=role_id)
+def test_a_roles_entry_is_a_switchboard(role):
+    for task in load(role / "tasks/main.yml"):
+        assert "ansible.builtin.import_tasks" in task
+        assert task["tags"]
+
+
+def test_vfat_is_never_disabled():
+    for path in ROOT.rglob("*"):
+        if path.is_file() and path.suffix in {".yml", ".j2", ".sh", ".conf"}:
+            text = re.sub(r"^.*#.*$|leaves vfat alone.*", "", path.read_text(), flags=re.MULTILINE)
+            assert "vfat" not in text, path
+
+
+def test_the_configuration_holds_what_a_fleet_needs():
+    config = configparser.ConfigParser()
+    config.read(ROOT / "ansible.cfg")
+    assert config["defaults"]["callbacks_enabled"] == "gpufleet.fleet.registry"
+    assert config["defaults"].getboolean("host_key_checking")
+    assert config["defaults"]["remote_tmp"].startswith("/run/")
+    assert config["inventory"].getboolean("any_unparsed_is_failed")
+    assert config["ssh_connection"].getboolean("pipelining")
+    assert "StrictHostKeyChecking=yes" in config["ssh_connection"]["ssh_args"]
+
+
+@pytest.mark.skipif(not shutil.which("shellcheck"), reason="shellcheck is not installed")
+def test_shell_scripts():
+    scripts = sorted(ROOT.rglob("*.sh"))
+    assert scripts
+    subprocess.run(["shellcheck", *scripts], check=True)
+
+
+def test_the_agent_can_be_built_as_the_role_does(tmp_path, monkeypatch):
+    code = load(ROOT / "roles/burn_in/vars/main.yml")["burn_in_build"]
+    monkeypatch.setenv("GPUFLEET_HOME", str(tmp_path))
+    built = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    version = subprocess.run([sys.executable, built, "--version"], capture_output=True, text=True, check=True)
+    assert Path(built).parent == tmp_path
+    assert version.stdout.strip()
