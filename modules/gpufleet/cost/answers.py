@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from gpufleet import fleet
 from gpufleet.catalog import Price
 from gpufleet.cost.change import CostDiff, compare
 from gpufleet.cost.demand import Bill
@@ -22,8 +21,11 @@ from gpufleet.cost.sides import Sides, resources_from_preview
 from gpufleet.cost.wording import usd
 from gpufleet.engine import Resource
 from gpufleet.errors import InputError
-from gpufleet.fleet import Budget, Fleet
 
+if TYPE_CHECKING:
+    from gpufleet.fleet import Budget, Fleet
+
+# gpufleet.fleet is imported where it is used: while it loads, the child imports the SDKs already.
 STALE_DAYS = 365  # list prices move about once a year; spot moves daily, so an old one says little
 OUTSIDE = "traffic, licences, support and taxes are not in these figures"
 
@@ -66,6 +68,8 @@ def estimate(
     book: PriceBook | None = None,
 ) -> Estimate:
     """Price resources, and note what their fleet means for the budget."""
+    from gpufleet import fleet
+
     bill = price(resources, book)
     notes = (*(fleet.notes(declared) if declared else ()), *price_notes(bill), OUTSIDE)
     return Estimate(declared.stack if declared else stack, bill, _budget(declared), notes)
@@ -102,6 +106,8 @@ def diff(
 def estimate_stack(root: Path, stack: str, config_file: Path | None = None) -> Estimate:
     """Evaluate a stack in the working tree and price it."""
     with evaluating([Program(root, stack, config_file)]) as run:
+        from gpufleet import fleet
+
         declared = fleet.load(stack, root, config_file)
         return estimate(run()[0], declared)
 
@@ -111,6 +117,8 @@ def diff_against(
 ) -> CostDiff:
     """Compare a stack in the working tree with itself at a git ref."""
     with evaluating_both(root, stack, base, config_file) as run:
+        from gpufleet import fleet
+
         declared = fleet.load(stack, root, config_file)
         before, after = run()
     return diff(before, after, policy, sides=Sides(stack=stack), budget=declared.budget_usd_per_month)
@@ -156,6 +164,8 @@ def _declared_budget(root: Path | None, stack: str) -> Budget | None:
     """Return the budget of a previewed stack, where the project here declares that stack."""
     if root is None or not stack:
         return None
+    from gpufleet import fleet
+
     try:
         return fleet.load(stack, root).budget_usd_per_month
     except InputError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from gpufleet.catalog import Price
@@ -133,7 +133,6 @@ class Bill:
 
     charges: tuple[Charge, ...] = ()
     unpriced: tuple[Unpriced, ...] = ()
-    warnings: tuple[str, ...] = field(default=())
 
     @property
     def usd_per_hour(self) -> Range:

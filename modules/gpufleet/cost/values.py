@@ -53,8 +53,3 @@ def text(value: Any, *path: str | int) -> str | Marker | None:
     """Return the text at ``path``."""
     found = dig(value, *path)
     return found if found is None or isinstance(found, Marker) else str(found)
-
-
-def unwrap(value: Any) -> Any:
-    """Return the one element of a list of one: the old spelling of a nested block."""
-    return value[0] if isinstance(value, list) and len(value) == 1 else value

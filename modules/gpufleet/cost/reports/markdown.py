@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from gpufleet.cost.change import CostDiff, Line
 from gpufleet.cost.reports import phrases
-from gpufleet.cost.wording import number, span, usd
+from gpufleet.cost.wording import span, usd
 
 HEAD = ["| Change | Resource | What | Purchase | Before | After | Difference |", "|:-|:-|:-|:-|-:|-:|-:|"]
 
@@ -60,7 +60,7 @@ def _row(line: Line) -> str:
         line.op,
         f"{shown.name} {shown.component}",
         phrases.what(shown) + (f" ({shown.note})" if shown.note else ""),
-        f"{shown.purchase.replace('_', ' ')}, {number(shown.hours_per_month)} h",
+        phrases.terms(shown),
         usd(line.before.usd_per_month.expected) if line.before else "-",
         usd(line.after.usd_per_month.expected) if line.after else "-",
         usd(line.usd_per_month, sign=True),

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from decimal import Decimal
 
 from gpufleet.catalog import Price
-from gpufleet.cost.change import CostDiff, Line
+from gpufleet.cost.change import CostDiff
 from gpufleet.cost.demand import Charge, Unpriced
 from gpufleet.cost.money import cents
 from gpufleet.cost.wording import count, number, percent, span, usd
@@ -72,13 +72,6 @@ def terms(charge: Charge) -> str:
     """Write how it is bought: spot, 60 h."""
     bought = charge.purchase.replace("_", " ")
     return f"{bought}, {number(charge.hours_per_month)} h"
-
-
-def was_and_is(line: Line) -> str:
-    """Write a line's month on both sides."""
-    before = usd(line.before.usd_per_month.expected) if line.before else "-"
-    after = usd(line.after.usd_per_month.expected) if line.after else "-"
-    return f"{before} -> {after}"
 
 
 def gaps(unpriced: Iterable[Unpriced]) -> list[str]:
