@@ -72,7 +72,14 @@ def test_a_node_measured_long_ago_is_not_judged_by_this_run():
 
 @pytest.mark.parametrize(
     ("ends", "code"),
-    [([WELL, ALSO_WELL], 0), ([WELL, HELD], 1), ([WELL, FAULTY], 1), ([WELL, GONE], 1), ([GONE], 3)],
+    [
+        ([WELL, ALSO_WELL], 0),
+        ([WELL, HELD], 1),
+        ([WELL, FAULTY], 1),
+        ([WELL, GONE], 1),
+        ([GONE], 1),
+        ([GONE, GONE], 3),
+    ],
 )
 def test_exit_codes(tmp_path, ends, code):
     assert configured(tmp_path, *ends).exit_code == code

@@ -108,7 +108,13 @@ def test_an_empty_group_has_no_hosts(tiny):
 
 @pytest.mark.parametrize(
     ("statuses", "code"),
-    [(["ok"], 0), (["ok", "unreachable"], 1), (["ok", "rescued"], 1), (["unreachable", "unreachable"], 3)],
+    [
+        (["ok"], 0),
+        (["ok", "unreachable"], 1),
+        (["ok", "rescued"], 1),
+        (["unreachable"], 1),
+        (["unreachable", "unreachable"], 3),
+    ],
 )
 def test_exit_codes(tmp_path, statuses, code):
     hosts = tuple(HostProgress(f"h{n}", status) for n, status in enumerate(statuses))

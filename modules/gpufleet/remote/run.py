@@ -43,10 +43,14 @@ class RunOutcome:
 
     @property
     def exit_code(self) -> int:
-        """Say 0 where all is well, 1 where a host is not, 3 where nothing could be done, 130 when interrupted."""
+        """Say 0 where all is well, 1 where a host is not, 3 where nothing could be done, 130 when interrupted.
+
+        One silent host is that host's trouble; where none of several answers, it is the network's or ours.
+        """
         if self.interrupted:
             return 130
-        if not self.completed or (self.hosts and all(host.status == "unreachable" for host in self.hosts)):
+        silent = len(self.named("unreachable"))
+        if not self.completed or (silent == len(self.hosts) > 1):
             return 3
         return 1 if self.named("failed", "unreachable", "rescued") else 0
 
