@@ -13,6 +13,8 @@ FACTS = {
     "usd_per_kwh": {"value": 0.30, "source": "tariff", "assumption": True},
 }
 
+DATED = ("capital_eur", "usd_per_eur", "watts_per_node", "usd_per_kwh")
+
 
 def cost(**changes):
     told = {**FACTS, **changes}
@@ -91,3 +93,9 @@ def test_workstation_without_facts_is_unpriced_and_with_facts_is_not():
     priced = plain.model_copy(update={"cost": cost()})
     assert (plain.usd_per_hour, plain.usd_per_hour_source) == (None, "workstation m2 has no cost facts")
     assert priced.usd_per_hour == pytest.approx(0.119920 + 0.0021, abs=1e-6)
+
+
+def test_a_cost_is_as_old_as_its_oldest_figure_and_undated_while_one_is():
+    dated = {name: {**FACTS[name], "as_of": f"2026-0{month}-01"} for month, name in enumerate(DATED, start=2)}
+    assert cost(**dated).as_of == "2026-02-01"
+    assert cost(**{**dated, "usd_per_kwh": FACTS["usd_per_kwh"]}).as_of is None

@@ -19,13 +19,20 @@ class RackArgs:
     nodes: int
     usd_per_hour: float | None
     usd_per_hour_source: str
+    usd_per_hour_as_of: str | None
     template: str | None
 
     @classmethod
     def of(cls, use: RackUse) -> RackArgs:
         rack = use.rack
         return cls(
-            use.name, rack.machine, len(rack.nodes), rack.usd_per_hour, rack.usd_per_hour_source, use.template
+            use.name,
+            rack.machine,
+            len(rack.nodes),
+            rack.usd_per_hour,
+            rack.usd_per_hour_source,
+            rack.usd_per_hour_as_of,
+            use.template,
         )
 
 
@@ -47,12 +54,19 @@ class WorkstationArgs:
     owner: str | None
     usd_per_hour: float | None
     usd_per_hour_source: str
+    usd_per_hour_as_of: str | None
     template: str | None
 
     @classmethod
     def of(cls, spec: WorkstationSpec) -> WorkstationArgs:
         return cls(
-            spec.name, spec.machine, spec.owner, spec.usd_per_hour, spec.usd_per_hour_source, spec.template
+            spec.name,
+            spec.machine,
+            spec.owner,
+            spec.usd_per_hour,
+            spec.usd_per_hour_source,
+            spec.usd_per_hour_as_of,
+            spec.template,
         )
 
 

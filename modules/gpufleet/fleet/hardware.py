@@ -67,16 +67,26 @@ class HardwareCost(Frozen):
         return self.capital_eur.value * self.usd_per_eur.value
 
     @property
-    def source(self) -> str:
-        """Return where the figures are from, assumptions named as such, as one line."""
-        facts = {
+    def facts(self) -> dict[str, Fact]:
+        """Return the figures that are given, by name."""
+        given = {
             "capital": self.capital_usd or self.capital_eur,
             "usd_per_eur": self.usd_per_eur,
             "watts_per_node": self.watts_per_node,
             "usd_per_kwh": self.usd_per_kwh,
         }
+        return {name: fact for name, fact in given.items() if fact is not None}
+
+    @property
+    def as_of(self) -> str | None:
+        """Return the day of the oldest figure; None while one of them is undated."""
+        days = [fact.as_of for fact in self.facts.values()]
+        return None if None in days else str(min(day for day in days if day is not None))
+
+    @property
+    def source(self) -> str:
+        """Return where the figures are from, assumptions named as such, as one line."""
         return "; ".join(
             f"{name}: {'assumption, ' if fact.assumption else ''}{fact.source}"
-            for name, fact in facts.items()
-            if fact is not None
+            for name, fact in self.facts.items()
         )

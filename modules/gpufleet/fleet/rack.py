@@ -145,6 +145,11 @@ class Rack(Frozen):
         return None if self.cost is None else self.cost.usd_per_hour(len(self.nodes))
 
     @property
+    def usd_per_hour_as_of(self) -> str | None:
+        """Return the day of the oldest figure behind the cost; None where there is none or it is undated."""
+        return None if self.cost is None else self.cost.as_of
+
+    @property
     def usd_per_hour_source(self) -> str:
         """Return where that figure is from, or why there is none."""
         return f"inventory/{self.name}.yaml has no cost facts" if self.cost is None else self.cost.source
