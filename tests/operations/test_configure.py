@@ -14,6 +14,7 @@ from gpufleet.operations.configure import (
     Request,
     as_text,
     describe,
+    ends,
     parse_extra_vars,
     told,
 )
@@ -146,3 +147,12 @@ def test_values_are_json_where_they_read_as_such():
 def test_what_is_not_a_pair_is_wrong_input(pair):
     with pytest.raises(InputError, match="is not KEY=VALUE"):
         parse_extra_vars([pair])
+
+
+def test_the_reason_of_the_newest_verdict_is_found(registry, tmp_path):
+    registry.set_reachable("blade01", True, NOW)
+    registry.advance("blade01", "burn_in", "burn-in ran", NOW)
+    report = {"verdict": "faulty", "attempt": "a1", "checks": []}
+    registry.record_result("blade01", "a1", report, [], reason="storage: full", started_at=NOW, when=NOW)
+    (end,) = ends(run(tmp_path, HostProgress("blade01", "ok")), registry)
+    assert describe(end) == "quarantined; faulty: storage: full"

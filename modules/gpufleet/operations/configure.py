@@ -140,7 +140,11 @@ def ends(run: remote.RunOutcome, registry: Registry) -> tuple[HostEnd, ...]:
     """Join what the run saw with what the registry concluded."""
     nodes = {node.name: node for node in registry.list()}
     measured = {report.get("node") for report in run.reports if report.get("event") == "burn_in"}
-    doubted = {name for name, node in nodes.items() if node.verdict not in (None, "healthy")}
+    ended = {host.name for host in run.hosts}
+    doubted = [
+        node for name, node in nodes.items() if name in ended and node.verdict not in (None, "healthy")
+    ]
+    why = {node.name: verdict_reason(registry, node) for node in doubted}
     return tuple(
         HostEnd(
             host.name,
@@ -149,16 +153,18 @@ def ends(run: remote.RunOutcome, registry: Registry) -> tuple[HostEnd, ...]:
             host.changed,
             nodes.get(host.name),
             measured=host.name in measured,
-            verdict_reason=verdict_reason(registry, host.name) if host.name in doubted else "",
+            verdict_reason=why.get(host.name, ""),
         )
         for host in run.hosts
     )
 
 
-def verdict_reason(registry: Registry, name: str) -> str:
-    """Return what the registry wrote down with the newest verdict."""
-    said = (line.reason for line in reversed(registry.history(name)) if line.event == "verdict")
-    return next(said, "")
+def verdict_reason(registry: Registry, node: Node) -> str:
+    """Return what the registry wrote down with the newest verdict that was like today's."""
+    lines = (
+        line.reason for line in reversed(registry.history(node.id)) if line.event in ("state", "verdict")
+    )
+    return next((line for line in lines if line.startswith(f"{node.verdict}: ")), "")
 
 
 def as_text(configured: Configured) -> str:
@@ -180,6 +186,6 @@ def describe(host: HostEnd) -> str:
         return f"unreachable: {host.reason}"
     if host.node is None:
         return f"{host.status}: {host.reason}" if host.reason else host.status
-    why = [host.reason, "" if host.well else host.verdict_reason]
+    why = ["" if host.well else host.verdict_reason, host.reason]
     why += [f"held by {hold.kind}" for hold in host.node.holds]
     return "; ".join(filter(None, [host.node.state, *why]))
