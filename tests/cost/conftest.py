@@ -24,6 +24,7 @@ STAND_IN_PRICES = {
     ("gcp", "us-central1", "a2-megagpu-16g", "spot"): 29.25568,
     ("gcp", "us-central1", "pd-balanced", "on_demand"): 0.0002,
     ("gcp", "us-central1", "public_ipv4", "on_demand"): 0.004,
+    ("gcp", "us-central1", "public_ipv4", "spot"): 0.003,
     ("azure", "eastus", "Standard_ND96amsr_A100_v4", "on_demand"): 32.77,
     ("azure", "eastus", "Standard_ND96amsr_A100_v4", "reserved_1y"): 20.97283,
     ("azure", "eastus", "premium-ssd-p10", "on_demand"): 0.027,

@@ -112,7 +112,7 @@ PARTS = {  # USD a month: 730 hours, or the hours of the machine where the part 
         100 * 0.08,  # train: gp3 root disk
         100 * 0.10,  # serve: balanced disk
         19.71,  # tune: Premium SSD P10
-        3 * 3.65,  # an address each
+        730 * (0.005 + 0.005 + 0.0025),  # an address each; a spot machine's costs half
         730 * (0.161920 + 0.031494),  # blades-1 and bench-1
     ],
     "dev": [
@@ -123,7 +123,7 @@ PARTS = {  # USD a month: 730 hours, or the hours of the machine where the part 
     ],
     "poc": [730 * (0.057195 + 0.032384)],  # workstation and four blades
 }
-TOTALS = {"production": 52885.74, "dev": 307.48, "poc": 65.39}
+TOTALS = {"production": 52883.92, "dev": 307.48, "poc": 65.39}
 
 
 @pytest.mark.parametrize("name", ["poc", "dev", "production"])

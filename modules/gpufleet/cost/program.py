@@ -159,9 +159,9 @@ def configuration(job: Job) -> tuple[dict[str, str], list[str]]:
 
 
 def as_text(value: Any) -> str:
-    """Return one setting as text."""
+    """Return one setting as text; a date that YAML read as one goes back to how it was written."""
     plain = reveal_nothing(value)
-    return plain if isinstance(plain, str) else json.dumps(plain)
+    return plain if isinstance(plain, str) else json.dumps(plain, default=str)
 
 
 def reveal_nothing(value: Any) -> Any:

@@ -34,7 +34,7 @@ def charges(resource: Resource, graph: Graph) -> Findings:
         found = claimed(found, claim(template, graph))
     around = Around("gcp", where, terms.pool, count, terms.billed_hours)
     found += gcp_parts.templated(template.inputs, around)
-    return [*found, *gcp_parts.addresses(template.inputs, around)]
+    return [*found, *gcp_parts.addresses(template.inputs, around, spot=terms.purchase == "spot")]
 
 
 def _count(resource: Resource, graph: Graph) -> Range | None:

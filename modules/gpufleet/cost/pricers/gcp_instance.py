@@ -28,7 +28,8 @@ def charges(resource: Resource, graph: Graph) -> Findings:
         found = claimed(found, claim(resource, graph))
     around = Around("gcp", where, terms.pool)
     found += gcp_parts.attached(resource.inputs, around)
-    return [*found, *gcp_parts.addresses(resource.inputs, around.for_hours(terms.hours))]
+    spot = terms.purchase == "spot"
+    return [*found, *gcp_parts.addresses(resource.inputs, around.for_hours(terms.hours), spot=spot)]
 
 
 def machine(inputs: Any, where: str, terms: Terms, count: Range = ONE) -> Findings:

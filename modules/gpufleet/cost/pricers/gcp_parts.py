@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -66,11 +67,12 @@ def templated(inputs: Any, around: Around) -> Iterator[Demand | Gap]:
             yield _disk(f"disk:{at}" if at else "disk:boot", each, ("diskSizeGb", "diskType"), around)
 
 
-def addresses(inputs: Any, around: Around) -> Iterator[Demand]:
-    """Bill the external addresses that network interfaces ask for."""
+def addresses(inputs: Any, around: Around, *, spot: bool) -> Iterator[Demand]:
+    """Bill the external addresses that network interfaces ask for; those of spot machines are cheaper."""
     asked = sum(len(items(card, "accessConfigs")) for card in items(inputs, "networkInterfaces"))
     if asked:
-        yield around.part("public_ipv4", "public_ipv4", Decimal(asked))
+        found = around.part("public_ipv4", "public_ipv4", Decimal(asked))
+        yield replace(found, terms=replace(found.terms, purchase="spot")) if spot else found
 
 
 def _disk(

@@ -91,8 +91,6 @@ def _few(names: list[str]) -> str:
 
 
 def _origin(price: Price) -> str:
-    if price.purchase == "owned":
-        return price.source
     return f"as of {price.as_of or 'an unknown date'}, {price.source}"
 
 
