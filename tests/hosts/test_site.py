@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,8 @@ class Site:
     project: Path
     gpufleet: Any
     env: dict[str, str]
-    first: str = ""
+    trial: str = ""
+    before: dict[str, Any] = field(default_factory=dict)
 
     def ask(self, *arguments, **changed):
         return self.gpufleet(*arguments, cwd=self.project, env={**self.env, **changed})
@@ -84,9 +85,11 @@ def make_site(box, project, gpufleet, clean_env):
 
 @pytest.fixture(scope="module")
 def site(faulty_rack, shared_project, gpufleet, clean_env):
-    """Give the rack after one plain ansible-runner run over its new blades."""
+    """Give the rack after a trial of one bare blade and one plain ansible-runner run over all of them."""
     site = make_site(faulty_rack, shared_project, gpufleet, clean_env)
-    site.first = site.runner("new_blades").stdout
+    site.trial = site.ask("configure", "--limit", SOUND, "--check").stdout
+    site.before = site.nodes()
+    site.runner("new_blades")
     return site
 
 
@@ -97,6 +100,11 @@ def changes(text):
         row[0]: int(next(word for word in row if word.startswith("changed=")).partition("=")[2])
         for row in rows
     }
+
+
+def test_check_mode_works_on_a_bare_blade_and_moves_nothing(site):
+    assert site.trial.startswith(f"  1  {SOUND}  expected\n")
+    assert site.before[SOUND]["state"] == "expected"
 
 
 def test_plain_ansible_runner_brings_each_blade_where_it_belongs(site):
