@@ -125,7 +125,9 @@ def test_unknown_kind_or_profile_is_an_input_error(kind, profile):
 
 def recorded(name):
     """Return the records of a recorded run."""
-    return [json.loads(line) for line in (VERDICTS[0].parents[1] / "recorded" / name).read_text().splitlines()]
+    return [
+        json.loads(line) for line in (VERDICTS[0].parents[1] / "recorded" / name).read_text().splitlines()
+    ]
 
 
 @pytest.mark.parametrize(("rehearsal", "verdict"), [(True, "healthy"), (False, "incomplete")])
@@ -138,4 +140,6 @@ def test_a_recorded_rehearsed_blade(rehearsal, verdict):
 def test_a_recorded_full_disk():
     report = burnin.judge(recorded("full-disk.jsonl"), "cloud_vm", "quick", rehearsal=True, configured=False)
     assert report.verdict == "faulty"
-    assert report.reasons()[1].startswith("storage: the root filesystem is full (0 of size, at least 0.05 of size)")
+    assert report.reasons()[1].startswith(
+        "storage: the root filesystem is full (0 of size, at least 0.05 of size)"
+    )

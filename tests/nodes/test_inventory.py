@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from gpufleet.errors import InputError
-from gpufleet.nodes import Registry, inventory_model, rack_files
+from gpufleet.nodes import Registry, inventory_model, is_rehearsed, rack_files
 from gpufleet.nodes.inventory import group_name, model
 
 
@@ -115,3 +115,16 @@ def test_an_ordinary_inventory_file_is_left_to_ansible(tmp_path):
 def test_group_names_need_no_warning():
     assert group_name("machine", "Compute Blade CM4 8GB") == "machine_compute_blade_cm4_8gb"
     assert group_name("region", "us-east-1") == "region_us_east_1"
+
+
+def test_in_a_rehearsal_a_slot_that_was_not_booted_cannot_be_reached(repo_root, nowhere):
+    found = hosts(inventory_model(repo_root, nowhere, rehearsal="production"))
+    assert found["blade01"].vars["ansible_host"].startswith("10.")
+    assert found["blade01"].vars["ansible_ssh_common_args"] == "-o ProxyCommand=false"
+
+
+@pytest.mark.parametrize(
+    ("address", "can"), [("198.18.1.11", True), ("10.20.1.11", False), ("", False), (None, False)]
+)
+def test_only_the_test_range_is_rehearsed(address, can):
+    assert is_rehearsed(address) is can

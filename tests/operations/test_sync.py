@@ -95,7 +95,7 @@ def test_a_rack_s_cost_is_shared_by_its_blades(empty, repo_root, production):
     assert total == pytest.approx(rack.usd_per_hour)
 
 
-def test_probing_asks_only_racks_in_a_rehearsal(empty, repo_root, production, monkeypatch, tmp_path):
+def test_probing_asks_only_booted_hosts_in_a_rehearsal(empty, repo_root, production, monkeypatch, tmp_path):
     from gpufleet import remote
 
     asked = []
@@ -105,12 +105,13 @@ def test_probing_asks_only_racks_in_a_rehearsal(empty, repo_root, production, mo
         return {address: remote.Unreachable(address, "timeout", "timed out") for address in addresses}
 
     monkeypatch.setattr(remote, "probe", simulated_probe)
+    book = tmp_path / "addresses.json"
+    book.write_text(json.dumps({"blades-1/1": "198.18.1.11", "blades-1/2": "198.18.1.12"}))
     environment = {**QUIET, "GPUFLEET_REHEARSAL": "production", "GPUFLEET_HOME": str(tmp_path)}
-    synced = sync(
-        empty, repo_root, production, Options(state_file=STATE, probe=True, environment=environment)
-    )
-    assert len(asked) == 21
-    assert len(synced.reach.silent) == 21
+    options = Options(state_file=STATE, probe=True, environment=environment, address_book=book)
+    synced = sync(empty, repo_root, production, options)
+    assert sorted(asked) == ["198.18.1.11", "198.18.1.12"]
+    assert set(synced.reach.silent) == {"blade01", "blade02"}
     assert empty.get("production-train-1").reachable is None
     assert empty.get("blade01").reachable_detail == "timeout: timed out"
 

@@ -53,9 +53,7 @@ def gpufleet() -> None:
 def main() -> None:
     """Run the command line and exit with its code."""
     try:
-        gpufleet.main(standalone_mode=False)
-    except click.exceptions.Exit as stop:
-        sys.exit(stop.exit_code)
+        sys.exit(gpufleet.main(standalone_mode=False))  # the code of a verb that called ctx.exit, else None
     except click.Abort:
         sys.exit(130)
     except click.ClickException as error:

@@ -9,7 +9,7 @@ changes only along ``TRANSITIONS``. SQLite by default, PostgreSQL by URL, one sc
 
 from gpufleet.nodes.declared import RACK_KINDS, rack_report, workstation_report
 from gpufleet.nodes.identity import Identity, usable_serial
-from gpufleet.nodes.inventory import Host, Inventory, rack_files
+from gpufleet.nodes.inventory import Host, Inventory, is_rehearsed, rack_files
 from gpufleet.nodes.inventory import build as inventory_model
 from gpufleet.nodes.model import (
     Change,
@@ -51,6 +51,7 @@ __all__ = [
     "Value",
     "elastic_groups",
     "inventory_model",
+    "is_rehearsed",
     "rack_files",
     "rack_report",
     "state_report",

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gpufleet.errors import InputError
+from gpufleet.remote.progress import reason_of
 
 CONTROLLER_ACTIONS = frozenset(
     {
@@ -76,7 +77,7 @@ def task_event(
         moment,
         started_at or moment,
         action,
-        str(result.get("msg") or ""),
+        reason_of(dict(result)) if outcome != "ok" else "",
         delegated="_ansible_delegated_vars" in result,
         report=report if isinstance(report, Mapping) else {},
     )

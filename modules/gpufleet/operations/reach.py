@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from gpufleet import paths, remote
-from gpufleet.nodes import Identity, Node, Observation, Registry
+from gpufleet.nodes import Identity, Node, Observation, Registry, is_rehearsed
 from gpufleet.nodes.model import now
 
 
@@ -45,10 +45,12 @@ def login(environment: Mapping[str, str] = os.environ, home: Path | None = None)
 def reach(registry: Registry, who: Login, *, rehearsal: bool = False, timeout: float = 10.0) -> Reach:
     """Ask every live node that has an address; a new one that answers is discovered.
 
-    A rehearsed cloud has no machines at its addresses: in a rehearsal only racks are asked.
+    In a rehearsal only booted hosts are asked: nothing goes out to the addresses of simulated machines.
     """
     live = [node for node in registry.list() if node.state != "retired" and not node.missing]
-    asked = {node.address: node for node in live if node.address and (node.rack or not rehearsal)}
+    asked = {
+        node.address: node for node in live if node.address and (is_rehearsed(node.address) or not rehearsal)
+    }
     found = Reach()
     for address, answer in _answers(asked, who, timeout):
         node = asked[address]
