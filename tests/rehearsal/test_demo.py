@@ -60,3 +60,25 @@ def test_the_answer_no_may_be_fine(tmp_path):
     demo.run_step(demo.Step("t", "exit 1", no_is_fine=True), tmp_path, {"PATH": "/usr/bin:/bin"})
     with pytest.raises(EnvironmentFault):
         demo.run_step(demo.Step("t", "exit 1"), tmp_path, {"PATH": "/usr/bin:/bin"})
+
+
+def test_reasons_name_what_burn_in_found_on_nodes_that_are_not_healthy():
+    bad = {"name": "storage", "outcome": "fail", "reason": "disk is full"}
+    fine = {"name": "cpu", "outcome": "pass", "reason": ""}
+    reports = [
+        {"node": "blade09", "verdict": "faulty", "checks": [fine, bad]},
+        {"node": "blade01", "verdict": "healthy", "checks": [fine]},
+    ]
+    assert demo.reasons(reports) == ["blade09 faulty: disk is full"]
+
+
+def test_money_says_both_months():
+    change = {"before": {"usd_per_month": 1000.4}, "after": {"usd_per_month": 2000.0}}
+    assert "1,000 USD a month" in demo.money(change)
+    assert demo.money(change).endswith("2,000")
+
+
+def test_a_verb_that_gives_no_json_is_named_with_what_it_said(tmp_path):
+    with pytest.raises(EnvironmentFault, match="said no JSON but: broken"):
+        demo.read_json(["sh", "-c", "echo broken >&2; exit 3"], tmp_path, {"PATH": "/usr/bin:/bin"})
+    assert demo.read_json(["sh", "-c", "echo [1]; exit 1"], tmp_path, {"PATH": "/usr/bin:/bin"}) == [1]

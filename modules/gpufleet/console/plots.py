@@ -23,10 +23,10 @@ def all_plots(nodes: list[JsonDict], reports: list[JsonDict], change: JsonDict |
 
 
 def money_by_resource(change: JsonDict) -> str:
-    """Draw USD per month of every priced resource, before and after, side by side."""
+    """Draw USD per month of the resources that can be seen at this scale, before and after, side by side."""
     import altair as alt
 
-    rows = [
+    bars = [
         {
             "resource": f"{line['name']} {line['type'].split(':')[-1]}",
             "when": when,
@@ -36,6 +36,8 @@ def money_by_resource(change: JsonDict) -> str:
         for when, hourly in (("before", line["before_usd_per_hour"]), ("after", line["after_usd_per_hour"]))
         if hourly
     ]
+    visible = max((bar["usd_per_month"] for bar in bars), default=0) / 200
+    rows = [bar for bar in bars if bar["usd_per_month"] >= visible]  # the table has the rest
     chart = (
         alt.Chart(alt.Data(values=rows))
         .mark_bar()

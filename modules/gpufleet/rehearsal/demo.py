@@ -56,7 +56,7 @@ def steps(stack: str, what_if: Path, change: Path, report: Path) -> list[Step]:
             no_is_fine=True,
         ),
         Step("Register every node, cloud and rack", f"gpufleet nodes sync -s {stack}"),
-        Step("Show the inventory that Ansible sees", "ansible-inventory -i inventory --graph"),
+        Step("List the hosts that Ansible sees", "ansible -i inventory all --list-hosts"),
         Step(
             "Configure the new blades and burn them in",
             "gpufleet configure --limit new_blades",
@@ -76,7 +76,11 @@ def run(root: Path, stack: str, home: Path, env: Mapping[str, str], say: Say) ->
     for number, step in enumerate(plan, start=1):
         say(f"\n[{number}/{len(plan)}] {step.title}\n$ {step.command}")
         run_step(step, root, env)
-    say(f"\n{summary(nodes_json(root, env))}")
+    nodes = read_json(["gpufleet", "nodes", "list", "--json"], root, env)
+    reports = read_json(["gpufleet", "burnin", "report", "--json"], root, env)
+    say(f"\n{money(json.loads(change.read_text()))}\n{summary(nodes)}")
+    for line in reasons(reports):
+        say(f"  {line}")
     say(f"Report: {os.path.relpath(report)}   took {time.monotonic() - started:.0f} s")
     say(
         f'Look around: eval "$(gpufleet rehearse env -s {stack})"   end it: gpufleet rehearse down -s {stack}'
@@ -106,11 +110,31 @@ def run_step(step: Step, root: Path, env: Mapping[str, str]) -> None:
         )
 
 
-def nodes_json(root: Path, env: Mapping[str, str]) -> list[dict[str, Any]]:
-    command = ["gpufleet", "nodes", "list", "--json"]
-    listed = subprocess.run(command, cwd=root, env=dict(env), check=True, capture_output=True)
-    nodes: list[dict[str, Any]] = json.loads(listed.stdout)
-    return nodes
+def read_json(command: list[str], root: Path, env: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return what a verb prints as JSON; its exit code says whether the answer is yes, not whether there is one."""
+    done = subprocess.run(command, cwd=root, env=dict(env), check=False, capture_output=True, text=True)
+    try:
+        rows: list[dict[str, Any]] = json.loads(done.stdout)
+    except ValueError:
+        said = done.stderr.strip().splitlines()[-1:] or ["nothing"]
+        raise EnvironmentFault(f"{' '.join(command)} said no JSON but: {said[0]}") from None
+    return rows
+
+
+def money(change: dict[str, Any]) -> str:
+    """Say what the priced change comes to."""
+    before, after = change["before"]["usd_per_month"], change["after"]["usd_per_month"]
+    return f"The fleet costs {before:,.0f} USD a month; with one machine more in its first pool {after:,.0f}"
+
+
+def reasons(reports: list[dict[str, Any]]) -> list[str]:
+    """Say in a line for each node that is not healthy what its burn-in found."""
+    return [
+        f"{report['node']} {report['verdict']}: "
+        + "; ".join(check["reason"] for check in report["checks"] if check["outcome"] in ("fail", "warn"))
+        for report in reports
+        if report["verdict"] != "healthy"
+    ]
 
 
 def summary(nodes: list[dict[str, Any]]) -> str:
