@@ -14,7 +14,7 @@ PROGRAM = "import pulumi_aws\n\npulumi_aws.s3.Bucket('bucket')\n"
 
 def test_an_unknown_resource_type_is_named(other_program):
     shell = other_program(PROGRAM)
-    said = shell.run("pulumi up -s poc --yes", fails=True).stdout
+    said = shell.run("AWS_REGION=us-east-1 pulumi up -s poc --yes", fails=True).stdout
     assert "the simulated aws does not know aws:s3/bucket:Bucket" in said
 
 

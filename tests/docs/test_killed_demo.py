@@ -1,0 +1,70 @@
+"""A demo killed in the middle of configuring leaves nothing that `rehearse down` does not end."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from gpufleet.rehearsal import processes
+from gpufleet.rehearsal.rack.plan import prefix
+
+pytestmark = [pytest.mark.engine, pytest.mark.hosts, pytest.mark.slow]
+
+
+def start_demo(root, env, log):
+    if sys.platform != "linux" or os.geteuid():
+        pytest.skip("a rack of booted hosts needs root on Linux")
+    with log.open("w") as out:
+        command = [sys.executable, "-m", "gpufleet", "rehearse", "demo", "-s", "production"]
+        return subprocess.Popen(command, cwd=root, env=env, stdout=out, stderr=out)
+
+
+def wait_for(log, pattern, demo, patience_s=300):
+    deadline = time.monotonic() + patience_s
+    while not re.search(pattern, log.read_text()):
+        assert demo.poll() is None, log.read_text()[-2000:]
+        assert time.monotonic() < deadline, log.read_text()[-2000:]
+        time.sleep(0.2)
+
+
+def left(home):
+    """Name what of a rehearsal the machine still has: links, namespaces, mounts, processes in and around it."""
+    mark = prefix(home)
+    rows = [subprocess.run(words, capture_output=True, text=True, check=True).stdout for words in LISTINGS]
+    found = [line for text in rows for line in text.splitlines() if mark in line or str(home) in line]
+    found += [str(path) for path in Path("/proc").glob("[0-9]*/cgroup") if mark in read(path)]
+    return found + [f"process {pid}" for pid in processes.of_home(home)]
+
+
+LISTINGS = (["ip", "netns"], ["ip", "-brief", "link"], ["mount"])
+
+
+def read(path):
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
+
+
+def test_a_demo_killed_while_it_configures_is_ended_whole(project, clean_env, gpufleet, tmp_path):
+    log = tmp_path / "demo.log"
+    home = project / ".gpufleet/rehearsal/production"
+    demo = start_demo(project, clean_env, log)
+    try:
+        wait_for(log, r"users_and_access : ", demo)
+        demo.send_signal(signal.SIGKILL)
+        demo.wait()
+        assert left(home), "the killed demo's hosts and runs should still be there"
+    finally:
+        demo.kill()
+        ended = gpufleet("rehearse", "down", "-s", "production", cwd=project)
+    assert ended.returncode == 0, ended.stderr
+    assert left(home) == []
+    assert not home.exists()
