@@ -56,14 +56,28 @@ def test_coming_up_again_clears_what_a_killed_run_left(built):
     assert any("clearing 1 pending" in line for line in said)
 
 
-def test_a_killed_stack_init_is_done_again(engine_project, tmp_path):
+@pytest.fixture
+def half_made(engine_project, tmp_path):
+    """Give a world whose `stack init` was killed: a stack without a salt."""
     world = World(engine_project, "dev")
     world.home = tmp_path / "home"
     world.backend, world.pulumi_home = world.home / "backend", world.home / "pulumi"
     state = backend.state_file(world)
     state.parent.mkdir(parents=True)
     state.write_text('{"version":0,"checkpoint":{"stack":"organization/gpufleet/dev"}}')
-    assert backend.ensure_stack(world, engine.find()).startswith("v1:")
+    return world
+
+
+def test_a_killed_stack_init_is_done_again(half_made):
+    assert backend.ensure_stack(half_made, engine.find()).startswith("v1:")
+
+
+def test_a_stack_init_that_outlived_its_caller_is_ended_first(half_made, tmp_path):
+    (tmp_path / "pulumi").symlink_to("/bin/sleep")  # a stand-in: what matters is its name and its mark
+    env = {"GPUFLEET_HOME": str(half_made.home)}
+    with subprocess.Popen([tmp_path / "pulumi", "60"], env=env) as stray:
+        backend.ensure_stack(half_made, engine.find())
+        assert stray.wait(10) == -signal.SIGTERM
 
 
 def test_removing_the_stack_keeps_its_settings(built):
