@@ -78,9 +78,10 @@ def run(root: Path, stack: str, home: Path, env: Mapping[str, str], say: Say) ->
         run_step(step, root, env)
     nodes = read_json(["gpufleet", "nodes", "list", "--json"], root, env)
     reports = read_json(["gpufleet", "burnin", "report", "--json"], root, env)
-    say(f"\n{money(json.loads(change.read_text()))}\n{summary(nodes)}")
+    say(f"\n{money(json.loads(change.read_text()))}")
     for line in reasons(reports):
         say(f"  {line}")
+    say(summary(nodes))
     say(f"Report: {os.path.relpath(report)}   took {time.monotonic() - started:.0f} s")
     say(
         f'Look around: eval "$(gpufleet rehearse env -s {stack})"   end it: gpufleet rehearse down -s {stack}'
