@@ -7,13 +7,15 @@ so that a quick question stays quick.
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
+from pathlib import Path
 
 import click
 
 from gpufleet import __version__
-from gpufleet.errors import GpufleetError
+from gpufleet.errors import EnvironmentFault, GpufleetError
 
 VERBS = {
     "doctor": "What is installed, what is missing, how to get it",
@@ -24,6 +26,9 @@ VERBS = {
     "burnin": "Results and verdicts of burn-in, thresholds, judging again",
     "console": "The fleet, its money and its burn-in as read-only pages",
 }
+
+
+USES_STATE = ("nodes", "configure", "burnin", "console")
 
 
 class LazyGroup(click.Group):
@@ -50,9 +55,18 @@ def gpufleet() -> None:
     """One declared spec to a sized, provisioned, priced, inventoried, burnt-in GPU fleet."""
 
 
+def refuse_stale_rehearsal(verb: str) -> None:
+    """Refuse to work in a rehearsal that was removed: the shell still points at it, and would half bring it back."""
+    stack, home = os.environ.get("GPUFLEET_REHEARSAL"), os.environ.get("GPUFLEET_HOME")
+    if stack and home and verb in USES_STATE and not Path(home).is_dir():
+        hint = f"open a new shell, or: gpufleet rehearse up -s {stack}"
+        raise EnvironmentFault(f"the rehearsal of {stack} that this shell points at is gone", hint=hint)
+
+
 def main() -> None:
     """Run the command line and exit with its code."""
     try:
+        refuse_stale_rehearsal("".join(sys.argv[1:2]))
         sys.exit(gpufleet.main(standalone_mode=False))  # the code of a verb that called ctx.exit, else None
     except click.Abort:
         sys.exit(130)

@@ -84,6 +84,8 @@ def down(stack: str | None, every: bool, as_json: bool) -> None:
         raise click.UsageError("say which: -s STACK, or --all")
     worlds = [_world(stack)] if stack else World.all_in(paths.project_root())
     for world in worlds:
+        world.check_known()
+    for world in worlds:
         lifecycle.down(world, _say)
     if as_json:
         click.echo(json.dumps([lifecycle.report(world) for world in worlds], indent=2))

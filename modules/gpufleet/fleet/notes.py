@@ -24,7 +24,20 @@ def node_usd_per_hour(pool: Pool) -> float | None:
 
 def notes(fleet: Fleet) -> tuple[str, ...]:
     """Return what somebody who plans this fleet should know before it is built."""
-    return tuple(note for note in (_reserved(fleet), _hours_not_months(fleet), _lonely_spot(fleet)) if note)
+    found = (_reserved(fleet), _hours_not_months(fleet), _lonely_spot(fleet), _not_acted_on(fleet))
+    return tuple(note for note in found if note)
+
+
+def _not_acted_on(fleet: Fleet) -> str:
+    """Say which parts of templates are only kept for now: nobody shall wait for a disk that is never made."""
+    used = {item.template for item in (*fleet.pools, *fleet.workstations, *fleet.racks)} - {None}
+    kept = sorted(name for name in used if name and fleet.templates[name].kept_only)
+    return (
+        "driver, container toolkit, volumes, containers and a burn-in other than quick are kept, but nothing "
+        f"builds or prices them yet: template {', '.join(kept)}"
+        if kept
+        else ""
+    )
 
 
 def _reserved(fleet: Fleet) -> str:

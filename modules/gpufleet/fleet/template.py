@@ -51,3 +51,9 @@ class Template(Frozen):
     volumes: tuple[Volume, ...] = ()
     containers: tuple[Container, ...] = ()
     burn_in: Profile = "quick"
+
+    @property
+    def kept_only(self) -> bool:
+        """Tell whether it asks for something that is read and kept, and that nothing acts on yet."""
+        asks = (self.container_toolkit, self.volumes, self.containers, self.burn_in != "quick")
+        return self.driver.vendor != "none" or any(asks)

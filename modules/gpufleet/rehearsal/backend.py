@@ -45,7 +45,9 @@ def ensure_stack(world: World, found: engine.Engine) -> str:
     kept = _salt_of(state_file(world))
     if kept:
         return kept
-    processes.end(world.home)  # a killed `up` may have left its `stack init` running: it would come in between
+    processes.end(
+        world.home
+    )  # a killed `up` may have left its `stack init` running: it would come in between
     state_file(world).unlink(missing_ok=True)  # a `stack init` that was killed leaves a stack without a salt
     path = os.pathsep.join((str(found.bin_dir), os.environ.get("PATH", os.defpath)))
     # GPUFLEET_HOME is the mark by which `down` finds the engine should we be killed meanwhile.

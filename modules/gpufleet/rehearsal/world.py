@@ -137,6 +137,11 @@ class World:
         names = ", ".join(stack_names(self.root)) or "none"
         raise InputError(f"no stack {self.stack!r}", where="-s", remedy=f"stacks here are {names}")
 
+    def check_known(self) -> None:
+        """Refuse a stack that the project neither has nor rehearses: a misspelt name would look like success."""
+        if not self.home.exists():
+            self.check_stack()
+
     def read_facts(self) -> dict[str, Any]:
         """Return what ``up`` wrote down."""
         facts: dict[str, Any] = json.loads(self.facts.read_text())

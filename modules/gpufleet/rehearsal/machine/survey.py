@@ -76,6 +76,8 @@ def _engine() -> Check:
     found = engine.find()
     if found:
         said = f"{found.version}, {found.origin}, {found.pulumi}, with its Python language host"
+        if shutil.which("pulumi") is None:
+            said += f'; outside a rehearsal put it on PATH: export PATH="{found.bin_dir}:$PATH"'
         return Check("Pulumi engine", "required", ok=True, found=said)
     unfit = engine.installed()
     lacks = f"{unfit.pulumi}: {unfit.lacks}" if unfit else "neither installed nor built"
