@@ -30,6 +30,12 @@ MISTAKES = [
     ("{kind: on_demand}", "{}", 28, "pools[1].purchase.kind", "is missing; add it: on_demand, spot or"),
     ("cloud: aws", "cloud: awz", 14, "pools[0].cloud", "is 'awz'; did you mean 'aws'?"),
     ("cloud: aws", "cloud: moon", 14, "pools[0].cloud", "is 'moon'; give aws, gcp or azure"),
+    ("count: 1", "count: 010", 17, "pools[0].count", "'010' has a leading zero, which YAML readers take for"),
+    ("count: 1", "count: 010", 17, "pools[0].count", "; write 10"),
+    ("count: 1", "count: 1_0", 17, "pools[0].count", "has underscores in its number"),
+    ("count: 1", "count: 0b11", 17, "pools[0].count", "'0b11' is binary"),
+    ("count: 1", "count: 0o10", 17, "pools[0].count", "'0o10' is octal"),
+    ("hours_per_month: 160", "hours_per_month: 0160", 19, "pools[0].hours_per_month", "write 160"),
     ("count: 1", "count: two", 17, "pools[0].count", "'two' is not a count; give a whole number"),
     ("count: 1", "count: 1.5", 17, "pools[0].count", "1.5 is not a count"),
     ("count: 1", "count: true", 17, "pools[0].count", "True is not a count"),
@@ -129,6 +135,11 @@ def test_unknown_stack_lists_those_there_are(repo_root):
         InputError, match=r"Pulumi.prod.yaml: no stack 'prod'; stacks here: dev, poc, production"
     ):
         fleet.load("prod", repo_root)
+
+
+def test_a_config_file_that_is_not_there_is_no_such_file(repo_root, tmp_path):
+    with pytest.raises(InputError, match=r"nope.yaml: no such file"):
+        fleet.load("dev", repo_root, tmp_path / "nope.yaml")
 
 
 def test_parsed_config_has_no_lines_but_keys(spec, parse):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.scalarint import BinaryInt, HexInt, OctalInt, ScalarInt
 
 from gpufleet.errors import InputError
 
@@ -95,6 +96,30 @@ def plain(node: Any) -> Any:
         if isinstance(node, kind):
             return kind(node)
     return node
+
+
+def ambiguous_numbers(node: Any, path: Path_ = ()) -> Iterator[Problem]:
+    """Name each whole number that the engine's YAML 1.1 would read differently, or not as a number at all."""
+    if isinstance(node, Mapping):
+        for key, value in node.items():
+            yield from ambiguous_numbers(value, (*path, str(key)))
+    elif isinstance(node, list | tuple):
+        for index, value in enumerate(node):
+            yield from ambiguous_numbers(value, (*path, index))
+    elif isinstance(node, ScalarInt) and (oddity := _oddity(node)):
+        yield Problem(path, f"{oddity}, which YAML readers take for different numbers", f"write {int(node)}")
+
+
+def _oddity(number: ScalarInt) -> str:
+    if isinstance(number, OctalInt):
+        return f"'0o{int(number):o}' is octal"
+    if isinstance(number, BinaryInt):
+        return f"'0b{int(number):b}' is binary"
+    if getattr(number, "_underscore", None):  # the reader keeps how a number was written nowhere else
+        return "has underscores in its number"
+    width = getattr(number, "_width", None) or 0
+    padded = not isinstance(number, HexInt) and width > len(str(abs(number)))
+    return f"'{int(number):0{width}d}' has a leading zero" if padded else ""
 
 
 def one_line(text: str) -> str:

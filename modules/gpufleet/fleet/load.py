@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from gpufleet import catalog
 from gpufleet.errors import InputError
 from gpufleet.fleet import rules_fleet, rules_placement, rules_purchase  # noqa: F401 - they fill the tables
-from gpufleet.fleet.document import Document, Problem, read
+from gpufleet.fleet.document import Document, Problem, ambiguous_numbers, read
 from gpufleet.fleet.explain import explain
 from gpufleet.fleet.rack import Rack
 from gpufleet.fleet.rule import check
@@ -26,6 +26,8 @@ def load(stack: str, root: Path | None = None, config_file: Path | None = None) 
     """Return the fleet that a stack declares; what is wrong is one line with file, line and key."""
     root = root or project_root()
     path = config_file or root / "stacks" / f"Pulumi.{stack}.yaml"
+    if config_file is not None and not path.is_file():
+        raise InputError("no such file", where=_label(path, root), remedy="check --config-file")
     if not path.is_file():
         raise InputError(f"no stack {stack!r}", where=_label(path, root), remedy=_stacks(root))
     whole = read(path, _label(path, root))
@@ -45,6 +47,7 @@ def parse(mapping: Any, *, stack: str = "", root: Path | None = None, where: str
 def load_rack(path: Path, root: Path | None = None) -> Rack:
     """Return what a rack file declares."""
     document = read(path, _label(path, root or Path.cwd()))
+    document.refuse(list(ambiguous_numbers(document.node)))
     try:
         rack = Rack.model_validate(document.data)
     except ValidationError as error:
@@ -75,6 +78,7 @@ def _fleet(document: Document, stack: str, root: Path) -> Fleet:
     data = document.data
     if not isinstance(data, dict):
         document.refuse([Problem((), "is not a mapping of keys to values", "start with owner, then pools")])
+    document.refuse(list(ambiguous_numbers(document.node)))
     try:
         spec = Spec.model_validate(data)
     except ValidationError as error:
