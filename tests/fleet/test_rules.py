@@ -111,6 +111,10 @@ def test_rules_let_pass(parse, pool):
         ("unique-names", {"workstations": [{"name": "train", "machine": "MacBook Pro M2 16GB"}]}),
         ("not-the-world", {"ssh": {"authorized_keys": ["ssh-rsa A b"], "allowed_cidrs": ["::/0"]}}),
         ("not-the-world", {"ssh": {"authorized_keys": ["ssh-rsa A b"], "allowed_cidrs": ["0.0.0.0/0"]}}),
+        (
+            "not-the-world",
+            {"ssh": {"authorized_keys": ["ssh-rsa A b"], "allowed_cidrs": ["0.0.0.0/1", "128.0.0.0/1"]}},
+        ),
         ("key-for-nodes", {"ssh": {"allowed_cidrs": ["10.0.0.0/8"]}}),
         ("workstation-known", {"workstations": [{"name": "m", "machine": "MacBook Air"}]}),
     ],

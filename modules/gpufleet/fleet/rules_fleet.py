@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from ipaddress import IPv4Network, IPv6Network, collapse_addresses
 
 from gpufleet import catalog
 from gpufleet.errors import InputError
@@ -47,10 +48,22 @@ def template_exists(spec: Spec) -> Iterator[Problem]:
     source="our own policy",
 )
 def not_the_world(spec: Spec) -> Iterator[Problem]:
-    for index, network in enumerate(spec.ssh.allowed_cidrs):
+    key: Path_ = ("ssh", "allowed_cidrs")
+    remedy = "give the networks you work from"
+    given = spec.ssh.allowed_cidrs
+    for index, network in enumerate(given):
         if network.prefixlen == 0:
-            key: Path_ = ("ssh", "allowed_cidrs", index)
-            yield Problem(key, f"{network} is the whole world", "give the networks you work from")
+            yield Problem((*key, index), f"{network} is the whole world", remedy)
+    if any(network.prefixlen == 0 for network in given):
+        return
+    # Merged too: two halves are the world as well.
+    merged: tuple[IPv4Network | IPv6Network, ...] = (
+        *collapse_addresses(each for each in given if isinstance(each, IPv4Network)),
+        *collapse_addresses(each for each in given if isinstance(each, IPv6Network)),
+    )
+    for whole in merged:
+        if whole.prefixlen == 0:
+            yield Problem(key, f"together they are {whole}, the whole world", remedy)
 
 
 @spec_rule(
