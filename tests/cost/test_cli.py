@@ -61,6 +61,12 @@ def test_a_broken_policy_is_exit_code_1_and_names_the_rule(gpufleet, project, pr
     assert json.loads(done.stdout)["policy"]["violations"][0]["rule"] == "max_increase_usd_per_month"
 
 
+def test_a_preview_without_steps_is_refused(gpufleet, project):
+    done = gpufleet("cost", "diff", "--preview", "-", cwd=project, stdin='{"steps": []}')
+    assert done.returncode == 2
+    assert done.stderr == "error: --preview: the preview has no steps; add --show-sames\n"
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -72,7 +78,7 @@ def test_a_broken_policy_is_exit_code_1_and_names_the_rule(gpufleet, project, pr
         (["diff", "--preview", "-"], "standard input: empty"),
         (["diff", "--preview", "-", "--config-file", "x"], "--config-file: goes with --base only"),
         (["estimate", "-s", "nosuch"], "no stack 'nosuch'"),
-        (["estimate", "-s", "poc", "--config-file", "none.yaml"], "none.yaml"),
+        (["estimate", "-s", "poc", "--config-file", "none.yaml"], "none.yaml: no such file"),
     ],
 )
 def test_mistakes_are_one_line_and_exit_code_2(gpufleet, project, words, said):

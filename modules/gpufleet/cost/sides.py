@@ -18,6 +18,7 @@ from typing import Any
 
 from gpufleet import engine
 from gpufleet.engine import Resource, Step
+from gpufleet.errors import InputError
 
 READS = frozenset({"read", "read-replacement", "discard", "discard-replaced", "read-discard"})
 REMOVALS = frozenset({"delete", "delete-replaced"})
@@ -51,6 +52,8 @@ class _Draft:
 def resources_from_preview(document: Mapping[str, Any]) -> Sides:
     """Return both sides of a ``pulumi preview --json``."""
     steps = engine.parse_preview(document)
+    if not steps and "changeSummary" not in document:  # the engine counts what it leaves out
+        raise InputError("the preview has no steps", where="--preview", remedy="add --show-sames")
     draft = _Draft()
     for step in steps:
         _take(step, draft)
