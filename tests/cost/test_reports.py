@@ -106,6 +106,26 @@ def test_estimate_says_how_it_stands_to_its_budget(make, book):
     assert json.loads(cost.render_estimate(found, "json"))["total"]["usd_per_month"] == 16036.38
 
 
+def test_an_estimate_does_not_hide_machines_without_price(make, book):
+    strange = make("b", inputs={"instanceType": "p9.huge", "region": "us-east-1"})
+    bill = cost.price([make(), strange], book)
+    found = cost.Estimate("prod", bill, Budget(max=60000))
+    first, second = cost.render_estimate(found, "table").splitlines()[:2]
+    missing = len(bill.unpriced)
+    assert f", not counting {missing} item" in first
+    assert (
+        second.strip() == "cannot say whether it is within the budget of $60,000.00: 1 machine has no price"
+    )
+    assert found.within_budget is None
+
+
+def test_machines_without_price_do_not_hide_a_budget_already_broken(make, book):
+    strange = make("b", inputs={"instanceType": "p9.huge", "region": "us-east-1"})
+    found = cost.Estimate("prod", cost.price([make(), strange], book), Budget(max=1))
+    assert found.verdict.startswith("over the budget of $1.00")
+    assert found.within_budget is False
+
+
 def test_a_violated_policy_is_in_every_report(make, book):
     found = cost.diff([], [make()], Policy(max_increase_usd_per_month=Decimal(1)), book=book)
     for form in ("table", "markdown", "html"):

@@ -48,16 +48,20 @@ class Estimate:
         limit = exact(self.budget.max)
         if month > limit:
             return f"over the budget of {usd(limit)} by {usd(month - limit)}"
+        if missing := self.bill.machines_without_price:
+            told = "1 machine has" if missing == 1 else f"{missing} machines have"
+            return f"cannot say whether it is within the budget of {usd(limit)}: {told} no price"
         if month < exact(self.budget.min):
             return f"under the budget's floor of {usd(exact(self.budget.min))}: is something missing?"
         return f"within the budget of {usd(limit)}, {usd(limit - month)} to spare"
 
     @property
     def within_budget(self) -> bool | None:
-        """Tell whether the month keeps the budget's ceiling; None without a budget."""
-        return (
-            None if self.budget is None else cents(self.bill.usd_per_month.expected) <= exact(self.budget.max)
-        )
+        """Tell whether the month keeps the budget's ceiling; None without a budget, or where nobody can say."""
+        if self.budget is None:
+            return None
+        kept = cents(self.bill.usd_per_month.expected) <= exact(self.budget.max)
+        return None if kept and self.bill.machines_without_price else kept
 
 
 def estimate(

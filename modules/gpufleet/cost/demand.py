@@ -125,6 +125,7 @@ class Unpriced:
     reason: str
     component: str = ""
     bounded: bool = False  # true: the totals' range holds it; false: the totals leave it out
+    count: Decimal = Decimal(1)  # how many such machines or parts, one where that is not known
 
 
 @dataclass(frozen=True)
@@ -133,6 +134,12 @@ class Bill:
 
     charges: tuple[Charge, ...] = ()
     unpriced: tuple[Unpriced, ...] = ()
+
+    @property
+    def machines_without_price(self) -> int:
+        """Return how many machines the totals leave out."""
+        left_out = (gap for gap in self.unpriced if gap.component == "machine" and not gap.bounded)
+        return int(sum(gap.count for gap in left_out))
 
     @property
     def usd_per_hour(self) -> Range:

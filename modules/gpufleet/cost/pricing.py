@@ -68,7 +68,8 @@ def _bought(
 ) -> tuple[Charge | None, Unpriced | None]:
     """Return the charge of a demand as far as it has a price, and what is missing of it."""
     priced = rate(demand, book)
-    gap = replace(_unpriced(resource, priced.gap), bounded=bool(priced.usd_per_hour)) if priced.gap else None
+    bounded, many = bool(priced.usd_per_hour), demand.count.expected
+    gap = replace(_unpriced(resource, priced.gap), bounded=bounded, count=many) if priced.gap else None
     if priced.usd_per_hour is None:
         return None, gap
     quantity = demand.count * demand.size

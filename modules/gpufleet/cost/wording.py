@@ -14,11 +14,11 @@ def usd(amount: Decimal, *, sign: bool = False) -> str:
     return f"{mark}${abs(rounded):,.2f}"
 
 
-def span(amounts: Range) -> str:
-    """Write a range of dollars, or the one value that it is."""
+def span(amounts: Range, joined: str = " to ") -> str:
+    """Write a range of dollars, or the one value that it is; ``joined`` " and " goes with between."""
     if amounts.certain:
         return usd(amounts.expected)
-    return f"{usd(amounts.low)} to {usd(amounts.high)}"
+    return f"{usd(amounts.low)}{joined}{usd(amounts.high)}"
 
 
 def count(amounts: Range) -> str:

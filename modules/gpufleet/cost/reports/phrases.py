@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from gpufleet.catalog import Price
 from gpufleet.cost.change import CostDiff
-from gpufleet.cost.demand import Charge, Unpriced
+from gpufleet.cost.demand import Bill, Charge, Unpriced
 from gpufleet.cost.money import cents
 from gpufleet.cost.wording import count, number, percent, span, usd
 
@@ -24,7 +24,7 @@ def headline(diff: CostDiff) -> str:
         verb = "raises" if change > 0 else "lowers"
         share = "" if diff.change_percent is None else f" ({percent(diff.change_percent)})"
         said = f"This change {verb} the monthly cost of {name} by {usd(abs(change))}{share} to {usd(after.expected)}"
-    return f"{said}{_budget(diff)}{_holes(diff)}."
+    return f"{said}{_budget(diff)}{holes(diff.after)}."
 
 
 def _partial_headline(name: str, change: Decimal) -> str:
@@ -47,8 +47,9 @@ def _budget(diff: CostDiff) -> str:
     )
 
 
-def _holes(diff: CostDiff) -> str:
-    missing = sum(not gap.bounded for gap in diff.after.unpriced)
+def holes(bill: Bill) -> str:
+    """Say how many items a total leaves out, nothing where it leaves out none."""
+    missing = sum(not gap.bounded for gap in bill.unpriced)
     return f", not counting {plural(missing, 'item')} without a price" if missing else ""
 
 
@@ -60,7 +61,8 @@ def plural(amount: int, noun: str) -> str:
 def bounds(diff: CostDiff) -> str:
     """Say between which bounds the month lies, nothing where it is certain."""
     month = diff.after.usd_per_month
-    return "" if month.certain else f"Between {span(month)} a month, by group size and spot capacity."
+    between = span(month, " and ")
+    return "" if month.certain else f"Between {between} a month, by group size and spot capacity."
 
 
 def what(charge: Charge) -> str:

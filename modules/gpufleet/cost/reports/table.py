@@ -22,9 +22,9 @@ def estimate(of: Estimate) -> str:
     total = (
         f"{usd(month.expected)} a month, {usd(of.bill.usd_per_hour.expected)} an hour while all of it runs"
     )
-    lines = [f"{of.stack}: {total}", f"  {of.verdict}"]
+    lines = [f"{of.stack}: {total}{phrases.holes(of.bill)}", f"  {of.verdict}"]
     if not month.certain:
-        lines.append(f"  between {span(month)} a month")
+        lines.append(f"  between {span(month, ' and ')} a month")
     return "\n".join(
         [
             *lines,
