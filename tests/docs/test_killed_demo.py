@@ -39,8 +39,13 @@ def left(home):
     mark = prefix(home)
     rows = [subprocess.run(words, capture_output=True, text=True, check=True).stdout for words in LISTINGS]
     found = [line for text in rows for line in text.splitlines() if mark in line or str(home) in line]
-    found += [str(path) for path in Path("/proc").glob("[0-9]*/cgroup") if mark in read(path)]
+    found += [str(path) for path in Path("/proc").glob("[0-9]*/cgroup") if mark in read(path) and lives(path)]
     return found + [f"process {pid}" for pid in processes.of_home(home)]
+
+
+def lives(path):
+    """Tell a process from one that has ended and whose new parent, init, has yet to take note."""
+    return read(path.parent / "stat").rpartition(")")[2].split()[:1] not in ([], ["Z"])
 
 
 LISTINGS = (["ip", "netns"], ["ip", "-brief", "link"], ["mount"])
