@@ -30,7 +30,7 @@ def notes(fleet: Fleet) -> tuple[str, ...]:
 
 def _not_acted_on(fleet: Fleet) -> str:
     """Say which parts of templates are only kept for now: nobody shall wait for a disk that is never made."""
-    used = {item.template for item in (*fleet.pools, *fleet.workstations, *fleet.racks)} - {None}
+    used = {item.template for kind in (fleet.pools, fleet.workstations, fleet.racks) for item in kind}
     kept = sorted(name for name in used if name and fleet.templates[name].kept_only)
     return (
         "driver, container toolkit, volumes, containers and a burn-in other than quick are kept, but nothing "
