@@ -48,6 +48,7 @@ HELD = HostEnd("b3", "ok", "", 9, held("b3"), measured=True, verdict_reason="deg
 FAULTY = HostEnd("b4", "rescued", "t: No space", 1, node("b4", "quarantined", "faulty"), measured=True)
 INCOMPLETE = HostEnd("b5", "ok", "", 9, node("b5", "burn_in", "incomplete"), measured=True)
 GONE = HostEnd("b6", "unreachable", "ssh: refused", 0, node("b6", "expected", None))
+BUSY = HostEnd("b9", "ok", "", 0, node("b9", "assigned"))
 UNKNOWN = HostEnd("b7", "failed", "t: no", 0)
 
 
@@ -104,12 +105,24 @@ def test_an_interrupt_is_told(tmp_path):
         (WELL, "ready"),
         (HELD, "ready; degraded: under-voltage now; held by operator"),
         (FAULTY, "quarantined; t: No space"),
+        (BUSY, "assigned; not burnt in: a job may run there"),
         (GONE, "unreachable: ssh: refused"),
         (UNKNOWN, "failed: t: no"),
     ],
 )
 def test_words_for_how_a_host_ended(end, text):
     assert describe(end) == text
+
+
+@pytest.mark.parametrize("state", ["quarantined", "repair"])
+def test_a_mended_node_is_shown_the_way_out(state):
+    said = describe(HostEnd("b8", "ok", "", 0, node("b8", state), measured=True))
+    assert said.startswith(f"{state}; measured healthy now: it stays until gpufleet nodes state b8 burn_in ")
+    assert said.endswith("gpufleet configure --limit b8")
+
+
+def test_a_node_not_measured_again_is_shown_no_way_out():
+    assert describe(HostEnd("b8", "ok", "", 0, node("b8", "quarantined"))) == "quarantined"
 
 
 def test_hosts_that_are_well_share_a_line(tmp_path):

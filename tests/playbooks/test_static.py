@@ -111,3 +111,33 @@ def test_the_agent_can_be_built_as_the_role_does(tmp_path, monkeypatch):
     version = subprocess.run([sys.executable, built, "--version"], capture_output=True, text=True, check=True)
     assert Path(built).parent == tmp_path
     assert version.stdout.strip()
+
+
+def chosen(clean_env, state, asked):
+    """Say what group_vars make of a node's state and a request, by Ansible's own templating."""
+    told = ["-e", f"gpufleet_state={state}", "-e", f"gpufleet_burn_in={asked}"]
+    shown = ["-i", "localhost,", "-c", "local", "-m", "debug", "-a", "var=gpufleet_burn_in_now"]
+    command = ["ansible", "localhost", "--playbook-dir", ".", *shown, *told]
+    done = subprocess.run(command, cwd=ROOT, env=clean_env, capture_output=True, text=True, check=False)
+    return re.findall(r'"gpufleet_burn_in_now": (\w+)', done.stdout)
+
+
+@pytest.mark.parametrize(
+    ("state", "asked", "measured"),
+    [
+        ("ready", "always", "true"),
+        ("ready", "auto", "false"),
+        ("burn_in", "auto", "true"),
+        ("burn_in", "never", "false"),
+        ("assigned", "always", "false"),
+        ("draining", "always", "false"),
+    ],
+)
+def test_who_is_burnt_in(clean_env, state, asked, measured):
+    assert chosen(clean_env, state, asked) == [measured]
+
+
+def test_plays_and_end_lines_agree_on_who_is_busy():
+    from gpufleet.operations.configure import BUSY_STATES
+
+    assert tuple(load(ROOT / "group_vars/all.yml")["gpufleet_busy_states"]) == BUSY_STATES

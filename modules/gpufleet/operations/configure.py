@@ -21,6 +21,10 @@ from gpufleet.operations import events, ingest
 
 DEFAULT_LIMIT = "new_nodes"
 BURN_IN_CHOICES = ("auto", "always", "never")
+# States that no verdict leaves: a person put the node there, or must say that it was mended.
+KEPT_STATES = ("quarantined", "repair")
+# States in which somebody's job may run on a node; the plays (gpufleet_busy_states) never load-test those.
+BUSY_STATES = ("assigned", "draining")
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,7 @@ class HostEnd:
         """Say whether nothing about the host needs a person."""
         if self.node is None:
             return self.status == "ok"
-        unwell = bool(self.node.holds) or self.node.state in ("quarantined", "repair")
+        unwell = bool(self.node.holds) or self.node.state in KEPT_STATES
         return self.status == "ok" and not unwell and (self.node.verdict == "healthy" or not self.measured)
 
     def as_json(self) -> dict[str, Any]:
@@ -186,6 +190,16 @@ def describe(host: HostEnd) -> str:
         return f"unreachable: {host.reason}"
     if host.node is None:
         return f"{host.status}: {host.reason}" if host.reason else host.status
-    why = ["" if host.well else host.verdict_reason, host.reason]
+    busy = host.node.state in BUSY_STATES and not host.measured
+    why = ["not burnt in: a job may run there" if busy else ""]
+    why += ["" if host.well else host.verdict_reason, host.reason]
     why += [f"held by {hold.kind}" for hold in host.node.holds]
-    return "; ".join(filter(None, [host.node.state, *why]))
+    return "; ".join(filter(None, [host.node.state, way_out(host, host.node), *why]))
+
+
+def way_out(host: HostEnd, node: Node) -> str:
+    """Say how a node gets out of a state that its own healthy measurement does not end."""
+    if node.state not in KEPT_STATES or not host.measured or node.verdict != "healthy":
+        return ""
+    move = f"gpufleet nodes state {node.name} burn_in --reason ..."
+    return f"measured healthy now: it stays until {move} and gpufleet configure --limit {node.name}"
