@@ -76,6 +76,8 @@ def test_a_stack_init_that_outlived_its_caller_is_ended_first(half_made, tmp_pat
     (tmp_path / "pulumi").symlink_to("/bin/sleep")  # a stand-in: what matters is its name and its mark
     env = {"GPUFLEET_HOME": str(half_made.home)}
     with subprocess.Popen([tmp_path / "pulumi", "60"], env=env) as stray:
+        # Popen returns before the kernel has laid out the new program's command line and environment.
+        wait_until(lambda: stray.pid in processes.of_home(half_made.home))
         backend.ensure_stack(half_made, engine.find())
         assert stray.wait(10) == -signal.SIGTERM
 
