@@ -7,6 +7,7 @@ machine that can no longer be had is refused with its date and what takes its pl
 
 from __future__ import annotations
 
+from gpufleet.catalog.architecture import Architecture, Experts, LatentAttention
 from gpufleet.catalog.model import (
     HOURS_PER_MONTH,
     Accelerator,
@@ -25,8 +26,11 @@ __all__ = [
     "HOURS_PER_MONTH",
     "Accelerator",
     "AcceleratorCount",
+    "Architecture",
     "Cloud",
     "Confidence",
+    "Experts",
+    "LatentAttention",
     "Machine",
     "Price",
     "Purchase",

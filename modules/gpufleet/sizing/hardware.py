@@ -1,0 +1,61 @@
+"""What a workload may be placed on: devices of one kind, how they are joined, what they cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from gpufleet.catalog import Accelerator
+
+Split = Literal["none", "tensor", "layer"]
+
+
+@dataclass(frozen=True)
+class Offer:
+    """How the hardware is had, and what one node of it costs per hour, used or not."""
+
+    cloud: str  # aws, gcp, azure, onprem; "" where only the accelerator was named
+    region: str
+    purchase: str  # on_demand, spot, reserved_1y, reserved_3y, owned
+    usd_per_hour: float | None
+    as_of: str | None = None
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """Nodes of one kind. Link speeds are per device and direction, in GB/s; 0 where devices have no link.
+
+    ``node_limit`` is how many nodes there are (a rack's blades), None where more can be had.
+    ``peer_access``: devices read each other's memory without the host (stock GeForce drivers do not).
+    """
+
+    name: str
+    accelerator: Accelerator
+    devices_per_node: int = 1
+    node_limit: int | None = None
+    link_gb_s: float = 0.0
+    link: str = ""  # nvlink, infinity_fabric, pcie, ici, ...
+    network_gb_s: float = 0.0
+    peer_access: bool = True
+    unified: bool = False  # one memory for host and accelerator (Apple, GB10, boards)
+    host_memory_gib: float | None = None
+    host_watts: float = 0.0  # of one node, beside its devices
+    offers: tuple[Offer, ...] = ()
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How one replica lies on devices: ``tensor * pipeline * data`` of them.
+
+    ``split`` says how several devices of an inference share the work: tensor (each holds a part of every
+    layer) or layer (each holds whole layers; capacity, not speed). ``expert`` is the expert-parallel share.
+    """
+
+    nodes: int = 1
+    devices: int = 1
+    tensor: int = 1
+    pipeline: int = 1
+    data: int = 1
+    expert: int = 1
+    split: Split = "none"
