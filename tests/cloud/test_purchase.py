@@ -109,15 +109,6 @@ def test_a_foreign_reservation_is_used_and_not_made(evaluate, cloud):
     assert any("cr-0abc" in str(resource.inputs) for resource in found.recorder.resources)
 
 
-@pytest.mark.parametrize("cloud", ["gcp", "azure"])
-def test_a_fallback_is_refused_where_nothing_would_start(declare, evaluate, cloud):
-    purchase = {"kind": "spot", "fallback": "on_demand"}
-    with pytest.raises(
-        InputError, match=r"Pulumi.test.yaml: pools\[train\].purchase.fallback: .* second pool"
-    ):
-        evaluate({"cloud": cloud, "purchase": purchase})
-
-
 @pytest.mark.parametrize("cloud", ["aws", "gcp", "azure"])
 def test_nothing_is_reserved_for_no_nodes(evaluate, cloud):
     found = evaluate({"cloud": cloud, "count": 0, "purchase": {"kind": "reserved"}})

@@ -19,7 +19,12 @@ POOL = {
 }
 SPEC = {
     "owner": "ml",
-    "ssh": {"authorized_keys": ["ssh-ed25519 AAAA test"], "allowed_cidrs": ["10.0.0.0/8"]},
+    "ssh": {
+        "authorized_keys": [
+            "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICnjZVo0X23w6Lv+MS0nX7ZSNB6ZUf6PUl3b3SBAbmnn test"
+        ],
+        "allowed_cidrs": ["10.0.0.0/8"],
+    },
     "pools": [POOL],
     "templates": {"trainer": {"burn_in": "standard"}},
 }

@@ -52,6 +52,22 @@ MISTAKES = [
     ("{model: T4, count: 1}", "{model: T4, count: 0}", 26, "pools[1].accelerators.count", "give at least 1"),
     ("[10.0.0.0/8]", "[10.0.0.1/8]", 11, "ssh.allowed_cidrs[0]", "host bits zero"),
     ("ssh-ed25519", "-----BEGIN OPENSSH PRIVATE KEY", 10, "ssh.authorized_keys[0]", "this is a private key"),
+    *(
+        (
+            "AAAAC3NzaC1lZDI1NTE5AAAAICnjZVo0X23w6Lv+MS0nX7ZSNB6ZUf6PUl3b3SBAbmnn",
+            body,
+            10,
+            "ssh.authorized_keys[0]",
+            "the key is damaged",
+        )
+        for body in (
+            "AAAA",
+            "AAAAC3NzaC1lZDI1NTE5",
+            "AAAAC3NzaC1lZDI1NTE5AAAAICnjZVo0",
+            "AAAAB3NzaC1yc2E",
+            "c:/key",
+        )
+    ),
     ("- ssh-ed25519", "- id_ed25519", 10, "ssh.authorized_keys[0]", "is not an SSH public key"),
     ("hours_per_month: 160", "hours_per_month: 1000", 19, "pools[0].hours_per_month", "give at most 730"),
     ("hours_per_month: 160", "hours_per_month: 12.5", 19, "pools[0].hours_per_month", "give a whole number"),

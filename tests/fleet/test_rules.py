@@ -15,6 +15,7 @@ N1 = GCP | {"machine": "n1-standard-8"}
 T4 = {"model": "T4", "count": 1}
 
 # rule, what is put into the pool, what the line says
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICnjZVo0X23w6Lv+MS0nX7ZSNB6ZUf6PUl3b3SBAbmnn you"
 REFUSED = [
     (
         "spot-reservation",
@@ -33,6 +34,12 @@ REFUSED = [
     ("eviction-needs-spot", AZURE | {"purchase": CREATE | {"on_eviction": "stop"}}, "say kind: spot"),
     ("eviction-needs-spot", {"purchase": {"kind": "on_demand", "on_eviction": "delete"}}, "only spot"),
     ("fallback-needs-spot", {"purchase": {"kind": "on_demand", "fallback": "on_demand"}}, "only spot"),
+    (
+        "fallback-only-on-aws",
+        GCP | {"purchase": SPOT | {"fallback": "on_demand"}},
+        "purchase.fallback: is set, but gcp starts nothing",
+    ),
+    ("fallback-only-on-aws", AZURE | {"purchase": SPOT | {"fallback": "on_demand"}}, "second pool"),
     ("cap-needs-spot", {"purchase": CREATE | {"max_usd_per_hour": 3.0}}, "belongs to spot"),
     (
         "cap-not-on-gcp",
@@ -109,11 +116,11 @@ def test_rules_let_pass(parse, pool):
     [
         ("unique-names", {"racks": [{"name": "train"}]}),
         ("unique-names", {"workstations": [{"name": "train", "machine": "MacBook Pro M2 16GB"}]}),
-        ("not-the-world", {"ssh": {"authorized_keys": ["ssh-rsa A b"], "allowed_cidrs": ["::/0"]}}),
-        ("not-the-world", {"ssh": {"authorized_keys": ["ssh-rsa A b"], "allowed_cidrs": ["0.0.0.0/0"]}}),
+        ("not-the-world", {"ssh": {"authorized_keys": [KEY], "allowed_cidrs": ["::/0"]}}),
+        ("not-the-world", {"ssh": {"authorized_keys": [KEY], "allowed_cidrs": ["0.0.0.0/0"]}}),
         (
             "not-the-world",
-            {"ssh": {"authorized_keys": ["ssh-rsa A b"], "allowed_cidrs": ["0.0.0.0/1", "128.0.0.0/1"]}},
+            {"ssh": {"authorized_keys": [KEY], "allowed_cidrs": ["0.0.0.0/1", "128.0.0.0/1"]}},
         ),
         ("key-for-nodes", {"ssh": {"allowed_cidrs": ["10.0.0.0/8"]}}),
         ("workstation-known", {"workstations": [{"name": "m", "machine": "MacBook Air"}]}),

@@ -114,3 +114,33 @@ def test_ages_are_told_in_their_largest_unit(seconds, said):
 
     at = datetime(2026, 11, 21, tzinfo=UTC)
     assert show.age(at - timedelta(seconds=seconds), at) == said
+
+
+def test_a_change_takes_the_ranges_that_are_printed(synced):
+    done = synced("hold", "blade[01-02]", "cost", "--reason", "over budget")
+    assert done.stderr.splitlines() == ["blade01: cost hold set", "blade02: cost hold set"]
+    assert "stands already" in synced("hold", "blades-1/1", "cost", "--reason", "over budget").stderr
+    assert synced("release", "blade[01-02]", "cost", "--reason", "paid").stderr.count("released") == 2
+
+
+def test_a_range_moves_whole_or_not_at_all(synced):
+    synced("state", "blade02", "retired", "--reason", "sold")
+    assert isinstance(synced("state", "blade[01-02]", "discovered", "--reason", "x").exception, InputError)
+    assert json.loads(synced("list", "blade01", "--json").stdout)[0]["state"] == "expected"
+
+
+@pytest.mark.parametrize(("option", "said"), [("--rack", "bench-1, blades-1"), ("--pool", "tune")])
+def test_a_rack_or_pool_that_is_not_there_is_named_with_those_that_are(synced, option, said):
+    refused = synced("list", option, "nope").exception
+    assert isinstance(refused, InputError)
+    assert said in str(refused)
+
+
+def test_history_is_told_in_the_order_of_time():
+    from datetime import UTC, datetime
+
+    from gpufleet.nodes import Change
+
+    late = Change("n", datetime(2026, 1, 1, tzinfo=UTC), "state", None, "ready", "", None, 2)
+    early = Change("n", datetime(2026, 1, 2, tzinfo=UTC), "state", None, "ready", "", None, 1)
+    assert show.by_time([early, late]) == [late, early]

@@ -92,8 +92,10 @@ def test_silent_hosts_are_named():
     }
     report = {
         "stack": "production", "up": True, "home": "h", "engine": "3.258.0", "resources": 34,
-        "pending_operations": 0, "processes": [7], "hosts": [host],
+        "pending_operations": 0, "processes": [7], "hosts": [host], "declared_hosts": 1,
     }  # fmt: skip
     text = lifecycle.as_text(report)
     assert "1 running of 1, 0 answer SSH" in text
     assert "silent    blade04 (blades-1/4, 198.18.1.14)" in text
+    none = lifecycle.as_text(report | {"hosts": [], "declared_hosts": 21})
+    assert "hosts       none of 21: `gpufleet rehearse up` boots them" in none

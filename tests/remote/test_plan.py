@@ -92,3 +92,25 @@ def test_an_inventory_that_does_not_parse_stops_the_run(project):
     (project / "inventory" / "blades-1.yaml").write_text("plugin: gpufleet.fleet.rack\nnodess: 1\n")
     with pytest.raises(InputError, match="inventory"):
         plan_run(project)
+
+
+def test_the_first_cause_of_an_inventory_that_does_not_parse_is_told(project):
+    (project / "inventory" / "blades-1.yaml").write_text("plugin: gpufleet.fleet.rack\nnodess: 1\n")
+    with pytest.raises(InputError) as refused:
+        plan_run(project)
+    assert "unknown key 'nodess'" in str(refused.value)
+    assert "blades-1.yaml:2" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("limit", "means"),
+    [
+        ("blade[01-03]", "blade01,blade02,blade03"),
+        ("new_blades:!blade[02-03,07]", "new_blades:!blade02,!blade03,!blade07"),
+        ("bench01,blade[9-10]", "bench01,blade9,blade10"),
+        ("blades[0:2]", "blades[0:2]"),
+        ("new_nodes", "new_nodes"),
+    ],
+)
+def test_printed_ranges_are_unfolded_and_ansibles_own_kept(limit, means):
+    assert planning.unfold_limit(limit) == means

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -95,44 +95,51 @@ def history(node: str, as_json: bool) -> None:
     from gpufleet.operations import show as view
 
     with view.open_registry() as registry:
-        changes = [view.change_json(change) for change in registry.history(node)]
+        changes = [view.change_json(change) for change in view.by_time(registry.history(node))]
     _print(changes, as_json, map(view.change_text, changes))
 
 
+nodes_argument = click.argument("nodes", metavar="NODE|RANGE")
+hold_argument = click.argument("kind", metavar="drift|cost|security|operator")
+
+
 @command.command()
-@click.argument("node")
-@click.argument("kind", metavar="drift|cost|security|operator")
+@nodes_argument
+@hold_argument
 @reason_option
-def hold(node: str, kind: str, reason: str) -> None:
-    """Keep a node from use without changing its state."""
-    from gpufleet.operations import show as view
+def hold(nodes: str, kind: str, reason: str) -> None:
+    """Keep nodes from use without changing their state: a name, or a range such as blade[01-03]."""
+    from gpufleet.operations import change
 
-    with view.open_registry() as registry:
-        changed = registry.hold(node, kind, reason)
-    click.echo(f"{node}: {kind} hold {'set' if changed else 'stands already'}", err=True)
+    _change(change.hold, nodes, kind, reason)
 
 
 @command.command()
-@click.argument("node")
-@click.argument("kind", metavar="drift|cost|security|operator")
+@nodes_argument
+@hold_argument
 @reason_option
-def release(node: str, kind: str, reason: str) -> None:
-    """Release a hold."""
-    from gpufleet.operations import show as view
+def release(nodes: str, kind: str, reason: str) -> None:
+    """Release nodes from a hold."""
+    from gpufleet.operations import change
 
-    with view.open_registry() as registry:
-        changed = registry.release(node, kind, reason)
-    click.echo(f"{node}: {kind} hold {'released' if changed else 'was not set'}", err=True)
+    _change(change.release, nodes, kind, reason)
 
 
 @command.command()
-@click.argument("node")
+@nodes_argument
 @click.argument("to", metavar="STATE")
 @reason_option
-def state(node: str, to: str, reason: str) -> None:
-    """Move a node to another state; the table of legal moves decides."""
+def state(nodes: str, to: str, reason: str) -> None:
+    """Move nodes to another state, all or none; the table of legal moves decides."""
+    from gpufleet.operations import change
+
+    _change(change.move, nodes, to, reason)
+
+
+def _change(what: Callable[..., list[str]], nodes: str, to: str, reason: str) -> None:
     from gpufleet.operations import show as view
 
     with view.open_registry() as registry:
-        registry.move(node, to, reason)
-    click.echo(f"{node}: {to}", err=True)
+        lines = what(registry, nodes, to, reason)
+    for line in lines:
+        click.echo(line, err=True)

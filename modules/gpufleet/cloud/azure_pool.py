@@ -30,7 +30,6 @@ class AzurePool(pulumi.ComponentResource):
         super().__init__("gpufleet:cloud:AzurePool", name, args.plan.props(), opts)
         self.plan = args.plan
         self.network = args.network
-        self.plan.refuse_fallback()
         self.zones = list(self.plan.pool.zones) or None
         self.reservation_group, self.reservation = self._reservation()
         facts: list[dict[str, Any]] = []  # the members of a scale set are known to the cloud alone

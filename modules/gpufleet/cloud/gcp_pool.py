@@ -37,7 +37,6 @@ class GcpPool(pulumi.ComponentResource):
         super().__init__("gpufleet:cloud:GcpPool", name, args.plan.props(), opts)
         self.plan = args.plan
         self.network = args.network
-        self.plan.refuse_fallback()
         self.image = self._image()
         self.reservation = self._reservation()
         if self.plan.several:

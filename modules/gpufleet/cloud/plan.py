@@ -124,14 +124,6 @@ class PoolPlan:
         }
         return {**declared, **observed}
 
-    def refuse_fallback(self) -> None:
-        """Refuse a fallback; for the clouds that have nothing which would keep the promise."""
-        if self.pool.purchase.fallback is not None:
-            problem = f"is set, but {self.pool.cloud} starts nothing when spot capacity is gone"
-            raise self.wrong(
-                "purchase.fallback", problem, "remove it, or add a second pool with kind: on_demand"
-            )
-
     def wrong(self, key: str, problem: str, remedy: str) -> InputError:
         """Return an error that names the place in the stack's file."""
         where = f"stacks/Pulumi.{self.fleet.stack}.yaml"

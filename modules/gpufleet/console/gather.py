@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -29,15 +30,24 @@ def gather(stack: str, cost_file: Path | None) -> ReportData:
     """Read nodes, holds, reachability and burn-in from the registry, and the change from its file."""
     change = read_change(cost_file) if cost_file else None
     with show.open_registry() as registry:
-        nodes = [described(node) for node in registry.list()]
+        listed = registry.list()
+    check_stack(stack, listed)
     return ReportData(
         stack=stack,
         written_at=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
-        nodes=nodes,
+        nodes=[described(node) for node in listed],
         reports=burnin.stored_reports(),
         change=change,
         rehearsal=bool(os.environ.get("GPUFLEET_REHEARSAL")),
     )
+
+
+def check_stack(stack: str, nodes: Iterable[Node]) -> None:
+    """Refuse a stack of which the registry holds no node: the page would bear a name that means nothing."""
+    known = {node.stack for node in nodes if node.stack}
+    if stack not in known:
+        remedy = f"gpufleet nodes sync -s {stack}; the registry holds {', '.join(sorted(known)) or 'no stack'}"
+        raise InputError(f"no node of stack {stack!r}", where="--stack", remedy=remedy)
 
 
 def described(node: Node) -> dict[str, Any]:

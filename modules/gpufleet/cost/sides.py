@@ -6,21 +6,25 @@ The rules of the engine that decide about money, in one place:
 * ``read`` and external resources belong to somebody else and are never charged;
 * a record pending deletion, and a resource kept on deletion, go on billing;
 * a protected resource cannot be deleted: the saving will not happen;
-* an operation that is not known here counts as a change from old to new.
+* an operation that is not known here counts as a change from old to new;
+* a resource whose replacement is pending is gone already, and billed no more.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpufleet import engine
-from gpufleet.engine import Resource, Step
+from gpufleet.cost.staleness import ignored_sizes
+from gpufleet.engine import Events, Resource, Step
 from gpufleet.errors import InputError
 
 READS = frozenset({"read", "read-replacement", "discard", "discard-replaced", "read-discard"})
+FORGETS = frozenset({"remove-pending-replace"})  # takes a record away whose resource is gone already
+LOG_REMEDY = "give the log of a preview or an update"
 REMOVALS = frozenset({"delete", "delete-replaced"})
 REPLACES = frozenset({"replace", "create-replacement", "delete-replaced", "import-replacement"})
 
@@ -35,6 +39,7 @@ class Sides:
     ops: dict[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     partial: bool = False  # the engine left resources out: totals are not the stack's
+    overlaps: frozenset[str] = frozenset()  # URNs whose successor runs (or may run) beside them for a while
 
 
 @dataclass
@@ -52,21 +57,39 @@ class _Draft:
 def resources_from_preview(document: Mapping[str, Any]) -> Sides:
     """Return both sides of a ``pulumi preview --json``."""
     steps = engine.parse_preview(document)
-    if not steps and "changeSummary" not in document:  # the engine counts what it leaves out
+    if not steps and not document.get("changeSummary"):  # the engine counts what it leaves out
         raise InputError("the preview has no steps", where="--preview", remedy="add --show-sames")
+    return _sides(steps, _left_out(document.get("changeSummary") or {}, steps))
+
+
+def resources_from_events(events: Events) -> Sides:
+    """Return both sides of an event log: of the preview in it, or of the update that was carried out."""
+    if not events.steps and not events.summary:
+        raise InputError("the event log has no resource in it", where="--event-log", remedy=LOG_REMEDY)
+    told = _left_out(events.summary or {}, events.steps)
+    if events.cut or events.summary is None:
+        told = "the event log ends before the engine's summary"
+    if events.failed:
+        told = f"the update failed at {len(events.failed)} of its resources"
+    return _sides(events.steps, told)
+
+
+def _sides(steps: Sequence[Step], left_out: str) -> Sides:
     draft = _Draft()
     for step in steps:
         _take(step, draft)
     _settle(draft)
-    left_out = _left_out(document, steps)
+    after = (*draft.after.values(), *draft.kept)
+    draft.warnings += ignored_sizes(after)
     draft.warnings += [f"totals are partial: {left_out}"] if left_out else []
     return Sides(
         stack=next((step.urn.split("::")[0].removeprefix("urn:pulumi:") for step in steps), ""),
         before=(*draft.before.values(), *draft.pending),
-        after=(*draft.after.values(), *draft.kept),
+        after=after,
         ops=draft.ops,
         warnings=tuple(draft.warnings),
         partial=bool(left_out),
+        overlaps=_overlaps(steps),
     )
 
 
@@ -76,19 +99,19 @@ def resources_from_state(document: Mapping[str, Any]) -> list[Resource]:
 
 
 def billable(resource: Resource) -> bool:
-    """Tell whether a resource is ours to pay: not read from elsewhere, not another one's view."""
-    return not resource.external and resource.view_of is None
+    """Tell whether a resource is ours to pay: not read from elsewhere, not another one's view, not gone."""
+    return not resource.external and resource.view_of is None and not resource.pending_replacement
 
 
 def _take(step: Step, draft: _Draft) -> None:
     resource = step.new or step.old
-    if step.op in READS or resource is None or not billable(resource):
+    if step.op in (READS | FORGETS) or resource is None or not billable(resource):
         return
     if step.op in REMOVALS:
         _remove(step, draft)
         return
     draft.ops[step.urn] = "replace" if step.op in REPLACES else step.op
-    if step.old and step.op not in ("create", "import"):
+    if step.old and step.op not in ("create", "import") and not step.old.pending_replacement:
         draft.before[step.urn] = _alive(step.old)
     if step.new:
         draft.after[step.urn] = (
@@ -134,12 +157,20 @@ def _remove(step: Step, draft: _Draft) -> None:
         )
 
 
-def _left_out(document: Mapping[str, Any], steps: Iterable[Step]) -> str:
+def _overlaps(steps: Iterable[Step]) -> frozenset[str]:
+    """Return what is replaced create-first; where the steps do not tell the order, the engine's usual one is taken."""
+    first: dict[str, str] = {}
+    for step in steps:
+        if step.op in REPLACES and step.old and not step.old.pending_replacement:
+            first.setdefault(step.urn, step.op)
+    return frozenset(urn for urn, op in first.items() if op != "delete-replaced")
+
+
+def _left_out(told: Mapping[str, int], steps: Iterable[Step]) -> str:
     """Compare the engine's own count of steps with the steps that are here; say what is missing."""
-    told = document.get("changeSummary") or {}
     seen = Counter(step.op for step in steps)
     unchanged = told.get("same", 0) - seen["same"]
     if unchanged > 0:
         return f"{unchanged} unchanged resources are not in this preview; add --show-sames for totals"
-    short = [op for op in ("create", "update", "delete") if seen[op] < told.get(op, 0)]
+    short = [op for op in told if op != "same" and seen[op] < told[op]]
     return f"the preview counts more {' and '.join(short)} steps than it lists" if short else ""

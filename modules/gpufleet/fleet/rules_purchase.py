@@ -25,6 +25,17 @@ def cap_not_on_gcp(pool: Pool) -> Iterator[Problem]:
 
 
 @pool_rule(
+    "fallback-only-on-aws",
+    reason="Google and Azure start nothing by themselves when spot capacity is gone",
+    source="pulumi-gcp and pulumi-azure-native have no alarm on a group that could set another group's size",
+)
+def fallback_only_on_aws(pool: Pool) -> Iterator[Problem]:
+    if pool.purchase.fallback is not None and pool.cloud != "aws":
+        text = f"is set, but {pool.cloud} starts nothing when spot capacity is gone"
+        yield Problem(("purchase", "fallback"), text, "remove it, or add a second pool with kind: on_demand")
+
+
+@pool_rule(
     "reservation-fixed-count",
     reason="a created reservation holds a fixed number of nodes",
     source="instance_count of aws:ec2:CapacityReservation, count of gcp:compute:Reservation, sku.capacity of Azure",

@@ -38,6 +38,15 @@ class Filter:
         if self.state and self.state not in STATES:
             raise InputError(f"no state {self.state!r}", where="--state", remedy=", ".join(STATES))
         found = list(nodes)
+        for what, asked, known in (
+            ("rack", self.rack, {node.rack for node in found}),
+            ("pool", self.pool, {node.pool for node in found}),
+        ):
+            if asked and asked not in known:
+                there = ", ".join(sorted(filter(None, known))) or "none"
+                raise InputError(
+                    f"no node of {what} {asked!r}", where=f"--{what}", remedy=f"there is: {there}"
+                )
         if self.names:
             wanted = unfold(self.names)
             strangers = wanted - {node.name for node in found} - {node.id for node in found}
@@ -169,6 +178,11 @@ def details_text(shown: dict[str, Any]) -> list[str]:
         f"    {key:<{widths[0]}}  {value:<{widths[1]}}  {source:<{widths[2]}}  {old} ago"
         for key, value, source, old in rows
     ]
+
+
+def by_time(changes: Iterable[Change]) -> list[Change]:
+    """Return changes as they happened: a run told late is recorded behind what came after it."""
+    return sorted(changes, key=lambda change: (change.at, change.number))
 
 
 def change_json(change: Change) -> dict[str, Any]:

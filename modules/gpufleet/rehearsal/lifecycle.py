@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -57,7 +58,19 @@ def report(world: World) -> dict[str, Any]:
     """Return how the rehearsal is, as plain data."""
     found = world.status()
     hosts = [asdict(host) for host in rack.status(world)]
-    return {**asdict(found), "home": str(found.home), "hosts": hosts}
+    return {
+        **asdict(found),
+        "home": str(found.home),
+        "hosts": hosts,
+        "declared_hosts": _declared_hosts(world),
+    }
+
+
+def _declared_hosts(world: World) -> int:
+    """Return how many hosts the stack's racks would have; none for a stack whose file is gone or broken."""
+    with contextlib.suppress(InputError):
+        return sum(len(use.rack.nodes) for use in fleet.load(world.stack, world.root).racks)
+    return 0
 
 
 def as_text(report: dict[str, Any]) -> str:
@@ -69,14 +82,17 @@ def as_text(report: dict[str, Any]) -> str:
         f"engine      {report['engine'] or 'none'}",
         f"resources   {report['resources']}, {report['pending_operations']} operations pending",
         f"processes   {' '.join(str(pid) for pid in report['processes']) or 'none'}",
-        f"hosts       {_hosts_line(report['hosts'])}",
+        f"hosts       {_hosts_line(report)}",
     ]
     silent = (host for host in report["hosts"] if not host["ssh_answers"])
     lines += [f"  silent    {host['name']} ({host['place']}, {host['address']})" for host in silent]
     return "\n".join(lines)
 
 
-def _hosts_line(hosts: list[dict[str, Any]]) -> str:
+def _hosts_line(report: dict[str, Any]) -> str:
+    hosts, declared = report["hosts"], report["declared_hosts"]
+    if not hosts:
+        return f"none of {declared}: `gpufleet rehearse up` boots them" if declared else "none"
     running = sum(host["running"] for host in hosts)
     answering = sum(host["ssh_answers"] for host in hosts)
-    return f"{running} running of {len(hosts)}, {answering} answer SSH" if hosts else "none"
+    return f"{running} running of {max(len(hosts), declared)}, {answering} answer SSH"

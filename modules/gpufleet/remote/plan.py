@@ -19,6 +19,8 @@ from pathlib import Path
 from gpufleet.errors import EnvironmentFault, InputError
 
 LIST_TIMEOUT_SECONDS = 120
+# A name with a range of numbers in it, and the sign that Ansible lets stand before it.
+FOLDED = re.compile(r"(!?)([\w.-]+(?:\[\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*\][\w.-]*)+)")
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,7 @@ def playbook_names(root: Path) -> list[str]:
 
 def plan_run(root: Path, play: str = "site", limit: str | None = None) -> RunPlan:
     """Check the request against the project and its inventory; raise InputError for what it does not know."""
+    limit = unfold_limit(limit) if limit else limit
     known = playbook_names(root)
     if play not in known:
         remedy = f"plays: {', '.join(known) or 'none, there is no playbooks folder'}"
@@ -59,7 +62,25 @@ def plan_run(root: Path, play: str = "site", limit: str | None = None) -> RunPla
         return RunPlan(root, play, limit, tuple(parse_hosts(out)), tuple(parse_tasks(out)))
     if "no hosts to target" in err:
         return RunPlan(root, play, limit, (), ())
-    raise InputError(first_error(err), where="inventory or playbook")
+    cause = first_cause(err)
+    raise InputError(cause or first_error(err), where="" if cause else "inventory or playbook")
+
+
+def unfold_limit(limit: str) -> str:
+    """Write the ranges that we print, such as ``blade[01-03]``, as the names that Ansible knows.
+
+    Ansible's own brackets, ``group[0:2]``, stay as they are: they have a colon.
+    """
+    return FOLDED.sub(lambda match: ",".join(match[1] + name for name in _names(match[2])), limit)
+
+
+def _names(folded: str) -> list[str]:
+    from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetParseError
+
+    try:
+        return list(NodeSet(folded, resolver=RESOLVER_NOGROUP))
+    except NodeSetParseError as error:
+        raise InputError(str(error), key="--limit", remedy="write ranges like blade[01-20]") from None
 
 
 def ask_ansible(root: Path, command: list[str]) -> tuple[int, str, str]:
@@ -127,6 +148,12 @@ def parse_hosts(out: str) -> list[str]:
 def parse_tasks(out: str) -> list[str]:
     """Return the names of all plays' tasks, in order."""
     return [name.strip() for name in re.findall(r"^ {6}(.*)\tTAGS: ", out, re.MULTILINE)]
+
+
+def first_cause(err: str) -> str:
+    """Return what our own inventory plugins said is wrong, which Ansible tells as a warning before its error."""
+    found = re.search(r"Failed to parse inventory with 'auto' plugin: (.+?)(?:\n\n|\Z)", err, re.DOTALL)
+    return " ".join(found[1].split()) if found else ""
 
 
 def first_error(err: str) -> str:

@@ -1,0 +1,38 @@
+"""Changes that a person makes to nodes: by name, id, rack/slot or a printed range, and all of them or none."""
+
+from __future__ import annotations
+
+from gpufleet.nodes import Node, Registry
+from gpufleet.nodes.states import check_hold, check_move
+from gpufleet.operations.show import unfold
+
+
+def named(registry: Registry, names: str) -> list[Node]:
+    """Return the nodes meant; one that the registry does not know is an InputError."""
+    return [registry.get(name) for name in sorted(unfold((names,)))]
+
+
+def move(registry: Registry, names: str, to: str, reason: str) -> list[str]:
+    """Move nodes to another state, once every one of them may go there; say so for each."""
+    nodes = named(registry, names)
+    for node in nodes:
+        check_move(node.name, node.state, to)
+    for node in nodes:
+        registry.move(node.id, to, reason)
+    return [f"{node.name}: {to}" for node in nodes]
+
+
+def hold(registry: Registry, names: str, kind: str, reason: str) -> list[str]:
+    """Keep nodes from use without changing their state; say for each whether that is new."""
+    nodes = named(registry, names)
+    check_hold(names, kind)
+    told = {True: "set", False: "stands already"}
+    return [f"{node.name}: {kind} hold {told[registry.hold(node.id, kind, reason)]}" for node in nodes]
+
+
+def release(registry: Registry, names: str, kind: str, reason: str) -> list[str]:
+    """Release nodes from a hold; say for each whether there was one."""
+    nodes = named(registry, names)
+    check_hold(names, kind)
+    told = {True: "released", False: "was not set"}
+    return [f"{node.name}: {kind} hold {told[registry.release(node.id, kind, reason)]}" for node in nodes]
