@@ -51,6 +51,7 @@ class _Draft:
     pending: list[Resource] = field(default_factory=list)
     kept: list[Resource] = field(default_factory=list)
     ops: dict[str, str] = field(default_factory=dict)
+    gone: set[str] = field(default_factory=set)
     warnings: list[str] = field(default_factory=list)
 
 
@@ -100,18 +101,25 @@ def resources_from_state(document: Mapping[str, Any]) -> list[Resource]:
 
 def billable(resource: Resource) -> bool:
     """Tell whether a resource is ours to pay: not read from elsewhere, not another one's view, not gone."""
-    return not resource.external and resource.view_of is None and not resource.pending_replacement
+    return _ours(resource) and not resource.pending_replacement
+
+
+def _ours(resource: Resource) -> bool:
+    return not resource.external and resource.view_of is None
 
 
 def _take(step: Step, draft: _Draft) -> None:
     resource = step.new or step.old
-    if step.op in (READS | FORGETS) or resource is None or not billable(resource):
+    if step.op in READS or resource is None or not _ours(resource):
+        return
+    if step.op in FORGETS:
+        draft.gone.add(step.urn)
         return
     if step.op in REMOVALS:
         _remove(step, draft)
         return
     draft.ops[step.urn] = "replace" if step.op in REPLACES else step.op
-    if step.old and step.op not in ("create", "import") and not step.old.pending_replacement:
+    if step.old and step.op not in ("create", "import"):
         draft.before[step.urn] = _alive(step.old)
     if step.new:
         draft.after[step.urn] = (
@@ -120,7 +128,9 @@ def _take(step: Step, draft: _Draft) -> None:
 
 
 def _settle(draft: _Draft) -> None:
-    """Take a record marked for deletion for the live one, where nothing else has its URN."""
+    """Drop what was gone before; take a record marked for deletion for the live one, where it is alone."""
+    for urn in draft.gone:
+        draft.before.pop(urn, None)
     for resource in draft.pending[:]:
         if resource.urn not in draft.before and resource.urn not in draft.after:
             draft.pending.remove(resource)
@@ -158,7 +168,10 @@ def _remove(step: Step, draft: _Draft) -> None:
 
 
 def _overlaps(steps: Iterable[Step]) -> frozenset[str]:
-    """Return what is replaced create-first; where the steps do not tell the order, the engine's usual one is taken."""
+    """Return what is replaced create-first; where the steps do not tell, the engine's usual order is taken.
+
+    The engine marks the old state of a resource that it deletes first as pending replacement.
+    """
     first: dict[str, str] = {}
     for step in steps:
         if step.op in REPLACES and step.old and not step.old.pending_replacement:

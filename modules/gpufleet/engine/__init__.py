@@ -1,9 +1,9 @@
 """The Pulumi engine, found or built, and what it says as typed values.
 
-In: a machine with or without `pulumi`, and the engine's own JSON: previews (``pulumi preview --json``) and
-states (``pulumi stack export``). Out: an ``Engine`` that can run Python programs, built once into the user's
-cache where none is installed; ``Step`` and ``Resource`` values in which "not known yet" and "secret" are the
-markers ``UNKNOWN`` and ``SECRET``, never a string that looks like a value.
+In: a machine with or without `pulumi`, and the engine's own JSON: previews (``pulumi preview --json``), event
+logs (``--event-log``) and states (``pulumi stack export``). Out: an ``Engine`` that can run Python programs,
+built once into the user's cache where none is installed; ``Step`` and ``Resource`` values in which "not known
+yet" and "secret" are the markers ``UNKNOWN`` and ``SECRET``, never a string that looks like a value.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from gpufleet.engine.build import ensure
 from gpufleet.engine.command import run_pulumi
 from gpufleet.engine.document import read_document
+from gpufleet.engine.events import Events, parse_events, read_events
 from gpufleet.engine.installation import LAUNCHER_MARK, VERSION, Engine, Found, find, installed
 from gpufleet.engine.lock import exclusive
 from gpufleet.engine.preview import Step, parse_preview
@@ -23,6 +24,7 @@ __all__ = [
     "UNKNOWN",
     "VERSION",
     "Engine",
+    "Events",
     "Found",
     "Marker",
     "Resource",
@@ -31,8 +33,10 @@ __all__ = [
     "exclusive",
     "find",
     "installed",
+    "parse_events",
     "parse_preview",
     "parse_state",
     "read_document",
+    "read_events",
     "run_pulumi",
 ]

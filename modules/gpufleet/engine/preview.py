@@ -35,7 +35,7 @@ def parse_preview(document: Mapping[str, Any]) -> list[Step]:
     """Return the steps of a preview; a preview that failed, or another document, is an InputError."""
     if not isinstance(document, Mapping):
         raise InputError("not a preview: a list or a plain value", remedy=REMEDY)
-    _refuse_failure(document)
+    refuse_failure(document)
     steps = document.get("steps")
     if steps is None and "changeSummary" in document:
         return []
@@ -44,7 +44,8 @@ def parse_preview(document: Mapping[str, Any]) -> list[Step]:
     return [_parse_step(step) for step in steps]
 
 
-def _refuse_failure(document: Mapping[str, Any]) -> None:
+def refuse_failure(document: Mapping[str, Any]) -> None:
+    """Raise an InputError with the cause where the diagnostics hold an error."""
     diagnostics = document.get("diagnostics") or []
     errors = [str(entry.get("message", "")) for entry in diagnostics if entry.get("severity") == "error"]
     if errors:

@@ -16,7 +16,9 @@ class Resource:
 
     ``custom`` is false for components, which exist in no cloud and cost nothing themselves. ``external``
     resources were only read, not made. ``delete`` marks one that awaits deletion and still bills.
-    ``pending`` names an operation (creating, deleting …) that an interrupted run left open.
+    ``pending`` names an operation (creating, deleting …) that an interrupted run left open. One with
+    ``pending_replacement`` is gone already: the engine deleted it and has yet to make its successor.
+    ``remote`` is a component whose children another process makes (only a program's own run tells).
     """
 
     urn: str
@@ -34,6 +36,9 @@ class Resource:
     id: str | None = None
     view_of: str | None = None
     pending: str | None = None
+    pending_replacement: bool = False
+    remote: bool = False
+    ignore_changes: tuple[str, ...] = ()
     # The resources that each input was made from: what a reference means before deployment gives it an id.
     property_dependencies: dict[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
 
@@ -66,6 +71,9 @@ def parse_resource(record: Mapping[str, Any], *, pending: str | None = None) -> 
         id=record.get("id") or None,
         view_of=record.get("viewOf") or None,
         pending=pending,
+        pending_replacement=bool(record.get("pendingReplacement", False)),
+        remote=bool(record.get("remote", False)),
+        ignore_changes=tuple(str(path) for path in record.get("ignoreChanges") or ()),
         property_dependencies={
             name: tuple(urns or ()) for name, urns in (record.get("propertyDependencies") or {}).items()
         },

@@ -1,0 +1,116 @@
+"""An event log (``--event-log FILE``, what the Automation API reads too) as the typed steps of a preview.
+
+One JSON object a line. A log may hold several phases (a preview, then the update): each ends with a summary,
+and the last one that did anything counts. The log carries whole states: whatever the program did not mark as
+a secret is in it in plain text, so it is read here and never repeated.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpufleet.engine.preview import Step, refuse_failure
+from gpufleet.engine.state import parse_resource
+from gpufleet.errors import InputError
+
+COLOUR = re.compile(r"<\{%.*?%\}>")  # the log keeps the engine's colour directives
+REMEDY = "give the file that --event-log wrote"
+KINDS = frozenset(
+    {
+        "cancelEvent", "diagnosticEvent", "policyEvent", "preludeEvent", "resOpFailedEvent", "resOutputsEvent",
+        "resourcePreEvent", "startDebuggingEvent", "stdoutEvent", "summaryEvent",
+    }
+)  # fmt: skip
+
+
+@dataclass
+class Events:
+    """The last phase of a log: its steps, the engine's own count of them, and how it ended.
+
+    ``planning`` tells a preview from an update; ``summary`` is None where the log ends before it.
+    """
+
+    steps: list[Step] = field(default_factory=list)
+    summary: dict[str, int] | None = None
+    planning: bool = True
+    failed: list[str] = field(default_factory=list)
+    errors: list[Mapping[str, Any]] = field(default_factory=list, repr=False)
+    cut: bool = False
+
+
+def read_events(text: str, where: str) -> Events:
+    """Return what an event log says; a last line that was cut off is left out, another is an InputError."""
+    lines = [(at, line) for at, line in enumerate(text.splitlines(), start=1) if line.strip()]
+    if not lines:
+        raise InputError("empty: the engine wrote no event", where=where, remedy=REMEDY)
+    found: list[Mapping[str, Any]] = []
+    cut = False
+    for at, line in lines:
+        try:
+            found.append(_event(line))
+        except ValueError as error:
+            if at == lines[-1][0] and found and line.startswith("{"):
+                cut = True
+                continue
+            raise InputError(f"not an engine event: {error}", where=f"{where}:{at}", remedy=REMEDY) from None
+    events = parse_events(found)
+    events.cut = cut
+    return events
+
+
+def parse_events(events: Iterable[Mapping[str, Any]]) -> Events:
+    """Return the last phase in a sequence of events; a preview that failed is an InputError."""
+    phases = [Events()]
+    for event in events:
+        if phases[-1].summary is not None and "resourcePreEvent" in event:
+            phases.append(Events())
+        try:
+            _take(event, phases[-1])
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise InputError(
+                f"an engine event of another shape: {type(error).__name__} {error}", remedy=REMEDY
+            ) from None
+    told = next((phase for phase in reversed(phases) if phase.steps), phases[-1])
+    if told.planning:
+        refuse_failure({"diagnostics": told.errors})
+    return told
+
+
+def _event(line: str) -> Mapping[str, Any]:
+    try:
+        event = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise ValueError(error.msg) from None
+    if not isinstance(event, dict):
+        raise ValueError("not an object")  # noqa: TRY004 - a mistake of the text, told like the others
+    if not KINDS & event.keys() and "sequence" not in event:
+        raise ValueError("no event in it")
+    return event
+
+
+def _take(event: Mapping[str, Any], phase: Events) -> None:
+    if held := event.get("resourcePreEvent"):
+        phase.planning = bool(held.get("planning", False))
+        phase.steps.append(_step(held["metadata"]))
+    elif held := event.get("resOpFailedEvent"):
+        phase.failed.append(str(held["metadata"]["urn"]))
+    elif held := event.get("summaryEvent"):
+        phase.summary = {str(op): int(count) for op, count in (held.get("resourceChanges") or {}).items()}
+    elif (held := event.get("diagnosticEvent")) and held.get("severity") == "error":
+        phase.errors.append({**held, "message": COLOUR.sub("", str(held.get("message", "")))})
+
+
+def _step(metadata: Mapping[str, Any]) -> Step:
+    old, new = metadata.get("old"), metadata.get("new")
+    return Step(
+        op=str(metadata["op"]),
+        urn=str(metadata.get("urn", "")),
+        old=parse_resource(old) if old else None,
+        new=parse_resource(new) if new else None,
+        diff_reasons=tuple(metadata.get("diffs") or ()),
+        replace_reasons=tuple(metadata.get("keys") or ()),
+    )
