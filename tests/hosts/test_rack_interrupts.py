@@ -9,6 +9,8 @@ import time
 
 import pytest
 
+from gpufleet.rehearsal import rack
+
 ONE, TWO = "blades-poc/1", "blades-poc/2"
 # Seconds after "starting" is said: laying files, making links, launching, booting, answering.
 MOMENTS = (0.0, 0.03, 0.1, 0.25, 0.6)
@@ -90,6 +92,15 @@ def test_down_needs_no_files_of_ours(box, lost):
     box.down()
     assert box.survivors(inside) == set()
     assert box.leftovers() == []
+
+
+def test_hosts_of_a_deleted_project_are_found(box):
+    box.up()
+    assert box.home not in [lost.home for lost in rack.forsaken()]
+    shutil.rmtree(box.home)
+    assert box.home in [lost.home for lost in rack.forsaken()]
+    box.down()
+    assert box.home not in [lost.home for lost in rack.forsaken()]
 
 
 def test_a_killed_down_is_finished_by_the_next(box):

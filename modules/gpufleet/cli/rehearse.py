@@ -74,7 +74,7 @@ def env(stack: str, as_json: bool) -> None:
 
 @command.command()
 @click.option("-s", "--stack", help="The stack whose rehearsal to remove.")
-@click.option("--all", "every", is_flag=True, help="Remove every rehearsal of this project.")
+@click.option("--all", "every", is_flag=True, help="Remove every rehearsal of this project, and of deleted ones.")
 @json_option
 def down(stack: str | None, every: bool, as_json: bool) -> None:
     """Remove the rehearsal: hosts, namespaces, processes, files."""
@@ -87,6 +87,8 @@ def down(stack: str | None, every: bool, as_json: bool) -> None:
         world.check_known()
     for world in worlds:
         lifecycle.down(world, _say)
+    if every:
+        lifecycle.sweep(_say)
     if as_json:
         click.echo(json.dumps([lifecycle.report(world) for world in worlds], indent=2))
 

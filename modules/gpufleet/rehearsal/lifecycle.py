@@ -54,6 +54,13 @@ def down(world: World, say: Say) -> None:
     world.down(say)
 
 
+def sweep(say: Say) -> None:
+    """End the hosts of rehearsals whose project was deleted while they ran: no stack's name leads to them."""
+    for lost in rack.forsaken() if sys.platform == "linux" else ():
+        say(f"a rehearsal in {lost.home}, which was deleted, still had hosts")
+        rack.down(lost, say)
+
+
 def report(world: World) -> dict[str, Any]:
     """Return how the rehearsal is, as plain data."""
     found = world.status()

@@ -10,6 +10,7 @@ import json
 import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,7 @@ def up(world: World, racks: Sequence[RackUse], faults: Faults, say: Say) -> tupl
     if reason := unavailable_reason():
         raise EnvironmentFault(f"hosts can't be booted here: {reason}")
     with _alone(world, say):
+        write_whole(_whose(world.home), f"{world.home.resolve()}\n")
         plans = _plan(world, racks, faults)
         base = {arch: images.ensure_base(arch, say) for arch in sorted({plan.arch for plan in plans})}
         bridge = prefix(world.home)
@@ -68,6 +70,25 @@ def down(world: World, say: Say = lambda _line: None) -> None:
         for book in _books(world):
             book.unlink(missing_ok=True)
         shutil.rmtree(world.home / "rack", ignore_errors=True)
+        _whose(world.home).unlink(missing_ok=True)
+
+
+@dataclass(frozen=True)
+class Forsaken:
+    """A rehearsal whose folder was deleted while its hosts ran."""
+
+    home: Path
+
+
+def forsaken() -> tuple[Forsaken, ...]:
+    """Return the rehearsals of this machine that nobody can name any more, but whose hosts go on."""
+    homes = (Path(file.read_text().strip()) for file in sorted(LOCKS.glob("gpufleet-*.home")))
+    return tuple(Forsaken(home) for home in homes if not home.exists() and network.ours(prefix(home)))
+
+
+def _whose(home: Path) -> Path:
+    """Return the file that says whose hosts bear this rehearsal's prefix; it outlives the project's folder."""
+    return LOCKS / f"gpufleet-{prefix(home)}.home"
 
 
 def _plan(world: World, racks: Sequence[RackUse], faults: Faults) -> list[HostPlan]:
