@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 
+from gpufleet import catalog
 from gpufleet.catalog import table
 
 FILES = ("accelerators.csv", "machines.csv", "parts.csv", "prices.csv", "regions.csv", "retired.csv")
@@ -129,7 +130,7 @@ def test_machines_are_plausible():
 
 
 def test_cards_of_machines_are_in_the_catalogue_and_their_memory_fits():
-    known = table.accelerators()
+    known = catalog.accelerators()
     for machine in table.machines().values():
         for card in machine.accelerators:
             whole = known[card.model].memory_gib * card.share
@@ -139,12 +140,12 @@ def test_cards_of_machines_are_in_the_catalogue_and_their_memory_fits():
 
 def test_attachable_cards_are_in_the_catalogue():
     assert {card for machine in table.machines().values() for card in machine.attachable} <= set(
-        table.accelerators()
+        catalog.accelerators()
     )
 
 
 def test_accelerator_memory_and_bandwidth_are_plausible():
-    for card in table.accelerators().values():
+    for card in catalog.accelerators().values():
         assert 1 <= card.memory_gib <= 512, card
         assert card.bandwidth_gb_s is None or 10 <= card.bandwidth_gb_s <= 10_000, card
         assert card.tdp_w is None or 5 <= card.tdp_w <= 1500, card

@@ -113,7 +113,13 @@ def test_retired_machine_names_its_date_and_substitutes():
 
 @pytest.mark.parametrize(
     ("asked", "name"),
-    [("T4", "T4"), ("rtx4090", "GeForce RTX 4090"), ("rx-460", "Radeon RX 460"), ("h200", "H200 SXM 141GB")],
+    [
+        ("T4", "T4"),
+        ("rtx4090", "GeForce RTX 4090"),
+        ("rx-460", "Radeon RX 460"),
+        ("h200 sxm", "H200 SXM 141GB"),
+        ("b200", "B200"),
+    ],
 )
 def test_accelerator_by_part_of_its_name(asked, name):
     assert catalog.accelerator(asked).name == name

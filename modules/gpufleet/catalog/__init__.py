@@ -7,6 +7,7 @@ machine that can no longer be had is refused with its date and what takes its pl
 
 from __future__ import annotations
 
+from gpufleet.catalog.accelerators import accelerators
 from gpufleet.catalog.architecture import Architecture, Experts, LatentAttention
 from gpufleet.catalog.model import (
     HOURS_PER_MONTH,
@@ -36,6 +37,7 @@ __all__ = [
     "Purchase",
     "Retirement",
     "accelerator",
+    "accelerators",
     "machine",
     "part_price",
     "price",

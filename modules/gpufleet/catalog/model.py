@@ -6,13 +6,19 @@ from typing import Literal
 
 Cloud = Literal["aws", "gcp", "azure"]
 Purchase = Literal["on_demand", "spot", "reserved_1y", "reserved_3y"]
+Kind = Literal["gpu_datacenter", "gpu_workstation", "gpu_gaming", "apple", "sbc", "npu", "asic", "tpu", "apu"]
 Confidence = Literal["high", "medium", "low"]
 HOURS_PER_MONTH = 730  # what the clouds' own calculators use: 8,760 hours / 12
 
 
 @dataclass(frozen=True)
 class Accelerator:
-    """One kind of GPU or Pi-class processor. Unknown figures are None, never a guess."""
+    """One kind of accelerator or board. Unknown figures are None, never a guess; rates are dense, never sparse.
+
+    ``memory_gib`` is what is printed on the box, ``usable_gib`` what software can take of it. ``link_gb_s`` is
+    per device and both directions together, as vendors state it. ``unified``: host and device share one memory.
+    ``peer_access``: devices of one host read each other's memory without the host.
+    """
 
     name: str
     vendor: str
@@ -23,12 +29,24 @@ class Accelerator:
     fp8_tflops_dense: float | None
     int8_tops_dense: float | None
     tdp_w: float | None
-    interconnect: str
     architecture: str
     form_factor: str
     source: str
     as_of: str
     notes: str
+    kind: Kind = "gpu_datacenter"
+    memory_options: tuple[float, ...] = ()  # every size it is sold with, where that is more than one
+    usable_gib: float | None = None
+    fp16_tflops_dense: float | None = None
+    fp4_tflops_dense: float | None = None
+    link: str = ""  # NVLink4, Infinity Fabric, ICI, RoCE ...; empty: PCIe or nothing
+    link_gb_s: float | None = None
+    pcie_gen: int | None = None
+    peer_access: bool = True
+    unified: bool = False
+    stacks: tuple[str, ...] = ()  # cuda, rocm, metal, mlx, vulkan, neuron, xla, cann, synapse, rknn, cpu ...
+    launch_year: int | None = None
+    aliases: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,12 @@ import re
 from difflib import get_close_matches
 
 from gpufleet.catalog import table
+from gpufleet.catalog.accelerators import accelerators
 from gpufleet.catalog.model import Accelerator, Machine, Price, Retirement
 from gpufleet.errors import InputError
 
 CLOSE = 0.6  # difflib's own default; lower offers nonsense such as p5 for n1
+SHORTEST_PART = 3  # of two letters, "T5" would mean a Jetson T5000
 
 
 def machine(name: str, cloud: str | None = None) -> Machine:
@@ -34,11 +36,12 @@ def retirement(name: str, cloud: str | None = None) -> Retirement | None:
 
 def accelerator(name: str) -> Accelerator:
     """Return the accelerator of that name, or of any unambiguous part of it (case, punctuation ignored)."""
-    known = table.accelerators()
+    known = accelerators()
     if name in known:
         return known[name]
     wanted = _plain(name)
-    matches = [item for item in known if wanted and wanted in _plain(item)]
+    exact = [item for item in known if wanted and wanted == _plain(item)]
+    matches = exact or [item for item in known if len(wanted) >= SHORTEST_PART and wanted in _plain(item)]
     if len(matches) == 1:
         return known[matches[0]]
     if matches:

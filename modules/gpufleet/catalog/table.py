@@ -10,7 +10,6 @@ from typing import cast
 
 from gpufleet.catalog.model import (
     HOURS_PER_MONTH,
-    Accelerator,
     AcceleratorCount,
     Confidence,
     Machine,
@@ -26,12 +25,6 @@ def rows(name: str) -> list[Row]:
     """Return the rows of one data file."""
     text = files("gpufleet.catalog").joinpath("data", name).read_text(encoding="utf-8")
     return list(csv.DictReader(text.splitlines()))
-
-
-@cache
-def accelerators() -> dict[str, Accelerator]:
-    """Return every accelerator by its catalogue name."""
-    return {row["name"]: _accelerator(row) for row in rows("accelerators.csv")}
 
 
 @cache
@@ -73,30 +66,6 @@ def part_prices() -> dict[PriceKey, Price]:
 def regions(cloud: str) -> tuple[str, ...]:
     """Return the regions of a cloud in which the price sources list accelerated machines."""
     return tuple(row["region"] for row in rows("regions.csv") if row["cloud"] == cloud)
-
-
-def _number(text: str) -> float | None:
-    return float(text) if text else None
-
-
-def _accelerator(row: Row) -> Accelerator:
-    return Accelerator(
-        name=row["name"],
-        vendor=row["vendor"],
-        memory_gib=float(row["memory_gib"]),
-        bandwidth_gb_s=_number(row["bandwidth_gb_s"]),
-        fp32_tflops=_number(row["fp32_tflops"]),
-        bf16_tflops_dense=_number(row["bf16_tflops_dense"]),
-        fp8_tflops_dense=_number(row["fp8_tflops_dense"]),
-        int8_tops_dense=_number(row["int8_tops_dense"]),
-        tdp_w=_number(row["tdp_w"]),
-        interconnect=row["interconnect"],
-        architecture=row["architecture"],
-        form_factor=row["form_factor"],
-        source=row["source"],
-        as_of=row["as_of"],
-        notes=row["notes"],
-    )
 
 
 def _machine(row: Row) -> Machine:
