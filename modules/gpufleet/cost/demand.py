@@ -103,6 +103,7 @@ class Charge:
     hours_per_month: Decimal
     price: Price | None
     note: str = ""
+    owner: str = ""  # of the tag gpufleet-owner, or owner
 
     @property
     def key(self) -> tuple[str, str]:
@@ -126,6 +127,8 @@ class Unpriced:
     component: str = ""
     bounded: bool = False  # true: the totals' range holds it; false: the totals leave it out
     count: Decimal = Decimal(1)  # how many such machines or parts, one where that is not known
+    pool: str = ""
+    owner: str = ""
 
 
 @dataclass(frozen=True)

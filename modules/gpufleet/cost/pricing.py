@@ -15,6 +15,7 @@ from gpufleet.cost.graph import Graph, kind
 from gpufleet.cost.money import NOTHING, Range
 from gpufleet.cost.pricers import PRICERS
 from gpufleet.cost.rates import PriceBook, rate
+from gpufleet.cost.terms import owner, tags
 from gpufleet.engine import Resource
 
 
@@ -25,7 +26,7 @@ def price(resources: Iterable[Resource], book: PriceBook | None = None) -> Bill:
     demands = [(resource, item) for resource, item in found if isinstance(item, Demand)]
     shares = covered((resource.urn, demand) for resource, demand in demands if not resource.delete)
     charges: list[Charge] = []
-    unpriced = [_unpriced(resource, item) for resource, item in found if isinstance(item, Gap)]
+    unpriced = [_unpriced(resource, item, graph) for resource, item in found if isinstance(item, Gap)]
     for resource, demand in demands:
         share, by = shares.get((resource.urn, demand.component), (NOTHING, ""))
         if by:
@@ -69,7 +70,7 @@ def _bought(
     """Return the charge of a demand as far as it has a price, and what is missing of it."""
     priced = rate(demand, book)
     bounded, many = bool(priced.usd_per_hour), demand.count.expected
-    gap = replace(_unpriced(resource, priced.gap), bounded=bounded, count=many) if priced.gap else None
+    gap = replace(_unpriced(resource, priced.gap, graph), bounded=bounded, count=many) if priced.gap else None
     if priced.usd_per_hour is None:
         return None, gap
     quantity = demand.count * demand.size
@@ -102,11 +103,15 @@ def _charge(resource: Resource, demand: Demand, graph: Graph, *, quantity: Range
         hours_per_month=demand.hours,
         price=None,
         note=demand.note,
+        owner=demand.terms.owner or owner(tags(resource.inputs)),
     )
 
 
-def _unpriced(resource: Resource, gap: Gap) -> Unpriced:
-    return Unpriced(resource.urn, resource.type, resource.name, gap.reason, gap.component)
+def _unpriced(resource: Resource, gap: Gap, graph: Graph) -> Unpriced:
+    tagged = tags(resource.inputs)
+    pool = tagged.get("gpufleet-pool", "") or graph.pool(resource)
+    named = (resource.urn, resource.type, resource.name)
+    return Unpriced(*named, gap.reason, gap.component, pool=pool, owner=owner(tagged))
 
 
 def _distinct(charges: list[Charge]) -> Iterator[Charge]:

@@ -15,6 +15,7 @@ from gpufleet.cost.values import dig, items, number, text
 from gpufleet.engine import Marker, Resource
 
 TERMS = ("reserved_1y", "reserved_3y")
+OWNER_TAGS = ("gpufleet-owner", "owner", "Owner")  # our own, then what other people's programs use
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class Terms:
     fallback: bool = False
     hours: Decimal = HOURS_PER_MONTH
     pool: str = ""
+    owner: str = ""
 
     @property
     def reserved(self) -> bool:
@@ -69,7 +71,13 @@ def read_terms(resource: Resource, *templates: Resource | None, spot: bool | Mar
         fallback=tagged.get("gpufleet-fallback", "") in ("on_demand", "on-demand", "true"),
         hours=hours if isinstance(hours, Decimal) else HOURS_PER_MONTH,
         pool=tagged.get("gpufleet-pool", ""),
+        owner=owner(tagged),
     )
+
+
+def owner(tagged: Mapping[str, str]) -> str:
+    """Return who owns what carries these tags, empty where they do not say."""
+    return next((tagged[key] for key in OWNER_TAGS if tagged.get(key)), "")
 
 
 def _market(said: str, spot: bool | Marker | None) -> str:
