@@ -4,19 +4,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from typing import TYPE_CHECKING
 
 from gpufleet.catalog import Price
 from gpufleet.cost.money import HOURS_PER_MONTH, ONE, Range
 from gpufleet.cost.terms import PLAIN, Terms
 
+if TYPE_CHECKING:
+    from gpufleet.cost.commitments.allocate import Use
+
 
 @dataclass(frozen=True)
 class Claim:
-    """Which reservation may cover a machine: one by URN (``target``), or any open one of its kind."""
+    """Which reservation may cover a machine: one by URN (``target``), or any open one of its kind.
+
+    ``reservation`` is the id of a wanted one as the program writes it: it may lie outside the stack.
+    """
 
     target: str | None = None
     open: bool = False
     zone: str | None = None
+    reservation: str = ""
 
 
 @dataclass(frozen=True)
@@ -103,6 +111,8 @@ class Charge:
     hours_per_month: Decimal
     price: Price | None
     note: str = ""
+    covered_by: str = ""  # the id of a commitment that pays for it already
+    usd_per_useful_hour: Range | None = None  # of spot: per hour of work that is kept
     owner: str = ""  # of the tag gpufleet-owner, or owner
 
     @property
@@ -137,6 +147,7 @@ class Bill:
 
     charges: tuple[Charge, ...] = ()
     unpriced: tuple[Unpriced, ...] = ()
+    commitments: tuple[Use, ...] = ()  # what is paid already, on top of the charges
 
     @property
     def machines_without_price(self) -> int:

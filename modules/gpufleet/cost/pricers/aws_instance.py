@@ -60,6 +60,7 @@ def claim(resource: Resource, inputs: Any, graph: Graph) -> Claim | None:
     wanted = dig(inputs, *path)
     if wanted is not None:
         target = graph.target(resource, path, RESERVATION)
-        return Claim(target=target.urn if target else "outside this stack")
+        told = wanted if isinstance(wanted, str) else ""
+        return Claim(target=target.urn if target else "outside this stack", reservation=told)
     zone = text(inputs, "availabilityZone")
     return Claim(open=True, zone=zone if isinstance(zone, str) and not isinstance(zone, Marker) else None)
