@@ -5,26 +5,44 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
+from typing import TYPE_CHECKING
 
 from gpufleet.cost.coverage import covered
 from gpufleet.cost.demand import Bill, Charge, Demand, Findings, Gap, Unpriced
 from gpufleet.cost.graph import Graph, kind
-from gpufleet.cost.money import NOTHING, Range
+from gpufleet.cost.money import NOTHING, Range, exact
 from gpufleet.cost.pricers import PRICERS
 from gpufleet.cost.rates import PriceBook, rate
 from gpufleet.cost.terms import owner, tags
 from gpufleet.engine import Resource
 
+if TYPE_CHECKING:
+    from gpufleet.cost.commitments.allocate import Covered, Use
+    from gpufleet.cost.commitments.model import Commitment
 
-def price(resources: Iterable[Resource], book: PriceBook | None = None) -> Bill:
-    """Price every resource that bills; list each one that bills and cannot be priced."""
+
+def price(
+    resources: Iterable[Resource],
+    book: PriceBook | None = None,
+    *,
+    commitments: Iterable[Commitment] = (),
+    on: date | None = None,
+) -> Bill:
+    """Price every resource that bills; list each one that bills and cannot be priced.
+
+    What ``commitments`` in force on that day (today) pay for already costs nothing more.
+    """
+    prices = book or PriceBook()
     graph = Graph(resources)
     found = [(resource, item) for resource in graph.resources for item in _findings(resource, graph)]
     demands = [(resource, item) for resource, item in found if isinstance(item, Demand)]
     shares = covered((resource.urn, demand) for resource, demand in demands if not resource.delete)
+    paid, uses = _committed(demands, shares, tuple(commitments), prices, on)
     charges: list[Charge] = []
     unpriced = [_unpriced(resource, item, graph) for resource, item in found if isinstance(item, Gap)]
     for resource, demand in demands:
@@ -32,11 +50,41 @@ def price(resources: Iterable[Resource], book: PriceBook | None = None) -> Bill:
         if by:
             charges.append(_covered_charge(resource, demand, share, by, graph))
         left = demand.count.beyond(share)
+        for each in () if resource.delete else paid.get((resource.urn, demand.component), ()):
+            charges.append(_paid_charge(resource, demand, each, graph))
+            left, by = left.beyond(each.count), each.commitment
         if left != NOTHING or not by:
-            charge, gap = _bought(resource, replace(demand, count=left), book or PriceBook(), graph)
+            charge, gap = _bought(resource, replace(demand, count=left), prices, graph)
             charges += [charge] if charge else []
             unpriced += [gap] if gap else []
-    return Bill(tuple(_distinct(charges)), tuple(sorted(unpriced, key=lambda gap: (gap.urn, gap.component))))
+    gaps = tuple(sorted(unpriced, key=lambda gap: (gap.urn, gap.component)))
+    return Bill(tuple(_distinct(charges)), gaps, uses)
+
+
+def _committed(
+    demands: list[tuple[Resource, Demand]],
+    shares: dict[tuple[str, str], tuple[Range, str]],
+    commitments: tuple[Commitment, ...],
+    book: PriceBook,
+    on: date | None,
+) -> tuple[dict[tuple[str, str], tuple[Covered, ...]], tuple[Use, ...]]:
+    """Return which demands commitments pay for, after what a reservation of the stack holds, and their use."""
+    if not commitments:
+        return {}, ()
+    from gpufleet.cost.commitments.allocate import allocate
+    from gpufleet.cost.commitments.scope import Context
+
+    def on_demand(cloud: str, region: str, machine: str) -> Decimal | None:
+        found = book.machine(cloud, region, machine, "on_demand")
+        return None if found is None else exact(found.usd_per_hour)
+
+    wanted = [
+        ((resource.urn, demand.component), replace(demand, count=demand.count.beyond(share)))
+        for resource, demand in demands
+        for share in [shares.get((resource.urn, demand.component), (NOTHING, ""))[0]]
+        if not resource.delete
+    ]
+    return allocate(wanted, commitments, on or datetime.now(UTC).date(), Context(on_demand))
 
 
 def _findings(resource: Resource, graph: Graph) -> Findings:
@@ -85,6 +133,14 @@ def _covered_charge(resource: Resource, demand: Demand, share: Range, by: str, g
     note = f"covered by {holder.name if holder else by}"
     charge = _charge(resource, demand, graph, quantity=share * demand.size, purchase="covered")
     return replace(charge, note=note)
+
+
+def _paid_charge(resource: Resource, demand: Demand, paid: Covered, graph: Graph) -> Charge:
+    """Return the charge of zero that says which commitment pays already, and until when."""
+    quantity = paid.count * demand.size
+    charge = _charge(resource, demand, graph, quantity=quantity, purchase="covered")
+    note = f"covered by {paid.label} {paid.commitment} until {paid.until}"
+    return replace(charge, note=note, covered_by=paid.commitment)
 
 
 def _charge(resource: Resource, demand: Demand, graph: Graph, *, quantity: Range, purchase: str) -> Charge:
