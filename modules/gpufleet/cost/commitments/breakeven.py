@@ -1,0 +1,67 @@
+"""Above how many hours a month a commitment costs less than paying by the hour."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+from gpufleet.catalog import Price
+from gpufleet.cost.money import HOURS_PER_MONTH, exact
+from gpufleet.cost.rates import PriceBook
+from gpufleet.cost.terms import TERMS
+
+AGAINST = ("on_demand", "spot")
+
+
+@dataclass(frozen=True)
+class BreakEven:
+    """One commitment against one way to pay by the hour: 730 h * committed price = hours * hourly price."""
+
+    machine: str
+    region: str
+    commitment: str
+    against: str
+    committed: Price | None
+    hourly: Price | None
+
+    @property
+    def hours_per_month(self) -> Decimal | None:
+        """Return the hours above which the commitment is cheaper, None without both prices."""
+        if self.committed is None or self.hourly is None:
+            return None
+        return HOURS_PER_MONTH * exact(self.committed.usd_per_hour) / exact(self.hourly.usd_per_hour)
+
+    @property
+    def utilisation(self) -> Decimal | None:
+        """Return the same as a share of the month; above 1 the commitment never pays."""
+        hours = self.hours_per_month
+        return None if hours is None else hours / HOURS_PER_MONTH
+
+    @property
+    def verdict(self) -> str:
+        """Return the answer in words."""
+        hours = self.hours_per_month
+        if hours is None:
+            lacks = self.commitment if self.committed is None else self.against
+            return f"no usable {lacks} price in the catalogue"
+        if hours > HOURS_PER_MONTH:
+            return f"never: {self.against.replace('_', ' ')} is cheaper even around the clock"
+        return f"above {hours:.0f} hours a month ({hours / HOURS_PER_MONTH * 100:.0f} % of it)"
+
+
+def break_even(
+    cloud: str,
+    region: str,
+    machine: str,
+    book: PriceBook | None = None,
+    committed: dict[str, Price] | None = None,
+) -> tuple[BreakEven, ...]:
+    """Set each term against on-demand and spot. ``committed`` are prices of one's own, by term."""
+    prices = book or PriceBook()
+    own = committed or {}
+    found = {kind: prices.machine(cloud, region, machine, kind) for kind in (*TERMS, *AGAINST)} | own
+    return tuple(
+        BreakEven(machine, region, term, against, found.get(term), found.get(against))
+        for term in (*TERMS, *(name for name in own if name not in TERMS))
+        for against in AGAINST
+    )

@@ -1,0 +1,43 @@
+"""Read ``commitments.yaml``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import get_args
+
+from pydantic import ValidationError
+
+from gpufleet.cost.commitments.model import Commitment, Commitments
+from gpufleet.errors import InputError
+from gpufleet.fleet.document import Document, Problem, ambiguous_numbers, read
+from gpufleet.fleet.explain import explain
+
+NAME = "commitments.yaml"
+KINDS = tuple(get_args(kind.model_fields["kind"].annotation)[0] for kind in get_args(Commitment))
+
+
+def load(path: Path) -> Commitments:
+    """Return the commitments of a file; what is wrong is one line with file, line and key."""
+    if not path.is_file():
+        raise InputError("no such file", where=str(path), remedy="list what is bought, or leave the flag out")
+    document = read(path, str(path))
+    if not isinstance(document.data, dict):
+        problem = Problem((), "is not a mapping", "start with commitments: and a list")
+        document.refuse([problem])
+    document.refuse([*ambiguous_numbers(document.node), *_kinds(document)])
+    try:
+        return Commitments.model_validate(document.data)
+    except ValidationError as error:
+        document.refuse(explain(error, Commitments, document.data))
+        raise
+
+
+def _kinds(document: Document) -> list[Problem]:
+    """Name each entry whose kind is missing, in words of this file."""
+    entries = document.data.get("commitments")
+    listed = entries if isinstance(entries, list) else []
+    return [
+        Problem(("commitments", at, "kind"), "is missing", f"add one of {', '.join(KINDS)}")
+        for at, entry in enumerate(listed)
+        if isinstance(entry, dict) and "kind" not in entry
+    ]
