@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
+from gpufleet.cost.money import Range
+from gpufleet.cost.terms import Terms, read_terms
+from gpufleet.cost.usage import NO_USAGE, Usage, UsageFile
 from gpufleet.cost.values import text
-from gpufleet.engine import Resource
+from gpufleet.engine import Marker, Resource
 
 # azure-native calls a resource's name after its kind.
 NAME_KEYS = {
@@ -24,10 +28,11 @@ def kind(type_token: str) -> str:
 
 
 class Graph:
-    """Look-ups over the resources of one side."""
+    """Look-ups over the resources of one side, and what is said of their use."""
 
-    def __init__(self, resources: Iterable[Resource]) -> None:
+    def __init__(self, resources: Iterable[Resource], usage: UsageFile = NO_USAGE) -> None:
         self.resources = tuple(resources)
+        self._said = usage
         self._by_urn = {resource.urn: resource for resource in self.resources if not resource.delete}
         self._by_kind: dict[str, list[Resource]] = {}
         for resource in self._by_urn.values():
@@ -44,6 +49,22 @@ class Graph:
     def provider(self, resource: Resource) -> Resource | None:
         """Return the explicit provider resource (``urn::id``) that manages this one."""
         return self.get(resource.provider.rpartition("::")[0]) if resource.provider else None
+
+    def usage(self, resource: Resource) -> Usage:
+        """Return what the usage file says of a resource."""
+        return self._said.of(resource)
+
+    def terms(
+        self, resource: Resource, *templates: Resource | None, spot: bool | Marker | None = None
+    ) -> Terms:
+        """Return how a resource is bought: its tags, its own market setting, and the hours it is used."""
+        found = read_terms(resource, *templates, spot=spot)
+        hours = self.usage(resource).hours_per_month
+        return found if hours is None else replace(found, hours=hours)
+
+    def sized(self, resource: Resource, declared: Range | None) -> Range | None:
+        """Return a group's size: as the usage file has it, else as declared."""
+        return self.usage(resource).size(declared)
 
     def target(self, resource: Resource, path: tuple[str | int, ...], *kinds: str) -> Resource | None:
         """Return the resource that an input refers to.

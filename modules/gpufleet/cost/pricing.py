@@ -19,6 +19,7 @@ from gpufleet.cost.money import NOTHING, Range, exact
 from gpufleet.cost.pricers import PRICERS
 from gpufleet.cost.rates import PriceBook, rate
 from gpufleet.cost.terms import owner, tags
+from gpufleet.cost.usage import NO_USAGE, UsageFile
 from gpufleet.engine import Resource
 
 if TYPE_CHECKING:
@@ -32,13 +33,14 @@ def price(
     *,
     commitments: Iterable[Commitment] = (),
     on: date | None = None,
+    usage: UsageFile = NO_USAGE,
 ) -> Bill:
     """Price every resource that bills; list each one that bills and cannot be priced.
 
     What ``commitments`` in force on that day (today) pay for already costs nothing more.
     """
     prices = book or PriceBook()
-    graph = Graph(resources)
+    graph = Graph(resources, usage)
     found = [(resource, item) for resource in graph.resources for item in _findings(resource, graph)]
     demands = [(resource, item) for resource, item in found if isinstance(item, Demand)]
     shares = covered((resource.urn, demand) for resource, demand in demands if not resource.delete)

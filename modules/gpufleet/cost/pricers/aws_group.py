@@ -12,7 +12,7 @@ from gpufleet.cost.money import NOTHING, ZERO
 from gpufleet.cost.pricers import aws_parts
 from gpufleet.cost.pricers.aws_instance import TEMPLATE, claim, is_spot
 from gpufleet.cost.pricers.common import HUNDRED, bounds, mixed, named
-from gpufleet.cost.terms import read_terms, tags
+from gpufleet.cost.terms import tags
 from gpufleet.cost.values import dig, items, number, text
 from gpufleet.engine import Marker, Resource
 
@@ -28,14 +28,15 @@ def charges(resource: Resource, graph: Graph) -> Findings:
     template = _template(resource, graph)
     if template is None:
         return [Gap("its launch template is not in this stack", "machine")]
-    count = bounds(*(number(resource.inputs, key) for key in ("minSize", "desiredCapacity", "maxSize")))
+    size = bounds(*(number(resource.inputs, key) for key in ("minSize", "desiredCapacity", "maxSize")))
+    count = graph.sized(resource, size)
     if count is None:
         return [Gap("group size is not known until deployment", "machine")]
     machines = _machines(resource, template)
     if isinstance(machines, Gap):
         return [machines]
     where = aws_parts.region(resource, graph)
-    terms = read_terms(resource, template, spot=is_spot(template.type, template.inputs))
+    terms = graph.terms(resource, template, spot=is_spot(template.type, template.inputs))
     machine = Demand("machine", machines, "aws", where, count, terms=terms, hours=terms.billed_hours)
     if terms.purchase != "spot":
         machine = replace(machine, claim=claim(template, template.inputs, graph))

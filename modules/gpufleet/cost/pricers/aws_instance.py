@@ -8,7 +8,6 @@ from gpufleet.cost.demand import Around, Claim, Demand, Findings, Gap
 from gpufleet.cost.graph import Graph
 from gpufleet.cost.pricers import aws_parts
 from gpufleet.cost.pricers.common import named
-from gpufleet.cost.terms import read_terms
 from gpufleet.cost.values import dig, text
 from gpufleet.engine import Marker, Resource
 
@@ -21,7 +20,7 @@ def charges(resource: Resource, graph: Graph) -> Findings:
     template = graph.target(resource, ("launchTemplate", "id"), TEMPLATE)
     inputs = {**(template.inputs if template else {}), **resource.inputs}
     where = aws_parts.region(resource, graph)
-    terms = read_terms(resource, template, spot=is_spot(resource.type, inputs))
+    terms = graph.terms(resource, template, spot=is_spot(resource.type, inputs))
     machine = named(inputs, "instance type", "instanceType")
     if isinstance(machine, Gap):
         return [machine]

@@ -10,7 +10,6 @@ from gpufleet.cost.demand import Around, Demand, Findings, Gap
 from gpufleet.cost.graph import Graph
 from gpufleet.cost.places import aws_region
 from gpufleet.cost.pricers.common import size_gib
-from gpufleet.cost.terms import read_terms
 from gpufleet.cost.values import items, number, text
 from gpufleet.engine import Resource
 
@@ -34,7 +33,7 @@ def region(resource: Resource, graph: Graph) -> str:
 
 def volume(resource: Resource, graph: Graph) -> Findings:
     """Bill a volume of its own, for as long as it is there."""
-    around = Around("aws", region(resource, graph), read_terms(resource).pool)
+    around = Around("aws", region(resource, graph), graph.terms(resource).pool)
     block = {**resource.inputs, "volumeSize": resource.inputs.get("size")}
     block["volumeType"] = resource.inputs.get("type") or "gp2"  # what EC2 makes where no type is asked for
     return list(_volume("disk", block, around))
@@ -43,7 +42,7 @@ def volume(resource: Resource, graph: Graph) -> Findings:
 def address(resource: Resource, graph: Graph) -> Findings:
     """Bill an elastic address around the clock: AWS charges for it attached or not."""
     return [
-        Around("aws", region(resource, graph), read_terms(resource).pool).part("public_ipv4", "public_ipv4")
+        Around("aws", region(resource, graph), graph.terms(resource).pool).part("public_ipv4", "public_ipv4")
     ]
 
 

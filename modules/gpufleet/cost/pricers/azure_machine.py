@@ -8,7 +8,6 @@ from gpufleet.cost.demand import Around, Claim, Demand, Findings, Gap
 from gpufleet.cost.graph import Graph
 from gpufleet.cost.pricers import azure_parts
 from gpufleet.cost.pricers.common import named
-from gpufleet.cost.terms import read_terms
 from gpufleet.cost.values import dig, text
 from gpufleet.engine import Resource
 
@@ -18,7 +17,7 @@ GROUP = "azure-native:compute:CapacityReservationGroup"
 def charges(resource: Resource, graph: Graph) -> Findings:
     """Bill one virtual machine."""
     where = azure_parts.region(resource, graph)
-    terms = read_terms(resource, spot=is_spot(resource.inputs))
+    terms = graph.terms(resource, spot=is_spot(resource.inputs))
     machine = named(resource.inputs, "machine size", "hardwareProfile", "vmSize")
     if isinstance(machine, Gap):
         return [machine]

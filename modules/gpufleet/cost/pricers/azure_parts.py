@@ -10,7 +10,6 @@ from gpufleet.cost.demand import Around, Demand, Findings, Gap
 from gpufleet.cost.graph import Graph
 from gpufleet.cost.places import azure_region
 from gpufleet.cost.pricers.common import size_gib
-from gpufleet.cost.terms import read_terms
 from gpufleet.cost.values import WHY, dig, items, text
 from gpufleet.engine import Marker, Resource
 
@@ -36,7 +35,7 @@ def region(resource: Resource, graph: Graph) -> str:
 
 def disk(resource: Resource, graph: Graph) -> Findings:
     """Bill a disk of its own, for as long as it is there."""
-    around = Around("azure", region(resource, graph), read_terms(resource).pool)
+    around = Around("azure", region(resource, graph), graph.terms(resource).pool)
     return [_disk("disk", resource.inputs, text(resource.inputs, "sku", "name"), around)]
 
 
@@ -45,7 +44,9 @@ def address(resource: Resource, graph: Graph) -> Findings:
     if text(resource.inputs, "publicIPAddressVersion") == "IPv6":
         return []
     return [
-        Around("azure", region(resource, graph), read_terms(resource).pool).part("public_ipv4", "public_ipv4")
+        Around("azure", region(resource, graph), graph.terms(resource).pool).part(
+            "public_ipv4", "public_ipv4"
+        )
     ]
 
 

@@ -10,7 +10,6 @@ from gpufleet.cost.money import ZERO, Range
 from gpufleet.cost.pricers import azure_parts
 from gpufleet.cost.pricers.azure_machine import claim, is_spot
 from gpufleet.cost.pricers.common import HUNDRED, bounds, mixed, named
-from gpufleet.cost.terms import read_terms
 from gpufleet.cost.values import dig, number
 from gpufleet.engine import Marker, Resource
 
@@ -22,13 +21,13 @@ def charges(resource: Resource, graph: Graph) -> Findings:
     """Bill a scale set at its capacity, between the bounds of its autoscale setting where it has one."""
     profile = dig(resource.inputs, "virtualMachineProfile") or {}
     machine = named(resource.inputs, "machine size", "sku", "name")
-    count = _count(resource, graph)
+    count = graph.sized(resource, _count(resource, graph))
     if isinstance(machine, Gap):
         return [machine]
     if count is None:
         return [Gap("scale set capacity is not known until deployment", "machine")]
     where = azure_parts.region(resource, graph)
-    terms = read_terms(resource, spot=is_spot(profile))
+    terms = graph.terms(resource, spot=is_spot(profile))
     wanted = claim(resource, graph, RESERVED_IN)
     main = Demand(
         "machine", (machine,), "azure", where, count, terms=terms, hours=terms.billed_hours, claim=wanted

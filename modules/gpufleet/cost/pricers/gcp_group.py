@@ -8,7 +8,6 @@ from gpufleet.cost.money import Range
 from gpufleet.cost.pricers import gcp_parts
 from gpufleet.cost.pricers.common import bounds
 from gpufleet.cost.pricers.gcp_instance import claim, claimed, is_spot, machine
-from gpufleet.cost.terms import read_terms
 from gpufleet.cost.values import number
 from gpufleet.engine import Resource
 
@@ -24,11 +23,11 @@ def charges(resource: Resource, graph: Graph) -> Findings:
     template = graph.target(resource, ("versions", 0, "instanceTemplate"), *TEMPLATES)
     if template is None:
         return [Gap("its instance template is not in this stack", "machine")]
-    count = _count(resource, graph)
+    count = graph.sized(resource, _count(resource, graph))
     if count is None:
         return [Gap("group size is not known until deployment", "machine")]
     where = gcp_parts.region(resource, graph) or gcp_parts.region(template, graph)
-    terms = read_terms(resource, template, spot=is_spot(template.inputs))
+    terms = graph.terms(resource, template, spot=is_spot(template.inputs))
     found = machine(template.inputs, where, terms, count)
     if terms.purchase != "spot":
         found = claimed(found, claim(template, graph))

@@ -12,7 +12,7 @@ from gpufleet.cost.graph import Graph
 from gpufleet.cost.money import ONE, Range
 from gpufleet.cost.pricers import gcp_parts
 from gpufleet.cost.pricers.common import named
-from gpufleet.cost.terms import Terms, read_terms
+from gpufleet.cost.terms import Terms
 from gpufleet.cost.values import WHY, dig, items, number, text
 from gpufleet.engine import Marker, Resource
 
@@ -22,7 +22,7 @@ RESERVATION = "gcp:compute/reservation:Reservation"
 def charges(resource: Resource, graph: Graph) -> Findings:
     """Bill one instance."""
     where = gcp_parts.region(resource, graph)
-    terms = read_terms(resource, spot=is_spot(resource.inputs))
+    terms = graph.terms(resource, spot=is_spot(resource.inputs))
     found = machine(resource.inputs, where, terms)
     if terms.purchase != "spot":
         found = claimed(found, claim(resource, graph))

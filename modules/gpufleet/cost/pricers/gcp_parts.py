@@ -11,7 +11,6 @@ from gpufleet.cost.demand import Around, Demand, Findings, Gap
 from gpufleet.cost.graph import Graph
 from gpufleet.cost.places import gcp_region
 from gpufleet.cost.pricers.common import size_gib
-from gpufleet.cost.terms import read_terms
 from gpufleet.cost.values import dig, items, text
 from gpufleet.engine import Resource
 
@@ -30,13 +29,13 @@ def region(resource: Resource, graph: Graph) -> str:
 
 def disk(resource: Resource, graph: Graph) -> Findings:
     """Bill a disk of its own, for as long as it is there."""
-    around = Around("gcp", region(resource, graph), read_terms(resource).pool)
+    around = Around("gcp", region(resource, graph), graph.terms(resource).pool)
     return [_disk("disk", resource.inputs, ("size", "type"), around)]
 
 
 def regional_disk(resource: Resource, graph: Graph) -> Findings:
     """Bill a disk that is kept in two zones, which has a price of its own."""
-    around = Around("gcp", region(resource, graph), read_terms(resource).pool)
+    around = Around("gcp", region(resource, graph), graph.terms(resource).pool)
     return [_disk("disk", resource.inputs, ("size", "type"), around, prefix="regional-")]
 
 
@@ -45,7 +44,7 @@ def address(resource: Resource, graph: Graph) -> Findings:
     if text(resource.inputs, "addressType") == "INTERNAL":
         return []
     return [
-        Around("gcp", region(resource, graph), read_terms(resource).pool).part("public_ipv4", "public_ipv4")
+        Around("gcp", region(resource, graph), graph.terms(resource).pool).part("public_ipv4", "public_ipv4")
     ]
 
 

@@ -13,7 +13,7 @@ from gpufleet.cost.pricers import aws_parts, azure_parts, gcp_parts
 from gpufleet.cost.pricers.azure_machine import GROUP
 from gpufleet.cost.pricers.common import named
 from gpufleet.cost.pricers.gcp_instance import machine
-from gpufleet.cost.terms import Terms, read_terms
+from gpufleet.cost.terms import Terms
 from gpufleet.cost.values import WHY, dig, number, text
 from gpufleet.engine import Marker, Resource
 
@@ -31,7 +31,7 @@ def aws(resource: Resource, graph: Graph) -> Findings:
         zone=zone if isinstance(zone, str) else None,
     )
     where = aws_parts.region(resource, graph)
-    return [Demand("machine", (kind,), "aws", where, count, terms=_terms(resource), offer=offer)]
+    return [Demand("machine", (kind,), "aws", where, count, terms=_terms(resource, graph), offer=offer)]
 
 
 def gcp(resource: Resource, graph: Graph) -> Findings:
@@ -47,7 +47,7 @@ def gcp(resource: Resource, graph: Graph) -> Findings:
         zone=zone.rsplit("/", 1)[-1] if isinstance(zone, str) else None,
     )
     found = machine(
-        dig(held, "instanceProperties"), gcp_parts.region(resource, graph), _terms(resource), count
+        dig(held, "instanceProperties"), gcp_parts.region(resource, graph), _terms(resource, graph), count
     )
     return [replace(item, offer=offer) if isinstance(item, Demand) else item for item in found]
 
@@ -61,12 +61,14 @@ def azure(resource: Resource, graph: Graph) -> Findings:
     group = graph.target(resource, ("capacityReservationGroupName",), GROUP)
     names = frozenset(holder.urn for holder in (resource, group) if holder)
     where = azure_parts.region(resource, graph)
-    return [Demand("machine", (size,), "azure", where, count, terms=_terms(resource), offer=Offer(names))]
+    return [
+        Demand("machine", (size,), "azure", where, count, terms=_terms(resource, graph), offer=Offer(names))
+    ]
 
 
-def _terms(resource: Resource) -> Terms:
+def _terms(resource: Resource, graph: Graph) -> Terms:
     """Return reserved terms at all hours, with the commitment's term where the tags name one."""
-    said = read_terms(resource)
+    said = graph.terms(resource)
     purchase = said.purchase if said.reserved else "reserved"
     return replace(said, purchase=purchase, hours=HOURS_PER_MONTH)
 
