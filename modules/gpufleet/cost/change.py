@@ -18,11 +18,23 @@ class Violation:
 
 
 @dataclass(frozen=True)
+class Check:
+    """One limit of one rule, asked of the change: what it demands, where, and in what it is broken."""
+
+    rule: str
+    limit: str
+    demands: str
+    scope: str = ""
+    broken: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class PolicyResult:
-    """What the policy says; with no policy nothing is violated."""
+    """What the policy says; with no policy nothing is violated. ``checks`` are all limits, kept ones too."""
 
     passed: bool = True
     violations: tuple[Violation, ...] = ()
+    checks: tuple[Check, ...] = ()
 
 
 @dataclass(frozen=True)
