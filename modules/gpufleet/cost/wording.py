@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from gpufleet.cost.money import Range, cents
+from gpufleet.cost.money import Range, cents, hourly
 
 
 def usd(amount: Decimal, *, sign: bool = False) -> str:
@@ -12,6 +12,20 @@ def usd(amount: Decimal, *, sign: bool = False) -> str:
     rounded = cents(amount)
     mark = "-" if rounded < 0 else "+" if sign and rounded > 0 else ""
     return f"{mark}${abs(rounded):,.2f}"
+
+
+def rate(amount: Decimal) -> str:
+    """Write an hourly rate as price lists do, with up to six digits after the point: $0.43632."""
+    digits = f"{hourly(amount):f}".rstrip("0")
+    whole, _, fraction = digits.partition(".")
+    return f"${int(whole):,}.{fraction.ljust(2, '0')}"
+
+
+def rates(amounts: Range) -> str:
+    """Write a range of hourly rates, the expected one first: $0.45 ($0.44 to $0.47)."""
+    if amounts.certain:
+        return rate(amounts.expected)
+    return f"{rate(amounts.expected)} ({rate(amounts.low)} to {rate(amounts.high)})"
 
 
 def span(amounts: Range, joined: str = " to ") -> str:

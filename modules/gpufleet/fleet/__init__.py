@@ -11,7 +11,7 @@ from __future__ import annotations
 from gpufleet.fleet.hardware import Fact, HardwareCost
 from gpufleet.fleet.load import json_schema, load, load_rack, parse
 from gpufleet.fleet.notes import node_usd_per_hour, notes
-from gpufleet.fleet.purchase import OnDemand, Purchase, Reserved, Spot
+from gpufleet.fleet.purchase import OnDemand, Purchase, Reserved, Spot, SpotWork
 from gpufleet.fleet.rack import Rack, RackNode
 from gpufleet.fleet.request import AcceleratorRequest, Budget, Count
 from gpufleet.fleet.rule import RULES, Rule
@@ -38,6 +38,7 @@ __all__ = [
     "Reserved",
     "Rule",
     "Spot",
+    "SpotWork",
     "Ssh",
     "Template",
     "Volume",

@@ -2,12 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from gpufleet.catalog import Purchase as PriceKind
-from gpufleet.fleet.base import Frozen, Positive
+from gpufleet.fleet.base import Amount, Frozen, Positive, refusal
+
+Band = Literal["<5%", "5-10%", "10-15%", "15-20%"]
+
+
+class SpotWork(Frozen):
+    """How the work on a pool bears interruptions: what a useful hour of spot costs follows from it."""
+
+    interruptions_per_month: Annotated[
+        Amount | None, Field(ge=0, description="of one node that runs all month, as observed or assumed")
+    ] = None
+    band: Annotated[
+        Band | None,
+        Field(description="or the range that AWS's Spot Instance Advisor shows; above 20 % give a number"),
+    ] = None
+    checkpoint_minutes: Annotated[Positive, Field(description="work between checkpoints")]
+    restart_minutes: Annotated[
+        Amount, Field(ge=0, description="until a replacement works again; billed, and lost")
+    ]
+    checkpoint_cost_minutes: Annotated[Amount, Field(ge=0, description="to write one checkpoint")] = 0.0
+    fallback_share: Annotated[
+        Amount | None, Field(ge=0, le=1, description="share of the work that runs on demand")
+    ] = None
+
+    @model_validator(mode="after")
+    def _one_rate(self) -> Self:
+        if (self.interruptions_per_month is None) == (self.band is None):
+            raise refusal("interruptions are not given once", "give interruptions_per_month or band")
+        return self
 
 
 class OnDemand(Frozen):
@@ -18,6 +46,7 @@ class OnDemand(Frozen):
     on_eviction: ClassVar[None] = None
     fallback: ClassVar[None] = None
     max_usd_per_hour: ClassVar[None] = None
+    work: ClassVar[None] = None
     reservation: ClassVar[None] = None
     term: ClassVar[None] = None
     price_kind: ClassVar[PriceKind] = "on_demand"
@@ -36,6 +65,9 @@ class Spot(Frozen):
     ] = None
     max_usd_per_hour: Annotated[
         Positive | None, Field(description="highest price per node; AWS and Azure only")
+    ] = None
+    work: Annotated[
+        SpotWork | None, Field(description="interruptions and what one loses: gives the cost of a useful hour")
     ] = None
 
     reservation: ClassVar[None] = None
@@ -59,6 +91,7 @@ class Reserved(Frozen):
     on_eviction: ClassVar[None] = None
     fallback: ClassVar[None] = None
     max_usd_per_hour: ClassVar[None] = None
+    work: ClassVar[None] = None
 
     @property
     def price_kind(self) -> PriceKind:
