@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import date
-from decimal import Decimal
+from decimal import ROUND_DOWN, Decimal
 from typing import TYPE_CHECKING
 
 from gpufleet.cost.commitments.scope import Context, Need, capacity, needs
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from gpufleet.cost.demand import Demand
 
 Key = tuple[str, str]  # the URN of a resource and the component of one demand of it
+FINEST = Decimal("0.000001")  # of a machine, rounded down: nothing is covered that was not bought
 SCENARIOS = ("low", "expected", "high")
 
 
@@ -73,7 +74,7 @@ class _Stock:
     def give(self, wanted: Decimal, need: Need, hours: Decimal) -> Decimal:
         """Take what ``wanted`` machines need, as far as it reaches; return for how many it did."""
         reach = min(self.left[unit] / per for unit, per in need.units.items() if per)
-        given = max(ZERO, min(wanted, reach))
+        given = max(ZERO, min(wanted, reach.quantize(FINEST, ROUND_DOWN)))
         for unit, per in need.units.items():
             self.left[unit] = max(ZERO, self.left[unit] - given * per)
             self.taken[unit] = self.taken.get(unit, ZERO) + given * per * hours

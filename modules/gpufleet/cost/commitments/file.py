@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -28,8 +29,14 @@ def load(path: Path) -> Commitments:
     try:
         return Commitments.model_validate(document.data)
     except ValidationError as error:
-        document.refuse(explain(error, Commitments, document.data))
+        found = explain(error, Commitments, document.data)
+        document.refuse([replace(problem, path=_without_kind(problem.path)) for problem in found])
         raise
+
+
+def _without_kind(path: tuple[str | int, ...]) -> tuple[str | int, ...]:
+    """Return a place in the file: pydantic adds the kind of the entry to it."""
+    return path[:-1] if path and path[-1] in KINDS else path
 
 
 def _kinds(document: Document) -> list[Problem]:

@@ -40,7 +40,9 @@ class _Commitment(Frozen):
     @model_validator(mode="after")
     def _in_order(self) -> Self:
         if self.end <= self.start:
-            raise refusal(f"end {self.end} is not after start {self.start}", "give the day it no longer holds")
+            raise refusal(
+                f"end {self.end} is not after start {self.start}", "give the day it no longer holds"
+            )
         return self
 
     @property
@@ -82,8 +84,9 @@ class _Dollars(_Commitment):
 
     usd_per_hour: Annotated[Positive, Field(description="the hourly commitment, in all")]
     rates: Annotated[
-        dict[str, Positive], Field(description="discounted USD per machine and hour, by machine")
-    ] = {}
+        dict[str, Positive],
+        Field(default_factory=dict, description="discounted USD per machine and hour, by machine"),
+    ]
     discount_percent: Percent | None = None
 
     @model_validator(mode="after")
@@ -132,9 +135,9 @@ class ReservedInstance(_Machines):
 
     kind: Literal["reserved_instance"]
     zone: Text | None = None
-    platform: Annotated[Literal["linux", "other"], Field(description="size flexibility is for linux only")] = (
-        "linux"
-    )
+    platform: Annotated[
+        Literal["linux", "other"], Field(description="size flexibility is for linux only")
+    ] = "linux"
 
     cloud = "aws"
     rank = 1
@@ -146,8 +149,9 @@ class Reservation(_Machines):
 
     kind: Literal["azure_reservation"]
     ratios: Annotated[
-        dict[str, Positive], Field(description="sizes that share the reservation, with their ratio")
-    ] = {}
+        dict[str, Positive],
+        Field(default_factory=dict, description="sizes that share the reservation, with their ratio"),
+    ]
 
     cloud = "azure"
     rank = 1
@@ -207,7 +211,7 @@ class InstanceSavingsPlan(_Dollars):
 
     def applies(self, machine: str, region: str) -> bool:
         """Tell whether a machine is of the plan's family, in its region."""
-        return region == self.region and machine.split(".")[0] == self.family
+        return region == self.region and machine.partition(".")[0] == self.family
 
 
 class ComputeSavingsPlan(_Dollars):

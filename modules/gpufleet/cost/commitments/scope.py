@@ -83,7 +83,7 @@ def _zone(demand: Demand) -> str | None:
 
 
 def _block(commitment: Any, demand: Demand, item: str, context: Context) -> Need | None:  # noqa: ARG001 - one shape for all
-    """A block is used by what names it, and by nothing else."""
+    """Return the need of a machine that names the block; nothing else uses it."""
     wanted = demand.claim.reservation if demand.claim else ""
     here = (item, demand.region) == (commitment.machine, commitment.region)
     return Need({"machines": Decimal(1)}) if here and wanted == commitment.reservation else None
@@ -112,7 +112,7 @@ def _azure_reservation(commitment: Any, demand: Demand, item: str, context: Cont
 
 
 def _resources(commitment: Any, demand: Demand, item: str, context: Context) -> Need | None:
-    """A machine takes its vCPUs, memory and cards together: the scarcest decides for how many it reaches."""
+    """Return vCPUs, memory and cards together: the scarcest decides for how many machines it reaches."""
     if demand.region != commitment.region:
         return None
     if item.startswith(CARD):  # a card attached to a machine, which is a demand of its own

@@ -51,7 +51,7 @@ def footprint(bought: str, wanted: str) -> Decimal | None:
     """Return how much of one ``bought`` reservation a ``wanted`` machine takes; None where it takes none."""
     if bought == wanted:
         return Decimal(1)
-    if bought.split(".")[0] != wanted.split(".")[0]:
+    if bought.partition(".")[0] != wanted.partition(".")[0]:
         return None
     held, needed = factor(bought), factor(wanted)
     return None if held is None or needed is None else needed / held

@@ -45,4 +45,8 @@ def _note(use: Use, today: date) -> str:
         f"{usd(use.unused_usd_per_month)} unused, until {use.until}"
     )
     days = (use.until - today).days
-    return f"{said}: it ends in {days} days, then what it covers bills at list price" if days <= SOON_DAYS else said
+    return (
+        f"{said}: it ends in {days} days, then what it covers bills at list price"
+        if days <= SOON_DAYS
+        else said
+    )
