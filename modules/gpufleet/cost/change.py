@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import date
 from decimal import Decimal
 
 from gpufleet.cost.demand import Bill, Charge, Unpriced
-from gpufleet.cost.money import NOTHING, Range, cents
+from gpufleet.cost.money import NOTHING, ZERO, Range, cents
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class Line:
     op: str
     before: Charge | None
     after: Charge | None
+    one_off_usd: Decimal = ZERO  # old and new side by side, while the one replaces the other
 
     @property
     def shown(self) -> Charge:
@@ -65,6 +67,21 @@ class Line:
 
 
 @dataclass(frozen=True)
+class PriceMove:
+    """What of a change comes from prices: both sides were priced by the catalogue of a date of their own.
+
+    The three amounts are cents and add up to the change. ``untold`` is what has a price on one date only.
+    """
+
+    before: date | None
+    after: date | None
+    by_code: Decimal
+    by_prices: Decimal
+    untold: Decimal = Decimal(0)
+    same_stack: bool = False  # no code was compared: the difference is one of prices only
+
+
+@dataclass(frozen=True)
 class CostDiff:
     """Two bills and what lies between them."""
 
@@ -76,11 +93,17 @@ class CostDiff:
     budget_usd_per_month: Decimal | None = None
     partial: bool = False  # totals cover only the resources that the preview lists
     policy: PolicyResult = field(default=PolicyResult())
+    prices: PriceMove | None = None
 
     @property
     def change_usd_per_month(self) -> Decimal:
         """Return the change in cents: the difference of the two months as they are shown."""
         return cents(self.after.usd_per_month.expected) - cents(self.before.usd_per_month.expected)
+
+    @property
+    def one_off_usd(self) -> Decimal:
+        """Return what the change itself costs, once: old machines that run on until their successors do."""
+        return cents(sum((line.one_off_usd for line in self.lines), ZERO))
 
     @property
     def change_percent(self) -> Decimal | None:
@@ -105,11 +128,17 @@ def compare(
     warnings: tuple[str, ...] = (),
     budget_usd_per_month: Decimal | None = None,
     partial: bool = False,
+    overlaps: frozenset[str] = frozenset(),
+    overlap_hours: Decimal = ZERO,
 ) -> CostDiff:
-    """Put two bills side by side. ``ops`` is what the engine does to each URN, where it told."""
+    """Put two bills side by side. ``ops`` is what the engine does to each URN, where it told.
+
+    The resources in ``overlaps`` go on for ``overlap_hours`` beside what replaces them.
+    """
     old = {charge.key: charge for charge in before.charges}
     new = {charge.key: charge for charge in after.charges}
     lines = [_line(old.get(key), new.get(key), (ops or {}).get(key[0])) for key in sorted({*old, *new})]
+    lines = [_overlapping(line, overlap_hours) if line.shown.urn in overlaps else line for line in lines]
     return CostDiff(stack, before, after, tuple(lines), warnings, budget_usd_per_month, partial)
 
 
@@ -136,3 +165,12 @@ def _line(before: Charge | None, after: Charge | None, told: str | None) -> Line
     if after is None:
         return Line("delete", before, after)
     return Line("same" if alike(before, after) else "update", before, after)
+
+
+def _overlapping(line: Line, hours: Decimal) -> Line:
+    """Return a replaced line with what its old half costs beside the new one."""
+    if (
+        line.op != "replace" or line.before is None or line.shown.component.endswith(")")
+    ):  # one awaits deletion
+        return line
+    return replace(line, one_off_usd=line.before.usd_per_hour.expected * hours)

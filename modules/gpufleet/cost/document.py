@@ -8,7 +8,7 @@ from importlib.resources import files
 from typing import Any
 
 from gpufleet.cost.answers import Estimate
-from gpufleet.cost.change import CostDiff, Line
+from gpufleet.cost.change import Check, CostDiff, Line, PriceMove
 from gpufleet.cost.demand import Bill, Charge, Unpriced
 from gpufleet.cost.money import NOTHING, ZERO, cents, hourly
 from gpufleet.cost.pools import Pool, by_pool
@@ -26,6 +26,7 @@ def diff_document(diff: CostDiff) -> dict[str, Any]:
             "usd_per_month": float(diff.change_usd_per_month),
             "percent": None if share is None else float(share),
         },
+        "one_off_usd": float(diff.one_off_usd),
         "budget_usd_per_month": _number(diff.budget_usd_per_month),
         "resources": [_line(line) for line in diff.lines],
         "unpriced": [_gap(gap) for gap in diff.unpriced],
@@ -34,7 +35,9 @@ def diff_document(diff: CostDiff) -> dict[str, Any]:
         "policy": {
             "passed": diff.policy.passed,
             "violations": [{"rule": each.rule, "message": each.message} for each in diff.policy.violations],
+            "checks": [_check(check) for check in diff.policy.checks],
         },
+        "prices": None if diff.prices is None else _prices(diff.prices),
     }
 
 
@@ -93,6 +96,7 @@ def _line(line: Line) -> dict[str, Any]:
         "after_usd_per_hour": _rate(after.expected),
         "after_usd_per_hour_low": _rate(after.low),
         "after_usd_per_hour_high": _rate(after.high),
+        "one_off_usd": float(cents(line.one_off_usd)),
         "price": shown["price"],
         "note": shown["note"],
     }
@@ -140,6 +144,27 @@ def _gap(gap: Unpriced) -> dict[str, Any]:
         "name": gap.name,
         "component": gap.component,
         "reason": gap.reason,
+    }
+
+
+def _check(check: Check) -> dict[str, Any]:
+    return {
+        "rule": check.rule,
+        "limit": check.limit,
+        "demands": check.demands,
+        "scope": check.scope,
+        "passed": not check.broken,
+    }
+
+
+def _prices(move: PriceMove) -> dict[str, Any]:
+    return {
+        "before": move.before and move.before.isoformat(),
+        "after": move.after and move.after.isoformat(),
+        "usd_per_month_by_code": float(move.by_code),
+        "usd_per_month_by_prices": float(move.by_prices),
+        "usd_per_month_untold": float(move.untold),
+        "same_stack": move.same_stack,
     }
 
 

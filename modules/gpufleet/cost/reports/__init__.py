@@ -1,4 +1,4 @@
-"""Reports of an estimate or a difference: table, markdown, JSON, HTML."""
+"""Reports of an estimate or a difference: table, markdown, JSON, HTML, JUnit."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from collections.abc import Callable
 from gpufleet.cost.answers import Estimate
 from gpufleet.cost.change import CostDiff
 from gpufleet.cost.document import diff_document, estimate_document
-from gpufleet.cost.reports import markdown, page, table
+from gpufleet.cost.reports import junit, markdown, page, table
 
 DIFF_FORMATS: dict[str, Callable[[CostDiff], str]] = {
     "table": table.diff,
     "markdown": markdown.diff,
     "json": lambda diff: json.dumps(diff_document(diff), indent=2),
     "html": page.diff,
+    "junit": junit.diff,
 }
 ESTIMATE_FORMATS: dict[str, Callable[[Estimate], str]] = {
     "table": table.estimate,

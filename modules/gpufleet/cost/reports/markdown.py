@@ -1,44 +1,132 @@
-"""A difference as a pull request comment: a sentence for whoever decides, then the figures behind it."""
+"""A difference as a comment on a pull or merge request: a sentence for whoever decides, then the figures behind it.
+
+The comment ends in a mark that nobody sees, by which ``cost comment`` finds it again. GitHub takes 65,536
+characters: a longer one is cut where it says least, and says so.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from urllib.parse import quote
 
 from gpufleet.cost.change import CostDiff, Line
 from gpufleet.cost.reports import phrases
 from gpufleet.cost.wording import span, usd
 
-HEAD = ["| Change | Resource | What | Purchase | Before | After | Difference |", "|:-|:-|:-|:-|-:|-:|-:|"]
+MOST_CHARACTERS = 65_536  # GitHub: "Body is too long (maximum is 65536 characters)"; GitLab takes a million
+MOST_IN_A_CELL, MOST_IN_A_SENTENCE = 200, 1000
+WEIGHTS = 4
+HEAD = ("| Change | Resource | What | Purchase | Before | After | Difference |", "|:-|:-|:-|:-|-:|-:|-:|")
+# GitHub reads @name and #1 after it has read markdown, so that a backslash does not help (github/markup#1168).
+UNSEEN = "&#8203;"
+
+
+@dataclass(frozen=True)
+class Section:
+    """Some rows under a title; the ``weight`` tells which sections give way first when room is short."""
+
+    rows: tuple[str, ...]
+    weight: int
+    title: str = ""
+    head: tuple[str, ...] = ()
+    folded: bool = False
+
+    def write(self, most: int) -> str:
+        """Write the section with at most so many rows, and how many it leaves out."""
+        if not self.rows:
+            return ""
+        left_out = len(self.rows) - most
+        body = "\n".join([*self.head, *self.rows[:most]]) if most else ""
+        if left_out > 0:
+            told = f"{left_out} more left out: a comment has {MOST_CHARACTERS:,} characters at most; the JSON has all."
+            body = f"{body}\n\n{told}".strip()
+        if self.folded:
+            return f"<details>\n<summary>{self.title}</summary>\n\n{body}\n\n</details>"
+        return f"**{self.title}**\n\n{body}" if self.title else body
 
 
 def diff(of: CostDiff) -> str:
     """Write the difference; unchanged lines and price sources are folded away."""
-    changed = [line for line in of.lines if line.changed]
-    same = [line for line in of.lines if not line.changed]
-    parts = [f"**{escape(phrases.headline(of))}**", phrases.bounds(of), _policy(of), _totals(of)]
-    parts += [_table(changed)] if changed else []
-    parts += [_listed("Without price", phrases.gaps(of.unpriced)), _listed("Warnings", of.warnings)]
-    parts += [_fold(phrases.plural(len(same), "unchanged line"), _table(same))] if same else []
+    sections, lead = _sections(of), _lead(of)
+    text = ""
+    for most in _ever_less(max(len(section.rows) for section in sections)):
+        parts = [part for section in sections if (part := section.write(most[section.weight]))]
+        text = "\n\n".join([*lead, *parts, marker(of.stack)])
+        if len(text) <= MOST_CHARACTERS:
+            break
+    return text
+
+
+def marker(stack: str) -> str:
+    """Return the unseen line by which a stack's comment is known; two stacks have a comment each."""
+    return f"<!-- gpufleet-cost:{quote(stack, safe='')} -->"
+
+
+def escape(text: str, most: int = MOST_IN_A_CELL) -> str:
+    """Keep a name from being read as markup, as the end of a table's cell, as a mention or as a link."""
+    seen = "".join(" " if unicodedata.category(letter).startswith("C") else letter for letter in text)
+    short = seen if len(seen) <= most else f"{seen[: most - 1]}…"
+    marked = re.sub(r"([\\|*_`\[\]$~])", r"\\\1", short)
+    return defuse(marked.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"))
+
+
+def sentence(text: str) -> str:
+    """Escape a sentence of ours, which may be longer than a cell."""
+    return escape(text, MOST_IN_A_SENTENCE)
+
+
+def defuse(text: str) -> str:
+    """Break mentions, references and bare links apart by a space without width."""
+    broken = re.sub(r"([@#])(?=[\w-])", rf"\1{UNSEEN}", text)
+    return re.sub(r"(?i)(\bwww)\.|(\bhttps?|ftp|mailto):", lambda m: f"{m[0][:-1]}{UNSEEN}{m[0][-1]}", broken)
+
+
+def _ever_less(longest: int) -> Iterator[dict[int, int]]:
+    """Give ever fewer rows for each weight of a section: all of them first, the least telling give way first."""
+    most = dict.fromkeys(range(WEIGHTS), longest)
+    yield most
+    for weight in most:
+        while most[weight]:
+            most[weight] //= 2
+            yield most
+
+
+def _lead(of: CostDiff) -> list[str]:
+    """Return the sentence on top and what qualifies it."""
+    said = [phrases.bounds(of), *phrases.causes(of), _kept(of)]
+    parts = [f"**{sentence(phrases.headline(of))}**", *map(sentence, said), _totals(of)]
+    return [part for part in parts if part]
+
+
+def _kept(of: CostDiff) -> str:
+    checks = of.policy.checks
+    return (
+        f"Policy kept: {phrases.plural(len(checks), 'limit')} asked." if checks and of.policy.passed else ""
+    )
+
+
+def _sections(of: CostDiff) -> list[Section]:
+    """Return what may be long, in the order of the comment."""
+    changed = phrases.dearest(line for line in of.lines if line.changed)
+    same = phrases.dearest(line for line in of.lines if not line.changed)
     prices = phrases.sources(line.shown for line in of.lines)
-    parts += [_fold("Prices used, with date and source", bullets(prices))] if prices else []
-    return "\n\n".join(part for part in parts if part)
+    same_title, gaps = phrases.plural(len(same), "unchanged line"), phrases.gaps(of.unpriced)
+    broken = (f"{each.rule}: {each.message}" for each in of.policy.violations)
+    return [
+        Section(_bullets(broken), 3, "Policy violated"),
+        Section(tuple(_row(line) for line in changed), 2, head=HEAD),
+        Section(_bullets(gaps), 1, "Without price"),
+        Section(_bullets(of.warnings), 1, "Warnings"),
+        Section(tuple(_row(line) for line in same), 0, same_title, HEAD, folded=True),
+        Section(_bullets(prices), 0, "Prices used, with date and source", folded=True),
+    ]
 
 
-def escape(text: str) -> str:
-    """Keep a name from being read as markup or as the end of a table's cell."""
-    plain = text.replace("\\", "\\\\").replace("\n", " ")
-    for mark in "|*_`[]$":
-        plain = plain.replace(mark, f"\\{mark}")
-    return plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
-def bullets(lines: Iterable[str]) -> str:
-    """Write a list."""
-    return "\n".join(f"- {escape(line)}" for line in lines)
-
-
-def _policy(of: CostDiff) -> str:
-    return _listed("Policy violated", [f"{each.rule}: {each.message}" for each in of.policy.violations])
+def _bullets(lines: Iterable[str]) -> tuple[str, ...]:
+    return tuple(f"- {sentence(line)}" for line in lines)
 
 
 def _totals(of: CostDiff) -> str:
@@ -48,10 +136,6 @@ def _totals(of: CostDiff) -> str:
         for name, bill in (("Before", of.before), ("After", of.after))
     ]
     return "\n".join(["| | USD per hour | USD per month | Range |", "|:-|-:|-:|-:|", *rows])
-
-
-def _table(lines: Iterable[Line]) -> str:
-    return "\n".join([*HEAD, *(_row(line) for line in lines)])
 
 
 def _row(line: Line) -> str:
@@ -66,12 +150,3 @@ def _row(line: Line) -> str:
         usd(line.usd_per_month, sign=True),
     )
     return f"| {' | '.join(escape(cell) for cell in cells)} |"
-
-
-def _listed(title: str, lines: Iterable[str]) -> str:
-    body = bullets(lines)
-    return f"**{title}**\n\n{body}" if body else ""
-
-
-def _fold(title: str, body: str) -> str:
-    return f"<details>\n<summary>{title}</summary>\n\n{body}\n\n</details>"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import date
 from decimal import Decimal
 
 from gpufleet.catalog import Price
-from gpufleet.cost.change import CostDiff
+from gpufleet.cost.change import CostDiff, Line, PolicyResult, PriceMove
 from gpufleet.cost.demand import Bill, Charge, Unpriced
 from gpufleet.cost.money import cents
 from gpufleet.cost.wording import count, number, percent, span, usd
@@ -16,6 +17,8 @@ def headline(diff: CostDiff) -> str:
     """Say in one sentence what the change does to the month."""
     after, change = diff.after.usd_per_month, diff.change_usd_per_month
     name = diff.stack or "this stack"
+    if diff.prices and diff.prices.same_stack:
+        return _price_headline(diff, name, diff.prices)
     if diff.partial:
         return _partial_headline(name, change)
     if change == 0:
@@ -33,6 +36,36 @@ def _partial_headline(name: str, change: Decimal) -> str:
         return f"This change does not move the monthly cost of {name}; {known}."
     verb = "raises" if change > 0 else "lowers"
     return f"This change {verb} the monthly cost of {name} by {usd(abs(change))}; {known}."
+
+
+def _price_headline(diff: CostDiff, name: str, move: PriceMove) -> str:
+    change, after = diff.change_usd_per_month, usd(diff.after.usd_per_month.expected)
+    dates = f"the prices of {_day(move.after)} instead of {_day(move.before)}"
+    if change == 0:
+        return f"With {dates}, {name} costs the same: {after} a month{_budget(diff)}{holes(diff.after)}."
+    word = "more" if change > 0 else "less"
+    share = "" if diff.change_percent is None else f" ({percent(diff.change_percent)})"
+    said = f"With {dates}, the unchanged {name} costs {usd(abs(change))}{share} {word} a month: {after}"
+    return f"{said}{_budget(diff)}{holes(diff.after)}."
+
+
+def causes(diff: CostDiff) -> list[str]:
+    """Say how much of the change comes from the code and how much from prices, where the dates differ."""
+    move = diff.prices
+    if move is None:
+        return []
+    days = f"{_day(move.before)} and {_day(move.after)}"
+    if move.same_stack:
+        return [f"Nothing in the code was compared: the same stack at the prices of {days}."]
+    told = f"Of this change {usd(move.by_code, sign=True)} comes from the code"
+    told += f" and {usd(move.by_prices, sign=True)} from prices between {days}"
+    if move.untold:
+        told += f"; {usd(move.untold, sign=True)} cannot be told apart, as a price is known on one date only"
+    return [f"{told}."]
+
+
+def _day(of: date | None) -> str:
+    return of.isoformat() if of else "today"
 
 
 def _budget(diff: CostDiff) -> str:
@@ -65,6 +98,12 @@ def bounds(diff: CostDiff) -> str:
     return "" if month.certain else f"Between {between} a month, by group size and spot capacity."
 
 
+def one_off(diff: CostDiff) -> str:
+    """Say what the change costs once, nothing where it costs nothing."""
+    once = diff.one_off_usd
+    return f"Once: {usd(once)} while replaced resources run beside their successors." if once else ""
+
+
 def what(charge: Charge) -> str:
     """Write what is billed: 2 x p4d.24xlarge."""
     return f"{count(charge.quantity)} x {charge.item}"
@@ -94,6 +133,20 @@ def _few(names: list[str]) -> str:
 
 def _origin(price: Price) -> str:
     return f"as of {price.as_of or 'an unknown date'}, {price.source}"
+
+
+def kept(policy: PolicyResult) -> list[str]:
+    """Write the limits that were asked and hold."""
+    return [
+        f"{check.rule}: {check.demands}{f' ({check.scope})' if check.scope else ''}"
+        for check in policy.checks
+        if not check.broken
+    ]
+
+
+def dearest(lines: Iterable[Line]) -> list[Line]:
+    """Sort lines so that what moves most money comes first, then what costs most."""
+    return sorted(lines, key=lambda line: (-abs(line.usd_per_month), -line.shown.usd_per_month.expected))
 
 
 def sources(charges: Iterable[Charge]) -> list[str]:
