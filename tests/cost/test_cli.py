@@ -70,13 +70,13 @@ def test_a_preview_without_steps_is_refused(gpufleet, project):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["diff", "-s", "poc"], "cost diff: give one of --base and --preview"),
+        (["diff", "-s", "poc"], "cost diff: give one of --base, --preview, --event-log and --state"),
         (["diff", "--base", "HEAD"], "--stack: no stack given"),
-        (["diff", "-s", "poc", "--base", "HEAD", "--preview", "-"], "give one of --base and --preview"),
+        (["diff", "-s", "poc", "--base", "HEAD", "--preview", "-"], "give one of --base, --preview"),
         (["diff", "-s", "poc", "--base", "nosuch"], "--base: no commit named 'nosuch'"),
         (["diff", "--preview", "none.json"], "none.json: No such file"),
         (["diff", "--preview", "-"], "standard input: empty"),
-        (["diff", "--preview", "-", "--config-file", "x"], "--config-file: goes with --base only"),
+        (["diff", "--preview", "-", "--config-file", "x"], "--config-file: goes with --base and --state only"),
         (["estimate", "-s", "nosuch"], "no stack 'nosuch'"),
         (["estimate", "-s", "poc", "--config-file", "none.yaml"], "none.yaml: no such file"),
     ],

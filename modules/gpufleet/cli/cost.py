@@ -3,20 +3,48 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 
 from gpufleet import cost, paths
-from gpufleet.cost import CostDiff, Policy
-from gpufleet.engine import read_document
+from gpufleet.cost import Asked, CostDiff, Estimate
+from gpufleet.engine import read_document, read_events
 from gpufleet.errors import AnswerIsNo, InputError
 
+Verb = TypeVar("Verb", bound=Callable[..., Any])
 STACK = click.option("-s", "--stack", help="The stack, as in stacks/Pulumi.STACK.yaml.")
 CONFIG_FILE = click.option(
     "--config-file", type=click.Path(path_type=Path), help="Use this file as the stack's: what if?"
 )
 JSON = click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+STATE = click.option("--state", metavar="FILE", help="Read `pulumi stack export`; - is standard input.")
+PROJECT = click.option(
+    "--project",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Any Pulumi Python project; default: the one here.",
+)
+USAGE = click.option(
+    "--usage", "usage_file", type=click.Path(path_type=Path), metavar="FILE", help="Hours, sizes, gigabytes."
+)
+TIME_LIMIT = click.option(
+    "--time-limit",
+    "limit_s",
+    type=click.FloatRange(min=0, min_open=True),
+    default=cost.TIME_LIMIT_S,
+    show_default=True,
+    help="Seconds that the Pulumi program may take.",
+)
+
+
+def program_options(verb: Verb) -> Verb:
+    """Add what goes with the evaluation of a program."""
+    for option in (TIME_LIMIT, USAGE, PROJECT, CONFIG_FILE, STATE):
+        verb = option(verb)
+    return verb
 
 
 @click.group()
@@ -26,13 +54,12 @@ def command() -> None:
 
 @command.command()
 @STACK
-@CONFIG_FILE
+@program_options
 @click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @JSON
-def estimate(stack: str | None, config_file: Path | None, form: str, as_json: bool) -> None:
+def estimate(*, form: str, as_json: bool, usage_file: Path | None, limit_s: float, **of: Any) -> None:
     """Price a stack by pool: per hour, per month, range, budget, and the prices behind it."""
-    root = paths.project_root()
-    answer = cost.estimate_stack(root, _needed(stack), config_file)
+    answer = _estimate(Asked(usage=_usage(usage_file), limit_s=limit_s), **of)
     click.echo(cost.render_estimate(answer, "json" if as_json else form))
 
 
@@ -42,11 +69,12 @@ def estimate(stack: str | None, config_file: Path | None, form: str, as_json: bo
 @click.option(
     "--preview", metavar="FILE", help="Read `pulumi preview --json --show-sames`; - is standard input."
 )
-@CONFIG_FILE
+@click.option("--event-log", metavar="FILE", help="Read what `pulumi preview --event-log FILE` wrote; or -.")
+@program_options
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["table", "markdown", "json", "html"]),
+    type=click.Choice(list(cost.DIFF_FORMATS)),
     default="table",
     show_default=True,
 )
@@ -54,18 +82,18 @@ def estimate(stack: str | None, config_file: Path | None, form: str, as_json: bo
 @click.option(
     "--policy", "policy_file", type=click.Path(path_type=Path), help="Limits; exit code 1 if broken."
 )
-def diff(  # noqa: PLR0917 - click hands each option over by name
-    stack: str | None,
-    base: str | None,
-    preview: str | None,
-    config_file: Path | None,
+def diff(
+    *,
     form: str,
     as_json: bool,
     policy_file: Path | None,
+    usage_file: Path | None,
+    limit_s: float,
+    **of: Any,
 ) -> None:
-    """Price a change: the working tree against a git ref, or the two sides of a preview."""
+    """Price a change: the working tree against a git ref or a state, or the two sides of a preview."""
     policy = cost.load_policy(policy_file) if policy_file else None
-    answer = _difference(stack, base, preview, config_file, policy)
+    answer = _difference(Asked(policy, _usage(usage_file), limit_s), **of)
     click.echo(cost.render_diff(answer, "json" if as_json else form))
     if not answer.policy.passed:
         first = answer.policy.violations[0]
@@ -73,35 +101,75 @@ def diff(  # noqa: PLR0917 - click hands each option over by name
         raise AnswerIsNo(f"policy violated: {first.rule}: {first.message}{more}")
 
 
-def _difference(
-    stack: str | None, base: str | None, preview: str | None, config_file: Path | None, policy: Policy | None
+def _estimate(
+    asked: Asked, *, stack: str | None, state: str | None, config_file: Path | None, project: Path | None
+) -> Estimate:
+    if state is None:
+        return cost.estimate_stack(_project(project), _needed(stack), config_file, asked)
+    if stack is not None or config_file is not None or project is not None:
+        raise InputError("goes without a stack, a project or a config file", where="--state")
+    return cost.estimate_state(read_document(*_read(state)), asked)
+
+
+def _difference(  # noqa: PLR0917 - click hands each option over by name
+    asked: Asked,
+    stack: str | None,
+    base: str | None,
+    preview: str | None,
+    event_log: str | None,
+    state: str | None,
+    config_file: Path | None,
+    project: Path | None,
 ) -> CostDiff:
-    if (base is None) == (preview is None):
+    if sum(given is not None for given in (base, preview, event_log, state)) != 1:
         raise InputError(
-            "give one of --base and --preview", where="cost diff", remedy="for example --base HEAD"
+            "give one of --base, --preview, --event-log and --state",
+            where="cost diff",
+            remedy="for example --base HEAD",
         )
-    if preview is None:
-        return cost.diff_against(paths.project_root(), _needed(stack), str(base), config_file, policy)
+    if base is not None:
+        return cost.diff_against(_project(project), _needed(stack), base, config_file, asked)
+    if state is not None:
+        document = read_document(*_read(state))
+        return cost.diff_state(document, _project(project), _needed(stack), config_file, asked)
     if config_file is not None:
         raise InputError(
-            "goes with --base only", where="--config-file", remedy="preview that file with Pulumi"
+            "goes with --base and --state only", where="--config-file", remedy="preview that file with Pulumi"
         )
-    return cost.diff_preview(_read(preview), _root(), policy)
+    if preview is not None:
+        return cost.diff_preview(read_document(*_read(preview)), _root(project), asked)
+    return cost.diff_events(read_events(*_read(str(event_log))), _root(project), asked)
 
 
-def _read(preview: str) -> dict[str, object]:
-    if preview == "-":
-        return read_document(sys.stdin.read(), "standard input")
+def _read(file: str) -> tuple[str, str]:
+    """Return a file's text (- is standard input) and what to call it in an error."""
+    if file == "-":
+        return sys.stdin.read(), "standard input"
     try:
-        return read_document(Path(preview).read_text(encoding="utf-8"), preview)
+        return Path(file).read_text(encoding="utf-8"), file
+    except UnicodeDecodeError:
+        raise InputError("not text in UTF-8", where=file) from None
     except OSError as error:
-        raise InputError(error.strerror or "cannot be read", where=preview) from None
+        raise InputError(error.strerror or "cannot be read", where=file) from None
 
 
-def _root() -> Path | None:
+def _usage(file: Path | None) -> cost.UsageFile:
+    return cost.load_usage(file) if file else cost.UsageFile()
+
+
+def _project(folder: Path | None) -> Path:
+    """Return the project asked for, or the one here."""
+    if folder is None:
+        return paths.project_root()
+    if not (folder / "Pulumi.yaml").is_file():
+        raise InputError("no Pulumi.yaml in it", where=f"--project {folder}")
+    return folder.resolve()
+
+
+def _root(project: Path | None) -> Path | None:
     """Return the project here, None where there is none: a preview can be priced anywhere."""
     try:
-        return paths.project_root()
+        return _project(project)
     except InputError:
         return None
 

@@ -7,29 +7,36 @@ that could not be priced), the difference between two bills, a policy's verdict,
 
 from __future__ import annotations
 
-from gpufleet.cost.answers import (
-    Estimate,
-    diff,
-    diff_against,
-    diff_preview,
-    estimate,
-    estimate_stack,
-    price_notes,
-)
+from gpufleet.cost.answers import Estimate, diff, estimate, price_notes
+from gpufleet.cost.automation import from_automation
 from gpufleet.cost.change import CostDiff, Line, PolicyResult, Violation, compare
 from gpufleet.cost.demand import Bill, Charge, Unpriced
 from gpufleet.cost.document import diff_document, estimate_document, schema
-from gpufleet.cost.evaluation import evaluate
+from gpufleet.cost.evaluation import TIME_LIMIT_S, evaluate
 from gpufleet.cost.money import HOURS_PER_MONTH, Range
 from gpufleet.cost.policy import Policy, judge, load_policy
 from gpufleet.cost.pools import Pool, by_pool
 from gpufleet.cost.pricing import price
+from gpufleet.cost.questions import (
+    Asked,
+    diff_against,
+    diff_automation,
+    diff_events,
+    diff_preview,
+    diff_state,
+    estimate_stack,
+    estimate_state,
+)
 from gpufleet.cost.rates import PriceBook
-from gpufleet.cost.reports import render_diff, render_estimate
-from gpufleet.cost.sides import Sides, resources_from_preview, resources_from_state
+from gpufleet.cost.reports import DIFF_FORMATS, render_diff, render_estimate
+from gpufleet.cost.sides import Sides, resources_from_events, resources_from_preview, resources_from_state
+from gpufleet.cost.usage import Usage, UsageFile, load_usage
 
 __all__ = [
+    "DIFF_FORMATS",
     "HOURS_PER_MONTH",
+    "TIME_LIMIT_S",
+    "Asked",
     "Bill",
     "Charge",
     "CostDiff",
@@ -42,23 +49,32 @@ __all__ = [
     "Range",
     "Sides",
     "Unpriced",
+    "Usage",
+    "UsageFile",
     "Violation",
     "by_pool",
     "compare",
     "diff",
     "diff_against",
+    "diff_automation",
     "diff_document",
+    "diff_events",
     "diff_preview",
+    "diff_state",
     "estimate",
     "estimate_document",
     "estimate_stack",
+    "estimate_state",
     "evaluate",
+    "from_automation",
     "judge",
     "load_policy",
+    "load_usage",
     "price",
     "price_notes",
     "render_diff",
     "render_estimate",
+    "resources_from_events",
     "resources_from_preview",
     "resources_from_state",
     "schema",

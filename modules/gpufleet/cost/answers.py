@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpufleet.catalog import Price
 from gpufleet.cost.change import CostDiff, compare
 from gpufleet.cost.demand import Bill
-from gpufleet.cost.evaluation import Program, evaluating, evaluating_both
 from gpufleet.cost.money import cents, exact
 from gpufleet.cost.policy import Policy, judge
 from gpufleet.cost.pricing import price
 from gpufleet.cost.rates import PriceBook
-from gpufleet.cost.sides import Sides, resources_from_preview
+from gpufleet.cost.sides import Sides
+from gpufleet.cost.staleness import ignored_sizes
+from gpufleet.cost.usage import NO_USAGE, UsageFile
 from gpufleet.cost.wording import usd
 from gpufleet.engine import Resource
-from gpufleet.errors import InputError
 
 if TYPE_CHECKING:
     from gpufleet.fleet import Budget, Fleet
@@ -70,12 +69,15 @@ def estimate(
     *,
     stack: str = "",
     book: PriceBook | None = None,
+    usage: UsageFile = NO_USAGE,
 ) -> Estimate:
     """Price resources, and note what their fleet means for the budget."""
     from gpufleet import fleet
 
-    bill = price(resources, book)
-    notes = (*(fleet.notes(declared) if declared else ()), *price_notes(bill), OUTSIDE)
+    listed = tuple(resources)
+    bill = price(listed, book, usage=usage)
+    told = (*ignored_sizes(listed), *usage.unmatched(listed))
+    notes = (*(fleet.notes(declared) if declared else ()), *told, *price_notes(bill), OUTSIDE)
     return Estimate(declared.stack if declared else stack, bill, _budget(declared), notes)
 
 
@@ -88,52 +90,26 @@ def diff(
     budget: Budget | None = None,
     book: PriceBook | None = None,
     today: date | None = None,
+    usage: UsageFile = NO_USAGE,
 ) -> CostDiff:
     """Compare two sides, and judge the change where there is a policy.
 
     ``sides`` gives the stack, the engine's operations and its warnings where the sides are from a preview.
     """
-    told = sides or Sides()
+    told, was, will = sides or Sides(), tuple(before), tuple(after)
     limit = exact(budget.max) if budget else None
     found = compare(
         told.stack,
-        price(before, book),
-        price(after, book),
+        price(was, book, usage=usage),
+        price(will, book, usage=usage),
         ops=told.ops,
-        warnings=told.warnings,
+        warnings=(*told.warnings, *usage.unmatched((*was, *will))),
         budget_usd_per_month=limit,
         partial=told.partial,
+        overlaps=told.overlaps,
+        overlap_hours=usage.overlap_hours,
     )
     return judge(found, _with_budget(policy, limit), today or _today()) if policy else found
-
-
-def estimate_stack(root: Path, stack: str, config_file: Path | None = None) -> Estimate:
-    """Evaluate a stack in the working tree and price it."""
-    with evaluating([Program(root, stack, config_file)]) as run:
-        from gpufleet import fleet
-
-        declared = fleet.load(stack, root, config_file)
-        return estimate(run()[0], declared)
-
-
-def diff_against(
-    root: Path, stack: str, base: str, config_file: Path | None = None, policy: Policy | None = None
-) -> CostDiff:
-    """Compare a stack in the working tree with itself at a git ref."""
-    with evaluating_both(root, stack, base, config_file) as run:
-        from gpufleet import fleet
-
-        declared = fleet.load(stack, root, config_file)
-        before, after = run()
-    return diff(before, after, policy, sides=Sides(stack=stack), budget=declared.budget_usd_per_month)
-
-
-def diff_preview(
-    document: Mapping[str, Any], root: Path | None = None, policy: Policy | None = None
-) -> CostDiff:
-    """Compare the two sides of an engine's preview; the budget is that of the stack it previews."""
-    sides = resources_from_preview(document)
-    return diff(sides.before, sides.after, policy, sides=sides, budget=_declared_budget(root, sides.stack))
 
 
 def price_notes(bill: Bill, today: date | None = None) -> tuple[str, ...]:
@@ -162,18 +138,6 @@ def _with_budget(policy: Policy, limit: Decimal | None) -> Policy:
 
 def _budget(declared: Fleet | None) -> Budget | None:
     return declared.budget_usd_per_month if declared else None
-
-
-def _declared_budget(root: Path | None, stack: str) -> Budget | None:
-    """Return the budget of a previewed stack, where the project here declares that stack."""
-    if root is None or not stack:
-        return None
-    from gpufleet import fleet
-
-    try:
-        return fleet.load(stack, root).budget_usd_per_month
-    except InputError:
-        return None  # a preview may come from elsewhere; it is priced all the same
 
 
 def _today() -> date:

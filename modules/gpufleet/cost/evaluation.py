@@ -44,24 +44,30 @@ class Program:
 
 
 def evaluate(
-    root: Path, stack: str, ref: str | None = None, config_file: Path | None = None
+    root: Path,
+    stack: str,
+    ref: str | None = None,
+    config_file: Path | None = None,
+    limit_s: float = TIME_LIMIT_S,
 ) -> tuple[Resource, ...]:
     """Return the resources that ``stack`` declares in the working tree, or at a git ref."""
     if ref is None:
-        with evaluating([Program(root, stack, config_file)]) as run:
+        with evaluating([Program(root, stack, config_file)], limit_s) as run:
             return run()[0]
     with tempfile.TemporaryDirectory(prefix="gpufleet-base-") as folder:
         unpack(root, ref, Path(folder))
-        with evaluating([Program(Path(folder), stack, config_file, side=f"at {ref}")]) as run:
+        with evaluating([Program(Path(folder), stack, config_file, side=f"at {ref}")], limit_s) as run:
             return run()[0]
 
 
 @contextmanager
-def evaluating_both(root: Path, stack: str, base: str, config_file: Path | None = None) -> Iterator[Run]:
+def evaluating_both(
+    root: Path, stack: str, base: str, config_file: Path | None = None, limit_s: float = TIME_LIMIT_S
+) -> Iterator[Run]:
     """Evaluate a stack at ``base`` and in the working tree, which ``config_file`` may replace there."""
     with tempfile.TemporaryDirectory(prefix="gpufleet-base-") as folder:
         before = Program(Path(folder), stack, side=f"at {base}")
-        with evaluating([before, Program(root, stack, config_file)]) as run:
+        with evaluating([before, Program(root, stack, config_file)], limit_s) as run:
             unpack(root, base, Path(folder))  # while the child imports
             yield run
 

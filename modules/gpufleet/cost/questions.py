@@ -1,0 +1,137 @@
+"""The questions the command line asks, by what they are asked of: a program, a preview, a log, a state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpufleet.cost.answers import Estimate, diff, estimate
+from gpufleet.cost.automation import from_automation
+from gpufleet.cost.change import CostDiff
+from gpufleet.cost.evaluation import TIME_LIMIT_S, Program, evaluating, evaluating_both
+from gpufleet.cost.policy import Policy
+from gpufleet.cost.sides import Sides, resources_from_events, resources_from_preview, resources_from_state
+from gpufleet.cost.usage import NO_USAGE, UsageFile
+from gpufleet.engine import Events
+from gpufleet.errors import InputError
+
+if TYPE_CHECKING:
+    from gpufleet.fleet import Budget, Fleet
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What goes with any question: the policy to judge by, the use of what we do not declare, patience."""
+
+    policy: Policy | None = None
+    usage: UsageFile = field(default=NO_USAGE)
+    limit_s: float = TIME_LIMIT_S
+
+
+PLAINLY = Asked()
+
+
+def estimate_stack(
+    root: Path, stack: str, config_file: Path | None = None, asked: Asked = PLAINLY
+) -> Estimate:
+    """Evaluate a stack in the working tree and price it; the project may be anybody's."""
+    with evaluating([Program(root, stack, config_file)], asked.limit_s) as run:
+        declared = _declared(root, stack, config_file)
+        return estimate(run()[0], declared, stack=stack, usage=asked.usage)
+
+
+def estimate_state(document: Mapping[str, Any], asked: Asked = PLAINLY) -> Estimate:
+    """Price what a ``pulumi stack export`` says is deployed."""
+    resources = resources_from_state(document)
+    return estimate(resources, stack=_stack(r.urn for r in resources), usage=asked.usage)
+
+
+def diff_against(
+    root: Path, stack: str, base: str, config_file: Path | None = None, asked: Asked = PLAINLY
+) -> CostDiff:
+    """Compare a stack in the working tree with itself at a git ref."""
+    with evaluating_both(root, stack, base, config_file, asked.limit_s) as run:
+        declared = _declared(root, stack, config_file)
+        before, after = run()
+    return _answer(
+        before, after, Sides(stack=stack), declared.budget_usd_per_month if declared else None, asked
+    )
+
+
+def diff_state(
+    document: Mapping[str, Any],
+    root: Path,
+    stack: str,
+    config_file: Path | None = None,
+    asked: Asked = PLAINLY,
+) -> CostDiff:
+    """Compare what is deployed with what the program in the working tree declares."""
+    with evaluating([Program(root, stack, config_file)], asked.limit_s) as run:
+        declared = _declared(root, stack, config_file)
+        before, after = resources_from_state(document), run()[0]
+    deployed = _stack(r.urn for r in before)
+    if deployed and deployed != stack:
+        raise InputError(f"the state is that of {deployed!r}, not {stack!r}", where="--state")
+    return _answer(
+        before, after, Sides(stack=stack), declared.budget_usd_per_month if declared else None, asked
+    )
+
+
+def diff_preview(document: Mapping[str, Any], root: Path | None = None, asked: Asked = PLAINLY) -> CostDiff:
+    """Compare the two sides of an engine's preview; the budget is that of the stack it previews."""
+    sides = resources_from_preview(document)
+    return _answer(sides.before, sides.after, sides, _budget(root, sides.stack), asked)
+
+
+def diff_events(events: Events, root: Path | None = None, asked: Asked = PLAINLY) -> CostDiff:
+    """Compare the two sides of an engine's event log."""
+    sides = resources_from_events(events)
+    return _answer(sides.before, sides.after, sides, _budget(root, sides.stack), asked)
+
+
+def diff_automation(events: Iterable[Any], result: Any = None, asked: Asked = PLAINLY) -> CostDiff:
+    """Compare the two sides of an Automation API run: what ``on_event`` was given, and what it returned."""
+    sides = from_automation(events, result)
+    return _answer(sides.before, sides.after, sides, None, asked)
+
+
+def _answer(before: Any, after: Any, sides: Sides, budget: Budget | None, asked: Asked) -> CostDiff:
+    return diff(before, after, asked.policy, sides=sides, budget=budget, usage=asked.usage)
+
+
+def _stack(urns: Iterable[str]) -> str:
+    return next((urn.split("::")[0].removeprefix("urn:pulumi:") for urn in urns), "")
+
+
+def _declared(root: Path, stack: str, config_file: Path | None) -> Fleet | None:
+    """Return the fleet that a stack declares; a program that is not ours declares none."""
+    from gpufleet import fleet  # imported here: while it loads, the child imports the SDKs already
+
+    if not _is_ours(root, stack, config_file):
+        return None
+    return fleet.load(stack, root, config_file)
+
+
+def _is_ours(root: Path, stack: str, config_file: Path | None) -> bool:
+    """Tell whether a stack declares a fleet; one that is not there is taken for ours, where stacks are kept so."""
+    places = (
+        [config_file]
+        if config_file
+        else [root / "stacks" / f"Pulumi.{stack}.yaml", root / f"Pulumi.{stack}.yaml"]
+    )
+    texts = [place.read_text(encoding="utf-8", errors="replace") for place in places if place.is_file()]
+    return any("gpufleet:" in text for text in texts) if texts else (root / "stacks").is_dir()
+
+
+def _budget(root: Path | None, stack: str) -> Budget | None:
+    """Return the budget of a previewed stack, where the project here declares that stack."""
+    if root is None or not stack:
+        return None
+    from gpufleet import fleet
+
+    try:
+        return fleet.load(stack, root).budget_usd_per_month
+    except InputError:
+        return None  # a preview may come from elsewhere; it is priced all the same
