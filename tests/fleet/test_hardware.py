@@ -52,9 +52,9 @@ def test_dollars_need_no_rate():
         ({"usd_per_eur": None}, "capital_eur has no exchange rate"),
         ({"watts_per_node": {"value": -7, "source": "measured"}}, "-7 is negative"),
         ({"watts_per_node": {"value": 7}}, "source"),
-        ({"life_years": 0}, "greater than 0"),
-        ({"residual_fraction": 1.0}, "less than 1"),
-        ({"pue": 0.9}, "greater than or equal to 1"),
+        ({"life_years": 0}, "life_years is 0; give more than 0"),
+        ({"residual_fraction": 1.0}, "residual_fraction is 1; give less than 1"),
+        ({"pue": 0.9}, "pue is 0.9; give from 1 to 3"),
     ],
 )
 def test_facts_that_make_no_sense_are_refused(changes, message):
@@ -99,3 +99,55 @@ def test_a_cost_is_as_old_as_its_oldest_figure_and_undated_while_one_is():
     dated = {name: {**FACTS[name], "as_of": f"2026-0{month}-01"} for month, name in enumerate(DATED, start=2)}
     assert cost(**dated).as_of == "2026-02-01"
     assert cost(**{**dated, "usd_per_kwh": FACTS["usd_per_kwh"]}).as_of is None
+
+
+STAFFED = {
+    "rack_units": {"value": 2, "source": "rack plan"},
+    "usd_per_unit_month": {"value": 36.5, "source": "offer"},
+    "staff_hours_per_month": 2,
+    "usd_per_staff_hour": {"value": 73, "source": "payroll"},
+    "network_usd_per_month": {"value": 7.3, "source": "invoice"},
+    "colocation_usd_per_month": {"value": 14.6, "source": "invoice"},
+    "maintenance_usd_per_year": {"value": 876, "source": "contract"},
+}
+
+
+def test_every_part_by_hand():
+    # space: 2 U * 36.50 / 730 h = 0.10; staff: 2 h * 73 / 730 = 0.20; network: 7.30 / 730 = 0.01
+    # colocation: 14.60 / 730 = 0.02; maintenance: 876 / 12 / 730 = 0.10
+    # power: 20 * 7 W * 0.5 / 1000 * 1.5 * 0.30 = 0.0315; capital as above 0.119920
+    whole = cost(**STAFFED, pue=1.5, utilisation={"value": 0.5, "source": "measured"})
+    parts = whole.parts(20)
+    told = {name: round(usd, 6) for name, usd in parts.items()}
+    assert told == {
+        "capital": 0.11992, "power": 0.0315, "space": 0.1, "staff": 0.2,
+        "network": 0.01, "colocation": 0.02, "maintenance": 0.1,
+    }  # fmt: skip
+    assert whole.usd_per_hour(20) == pytest.approx(0.58142, abs=1e-6)
+    assert whole.left_out == ()
+
+
+def test_what_nobody_declared_is_named_and_not_in_the_cost():
+    assert cost().left_out == ("space", "staff", "network", "maintenance")
+    assert set(cost().parts(20)) == {"capital", "power"}
+
+
+def test_a_plain_number_is_an_assumption():
+    assert cost().assumptions == ("usd_per_eur", "life_years", "usd_per_kwh")
+    sourced = cost(life_years={"value": 4, "source": "accounting rule"})
+    assert sourced.assumptions == ("usd_per_eur", "usd_per_kwh")
+    assert "life_years: accounting rule" in sourced.source
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"rack_units": 1}, "rack_units and usd_per_unit_month go together"),
+        ({"usd_per_staff_hour": 50}, "staff_hours_per_month and usd_per_staff_hour go together"),
+        ({"utilisation": 1.2}, "utilisation is 1.2; give from 0 to 1"),
+        ({"network_usd_per_month": -1}, "-1 is negative"),
+    ],
+)
+def test_halves_and_nonsense_are_refused(changes, message):
+    with pytest.raises(ValidationError, match=message):
+        cost(**changes)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import date
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
-from gpufleet.fleet.base import Amount, Frozen, Positive, refusal
+from gpufleet.fleet.base import Amount, Frozen, refusal
 
 HOURS_PER_YEAR = 8760
+HOURS_PER_MONTH = HOURS_PER_YEAR / 12
+PLAIN = "a number in the file, without a source"
 
 
 class Fact(Frozen):
@@ -27,21 +30,53 @@ class Fact(Frozen):
         return self
 
 
+def _plain(value: Any) -> Any:
+    """Let a plain number stand for a fact that nobody sourced: an assumption."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return {"value": value, "source": PLAIN, "assumption": True}
+    return value
+
+
+Figure = Annotated[Fact, BeforeValidator(_plain, json_schema_input_type=Fact | float)]
+# figure -> (what it must be, whether it is); pairs that are nothing without each other
+BOUNDS: dict[str, tuple[str, Callable[[float], bool]]] = {
+    "life_years": ("more than 0", lambda value: value > 0),
+    "residual_fraction": ("less than 1", lambda value: value < 1),
+    "pue": ("from 1 to 3", lambda value: 1 <= value <= 3),  # noqa: PLR2004 - worse rooms are typing errors
+    "utilisation": ("from 0 to 1", lambda value: value <= 1),
+}
+PAIRS = (("rack_units", "usd_per_unit_month"), ("staff_hours_per_month", "usd_per_staff_hour"))
+
+
+ONE = Fact(value=1.0, source=PLAIN, assumption=True)
+NOTHING = Fact(value=0.0, source=PLAIN, assumption=True)
+
+
 class HardwareCost(Frozen):
-    """Capital over the years of use, less what is left at the end, plus power at the wall."""
+    """Capital over the years of use, less what is left at the end; power at the wall; space, people, network.
+
+    Every figure is a fact with its source, or a plain number, which counts as an assumption. What is left
+    out is not in the cost: ``left_out`` names it.
+    """
 
     capital_usd: Fact | None = None
     capital_eur: Fact | None = None
     usd_per_eur: Annotated[Fact | None, Field(description="planning rate; needed with capital_eur")] = None
-    life_years: Positive
-    residual_fraction: Annotated[
-        Amount, Field(ge=0, lt=1, description="share of capital left at the end")
-    ] = 0.0
-    watts_per_node: Fact
-    usd_per_kwh: Fact
-    pue: Annotated[Amount, Field(ge=1, le=3, description="power drawn by the room per power of the rack")] = (
-        1.0
+    life_years: Figure
+    residual_fraction: Annotated[Figure, Field(description="share of capital left at the end")] = NOTHING
+    watts_per_node: Annotated[Figure, Field(description="measured; or of full load, with utilisation")]
+    utilisation: Annotated[Figure, Field(description="share of those watts drawn on average")] = ONE
+    usd_per_kwh: Figure
+    pue: Annotated[Figure, Field(description="power drawn by the room per power of the rack")] = ONE
+    rack_units: Annotated[Figure | None, Field(description="height of all of it")] = None
+    usd_per_unit_month: Annotated[Figure | None, Field(description="rent of one rack unit")] = None
+    staff_hours_per_month: Annotated[Figure | None, Field(description="of people, for all of it")] = None
+    usd_per_staff_hour: Figure | None = None
+    network_usd_per_month: Annotated[Figure | None, Field(description="uplink, addresses, traffic")] = None
+    colocation_usd_per_month: Annotated[Figure | None, Field(description="what a host bills in one sum")] = (
+        None
     )
+    maintenance_usd_per_year: Annotated[Figure | None, Field(description="contract, spares")] = None
 
     @model_validator(mode="after")
     def _one_capital(self) -> Self:
@@ -51,11 +86,51 @@ class HardwareCost(Frozen):
             raise refusal("capital_eur has no exchange rate", "add usd_per_eur with its source and date")
         return self
 
+    @model_validator(mode="after")
+    def _sensible(self) -> Self:
+        for name, (meaning, holds) in BOUNDS.items():
+            value = getattr(self, name).value
+            if not holds(value):
+                raise refusal(f"{name} is {value:g}", f"give {meaning}")
+        for one, other in PAIRS:
+            if (getattr(self, one) is None) != (getattr(self, other) is None):
+                raise refusal(f"{one} and {other} go together", "give both or neither")
+        return self
+
     def usd_per_hour(self, nodes: int) -> float:
-        """Return capital * (1 - residual) / (years * 8,760 h) + nodes * watts / 1000 * PUE * tariff."""
-        capital = self.capital_usd_value * (1 - self.residual_fraction) / (self.life_years * HOURS_PER_YEAR)
-        power_kw = nodes * self.watts_per_node.value / 1000
-        return capital + power_kw * self.pue * self.usd_per_kwh.value
+        """Return the sum of all parts per hour."""
+        return sum(self.parts(nodes).values())
+
+    def parts(self, nodes: int) -> dict[str, float]:
+        """Return USD per hour by part; a part that is not declared is not there.
+
+        capital: capital * (1 - residual) / (years * 8,760 h); power: nodes * watts * utilisation / 1000 * PUE
+        * tariff; the others by the month or year, 730 hours a month.
+        """
+        found = {
+            "capital": self.capital_usd_value
+            * (1 - self.residual_fraction.value)
+            / (self.life_years.value * HOURS_PER_YEAR),
+            "power": self.kilowatts(nodes) * self.usd_per_kwh.value,
+        }
+        monthly = {
+            "space": _product(self.rack_units, self.usd_per_unit_month),
+            "staff": _product(self.staff_hours_per_month, self.usd_per_staff_hour),
+            "network": _product(self.network_usd_per_month),
+            "colocation": _product(self.colocation_usd_per_month),
+            "maintenance": _product(self.maintenance_usd_per_year, over=12),
+        }
+        return found | {name: usd / HOURS_PER_MONTH for name, usd in monthly.items() if usd is not None}
+
+    def kilowatts(self, nodes: int) -> float:
+        """Return what the room draws for that many nodes on average."""
+        return nodes * self.watts_per_node.value * self.utilisation.value / 1000 * self.pue.value
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Return the parts that nobody declared: they are not in the cost."""
+        named = set(self.parts(1))
+        return tuple(part for part in ("space", "staff", "network", "maintenance") if part not in named)
 
     @property
     def capital_usd_value(self) -> float:
@@ -68,14 +143,13 @@ class HardwareCost(Frozen):
 
     @property
     def facts(self) -> dict[str, Fact]:
-        """Return the figures that are given, by name."""
+        """Return the figures that have a source, by name."""
         given = {
             "capital": self.capital_usd or self.capital_eur,
             "usd_per_eur": self.usd_per_eur,
-            "watts_per_node": self.watts_per_node,
-            "usd_per_kwh": self.usd_per_kwh,
         }
-        return {name: fact for name, fact in given.items() if fact is not None}
+        given |= {name: getattr(self, name) for name in FIGURES}
+        return {name: fact for name, fact in given.items() if fact is not None and fact.source != PLAIN}
 
     @property
     def as_of(self) -> str | None:
@@ -90,3 +164,26 @@ class HardwareCost(Frozen):
             f"{name}: {'assumption, ' if fact.assumption else ''}{fact.source}"
             for name, fact in self.facts.items()
         )
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """Return the figures that nobody measured, by name: flagged as assumed, or plain numbers in the file."""
+        given = {"capital": self.capital_usd or self.capital_eur, "usd_per_eur": self.usd_per_eur}
+        told = given | {name: getattr(self, name) for name in FIGURES if name in self.model_fields_set}
+        return tuple(name for name, fact in told.items() if fact is not None and fact.assumption)
+
+
+# every figure but the capital, in the order of the file
+FIGURES = tuple(
+    name for name in HardwareCost.model_fields if name not in {"capital_usd", "capital_eur", "usd_per_eur"}
+)
+
+
+def _product(*facts: Fact | None, over: float = 1) -> float | None:
+    """Multiply facts; None where one is not declared."""
+    result = 1.0
+    for fact in facts:
+        if fact is None:
+            return None
+        result *= fact.value
+    return result / over

@@ -67,7 +67,8 @@ class Spot(Frozen):
         Positive | None, Field(description="highest price per node; AWS and Azure only")
     ] = None
     work: Annotated[
-        SpotWork | None, Field(description="interruptions and what one loses: gives the cost of a useful hour")
+        SpotWork | None,
+        Field(description="interruptions and what one loses: gives the cost of a useful hour"),
     ] = None
 
     reservation: ClassVar[None] = None
