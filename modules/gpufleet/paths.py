@@ -11,8 +11,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import platformdirs
-
 from gpufleet.errors import InputError
 
 
@@ -36,6 +34,19 @@ def database_url(root: Path | None = None) -> str:
     return os.environ.get("GPUFLEET_DATABASE_URL") or f"sqlite:///{state_home(root) / 'registry.db'}"
 
 
+def prices_file(root: Path | None = None) -> Path | None:
+    """Return the price store's file: ``GPUFLEET_PRICES``, else in the state home; None outside a project."""
+    override = os.environ.get("GPUFLEET_PRICES")
+    if override:
+        return Path(override)
+    try:
+        return state_home(root) / "prices.db"
+    except InputError:
+        return None
+
+
 def user_cache() -> Path:
     """Return the user's cache folder for tools that are built once, e.g. the Pulumi engine."""
+    import platformdirs  # not for the quick questions, which need no cache
+
     return Path(platformdirs.user_cache_dir("gpufleet", appauthor=False))

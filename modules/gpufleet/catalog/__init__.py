@@ -8,7 +8,7 @@ machine that can no longer be had is refused with its date and what takes its pl
 from __future__ import annotations
 
 from gpufleet.catalog.accelerators import accelerators
-from gpufleet.catalog.architecture import Architecture, Experts, LatentAttention
+from gpufleet.catalog.architecture import Architecture, Experts, LatentAttention, LinearAttention
 from gpufleet.catalog.model import (
     HOURS_PER_MONTH,
     Accelerator,
@@ -16,10 +16,13 @@ from gpufleet.catalog.model import (
     Cloud,
     Confidence,
     Machine,
+    MachineOffer,
     Price,
     Purchase,
     Retirement,
 )
+from gpufleet.catalog.models import model, models
+from gpufleet.catalog.offers import offers
 from gpufleet.catalog.query import accelerator, machine, part_price, price, regions_with, retirement
 from gpufleet.catalog.table import regions
 
@@ -32,13 +35,18 @@ __all__ = [
     "Confidence",
     "Experts",
     "LatentAttention",
+    "LinearAttention",
     "Machine",
+    "MachineOffer",
     "Price",
     "Purchase",
     "Retirement",
     "accelerator",
     "accelerators",
     "machine",
+    "model",
+    "models",
+    "offers",
     "part_price",
     "price",
     "regions",

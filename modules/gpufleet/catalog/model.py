@@ -5,7 +5,18 @@ from datetime import date
 from typing import Literal
 
 Cloud = Literal["aws", "gcp", "azure"]
-Purchase = Literal["on_demand", "spot", "reserved_1y", "reserved_3y"]
+Purchase = Literal[
+    "on_demand",
+    "spot",
+    "reserved_1y",
+    "reserved_3y",
+    "savings_plan_1y",
+    "savings_plan_3y",
+    "cud_1y",
+    "cud_3y",
+    "capacity_block",
+    "dws_flex",
+]
 Kind = Literal["gpu_datacenter", "gpu_workstation", "gpu_gaming", "apple", "sbc", "npu", "asic", "tpu", "apu"]
 Confidence = Literal["high", "medium", "low"]
 HOURS_PER_MONTH = 730  # what the clouds' own calculators use: 8,760 hours / 12
@@ -75,6 +86,11 @@ class Machine:
     source: str
     as_of: str
 
+    @property
+    def cards(self) -> float:
+        """Return how many whole accelerators it carries; a share of one is less than one."""
+        return sum(card.count * card.share for card in self.accelerators)
+
 
 @dataclass(frozen=True)
 class Price:
@@ -95,6 +111,26 @@ class Price:
             return None
         first = self.as_of.split("/")[0]
         return date.fromisoformat(first if first.count("-") == 2 else f"{first}-01")  # noqa: PLR2004 - Y-M-D
+
+
+@dataclass(frozen=True)
+class MachineOffer:
+    """A machine that can be bought in a region in one way, at a price."""
+
+    machine: Machine
+    region: str
+    purchase: str
+    price: Price
+
+    @property
+    def accelerators(self) -> float:
+        """Return how many cards it carries; a share of a card is less than one."""
+        return self.machine.cards
+
+    @property
+    def usd_per_accelerator_hour(self) -> float | None:
+        """Return the price by card, None for a machine without cards."""
+        return self.price.usd_per_hour / self.accelerators if self.accelerators else None
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import re
+from datetime import date
 from difflib import get_close_matches
 
 from gpufleet.catalog import table
 from gpufleet.catalog.accelerators import accelerators
 from gpufleet.catalog.model import Accelerator, Machine, Price, Retirement
+from gpufleet.catalog.prices import reader
 from gpufleet.errors import InputError
 
 CLOSE = 0.6  # difflib's own default; lower offers nonsense such as p5 for n1
@@ -53,19 +55,39 @@ def accelerator(name: str) -> Accelerator:
     )
 
 
-def price(cloud: str, region: str, machine: str, purchase: str) -> Price | None:
-    """Return the list price of a machine, None where no trustworthy figure is known."""
-    return table.prices().get((cloud, region, machine, purchase))
+def price(cloud: str, region: str, machine: str, purchase: str, on: date | None = None) -> Price | None:
+    """Return the newest list price of a machine, not dated after ``on``; None where none is trustworthy."""
+    return _newest(table.prices(), (cloud, region, machine, purchase), on)
 
 
-def part_price(cloud: str, region: str, part: str, purchase: str = "on_demand") -> Price | None:
+def part_price(
+    cloud: str, region: str, part: str, purchase: str = "on_demand", on: date | None = None
+) -> Price | None:
     """Return the price of something beside machines (disk, address, attached card) per its unit and hour."""
-    return table.part_prices().get((cloud, region, part, purchase))
+    return _newest(table.part_prices(), (cloud, region, part, purchase), on)
+
+
+def _newest(embedded: dict[table.PriceKey, Price], key: table.PriceKey, on: date | None) -> Price | None:
+    """Return the newer of embedded and stored price; of two of one day, the stored. Undated is oldest."""
+    ours = embedded.get(key)
+    day = ours.as_of_date.isoformat() if ours and ours.as_of_date else ""
+    if on is not None and day > on.isoformat():
+        ours, day = None, ""
+    store = reader.opened()
+    stored = store.newest(*key, on) if store else None
+    if stored is None or (ours is not None and stored[1] < day):
+        return ours
+    return stored[0]
 
 
 def regions_with(cloud: str, machine: str) -> tuple[str, ...]:
     """Return the regions in which the catalogue has a price for that machine."""
-    return tuple(sorted({key[1] for key in table.prices() if (key[0], key[2]) == (cloud, machine)}))
+    found = {key[1] for key in table.prices() if (key[0], key[2]) == (cloud, machine)}
+    store = reader.opened()
+    if store:
+        query = "SELECT DISTINCT region FROM current WHERE cloud = ? AND item = ?"
+        found |= {region for (region,) in store.ask(query, cloud, machine)}
+    return tuple(sorted(found))
 
 
 def _nearest(name: str, cloud: str | None) -> str:

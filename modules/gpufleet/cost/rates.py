@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import date
+from functools import partial
 
 from gpufleet import catalog
 from gpufleet.catalog import Price
@@ -26,10 +28,16 @@ Lookup = Callable[[str, str, str, str], Price | None]  # cloud, region, item, pu
 
 @dataclass(frozen=True)
 class PriceBook:
-    """Where prices are looked up; tests hand in their own."""
+    """Where prices are looked up: the catalogue, as it is or as it was ``on`` a day; tests hand in their own."""
 
     machine: Lookup = catalog.price
     part: Lookup = catalog.part_price
+    on: date | None = None
+
+    def __post_init__(self) -> None:
+        if self.on is not None:
+            for name, lookup in (("machine", catalog.price), ("part", catalog.part_price)):
+                object.__setattr__(self, name, partial(lookup, on=self.on))
 
 
 @dataclass(frozen=True)
