@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from gpufleet import cost, paths
+from gpufleet.cli.cost_comment import comment
 from gpufleet.cost import Asked, CostDiff, Estimate
 from gpufleet.engine import read_document, read_events
 from gpufleet.errors import AnswerIsNo, InputError
@@ -50,6 +51,9 @@ def program_options(verb: Verb) -> Verb:
 @click.group()
 def command() -> None:
     """Say what the declared fleet costs, and what a change to it would cost; no engine, no credentials."""
+
+
+command.add_command(comment)
 
 
 @command.command()

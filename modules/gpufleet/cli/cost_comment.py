@@ -1,0 +1,62 @@
+"""``gpufleet cost comment``: one comment on a pull or merge request that updates itself."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from gpufleet.errors import InputError
+
+
+@click.command()
+@click.option("--provider", type=click.Choice(["github", "gitlab"]), help="Default: whose CI this runs on.")
+@click.option("--repo", help="OWNER/NAME, or GitLab's project path or number; default: the CI system's.")
+@click.option("--pr", "number", type=click.IntRange(min=1), help="The pull or merge request's number.")
+@click.option("--file", default="-", show_default=True, help="What `cost diff --format markdown` wrote.")
+@click.option("--author", default="", help="Whose comments are ours; default: whose token it is.")
+@click.option("--head-sha", default="", help="Write only while the request is at this commit.")
+def comment(
+    *, provider: str | None, repo: str | None, number: int | None, file: str, author: str, head_sha: str
+) -> None:
+    """Write the cost comment, or bring the one that is there up to date."""
+    from gpufleet.cost import comment as comments
+
+    text = _read(file)
+    place = comments.read_place(os.environ, provider=provider, repo=repo, number=number, author=author)
+    if not place.token:
+        _show(comments.fit(text), "no token that may write comments")
+        return
+    thread = comments.GitHub.at(place) if place.provider == "github" else comments.GitLab.at(place)
+    try:
+        posted = comments.post(thread, text, head_sha)
+    except comments.Refused as refusal:
+        _show(comments.fit(text), f"the token may not write comments ({refusal})")
+        return
+    more = f", {posted.removed} more removed" if posted.removed else ""
+    click.echo(" ".join(part for part in (f"comment {posted.done}{more}", posted.url) if part))
+
+
+def _read(file: str) -> str:
+    if file == "-":
+        return sys.stdin.read()
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(error.strerror or "cannot be read", where=file) from None
+    except UnicodeDecodeError:
+        raise InputError("not text in UTF-8", where=file) from None
+
+
+def _show(text: str, why: str) -> None:
+    """Put the comment where whoever looks at the run finds it: a fork's run ends well all the same."""
+    summary = os.environ.get("GITHUB_STEP_SUMMARY")
+    if summary:
+        with Path(summary).open("a", encoding="utf-8") as page:
+            page.write(f"{text}\n")
+        click.echo(f"{why}: the comment is in the job's summary", err=True)
+        return
+    click.echo(text)
+    click.echo(f"{why}: the comment is above", err=True)
