@@ -31,6 +31,13 @@ PROJECT = click.option(
 USAGE = click.option(
     "--usage", "usage_file", type=click.Path(path_type=Path), metavar="FILE", help="Hours, sizes, gigabytes."
 )
+COMMITMENTS = click.option(
+    "--commitments",
+    "commitments_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="What is bought already; default: commitments.yaml beside Pulumi.yaml.",
+)
 TIME_LIMIT = click.option(
     "--time-limit",
     "limit_s",
@@ -43,7 +50,7 @@ TIME_LIMIT = click.option(
 
 def program_options(verb: Verb) -> Verb:
     """Add what goes with the evaluation of a program."""
-    for option in (TIME_LIMIT, USAGE, PROJECT, CONFIG_FILE, STATE):
+    for option in (TIME_LIMIT, COMMITMENTS, USAGE, PROJECT, CONFIG_FILE, STATE):
         verb = option(verb)
     return verb
 
@@ -61,9 +68,18 @@ command.add_command(comment)
 @program_options
 @click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @JSON
-def estimate(*, form: str, as_json: bool, usage_file: Path | None, limit_s: float, **of: Any) -> None:
+def estimate(
+    *,
+    form: str,
+    as_json: bool,
+    usage_file: Path | None,
+    commitments_file: Path | None,
+    limit_s: float,
+    **of: Any,
+) -> None:
     """Price a stack by pool: per hour, per month, range, budget, and the prices behind it."""
-    answer = _estimate(Asked(usage=_usage(usage_file), limit_s=limit_s), **of)
+    held = _commitments(commitments_file, of["project"])
+    answer = _estimate(Asked(None, _usage(usage_file), limit_s, held), **of)
     click.echo(cost.render_estimate(answer, "json" if as_json else form))
 
 
@@ -92,12 +108,14 @@ def diff(
     as_json: bool,
     policy_file: Path | None,
     usage_file: Path | None,
+    commitments_file: Path | None,
     limit_s: float,
     **of: Any,
 ) -> None:
     """Price a change: the working tree against a git ref or a state, or the two sides of a preview."""
     policy = cost.load_policy(policy_file) if policy_file else None
-    answer = _difference(Asked(policy, _usage(usage_file), limit_s), **of)
+    held = _commitments(commitments_file, of["project"])
+    answer = _difference(Asked(policy, _usage(usage_file), limit_s, held), **of)
     click.echo(cost.render_diff(answer, "json" if as_json else form))
     if not answer.policy.passed:
         first = answer.policy.violations[0]
@@ -159,6 +177,15 @@ def _read(file: str) -> tuple[str, str]:
 
 def _usage(file: Path | None) -> cost.UsageFile:
     return cost.load_usage(file) if file else cost.UsageFile()
+
+
+def _commitments(file: Path | None, project: Path | None) -> tuple[Any, ...]:
+    """Return what is bought already: of the file asked for, or of the project's own where it has one."""
+    root = _root(project)
+    own = root / "commitments.yaml" if root else None
+    if file is None and (own is None or not own.is_file()):
+        return ()
+    return cost.load_commitments(file or Path(str(own))).commitments
 
 
 def _project(folder: Path | None) -> Path:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from gpufleet.cost.answers import Estimate, diff, estimate, price_notes
 from gpufleet.cost.automation import from_automation
+from gpufleet.cost.commitments import BreakEven, break_even
+from gpufleet.cost.commitments import load as load_commitments
 from gpufleet.cost.change import CostDiff, Line, PolicyResult, Violation, compare
 from gpufleet.cost.demand import Bill, Charge, Unpriced
 from gpufleet.cost.document import diff_document, estimate_document, schema
@@ -30,6 +32,7 @@ from gpufleet.cost.questions import (
 from gpufleet.cost.rates import PriceBook
 from gpufleet.cost.reports import DIFF_FORMATS, render_diff, render_estimate
 from gpufleet.cost.sides import Sides, resources_from_events, resources_from_preview, resources_from_state
+from gpufleet.cost.whatif import WhatIf, what_if
 from gpufleet.cost.usage import Usage, UsageFile, load_usage
 
 __all__ = [
@@ -38,6 +41,7 @@ __all__ = [
     "TIME_LIMIT_S",
     "Asked",
     "Bill",
+    "BreakEven",
     "Charge",
     "CostDiff",
     "Estimate",
@@ -52,6 +56,8 @@ __all__ = [
     "Usage",
     "UsageFile",
     "Violation",
+    "WhatIf",
+    "break_even",
     "by_pool",
     "compare",
     "diff",
@@ -68,6 +74,7 @@ __all__ = [
     "evaluate",
     "from_automation",
     "judge",
+    "load_commitments",
     "load_policy",
     "load_usage",
     "price",
@@ -78,4 +85,5 @@ __all__ = [
     "resources_from_preview",
     "resources_from_state",
     "schema",
+    "what_if",
 ]

@@ -9,6 +9,8 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from gpufleet.catalog import Price
+from gpufleet.cost import commitments as committed
+from gpufleet.cost import spot
 from gpufleet.cost.change import CostDiff, compare
 from gpufleet.cost.demand import Bill
 from gpufleet.cost.money import cents, exact
@@ -22,6 +24,7 @@ from gpufleet.cost.wording import usd
 from gpufleet.engine import Resource
 
 if TYPE_CHECKING:
+    from gpufleet.cost.commitments.model import Commitment
     from gpufleet.fleet import Budget, Fleet
 
 # gpufleet.fleet is imported where it is used: while it loads, the child imports the SDKs already.
@@ -70,13 +73,17 @@ def estimate(
     stack: str = "",
     book: PriceBook | None = None,
     usage: UsageFile = NO_USAGE,
+    commitments: tuple[Commitment, ...] = (),
+    today: date | None = None,
 ) -> Estimate:
     """Price resources, and note what their fleet means for the budget."""
     from gpufleet import fleet
 
-    listed = tuple(resources)
-    bill = price(listed, book, usage=usage)
-    told = (*ignored_sizes(listed), *usage.unmatched(listed))
+    listed, works, day = tuple(resources), spot.declared(declared), today or _today()
+    bill = price(listed, book, usage=usage, commitments=commitments, on=day)
+    bill = spot.annotate(bill, works, book)
+    told = (*ignored_sizes(listed), *usage.unmatched(listed), *spot.warnings(bill.charges, book))
+    told = (*told, *spot.notes(bill, works), *committed.notes(bill.commitments, day))
     notes = (*(fleet.notes(declared) if declared else ()), *told, *price_notes(bill), OUTSIDE)
     return Estimate(declared.stack if declared else stack, bill, _budget(declared), notes)
 
@@ -91,25 +98,34 @@ def diff(
     book: PriceBook | None = None,
     today: date | None = None,
     usage: UsageFile = NO_USAGE,
+    commitments: tuple[Commitment, ...] = (),
+    declared: Fleet | None = None,
 ) -> CostDiff:
     """Compare two sides, and judge the change where there is a policy.
 
-    ``sides`` gives the stack, the engine's operations and its warnings where the sides are from a preview.
+    ``declared`` is the fleet after the change, where it is known; ``sides`` gives the stack, the engine's operations and its warnings where the sides are from a preview.
     """
     told, was, will = sides or Sides(), tuple(before), tuple(after)
-    limit = exact(budget.max) if budget else None
+    limit, day = exact(budget.max) if budget else None, today or _today()
+    old, new = (
+        spot.annotate(
+            price(side, book, usage=usage, commitments=commitments, on=day), spot.declared(declared), book
+        )
+        for side in (was, will)
+    )
+    money = (*spot.warnings(new.charges, book), *committed.changes(old.commitments, new.commitments))
     found = compare(
         told.stack,
-        price(was, book, usage=usage),
-        price(will, book, usage=usage),
+        old,
+        new,
         ops=told.ops,
-        warnings=(*told.warnings, *usage.unmatched((*was, *will))),
+        warnings=(*told.warnings, *usage.unmatched((*was, *will)), *money),
         budget_usd_per_month=limit,
         partial=told.partial,
         overlaps=told.overlaps,
         overlap_hours=usage.overlap_hours,
     )
-    return judge(found, _with_budget(policy, limit), today or _today()) if policy else found
+    return judge(found, _with_budget(policy, limit), day) if policy else found
 
 
 def price_notes(bill: Bill, today: date | None = None) -> tuple[str, ...]:

@@ -9,8 +9,9 @@ from typing import Any
 
 from gpufleet.cost.answers import Estimate
 from gpufleet.cost.change import Check, CostDiff, Line, PriceMove
+from gpufleet.cost.commitments import Use
 from gpufleet.cost.demand import Bill, Charge, Unpriced
-from gpufleet.cost.money import NOTHING, ZERO, cents, hourly
+from gpufleet.cost.money import NOTHING, ZERO, Range, cents, hourly
 from gpufleet.cost.pools import Pool, by_pool
 
 
@@ -31,6 +32,7 @@ def diff_document(diff: CostDiff) -> dict[str, Any]:
         "resources": [_line(line) for line in diff.lines],
         "unpriced": [_gap(gap) for gap in diff.unpriced],
         "warnings": list(diff.warnings),
+        "commitments": [_commitment(use) for use in diff.after.commitments],
         "partial": diff.partial,
         "policy": {
             "passed": diff.policy.passed,
@@ -56,6 +58,7 @@ def estimate_document(estimate: Estimate) -> dict[str, Any]:
         "resources": [_charge(charge) for charge in estimate.bill.charges],
         "unpriced": [_gap(gap) for gap in estimate.bill.unpriced],
         "notes": list(estimate.notes),
+        "commitments": [_commitment(use) for use in estimate.bill.commitments],
     }
 
 
@@ -99,6 +102,8 @@ def _line(line: Line) -> dict[str, Any]:
         "one_off_usd": float(cents(line.one_off_usd)),
         "price": shown["price"],
         "note": shown["note"],
+        "covered_by": shown["covered_by"],
+        "expected_usd_per_useful_hour": shown["expected_usd_per_useful_hour"],
     }
 
 
@@ -119,6 +124,23 @@ def _charge(charge: Charge) -> dict[str, Any]:
         "usd_per_month": float(cents(charge.usd_per_month.expected)),
         "price": price and {"usd_per_hour": price.usd_per_hour, "as_of": price.as_of, "source": price.source},
         "note": charge.note,
+        "covered_by": charge.covered_by or None,
+        "expected_usd_per_useful_hour": charge.usd_per_useful_hour and _useful(charge.usd_per_useful_hour),
+    }
+
+
+def _useful(of: Range) -> dict[str, float]:
+    return {"low": _rate(of.low), "expected": _rate(of.expected), "high": _rate(of.high)}
+
+
+def _commitment(use: Use) -> dict[str, Any]:
+    return {
+        "id": use.id,
+        "kind": use.kind,
+        "until": str(use.until),
+        "usd_per_month": float(cents(use.usd_per_month)),
+        "used": round(float(use.used), 6),
+        "unused_usd_per_month": float(cents(use.unused_usd_per_month)),
     }
 
 

@@ -18,16 +18,21 @@ from gpufleet.engine import Events
 from gpufleet.errors import InputError
 
 if TYPE_CHECKING:
-    from gpufleet.fleet import Budget, Fleet
+    from gpufleet.cost.commitments.model import Commitment
+    from gpufleet.fleet import Fleet
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What goes with any question: the policy to judge by, the use of what we do not declare, patience."""
+    """What goes with any question: the policy to judge by, the use of what we do not declare, patience.
+
+    ``commitments`` are what is bought already.
+    """
 
     policy: Policy | None = None
     usage: UsageFile = field(default=NO_USAGE)
     limit_s: float = TIME_LIMIT_S
+    commitments: tuple[Commitment, ...] = ()
 
 
 PLAINLY = Asked()
@@ -39,13 +44,16 @@ def estimate_stack(
     """Evaluate a stack in the working tree and price it; the project may be anybody's."""
     with evaluating([Program(root, stack, config_file)], asked.limit_s) as run:
         declared = _declared(root, stack, config_file)
-        return estimate(run()[0], declared, stack=stack, usage=asked.usage)
+        return estimate(
+            run()[0], declared, stack=stack, usage=asked.usage, commitments=asked.commitments
+        )
 
 
 def estimate_state(document: Mapping[str, Any], asked: Asked = PLAINLY) -> Estimate:
     """Price what a ``pulumi stack export`` says is deployed."""
     resources = resources_from_state(document)
-    return estimate(resources, stack=_stack(r.urn for r in resources), usage=asked.usage)
+    stack = _stack(r.urn for r in resources)
+    return estimate(resources, stack=stack, usage=asked.usage, commitments=asked.commitments)
 
 
 def diff_against(
@@ -55,9 +63,7 @@ def diff_against(
     with evaluating_both(root, stack, base, config_file, asked.limit_s) as run:
         declared = _declared(root, stack, config_file)
         before, after = run()
-    return _answer(
-        before, after, Sides(stack=stack), declared.budget_usd_per_month if declared else None, asked
-    )
+    return _answer(before, after, Sides(stack=stack), declared, asked)
 
 
 def diff_state(
@@ -74,21 +80,19 @@ def diff_state(
     deployed = _stack(r.urn for r in before)
     if deployed and deployed != stack:
         raise InputError(f"the state is that of {deployed!r}, not {stack!r}", where="--state")
-    return _answer(
-        before, after, Sides(stack=stack), declared.budget_usd_per_month if declared else None, asked
-    )
+    return _answer(before, after, Sides(stack=stack), declared, asked)
 
 
 def diff_preview(document: Mapping[str, Any], root: Path | None = None, asked: Asked = PLAINLY) -> CostDiff:
     """Compare the two sides of an engine's preview; the budget is that of the stack it previews."""
     sides = resources_from_preview(document)
-    return _answer(sides.before, sides.after, sides, _budget(root, sides.stack), asked)
+    return _answer(sides.before, sides.after, sides, _previewed(root, sides.stack), asked)
 
 
 def diff_events(events: Events, root: Path | None = None, asked: Asked = PLAINLY) -> CostDiff:
     """Compare the two sides of an engine's event log."""
     sides = resources_from_events(events)
-    return _answer(sides.before, sides.after, sides, _budget(root, sides.stack), asked)
+    return _answer(sides.before, sides.after, sides, _previewed(root, sides.stack), asked)
 
 
 def diff_automation(events: Iterable[Any], result: Any = None, asked: Asked = PLAINLY) -> CostDiff:
@@ -97,8 +101,17 @@ def diff_automation(events: Iterable[Any], result: Any = None, asked: Asked = PL
     return _answer(sides.before, sides.after, sides, None, asked)
 
 
-def _answer(before: Any, after: Any, sides: Sides, budget: Budget | None, asked: Asked) -> CostDiff:
-    return diff(before, after, asked.policy, sides=sides, budget=budget, usage=asked.usage)
+def _answer(before: Any, after: Any, sides: Sides, declared: Fleet | None, asked: Asked) -> CostDiff:
+    return diff(
+        before,
+        after,
+        asked.policy,
+        sides=sides,
+        budget=declared.budget_usd_per_month if declared else None,
+        usage=asked.usage,
+        commitments=asked.commitments,
+        declared=declared,
+    )
 
 
 def _stack(urns: Iterable[str]) -> str:
@@ -125,13 +138,13 @@ def _is_ours(root: Path, stack: str, config_file: Path | None) -> bool:
     return any("gpufleet:" in text for text in texts) if texts else (root / "stacks").is_dir()
 
 
-def _budget(root: Path | None, stack: str) -> Budget | None:
-    """Return the budget of a previewed stack, where the project here declares that stack."""
+def _previewed(root: Path | None, stack: str) -> Fleet | None:
+    """Return the fleet of a previewed stack, where the project here declares that stack."""
     if root is None or not stack:
         return None
     from gpufleet import fleet
 
     try:
-        return fleet.load(stack, root).budget_usd_per_month
+        return fleet.load(stack, root)
     except InputError:
         return None  # a preview may come from elsewhere; it is priced all the same
