@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -80,7 +81,8 @@ def evaluating(programs: Sequence[Program], limit_s: float = TIME_LIMIT_S) -> It
     """
     with tempfile.TemporaryDirectory(prefix="gpufleet-evaluate-") as folder:
         results = [Path(folder) / f"{at}.json" for at in range(len(programs))]
-        child = _start([_job(program, result) for program, result in zip(programs, results, strict=True)])
+        jobs = [_job(program, result) for program, result in zip(programs, results, strict=True)]
+        child = _start(jobs, _python(programs[-1].root))
 
         def run() -> list[tuple[Resource, ...]]:
             said = _finish(child, limit_s)
@@ -102,11 +104,20 @@ def _job(program: Program, result: Path) -> dict[str, Any]:
     }
 
 
-def _start(jobs: list[dict[str, Any]]) -> subprocess.Popen[str]:
+def _python(root: Path) -> str:
+    """Return the Python of the virtual environment that a project names, where it is there; else this one."""
+    settings = root / "Pulumi.yaml"
+    text = settings.read_text(encoding="utf-8", errors="replace") if settings.is_file() else ""
+    named = re.search(r"^\s*virtualenv:\s*[\"']?([^\"'\s#]+)", text, re.MULTILINE)
+    python = root / named.group(1) / "bin" / "python" if named else None
+    return str(python) if python and python.exists() else sys.executable
+
+
+def _start(jobs: list[dict[str, Any]], python: str) -> subprocess.Popen[str]:
     """Start the child and tell it its jobs; it waits for the word to run them."""
     with as_file(files("gpufleet.cost") / "program.py") as script:
         child = subprocess.Popen(
-            [sys.executable, str(script)],
+            [python, str(script)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -92,6 +92,8 @@ def _committed(
 def _findings(resource: Resource, graph: Graph) -> Findings:
     if resource.external:
         return []
+    if resource.remote:
+        return [Gap(f"{resource.type} is a remote component: what it makes shows only in a preview")]
     pricer = PRICERS.get(kind(resource.type))
     if pricer:
         return pricer(resource, graph)

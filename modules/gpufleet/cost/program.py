@@ -1,7 +1,8 @@
 """The child of ``evaluation``: runs Pulumi programs under mocks and writes down what they register.
 
 Run as a script: the jobs are the first line of standard input, the word to run them is the second. It
-imports nothing of gpufleet, so that each fork takes the package that its own project brings.
+imports nothing of gpufleet, so that each fork takes the package that its own project brings. The project may
+be anybody's, and this Python then the one of that project's virtual environment.
 """
 
 from __future__ import annotations
@@ -28,8 +29,18 @@ SDKS = {
         ("pulumi_azure_native.resources", "ResourceGroup"),
     ),
 }
+# The variables that tell the providers where to work, where the configuration does not.
+PLACES = {
+    "aws": {"region": ("AWS_REGION", "AWS_DEFAULT_REGION")},
+    "gcp": {
+        "region": ("GOOGLE_REGION", "CLOUDSDK_COMPUTE_REGION"),
+        "zone": ("GOOGLE_ZONE", "CLOUDSDK_COMPUTE_ZONE"),
+    },
+    "azure-native": {"location": ("ARM_LOCATION",)},
+}
 GO = "go"
 STACK = "pulumi:pulumi:Stack"  # the one type that the engine leaves out of its children's URNs
+LOOKUPS = Path(__file__).parent / "data" / "lookups.json"
 MARKED_SECRET = "[secret]"  # noqa: S105 - what stands for a secret, which needs a passphrase to read
 Job = dict[str, Any]
 
@@ -45,6 +56,8 @@ class InputError(Exception):
 
 def main() -> None:
     """Import once, then evaluate each job in a fork of its own."""
+    here = str(Path(__file__).parent)
+    sys.path[:] = [place for place in sys.path if place != here]  # our files are no modules of the program's
     jobs: list[Job] = json.loads(sys.stdin.readline())
     gc.disable()  # the SDKs make a million long-lived objects; collecting among them takes a third of the time
     preload(jobs)
@@ -86,19 +99,29 @@ def fork(job: Job) -> int:
 
 def evaluate(job: Job) -> list[dict[str, Any]]:
     """Run the program of one job, and return the records of its resources."""
-    if job["may_be_absent"] and not stack_file(job).is_file():
+    if job["may_be_absent"] and not is_declared(job):
         return []
+    check_runtime(job)
     from pulumi.runtime import set_all_config
     from pulumi.runtime.stack import run_in_stack
 
     folder = enter(job)
     set_all_config(*configuration(job))
     name = str(project(job).get("name", "project"))
-    recorder = make_recorder(name, job["stack"])
+    recorder = make_recorder(name, job["stack"], provider_settings(job))
     be_the_engine(recorder, name, job["stack"])
     asyncio.run(run_in_stack(lambda: void(runpy.run_path(str(folder / "__main__.py"), run_name="__main__"))))
     records: list[dict[str, Any]] = list(recorder.records.values())
     return records
+
+
+def check_runtime(job: Job) -> None:
+    """Refuse a program in another language: only the engine can run that."""
+    said = project(job).get("runtime", "python")
+    runtime = said.get("name") if isinstance(said, dict) else said
+    if runtime != "python":
+        problem = f"the program is in {runtime}; only Python is evaluated without an engine: use --preview"
+        raise InputError(problem, Path(job["root"]) / "Pulumi.yaml")
 
 
 def be_the_engine(monitor: Any, name: str, stack: str) -> None:
@@ -143,19 +166,64 @@ def stack_file(job: Job) -> Path:
 
 def read_yaml(path: Path) -> dict[str, Any]:
     """Return a YAML file as plain values."""
-    from ruamel.yaml import YAML
+    text = path.read_text(encoding="utf-8")
+    try:
+        from ruamel.yaml import YAML
+    except ImportError:  # in a virtual environment that is not ours there is Pulumi's own reader
+        import yaml  # type: ignore[import-untyped]  # no types come with it
 
-    return YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8")) or {}
+        return yaml.safe_load(text) or {}
+    return YAML(typ="safe", pure=True).load(text) or {}
+
+
+def is_declared(job: Job) -> bool:
+    """Tell whether a stack is there: it has a file, or is in a project where no stack has one."""
+    path = stack_file(job)
+    if not (Path(job["root"]) / "Pulumi.yaml").is_file():
+        return False
+    return path.is_file() or (not job["config_file"] and not any(path.parent.glob("Pulumi.*.yaml")))
 
 
 def configuration(job: Job) -> tuple[dict[str, str], list[str]]:
     """Return the stack's configuration as the engine hands it over: text, objects as JSON."""
-    path = stack_file(job)
-    if not path.is_file():
-        raise InputError(f"no stack {job['stack']!r}", path)
-    values = read_yaml(path).get("config") or {}
+    if not is_declared(job):
+        raise InputError(f"no stack {job['stack']!r}", stack_file(job))
+    values = settings(job)
     secrets = [key for key, value in values.items() if is_secret(value)]
     return {key: as_text(value) for key, value in values.items()}, secrets
+
+
+def settings(job: Job) -> dict[str, Any]:
+    """Return the project's defaults with the stack's settings over them; keys carry their namespace."""
+    path, whole = stack_file(job), project(job)
+    namespace = str(whole.get("name", "project"))
+    found = {}
+    for key, said in (whole.get("config") or {}).items():
+        default = said.get("value", said.get("default")) if isinstance(said, dict) else said
+        if default is not None:
+            found[qualified(key, namespace)] = default
+    stacks = (read_yaml(path).get("config") or {}) if path.is_file() else {}
+    return found | {qualified(key, namespace): value for key, value in stacks.items()}
+
+
+def qualified(key: str, namespace: str) -> str:
+    """Return a setting's key with its namespace; one without is the project's own."""
+    return key if ":" in key else f"{namespace}:{key}"
+
+
+def provider_settings(job: Job) -> dict[str, dict[str, str]]:
+    """Return what the stack says to each default provider, such as ``aws:region``; the environment may say it too."""
+    found: dict[str, dict[str, str]] = {}
+    for package, variables in PLACES.items():
+        for name, names in variables.items():
+            value = next((os.environ[each] for each in names if os.environ.get(each)), None)
+            if value:
+                found.setdefault(package, {})[name] = value
+    for key, value in settings(job).items():
+        package, _, name = key.partition(":")
+        if not is_secret(value):
+            found.setdefault(package, {})[name] = as_text(value)
+    return found
 
 
 def as_text(value: Any) -> str:
@@ -178,18 +246,20 @@ def is_secret(value: Any) -> bool:
     return isinstance(value, dict) and set(value) == {"secure"}
 
 
-def make_recorder(name: str, stack: str) -> Any:
+def make_recorder(name: str, stack: str, providers: dict[str, dict[str, str]]) -> Any:
     """Return a mock monitor that answers as the engine does in a preview and keeps what it is told."""
     from google.protobuf import empty_pb2  # type: ignore[import-untyped]  # protobuf ships no types
     from google.protobuf.json_format import MessageToDict  # type: ignore[import-untyped]  # the same
     from pulumi.runtime import mocks
-    from pulumi.runtime.proto import resource_pb2
+    from pulumi.runtime.proto import provider_pb2, resource_pb2
+
+    region = providers.get("aws", {}).get("region", "us-east-1")
 
     class Answers(mocks.Mocks):
         """Look-ups that would need the network: they answer with their own arguments and a mark."""
 
         def call(self, args: mocks.MockCallArgs) -> Any:
-            return look_up(args.token, args.args)
+            return look_up(args.token, args.args, region)
 
         def new_resource(self, args: mocks.MockResourceArgs) -> tuple[str, dict[str, Any]]:
             return args.resource_id or "", args.inputs
@@ -211,7 +281,21 @@ def make_recorder(name: str, stack: str) -> Any:
             urn = self.make_urn(request.parent, request.type, request.name)
             if request.type != STACK:
                 self.records[urn] = record(urn, request, MessageToDict(request.object))
+                self.records[urn]["provider"] = request.provider or self.default_provider(request)
             return resource_pb2.RegisterResourceResponse(urn=urn, id="", object=request.object)
+
+        def default_provider(self, request: Any) -> str:
+            """Return the reference to a package's default provider, and keep its record: its region counts."""
+            package = request.type.split(":")[0]
+            if not request.custom or request.type.startswith("pulumi:"):
+                return ""
+            urn = self.make_urn("", f"pulumi:providers:{package}", "default")
+            told = {"urn": urn, "type": f"pulumi:providers:{package}", "custom": True}
+            self.records.setdefault(urn, {**told, "inputs": providers.get(package, {}), "outputs": {}})
+            return f"{urn}::default"
+
+        def Call(self, request: Any) -> Any:  # noqa: ARG002, N802 - the engine's name; a remote component's method
+            return provider_pb2.CallResponse()
 
         def ReadResource(self, request: Any) -> Any:  # noqa: N802 - the engine's name
             urn = self.make_urn(request.parent, request.type, request.name)
@@ -237,19 +321,21 @@ def record(urn: str, request: Any, inputs: dict[str, Any]) -> dict[str, Any]:
         "provider": request.provider,
         "protect": request.protect,
         "retainOnDelete": request.retainOnDelete,
+        "remote": request.remote,
+        "ignoreChanges": list(request.ignoreChanges),
         "propertyDependencies": {
             name: list(dependencies.urns) for name, dependencies in request.propertyDependencies.items()
         },
     }
 
 
-def look_up(token: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Answer an invoke: the arguments, and a name for what only the cloud could tell."""
+def look_up(token: str, arguments: dict[str, Any], region: str) -> dict[str, Any]:
+    """Answer an invoke: the arguments, a name for what only the cloud could tell, and the shapes of known ones."""
     answer = {"id": f"<{token}>", "name": f"<{token}>", "value": f"<{token}>", **arguments}
-    if token.endswith(":getAvailabilityZones"):
-        region = arguments.get("region") or "us-east-1"
-        answer |= {"names": [f"{region}{letter}" for letter in "abc"], "zoneIds": []}
-    return answer
+    known = json.loads(LOOKUPS.read_text(encoding="utf-8")).get(token, {})
+    where = arguments.get("region") or region
+    filled = json.loads(json.dumps(known).replace("{region}", str(where)))
+    return {**answer, **{key: value for key, value in filled.items() if key not in arguments}}
 
 
 def describe(error: BaseException, job: Job) -> dict[str, str]:
