@@ -43,6 +43,7 @@ class Demand:
     ``items`` are price list names: of several (a group that may launch any of them) the first is expected
     and the others widen the range. ``size`` is how many price units one of ``count`` holds (GiB of a disk,
     cards of a machine). ``own_price`` is a price that the resource itself carries, as a rack does.
+    ``shares`` says, where a group counts in weights, how many of each item stand for one of the first.
     """
 
     component: str
@@ -58,6 +59,7 @@ class Demand:
     offer: Offer | None = None
     own_price: Price | None = None
     note: str = ""
+    shares: tuple[Decimal, ...] = ()
 
 
 @dataclass(frozen=True)

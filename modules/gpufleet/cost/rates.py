@@ -7,6 +7,7 @@ Policy for what the price list does not hold, decided once:
   exceeds, is taken as expected and high, zero as low, and the resource is listed as unpriced for that
   purchase;
 * a commitment without a term (reserved capacity) bills at on-demand;
+* the most that a program offers for spot bounds it; a lower one than the market's price may buy nothing;
 * no price at all: the resource is left out of the totals and listed, never counted as zero.
 """
 
@@ -54,6 +55,8 @@ def rate(demand: Demand, book: PriceBook) -> Rate:
     if demand.own_price:
         return Rate(Range.of(demand.own_price.usd_per_hour), demand.own_price)
     found = [_one(demand, item, book) for item in demand.items]
+    if demand.shares:
+        found = [_scaled(one, share) for one, share in zip(found, demand.shares, strict=True)]
     first = found[0]
     missing = next((each.gap for each in found if each.gap), None)
     ranges = [each.usd_per_hour for each in found if each.usd_per_hour]
@@ -69,7 +72,7 @@ def _one(demand: Demand, item: str, book: PriceBook) -> Rate:
     purchase = demand.terms.purchase
     if purchase in ("spot", *TERMS):
         special = lookup(demand.cloud, demand.region, item, purchase)
-        return _special(demand, item, special, on_demand)
+        return _capped(demand, item, _special(demand, item, special, on_demand))
     if on_demand is None:
         return Rate(None, None, Gap(_missing(demand, item, "on_demand"), demand.component))
     return Rate(Range.of(on_demand.usd_per_hour), on_demand)
@@ -91,6 +94,21 @@ def _special(demand: Demand, item: str, special: Price | None, on_demand: Price 
         gap = Gap(_missing(demand, item, "on_demand") + ", to which it falls back", demand.component)
         return Rate(Range.of(usual), special, gap)
     return Rate(Range.spanning(usual, usual, exact(on_demand.usd_per_hour)), special)
+
+
+def _capped(demand: Demand, item: str, found: Rate) -> Rate:
+    """Bound spot by the most that is offered for it; where the market asks more, it may not run at all."""
+    most, usual = demand.terms.max_price, found.usd_per_hour
+    if most is None or usual is None or demand.terms.purchase != "spot" or most >= usual.high:
+        return found
+    if most >= usual.expected:
+        return Rate(Range(usual.low, usual.expected, most), found.price, found.gap)
+    gap = Gap(f"the most offered for spot, {most} USD an hour, is below the price of {item}", demand.component)
+    return Rate(Range(ZERO, most, most), found.price, gap)
+
+
+def _scaled(one: Rate, share: Decimal) -> Rate:
+    return Rate(one.usd_per_hour * share if one.usd_per_hour else None, one.price, one.gap)
 
 
 def _missing(demand: Demand, item: str, purchase: str) -> str:

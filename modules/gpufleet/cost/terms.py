@@ -20,13 +20,17 @@ OWNER_TAGS = ("gpufleet-owner", "owner", "Owner")  # our own, then what other pe
 
 @dataclass(frozen=True)
 class Terms:
-    """``purchase`` is on_demand, spot, reserved, reserved_1y or reserved_3y; ``hours`` the planned month."""
+    """``purchase`` is on_demand, spot, reserved, reserved_1y or reserved_3y; ``hours`` the planned month.
+
+    ``max_price`` is the most that is paid for an hour of spot: where the market asks more, nothing runs.
+    """
 
     purchase: str = "on_demand"
     fallback: bool = False
     hours: Decimal = HOURS_PER_MONTH
     pool: str = ""
     owner: str = ""
+    max_price: Decimal | None = None
 
     @property
     def reserved(self) -> bool:
