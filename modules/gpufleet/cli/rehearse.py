@@ -74,7 +74,9 @@ def env(stack: str, as_json: bool) -> None:
 
 @command.command()
 @click.option("-s", "--stack", help="The stack whose rehearsal to remove.")
-@click.option("--all", "every", is_flag=True, help="Remove every rehearsal of this project, and of deleted ones.")
+@click.option(
+    "--all", "every", is_flag=True, help="Remove every rehearsal of this project, and of deleted ones."
+)
 @json_option
 def down(stack: str | None, every: bool, as_json: bool) -> None:
     """Remove the rehearsal: hosts, namespaces, processes, files."""

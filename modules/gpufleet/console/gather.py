@@ -46,7 +46,9 @@ def check_stack(stack: str, nodes: Iterable[Node]) -> None:
     """Refuse a stack of which the registry holds no node: the page would bear a name that means nothing."""
     known = {node.stack for node in nodes if node.stack}
     if stack not in known:
-        remedy = f"gpufleet nodes sync -s {stack}; the registry holds {', '.join(sorted(known)) or 'no stack'}"
+        remedy = (
+            f"gpufleet nodes sync -s {stack}; the registry holds {', '.join(sorted(known)) or 'no stack'}"
+        )
         raise InputError(f"no node of stack {stack!r}", where="--stack", remedy=remedy)
 
 
