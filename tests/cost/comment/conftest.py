@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpufleet.cost import comment
+
+# Importlib mode puts no test folder on the path: the stand-ins are loaded by their file.
+spec = importlib.util.spec_from_file_location("standin", Path(__file__).with_name("standin.py"))
+standin = importlib.util.module_from_spec(spec)
+sys.modules.setdefault("standin", standin)
+spec.loader.exec_module(standin)
+
+HOSTS = {
+    "github": (standin.StandInGitHub, "github-actions[bot]", ""),
+    "gitlab": (standin.StandInGitLab, "project_7_bot", "/api/v4"),
+}
+
+
+@pytest.fixture(params=HOSTS)
+def host(request):
+    """Give a stand-in of each code host."""
+    kind, login, _ = HOSTS[request.param]
+    server = kind(login)
+    server.provider = request.param
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def github():
+    server = standin.StandInGitHub("github-actions[bot]")
+    server.provider = "github"
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def environment():
+    """Return what CI says about itself at a stand-in."""
+
+    def build(server, token="t0ken"):
+        if server.provider == "github":
+            return {
+                "GITHUB_ACTIONS": "true",
+                "GITHUB_REPOSITORY": server.repo,
+                "GITHUB_REF": f"refs/pull/{server.number}/merge",
+                "GITHUB_API_URL": server.address,
+                "GITHUB_TOKEN": token,
+            }
+        return {
+            "GITLAB_CI": "true",
+            "CI_PROJECT_ID": server.repo,
+            "CI_MERGE_REQUEST_IID": str(server.number),
+            "CI_API_V4_URL": f"{server.address}/api/v4",
+            "GITLAB_TOKEN": token,
+        }
+
+    return build
+
+
+@pytest.fixture
+def thread(environment):
+    """Speak to a stand-in as the command does, but without waiting; ``waits`` keeps what was asked for."""
+
+    def build(server):
+        place = comment.read_place(environment(server))
+        made = comment.GitHub.at(place) if server.provider == "github" else comment.GitLab.at(place)
+        made.waits = []
+        made.client.sleep = made.waits.append
+        return made
+
+    return build

@@ -1,0 +1,58 @@
+"""``gpufleet cost comment`` as it is typed, in what CI sets."""
+
+from __future__ import annotations
+
+import pytest
+from click.testing import CliRunner
+
+from gpufleet.cli.cost_comment import comment
+from gpufleet.cost.reports.markdown import marker
+
+TEXT = f"**It costs more.**\n\n{marker('prod')}\n"
+
+
+@pytest.fixture
+def typed(tmp_path, monkeypatch):
+    for name in (
+        "GITHUB_ACTIONS",
+        "GITLAB_CI",
+        "GITHUB_STEP_SUMMARY",
+        "GITHUB_TOKEN",
+        "GH_TOKEN",
+        "GITLAB_TOKEN",
+    ):
+        monkeypatch.delenv(name, raising=False)
+    file = tmp_path / "comment.md"
+    file.write_text(TEXT)
+
+    def run(environment, *arguments):
+        return CliRunner().invoke(comment, ["--file", str(file), *arguments], env=environment)
+
+    return run
+
+
+def test_it_creates_and_then_updates(typed, environment, host):
+    done = typed(environment(host))
+    assert (done.exit_code, done.stdout.split()[:2]) == (0, ["comment", "created"])
+    assert "unchanged" in typed(environment(host)).stdout
+    assert len(host.comments) == 1
+
+
+@pytest.mark.parametrize("token", ["t0ken", ""])
+def test_a_fork_ends_well_and_shows_the_comment(typed, environment, host, token):
+    host.may_write = False
+    done = typed(environment(host, token))
+    assert done.exit_code == 0
+    assert "It costs more." in done.stdout
+    assert "the comment is above" in done.stderr
+    assert host.comments == []
+
+
+def test_a_fork_on_github_has_it_in_the_jobs_summary(typed, environment, github, tmp_path):
+    github.may_write = False
+    page = tmp_path / "summary.md"
+    page.write_text("before\n")
+    done = typed(environment(github) | {"GITHUB_STEP_SUMMARY": str(page)})
+    assert done.exit_code == 0
+    assert page.read_text().startswith("before\n**It costs more.**")
+    assert "in the job's summary" in done.stderr

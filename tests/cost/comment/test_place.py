@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import pytest
+
+from gpufleet.cost.comment import read_place
+from gpufleet.errors import InputError
+
+ACTIONS = {"GITHUB_ACTIONS": "true", "GITHUB_REPOSITORY": "acme/fleet", "GITHUB_REF": "refs/pull/12/merge"}
+RUNNER = {"GITLAB_CI": "true", "CI_PROJECT_ID": "77", "CI_MERGE_REQUEST_IID": "3"}
+
+
+def test_what_ci_says_about_itself():
+    place = read_place(ACTIONS | {"GITHUB_TOKEN": "t"})
+    assert (place.provider, place.repo, place.number) == ("github", "acme/fleet", 12)
+    assert (place.api, place.token) == ("https://api.github.com", "t")
+    place = read_place(RUNNER)
+    assert (place.provider, place.repo, place.number, place.token) == ("gitlab", "77", 3, "")
+
+
+def test_arguments_come_first():
+    place = read_place(ACTIONS, repo="other/one", number=5)
+    assert (place.repo, place.number) == ("other/one", 5)
+
+
+def test_the_token_is_in_no_representation():
+    assert "s3cret" not in repr(read_place(ACTIONS | {"GITHUB_TOKEN": "s3cret"}))
+
+
+@pytest.mark.parametrize(
+    ("environment", "arguments", "said"),
+    [
+        ({}, {}, "--provider: not on GitHub or GitLab CI; give github or gitlab"),
+        (ACTIONS, {"repo": "acme/fleet/../../user"}, "--repo: 'acme/fleet/../../user' is not a repository"),
+        (ACTIONS | {"GITHUB_REF": "refs/heads/main"}, {}, "--pr: no pull or merge request given"),
+        (ACTIONS | {"GITHUB_API_URL": "http://evil.example"}, {}, "is not an HTTPS address"),
+    ],
+)
+def test_mistakes_are_one_line(environment, arguments, said):
+    with pytest.raises(InputError) as caught:
+        read_place(environment, **arguments)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
