@@ -23,6 +23,7 @@ from gpufleet.catalog.model import (
 )
 from gpufleet.catalog.models import model, models
 from gpufleet.catalog.offers import offers
+from gpufleet.catalog.models import model, models
 from gpufleet.catalog.query import accelerator, machine, part_price, price, regions_with, retirement
 from gpufleet.catalog.table import regions
 
@@ -36,6 +37,7 @@ __all__ = [
     "Experts",
     "LatentAttention",
     "LinearAttention",
+    "LinearAttention",
     "Machine",
     "MachineOffer",
     "Price",
@@ -44,6 +46,8 @@ __all__ = [
     "accelerator",
     "accelerators",
     "machine",
+    "model",
+    "models",
     "model",
     "models",
     "offers",

@@ -13,7 +13,8 @@ class Experts:
     per_token: int
     shared: int  # experts that every token passes
     intermediate: int  # width of one expert
-    dense_layers: int = 0  # leading layers without experts
+    dense_layers: int = 0  # layers without experts
+    shared_intermediate: int = 0  # width of one shared expert; 0: as the others
 
 
 @dataclass(frozen=True)
@@ -28,10 +29,30 @@ class LatentAttention:
 
 
 @dataclass(frozen=True)
+class LinearAttention:
+    """Layers that keep one state of a fixed size per sequence instead of keys and values (Qwen3-Next, Qwen3.5)."""
+
+    layers: int
+    key_heads: int
+    key_dim: int
+    value_heads: int
+    value_dim: int
+    convolution: int = 4
+
+    @property
+    def state(self) -> int:
+        """Return the elements one layer keeps per sequence: the recurrent matrix and the convolution's window."""
+        window = (2 * self.key_heads * self.key_dim + self.value_heads * self.value_dim) * self.convolution
+        return self.value_heads * self.value_dim * self.key_dim + window
+
+
+@dataclass(frozen=True)
 class Architecture:
     """One model. ``parameters`` counts all weights, ``active_parameters`` those that one token meets.
 
     ``sliding_layers`` of ``layers`` attend to the last ``sliding_window`` tokens only.
+    ``biases`` names the matrices that have one: qkv, o, mlp, experts, norm, head.
+    ``stored`` is what a file really holds, as pairs of tensor type and bytes; empty when no file was read.
     """
 
     name: str
@@ -54,3 +75,21 @@ class Architecture:
     gated: bool = True  # three matrices in the feed-forward block (SwiGLU, GeGLU), else two
     source: str = ""
     as_of: str = ""
+    linear: LinearAttention | None = None
+    biases: tuple[str, ...] = ()
+    norms: int = 2  # normalisations of a layer that are as wide as the model
+    qk_norm: int = 0  # width of the query and key normalisation; 0: there is none
+    positions: int = 0  # learned positions (GPT-3)
+    query_gate: bool = False  # queries carry a gate of their own size (Qwen3-Next)
+    stored: tuple[tuple[str, float], ...] = ()
+    stored_precision: str = ""  # what the file calls itself: q4_k_m, bf16 …
+
+    @property
+    def dense_layers(self) -> int:
+        """Return how many layers have one feed-forward block for all tokens."""
+        return self.experts.dense_layers if self.experts else self.layers
+
+    @property
+    def attention_layers(self) -> int:
+        """Return how many layers keep keys and values."""
+        return self.layers - (self.linear.layers if self.linear else 0)

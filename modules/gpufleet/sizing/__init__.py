@@ -8,6 +8,38 @@ to place, each with its reasons.
 from __future__ import annotations
 
 from gpufleet.sizing.hardware import Hardware, Layout, Offer
+from gpufleet.sizing.memory import (
+    Memory,
+    QuickEstimate,
+    active_weight_bytes,
+    bits_per_weight,
+    experts_touched,
+    kv_bytes,
+    kv_bytes_per_token,
+    memory,
+    quick_estimate,
+    settled,
+    usable_gib,
+    weight_bytes,
+)
 from gpufleet.sizing.workload import Training, Workload
 
-__all__ = ["Hardware", "Layout", "Offer", "Training", "Workload"]
+__all__ = [
+    "Hardware",
+    "Layout",
+    "Memory",
+    "Offer",
+    "QuickEstimate",
+    "Training",
+    "Workload",
+    "active_weight_bytes",
+    "bits_per_weight",
+    "experts_touched",
+    "kv_bytes",
+    "kv_bytes_per_token",
+    "memory",
+    "quick_estimate",
+    "settled",
+    "usable_gib",
+    "weight_bytes",
+]

@@ -10,9 +10,10 @@ from gpufleet.catalog.architecture import Architecture
 Task = Literal["inference", "full_finetune", "lora", "qlora", "dpo", "pretrain"]
 Optimizer = Literal["adamw", "adamw_8bit", "paged_adamw_8bit", "sgd"]
 Sharding = Literal["none", "zero1", "zero2", "zero3"]  # PyTorch FSDP's full sharding is zero3
-Recompute = Literal["none", "selective", "full"]
+Recompute = Literal["auto", "none", "selective", "full"]  # auto: the least that fits (sizing.settled)
 Adapter = Literal["none", "lora", "qlora"]
 Offload = Literal["none", "optimizer", "all"]
+LoraTargets = Literal["attention", "all"]
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,9 @@ class Training:
 
     ``adapter`` follows from the task for lora and qlora; full fine-tuning has none; DPO may have any.
     ``master_copy`` is the 32-bit copy of the weights that mixed precision keeps (pure bf16 recipes do not).
+    ``fused_loss`` never holds whole logits. ``accumulation`` counts micro-batches per step: sharded gradients
+    are whole on each device between them unless ``sync_each``. ``step_in_backward`` frees each gradient at
+    once. ``untied`` keeps two copies of a tied embedding, as some libraries do.
     """
 
     optimizer: Optimizer = "adamw"
@@ -32,6 +36,19 @@ class Training:
     lora_rank: int = 16
     master_copy: bool = True
     fused_loss: bool = False  # chunked or fused cross entropy: whole logits are never held
+    lora_targets: LoraTargets = "all"
+    lora_dropout: bool = True
+    compiled: bool = False
+    accumulation: int = 1
+    sync_each: bool = True
+    step_in_backward: bool = False
+    untied: bool = False
+    logits_bytes: float = (
+        18.0  # per token and vocabulary entry at the loss: one 16-bit and four 32-bit copies
+    )
+    sequence_parallel: bool = True  # of tensor-parallel training
+    context_parallel: int = 1
+    in_flight: int = 0  # micro-batches held by the first pipeline stage; 0: as many as there are stages
 
 
 @dataclass(frozen=True)
@@ -61,3 +78,10 @@ class Workload:
     def trains(self) -> bool:
         """Tell whether weights are trained."""
         return self.task != "inference"
+
+    @property
+    def adapter(self) -> Adapter:
+        """Return the adapter that is trained in place of the weights: the task's own, or DPO's choice."""
+        if self.task in {"lora", "qlora"}:
+            return "lora" if self.task == "lora" else "qlora"
+        return self.training.adapter if self.task == "dpo" else "none"

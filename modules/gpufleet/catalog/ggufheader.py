@@ -1,0 +1,176 @@
+"""An architecture from the header of a GGUF file: memory-mapped, no weight is read."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from gpufleet.catalog.architecture import Architecture, Experts, LatentAttention
+from gpufleet.errors import InputError
+
+ALTERNATING = {"gemma2": 2, "gemma3": 6, "gpt-oss": 2, "cohere2": 4, "llama4": 4}  # one layer in n sees all
+WINDOWED = {"phi3", "mistral", "starcoder2"}  # every layer has the window
+PLAIN_BLOCKS = {"gpt2", "gptneox", "gptj", "starcoder", "starcoder2", "bloom", "mpt", "falcon", "phi2"}
+SPLIT = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$")
+DAMAGED = (ValueError, IndexError, KeyError, TypeError, OSError, EOFError, OverflowError, UnicodeDecodeError)
+
+
+class Header:
+    """The keys and tensors of one model, gathered over the parts of a split file."""
+
+    def __init__(self, path: Path) -> None:
+        self.where = str(path)
+        readers = [_open(part) for part in _parts(path)]
+        self.fields = readers[0].fields
+        self.tensors = [tensor for reader in readers for tensor in reader.tensors]
+        self.kind = str(self.raw("general.architecture") or "")
+        if not self.kind or not self.tensors:
+            raise InputError(
+                "holds no model", where=self.where, remedy="a model file has an architecture and tensors"
+            )
+
+    def raw(self, key: str) -> Any:
+        """Return the value of a key as it is named in the file, None where it is not there."""
+        field = self.fields.get(key)
+        return None if field is None else field.contents()
+
+    def number(self, key: str, default: int | None = None) -> int:
+        """Return a number of the model's architecture; of a list, its largest."""
+        value = self.raw(f"{self.kind}.{key}")
+        if isinstance(value, list):
+            value = max(value, default=None)
+        if value is None:
+            if default is not None:
+                return default
+            raise InputError("missing", where=self.where, key=f"{self.kind}.{key}")
+        return int(value)
+
+    def rows(self, tensor: str) -> int:
+        """Return the number of rows of a tensor, 0 where there is none of that name."""
+        return next((int(t.shape[-1]) for t in self.tensors if t.name == tensor), 0)
+
+
+def read(path: Path) -> Architecture:
+    """Return the model of a GGUF file with the exact bytes of its weights by tensor type."""
+    header = Header(path)
+    heads, hidden = header.number("attention.head_count"), header.number("embedding_length")
+    layers = header.number("block_count")
+    if not heads or not hidden or not layers:
+        raise InputError("holds a model without layers or heads", where=header.where)
+    experts, latent = _experts(header), _latent(header, heads)
+    window = header.number("attention.sliding_window", 0)
+    vocabulary = header.rows("token_embd.weight") or len(header.raw("tokenizer.ggml.tokens") or [])
+    total, active = _counts(header, experts)
+    sizes: Counter[str] = Counter()
+    for tensor in header.tensors:
+        sizes[tensor.tensor_type.name.lower()] += int(tensor.n_bytes)
+    return Architecture(
+        name=str(header.raw("general.name") or path.stem),
+        family=header.kind,
+        parameters=total,
+        active_parameters=active,
+        layers=layers,
+        hidden=hidden,
+        heads=heads,
+        kv_heads=header.number("attention.head_count_kv", heads),
+        head_dim=header.number("attention.key_length", hidden // heads),
+        intermediate=header.number("feed_forward_length", 0),
+        vocabulary=vocabulary,
+        tied_embeddings=not header.rows("output.weight"),
+        max_context=header.number("context_length"),
+        experts=experts,
+        latent=latent,
+        sliding_window=window,
+        sliding_layers=_windowed(header.kind, layers) if window else 0,
+        gated=header.kind not in PLAIN_BLOCKS,
+        source=header.where,
+        stored=tuple((kind, float(size)) for kind, size in sorted(sizes.items())),
+        stored_precision=_precision(header, sizes),
+    )
+
+
+def _open(path: Path) -> Any:
+    from gguf import GGUFReader
+
+    try:
+        return GGUFReader(path)
+    except DAMAGED as error:
+        reason = " ".join(str(error).split())[:80] or type(error).__name__
+        raise InputError(
+            f"is no whole GGUF file ({reason})", where=str(path), remedy="fetch it again"
+        ) from error
+
+
+def _parts(path: Path) -> list[Path]:
+    found = SPLIT.search(path.name)
+    if not found:
+        return [path]
+    stem, count = path.name[: found.start()], int(found.group(2))
+    parts = [path.with_name(f"{stem}-{number:05d}-of-{count:05d}.gguf") for number in range(1, count + 1)]
+    missing = [part.name for part in parts if not part.is_file()]
+    if missing:
+        raise InputError(
+            f"part {missing[0]} is missing", where=str(path), remedy="keep all parts in one folder"
+        )
+    return parts
+
+
+def _experts(header: Header) -> Experts | None:
+    count = header.number("expert_count", 0)
+    if not count:
+        return None
+    width = header.number("expert_feed_forward_length", header.number("feed_forward_length", 0))
+    shared_width = header.number("expert_shared_feed_forward_length", 0)
+    return Experts(
+        count=count,
+        per_token=header.number("expert_used_count"),
+        shared=header.number("expert_shared_count", 1 if shared_width else 0),
+        intermediate=width,
+        dense_layers=header.number("leading_dense_block_count", 0),
+        shared_intermediate=shared_width,
+    )
+
+
+def _latent(header: Header, heads: int) -> LatentAttention | None:
+    rank = header.number("attention.kv_lora_rank", 0)
+    if not rank:
+        return None
+    rope = header.number("rope.dimension_count")
+    key = header.number("attention.key_length_mla", header.number("attention.key_length"))
+    value = header.number("attention.value_length_mla", header.number("attention.value_length"))
+    return LatentAttention(
+        kv_rank=rank,
+        rope_dim=rope,
+        q_rank=header.number("attention.q_lora_rank", 0),
+        value_dim=value,
+        nope_dim=max(0, key - rope) if heads else 0,
+    )
+
+
+def _counts(header: Header, experts: Experts | None) -> tuple[float, float]:
+    total = active = 0.0
+    for tensor in header.tensors:
+        elements = float(tensor.n_elements)
+        routed = experts and "_exps" in tensor.name
+        total += elements
+        active += elements * experts.per_token / experts.count if experts and routed else elements
+    return total, active
+
+
+def _windowed(kind: str, layers: int) -> int:
+    if kind in ALTERNATING:
+        return layers - layers // ALTERNATING[kind]
+    return layers if kind in WINDOWED else 0
+
+
+def _precision(header: Header, sizes: Counter[str]) -> str:
+    """Return the mixture that the file was made as, or the type that most bytes have."""
+    from gguf.constants import LlamaFileType
+
+    number = header.raw("general.file_type")
+    try:
+        return LlamaFileType(int(number)).name.removeprefix("MOSTLY_").removeprefix("ALL_").lower()
+    except (TypeError, ValueError):
+        return sizes.most_common(1)[0][0]

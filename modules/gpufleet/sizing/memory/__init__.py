@@ -1,0 +1,33 @@
+"""What a workload takes in memory, part by part, on the fullest device.
+
+In come a workload, a layout and hardware; out go weights in exact block sizes, cache, activations,
+gradients, optimiser states and reserve, whether it fits, and what quick formulas would have said.
+"""
+
+from __future__ import annotations
+
+from gpufleet.sizing.memory.cache import kv_bytes, kv_bytes_per_token
+from gpufleet.sizing.memory.quick import quick_estimate
+from gpufleet.sizing.memory.result import Memory, QuickEstimate
+from gpufleet.sizing.memory.total import memory, settled, usable_gib
+from gpufleet.sizing.memory.weights import (
+    active_weight_bytes,
+    bits_per_weight,
+    experts_touched,
+    weight_bytes,
+)
+
+__all__ = [
+    "Memory",
+    "QuickEstimate",
+    "active_weight_bytes",
+    "bits_per_weight",
+    "experts_touched",
+    "kv_bytes",
+    "kv_bytes_per_token",
+    "memory",
+    "quick_estimate",
+    "settled",
+    "usable_gib",
+    "weight_bytes",
+]

@@ -1,0 +1,140 @@
+"""How many bits each number format takes per weight, block scales included."""
+
+from __future__ import annotations
+
+import re
+
+from gpufleet.errors import InputError
+
+# GGUF tensor types: weights per block, bytes per block (gguf 0.19 GGML_QUANT_SIZES; a test compares them).
+GGUF_BLOCKS: dict[str, tuple[int, int]] = {
+    "f32": (1, 4),
+    "f16": (1, 2),
+    "bf16": (1, 2),
+    "q4_0": (32, 18),
+    "q4_1": (32, 20),
+    "q5_0": (32, 22),
+    "q5_1": (32, 24),
+    "q8_0": (32, 34),
+    "q8_1": (32, 40),
+    "q2_k": (256, 84),
+    "q3_k": (256, 110),
+    "q4_k": (256, 144),
+    "q5_k": (256, 176),
+    "q6_k": (256, 210),
+    "q8_k": (256, 292),
+    "iq1_s": (256, 50),
+    "iq1_m": (256, 56),
+    "iq2_xxs": (256, 66),
+    "iq2_xs": (256, 74),
+    "iq2_s": (256, 82),
+    "iq3_xxs": (256, 98),
+    "iq3_s": (256, 110),
+    "iq4_nl": (32, 18),
+    "iq4_xs": (256, 136),
+    "tq1_0": (256, 54),
+    "tq2_0": (256, 66),
+    "mxfp4": (32, 17),
+    "nvfp4": (64, 36),
+}
+# Other formats: bits per weight of a quantised matrix.
+# int4: group of 128 with a 16-bit scale and a 4-bit zero (GPTQ, AWQ); gN: a group of N.
+# nf4: 4 bits, one 8-bit scale per 64 and one 32-bit scale per 256 of those (QLoRA, double quantisation);
+# nf4-single: one 32-bit scale per 64. fp8, int8: one 16-bit scale per row is below a thousandth.
+OTHER_BITS: dict[str, float] = {
+    "f64": 64.0,
+    "tf32": 32.0,
+    "fp8": 8.0,
+    "int8": 8.0,
+    "w8a8": 8.0,
+    "w4a16": 4.0 + 20 / 128,
+    "int4": 4.0 + 20 / 128,
+    "gptq": 4.0 + 20 / 128,
+    "awq": 4.0 + 20 / 128,
+    "fp4": 4.0 + 8 / 16,
+    "nf4": 4.0 + 8 / 64 + 32 / (64 * 256),
+    "nf4-single": 4.0 + 32 / 64,
+}
+NAMES = {
+    "fp32": "f32",
+    "float32": "f32",
+    "fp16": "f16",
+    "float16": "f16",
+    "half": "f16",
+    "bfloat16": "bf16",
+    "bf16+fp32": "bf16",
+    "float8": "fp8",
+    "fp8_e4m3": "fp8",
+    "i8": "int8",
+    "uint4": "int4",
+    "i4": "int4",
+    "w4a16": "int4",
+    "q40": "q4_0",
+    "q80": "q8_0",
+}
+# What a GGUF mixture is called, and the tensor type that most of it has (llama.cpp llama-quant.cpp).
+MIXTURES: dict[str, str] = {
+    "q2_k": "q2_k",
+    "q2_k_s": "q2_k",
+    "q3_k_s": "q3_k",
+    "q3_k_m": "q3_k",
+    "q3_k_l": "q3_k",
+    "q4_k_s": "q4_k",
+    "q4_k_m": "q4_k",
+    "q5_k_s": "q5_k",
+    "q5_k_m": "q5_k",
+    "q6_k": "q6_k",
+    "iq1_s": "iq1_s",
+    "iq1_m": "iq1_m",
+    "iq2_xxs": "iq2_xxs",
+    "iq2_xs": "iq2_xs",
+    "iq2_s": "iq2_xs",
+    "iq2_m": "iq2_s",
+    "iq3_xxs": "iq3_xxs",
+    "iq3_xs": "iq3_s",
+    "iq3_s": "iq3_s",
+    "iq3_m": "iq3_s",
+    "iq4_nl": "iq4_nl",
+    "iq4_xs": "iq4_xs",
+    "q4_0": "q4_0",
+    "q4_1": "q4_1",
+    "q5_0": "q5_0",
+    "q5_1": "q5_1",
+    "q8_0": "q8_0",
+    "tq1_0": "tq1_0",
+    "tq2_0": "tq2_0",
+    "mxfp4": "mxfp4",
+}
+GROUP = re.compile(r"^(int4|int8|gptq|awq)[-_ ]?g(\d+)$")
+
+
+def precision_name(text: str) -> str:
+    """Return our name of a precision; an unknown one is an InputError that lists what is known."""
+    name = text.strip().lower().replace(" ", "-").removesuffix("-weight-only")
+    name = NAMES.get(name, name)
+    mixture = {"q3_k": "q3_k_m", "q4_k": "q4_k_m", "q5_k": "q5_k_m"}.get(name, name)
+    if mixture in MIXTURES or name in GGUF_BLOCKS or name in OTHER_BITS or GROUP.match(name):
+        return name
+    raise InputError(
+        f"unknown precision {text!r}",
+        remedy="one of f32, f16, bf16, fp8, int8, int4, nf4, nvfp4, mxfp4 or a GGUF type such as q4_0, q4_k_m, q8_0",
+    )
+
+
+def is_gguf(name: str) -> bool:
+    """Tell whether the format is a quantised one of GGUF files."""
+    return name in MIXTURES and name != "mxfp4"
+
+
+def block_bits(name: str) -> float:
+    """Return the bits per weight of one tensor in that format."""
+    if name in GGUF_BLOCKS:
+        weights, size = GGUF_BLOCKS[name]
+        return size * 8 / weights
+    grouped = GROUP.match(name)
+    if grouped:
+        kind, group = grouped.groups()
+        return 8 + 16 / int(group) if kind == "int8" else 4 + 20 / int(group)
+    if name in OTHER_BITS:
+        return OTHER_BITS[name]
+    return block_bits(MIXTURES[name])

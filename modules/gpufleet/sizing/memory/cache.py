@@ -1,0 +1,29 @@
+"""Bytes of the keys and values that a sequence keeps: grouped, latent, windowed, linear; quantised."""
+
+from __future__ import annotations
+
+from gpufleet.catalog.architecture import Architecture
+from gpufleet.sizing.memory.blocks import block_bits, precision_name
+
+STATE_BYTES = 2  # linear attention keeps its state in 16 bits
+
+
+def kv_bytes_per_token(model: Architecture, kv_precision: str = "f16") -> float:
+    """Return the bytes one more token adds while every layer still keeps it."""
+    return _per_layer(model, kv_precision) * model.attention_layers
+
+
+def kv_bytes(model: Architecture, tokens: float, kv_precision: str = "f16") -> float:
+    """Return the bytes of one sequence of that many tokens: windowed layers stop at their window."""
+    windowed = model.sliding_layers if model.sliding_window else 0
+    whole = model.attention_layers - windowed
+    kept = whole * tokens + windowed * min(tokens, model.sliding_window)
+    state = model.linear.layers * model.linear.state * STATE_BYTES if model.linear else 0
+    return _per_layer(model, kv_precision) * kept + state
+
+
+def _per_layer(model: Architecture, kv_precision: str) -> float:
+    size = block_bits(precision_name(kv_precision)) / 8
+    if model.latent:
+        return (model.latent.kv_rank + model.latent.rope_dim) * size
+    return 2 * model.kv_heads * model.head_dim * size

@@ -1,0 +1,151 @@
+"""Which type each tensor of a GGUF mixture has: the rules of llama.cpp's quantiser, restated.
+
+Source: ggml-org/llama.cpp src/llama-quant.cpp, llama_tensor_get_type_impl and tensor_type_fallback (2026),
+without an importance matrix but for iq3_xxs, which is made with one. Layers at both ends and every
+third between them get more bits.
+"""
+
+from __future__ import annotations
+
+from gpufleet.catalog.architecture import Architecture
+from gpufleet.catalog.parameters import Matrix
+from gpufleet.sizing.memory.blocks import GGUF_BLOCKS, MIXTURES, block_bits
+
+MANY_QUERIES = 4  # query heads per KV head from which V is small enough to be given more bits
+EIGHT_EXPERTS = 8
+LARGE_LAYERS = 80  # what the quantiser takes for a 70B model
+LOW = {"iq1_s", "iq1_m", "iq2_xxs", "iq2_xs", "iq2_s", "iq2_m"}
+FALLBACK = {
+    "q2_k": "q4_0",
+    "q3_k": "q4_0",
+    "tq1_0": "q4_0",
+    "tq2_0": "q4_0",
+    "q4_k": "q5_0",
+    "q5_k": "q5_1",
+    "q6_k": "q8_0",
+}
+FUSED = {"falcon", "mpt", "phi2", "phi3"}  # families whose files hold Q, K and V as one tensor
+
+
+def file_bits(matrix: Matrix, model: Architecture, mixture: str) -> float:
+    """Return the average bits per weight of these tensors in a file of that mixture."""
+    if matrix.kind in {"small", "router"}:
+        return 32.0
+    layers = range(matrix.layers)
+    bits = [block_bits(_fitting(_type(matrix, model, mixture, layer), matrix.columns)) for layer in layers]
+    return sum(bits) / len(bits)
+
+
+def _fitting(kind: str, columns: int) -> str:
+    """Return the type, or the one with blocks of 32 that takes its place where rows are no multiple of 256."""
+    if columns % GGUF_BLOCKS[kind][0] == 0:
+        return kind
+    smaller = FALLBACK.get(kind, "iq4_nl")
+    return smaller if columns % GGUF_BLOCKS[smaller][0] == 0 else "f16"
+
+
+def _type(matrix: Matrix, model: Architecture, mixture: str, layer: int) -> str:
+    base = MIXTURES[mixture]
+    kind = matrix.kind
+    if mixture == "mxfp4":
+        return "mxfp4" if matrix.routed else "q8_0"
+    if kind == "output" or (kind == "embedding" and model.tied_embeddings):
+        return _output(base, mixture, model)
+    if kind == "embedding":
+        return _embedding(base, mixture)
+    if kind in {"q", "k", "v"} and model.family in FUSED:
+        return {"q3_k_m": "q4_k", "q3_k_l": "q4_k", "iq3_m": "q4_k", "q4_k_m": "q5_k", "q5_k_m": "q6_k"}.get(
+            mixture, base
+        )
+    chosen = {"v": _value, "k": _key, "q": _query, "o": _attention_output, "down": _down}.get(kind)
+    if chosen:
+        return chosen(base, mixture, model, layer)
+    if kind in {"gate", "up"} and mixture == "iq3_xs" and model.layers // 8 <= layer < 7 * model.layers // 8:
+        return "iq3_xxs"
+    return base
+
+
+def _output(base: str, mixture: str, model: Architecture) -> str:
+    if model.family == "falcon" or model.hidden % GGUF_BLOCKS[base][0] or base == "q8_0":
+        return "q8_0"
+    return "q5_k" if mixture in LOW | {"iq3_xxs"} else "q6_k"
+
+
+def _embedding(base: str, mixture: str) -> str:
+    special = {"iq2_s": "iq3_s", "iq2_m": "iq3_s", "iq3_xxs": "iq3_s", "tq1_0": "q4_k", "tq2_0": "q4_k"}
+    return special.get(mixture, "q2_k" if mixture in LOW else base)
+
+
+def _value(base: str, mixture: str, model: Architecture, layer: int) -> str:
+    many = model.heads // model.kv_heads >= MANY_QUERIES and not model.latent
+    eight = model.experts is not None and model.experts.count == EIGHT_EXPERTS
+    if mixture in LOW:
+        if many or (model.experts and model.experts.count >= MANY_QUERIES):
+            return "q4_k"
+        return "iq3_s" if mixture in {"iq2_s", "iq2_m"} else "q2_k"
+    chosen = _value_type(base, mixture, layer, model.layers, many=many)
+    if model.layers == LARGE_LAYERS and chosen in {"q3_k", "q4_k"}:
+        chosen = "q5_k"
+    return "q8_0" if eight else chosen
+
+
+def _value_type(base: str, mixture: str, layer: int, layers: int, *, many: bool) -> str:
+    if mixture in {"q4_k_m", "q5_k_m"}:
+        return "q6_k" if _more(layer, layers) else base
+    if mixture == "q4_k_s":
+        return "q5_k" if layer < 4 else base  # noqa: PLR2004 - the quantiser's own figure
+    if mixture == "q3_k_m":
+        return "q5_k" if layer < 2 else "q4_k"  # noqa: PLR2004 - the quantiser's own figure
+    fixed = {"q3_k_l": "q5_k", "iq3_m": "q4_k"}
+    with_many = {
+        "q2_k": "q4_k",
+        "q2_k_s": "q4_k",
+        "iq3_xxs": "q4_k",
+        "iq3_xs": "q4_k",
+        "iq3_s": "q4_k",
+        "iq4_nl": "q5_k",
+        "iq4_xs": "q5_k",
+    }
+    without = {"q2_k": "q3_k"}
+    return fixed.get(mixture) or (with_many if many else without).get(mixture, base)
+
+
+def _key(base: str, mixture: str, model: Architecture, _layer: int) -> str:
+    if model.experts and model.experts.count == EIGHT_EXPERTS:
+        return "q4_k" if mixture in LOW else "q8_0"
+    return _query(base, mixture, model, _layer)
+
+
+def _query(base: str, mixture: str, _model: Architecture, _layer: int) -> str:
+    return {"iq3_xs": "iq3_xxs", "iq3_xxs": "iq2_s"}.get(mixture, base)
+
+
+def _attention_output(base: str, mixture: str, model: Architecture, _layer: int) -> str:
+    if model.family == "falcon":
+        return "q4_k" if mixture == "q3_k_l" else base
+    if model.experts and model.experts.count == EIGHT_EXPERTS:
+        return (
+            "q5_k"
+            if mixture not in {"q5_k_s", "q5_k_m", "q6_k", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1"}
+            else base
+        )
+    raised = {"q2_k": "q3_k", "iq3_xxs": "iq3_s", "q3_k_m": "q4_k", "q3_k_l": "q5_k", "iq3_m": "q4_k"}
+    lowest = {"iq1_s": "iq2_xxs", "iq1_m": "iq2_xxs", "iq2_s": "iq3_s", "iq2_m": "iq3_s"}
+    return raised.get(mixture) or lowest.get(mixture, base)
+
+
+def _down(base: str, mixture: str, model: Architecture, layer: int) -> str:
+    layers, early = model.layers, layer < model.layers // 8
+    if mixture in LOW:
+        return ("iq3_s" if mixture in {"iq2_s", "iq2_m"} else "q2_k") if early else base
+    if mixture in {"q4_k_m", "q5_k_m"}:
+        return "q6_k" if _more(layer, layers) else base
+    if mixture == "q3_k_m":
+        return "q5_k" if layer < layers // 16 else "q4_k"
+    whole = {"q2_k": "q3_k", "q3_k_l": "q5_k"}
+    first = {"q2_k_s": "q4_k", "q4_k_s": "q5_k", "iq4_nl": "q5_k", "iq4_xs": "q5_k", "iq3_m": "q4_k"}
+    return whole.get(mixture) or (first.get(mixture, base) if early else base)
+
+
+def _more(layer: int, layers: int) -> bool:
+    return layer < layers // 8 or layer >= 7 * layers // 8 or (layer - layers // 8) % 3 == 2  # noqa: PLR2004

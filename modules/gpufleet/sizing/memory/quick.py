@@ -1,0 +1,28 @@
+"""The quick formulas that people plan with, and what they leave out."""
+
+from __future__ import annotations
+
+from gpufleet.sizing.hardware import Hardware
+from gpufleet.sizing.memory.result import GIB, QuickEstimate
+from gpufleet.sizing.memory.weights import bits_per_weight
+from gpufleet.sizing.workload import Workload
+
+TRAINING_FACTOR = 6
+
+
+def quick_estimate(workload: Workload, hardware: Hardware) -> QuickEstimate:
+    """Return the accelerators that parameters times bytes, six times that for training, would ask for."""
+    memory = hardware.accelerator.memory_gib
+    size = workload.model.parameters * bits_per_weight(workload.precision) / 8 / GIB
+    if workload.trains:
+        return QuickEstimate(
+            TRAINING_FACTOR * size / memory,
+            "6 x parameters x bytes per weight / memory of one accelerator",
+            "16 to 18 bytes per parameter of mixed-precision AdamW; activations, which grow with tokens; "
+            "logits; adapters, 8-bit optimisers and sharding; the runtime's reserve",
+        )
+    return QuickEstimate(
+        size / memory,
+        "parameters x bytes per weight / memory of one accelerator",
+        "KV cache; runtime and graphs; usable against nominal memory; whole cards and head divisibility",
+    )

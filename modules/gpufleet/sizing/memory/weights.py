@@ -1,0 +1,69 @@
+"""Bytes of a model's weights in a number format, all of them or those that some tokens meet."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from gpufleet.catalog.architecture import Architecture
+from gpufleet.catalog.parameters import Matrix, matrices
+from gpufleet.sizing.memory.blocks import block_bits, is_gguf, precision_name
+from gpufleet.sizing.memory.mixtures import file_bits
+
+PLAIN = {"f32", "f16", "bf16", "f64", "tf32"}
+KEPT = {"embedding", "output", "small", "router"}  # what formats other than GGUF leave in 16 bits
+AS_STORED = "as_stored"
+
+
+def bits_per_weight(precision: str) -> float:
+    """Return the bits one weight of a quantised matrix takes, block scales included."""
+    name = precision_name(precision)
+    return block_bits(name)
+
+
+def weight_bytes(model: Architecture, precision: str) -> float:
+    """Return the bytes of all weights; a GGUF file that was read counts as it is."""
+    if model.stored and precision in {AS_STORED, model.stored_precision}:
+        return sum(size for _, size in model.stored)
+    return _computed(model, precision_name(precision))
+
+
+def active_weight_bytes(model: Architecture, precision: str, tokens: float = 1.0) -> float:
+    """Return the bytes read for ``tokens`` tokens at once: of the experts, the distinct ones they touch.
+
+    The embedding is a look-up and counts as nothing; a tied one is read as the output matrix.
+    """
+    name = precision_name(precision)
+    touched = experts_touched(model, tokens) / model.experts.count if model.experts else 1.0
+    read = 0.0
+    for matrix in matrices(model):
+        if matrix.kind == "embedding" and not model.tied_embeddings:
+            continue
+        read += matrix.elements * matrix_bits(matrix, model, name) / 8 * (touched if matrix.routed else 1.0)
+    return read
+
+
+def experts_touched(model: Architecture, tokens: float) -> float:
+    """Return how many distinct experts of a layer that many tokens are expected to meet, routed evenly."""
+    if model.experts is None:
+        return 0.0
+    count, chosen = model.experts.count, model.experts.per_token
+    missed: float = (1.0 - chosen / count) ** max(tokens, 0.0)
+    return count * (1.0 - missed)
+
+
+def matrix_bits(matrix: Matrix, model: Architecture, name: str) -> float:
+    """Return the bits per weight of these tensors in that format (its name as precision_name gives it)."""
+    if name in PLAIN:
+        return block_bits(name)
+    if is_gguf(name):
+        return file_bits(matrix, model, name)
+    if name == "w8a8" and matrix.kind in {"embedding", "output"}:
+        return 8.0  # RKNN converts the whole graph
+    if matrix.kind in KEPT or (name == "mxfp4" and not matrix.routed):
+        return 16.0
+    return block_bits(name)
+
+
+@lru_cache(maxsize=512)
+def _computed(model: Architecture, name: str) -> float:
+    return sum(matrix.elements * matrix_bits(matrix, model, name) / 8 for matrix in matrices(model))
