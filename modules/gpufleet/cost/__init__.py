@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from gpufleet.cost.answers import Estimate, diff, estimate, price_notes
 from gpufleet.cost.automation import from_automation
+from gpufleet.cost.change import CostDiff, Line, PolicyResult, Violation, compare
 from gpufleet.cost.commitments import BreakEven, break_even
 from gpufleet.cost.commitments import load as load_commitments
-from gpufleet.cost.change import CostDiff, Line, PolicyResult, Violation, compare
 from gpufleet.cost.demand import Bill, Charge, Unpriced
 from gpufleet.cost.document import diff_document, estimate_document, schema
 from gpufleet.cost.evaluation import TIME_LIMIT_S, evaluate
@@ -32,8 +32,8 @@ from gpufleet.cost.questions import (
 from gpufleet.cost.rates import PriceBook
 from gpufleet.cost.reports import DIFF_FORMATS, render_diff, render_estimate
 from gpufleet.cost.sides import Sides, resources_from_events, resources_from_preview, resources_from_state
-from gpufleet.cost.whatif import WhatIf, what_if
 from gpufleet.cost.usage import Usage, UsageFile, load_usage
+from gpufleet.cost.whatif import WhatIf, what_if
 
 __all__ = [
     "DIFF_FORMATS",
