@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
+from decimal import Decimal
 from functools import partial
 
 from gpufleet import catalog
@@ -103,7 +104,9 @@ def _capped(demand: Demand, item: str, found: Rate) -> Rate:
         return found
     if most >= usual.expected:
         return Rate(Range(usual.low, usual.expected, most), found.price, found.gap)
-    gap = Gap(f"the most offered for spot, {most} USD an hour, is below the price of {item}", demand.component)
+    gap = Gap(
+        f"the most offered for spot, {most} USD an hour, is below the price of {item}", demand.component
+    )
     return Rate(Range(ZERO, most, most), found.price, gap)
 
 
