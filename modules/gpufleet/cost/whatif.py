@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any
 
 from gpufleet.catalog import Price
 from gpufleet.cost.demand import Bill, Charge
-from gpufleet.cost.money import HOURS_PER_MONTH, ZERO, exact
+from gpufleet.cost.money import HOURS_PER_MONTH, ZERO, cents, exact
 from gpufleet.cost.rates import PriceBook
 from gpufleet.cost.terms import TERMS
 
@@ -46,19 +47,14 @@ class WhatIf:
         return min(priced, key=lambda option: option.usd_per_month or ZERO, default=None)
 
 
-def what_if(
-    bill: Bill, hours: dict[str, Decimal] | None = None, book: PriceBook | None = None
-) -> tuple[WhatIf, ...]:
-    """Price each pool's machines under every kind of purchase; commitments bill around the clock.
-
-    ``hours`` are the planned hours of pools whose present purchase bills all month whatever they run.
-    """
+def what_if(bill: Bill, book: PriceBook | None = None) -> tuple[WhatIf, ...]:
+    """Price each pool's machines under every kind of purchase; commitments bill around the clock."""
     prices = book or PriceBook()
     groups: dict[tuple[str, ...], list[Charge]] = {}
     for charge in bill.charges:
         if charge.purchase not in OWN and _replaceable(charge):
             groups.setdefault(_key(charge), []).append(charge)
-    found = [_row(charges, hours or {}, prices) for _, charges in sorted(groups.items())]
+    found = [_row(charges, prices) for _, charges in sorted(groups.items())]
     return tuple(row for row in found if row.count > 0)
 
 
@@ -70,10 +66,10 @@ def _key(charge: Charge) -> tuple[str, ...]:
     return (charge.pool, charge.cloud, charge.region, charge.item, charge.purchase)
 
 
-def _row(charges: list[Charge], hours: dict[str, Decimal], book: PriceBook) -> WhatIf:
+def _row(charges: list[Charge], book: PriceBook) -> WhatIf:
     first = charges[0]
     count = sum((charge.quantity.expected for charge in charges), ZERO)
-    planned = hours.get(first.pool, first.hours_per_month)
+    planned = first.hours_per_month
     options = tuple(_option(first, kind, count, planned, book) for kind in KINDS)
     now = sum((charge.usd_per_month.expected for charge in charges), ZERO)
     component = first.component.partition(":")[0]
@@ -87,3 +83,34 @@ def _option(charge: Charge, kind: str, count: Decimal, planned: Decimal, book: P
     price = lookup(charge.cloud, charge.region, charge.item, kind)
     billed = HOURS_PER_MONTH if kind in TERMS else planned
     return Option(kind, price, None if price is None else exact(price.usd_per_hour) * count * billed)
+
+
+def what_if_document(rows: tuple[WhatIf, ...]) -> list[dict[str, Any]]:
+    """Return the comparison as JSON: a row per pool and machine, its options by kind of purchase."""
+    return [
+        {
+            "pool": row.pool,
+            "cloud": row.cloud,
+            "region": row.region,
+            "machine": row.machine,
+            "component": row.component,
+            "purchase": row.purchase,
+            "count": float(row.count),
+            "hours_per_month": float(row.hours),
+            "usd_per_month": float(cents(row.usd_per_month)),
+            "cheapest": row.cheapest.kind if row.cheapest else None,
+            "options": {option.kind: _shown(option) for option in row.options},
+        }
+        for row in rows
+    ]
+
+
+def _shown(option: Option) -> dict[str, Any] | None:
+    """Return an option's money and price, None where it has none."""
+    price = option.price
+    if price is None or option.usd_per_month is None:
+        return None
+    return {
+        "usd_per_month": float(cents(option.usd_per_month)),
+        "price": {"usd_per_hour": price.usd_per_hour, "as_of": price.as_of, "source": price.source},
+    }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any
 
 from gpufleet.catalog import Price
 from gpufleet.cost.money import HOURS_PER_MONTH, exact
@@ -65,3 +66,27 @@ def break_even(
         for term in (*TERMS, *(name for name in own if name not in TERMS))
         for against in AGAINST
     )
+
+
+def break_even_document(found: tuple[BreakEven, ...]) -> list[dict[str, Any]]:
+    """Return the comparison as JSON."""
+    return [
+        {
+            "machine": each.machine,
+            "region": each.region,
+            "commitment": each.commitment,
+            "against": each.against,
+            "hours_per_month": None
+            if each.hours_per_month is None
+            else round(float(each.hours_per_month), 2),
+            "utilisation": None if each.utilisation is None else round(float(each.utilisation), 4),
+            "verdict": each.verdict,
+            "committed": _price(each.committed),
+            "hourly": _price(each.hourly),
+        }
+        for each in found
+    ]
+
+
+def _price(price: Price | None) -> dict[str, Any] | None:
+    return price and {"usd_per_hour": price.usd_per_hour, "as_of": price.as_of, "source": price.source}
