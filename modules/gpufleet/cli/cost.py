@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from gpufleet import cost, paths
+from gpufleet.cli.cost_buying import breakeven, whatif
 from gpufleet.cli.cost_comment import comment
 from gpufleet.cost import Asked, CostDiff, Estimate
 from gpufleet.engine import read_document, read_events
@@ -61,6 +62,8 @@ def command() -> None:
 
 
 command.add_command(comment)
+command.add_command(breakeven)
+command.add_command(whatif)
 
 
 @command.command()

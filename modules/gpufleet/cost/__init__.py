@@ -10,7 +10,7 @@ from __future__ import annotations
 from gpufleet.cost.answers import Estimate, diff, estimate, price_notes
 from gpufleet.cost.automation import from_automation
 from gpufleet.cost.change import CostDiff, Line, PolicyResult, Violation, compare
-from gpufleet.cost.commitments import BreakEven, break_even
+from gpufleet.cost.commitments import BreakEven, break_even, break_even_document
 from gpufleet.cost.commitments import load as load_commitments
 from gpufleet.cost.demand import Bill, Charge, Unpriced
 from gpufleet.cost.document import diff_document, estimate_document, schema
@@ -31,9 +31,10 @@ from gpufleet.cost.questions import (
 )
 from gpufleet.cost.rates import PriceBook
 from gpufleet.cost.reports import DIFF_FORMATS, render_diff, render_estimate
+from gpufleet.cost.reports.buying import break_even_table, what_if_table
 from gpufleet.cost.sides import Sides, resources_from_events, resources_from_preview, resources_from_state
 from gpufleet.cost.usage import Usage, UsageFile, load_usage
-from gpufleet.cost.whatif import WhatIf, what_if
+from gpufleet.cost.whatif import WhatIf, what_if, what_if_document
 
 __all__ = [
     "DIFF_FORMATS",
@@ -58,6 +59,8 @@ __all__ = [
     "Violation",
     "WhatIf",
     "break_even",
+    "break_even_document",
+    "break_even_table",
     "by_pool",
     "compare",
     "diff",
@@ -86,4 +89,6 @@ __all__ = [
     "resources_from_state",
     "schema",
     "what_if",
+    "what_if_document",
+    "what_if_table",
 ]

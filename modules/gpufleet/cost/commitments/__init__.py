@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpufleet.cost.commitments.allocate import Covered, Use, allocate
-from gpufleet.cost.commitments.breakeven import BreakEven, break_even
+from gpufleet.cost.commitments.breakeven import BreakEven, break_even, break_even_document
 from gpufleet.cost.commitments.words import changes, notes
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ __all__ = [
     "Use",
     "allocate",
     "break_even",
+    "break_even_document",
     "changes",
     "load",
     "notes",
