@@ -1,4 +1,4 @@
-"""``gpufleet cost breakeven`` and ``whatif``: would another way to buy it cost less?"""
+"""``gpufleet cost breakeven`` and ``whatif``: other ways to buy the same."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from gpufleet.cost.rates import PriceBook
 from gpufleet.cost.terms import TERMS
 
 KINDS = ("on_demand", "spot", *TERMS)
-OWN = ("owned",)  # nothing else can be bought in place of these
+NOT_BOUGHT = ("owned", "covered")  # ours, or inside capacity that has a row of its own
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def what_if(bill: Bill, book: PriceBook | None = None) -> tuple[WhatIf, ...]:
     prices = book or PriceBook()
     groups: dict[tuple[str, ...], list[Charge]] = {}
     for charge in bill.charges:
-        if charge.purchase not in OWN and _replaceable(charge):
+        if charge.purchase not in NOT_BOUGHT and _replaceable(charge):
             groups.setdefault(_key(charge), []).append(charge)
     found = [_row(charges, prices) for _, charges in sorted(groups.items())]
     return tuple(row for row in found if row.count > 0)
