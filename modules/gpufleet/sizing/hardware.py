@@ -8,6 +8,7 @@ from typing import Literal
 from gpufleet.catalog import Accelerator
 
 Split = Literal["none", "tensor", "layer"]
+Origin = Literal["cloud", "rack", "workstation", "part"]
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class Hardware:
 
     ``node_limit`` is how many nodes there are (a rack's blades), None where more can be had.
     ``peer_access``: devices read each other's memory without the host (stock GeForce drivers do not).
+    ``origin`` tells whether it is a cloud's machine, our own, or a bare part in its usual host (``why``).
     """
 
     name: str
@@ -42,6 +44,11 @@ class Hardware:
     host_memory_gib: float | None = None
     host_watts: float = 0.0  # of one node, beside its devices
     offers: tuple[Offer, ...] = ()
+    origin: Origin = "part"
+    machine: str = ""  # the machine's name in its cloud or in the catalogue of what we own
+    share: float = 1.0  # of a card that the machine has only a part of
+    network: str = ""  # what the nodes are joined with: EFA, InfiniBand, Ethernet
+    why: str = ""  # where the host's shape is from
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from gpufleet.catalog.architecture import Architecture
 
 Task = Literal["inference", "full_finetune", "lora", "qlora", "dpo", "pretrain"]
 Optimizer = Literal["adamw", "adamw_8bit", "paged_adamw_8bit", "sgd"]
-Sharding = Literal["none", "zero1", "zero2", "zero3"]  # PyTorch FSDP's full sharding is zero3
+Sharding = Literal["auto", "none", "zero1", "zero2", "zero3"]  # PyTorch FSDP's full sharding is zero3
 Recompute = Literal["auto", "none", "selective", "full"]  # auto: the least that fits (sizing.settled)
 Adapter = Literal["none", "lora", "qlora"]
 Offload = Literal["none", "optimizer", "all"]

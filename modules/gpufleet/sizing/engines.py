@@ -1,0 +1,60 @@
+"""Engines: what each runs on, how it splits a model over devices, which rule it puts on their number."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+
+from gpufleet.errors import InputError
+from gpufleet.sizing.hardware import Hardware, Split
+from gpufleet.sizing.tables import rows
+
+
+@dataclass(frozen=True)
+class Engine:
+    """One engine. ``rule``: "heads" must divide over tensor-parallel devices; "powers": 2^n nodes, at most KV heads."""
+
+    name: str
+    stacks: frozenset[str]
+    tasks: frozenset[str]
+    split: Split
+    rule: str
+    source: str
+
+
+@cache
+def engines() -> dict[str, Engine]:
+    """Return every engine by each of its names."""
+    found: dict[str, Engine] = {}
+    for row in rows("engines.csv"):
+        split: Split = "tensor" if row["split"] == "tensor" else "layer"
+        kept = frozenset(row["stacks"].split()), frozenset(row["tasks"].split())
+        each = Engine(row["name"], *kept, split, row["rule"], row["source"])
+        found |= dict.fromkeys((row["name"], *row["aliases"].split()), each)
+    return found
+
+
+def engine(name: str) -> Engine:
+    """Return the engine of that name or alias; an unknown one is an InputError with the nearest."""
+    wanted = name.strip().lower().replace("_", "-").replace(" ", "-")
+    known = engines()
+    if wanted in known:
+        return known[wanted]
+    close = get_close_matches(wanted, known, n=3)
+    remedy = f"did you mean {' or '.join(close)}?" if close else f"give one of {', '.join(_names())}"
+    raise InputError(f"unknown engine {name!r}", where="--engine", remedy=remedy)
+
+
+def engine_on(hardware: Hardware, asked: str | None, *, training: bool, nodes: int = 1) -> Engine:
+    """Return the engine that runs there: as asked, or the usual one of the hardware."""
+    from gpufleet.sizing.speed.device import engine_for
+
+    if asked:
+        return engine(asked)
+    usual = engine_for(None, hardware.accelerator, training=training, nodes=nodes)
+    return engines().get(usual) or engines()["llama.cpp"]
+
+
+def _names() -> list[str]:
+    return sorted({each.name for each in engines().values()})

@@ -1,0 +1,50 @@
+"""Engines on parts whose software they do not run on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpufleet.sizing.legality.rule import Case, rule
+
+
+@rule(
+    "engine-backend",
+    reason="an engine runs on the software stacks that it is written for",
+    source="sizing/data/engines.csv and catalog/data/accelerators.csv, columns stacks",
+    blocks=True,
+)
+def engine_backend(case: Case) -> Iterator[str]:
+    part = case.hardware.accelerator
+    if not part.stacks or case.engine.stacks & set(part.stacks):
+        return
+    runs, has = ", ".join(sorted(case.engine.stacks)), ", ".join(part.stacks)
+    extra = (
+        "; the vllm-metal plugin is an engine of its own"
+        if (case.engine.name, part.kind) == ("vllm", "apple")
+        else ""
+    )
+    yield f"{case.engine.name} runs on {runs}; {part.name} has {has}{extra} ({case.engine.source})"
+
+
+@rule(
+    "engine-task",
+    reason="engines that serve do not train, and the reverse",
+    source="sizing/data/engines.csv, column tasks",
+    blocks=True,
+)
+def engine_task(case: Case) -> Iterator[str]:
+    kind = "training" if case.workload.trains else "inference"
+    if kind not in case.engine.tasks:
+        yield f"{case.engine.name} is for {', '.join(sorted(case.engine.tasks))}, not for {kind}"
+
+
+@rule(
+    "engine-format",
+    reason="GGUF files are llama.cpp's own; few other engines read them",
+    source="docs.vllm.ai supported hardware for quantization (v0.9.2): GGUF on NVIDIA and AMD only",
+)
+def engine_format(case: Case) -> Iterator[str]:
+    gguf = case.workload.precision.startswith(("q2_", "q3_", "q4_", "q5_", "q6_", "q8_", "iq"))
+    readers = ("llama.cpp", "distributed-llama", "vllm", "mlx", "transformers")
+    if gguf and case.engine.name not in readers:
+        yield f"{case.engine.name} does not read GGUF weights ({case.workload.precision})"

@@ -1,0 +1,29 @@
+"""Boards whose memory people overrate, and cards that software has left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpufleet.sizing.legality.rule import Case, rule
+
+
+@rule(
+    "left-behind",
+    reason="gfx803 (Polaris) is in no current ROCm table: Vulkan is what still runs on it",
+    source="rocm.docs.amd.com gpu-specs: architectures listed; accelerators.csv row Radeon RX 460",
+)
+def left_behind(case: Case) -> Iterator[str]:
+    part = case.hardware.accelerator
+    if "gfx803" in part.architecture:
+        yield f"{part.name} ({part.memory_gib:g} GB, gfx803) has no ROCm any more: engines with Vulkan only"
+
+
+@rule(
+    "board-without-gpu",
+    reason="the graphics core of a Raspberry Pi is of no use for language models: its processor computes",
+    source="accelerators.csv row Compute Module 5 / Pi 5",
+)
+def board_without_gpu(case: Case) -> Iterator[str]:
+    part = case.hardware.accelerator
+    if part.kind == "sbc" and part.stacks == ("cpu",) and case.workload.trains:
+        yield f"{part.name} would train on its processor alone, {part.fp32_tflops or 0:g} TFLOPS of it"

@@ -1,0 +1,70 @@
+"""Number formats that a device has no arithmetic for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from gpufleet.sizing.legality.rule import Case, rule
+
+BF16_FROM = 8.0  # CUDA compute capability
+FP8_FROM = 8.9
+FP8_WEIGHTS_FROM = 7.5
+FP4 = ("fp4", "nvfp4", "mxfp4")
+FP4_FROM = 10.0
+
+
+def _capability(case: Case) -> float | None:
+    found = re.search(r"cc(\d+\.\d)", case.hardware.accelerator.architecture)
+    return float(found[1]) if found else None
+
+
+@rule(
+    "no-bf16",
+    reason="bfloat16 needs compute capability 8.0 (Ampere): T4 and V100 have fp16 only",
+    source="vllm-project/vllm issues 1157 and 946",
+)
+def no_bf16(case: Case) -> Iterator[str]:
+    capability = _capability(case)
+    if case.workload.precision == "bf16" and capability is not None and capability < BF16_FROM:
+        yield f"{case.hardware.accelerator.name} (compute capability {capability:g}) has no bf16: use f16 there"
+
+
+@rule(
+    "fp8-weights-only",
+    reason="fp8 arithmetic needs compute capability 8.9 (Ada, Hopper): older cards unpack fp8 weights to 16 bits",
+    source="vLLM documentation, FP8 W8A8 (v0.32.0): W8A16 with Marlin kernels from compute capability 7.5 on",
+)
+def fp8_weights_only(case: Case) -> Iterator[str]:
+    capability = _capability(case)
+    if case.workload.precision != "fp8" or capability is None or capability >= FP8_FROM:
+        return
+    name = case.hardware.accelerator.name
+    if capability >= FP8_WEIGHTS_FROM:
+        yield f"{name} (compute capability {capability:g}) has no fp8 arithmetic: weights alone are fp8, sums run in 16 bits"
+    else:
+        yield f"{name} (compute capability {capability:g}) has no fp8, not for weights either"
+
+
+@rule(
+    "no-fp8",
+    reason="without an fp8 rate the part computes in another format",
+    source="accelerators.csv, column fp8_tflops_dense",
+)
+def no_fp8(case: Case) -> Iterator[str]:
+    part = case.hardware.accelerator
+    if case.workload.precision == "fp8" and _capability(case) is None and part.fp8_tflops_dense is None:
+        yield f"no fp8 rate of {part.name} is known: counted with its 16-bit rate"
+
+
+@rule(
+    "no-fp4",
+    reason="4-bit floats are arithmetic on Blackwell and MI350 only: elsewhere weights are unpacked",
+    source="accelerators.csv, column fp4_tflops_dense",
+)
+def no_fp4(case: Case) -> Iterator[str]:
+    capability = _capability(case)
+    part = case.hardware.accelerator
+    lacks = part.fp4_tflops_dense is None and (capability is None or capability < FP4_FROM)
+    if case.workload.precision in FP4 and lacks:
+        yield f"{part.name} has no 4-bit floating-point arithmetic: weights alone are 4-bit"

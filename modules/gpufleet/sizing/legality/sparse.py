@@ -1,0 +1,20 @@
+"""Headline figures that hold for sparse matrices only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpufleet.sizing.legality.rule import Case, rule
+from gpufleet.sizing.tables import rows
+
+
+@rule(
+    "sparse-headline",
+    reason="vendors print rates with structured sparsity, which models do not have: dense rates are counted",
+    source="sizing/data/sparse.csv",
+)
+def sparse_headline(case: Case) -> Iterator[str]:
+    part = case.hardware.accelerator
+    for row in rows("sparse.csv"):
+        if row["accelerator"] == part.name and case.workload.precision in row["precisions"].split():
+            yield f"{part.name}: the {row['headline']} in its vendor's sheet is sparse; dense is {row['dense']} ({row['source']})"

@@ -1,0 +1,212 @@
+"""What we own: the racks of ``inventory/`` and the workstations of the stacks, read without the spec's models.
+
+Loading the spec's models takes longer than a whole answer may. So the few keys that sizing needs are read
+here from the YAML alone; a file that says more about money than these keys, or that is not as expected, goes
+through ``gpufleet.fleet``, which also words every refusal.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from gpufleet import catalog, paths
+from gpufleet.errors import InputError
+from gpufleet.sizing.hardware import Hardware, Offer
+
+RACK_MARK = "plugin: gpufleet.fleet.rack"
+RANGE = re.compile(r"^[a-z][a-z0-9-]*?(?:\[(\d+)-(\d+)\])?$")
+HOURS_PER_YEAR = 8760
+FAMILIAR = {"capital_usd", "capital_eur", "usd_per_eur", "life_years", "watts_per_node", "usd_per_kwh", "pue"}
+FAMILIAR |= {"residual_fraction"}
+
+
+@dataclass(frozen=True)
+class Owned:
+    """Machines of one kind that we have: how many, and what one costs per hour, None where nobody said."""
+
+    name: str
+    machine: str
+    nodes: int
+    usd_per_hour: float | None
+    as_of: str | None
+    source: str
+    cards: tuple[str, int] | None = None
+    rack: bool = True
+
+
+def owned(root: Path | None = None) -> list[Hardware]:
+    """Return everything we own that a model can be placed on; nothing outside a project."""
+    return [hardware for each in _all(_root(root)) if (hardware := _hardware(each)) is not None]
+
+
+def owned_named(name: str, root: Path | None = None) -> Hardware | None:
+    """Return the rack or workstation of that name, None where there is none."""
+    for each in _all(_root(root)):
+        if each.name == name.lower():
+            found = _hardware(each)
+            if found is None:
+                raise InputError(
+                    f"{each.name} is made of {each.machine}, which the catalogue has no figures for",
+                    where="--on",
+                )
+            return found
+    return None
+
+
+def owned_names(root: Path | None = None) -> list[str]:
+    """Return the names of the racks and workstations of this project."""
+    return [each.name for each in _all(_root(root))]
+
+
+def _root(root: Path | None) -> Path | None:
+    if root is not None:
+        return root
+    try:
+        return paths.project_root()
+    except InputError:
+        return None
+
+
+@cache
+def _all(root: Path | None) -> tuple[Owned, ...]:
+    if root is None:
+        return ()
+    racks = [each for path in sorted((root / "inventory").glob("*.yaml")) for each in _rack(path, root)]
+    stations = {
+        each.name: each
+        for path in sorted((root / "stacks").glob("Pulumi.*.yaml"))
+        for each in _stations(path)
+    }
+    return (*racks, *stations.values())
+
+
+def _rack(path: Path, root: Path) -> Iterator[Owned]:
+    text = path.read_text(encoding="utf-8", errors="replace")
+    if RACK_MARK not in text:
+        return
+    data = _yaml(text)
+    light = _light_rack(data) if isinstance(data, Mapping) else None
+    yield light or _heavy_rack(path, root)
+
+
+def _light_rack(data: Mapping[str, Any]) -> Owned | None:
+    """Return the rack where its file says no more than what is understood here, else None."""
+    count, cards = _nodes(data.get("nodes")), _cards(data.get("accelerators"))
+    usd = _usd_per_hour(data.get("cost"), count or 0)
+    if count is None or usd is None or not isinstance(data.get("machine"), str):
+        return None
+    per_hour, as_of, source = usd
+    share = None if per_hour is None else per_hour / count
+    return Owned(str(data["name"]), data["machine"], count, share, as_of, source, cards)
+
+
+def _heavy_rack(path: Path, root: Path) -> Owned:
+    from gpufleet import fleet
+
+    rack = fleet.load_rack(path, root)
+    nodes = len(rack.nodes)
+    share = None if rack.usd_per_hour is None else rack.usd_per_hour / nodes
+    first = rack.nodes[0]
+    cards = (first.accelerators[0].model, first.accelerators[0].count) if first.accelerators else None
+    return Owned(
+        rack.name, first.machine, nodes, share, rack.usd_per_hour_as_of, rack.usd_per_hour_source, cards
+    )
+
+
+def _stations(path: Path) -> Iterator[Owned]:
+    text = path.read_text(encoding="utf-8", errors="replace")
+    if "workstations:" not in text:
+        return
+    data = _yaml(text)
+    fleet = data.get("config", {}).get("gpufleet:fleet") if isinstance(data, Mapping) else None
+    for item in (fleet or {}).get("workstations") or ():
+        usd = _usd_per_hour(item.get("cost"), 1) or (None, None, "its cost facts say more than sizing reads")
+        yield Owned(str(item["name"]), str(item["machine"]), 1, *usd, rack=False)
+
+
+def _nodes(given: Any) -> int | None:
+    """Return how many nodes a rack lists, None where only the spec's own reader can tell."""
+    entries = [given] if isinstance(given, str) else given
+    if not isinstance(entries, list) or not entries:
+        return None
+    total = 0
+    for entry in entries:
+        plain = isinstance(entry, Mapping) and not {"machine", "accelerators"} & set(entry)
+        name = entry if isinstance(entry, str) else (entry.get("name") if plain else None)
+        found = RANGE.match(name) if isinstance(name, str) else None
+        if found is None:
+            return None
+        total += int(found[2]) - int(found[1]) + 1 if found[1] else 1
+    return total if total > 0 else None
+
+
+def _cards(given: Any) -> tuple[str, int] | None:
+    if not isinstance(given, list) or not given:
+        return None
+    return str(given[0]["model"]), int(given[0].get("count", 1))
+
+
+def _usd_per_hour(cost: Any, nodes: int) -> tuple[float | None, str | None, str] | None:
+    """Return USD per hour, its date and source; None where the facts hold more than is understood here.
+
+    The formula is ``fleet.HardwareCost.usd_per_hour``'s; a test holds them equal.
+    """
+    if cost is None:
+        return None, None, "no cost facts"
+    if not isinstance(cost, Mapping) or not set(cost) <= FAMILIAR:
+        return None
+    try:
+        capital = _value(cost, "capital_usd") or _value(cost, "capital_eur") * _value(cost, "usd_per_eur")
+        kept = 1 - float(cost.get("residual_fraction", 0.0))
+        kw = nodes * _value(cost, "watts_per_node") / 1000 * float(cost.get("pue", 1.0))
+        per_hour = capital * kept / (float(cost["life_years"]) * HOURS_PER_YEAR) + kw * _value(
+            cost, "usd_per_kwh"
+        )
+    except (KeyError, TypeError, ValueError, ZeroDivisionError):
+        return None
+    days = [fact.get("as_of") for fact in cost.values() if isinstance(fact, Mapping)]
+    oldest = None if None in days or not days else min(str(day) for day in days)
+    return per_hour, oldest, "the cost facts of its file"
+
+
+def _value(cost: Mapping[str, Any], name: str) -> float:
+    return float(cost[name]["value"]) if name in cost else 0.0
+
+
+def _hardware(each: Owned) -> Hardware | None:
+    base = _machine_hardware(each)
+    if base is None:
+        return None
+    offer = Offer("onprem", "", "owned", each.usd_per_hour, each.as_of, each.source)
+    origin = "rack" if each.rack else "workstation"
+    return replace(base, name=each.name, node_limit=each.nodes, offers=(offer,), origin=origin)
+
+
+def _machine_hardware(each: Owned) -> Hardware | None:
+    from gpufleet.sizing.resolve import of_machine, of_part
+
+    try:
+        machine = catalog.machine(each.machine, "onprem")
+        if each.cards is None:
+            return of_machine(machine)
+        part = of_part(catalog.accelerator(each.cards[0]))
+    except InputError:
+        return None
+    return replace(
+        part, devices_per_node=each.cards[1], machine=machine.name, host_memory_gib=machine.memory_gib
+    )
+
+
+def _yaml(text: str) -> Any:
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    try:
+        return YAML(typ="safe").load(text)
+    except YAMLError:
+        return None

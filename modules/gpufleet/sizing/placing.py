@@ -1,0 +1,93 @@
+"""How a workload may lie on a number of devices: the layouts that engines and heads allow, best first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpufleet.sizing.caution import Caution
+from gpufleet.sizing.engines import engine_on
+from gpufleet.sizing.hardware import Hardware, Layout, Split
+from gpufleet.sizing.workload import Workload
+
+
+def layouts(workload: Workload, hardware: Hardware, devices: int) -> tuple[list[Layout], list[Caution]]:
+    """Return the legal layouts of one replica on so many devices, best first, and what is to be said of them."""
+    from gpufleet.sizing.legality import judge
+
+    found = list(
+        training(workload, hardware, devices) if workload.trains else inference(workload, hardware, devices)
+    )
+    return found, judge(workload, hardware, devices, found[0])
+
+
+def inference(workload: Workload, hardware: Hardware, devices: int) -> Iterator[Layout]:
+    """Yield layouts of one inference replica on at most so many devices; some engines can't use every number."""
+    nodes = nodes_for(hardware, devices)
+    runs_on = engine_on(hardware, workload.engine, training=False, nodes=nodes)
+    if devices == 1:
+        yield Layout()
+    elif runs_on.rule == "powers":
+        yield _powers(workload, hardware, devices)
+    elif runs_on.split == "layer":
+        yield Layout(nodes=nodes, devices=devices, pipeline=devices, split="layer")
+    else:
+        yield from _tensor(workload, hardware, devices)
+
+
+def training(workload: Workload, hardware: Hardware, devices: int) -> Iterator[Layout]:
+    """Yield layouts of a training run: data parallel first, then with tensor and pipeline parallelism within it."""
+    nodes = nodes_for(hardware, devices)
+    within = min(devices, hardware.devices_per_node)
+    tensors = [size for size in (1, 2, 4, 8) if size <= within and divides(workload, size)]
+    for pipeline in (1, 2, 4, 8, 16):
+        for tensor in tensors:
+            share = tensor * pipeline
+            if (
+                devices % share == 0
+                and pipeline <= workload.model.layers
+                and (pipeline == 1 or tensor == tensors[-1])
+            ):
+                yield Layout(nodes, devices, tensor=tensor, pipeline=pipeline, data=devices // share)
+
+
+def nodes_for(hardware: Hardware, devices: int) -> int:
+    """Return how many nodes hold so many devices."""
+    return -(-devices // hardware.devices_per_node)
+
+
+def divides(workload: Workload, tensor: int) -> bool:
+    """Tell whether heads divide over so many tensor-parallel devices: query heads evenly, KV heads or their copies."""
+    model = workload.model
+    shared = model.kv_heads % tensor == 0 or tensor % model.kv_heads == 0
+    return model.heads % tensor == 0 and shared
+
+
+def degrees(workload: Workload, hardware: Hardware, most: int) -> list[int]:
+    """Return every tensor-parallel degree that heads and one node allow, up to ``most``, largest first."""
+    within = min(most, hardware.devices_per_node)
+    return [size for size in range(within, 0, -1) if divides(workload, size)]
+
+
+def _powers(workload: Workload, hardware: Hardware, devices: int) -> Layout:
+    """Return the largest power of two that KV heads allow; other nodes stand idle."""
+    most = min(devices, workload.model.kv_heads)
+    used = 1 << (most.bit_length() - 1)
+    if used == 1:
+        return Layout()
+    return Layout(nodes_for(hardware, used), used, tensor=used, split="tensor")
+
+
+def _tensor(workload: Workload, hardware: Hardware, devices: int) -> Iterator[Layout]:
+    """Yield tensor parallelism within a node and pipeline stages between nodes, as engines document it."""
+    nodes = nodes_for(hardware, devices)
+    found = False
+    for tensor in degrees(workload, hardware, devices):
+        pipeline = devices // tensor
+        if devices % tensor or pipeline > workload.model.layers:
+            continue
+        found = True
+        expert = tensor if workload.model.experts else 1
+        split: Split = "tensor" if tensor > 1 else "layer"
+        yield Layout(nodes, devices, tensor=tensor, pipeline=pipeline, expert=expert, split=split)
+    if not found:  # more devices than layers, and heads that divide over none of them
+        yield Layout()

@@ -1,0 +1,228 @@
+"""From a name to hardware: a cloud's machine, a rack or workstation of ours, or a bare part in its usual host."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from pathlib import Path
+
+from gpufleet import catalog
+from gpufleet.catalog import Accelerator, Machine
+from gpufleet.errors import InputError
+from gpufleet.sizing.caution import Caution
+from gpufleet.sizing.hardware import Hardware
+from gpufleet.sizing.hosts import link_of, network_of, usual_host
+from gpufleet.sizing.owned import owned_named, owned_names
+
+SIZE = re.compile(r"^(?P<name>.*?)[\s(]*(?P<gib>\d+)\s*gi?b\)?$", re.IGNORECASE)
+BOARDS = {"Compute Blade CM4 8GB": "Compute Module 4 / Pi 4", "Raspberry Pi 5 8GB": "Compute Module 5 / Pi 5"}
+NO_MACHINE = "unknown machine"
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """Hardware, and what is to be said of how its name was understood."""
+
+    hardware: Hardware
+    cautions: tuple[Caution, ...] = ()
+
+
+def resolve(name: str, root: Path | None = None) -> Resolved:
+    """Return the hardware of that name; what nobody knows is an InputError with the nearest names."""
+    asked = " ".join(name.split())
+    if not asked:
+        raise InputError("is empty", where="--on", remedy="name a machine, a rack or an accelerator")
+    for found in _candidates(asked, root):
+        return found
+    raise InputError(f"unknown hardware {name!r}", where="--on", remedy=_nearest(asked, root))
+
+
+def of_machine(machine: Machine) -> Hardware | None:
+    """Return a cloud's machine, or one of our own kinds, as hardware; None for one without anything to run on."""
+    if not machine.accelerators:
+        return _of_board(machine)
+    carried = machine.accelerators[0]
+    part = _resized(catalog.accelerator(carried.model), carried.memory_gib, carried.share)
+    link, link_name = link_of(part, carried.count)
+    network, kind, source = (
+        network_of(machine.name) if machine.cloud != "onprem" else (0.0, "", machine.source)
+    )
+    return Hardware(
+        name=machine.name,
+        accelerator=part,
+        devices_per_node=carried.count,
+        link_gb_s=link,
+        link=link_name,
+        network_gb_s=network / carried.count,
+        network=kind,
+        peer_access=part.peer_access,
+        unified=part.unified,
+        host_memory_gib=machine.memory_gib,
+        origin="workstation" if machine.cloud == "onprem" else "cloud",
+        machine=machine.name,
+        share=carried.share,
+        why=source,
+    )
+
+
+def of_part(part: Accelerator) -> Hardware:
+    """Return a bare part in its usual host."""
+    host = usual_host(part)
+    link, name = link_of(part, host.devices)
+    return Hardware(
+        name=part.name,
+        accelerator=part,
+        devices_per_node=host.devices,
+        link_gb_s=link,
+        link=name,
+        network_gb_s=host.network_gb_s,
+        network=host.network,
+        peer_access=part.peer_access,
+        unified=part.unified,
+        host_memory_gib=part.memory_gib if part.unified else host.memory_gib,
+        why=host.source,
+    )
+
+
+def joined(hardware: Hardware, devices: int) -> Hardware:
+    """Return the hardware as so many devices of one node are joined: bridges join pairs only."""
+    part = hardware.accelerator
+    link, name = link_of(part, min(devices, hardware.devices_per_node))
+    return hardware if name == hardware.link else replace(hardware, link_gb_s=link, link=name)
+
+
+def _candidates(asked: str, root: Path | None) -> Iterator[Resolved]:
+    machine = _machine(asked)
+    if machine is not None:
+        yield Resolved(machine)
+    yield from _retired(asked)
+    owned = owned_named(asked, root)
+    if owned is not None:
+        yield Resolved(owned)
+    yield from _part(asked)
+
+
+def _machine(asked: str) -> Hardware | None:
+    from gpufleet.catalog import table
+
+    wanted = asked.lower()
+    for machine in table.machines().values():
+        if machine.name.lower() == wanted:
+            hardware = of_machine(machine)
+            if hardware is None:
+                remedy = f"it takes {', '.join(machine.attachable)}: name that" if machine.attachable else ""
+                raise InputError(f"{machine.name} has no accelerator of its own", where="--on", remedy=remedy)
+            return hardware
+    return None
+
+
+def _retired(asked: str) -> Iterator[Resolved]:
+    from gpufleet.catalog import table
+
+    for gone in table.retirements().values():
+        if gone.machine.lower() != asked.lower():
+            continue
+        for name in gone.substitutes:
+            found = _machine(name)
+            if found is not None:
+                text = (
+                    f"{gone.cloud} retired {gone.machine} on {gone.retired}; use {' or '.join(gone.substitutes)}: "
+                    f"sized on {name} instead"
+                )
+                yield Resolved(found, (Caution("retired-machine", text, gone.source),))
+
+
+def _part(asked: str) -> Iterator[Resolved]:
+    """Yield the part of that name; a memory size at its end chooses among the sizes that parts are sold with."""
+    try:
+        yield Resolved(of_part(catalog.accelerator(asked)))
+    except InputError as error:
+        sized = SIZE.match(asked)
+        if sized is not None:
+            yield from _sized(sized["name"], float(sized["gib"]), asked)
+        if "ambiguous" in error.problem:
+            raise InputError(error.problem, where="--on", remedy=error.remedy) from None
+
+
+def _sized(name: str, gib: float, asked: str) -> Iterator[Resolved]:
+    try:
+        yield Resolved(of_part(_sold_with(catalog.accelerator(name), gib, asked)))
+    except InputError as error:
+        if "does not exist" in error.problem:
+            raise
+        wanted = _plain(name)
+        parts = [part for part in catalog.accelerators().values() if wanted and wanted in _plain(part.name)]
+        fitting = [part for part in parts if gib in _sizes(part)]
+        if len(fitting) == 1:
+            yield Resolved(of_part(_resized(fitting[0], gib, 1.0)))
+        elif fitting:
+            remedy = f"name one of: {', '.join(part.name for part in fitting)}"
+            raise InputError(f"{asked!r} is ambiguous", where="--on", remedy=remedy) from None
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", text.lower())
+
+
+def _sizes(part: Accelerator) -> tuple[float, ...]:
+    return part.memory_options or (part.memory_gib,)
+
+
+def _sold_with(part: Accelerator, gib: float, asked: str) -> Accelerator:
+    """Return the part with so much memory; a size that it never had is refused with those it has."""
+    sizes = _sizes(part)
+    if gib not in sizes:
+        has = f"{part.name} has {_listed(sizes)} GB"
+        worst = f"at most {max(sizes):g} GB" if gib > max(sizes) else f"no {gib:g} GB"
+        raise InputError(f"{asked!r} does not exist: {worst}", where="--on", remedy=f"{has} ({part.source})")
+    return _resized(part, gib, 1.0)
+
+
+def _resized(part: Accelerator, gib: float, share: float) -> Accelerator:
+    """Return the part with another size of memory, or as the share of a card that a machine has of it."""
+    if share != 1.0:
+        rates = (
+            "bandwidth_gb_s",
+            "fp32_tflops",
+            "bf16_tflops_dense",
+            "fp16_tflops_dense",
+            "fp8_tflops_dense",
+        )
+        rates += ("fp4_tflops_dense", "int8_tops_dense", "tdp_w")
+        scaled = {name: getattr(part, name) * share for name in rates if getattr(part, name) is not None}
+        return replace(part, memory_gib=gib, usable_gib=None, **scaled)
+    if gib == part.memory_gib:
+        return part
+    usable = None if part.usable_gib is None else part.usable_gib * gib / part.memory_gib
+    return replace(part, memory_gib=gib, usable_gib=usable)
+
+
+def _of_board(machine: Machine) -> Hardware | None:
+    """Return a board of ours (blades, Raspberry Pi) as hardware: its processor is what it runs on."""
+    if machine.name not in BOARDS:
+        return None
+    part = _resized(catalog.accelerator(BOARDS[machine.name]), machine.memory_gib, 1.0)
+    kept = replace(of_part(part), name=machine.name, machine=machine.name)
+    return replace(kept, origin="workstation", why=machine.source)
+
+
+def _listed(sizes: tuple[float, ...]) -> str:
+    return ", ".join(f"{size:g}" for size in sizes)
+
+
+def _nearest(asked: str, root: Path | None) -> str:
+    from gpufleet.catalog import table
+
+    names = {name.lower(): name for _, name in table.machines()}
+    names |= {name.lower(): name for name in catalog.accelerators()}
+    names |= {name.lower(): name for name in owned_names(root)}
+    wanted = asked.lower()
+    close = get_close_matches(wanted, names, n=3, cutoff=0.6)
+    close = (
+        close or [name for name in names if any(word in name for word in wanted.split() if len(word) > 2)][:3]
+    )  # noqa: PLR2004 - two letters are in half the catalogue
+    if close:
+        return f"did you mean {' or '.join(names[name] for name in close)}?"
+    return "name a cloud's machine (p4d.24xlarge), a rack of inventory/ or an accelerator (H100 SXM5 80GB)"
