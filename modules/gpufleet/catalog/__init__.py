@@ -23,7 +23,6 @@ from gpufleet.catalog.model import (
 )
 from gpufleet.catalog.models import model, models
 from gpufleet.catalog.offers import offers
-from gpufleet.catalog.models import model, models
 from gpufleet.catalog.query import accelerator, machine, part_price, price, regions_with, retirement
 from gpufleet.catalog.table import regions
 
@@ -37,7 +36,6 @@ __all__ = [
     "Experts",
     "LatentAttention",
     "LinearAttention",
-    "LinearAttention",
     "Machine",
     "MachineOffer",
     "Price",
@@ -46,8 +44,6 @@ __all__ = [
     "accelerator",
     "accelerators",
     "machine",
-    "model",
-    "models",
     "model",
     "models",
     "offers",
