@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,6 +13,7 @@ import click
 from gpufleet import cost, paths
 from gpufleet.cli.cost_buying import breakeven, whatif
 from gpufleet.cli.cost_comment import comment
+from gpufleet.cli.cost_output import dates, output_options, write
 from gpufleet.cost import Asked, CostDiff, Estimate
 from gpufleet.engine import read_document, read_events
 from gpufleet.errors import AnswerIsNo, InputError
@@ -94,21 +96,17 @@ def estimate(
 )
 @click.option("--event-log", metavar="FILE", help="Read what `pulumi preview --event-log FILE` wrote; or -.")
 @program_options
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(list(cost.DIFF_FORMATS)),
-    default="table",
-    show_default=True,
-)
-@JSON
+@output_options
 @click.option(
     "--policy", "policy_file", type=click.Path(path_type=Path), help="Limits; exit code 1 if broken."
 )
 def diff(
     *,
-    form: str,
+    form: str | None,
     as_json: bool,
+    outputs: tuple[Path, ...],
+    prices_before: datetime | None,
+    prices_after: datetime | None,
     policy_file: Path | None,
     usage_file: Path | None,
     commitments_file: Path | None,
@@ -118,8 +116,9 @@ def diff(
     """Price a change: the working tree against a git ref or a state, or the two sides of a preview."""
     policy = cost.load_policy(policy_file) if policy_file else None
     held = _commitments(commitments_file, of["project"])
-    answer = _difference(Asked(policy, _usage(usage_file), limit_s, held), **of)
-    click.echo(cost.render_diff(answer, "json" if as_json else form))
+    days = dates(prices_before, prices_after)
+    answer = _difference(Asked(policy, _usage(usage_file), limit_s, held, days), **of)
+    write(answer, form, as_json, outputs)
     if not answer.policy.passed:
         first = answer.policy.violations[0]
         more = f" and {len(answer.policy.violations) - 1} more" if len(answer.policy.violations) > 1 else ""
@@ -146,11 +145,14 @@ def _difference(  # noqa: PLR0917 - click hands each option over by name
     config_file: Path | None,
     project: Path | None,
 ) -> CostDiff:
-    if sum(given is not None for given in (base, preview, event_log, state)) != 1:
+    given = [one for one in (base, preview, event_log, state) if one is not None]
+    if asked.dates and not given:
+        return cost.diff_prices(_project(project), _needed(stack), config_file, asked)
+    if len(given) != 1:
         raise InputError(
             "give one of --base, --preview, --event-log and --state",
             where="cost diff",
-            remedy="for example --base HEAD",
+            remedy="for example --base HEAD; or two days for prices alone",
         )
     if base is not None:
         return cost.diff_against(_project(project), _needed(stack), base, config_file, asked)

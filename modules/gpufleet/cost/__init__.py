@@ -12,6 +12,7 @@ from gpufleet.cost.automation import from_automation
 from gpufleet.cost.change import CostDiff, Line, PolicyResult, Violation, compare
 from gpufleet.cost.commitments import BreakEven, break_even, break_even_document
 from gpufleet.cost.commitments import load as load_commitments
+from gpufleet.cost.dates import PriceDates
 from gpufleet.cost.demand import Bill, Charge, Unpriced
 from gpufleet.cost.document import diff_document, estimate_document, schema
 from gpufleet.cost.evaluation import TIME_LIMIT_S, evaluate
@@ -25,6 +26,7 @@ from gpufleet.cost.questions import (
     diff_automation,
     diff_events,
     diff_preview,
+    diff_prices,
     diff_state,
     estimate_stack,
     estimate_state,
@@ -51,6 +53,7 @@ __all__ = [
     "PolicyResult",
     "Pool",
     "PriceBook",
+    "PriceDates",
     "Range",
     "Sides",
     "Unpriced",
@@ -69,6 +72,7 @@ __all__ = [
     "diff_document",
     "diff_events",
     "diff_preview",
+    "diff_prices",
     "diff_state",
     "estimate",
     "estimate_document",

@@ -12,6 +12,7 @@ from gpufleet.catalog import Price
 from gpufleet.cost import commitments as committed
 from gpufleet.cost import spot
 from gpufleet.cost.change import CostDiff, compare
+from gpufleet.cost.dates import PriceDates, comparable, split
 from gpufleet.cost.demand import Bill
 from gpufleet.cost.money import cents, exact
 from gpufleet.cost.policy import Policy, judge
@@ -100,20 +101,28 @@ def diff(
     usage: UsageFile = NO_USAGE,
     commitments: tuple[Commitment, ...] = (),
     declared: Fleet | None = None,
+    dates: PriceDates | None = None,
 ) -> CostDiff:
     """Compare two sides, and judge the change where there is a policy.
 
-    ``declared`` is the fleet after the change, where it is known; ``sides`` gives the stack, the engine's operations and its warnings where the sides are from a preview.
+    ``sides`` gives the stack, the engine's operations and its warnings where the sides are from a preview;
+    ``declared`` is the fleet after the change, where it is known. With ``dates`` each side has the prices of a day of
+    its own, and the answer tells what the code changes from what prices do.
     """
     told, was, will = sides or Sides(), tuple(before), tuple(after)
     limit, day = exact(budget.max) if budget else None, today or _today()
-    old, new = (
-        spot.annotate(
-            price(side, book, usage=usage, commitments=commitments, on=day), spot.declared(declared), book
-        )
-        for side in (was, will)
-    )
-    money = (*spot.warnings(new.charges, book), *committed.changes(old.commitments, new.commitments))
+    books = (dates.book(dates.before), dates.book(dates.after)) if dates else (book, book)
+
+    def bill(side: tuple[Resource, ...], prices: PriceBook | None) -> Bill:
+        bought = price(side, prices, usage=usage, commitments=commitments, on=day)
+        return spot.annotate(bought, spot.declared(declared), prices)
+
+    old, new, move = bill(was, books[0]), bill(will, books[1]), None
+    if dates and was == will:
+        old, new, move = comparable(dates, old, new)
+    elif dates:
+        move = split(dates, old, bill(will, books[0]), new)
+    money = (*spot.warnings(new.charges, books[1]), *committed.changes(old.commitments, new.commitments))
     found = compare(
         told.stack,
         old,
@@ -125,6 +134,7 @@ def diff(
         overlaps=told.overlaps,
         overlap_hours=usage.overlap_hours,
     )
+    found = replace(found, prices=move)
     return judge(found, _with_budget(policy, limit), day) if policy else found
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from gpufleet.cost.answers import Estimate, diff, estimate
 from gpufleet.cost.automation import from_automation
 from gpufleet.cost.change import CostDiff
+from gpufleet.cost.dates import PriceDates
 from gpufleet.cost.evaluation import TIME_LIMIT_S, Program, evaluating, evaluating_both
 from gpufleet.cost.policy import Policy
 from gpufleet.cost.sides import Sides, resources_from_events, resources_from_preview, resources_from_state
@@ -26,13 +27,14 @@ if TYPE_CHECKING:
 class Asked:
     """What goes with any question: the policy to judge by, the use of what we do not declare, patience.
 
-    ``commitments`` are what is bought already.
+    ``commitments`` are what is bought already; ``dates`` are those of each side's prices, where they differ.
     """
 
     policy: Policy | None = None
     usage: UsageFile = field(default=NO_USAGE)
     limit_s: float = TIME_LIMIT_S
     commitments: tuple[Commitment, ...] = ()
+    dates: PriceDates | None = None
 
 
 PLAINLY = Asked()
@@ -44,9 +46,7 @@ def estimate_stack(
     """Evaluate a stack in the working tree and price it; the project may be anybody's."""
     with evaluating([Program(root, stack, config_file)], asked.limit_s) as run:
         declared = _declared(root, stack, config_file)
-        return estimate(
-            run()[0], declared, stack=stack, usage=asked.usage, commitments=asked.commitments
-        )
+        return estimate(run()[0], declared, stack=stack, usage=asked.usage, commitments=asked.commitments)
 
 
 def estimate_state(document: Mapping[str, Any], asked: Asked = PLAINLY) -> Estimate:
@@ -64,6 +64,14 @@ def diff_against(
         declared = _declared(root, stack, config_file)
         before, after = run()
     return _answer(before, after, Sides(stack=stack), declared, asked)
+
+
+def diff_prices(root: Path, stack: str, config_file: Path | None = None, asked: Asked = PLAINLY) -> CostDiff:
+    """Compare a stack with itself at the prices of two days: no code is compared."""
+    with evaluating([Program(root, stack, config_file)], asked.limit_s) as run:
+        declared = _declared(root, stack, config_file)
+        same = run()[0]
+    return _answer(same, same, Sides(stack=stack), declared, asked)
 
 
 def diff_state(
@@ -111,6 +119,7 @@ def _answer(before: Any, after: Any, sides: Sides, declared: Fleet | None, asked
         usage=asked.usage,
         commitments=asked.commitments,
         declared=declared,
+        dates=asked.dates,
     )
 
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from importlib.resources import files
+from typing import Any
 
 from gpufleet.cost.change import CostDiff
-from gpufleet.cost.reports import phrases
-from gpufleet.cost.wording import number, span, usd
+from gpufleet.cost.history import price_history
+from gpufleet.cost.reports import phrases, plots
+from gpufleet.cost.whatif import what_if
+from gpufleet.cost.wording import number, percent, span, usd
+
+TITLES = {"pool": "By pool", "purchase": "By purchase", "cloud": "By cloud"}
 
 
 def diff(of: CostDiff) -> str:
@@ -16,15 +22,30 @@ def diff(of: CostDiff) -> str:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"usd": usd, "span": span, "number": number}
+    environment.filters |= {"usd": usd, "span": span, "number": number, "percent": percent}
     source = (files("gpufleet.cost") / "data" / "diff.html.j2").read_text(encoding="utf-8")
     return environment.from_string(source).render(
         diff=of,
         headline=phrases.headline(of),
-        bounds=phrases.bounds(of),
-        changed=[line for line in of.lines if line.changed],
-        same=[line for line in of.lines if not line.changed],
+        notes=[note for note in (phrases.bounds(of), *phrases.causes(of)) if note],
+        changed=phrases.dearest(line for line in of.lines if line.changed),
+        same=phrases.dearest(line for line in of.lines if not line.changed),
         gaps=phrases.gaps(of.unpriced),
+        kept=phrases.kept(of.policy),
         sources=phrases.sources(line.shown for line in of.lines),
         what=phrases.what,
+        made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        **_drawn(of),
     )
+
+
+def _drawn(of: CostDiff) -> dict[str, Any]:
+    """Draw what the difference allows."""
+    options = what_if(of.after)
+    money = {title: plots.before_and_after(of, group) for group, title in TITLES.items()}
+    return {
+        "money": {title: svg for title, svg in money.items() if svg},
+        "what_if": plots.what_if(options),
+        "cannot": sorted({f"{row.machine} in {row.region}" for row in options if row.cheapest is None}),
+        "history": plots.history(price_history(of.after.charges)),
+    }

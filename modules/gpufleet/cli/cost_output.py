@@ -1,0 +1,97 @@
+"""Where ``gpufleet cost diff`` writes its answer, and at which days' prices it is asked."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from gpufleet.cost import DIFF_FORMATS, CostDiff, PriceDates, render_diff
+from gpufleet.errors import InputError
+
+Verb = TypeVar("Verb", bound=Callable[..., Any])
+ENDINGS = {".md": "markdown", ".json": "json", ".html": "html", ".xml": "junit", ".txt": "table"}
+DAY = click.DateTime(["%Y-%m-%d"])
+
+
+def output_options(verb: Verb) -> Verb:
+    """Add the form and place of the answer, and the days whose prices it takes."""
+    options = (
+        click.option("--format", "form", type=click.Choice(list(DIFF_FORMATS)), help="Default: table."),
+        click.option("--json", "as_json", is_flag=True, help="The same as --format json."),
+        click.option(
+            "--output",
+            "outputs",
+            type=click.Path(path_type=Path),
+            multiple=True,
+            metavar="FILE",
+            help=f"Write there; several, each in the form of its ending ({', '.join(ENDINGS)}) or --format's.",
+        ),
+        click.option(
+            "--prices-before",
+            type=DAY,
+            metavar="DATE",
+            help="Price the old side as of this day (2026-07-01).",
+        ),
+        click.option("--prices-after", type=DAY, metavar="DATE", help="Price the new side as of this day."),
+    )
+    for option in reversed(options):
+        verb = option(verb)
+    return verb
+
+
+def dates(before: datetime | None, after: datetime | None) -> PriceDates | None:
+    """Return the days that were asked for, None where none was."""
+    if before is None and after is None:
+        return None
+    first, second = (day.date() if day else None for day in (before, after))
+    if _newest(first) == _newest(second):
+        raise InputError(
+            "both sides at the same prices", where="--prices-before, --prices-after", remedy="give two days"
+        )
+    return PriceDates(first, second)
+
+
+def _newest(day: date | None) -> date:
+    """Return a day, the end of time for the newest prices."""
+    return day or date.max
+
+
+def write(answer: CostDiff, form: str | None, as_json: bool, outputs: Sequence[Path]) -> None:
+    """Write the answer to every file asked for, else to standard output."""
+    if not outputs:
+        click.echo(render_diff(answer, "json" if as_json else form or "table"))
+        return
+    forms = [_form(path, "json" if as_json else form, many=len(outputs) > 1) for path in outputs]
+    for path, each in zip(outputs, forms, strict=True):
+        _whole(path, render_diff(answer, each).rstrip("\n") + "\n")
+        click.echo(f"wrote {path}", err=True)
+
+
+def _form(path: Path, asked: str | None, *, many: bool) -> str:
+    """Return the form of a file: the one asked for, unless several files with endings of their own are."""
+    by_ending = ENDINGS.get(path.suffix.lower())
+    found = (by_ending or asked) if many else (asked or by_ending)
+    if found is None:
+        raise InputError(f"no form ends in {path.suffix!r}", where="--output", remedy="add --format")
+    return found
+
+
+def _whole(path: Path, text: str) -> None:
+    """Write a file whole or not at all."""
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", encoding="utf-8", dir=path.absolute().parent, prefix=f".{path.name}.", delete=False
+        ) as draft:
+            draft.write(text)
+        mask = os.umask(0)
+        os.umask(mask)
+        Path(draft.name).chmod(0o666 & ~mask)
+        Path(draft.name).replace(path)
+    except OSError as error:
+        raise InputError(error.strerror or "cannot be written", where=str(path)) from None
