@@ -100,6 +100,17 @@ def search(wanted: Wanted, limit: int | None = None) -> Iterator[MachineOffer]:
     return iter(heapq.merge(sorted(kept, key=_order(wanted)), stored, key=_order(wanted)))
 
 
+def known_accelerator(asked: str) -> None:
+    """Refuse a name that neither a priced machine nor the catalogue knows."""
+    store = reader.opened()
+    models = {card.model for machine in table.machines().values() for card in machine.accelerators}
+    models |= set(_models(store)) if store else set()
+    if not any(names(asked, model) for model in models):
+        from gpufleet.catalog.query import accelerator
+
+        accelerator(asked)  # says what is close; a card that no cloud of ours has is known, and has no offers
+
+
 def names(asked: str, model: str) -> bool:
     """Tell whether the words asked for name that accelerator: L4 is no L40S, A100 is every A100."""
     have = _words(model)
@@ -166,13 +177,17 @@ def _where(store: reader.Reader, wanted: Wanted) -> tuple[list[str], list[Any]]:
             where.append(f"c.{column} = ?")
             values.append(value)
     if wanted.accelerator:
-        found = store.ask("SELECT DISTINCT accelerator FROM machines WHERE accelerator <> ''")
-        models = [model for (model,) in found if names(wanted.accelerator, model)]
+        models = [model for model in _models(store) if names(wanted.accelerator, model)]
         where.append(f"c.accelerator IN ({', '.join('?' * len(models))})")
         values += models
     if wanted.count:
         where.append("c.accelerators > 0")
     return where, values
+
+
+def _models(store: reader.Reader) -> Iterator[str]:
+    for (model,) in store.ask("SELECT DISTINCT accelerator FROM machines WHERE accelerator <> ''"):
+        yield model
 
 
 def _maker() -> Callable[[str, str, tuple[Any, ...]], Machine]:

@@ -19,6 +19,8 @@ from gpufleet.errors import EnvironmentFault, GpufleetError
 
 VERBS = {
     "doctor": "What is installed, what is missing, how to get it",
+    "prices": "What machines cost, where, how they are bought; how old these prices are",
+    "size": "What a workload needs, how fast it runs, what it costs, and on what",
     "cost": "What the declared fleet costs, and what a change to it would cost",
     "rehearse": "The offline world: simulated clouds and a rack of booted hosts",
     "nodes": "The registry of every node: state, holds, history, sync",

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable
+from dataclasses import replace
 
 from gpufleet.catalog import table
 from gpufleet.catalog.prices.checks import Known, Offering
 
 
-def of_store(link: sqlite3.Connection, items: Iterable[tuple[str, str]]) -> Known:
+def of_store(link: sqlite3.Connection | None, items: Iterable[tuple[str, str]]) -> Known:
     """Gather what store and embedded catalogue know about these machines and parts."""
     wanted = set(items)
     prices = {
@@ -18,6 +19,8 @@ def of_store(link: sqlite3.Connection, items: Iterable[tuple[str, str]]) -> Know
         for key, price in source.items()
         if (key[0], key[2]) in wanted
     }
+    if link is None:
+        return replace(without_prices(), prices=prices)
     for cloud, item in wanted:
         found = link.execute(
             "SELECT region, purchase, usd_per_hour, dated FROM current WHERE cloud = ? AND item = ?",
@@ -27,7 +30,12 @@ def of_store(link: sqlite3.Connection, items: Iterable[tuple[str, str]]) -> Know
             key = (cloud, region, item, purchase)
             if key not in prices or dated >= prices[key][1]:
                 prices[key] = (usd, dated)
-    return Known(prices, _accelerators(), _retired(), _offered())
+    return replace(without_prices(), prices=prices)
+
+
+def without_prices() -> Known:
+    """Gather what is known about machines, without what they cost."""
+    return Known({}, _accelerators(), _retired(), _offered())
 
 
 def _accelerators() -> dict[tuple[str, str], float]:

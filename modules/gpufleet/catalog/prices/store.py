@@ -198,7 +198,9 @@ class Store:
             "INSERT OR REPLACE INTO machines VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 *((*key, *_facts(row.facts), row.source, row.as_of) for key, row in facts.items()),
-                *map(_described, table.machines().values()),  # ours outrank a price list's
+                *(
+                    _described(each) for each in table.machines().values() if each.cloud != "onprem"
+                ),  # ours outrank a price list's
             ),
         )
 

@@ -1,0 +1,160 @@
+"""``gpufleet prices``: what machines cost where and how they are bought, and where these prices come from."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from itertools import islice
+from pathlib import Path
+
+import click
+
+from gpufleet import paths
+from gpufleet.catalog.prices.row import PURCHASES
+from gpufleet.errors import AnswerIsNo, EnvironmentFault
+
+JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+DAY = click.DateTime(["%Y-%m-%d"])
+FILE = click.argument("file", type=click.Path(path_type=Path))
+ORIGIN = (
+    click.option(
+        "--format",
+        "form",
+        type=click.Choice(["auto", "skypilot", "gpuhunt", "plain"]),
+        default="auto",
+        show_default=True,
+    ),
+    click.option("--cloud", default="", help="Whose prices they are, where the file does not say."),
+    click.option("--as-of", type=DAY, help="The day they date from, where the file does not say."),
+    click.option("--source", default="", help="Where they come from, where the file does not say."),
+)
+
+
+@click.group(invoke_without_command=True)
+@click.option("--gpu", "--accelerator", "gpu", help="An accelerator, or words of its name: h100, a100 80gb.")
+@click.option(
+    "--count", type=click.IntRange(1), help="So many accelerators in all: as many machines as that takes."
+)
+@click.option("--cloud", help="aws, gcp or azure.")
+@click.option("--region")
+@click.option("--machine", help="One machine type.")
+@click.option("--purchase", type=click.Choice(PURCHASES))
+@click.option("--max", "most", type=click.FloatRange(0), help="At most so many USD per hour.")
+@click.option(
+    "--by", type=click.Choice(["machine", "accelerator"]), help="Compare whole machines, or accelerators."
+)
+@click.option("--on", type=DAY, help="As the catalogue stood on that day.")
+@click.option(
+    "--limit", type=click.IntRange(0), default=20, show_default=True, help="Show so many; 0 is all."
+)
+@JSON
+@click.pass_context
+def command(  # noqa: PLR0917 - click hands each option over by name
+    ctx: click.Context,
+    gpu: str | None,
+    count: int | None,
+    cloud: str | None,
+    region: str | None,
+    machine: str | None,
+    purchase: str | None,
+    most: float | None,
+    by: str | None,
+    on: datetime | None,
+    limit: int,
+    as_json: bool,
+) -> None:
+    """List what can be bought, cheapest first, each price with its age and source."""
+    if ctx.invoked_subcommand:
+        return
+    from gpufleet.catalog.offers import known_accelerator, offers
+    from gpufleet.catalog.prices import report
+
+    if gpu:
+        known_accelerator(gpu)
+    found = offers(
+        cloud=cloud, region=region, machine=machine, purchase=purchase, accelerator=gpu, count=count, most_usd=most,
+        on=on.date() if on else None, by="accelerator" if by == "accelerator" or (gpu and not by) else "machine",
+        limit=limit + 1 if limit else None,
+    )  # fmt: skip
+    shown = report.offers_as_dicts(list(islice(found, limit or None)), count, date.today())  # noqa: DTZ011 - a day
+    more = next(iter(found), None) is not None
+    if as_json:
+        click.echo(report.dump({"currency": "USD", "more": more, "offers": shown}))
+    elif shown:
+        click.echo(report.offers_table(shown, count, more=more))
+    if not shown:
+        raise AnswerIsNo("no priced machine fits", hint="gpufleet prices status says what is known")
+
+
+@command.command()
+@JSON
+def status(as_json: bool) -> None:
+    """Say how old the prices are, what they cover, where they come from and what was set apart."""
+    from gpufleet.catalog.prices import report
+    from gpufleet.catalog.prices.status import status as look
+
+    render = report.status_json if as_json else report.status_text
+    click.echo(render(look(), date.today()))  # noqa: DTZ011 - a day
+
+
+@command.command("import")
+@FILE
+@ORIGIN[0]
+@ORIGIN[1]
+@ORIGIN[2]
+@ORIGIN[3]
+@click.option("--accept", multiple=True, metavar="CODE", help="Take rows with this finding all the same.")
+@JSON
+def import_(  # noqa: PLR0917 - click hands each option over by name
+    file: Path,
+    form: str,
+    cloud: str,
+    as_of: datetime | None,
+    source: str,
+    accept: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Bring a catalogue file into the local store: all of it that no check finds suspicious, or nothing."""
+    from gpufleet.catalog.prices import Store, imports, report
+
+    imports.known_codes(accept)
+    loaded = imports.load(file, form, imports.Origin(cloud, _day(as_of), source))
+    with Store(_store()) as store:
+        summary = imports.bring(store, loaded, accept)
+    render = report.summary_json if as_json else report.summary_text
+    click.echo(render(summary, file.name))
+
+
+@command.command()
+@click.argument("file", type=click.Path(path_type=Path), required=False)
+@ORIGIN[0]
+@ORIGIN[1]
+@ORIGIN[2]
+@ORIGIN[3]
+@JSON
+def check(  # noqa: PLR0917 - click hands each option over by name
+    file: Path | None, form: str, cloud: str, as_of: datetime | None, source: str, as_json: bool
+) -> None:
+    """Look for suspicious prices: in a file, which stays outside, or in all that look-ups use now."""
+    from gpufleet.catalog.prices import imports, judge, report
+
+    origin = imports.Origin(cloud, _day(as_of), source)
+    found = judge.in_file(file, form, origin) if file else judge.in_force()
+    click.echo(
+        report.findings_json(found) if as_json else "\n".join(report.findings_lines(found)) or "nothing found"
+    )
+    if found:
+        raise AnswerIsNo(f"{len({each.row for each in found})} suspicious prices")
+
+
+def _day(given: datetime | None) -> str:
+    return given.date().isoformat() if given else ""
+
+
+def _store() -> Path:
+    path = paths.prices_file()
+    if path is None:
+        raise EnvironmentFault(
+            "no place for the price store outside a project",
+            hint="run inside one, or set GPUFLEET_PRICES to a file",
+        )
+    return path
