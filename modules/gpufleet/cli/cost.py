@@ -13,6 +13,7 @@ import click
 from gpufleet import cost, paths
 from gpufleet.cli.cost_buying import breakeven, whatif
 from gpufleet.cli.cost_comment import comment
+from gpufleet.cli.cost_ownership import ownership
 from gpufleet.cli.cost_output import dates, output_options, write
 from gpufleet.cost import Asked, CostDiff, Estimate
 from gpufleet.engine import read_document, read_events
@@ -65,6 +66,7 @@ def command() -> None:
 
 command.add_command(comment)
 command.add_command(breakeven)
+command.add_command(ownership)
 command.add_command(whatif)
 
 
