@@ -164,7 +164,7 @@ def stack_file(job: Job) -> Path:
     return Path(job["root"]) / folder / f"Pulumi.{job['stack']}.yaml"
 
 
-def read_yaml(path: Path) -> dict[str, Any]:
+def read_yaml(path: Path) -> Any:
     """Return a YAML file as plain values."""
     text = path.read_text(encoding="utf-8")
     try:
@@ -197,12 +197,12 @@ def settings(job: Job) -> dict[str, Any]:
     """Return the project's defaults with the stack's settings over them; keys carry their namespace."""
     path, whole = stack_file(job), project(job)
     namespace = str(whole.get("name", "project"))
-    found = {}
+    found: dict[str, Any] = {}
     for key, said in (whole.get("config") or {}).items():
         default = said.get("value", said.get("default")) if isinstance(said, dict) else said
         if default is not None:
             found[qualified(key, namespace)] = default
-    stacks = (read_yaml(path).get("config") or {}) if path.is_file() else {}
+    stacks: dict[str, Any] = (read_yaml(path).get("config") or {}) if path.is_file() else {}
     return found | {qualified(key, namespace): value for key, value in stacks.items()}
 
 

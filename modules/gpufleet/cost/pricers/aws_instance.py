@@ -2,41 +2,40 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 from gpufleet.cost.demand import Around, Claim, Demand, Findings, Gap
 from gpufleet.cost.graph import Graph
 from gpufleet.cost.pricers import aws_parts
 from gpufleet.cost.pricers.common import named
-from gpufleet.cost.values import dig, text
+from gpufleet.cost.values import dig, number, text
 from gpufleet.engine import Marker, Resource
 
 TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
+IN_BLOCK = "runs in a capacity block, which is prepaid: its price is not in the price list"
 RESERVATION = "aws:ec2/capacityReservation:CapacityReservation"
 
 
 def charges(resource: Resource, graph: Graph) -> Findings:
     """Bill one instance; what it leaves out may stand in its launch template."""
-    template = graph.target(resource, ("launchTemplate", "id"), TEMPLATE)
+    found_by = (graph.target(resource, ("launchTemplate", key), TEMPLATE) for key in ("id", "name"))
+    template = next((each for each in found_by if each), None)
     inputs = {**(template.inputs if template else {}), **resource.inputs}
     where = aws_parts.region(resource, graph)
     terms = graph.terms(resource, template, spot=is_spot(resource.type, inputs))
+    offered = spot_price(inputs)
+    terms = replace(terms, max_price=offered) if isinstance(offered, Decimal) else terms
     machine = named(inputs, "instance type", "instanceType")
     if isinstance(machine, Gap):
         return [machine]
-    found: Findings = [
-        Demand(
-            "machine",
-            (machine,),
-            "aws",
-            where,
-            terms=terms,
-            hours=terms.billed_hours,
-            claim=claim(resource, inputs, graph) if terms.purchase != "spot" else None,
-        )
-    ]
+    if text(inputs, "instanceMarketOptions", "marketType") == "capacity-block":
+        return [Gap(IN_BLOCK, "machine"), *aws_parts.attached(inputs, Around("aws", where, terms.pool))]
+    main = Demand("machine", (machine,), "aws", where, terms=terms, hours=terms.billed_hours)
+    wanted = claim(resource, inputs, graph) if terms.purchase != "spot" else None
     around = Around("aws", where, terms.pool)
-    found += aws_parts.attached(inputs, around)
+    found: Findings = [replace(main, claim=wanted), *aws_parts.attached(inputs, around)]
     if dig(inputs, "associatePublicIpAddress") is True:
         found.append(around.for_hours(terms.hours).part("public_ipv4", "public_ipv4"))
     return found
@@ -44,10 +43,16 @@ def charges(resource: Resource, graph: Graph) -> Findings:
 
 def is_spot(type_token: str, inputs: Any) -> bool | None:
     """Tell what the market setting says; None where it says nothing."""
-    if type_token.endswith(":SpotInstanceRequest"):
+    if type_token.endswith(":SpotInstanceRequest") or dig(inputs, "spotPrice") is not None:
         return True
     market = text(inputs, "instanceMarketOptions", "marketType")
     return None if market is None else market == "spot"
+
+
+def spot_price(inputs: Any) -> Decimal | Marker | None:
+    """Return the most that an instance, template or launch configuration offers for spot."""
+    said = number(inputs, "spotPrice")
+    return number(inputs, "instanceMarketOptions", "spotOptions", "maxPrice") if said is None else said
 
 
 def claim(resource: Resource, inputs: Any, graph: Graph) -> Claim | None:

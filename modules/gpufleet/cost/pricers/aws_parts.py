@@ -10,7 +10,7 @@ from gpufleet.cost.demand import Around, Demand, Findings, Gap
 from gpufleet.cost.graph import Graph
 from gpufleet.cost.places import aws_region
 from gpufleet.cost.pricers.common import size_gib
-from gpufleet.cost.values import items, number, text
+from gpufleet.cost.values import dig, items, number, text
 from gpufleet.engine import Resource
 
 BASELINE = {"iops": Decimal(3000), "throughput": Decimal(125)}  # what a gp3 volume of any size includes
@@ -48,7 +48,7 @@ def address(resource: Resource, graph: Graph) -> Findings:
 
 def attached(inputs: Any, around: Around) -> Iterator[Demand | Gap]:
     """Bill the volumes that an instance brings with it; a stopped instance keeps them, so they bill all month."""
-    yield from _volume("disk:root", inputs.get("rootBlockDevice") or {}, around)
+    yield from _volume("disk:root", dig(inputs, "rootBlockDevice") or {}, around)
     for at, device in enumerate(items(inputs, "ebsBlockDevices"), start=1):
         yield from _volume(f"disk:{at}", device, around)
 
@@ -56,7 +56,7 @@ def attached(inputs: Any, around: Around) -> Iterator[Demand | Gap]:
 def mapped(inputs: Any, around: Around) -> Iterator[Demand | Gap]:
     """Bill the volumes of a launch template."""
     mappings = items(inputs, "blockDeviceMappings")
-    devices = [device["ebs"] for device in mappings if isinstance(device.get("ebs"), dict)]
+    devices = [ebs for device in mappings if isinstance(ebs := dig(device, "ebs"), dict)]
     for at, device in enumerate(devices or [{}]):
         yield from _volume(f"disk:{at}" if at else "disk:root", device, around)
 

@@ -34,6 +34,20 @@ def aws(resource: Resource, graph: Graph) -> Findings:
     return [Demand("machine", (kind,), "aws", where, count, terms=_terms(resource, graph), offer=offer)]
 
 
+def aws_block(resource: Resource, graph: Graph) -> Findings:  # noqa: ARG001 - every pricer's signature
+    """Name a capacity block: prepaid for a term of days, at a price that its offering tells and no list has."""
+    facts = {**resource.outputs, **resource.inputs}
+    kind, count = text(facts, "instanceType"), number(facts, "instanceCount")
+    known = isinstance(kind, str) and isinstance(count, Decimal)
+    held = f" of {count} {kind}" if known else ""
+    return [
+        Gap(
+            f"a capacity block{held} is prepaid at its offering's price, which is not in the price list",
+            "machine",
+        )
+    ]
+
+
 def gcp(resource: Resource, graph: Graph) -> Findings:
     """Bill a reservation of machines and of the cards attached to them."""
     held = dig(resource.inputs, "specificReservation")

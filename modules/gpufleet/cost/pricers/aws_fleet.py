@@ -1,0 +1,142 @@
+"""EC2 fleets and spot fleets: a target capacity, split between on-demand and spot, of any of several types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any
+
+from gpufleet.cost.demand import Around, Demand, Findings, Gap
+from gpufleet.cost.graph import Graph
+from gpufleet.cost.money import ZERO, Range
+from gpufleet.cost.pricers import aws_launch, aws_parts
+from gpufleet.cost.values import dig, items, number, text
+from gpufleet.engine import Marker, Resource
+
+NOT_MACHINES = "its capacity counts vCPUs or memory, not machines"
+UNKNOWN_SIZE = "its target capacity is not known until deployment"
+HELD = "launchTemplateSpecification"
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """What a fleet asks for: machines on demand and on spot, and the most that it offers for the latter."""
+
+    resource: Resource
+    graph: Graph
+    on_demand: Decimal
+    spot: Decimal
+    bids: tuple[Any, ...] = ()
+
+
+def fleet(resource: Resource, graph: Graph) -> Findings:
+    """Bill an EC2 fleet at its target capacity."""
+    target = dig(resource.inputs, "targetCapacitySpecification")
+    if text(target, "targetCapacityUnitType") not in (None, "units"):
+        return [Gap(NOT_MACHINES, "machine")]
+    total, usual, spot = (
+        number(target, key) for key in ("totalTargetCapacity", "onDemandTargetCapacity", "spotTargetCapacity")
+    )
+    if not isinstance(total, Decimal) or isinstance(usual, Marker) or isinstance(spot, Marker):
+        return [Gap(UNKNOWN_SIZE, "machine")]
+    told = (usual or ZERO, spot or ZERO)
+    rest = max(ZERO, total - sum(told))
+    to_spot = text(target, "defaultTargetCapacityType") == "spot"
+    shares = (told[0], told[1] + rest) if to_spot else (told[0] + rest, told[1])
+    configs = _configs(resource)
+    wanted = _Wanted(resource, graph, *shares, bids=(_offered(configs, "maxPrice"),))
+    return _launched(wanted, configs, ("launchTemplateId", "launchTemplateName"))
+
+
+def request(resource: Resource, graph: Graph) -> Findings:
+    """Bill a spot fleet at its target capacity, of which a part may be on demand."""
+    total, usual = (number(resource.inputs, key) for key in ("targetCapacity", "onDemandTargetCapacity"))
+    if text(resource.inputs, "targetCapacityUnitType") not in (None, "units"):
+        return [Gap(NOT_MACHINES, "machine")]
+    if not isinstance(total, Decimal) or isinstance(usual, Marker):
+        return [Gap(UNKNOWN_SIZE, "machine")]
+    on_demand, configs = min(total, usual or ZERO), _configs(resource)
+    bids = (number(resource.inputs, "spotPrice"), _offered(configs, "spotPrice"))
+    wanted = _Wanted(resource, graph, on_demand, total - on_demand, bids)
+    if plain := items(resource.inputs, "launchSpecifications"):
+        found = _machines(wanted, aws_launch.kinds(plain, None), None)
+        around = _around(found)
+        return [*found, *_plain_disks(plain[0], around)] if around else found
+    return _launched(wanted, configs, ("id", "name"))
+
+
+def _configs(resource: Resource) -> list[Mapping[str, Any]]:
+    listed = items(resource.inputs, "launchTemplateConfigs")
+    return [config for config in listed if isinstance(config, Mapping)]
+
+
+def _launched(wanted: _Wanted, configs: list[Mapping[str, Any]], keys: tuple[str, str]) -> Findings:
+    """Return the machines of a fleet and what comes with them; every configuration offers its types."""
+    sources = [_source(wanted, at, keys) for at in range(len(configs))]
+    overrides: list[Any] = []
+    for config, source in zip(configs, sources, strict=True):
+        own = items(config, "overrides")
+        typed = any(dig(each, "instanceType") or dig(each, "instanceRequirements") for each in own)
+        overrides += own if typed or source is None else [{"instanceType": source.inputs.get("instanceType")}]
+    first = sources[0] if sources else None
+    found = _machines(wanted, aws_launch.kinds(overrides, first), first)
+    around = _around(found)
+    return [*found, *aws_launch.beside(first, around)] if around else found
+
+
+def _source(wanted: _Wanted, at: int, keys: tuple[str, str]) -> Resource | None:
+    """Return the launch template of one configuration; a single one may stand there without its list."""
+    paths: list[tuple[str | int, ...]] = [("launchTemplateConfigs", at, HELD, key) for key in keys]
+    if at == 0:
+        paths += [("launchTemplateConfigs", HELD, key) for key in keys]
+    return aws_launch.template(wanted.resource, wanted.graph, *paths)
+
+
+def _machines(wanted: _Wanted, kinds: aws_launch.Kinds | Gap, source: Resource | None) -> Findings:
+    if isinstance(kinds, Gap):
+        return [kinds]
+    terms = wanted.graph.terms(wanted.resource, source, spot=False)
+    spot = replace(aws_launch.bidding(terms, *wanted.bids), purchase="spot")
+    usual, flexible = _used(wanted)
+    main = Demand(
+        "machine", kinds.names, "aws", aws_parts.region(wanted.resource, wanted.graph), shares=kinds.shares
+    )
+    told = (("machine:on_demand", usual, terms), ("machine:spot", flexible, spot))
+    return [
+        replace(main, component=name, count=kinds.machines(count), terms=bought, hours=bought.billed_hours)
+        for name, count, bought in told
+        if count.high > 0
+    ]
+
+
+def _used(wanted: _Wanted) -> tuple[Range, Range]:
+    """Return both shares as used: a size in the usage file moves the spot share, whose capacity gives."""
+    usual, flexible = Range.of(wanted.on_demand), Range.of(wanted.spot)
+    whole = wanted.graph.sized(wanted.resource, usual + flexible)
+    return (usual, whole.beyond(usual)) if whole else (usual, flexible)
+
+
+def _around(found: Findings) -> Around | None:
+    """Return what goes with all machines of a fleet, None where there are none that can be counted."""
+    machines = [item for item in found if isinstance(item, Demand)]
+    if not machines:
+        return None
+    count, first = Range.total(item.count for item in machines), machines[0]
+    return Around("aws", first.region, first.terms.pool, count, first.hours)
+
+
+def _plain_disks(specification: Any, around: Around) -> Findings:
+    """Return the disks and addresses of a launch specification, which lists its root device."""
+    root: Any = next(iter(items(specification, "rootBlockDevices")), {})
+    found: Findings = list(aws_parts.attached({**dict(specification), "rootBlockDevice": root}, around))
+    if dig(specification, "associatePublicIpAddress") is True:
+        found.append(around.part("public_ipv4", "public_ipv4"))
+    return found
+
+
+def _offered(configs: list[Mapping[str, Any]], key: str) -> Decimal | None:
+    """Return the most that any override offers, where each of them says it; else the market's price is paid."""
+    entries = [entry for config in configs for entry in items(config, "overrides")]
+    told = [found for entry in entries if isinstance(found := number(entry, key), Decimal)]
+    return max(told) if told and len(told) == len(entries) else None

@@ -1,0 +1,83 @@
+"""EKS: control planes and managed node groups."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gpufleet.cost.demand import Around, Demand, Findings, Gap
+from gpufleet.cost.graph import Graph
+from gpufleet.cost.pricers import aws_launch, aws_parts
+from gpufleet.cost.pricers.aws_instance import IN_BLOCK, claim, is_spot, spot_price
+from gpufleet.cost.pricers.common import bounds
+from gpufleet.cost.pricers.part_names import KUBERNETES
+from gpufleet.cost.values import WHY, dig, items, number, text
+from gpufleet.engine import Marker, Resource
+
+DEFAULT_TYPE = "t3.medium"  # the provider's documentation of instanceTypes
+DEFAULT_DISK_GIB = 20  # the provider's documentation of diskSize, for Linux
+DISK_KIND = "which EBS volume a node group makes is EKS's choice"
+
+
+def cluster(resource: Resource, graph: Graph) -> Findings:
+    """Bill a control plane; what Auto Mode starts follows the pods, which no program declares."""
+    around = Around("aws", aws_parts.region(resource, graph), graph.terms(resource).pool)
+    found: Findings = [around.part("control_plane", KUBERNETES)]
+    if dig(resource.inputs, "computeConfig", "enabled") is True:
+        found.append(Gap("EKS Auto Mode starts machines as pods ask for them", "machine"))
+    return found
+
+
+def fargate(resource: Resource, graph: Graph) -> Findings:  # noqa: ARG001 - every pricer's signature
+    """Name what a Fargate profile lets bill: the pods, by what they request."""
+    return [Gap("Fargate bills each pod by what it requests, which no program declares", "pods")]
+
+
+def node_group(resource: Resource, graph: Graph) -> Findings:
+    """Bill a managed node group between its least and greatest size."""
+    source = aws_launch.template(resource, graph, ("launchTemplate", "id"), ("launchTemplate", "name"))
+    sizes = (number(resource.inputs, "scalingConfig", key) for key in ("minSize", "desiredSize", "maxSize"))
+    count = graph.sized(resource, bounds(*sizes))
+    names = _types(resource, source)
+    if count is None:
+        return [Gap("node group size is not known until deployment", "machine")]
+    if isinstance(names, Gap):
+        return [names]
+    where, capacity = aws_parts.region(resource, graph), text(resource.inputs, "capacityType")
+    if isinstance(capacity, Marker):
+        return [Gap(f"capacity type is {WHY[capacity]}", "machine")]
+    spot = capacity == "SPOT" or (is_spot(source.type, source.inputs) if source else None)
+    terms = graph.terms(resource, source, spot=False if capacity == "ON_DEMAND" else spot)
+    terms = aws_launch.bidding(terms, spot_price(source.inputs if source else {}))
+    main = Demand("machine", names, "aws", where, count, terms=terms, hours=terms.billed_hours)
+    if source and terms.purchase != "spot":
+        main = replace(main, claim=claim(source, source.inputs, graph))
+    around = Around("aws", where, terms.pool, count, terms.billed_hours)
+    machines: Findings = [Gap(IN_BLOCK, "machine")] if capacity == "CAPACITY_BLOCK" else [main]
+    return [*machines, *_beside(resource, source, around)]
+
+
+def _types(resource: Resource, source: Resource | None) -> tuple[str, ...] | Gap:
+    listed = [
+        text(resource.inputs, "instanceTypes", at)
+        for at in range(len(items(resource.inputs, "instanceTypes")))
+    ]
+    unknown = dig(resource.inputs, "instanceTypes")
+    if isinstance(unknown, Marker) or any(isinstance(name, Marker) for name in listed):
+        return Gap("instance type is not known until deployment", "machine")
+    if names := tuple(name for name in listed if isinstance(name, str)):
+        return names
+    if source is not None and dig(source.inputs, "instanceType") is not None:
+        kinds = aws_launch.kinds([], source)
+        return kinds if isinstance(kinds, Gap) else kinds.names
+    if source is None and dig(resource.inputs, "launchTemplate") is not None:
+        return Gap("its launch template is not in this stack", "machine")
+    return (DEFAULT_TYPE,)
+
+
+def _beside(resource: Resource, source: Resource | None, around: Around) -> Findings:
+    """Return the nodes' disks: a template's, else one whose kind EKS chooses."""
+    if dig(resource.inputs, "launchTemplate") is not None:
+        return aws_launch.beside(source, around)
+    size = number(resource.inputs, "diskSize")
+    gib = DEFAULT_DISK_GIB if size is None else size
+    return [Gap(f"{DISK_KIND} ({gib} GiB a node)" if not isinstance(gib, Marker) else DISK_KIND, "disk:root")]

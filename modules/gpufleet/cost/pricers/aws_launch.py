@@ -1,0 +1,113 @@
+"""What AWS groups and fleets launch: templates, overrides with weights, and their disks and addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from decimal import ROUND_CEILING, Decimal
+from typing import Any
+
+from gpufleet.cost.demand import Around, Demand, Findings, Gap
+from gpufleet.cost.graph import Graph
+from gpufleet.cost.money import ZERO, Range
+from gpufleet.cost.pricers import aws_parts
+from gpufleet.cost.pricers.aws_instance import TEMPLATE
+from gpufleet.cost.pricers.common import named
+from gpufleet.cost.pricers.part_names import ADDRESS
+from gpufleet.cost.terms import Terms
+from gpufleet.cost.values import dig, number, text
+from gpufleet.engine import Marker, Resource
+
+CONFIGURATION = "aws:ec2/launchConfiguration:LaunchConfiguration"
+ONE_MACHINE = Decimal(1)
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """The types that may be launched, the expected one first, and what each counts for."""
+
+    names: tuple[str, ...]
+    weights: tuple[Decimal, ...]
+
+    @property
+    def weighted(self) -> bool:
+        """Tell whether the size counts units and not machines."""
+        return any(weight != ONE_MACHINE for weight in self.weights)
+
+    @property
+    def shares(self) -> tuple[Decimal, ...]:
+        """Return how many machines of each type stand for one of the first; empty where all count alike."""
+        return tuple(self.weights[0] / weight for weight in self.weights) if self.weighted else ()
+
+    def machines(self, units: Range) -> Range:
+        """Return how many machines of the first type make up so many units."""
+        weight = self.weights[0]
+        return units if not self.weighted else Range(*(_up(each / weight) for each in _three(units)))
+
+
+def template(resource: Resource, graph: Graph, *paths: tuple[str | int, ...]) -> Resource | None:
+    """Return the launch template or configuration that a resource refers to, by id or name, where it is ours."""
+    found = (graph.target(resource, path, TEMPLATE, CONFIGURATION) for path in paths)
+    return next((each for each in found if each), None)
+
+
+def kinds(overrides: Iterable[Any], fallback: Resource | None) -> Kinds | Gap:
+    """Return the types that overrides name, else the template's."""
+    listed = list(overrides)
+    if any(dig(entry, "instanceRequirements") is not None for entry in listed):
+        return Gap("its types are chosen by attributes: any that fits may be launched", "machine")
+    said = [(text(entry, "instanceType"), number(entry, "weightedCapacity")) for entry in listed]
+    if any(isinstance(part, Marker) for pair in said for part in pair):
+        return Gap("instance type is not known until deployment", "machine")
+    pairs = [(name, weight or ONE_MACHINE) for name, weight in said if isinstance(name, str)]
+    if pairs:
+        return Kinds(tuple(name for name, _ in pairs), tuple(Decimal(str(weight)) for _, weight in pairs))
+    if fallback is None:
+        return Gap("its launch template is not in this stack", "machine")
+    if dig(fallback.inputs, "instanceRequirements") is not None:
+        return Gap("its types are chosen by attributes: any that fits may be launched", "machine")
+    only = named(fallback.inputs, "instance type", "instanceType")
+    return only if isinstance(only, Gap) else Kinds((only,), (ONE_MACHINE,))
+
+
+def in_machines(found: Findings, kinds: Kinds) -> Findings:
+    """Turn demands that count a group's units into demands that count machines."""
+    return [
+        replace(item, count=kinds.machines(item.count), shares=kinds.shares)
+        if isinstance(item, Demand)
+        else item
+        for item in found
+    ]
+
+
+def beside(source: Resource | None, around: Around) -> Findings:
+    """Return the disks and addresses of machines launched from a template."""
+    if source is None:
+        return [Gap("disks are set by a launch template that is not in this stack", "disk:root")]
+    if source.type == CONFIGURATION:
+        found: Findings = list(aws_parts.attached(source.inputs, around))
+        asked = dig(source.inputs, "associatePublicIpAddress")
+    else:
+        found = list(aws_parts.mapped(source.inputs, around))
+        asked = dig(source.inputs, "networkInterfaces", 0, "associatePublicIpAddress")
+    return [*found, around.part("public_ipv4", ADDRESS)] if asked in (True, "true") else found
+
+
+def most_offered(*places: Any) -> Decimal | None:
+    """Return the first price that is a number, as the most that is paid for spot."""
+    found = (number(place) for place in places)
+    return next((price for price in found if isinstance(price, Decimal) and price > ZERO), None)
+
+
+def bidding(terms: Terms, *places: Any) -> Terms:
+    """Return the terms with the most that is offered for spot, where somebody says it."""
+    offered = most_offered(*places)
+    return terms if offered is None else replace(terms, max_price=offered)
+
+
+def _three(of: Range) -> tuple[Decimal, Decimal, Decimal]:
+    return of.low, of.expected, of.high
+
+
+def _up(amount: Decimal) -> Decimal:
+    return amount.to_integral_value(ROUND_CEILING)

@@ -1,0 +1,53 @@
+"""NAT gateways, load balancers and endpoints: by the hour, and by use where a usage file tells it."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from gpufleet.cost.demand import Around, Findings
+from gpufleet.cost.graph import Graph
+from gpufleet.cost.pricers import aws_parts, traffic
+from gpufleet.cost.pricers.part_names import ADDRESS, ENDPOINT, LOAD_BALANCER, NAT, UNITS
+from gpufleet.cost.values import dig, items, text
+from gpufleet.engine import Resource
+
+
+def nat(resource: Resource, graph: Graph) -> Findings:
+    """Bill a NAT gateway; its address is billed where it is declared."""
+    around = _around(resource, graph)
+    return [around.part("gateway", NAT), *traffic.told(resource, graph, around)]
+
+
+def load_balancer(resource: Resource, graph: Graph) -> Findings:
+    """Bill an application, network or gateway load balancer, and the public addresses it takes."""
+    kind = text(resource.inputs, "loadBalancerType")
+    return _balancer(resource, graph, kind if isinstance(kind, str) else "application")
+
+
+def classic(resource: Resource, graph: Graph) -> Findings:
+    """Bill a classic load balancer."""
+    return _balancer(resource, graph, "classic")
+
+
+def endpoint(resource: Resource, graph: Graph) -> Findings:
+    """Bill an interface endpoint per subnet; gateway endpoints are free."""
+    if text(resource.inputs, "vpcEndpointType") in (None, "Gateway"):
+        return []
+    around = _around(resource, graph)
+    return [around.part("endpoint", ENDPOINT, Decimal(max(1, len(items(resource.inputs, "subnetIds")))))]
+
+
+def _balancer(resource: Resource, graph: Graph, kind: str) -> Findings:
+    around = _around(resource, graph)
+    found: Findings = [around.part("load_balancer", f"{LOAD_BALANCER}:{kind}")]
+    subnets = len(items(resource.inputs, "subnets")) or len(items(resource.inputs, "subnetMappings"))
+    elastic = any(dig(each, "allocationId") for each in items(resource.inputs, "subnetMappings"))
+    if kind != "gateway" and dig(resource.inputs, "internal") is not True and subnets and not elastic:
+        found.append(around.part("public_ipv4", ADDRESS, Decimal(subnets)))  # one in each of its subnets
+    if units := graph.usage(resource).load_balancer_units:
+        found.append(around.part("units", f"{UNITS}:{kind}", units))
+    return [*found, *traffic.told(resource, graph, around)]
+
+
+def _around(resource: Resource, graph: Graph) -> Around:
+    return Around("aws", aws_parts.region(resource, graph), graph.terms(resource).pool)

@@ -1,0 +1,13 @@
+"""What the price list calls the parts that bill beside machines, disks and cards."""
+
+from __future__ import annotations
+
+ADDRESS = "public_ipv4"
+NAT = "nat_gateway"
+NAT_GIB = "nat_gateway:gib"  # per GiB processed
+EGRESS_GIB = "egress:gib"  # per GiB sent to the internet
+LOAD_BALANCER = "load_balancer"
+UNITS = "load_balancer:unit"  # AWS's capacity units, averaged over the month
+ENDPOINT = "vpc_endpoint"
+KUBERNETES = "kubernetes_cluster"
+BASTION = "bastion"
