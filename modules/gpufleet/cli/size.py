@@ -1,0 +1,112 @@
+"""``gpufleet size``: what a workload needs, how fast it will be, what it will cost, and on what."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from gpufleet.errors import AnswerIsNo
+
+TASK_NAMES = "inference, full_finetune, lora, qlora, dpo or pretrain"
+Command = Callable[..., Any]
+
+
+def _workload_options(command: Command) -> Command:
+    for option in reversed(
+        (
+            click.option("--model", required=True, help="A catalogue name or part of it, a config.json, or a GGUF file."),
+            click.option("--task", default="inference", show_default=True, help=f"{TASK_NAMES}."),
+            click.option("--precision", default="", help="bf16 (default), f32, f16, fp8, int8, int4, nf4, q4_k_m ..."),
+            click.option("--context", default="", help="Tokens of a sequence, or IN/OUT (default 1024/256; training 2048)."),
+            click.option("--batch", default="", help="Streams at once, or max (inference); micro-batch per device (training)."),
+            click.option("--kv-precision", default="", help="What keys and values are kept in (default f16)."),
+            click.option("--engine", default="", help="llama.cpp, vllm, mlx, distributed-llama ... (default by hardware)."),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def _amount_options(command: Command) -> Command:
+    for option in reversed(
+        (
+            click.option("--tokens", default="", help="Work to be done: 2e9, 300M, 15T tokens."),
+            click.option("--dataset", type=int, help="Work as sequences of --context tokens (training)."),
+            click.option("--epochs", type=float, help="How often the data set is gone through (default 1)."),
+            click.option("--requests-per-s", type=float, help="Traffic to be served: replicas are counted for it."),
+            click.option("--ttft-ms", type=float, help="Longest time to the first token."),
+            click.option("--tpot-ms", type=float, help="Longest time per further token."),
+            click.option("--latency", "latency_s", type=float, help="Longest time of a whole request, in seconds."),
+            click.option("--deadline", default="", help="Time for the work: 36h, 7d, 2w, or a date like 2027-01-31."),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def _choice_options(command: Command) -> Command:
+    for option in reversed(
+        (
+            click.option("--on", default="", help="A machine (p4d.24xlarge), a rack, or an accelerator (H100 SXM5 80GB)."),
+            click.option("--devices", type=int, help="How many accelerators; with --on, exactly one plan."),
+            click.option("--budget", type=float, help="USD for the work; a month's USD where no work is given."),
+            click.option("--region", "regions", multiple=True, help="Only there (several times)."),
+            click.option("--cloud", "clouds", multiple=True, help="aws, gcp or azure (several times)."),
+            click.option("--purchase", "purchases", multiple=True, help="on_demand, spot, reserved_1y, reserved_3y, owned."),
+            click.option("--owned", is_flag=True, help="Only racks and workstations of this project."),
+            click.option("--rank", default="cost", show_default=True, help="cost, time, speed or power."),
+            click.option("--top", default=20, show_default=True, help="How many plans; 0 for all."),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def _training_options(command: Command) -> Command:
+    for option in reversed(
+        (
+            click.option("--optimizer", default="", help="adamw, adamw_8bit, paged_adamw_8bit or sgd."),
+            click.option("--adapter", default="", help="none, lora or qlora, with --task dpo."),
+            click.option("--lora-rank", type=int, help="Rank of the adapter (default 16)."),
+            click.option("--recompute", default="", help="auto, none, selective or full."),
+            click.option("--sharding", default="", help="auto, none, zero1, zero2 or zero3 (FSDP)."),
+            click.option("--offload", default="", help="none, optimizer or all."),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+@click.command(name="size")
+@_workload_options
+@_amount_options
+@_choice_options
+@_training_options
+@click.option("--emit", metavar="STACK", help="Write the best plan into stacks/Pulumi.STACK.yaml.")
+@click.option("--merge", is_flag=True, help="With --emit: change a stack file that exists already.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(emit: str | None, merge: bool, as_json: bool, **asked: Any) -> None:
+    """Size a workload: memory, speed with its 80 % interval, time, power and money, ranked.
+
+    \b
+    gpufleet size --model llama-3.1-8b --on p4d.24xlarge --devices 8
+    gpufleet size --model qwen2.5-7b --requests-per-s 20 --context 800/200 --tpot-ms 50
+    gpufleet size --model llama-3.1-70b --task pretrain --tokens 1T --deadline 30d
+    """  # noqa: D301 - the escape is click's mark for lines that stay as they are
+    from gpufleet.sizing.plans import plan
+    from gpufleet.sizing.plans.asking import Asked, question
+    from gpufleet.sizing.plans.document import document
+    from gpufleet.sizing.plans.report import report
+
+    answer = plan(question(Asked(**asked)))
+    click.echo(json.dumps(document(answer), indent=2) if as_json else report(answer))
+    if not answer.plans:
+        raise AnswerIsNo(answer.cautions[-1].message if answer.cautions else "no plan")
+    if emit:
+        from gpufleet import paths
+        from gpufleet.sizing.emit import write
+
+        click.echo(write(answer.plans[0], emit, paths.project_root(), merge=merge), err=True)

@@ -1,0 +1,14 @@
+"""Ranked plans: from a question (workload, traffic or work, constraints) to hardware, layout, time and money.
+
+In comes a ``Question``. Out comes an ``Answer``: plans, best first, each with its speeds, power and price, and
+what is to be said of them. Nothing that a rule of legality blocks is among them, except where one hardware
+and one number of devices were asked for: that plan is always answered, with the reason why it can't be.
+"""
+
+from __future__ import annotations
+
+from gpufleet.sizing.plans.answer import Answer, Plan
+from gpufleet.sizing.plans.question import RANKS, Question
+from gpufleet.sizing.plans.search import plan
+
+__all__ = ["RANKS", "Answer", "Plan", "Question", "plan"]

@@ -1,0 +1,312 @@
+"""From words to a question: every argument of ``gpufleet size``, checked, with what would be right."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from math import isfinite
+from pathlib import Path
+from typing import TypeVar, get_args
+
+from gpufleet import catalog
+from gpufleet.errors import InputError
+from gpufleet.sizing.engines import engine
+from gpufleet.sizing.memory.blocks import is_gguf, precision_name
+from gpufleet.sizing.plans.question import RANKS, Question, Rank
+from gpufleet.sizing.workload import Adapter, Offload, Optimizer, Recompute, Sharding, Task, Training, Workload
+
+TASKS: tuple[Task, ...] = get_args(Task)
+CLOUDS = ("aws", "gcp", "azure")
+PURCHASES = ("on_demand", "spot", "reserved_1y", "reserved_3y", "owned")
+SUFFIXES = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "g": 1e9, "t": 1e12}
+HOURS = {"h": 1.0, "d": 24.0, "w": 168.0}
+MOST_TOKENS = 100_000_000  # of one sequence: ten times the longest that any model is made for
+MOST_DEVICES = 1_000_000
+MOST_BATCH = 1_000_000
+MOST_WORK = 1e18
+NUMBER = re.compile(r"^(\d+(?:\.\d+)?(?:e[+-]?\d+)?)\s*([kmbgt]?)$", re.IGNORECASE)
+SPAN = re.compile(r"^(\d+(?:\.\d+)?)\s*([hdw])$", re.IGNORECASE)
+DEFAULT_PRECISION = {"qlora": "nf4"}
+DEFAULT_OUTPUT = 256
+DEFAULT_INPUT = 1024
+TRAINED_LENGTH = 2048
+T = TypeVar("T", bound=str)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The arguments as they were typed; empty means not given."""
+
+    model: str
+    task: str = "inference"
+    precision: str = ""
+    context: str = ""
+    batch: str = ""
+    tokens: str = ""
+    dataset: int | None = None
+    epochs: float | None = None
+    requests_per_s: float | None = None
+    on: str = ""
+    devices: int | None = None
+    engine: str = ""
+    kv_precision: str = ""
+    ttft_ms: float | None = None
+    tpot_ms: float | None = None
+    latency_s: float | None = None
+    deadline: str = ""
+    budget: float | None = None
+    regions: tuple[str, ...] = ()
+    clouds: tuple[str, ...] = ()
+    purchases: tuple[str, ...] = ()
+    owned: bool = False
+    rank: str = "cost"
+    top: int = 20
+    optimizer: str = ""
+    adapter: str = ""
+    lora_rank: int | None = None
+    recompute: str = ""
+    sharding: str = ""
+    offload: str = ""
+
+
+def question(asked: Asked, *, now: datetime | None = None, root: Path | None = None) -> Question:
+    """Return the question that the arguments ask; what is wrong is one line with what would be right."""
+    workload, whole, most = _workload(asked)
+    _refuse_mixed(asked, workload)
+    return Question(
+        workload=workload,
+        on=asked.on,
+        devices=_whole(asked.devices, "--devices", MOST_DEVICES),
+        tokens=_work(asked, workload),
+        requests_per_s=_positive(asked.requests_per_s, "--requests-per-s"),
+        ttft_s=_thousandth(_positive(asked.ttft_ms, "--ttft-ms")),
+        tpot_s=_thousandth(_positive(asked.tpot_ms, "--tpot-ms")),
+        latency_s=_positive(asked.latency_s, "--latency"),
+        deadline_h=_deadline(asked.deadline, now or datetime.now(UTC)),
+        budget_usd=_positive(asked.budget, "--budget"),
+        regions=_regions(asked.regions),
+        clouds=tuple(_one_of(name, CLOUDS, "--cloud") for name in asked.clouds),
+        purchases=tuple(_one_of(name, PURCHASES, "--purchase") for name in asked.purchases),
+        owned_only=asked.owned,
+        rank=_rank(asked.rank),
+        most_streams=most,
+        whole_context=whole,
+        limit=_limit(asked.top),
+        root=root,
+    )
+
+
+def amount(text: str, where: str) -> float:
+    """Return a number as people write large ones: 2e9, 15T, 300M."""
+    found = NUMBER.match(text.strip().replace("_", ""))
+    value = float(found[1]) * SUFFIXES[found[2].lower()] if found else 0.0
+    if not found or not isfinite(value) or value <= 0:
+        raise InputError(f"{text!r} is not a number of tokens", where=where, remedy="write it like 2e9, 300M or 15T")
+    if value > MOST_WORK:
+        raise InputError(f"{text!r} is more than anybody has", where=where, remedy=f"give at most {MOST_WORK:g}")
+    return value
+
+
+def lengths(text: str, *, trains: bool) -> tuple[int, int, bool]:
+    """Return prompt and answer tokens of ``IN/OUT`` or of a total, and whether only a total was given."""
+    if not text:
+        return (TRAINED_LENGTH, 0, False) if trains else (DEFAULT_INPUT, DEFAULT_OUTPUT, False)
+    parts = [part.strip() for part in text.split("/")]
+    if len(parts) > 2:  # noqa: PLR2004 - prompt and answer
+        raise InputError(f"{text!r} has more than two parts", where="--context", remedy="give 8192, or 1000/500")
+    counts = [_tokens(part, text) for part in parts]
+    if len(counts) == 2:  # noqa: PLR2004
+        if sum(counts) == 0:
+            raise InputError("0/0 has no tokens", where="--context", remedy="give 8192, or 1000/500")
+        return counts[0], counts[1], False
+    if counts[0] == 0:
+        raise InputError("0 is no length", where="--context", remedy="give 8192, or 1000/500")
+    if trains:
+        return counts[0], 0, False
+    return counts[0] // 2, counts[0] - counts[0] // 2, True
+
+
+def _tokens(part: str, text: str) -> int:
+    factor = 1024 if part[-1:].lower() == "k" else 1
+    digits = part[:-1] if factor > 1 else part
+    if not digits.isascii() or not digits.isdigit():
+        remedy = "give whole tokens: 8192, 128k, or 1000/500 for prompt and answer"
+        raise InputError(f"{text!r} is not a length", where="--context", remedy=remedy)
+    count = int(digits) * factor
+    if count > MOST_TOKENS:
+        raise InputError(f"{text!r} is longer than any sequence", where="--context", remedy=f"at most {MOST_TOKENS:,}")
+    return count
+
+
+def _workload(asked: Asked) -> tuple[Workload, bool, bool]:
+    task = _one_of(asked.task, TASKS, "--task")
+    trains = task != "inference"
+    prompt, answer, whole = lengths(asked.context, trains=trains)
+    most = asked.batch.strip().lower() == "max"
+    if most and trains:
+        raise InputError("max is for inference", where="--batch", remedy="give the micro-batch of one device")
+    try:
+        model = catalog.model(asked.model)
+    except InputError as error:
+        raise InputError(error.problem, where=error.where or "--model", remedy=error.remedy) from None
+    return (
+        Workload(
+            model=model,
+            task=task,
+            precision=_precision(asked, task),
+            input_tokens=prompt,
+            output_tokens=answer,
+            batch=1 if most else _batch(asked.batch),
+            kv_precision=_format(asked.kv_precision or "f16", "--kv-precision"),
+            engine=engine(asked.engine).name if asked.engine else None,
+            training=_training(asked, task),
+        ),
+        whole,
+        most,
+    )
+
+
+def _precision(asked: Asked, task: Task) -> str:
+    name = _format(asked.precision or DEFAULT_PRECISION.get(task, "bf16"), "--precision")
+    if task not in ("inference", "qlora") and (is_gguf(name) or name in ("int4", "nf4")):
+        raise InputError(
+            f"nothing trains all weights in {name}", where="--precision", remedy="give bf16, or --task qlora"
+        )
+    return name
+
+
+def _format(text: str, where: str) -> str:
+    try:
+        return precision_name(text)
+    except InputError as error:
+        raise InputError(error.problem, where=where, remedy=error.remedy) from None
+
+
+def _training(asked: Asked, task: Task) -> Training:
+    return Training(
+        optimizer=_one_of(asked.optimizer or "adamw", get_args(Optimizer), "--optimizer"),
+        adapter=_one_of(asked.adapter or "none", get_args(Adapter), "--adapter"),
+        lora_rank=_whole(asked.lora_rank, "--lora-rank", 65_536) or 16,
+        recompute=_one_of(asked.recompute or ("auto" if task else "none"), get_args(Recompute), "--recompute"),
+        sharding=_one_of(asked.sharding or "auto", get_args(Sharding), "--sharding"),
+        offload=_one_of(asked.offload or "none", get_args(Offload), "--offload"),
+    )
+
+
+def _refuse_mixed(asked: Asked, workload: Workload) -> None:
+    """Refuse arguments that do not go together: nothing that was asked for is passed over in silence."""
+    training_only = {
+        "--dataset": asked.dataset, "--epochs": asked.epochs, "--optimizer": asked.optimizer,
+        "--adapter": asked.adapter, "--lora-rank": asked.lora_rank, "--recompute": asked.recompute,
+        "--sharding": asked.sharding, "--offload": asked.offload,
+    }  # fmt: skip
+    serving_only = {
+        "--requests-per-s": asked.requests_per_s, "--ttft-ms": asked.ttft_ms, "--tpot-ms": asked.tpot_ms,
+        "--latency": asked.latency_s, "--kv-precision": asked.kv_precision,
+    }  # fmt: skip
+    wrong, kind = (serving_only, "inference") if workload.trains else (training_only, "training")
+    for name, value in wrong.items():
+        if value not in (None, ""):
+            raise InputError(f"is for {kind}", where=name, remedy=f"leave it out, or change --task {workload.task}")
+    if asked.adapter and asked.adapter != "none" and workload.task != "dpo":
+        raise InputError("goes with --task dpo", where="--adapter", remedy="or give --task lora or qlora")
+    if asked.devices is not None and not asked.on:
+        raise InputError("needs --on", where="--devices", remedy="name the hardware: --on p4d.24xlarge")
+    if asked.deadline and not (asked.tokens or asked.dataset):
+        raise InputError("needs the work to be done", where="--deadline", remedy="give --tokens, or --dataset")
+    if asked.requests_per_s is not None and asked.tokens:
+        raise InputError("goes not with --tokens", where="--requests-per-s", remedy="give traffic, or work")
+    if asked.requests_per_s is not None and workload.output_tokens == 0:
+        raise InputError("requests without an answer", where="--context", remedy="give IN/OUT with OUT above 0")
+
+
+def _work(asked: Asked, workload: Workload) -> float | None:
+    if asked.epochs is not None and asked.dataset is None:
+        raise InputError("needs --dataset", where="--epochs", remedy="give the number of sequences")
+    if asked.tokens and asked.dataset is not None:
+        raise InputError("give one of --tokens and --dataset", where="--dataset")
+    if asked.tokens:
+        return amount(asked.tokens, "--tokens")
+    if asked.dataset is None:
+        return None
+    sequences = _whole(asked.dataset, "--dataset", 10**15) or 0
+    pairs = 2 if workload.task == "dpo" else 1  # each example is a chosen and a rejected sequence
+    return float(sequences) * (_positive(asked.epochs, "--epochs") or 1.0) * workload.context * pairs
+
+
+def _deadline(text: str, now: datetime) -> float | None:
+    if not text:
+        return None
+    span = SPAN.match(text.strip())
+    if span:
+        hours = float(span[1]) * HOURS[span[2].lower()]
+    else:
+        try:
+            day = datetime.fromisoformat(text.strip())
+        except ValueError:
+            remedy = "write it like 36h, 7d, 2w or 2027-01-31"
+            raise InputError(f"{text!r} is no deadline", where="--deadline", remedy=remedy) from None
+        hours = (day.replace(tzinfo=day.tzinfo or UTC) - now).total_seconds() / 3600
+    if hours <= 0:
+        raise InputError(f"{text!r} is over", where="--deadline", remedy="give a time to come")
+    return hours
+
+
+def _batch(text: str) -> int:
+    if not text:
+        return 1
+    if not text.strip().isascii() or not text.strip().isdigit():
+        raise InputError(f"{text!r} is not a batch", where="--batch", remedy="give a whole number from 1, or max")
+    return _whole(int(text), "--batch", MOST_BATCH) or 1
+
+
+def _whole(value: int | None, where: str, most: int) -> int | None:
+    if value is None:
+        return None
+    if value < 1:
+        raise InputError(f"{value} is too few", where=where, remedy="give 1 or more")
+    if value > most:
+        raise InputError(f"{value} is too many", where=where, remedy=f"give at most {most:,}")
+    return value
+
+
+def _positive(value: float | None, where: str) -> float | None:
+    if value is not None and not (isfinite(value) and value > 0):
+        raise InputError(f"{value:g} is not above 0", where=where, remedy="give a number above 0")
+    return value
+
+
+def _thousandth(value: float | None) -> float | None:
+    return None if value is None else value / 1000
+
+
+def _limit(top: int) -> int:
+    if top < 0:
+        raise InputError(f"{top} is negative", where="--top", remedy="give how many plans to show, 0 for all")
+    return top
+
+
+def _rank(text: str) -> Rank:
+    return _one_of(text, RANKS, "--rank")
+
+
+def _regions(names: tuple[str, ...]) -> tuple[str, ...]:
+    known = {region for cloud in CLOUDS for region in catalog.regions(cloud)}
+    for name in names:
+        if name not in known:
+            close = get_close_matches(name, sorted(known), n=3)
+            remedy = f"did you mean {' or '.join(close)}?" if close else "give a region as its cloud spells it"
+            raise InputError(f"unknown region {name!r}", where="--region", remedy=remedy)
+    return names
+
+
+def _one_of(text: str, allowed: tuple[T, ...], where: str) -> T:
+    wanted = text.strip().lower().replace("-", "_")
+    for name in allowed:
+        if name == wanted:
+            return name
+    close = get_close_matches(wanted, allowed, n=1)
+    remedy = f"did you mean {close[0]}?" if close else f"give one of {', '.join(allowed)}"
+    raise InputError(f"{text!r} is not known", where=where, remedy=remedy)

@@ -1,0 +1,115 @@
+"""An answer as the JSON that others read; ``sizing/data/size.schema.json`` describes it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpufleet.sizing.caution import Caution
+from gpufleet.sizing.hardware import Layout, Offer
+from gpufleet.sizing.memory import Memory
+from gpufleet.sizing.plans.answer import Answer, Plan
+from gpufleet.sizing.workload import Workload
+
+Json = dict[str, Any]
+PARTS = ("weights", "gradients", "optimizer", "activations", "kv_cache", "overhead", "total")
+DIGITS = 6  # significant: figures are estimates
+
+
+def document(answer: Answer) -> Json:
+    """Return the whole answer."""
+    quick = answer.quick
+    return {
+        "workload": _workload(answer.workload),
+        "memory_gib": _memory(answer.memory),
+        "quick_estimate": {
+            "accelerators": _short(quick.accelerators),
+            "formula": quick.formula,
+            "leaves_out": quick.leaves_out,
+        },
+        "plans": [_plan(plan) for plan in answer.plans],
+        "closest": None if answer.closest is None else _plan(answer.closest),
+        "considered": answer.considered,
+        "warnings": [_caution(caution) for caution in answer.cautions],
+    }
+
+
+def _workload(workload: Workload) -> Json:
+    model = workload.model
+    told: Json = {
+        "model": model.name,
+        "parameters": model.parameters,
+        "active_parameters": model.active_parameters,
+        "task": workload.task,
+        "precision": workload.precision,
+        "input_tokens": workload.input_tokens,
+        "output_tokens": workload.output_tokens,
+        "batch": workload.batch,
+        "kv_precision": workload.kv_precision,
+        "engine": workload.engine,
+    }
+    if workload.trains:
+        training = workload.training
+        names = ("optimizer", "sharding", "recompute", "offload", "lora_rank")
+        told["training"] = {name: getattr(training, name) for name in names} | {"adapter": workload.adapter}
+    return told
+
+
+def _memory(memory: Memory) -> Json:
+    return {name: _short(getattr(memory, name)) for name in PARTS}
+
+
+def _plan(plan: Plan) -> Json:
+    return {
+        "hardware": plan.hardware.name,
+        "accelerator": plan.hardware.accelerator.name,
+        "nodes": plan.nodes,
+        "devices": plan.devices,
+        "replicas": plan.replicas,
+        "parallelism": _parallelism(plan.layout),
+        "engine": plan.engine,
+        "batch": plan.workload.batch,
+        "memory_gib": _memory(plan.memory),
+        "per_device_memory_gib": _short(plan.memory.per_device_gib),
+        "usable_device_memory_gib": _short(plan.memory.usable_gib),
+        "fits": plan.fits,
+        "why_not": plan.why_not or None,
+        "tokens_per_s": _short(plan.tokens_per_s),
+        "tokens_per_s_low": _short(plan.tokens_per_s_low),
+        "tokens_per_s_high": _short(plan.tokens_per_s_high),
+        "tokens_per_s_per_stream": _short(plan.per_stream),
+        "prompt_tokens_per_s": _short(plan.prompt_tokens_per_s),
+        "time_to_first_token_s": _short(plan.time_to_first_token_s),
+        "requests_per_s": _short(None if plan.requests_per_s is None else plan.requests_per_s * plan.replicas),
+        "limit": plan.speed.limit if plan.speed else None,
+        "hours": _short(plan.hours),
+        "usd": _short(plan.usd),
+        "usd_per_hour": _short(plan.usd_per_hour),
+        "usd_per_million_tokens": _short(plan.usd_per_million_tokens),
+        "watts": _short(plan.watts),
+        "offer": None if plan.offer is None else _offer(plan.offer),
+        "notes": [*plan.memory.notes, *(plan.speed.notes if plan.speed else ())],
+    }
+
+
+def _parallelism(layout: Layout) -> Json:
+    names = ("tensor", "pipeline", "data", "expert")
+    return {name: getattr(layout, name) for name in names} | {"split": layout.split}
+
+
+def _offer(offer: Offer) -> Json:
+    return {
+        "cloud": offer.cloud,
+        "region": offer.region,
+        "purchase": offer.purchase,
+        "usd_per_node_hour": _short(offer.usd_per_hour),
+        "as_of": offer.as_of,
+        "source": offer.source,
+    }
+
+
+def _caution(caution: Caution) -> Json:
+    return {"code": caution.code, "message": caution.message, "source": caution.source}
+
+
+def _short(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.{DIGITS}g}")

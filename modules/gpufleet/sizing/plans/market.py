@@ -1,0 +1,115 @@
+"""What may be chosen from: every cloud's machines with their offers, what we own, and bare parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+
+from gpufleet import catalog
+from gpufleet.catalog import Accelerator, Machine
+from gpufleet.sizing.hardware import Hardware, Offer
+from gpufleet.sizing.owned import owned
+from gpufleet.sizing.plans.question import Question
+from gpufleet.sizing.resolve import of_machine, of_part
+
+Shape = tuple[str, str, int, float, str]
+
+
+def everything(question: Question) -> Iterator[Hardware]:
+    """Yield every kind of hardware that the question leaves open, each with its cheapest offers."""
+    yield from (hardware for hardware in owned(question.root) if _owned_wanted(question))
+    if question.owned_only:
+        return
+    yield from machines(question)
+    if not question.constrained:
+        yield from (of_part(part) for part in catalog.accelerators().values() if part.bandwidth_gb_s)
+
+
+def machines(question: Question) -> Iterator[Hardware]:
+    """Yield cloud machines, one for each shape and cloud: the one with the cheapest offer of each purchase kind."""
+    best: dict[tuple[Shape, str], tuple[Machine, Offer]] = {}
+    for found in catalog.offers(by="machine"):
+        machine = found.machine
+        if not _known(machine) or not _wanted(question, machine.cloud, found.region, found.purchase):
+            continue
+        best.setdefault((_shape(machine), found.purchase), (machine, _offer(found)))
+    groups: dict[str, tuple[Machine, list[Offer]]] = {}
+    for machine, offer in best.values():
+        groups.setdefault(machine.name, (machine, []))[1].append(offer)
+    for machine, offers in groups.values():
+        hardware = of_machine(machine)
+        if hardware is not None:
+            yield replace(hardware, offers=tuple(offers))
+
+
+def with_offers(question: Question, hardware: Hardware) -> Hardware:
+    """Return one kind of hardware with its offers: a machine's own, a bare part's by what a device costs in clouds."""
+    if hardware.offers or hardware.origin in ("rack", "workstation"):
+        return hardware
+    if hardware.origin == "cloud":
+        found = catalog.offers(machine=hardware.machine)
+        offers = [
+            _offer(each)
+            for each in found
+            if _wanted(question, each.machine.cloud, each.region, each.purchase)
+        ]
+        return replace(hardware, offers=tuple(_cheapest(offers)))
+    return replace(
+        hardware, offers=tuple(_by_device(question, hardware.accelerator, hardware.devices_per_node))
+    )
+
+
+def _by_device(question: Question, part: Accelerator, per_node: int) -> Iterator[Offer]:
+    """Yield what a node of bare parts would cost at a cloud's cheapest price for one of them."""
+    seen = set()
+    for found in catalog.offers(accelerator=part.name, by="accelerator"):
+        carried = found.machine.accelerators[0]
+        whole = carried.model == part.name and carried.share == 1.0
+        if (
+            whole
+            and found.purchase not in seen
+            and _wanted(question, found.machine.cloud, found.region, found.purchase)
+        ):
+            seen.add(found.purchase)
+            usd = found.price.usd_per_hour / carried.count * per_node
+            source = f"as a device of {found.machine.name} ({found.machine.cloud} {found.region}): {found.price.source}"
+            yield Offer(found.machine.cloud, found.region, found.purchase, usd, found.price.as_of, source)
+
+
+def _known(machine: Machine) -> bool:
+    """Tell whether the machine carries something that the catalogue has figures for."""
+    return bool(machine.accelerators) and machine.accelerators[0].model in catalog.accelerators()
+
+
+def _offer(found: catalog.MachineOffer) -> Offer:
+    price = found.price
+    return Offer(
+        found.machine.cloud, found.region, found.purchase, price.usd_per_hour, price.as_of, price.source
+    )
+
+
+def _cheapest(offers: list[Offer]) -> Iterator[Offer]:
+    """Yield the cheapest offer of each purchase kind."""
+    kinds = dict.fromkeys(offer.purchase for offer in offers)
+    for kind in kinds:
+        yield min(
+            (offer for offer in offers if offer.purchase == kind), key=lambda offer: offer.usd_per_hour or 0.0
+        )
+
+
+def _wanted(question: Question, cloud: str, region: str, purchase: str) -> bool:
+    asked = ((question.clouds, cloud), (question.regions, region), (question.purchases, purchase))
+    return all(not wanted or have in wanted for wanted, have in asked)
+
+
+def _owned_wanted(question: Question) -> bool:
+    return not (question.clouds or question.regions) and (
+        not question.purchases or "owned" in question.purchases
+    )
+
+
+@cache
+def _shape(machine: Machine) -> Shape:
+    carried = machine.accelerators[0]
+    return (machine.cloud, carried.model, carried.count, carried.share, machine.fabric or "")

@@ -1,0 +1,43 @@
+"""What makes one plan better than another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+
+from gpufleet.sizing.plans.answer import Plan
+from gpufleet.sizing.plans.question import Rank
+
+Key = tuple[float, ...]
+
+
+def key(rank: Rank) -> Callable[[Plan], Key]:
+    """Return the sort key of a ranking: smaller is better; what is unknown comes last."""
+    return {"cost": _cost, "time": _time, "speed": _speed, "power": _power}[rank]
+
+
+def _cost(plan: Plan) -> Key:
+    """Order by what the work costs; by the hour where no work is given."""
+    main = plan.usd if plan.tokens else plan.usd_per_hour
+    return (_last(main), _last(plan.usd_per_million_tokens), -(plan.tokens_per_s or 0.0), float(plan.devices))
+
+
+def _time(plan: Plan) -> Key:
+    """Order by the hours of the work; by one request's seconds where none is given."""
+    main = plan.hours if plan.tokens else plan.request_s
+    return (_last(main), _last(plan.usd_per_hour))
+
+
+def _speed(plan: Plan) -> Key:
+    return (-(plan.tokens_per_s or 0.0), _last(plan.usd_per_hour))
+
+
+def _power(plan: Plan) -> Key:
+    """Order by the energy of the work, or of a token where no work is given."""
+    watts, speed = plan.watts, plan.tokens_per_s
+    energy = watts / speed if watts and speed else None
+    return (_last(energy), _last(plan.usd_per_hour))
+
+
+def _last(value: float | None) -> float:
+    return inf if value is None else value

@@ -1,0 +1,142 @@
+"""The search itself: hardware in turn, plans of each, the best of them first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from gpufleet.errors import InputError
+from gpufleet.sizing.caution import Caution
+from gpufleet.sizing.hardware import Hardware, Layout, Offer
+from gpufleet.sizing.legality import blocked, judge
+from gpufleet.sizing.memory import quick_estimate
+from gpufleet.sizing.plans import market
+from gpufleet.sizing.plans.answer import Answer, Plan
+from gpufleet.sizing.plans.build import chosen, exactly
+from gpufleet.sizing.plans.question import Question
+from gpufleet.sizing.plans.rank import key
+from gpufleet.sizing.resolve import resolve
+
+SHOWN_WITH_CAUTIONS = 5
+PREFERRED = ("owned", "on_demand", "spot", "reserved_1y", "reserved_3y")
+
+
+def plan(question: Question) -> Answer:
+    """Answer a question: one plan where hardware and number are given, else the best of all that may be had."""
+    if not question.on:
+        return _ranked(question, list(market.everything(question)), ())
+    named = resolve(question.on, question.root)
+    hardware = market.with_offers(question, named.hardware)
+    if question.devices is not None:
+        return _single(question, hardware, question.devices, named.cautions)
+    return _ranked(question, [hardware], named.cautions)
+
+
+def _single(question: Question, hardware: Hardware, devices: int, said: tuple[Caution, ...]) -> Answer:
+    found = exactly(question, hardware, devices)
+    cautions = (*said, *judge(found.workload, hardware, devices, found.layout, question.on))
+    stops = "; ".join(caution.message for caution in cautions if caution.blocks)
+    found = replace(found, why_not=stops).bought(_preferred(hardware.offers))
+    return _answer(question, (found,), (*cautions, *_too_small(found)), 1)
+
+
+def _ranked(question: Question, hardware: Iterable[Hardware], said: tuple[Caution, ...]) -> Answer:
+    kinds = list(hardware)
+    possible = [each for each in kinds if not _stopped(question, each)]
+    found = [plan for each in possible for plan in _bought(question, each)]
+    within = [each for each in found if _affordable(question, each)]
+    order = key(question.rank)
+    best = sorted(within, key=order)
+    shown = tuple(_distinct(best)[: question.limit or None])
+    if shown:
+        return _answer(question, shown, (*said, *_cautions(question, shown)), len(kinds))
+    return _nothing(question, kinds, sorted(found, key=order), said)
+
+
+def _bought(question: Question, hardware: Hardware) -> list[Plan]:
+    """Return the best plan on that hardware, once for each way to buy it."""
+    plans = list(chosen(question, hardware))
+    if not plans:
+        return []
+    offers: tuple[Offer | None, ...] = hardware.offers or (None,)
+    order = key(question.rank)
+    return [min((plan.bought(offer) for plan in plans), key=order) for offer in offers]
+
+
+def _distinct(plans: list[Plan]) -> list[Plan]:
+    seen: set[tuple[object, ...]] = set()
+    kept = []
+    for each in plans:
+        bought = (each.offer.purchase, each.offer.cloud) if each.offer else ()
+        mark = (each.hardware.name, each.devices, *bought)
+        if mark not in seen:
+            seen.add(mark)
+            kept.append(each)
+    return kept
+
+
+def _affordable(question: Question, plan: Plan) -> bool:
+    late = question.deadline_h is not None and (plan.hours is None or plan.hours > question.deadline_h)
+    if question.budget_usd is None:
+        return not late
+    usd = plan.usd if plan.tokens else plan.usd_per_month
+    return not late and usd is not None and usd <= question.budget_usd
+
+
+def _stopped(question: Question, hardware: Hardware) -> bool:
+    return blocked(question.workload, hardware, 1, Layout())
+
+
+def _nothing(
+    question: Question, kinds: list[Hardware], found: list[Plan], said: tuple[Caution, ...]
+) -> Answer:
+    """Answer that nothing meets what was asked, with what comes closest."""
+    if not kinds:
+        raise InputError(
+            "nothing to choose from", where="size", remedy="widen --cloud, --region, --purchase or --owned"
+        )
+    if found:
+        closest = found[0]
+        what = "within the deadline and the budget" if question.budget_usd else "within the deadline"
+        text = f"nothing is {what}: closest is {closest.hardware.name} with {closest.devices} devices"
+    else:
+        largest = max(kinds, key=lambda each: each.accelerator.memory_gib * each.devices_per_node)
+        devices = largest.devices_per_node * (largest.node_limit or 1)
+        closest = exactly(question, largest, devices).bought(_preferred(largest.offers))
+        text = f"it fits or meets its targets on none of {len(kinds)} kinds of hardware"
+    cautions = (*said, Caution("nothing-suits", text, "", blocks=True))
+    stopped = [each for each in kinds if _stopped(question, each)]
+    if stopped and len(stopped) == len(kinds):
+        cautions += tuple(judge(question.workload, stopped[0], 1, Layout(), question.on))
+    answer = _answer(question, (closest,), cautions, len(kinds))
+    return replace(answer, plans=(), closest=closest)
+
+
+def _answer(
+    question: Question, plans: tuple[Plan, ...], cautions: Iterable[Caution], considered: int
+) -> Answer:
+    best = plans[0]
+    quick = quick_estimate(question.workload, best.hardware)
+    return Answer(best.workload, best.memory, quick, plans, tuple(dict.fromkeys(cautions)), considered)
+
+
+def _cautions(question: Question, plans: tuple[Plan, ...]) -> list[Caution]:
+    """Return what is to be said of the first plans."""
+    return [
+        caution
+        for each in plans[:SHOWN_WITH_CAUTIONS]
+        for caution in judge(each.workload, each.hardware, each.layout.devices, each.layout, question.on)
+    ]
+
+
+def _too_small(plan: Plan) -> list[Caution]:
+    if plan.memory.fits:
+        return []
+    held, usable = plan.memory.per_device_gib, plan.memory.usable_gib
+    text = f"{held:.1f} GiB on the fullest device of {plan.hardware.name}, {usable:.1f} GiB are usable"
+    return [Caution("does-not-fit", text, "gpufleet's own memory estimate", blocks=True)]
+
+
+def _preferred(offers: tuple[Offer, ...]) -> Offer | None:
+    """Return the offer to plan with where no kind of purchase was asked for."""
+    return min(offers, key=lambda offer: PREFERRED.index(offer.purchase), default=None)

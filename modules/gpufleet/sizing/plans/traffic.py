@@ -1,0 +1,60 @@
+"""Traffic in, replicas out: how many streams a replica can carry within its targets, and how many requests."""
+
+from __future__ import annotations
+
+from gpufleet.sizing.plans.answer import Plan
+from gpufleet.sizing.plans.placed import Placed
+from gpufleet.sizing.plans.question import Question
+from gpufleet.sizing.speed import Speed
+from gpufleet.sizing.speed.device import engine_for, serves
+
+MOST_STREAMS = 1024
+
+
+def busiest(question: Question, placed: Placed) -> Placed:
+    """Return the placement with the most streams, by doubling, that memory and the targets allow; at least one."""
+    best, streams = placed.with_batch(1), 2
+    while streams <= MOST_STREAMS:
+        more = placed.with_batch(streams)
+        if not more.fits or not _in_time(question, more.speed(), more):
+            break
+        best, streams = more, streams * 2
+    return best
+
+
+def meets(question: Question, plan: Plan) -> bool:
+    """Tell whether a plan reaches the targets of latency that were asked for."""
+    first, stream, whole = plan.time_to_first_token_s, plan.per_stream, plan.request_s
+    if question.ttft_s is not None and (lone_first(plan) or first or float("inf")) > question.ttft_s:
+        return False
+    if question.tpot_s is not None and (not stream or 1 / stream > question.tpot_s):
+        return False
+    return question.latency_s is None or (whole is not None and whole <= question.latency_s)
+
+
+def lone_first(plan: Plan) -> float | None:
+    """Return seconds to the first token of a prompt that does not wait for others."""
+    rate, stream = plan.prompt_tokens_per_s, plan.per_stream
+    return plan.workload.input_tokens / rate + 1 / stream if rate and stream else None
+
+
+def requests_per_s(plan: Plan) -> float | None:
+    """Return the requests per second that one replica can finish, prompts and answers together."""
+    if plan.workload.trains or plan.speed is None or not plan.speed.tokens_per_s:
+        return None
+    seconds = plan.workload.output_tokens / plan.speed.tokens_per_s
+    nodes, part = plan.layout.nodes, plan.hardware.accelerator
+    if not serves(engine_for(plan.workload.engine, part, training=False, nodes=nodes)):
+        rate = plan.speed.prompt_tokens_per_s  # a server's tokens per second have prompts in them already
+        seconds += plan.workload.input_tokens / rate if rate else 0.0
+    return 1 / seconds if seconds else None
+
+
+def _in_time(question: Question, found: Speed, placed: Placed) -> bool:
+    if not found.per_stream:
+        return False
+    each = 1 / found.per_stream
+    if question.tpot_s is not None and each > question.tpot_s:
+        return False
+    whole = (found.time_to_first_token_s or 0.0) + placed.workload.output_tokens * each
+    return question.latency_s is None or whole <= question.latency_s
