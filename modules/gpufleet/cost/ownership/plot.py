@@ -32,6 +32,7 @@ def chart(of: Comparison) -> Any:
         for name, money in zip(names, both, strict=True)
     ]
     colour = alt.Scale(domain=names, range=[OWN, RENTED])
+    legend = alt.Legend(orient="bottom", labelLimit=320, labelFontSize=12, symbolSize=400)
     months = alt.Scale(domain=[0, round(of.own.months)], nice=False)
     lines = (
         alt.Chart(alt.Data(values=rows))
@@ -39,7 +40,7 @@ def chart(of: Comparison) -> Any:
         .encode(
             x=alt.X("month:Q", title="months since purchase", scale=months),
             y=alt.Y("usd:Q", title="cumulated cost (USD)", axis=alt.Axis(format=",.0f")),
-            color=alt.Color("way:N", title=None, scale=colour, legend=alt.Legend(orient="top-left", labelLimit=320)),
+            color=alt.Color("way:N", title=None, scale=colour, legend=legend),
             strokeDash=alt.StrokeDash("way:N", legend=None, scale=alt.Scale(domain=names, range=[[1, 0], [7, 4]])),
         )
     )  # fmt: skip
@@ -62,13 +63,14 @@ def _crossing(alt: Any, of: Comparison) -> list[Any]:
     month = of.break_even_month
     if month is None or not of.within_life:
         return []
-    at = {"month": month, "usd": month * of.cloud_usd_per_month, "label": f"month {month:.1f}"}
-    point = alt.Chart(alt.Data(values=[at])).encode(x="month:Q", y="usd:Q")
-    left = month > of.own.months / 2
-    side = {"align": "right", "dx": -12} if left else {"align": "left", "dx": 12}
+    at = {"month": month, "usd": month * of.cloud_usd_per_month, "label": f"paid for in month {month:.1f}"}
+    there = alt.Chart(alt.Data(values=[at])).encode(x="month:Q")
+    late = month > of.own.months / 2
+    side = {"align": "right", "dx": -8} if late else {"align": "left", "dx": 8}
     return [
-        point.mark_point(size=90, filled=True, color="#222222"),
-        point.mark_text(fontSize=13, fontWeight="bold", dy=14, **side).encode(text="label:N"),
+        there.mark_rule(color="#666666", strokeDash=[3, 3]),
+        there.mark_point(size=80, filled=True, opacity=1, color="#222222").encode(y="usd:Q"),
+        there.mark_text(fontSize=13, fontWeight="bold", **side).encode(text="label:N", y=alt.value(12)),
     ]
 
 

@@ -96,9 +96,7 @@ def table(of: Comparison, others: list[Cloud]) -> str:
             *_sensitivity(of),
             *section("Not in the rack's figure", _left_out(of)),
             *section("Assumptions, not measured", [", ".join(of.own.cost.assumptions)]),
-            *section(
-                "Remarks", [other.note and f"{other.machine}: {other.note}" for other in (of.cloud, *others)]
-            ),
+            *section("Remarks", _remarks(of, others)),
             *section("Sources", _sources(of)),
         ]
     )
