@@ -30,7 +30,7 @@ SDKS = {
     ),
 }
 # The variables that tell the providers where to work, where the configuration does not.
-PLACES = {
+PLACES: dict[str, dict[str, tuple[str, ...]]] = {
     "aws": {"region": ("AWS_REGION", "AWS_DEFAULT_REGION")},
     "gcp": {
         "region": ("GOOGLE_REGION", "CLOUDSDK_COMPUTE_REGION"),

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+from typing import Any
+
 from gpufleet.cost.demand import Around, Findings, Gap
 from gpufleet.cost.graph import Graph
 from gpufleet.cost.money import Range
 from gpufleet.cost.pricers import gcp_parts
 from gpufleet.cost.pricers.common import bounds
-from gpufleet.cost.pricers.gcp_instance import claim, claimed, is_spot, machine
-from gpufleet.cost.values import number
+from gpufleet.cost.pricers.gcp_instance import TEMPLATES, claim, claimed, is_spot, machine
+from gpufleet.cost.usage import load_cron, raised
+from gpufleet.cost.values import dig, items, number, text
 from gpufleet.engine import Resource
 
-TEMPLATES = (
-    "gcp:compute/instanceTemplate:InstanceTemplate",
-    "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate",
-)
 AUTOSCALERS = ("gcp:compute/autoscaler:Autoscaler", "gcp:compute/regionAutoscaler:RegionAutoscaler")
 
 
@@ -43,7 +43,30 @@ def _count(resource: Resource, graph: Graph) -> Range | None:
         return bounds(wanted, wanted, wanted)
     policy = ("autoscalingPolicy",)
     low = number(scaler.inputs, *policy, "minReplicas")
-    return bounds(low, wanted, number(scaler.inputs, *policy, "maxReplicas"))
+    found = bounds(low, wanted, number(scaler.inputs, *policy, "maxReplicas"))
+    return _scheduled(found, items(scaler.inputs, *policy, "scalingSchedules"))
+
+
+def _scheduled(found: Range | None, schedules: list[Any]) -> Range | None:
+    """Raise what is expected by the hours of the week in which a schedule asks for more machines."""
+    active = [each for each in schedules if dig(each, "disabled") is not True]
+    if found is None or not active:
+        return found
+    asked = [number(each, "minRequiredReplicas") for each in active]
+    lasting = [number(each, "durationSec") for each in active]
+    known = [
+        (n, s)
+        for n, s in zip(asked, lasting, strict=True)
+        if isinstance(n, Decimal) and isinstance(s, Decimal)
+    ]
+    try:
+        windows = [
+            (load_cron(str(text(each, "schedule"))), int(seconds / 60), size)
+            for each, (size, seconds) in zip(active, known, strict=True)
+        ]
+    except ValueError:  # not weekly, or not known: its bounds hold all the same
+        return found
+    return Range.spanning(found.low, raised(windows, found.expected), max(found.high, found.expected))
 
 
 def _autoscaler(resource: Resource, graph: Graph) -> Resource | None:

@@ -16,6 +16,10 @@ from gpufleet.cost.terms import Terms
 from gpufleet.cost.values import WHY, dig, items, number, text
 from gpufleet.engine import Marker, Resource
 
+TEMPLATES = (
+    "gcp:compute/instanceTemplate:InstanceTemplate",
+    "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate",
+)
 RESERVATION = "gcp:compute/reservation:Reservation"
 
 
@@ -23,13 +27,30 @@ def charges(resource: Resource, graph: Graph) -> Findings:
     """Bill one instance."""
     where = gcp_parts.region(resource, graph)
     terms = graph.terms(resource, spot=is_spot(resource.inputs))
-    found = machine(resource.inputs, where, terms)
+    stopped = text(resource.inputs, "desiredStatus") in ("TERMINATED", "SUSPENDED")
+    found = [] if stopped else machine(resource.inputs, where, terms)
     if terms.purchase != "spot":
         found = claimed(found, claim(resource, graph))
     around = Around("gcp", where, terms.pool)
     found += gcp_parts.attached(resource.inputs, around)
     spot = terms.purchase == "spot"
     return [*found, *gcp_parts.addresses(resource.inputs, around.for_hours(terms.hours), spot=spot)]
+
+
+def from_template(resource: Resource, graph: Graph) -> Findings:
+    """Bill an instance that takes from a template what it does not say itself."""
+    template = graph.target(resource, ("sourceInstanceTemplate",), *TEMPLATES)
+    if template is None:
+        return [Gap("its instance template is not in this stack", "machine")]
+    inputs = {**template.inputs, **resource.inputs}
+    where = gcp_parts.region(resource, graph)
+    terms = graph.terms(resource, template, spot=is_spot(inputs))
+    spot, around = terms.purchase == "spot", Around("gcp", where, terms.pool)
+    found = machine(inputs, where, terms)
+    found = found if spot else claimed(found, claim(resource, graph) or claim(template, graph))
+    own = dig(resource.inputs, "bootDisk") is not None
+    disks = gcp_parts.attached(inputs, around) if own else gcp_parts.templated(template.inputs, around)
+    return [*found, *disks, *gcp_parts.addresses(inputs, around.for_hours(terms.hours), spot=spot)]
 
 
 def machine(inputs: Any, where: str, terms: Terms, count: Range = ONE) -> Findings:

@@ -21,7 +21,7 @@ LOCAL_SSD_GIB = Decimal(375)  # the one size a local SSD comes in
 def region(resource: Resource, graph: Graph) -> str:
     """Return the region: the resource's own, its zone's, or its provider's."""
     provider = graph.provider(resource)
-    places = [text(resource.inputs, key) for key in ("region", "zone")]
+    places = [text(resource.inputs, key) for key in ("region", "zone", "location")]
     places += [text(resource.outputs, key) for key in ("region", "zone")]
     places += [text(provider.inputs, key) for key in ("region", "zone")] if provider else []
     return next((gcp_region(name) for name in places if isinstance(name, str)), "")

@@ -6,9 +6,19 @@ a resource; what nobody says is None, and is then priced as if it ran all month,
 
 from __future__ import annotations
 
-from gpufleet.cost.usage.cron import Cron, average, load_cron
+from gpufleet.cost.usage.cron import Cron, average, load_cron, raised
 from gpufleet.cost.usage.file import load_usage
 from gpufleet.cost.usage.model import NO_USAGE, Usage, UsageFile
 from gpufleet.cost.usage.schedule import monthly_hours
 
-__all__ = ["NO_USAGE", "Cron", "Usage", "UsageFile", "average", "load_cron", "load_usage", "monthly_hours"]
+__all__ = [
+    "NO_USAGE",
+    "Cron",
+    "Usage",
+    "UsageFile",
+    "average",
+    "load_cron",
+    "load_usage",
+    "monthly_hours",
+    "raised",
+]

@@ -70,3 +70,13 @@ def average(actions: Iterable[tuple[Cron, Decimal]]) -> Decimal | None:
         until = changes[at + 1][0] if at + 1 < len(changes) else changes[0][0] + MINUTES
         total += size * (until - minute)
     return (total / MINUTES).quantize(_FINE)
+
+
+def raised(windows: Iterable[tuple[Cron, int, Decimal]], usual: Decimal) -> Decimal:
+    """Return the average size, where each window (start, minutes, size) asks for at least its size."""
+    sizes = [usual] * MINUTES
+    for cron, minutes, size in windows:
+        for start in cron.minutes:
+            for at in range(start, start + min(minutes, MINUTES)):
+                sizes[at % MINUTES] = max(sizes[at % MINUTES], size)
+    return (sum(sizes, Decimal(0)) / MINUTES).quantize(_FINE)
