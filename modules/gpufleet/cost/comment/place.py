@@ -42,7 +42,8 @@ def read_place(
         told = environment.get("GITHUB_REPOSITORY", ""), _pull(environment.get("GITHUB_REF", ""))
         api = environment.get("GITHUB_API_URL", "")
     else:
-        told = environment.get("CI_PROJECT_ID", ""), environment.get("CI_MERGE_REQUEST_IID", "")
+        project = environment.get("CI_MERGE_REQUEST_PROJECT_ID") or environment.get("CI_PROJECT_ID", "")
+        told = project, environment.get("CI_MERGE_REQUEST_IID", "")
         api = environment.get("CI_API_V4_URL", "")
     where, which = repo or told[0], str(number or told[1])
     if not re.fullmatch(REPOS[kind], where):

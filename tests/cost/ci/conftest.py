@@ -1,0 +1,137 @@
+"""A pull request in a git repository of its own, and CI systems that run their files' steps as documented."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+ROOT = Path(__file__).resolve().parents[3]
+CI_FILES = (".ci", ".github", "docs/examples")
+
+# Importlib mode puts no test folder on the path: the stand-ins are loaded by their file.
+spec = importlib.util.spec_from_file_location("standin", ROOT / "tests/cost/comment/standin.py")
+standin = importlib.util.module_from_spec(spec)
+sys.modules.setdefault("standin", standin)
+spec.loader.exec_module(standin)
+
+
+class PullRequest:
+    """A clone at the merge commit of a pull request that doubles development's hours."""
+
+    def __init__(self, root):
+        self.root = root
+        for part in CI_FILES:
+            shutil.copytree(ROOT / part, root / part, dirs_exist_ok=True)
+        self.git("add", "-A")
+        self.git("commit", "-qm", "bring CI")
+        self.base = self.git("rev-parse", "HEAD")
+        self.git("checkout", "-qb", "change")
+        stack = root / "stacks/Pulumi.dev.yaml"
+        stack.write_text(stack.read_text().replace("hours_per_month: 160", "hours_per_month: 320", 1))
+        self.git("commit", "-qam", "train longer")
+        self.head = self.git("rev-parse", "HEAD")
+        self.git("checkout", "-q", "--detach", self.base)
+        self.git("merge", "-q", "--no-ff", "-m", "merge", self.head)
+
+    def git(self, *words):
+        command = ["git", "-c", "user.name=test", "-c", "user.email=test@example.org", *words]
+        done = subprocess.run(command, cwd=self.root, check=True, capture_output=True, text=True)
+        return done.stdout.strip()
+
+
+class Runner:
+    """Runs the shell steps of an action, a workflow or a job, with the environment that its CI system sets."""
+
+    def __init__(self, request, environment):
+        self.request, self.environment = request, environment
+
+    def run(self, script, extra=None, shell=("bash", "--noprofile", "--norc", "-eo", "pipefail", "-c")):
+        return subprocess.run(
+            [*shell, script],
+            cwd=self.request.root,
+            env=self.environment | (extra or {}),
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+
+def expanded(value, known):
+    """Put values in the place of ``${{ … }}``, as GitHub does; an expression that is not known is a mistake."""
+    return re.sub(r"\$\{\{ (.*?) \}\}", lambda found: known[found[1]], value)
+
+
+def read_yaml(path):
+    return YAML(typ="safe", pure=True).load((ROOT / path).read_text())
+
+
+@pytest.fixture
+def pull_request(project):
+    return PullRequest(project)
+
+
+@pytest.fixture
+def github():
+    server = standin.StandInGitHub("github-actions[bot]")
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def gitlab():
+    server = standin.StandInGitLab("project_7_bot")
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def runner(pull_request, clean_env, tmp_path):
+    """Make a runner of either code host, with what its documentation says is set for a request."""
+
+    def build(server):
+        common = clean_env | {"CI": "true"}
+        (tmp_path / "summary.md").touch()
+        if isinstance(server, standin.StandInGitHub):
+            return Runner(
+                pull_request,
+                common
+                | {
+                    "GITHUB_ACTIONS": "true",
+                    "GITHUB_REPOSITORY": server.repo,
+                    "GITHUB_REF": f"refs/pull/{server.number}/merge",
+                    "GITHUB_API_URL": server.address,
+                    "GITHUB_ACTION_PATH": str(pull_request.root / ".github/actions/cost"),
+                    "GITHUB_PATH": str(tmp_path / "path"),
+                    "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"),
+                    "RUNNER_TEMP": str(tmp_path / "runner"),
+                },
+            )
+        return Runner(
+            pull_request,
+            common
+            | {
+                "GITLAB_CI": "true",
+                "CI_PIPELINE_SOURCE": "merge_request_event",
+                "CI_PROJECT_ID": "99",  # a fork's own; the request belongs to the project it goes to
+                "CI_MERGE_REQUEST_PROJECT_ID": server.repo,
+                "CI_MERGE_REQUEST_IID": str(server.number),
+                "CI_MERGE_REQUEST_DIFF_BASE_SHA": pull_request.base,
+                "CI_API_V4_URL": f"{server.address}/api/v4",
+            },
+        )
+
+    return build
+
+
+@pytest.fixture
+def tools():
+    """Give what tests of CI files share."""
+    return {"read": read_yaml, "expanded": expanded}
