@@ -1,0 +1,101 @@
+"""Commitments in an estimate and in a change: notes, warnings, JSON."""
+
+from __future__ import annotations
+
+from datetime import date
+from decimal import Decimal
+
+import jsonschema
+import pytest
+
+from gpufleet import cost
+from gpufleet.cost.commitments.model import Commitments
+from gpufleet.engine import Resource
+
+TODAY = date(2026, 11, 21)
+INSTANCE = "aws:ec2/instance:Instance"
+
+
+def p4d(name):
+    inputs = {"instanceType": "p4d.24xlarge", "region": "us-east-1"}
+    return Resource(f"urn:pulumi:s::p::{INSTANCE}::{name}", INSTANCE, name, inputs, {})
+
+
+@pytest.fixture
+def held():
+    told = {
+        "id": "ri-1", "kind": "reserved_instance", "region": "us-east-1", "machine": "p4d.24xlarge", "count": 1,
+        "usd_per_hour": 12.5, "start": "2026-01-01", "end": "2026-12-31", "source": "invoice",
+    }  # fmt: skip
+    return Commitments.model_validate({"commitments": [told]}).commitments
+
+
+def test_a_second_machine_costs_its_own_price(held, book):
+    found = cost.diff([p4d("a")], [p4d("a"), p4d("b")], commitments=held, book=book, today=TODAY)
+    assert found.change_usd_per_month == Decimal("16029.08")  # 21.957642 * 730
+    assert found.before.usd_per_month.expected == 0
+
+
+def test_the_first_machine_costs_nothing_more(held, book):
+    found = cost.diff([], [p4d("a")], commitments=held, book=book, today=TODAY)
+    assert found.change_usd_per_month == 0
+    assert not [line for line in found.warnings if "unused" in line]
+
+
+def test_a_delete_saves_nothing_and_says_what_runs_empty(held, book):
+    found = cost.diff([p4d("a")], [], commitments=held, book=book, today=TODAY)
+    assert found.change_usd_per_month == 0
+    wanted = "Reserved Instance ri-1: $9,125.00 more a month unused after this change, $9,125.00 in all"
+    assert any(line.startswith(wanted) and line.endswith("paid until 2026-12-31") for line in found.warnings)
+
+
+def test_an_estimate_shows_what_is_paid_and_what_ends(held, book):
+    found = cost.estimate([p4d("a")], commitments=held, book=book, today=TODAY)
+    assert "commitments cost $9,125.00 a month on top, used or not; $0.00 of it is unused" in found.notes
+    assert any("ends in 40 days" in note for note in found.notes)  # 21 November to 31 December
+
+
+def test_json_names_the_commitment_and_meets_the_schema(held, book):
+    found = cost.diff_document(cost.diff([], [p4d("a")], commitments=held, book=book, today=TODAY))
+    jsonschema.validate(found, cost.schema())
+    assert {line["covered_by"] for line in found["resources"] if line["component"] == "machine"} == {"ri-1"}
+    assert found["commitments"] == [
+        {
+            "id": "ri-1", "kind": "reserved_instance", "until": "2026-12-31",
+            "usd_per_month": 9125.0, "used": 1.0, "unused_usd_per_month": 0.0,
+        }
+    ]  # fmt: skip
+
+
+def test_every_report_names_it(held, book):
+    found = cost.diff([p4d("a")], [], commitments=held, book=book, today=TODAY)
+    for form in ("table", "markdown", "html"):
+        assert "ri-1" in cost.render_diff(found, form)
+
+
+@pytest.mark.parametrize(
+    ("term", "against", "hours"),
+    [
+        # 14 * 730 / 21.957642 and 12 * 730 / 21.957642; against spot 14 * 730 / 16 and 12 * 730 / 16
+        ("reserved_1y", "on_demand", "465.44"),
+        ("reserved_3y", "on_demand", "398.95"),
+        ("reserved_1y", "spot", "638.75"),
+        ("reserved_3y", "spot", "547.50"),
+    ],
+)
+def test_break_even_by_hand(book, term, against, hours):
+    found = {
+        (each.commitment, each.against): each
+        for each in cost.break_even("aws", "us-east-1", "p4d.24xlarge", book)
+    }
+    assert round(found[(term, against)].hours_per_month, 2) == Decimal(hours)
+
+
+def test_break_even_says_never_and_says_what_is_missing(book):
+    g5 = {
+        (each.commitment, each.against): each.verdict
+        for each in cost.break_even("aws", "us-east-1", "g5.2xlarge", book)
+    }
+    assert g5[("reserved_1y", "spot")] == "never: spot is cheaper even around the clock"  # 0.76356 > 0.43632
+    assert g5[("reserved_1y", "on_demand")] == "above 460 hours a month (63 % of it)"  # 730 * 0.76356 / 1.212
+    assert g5[("reserved_3y", "spot")] == "no usable reserved_3y price in the catalogue"

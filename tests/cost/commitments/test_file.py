@@ -1,0 +1,74 @@
+"""``commitments.yaml``: what is accepted, and each mistake as one line with its place."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+
+from gpufleet import cost
+from gpufleet.errors import InputError
+
+RI = "id: ri, kind: reserved_instance, region: us-east-1, machine: g5.2xlarge, count: 2, usd_per_hour: 0.7"
+TERM = "start: 2026-01-01, end: 2027-01-01, source: invoice"
+SP = "id: sp, kind: compute_savings_plan, usd_per_hour: 3"
+CUD = "id: cud, kind: resource_cud, region: us-central1, usd_per_hour: 3"
+
+
+@pytest.fixture
+def write(tmp_path):
+    def into(*entries):
+        file = tmp_path / "commitments.yaml"
+        file.write_text("commitments:\n" + "".join(f"  - {{{entry}}}\n" for entry in entries))
+        return file
+
+    return into
+
+
+def test_a_file_is_read(write):
+    held = cost.load_commitments(write(f"{RI}, {TERM}", f"{SP}, discount_percent: 20, {TERM}")).commitments
+    assert [each.id for each in held] == ["ri", "sp"]
+    assert [float(each.paid_per_hour) for each in held] == [1.4, 3.0]
+    assert held[0].holds(date(2026, 1, 1))
+    assert not held[0].holds(date(2027, 1, 1))
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        (
+            f"id: x, {TERM}",
+            ":2: commitments[0].kind: is missing; add one of capacity_block, reserved_instance",
+        ),
+        (f"{RI.replace('instance,', 'instanc,', 1)}, {TERM}", "kind: is 'reserved_instanc'; did you mean"),
+        (f"{RI}, start: 2026-01-01, end: 2026-01-01, source: abc", "end 2026-01-01 is not after start"),
+        (f"{RI}, coun: 3, {TERM}", "commitments[0].coun: unknown key 'coun'; did you mean 'count'?"),
+        (f"{RI.replace('count: 2', 'count: 0')}, {TERM}", "commitments[0].count: is 0; give more than 0"),
+        (f"{RI}, start: 2026-01-01, end: 2027-01-01", "commitments[0].source: is missing"),
+        (f"{SP}, {TERM}", "its rates are not given once; give rates (by machine) or discount_percent"),
+        (f"{SP}, discount_percent: 20, rates: {{a: 1}}, {TERM}", "its rates are not given once"),
+        (f"{CUD}, {TERM}", "commits to nothing"),
+        (f"{CUD}, vcpus: 8, {TERM}", "vcpus and memory_gib go together"),
+        (f"{CUD}, vcpus: 8, memory_gib: 30, {TERM}", "vcpus without series"),
+        (f"{CUD}, accelerators: 8, {TERM}", "accelerator and accelerators go together"),
+    ],
+)
+def test_a_mistake_is_one_line_with_its_place(write, entry, said):
+    with pytest.raises(InputError) as caught:
+        cost.load_commitments(write(entry))
+    assert said in str(caught.value)
+    assert "commitments.yaml:2" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_two_of_one_id_are_refused(write):
+    with pytest.raises(InputError, match="two commitments are called ri"):
+        cost.load_commitments(write(f"{RI}, {TERM}", f"{RI}, {TERM}"))
+
+
+def test_no_file_and_no_mapping(tmp_path):
+    with pytest.raises(InputError, match="no such file"):
+        cost.load_commitments(tmp_path / "none.yaml")
+    (tmp_path / "text.yaml").write_text("words\n")
+    with pytest.raises(InputError, match="start with commitments"):
+        cost.load_commitments(tmp_path / "text.yaml")
