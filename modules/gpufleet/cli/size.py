@@ -17,13 +17,33 @@ Command = Callable[..., Any]
 def _workload_options(command: Command) -> Command:
     for option in reversed(
         (
-            click.option("--model", required=True, help="A catalogue name or part of it, a config.json, or a GGUF file."),
+            click.option(
+                "--model",
+                required=True,
+                help="A catalogue name or part of it, a config.json, or a GGUF file.",
+            ),
             click.option("--task", default="inference", show_default=True, help=f"{TASK_NAMES}."),
-            click.option("--precision", default="", help="bf16 (default), f32, f16, fp8, int8, int4, nf4, q4_k_m ..."),
-            click.option("--context", default="", help="Tokens of a sequence, or IN/OUT (default 1024/256; training 2048)."),
-            click.option("--batch", default="", help="Streams at once, or max (inference); micro-batch per device (training)."),
-            click.option("--kv-precision", default="", help="What keys and values are kept in (default f16)."),
-            click.option("--engine", default="", help="llama.cpp, vllm, mlx, distributed-llama ... (default by hardware)."),
+            click.option(
+                "--precision", default="", help="bf16 (default), f32, f16, fp8, int8, int4, nf4, q4_k_m ..."
+            ),
+            click.option(
+                "--context",
+                default="",
+                help="Tokens of a sequence, or IN/OUT (default 1024/256; training 2048).",
+            ),
+            click.option(
+                "--batch",
+                default="",
+                help="Streams at once, or max (inference); micro-batch per device (training).",
+            ),
+            click.option(
+                "--kv-precision", default="", help="What keys and values are kept in (default f16)."
+            ),
+            click.option(
+                "--engine",
+                default="",
+                help="llama.cpp, vllm, mlx, distributed-llama ... (default by hardware).",
+            ),
         )
     ):
         command = option(command)
@@ -36,11 +56,17 @@ def _amount_options(command: Command) -> Command:
             click.option("--tokens", default="", help="Work to be done: 2e9, 300M, 15T tokens."),
             click.option("--dataset", type=int, help="Work as sequences of --context tokens (training)."),
             click.option("--epochs", type=float, help="How often the data set is gone through (default 1)."),
-            click.option("--requests-per-s", type=float, help="Traffic to be served: replicas are counted for it."),
+            click.option(
+                "--requests-per-s", type=float, help="Traffic to be served: replicas are counted for it."
+            ),
             click.option("--ttft-ms", type=float, help="Longest time to the first token."),
             click.option("--tpot-ms", type=float, help="Longest time per further token."),
-            click.option("--latency", "latency_s", type=float, help="Longest time of a whole request, in seconds."),
-            click.option("--deadline", default="", help="Time for the work: 36h, 7d, 2w, or a date like 2027-01-31."),
+            click.option(
+                "--latency", "latency_s", type=float, help="Longest time of a whole request, in seconds."
+            ),
+            click.option(
+                "--deadline", default="", help="Time for the work: 36h, 7d, 2w, or a date like 2027-01-31."
+            ),
         )
     ):
         command = option(command)
@@ -50,12 +76,23 @@ def _amount_options(command: Command) -> Command:
 def _choice_options(command: Command) -> Command:
     for option in reversed(
         (
-            click.option("--on", default="", help="A machine (p4d.24xlarge), a rack, or an accelerator (H100 SXM5 80GB)."),
+            click.option(
+                "--on",
+                default="",
+                help="A machine (p4d.24xlarge), a rack, or an accelerator (H100 SXM5 80GB).",
+            ),
             click.option("--devices", type=int, help="How many accelerators; with --on, exactly one plan."),
-            click.option("--budget", type=float, help="USD for the work; a month's USD where no work is given."),
+            click.option(
+                "--budget", type=float, help="USD for the work; a month's USD where no work is given."
+            ),
             click.option("--region", "regions", multiple=True, help="Only there (several times)."),
             click.option("--cloud", "clouds", multiple=True, help="aws, gcp or azure (several times)."),
-            click.option("--purchase", "purchases", multiple=True, help="on_demand, spot, reserved_1y, reserved_3y, owned."),
+            click.option(
+                "--purchase",
+                "purchases",
+                multiple=True,
+                help="on_demand, spot, reserved_1y, reserved_3y, owned.",
+            ),
             click.option("--owned", is_flag=True, help="Only racks and workstations of this project."),
             click.option("--rank", default="cost", show_default=True, help="cost, time, speed or power."),
             click.option("--top", default=20, show_default=True, help="How many plans; 0 for all."),

@@ -9,6 +9,7 @@ from functools import cache
 from gpufleet.errors import InputError
 from gpufleet.sizing.hardware import Hardware, Split
 from gpufleet.sizing.tables import rows
+from gpufleet.sizing.workload import Workload
 
 
 @dataclass(frozen=True)
@@ -46,13 +47,19 @@ def engine(name: str) -> Engine:
     raise InputError(f"unknown engine {name!r}", where="--engine", remedy=remedy)
 
 
-def engine_on(hardware: Hardware, asked: str | None, *, training: bool, nodes: int = 1) -> Engine:
-    """Return the engine that runs there: as asked, or the usual one of the hardware."""
+def engine_on(hardware: Hardware, workload: Workload, nodes: int = 1) -> Engine:
+    """Return the engine that runs there: as asked, or the usual one of the hardware and the number format."""
+    from gpufleet.sizing.memory.blocks import is_gguf
     from gpufleet.sizing.speed.device import engine_for
 
-    if asked:
-        return engine(asked)
-    usual = engine_for(None, hardware.accelerator, training=training, nodes=nodes)
+    if workload.engine:
+        return engine(workload.engine)
+    part = hardware.accelerator
+    if not workload.trains and part.kind == "sbc" and "cuda" not in part.stacks and nodes > 1:
+        return engines()["distributed-llama"]
+    if not workload.trains and is_gguf(workload.precision) and part.kind != "npu":
+        return engines()["llama.cpp"]
+    usual = engine_for(None, part, training=workload.trains, nodes=nodes)
     return engines().get(usual) or engines()["llama.cpp"]
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from gpufleet import catalog, paths
 from gpufleet.errors import InputError
-from gpufleet.sizing.hardware import Hardware, Offer
+from gpufleet.sizing.hardware import Hardware, Offer, Origin
 
 RACK_MARK = "plugin: gpufleet.fleet.rack"
 RANGE = re.compile(r"^[a-z][a-z0-9-]*?(?:\[(\d+)-(\d+)\])?$")
@@ -183,7 +183,7 @@ def _hardware(each: Owned) -> Hardware | None:
     if base is None:
         return None
     offer = Offer("onprem", "", "owned", each.usd_per_hour, each.as_of, each.source)
-    origin = "rack" if each.rack else "workstation"
+    origin: Origin = "rack" if each.rack else "workstation"
     return replace(base, name=each.name, node_limit=each.nodes, offers=(offer,), origin=origin)
 
 

@@ -23,7 +23,7 @@ def layouts(workload: Workload, hardware: Hardware, devices: int) -> tuple[list[
 def inference(workload: Workload, hardware: Hardware, devices: int) -> Iterator[Layout]:
     """Yield layouts of one inference replica on at most so many devices; some engines can't use every number."""
     nodes = nodes_for(hardware, devices)
-    runs_on = engine_on(hardware, workload.engine, training=False, nodes=nodes)
+    runs_on = engine_on(hardware, workload, nodes)
     if devices == 1:
         yield Layout()
     elif runs_on.rule == "powers":

@@ -17,8 +17,12 @@ from gpufleet.sizing.hosts import link_of, network_of, usual_host
 from gpufleet.sizing.owned import owned_named, owned_names
 
 SIZE = re.compile(r"^(?P<name>.*?)[\s(]*(?P<gib>\d+)\s*gi?b\)?$", re.IGNORECASE)
+RATES = (
+    "bandwidth_gb_s", "fp32_tflops", "bf16_tflops_dense", "fp16_tflops_dense", "fp8_tflops_dense",
+    "fp4_tflops_dense", "int8_tops_dense", "tdp_w",
+)  # fmt: skip
 BOARDS = {"Compute Blade CM4 8GB": "Compute Module 4 / Pi 4", "Raspberry Pi 5 8GB": "Compute Module 5 / Pi 5"}
-NO_MACHINE = "unknown machine"
+SHORTEST_WORD = 3  # two letters are in half the catalogue
 
 
 @dataclass(frozen=True)
@@ -183,15 +187,7 @@ def _sold_with(part: Accelerator, gib: float, asked: str) -> Accelerator:
 def _resized(part: Accelerator, gib: float, share: float) -> Accelerator:
     """Return the part with another size of memory, or as the share of a card that a machine has of it."""
     if share != 1.0:
-        rates = (
-            "bandwidth_gb_s",
-            "fp32_tflops",
-            "bf16_tflops_dense",
-            "fp16_tflops_dense",
-            "fp8_tflops_dense",
-        )
-        rates += ("fp4_tflops_dense", "int8_tops_dense", "tdp_w")
-        scaled = {name: getattr(part, name) * share for name in rates if getattr(part, name) is not None}
+        scaled = {name: getattr(part, name) * share for name in RATES if getattr(part, name) is not None}
         return replace(part, memory_gib=gib, usable_gib=None, **scaled)
     if gib == part.memory_gib:
         return part
@@ -220,9 +216,8 @@ def _nearest(asked: str, root: Path | None) -> str:
     names |= {name.lower(): name for name in owned_names(root)}
     wanted = asked.lower()
     close = get_close_matches(wanted, names, n=3, cutoff=0.6)
-    close = (
-        close or [name for name in names if any(word in name for word in wanted.split() if len(word) > 2)][:3]
-    )  # noqa: PLR2004 - two letters are in half the catalogue
+    parts = [word for word in wanted.split() if len(word) >= SHORTEST_WORD]
+    close = close or [name for name in names if any(part in name for part in parts)][:3]
     if close:
         return f"did you mean {' or '.join(names[name] for name in close)}?"
     return "name a cloud's machine (p4d.24xlarge), a rack of inventory/ or an accelerator (H100 SXM5 80GB)"

@@ -37,7 +37,7 @@ class Training:
     master_copy: bool = True
     fused_loss: bool = False  # chunked or fused cross entropy: whole logits are never held
     lora_targets: LoraTargets = "all"
-    lora_dropout: bool = True
+    lora_dropout: bool = False
     compiled: bool = False
     accumulation: int = 1
     sync_each: bool = True

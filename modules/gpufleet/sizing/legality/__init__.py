@@ -6,6 +6,8 @@ is one small file that enters itself into ``RULES``; one that ``blocks`` says th
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gpufleet.sizing.caution import Caution
 from gpufleet.sizing.engines import engine_on
 from gpufleet.sizing.hardware import Hardware, Layout
@@ -29,10 +31,10 @@ __all__ = ["RULES", "Case", "Rule", "blocked", "judge"]
 
 
 def judge(
-    workload: Workload, hardware: Hardware, devices: int, layout: Layout, asked: str = ""
+    workload: Workload, hardware: Hardware, devices: int, layout: Layout, *, asked: str = "", used: int = 0
 ) -> list[Caution]:
     """Return what every rule says of a placement, in the order of the table."""
-    case = _case(workload, hardware, devices, layout, asked)
+    case = replace(_case(workload, hardware, devices, layout), asked=asked, used=used)
     return [
         Caution(rule.code, text, rule.source, rule.blocks)
         for rule in RULES.values()
@@ -42,10 +44,10 @@ def judge(
 
 def blocked(workload: Workload, hardware: Hardware, devices: int, layout: Layout) -> bool:
     """Tell whether a rule says that nothing runs there as asked."""
-    case = _case(workload, hardware, devices, layout, "")
+    case = _case(workload, hardware, devices, layout)
     return any(True for rule in RULES.values() if rule.blocks for _ in rule.check(case))
 
 
-def _case(workload: Workload, hardware: Hardware, devices: int, layout: Layout, asked: str) -> Case:
-    runs_on = engine_on(hardware, workload.engine, training=workload.trains, nodes=layout.nodes)
-    return Case(workload, hardware, devices, layout, runs_on, asked)
+def _case(workload: Workload, hardware: Hardware, devices: int, layout: Layout) -> Case:
+    runs_on = engine_on(hardware, workload, layout.nodes)
+    return Case(workload, hardware, devices, layout, runs_on)

@@ -11,7 +11,7 @@ from gpufleet.sizing.placing import degrees, divides
 @rule(
     "heads-divide",
     reason="tensor parallelism gives each device whole attention heads",
-    source="vllm-project/vllm issues 2652, 596 and 11797: attention heads must be divisible by the tensor-parallel size",
+    source="vllm-project/vllm issues 2652, 596, 11797: heads must be divisible by the tensor-parallel size",
 )
 def heads_divide(case: Case) -> Iterator[str]:
     within = min(case.devices, case.hardware.devices_per_node)

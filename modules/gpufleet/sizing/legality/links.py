@@ -37,7 +37,7 @@ def no_nvlink(case: Case) -> Iterator[str]:
 
 @rule(
     "slow-link-tensor",
-    reason="tensor parallelism exchanges every layer's result twice: over a slow link that waits longer than it computes",
+    reason="tensor parallelism exchanges every layer's result twice: a slow link then is the limit",
     source="docs.vllm.ai distributed serving (v0.8.3): tensor parallel within a node, pipeline parallel between nodes",
 )
 def slow_link_tensor(case: Case) -> Iterator[str]:

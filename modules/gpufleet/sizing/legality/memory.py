@@ -10,7 +10,7 @@ from gpufleet.sizing.legality.rule import Case, rule
 @rule(
     "summed-memory",
     reason="memory of several nodes is a sum of parts: no device reads another's at memory speed",
-    source="10 CM5 with 160 GB ran Llama 70B at 0.85 tok/s, one M3 Ultra at 14.1 (geerlingguy/sbc-reviews, see measured.csv)",
+    source="10 CM5 (160 GB) ran Llama 70B at 0.85 tok/s, one M3 Ultra at 14.1 (geerlingguy, sizing/data/measured.csv)",
 )
 def summed_memory(case: Case) -> Iterator[str]:
     part, nodes = case.hardware.accelerator, case.layout.nodes

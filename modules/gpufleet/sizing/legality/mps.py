@@ -14,7 +14,7 @@ def _apple(case: Case) -> bool:
 @rule(
     "mps-fp16-trainer",
     reason="fp16: True was refused on MPS by Transformers 4; version 5 takes it, and bf16 from macOS 14 on",
-    source="huggingface/transformers issue 32648, accelerate issue 3718; transformers v5.10.2 documentation, Apple Silicon",
+    source="huggingface/transformers issue 32648, accelerate 3718; transformers v5.10.2 docs, Apple Silicon",
 )
 def mps_fp16_trainer(case: Case) -> Iterator[str]:
     if _apple(case) and case.workload.trains and case.workload.precision in ("f16", "fp16"):
@@ -24,7 +24,7 @@ def mps_fp16_trainer(case: Case) -> Iterator[str]:
 @rule(
     "mps-bitsandbytes",
     reason="QLoRA's NF4 and 8-bit optimisers come from bitsandbytes, which had no Apple backend before 0.50",
-    source="bitsandbytes documentation: installation v0.48.1 (no Apple) and v0.50.0 (Apple Silicon); no paged optimisers seen",
+    source="bitsandbytes documentation, installation: v0.48.1 (no Apple), v0.50.0 (Apple Silicon)",
 )
 def mps_bitsandbytes(case: Case) -> Iterator[str]:
     eight_bit = "8bit" in case.workload.training.optimizer

@@ -28,9 +28,10 @@ def nodes_power_of_two(case: Case) -> Iterator[str]:
 )
 def nodes_paid_whole(case: Case) -> Iterator[str]:
     per_node = case.hardware.devices_per_node
-    if case.hardware.origin == "cloud" and case.devices % per_node:
-        nodes = -(-case.devices // per_node)
-        yield f"{case.devices} devices take {nodes} {case.hardware.name} of {per_node} devices each: all are paid"
+    used = case.used or case.devices
+    if case.hardware.origin == "cloud" and used % per_node:
+        nodes = -(-used // per_node)
+        yield f"{used} devices take {nodes} {case.hardware.name} of {per_node} devices each: all are paid"
 
 
 @rule(

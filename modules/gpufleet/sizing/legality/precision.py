@@ -41,7 +41,7 @@ def fp8_weights_only(case: Case) -> Iterator[str]:
         return
     name = case.hardware.accelerator.name
     if capability >= FP8_WEIGHTS_FROM:
-        yield f"{name} (compute capability {capability:g}) has no fp8 arithmetic: weights alone are fp8, sums run in 16 bits"
+        yield f"{name} (compute capability {capability:g}) has no fp8 arithmetic: only weights are fp8, sums 16-bit"
     else:
         yield f"{name} (compute capability {capability:g}) has no fp8, not for weights either"
 

@@ -20,6 +20,7 @@ class Case:
     layout: Layout
     engine: Engine
     asked: str = ""  # the hardware as somebody typed it
+    used: int = 0  # devices of all replicas together; 0: as asked for
 
 
 Check = Callable[[Case], Iterator[str]]

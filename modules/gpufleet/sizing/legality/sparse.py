@@ -17,4 +17,4 @@ def sparse_headline(case: Case) -> Iterator[str]:
     part = case.hardware.accelerator
     for row in rows("sparse.csv"):
         if row["accelerator"] == part.name and case.workload.precision in row["precisions"].split():
-            yield f"{part.name}: the {row['headline']} in its vendor's sheet is sparse; dense is {row['dense']} ({row['source']})"
+            yield f"{part.name}: its vendor's {row['headline']} is sparse, dense is {row['dense']} ({row['source']})"

@@ -17,8 +17,10 @@ MILLION = 1_000_000
 
 @dataclass(frozen=True)
 class Plan:
-    """One way to do it. ``devices`` are those used, in ``nodes`` that are paid whole; ``served`` tokens per second
-    are what the traffic asks for, None where nothing but the capacity is known.
+    """One way to do it.
+
+    ``devices`` are those used, in ``nodes`` that are paid whole. ``served`` tokens per second are what traffic
+    asks for, None where nothing but the capacity is known.
     """
 
     hardware: Hardware

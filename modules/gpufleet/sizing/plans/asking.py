@@ -15,7 +15,16 @@ from gpufleet.errors import InputError
 from gpufleet.sizing.engines import engine
 from gpufleet.sizing.memory.blocks import is_gguf, precision_name
 from gpufleet.sizing.plans.question import RANKS, Question, Rank
-from gpufleet.sizing.workload import Adapter, Offload, Optimizer, Recompute, Sharding, Task, Training, Workload
+from gpufleet.sizing.workload import (
+    Adapter,
+    Offload,
+    Optimizer,
+    Recompute,
+    Sharding,
+    Task,
+    Training,
+    Workload,
+)
 
 TASKS: tuple[Task, ...] = get_args(Task)
 CLOUDS = ("aws", "gcp", "azure")
@@ -93,6 +102,7 @@ def question(asked: Asked, *, now: datetime | None = None, root: Path | None = N
         rank=_rank(asked.rank),
         most_streams=most,
         whole_context=whole,
+        open_batch=workload.trains and not asked.batch,
         limit=_limit(asked.top),
         root=root,
     )
@@ -103,9 +113,13 @@ def amount(text: str, where: str) -> float:
     found = NUMBER.match(text.strip().replace("_", ""))
     value = float(found[1]) * SUFFIXES[found[2].lower()] if found else 0.0
     if not found or not isfinite(value) or value <= 0:
-        raise InputError(f"{text!r} is not a number of tokens", where=where, remedy="write it like 2e9, 300M or 15T")
+        raise InputError(
+            f"{text!r} is not a number of tokens", where=where, remedy="write it like 2e9, 300M or 15T"
+        )
     if value > MOST_WORK:
-        raise InputError(f"{text!r} is more than anybody has", where=where, remedy=f"give at most {MOST_WORK:g}")
+        raise InputError(
+            f"{text!r} is more than anybody has", where=where, remedy=f"give at most {MOST_WORK:g}"
+        )
     return value
 
 
@@ -115,7 +129,9 @@ def lengths(text: str, *, trains: bool) -> tuple[int, int, bool]:
         return (TRAINED_LENGTH, 0, False) if trains else (DEFAULT_INPUT, DEFAULT_OUTPUT, False)
     parts = [part.strip() for part in text.split("/")]
     if len(parts) > 2:  # noqa: PLR2004 - prompt and answer
-        raise InputError(f"{text!r} has more than two parts", where="--context", remedy="give 8192, or 1000/500")
+        raise InputError(
+            f"{text!r} has more than two parts", where="--context", remedy="give 8192, or 1000/500"
+        )
     counts = [_tokens(part, text) for part in parts]
     if len(counts) == 2:  # noqa: PLR2004
         if sum(counts) == 0:
@@ -136,7 +152,9 @@ def _tokens(part: str, text: str) -> int:
         raise InputError(f"{text!r} is not a length", where="--context", remedy=remedy)
     count = int(digits) * factor
     if count > MOST_TOKENS:
-        raise InputError(f"{text!r} is longer than any sequence", where="--context", remedy=f"at most {MOST_TOKENS:,}")
+        raise InputError(
+            f"{text!r} is longer than any sequence", where="--context", remedy=f"at most {MOST_TOKENS:,}"
+        )
     return count
 
 
@@ -189,7 +207,9 @@ def _training(asked: Asked, task: Task) -> Training:
         optimizer=_one_of(asked.optimizer or "adamw", get_args(Optimizer), "--optimizer"),
         adapter=_one_of(asked.adapter or "none", get_args(Adapter), "--adapter"),
         lora_rank=_whole(asked.lora_rank, "--lora-rank", 65_536) or 16,
-        recompute=_one_of(asked.recompute or ("auto" if task else "none"), get_args(Recompute), "--recompute"),
+        recompute=_one_of(
+            asked.recompute or ("auto" if task else "none"), get_args(Recompute), "--recompute"
+        ),
         sharding=_one_of(asked.sharding or "auto", get_args(Sharding), "--sharding"),
         offload=_one_of(asked.offload or "none", get_args(Offload), "--offload"),
     )
@@ -209,17 +229,23 @@ def _refuse_mixed(asked: Asked, workload: Workload) -> None:
     wrong, kind = (serving_only, "inference") if workload.trains else (training_only, "training")
     for name, value in wrong.items():
         if value not in (None, ""):
-            raise InputError(f"is for {kind}", where=name, remedy=f"leave it out, or change --task {workload.task}")
+            raise InputError(
+                f"is for {kind}", where=name, remedy=f"leave it out, or change --task {workload.task}"
+            )
     if asked.adapter and asked.adapter != "none" and workload.task != "dpo":
         raise InputError("goes with --task dpo", where="--adapter", remedy="or give --task lora or qlora")
     if asked.devices is not None and not asked.on:
         raise InputError("needs --on", where="--devices", remedy="name the hardware: --on p4d.24xlarge")
     if asked.deadline and not (asked.tokens or asked.dataset):
-        raise InputError("needs the work to be done", where="--deadline", remedy="give --tokens, or --dataset")
+        raise InputError(
+            "needs the work to be done", where="--deadline", remedy="give --tokens, or --dataset"
+        )
     if asked.requests_per_s is not None and asked.tokens:
         raise InputError("goes not with --tokens", where="--requests-per-s", remedy="give traffic, or work")
     if asked.requests_per_s is not None and workload.output_tokens == 0:
-        raise InputError("requests without an answer", where="--context", remedy="give IN/OUT with OUT above 0")
+        raise InputError(
+            "requests without an answer", where="--context", remedy="give IN/OUT with OUT above 0"
+        )
 
 
 def _work(asked: Asked, workload: Workload) -> float | None:
@@ -258,7 +284,9 @@ def _batch(text: str) -> int:
     if not text:
         return 1
     if not text.strip().isascii() or not text.strip().isdigit():
-        raise InputError(f"{text!r} is not a batch", where="--batch", remedy="give a whole number from 1, or max")
+        raise InputError(
+            f"{text!r} is not a batch", where="--batch", remedy="give a whole number from 1, or max"
+        )
     return _whole(int(text), "--batch", MOST_BATCH) or 1
 
 
@@ -297,7 +325,9 @@ def _regions(names: tuple[str, ...]) -> tuple[str, ...]:
     for name in names:
         if name not in known:
             close = get_close_matches(name, sorted(known), n=3)
-            remedy = f"did you mean {' or '.join(close)}?" if close else "give a region as its cloud spells it"
+            remedy = (
+                f"did you mean {' or '.join(close)}?" if close else "give a region as its cloud spells it"
+            )
             raise InputError(f"unknown region {name!r}", where="--region", remedy=remedy)
     return names
 

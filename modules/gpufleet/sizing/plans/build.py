@@ -12,7 +12,7 @@ from gpufleet.sizing.placing import nodes_for
 from gpufleet.sizing.plans.answer import Plan
 from gpufleet.sizing.plans.placed import MOST_NODES, Placed, place, smallest
 from gpufleet.sizing.plans.question import Question
-from gpufleet.sizing.plans.traffic import busiest, meets, requests_per_s
+from gpufleet.sizing.plans.traffic import busiest, meets, requests_per_s, tuned
 from gpufleet.sizing.speed import speed
 
 MOST_SCALINGS = 6
@@ -40,7 +40,7 @@ def exactly(question: Question, hardware: Hardware, devices: int) -> Plan:
     """Return the one plan on so many devices, whether it fits or not."""
     workload = question.workload
     if workload.trains:
-        return _plan(question, place(workload, hardware, devices), devices=devices)
+        return _plan(question, tuned(question, place(workload, hardware, devices)), devices=devices)
     candidates = [_shared_out(question, placed, devices) for placed in _replicas(question, hardware, devices)]
     if question.most_streams or question.requests_per_s:
         return max(candidates, key=lambda plan: (plan.fits, plan.tokens_per_s or 0.0))
@@ -50,9 +50,7 @@ def exactly(question: Question, hardware: Hardware, devices: int) -> Plan:
 def _replicas(question: Question, hardware: Hardware, devices: int) -> Iterator[Placed]:
     """Yield replicas that share out the devices: over all of a node, over nodes only as far as it must be."""
     per_node = hardware.devices_per_node
-    runs_on = engine_on(
-        hardware, question.workload.engine, training=False, nodes=nodes_for(hardware, devices)
-    )
+    runs_on = engine_on(hardware, question.workload, nodes_for(hardware, devices))
     whole = place(question.workload, hardware, devices)
     if devices <= per_node or runs_on.rule != "heads":
         yield _streams(question, whole)
@@ -83,7 +81,7 @@ def _shared_out(question: Question, placed: Placed, devices: int) -> Plan:
 def engine_rule(question: Question, placed: Placed) -> str:
     """Return the rule of the engine that runs there."""
     nodes = placed.layout.nodes
-    return engine_on(placed.hardware, question.workload.engine, training=False, nodes=nodes).rule
+    return engine_on(placed.hardware, question.workload, nodes).rule
 
 
 def _variants(question: Question, hardware: Hardware, least: Placed) -> Iterator[Placed]:
@@ -130,7 +128,7 @@ def _enough(question: Question, plan: Plan) -> Iterator[Plan]:
 
 def _for_work(question: Question, hardware: Hardware, least: Placed) -> Plan:
     """Return the training on as many devices as the deadline takes; on the fewest where there is none."""
-    plan = _plan(question, least)
+    plan = _plan(question, tuned(question, least))
     most = (hardware.node_limit or MOST_NODES) * hardware.devices_per_node
     for _ in range(MOST_SCALINGS):
         hours, deadline = plan.hours, question.deadline_h
@@ -138,7 +136,8 @@ def _for_work(question: Question, hardware: Hardware, least: Placed) -> Plan:
             break
         per_node = hardware.devices_per_node
         nodes = max(plan.nodes + 1, ceil(plan.nodes * hours / deadline))
-        plan = _plan(question, place(question.workload, hardware, min(nodes * per_node, most)))
+        placed = place(question.workload, hardware, min(nodes * per_node, most))
+        plan = _plan(question, tuned(question, placed))
     return plan
 
 
@@ -150,7 +149,6 @@ def _plan(question: Question, placed: Placed, *, replicas: int = 1, devices: int
         replace(placed.workload, input_tokens=placed.workload.context, output_tokens=0) if whole else None
     )
     found = placed.speed()
-    runs_on = engine_on(hardware, placed.workload.engine, training=placed.workload.trains, nodes=layout.nodes)
     plan = Plan(
         hardware=hardware,
         workload=placed.workload,
@@ -160,7 +158,7 @@ def _plan(question: Question, placed: Placed, *, replicas: int = 1, devices: int
         nodes=nodes_for(hardware, used),
         memory=placed.memory,
         speed=found,
-        engine=placed.workload.engine or runs_on.name,
+        engine=placed.workload.engine or "",
         tokens=question.tokens,
         whole_prompt=speed(prompt, layout, hardware).prompt_tokens_per_s if prompt else None,
     )

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from gpufleet.sizing.caution import Caution
 from gpufleet.sizing.hardware import Layout, Offer
 from gpufleet.sizing.memory import Memory
 from gpufleet.sizing.plans.answer import Answer, Plan
+from gpufleet.sizing.tables import DATA
 from gpufleet.sizing.workload import Workload
 
 Json = dict[str, Any]
 PARTS = ("weights", "gradients", "optimizer", "activations", "kv_cache", "overhead", "total")
+SCHEMA = "size.schema.json"
 DIGITS = 6  # significant: figures are estimates
+
+
+def schema() -> Json:
+    """Return the JSON Schema of the answer."""
+    found: Json = json.loads((DATA / SCHEMA).read_text(encoding="utf-8"))
+    return found
 
 
 def document(answer: Answer) -> Json:
@@ -79,7 +88,9 @@ def _plan(plan: Plan) -> Json:
         "tokens_per_s_per_stream": _short(plan.per_stream),
         "prompt_tokens_per_s": _short(plan.prompt_tokens_per_s),
         "time_to_first_token_s": _short(plan.time_to_first_token_s),
-        "requests_per_s": _short(None if plan.requests_per_s is None else plan.requests_per_s * plan.replicas),
+        "requests_per_s": _short(
+            None if plan.requests_per_s is None else plan.requests_per_s * plan.replicas
+        ),
         "limit": plan.speed.limit if plan.speed else None,
         "hours": _short(plan.hours),
         "usd": _short(plan.usd),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from gpufleet.sizing import placing
+from gpufleet.sizing.engines import engine_on
 from gpufleet.sizing.hardware import Hardware, Layout
 from gpufleet.sizing.memory import Memory, memory
 from gpufleet.sizing.resolve import joined
@@ -42,6 +43,8 @@ class Placed:
 def place(workload: Workload, hardware: Hardware, devices: int) -> Placed:
     """Return the best layout on so many devices that fits; where none does, the best one."""
     ways = placing.training if workload.trains else placing.inference
+    runs_on = engine_on(hardware, workload, placing.nodes_for(hardware, devices))
+    workload = replace(workload, engine=runs_on.name)
     first: Placed | None = None
     for layout in ways(workload, hardware, devices):
         for asked in shardings(workload, devices):

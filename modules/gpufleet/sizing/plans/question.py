@@ -17,7 +17,8 @@ class Question:
     """One question. ``tokens`` is work to be done; ``requests_per_s`` is traffic to be served.
 
     ``most_streams``: the batch is to be as large as memory and targets let it be. ``whole_context``: only the
-    length of a sequence was given, half of it counts as prompt.
+    length of a sequence was given, half of it counts as prompt. ``open_batch``: a training's micro-batch is ours
+    to choose.
     """
 
     workload: Workload
@@ -37,6 +38,7 @@ class Question:
     rank: Rank = "cost"
     most_streams: bool = False
     whole_context: bool = False
+    open_batch: bool = False
     limit: int = 20
     root: Path | None = None
 

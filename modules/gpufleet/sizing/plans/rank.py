@@ -13,7 +13,11 @@ Key = tuple[float, ...]
 
 def key(rank: Rank) -> Callable[[Plan], Key]:
     """Return the sort key of a ranking: smaller is better; what is unknown comes last."""
-    return {"cost": _cost, "time": _time, "speed": _speed, "power": _power}[rank]
+    order = {"cost": _cost, "time": _time, "speed": _speed, "power": _power}[rank]
+    return lambda plan: (
+        float(not plan.tokens_per_s),
+        *order(plan),
+    )  # a speed that nobody knows is no promise
 
 
 def _cost(plan: Plan) -> Key:

@@ -32,7 +32,11 @@ def _headline(workload: Workload) -> str:
     if model.active_parameters < model.parameters:
         size += f", {model.active_parameters / 1e9:.3g} B active"
     streams = f"micro-batch {workload.batch} per device" if workload.trains else f"{workload.batch} streams"
-    length = f"{workload.context:,} tokens" if workload.trains else f"{workload.input_tokens}/{workload.output_tokens} tokens"
+    length = (
+        f"{workload.context:,} tokens"
+        if workload.trains
+        else f"{workload.input_tokens}/{workload.output_tokens} tokens"
+    )
     return f"{model.name} ({size}): {workload.task}, {workload.precision}, {length}, {streams}"
 
 
@@ -66,14 +70,31 @@ def _plans(answer: Answer) -> Iterator[str]:
 
 def _header(plan: Plan) -> Row:
     money = ("HOURS", "USD") if plan.tokens else ("USD/HOUR", "USD/M TOKENS")
-    return ("HARDWARE", "NODES", "DEVICES", "REPLICAS", "SPLIT", "FITS", "TOKENS/S", "80 % RANGE", "LIMIT", *money, "WATTS", "BOUGHT")
+    return (
+        "HARDWARE",
+        "NODES",
+        "DEVICES",
+        "REPLICAS",
+        "SPLIT",
+        "FITS",
+        "TOKENS/S",
+        "80 % RANGE",
+        "LIMIT",
+        *money,
+        "WATTS",
+        "BOUGHT",
+    )
 
 
 def _row(plan: Plan) -> Row:
     money = (plan.hours, plan.usd) if plan.tokens else (plan.usd_per_hour, plan.usd_per_million_tokens)
     speeds = f"{_figure(plan.tokens_per_s_low)}-{_figure(plan.tokens_per_s_high)}"
     offer = plan.offer
-    bought = " ".join(part for part in (offer.purchase, offer.cloud, offer.region) if part) if offer else "no price known"
+    bought = (
+        " ".join(part for part in (offer.purchase, offer.cloud, offer.region) if part)
+        if offer
+        else "no price known"
+    )
     return (
         plan.hardware.name,
         str(plan.nodes),
@@ -120,7 +141,9 @@ def _cautions(answer: Answer) -> Iterator[str]:
 
 
 def _prices(answer: Answer) -> Iterator[str]:
-    offers = {plan.offer.source: plan.offer for plan in answer.plans if plan.offer and plan.offer.usd_per_hour}
+    offers = {
+        plan.offer.source: plan.offer for plan in answer.plans if plan.offer and plan.offer.usd_per_hour
+    }
     if offers:
         yield "Prices"
     for offer in offers.values():

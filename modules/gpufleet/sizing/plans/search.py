@@ -34,7 +34,7 @@ def plan(question: Question) -> Answer:
 
 def _single(question: Question, hardware: Hardware, devices: int, said: tuple[Caution, ...]) -> Answer:
     found = exactly(question, hardware, devices)
-    cautions = (*said, *judge(found.workload, hardware, devices, found.layout, question.on))
+    cautions = (*said, *judge(found.workload, hardware, devices, found.layout, asked=question.on))
     stops = "; ".join(caution.message for caution in cautions if caution.blocks)
     found = replace(found, why_not=stops).bought(_preferred(hardware.offers))
     return _answer(question, (found,), (*cautions, *_too_small(found)), 1)
@@ -107,7 +107,7 @@ def _nothing(
     cautions = (*said, Caution("nothing-suits", text, "", blocks=True))
     stopped = [each for each in kinds if _stopped(question, each)]
     if stopped and len(stopped) == len(kinds):
-        cautions += tuple(judge(question.workload, stopped[0], 1, Layout(), question.on))
+        cautions += tuple(judge(question.workload, stopped[0], 1, Layout(), asked=question.on))
     answer = _answer(question, (closest,), cautions, len(kinds))
     return replace(answer, plans=(), closest=closest)
 
@@ -125,7 +125,14 @@ def _cautions(question: Question, plans: tuple[Plan, ...]) -> list[Caution]:
     return [
         caution
         for each in plans[:SHOWN_WITH_CAUTIONS]
-        for caution in judge(each.workload, each.hardware, each.layout.devices, each.layout, question.on)
+        for caution in judge(
+            each.workload,
+            each.hardware,
+            each.layout.devices,
+            each.layout,
+            asked=question.on,
+            used=each.devices,
+        )
     ]
 
 

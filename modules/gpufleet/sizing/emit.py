@@ -1,0 +1,174 @@
+"""The chosen plan as pools, racks or workstations of a stack: what is sized is what gets built.
+
+The stack file is written whole or not at all: the new text is checked by ``gpufleet.fleet`` under another name
+first. Comments and order of a file that exists survive; it is changed only on request.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from io import StringIO
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+from gpufleet import catalog
+from gpufleet.catalog import HOURS_PER_MONTH
+from gpufleet.errors import InputError
+from gpufleet.sizing.plans.answer import Plan
+
+KEY = "gpufleet:fleet"
+NAME = re.compile(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?")
+HEADER = "# yaml-language-server: $schema=fleet.schema.json\n# {what}\n"
+FIRST_ZONES = {"aws": "{region}a", "gcp": "{region}-a"}  # where a reservation has to name one
+TEMPLATES = {True: "trainer", False: "llm-server"}
+Node = dict[str, Any]
+
+
+def write(plan: Plan, stack: str, root: Path, *, merge: bool = False) -> str:
+    """Write the plan into ``stacks/Pulumi.<stack>.yaml``; return a sentence on what was written and what is next."""
+    if not NAME.fullmatch(stack):
+        raise InputError(
+            f"{stack!r} is not a stack's name", where="--emit", remedy="lowercase, digits, hyphens"
+        )
+    if not plan.fits:
+        raise InputError("the plan can't run as it is", where="--emit", remedy="see why in the answer above")
+    path = root / "stacks" / f"Pulumi.{stack}.yaml"
+    label = path.relative_to(root)
+    if path.exists() and not merge:
+        raise InputError(
+            f"{label} exists", where="--emit", remedy="give --merge to add to it, or another name"
+        )
+    kind, item = _item(plan)
+    document = _read(path) if path.exists() else _fresh(root, plan, stack)
+    _put(document, kind, item, plan)
+    _save(path, document, stack, root, fresh=None if path.exists() else _what(plan))
+    return f"wrote {label}: {kind[:-1]} {item['name']}; next: gpufleet cost estimate -s {stack}"
+
+
+def _item(plan: Plan) -> tuple[str, Node]:
+    """Return the key of the fleet that the plan belongs under, and its entry."""
+    hardware = plan.hardware
+    if hardware.origin == "cloud" and plan.offer is not None:
+        return "pools", _pool(plan)
+    if hardware.origin == "rack":
+        return "racks", {"name": hardware.name}
+    if hardware.origin == "workstation" and hardware.machine != hardware.name:
+        return "workstations", {"name": hardware.name, "machine": hardware.machine}
+    remedy = "choose what can be had: --on p4d.24xlarge, or leave --on out and give --cloud"
+    raise InputError(f"{hardware.name} is no machine that a stack can declare", where="--emit", remedy=remedy)
+
+
+def _pool(plan: Plan) -> Node:
+    offer = plan.offer
+    if offer is None:
+        raise ValueError("a pool without an offer")
+    purchase = _purchase(offer.purchase)
+    pool: Node = {"name": _pool_name(plan), "cloud": offer.cloud, "region": offer.region}
+    if purchase["kind"] == "reserved" and offer.cloud in FIRST_ZONES:
+        pool["zones"] = [FIRST_ZONES[offer.cloud].format(region=offer.region)]
+    pool |= {"machine": plan.hardware.machine, "count": plan.nodes, "purchase": purchase}
+    if plan.nodes > 1 and catalog.machine(plan.hardware.machine, offer.cloud).fabric:
+        pool["fabric"] = "auto"
+    if plan.hours is not None and purchase["kind"] != "reserved" and plan.hours < HOURS_PER_MONTH:
+        pool["hours_per_month"] = max(1, ceil(plan.hours))
+    pool["template"] = TEMPLATES[plan.workload.trains]
+    return pool
+
+
+def _pool_name(plan: Plan) -> str:
+    """Return a name of the model's own, so that a second writing replaces the first and nothing else."""
+    slug = re.sub(r"[^a-z0-9]+", "-", plan.workload.model.name.lower()).strip("-")[:30].strip("-")
+    use = "train" if plan.workload.trains else "serve"
+    return f"{use}-{slug}" if slug else use
+
+
+def _purchase(kind: str) -> Node:
+    if kind.startswith("reserved"):
+        return {"kind": "reserved", "reservation": "create", "term": kind.removeprefix("reserved_")}
+    return {"kind": kind}
+
+
+def _fresh(root: Path, plan: Plan, stack: str) -> Node:
+    """Return a new stack; who owns it and who may log in is taken from a stack that exists."""
+    like = _like(root)
+    pools = plan.hardware.origin == "cloud"
+    if pools and not (like.get("ssh") or {}).get("authorized_keys"):
+        remedy = f"write stacks/Pulumi.{stack}.yaml with owner and ssh first, then give --merge"
+        raise InputError("no stack here says who may log in", where="--emit", remedy=remedy)
+    fleet: Node = {"owner": like.get("owner", "ml-platform")}
+    if pools:
+        fleet["ssh"] = like["ssh"]
+    return {"config": {KEY: fleet}}
+
+
+def _like(root: Path) -> Mapping[str, Any]:
+    """Return the first stack of the project that has keys for its nodes, else the first at all."""
+    found = [_read(path) for path in sorted((root / "stacks").glob("Pulumi.*.yaml"))]
+    fleets = [(each.get("config") or {}).get(KEY) or {} for each in found if isinstance(each, Mapping)]
+    return next((fleet for fleet in fleets if fleet.get("ssh")), fleets[0] if fleets else {})
+
+
+def _put(document: Any, kind: str, item: Node, plan: Plan) -> None:
+    """Put the entry into its list: in the place of one of the same name, else at the end."""
+    fleet = (document.get("config") or {}).get(KEY) if isinstance(document, Mapping) else None
+    if not isinstance(fleet, dict):
+        raise InputError(f"has no {KEY}", where="--emit", remedy="name another stack")
+    entries = fleet.setdefault(kind, [])
+    same = [at for at, entry in enumerate(entries) if entry.get("name") == item["name"]]
+    if same:
+        entries[same[0]] = item
+    else:
+        entries.append(item)
+    template = item.get("template")
+    templates = fleet.setdefault("templates", {}) if template else {}
+    if template and template not in templates:
+        vendor = {"NVIDIA": "nvidia", "AMD": "amd"}.get(plan.hardware.accelerator.vendor, "none")
+        templates[template] = {"driver": {"vendor": vendor}, "burn_in": "standard"}
+    if kind == "pools" and item["cloud"] == "aws":
+        document["config"].setdefault("aws:region", item["region"])
+
+
+def _save(path: Path, document: Any, stack: str, root: Path, *, fresh: str | None) -> None:
+    """Write under another name, have the fleet's own reader judge it, then put it in place at once."""
+    from gpufleet import fleet
+
+    text = (HEADER.format(what=fresh) if fresh else "") + _text(document)
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        draft.write_text(text, encoding="utf-8")
+        fleet.load(stack, root, config_file=draft)
+        draft.replace(path)
+    except InputError as error:
+        raise InputError(error.problem, where="--emit", key=error.key, remedy=error.remedy) from error
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _what(plan: Plan) -> str:
+    work = plan.workload
+    what = f"{work.model.name}, {work.task}, {work.precision}"
+    return f"Sized by gpufleet: {what}, on {plan.nodes} {plan.hardware.name}."
+
+
+def _read(path: Path) -> Any:
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    try:
+        return YAML(typ="rt").load(path.read_text(encoding="utf-8"))
+    except (YAMLError, UnicodeDecodeError):
+        raise InputError("is not valid YAML", where=str(path.name), remedy="correct the file first") from None
+
+
+def _text(document: Any) -> str:
+    from ruamel.yaml import YAML
+
+    yaml = YAML(typ="rt")
+    yaml.width = 200
+    yaml.indent(mapping=2, sequence=4, offset=2)
+    out = StringIO()
+    yaml.dump(document, out)
+    return out.getvalue()
