@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from gpufleet.sizing.memory.cache import kv_bytes, kv_bytes_per_token
 from gpufleet.sizing.memory.quick import quick_estimate
+from gpufleet.sizing.memory.recipes import recipe
 from gpufleet.sizing.memory.result import Memory, QuickEstimate
 from gpufleet.sizing.memory.total import memory, settled, usable_gib
 from gpufleet.sizing.memory.weights import (
@@ -27,6 +28,7 @@ __all__ = [
     "kv_bytes_per_token",
     "memory",
     "quick_estimate",
+    "recipe",
     "settled",
     "usable_gib",
     "weight_bytes",

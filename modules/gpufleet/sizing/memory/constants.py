@@ -3,12 +3,30 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib.resources import files
 
+_tried: list[dict[str, float]] = []  # values on trial while constants are fitted
 
-@cache
+
 def constants() -> dict[str, float]:
     """Return every constant by its name."""
+    return _tried[-1] if _tried else _stored()
+
+
+@contextmanager
+def trial(**values: float) -> Iterator[None]:
+    """Use other values for some constants while the block runs: for fitting them."""
+    _tried.append(constants() | values)
+    try:
+        yield
+    finally:
+        _tried.pop()
+
+
+@cache
+def _stored() -> dict[str, float]:
     text = files("gpufleet.sizing").joinpath("data", "memory_constants.csv").read_text(encoding="utf-8")
     return {row["name"]: float(row["value"]) for row in csv.DictReader(text.splitlines())}

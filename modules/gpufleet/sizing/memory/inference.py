@@ -5,44 +5,67 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpufleet.catalog import Accelerator
+from gpufleet.catalog.architecture import Architecture
 from gpufleet.catalog.parameters import matrices
 from gpufleet.sizing.hardware import Hardware, Layout
 from gpufleet.sizing.memory.blocks import is_gguf, precision_name
 from gpufleet.sizing.memory.cache import kv_bytes
+from gpufleet.sizing.memory.constants import constants
 from gpufleet.sizing.memory.result import GIB, Share
 from gpufleet.sizing.memory.weights import matrix_bits, weight_bytes
 from gpufleet.sizing.workload import Workload
 
+ENDS = {"embedding", "output"}
+
 
 @dataclass(frozen=True)
 class Engine:
-    """How an engine uses memory. ``claims`` is the share of the card it takes whatever is needed."""
+    """How an engine uses memory. ``claims`` is the share of the card it takes whatever is needed.
+
+    ``rows`` are the logits it sets memory aside for, whatever the batch; ``chunk`` the tokens of a prompt step.
+    """
 
     name: str
-    chunk: int  # tokens of one prompt step
-    graphs_gib: float  # captured CUDA graphs
-    runtime_gib: float  # context, libraries, work space of its kernels
+    chunk: int
+    rows: int
+    graphs_gib: float
+    runtime_gib: float
     claims: float = 0.0
+    width: float = 6.0  # 16-bit values of the model's width at work per token
 
 
+# llama.cpp: n_ubatch 512, its compute buffer holds as many rows of logits. vLLM, SGLang, TensorRT-LLM: prompt
+# steps of 8,192 tokens, 256 sequences; vllm pull 10511 (2024-12) measured 1.26 GiB of activations for Llama 3 8B
+# on an 80 GB card, vllm issue 7553 2.4 GiB of CUDA graphs on an RTX 4090 (default since: fewer, about 1 GiB).
 ENGINES = {
-    "llama.cpp": Engine("llama.cpp", chunk=512, graphs_gib=0.0, runtime_gib=0.3),
-    "mlx": Engine("mlx", chunk=512, graphs_gib=0.0, runtime_gib=0.2),
-    "rknn": Engine("rknn", chunk=128, graphs_gib=0.0, runtime_gib=0.0),
-    "vllm": Engine("vllm", chunk=8192, graphs_gib=1.0, runtime_gib=1.0, claims=0.9),
-    "tensorrt-llm": Engine("tensorrt-llm", chunk=8192, graphs_gib=1.0, runtime_gib=1.0, claims=0.9),
-    "sglang": Engine("sglang", chunk=8192, graphs_gib=1.0, runtime_gib=1.0, claims=0.88),
-    "pytorch": Engine("pytorch", chunk=2048, graphs_gib=0.0, runtime_gib=0.5),
+    "llama.cpp": Engine("llama.cpp", chunk=512, rows=512, graphs_gib=0.0, runtime_gib=0.1),
+    "mlx": Engine("mlx", chunk=512, rows=1, graphs_gib=0.0, runtime_gib=0.2),
+    "rknn": Engine("rknn", chunk=128, rows=1, graphs_gib=0.0, runtime_gib=0.0),
+    "vllm": Engine("vllm", chunk=8192, rows=256, graphs_gib=1.0, runtime_gib=0.5, claims=0.9, width=16.0),
+    "sglang": Engine(
+        "sglang", chunk=8192, rows=256, graphs_gib=1.0, runtime_gib=0.5, claims=0.88, width=16.0
+    ),
+    "tensorrt-llm": Engine(
+        "tensorrt-llm", chunk=8192, rows=256, graphs_gib=1.0, runtime_gib=0.5, claims=0.9, width=16.0
+    ),
+    "pytorch": Engine("pytorch", chunk=2048, rows=1, graphs_gib=0.0, runtime_gib=0.3),
+}
+SPELLINGS = {
+    "trtllm": "tensorrt-llm",
+    "tensorrt": "tensorrt-llm",
+    "ollama": "llama.cpp",
+    "gptfast": "pytorch",
 }
 
 
 def engine_of(workload: Workload, part: Accelerator) -> Engine:
     """Return the named engine's habits, or those of the usual engine of that hardware."""
-    named = (workload.engine or "").lower().replace("_", "-")
-    for name, engine in ENGINES.items():
-        if named and name.replace("-", "").replace(".", "") in named.replace("-", "").replace(".", ""):
-            return engine
-    if "rknn" in part.stacks:
+    named = "".join(letter for letter in (workload.engine or "").lower() if letter.isalnum())
+    spelled = {name.replace("-", "").replace(".", ""): name for name in ENGINES} | SPELLINGS
+    for spelling, name in spelled.items():
+        if named and spelling in named:
+            return ENGINES[name]
+    if part.kind == "npu" and "rknn" in part.stacks:
         return ENGINES["rknn"]
     own = is_gguf(precision_name(workload.precision)) or part.kind in {"sbc", "apple", "apu"}
     return ENGINES["llama.cpp" if own or part.unified else "vllm"]
@@ -51,51 +74,68 @@ def engine_of(workload: Workload, part: Accelerator) -> Engine:
 def inference_share(workload: Workload, layout: Layout, hardware: Hardware) -> Share:
     """Return what inference takes on the fullest device of that layout."""
     model, engine = workload.model, engine_of(workload, hardware.accelerator)
-    name, parts = precision_name(workload.precision), _parts(layout)
-    share = Share()
-    share.weights = _fullest(workload, name, layout)
+    share = Share(weights=fullest_weights(workload, layout))
+    if engine.name == "rknn":
+        return _rknn(workload, share)
     cache = workload.batch * kv_bytes(model, workload.context, workload.kv_precision)
-    share.kv_cache = cache / _cache_parts(workload, layout)
-    tokens = min(engine.chunk, max(workload.batch * workload.input_tokens, workload.batch))
-    wide = max(model.intermediate, model.hidden * 2, model.heads * model.head_dim)
-    work = tokens * (6.0 * model.hidden + 2.0 * 2.0 * wide / max(1, layout.tensor))
-    logits = min(tokens, max(workload.batch, 1)) * model.vocabulary * 4.0
-    share.activations = work + logits
-    share.overhead = (engine.runtime_gib + (engine.graphs_gib if parts else 0.0)) * GIB
+    share.kv_cache = cache / _cache_parts(model, layout)
+    share.activations = _work(workload, engine, layout)
+    share.overhead = (engine.graphs_gib + engine.runtime_gib) * GIB
     return share
 
 
-def _parts(layout: Layout) -> int:
-    return max(1, layout.tensor * layout.pipeline)
-
-
-def _fullest(workload: Workload, name: str, layout: Layout) -> float:
-    """Return the weights of the device that holds most: its layers and an end of the model."""
-    model = workload.model
-    stages = layout.pipeline if layout.split != "layer" else max(layout.pipeline, layout.devices)
+def fullest_weights(workload: Workload, layout: Layout) -> float:
+    """Return the weights of the device that holds most: its layers, its experts, and an end of the model."""
+    model, name = workload.model, precision_name(workload.precision)
+    total, stages = weight_bytes(model, workload.precision), _stages(layout)
+    routed = _bytes(model, name, routed=True) if layout.expert > layout.tensor else 0.0
+    ends, largest = _ends(model, name)
+    layers = -(-model.layers // stages) / model.layers
     if stages == 1:
-        return weight_bytes(model, workload.precision) / layout.tensor
-    total = weight_bytes(model, workload.precision)
-    ends = sum(
-        m.elements * matrix_bits(m, model, name) / 8
-        for m in matrices(model)
-        if m.kind in {"embedding", "output"}
-    )
-    largest = max(
-        (
-            m.elements * matrix_bits(m, model, name) / 8
-            for m in matrices(model)
-            if m.kind in {"embedding", "output"}
-        ),
-        default=0.0,
-    )
-    layers = -(-model.layers // stages)
-    return ((total - ends) * layers / model.layers + largest) / layout.tensor
+        ends = largest = 0.0
+    body = total - ends - routed
+    return (body * layers + largest) / layout.tensor + routed * layers / max(layout.expert, layout.tensor)
 
 
-def _cache_parts(workload: Workload, layout: Layout) -> float:
-    """Return over how many devices the cache is spread: heads by tensor parallelism, layers by stages."""
+def _rknn(workload: Workload, share: Share) -> Share:
+    """Count what RKNN's runtime holds: the embedding stays in the file unless it is the output as well."""
+    model, known = workload.model, constants()
+    if not model.tied_embeddings:
+        share.weights -= model.vocabulary * model.hidden
+    share.overhead = known["rknn_runtime_mb"] * 1e6 + known["rknn_token_kb"] * 1e3 * model.vocabulary
+    share.kv_cache = workload.batch * kv_bytes(model, workload.context, workload.kv_precision)
+    return share
+
+
+def _work(workload: Workload, engine: Engine, layout: Layout) -> float:
+    """Return the bytes of one prompt step's values and of the logits set aside."""
     model = workload.model
-    stages = layout.pipeline if layout.split != "layer" else max(layout.pipeline, layout.devices)
+    tokens = min(engine.chunk, max(workload.batch * workload.input_tokens, workload.batch))
+    width = max(
+        model.intermediate, model.experts.per_token * model.experts.intermediate if model.experts else 0
+    )
+    values = 2.0 * (engine.width * model.hidden + 2.0 * width / layout.tensor)
+    rows = max(workload.batch, min(engine.rows, max(tokens, workload.batch)))
+    return tokens * values / 2.0 + rows * model.vocabulary * 4.0
+
+
+def _stages(layout: Layout) -> int:
+    return (
+        max(layout.pipeline, layout.devices // layout.tensor) if layout.split == "layer" else layout.pipeline
+    )
+
+
+def _bytes(model: Architecture, name: str, *, routed: bool) -> float:
+    return sum(m.elements * matrix_bits(m, model, name) / 8 for m in matrices(model) if m.routed is routed)
+
+
+def _ends(model: Architecture, name: str) -> tuple[float, float]:
+    """Return the bytes of embedding and output together, and of the larger one."""
+    sizes = [m.elements * matrix_bits(m, model, name) / 8 for m in matrices(model) if m.kind in ENDS]
+    return sum(sizes), max(sizes)
+
+
+def _cache_parts(model: Architecture, layout: Layout) -> float:
+    """Return over how many devices the cache is spread: heads by tensor parallelism, layers by stages."""
     heads = 1 if model.latent else max(1, min(layout.tensor, model.kv_heads))
-    return heads * model.layers / -(-model.layers // stages)
+    return heads * model.layers / -(-model.layers // _stages(layout))

@@ -10,9 +10,7 @@ from gpufleet.sizing.memory.constants import constants
 from gpufleet.sizing.memory.inference import engine_of, inference_share
 from gpufleet.sizing.memory.result import GIB, Memory, Share
 from gpufleet.sizing.memory.training import training_share
-from gpufleet.sizing.workload import Recompute, Workload
-
-LADDER: tuple[Recompute, ...] = ("none", "selective", "full")
+from gpufleet.sizing.workload import Workload
 
 
 def memory(workload: Workload, layout: Layout, hardware: Hardware) -> Memory:
@@ -23,23 +21,25 @@ def memory(workload: Workload, layout: Layout, hardware: Hardware) -> Memory:
 
 
 def settled(workload: Workload, layout: Layout, hardware: Hardware) -> Workload:
-    """Return the workload with ``recompute`` chosen where it was left open: the least that fits, else all."""
+    """Return the workload with ``recompute`` chosen where it was left open: none where that fits.
+
+    Who must save memory saves it at the loss as well: full recomputation comes with a chunked loss.
+    """
     if not workload.trains or workload.training.recompute != "auto":
         return workload
-    usable = usable_gib(hardware.accelerator) * GIB
-    for recompute in LADDER:
-        chosen = replace(workload, training=replace(workload.training, recompute=recompute))
-        if _share(chosen, layout, hardware).total <= usable:
-            return chosen
-    return replace(workload, training=replace(workload.training, recompute="full"))
+    plain = replace(workload, training=replace(workload.training, recompute="none"))
+    if _share(plain, layout, hardware).total <= usable_gib(hardware.accelerator, layout) * GIB:
+        return plain
+    return replace(workload, training=replace(workload.training, recompute="full", fused_loss=True))
 
 
-def usable_gib(part: Accelerator) -> float:
-    """Return what software can take of one device: the driver's own share is gone already."""
+def usable_gib(part: Accelerator, layout: Layout | None = None) -> float:
+    """Return what an allocator can take of one device: less driver context and communication buffers."""
     usable = part.usable_gib or part.memory_gib
-    return usable - (
-        0.0 if part.unified or part.kind in {"sbc", "npu", "apple"} else constants()["context_gib"]
-    )
+    if part.unified or part.kind in {"sbc", "npu", "apple"}:
+        return usable
+    exchanges = constants()["collective_gib"] if layout and layout.devices > 1 else 0.0
+    return usable - constants()["context_gib"] - exchanges
 
 
 def _share(workload: Workload, layout: Layout, hardware: Hardware) -> Share:
@@ -50,7 +50,7 @@ def _share(workload: Workload, layout: Layout, hardware: Hardware) -> Share:
 
 def _memory(workload: Workload, share: Share, layout: Layout, hardware: Hardware) -> Memory:
     devices = max(1, layout.devices)
-    usable = usable_gib(hardware.accelerator)
+    usable = usable_gib(hardware.accelerator, layout)
     peak = share.total / GIB
     parts = {
         "weights": share.weights,
@@ -69,7 +69,7 @@ def _memory(workload: Workload, share: Share, layout: Layout, hardware: Hardware
         fits=peak <= usable,
         reserved_gib=max(peak, _claimed(workload, hardware)),
         host_gib=share.host * devices / GIB,
-        notes=tuple(_notes(workload, share)),
+        notes=tuple(_notes(workload, share, layout, hardware)),
     )
 
 
@@ -80,10 +80,32 @@ def _claimed(workload: Workload, hardware: Hardware) -> float:
     return engine_of(workload, part).claims * (part.usable_gib or part.memory_gib)
 
 
-def _notes(workload: Workload, share: Share) -> list[str]:
+def _notes(workload: Workload, share: Share, layout: Layout, hardware: Hardware) -> list[str]:
     found = []
     if workload.trains:
-        found.append(f"activations recomputed: {workload.training.recompute}")
+        loss = ", loss in chunks" if workload.training.fused_loss else ""
+        found.append(f"activations recomputed: {workload.training.recompute}{loss}")
     if share.host:
-        found.append("states moved to the host are not in these figures")
+        found.append(
+            f"{share.host * layout.devices / GIB:.1f} GiB of states in host memory, not in these figures"
+        )
+    usable = usable_gib(hardware.accelerator, layout) * GIB
+    if workload.task == "full_finetune" and share.total > usable:
+        low = _share(_low_memory(workload), layout, hardware).total
+        if low <= usable:
+            found.append(
+                f"fits in {low / GIB:.1f} GiB with paged 8-bit AdamW that steps in the backward pass"
+            )
     return found
+
+
+def _low_memory(workload: Workload) -> Workload:
+    training = replace(
+        workload.training,
+        optimizer="paged_adamw_8bit",
+        step_in_backward=True,
+        master_copy=False,
+        recompute="full",
+        fused_loss=True,
+    )
+    return replace(workload, training=training)

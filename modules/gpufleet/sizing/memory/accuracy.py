@@ -1,0 +1,86 @@
+"""How far off we are: errors on sources left out of the fit, and every report of fitting or not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import ceil
+from statistics import median
+
+from gpufleet.sizing.memory.calibration import Prediction, left_out
+from gpufleet.sizing.memory.measured import MeasuredMemory, measured
+from gpufleet.sizing.memory.total import memory
+
+POOLED = 10  # classes with fewer rows are reported together
+Formula = Callable[[MeasuredMemory], float | None]  # GiB on one device, None where the formula has no answer
+
+
+@dataclass(frozen=True)
+class ErrorLine:
+    """Median and 90th percentile of the absolute relative error of one class or formula."""
+
+    name: str
+    rows: int
+    median: float
+    p90: float
+
+
+@dataclass(frozen=True)
+class FitLine:
+    """One report of fitting or running out of memory beside our answer with the settings it states."""
+
+    id: str
+    reported: bool
+    predicted: bool
+    gib: float
+    usable_gib: float
+    source: str
+
+    @property
+    def right(self) -> bool:
+        """Tell whether we agree with the report."""
+        return self.reported == self.predicted
+
+
+def memory_report(formulas: dict[str, Formula] | None = None) -> tuple[list[ErrorLine], list[FitLine]]:
+    """Return errors by device class and over all, those of other formulas on the same rows, and fit reports."""
+    predictions = left_out()
+    lines = [_line(name, [p.error for p in group]) for name, group in _classes(predictions).items()]
+    lines.append(_line("all", [p.error for p in predictions]))
+    for name, formula in (formulas or {}).items():
+        answers = [(formula(p.row), p.row.gib) for p in predictions]
+        lines.append(_line(name, [said / real - 1.0 for said, real in answers if said is not None]))
+    return lines, fit_reports()
+
+
+def fit_reports() -> list[FitLine]:
+    """Return every published report beside what we say: out of memory, or a peak, which means that it ran."""
+    found = []
+    for row in measured():
+        if row.metric != "weight_file_gib":
+            said = memory(row.workload, row.layout, row.hardware)
+            ran = row.fits is None or row.fits
+            found.append(FitLine(row.id, ran, said.fits, said.per_device_gib, said.usable_gib, row.source))
+    return found
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """Return the smallest value that at least this share of the values does not exceed."""
+    ordered = sorted(values)
+    return ordered[max(0, ceil(share * len(ordered)) - 1)]
+
+
+def _classes(predictions: list[Prediction]) -> dict[str, list[Prediction]]:
+    groups: dict[str, list[Prediction]] = {}
+    for prediction in predictions:
+        groups.setdefault(prediction.row.device_class, []).append(prediction)
+    large = {name: group for name, group in groups.items() if len(group) >= POOLED}
+    small = [p for name, group in groups.items() if name not in large for p in group]
+    return large | ({"others, pooled": small} if small else {})
+
+
+def _line(name: str, errors: Sequence[float]) -> ErrorLine:
+    absolute = [abs(error) for error in errors]
+    if not absolute:
+        return ErrorLine(name, 0, float("nan"), float("nan"))
+    return ErrorLine(name, len(absolute), median(absolute), percentile(absolute, 0.9))

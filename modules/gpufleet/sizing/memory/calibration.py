@@ -1,0 +1,80 @@
+"""Fits the few constants that cannot be derived, and measures the error on sources left out of the fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import log
+from statistics import median
+
+from gpufleet.sizing.memory.constants import trial
+from gpufleet.sizing.memory.measured import MeasuredMemory, measured
+from gpufleet.sizing.memory.result import GIB
+from gpufleet.sizing.memory.total import memory
+from gpufleet.sizing.memory.weights import weight_bytes
+
+CANDIDATES: dict[str, tuple[float, ...]] = {
+    "activation_scale": (0.9, 0.95, 1.0, 1.05, 1.1),
+    "quant_copies": (0.6, 0.7, 0.8, 0.9, 1.0),
+    "workspace_gib": (0.1, 0.2, 0.3, 0.45, 0.6),
+    "fragment": (0.0, 0.01, 0.02, 0.035, 0.05),
+}
+ROUNDS = 3
+BLIND = {
+    "activation_scale": 1.0,
+    "quant_copies": 0.8,
+    "workspace_gib": 0.3,
+    "fragment": 0.02,
+}  # where a fit begins
+# Constants that one source alone could tell: unknown where that source is left out.
+OWN = {"rknn": {"rknn_runtime_mb": 0.0, "rknn_token_kb": 0.0}}
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """One measurement beside what was predicted with constants that never saw its source."""
+
+    row: MeasuredMemory
+    gib: float
+
+    @property
+    def error(self) -> float:
+        """Return the relative error."""
+        return self.gib / self.row.gib - 1.0
+
+
+def predict(row: MeasuredMemory) -> float:
+    """Return the GiB we say for a measurement with the constants in use."""
+    if row.metric == "weight_file_gib":
+        return weight_bytes(row.workload.model, row.workload.precision) / GIB
+    return memory(row.workload, row.layout, row.hardware).per_device_gib
+
+
+def fit(rows: Sequence[MeasuredMemory]) -> dict[str, float]:
+    """Return the values of the fitted constants with the least median error on these rows, one at a time."""
+    best = dict(BLIND)
+    for _ in range(ROUNDS):
+        for name, values in CANDIDATES.items():
+            best[name] = min(values, key=lambda value: _loss(rows, best | {name: value}))
+    return best
+
+
+def left_out() -> list[Prediction]:
+    """Return every memory measurement predicted with constants fitted without its source."""
+    rows = [row for row in measured() if row.fits is None and not _unusable(row)]
+    found = []
+    for group in sorted({row.group for row in rows}):
+        others = [row for row in rows if row.group != group and row.metric != "weight_file_gib"]
+        with trial(**fit(others), **OWN.get(group, {})):
+            found += [Prediction(row, predict(row)) for row in rows if row.group == group]
+    return found
+
+
+def _unusable(row: MeasuredMemory) -> bool:
+    return "unusable" in row.notes
+
+
+def _loss(rows: Iterable[MeasuredMemory], values: dict[str, float]) -> float:
+    with trial(**values):
+        errors = [abs(log(predict(row) / row.gib)) for row in rows if row.workload.trains]
+    return sum(errors) / len(errors) + median(errors) if errors else 0.0

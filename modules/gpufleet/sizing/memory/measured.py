@@ -1,0 +1,111 @@
+"""The published memory measurements as questions we can answer ourselves."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+from typing import Any, cast
+
+from gpufleet import catalog
+from gpufleet.sizing.hardware import Hardware, Layout
+from gpufleet.sizing.memory.result import GIB
+from gpufleet.sizing.workload import Task, Training, Workload
+
+Row = dict[str, str]
+UNITS = {"GiB": 1.0, "GB": 1e9 / GIB, "MB": 1e6 / GIB}
+TEXTS = ("optimizer", "sharding", "recompute", "offload", "adapter", "lora_targets")
+NUMBERS = ("lora_rank", "accumulation", "context_parallel")
+SWITCHES = (
+    "lora_dropout",
+    "master_copy",
+    "compiled",
+    "fused_loss",
+    "sync_each",
+    "untied",
+    "step_in_backward",
+)
+DEVICES_OF_A_NODE = 8
+ANY = "A100 SXM4 80GB"  # files have a size on any device
+
+
+@dataclass(frozen=True)
+class MeasuredMemory:
+    """One published figure. ``group`` is the source that is left out as a whole when constants are fitted."""
+
+    id: str
+    group: str
+    metric: str  # peak_mem_per_device, weight_file_gib or fits
+    gib: float
+    fits: bool | None
+    workload: Workload
+    layout: Layout
+    hardware: Hardware
+    source: str
+    notes: str
+
+    @property
+    def device_class(self) -> str:
+        """Return how the device counts in reports."""
+        return self.hardware.accelerator.kind if self.metric != "weight_file_gib" else "file"
+
+
+@cache
+def measured() -> tuple[MeasuredMemory, ...]:
+    """Return every row of the measured set."""
+    text = files("gpufleet.sizing").joinpath("data", "measured_memory.csv").read_text(encoding="utf-8")
+    return tuple(_measurement(row) for row in csv.DictReader(text.splitlines()))
+
+
+def _measurement(row: Row) -> MeasuredMemory:
+    fits = row["metric"] == "fits"
+    part = catalog.accelerator(row["accelerator"] or ANY)
+    if row["memory_gib"]:  # a card sold in another size than the catalogue's
+        part = replace(part, memory_gib=float(row["memory_gib"]), usable_gib=None)
+    return MeasuredMemory(
+        id=row["id"],
+        group=row["group"],
+        metric=row["metric"],
+        gib=0.0 if fits else float(row["value"]) * UNITS[row["unit"]],
+        fits=row["value"] == "1" if fits else None,
+        workload=_workload(row),
+        layout=_layout(row),
+        hardware=Hardware(name=part.name, accelerator=part, devices_per_node=DEVICES_OF_A_NODE),
+        source=row["source"],
+        notes=row["notes"],
+    )
+
+
+def _workload(row: Row) -> Workload:
+    task = "inference" if row["task"] == "storage" else row["task"]
+    return Workload(
+        model=catalog.model(row["model"]),
+        task=cast("Task", task),
+        precision=row["precision"],
+        input_tokens=int(row["input_tokens"] or 1),
+        output_tokens=int(row["output_tokens"] or 0),
+        batch=int(row["batch"] or 1),
+        engine=row["engine"] or None,
+        training=_training(row),
+    )
+
+
+def _training(row: Row) -> Training:
+    knobs: dict[str, Any] = {name: row[name] for name in TEXTS if row[name]}
+    knobs |= {name: int(row[name]) for name in NUMBERS if row[name]}
+    knobs |= {name: row[name] == "1" for name in SWITCHES if row[name]}
+    if row["logits_bytes"]:
+        knobs["logits_bytes"] = float(row["logits_bytes"])
+    return Training(**knobs)
+
+
+def _layout(row: Row) -> Layout:
+    devices, tensor, pipeline = int(row["devices"]), int(row["tensor"] or 1), int(row["pipeline"] or 1)
+    return Layout(
+        nodes=int(row["nodes"]),
+        devices=devices,
+        tensor=tensor,
+        pipeline=pipeline,
+        data=devices // (tensor * pipeline),
+    )

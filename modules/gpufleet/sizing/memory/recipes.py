@@ -1,0 +1,30 @@
+"""How libraries train when nothing is said: the settings that decide memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gpufleet.sizing.workload import Task, Training
+
+USUAL = Training(recompute="auto", lora_dropout=False)
+RECIPES: dict[str, Training] = {
+    # torchtune README and recipes/configs/llama3_1 (2024-09): pure bf16, chunked loss, compiled
+    "torchtune": replace(USUAL, master_copy=False, compiled=True, fused_loss=True),
+    # litgpt config_hub and finetune/*.py (0.5.13): bf16-true, its own output matrix, 16-bit chunks at the loss
+    "litgpt": replace(
+        USUAL, recompute="none", master_copy=False, untied=True, logits_bytes=6.0, lora_dropout=True
+    ),
+    # torchtitan train_configs (2024-12): 32-bit states, every other product kept
+    "torchtitan": replace(USUAL, recompute="selective"),
+    # unsloth and liger: fused cross entropy, recomputation always
+    "unsloth": replace(USUAL, recompute="full", fused_loss=True),
+}
+
+
+def recipe(task: Task, engine: str | None = None) -> Training:
+    """Return the usual settings of a task in a library; pre-training keeps the costly products by default."""
+    named = (engine or "").lower()
+    found = next((training for name, training in RECIPES.items() if name in named), None)
+    if found is not None:
+        return found
+    return replace(USUAL, recompute="selective") if task == "pretrain" else USUAL

@@ -1,0 +1,119 @@
+"""Weights, gradients and optimiser states of training on one device, sharded and offloaded as asked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gpufleet.catalog.architecture import Architecture
+from gpufleet.catalog.parameters import matrices
+from gpufleet.sizing.hardware import Layout
+from gpufleet.sizing.memory.blocks import precision_name
+from gpufleet.sizing.memory.result import Share
+from gpufleet.sizing.memory.weights import PLAIN, weight_bytes
+from gpufleet.sizing.workload import Workload
+
+# Adam keeps two 32-bit moments; in 8 bits each has a 32-bit scale per 2,048 weights (bitsandbytes blocks of 256).
+OPTIMIZER_BYTES = {"adamw": 8.0, "adamw_8bit": 2.03, "paged_adamw_8bit": 2.03, "sgd": 0.0}
+MASTER_BYTES = 4.0
+ATTENTION = ("q", "k", "v", "o", "latent")
+ADAPTED = {"attention": ("q", "v"), "all": (*ATTENTION, "gate", "up", "down")}
+STAGES = {"none": 0, "zero1": 1, "zero2": 2, "zero3": 3}
+
+
+def states(workload: Workload, layout: Layout) -> Share:
+    """Return what persists between steps on one device."""
+    training, split = workload.training, layout.tensor * layout.pipeline
+    shards = shards_of(layout)
+    stage = STAGES[training.sharding] if shards > 1 else 0
+    weights = base_bytes(workload) + reference_bytes(workload) + 2.0 * adapter_parameters(workload)
+    gradients, optimizer = _gradients(workload, layout), _optimizer(workload)
+    whole = training.accumulation > 1 and not training.sync_each
+    spread = _expert_share(workload, layout) if stage < STAGES["zero3"] else 1.0
+    weights, gradients, optimizer = weights * spread, gradients * spread, optimizer * spread
+    share = Share(
+        weights=weights / split / (shards if stage == STAGES["zero3"] else 1),
+        gradients=gradients / split / (shards if stage >= STAGES["zero2"] and not whole else 1),
+        optimizer=optimizer / split / (shards if stage >= STAGES["zero1"] else 1),
+    )
+    _offload(workload, share)
+    return share
+
+
+def _expert_share(workload: Workload, layout: Layout) -> float:
+    """Return the share of the weights that one device holds when experts are spread over several."""
+    routed = sum(m.elements for m in matrices(workload.model) if m.routed)
+    return 1.0 - routed / workload.model.parameters * (1.0 - 1.0 / max(1, layout.expert))
+
+
+def shards_of(layout: Layout) -> int:
+    """Return over how many devices data-parallel sharding spreads the states."""
+    return max(1, layout.devices // (layout.tensor * layout.pipeline))
+
+
+def kept_model(workload: Workload) -> Architecture:
+    """Return the model as the library holds it: some keep two copies of a tied embedding."""
+    model = workload.model
+    if workload.training.untied and model.tied_embeddings:
+        extra = model.vocabulary * model.hidden
+        return replace(model, tied_embeddings=False, parameters=model.parameters + extra)
+    return model
+
+
+def adapter_parameters(workload: Workload) -> float:
+    """Return how many weights the low-rank adapters have."""
+    if workload.adapter == "none":
+        return 0.0
+    kinds, rank = ADAPTED[workload.training.lora_targets], workload.training.lora_rank
+    return sum(
+        rank * (m.rows + m.columns) * m.count * m.layers for m in matrices(workload.model) if m.kind in kinds
+    )
+
+
+def base_bytes(workload: Workload) -> float:
+    """Return the bytes of the weights that the forward pass reads."""
+    model, name = kept_model(workload), precision_name(workload.precision)
+    if workload.adapter == "qlora":
+        return weight_bytes(model, "nf4" if name in PLAIN else name)
+    if workload.adapter == "lora":
+        return weight_bytes(model, name)
+    return weight_bytes(model, "f32" if name == "f32" else "bf16")  # FP8 training keeps 16-bit weights too
+
+
+def reference_bytes(workload: Workload) -> float:
+    """Return the second copy of the weights that DPO compares with; an adapter is simply switched off."""
+    if workload.task != "dpo" or workload.adapter != "none":
+        return 0.0
+    return weight_bytes(workload.model, "bf16")
+
+
+def _trained(workload: Workload) -> float:
+    return adapter_parameters(workload) if workload.adapter != "none" else kept_model(workload).parameters
+
+
+def _gradients(workload: Workload, layout: Layout) -> float:
+    """Return the bytes of the gradients; Megatron-class parallelism adds them up in 32 bits."""
+    training = workload.training
+    if training.step_in_backward:
+        return max((m.rows * m.columns * 2.0 for m in matrices(workload.model)), default=0.0)
+    wide = layout.pipeline > 1 or precision_name(workload.precision) == "f32"
+    mixed = training.master_copy and workload.adapter == "none"
+    return _trained(workload) * (4.0 if wide and mixed else 2.0)
+
+
+def _optimizer(workload: Workload) -> float:
+    training = workload.training
+    each = OPTIMIZER_BYTES[training.optimizer]
+    if workload.adapter == "none" and not training.master_copy and training.optimizer == "adamw":
+        each /= 2.0  # pure 16-bit recipes keep 16-bit moments
+    if workload.adapter == "none" and training.master_copy and precision_name(workload.precision) != "f32":
+        each += MASTER_BYTES
+    return _trained(workload) * each
+
+
+def _offload(workload: Workload, share: Share) -> None:
+    offload = workload.training.offload
+    if offload in {"optimizer", "all"} or workload.training.optimizer.startswith("paged"):
+        share.host, share.optimizer = share.optimizer, 0.0
+    if offload == "all":
+        share.host += share.weights + share.gradients
+        share.weights = share.gradients = 0.0
