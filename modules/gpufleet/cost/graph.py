@@ -16,6 +16,7 @@ NAME_KEYS = {
     "azure-native:resources:ResourceGroup": "resourceGroupName",
     "azure-native:compute:CapacityReservationGroup": "capacityReservationGroupName",
     "azure-native:compute:VirtualMachineScaleSet": "vmScaleSetName",
+    "azure-native:containerservice:ManagedCluster": "resourceName",
 }
 
 

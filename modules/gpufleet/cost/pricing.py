@@ -16,7 +16,7 @@ from gpufleet.cost.coverage import covered
 from gpufleet.cost.demand import Bill, Charge, Demand, Findings, Gap, Unpriced
 from gpufleet.cost.graph import Graph, kind
 from gpufleet.cost.money import NOTHING, Range, exact
-from gpufleet.cost.pricers import PRICERS
+from gpufleet.cost.pricers import registry
 from gpufleet.cost.rates import PriceBook, rate
 from gpufleet.cost.terms import owner, tags
 from gpufleet.cost.usage import NO_USAGE, UsageFile
@@ -94,14 +94,14 @@ def _findings(resource: Resource, graph: Graph) -> Findings:
         return []
     if resource.remote:
         return [Gap(f"{resource.type} is a remote component: what it makes shows only in a preview")]
-    pricer = PRICERS.get(kind(resource.type))
+    pricer = registry().get(kind(resource.type))
     if pricer:
         return pricer(resource, graph)
-    return (
-        []
-        if is_free(resource)
-        else [Gap(f"unknown type {resource.type}: no pricer and not known to be free")]
-    )
+    if is_free(resource):
+        return []
+    if by := next((by for pattern, by in usage_types().items() if fnmatchcase(resource.type, pattern)), ""):
+        return [Gap(f"bills by use ({by}), which no program declares")]
+    return [Gap(f"unknown type {resource.type}: no pricer and not known to be free")]
 
 
 def is_free(resource: Resource) -> bool:
@@ -112,8 +112,19 @@ def is_free(resource: Resource) -> bool:
 @cache
 def free_types() -> dict[str, str]:
     """Return the type patterns that bill nothing by themselves, each with the reason."""
-    with (files("gpufleet.cost") / "data" / "free_types.csv").open(encoding="utf-8") as lines:
-        return {row["type"]: row["why"] for row in csv.DictReader(lines)}
+    return _pairs("free_types.csv")
+
+
+@cache
+def usage_types() -> dict[str, str]:
+    """Return the type patterns that bill by use alone, each with what is counted."""
+    return _pairs("usage_types.csv")
+
+
+def _pairs(name: str) -> dict[str, str]:
+    with (files("gpufleet.cost") / "data" / name).open(encoding="utf-8") as lines:
+        first, second, *_ = (rows := csv.DictReader(lines)).fieldnames or ()
+        return {row[first]: row[second] for row in rows}
 
 
 def _bought(

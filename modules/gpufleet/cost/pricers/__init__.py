@@ -2,15 +2,12 @@
 
 A pricer takes a resource and the graph of its side, and returns demands (how many of what, where, on which
 terms) and gaps (why something cannot be priced). It knows no prices. Types that are neither here nor among
-the free ones of ``data/free_types.csv`` end up unpriced by name.
+the free ones of ``data/free_types.csv`` end up unpriced by name. Other distributions add pricers by the
+entry-point group ``gpufleet.pricers``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from gpufleet.cost.demand import Findings
-from gpufleet.cost.graph import Graph
 from gpufleet.cost.pricers import (
     aws_fleet,
     aws_group,
@@ -18,7 +15,10 @@ from gpufleet.cost.pricers import (
     aws_kubernetes,
     aws_network,
     aws_parts,
+    azure_fleet,
+    azure_kubernetes,
     azure_machine,
+    azure_network,
     azure_parts,
     azure_scale_set,
     gcp_group,
@@ -27,12 +27,11 @@ from gpufleet.cost.pricers import (
     gcp_network,
     gcp_parts,
     gcp_resize,
+    kubernetes,
     onprem,
     reservations,
 )
-from gpufleet.engine import Resource
-
-Pricer = Callable[[Resource, Graph], Findings]
+from gpufleet.cost.pricers.extensions import Pricer, extensions
 
 PRICERS: dict[str, Pricer] = {
     "aws:ec2/instance:Instance": aws_instance.charges,
@@ -70,9 +69,23 @@ PRICERS: dict[str, Pricer] = {
     "gcp:compute/address:Address": gcp_parts.address,
     "azure-native:compute:VirtualMachine": azure_machine.charges,
     "azure-native:compute:VirtualMachineScaleSet": azure_scale_set.charges,
+    "azure-native:azurefleet:Fleet": azure_fleet.charges,
+    "azure-native:containerservice:ManagedCluster": azure_kubernetes.cluster,
+    "azure-native:containerservice:AgentPool": azure_kubernetes.agent_pool,
+    "azure-native:network:NatGateway": azure_network.nat,
+    "azure-native:network:BastionHost": azure_network.bastion,
+    "azure-native:network:LoadBalancer": azure_network.load_balancer,
     "azure-native:compute:CapacityReservation": reservations.azure,
     "azure-native:compute:Disk": azure_parts.disk,
     "azure-native:network:PublicIPAddress": azure_parts.address,
+    "kubernetes:core/v1:Service": kubernetes.service,
+    "kubernetes:core/v1:PersistentVolumeClaim": kubernetes.claim,
+    "kubernetes:helm.sh/v3:Release": kubernetes.release,
     "gpufleet:onprem:Rack": onprem.charges,
     "gpufleet:onprem:Workstation": onprem.charges,
 }
+
+
+def registry() -> dict[str, Pricer]:
+    """Return every pricer by resource type: ours, and over them those that other distributions bring."""
+    return PRICERS | extensions()

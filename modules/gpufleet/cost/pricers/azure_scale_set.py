@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 
 from gpufleet.cost.demand import Around, Demand, Findings, Gap
 from gpufleet.cost.graph import Graph, kind
 from gpufleet.cost.money import ZERO, Range
 from gpufleet.cost.pricers import azure_parts
-from gpufleet.cost.pricers.azure_machine import claim, is_spot
+from gpufleet.cost.pricers.azure_machine import capped, claim, is_spot, licence
 from gpufleet.cost.pricers.common import HUNDRED, bounds, mixed, named
-from gpufleet.cost.values import dig, number
+from gpufleet.cost.values import dig, items, number, text
 from gpufleet.engine import Marker, Resource
 
 AUTOSCALERS = ("azure-native:insights:AutoscaleSetting", "azure-native:monitor:AutoscaleSetting")
@@ -20,21 +21,33 @@ RESERVED_IN = ("virtualMachineProfile", "capacityReservation", "capacityReservat
 def charges(resource: Resource, graph: Graph) -> Findings:
     """Bill a scale set at its capacity, between the bounds of its autoscale setting where it has one."""
     profile = dig(resource.inputs, "virtualMachineProfile") or {}
-    machine = named(resource.inputs, "machine size", "sku", "name")
+    if not profile and dig(resource.inputs, "sku") is None:
+        return []  # a flexible set without a profile only groups machines that are billed where they are declared
+    machines = _sizes(resource)
     count = graph.sized(resource, _count(resource, graph))
-    if isinstance(machine, Gap):
-        return [machine]
+    if isinstance(machines, Gap):
+        return [machines]
     if count is None:
         return [Gap("scale set capacity is not known until deployment", "machine")]
     where = azure_parts.region(resource, graph)
-    terms = graph.terms(resource, spot=is_spot(profile))
-    wanted = claim(resource, graph, RESERVED_IN)
-    main = Demand(
-        "machine", (machine,), "azure", where, count, terms=terms, hours=terms.billed_hours, claim=wanted
-    )
+    terms = capped(graph.terms(resource, spot=is_spot(profile)), profile)
+    main = Demand("machine", machines, "azure", where, count, terms=terms, hours=terms.billed_hours)
+    main = replace(main, claim=claim(resource, graph, RESERVED_IN))
     around = Around("azure", where, terms.pool, count, terms.billed_hours)
     disks = azure_parts.attached(dig(profile, "storageProfile"), around)
-    return [*_bought(main, resource), *disks, *azure_parts.addresses(profile, around)]
+    return [*_bought(main, resource), *disks, *azure_parts.addresses(profile, around), *licence(profile)]
+
+
+def _sizes(resource: Resource) -> tuple[str, ...] | Gap:
+    """Return the machine size; of an instance mix, each that it may launch, by rank."""
+    mixed_of = sorted(
+        items(resource.inputs, "skuProfile", "vmSizes"), key=lambda each: str(dig(each, "rank") or 0)
+    )
+    names = [text(each, "name") for each in mixed_of]
+    if names and all(isinstance(name, str) for name in names):
+        return tuple(str(name) for name in names)
+    only = named(resource.inputs, "machine size", "sku", "name")
+    return only if isinstance(only, Gap) else (only,)
 
 
 def _bought(main: Demand, resource: Resource) -> Findings:
@@ -54,10 +67,16 @@ def _count(resource: Resource, graph: Graph) -> Range | None:
     scaler = _autoscaler(resource, graph)
     if scaler is None:
         return bounds(wanted, wanted, wanted)
-    capacity = ("profiles", 0, "capacity")
-    low, high = (number(scaler.inputs, *capacity, key) for key in ("minimum", "maximum"))
-    start = number(scaler.inputs, *capacity, "default")
-    return bounds(low, wanted if isinstance(wanted, Decimal) else start, high)
+    profiles = items(scaler.inputs, "profiles")
+    each = [
+        bounds(*(number(one, "capacity", key) for key in ("minimum", "default", "maximum")))
+        for one in profiles
+    ]
+    known = [one for one in each if one]
+    if not known or len(known) < len(each):
+        return None
+    low, high = min(one.low for one in known), max(one.high for one in known)
+    return bounds(low, wanted if isinstance(wanted, Decimal) else known[0].expected, high)
 
 
 def _autoscaler(resource: Resource, graph: Graph) -> Resource | None:

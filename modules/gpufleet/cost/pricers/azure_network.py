@@ -1,0 +1,57 @@
+"""NAT gateways, bastions and load balancers of Azure."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from gpufleet.cost.demand import Around, Findings, Gap
+from gpufleet.cost.graph import Graph
+from gpufleet.cost.pricers import azure_parts, traffic
+from gpufleet.cost.pricers.part_names import BASTION, LOAD_BALANCER, NAT
+from gpufleet.cost.values import items, number, text
+from gpufleet.engine import Resource
+
+SCALE_UNITS = 2  # what a bastion's price includes
+RULES = 5  # what a load balancer's hourly price includes
+
+
+def nat(resource: Resource, graph: Graph) -> Findings:
+    """Bill a NAT gateway; its addresses are billed where they are declared."""
+    around = _around(resource, graph)
+    return [around.part("gateway", NAT), *traffic.told(resource, graph, around)]
+
+
+def bastion(resource: Resource, graph: Graph) -> Findings:
+    """Bill a bastion by its SKU, Standard where none is asked for; the developers' one is free."""
+    sku = text(resource.inputs, "sku", "name")
+    if sku is not None and not isinstance(sku, str):
+        return [Gap("bastion SKU is not known until deployment", "bastion")]
+    if sku == "Developer":
+        return []
+    around = _around(resource, graph)
+    found: Findings = [around.part("bastion", f"{BASTION}:{(sku or 'Standard').lower()}")]
+    units = number(resource.inputs, "scaleUnits")
+    if isinstance(units, Decimal) and units > SCALE_UNITS:
+        found.append(
+            Gap(f"{units - SCALE_UNITS} scale units beyond those that its price includes", "scale_units")
+        )
+    return found
+
+
+def load_balancer(resource: Resource, graph: Graph) -> Findings:
+    """Bill a load balancer by its SKU and rules; a basic one is free."""
+    sku = text(resource.inputs, "sku", "name")
+    if sku is None or sku == "Basic":
+        return []
+    if not isinstance(sku, str):
+        return [Gap("load balancer SKU is not known until deployment", "load_balancer")]
+    around = _around(resource, graph)
+    found: Findings = [around.part("load_balancer", f"{LOAD_BALANCER}:{sku.lower()}")]
+    rules = sum(len(items(resource.inputs, key)) for key in ("loadBalancingRules", "outboundRules"))
+    if rules > RULES:
+        found.append(Gap(f"{rules - RULES} rules beyond those that its price includes", "rules"))
+    return [*found, *traffic.told(resource, graph, around)]
+
+
+def _around(resource: Resource, graph: Graph) -> Around:
+    return Around("azure", azure_parts.region(resource, graph), graph.terms(resource).pool)
