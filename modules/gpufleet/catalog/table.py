@@ -30,7 +30,8 @@ def rows(name: str) -> list[Row]:
 @cache
 def machines() -> dict[tuple[str, str], Machine]:
     """Return every machine by cloud and name."""
-    return {(row["cloud"], row["name"]): _machine(row) for row in rows("machines.csv")}
+    rented = {(row["cloud"], row["name"]): _machine(row) for row in rows("machines.csv")}
+    return rented | {("onprem", row["name"]): _host(row) for row in rows("hosts.csv")}
 
 
 @cache
@@ -53,7 +54,7 @@ def prices() -> dict[PriceKey, Price]:
 @cache
 def part_prices() -> dict[PriceKey, Price]:
     """Return every part price by cloud, region, part and purchase; a month is 730 hours."""
-    hours = {"hour": 1, "month": HOURS_PER_MONTH}
+    hours = {"hour": 1, "month": HOURS_PER_MONTH, "use": 1}  # of what is used up: the price of one each hour
     return {
         (row["cloud"], row["region"], row["part"], row["purchase"]): _price(
             row, unit=row["unit"], usd_per_hour=float(row["usd"]) / hours[row["per"]]
@@ -81,6 +82,25 @@ def _machine(row: Row) -> Machine:
         attachable=tuple(row["attachable"].split()),
         source=row["source"],
         as_of=row["as_of"],
+    )
+
+
+def _host(row: Row) -> Machine:
+    return Machine(
+        name=row["name"],
+        cloud="onprem",
+        vcpus=int(row["vcpus"]),
+        memory_gib=float(row["memory_gib"]),
+        arch=row["arch"],
+        accelerators=_carried({"accelerator_share": "1", **row}),
+        fabric=None,
+        fabric_interfaces=0,
+        attachable=(),
+        source=row["source"],
+        as_of=row["as_of"],
+        board=row["board"],
+        idle_watts=float(row["idle_watts"]) if row["idle_watts"] else None,
+        network_gb_s=float(row["network_gb_s"]) if row["network_gb_s"] else None,
     )
 
 
