@@ -14,6 +14,7 @@ from gpufleet.cost.pricers.azure_machine import claim
 from gpufleet.cost.pricers.common import bounds, named
 from gpufleet.cost.pricers.part_names import ADDRESS, KUBERNETES
 from gpufleet.cost.values import WHY, dig, items, number, text
+from gpufleet.cost.wording import number as write
 from gpufleet.engine import Marker, Resource
 
 CLUSTER = "azure-native:containerservice:ManagedCluster"
@@ -101,5 +102,5 @@ def _disk(inputs: Any) -> Findings:
     if text(inputs, "osDiskType") == "Ephemeral":
         return []
     size = number(inputs, "osDiskSizeGB")
-    told = f" ({size} GiB a node)" if isinstance(size, Decimal) and size else ""
+    told = f" ({write(size)} GiB a node)" if isinstance(size, Decimal) and size else ""
     return [Gap(f"which disk a node gets is AKS's choice{told}", "disk:os")]

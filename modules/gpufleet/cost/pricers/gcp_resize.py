@@ -8,6 +8,7 @@ from gpufleet.cost.demand import Findings, Gap
 from gpufleet.cost.graph import Graph
 from gpufleet.cost.pricers.gcp_instance import TEMPLATES
 from gpufleet.cost.values import number, text
+from gpufleet.cost.wording import number as write
 from gpufleet.engine import Resource
 
 GROUPS = (
@@ -24,8 +25,8 @@ def charges(resource: Resource, graph: Graph) -> Findings:
     kind = text(template.inputs, "machineType") if template else None
     count = number(resource.inputs, "resizeBy")
     seconds = number(resource.inputs, "requestedRunDuration", "seconds")
-    many = f"{count} x " if isinstance(count, Decimal) else ""
+    many = f"{write(count)} x " if isinstance(count, Decimal) else ""
     what = kind.rsplit("/", 1)[-1] if isinstance(kind, str) else "machine"
-    term = f" for {seconds / SECONDS_PER_HOUR:g} h" if isinstance(seconds, Decimal) else ""
+    term = f" for {write(seconds / SECONDS_PER_HOUR)} h" if isinstance(seconds, Decimal) else ""
     reason = f"{many}{what}{term}, once, at the Dynamic Workload Scheduler's rates, which are not in the price list"
     return [Gap(reason, "machine")]

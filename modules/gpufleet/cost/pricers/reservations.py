@@ -15,6 +15,7 @@ from gpufleet.cost.pricers.common import named
 from gpufleet.cost.pricers.gcp_instance import machine
 from gpufleet.cost.terms import Terms
 from gpufleet.cost.values import WHY, dig, number, text
+from gpufleet.cost.wording import number as write
 from gpufleet.engine import Marker, Resource
 
 
@@ -38,8 +39,8 @@ def aws_block(resource: Resource, graph: Graph) -> Findings:  # noqa: ARG001 - e
     """Name a capacity block: prepaid for a term of days, at a price that its offering tells and no list has."""
     facts = {**resource.outputs, **resource.inputs}
     kind, count = text(facts, "instanceType"), number(facts, "instanceCount")
-    known = isinstance(kind, str) and isinstance(count, Decimal)
-    held = f" of {count} {kind}" if known else ""
+    known = isinstance(kind, str)
+    held = f" of {write(count)} {kind}" if isinstance(count, Decimal) and known else ""
     return [
         Gap(
             f"a capacity block{held} is prepaid at its offering's price, which is not in the price list",
