@@ -143,7 +143,7 @@ def chosen(of: Own, wanted: Request, book: PriceBook | None = None) -> Cloud:
         return cloud
     found = candidates(of, wanted, prices)
     if not found:
-        problem = f"no machine with a {wanted.purchase} price in {wanted.region} does what {of.name} does"
+        problem = f"no {wanted.purchase} price in {wanted.region} of a machine that does what {of.name} does"
         raise InputError(problem, where="--region", remedy="give --against and --cloud-usd-per-hour")
     return found[0]
 

@@ -1,0 +1,76 @@
+"""``gpufleet cost breakeven``, ``whatif``, ``ownership`` and ``--commitments`` as a user meets them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+
+def test_break_even_as_table_and_json(gpufleet, project):
+    words = ("cost", "breakeven", "--machine", "g5.2xlarge", "--region", "us-east-1")
+    done = gpufleet(*words, cwd=project)
+    assert done.returncode == 0, done.stderr
+    assert "above 460 hours a month (63 % of it)" in done.stdout  # 730 * 0.76356 / 1.212
+    found = json.loads(gpufleet(*words, "--json", cwd=project).stdout)
+    assert found[0]["hours_per_month"] == 459.9
+    assert found[0]["committed"]["as_of"] == "2025-05-28"
+
+
+def test_break_even_without_a_catalogue_price_takes_ones_own(gpufleet, project):
+    words = ("cost", "breakeven", "--machine", "p5.48xlarge", "--region", "us-east-1")
+    assert "no usable reserved_1y price in the catalogue" in gpufleet(*words, cwd=project).stdout
+    done = gpufleet(*words, "--committed", "30", cwd=project)
+    assert "above 398 hours a month" in done.stdout  # 730 * 30 / 55.04
+
+
+def test_what_if_of_a_stack(gpufleet, project):
+    done = gpufleet("cost", "whatif", "-s", "production", "--json", cwd=project)
+    assert done.returncode == 0, done.stderr
+    rows = {row["pool"]: row for row in json.loads(done.stdout)}
+    assert rows["serve"]["cheapest"] == "reserved_3y"  # dearer on spot: the catalogue's own prices
+    assert rows["train"]["options"]["reserved_1y"] is None
+
+
+def test_the_project_s_own_commitments_are_found(gpufleet, project, repo_root):
+    shutil.copy(repo_root / "docs/examples/commitments.yaml", project / "commitments.yaml")
+    done = gpufleet("cost", "estimate", "-s", "production", "--json", cwd=project)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert {use["id"] for use in found["commitments"]} == {"ri-train", "sp-2026", "cud-serve"}
+    train = [row for row in found["resources"] if row["pool"] == "train" and row["covered_by"]]
+    assert {row["covered_by"] for row in train} == {"ri-train"}
+
+
+def test_ownership_writes_plot_page_and_json(gpufleet, project):
+    words = ("cost", "ownership", "blades-1", "--no-storage")
+    done = gpufleet(*words, "--json", "--svg", "plot.svg", "--html", "page.html", cwd=project)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    # 20 * 0.102 * 730 = 1,489.20; 4,202 / (1,489.20 - 30.66) = 2.881
+    assert found["break_even_month"] == pytest.approx(2.881, abs=1e-3)
+    assert (project / "plot.svg").read_text().startswith("<svg")
+    assert "<svg" in (project / "page.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["breakeven", "--machine", "nosuch", "--region", "r"], "unknown machine 'nosuch'"),
+        (["breakeven", "--machine", "g5.2xlarge", "--region", "mars"], "no price of g5.2xlarge in mars"),
+        (["ownership", "nosuch"], "no such rack file"),
+        (
+            ["ownership", "blades-1", "--region", "mars"],
+            "--region: no on_demand price in mars of a machine",
+        ),
+        (["ownership", "blades-1", "--svg", "/nosuch/plot.svg"], "/nosuch/plot.svg: No such file"),
+        (["estimate", "-s", "dev", "--commitments", "none.yaml"], "none.yaml: no such file"),
+    ],
+)
+def test_mistakes_are_one_line_and_exit_code_2(gpufleet, project, words, said):
+    done = gpufleet("cost", *words, cwd=project)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert done.stdout == ""

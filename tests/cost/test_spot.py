@@ -1,0 +1,206 @@
+"""What spot costs per hour of work that is kept."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import replace
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from ruamel.yaml import YAML
+
+from gpufleet import catalog, cost, fleet
+from gpufleet.catalog import Price
+from gpufleet.cost import PriceBook, spot
+from gpufleet.cost.money import NOTHING, Range
+from gpufleet.engine import Resource
+
+HOUR = Decimal(60)
+
+
+def work(per_month="0", checkpoint="60", restart="0", dump="0", fallback=NOTHING):
+    numbers = (Decimal(checkpoint), Decimal(restart), Decimal(dump))
+    return spot.Work(Range.of(per_month), *numbers, fallback)
+
+
+def test_without_interruptions_only_checkpoints_cost():
+    # 60 minutes of work, 3 to write them: 63 / 60
+    assert spot.expected(Decimal(1), None, work(dump="3")).expected == Decimal("1.05")
+
+
+def test_rare_interruptions_by_hand():
+    # 7.3 a month: M = 100 h; C = 1 h, R = 0.5 h: 100 * e^0.005 * (e^0.01 - 1) = 1.010054
+    found = spot.expected(Decimal(1), None, work("7.3", restart="30")).expected
+    assert found == Decimal("1.010054")
+    assert float(found) == pytest.approx(1 + (0.5 + 0.5) / 100, abs=1e-4)  # half an interval, one restart
+
+
+def test_a_share_on_demand_by_hand():
+    # 0.8 * 1.010054 * 0.5 + 0.2 * 1 * 2.0 = 0.404022 + 0.4
+    share = Range.of("0.2")
+    found = spot.expected(Decimal("0.5"), Decimal(2), work("7.3", restart="30", fallback=share))
+    assert found.expected == Decimal("0.804022")
+
+
+@pytest.mark.parametrize(("mean_hours", "best_minutes"), [(24, 117), (6, 57)])
+def test_the_best_interval_is_the_one_daly_computed(mean_hours, best_minutes):
+    # Daly 2006, figures 3 and 4: R = 10 min, dump 5 min; the predicted optimum in minutes
+    per_month = Decimal(730) / mean_hours
+    costs = {
+        minutes: work(str(per_month), str(minutes), "10", "5").paid_per_useful(per_month)
+        for minutes in range(5, 300)
+    }
+    assert abs(min(costs, key=costs.get) - best_minutes) <= 1
+
+
+def test_the_formula_is_what_a_simulated_job_pays():
+    # 730 interruptions a month: M = 1 h; C = 30 min, W = 2 min, R = 6 min
+    chance, mean, stretch, restart = random.Random(7), 1.0, 32 / 60, 6 / 60
+    paid = 0.0
+    for _ in range(20_000):
+        left = chance.expovariate(1 / mean)
+        while left < stretch:  # interrupted: what was done is lost, then restarts until one survives
+            paid += left
+            left = chance.expovariate(1 / mean)
+            while left < restart:
+                paid += left
+                left = chance.expovariate(1 / mean)
+            paid += restart
+            left -= restart
+        paid += stretch
+    formula = float(work("730", "30", "6", "2").paid_per_useful(Decimal(730)))
+    assert paid / (20_000 * 0.5) == pytest.approx(formula, rel=0.02)
+
+
+def test_work_that_never_ends_has_no_cost():
+    assert spot.expected(Decimal(1), None, work("7300", checkpoint="6000")) is None
+
+
+def test_a_needed_fallback_without_price_has_no_cost():
+    assert spot.expected(Decimal(1), None, work(fallback=Range.of("0.1"))) is None
+
+
+def test_bands_are_rates_of_what_does_not_survive():
+    band = spot.per_month("5-10%")
+    assert float(band.low) == pytest.approx(-math.log(0.95))
+    assert float(band.high) == pytest.approx(-math.log(0.90))
+    assert set(spot.bands()) == {"<5%", "5-10%", "10-15%", "15-20%"}
+
+
+@given(
+    price=st.decimals("0.01", "100", places=4),
+    one=st.decimals("0", "60", places=2),
+    other=st.decimals("0", "60", places=2),
+    restart=st.decimals("0", "60", places=1),
+)
+def test_more_interruptions_never_cost_less_and_never_less_than_the_price(price, one, other, restart):
+    fewer, more = sorted((one, other))
+    cheap = spot.expected(price, None, work(str(fewer), restart=str(restart)))
+    dear = spot.expected(price, None, work(str(more), restart=str(restart)))
+    assert price <= cheap.expected <= dear.expected
+
+
+def book(**usd):
+    def look(cloud, region, item, purchase):
+        amount = usd.get(purchase)
+        return amount and Price(amount, "machine", "2026-07-30", "by hand", "high", region, purchase)
+
+    return PriceBook(look, look)
+
+
+def test_dearer_names_the_cheapest_commitment_and_its_hours():
+    found = spot.dearer("gcp", "r", "m", book(spot=2.0, reserved_1y=1.8, reserved_3y=1.5))
+    assert found.commitment.purchase == "reserved_3y"
+    assert found.hours_per_month == Decimal("547.5")  # 730 * 1.5 / 2
+    assert str(found).startswith("WARNING: spot of m in r ($2.00 an hour, 2026-07-30) is dearer than a 3y")
+
+
+@pytest.mark.parametrize("usd", [{"spot": 1.0, "reserved_3y": 1.5}, {"spot": 1.0}, {"reserved_3y": 0.5}])
+def test_no_warning_where_spot_is_cheaper_or_a_price_is_missing(usd):
+    assert spot.dearer("gcp", "r", "m", book(**usd)) is None
+
+
+def test_the_catalogue_has_such_places():
+    found = spot.dearer("gcp", "us-central1", "a2-megagpu-16g")
+    assert found is not None
+    assert found.spot.usd_per_hour > found.commitment.usd_per_hour
+    assert found.commitment == catalog.price("gcp", "us-central1", "a2-megagpu-16g", "reserved_3y")
+
+
+INSTANCE = "aws:ec2/instance:Instance"
+WORK = {"interruptions_per_month": 7.3, "checkpoint_minutes": 60, "restart_minutes": 30}
+
+
+def declared(repo_root, **told):
+    """Return the production fleet with one spot pool on AWS whose work is told."""
+    purchase = {"kind": "spot", **told}
+    pool = {
+        "name": "serve", "cloud": "aws", "region": "us-east-1", "machine": "g5.2xlarge", "count": 1,
+        "purchase": purchase,
+    }  # fmt: skip
+    file = repo_root / "stacks/Pulumi.dev.yaml"
+    spec = YAML(typ="safe").load(file.read_text())["config"]["gpufleet:fleet"]
+    spec |= {"pools": [pool], "racks": [], "workstations": []}
+    return fleet.parse(spec, stack="t", root=repo_root)
+
+
+def machine():
+    inputs = {
+        "instanceType": "g5.2xlarge", "region": "us-east-1", "instanceMarketOptions": {"marketType": "spot"},
+        "tags": {"gpufleet-pool": "serve", "gpufleet-purchase": "spot"},
+    }  # fmt: skip
+    return Resource(f"urn:pulumi:t::p::{INSTANCE}::serve-0", INSTANCE, "serve-0", inputs, {})
+
+
+def test_an_estimate_says_what_a_useful_hour_costs(repo_root):
+    prices = book(spot=0.5, on_demand=1.2)
+    found = cost.estimate([machine()], declared(repo_root, work=WORK), book=prices)
+    charge = next(charge for charge in found.bill.charges if charge.component == "machine")
+    assert charge.usd_per_useful_hour.expected == Decimal("0.505027")  # 0.5 * 1.010054
+    assert (
+        "serve: spot at $0.50 an hour costs $0.505027 per useful hour, lost work and restarts counted"
+        in found.notes
+    )
+    line = next(row for row in cost.estimate_document(found)["resources"] if row["component"] == "machine")
+    assert line["expected_usd_per_useful_hour"] == {"low": 0.505027, "expected": 0.505027, "high": 0.505027}
+
+
+def test_a_fallback_of_unknown_share_widens_the_range(repo_root):
+    told = declared(repo_root, work=WORK, fallback="on_demand")
+    found = cost.estimate([machine()], told, book=book(spot=0.5, on_demand=1.2))
+    charge = next(charge for charge in found.bill.charges if charge.component == "machine")
+    assert charge.usd_per_useful_hour == Range(Decimal("0.505027"), Decimal("0.505027"), Decimal("1.2"))
+
+
+def test_undeclared_work_is_said_not_guessed(repo_root):
+    found = cost.estimate([machine()], declared(repo_root), book=book(spot=0.5, on_demand=1.2))
+    assert any("purchase.work does not say how much" in note for note in found.notes)
+    assert all(charge.usd_per_useful_hour is None for charge in found.bill.charges)
+
+
+def test_both_answers_warn_where_a_commitment_undercuts_spot():
+    prices = book(spot=0.5, on_demand=1.2, reserved_3y=0.4)
+    change = cost.diff([], [machine()], book=prices)
+    assert [line for line in change.warnings if line.startswith("WARNING: spot of g5.2xlarge in us-east-1")]
+    assert [line for line in cost.estimate([machine()], book=prices).notes if line.startswith("WARNING")]
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ({**WORK, "band": "<5%"}, "interruptions are not given once"),
+        ({"checkpoint_minutes": 60, "restart_minutes": 1}, "interruptions are not given once"),
+        ({**WORK, "checkpoint_minutes": 0}, "more than 0"),
+        ({**WORK, "fallback_share": 1.5}, "at most 1"),
+    ],
+)
+def test_work_that_makes_no_sense_is_refused(repo_root, told, said):
+    with pytest.raises(ValueError, match=said):
+        declared(repo_root, work=told)
+
+
+def test_a_work_without_checkpoint_costs_keeps_its_fields():
+    assert replace(work(), checkpoint_cost_minutes=HOUR).stretch == 2
