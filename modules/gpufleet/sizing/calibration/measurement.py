@@ -1,0 +1,190 @@
+"""Published measurements as questions that the model can be asked, and what it answers to them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import log
+
+from gpufleet import catalog
+from gpufleet.catalog import Accelerator, Architecture
+from gpufleet.errors import InputError
+from gpufleet.sizing.hardware import Hardware, Layout
+from gpufleet.sizing.resolve import joined, of_part
+from gpufleet.sizing.speed import device, prefill
+from gpufleet.sizing.speed.efficiency import Efficiency
+from gpufleet.sizing.speed.predict import generation, setting, trained_tokens_per_s
+from gpufleet.sizing.speed.step import Setting
+from gpufleet.sizing.tables import rows
+from gpufleet.sizing.workload import Training, Workload
+
+MANY_STREAMS = 2048  # what "as many as fit" comes to in a server's settings
+KINDS = {
+    "decode_tok_s": "decode", "output_tok_s_total": "throughput", "e2e_latency_s": "throughput",
+    "prefill_tok_s": "prefill", "ttft_ms": "prefill",
+    "train_tok_s_per_device": "training", "train_tok_s_total": "training", "seq_s_total": "training",
+    "mfu_pct": "training", "tflops_per_device": "training",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One published figure with the setting it was taken in."""
+
+    row: dict[str, str]
+    workload: Workload
+    layout: Layout
+    hardware: Hardware
+
+    @property
+    def id(self) -> str:
+        """Return the row's name in the file."""
+        return self.row["id"]
+
+    @property
+    def group(self) -> str:
+        """Return the publication: what is left out together when accuracy is judged."""
+        return self.row["group"]
+
+    @property
+    def metric(self) -> str:
+        """Return decode, throughput, prefill or training."""
+        return KINDS[self.row["metric"]]
+
+    @property
+    def kind(self) -> str:
+        """Return the class of the devices."""
+        return device.device_class(self.hardware.accelerator)
+
+    @property
+    def engine(self) -> str:
+        """Return the engine by its one name."""
+        part = self.hardware.accelerator
+        return device.engine_for(self.workload.engine, part, training=self.workload.trains)
+
+    @property
+    def speed(self) -> float:
+        """Return the published figure in tokens per second of the whole system."""
+        return _SPEEDS[self.row["metric"]](self, float(self.row["value"]))
+
+    @property
+    def predictable(self) -> bool:
+        """Tell whether the catalogue has the rates that a prediction starts from."""
+        part = self.hardware.accelerator
+        computes = device.rate(part, self.workload.precision, self.engine) is not None
+        return computes if self.workload.trains else part.bandwidth_gb_s is not None and (
+            computes or self.metric == "decode"
+        )
+
+    def predicted(self, efficiency: Efficiency | None = None) -> float | None:
+        """Return what the model says, in the same unit; None where the catalogue lacks what it needs."""
+        asked = setting(self.workload, self.layout, self.hardware, efficiency)
+        if self.workload.trains:
+            return trained_tokens_per_s(asked)
+        if self.metric == "prefill":
+            return _prompt_speed(asked)
+        answer = generation(asked)
+        if answer is None:
+            return None
+        return answer.per_stream if self.metric == "decode" else answer.tokens_per_s * self.layout.data
+
+    def error(self, efficiency: Efficiency | None = None) -> float | None:
+        """Return the logarithm of predicted over published."""
+        predicted = self.predicted(efficiency)
+        return log(predicted / self.speed) if predicted else None
+
+
+def measurements() -> list[Measurement]:
+    """Return every published speed that the file marks as usable and the catalogue knows the parts of."""
+    found = []
+    for row in rows("measured.csv"):
+        if row["use"] == "yes" and row["metric"] in KINDS:
+            known = _read(row)
+            found += [known] if known else []
+    return found
+
+
+def _read(row: dict[str, str]) -> Measurement | None:
+    try:
+        part, model = catalog.accelerator(row["accelerator"]), catalog.model(row["model"])
+    except InputError:
+        return None
+    return Measurement(row, _workload(row, model), _layout(row), _hardware(row, part))
+
+
+def _workload(row: dict[str, str], model: Architecture) -> Workload:
+    default = Training()
+    offload = "all" if "offload" in row["notes"] else "none"
+    trained = replace(default, recompute=row["recompute"] or default.recompute, offload=offload)
+    batch = row["batch"] or "1"
+    return Workload(
+        model=model,
+        task=row["task"],  # type: ignore[arg-type]  # the file's linter holds the names
+        precision=row["precision"],
+        input_tokens=int(row["input_tokens"] or 0),
+        output_tokens=int(row["output_tokens"] or 0),
+        batch=MANY_STREAMS if batch == "max" else int(batch),
+        engine=row["engine"],
+        training=trained,
+    )
+
+
+def _layout(row: dict[str, str]) -> Layout:
+    sizes = {name: int(size) for name, size in re.findall(r"(tp|pp|dp|fsdp)(\d+)", row["parallelism"])}
+    data = sizes.get("fsdp", sizes.get("dp", 1))
+    tensor, pipeline = sizes.get("tp", 1), sizes.get("pp", 1)
+    if row["task"] != "inference" and not sizes:
+        data = int(row["devices"] or 1)
+    split = row["split"] if row["split"] in ("tensor", "layer") else "none"
+    devices = max(1, int(row["devices"] or 1) // max(1, int(row["nodes"] or 1)))
+    return Layout(int(row["nodes"] or 1), devices, tensor, pipeline, data, split=split)  # type: ignore[arg-type]
+
+
+def _hardware(row: dict[str, str], part: Accelerator) -> Hardware:
+    share = float(row["share"] or 1)
+    if share != 1:
+        part = replace(
+            part,
+            memory_gib=part.memory_gib * share,
+            bandwidth_gb_s=part.bandwidth_gb_s and part.bandwidth_gb_s * share,
+            bf16_tflops_dense=part.bf16_tflops_dense and part.bf16_tflops_dense * share,
+        )
+    hardware = joined(of_part(part), max(1, int(row["devices"] or 1) // max(1, int(row["nodes"] or 1))))
+    return replace(hardware, devices_per_node=1) if int(row["nodes"] or 1) == int(row["devices"] or 1) else hardware
+
+
+def _prompt_speed(asked: Setting) -> float | None:
+    work = asked.workload
+    seconds = prefill.seconds(asked, work.batch, work.input_tokens)
+    return work.batch * work.input_tokens / seconds if seconds else None
+
+
+def _of_utilisation(it: Measurement, operations: float) -> float:
+    """Return tokens per second of all devices, by the publications' count: six per weight, attention whole."""
+    model, length = it.workload.model, it.workload.context
+    per_token = 6.0 * model.parameters + 12.0 * model.layers * model.hidden * length
+    return operations / per_token * training_devices(it)
+
+
+def training_devices(it: Measurement) -> int:
+    """Return the devices of the run."""
+    return int(it.row["devices"])
+
+
+def _peak(it: Measurement) -> float:
+    return device.rate(it.hardware.accelerator, it.workload.precision, it.engine) or 0.0
+
+
+_SPEEDS: dict[str, Callable[[Measurement, float], float]] = {
+    "decode_tok_s": lambda it, value: value,
+    "prefill_tok_s": lambda it, value: value,
+    "output_tok_s_total": lambda it, value: value,
+    "e2e_latency_s": lambda it, value: it.workload.batch * it.workload.output_tokens / value,
+    "ttft_ms": lambda it, value: it.workload.input_tokens / value * 1000,
+    "train_tok_s_total": lambda it, value: value,
+    "train_tok_s_per_device": lambda it, value: value * training_devices(it),
+    "seq_s_total": lambda it, value: value * it.workload.context,
+    "mfu_pct": lambda it, value: _of_utilisation(it, value / 100 * _peak(it)),
+    "tflops_per_device": lambda it, value: _of_utilisation(it, value * 1e12),
+}

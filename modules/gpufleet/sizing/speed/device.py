@@ -1,0 +1,63 @@
+"""Classes of devices that behave alike, the engine each is used with, and its nominal rates."""
+
+from __future__ import annotations
+
+import re
+
+from gpufleet.catalog import Accelerator
+from gpufleet.sizing.speed.traffic import form
+
+HBM = re.compile(r"cc(6\.0|7\.0|8\.0|9\.0|10\.)|gfx9")  # architectures built with stacked memory
+LOCAL = frozenset({"llama.cpp", "mlx", "mlc", "distributed-llama", "rknn", "pytorch"})
+ALIASES = {
+    "ollama": "llama.cpp", "llamacpp": "llama.cpp", "llama-cpp": "llama.cpp", "lmstudio": "llama.cpp",
+    "dllama": "distributed-llama", "gpt-fast": "pytorch", "torch": "pytorch", "transformers": "pytorch",
+    "trt-llm": "tensorrt-llm", "tensorrt": "tensorrt-llm", "trtllm": "tensorrt-llm", "tgi": "vllm",
+    "sglang": "vllm", "fsdp": "pytorch-fsdp", "torchtitan": "pytorch-fsdp", "torchtune": "pytorch-fsdp",
+    "deepspeed": "pytorch-fsdp", "nemo": "megatron", "megatron-lm": "megatron",
+}  # fmt: skip
+
+
+def device_class(part: Accelerator) -> str:
+    """Return the class whose measurements speak for the part."""
+    vendor = part.vendor.lower()
+    if part.kind in ("apple", "tpu"):
+        return part.kind
+    if vendor in ("nvidia", "amd"):
+        if part.unified:
+            return f"{vendor}-soc"
+        return f"{vendor}-hbm" if HBM.search(part.architecture.lower()) else f"{vendor}-gddr"
+    if "A72" in part.architecture:
+        return "board-a72"  # no dot-product instructions, and a quarter of its nominal bandwidth
+    others = {"raspberry pi": "board-cpu", "rockchip": "board-npu", "aws": "neuron", "intel": "intel-gpu"}
+    return "gaudi" if "gaudi" in part.name.lower() else others.get(vendor, "other")
+
+
+def engine_for(asked: str | None, part: Accelerator, *, training: bool, nodes: int = 1) -> str:
+    """Return the engine whose factors apply: as asked, or the usual one of the device."""
+    if asked:
+        name = asked.strip().lower()
+        return ALIASES.get(name, name)
+    kind = device_class(part)
+    if training:
+        return {"tpu": "maxtext", "neuron": "neuron"}.get(kind, "pytorch-fsdp")
+    if kind == "board-cpu" and nodes > 1:
+        return "distributed-llama"
+    usual = {"board-npu": "rknn", "neuron": "neuron", "amd-hbm": "vllm", "tpu": "vllm", "gaudi": "vllm"}
+    return usual.get(kind, "tensorrt-llm" if kind == "nvidia-hbm" else "llama.cpp")
+
+
+def serves(engine: str) -> bool:
+    """Tell whether the engine works on prompts while it generates, so that prompts take from its rate."""
+    return engine not in LOCAL
+
+
+def rate(part: Accelerator, precision: str, engine: str) -> float | None:
+    """Return the dense operations per second that the engine can aim at, None where the catalogue has none."""
+    half = part.bf16_tflops_dense or part.fp16_tflops_dense
+    if engine in LOCAL and part.vendor == "NVIDIA":
+        # kernels that accumulate in 16 bits run at the full rate of the cores, half of the one for 8-bit integers
+        half = max(half or 0.0, (part.int8_tops_dense or 0.0) / 2)
+    found = {"fp8": part.fp8_tflops_dense, "fp4": part.fp4_tflops_dense}.get(form(precision)) or half
+    found = found or part.fp32_tflops
+    return found * 1e12 if found else None

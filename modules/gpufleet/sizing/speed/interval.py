@@ -1,0 +1,36 @@
+"""Intervals: how far predictions were off for publications that had no part in the fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from gpufleet.sizing.speed.efficiency import ANY
+from gpufleet.sizing.tables import rows
+
+WIDER = 1.5  # for a class of devices without one measurement: the pooled interval, stretched
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Bounds of what was published, as multiples of what was predicted; ``known``: the class was measured."""
+
+    low: float
+    high: float
+    known: bool = True
+
+
+@cache
+def intervals() -> dict[tuple[str, str], Interval]:
+    """Return the bounds by kind of speed and class of device."""
+    return {(r["metric"], r["device"]): Interval(float(r["low"]), float(r["high"])) for r in rows("intervals.csv")}
+
+
+def interval(metric: str, device: str) -> Interval:
+    """Return the bounds that hold: of the class where it was measured often enough, else of all classes pooled."""
+    known = intervals()
+    own = known.get((metric, device))
+    if own:
+        return own
+    pooled = known[metric, ANY]
+    return Interval(pooled.low / WIDER, pooled.high * WIDER, known=False)

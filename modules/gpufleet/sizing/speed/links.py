@@ -1,0 +1,63 @@
+"""What joins devices: latency of one exchange and bytes per second, within a node and between nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log2
+
+from gpufleet.catalog import Accelerator
+from gpufleet.sizing.hardware import Hardware, Layout
+
+PCIE_GB_S = 25.0  # of the 31.5 a fourth-generation x16 slot has, what copies reach
+ETHERNET_GB_S = 0.118  # 1 GbE less its frames
+ADAPTER_GB_S = 50.0  # one 400 Gbit/s adapter per device
+ADAPTER_YEAR = 2022  # parts of earlier years came with 200 Gbit/s
+
+
+@dataclass(frozen=True)
+class Link:
+    """``kind`` names whose latency applies; ``gb_s`` is per device and direction."""
+
+    kind: str  # switched, pcie, adapter, ethernet
+    gb_s: float
+
+    def all_reduce(self, members: int, payload: float, latency: float) -> float:
+        """Return seconds until every member has the sum of all members' payloads."""
+        if members <= 1:
+            return 0.0
+        moved = 2.0 * (members - 1) / members * payload
+        return latency * (1.0 + log2(members)) + moved / (self.gb_s * 1e9)
+
+
+def inside(hardware: Hardware) -> Link:
+    """Return how the devices of one node are joined."""
+    if hardware.link and not hardware.link.startswith("PCIe"):
+        return Link("switched", hardware.link_gb_s)
+    return Link("pcie", hardware.link_gb_s or PCIE_GB_S)
+
+
+def between(hardware: Hardware) -> Link:
+    """Return how nodes are joined; where nothing is stated, as the field joins such devices."""
+    speed = hardware.network_gb_s or _usual(hardware.accelerator)
+    return Link("adapter" if speed >= 10 else "ethernet", speed)  # noqa: PLR2004 - 100 Gbit/s cards bypass the kernel
+
+
+def _usual(part: Accelerator) -> float:
+    """Return the network of a device in a node that states none: an adapter of its own in a data centre, else 1 GbE."""
+    if part.kind not in ("gpu_datacenter", "asic", "tpu"):
+        return ETHERNET_GB_S
+    if part.kind == "tpu" and part.link_gb_s:
+        return part.link_gb_s / 2  # the pod's own links run between hosts
+    return ADAPTER_GB_S if (part.launch_year or 0) >= ADAPTER_YEAR else ADAPTER_GB_S / 2
+
+
+def group(hardware: Hardware, layout: Layout) -> Link:
+    """Return the slowest link within one tensor-parallel group."""
+    crosses = layout.nodes > 1 and layout.tensor * layout.pipeline * layout.data > hardware.devices_per_node
+    wide = layout.tensor > hardware.devices_per_node
+    return between(hardware) if crosses and wide else inside(hardware)
+
+
+def hop(hardware: Hardware, layout: Layout) -> Link:
+    """Return the link over which one pipeline stage hands on to the next."""
+    return between(hardware) if layout.nodes > 1 else inside(hardware)

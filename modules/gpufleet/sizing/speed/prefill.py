@@ -1,0 +1,46 @@
+"""Prompts: many tokens at once, limited by operations, or by reading the weights where prompts are short."""
+
+from __future__ import annotations
+
+from math import ceil
+
+from gpufleet.sizing.speed import traffic
+from gpufleet.sizing.speed.device import serves
+from gpufleet.sizing.speed.step import Setting, together
+
+CHUNK_LOCAL = 512  # llama.cpp's physical batch
+CHUNK_SERVED = 8192  # tokens that a server puts through at a time
+
+
+def seconds(setting: Setting, prompts: float, length: float) -> float | None:
+    """Return what reading so many prompts takes, None where the catalogue has no rate to start from."""
+    if setting.flops is None or setting.bandwidth is None:
+        return None
+    tokens = prompts * length
+    if tokens <= 0:
+        return 0.0
+    chunks = ceil(tokens / (CHUNK_SERVED if serves(setting.engine) else CHUNK_LOCAL))
+    tensor = setting.layout.tensor
+    compute = _compute(setting, tokens, length) / tensor
+    reading = chunks * _reading(setting, tokens / chunks) / tensor
+    passes = chunks * setting.model.layers * setting.factor("layer_seconds") + setting.factor("step_seconds")
+    moved = chunks * setting.exchange(tokens / chunks)
+    return (together(compute, reading, passes) + moved) * _staged(setting, chunks)
+
+
+def _compute(setting: Setting, tokens: float, length: float) -> float:
+    form = traffic.form(setting.workload.precision)
+    share = setting.share("prefill_compute") * setting.factor(f"prefill_compute_{form}")
+    per_token = traffic.operations(setting.model) + traffic.attention_operations(setting.model, length)
+    return tokens * per_token / ((setting.flops or 1.0) * min(share, 1.0))
+
+
+def _reading(setting: Setting, tokens: float) -> float:
+    read = traffic.bytes_read(setting.model, setting.workload.precision, tokens)
+    return read / ((setting.bandwidth or 1.0) * setting.share("weight_bandwidth"))
+
+
+def _staged(setting: Setting, chunks: int) -> float:
+    """Return the share of a single device's time: stages of a layer split work on chunks one behind the other."""
+    stages = setting.layout.pipeline
+    return (chunks + stages - 1) / (chunks * stages)

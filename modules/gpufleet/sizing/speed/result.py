@@ -1,0 +1,27 @@
+"""What is predicted of one replica, with the interval it stands for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Limit = Literal["memory bandwidth", "compute", "interconnect", "network", "host link", "launch overhead"]
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Tokens per second of one replica: generated (inference) or trained on. None where the catalogue lacks a rate.
+
+    ``low`` and ``high`` bound 80 % of what others would measure. Engines that serve work on prompts while they
+    generate, so their rate counts that time; local engines' rate is generation alone, as they report it.
+    """
+
+    tokens_per_s: float | None
+    low: float | None
+    high: float | None
+    per_stream: float | None
+    prompt_tokens_per_s: float | None
+    time_to_first_token_s: float | None
+    limit: Limit | None
+    watts: float | None
+    notes: tuple[str, ...] = ()

@@ -1,0 +1,103 @@
+"""The parts of one replica as an engine sees them: what is divided by how many, and which factors apply."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from gpufleet.catalog import Architecture
+from gpufleet.sizing.hardware import Hardware, Layout
+from gpufleet.sizing.speed import device, links
+from gpufleet.sizing.speed.efficiency import Efficiency
+from gpufleet.sizing.speed.result import Limit
+from gpufleet.sizing.workload import Workload
+
+SHARP = 2.0  # how sharply two overlapping limits turn into the larger one
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One workload on one layout of one hardware, with the factors that hold for them."""
+
+    workload: Workload
+    layout: Layout
+    hardware: Hardware
+    efficiency: Efficiency
+
+    @property
+    def model(self) -> Architecture:
+        """Return the model."""
+        return self.workload.model
+
+    @cached_property
+    def kind(self) -> str:
+        """Return the class of the devices."""
+        return device.device_class(self.hardware.accelerator)
+
+    @cached_property
+    def engine(self) -> str:
+        """Return the engine by its one name here."""
+        nodes = self.layout.nodes
+        return device.engine_for(
+            self.workload.engine, self.hardware.accelerator, training=self.workload.trains, nodes=nodes
+        )
+
+    @cached_property
+    def flops(self) -> float | None:
+        """Return nominal operations per second of one device."""
+        return device.rate(self.hardware.accelerator, self.workload.precision, self.engine)
+
+    @cached_property
+    def bandwidth(self) -> float | None:
+        """Return nominal bytes per second of one device."""
+        nominal = self.hardware.accelerator.bandwidth_gb_s
+        return nominal * 1e9 if nominal else None
+
+    @cached_property
+    def cache_precision(self) -> str:
+        """Return what keys and values are kept in; TensorRT-LLM's 8- and 4-bit checkpoints keep them in 8."""
+        asked = self.workload.kv_precision
+        eight = self.engine == "tensorrt-llm" and self.workload.precision in ("fp8", "fp4")
+        return "fp8" if eight and asked == "f16" else asked
+
+    def factor(self, parameter: str) -> float:
+        """Return what was learned of that parameter for this class and engine."""
+        return self.efficiency.of(parameter, self.kind, self.engine)
+
+    def share(self, parameter: str) -> float:
+        """Return a factor that is a share of a nominal rate, so never above one."""
+        return min(self.factor(parameter), 1.0)
+
+    @cached_property
+    def link(self) -> links.Link:
+        """Return what joins the devices that share each layer."""
+        return links.group(self.hardware, self.layout)
+
+    @property
+    def joined_by(self) -> Limit:
+        """Return what to call the link when it limits."""
+        if self.layout.nodes > 1 and self.layout.tensor > self.hardware.devices_per_node:
+            return "network"
+        return "interconnect" if self.link.kind == "switched" else "host link"
+
+    def exchange(self, tokens: float) -> float:
+        """Return seconds that a tensor-parallel group spends on sums of one pass over so many tokens."""
+        members = self.layout.tensor
+        if members <= 1:
+            return 0.0
+        payload = tokens * self.model.hidden * 2.0
+        latency = self.efficiency.of("link_latency", self.link.kind, self.engine)
+        return 2.0 * self.model.layers * self.link.all_reduce(members, payload, latency)
+
+    def hops(self, tokens: float) -> float:
+        """Return seconds in which states pass from stage to stage of a layer split."""
+        if self.layout.pipeline <= 1:
+            return 0.0
+        link = links.hop(self.hardware, self.layout)
+        latency = self.efficiency.of("hop_latency", link.kind, self.engine)
+        return (self.layout.pipeline - 1) * (latency + tokens * self.model.hidden * 2.0 / (link.gb_s * 1e9))
+
+
+def together(*seconds: float) -> float:
+    """Return the time of works that overlap: the longest of them, more where several are near it."""
+    return float(sum(second**SHARP for second in seconds) ** (1.0 / SHARP))

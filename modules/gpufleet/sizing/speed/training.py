@@ -1,0 +1,123 @@
+"""Training: operations of forward, backward and recomputed passes, beside what shards exchange."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log2
+
+from gpufleet.sizing.speed import links, traffic
+from gpufleet.sizing.speed.result import Limit
+from gpufleet.sizing.speed.step import Setting, together
+
+RECOMPUTED = {"none": 0.0, "selective": 0.0, "full": 1.0}  # forward passes more; attention's own apart
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Seconds of one optimiser step and of its parts."""
+
+    compute: float
+    sharding: float
+    tensor: float
+    launch: float
+    offload: float
+
+    @property
+    def seconds(self) -> float:
+        """Return the whole step: shards travel while others compute, sums of a tensor split do not."""
+        return together(self.compute, self.sharding) + self.tensor + self.launch + self.offload
+
+    def limit(self, setting: Setting) -> Limit:
+        """Return what takes most of the step."""
+        within = devices(setting) <= setting.hardware.devices_per_node
+        link: Limit = "interconnect" if within else "network"
+        shares: list[tuple[float, Limit]] = [
+            (self.compute, "compute"),
+            (self.sharding, link),
+            (self.tensor, setting.joined_by),
+            (self.offload, "host link"),
+        ]
+        return max(shares)[1]
+
+
+def parts(setting: Setting) -> Parts | None:
+    """Return what one step over every device's micro-batch takes, None without a known rate."""
+    rate = _rate(setting)
+    if rate is None:
+        return None
+    compute = tokens_per_step(setting) / setting.layout.data * _operations(setting) / rate
+    return Parts(
+        compute=compute / (setting.layout.tensor * setting.layout.pipeline),
+        sharding=_sharding(setting),
+        tensor=_tensor(setting),
+        launch=setting.model.layers * setting.factor("train_layer_seconds"),
+        offload=_offload(setting),
+    )
+
+
+def tokens_per_step(setting: Setting) -> float:
+    """Return the tokens that all devices of the replica train on in one step."""
+    return float(setting.workload.batch * setting.workload.context * setting.layout.data)
+
+
+def _operations(setting: Setting) -> float:
+    """Return operations per token: forward, backward, and what is computed again."""
+    model, training = setting.model, setting.workload.training
+    dense = traffic.operations(model)
+    attention = traffic.attention_operations(model, setting.workload.context)
+    backward = 1.0 if frozen(setting) else 2.0  # frozen weights need no gradient of their own
+    again = RECOMPUTED[training.recompute] * setting.factor("train_recompute")
+    return dense * (1.0 + backward + again) + attention * (3.0 + again)
+
+
+def frozen(setting: Setting) -> bool:
+    """Tell whether only an adapter is trained."""
+    return setting.workload.task in ("lora", "qlora") or setting.workload.training.adapter != "none"
+
+
+def _rate(setting: Setting) -> float | None:
+    if setting.flops is None:
+        return None
+    share = setting.share("train_compute") * setting.factor(f"train_compute_{_form(setting)}")
+    spread = max(1.0, log2(max(1.0, devices(setting))))
+    return setting.flops * min(share, 1.0) * float(spread ** -setting.factor("train_spread"))
+
+
+def _form(setting: Setting) -> str:
+    if setting.workload.task == "qlora":
+        return "nf4"
+    return traffic.form(setting.workload.precision)
+
+
+def devices(setting: Setting) -> int:
+    """Return the devices of the replica."""
+    return setting.layout.tensor * setting.layout.pipeline * setting.layout.data
+
+
+def _sharding(setting: Setting) -> float:
+    """Return seconds of gathering weights twice and scattering gradients once."""
+    members = setting.layout.data
+    if members <= 1:
+        return 0.0
+    held = setting.model.parameters / (setting.layout.tensor * setting.layout.pipeline)
+    link = _widest(setting)
+    passes = 1.0 if frozen(setting) else 1.5
+    return passes * 2.0 * 2.0 * held * (members - 1) / members / (link.gb_s * 1e9)
+
+
+def _widest(setting: Setting) -> links.Link:
+    within = devices(setting) <= setting.hardware.devices_per_node
+    return links.inside(setting.hardware) if within else links.between(setting.hardware)
+
+
+def _tensor(setting: Setting) -> float:
+    return 3.0 * setting.exchange(setting.workload.batch * setting.workload.context)
+
+
+def _offload(setting: Setting) -> float:
+    """Return seconds in which states cross the host's slot."""
+    kind = setting.workload.training.offload
+    if kind == "none":
+        return 0.0
+    moved = setting.model.parameters * 2.0 * (2.0 if kind == "optimizer" else 3.0) / devices(setting)
+    return moved / (links.PCIE_GB_S * 1e9)
