@@ -111,35 +111,6 @@ def test_retired_machine_names_its_date_and_substitutes():
     assert catalog.retirement("Standard_NC6s_v3").retired == date(2025, 9, 30)
 
 
-@pytest.mark.parametrize(
-    ("asked", "name"),
-    [
-        ("T4", "T4"),
-        ("rtx4090", "GeForce RTX 4090"),
-        ("rx-460", "Radeon RX 460"),
-        ("h200 sxm", "H200 SXM 141GB"),
-        ("b200", "B200"),
-    ],
-)
-def test_accelerator_by_part_of_its_name(asked, name):
-    assert catalog.accelerator(asked).name == name
-
-
-def test_ambiguous_accelerator_lists_what_it_could_be():
-    with pytest.raises(InputError, match=r"'a100' is ambiguous; name one of: A100 PCIe 40GB"):
-        catalog.accelerator("a100")
-
-
-@pytest.mark.parametrize("name", ["Volta 9000", "", "---"])
-def test_unknown_accelerator_is_refused(name):
-    with pytest.raises(InputError, match="unknown accelerator"):
-        catalog.accelerator(name)
-
-
-def test_recalled_power_of_the_blade_is_not_carried_over():
-    assert catalog.accelerator("Compute Module 4 / Pi 4").tdp_w is None
-
-
 def test_regions_with_a_machine():
     assert catalog.regions_with("gcp", "a2-megagpu-16g") == ("asia-southeast1", "europe-west4", "us-central1")
     assert "eastus" in catalog.regions("azure")

@@ -7,7 +7,7 @@ machine that can no longer be had is refused with its date and what takes its pl
 
 from __future__ import annotations
 
-from gpufleet.catalog.accelerators import accelerators
+from gpufleet.catalog.accelerators import accelerators, sized
 from gpufleet.catalog.architecture import Architecture, Experts, LatentAttention, LinearAttention
 from gpufleet.catalog.model import (
     HOURS_PER_MONTH,
@@ -24,6 +24,7 @@ from gpufleet.catalog.model import (
 from gpufleet.catalog.models import model, models
 from gpufleet.catalog.offers import offers
 from gpufleet.catalog.query import accelerator, machine, part_price, price, regions_with, retirement
+from gpufleet.catalog.sources import FieldReport, FieldSource, Source, field_report, field_sources, sources
 from gpufleet.catalog.table import regions
 
 __all__ = [
@@ -34,6 +35,8 @@ __all__ = [
     "Cloud",
     "Confidence",
     "Experts",
+    "FieldReport",
+    "FieldSource",
     "LatentAttention",
     "LinearAttention",
     "Machine",
@@ -41,8 +44,11 @@ __all__ = [
     "Price",
     "Purchase",
     "Retirement",
+    "Source",
     "accelerator",
     "accelerators",
+    "field_report",
+    "field_sources",
     "machine",
     "model",
     "models",
@@ -52,4 +58,6 @@ __all__ = [
     "regions",
     "regions_with",
     "retirement",
+    "sized",
+    "sources",
 ]

@@ -58,6 +58,7 @@ class Accelerator:
     stacks: tuple[str, ...] = ()  # cuda, rocm, metal, mlx, vulkan, neuron, xla, cann, synapse, rknn, cpu ...
     launch_year: int | None = None
     aliases: tuple[str, ...] = ()
+    bin_of: str = ""  # a cut-down or lesser version of that part: meant only where it is named in full
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,9 @@ class Machine:
     attachable: tuple[str, ...]  # accelerators one may add (GCP n1); empty: what it has is what it has
     source: str
     as_of: str
+    board: str = ""  # of a machine without a card: the accelerator that the board itself is
+    idle_watts: float | None = None  # of the whole machine, doing nothing
+    network_gb_s: float | None = None  # of the whole machine, in each direction
 
     @property
     def cards(self) -> float:

@@ -1,17 +1,15 @@
 from __future__ import annotations
 
-import re
 from datetime import date
 from difflib import get_close_matches
 
-from gpufleet.catalog import table
-from gpufleet.catalog.accelerators import accelerators
+from gpufleet.catalog import naming, table
+from gpufleet.catalog.accelerators import accelerators, sized
 from gpufleet.catalog.model import Accelerator, Machine, Price, Retirement
 from gpufleet.catalog.prices import reader
 from gpufleet.errors import InputError
 
 CLOSE = 0.6  # difflib's own default; lower offers nonsense such as p5 for n1
-SHORTEST_PART = 3  # of two letters, "T5" would mean a Jetson T5000
 
 
 def machine(name: str, cloud: str | None = None) -> Machine:
@@ -37,22 +35,43 @@ def retirement(name: str, cloud: str | None = None) -> Retirement | None:
 
 
 def accelerator(name: str) -> Accelerator:
-    """Return the accelerator of that name, or of any unambiguous part of it (case, punctuation ignored)."""
+    """Return the accelerator of that name, alias or unambiguous part; "RX 460 4GB" is its version with 4 GB.
+
+    "M1 Pro" is the whole chip: a bin of it ("M1 Pro (14)") is meant only where it is named.
+    """
     known = accelerators()
     if name in known:
         return known[name]
-    wanted = _plain(name)
-    exact = [item for item in known if wanted and wanted == _plain(item)]
-    matches = exact or [item for item in known if len(wanted) >= SHORTEST_PART and wanted in _plain(item)]
-    if len(matches) == 1:
-        return known[matches[0]]
-    if matches:
-        raise InputError(f"accelerator {name!r} is ambiguous", remedy=f"name one of: {', '.join(matches)}")
+    called = {item: part.aliases for item, part in known.items()}
+    found = [known[item] for item in naming.candidates(name, called)]
+    if not found and (asked := naming.memory_asked(name)):
+        found = _with_memory([known[item] for item in naming.candidates(asked[0], called)], name, asked[1])
+    meant = [part for part in found if part.bin_of not in {other.name for other in found}]
+    if len(meant) == 1:
+        return meant[0]
+    if found:
+        names = ", ".join(part.name for part in found)
+        raise InputError(f"accelerator {name!r} is ambiguous", remedy=f"name one of: {names}")
     close = get_close_matches(name, known, n=3, cutoff=CLOSE)
     raise InputError(
         f"unknown accelerator {name!r}",
         remedy=f"did you mean {_either(close)}?" if close else f"the catalogue has {_some(list(known))}",
     )
+
+
+def _with_memory(parts: list[Accelerator], name: str, gib: float) -> list[Accelerator]:
+    """Return those parts that are sold with that much memory; none of them is an InputError with the sizes."""
+    found = [version for part in parts if (version := sized(part, gib))]
+    if parts and not found:
+        sizes = ", ".join(
+            sorted(
+                {f"{size:g}" for part in parts for size in (*part.memory_options, part.memory_gib)}, key=float
+            )
+        )
+        raise InputError(
+            f"no {name!r}", remedy=f"{parts[0].name if len(parts) == 1 else 'these'} come with {sizes} GB"
+        )
+    return found
 
 
 def price(cloud: str, region: str, machine: str, purchase: str, on: date | None = None) -> Price | None:
@@ -109,10 +128,6 @@ def _some(names: list[str]) -> str:
         if len(names) > len(shown)
         else ", ".join(shown)
     )
-
-
-def _plain(text: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", text.lower())
 
 
 def _either(names: list[str] | tuple[str, ...]) -> str:

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import csv
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gpufleet import catalog
+from gpufleet.catalog import naming, table
+from gpufleet.errors import InputError
+
+NAMES = Path(__file__).parents[1] / "cases" / "catalog" / "names.csv"
+CASES = [(row["asked"], row["means"]) for row in csv.DictReader(NAMES.open(encoding="utf-8"))]
+
+
+@pytest.mark.parametrize(("asked", "means"), [case for case in CASES if case[1][0] != "!"])
+def test_what_people_call_hardware_is_understood(asked, means):
+    assert catalog.accelerator(asked).name == means
+
+
+@pytest.mark.parametrize(("asked", "answer"), [(a, m[1:]) for a, m in CASES if m[0] == "!"])
+def test_what_means_nothing_or_several_things_is_refused_with_the_choice(asked, answer):
+    with pytest.raises(InputError) as refused:
+        catalog.accelerator(asked)
+    assert answer in str(refused.value)
+
+
+def test_empty_name_is_refused():
+    with pytest.raises(InputError, match="unknown accelerator ''"):
+        catalog.accelerator("")
+
+
+@pytest.mark.parametrize("name", sorted(catalog.accelerators()))
+def test_every_name_and_alias_means_its_own_part(name):
+    part = catalog.accelerators()[name]
+    assert catalog.accelerator(name) is part
+    assert {catalog.accelerator(alias).name for alias in part.aliases} <= {name}
+
+
+def test_a_bin_is_meant_only_where_it_is_named():
+    bins = {part.name: part.bin_of for part in catalog.accelerators().values() if part.bin_of}
+    assert bins["M1 Pro (14)"] == "M1 Pro (16)"
+    assert set(bins.values()) <= set(catalog.accelerators()) - set(bins)
+
+
+def test_another_memory_size_keeps_the_part_and_its_measured_share():
+    board = catalog.accelerator("Compute Module 5 / Pi 5")
+    half = catalog.sized(board, 8)
+    assert half == replace(board, name="Compute Module 5 / Pi 5 8GB", memory_gib=8, usable_gib=7.92)
+    assert catalog.accelerator(half.name) == half
+    assert catalog.sized(board, 3) is None
+    assert catalog.sized(board, 16) is board
+
+
+@pytest.mark.parametrize(
+    ("name", "usable"),
+    [  # read by somebody: nvidia-smi's MiB, XLA's G, the working set Metal recommends
+        ("H100 SXM5 80GB", 81559 / 1024),
+        ("L4", 23034 / 1024),
+        ("T4", 15.0),
+        ("TPU v6e", 31.25),
+        ("GB10 (DGX Spark)", 121.69),
+        ("M2 (10) 16GB", 10.67),
+        ("M5 Max (40)", 107.52),
+    ],
+)
+def test_usable_memory_is_what_software_gets(name, usable):
+    assert catalog.accelerator(name).usable_gib == pytest.approx(usable, abs=0.01)
+
+
+def test_usable_is_never_more_than_nominal_and_never_missing():
+    for part in catalog.accelerators().values():
+        assert 0 < part.usable_gib <= part.memory_gib, part.name
+
+
+@pytest.mark.parametrize(
+    ("name", "link", "gb_s", "peer"),
+    [
+        ("A100 SXM4 80GB", "NVLink3", 600, True),
+        ("H800 SXM", "NVLink4", 400, True),
+        ("GeForce RTX 3090", "NVLink3", 112.5, True),
+        ("GeForce RTX 4090", "", None, False),
+        ("Instinct MI300X", "Infinity Fabric", 896, True),
+        ("M3 Ultra (80)", "", None, False),
+    ],
+)
+def test_how_devices_reach_each_other(name, link, gb_s, peer):
+    part = catalog.accelerator(name)
+    assert (part.link, part.link_gb_s, part.peer_access) == (link, gb_s, peer)
+
+
+def test_stacks_say_what_runs_where():
+    stacks = {
+        name: catalog.accelerator(name).stacks
+        for name in ("rx 460", "mi300x", "trainium2", "gaudi3", "ascend 910c")
+    }
+    assert stacks == {
+        "rx 460": ("vulkan",),
+        "mi300x": ("rocm",),
+        "trainium2": ("neuron",),
+        "gaudi3": ("synapse",),
+        "ascend 910c": ("cann",),
+    }
+    apple = [part for part in catalog.accelerators().values() if part.vendor == "Apple"]
+    assert len(apple) >= 25
+    assert all(part.unified and {"metal", "mlx"} <= set(part.stacks) for part in apple)
+
+
+def test_hosts_are_machines_of_our_own():
+    mac = catalog.machine("Mac Studio M3 Ultra 512GB", "onprem")
+    assert (mac.accelerators[0].model, mac.memory_gib, mac.cloud) == ("M3 Ultra (80)", 512, "onprem")
+    blade = catalog.machine("Compute Blade CM4 8GB", "onprem")
+    assert (blade.accelerators, blade.board, blade.network_gb_s) == ((), "Compute Module 4 / Pi 4", 0.125)
+    assert catalog.machine("Mac mini M4 32GB").idle_watts == 6
+
+
+def test_boards_of_hosts_are_in_the_catalogue():
+    boards = {machine.board for (_, _), machine in table.machines().items() if machine.board}
+    assert boards
+    assert boards <= set(catalog.accelerators())
+
+
+@pytest.mark.parametrize(
+    ("text", "split"),
+    [
+        ("RTX 3090 24GB", ("RTX 3090", 24)),
+        ("M4 mini 32 GiB (10)", ("M4 mini (10)", 32)),
+        ("A100", None),
+        ("RTX A4000", None),
+    ],
+)
+def test_memory_is_split_off_a_name(text, split):
+    assert naming.memory_asked(text) == split
