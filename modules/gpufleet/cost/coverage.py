@@ -29,10 +29,15 @@ class _Pool:
 def covered(demands: Iterable[Held]) -> dict[tuple[str, str], tuple[Range, str]]:
     """Return how many of each claim are covered, and by whom: (urn, component) -> (count, reservation)."""
     listed = sorted(demands, key=lambda held: (held[0], held[1].component))
-    pools = [_Pool(urn, demand, demand.count) for urn, demand in listed if demand.offer]
+    pools: dict[tuple[object, ...], list[_Pool]] = {}
+    for urn, demand in listed:
+        if demand.offer:
+            pools.setdefault(_kind(demand), []).append(_Pool(urn, demand, demand.count))
     found = {}
     for urn, demand in listed:
-        if demand.claim and (pool := next((p for p in pools if _fits(p.demand, demand)), None)):
+        if demand.claim and (
+            pool := next((p for p in pools.get(_kind(demand), ()) if _fits(p.demand, demand)), None)
+        ):
             taken = _lesser(demand.count, pool.left)
             pool.left = pool.left.beyond(taken)
             if taken != NOTHING:
@@ -40,16 +45,15 @@ def covered(demands: Iterable[Held]) -> dict[tuple[str, str], tuple[Range, str]]
     return found
 
 
+def _kind(demand: Demand) -> tuple[object, ...]:
+    """Return what must be the same of capacity and of what runs in it."""
+    return (demand.cloud, demand.region, demand.items, demand.component)
+
+
 def _fits(held: Demand, wanted: Demand) -> bool:
+    """Tell whether capacity of the right kind is there for this machine."""
     offer, claim = held.offer, wanted.claim
     if offer is None or claim is None:
-        return False
-    if (held.cloud, held.region, held.items, held.component) != (
-        wanted.cloud,
-        wanted.region,
-        wanted.items,
-        wanted.component,
-    ):
         return False
     if claim.target is not None:
         return claim.target in offer.names

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import TypeVar
 
 from gpufleet.cost.money import Range
 from gpufleet.cost.terms import Terms, read_terms
 from gpufleet.cost.usage import NO_USAGE, Usage, UsageFile
 from gpufleet.cost.values import text
 from gpufleet.engine import Marker, Resource
+
+Key = TypeVar("Key")
 
 # azure-native calls a resource's name after its kind.
 NAME_KEYS = {
@@ -38,6 +41,10 @@ class Graph:
         self._by_kind: dict[str, list[Resource]] = {}
         for resource in self._by_urn.values():
             self._by_kind.setdefault(kind(resource.type), []).append(resource)
+        # By kind: which resources answer to a name, and which a component holds. Made when first asked for.
+        self._named: dict[str, dict[str, list[Resource]]] = {}
+        self._held: dict[str, dict[str | None, list[Resource]]] = {}
+        self._pointing: dict[tuple[object, ...], dict[str, list[Resource]]] = {}
 
     def get(self, urn: str | None) -> Resource | None:
         """Return the live resource of that URN."""
@@ -77,13 +84,40 @@ class Graph:
         value = text(resource.inputs, *path)
         if value is None:
             return None
-        candidates = self.of_kind(*kinds)
         made_from = resource.property_dependencies.get(str(path[0]), ())
-        answering = [found for found in candidates if isinstance(value, str) and _answers_to(found, value)]
-        chosen = answering or [found for found in candidates if found.urn in made_from]
+        chosen = self._answering(value, kinds) if isinstance(value, str) else []
+        chosen = chosen or [
+            found for found in map(self.get, made_from) if found and kind(found.type) in kinds
+        ]
         if not chosen and not isinstance(value, str):
-            chosen = [found for found in candidates if found.parent == resource.parent]
+            chosen = [found for wanted in kinds for found in self._beside(resource, wanted)]
         return chosen[0] if len(chosen) == 1 else None
+
+    def pointing_at(self, resource: Resource, path: tuple[str | int, ...], *kinds: str) -> list[Resource]:
+        """Return the resources of these kinds whose input refers to this one: its autoscalers, its schedules."""
+        key = (path, kinds, kind(resource.type))
+        if key not in self._pointing:
+            found = ((each, self.target(each, path, key[2])) for each in self.of_kind(*kinds))
+            targets = {each.urn: target.urn for each, target in found if target}
+            pointing = (each for each in self.of_kind(*kinds) if each.urn in targets)
+            self._pointing[key] = _index(pointing, lambda each: {targets[each.urn]})
+        return self._pointing[key].get(resource.urn, [])
+
+    def _answering(self, value: str, kinds: tuple[str, ...]) -> list[Resource]:
+        """Return the resources of these kinds that have such a name or id, or one that ends in it."""
+        found: dict[str, Resource] = {}
+        for wanted in kinds:
+            if wanted not in self._named:
+                self._named[wanted] = _index(self._by_kind.get(wanted, ()), _names)
+            for name in (value, value.rsplit("/", 1)[-1]):
+                found |= {each.urn: each for each in self._named[wanted].get(name, ())}
+        return list(found.values())
+
+    def _beside(self, resource: Resource, wanted: str) -> list[Resource]:
+        """Return the resources of a kind in the same component."""
+        if wanted not in self._held:
+            self._held[wanted] = _index(self._by_kind.get(wanted, ()), lambda each: {each.parent})
+        return self._held[wanted].get(resource.parent, [])
 
     def pool(self, resource: Resource) -> str:
         """Return the name of the component that holds a resource, its own where none does."""
@@ -91,9 +125,20 @@ class Graph:
         return parent.name if parent and not parent.custom and ":Stack" not in parent.type else resource.name
 
 
-def _answers_to(resource: Resource, value: str) -> bool:
+def _index(
+    resources: Iterable[Resource], keys: Callable[[Resource], Iterable[Key]]
+) -> dict[Key, list[Resource]]:
+    """Put resources under each of their keys."""
+    found: dict[Key, list[Resource]] = {}
+    for resource in resources:
+        for key in keys(resource):
+            found.setdefault(key, []).append(resource)
+    return found
+
+
+def _names(resource: Resource) -> set[str]:
+    """Return what a resource may be referred to by."""
     own_name = NAME_KEYS.get(kind(resource.type), "name")
     names = {resource.id, text(resource.inputs, own_name), text(resource.inputs, "id")}
     names |= {text(resource.outputs, key) for key in ("id", "name", "selfLink", "arn")}
-    known = {name for name in names if isinstance(name, str) and name}
-    return value in known or value.rsplit("/", 1)[-1] in known
+    return {name for name in names if isinstance(name, str) and name}

@@ -17,7 +17,7 @@ from gpufleet.cost.demand import Bill, Charge, Demand, Findings, Gap, Unpriced
 from gpufleet.cost.graph import Graph, kind
 from gpufleet.cost.money import NOTHING, Range, exact
 from gpufleet.cost.pricers import registry
-from gpufleet.cost.rates import PriceBook, rate
+from gpufleet.cost.rates import PriceBook, rate, remembering
 from gpufleet.cost.terms import owner, tags
 from gpufleet.cost.usage import NO_USAGE, UsageFile
 from gpufleet.engine import Resource
@@ -39,7 +39,7 @@ def price(
 
     What ``commitments`` in force on that day (today) pay for already costs nothing more.
     """
-    prices = book or PriceBook()
+    prices = remembering(book or PriceBook())
     graph = Graph(resources, usage)
     found = [(resource, item) for resource in graph.resources for item in _findings(resource, graph)]
     demands = [(resource, item) for resource, item in found if isinstance(item, Demand)]
@@ -106,7 +106,12 @@ def _findings(resource: Resource, graph: Graph) -> Findings:
 
 def is_free(resource: Resource) -> bool:
     """Tell whether a resource costs nothing itself: a component, or a type in the table of free ones."""
-    return not resource.custom or any(fnmatchcase(kind(resource.type), pattern) for pattern in free_types())
+    return not resource.custom or _free_kind(kind(resource.type))
+
+
+@cache
+def _free_kind(of: str) -> bool:
+    return any(fnmatchcase(of, pattern) for pattern in free_types())
 
 
 @cache

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
-from functools import partial
+from functools import cache, partial
 
 from gpufleet import catalog
 from gpufleet.catalog import Price
@@ -40,6 +40,11 @@ class PriceBook:
         if self.on is not None:
             for name, lookup in (("machine", catalog.price), ("part", catalog.part_price)):
                 object.__setattr__(self, name, partial(lookup, on=self.on))
+
+
+def remembering(book: PriceBook) -> PriceBook:
+    """Return the same book for one bill: a price that is asked for a thousand times is looked up once."""
+    return PriceBook(cache(book.machine), cache(book.part))
 
 
 @dataclass(frozen=True)

@@ -16,12 +16,7 @@ SIZES = ("minSize", "desiredCapacity", "maxSize")
 
 def scheduled(resource: Resource, graph: Graph, size: Range | None) -> tuple[Range | None, str]:
     """Return the group's size under its scheduled actions, and a note where they change what is expected."""
-    actions = [
-        action
-        for action in graph.of_kind(SCHEDULE)
-        if (target := graph.target(action, ("autoscalingGroupName",), resource.type))
-        and target.urn == resource.urn
-    ]
+    actions = graph.pointing_at(resource, ("autoscalingGroupName",), SCHEDULE)
     if size is None or not actions:
         return size, ""
     # A size of -1 means that the action leaves it as it is; number() returns no Decimal for it.

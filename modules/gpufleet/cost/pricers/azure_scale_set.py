@@ -6,7 +6,7 @@ from dataclasses import replace
 from decimal import Decimal
 
 from gpufleet.cost.demand import Around, Demand, Findings, Gap
-from gpufleet.cost.graph import Graph, kind
+from gpufleet.cost.graph import Graph
 from gpufleet.cost.money import ZERO, Range
 from gpufleet.cost.pricers import azure_parts
 from gpufleet.cost.pricers.azure_machine import capped, claim, is_spot, licence
@@ -80,8 +80,4 @@ def _count(resource: Resource, graph: Graph) -> Range | None:
 
 
 def _autoscaler(resource: Resource, graph: Graph) -> Resource | None:
-    for scaler in graph.of_kind(*AUTOSCALERS):
-        target = graph.target(scaler, ("targetResourceUri",), kind(resource.type))
-        if target is not None and target.urn == resource.urn:
-            return scaler
-    return None
+    return next(iter(graph.pointing_at(resource, ("targetResourceUri",), *AUTOSCALERS)), None)

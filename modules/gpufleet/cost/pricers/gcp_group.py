@@ -70,8 +70,4 @@ def _scheduled(found: Range | None, schedules: list[Any]) -> Range | None:
 
 
 def _autoscaler(resource: Resource, graph: Graph) -> Resource | None:
-    for scaler in graph.of_kind(*AUTOSCALERS):
-        target = graph.target(scaler, ("target",), resource.type)
-        if target is not None and target.urn == resource.urn:
-            return scaler
-    return None
+    return next(iter(graph.pointing_at(resource, ("target",), *AUTOSCALERS)), None)

@@ -56,8 +56,8 @@ def _properties(suite: ET.Element, of: CostDiff) -> None:
 def _priced(suite: ET.Element, of: CostDiff) -> None:
     """Write the case that always is: the change was priced, and this is what it says."""
     case = ET.SubElement(suite, "testcase", classname="gpufleet.cost", name="change priced", time="0")
-    said = [phrases.headline(of), phrases.bounds(of), *phrases.causes(of), *of.warnings]
-    ET.SubElement(case, "system-out").text = legal("\n".join(part for part in said if part))
+    said = [phrases.headline(of), *phrases.notes(of), *phrases.warnings(of)]
+    ET.SubElement(case, "system-out").text = legal("\n".join(said))
 
 
 def _limit(suite: ET.Element, check: Check) -> None:

@@ -96,7 +96,7 @@ def _ever_less(longest: int) -> Iterator[dict[int, int]]:
 
 def _lead(of: CostDiff) -> list[str]:
     """Return the sentence on top and what qualifies it."""
-    said = [phrases.bounds(of), *phrases.causes(of), _kept(of)]
+    said = [*phrases.notes(of), _kept(of)]
     parts = [f"**{sentence(phrases.headline(of))}**", *map(sentence, said), _totals(of)]
     return [part for part in parts if part]
 
@@ -119,7 +119,7 @@ def _sections(of: CostDiff) -> list[Section]:
         Section(_bullets(broken), 3, "Policy violated"),
         Section(tuple(_row(line) for line in changed), 2, head=HEAD),
         Section(_bullets(gaps), 1, "Without price"),
-        Section(_bullets(of.warnings), 1, "Warnings"),
+        Section(_bullets(phrases.warnings(of)), 1, "Warnings"),
         Section(tuple(_row(line) for line in same), 0, same_title, HEAD, folded=True),
         Section(_bullets(prices), 0, "Prices used, with date and source", folded=True),
     ]
@@ -130,12 +130,16 @@ def _bullets(lines: Iterable[str]) -> tuple[str, ...]:
 
 
 def _totals(of: CostDiff) -> str:
+    """Write both sides' totals; a range only where there is one."""
+    sides = (("Before", of.before), ("After", of.after))
+    certain = all(bill.usd_per_month.certain for _, bill in sides)
     rows = [
-        f"| {name} | {escape(usd(bill.usd_per_hour.expected))} | {escape(usd(bill.usd_per_month.expected))} "
-        f"| {escape(span(bill.usd_per_month))} |"
-        for name, bill in (("Before", of.before), ("After", of.after))
+        (name, usd(bill.usd_per_hour.expected), usd(bill.usd_per_month.expected), span(bill.usd_per_month))
+        for name, bill in sides
     ]
-    return "\n".join(["| | USD per hour | USD per month | Range |", "|:-|-:|-:|-:|", *rows])
+    table = [("", "USD per hour", "USD per month", "Range"), (":-", "-:", "-:", "-:"), *rows]
+    columns = 3 if certain else 4
+    return "\n".join(f"| {' | '.join(map(escape, row[:columns]))} |" for row in table)
 
 
 def _row(line: Line) -> str:

@@ -27,13 +27,14 @@ def diff(of: CostDiff) -> str:
     return environment.from_string(source).render(
         diff=of,
         headline=phrases.headline(of),
-        notes=[note for note in (phrases.bounds(of), *phrases.causes(of)) if note],
+        notes=phrases.notes(of),
         changed=phrases.dearest(line for line in of.lines if line.changed),
         same=phrases.dearest(line for line in of.lines if not line.changed),
         gaps=phrases.gaps(of.unpriced),
         kept=phrases.kept(of.policy),
         sources=phrases.sources(line.shown for line in of.lines),
         what=phrases.what,
+        warnings=phrases.warnings(of),
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         **_drawn(of),
     )

@@ -98,6 +98,11 @@ def bounds(diff: CostDiff) -> str:
     return "" if month.certain else f"Between {between} a month, by group size and spot capacity."
 
 
+def notes(diff: CostDiff) -> list[str]:
+    """Return the sentences that go with the headline: bounds, one-off cost, and what prices changed by themselves."""
+    return [said for said in (bounds(diff), one_off(diff), *causes(diff)) if said]
+
+
 def one_off(diff: CostDiff) -> str:
     """Say what the change costs once, nothing where it costs nothing."""
     once = diff.one_off_usd
@@ -105,8 +110,14 @@ def one_off(diff: CostDiff) -> str:
 
 
 def what(charge: Charge) -> str:
-    """Write what is billed: 2 x p4d.24xlarge."""
-    return f"{count(charge.quantity)} x {charge.item}"
+    """Write what is billed: 2 x p4d.24xlarge, 100 GiB ebs:gp3."""
+    sized = charge.price is not None and charge.price.unit == "gib"
+    return f"{count(charge.quantity)} {'GiB' if sized else 'x'} {charge.item}"
+
+
+def warnings(diff: CostDiff) -> list[str]:
+    """Return what a reader must know, without the word that the title says already."""
+    return [text.removeprefix("WARNING: ") for text in diff.warnings]
 
 
 def terms(charge: Charge) -> str:

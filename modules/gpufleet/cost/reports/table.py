@@ -42,11 +42,11 @@ def diff(of: CostDiff) -> str:
     changed = [line for line in of.lines if line.changed]
     same = len(of.lines) - len(changed)
     header = ("OP", "NAME", "WHAT", "PURCHASE", "BEFORE", "AFTER", "CHANGE")
-    lines = [phrases.headline(of), *filter(None, [phrases.bounds(of), phrases.one_off(of)])]
+    lines = [phrases.headline(of), *phrases.notes(of)]
     lines += ["", *grid(header, [_line(line) for line in changed])] if changed else []
     lines += ["", f"{phrases.plural(same, 'line')} unchanged"] if same else []
     lines += section("Without price", phrases.gaps(of.unpriced))
-    lines += section("Warnings", of.warnings)
+    lines += section("Warnings", phrases.warnings(of))
     lines += section("Policy violated", [f"{each.rule}: {each.message}" for each in of.policy.violations])
     lines += section("Policy kept", phrases.kept(of.policy))
     return "\n".join([*lines, *section("Prices", phrases.sources(line.shown for line in changed))])
