@@ -81,6 +81,7 @@ def estimate(
     from gpufleet import fleet
 
     listed, works, day = tuple(resources), spot.declared(declared), today or _today()
+    works = works | spot.used(listed, usage)
     bill = price(listed, book, usage=usage, commitments=commitments, on=day)
     bill = spot.annotate(bill, works, book)
     told = (*ignored_sizes(listed), *usage.unmatched(listed), *spot.warnings(bill.charges, book))
@@ -113,9 +114,11 @@ def diff(
     limit, day = exact(budget.max) if budget else None, today or _today()
     books = (dates.book(dates.before), dates.book(dates.after)) if dates else (book, book)
 
+    works = spot.declared(declared) | spot.used((*was, *will), usage)
+
     def bill(side: tuple[Resource, ...], prices: PriceBook | None) -> Bill:
         bought = price(side, prices, usage=usage, commitments=commitments, on=day)
-        return spot.annotate(bought, spot.declared(declared), prices)
+        return spot.annotate(bought, works, prices)
 
     old, new, move = bill(was, books[0]), bill(will, books[1]), None
     if dates and was == will:

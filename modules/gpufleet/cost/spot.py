@@ -35,6 +35,8 @@ from gpufleet.cost.wording import rate, rates
 
 if TYPE_CHECKING:
     from gpufleet.cost.demand import Bill, Charge
+    from gpufleet.cost.usage import Usage, UsageFile
+    from gpufleet.engine import Resource
     from gpufleet.fleet import Fleet
 
 MINUTES = Decimal(60)
@@ -112,6 +114,24 @@ def declared(fleet: Fleet | None) -> dict[str, Work | None]:
     return found
 
 
+def used(resources: Iterable[Resource], usage: UsageFile) -> dict[str, Work | None]:
+    """Return what a usage file says of the work of each resource, by URN."""
+    if not (usage.resources or usage.types):
+        return {}
+    told = ((resource.urn, usage.of(resource)) for resource in resources)
+    return {urn: _of(said) for urn, said in told if said.interruptions_per_month is not None}
+
+
+def _of(said: Usage) -> Work:
+    return Work(
+        Range.of(said.interruptions_per_month or 0),
+        said.checkpoint_minutes or ONE.expected,
+        said.restart_minutes or ZERO,
+        said.checkpoint_cost_minutes or ZERO,
+        Range.of(said.fallback_share or 0),
+    )
+
+
 def _work(said: object, *, falls_back: bool) -> Work | None:
     """Return a spec's work in this module's terms; a fallback whose share is not said may take all of it."""
     from gpufleet.fleet import SpotWork
@@ -138,7 +158,7 @@ def annotate(bill: Bill, works: dict[str, Work | None], book: PriceBook | None =
 
 
 def _annotated(charge: Charge, works: dict[str, Work | None], book: PriceBook) -> Charge:
-    work = works.get(charge.pool)
+    work = works.get(charge.urn) or works.get(charge.pool)
     if work is None or not _is_spot_machine(charge) or charge.price is None:
         return charge
     usual = book.machine(charge.cloud, charge.region, charge.item, "on_demand")
@@ -155,14 +175,14 @@ def notes(bill: Bill, works: dict[str, Work | None]) -> tuple[str, ...]:
     """Say of each spot pool what a useful hour costs, or that nobody said what an interruption costs."""
     said = {}
     for charge in bill.charges:
-        if charge.pool in works and _is_spot_machine(charge) and charge.price and charge.quantity.high > 0:
+        if (charge.pool in works or charge.urn in works) and _is_spot_machine(charge) and charge.price and charge.quantity.high > 0:
             price = rate(exact(charge.price.usd_per_hour))
             said[charge.pool] = f"{charge.pool}: spot at {price} an hour costs {_useful(charge, works)}"
     return tuple(said[name] for name in sorted(said))
 
 
 def _useful(charge: Charge, works: dict[str, Work | None]) -> str:
-    if works[charge.pool] is None:
+    if works.get(charge.urn) is None and works.get(charge.pool) is None:
         return "more per useful hour by what interruptions lose: purchase.work does not say how much"
     if charge.usd_per_useful_hour is None:
         return "an unknown sum per useful hour: it never finishes a stretch, or its fallback has no price"

@@ -89,4 +89,6 @@ def break_even_document(found: tuple[BreakEven, ...]) -> list[dict[str, Any]]:
 
 
 def _price(price: Price | None) -> dict[str, Any] | None:
-    return price and {"usd_per_hour": price.usd_per_hour, "as_of": price.as_of, "source": price.source}
+    if price is None:
+        return None
+    return {"usd_per_hour": price.usd_per_hour, "as_of": price.as_of, "source": price.source}

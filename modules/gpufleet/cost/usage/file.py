@@ -90,7 +90,16 @@ def _usage(path: Path, said: Any, where: str, pattern: str) -> Usage:
     usage = Usage(**found)
     if usage.min is not None and usage.max is not None and usage.min > usage.max:
         raise InputError(f"min {usage.min} is above max {usage.max}", where=where, key=pattern)
+    _whole_work(usage, where, pattern)
     return usage
+
+
+def _whole_work(usage: Usage, where: str, pattern: str) -> None:
+    """Refuse a half of what a useful hour of spot is reckoned from."""
+    said = {name: getattr(usage, name) for name in (*WORK, *BESIDE)}
+    missing = [name for name in WORK if said[name] is None]
+    if missing and any(value is not None for value in said.values()):
+        raise InputError("interruptions are half told", where=where, key=pattern, remedy=f"add {missing[0]}")
 
 
 def _checked(check: Callable[[Any], Decimal], value: Any, where: str, key: str) -> Decimal:
@@ -117,6 +126,20 @@ def _count(value: Any) -> Decimal:
     return exact(value)
 
 
+def _minutes(value: Any) -> Decimal:
+    minutes = _amount(value)
+    if not minutes:
+        raise ValueError("more than 0 minutes")
+    return minutes
+
+
+def _share(value: Any) -> Decimal:
+    share = _amount(value)
+    if share > 1:
+        raise ValueError("a share of 0 to 1")
+    return share
+
+
 def _hours(value: Any) -> Decimal:
     hours = _amount(value)
     if hours > HOURS_PER_MONTH:
@@ -130,6 +153,8 @@ def _schedule(value: Any) -> Decimal:
     return monthly_hours(value)
 
 
+WORK = ("interruptions_per_month", "checkpoint_minutes", "restart_minutes")  # nothing without each other
+BESIDE = ("checkpoint_cost_minutes", "fallback_share")
 SECTIONS = ("overlap_hours", "resources", "types")
 NAMES = {"schedule": "hours_per_month", "hours": "hours_per_month"}
 CHECKS: dict[str, Callable[[Any], Decimal]] = {
@@ -140,6 +165,11 @@ CHECKS: dict[str, Callable[[Any], Decimal]] = {
     "min": _count,
     "max": _count,
     **{name.name: _amount for name in fields(Usage) if name.name.endswith(("_gib", "_units"))},
+    "interruptions_per_month": _amount,
+    "checkpoint_minutes": _minutes,
+    "restart_minutes": _amount,
+    "checkpoint_cost_minutes": _amount,
+    "fallback_share": _share,
 }
 
 

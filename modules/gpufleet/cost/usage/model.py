@@ -24,6 +24,12 @@ class Usage:
     egress_gib: Decimal | None = None
     processed_gib: Decimal | None = None
     load_balancer_units: Decimal | None = None
+    # how the work bears interruptions, of what is bought on spot
+    interruptions_per_month: Decimal | None = None
+    checkpoint_minutes: Decimal | None = None
+    restart_minutes: Decimal | None = None
+    checkpoint_cost_minutes: Decimal | None = None
+    fallback_share: Decimal | None = None
 
     def over(self, other: Usage) -> Usage:
         """Return this one, with what it leaves out taken from the other."""
