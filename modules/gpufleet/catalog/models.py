@@ -60,7 +60,8 @@ def _matches(wanted: str) -> list[str]:
 
 def _is_path(text: str) -> bool:
     path = Path(text)
-    return path.suffix in {".json", ".gguf"} or text.startswith((".", "/", "~")) or path.is_dir()
+    named = path.suffix in {".json", ".gguf"} or text.startswith((".", "/", "~"))
+    return named or ("/" in text and path.is_dir())
 
 
 def _from_path(path: Path) -> Architecture:

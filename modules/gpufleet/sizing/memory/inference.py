@@ -35,18 +35,19 @@ class Engine:
 
 
 # llama.cpp: n_ubatch 512, its compute buffer holds as many rows of logits. vLLM, SGLang, TensorRT-LLM: prompt
-# steps of 8,192 tokens, 256 sequences; vllm pull 10511 (2024-12) measured 1.26 GiB of activations for Llama 3 8B
-# on an 80 GB card, vllm issue 7553 2.4 GiB of CUDA graphs on an RTX 4090 (default since: fewer, about 1 GiB).
+# steps of 8,192 tokens and 256 sequences, tried out before the cache is set up; their width is fitted to the
+# 1.26 GiB that vllm pull 10511 (2024-12) measured for Llama 3 8B on an 80 GB card. CUDA graphs took 2.4 GiB on an
+# RTX 4090 in vllm issue 7553 (2024); fewer are captured since, for which we set 1 GiB.
 ENGINES = {
     "llama.cpp": Engine("llama.cpp", chunk=512, rows=512, graphs_gib=0.0, runtime_gib=0.1),
     "mlx": Engine("mlx", chunk=512, rows=1, graphs_gib=0.0, runtime_gib=0.2),
     "rknn": Engine("rknn", chunk=128, rows=1, graphs_gib=0.0, runtime_gib=0.0),
-    "vllm": Engine("vllm", chunk=8192, rows=256, graphs_gib=1.0, runtime_gib=0.5, claims=0.9, width=16.0),
+    "vllm": Engine("vllm", chunk=8192, rows=256, graphs_gib=1.0, runtime_gib=0.5, claims=0.9, width=28.0),
     "sglang": Engine(
-        "sglang", chunk=8192, rows=256, graphs_gib=1.0, runtime_gib=0.5, claims=0.88, width=16.0
+        "sglang", chunk=8192, rows=256, graphs_gib=1.0, runtime_gib=0.5, claims=0.88, width=28.0
     ),
     "tensorrt-llm": Engine(
-        "tensorrt-llm", chunk=8192, rows=256, graphs_gib=1.0, runtime_gib=0.5, claims=0.9, width=16.0
+        "tensorrt-llm", chunk=8192, rows=256, graphs_gib=1.0, runtime_gib=0.5, claims=0.9, width=28.0
     ),
     "pytorch": Engine("pytorch", chunk=2048, rows=1, graphs_gib=0.0, runtime_gib=0.3),
 }
@@ -110,7 +111,8 @@ def _rknn(workload: Workload, share: Share) -> Share:
 def _work(workload: Workload, engine: Engine, layout: Layout) -> float:
     """Return the bytes of one prompt step's values and of the logits set aside."""
     model = workload.model
-    tokens = min(engine.chunk, max(workload.batch * workload.input_tokens, workload.batch))
+    asked = max(workload.batch * workload.input_tokens, workload.batch)
+    tokens = engine.chunk if engine.claims else min(engine.chunk, asked)
     width = max(
         model.intermediate, model.experts.per_token * model.experts.intermediate if model.experts else 0
     )

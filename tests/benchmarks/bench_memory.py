@@ -1,0 +1,35 @@
+"""Prints how far memory predictions are from published peaks, beside other tools' formulas on the same rows."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from gpufleet.sizing.memory.accuracy import memory_report
+
+sys.path.insert(0, str(Path(__file__).parent))
+from formulas import FORMULAS
+
+GOAL = (0.10, 0.30)
+
+
+def main() -> None:
+    lines, fits = memory_report(FORMULAS)
+    print("peak memory, each source predicted with constants fitted without it")
+    print(f"{'':24s}{'rows':>6s}{'median':>9s}{'p90':>9s}   goal: {GOAL[0]:.0%} and {GOAL[1]:.0%}")
+    for line in lines:
+        print(f"{line.name:24s}{line.rows:6d}{line.median:9.1%}{line.p90:9.1%}")
+    right = sum(line.right for line in fits)
+    out = [line for line in fits if not line.reported]
+    print(f"\nfits or out of memory: {right} of {len(fits)} reports right, {len(out)} of them out of memory")
+    for line in fits:
+        if not line.right or not line.reported:
+            verdict = "right" if line.right else "WRONG"
+            reported = "ran" if line.reported else "out of memory"
+            print(
+                f"  {verdict}  {line.id}  {reported}; we say {line.gib:.1f} of {line.usable_gib:.1f} GiB  {line.source}"
+            )
+
+
+if __name__ == "__main__":
+    main()

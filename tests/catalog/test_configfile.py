@@ -1,0 +1,212 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from gpufleet import catalog
+from gpufleet.errors import InputError
+
+LLAMA = {
+    "model_type": "llama",
+    "hidden_size": 4096,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "intermediate_size": 14336,
+    "vocab_size": 128256,
+    "max_position_embeddings": 8192,
+    "tie_word_embeddings": False,
+}
+DEEPSEEK = {
+    "model_type": "deepseek_v3",
+    "hidden_size": 7168,
+    "num_hidden_layers": 61,
+    "num_attention_heads": 128,
+    "num_key_value_heads": 128,
+    "intermediate_size": 18432,
+    "moe_intermediate_size": 2048,
+    "n_routed_experts": 256,
+    "n_shared_experts": 1,
+    "num_experts_per_tok": 8,
+    "first_k_dense_replace": 3,
+    "kv_lora_rank": 512,
+    "q_lora_rank": 1536,
+    "qk_nope_head_dim": 128,
+    "qk_rope_head_dim": 64,
+    "v_head_dim": 128,
+    "vocab_size": 129280,
+    "max_position_embeddings": 163840,
+    "tie_word_embeddings": False,
+    "quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]},
+}
+QWEN35 = {  # Qwen3.5-27B, as aiconfigurator-core 0.12.0 ships it
+    "model_type": "qwen3_5",
+    "text_config": {
+        "model_type": "qwen3_5",
+        "hidden_size": 5120,
+        "num_hidden_layers": 64,
+        "num_attention_heads": 24,
+        "num_key_value_heads": 4,
+        "head_dim": 256,
+        "intermediate_size": 17408,
+        "vocab_size": 248320,
+        "max_position_embeddings": 262144,
+        "full_attention_interval": 4,
+        "attn_output_gate": True,
+        "linear_num_key_heads": 16,
+        "linear_key_head_dim": 128,
+        "linear_num_value_heads": 48,
+        "linear_value_head_dim": 128,
+        "linear_conv_kernel_dim": 4,
+    },
+}
+
+
+def written(folder, document, name="config.json"):
+    path = folder / name
+    path.write_text(document if isinstance(document, str) else json.dumps(document))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("document", "same_as"), [(LLAMA, "Llama-3-8B"), (DEEPSEEK, "DeepSeek-V3")], ids=["llama", "deepseek"]
+)
+def test_a_config_is_the_model_of_the_catalogue(tmp_path, document, same_as):
+    read, known = catalog.model(str(written(tmp_path, document))), catalog.model(same_as)
+    assert read.parameters == known.parameters
+    assert read.active_parameters == known.active_parameters
+    assert (read.latent, read.experts) == (known.latent, known.experts)
+
+
+def test_a_folder_is_read_and_named_after(tmp_path):
+    folder = tmp_path / "my-model"
+    folder.mkdir()
+    written(folder, LLAMA)
+    assert catalog.model(str(folder)).name == "my-model"
+
+
+def test_an_unknown_family_with_the_usual_keys_is_read(tmp_path):
+    read = catalog.model(str(written(tmp_path, LLAMA | {"model_type": "of-tomorrow"})))
+    assert (read.family, read.parameters) == ("of-tomorrow", catalog.model("Llama-3-8B").parameters)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "hidden_size",
+        "num_hidden_layers",
+        "num_attention_heads",
+        "intermediate_size",
+        "vocab_size",
+        "max_position_embeddings",
+    ],
+)
+def test_a_missing_key_is_named_in_one_line(tmp_path, key):
+    path = written(tmp_path, {name: value for name, value in LLAMA.items() if name != key})
+    with pytest.raises(InputError) as told:
+        catalog.model(str(path))
+    assert str(told.value) == f"{path}: {key}: missing; the model's size follows from it"
+
+
+@pytest.mark.parametrize("value", ["many", -1, 1.5, True, [32]])
+def test_a_wrong_value_is_refused(tmp_path, value):
+    path = written(tmp_path, LLAMA | {"num_hidden_layers": value})
+    with pytest.raises(InputError, match="num_hidden_layers: .* is no whole number"):
+        catalog.model(str(path))
+
+
+@pytest.mark.parametrize("key", ["num_attention_heads", "hidden_size"])
+def test_zero_is_refused_where_it_divides(tmp_path, key):
+    with pytest.raises(InputError, match="must be above zero"):
+        catalog.model(str(written(tmp_path, LLAMA | {key: 0})))
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [("{", "is not JSON"), ("[1]", "holds no object of settings"), ("", "is not JSON")],
+)
+def test_what_is_no_config_is_told_in_one_line(tmp_path, text, problem):
+    with pytest.raises(InputError, match=problem) as told:
+        catalog.model(str(written(tmp_path, text)))
+    assert "\n" not in str(told.value)
+
+
+def test_no_file_and_an_empty_folder_are_told(tmp_path):
+    with pytest.raises(InputError, match="no such file"):
+        catalog.model(str(tmp_path / "config.json"))
+    with pytest.raises(InputError, match=r"neither config\.json nor a GGUF file"):
+        catalog.model(str(tmp_path))
+
+
+def test_state_space_layers_are_not_guessed_at(tmp_path):
+    with pytest.raises(InputError, match="state-space layers"):
+        catalog.model(str(written(tmp_path, LLAMA | {"hybrid_override_pattern": "M-M*"})))
+
+
+def test_linear_layers_keep_no_cache(tmp_path):
+    read = catalog.model(str(written(tmp_path, QWEN35)))
+    assert (read.linear.layers, read.attention_layers) == (48, 16)
+    assert read.parameters == pytest.approx(27e9, rel=0.02)  # "27B" in its name
+
+
+@pytest.mark.parametrize(
+    ("more", "window", "layers"),
+    [
+        ({"sliding_window": 4096}, 4096, 32),
+        ({"sliding_window": None}, 0, 0),
+        ({"sliding_window": 4096, "use_sliding_window": False}, 0, 0),
+        ({"model_type": "gemma2", "sliding_window": 4096}, 4096, 16),
+        ({"model_type": "gemma3_text", "sliding_window": 512, "sliding_window_pattern": 4}, 512, 24),
+        ({"sliding_window": 128, "layer_types": ["sliding_attention", "full_attention"] * 16}, 128, 16),
+        (
+            {
+                "model_type": "qwen2",
+                "sliding_window": 4096,
+                "use_sliding_window": True,
+                "max_window_layers": 28,
+            },
+            4096,
+            4,
+        ),
+    ],
+)
+def test_windows(tmp_path, more, window, layers):
+    read = catalog.model(str(written(tmp_path, LLAMA | more)))
+    assert (read.sliding_window, read.sliding_layers) == (window, layers)
+
+
+@pytest.mark.parametrize(
+    ("quantised", "precision"),
+    [
+        ({"quant_method": "gptq", "bits": 4, "group_size": 32}, "int4-g32"),
+        ({"quant_method": "awq", "bits": 4, "group_size": 128}, "int4-g128"),
+        ({"quant_method": "bitsandbytes", "load_in_4bit": True}, "nf4"),
+        ({"quant_method": "fp8"}, "fp8"),
+        ({"quant_method": "of-tomorrow"}, ""),
+    ],
+)
+def test_the_stored_precision_is_what_the_file_says(tmp_path, quantised, precision):
+    read = catalog.model(str(written(tmp_path, LLAMA | {"quantization_config": quantised})))
+    assert read.stored_precision == precision
+
+
+def test_plain_blocks_and_their_defaults(tmp_path):
+    """MPT-7B by its own keys: d_model, expansion ratio, tied embeddings, two matrices a block."""
+    mpt = {
+        "model_type": "mpt",
+        "d_model": 4096,
+        "n_heads": 32,
+        "n_layers": 32,
+        "vocab_size": 50432,
+        "max_seq_len": 2048,
+    }
+    read = catalog.model(str(written(tmp_path, mpt)))
+    assert (read.intermediate, read.gated, read.tied_embeddings) == (16384, False, True)
+    assert read.parameters == pytest.approx(6.65e9, rel=0.01)
+
+
+def test_falcon_shares_one_key_head(tmp_path):
+    falcon = {"model_type": "falcon", "hidden_size": 4544, "num_attention_heads": 71, "num_hidden_layers": 32}
+    read = catalog.model(str(written(tmp_path, falcon | {"vocab_size": 65024, "multi_query": True})))
+    assert (read.kv_heads, read.max_context, read.intermediate) == (1, 2048, 18176)

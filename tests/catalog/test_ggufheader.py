@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gpufleet import catalog, sizing
+from gpufleet.errors import InputError
+
+gguf = pytest.importorskip("gguf")
+Q8, Q4K = gguf.GGMLQuantizationType.Q8_0, gguf.GGMLQuantizationType.Q4_K
+
+
+def made(path, *, kind="llama", tensors=None, **keys):
+    """Write a small but whole GGUF file."""
+    writer = gguf.GGUFWriter(path, kind)
+    settings = {
+        "block_count": 2,
+        "embedding_length": 256,
+        "feed_forward_length": 512,
+        "context_length": 2048,
+        "attention.head_count": 4,
+        "attention.head_count_kv": 2,
+    } | keys
+    for key, value in settings.items():
+        if value is not None:
+            writer.add_uint32(f"{kind}.{key}", value)
+    writer.add_name("Toy")
+    writer.add_file_type(15)
+    plain = {"token_embd.weight": (np.zeros((1000, 256), np.float16), None)}
+    for name, (data, dtype) in (tensors or plain).items():
+        writer.add_tensor(name, data, raw_dtype=dtype)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+def blocks(rows, columns, kind):
+    weights, size = gguf.GGML_QUANT_SIZES[kind]
+    return np.zeros((rows, columns // weights * size), np.uint8), kind
+
+
+def test_bytes_are_those_of_the_tensors(tmp_path):
+    tensors = {
+        "token_embd.weight": (np.zeros((1000, 256), np.float16), None),
+        "output.weight": blocks(1000, 256, Q8),
+        "blk.0.ffn_down.weight": blocks(256, 512, Q4K),
+    }
+    model = catalog.model(str(made(tmp_path / "toy.gguf", tensors=tensors)))
+    assert dict(model.stored) == {"f16": 512000, "q8_0": 1000 * 256 / 32 * 34, "q4_k": 256 * 512 / 256 * 144}
+    assert model.parameters == 1000 * 256 * 2 + 256 * 512
+    assert sizing.weight_bytes(model, "as_stored") == sum(dict(model.stored).values())
+    assert model.stored_precision == "q4_k_m"  # general.file_type 15
+    assert sizing.weight_bytes(model, "q4_k_m") == sizing.weight_bytes(model, "as_stored")
+
+
+def test_the_shape_is_read(tmp_path):
+    model = catalog.model(str(made(tmp_path / "toy.gguf")))
+    assert (model.name, model.layers, model.heads, model.kv_heads, model.head_dim) == ("Toy", 2, 4, 2, 64)
+    assert (model.vocabulary, model.tied_embeddings, model.max_context) == (1000, True, 2048)
+
+
+def test_experts_that_a_token_does_not_meet_are_idle(tmp_path):
+    keys = {"expert_count": 8, "expert_used_count": 2, "expert_feed_forward_length": 64}
+    tensors = {
+        "token_embd.weight": (np.zeros((10, 256), np.float16), None),
+        "blk.0.ffn_down_exps.weight": (np.zeros((8, 256, 64), np.float16), None),
+    }
+    model = catalog.model(str(made(tmp_path / "moe.gguf", tensors=tensors, **keys)))
+    assert (model.experts.count, model.experts.per_token, model.experts.intermediate) == (8, 2, 64)
+    assert model.active_parameters == 10 * 256 + 8 * 256 * 64 / 4
+
+
+def test_latent_attention_is_read(tmp_path):
+    keys = {
+        "attention.kv_lora_rank": 32,
+        "attention.q_lora_rank": 64,
+        "rope.dimension_count": 16,
+        "attention.key_length": 48,
+        "attention.value_length": 32,
+    }
+    model = catalog.model(str(made(tmp_path / "mla.gguf", kind="deepseek2", **keys)))
+    assert (model.latent.kv_rank, model.latent.rope_dim, model.latent.nope_dim, model.latent.value_dim) == (
+        32,
+        16,
+        32,
+        32,
+    )
+    assert sizing.kv_bytes_per_token(model) == 2 * (32 + 16) * 2
+
+
+def test_windows_follow_the_architecture(tmp_path):
+    model = catalog.model(str(made(tmp_path / "w.gguf", kind="gemma2", **{"attention.sliding_window": 4096})))
+    assert (model.sliding_window, model.sliding_layers) == (4096, 1)
+
+
+@pytest.mark.parametrize("keep", [0, 3, 4, 10, 50, 200, -1000, -1])
+def test_a_truncated_file_is_told_in_one_line(tmp_path, keep):
+    whole = made(tmp_path / "whole.gguf").read_bytes()
+    (tmp_path / "cut.gguf").write_bytes(whole[:keep])
+    with pytest.raises(InputError, match=r"cut\.gguf: is no whole GGUF file") as told:
+        catalog.model(str(tmp_path / "cut.gguf"))
+    assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize("junk", [b"GGUF", b"not a model at all, but long enough to look at", b"\0" * 400])
+def test_what_is_no_gguf_is_told_in_one_line(tmp_path, junk):
+    (tmp_path / "junk.gguf").write_bytes(junk)
+    with pytest.raises(InputError, match="is no whole GGUF file"):
+        catalog.model(str(tmp_path / "junk.gguf"))
+
+
+def test_damage_inside_the_header_is_told(tmp_path):
+    whole = bytearray(made(tmp_path / "whole.gguf").read_bytes())
+    whole[24:32] = b"\xff" * 8  # the length of the first key
+    (tmp_path / "bad.gguf").write_bytes(whole)
+    with pytest.raises(InputError):
+        catalog.model(str(tmp_path / "bad.gguf"))
+
+
+def test_a_missing_key_is_named(tmp_path):
+    with pytest.raises(InputError, match=r"llama\.block_count: missing"):
+        catalog.model(str(made(tmp_path / "toy.gguf", block_count=None)))
+
+
+def test_parts_of_a_split_file_count_together(tmp_path):
+    made(tmp_path / "big-00001-of-00002.gguf")
+    made(tmp_path / "big-00002-of-00002.gguf", tensors={"blk.0.ffn_up.weight": blocks(512, 256, Q8)})
+    model = catalog.model(str(tmp_path / "big-00001-of-00002.gguf"))
+    assert dict(model.stored) == {"f16": 512000, "q8_0": 512 * 256 / 32 * 34}
+
+
+def test_a_missing_part_is_named(tmp_path):
+    made(tmp_path / "big-00001-of-00002.gguf")
+    with pytest.raises(InputError, match=r"part big-00002-of-00002\.gguf is missing"):
+        catalog.model(str(tmp_path / "big-00001-of-00002.gguf"))

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from gpufleet import catalog
+from gpufleet.catalog.parameters import matrices
+from gpufleet.errors import InputError
+
+CASES = Path(__file__).parents[1] / "cases" / "catalog" / "model_parameters.csv"
+
+
+@pytest.mark.parametrize(
+    "row", list(csv.DictReader(CASES.read_text().splitlines())), ids=lambda row: row["model"]
+)
+def test_parameters_are_those_published(row):
+    computed = catalog.model(row["model"]).parameters
+    assert computed == pytest.approx(float(row["parameters"]), rel=float(row["within"]) or 1e-12)
+
+
+@pytest.mark.parametrize(
+    ("asked", "name"),
+    [
+        ("llama-3.1-70b", "Llama-3.1-70B"),
+        ("qwen2.5-7b", "Qwen2.5-7B"),
+        ("Llama-3-8B", "Llama-3-8B"),
+        ("LLAMA 3 8b", "Llama-3-8B"),
+        ("DeepSeek-R1-Distill-14B", "DeepSeek-R1-Distill-Qwen-14B"),
+        ("meta-llama/Llama-3.1-8B-Instruct", "Llama-3.1-8B"),
+        ("llama3.2:3b", "Llama-3.2-3B"),
+        ("deepseek-r1", "DeepSeek-R1"),
+        ("DeepSeek-R1-671B", "DeepSeek-R1"),
+        ("Qwen2-0.5B", "Qwen2-0.5B"),
+        ("qwen2.5-14b", "Qwen2.5-14B"),
+        ("qwen2.5-32b", "Qwen2.5-32B"),
+        ("gptoss20b", "GPT-OSS-20B"),
+        ("mistral-7b", "Mistral-7B-v0.3"),
+        ("235b", "Qwen3-235B-A22B"),
+    ],
+)
+def test_a_model_is_found_by_any_unambiguous_part_of_its_name(asked, name):
+    assert catalog.model(asked).name == name
+
+
+def test_an_ambiguous_name_lists_the_candidates():
+    with pytest.raises(
+        InputError, match=r"model 'gpt-oss' is ambiguous; name one of: GPT-OSS-20B, GPT-OSS-120B"
+    ):
+        catalog.model("gpt-oss")
+
+
+def test_a_slip_of_the_pen_is_answered_with_the_nearest():
+    with pytest.raises(InputError, match=r"unknown model 'lamma-3-8b'; did you mean Llama-3-8B"):
+        catalog.model("lamma-3-8b")
+
+
+def test_nothing_is_no_model():
+    with pytest.raises(InputError, match="unknown model ''"):
+        catalog.model("")
+
+
+def test_every_row_has_a_source_and_a_date():
+    for name, model in catalog.models().items():
+        assert model.source, name
+        assert model.as_of[:2] == "20", name
+        assert "recall" not in model.source.lower(), name
+
+
+def test_shapes_are_consistent():
+    for name, model in catalog.models().items():
+        assert model.heads % model.kv_heads == 0, name
+        assert model.sliding_layers <= model.layers, name
+        assert bool(model.sliding_window) == bool(model.sliding_layers), name
+        assert 0 < model.active_parameters <= model.parameters, name
+
+
+def test_only_mixtures_of_experts_have_idle_weights():
+    idle = {name for name, model in catalog.models().items() if model.active_parameters < model.parameters}
+    assert idle == {name for name, model in catalog.models().items() if model.experts}
+
+
+@pytest.mark.parametrize(
+    ("name", "billions", "source"),
+    [
+        ("Mixtral-8x7B", 12.9, "mistral.ai/news/mixtral-of-experts, as maxtext's tests cite it"),
+        ("DeepSeek-V2", 21.0, "arXiv 2405.04434 abstract, as maxtext's tests cite it"),
+        ("DeepSeek-V3", 37.0, "DeepSeek-V3 README: 37B active"),
+        ("Phi-3.5-MoE", 6.6, "Azure/azureml-assets phi-3.5-moe-128k-instruct"),
+        ("Qwen3-235B-A22B", 22.0, "its name"),
+        ("Kimi-K2", 32.0, "its config: 1T total, 32B active"),
+    ],
+)
+def test_active_parameters_are_those_published(name, billions, source):
+    assert catalog.model(name).active_parameters / 1e9 == pytest.approx(billions, rel=0.03), source
+
+
+def test_tensors_by_hand():
+    """Llama 3 8B: 4 x 4096 x 4096-ish attention with 8 of 32 heads for K and V, three 4096 x 14336 matrices."""
+    sizes: dict[str, float] = {}
+    for matrix in matrices(catalog.model("Llama-3-8B")):
+        sizes[matrix.kind] = sizes.get(matrix.kind, 0) + matrix.elements
+    assert sizes["q"] == sizes["o"] == 32 * 4096 * 4096
+    assert sizes["k"] == sizes["v"] == 32 * 1024 * 4096
+    assert sizes["gate"] == sizes["up"] == sizes["down"] == 32 * 4096 * 14336
+    assert sizes["embedding"] == sizes["output"] == 128256 * 4096
+    assert sizes["small"] == (2 * 32 + 1) * 4096

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import pytest
+
+from gpufleet.sizing.memory import calibration
+from gpufleet.sizing.memory.accuracy import fit_reports, memory_report, percentile
+from gpufleet.sizing.memory.calibration import BLIND, fit, left_out, predict
+from gpufleet.sizing.memory.constants import constants, trial
+from gpufleet.sizing.memory.measured import measured
+
+
+def test_errors_on_sources_left_out_meet_the_goal():
+    lines, _ = memory_report()
+    overall = next(line for line in lines if line.name == "all")
+    assert overall.rows >= 50
+    assert overall.median <= 0.10
+    assert overall.p90 <= 0.30
+
+
+def test_no_class_hides_behind_the_others():
+    lines, _ = memory_report()
+    assert all(line.rows >= 10 and line.median <= 0.10 and line.p90 <= 0.30 for line in lines)
+
+
+@pytest.mark.parametrize("line", fit_reports(), ids=lambda line: line.id)
+def test_every_report_of_fitting_or_not_is_predicted(line):
+    assert line.right, f"{line.gib:.1f} of {line.usable_gib:.1f} GiB; {line.source}"
+
+
+def test_no_prediction_saw_its_own_source(monkeypatch):
+    seen: list[set[str]] = []
+
+    def spied(rows):
+        seen.append({row.group for row in rows})
+        return BLIND
+
+    monkeypatch.setattr(calibration, "fit", spied)
+    groups = [prediction.row.group for prediction in left_out()]
+    for group, others in zip(dict.fromkeys(groups), seen, strict=True):
+        assert group not in others
+
+
+def test_the_constants_in_use_are_those_that_the_fit_gives():
+    rows = [row for row in measured() if row.fits is None and "unusable" not in row.notes]
+    fitted = fit([row for row in rows if row.metric != "weight_file_gib"])
+    assert {name: constants()[name] for name in fitted} == fitted
+
+
+def test_rows_say_where_they_are_from():
+    for row in measured():
+        assert row.source, row.id
+        assert row.workload.model.parameters > 0
+
+
+def test_a_trial_ends():
+    row = next(row for row in measured() if row.id == "M272")
+    before = predict(row)
+    with trial(activation_scale=2.0):
+        assert predict(row) > before
+    assert predict(row) == before
+
+
+@pytest.mark.parametrize(("share", "value"), [(0.5, 5), (0.9, 9), (0.91, 10), (1.0, 10), (0.0, 1)])
+def test_percentiles(share, value):
+    assert percentile(range(1, 11), share) == value
+
+
+def test_a_formula_is_judged_on_the_same_rows():
+    lines, _ = memory_report({"half of it": lambda row: row.gib / 2, "no answer": lambda _row: None})
+    half, none = lines[-2:]
+    assert (half.median, half.p90) == (0.5, 0.5)
+    assert none.rows == 0

@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpufleet import catalog, sizing
+from gpufleet.sizing import Hardware, Layout, Training, Workload
+from gpufleet.sizing.memory.states import adapter_parameters, states
+
+GIB = 2**30
+SEVEN = catalog.model("Qwen2.5-7B")
+CARD = Hardware("eight cards", catalog.accelerator("H100 SXM5 80GB"), devices_per_node=8)
+SMALL = sorted(name for name, model in catalog.models().items() if model.parameters < 2e10)
+
+
+def asked(model=SEVEN, task="full_finetune", *, precision="bf16", tokens=512, batch=1, **knobs):
+    return Workload(model, task, precision, tokens, 0, batch, training=Training(**knobs))
+
+
+def on(devices, **split):
+    parts = split.get("tensor", 1) * split.get("pipeline", 1)
+    return Layout(devices=devices, data=devices // parts, **split)
+
+
+def peak(workload, layout=None):
+    return sizing.memory(workload, layout or Layout(), CARD).per_device_gib
+
+
+def bytes_per_parameter(workload, layout=None):
+    share = states(workload, layout or Layout())
+    return (share.weights + share.gradients + share.optimizer) / workload.model.parameters
+
+
+@pytest.mark.parametrize(
+    ("knobs", "each"),
+    [
+        ({}, 16),  # 2 weights, 2 gradients, 4 master copy, 8 moments
+        ({"master_copy": False}, 8),  # pure bf16: 2 + 2 + 4
+        ({"optimizer": "adamw_8bit"}, 10.03),
+        ({"optimizer": "adamw_8bit", "master_copy": False}, 6.03),
+        ({"optimizer": "sgd", "master_copy": False}, 4),
+        ({"optimizer": "paged_adamw_8bit", "master_copy": False}, 4),  # the moments wait in host memory
+        ({"offload": "optimizer"}, 4),
+        ({"offload": "all"}, 0),
+    ],
+)
+def test_states_by_hand(knobs, each):
+    assert bytes_per_parameter(asked(**knobs)) == pytest.approx(each, rel=1e-3)
+
+
+def test_dpo_keeps_a_reference():
+    assert bytes_per_parameter(asked(task="dpo")) == pytest.approx(18)
+    adapted = asked(task="dpo", adapter="lora")
+    assert bytes_per_parameter(adapted) < 2.2  # the reference is the model with its adapter switched off
+
+
+def test_megatron_class_training_takes_eighteen_bytes():
+    share = states(asked(sharding="none"), on(8, pipeline=8))
+    assert (share.weights + share.gradients + share.optimizer) * 8 == pytest.approx(18 * SEVEN.parameters)
+
+
+@pytest.mark.parametrize(
+    ("sharding", "each"),
+    [("none", 16), ("zero1", 4 + 12 / 8), ("zero2", 2 + 14 / 8), ("zero3", 16 / 8)],
+)
+def test_what_each_stage_shards(sharding, each):
+    assert bytes_per_parameter(asked(sharding=sharding), on(8)) == pytest.approx(each)
+
+
+def test_offloaded_states_are_told_apart():
+    said = sizing.memory(asked(offload="all"), on(8), CARD)
+    assert (said.weights, said.gradients, said.optimizer) == (0, 0, 0)
+    assert said.host_gib == pytest.approx(16 * SEVEN.parameters / GIB)
+    assert any("host memory" in note for note in said.notes)
+
+
+def test_adapters_by_hand():
+    """Llama 2 7B, rank 8 on Q and V: 32 layers x 2 matrices x 8 x (4096 + 4096)."""
+    model = catalog.model("Llama-2-7B")
+    assert adapter_parameters(asked(model, "lora", lora_rank=8, lora_targets="attention")) == 4_194_304
+
+
+def test_qlora_holds_four_bits_and_lora_sixteen():
+    weights = [sizing.memory(asked(task=task), Layout(), CARD).weights for task in ("lora", "qlora")]
+    assert weights[0] == pytest.approx(2 * SEVEN.parameters / GIB, rel=0.01)
+    assert weights[1] < 0.4 * weights[0]
+
+
+def test_logits_of_a_large_vocabulary_are_the_peak():
+    """Two sequences of 8,192 tokens, 128,256 entries, 18 bytes each: 35.2 GiB beside everything else."""
+    model = catalog.model("Llama-3.1-8B")
+    whole = asked(model, tokens=8192, batch=2, recompute="full")
+    fused = replace(whole, training=replace(whole.training, fused_loss=True))
+    assert peak(whole) - peak(fused) > 28
+    assert pytest.approx(35.2, abs=0.05) == 16384 * 128256 * 18 / GIB
+
+
+def test_attention_without_flash_grows_with_the_square():
+    without = [peak(asked(tokens=t, flash_attention=False, recompute="none")) for t in (2048, 4096, 8192)]
+    fused = [peak(asked(tokens=t, recompute="none")) for t in (2048, 4096, 8192)]
+    assert (without[2] - without[1]) / (without[1] - without[0]) > 3
+    assert (fused[2] - fused[1]) / (fused[1] - fused[0]) == pytest.approx(2, rel=0.01)
+
+
+def test_recomputing_more_keeps_less():
+    kept = [peak(asked(tokens=4096, batch=4, recompute=kind)) for kind in ("none", "selective", "full")]
+    assert kept == sorted(kept, reverse=True)
+    assert kept[0] > kept[2] + 20
+
+
+def test_left_open_recomputation_is_the_least_that_fits():
+    card = Hardware("one card", catalog.accelerator("GeForce RTX 4090"))
+    roomy = asked(catalog.model("TinyLlama-1.1B"), "lora", recompute="auto")
+    tight = asked(catalog.model("Llama-3.1-8B"), "lora", tokens=2048, batch=2, recompute="auto")
+    assert sizing.settled(roomy, Layout(), card).training.recompute == "none"
+    chosen = sizing.settled(tight, Layout(), card).training
+    assert (chosen.recompute, chosen.fused_loss) == ("full", True)
+    assert sizing.memory(tight, Layout(), card).fits
+
+
+def test_stepping_in_the_backward_pass_frees_gradients():
+    usual, stepping = (sizing.memory(asked(step_in_backward=on_), Layout(), CARD) for on_ in (False, True))
+    assert usual.gradients - stepping.gradients > 12
+
+
+def test_unsynchronised_accumulation_keeps_whole_gradients():
+    each = sizing.memory(asked(accumulation=4), on(8), CARD)
+    whole = sizing.memory(asked(accumulation=4, sync_each=False), on(8), CARD)
+    assert whole.gradients == pytest.approx(8 * each.gradients)
+
+
+def test_expert_parallelism_spreads_the_experts():
+    model = catalog.model("Mixtral-8x7B")
+    together = states(asked(model, sharding="none"), on(8)).weights
+    spread = states(asked(model, sharding="none"), replace(on(8), expert=8)).weights
+    routed = 32 * 8 * 3 * 4096 * 14336 * 2
+    assert together - spread == pytest.approx(routed * 7 / 8)
+
+
+def test_the_whole_is_the_sum_of_its_parts():
+    said = sizing.memory(asked(), on(8), CARD)
+    parts = said.weights + said.gradients + said.optimizer + said.activations + said.kv_cache + said.overhead
+    assert said.total == pytest.approx(parts) == pytest.approx(8 * said.per_device_gib)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from(SMALL),
+    st.sampled_from(["full_finetune", "lora", "qlora", "dpo", "pretrain"]),
+    st.sampled_from(["none", "selective", "full"]),
+    st.integers(1, 16),
+    st.integers(64, 8192),
+)
+def test_stages_and_sizes_are_monotone(name, task, recompute, batch, tokens):
+    model = catalog.model(name)
+    ask = asked(model, task, tokens=tokens, batch=batch, recompute=recompute)
+    staged = [
+        states(replace(ask, training=replace(ask.training, sharding=stage)), on(8))
+        for stage in ("none", "zero1", "zero2", "zero3")
+    ]
+    held = [share.total for share in staged]
+    assert all(more >= less for more, less in zip(held, held[1:], strict=False))
+    here = peak(ask, on(8))
+    assert here <= peak(replace(ask, batch=batch + 1), on(8))
+    assert here <= peak(replace(ask, input_tokens=tokens + 512), on(8))
+    assert peak(ask, on(16)) <= here
+    assert here > 0
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from(SMALL), st.sampled_from([1, 2, 4, 8]), st.sampled_from([1, 2, 4]))
+def test_splitting_a_model_never_takes_more(name, tensor, pipeline):
+    model = catalog.model(name)
+    ask = asked(model, sharding="none", recompute="full", tokens=1024)
+    devices = tensor * pipeline
+    whole = states(ask, Layout()).total
+    assert states(ask, on(devices, tensor=tensor, pipeline=pipeline)).total <= whole * (
+        1 + 2 / 16
+    )  # 32-bit gradients

@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpufleet import catalog, sizing
+from gpufleet.errors import InputError
+from gpufleet.sizing.memory.blocks import GGUF_BLOCKS, MIXTURES, precision_name
+
+GIB = 2**30
+# ggml-org/llama.cpp tools/quantize/README.md@311c2c9: sizes of Llama-3.1-8B, measured by its authors
+TABLE = Path(__file__).parents[2] / "cases" / "sizing" / "llama_quantize.csv"
+EIGHT = catalog.model("Llama-3.1-8B")
+
+
+@pytest.mark.parametrize(
+    "row", list(csv.DictReader(TABLE.read_text().splitlines())), ids=lambda row: row["type"]
+)
+def test_mixtures_are_to_the_fourth_digit_those_that_llama_cpp_makes(row):
+    size = sizing.weight_bytes(EIGHT, row["type"])
+    assert size * 8 / EIGHT.parameters == pytest.approx(float(row["bits_per_weight"]), abs=6e-4)
+    assert size / GIB == pytest.approx(float(row["gib"]), abs=0.006)
+
+
+@pytest.mark.parametrize(
+    ("model", "precision", "gib", "source"),
+    [
+        ("Llama-3-70B", "q4_k_m", 39.59, "GPU-Benchmarks-on-LLM-Inference@aa72e0e"),
+        ("DeepSeek-R1", "q4_k_m", 376.65, "geerlingguy/beowulf-ai-cluster issue 17"),
+        ("Llama-3.1-405B", "q4_k_m", 249.1e9 / GIB, "llama.cpp tools/quantize/README.md@311c2c9"),
+        (
+            "Llama-3.1-70B",
+            "f32",
+            280.9e9 / GIB,
+            "llama.cpp tools/quantize/README.md@311c2c9: original 280.9 GB",
+        ),
+    ],
+)
+def test_files_that_others_weighed(model, precision, gib, source):
+    predicted = sizing.weight_bytes(catalog.model(model), precision) / GIB
+    assert predicted == pytest.approx(gib, rel=0.025 if "README" in source else 0.001), source
+
+
+def test_block_sizes_are_those_of_the_gguf_library():
+    constants = pytest.importorskip("gguf.constants")
+    theirs = {kind.name.lower(): size for kind, size in constants.GGML_QUANT_SIZES.items()}
+    assert {name: theirs[name] for name in GGUF_BLOCKS} == GGUF_BLOCKS
+    whole = {"f64", "i8", "i16", "i32", "i64"}
+    assert set(theirs) - set(GGUF_BLOCKS) - whole <= {"q1_0", "q2_0"}  # experimental, in no mixture we know
+
+
+@pytest.mark.parametrize(
+    ("precision", "bits"),
+    [
+        ("f32", 32),
+        ("bf16", 16),
+        ("FP16", 16),
+        ("fp8", 8),
+        ("int8", 8),
+        ("q8_0", 8.5),
+        ("q4_0", 4.5),
+        ("q4_k_m", 4.5),
+        ("mxfp4", 4.25),
+        ("nvfp4", 4.5),
+        ("int4", 4.15625),
+        ("int4-g32", 4.625),
+        ("INT4 g32", 4.625),
+        ("nf4", 4.126953125),  # QLoRA: 4 + 8/64 + 32/(64 x 256)
+        ("nf4-single", 4.5),
+        ("Q40", 4.5),
+        ("INT8 weight-only", 8),
+    ],
+)
+def test_bits_per_weight(precision, bits):
+    assert sizing.bits_per_weight(precision) == pytest.approx(bits)
+
+
+def test_an_unknown_precision_lists_what_is_known():
+    with pytest.raises(InputError, match=r"unknown precision 'fp3'; one of f32, f16, bf16"):
+        sizing.bits_per_weight("fp3")
+
+
+def test_every_mixture_gives_a_size_for_every_model():
+    for model in catalog.models().values():
+        for mixture in MIXTURES:
+            bits = sizing.weight_bytes(model, mixture) * 8 / model.parameters
+            assert 1.5 < bits < 17, (model.name, mixture)
+
+
+def test_formats_keep_embeddings_in_sixteen_bits():
+    """NF4 of Llama 3 8B by hand: matrices of the layers in 4.127 bits, two 128256 x 4096 matrices and norms in 16."""
+    ends = 2 * 128256 * 4096
+    body = 8030261248 - ends - 65 * 4096
+    assert sizing.weight_bytes(EIGHT, "nf4") == pytest.approx(body * 4.126953125 / 8 + (ends + 65 * 4096) * 2)
+
+
+def test_gpt_oss_as_published():
+    """MXFP4 holds the experts only; openai--gpt-oss-120b is 60.8 GiB on disk with the rest in 16 bits."""
+    model = catalog.model("gpt-oss-120b")
+    experts = 36 * 128 * 3 * 2880 * 2880
+    rest = model.parameters - experts
+    assert sizing.weight_bytes(model, "mxfp4") == pytest.approx(experts * 4.25 / 8 + rest * 2)
+
+
+def test_experts_touched_by_hand():
+    model = catalog.model("Qwen3-30B-A3B")
+    assert sizing.experts_touched(model, 1) == pytest.approx(8)
+    assert sizing.experts_touched(model, 2) == pytest.approx(8 + 8 * (1 - 8 / 128))
+    assert sizing.experts_touched(model, 10_000) == pytest.approx(128)
+    assert sizing.experts_touched(EIGHT, 5) == 0
+
+
+def test_a_dense_model_is_read_whole_but_for_its_embedding():
+    read = sizing.active_weight_bytes(EIGHT, "bf16", 1)
+    assert read == sizing.active_weight_bytes(EIGHT, "bf16", 512) == 2 * (EIGHT.parameters - 128256 * 4096)
+
+
+def test_one_token_reads_the_active_weights():
+    model = catalog.model("DeepSeek-V3")
+    expected = 2 * (model.active_parameters - model.vocabulary * model.hidden)
+    assert sizing.active_weight_bytes(model, "bf16", 1) == pytest.approx(expected)
+
+
+@given(
+    st.floats(1, 4096), st.floats(1, 4096), st.sampled_from(["Mixtral-8x7B", "DeepSeek-V3", "GPT-OSS-20B"])
+)
+def test_more_tokens_never_read_less(few, many, name):
+    few, many = sorted((few, many))
+    model = catalog.model(name)
+    whole = sizing.weight_bytes(model, "q4_k_m")
+    assert (
+        sizing.active_weight_bytes(model, "q4_k_m", few)
+        <= sizing.active_weight_bytes(model, "q4_k_m", many)
+        <= whole
+    )
+
+
+@given(
+    st.sampled_from(sorted(catalog.models())), st.sampled_from(["q2_k", "q4_k_m", "q5_k_m", "q6_k", "q8_0"])
+)
+def test_fewer_bits_never_weigh_more(name, precision):
+    model = catalog.model(name)
+    assert sizing.weight_bytes(model, precision) < sizing.weight_bytes(model, "f16")
+
+
+def test_names_of_precisions_are_ours():
+    assert {precision_name(name) for name in ("bfloat16", "BF16", "bf16")} == {"bf16"}
