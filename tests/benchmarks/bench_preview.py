@@ -82,7 +82,10 @@ def priced(path):
     """Price the preview in this process, and print what it took: the child's part."""
     from gpufleet import cost
 
-    document = json.loads(Path(path).read_text())
+    text = Path(path).read_text()
+    reading = time.process_time()
+    document = json.loads(text)
+    reading = time.process_time() - reading
     before = resource.getrusage(resource.RUSAGE_SELF)
     started = time.perf_counter()
     found = cost.diff_preview(document)
@@ -90,6 +93,7 @@ def priced(path):
     print(json.dumps({
         "wall": wall,
         "cpu": after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime,
+        "reading": reading,
         "peak_mb": after.ru_maxrss / 1024,
         "lines": len(found.lines),
         "unpriced": len(found.unpriced),
@@ -123,6 +127,8 @@ def main():
     )
     print(f"  pricing  wall median {wall:.2f} s of {BUDGET_S:.0f} s ({wall / BUDGET_S:.0%})   "
           f"cpu median {statistics.median(each['cpu'] for each in found):.2f} s")  # fmt: skip
+    ratio = statistics.median(each["cpu"] / each["reading"] for each in found)
+    print(f"  ratio    pricing takes the cpu of reading the same JSON {ratio:.1f} times")
     print(f"  memory   peak {peak:.0f} MB of {BUDGET_MB} MB ({peak / BUDGET_MB:.0%}), the document included")
     print(
         f"  command  wall {whole:.2f} s   cpu {cpu:.2f} s   `gpufleet cost diff --preview FILE --format json`"

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from gpufleet.cost.money import Range
-from gpufleet.cost.terms import Terms, read_terms
+from gpufleet.cost.terms import Terms, read_terms, tags
 from gpufleet.cost.usage import NO_USAGE, Usage, UsageFile
 from gpufleet.cost.values import text
 from gpufleet.engine import Marker, Resource
@@ -44,6 +44,7 @@ class Graph:
         # By kind: which resources answer to a name, and which a component holds. Made when first asked for.
         self._named: dict[str, dict[str, list[Resource]]] = {}
         self._held: dict[str, dict[str | None, list[Resource]]] = {}
+        self._tags: dict[tuple[str, bool], dict[str, str]] = {}
         self._pointing: dict[tuple[object, ...], dict[str, list[Resource]]] = {}
 
     def get(self, urn: str | None) -> Resource | None:
@@ -57,6 +58,13 @@ class Graph:
     def provider(self, resource: Resource) -> Resource | None:
         """Return the explicit provider resource (``urn::id``) that manages this one."""
         return self.get(resource.provider.rpartition("::")[0]) if resource.provider else None
+
+    def tags(self, resource: Resource) -> dict[str, str]:
+        """Return a resource's own tags or labels."""
+        key = (resource.urn, resource.delete)  # one that awaits deletion may stand beside its successor
+        if key not in self._tags:
+            self._tags[key] = tags(resource.inputs)
+        return self._tags[key]
 
     def usage(self, resource: Resource) -> Usage:
         """Return what the usage file says of a resource."""

@@ -12,13 +12,14 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
+from gpufleet.catalog import Price
 from gpufleet.cost.coverage import covered
 from gpufleet.cost.demand import Bill, Charge, Demand, Findings, Gap, Unpriced
 from gpufleet.cost.graph import Graph, kind
 from gpufleet.cost.money import NOTHING, Range, exact
 from gpufleet.cost.pricers import registry
 from gpufleet.cost.rates import PriceBook, rate, remembering
-from gpufleet.cost.terms import owner, tags
+from gpufleet.cost.terms import owner
 from gpufleet.cost.usage import NO_USAGE, UsageFile
 from gpufleet.engine import Resource
 
@@ -51,12 +52,13 @@ def price(
         share, by = shares.get((resource.urn, demand.component), (NOTHING, ""))
         if by:
             charges.append(_covered_charge(resource, demand, share, by, graph))
-        left = demand.count.beyond(share)
+        left = demand.count.beyond(share) if by else demand.count
         for each in () if resource.delete else paid.get((resource.urn, demand.component), ()):
             charges.append(_paid_charge(resource, demand, each, graph))
             left, by = left.beyond(each.count), each.commitment
         if left != NOTHING or not by:
-            charge, gap = _bought(resource, replace(demand, count=left), prices, graph)
+            bought = demand if left is demand.count else replace(demand, count=left)
+            charge, gap = _bought(resource, bought, prices, graph)
             charges += [charge] if charge else []
             unpriced += [gap] if gap else []
     gaps = tuple(sorted(unpriced, key=lambda gap: (gap.urn, gap.component)))
@@ -143,27 +145,35 @@ def _bought(
         return None, gap
     quantity = demand.count * demand.size
     purchase = "owned" if demand.own_price else demand.terms.purchase
-    charge = _charge(resource, demand, graph, quantity=quantity, purchase=purchase)
-    return replace(charge, usd_per_hour=quantity * priced.usd_per_hour, price=priced.price), gap
+    usd = quantity * priced.usd_per_hour
+    return _charge(resource, demand, graph, quantity, purchase, usd, priced.price), gap
 
 
 def _covered_charge(resource: Resource, demand: Demand, share: Range, by: str, graph: Graph) -> Charge:
     """Return the charge of zero that says which reservation already pays."""
     holder = graph.get(by)
     note = f"covered by {holder.name if holder else by}"
-    charge = _charge(resource, demand, graph, quantity=share * demand.size, purchase="covered")
+    charge = _charge(resource, demand, graph, share * demand.size, "covered")
     return replace(charge, note=note)
 
 
 def _paid_charge(resource: Resource, demand: Demand, paid: Covered, graph: Graph) -> Charge:
     """Return the charge of zero that says which commitment pays already, and until when."""
     quantity = paid.count * demand.size
-    charge = _charge(resource, demand, graph, quantity=quantity, purchase="covered")
+    charge = _charge(resource, demand, graph, quantity, "covered")
     note = f"covered by {paid.label} {paid.commitment} until {paid.until}"
     return replace(charge, note=note, covered_by=paid.commitment)
 
 
-def _charge(resource: Resource, demand: Demand, graph: Graph, *, quantity: Range, purchase: str) -> Charge:
+def _charge(  # noqa: PLR0917 - in the order of a charge's own fields
+    resource: Resource,
+    demand: Demand,
+    graph: Graph,
+    quantity: Range,
+    purchase: str,
+    usd_per_hour: Range = NOTHING,
+    price: Price | None = None,
+) -> Charge:
     return Charge(
         urn=resource.urn,
         type=resource.type,
@@ -175,16 +185,16 @@ def _charge(resource: Resource, demand: Demand, graph: Graph, *, quantity: Range
         region=demand.region,
         purchase=purchase,
         quantity=quantity,
-        usd_per_hour=NOTHING,
+        usd_per_hour=usd_per_hour,
         hours_per_month=demand.hours,
-        price=None,
+        price=price,
         note=demand.note,
-        owner=demand.terms.owner or owner(tags(resource.inputs)),
+        owner=demand.terms.owner or owner(graph.tags(resource)),
     )
 
 
 def _unpriced(resource: Resource, gap: Gap, graph: Graph) -> Unpriced:
-    tagged = tags(resource.inputs)
+    tagged = graph.tags(resource)
     pool = tagged.get("gpufleet-pool", "") or graph.pool(resource)
     named = (resource.urn, resource.type, resource.name)
     return Unpriced(*named, gap.reason, gap.component, pool=pool, owner=owner(tagged))

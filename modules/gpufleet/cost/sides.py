@@ -140,12 +140,14 @@ def _settle(draft: _Draft) -> None:
 
 def _alive(old: Resource) -> Resource:
     """Return a resource as it is before the plan: the engine marks what the plan itself will delete."""
-    return replace(old, delete=False)
+    return replace(old, delete=False) if old.delete else old
 
 
 def _continued(old: Resource | None, new: Resource) -> Resource:
     """Give a resource that stays the id and outputs that it has: a preview leaves them out of the new state."""
-    return replace(new, id=new.id or old.id, outputs=new.outputs or old.outputs) if old else new
+    if old is None or (new.id and new.outputs):
+        return new
+    return replace(new, id=new.id or old.id, outputs=new.outputs or old.outputs)
 
 
 def _remove(step: Step, draft: _Draft) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from gpufleet.cost.money import exact
 from gpufleet.engine import Marker
 
+OBJECT, LIST = (dict, Mapping), (list, Sequence)  # what JSON gives first: an abstract class is slow to ask
 WHY = {Marker.UNKNOWN: "not known until deployment", Marker.SECRET: "a secret"}
 
 
@@ -24,17 +25,17 @@ def dig(value: Any, *path: str | int) -> Any:
 
 def _step(value: Any, step: str | int) -> Any:
     if isinstance(step, int):
-        is_list = isinstance(value, Sequence) and not isinstance(value, str)
+        is_list = isinstance(value, LIST) and not isinstance(value, str)
         return value[step] if is_list and len(value) > step else None
-    return value.get(step) if isinstance(value, Mapping) else None
+    return value.get(step) if isinstance(value, OBJECT) else None
 
 
 def items(value: Any, *path: str | int) -> list[Any]:
     """Return the list at ``path``; of an absent or unknown one, nothing."""
     found = dig(value, *path)
-    if isinstance(found, Mapping):
+    if isinstance(found, OBJECT):
         return [found]
-    return list(found) if isinstance(found, Sequence) and not isinstance(found, str) else []
+    return list(found) if isinstance(found, LIST) and not isinstance(found, str) else []
 
 
 def number(value: Any, *path: str | int) -> Decimal | Marker | None:
