@@ -204,3 +204,30 @@ def test_work_that_makes_no_sense_is_refused(repo_root, told, said):
 
 def test_a_work_without_checkpoint_costs_keeps_its_fields():
     assert replace(work(), checkpoint_cost_minutes=HOUR).stretch == 2
+
+
+def test_a_usage_file_says_it_for_programs_that_are_not_ours(tmp_path):
+    file = tmp_path / "usage.yaml"
+    file.write_text(
+        "resources:\n  serve-*: {interruptions_per_month: 7.3, checkpoint_minutes: 60, restart_minutes: 30}\n"
+    )
+    found = cost.estimate([machine()], book=book(spot=0.5, on_demand=1.2), usage=cost.load_usage(file))
+    charge = next(charge for charge in found.bill.charges if charge.component == "machine")
+    assert charge.usd_per_useful_hour.expected == Decimal("0.505027")
+    assert any(note.startswith("serve: spot at $0.50 an hour costs $0.505027") for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("said", "wrong"),
+    [
+        ("{interruptions_per_month: 3}", "serve: interruptions are half told; add checkpoint_minutes"),
+        ("{fallback_share: 0.2}", "interruptions are half told; add interruptions_per_month"),
+        ("{fallback_share: 2}", "2 is not a share of 0 to 1"),
+        ("{checkpoint_minutes: 0}", "0 is not more than 0 minutes"),
+    ],
+)
+def test_half_a_use_is_refused(tmp_path, said, wrong):
+    file = tmp_path / "usage.yaml"
+    file.write_text(f"resources:\n  serve: {said}\n")
+    with pytest.raises(ValueError, match=wrong):
+        cost.load_usage(file)

@@ -174,8 +174,9 @@ def _is_spot_machine(charge: Charge) -> bool:
 def notes(bill: Bill, works: dict[str, Work | None]) -> tuple[str, ...]:
     """Say of each spot pool what a useful hour costs, or that nobody said what an interruption costs."""
     said = {}
-    for charge in bill.charges:
-        if (charge.pool in works or charge.urn in works) and _is_spot_machine(charge) and charge.price and charge.quantity.high > 0:
+    told = [charge for charge in bill.charges if charge.pool in works or charge.urn in works]
+    for charge in told:
+        if _is_spot_machine(charge) and charge.price and charge.quantity.high > 0:
             price = rate(exact(charge.price.usd_per_hour))
             said[charge.pool] = f"{charge.pool}: spot at {price} an hour costs {_useful(charge, works)}"
     return tuple(said[name] for name in sorted(said))
