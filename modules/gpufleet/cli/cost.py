@@ -12,9 +12,10 @@ import click
 
 from gpufleet import cost, paths
 from gpufleet.cli.cost_buying import breakeven, whatif
+from gpufleet.cli.cost_buys import buys
 from gpufleet.cli.cost_comment import comment
-from gpufleet.cli.cost_ownership import ownership
 from gpufleet.cli.cost_output import dates, output_options, write
+from gpufleet.cli.cost_ownership import ownership
 from gpufleet.cost import Asked, CostDiff, Estimate
 from gpufleet.engine import read_document, read_events
 from gpufleet.errors import AnswerIsNo, InputError
@@ -64,6 +65,7 @@ def command() -> None:
     """Say what the declared fleet costs, and what a change to it would cost; no engine, no credentials."""
 
 
+command.add_command(buys)
 command.add_command(comment)
 command.add_command(breakeven)
 command.add_command(ownership)

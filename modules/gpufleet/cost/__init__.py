@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from gpufleet.cost.answers import Estimate, diff, estimate, price_notes
 from gpufleet.cost.automation import from_automation
+from gpufleet.cost.buys import Buy, buys, buys_document
 from gpufleet.cost.change import CostDiff, Line, PolicyResult, Violation, compare
 from gpufleet.cost.commitments import BreakEven, break_even, break_even_document
 from gpufleet.cost.commitments import load as load_commitments
@@ -33,6 +34,7 @@ from gpufleet.cost.questions import (
 )
 from gpufleet.cost.rates import PriceBook
 from gpufleet.cost.reports import DIFF_FORMATS, render_diff, render_estimate
+from gpufleet.cost.reports.budget import buys_table
 from gpufleet.cost.reports.buying import break_even_table, what_if_table
 from gpufleet.cost.sides import Sides, resources_from_events, resources_from_preview, resources_from_state
 from gpufleet.cost.usage import Usage, UsageFile, load_usage
@@ -45,6 +47,7 @@ __all__ = [
     "Asked",
     "Bill",
     "BreakEven",
+    "Buy",
     "Charge",
     "CostDiff",
     "Estimate",
@@ -64,6 +67,9 @@ __all__ = [
     "break_even",
     "break_even_document",
     "break_even_table",
+    "buys",
+    "buys_document",
+    "buys_table",
     "by_pool",
     "compare",
     "diff",

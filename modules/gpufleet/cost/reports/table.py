@@ -11,7 +11,7 @@ from gpufleet.cost.reports import phrases
 from gpufleet.cost.wording import count, number, span, usd
 
 Row = Sequence[str]
-LEFT = {"POOL", "WHAT", "REGION", "PURCHASE", "OP", "NAME", "AGAINST", "CHEAPER"}
+LEFT = {"POOL", "WHAT", "REGION", "PURCHASE", "OP", "NAME", "AGAINST", "CHEAPER", "MACHINE", "CARRIES"}
 
 
 def estimate(of: Estimate) -> str:

@@ -1,0 +1,65 @@
+"""``gpufleet cost buys``: what a monthly budget buys."""
+
+from __future__ import annotations
+
+import json
+import re
+from decimal import Decimal
+
+import click
+
+from gpufleet.errors import InputError
+
+
+@click.command()
+@click.option("--budget", required=True, metavar="USD", help="A month's money; LOW-HIGH shows both.")
+@click.option("--accelerators", metavar="NAME", help="Only these: T4, A100, h100 …")
+@click.option("--machine", help="Only this machine.")
+@click.option("--cloud", type=click.Choice(["aws", "gcp", "azure"]))
+@click.option("--region", help="Only there; default: the cheapest region for each.")
+@click.option("--purchase", type=click.Choice(["on_demand", "spot", "reserved_1y", "reserved_3y"]))
+@click.option("--most", type=click.IntRange(min=1), default=20, show_default=True, help="Rows to show.")
+@click.option("--json", "as_json", is_flag=True, help="The answer as JSON.")
+def buys(
+    *,
+    budget: str,
+    accelerators: str | None,
+    machine: str | None,
+    cloud: str | None,
+    region: str | None,
+    purchase: str | None,
+    most: int,
+    as_json: bool,
+) -> None:
+    """Say how many hours of which machines a month's budget buys, and how many could run all month."""
+    from gpufleet import cost
+
+    budgets = _budgets(budget)
+    found = [
+        cost.buys(
+            one,
+            accelerator=accelerators,
+            machine=machine,
+            cloud=cloud,
+            region=region,
+            purchase=purchase,
+            most=most,
+        )
+        for one in budgets
+    ]
+    if not any(found):
+        raise InputError(
+            "no priced machine fits", where="cost buys", remedy="leave an option out, or raise --budget"
+        )
+    told = cost.buys_document(budgets, found) if as_json else None
+    click.echo(json.dumps(told, indent=2) if told else cost.buys_table(budgets, found))
+
+
+def _budgets(text: str) -> list[Decimal]:
+    """Read 500 or 200-500."""
+    if not re.fullmatch(r"\d+(\.\d+)?(-\d+(\.\d+)?)?", text):
+        raise InputError(f"{text!r} is no amount", where="--budget", remedy="for example 500, or 200-500")
+    found = [Decimal(part) for part in text.split("-")]
+    if found[0] <= 0 or sorted(set(found)) != found:
+        raise InputError(f"{text!r} buys nothing", where="--budget", remedy="the lower amount first, above 0")
+    return found
