@@ -6,10 +6,14 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 
+from gpufleet.catalog import Accelerator
 from gpufleet.errors import InputError
 from gpufleet.sizing.hardware import Hardware, Split
 from gpufleet.sizing.tables import rows
 from gpufleet.sizing.workload import Workload
+
+
+PROCESSORS = ("sbc", "npu")  # kinds of part whose processor is what a model runs on, or may
 
 
 @dataclass(frozen=True)
@@ -59,8 +63,25 @@ def engine_on(hardware: Hardware, workload: Workload, nodes: int = 1) -> Engine:
         return engines()["distributed-llama"]
     if not workload.trains and is_gguf(workload.precision) and part.kind != "npu":
         return engines()["llama.cpp"]
-    usual = engine_for(None, part, training=workload.trains, nodes=nodes)
-    return engines().get(usual) or engines()["llama.cpp"]
+    usual = engines().get(engine_for(None, part, training=workload.trains, nodes=nodes))
+    return usual if usual and _runs(usual, part, workload) else _any_engine(part, workload)
+
+
+def _any_engine(part: Accelerator, workload: Workload) -> Engine:
+    """Return the first engine of the table that runs on the part, llama.cpp where none does."""
+    known = dict.fromkeys(engines().values())
+    return next((each for each in known if _runs(each, part, workload)), engines()["llama.cpp"])
+
+
+def _runs(each: Engine, part: Accelerator, workload: Workload) -> bool:
+    kind = "training" if workload.trains else "inference"
+    return kind in each.tasks and runs_on(each, part)
+
+
+def runs_on(each: Engine, part: Accelerator) -> bool:
+    """Tell whether an engine runs on the part itself, not merely on the processor beside its graphics cores."""
+    own = set(part.stacks) - (set() if part.kind in PROCESSORS else {"cpu"})
+    return not part.stacks or bool(each.stacks & own)
 
 
 def _names() -> list[str]:

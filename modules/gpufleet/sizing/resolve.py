@@ -50,16 +50,14 @@ def of_machine(machine: Machine) -> Hardware | None:
     carried = machine.accelerators[0]
     part = _resized(catalog.accelerator(carried.model), carried.memory_gib, carried.share)
     link, link_name = link_of(part, carried.count)
-    network, kind, source = (
-        network_of(machine.name) if machine.cloud != "onprem" else (0.0, "", machine.source)
-    )
+    network, kind, source = _network(machine, part)
     return Hardware(
         name=machine.name,
         accelerator=part,
         devices_per_node=carried.count,
         link_gb_s=link,
         link=link_name,
-        network_gb_s=network / carried.count,
+        network_gb_s=network,
         network=kind,
         peer_access=part.peer_access,
         unified=part.unified,
@@ -69,6 +67,15 @@ def of_machine(machine: Machine) -> Hardware | None:
         share=carried.share,
         why=source,
     )
+
+
+def _network(machine: Machine, part: Accelerator) -> tuple[float, str, str]:
+    """Return GB/s per device, the kind of network and its source: of ours, what such parts are usually joined with."""
+    if machine.cloud == "onprem":
+        host = usual_host(part)
+        return host.network_gb_s, host.network, f"{machine.source}; network: {host.source}"
+    network, kind, source = network_of(machine.name)
+    return network / machine.accelerators[0].count, kind, source
 
 
 def of_part(part: Accelerator) -> Hardware:
@@ -115,6 +122,8 @@ def _machine(asked: str) -> Hardware | None:
     for machine in table.machines().values():
         if machine.name.lower() == wanted:
             hardware = of_machine(machine)
+            if hardware is None and machine.cloud == "onprem":
+                return None  # a kind of board: known as a part, if at all
             if hardware is None:
                 remedy = f"it takes {', '.join(machine.attachable)}: name that" if machine.attachable else ""
                 raise InputError(f"{machine.name} has no accelerator of its own", where="--on", remedy=remedy)

@@ -19,7 +19,6 @@ from gpufleet.sizing.legality import (  # noqa: F401 - each enters its rules int
     links,
     memory,
     mps,
-    names,
     nodes,
     precision,
     sparse,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpufleet.sizing.engines import runs_on
 from gpufleet.sizing.legality.rule import Case, rule
 
 
@@ -15,7 +16,7 @@ from gpufleet.sizing.legality.rule import Case, rule
 )
 def engine_backend(case: Case) -> Iterator[str]:
     part = case.hardware.accelerator
-    if not part.stacks or case.engine.stacks & set(part.stacks):
+    if runs_on(case.engine, part):
         return
     runs, has = ", ".join(sorted(case.engine.stacks)), ", ".join(part.stacks)
     extra = (

@@ -188,7 +188,7 @@ def _workload(asked: Asked) -> tuple[Workload, bool, bool]:
 
 def _precision(asked: Asked, task: Task) -> str:
     name = _format(asked.precision or DEFAULT_PRECISION.get(task, "bf16"), "--precision")
-    if task not in ("inference", "qlora") and (is_gguf(name) or name in ("int4", "nf4")):
+    if task not in ("inference", "qlora", "dpo") and (is_gguf(name) or name in ("int4", "nf4")):
         raise InputError(
             f"nothing trains all weights in {name}", where="--precision", remedy="give bf16, or --task qlora"
         )
@@ -203,12 +203,14 @@ def _format(text: str, where: str) -> str:
 
 
 def _training(asked: Asked, task: Task) -> Training:
-    return Training(
+    usual = recipe(asked.engine)
+    return replace(
+        usual,
         optimizer=_one_of(asked.optimizer or "adamw", get_args(Optimizer), "--optimizer"),
         adapter=_one_of(asked.adapter or "none", get_args(Adapter), "--adapter"),
         lora_rank=_whole(asked.lora_rank, "--lora-rank", 65_536) or 16,
         recompute=_one_of(
-            asked.recompute or ("auto" if task else "none"), get_args(Recompute), "--recompute"
+            asked.recompute or (usual.recompute if task else "none"), get_args(Recompute), "--recompute"
         ),
         sharding=_one_of(asked.sharding or "auto", get_args(Sharding), "--sharding"),
         offload=_one_of(asked.offload or "none", get_args(Offload), "--offload"),

@@ -139,7 +139,7 @@ def _cautions(question: Question, plans: tuple[Plan, ...]) -> list[Caution]:
 def _too_small(plan: Plan) -> list[Caution]:
     if plan.memory.fits:
         return []
-    held, usable = plan.memory.per_device_gib, plan.memory.usable_gib
+    held, usable = plan.memory.per_device_gib, max(0.0, plan.memory.usable_gib)
     text = f"{held:.1f} GiB on the fullest device of {plan.hardware.name}, {usable:.1f} GiB are usable"
     return [Caution("does-not-fit", text, "gpufleet's own memory estimate", blocks=True)]
 

@@ -1,0 +1,41 @@
+"""Workloads and hardware that many tests of sizing share."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gpufleet import catalog
+from gpufleet.sizing.plans import plan
+from gpufleet.sizing.plans.asking import Asked, question
+from gpufleet.sizing.resolve import resolve
+from gpufleet.sizing.workload import Workload
+
+
+@pytest.fixture
+def workload():
+    """Return a workload of a named model, changed as asked for."""
+
+    def make(model="llama-3.1-8b", **changes):
+        return replace(Workload(catalog.model(model)), **changes)
+
+    return make
+
+
+@pytest.fixture
+def hardware(repo_root):
+    """Return hardware by name; racks and workstations are this checkout's."""
+    return lambda name: resolve(name, repo_root).hardware
+
+
+@pytest.fixture
+def size(repo_root):
+    """Answer what ``gpufleet size`` would be asked with these arguments."""
+    return lambda model="llama-3.1-8b", **asked: plan(question(Asked(model, **asked), root=repo_root))
+
+
+@pytest.fixture
+def codes():
+    """Return the codes of an answer's warnings."""
+    return lambda answer: {caution.code for caution in answer.cautions}

@@ -1,0 +1,155 @@
+"""Arguments as people type them: lengths, amounts, deadlines; what is refused, with what would be right."""
+
+from __future__ import annotations
+
+import csv
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpufleet.errors import GpufleetError, InputError
+from gpufleet.sizing import tables
+from gpufleet.sizing.plans.asking import Asked, amount, lengths, question
+from gpufleet.sizing.resolve import resolve
+
+
+@pytest.mark.parametrize(
+    ("text", "trains", "found"),
+    [
+        ("8192", False, (4096, 4096, True)),
+        ("1", False, (0, 1, True)),
+        ("1000/500", False, (1000, 500, False)),
+        ("512/0", False, (512, 0, False)),
+        ("0/128", False, (0, 128, False)),
+        ("128k", False, (65536, 65536, True)),
+        ("4096", True, (4096, 0, False)),
+        ("", True, (2048, 0, False)),
+        ("", False, (1024, 256, False)),
+    ],
+)
+def test_lengths(text, trains, found):
+    assert lengths(text, trains=trains) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"), [("2e9", 2e9), ("15T", 15e12), ("300M", 3e8), ("1_000", 1000), ("1.5b", 1.5e9)]
+)
+def test_amounts(text, tokens):
+    assert amount(text, "--tokens") == tokens
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"model": "llama-9"}, "--model: unknown model"),
+        ({"model": "llama-3.1"}, "--model: model 'llama-3.1' is ambiguous"),
+        ({"model": ""}, "--model"),
+        ({"model": "/no/such/config.json"}, "no such file"),
+        ({"precision": "bf17"}, "--precision: unknown precision"),
+        ({"kv_precision": "tiny"}, "--kv-precision: unknown precision"),
+        ({"task": "inferenec"}, "--task: 'inferenec' is not known; did you mean inference?"),
+        ({"engine": "vlllm"}, "--engine: unknown engine 'vlllm'; did you mean vllm"),
+        ({"context": "-5"}, "--context: '-5' is not a length"),
+        ({"context": "0"}, "--context: 0 is no length"),
+        ({"context": "0/0"}, "--context: 0/0 has no tokens"),
+        ({"context": "1/2/3"}, "--context: '1/2/3' has more than two parts"),
+        ({"context": "1e9"}, "--context: '1e9' is not a length"),
+        ({"context": "99999999999"}, "--context: '99999999999' is longer than any sequence"),
+        ({"context": "٣"}, "--context: '٣' is not a length"),
+        ({"batch": "0"}, "--batch: 0 is too few"),
+        ({"batch": "-1"}, "--batch: '-1' is not a batch"),
+        ({"batch": "many"}, "--batch: 'many' is not a batch"),
+        ({"batch": "99999999999"}, "--batch: 99999999999 is too many"),
+        ({"batch": "max", "task": "lora"}, "--batch: max is for inference"),
+        ({"devices": 0, "on": "T4"}, "--devices: 0 is too few"),
+        ({"devices": -8, "on": "T4"}, "--devices: -8 is too few"),
+        ({"devices": 10**9, "on": "T4"}, "--devices: 1000000000 is too many"),
+        ({"devices": 8}, "--devices: needs --on"),
+        ({"tokens": "lots"}, "--tokens: 'lots' is not a number of tokens"),
+        ({"tokens": "0"}, "--tokens: '0' is not a number of tokens"),
+        ({"tokens": "1e30"}, "--tokens: '1e30' is more than anybody has"),
+        ({"tokens": "nan"}, "--tokens: 'nan' is not a number"),
+        ({"requests_per_s": -1.0}, "--requests-per-s: -1 is not above 0"),
+        ({"requests_per_s": float("nan")}, "--requests-per-s: nan is not above 0"),
+        ({"requests_per_s": 1.0, "tokens": "1B"}, "--requests-per-s: goes not with --tokens"),
+        ({"requests_per_s": 1.0, "context": "100/0"}, "--context: requests without an answer"),
+        ({"requests_per_s": 1.0, "task": "lora"}, "--requests-per-s: is for inference"),
+        ({"optimizer": "adamw"}, "--optimizer: is for training"),
+        ({"optimizer": "adam", "task": "lora"}, "--optimizer: 'adam' is not known; did you mean adamw?"),
+        ({"adapter": "lora", "task": "lora"}, "--adapter: goes with --task dpo"),
+        ({"lora_rank": 0, "task": "lora"}, "--lora-rank: 0 is too few"),
+        ({"precision": "q4_k_m", "task": "full_finetune"}, "nothing trains all weights in q4_k_m"),
+        ({"deadline": "7d"}, "--deadline: needs the work to be done"),
+        ({"deadline": "soon", "tokens": "1B"}, "--deadline: 'soon' is no deadline"),
+        ({"deadline": "2001-01-01", "tokens": "1B"}, "--deadline: '2001-01-01' is over"),
+        ({"deadline": "0h", "tokens": "1B"}, "--deadline: '0h' is over"),
+        ({"epochs": 2.0, "task": "lora"}, "--epochs: needs --dataset"),
+        ({"dataset": 10, "tokens": "1B", "task": "lora"}, "--dataset: give one of --tokens and --dataset"),
+        ({"budget": 0.0}, "--budget: 0 is not above 0"),
+        ({"regions": ("us-eats-1",)}, "--region: unknown region 'us-eats-1'; did you mean us-east-1"),
+        ({"clouds": ("asw",)}, "--cloud: 'asw' is not known; did you mean aws?"),
+        ({"purchases": ("spott",)}, "--purchase: 'spott' is not known; did you mean spot?"),
+        ({"rank": "costs"}, "--rank: 'costs' is not known; did you mean cost?"),
+        ({"top": -1}, "--top: -1 is negative"),
+    ],
+)
+def test_what_is_wrong_is_one_line_with_what_would_be_right(asked, said):
+    with pytest.raises(InputError, match=re.escape(said)) as caught:
+        question(Asked(**{"model": "llama-3.1-8b", **asked}))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_context_beyond_the_model_is_a_warning_not_a_refusal(size, codes):
+    assert "context-beyond-model" in codes(size("llama-2-7b", on="T4", devices=1, context="8192"))
+
+
+@given(st.builds(
+    Asked, st.sampled_from(["llama-3.1-8b", "x", "", "qwen"]), task=st.text(max_size=12), precision=st.text(max_size=8),
+    context=st.text(alphabet="0123456789/k -", max_size=12), batch=st.text(alphabet="0123456789max-", max_size=6),
+    tokens=st.text(alphabet="0123456789eETBM.+-", max_size=8), deadline=st.text(alphabet="0123456789hdw-T:", max_size=12),
+    on=st.text(max_size=10), engine=st.text(max_size=8), rank=st.text(max_size=6),
+))  # fmt: skip
+@settings(max_examples=300, deadline=None)
+def test_whatever_is_typed_is_a_question_or_our_refusal(asked):
+    try:
+        found = question(asked, now=datetime(2026, 11, 21, tzinfo=UTC))
+    except GpufleetError as error:
+        assert "\n" not in str(error)  # noqa: PT017 - either outcome is right, a traceback is not
+    else:
+        assert found.workload.batch >= 1
+
+
+def _measured():
+    path = Path(tables.DATA) / "measured.csv"
+    with path.open(encoding="utf-8") as lines:
+        rows = list(csv.DictReader(lines))
+    return [
+        row
+        for row in rows
+        if row["task"] in ("inference", "full_finetune", "lora", "qlora", "dpo", "pretrain")
+    ]
+
+
+@pytest.mark.parametrize(
+    "key", sorted({(r["task"], r["model"], r["precision"], r["engine"]) for r in _measured()})
+)
+def test_every_measured_setting_can_be_asked(key):
+    task, model, precision, engine = key
+    found = question(Asked(model, task=task, precision=precision, engine=engine))
+    assert found.workload.task == task
+
+
+@pytest.mark.parametrize("name", sorted({row["accelerator"] for row in _measured()}))
+def test_every_measured_part_can_be_named(name):
+    assert resolve(name).hardware.accelerator.name
+
+
+@pytest.mark.parametrize("context", sorted({(r["input_tokens"], r["output_tokens"]) for r in _measured()}))
+def test_every_measured_length_can_be_asked(context):
+    prompt, answer = (text or "0" for text in context)
+    if int(prompt) + int(answer) > 0:
+        assert lengths(f"{prompt}/{answer}", trains=False)[:2] == (int(prompt), int(answer))

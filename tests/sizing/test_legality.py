@@ -1,0 +1,174 @@
+"""Each rule of placement: a case in which it speaks, and one in which it keeps silent."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gpufleet.sizing.hardware import Layout
+from gpufleet.sizing.legality import RULES, judge
+from gpufleet.sizing.placing import layouts
+from gpufleet.sizing.workload import Training
+
+# rule: (speaks, keeps silent), each as hardware, devices and changes of the workload
+CASES = {
+    "heads-divide": (
+        ("H100 SXM5 80GB", 8, {"model": "qwen2.5-7b", "engine": "vllm"}),  # 28 heads
+        ("H100 SXM5 80GB", 4, {"model": "qwen2.5-7b", "engine": "vllm"}),
+    ),
+    "kv-heads-replicated": (
+        ("H100 SXM5 80GB", 8, {"model": "qwen2-1.5b", "engine": "vllm", "devices": 4}),  # 2 KV heads
+        ("H100 SXM5 80GB", 2, {"model": "qwen2-1.5b", "engine": "vllm"}),
+    ),
+    "nodes-power-of-two": (
+        ("blades-1", 20, {"model": "llama-3.1-70b", "precision": "q4_0"}),
+        ("blades-1", 8, {"model": "llama-3.1-70b", "precision": "q4_0"}),
+    ),
+    "nodes-paid-whole": (("p4d.24xlarge", 3, {}), ("p4d.24xlarge", 8, {})),
+    "more-than-there-are": (("blades-1", 21, {}), ("blades-1", 20, {})),
+    "no-peer-access": (("GeForce RTX 4090", 2, {}), ("RTX A6000", 2, {})),
+    "no-nvlink": (("RTX 6000 Ada", 2, {}), ("RTX 6000 Ada", 1, {})),
+    "slow-link-tensor": (
+        ("blades-1", 4, {"precision": "q4_0"}),
+        ("H100 SXM5 80GB", 8, {"engine": "vllm"}),
+    ),
+    "slow-link-training": (
+        ("GeForce RTX 4090", 16, {"task": "full_finetune"}),
+        ("H100 SXM5 80GB", 16, {"task": "full_finetune"}),
+    ),
+    "summed-memory": (("Compute Module 5 / Pi 5", 8, {"precision": "q4_0"}), ("M3 Ultra (80)", 1, {})),
+    "memory-not-merged": (
+        ("GeForce RTX 4090", 4, {"task": "lora", "training": Training(sharding="none")}),
+        ("GeForce RTX 4090", 4, {"task": "lora", "training": Training(sharding="zero3")}),
+    ),
+    "left-behind": (("Radeon RX 460", 1, {}), ("Radeon RX 7900 XTX", 1, {})),
+    "board-without-gpu": (
+        ("Compute Module 5 / Pi 5", 1, {"task": "lora"}),
+        ("Compute Module 5 / Pi 5", 1, {}),
+    ),
+    "context-beyond-model": (
+        ("H100 SXM5 80GB", 1, {"model": "llama-2-7b", "input_tokens": 8000}),
+        ("H100 SXM5 80GB", 1, {"input_tokens": 8000}),
+    ),
+    "sparse-headline": (
+        ("RTX 6000 Ada", 1, {"precision": "fp8"}),
+        ("RTX 6000 Ada", 1, {"precision": "bf16"}),
+    ),
+    "mps-fp16-trainer": (
+        ("M2 (10)", 1, {"task": "full_finetune", "precision": "f16"}),
+        ("M2 (10)", 1, {"task": "inference", "precision": "f16"}),
+    ),
+    "mps-bitsandbytes": (
+        ("M2 (10)", 1, {"task": "qlora", "precision": "nf4"}),
+        ("M2 (10)", 1, {"task": "lora"}),
+    ),
+    "mps-one-device": (("M2 (10)", 2, {"task": "lora"}), ("M2 (10)", 1, {"task": "lora"})),
+    "no-bf16": (("T4", 1, {"precision": "bf16"}), ("T4", 1, {"precision": "f16"})),
+    "fp8-weights-only": (
+        ("A100 SXM4 80GB", 1, {"precision": "fp8"}),
+        ("H100 SXM5 80GB", 1, {"precision": "fp8"}),
+    ),
+    "no-fp8": (("M2 (10)", 1, {"precision": "fp8"}), ("Instinct MI300X", 1, {"precision": "fp8"})),
+    "no-fp4": (("H100 SXM5 80GB", 1, {"precision": "nvfp4"}), ("B200", 1, {"precision": "nvfp4"})),
+    "engine-backend": (("M2 (10)", 1, {"engine": "tensorrt-llm"}), ("M2 (10)", 1, {"engine": "llama.cpp"})),
+    "engine-task": (
+        ("H100 SXM5 80GB", 1, {"task": "lora", "engine": "vllm"}),
+        ("H100 SXM5 80GB", 1, {"engine": "vllm"}),
+    ),
+    "engine-format": (
+        ("H100 SXM5 80GB", 1, {"engine": "tensorrt-llm", "precision": "q4_k_m"}),
+        ("H100 SXM5 80GB", 1, {"engine": "llama.cpp", "precision": "q4_k_m"}),
+    ),
+}
+
+
+@pytest.fixture
+def said(workload, hardware):
+    """Return the codes that the rules give for a case."""
+
+    def judged(name, devices, changes):
+        changes = dict(changes)
+        kind = hardware(name)
+        wanted = workload(
+            changes.pop("model", "llama-3.1-8b"), **{k: v for k, v in changes.items() if k != "devices"}
+        )
+        _, cautions = layouts(wanted, kind, changes.get("devices", devices))
+        return {caution.code for caution in cautions}
+
+    return judged
+
+
+def test_every_rule_has_its_two_cases():
+    assert set(CASES) == set(RULES)
+
+
+@pytest.mark.parametrize("code", list(CASES))
+def test_a_rule_speaks_where_it_should(code, said):
+    assert code in said(*CASES[code][0])
+
+
+@pytest.mark.parametrize("code", list(CASES))
+def test_a_rule_keeps_silent_where_it_should(code, said):
+    assert code not in said(*CASES[code][1])
+
+
+@pytest.mark.parametrize("code", list(RULES))
+def test_every_rule_has_its_reason_and_source(code):
+    rule = RULES[code]
+    assert len(rule.reason) > 20
+    assert len(rule.source) > 10
+
+
+def test_a_sentence_is_one_line(workload, hardware):
+    found = judge(
+        workload("qwen2.5-7b", engine="vllm"), hardware("GeForce RTX 4090"), 8, Layout(1, 8, pipeline=8)
+    )
+    assert found
+    assert all("\n" not in caution.message for caution in found)
+
+
+@pytest.mark.parametrize("machine", ["a2-megagpu-16g", "p4d.24xlarge", "Standard_ND96amsr_A100_v4"])
+def test_real_machines_are_not_flagged(machine, workload, hardware):
+    kind = hardware(machine)
+    wanted = workload("llama-3.1-70b", precision="bf16", engine="vllm")
+    found = judge(
+        wanted, kind, kind.devices_per_node, Layout(1, kind.devices_per_node, tensor=kind.devices_per_node)
+    )
+    assert {caution.code for caution in found} <= {"kv-heads-replicated"}
+
+
+@pytest.mark.parametrize(
+    ("engine", "part", "runs"),
+    [
+        ("vllm", "M2 (10)", False),
+        ("vllm", "Radeon RX 460", False),
+        ("vllm", "GeForce RTX 4090", True),
+        ("vllm", "Instinct MI300X", True),
+        ("tensorrt-llm", "Instinct MI300X", False),
+        ("mlx", "H100 SXM5 80GB", False),
+        ("mlx", "M3 Max (40)", True),
+        ("llama.cpp", "Radeon RX 460", True),
+        ("tensorrt-llm", "Trainium1", False),
+        ("neuron", "Trainium1", True),
+        ("distributed-llama", "Compute Module 5 / Pi 5", True),
+        ("exllamav2", "M2 (10)", False),
+        ("rknn", "RK3588", True),
+    ],
+)
+def test_engines_on_backends(engine, part, runs, size, codes):
+    answer = size("llama-3.2-1b", on=part, devices=1, engine=engine, precision="f16")
+    assert ("engine-backend" not in codes(answer)) is runs
+    assert runs or not answer.plans[0].fits
+
+
+def test_a_blocked_plan_says_why(size):
+    plan = size(on="M2 (10)", devices=1, engine="tensorrt-llm").plans[0]
+    assert not plan.fits
+    assert "tensorrt-llm runs on cuda" in plan.why_not
+
+
+def test_a_machine_with_less_than_asked_is_told_apart(workload, hardware):
+    limited = replace(hardware("p4d.24xlarge"), node_limit=2)
+    found = judge(workload(), limited, 24, Layout(3, 24, tensor=8, pipeline=3))
+    assert "more-than-there-are" in {caution.code for caution in found if caution.blocks}

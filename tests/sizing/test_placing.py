@@ -1,0 +1,115 @@
+"""Layouts: what adds up, what divides, what engines can use."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpufleet import catalog
+from gpufleet.sizing.placing import degrees, divides, inference, nodes_for, training
+from gpufleet.sizing.plans.placed import place, sizes, smallest
+from gpufleet.sizing.resolve import resolve
+from gpufleet.sizing.workload import Workload
+
+MODELS = ["qwen2-0.5b", "qwen2.5-7b", "llama-3.1-8b", "llama-3.1-70b", "mixtral-8x7b", "gemma-2-9b"]
+PARTS = [
+    "H100 SXM5 80GB",
+    "GeForce RTX 4090",
+    "M2 (10)",
+    "Compute Module 5 / Pi 5",
+    "TPU v5e",
+    "Instinct MI300X",
+]
+cases = st.tuples(st.sampled_from(MODELS), st.sampled_from(PARTS), st.integers(1, 64))
+
+
+@given(cases)
+@settings(max_examples=120, deadline=None)
+def test_an_inference_replica_adds_up(case):
+    model, part, devices = case
+    workload, hardware = Workload(catalog.model(model), precision="f16"), resolve(part).hardware
+    for layout in inference(workload, hardware, devices):
+        assert layout.tensor * layout.pipeline * layout.data == layout.devices <= devices
+        assert layout.nodes == nodes_for(hardware, layout.devices)
+        assert layout.split == ("none" if layout.devices == 1 else layout.split)
+        assert layout.pipeline <= workload.model.layers or layout.split == "layer"
+
+
+@given(cases)
+@settings(max_examples=120, deadline=None)
+def test_tensor_parallel_engines_divide_heads(case):
+    model, part, devices = case
+    workload = Workload(catalog.model(model), precision="f16", engine="vllm")
+    hardware = resolve(part).hardware
+    for layout in inference(workload, hardware, devices):
+        assert divides(workload, layout.tensor)
+        assert layout.tensor <= hardware.devices_per_node
+
+
+@given(cases)
+@settings(max_examples=60, deadline=None)
+def test_distributed_llama_uses_powers_of_two_up_to_kv_heads(case):
+    model, _, devices = case
+    workload = Workload(catalog.model(model), precision="q4_0", engine="distributed-llama")
+    (layout,) = inference(workload, resolve("Compute Module 5 / Pi 5").hardware, devices)
+    assert layout.tensor & (layout.tensor - 1) == 0
+    assert layout.tensor <= min(devices, workload.model.kv_heads)
+
+
+@given(cases)
+@settings(max_examples=60, deadline=None)
+def test_a_training_uses_every_device(case):
+    model, part, devices = case
+    workload, hardware = Workload(catalog.model(model), task="full_finetune"), resolve(part).hardware
+    found = list(training(workload, hardware, devices))
+    assert found[0].data == devices
+    assert all(each.tensor * each.pipeline * each.data == devices == each.devices for each in found)
+
+
+@pytest.mark.parametrize(
+    ("model", "tensor", "can"),
+    [("qwen2.5-7b", 8, False), ("qwen2.5-7b", 7, False), ("qwen2.5-7b", 4, True), ("llama-3.1-70b", 16, True),
+     ("llama-3.1-8b", 3, False), ("qwen2-0.5b", 14, True), ("llama-3.1-8b", 32, True)],
+)  # fmt: skip
+def test_heads_and_kv_heads(model, tensor, can, workload):
+    assert divides(workload(model), tensor) is can
+
+
+def test_degrees_of_qwen_on_eight(workload, hardware):
+    assert degrees(workload("qwen2.5-7b"), hardware("H100 SXM5 80GB"), 8) == [4, 2, 1]
+
+
+def test_two_nodes_split_layers_between_and_tensors_within(workload, hardware):
+    layout = next(inference(workload("llama-3.1-405b", engine="vllm"), hardware("H100 SXM5 80GB"), 16))
+    assert (layout.tensor, layout.pipeline, layout.nodes) == (8, 2, 2)
+
+
+def test_the_smallest_that_fits_fits_and_half_of_it_does_not(workload, hardware):
+    wanted, kind = workload("llama-3.1-70b", precision="bf16"), hardware("H100 SXM5 80GB")
+    found = smallest(wanted, kind)
+    assert found.fits
+    assert found.layout.devices == 2
+    assert not place(wanted, kind, 1).fits
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("task", ["inference", "lora", "full_finetune"])
+def test_the_smallest_is_the_smallest_of_its_series(model, part, task, workload, hardware):
+    wanted, kind = workload(model, task=task, precision="bf16"), hardware(part)
+    found = smallest(wanted, kind)
+    tried = [size for size in sizes(kind) if found is None or size < found.layout.devices][:6]
+    assert not any(place(wanted, kind, size).fits for size in tried)
+
+
+def test_adapters_are_copied_while_they_fit_and_sharded_where_they_do_not(workload, hardware):
+    small = place(workload("llama-3.1-8b", task="lora", training=_auto()), hardware("H100 SXM5 80GB"), 8)
+    large = place(workload("llama-3.1-70b", task="lora", training=_auto()), hardware("H100 SXM5 80GB"), 8)
+    assert (small.workload.training.sharding, large.workload.training.sharding) == ("none", "zero3")
+
+
+def _auto():
+    from gpufleet.sizing.workload import Training
+
+    return Training(sharding="auto", recompute="auto")

@@ -1,0 +1,220 @@
+"""Plans: one where hardware and number are given, ranked ones, traffic, work, constraints, money."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from gpufleet import catalog
+from gpufleet.errors import InputError
+from gpufleet.sizing.plans.answer import MILLION, SECONDS_PER_HOUR
+from gpufleet.sizing.plans.asking import Asked, question
+from gpufleet.sizing.plans.rank import key
+
+
+@pytest.mark.parametrize(
+    ("on", "devices"),
+    [
+        ("p4d.24xlarge", 8),
+        ("p4d.24xlarge", 3),
+        ("H100 SXM5 80GB", 16),
+        ("blades-1", 20),
+        ("m2", 1),
+        ("GeForce RTX 4090", 7),
+    ],
+)
+@pytest.mark.parametrize("task", ["inference", "lora", "full_finetune"])
+def test_hardware_and_number_give_exactly_one_plan(on, devices, task, size):
+    answer = size(on=on, devices=devices, task=task)
+    assert len(answer.plans) == 1
+    assert answer.plans[0].devices == devices
+
+
+def test_a_plan_that_does_not_fit_is_answered_all_the_same(size, codes):
+    answer = size("llama-3.1-70b", on="GeForce RTX 4090", devices=1)
+    assert not answer.plans[0].fits
+    assert "does-not-fit" in codes(answer)
+    assert answer.memory.per_device_gib > 24
+
+
+def test_replicas_times_one_are_the_whole(size):
+    answer = size("llama-3.1-8b", on="H100 SXM5 80GB", devices=16, engine="vllm", batch="8")
+    plan = answer.plans[0]
+    assert (plan.replicas, plan.layout.devices, plan.nodes) == (2, 8, 2)
+    assert plan.tokens_per_s == pytest.approx(2 * plan.speed.tokens_per_s)
+
+
+def test_a_model_that_needs_two_nodes_gets_them_as_one_replica(size):
+    plan = size("llama-3.1-405b", on="H100 SXM5 80GB", devices=16, engine="vllm").plans[0]
+    assert plan.fits
+    assert (plan.replicas, plan.layout.tensor, plan.layout.pipeline) == (1, 8, 2)
+
+
+def test_the_largest_batch_is_faster_than_one_stream(size):
+    one = size(
+        "llama-2-70b", on="H100 SXM5 80GB", devices=8, precision="fp8", context="128/300", batch="1"
+    ).plans[0]
+    most = size(
+        "llama-2-70b", on="H100 SXM5 80GB", devices=8, precision="fp8", context="128/300", batch="max"
+    ).plans[0]
+    assert most.fits
+    assert most.workload.batch > 64
+    assert most.tokens_per_s > 10 * one.tokens_per_s
+
+
+def test_money_adds_up(size):
+    plan = size(on="p4d.24xlarge", devices=8).plans[0]
+    price = catalog.price("aws", plan.offer.region, "p4d.24xlarge", "on_demand")
+    assert plan.usd_per_hour == price.usd_per_hour
+    tokens = plan.tokens_per_s * SECONDS_PER_HOUR
+    assert plan.usd_per_million_tokens == pytest.approx(price.usd_per_hour / tokens * MILLION)
+
+
+def test_nodes_are_paid_whole(size):
+    one, eight = (size("qwen2-0.5b", on="p4d.24xlarge", devices=number).plans[0] for number in (1, 8))
+    assert one.usd_per_hour == eight.usd_per_hour
+
+
+def test_work_takes_hours_and_dollars(size):
+    plan = size(on="p4d.24xlarge", devices=8, task="full_finetune", tokens="1B").plans[0]
+    assert plan.hours == pytest.approx(1e9 / plan.tokens_per_s / 3600)
+    assert plan.usd == pytest.approx(plan.hours * plan.usd_per_hour)
+
+
+def test_a_data_set_is_counted_in_sequences_and_epochs(size):
+    tokens = (
+        size(on="p4d.24xlarge", devices=8, task="lora", dataset=1000, epochs=3.0, context="512")
+        .plans[0]
+        .tokens
+    )
+    pairs = (
+        size("qwen2-0.5b", on="p4d.24xlarge", devices=8, task="dpo", dataset=1000, context="512")
+        .plans[0]
+        .tokens
+    )
+    assert (tokens, pairs) == (1000 * 3 * 512, 1000 * 2 * 512)
+
+
+@pytest.mark.parametrize("rank", ["cost", "time", "speed", "power"])
+def test_plans_are_in_the_order_asked_for(rank, size):
+    plans = size("qwen2.5-7b", rank=rank, top=40).plans
+    keys = [key(rank)(plan) for plan in plans]
+    assert len(plans) == 40
+    assert keys == sorted(keys)
+
+
+def test_only_what_fits_is_offered(size):
+    assert all(plan.fits for plan in size("llama-3.1-70b", top=0).plans)
+
+
+def test_what_we_own_is_among_the_plans(size):
+    names = {plan.hardware.name for plan in size("qwen2-0.5b", precision="q4_0", top=0).plans}
+    assert {"m2", "blades-1", "blades-poc", "p4d.24xlarge", "GeForce RTX 4090"} <= names
+
+
+def test_owned_alone(size):
+    answer = size("qwen2-0.5b", precision="q4_0", owned=True)
+    assert {plan.hardware.name for plan in answer.plans} <= {"m2", "blades-1", "blades-poc", "bench-1"}
+    assert all(plan.offer.purchase == "owned" for plan in answer.plans)
+
+
+@pytest.mark.parametrize(
+    ("asked", "has"),
+    [
+        ({"clouds": ("azure",)}, lambda plan: plan.offer.cloud == "azure"),
+        ({"regions": ("us-east-1",)}, lambda plan: plan.offer.region == "us-east-1"),
+        ({"purchases": ("spot",)}, lambda plan: plan.offer.purchase == "spot"),
+        ({"budget": 2000.0}, lambda plan: plan.usd_per_month <= 2000),
+        ({"tpot_ms": 20.0}, lambda plan: plan.per_stream >= 50),
+        ({"latency_s": 5.0}, lambda plan: plan.request_s <= 5),
+    ],
+)
+def test_constraints_hold_for_every_plan(asked, has, size):
+    plans = size("llama-3.1-8b", top=0, **asked).plans
+    assert plans
+    assert all(has(plan) for plan in plans)
+
+
+def test_a_constraint_only_takes_away(size):
+    free = {(plan.hardware.name, plan.devices) for plan in size("llama-3.1-8b", top=0).plans}
+    bound = {(plan.hardware.name, plan.devices) for plan in size("llama-3.1-8b", top=0, budget=1500.0).plans}
+    assert bound <= free
+
+
+def test_traffic_takes_as_many_replicas_as_it_needs(size):
+    for plan in size("llama-3.1-8b", requests_per_s=30.0, context="800/200", tpot_ms=50.0, top=0).plans:
+        assert plan.replicas * plan.requests_per_s >= 30 * (1 - 1e-6)
+        assert (plan.replicas - 1) * plan.requests_per_s < 30
+        assert 1 / plan.per_stream <= 0.05
+        assert plan.nodes * plan.hardware.devices_per_node >= plan.devices
+
+
+def test_twice_the_traffic_takes_no_fewer_devices(size):
+    devices = [
+        size(
+            "llama-3.1-8b", requests_per_s=rate, context="800/200", clouds=("aws",), purchases=("on_demand",)
+        ).plans[0]
+        for rate in (20.0, 40.0)
+    ]
+    assert devices[1].usd_per_hour >= devices[0].usd_per_hour
+
+
+def test_a_tighter_target_costs_no_less(size):
+    loose, tight = (
+        size("llama-3.1-70b", requests_per_s=5.0, context="800/200", tpot_ms=target, clouds=("aws",))
+        .plans[0]
+        .usd_per_hour
+        for target in (400.0, 100.0)
+    )
+    assert tight >= loose
+
+
+def test_a_deadline_chooses_the_nodes(size):
+    slow = size("llama-3.1-8b", task="pretrain", tokens="100B", on="p4d.24xlarge").plans[0]
+    fast = size("llama-3.1-8b", task="pretrain", tokens="100B", on="p4d.24xlarge", deadline="7d").plans[0]
+    assert slow.hours > 168 >= fast.hours
+    assert fast.nodes > slow.nodes
+
+
+def test_a_deadline_may_be_a_day(repo_root):
+    now = datetime(2026, 11, 21, tzinfo=UTC)
+    asked = Asked("llama-3.1-8b", task="pretrain", tokens="1T", deadline="2026-12-01")
+    assert question(asked, now=now, root=repo_root).deadline_h == 240
+
+
+def test_nothing_suits_is_an_answer_with_what_comes_closest(size, codes):
+    answer = size("llama-3.1-405b", budget=1.0)
+    assert answer.plans == ()
+    assert "nothing-suits" in codes(answer)
+    assert answer.closest is not None
+
+
+def test_an_engine_that_runs_nowhere_there_leaves_no_plan(size, codes):
+    answer = size("llama-3.1-8b", on="M2 (10)", engine="tensorrt-llm")
+    assert answer.plans == ()
+    assert {"nothing-suits", "engine-backend"} <= codes(answer)
+
+
+def test_a_rack_is_used_no_further_than_it_goes(size):
+    answer = size("llama-3.1-405b", on="blades-1", precision="q4_0")
+    assert answer.plans == ()
+
+
+def test_a_bare_part_costs_what_clouds_ask_for_one(size):
+    plan = size(on="H100 SXM5 80GB", devices=8).plans[0]
+    assert plan.offer.source.startswith("as a device of ")
+
+
+def test_no_cloud_and_owned_only_is_nothing_to_choose_from(repo_root, tmp_path):
+    with pytest.raises(InputError, match="nothing to choose from"):
+        from gpufleet.sizing.plans import plan
+
+        plan(question(Asked("llama-3.1-8b", owned=True), root=tmp_path))
+
+
+def test_the_prompt_rate_of_a_total_is_that_of_a_whole_prompt(size):
+    total = size(on="A100 SXM4 80GB", devices=1, context="2048").plans[0]
+    exact = size(on="A100 SXM4 80GB", devices=1, context="2048/1").plans[0]
+    assert (total.workload.input_tokens, total.workload.output_tokens) == (1024, 1024)
+    assert total.prompt_tokens_per_s == pytest.approx(exact.prompt_tokens_per_s)

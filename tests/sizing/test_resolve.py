@@ -1,0 +1,157 @@
+"""Names of hardware: machines, racks, workstations, parts, sizes of memory, what is retired or unknown."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from gpufleet import catalog, fleet
+from gpufleet.errors import InputError
+from gpufleet.sizing.hosts import link_of, network_of, usual_host
+from gpufleet.sizing.owned import owned
+from gpufleet.sizing.resolve import joined, resolve
+from gpufleet.sizing.tables import rows
+
+
+def test_a_cloud_machine_has_its_cards_links_and_network(hardware):
+    p4d = hardware("p4d.24xlarge")
+    assert (p4d.accelerator.name, p4d.devices_per_node, p4d.origin) == ("A100 SXM4 40GB", 8, "cloud")
+    assert p4d.link_gb_s == 300  # NVLink 3: 600 GB/s in both directions
+    assert p4d.network_gb_s * 8 * 8 == 400  # Gbit/s of EFA over eight cards
+
+
+def test_a2_megagpu_has_sixteen(hardware):
+    assert hardware("a2-megagpu-16g").devices_per_node == 16
+
+
+def test_a_rack_is_its_boards_at_its_own_cost(hardware, repo_root):
+    rack = hardware("blades-1")
+    declared = fleet.load_rack(repo_root / "inventory/blades-1.yaml", repo_root)
+    assert (rack.node_limit, rack.accelerator.memory_gib, rack.unified) == (20, 8, True)
+    assert rack.offers[0].usd_per_hour == pytest.approx(declared.usd_per_hour / 20)
+    assert rack.offers[0].as_of == declared.usd_per_hour_as_of
+
+
+@pytest.mark.parametrize("rack", ["bench-1", "blades-1", "blades-poc"])
+def test_the_light_reader_and_the_fleet_say_the_same(rack, repo_root):
+    ours = next(each for each in owned(repo_root) if each.name == rack)
+    theirs = fleet.load_rack(repo_root / f"inventory/{rack}.yaml", repo_root)
+    assert ours.node_limit == len(theirs.nodes)
+    assert ours.offers[0].usd_per_hour == pytest.approx(theirs.usd_per_hour / len(theirs.nodes))
+
+
+def test_a_rack_that_says_more_goes_through_the_fleet(project):
+    path = project / "inventory/blades-1.yaml"
+    text = path.read_text().replace("nodes: blade[01-20]", "nodes: 'blade[01-05,08]'")
+    path.write_text(text)
+    assert resolve("blades-1", project).hardware.node_limit == 6
+
+
+def test_a_broken_rack_file_is_refused_in_the_fleets_words(project):
+    path = project / "inventory/blades-1.yaml"
+    path.write_text(path.read_text().replace("nodes: blade[01-20]", "nodes: []"))
+    with pytest.raises(InputError, match=r"inventory/blades-1.yaml.*nodes"):
+        resolve("blades-1", project)
+
+
+def test_a_bench_with_a_card_is_its_card(hardware):
+    bench = hardware("bench-1")
+    assert (bench.accelerator.name, bench.devices_per_node, bench.node_limit) == ("Radeon RX 460", 1, 1)
+
+
+def test_a_workstation_is_known_by_its_name_in_the_stacks(hardware):
+    desk = hardware("m2")
+    assert (desk.origin, desk.accelerator.memory_gib, desk.unified) == ("workstation", 16, True)
+
+
+@pytest.mark.parametrize("name", list(catalog.accelerators()))
+def test_every_part_resolves_by_its_catalogue_name(name):
+    found = resolve(name).hardware
+    assert found.accelerator.name == name
+    assert found.devices_per_node >= 1
+    assert found.why
+
+
+@pytest.mark.parametrize(
+    "name", ["h100 sxm5", "H100-SXM5-80GB", "GeForce RTX 4090", "rtx 4090", "geforcertx4090"]
+)
+def test_case_and_punctuation_do_not_matter(name):
+    assert resolve(name).hardware.accelerator.name in ("H100 SXM5 80GB", "GeForce RTX 4090")
+
+
+@pytest.mark.parametrize(
+    ("name", "gib"),
+    [
+        ("CM5 16GB", 16),
+        ("Raspberry Pi 5 8GB", 8),
+        ("M3 Max 64GB", 64),
+        ("M2 Ultra 192GB", 192),
+        ("M4 Pro 24 GB", 24),
+    ],
+)
+def test_a_size_of_memory_chooses_among_those_sold(name, gib):
+    assert resolve(name).hardware.accelerator.memory_gib == gib
+
+
+def test_a_size_that_never_was_is_refused_with_those_that_are():
+    with pytest.raises(InputError, match=r"at most 8 GB.*1, 2, 4, 8 GB"):
+        resolve("CM4 512GB")
+
+
+def test_a_retired_machine_is_answered_on_its_substitute():
+    found = resolve("Standard_NC6s_v3")
+    assert found.hardware.name == "Standard_NC4as_T4_v3"
+    assert [caution.code for caution in found.cautions] == ["retired-machine"]
+    assert "2025-09-30" in found.cautions[0].message
+
+
+def test_a_share_of_a_card_has_its_share_of_everything(hardware):
+    third, whole = hardware("Standard_NV12ads_A10_v5"), hardware("Standard_NV36ads_A10_v5")
+    assert third.accelerator.memory_gib == 8
+    assert third.accelerator.bandwidth_gb_s == pytest.approx(0.333 * whole.accelerator.bandwidth_gb_s)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("H100", "is ambiguous; name one of"),
+        ("RTX 6000", "is ambiguous; name one of"),
+        ("p4d.24xlrge", "did you mean p4d.24xlarge"),
+        ("blades-2", "did you mean blades-1"),
+        ("n1-standard-8", "has no accelerator of its own; it takes T4"),
+        ("nothing of the kind", "unknown hardware"),
+        ("   ", "is empty"),
+    ],
+)
+def test_what_is_unknown_is_one_line_with_a_way_on(name, said, repo_root):
+    with pytest.raises(InputError, match=re.escape(said)) as caught:
+        resolve(name, repo_root)
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).startswith("--on: ")
+
+
+def test_bridges_join_pairs_only(hardware):
+    pcie = hardware("A100 PCIe 80GB")
+    assert joined(pcie, 2).link.startswith("NVLink")
+    assert joined(pcie, 4).link == "PCIe 4"
+
+
+def test_slots_have_lanes():
+    assert (
+        link_of(catalog.accelerator("GeForce RTX 4060 Ti 16GB"), 2)[0] == 15.5
+    )  # eight lanes of generation 4
+
+
+@pytest.mark.parametrize("file", ["hosts.csv", "networks.csv", "engines.csv", "slots.csv", "sparse.csv"])
+def test_every_fact_has_a_source(file):
+    assert all(len(row["source"]) > 10 for row in rows(file))
+
+
+def test_every_part_has_a_usual_host_and_every_machine_a_network():
+    assert all(usual_host(part).devices >= 1 for part in catalog.accelerators().values())
+    assert network_of("a machine of tomorrow")[0] > 0
+
+
+def test_p5_has_eight_times_the_network_of_p4d():
+    assert network_of("p5.48xlarge")[0] == 8 * network_of("p4d.24xlarge")[0]

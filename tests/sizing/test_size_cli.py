@@ -1,0 +1,122 @@
+"""``gpufleet size`` as a user meets it, and its JSON as others read it."""
+
+from __future__ import annotations
+
+import json
+
+import jsonschema
+import pytest
+
+from gpufleet.sizing.plans.document import document, schema
+
+CONTRACT = {
+    "hardware", "nodes", "devices", "replicas", "parallelism", "per_device_memory_gib", "fits", "tokens_per_s",
+    "tokens_per_s_low", "tokens_per_s_high", "tokens_per_s_per_stream", "prompt_tokens_per_s", "limit", "hours", "usd",
+    "usd_per_million_tokens", "watts",
+}  # fmt: skip
+PARTS = {"weights", "gradients", "optimizer", "activations", "kv_cache", "overhead", "total"}
+
+
+@pytest.mark.parametrize(
+    ("model", "asked"),
+    [
+        ("llama-3.1-8b", {"on": "p4d.24xlarge", "devices": 8}),
+        ("llama-3.1-8b", {}),
+        ("llama-3.1-405b", {"on": "M3 Max (40)", "devices": 1, "precision": "q4_k_m"}),
+        ("qwen2.5-7b", {"task": "lora", "dataset": 1000, "clouds": ("aws",)}),
+        ("qwen2-0.5b", {"task": "dpo", "on": "m2", "devices": 1}),
+        ("deepseek-v3", {"precision": "fp8", "requests_per_s": 3.0, "context": "500/500"}),
+        ("llama-3.1-405b", {"budget": 1.0}),
+        ("llama-3.1-8b", {"on": "Etched Sohu", "devices": 1}),
+        ("mixtral-8x7b", {"task": "pretrain", "tokens": "1B", "on": "TPU v5e", "devices": 256}),
+    ],
+)
+def test_every_answer_obeys_the_schema(model, asked, size):
+    found = json.loads(json.dumps(document(size(model, **asked)), allow_nan=False))
+    jsonschema.Draft202012Validator(schema()).validate(found)
+    assert all(CONTRACT <= set(plan) for plan in found["plans"])
+
+
+def test_the_schema_is_a_schema_and_holds_the_contract():
+    jsonschema.Draft202012Validator.check_schema(schema())
+    assert CONTRACT <= set(schema()["$defs"]["plan"]["required"])
+    assert set(schema()["$defs"]["memory"]["required"]) == PARTS
+    assert {"workload", "memory_gib", "quick_estimate", "plans", "warnings"} == set(schema()["required"])
+
+
+def test_memory_is_the_sum_of_its_parts(size):
+    held = document(size(on="p4d.24xlarge", devices=8))["memory_gib"]
+    assert held["total"] == pytest.approx(sum(held[part] for part in PARTS - {"total"}), rel=1e-4)
+
+
+def test_json_and_table_of_the_command(gpufleet, project):
+    arguments = ("size", "--model", "llama-3.1-8b", "--on", "p4d.24xlarge", "--devices", "8")
+    told = gpufleet(*arguments, "--json", cwd=project)
+    found = json.loads(told.stdout)
+    assert told.stderr == ""
+    assert len(found["plans"]) == 1
+    shown = gpufleet(*arguments, cwd=project).stdout
+    for words in (
+        "Llama-3.1-8B",
+        "p4d.24xlarge",
+        "Quick estimate",
+        "fullest device",
+        "80 % RANGE",
+        "one stream",
+    ):
+        assert words in shown
+    assert "\x1b" not in shown
+
+
+def test_it_works_outside_any_project(gpufleet, tmp_path):
+    told = gpufleet("size", "--model", "qwen2.5-7b", "--json", cwd=tmp_path)
+    assert told.returncode == 0, told.stderr
+    assert json.loads(told.stdout)["plans"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("--model", "lamma-3.1-8b"), 2, "--model: unknown model 'lamma-3.1-8b'; did you mean"),
+        (("--model", "llama-3.1-8b", "--on", "H100"), 2, "--on: accelerator 'H100' is ambiguous"),
+        (("--model", "llama-3.1-8b", "--batch", "0"), 2, "--batch: 0 is too few"),
+        (("--model", "llama-3.1-8b", "--devices", "x"), 2, "'x' is not a valid integer"),
+        ((), 2, "Missing option '--model'"),
+        (("--model", "llama-3.1-405b", "--budget", "1"), 1, "nothing is within"),
+        (("--model", "llama-3.1-8b", "--on", "M2 (10)", "--engine", "tensorrt-llm"), 1, "runs on cuda"),
+    ],
+)
+def test_exit_codes(arguments, code, said, gpufleet, project):
+    told = gpufleet("size", *arguments, cwd=project)
+    assert told.returncode == code, told.stderr
+    assert said in told.stderr
+    assert "Traceback" not in told.stderr
+
+
+def test_the_reason_comes_on_standard_output_too_where_nothing_suits(gpufleet, project):
+    told = gpufleet("size", "--model", "llama-3.1-405b", "--budget", "1", "--json", cwd=project)
+    assert told.returncode == 1
+    found = json.loads(told.stdout)
+    assert found["plans"] == []
+    assert found["closest"]["hardware"]
+
+
+def test_nothing_heavy_is_loaded(gpufleet, project, clean_env):
+    import subprocess
+    import sys
+
+    heavy = ("pydantic", "pulumi", "boto3", "altair", "sqlalchemy", "numpy", "gguf", "rich", "gpufleet.fleet")
+    code = (
+        "import sys\nfrom gpufleet.cli import main\nsys.argv = ['gpufleet', 'size', '--model', 'llama-3.1-8b', '--json']\n"
+        f"try:\n    main()\nexcept SystemExit:\n    pass\nprint([m for m in {heavy!r} if m in sys.modules], file=sys.stderr)"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=project,
+        env=clean_env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert told.stderr.strip() == "[]"
