@@ -14,7 +14,7 @@ from gpufleet.cost import spot
 from gpufleet.cost.change import CostDiff, compare
 from gpufleet.cost.dates import PriceDates, comparable, split
 from gpufleet.cost.demand import Bill
-from gpufleet.cost.money import cents, exact
+from gpufleet.cost.money import ZERO, cents, exact
 from gpufleet.cost.policy import Policy, judge
 from gpufleet.cost.pricing import price
 from gpufleet.cost.rates import PriceBook
@@ -44,7 +44,12 @@ class Estimate:
 
     @property
     def verdict(self) -> str:
-        """Return how the month stands to the budget, in a sentence."""
+        """Return how the month stands to the budget, in a sentence; what is paid already is not in it, and said."""
+        paid = sum((use.usd_per_month for use in self.bill.commitments), ZERO)
+        return f"{self._verdict}; commitments of {usd(paid)} a month come on top" if paid else self._verdict
+
+    @property
+    def _verdict(self) -> str:
         month = cents(self.bill.usd_per_month.expected)
         if self.budget is None:
             return "no budget is declared"
