@@ -53,6 +53,7 @@ def test_an_estimate_shows_what_is_paid_and_what_ends(held, book):
     found = cost.estimate([p4d("a")], commitments=held, book=book, today=TODAY)
     assert "commitments cost $9,125.00 a month on top, used or not; $0.00 of it is unused" in found.notes
     assert any("ends in 40 days" in note for note in found.notes)  # 21 November to 31 December
+    assert found.verdict == "no budget is declared; commitments of $9,125.00 a month come on top"
 
 
 def test_json_names_the_commitment_and_meets_the_schema(held, book):
