@@ -24,7 +24,7 @@ from gpufleet.cost.usage import NO_USAGE, UsageFile
 from gpufleet.engine import Resource
 
 if TYPE_CHECKING:
-    from gpufleet.cost.commitments.allocate import Covered, Use
+    from gpufleet.cost.commitments.allocate import Covered, Paid, Use
     from gpufleet.cost.commitments.model import Commitment
 
 
@@ -53,9 +53,10 @@ def price(
         if by:
             charges.append(_covered_charge(resource, demand, share, by, graph))
         left = demand.count.beyond(share) if by else demand.count
-        for each in () if resource.delete else paid.get((resource.urn, demand.component), ()):
-            charges.append(_paid_charge(resource, demand, each, graph))
-            left, by = left.beyond(each.count), each.commitment
+        held = None if resource.delete else paid.get((resource.urn, demand.component))
+        if held:
+            charges += [_paid_charge(resource, demand, each, graph) for each in held.shares]
+            left, by = held.left, held.shares[0].commitment
         if left != NOTHING or not by:
             bought = demand if left is demand.count else replace(demand, count=left)
             charge, gap = _bought(resource, bought, prices, graph)
@@ -71,7 +72,7 @@ def _committed(
     commitments: tuple[Commitment, ...],
     book: PriceBook,
     on: date | None,
-) -> tuple[dict[tuple[str, str], tuple[Covered, ...]], tuple[Use, ...]]:
+) -> tuple[dict[tuple[str, str], Paid], tuple[Use, ...]]:
     """Return which demands commitments pay for, after what a reservation of the stack holds, and their use."""
     if not commitments:
         return {}, ()

@@ -47,6 +47,14 @@ class Covered:
 
 
 @dataclass(frozen=True)
+class Paid:
+    """Everything that commitments pay of one demand, and the count that is left for it to pay."""
+
+    shares: tuple[Covered, ...]
+    left: Range
+
+
+@dataclass(frozen=True)
 class Use:
     """What one commitment costs a month and how much of it runs empty, in the expected case."""
 
@@ -83,7 +91,7 @@ class _Stock:
 
 def allocate(
     demands: Iterable[tuple[Key, Demand]], commitments: Iterable[Commitment], on: date, context: Context
-) -> tuple[dict[Key, tuple[Covered, ...]], tuple[Use, ...]]:
+) -> tuple[dict[Key, Paid], tuple[Use, ...]]:
     """Share the commitments in force on a day out to demands; return who is covered, and what is unused."""
     listed = sorted(demands, key=lambda held: held[0])
     held = sorted((each for each in commitments if each.holds(on)), key=_order)
@@ -121,8 +129,8 @@ def _covered(
     listed: list[tuple[Key, Demand]],
     held: list[Commitment],
     given: dict[str, dict[tuple[Key, str], Decimal]],
-) -> Iterator[tuple[Key, tuple[Covered, ...]]]:
-    for key, _ in listed:
+) -> Iterator[tuple[Key, Paid]]:
+    for key, demand in listed:
         shares = []
         for commitment in held:
             low, usual, high = (given[scenario].get((key, commitment.id), ZERO) for scenario in SCENARIOS)
@@ -130,7 +138,17 @@ def _covered(
                 count = Range(min(low, usual, high), usual, max(low, usual, high))
                 shares.append(Covered(commitment.id, commitment.label, commitment.end, count))
         if shares:
-            yield key, tuple(shares)
+            yield key, Paid(tuple(shares), _left(key, demand, given))
+
+
+def _left(key: Key, demand: Demand, given: dict[str, dict[tuple[Key, str], Decimal]]) -> Range:
+    """Return what is left, each scenario's own: a group at its greatest may leave less for the next one."""
+    low, usual, high = (
+        getattr(demand.count, scenario)
+        - sum((taken for (of, _), taken in given[scenario].items() if of == key), ZERO)
+        for scenario in SCENARIOS
+    )
+    return Range(min(low, usual, high), usual, max(low, usual, high))
 
 
 def _use(stock: _Stock) -> Use:
