@@ -27,9 +27,14 @@ def accelerate(row: MeasuredMemory) -> float:
     return (ADAM_IN_ACCELERATE * size if row.workload.trains else size) / row.layout.devices / GIB
 
 
-def llm_analysis(row: MeasuredMemory) -> float:
-    """Restate llm-analysis 0.2.2: weights, states, and activations after Korthikanti et al. (arXiv 2205.05198)."""
+def llm_analysis(row: MeasuredMemory) -> float | None:
+    """Restate llm-analysis 0.2.2: weights, states, and activations after Korthikanti et al. (arXiv 2205.05198).
+
+    It knows no adapters: such rows have no answer.
+    """
     workload, layout = row.workload, row.layout
+    if workload.adapter != "none":
+        return None
     model, split = workload.model, layout.tensor * layout.pipeline
     if not workload.trains:
         cache = kv_bytes_per_token(model) * workload.context * workload.batch

@@ -112,7 +112,7 @@ def test_a_missing_key_is_named_in_one_line(tmp_path, key):
 @pytest.mark.parametrize("value", ["many", -1, 1.5, True, [32]])
 def test_a_wrong_value_is_refused(tmp_path, value):
     path = written(tmp_path, LLAMA | {"num_hidden_layers": value})
-    with pytest.raises(InputError, match="num_hidden_layers: .* is no whole number"):
+    with pytest.raises(InputError, match=r"num_hidden_layers: .* is no whole number"):
         catalog.model(str(path))
 
 

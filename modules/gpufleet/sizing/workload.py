@@ -81,7 +81,13 @@ class Workload:
 
     @property
     def adapter(self) -> Adapter:
-        """Return the adapter that is trained in place of the weights: the task's own, or DPO's choice."""
+        """Return the adapter that is trained in place of the weights: the task's own, or DPO's choice.
+
+        Weights in four bits cannot be trained: DPO of such a model trains an adapter on them.
+        """
         if self.task in {"lora", "qlora"}:
             return "lora" if self.task == "lora" else "qlora"
-        return self.training.adapter if self.task == "dpo" else "none"
+        if self.task != "dpo":
+            return "none"
+        four_bits = self.precision.startswith(("nf4", "int4", "fp4"))
+        return "qlora" if four_bits and self.training.adapter == "none" else self.training.adapter

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -162,7 +163,7 @@ def test_stages_and_sizes_are_monotone(name, task, recompute, batch, tokens):
         for stage in ("none", "zero1", "zero2", "zero3")
     ]
     held = [share.total for share in staged]
-    assert all(more >= less for more, less in zip(held, held[1:], strict=False))
+    assert all(more >= less for more, less in pairwise(held))
     here = peak(ask, on(8))
     assert here <= peak(replace(ask, batch=batch + 1), on(8))
     assert here <= peak(replace(ask, input_tokens=tokens + 512), on(8))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpufleet.sizing.workload import Task, Training
+from gpufleet.sizing.workload import Training
 
 USUAL = Training(recompute="auto", lora_dropout=False)
 RECIPES: dict[str, Training] = {
@@ -14,17 +14,12 @@ RECIPES: dict[str, Training] = {
     "litgpt": replace(
         USUAL, recompute="none", master_copy=False, untied=True, logits_bytes=6.0, lora_dropout=True
     ),
-    # torchtitan train_configs (2024-12): 32-bit states, every other product kept
-    "torchtitan": replace(USUAL, recompute="selective"),
     # unsloth and liger: fused cross entropy, recomputation always
     "unsloth": replace(USUAL, recompute="full", fused_loss=True),
 }
 
 
-def recipe(task: Task, engine: str | None = None) -> Training:
-    """Return the usual settings of a task in a library; pre-training keeps the costly products by default."""
-    named = (engine or "").lower()
-    found = next((training for name, training in RECIPES.items() if name in named), None)
-    if found is not None:
-        return found
-    return replace(USUAL, recompute="selective") if task == "pretrain" else USUAL
+def recipe(engine: str | None = None) -> Training:
+    """Return the usual settings of a library, if it is one whose own we know."""
+    named = (engine or "").lower().replace("-", "")
+    return next((training for name, training in RECIPES.items() if name in named), USUAL)

@@ -10,7 +10,11 @@ from gpufleet.sizing.memory.constants import constants
 from gpufleet.sizing.memory.inference import engine_of, inference_share
 from gpufleet.sizing.memory.result import GIB, Memory, Share
 from gpufleet.sizing.memory.training import training_share
-from gpufleet.sizing.workload import Workload
+from gpufleet.sizing.workload import Recompute, Workload
+
+Step = tuple[Recompute, bool]  # what is recomputed, and whether the loss is taken in chunks
+TUNING: tuple[Step, ...] = (("none", False), ("full", True))
+PRETRAINING: tuple[Step, ...] = (("selective", False), ("full", False), ("full", True))
 
 
 def memory(workload: Workload, layout: Layout, hardware: Hardware) -> Memory:
@@ -21,25 +25,34 @@ def memory(workload: Workload, layout: Layout, hardware: Hardware) -> Memory:
 
 
 def settled(workload: Workload, layout: Layout, hardware: Hardware) -> Workload:
-    """Return the workload with ``recompute`` chosen where it was left open: none where that fits.
+    """Return the workload with ``recompute`` chosen where it was left open: the least that fits.
 
-    Who must save memory saves it at the loss as well: full recomputation comes with a chunked loss.
+    Fine-tuning that must save memory saves it at the loss as well: full recomputation with a chunked loss.
+    Pre-training begins with what its libraries begin with, every other product kept and whole logits.
     """
     if not workload.trains or workload.training.recompute != "auto":
         return workload
-    plain = replace(workload, training=replace(workload.training, recompute="none"))
-    if _share(plain, layout, hardware).total <= usable_gib(hardware.accelerator, layout) * GIB:
-        return plain
-    return replace(workload, training=replace(workload.training, recompute="full", fused_loss=True))
+    room = _room(hardware, layout)
+    ladder = PRETRAINING if workload.task == "pretrain" else TUNING
+    for recompute, chunked in ladder:
+        fused = workload.training.fused_loss or chunked
+        chosen = replace(workload, training=replace(workload.training, recompute=recompute, fused_loss=fused))
+        if _share(chosen, layout, hardware).total <= room:
+            break
+    return chosen
 
 
-def usable_gib(part: Accelerator, layout: Layout | None = None) -> float:
-    """Return what an allocator can take of one device: less driver context and communication buffers."""
+def usable_gib(part: Accelerator) -> float:
+    """Return what an allocator can take of one device: less the driver's context."""
     usable = part.usable_gib or part.memory_gib
-    if part.unified or part.kind in {"sbc", "npu", "apple"}:
-        return usable
-    exchanges = constants()["collective_gib"] if layout and layout.devices > 1 else 0.0
-    return usable - constants()["context_gib"] - exchanges
+    own = part.unified or part.kind in {"sbc", "npu", "apple"}
+    return usable if own else usable - constants()["context_gib"]
+
+
+def _room(hardware: Hardware, layout: Layout) -> float:
+    """Return the bytes of one device that a workload may fill: communication buffers are outside the allocator."""
+    buffers = constants()["collective_gib"] if layout.devices > 1 and not hardware.unified else 0.0
+    return (usable_gib(hardware.accelerator) - buffers) * GIB
 
 
 def _share(workload: Workload, layout: Layout, hardware: Hardware) -> Share:
@@ -50,7 +63,7 @@ def _share(workload: Workload, layout: Layout, hardware: Hardware) -> Share:
 
 def _memory(workload: Workload, share: Share, layout: Layout, hardware: Hardware) -> Memory:
     devices = max(1, layout.devices)
-    usable = usable_gib(hardware.accelerator, layout)
+    usable = usable_gib(hardware.accelerator)
     peak = share.total / GIB
     parts = {
         "weights": share.weights,
@@ -66,7 +79,7 @@ def _memory(workload: Workload, share: Share, layout: Layout, hardware: Hardware
         total=sum(summed.values()),
         per_device_gib=peak,
         usable_gib=usable,
-        fits=peak <= usable,
+        fits=share.total <= _room(hardware, layout),
         reserved_gib=max(peak, _claimed(workload, hardware)),
         host_gib=share.host * devices / GIB,
         notes=tuple(_notes(workload, share, layout, hardware)),
@@ -89,10 +102,10 @@ def _notes(workload: Workload, share: Share, layout: Layout, hardware: Hardware)
         found.append(
             f"{share.host * layout.devices / GIB:.1f} GiB of states in host memory, not in these figures"
         )
-    usable = usable_gib(hardware.accelerator, layout) * GIB
-    if workload.task == "full_finetune" and share.total > usable:
+    room = _room(hardware, layout)
+    if workload.task == "full_finetune" and share.total > room:
         low = _share(_low_memory(workload), layout, hardware).total
-        if low <= usable:
+        if low <= room:
             found.append(
                 f"fits in {low / GIB:.1f} GiB with paged 8-bit AdamW that steps in the backward pass"
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from math import isfinite
@@ -14,6 +14,7 @@ from gpufleet import catalog
 from gpufleet.errors import InputError
 from gpufleet.sizing.engines import engine
 from gpufleet.sizing.memory.blocks import is_gguf, precision_name
+from gpufleet.sizing.memory.recipes import recipe
 from gpufleet.sizing.plans.question import RANKS, Question, Rank
 from gpufleet.sizing.workload import (
     Adapter,

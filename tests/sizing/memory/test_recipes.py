@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import pytest
+
+from gpufleet import catalog, sizing
+from gpufleet.sizing import Hardware, Layout, Training, Workload
+from gpufleet.sizing.memory.recipes import USUAL
+
+
+@pytest.mark.parametrize(
+    ("engine", "pure"), [("torchtune", True), ("lit-gpt", True), ("litgpt", True), (None, False)]
+)
+def test_pure_recipes_keep_no_master_copy(engine, pure):
+    assert sizing.recipe(engine).master_copy is not pure
+
+
+@pytest.mark.parametrize("engine", [None, "", "deepspeed", "of-tomorrow"])
+def test_who_is_not_known_gets_the_usual(engine):
+    assert sizing.recipe(engine) == USUAL
+
+
+@pytest.mark.parametrize(
+    ("task", "tokens", "batch", "recompute", "fused"),
+    [
+        ("lora", 512, 1, "none", False),
+        ("lora", 8192, 8, "full", True),
+        ("pretrain", 512, 1, "selective", False),
+        ("pretrain", 8192, 2, "full", False),
+        ("pretrain", 65536, 4, "full", True),
+    ],
+)
+def test_the_ladder_of_saving(task, tokens, batch, recompute, fused):
+    card = Hardware("cards", catalog.accelerator("H100 SXM5 80GB"), devices_per_node=8)
+    ask = Workload(
+        catalog.model("Llama-3.1-8B"), task, "bf16", tokens, 0, batch, training=Training(recompute="auto")
+    )
+    chosen = sizing.settled(ask, Layout(devices=8, data=8), card).training
+    assert (chosen.recompute, chosen.fused_loss) == (recompute, fused)
+
+
+def test_what_was_asked_for_is_kept():
+    card = Hardware("a card", catalog.accelerator("A10G"))
+    ask = Workload(catalog.model("Llama-3.1-8B"), "lora", training=Training(recompute="none"))
+    assert sizing.settled(ask, Layout(), card) == ask
+    assert sizing.settled(Workload(catalog.model("Llama-3.1-8B")), Layout(), card).trains is False
+
+
+def test_what_does_not_fit_is_told_what_would():
+    card = Hardware("a card", catalog.accelerator("GeForce RTX 4090"))
+    ask = Workload(
+        catalog.model("Llama-3.1-8B"),
+        "full_finetune",
+        "bf16",
+        2048,
+        0,
+        2,
+        training=Training(recompute="auto"),
+    )
+    said = sizing.memory(ask, Layout(), card)
+    assert not said.fits
+    assert any("paged 8-bit AdamW" in note for note in said.notes)
+
+
+@pytest.mark.parametrize("precision", ["nf4", "int4", "int4-g32", "nf4-single"])
+def test_dpo_on_four_bits_trains_an_adapter(precision):
+    assert Workload(catalog.model("Qwen2.5-7B"), "dpo", precision).adapter == "qlora"
+    assert Workload(catalog.model("Qwen2.5-7B"), "dpo", "bf16").adapter == "none"
