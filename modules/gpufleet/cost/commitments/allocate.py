@@ -130,6 +130,7 @@ def _covered(
     held: list[Commitment],
     given: dict[str, dict[tuple[Key, str], Decimal]],
 ) -> Iterator[tuple[Key, Paid]]:
+    totals = {scenario: _totals(taken) for scenario, taken in given.items()}
     for key, demand in listed:
         shares = []
         for commitment in held:
@@ -138,15 +139,21 @@ def _covered(
                 count = Range(min(low, usual, high), usual, max(low, usual, high))
                 shares.append(Covered(commitment.id, commitment.label, commitment.end, count))
         if shares:
-            yield key, Paid(tuple(shares), _left(key, demand, given))
+            yield key, Paid(tuple(shares), _left(key, demand, totals))
 
 
-def _left(key: Key, demand: Demand, given: dict[str, dict[tuple[Key, str], Decimal]]) -> Range:
+def _totals(given: dict[tuple[Key, str], Decimal]) -> dict[Key, Decimal]:
+    """Sum what all commitments give to each demand."""
+    totals: dict[Key, Decimal] = {}
+    for (key, _), taken in given.items():
+        totals[key] = totals.get(key, ZERO) + taken
+    return totals
+
+
+def _left(key: Key, demand: Demand, totals: dict[str, dict[Key, Decimal]]) -> Range:
     """Return what is left, each scenario's own: a group at its greatest may leave less for the next one."""
     low, usual, high = (
-        getattr(demand.count, scenario)
-        - sum((taken for (of, _), taken in given[scenario].items() if of == key), ZERO)
-        for scenario in SCENARIOS
+        getattr(demand.count, scenario) - totals[scenario].get(key, ZERO) for scenario in SCENARIOS
     )
     return Range(min(low, usual, high), usual, max(low, usual, high))
 
