@@ -100,3 +100,25 @@ def test_break_even_says_never_and_says_what_is_missing(book):
     assert g5[("reserved_1y", "spot")] == "never: spot is cheaper even around the clock"  # 0.76356 > 0.43632
     assert g5[("reserved_1y", "on_demand")] == "above 460 hours a month (63 % of it)"  # 730 * 0.76356 / 1.212
     assert g5[("reserved_3y", "spot")] == "no usable reserved_3y price in the catalogue"
+
+
+def test_a_group_at_its_greatest_leaves_less_for_the_next_one(book):
+    told = {
+        "id": "ri-2", "kind": "reserved_instance", "region": "us-east-1", "machine": "p4d.24xlarge", "count": 2,
+        "usd_per_hour": 12.5, "start": "2026-01-01", "end": "2027-01-01", "source": "invoice",
+    }  # fmt: skip
+    held = Commitments.model_validate({"commitments": [told]}).commitments
+    made_from, inputs = "aws:ec2/launchTemplate:LaunchTemplate", p4d("b").inputs
+    template = Resource(f"urn:pulumi:s::p::{made_from}::t", made_from, "t", inputs, {}, id="t")
+    kind = "aws:autoscaling/group:Group"
+    inputs = {
+        "minSize": 0,
+        "desiredCapacity": 1,
+        "maxSize": 4,
+        "region": "us-east-1",
+        "launchTemplate": {"id": "t"},
+    }
+    group = Resource(f"urn:pulumi:s::p::{kind}::a", kind, "a", inputs, {}, id="a")
+    month = cost.price([template, group, p4d("b")], book, commitments=held, on=TODAY).usd_per_month
+    # none of 1, none of 2, and of 4 + 1 all but two: 3 * 21.957642 * 730
+    assert (month.low, month.expected, month.high) == (0, 0, Decimal("48087.23598"))
