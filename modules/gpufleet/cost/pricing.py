@@ -79,6 +79,7 @@ def _committed(
     from gpufleet.cost.commitments.allocate import allocate
     from gpufleet.cost.commitments.scope import Context
 
+    @cache
     def on_demand(cloud: str, region: str, machine: str) -> Decimal | None:
         found = book.machine(cloud, region, machine, "on_demand")
         return None if found is None else exact(found.usd_per_hour)

@@ -95,10 +95,11 @@ def allocate(
     """Share the commitments in force on a day out to demands; return who is covered, and what is unused."""
     listed = sorted(demands, key=lambda held: held[0])
     held = sorted((each for each in commitments if each.holds(on)), key=_order)
+    queues = [_queue(commitment, listed, context) for commitment in held]
     given: dict[str, dict[tuple[Key, str], Decimal]] = {}
     stocks: list[_Stock] = []
     for scenario in SCENARIOS:
-        given[scenario], stocks_here = _hand_out(listed, held, scenario, context)
+        given[scenario], stocks_here = _hand_out(listed, held, queues, scenario)
         stocks = stocks_here if scenario == "expected" else stocks
     return dict(_covered(listed, held, given)), tuple(_use(stock) for stock in stocks)
 
@@ -108,17 +109,27 @@ def _order(commitment: Commitment) -> tuple[int, bool, date, str]:
     return (commitment.rank, regional, commitment.end, commitment.id)
 
 
+Queue = list[tuple[Key, Demand, Need]]
+
+
+def _queue(commitment: Commitment, listed: list[tuple[Key, Demand]], context: Context) -> Queue:
+    """Return who a commitment may serve, and in which order."""
+    found = [(key, demand, needs(commitment, demand, context)) for key, demand in listed]
+    eligible = [(key, demand, need) for key, demand, need in found if need is not None]
+    return sorted(eligible, key=lambda each: (each[2].order, each[0]))
+
+
 def _hand_out(
-    listed: list[tuple[Key, Demand]], held: list[Commitment], scenario: str, context: Context
+    listed: list[tuple[Key, Demand]], held: list[Commitment], queues: list[Queue], scenario: str
 ) -> tuple[dict[tuple[Key, str], Decimal], list[_Stock]]:
     """Share out in one scenario: every group at its least, expected or greatest size."""
     wanted = {key: Decimal(getattr(demand.count, scenario)) for key, demand in listed}
     stocks = [_Stock(commitment, capacity(commitment)) for commitment in held]
     given: dict[tuple[Key, str], Decimal] = {}
-    for stock in stocks:
-        found = [(key, demand, needs(stock.commitment, demand, context)) for key, demand in listed]
-        eligible = [(need.order, key, demand, need) for key, demand, need in found if need is not None]
-        for _, key, demand, need in sorted(eligible, key=lambda each: (each[0], each[1])):
+    for stock, queue in zip(stocks, queues, strict=True):
+        for key, demand, need in queue:
+            if not wanted[key]:
+                continue
             taken = stock.give(wanted[key], need, min(demand.hours, stock.commitment.month_hours))
             wanted[key] -= taken
             given[(key, stock.commitment.id)] = taken
