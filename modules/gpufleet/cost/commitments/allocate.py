@@ -109,7 +109,7 @@ def _order(commitment: Commitment) -> tuple[int, bool, date, str]:
     return (commitment.rank, regional, commitment.end, commitment.id)
 
 
-Queue = list[tuple[Key, Demand, Need]]
+Queue = list[tuple[Key, "Demand", Need]]
 
 
 def _queue(commitment: Commitment, listed: list[tuple[Key, Demand]], context: Context) -> Queue:
