@@ -16,6 +16,7 @@ from gpufleet.cli.cost_buys import buys
 from gpufleet.cli.cost_comment import comment
 from gpufleet.cli.cost_output import dates, output_options, write
 from gpufleet.cli.cost_ownership import ownership
+from gpufleet.cli.cost_pack import policy_pack
 from gpufleet.cost import Asked, CostDiff, Estimate
 from gpufleet.engine import read_document, read_events
 from gpufleet.errors import AnswerIsNo, InputError
@@ -69,6 +70,7 @@ command.add_command(buys)
 command.add_command(comment)
 command.add_command(breakeven)
 command.add_command(ownership)
+command.add_command(policy_pack)
 command.add_command(whatif)
 
 

@@ -67,7 +67,8 @@ def purchases(diff: CostDiff, limits: Limits, _: date) -> Iterator[str]:
 
 
 def _bought(charge: Charge) -> bool:
-    return charge.component.partition(":")[0] == "machine" and charge.purchase not in OURS
+    machine = charge.component.partition(":")[0] == "machine"
+    return machine and charge.purchase not in OURS and charge.quantity.high > 0
 
 
 def _permitted(purchase: str, allowed: tuple[str, ...]) -> bool:

@@ -1,0 +1,24 @@
+"""``gpufleet cost policy-pack``: the same rules for Pulumi's own policy check."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import click
+
+
+@click.command("policy-pack")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--policy", "policy_file", type=click.Path(path_type=Path), help="Rules to put beside it.")
+def policy_pack(*, folder: Path, policy_file: Path | None) -> None:
+    """Write a policy pack for `pulumi preview --policy-pack FOLDER/gpufleet-cost.sh` that asks these rules."""
+    from gpufleet.cost.policy import load_policy
+    from gpufleet.cost.policy.pack import PROGRAM, write_pack
+
+    if policy_file:
+        load_policy(policy_file)
+    write_pack(folder)
+    if policy_file:
+        shutil.copyfile(policy_file, folder / "policy.yaml")
+    click.echo(f"wrote {folder}; next: pulumi preview -s STACK --policy-pack {folder / PROGRAM}", err=True)

@@ -1,0 +1,74 @@
+"""What the policy pack makes of what CrossGuard shows; the engine's part is tests/engine/test_policy_pack.py."""
+
+from __future__ import annotations
+
+import os
+from types import SimpleNamespace
+
+import pytest
+from pulumi_policy.proxy import UNKNOWN_NUMBER_VALUE, UnknownValueError, unknown_checking_proxy
+
+from gpufleet.cost import Policy
+from gpufleet.cost.money import exact
+from gpufleet.cost.policy import Limits, Rule
+from gpufleet.cost.policy.pack import standing, violations, write_pack
+from gpufleet.errors import InputError
+
+INSTANCE = "aws:ec2/instance:Instance"
+
+
+def shown(name="a", type_=INSTANCE, provider=True, **props):
+    """Show a resource as pulumi_policy's PolicyResource does: proxied inputs that raise where one is unknown."""
+    inputs = {"instanceType": "p4d.24xlarge", "region": "us-east-1", "rootBlockDevice": {"volumeSize": 100.0}}
+    return SimpleNamespace(
+        urn=f"urn:pulumi:prod::gpufleet::{type_}::{name}",
+        resource_type=type_,
+        name=name,
+        props=unknown_checking_proxy(inputs | props),
+        opts=SimpleNamespace(protect=False),
+        provider=SimpleNamespace(urn="urn:pulumi:prod::gpufleet::pulumi:providers:aws::default")
+        if provider
+        else None,
+        parent=None,
+        property_dependencies={},
+    )
+
+
+def test_the_same_rules_are_asked(book):
+    (broken,) = violations([shown()], Policy(budget_usd_per_month=exact(16000)), book)
+    assert (broken.rule, "is over the budget of $16,000.00" in broken.message) == (
+        "budget_usd_per_month",
+        True,
+    )
+    assert violations([shown()], Policy(budget_usd_per_month=exact(17000)), book) == ()
+
+
+def test_an_unknown_value_is_read_as_unknown_and_never_touched_as_known(book):
+    disk = shown(rootBlockDevice={"volumeSize": UNKNOWN_NUMBER_VALUE, "volumeType": "gp3"})
+    with pytest.raises(UnknownValueError):
+        disk.props["rootBlockDevice"]["volumeSize"]
+    (broken,) = violations([disk], Policy(unpriced=()), book)
+    assert broken.rule == "unpriced"
+
+
+def test_components_cost_nothing_themselves(book):
+    component = shown("pool", "acme:index:Pool", provider=False)
+    assert violations([component], Policy(unpriced=()), book) == ()
+
+
+def test_limits_on_an_increase_are_left_to_the_difference():
+    grown = Limits(max_increase_percent=exact(1))
+    policy = Policy(max_increase_usd_per_month=exact(1), rules=(Rule("grown", limits=grown),))
+    assert standing(policy) == Policy()
+
+
+def test_a_pack_is_written_once(tmp_path):
+    write_pack(tmp_path / "pack")
+    assert {path.name for path in (tmp_path / "pack").iterdir()} == {
+        "PulumiPolicy.yaml",
+        "__main__.py",
+        "gpufleet-cost.sh",
+    }
+    assert os.access(tmp_path / "pack/gpufleet-cost.sh", os.X_OK)
+    with pytest.raises(InputError, match="is there already"):
+        write_pack(tmp_path / "pack")

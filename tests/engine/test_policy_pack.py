@@ -1,0 +1,45 @@
+"""The cost policy asked by the engine itself, through the pack that ``gpufleet cost policy-pack`` writes."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+pytestmark = pytest.mark.engine
+
+TIGHT = "budget_usd_per_month: 1\n"
+WIDE = "budget_usd_per_month: 100000\nrules:\n- {name: spot only, when: {pool: train}, purchases: [spot]}\n"
+
+
+@pytest.fixture
+def previewed(built, tmp_path):
+    """Preview the development stack under a policy, by the engine's own flag."""
+
+    def run(policy, *, fails):
+        shell = built("dev")
+        pack = tmp_path / "pack"
+        (tmp_path / "policy.yaml").write_text(policy)
+        shell.run(f"gpufleet cost policy-pack '{pack}' --policy '{tmp_path}/policy.yaml'")
+        try:
+            done = shell.run(
+                f"pulumi preview -s dev --policy-pack '{pack}/gpufleet-cost.sh' --color never", fails=fails
+            )
+        finally:
+            shutil.rmtree(pack)
+        return done.stdout + done.stderr
+
+    return run
+
+
+def test_a_broken_rule_stops_the_preview_and_is_named(previewed):
+    said = previewed(TIGHT, fails=True)
+    assert "[mandatory]  cost" in said
+    assert "budget_usd_per_month: $" in said
+    assert "is over the budget of $1.00" in said
+
+
+def test_kept_rules_let_it_pass(previewed):
+    said = previewed(WIDE, fails=False)
+    assert "gpufleet-cost@v0.1.0" in said
+    assert "mandatory" not in said
