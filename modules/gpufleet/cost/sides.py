@@ -60,7 +60,10 @@ def resources_from_preview(document: Mapping[str, Any]) -> Sides:
     steps = engine.parse_preview(document)
     if not steps and not document.get("changeSummary"):  # the engine counts what it leaves out
         raise InputError("the preview has no steps", where="--preview", remedy="add --show-sames")
-    return _sides(steps, _left_out(document.get("changeSummary") or {}, steps))
+    sides = _sides(steps, _left_out(document.get("changeSummary") or {}, steps))
+    config = engine.decode_object(document.get("config"))
+    before, after = (_with_default_providers(side, config) for side in (sides.before, sides.after))
+    return replace(sides, before=before, after=after)
 
 
 def resources_from_events(events: Events) -> Sides:
@@ -73,6 +76,22 @@ def resources_from_events(events: Events) -> Sides:
     if events.failed:
         told = f"the update failed at {len(events.failed)} of its resources"
     return _sides(events.steps, told)
+
+
+def _with_default_providers(side: tuple[Resource, ...], config: Mapping[str, Any]) -> tuple[Resource, ...]:
+    """Add the default providers, which a preview leaves out: what they know (a region) stands in its config."""
+    known = {resource.urn for resource in side}
+    named = {resource.provider.rpartition("::")[0] for resource in side if resource.provider}
+    added = []
+    for urn in sorted(named - known):
+        package = engine.urn_type(urn).removeprefix("pulumi:providers:") if urn.count("::") > 2 else ""  # noqa: PLR2004
+        said = {
+            key.partition(":")[2]: value for key, value in config.items() if key.startswith(f"{package}:")
+        }
+        if package and said:
+            name = urn.rsplit("::", 1)[-1]
+            added.append(Resource(urn, f"pulumi:providers:{package}", name, said, {}))
+    return (*side, *added)
 
 
 def _sides(steps: Sequence[Step], left_out: str) -> Sides:

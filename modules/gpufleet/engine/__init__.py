@@ -15,8 +15,8 @@ from gpufleet.engine.events import Events, parse_events, read_events
 from gpufleet.engine.installation import LAUNCHER_MARK, VERSION, Engine, Found, find, installed
 from gpufleet.engine.lock import exclusive
 from gpufleet.engine.preview import Step, parse_preview
-from gpufleet.engine.state import Resource, parse_state
-from gpufleet.engine.values import SECRET, UNKNOWN, Marker
+from gpufleet.engine.state import Resource, parse_state, urn_type
+from gpufleet.engine.values import SECRET, UNKNOWN, Marker, decode_object
 
 __all__ = [
     "LAUNCHER_MARK",
@@ -29,6 +29,7 @@ __all__ = [
     "Marker",
     "Resource",
     "Step",
+    "decode_object",
     "ensure",
     "exclusive",
     "find",
@@ -39,4 +40,5 @@ __all__ = [
     "read_document",
     "read_events",
     "run_pulumi",
+    "urn_type",
 ]
