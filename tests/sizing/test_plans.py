@@ -8,6 +8,7 @@ import pytest
 
 from gpufleet import catalog
 from gpufleet.errors import InputError
+from gpufleet.sizing.plans import plan as answer_to
 from gpufleet.sizing.plans.answer import MILLION, SECONDS_PER_HOUR
 from gpufleet.sizing.plans.asking import Asked, question
 from gpufleet.sizing.plans.rank import key
@@ -206,11 +207,10 @@ def test_a_bare_part_costs_what_clouds_ask_for_one(size):
     assert plan.offer.source.startswith("as a device of ")
 
 
-def test_no_cloud_and_owned_only_is_nothing_to_choose_from(repo_root, tmp_path):
+def test_no_cloud_and_owned_only_is_nothing_to_choose_from(tmp_path):
+    asked = question(Asked("llama-3.1-8b", owned=True), root=tmp_path)
     with pytest.raises(InputError, match="nothing to choose from"):
-        from gpufleet.sizing.plans import plan
-
-        plan(question(Asked("llama-3.1-8b", owned=True), root=tmp_path))
+        answer_to(asked)
 
 
 def test_the_prompt_rate_of_a_total_is_that_of_a_whole_prompt(size):

@@ -12,7 +12,6 @@ from gpufleet.sizing.hardware import Hardware, Split
 from gpufleet.sizing.tables import rows
 from gpufleet.sizing.workload import Workload
 
-
 PROCESSORS = ("sbc", "npu")  # kinds of part whose processor is what a model runs on, or may
 
 

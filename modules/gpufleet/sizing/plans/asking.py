@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import TypeVar, get_args
 
 from gpufleet import catalog
+from gpufleet.catalog import Architecture
 from gpufleet.errors import InputError
 from gpufleet.sizing.engines import engine
 from gpufleet.sizing.memory.blocks import is_gguf, precision_name
 from gpufleet.sizing.memory.recipes import recipe
+from gpufleet.sizing.memory.weights import stored_precision
 from gpufleet.sizing.plans.question import RANKS, Question, Rank
 from gpufleet.sizing.workload import (
     Adapter,
@@ -174,7 +176,7 @@ def _workload(asked: Asked) -> tuple[Workload, bool, bool]:
         Workload(
             model=model,
             task=task,
-            precision=_precision(asked, task),
+            precision=_precision(asked, task, model),
             input_tokens=prompt,
             output_tokens=answer,
             batch=1 if most else _batch(asked.batch),
@@ -187,8 +189,9 @@ def _workload(asked: Asked) -> tuple[Workload, bool, bool]:
     )
 
 
-def _precision(asked: Asked, task: Task) -> str:
-    name = _format(asked.precision or DEFAULT_PRECISION.get(task, "bf16"), "--precision")
+def _precision(asked: Asked, task: Task, model: Architecture) -> str:
+    stored = stored_precision(model) if task == "inference" else ""  # a file is run as it is
+    name = _format(asked.precision or stored or DEFAULT_PRECISION.get(task, "bf16"), "--precision")
     if task not in ("inference", "qlora", "dpo") and (is_gguf(name) or name in ("int4", "nf4")):
         raise InputError(
             f"nothing trains all weights in {name}", where="--precision", remedy="give bf16, or --task qlora"

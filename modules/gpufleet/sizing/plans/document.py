@@ -93,8 +93,8 @@ def _plan(plan: Plan) -> Json:
         ),
         "limit": plan.speed.limit if plan.speed else None,
         "hours": _short(plan.hours),
-        "usd": _short(plan.usd),
-        "usd_per_hour": _short(plan.usd_per_hour),
+        "usd": _money(plan.usd),
+        "usd_per_hour": _money(plan.usd_per_hour),
         "usd_per_million_tokens": _short(plan.usd_per_million_tokens),
         "watts": _short(plan.watts),
         "offer": None if plan.offer is None else _offer(plan.offer),
@@ -112,7 +112,7 @@ def _offer(offer: Offer) -> Json:
         "cloud": offer.cloud,
         "region": offer.region,
         "purchase": offer.purchase,
-        "usd_per_node_hour": _short(offer.usd_per_hour),
+        "usd_per_node_hour": _money(offer.usd_per_hour),
         "as_of": offer.as_of,
         "source": offer.source,
     }
@@ -124,3 +124,8 @@ def _caution(caution: Caution) -> Json:
 
 def _short(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.{DIGITS}g}")
+
+
+def _money(value: float | None) -> float | None:
+    """Write prices as they are published, not as estimates."""
+    return None if value is None else round(value, 6)

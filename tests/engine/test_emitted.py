@@ -1,0 +1,44 @@
+"""A stack that sizing wrote, priced, rehearsed and built by the real engine."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from gpufleet.rehearsal import World
+
+pytestmark = pytest.mark.engine
+
+ASKED = (
+    "--model llama-3.1-8b --task full_finetune --dataset 10000 --context 2048 --on p4d.24xlarge --purchase on_demand "
+    "--deadline 12h"
+)
+
+
+@pytest.fixture(scope="module")
+def emitted(engine_project, gpufleet):
+    """Write a stack into the engine's project; return what the command said."""
+    told = gpufleet("size", *ASKED.split(), "--emit", "sized", "--json", cwd=engine_project)
+    assert told.returncode == 0, told.stderr
+    yield json.loads(told.stdout)["plans"][0]
+    (engine_project / "stacks/Pulumi.sized.yaml").unlink()
+
+
+def test_it_is_priced_as_it_was_planned(emitted, engine_project, gpufleet):
+    told = gpufleet("cost", "estimate", "-s", "sized", "--json", cwd=engine_project)
+    assert told.returncode == 0, told.stderr
+    machines = [line for line in json.loads(told.stdout)["resources"] if line.get("component") == "machine"]
+    assert sum(line["usd_per_hour"] for line in machines) == pytest.approx(emitted["usd_per_hour"])
+
+
+def test_it_is_built_with_as_many_nodes(emitted, rehearsed):
+    shell = rehearsed("sized")
+    shell.up()
+    nodes = [resource for resource in shell.state() if resource.type == "aws:ec2/instance:Instance"]
+    assert len(nodes) == emitted["nodes"]
+    assert isinstance(shell.world, World)
+
+
+def test_a_second_preview_has_no_change(emitted, rehearsed):
+    assert {step.op for step in rehearsed("sized").preview()} == {"same"}

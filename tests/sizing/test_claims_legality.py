@@ -1,0 +1,121 @@
+"""Errors found in planning documents (2026-11), and what gpufleet says to each: those about placement.
+
+The numbers are those of the list that the documents were read for; the others are in tests of memory and speed.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from gpufleet import catalog
+from gpufleet.errors import InputError
+from gpufleet.sizing.resolve import resolve
+
+
+def test_1_an_rtx_4090_has_no_nvlink_and_no_peer_access(size, codes):
+    answer = size("llama-3.1-70b", on="GeForce RTX 4090", devices=2, precision="q4_k_m")
+    assert {"no-nvlink", "no-peer-access"} <= codes(answer)
+    assert answer.plans[0].hardware.link == "PCIe 4"
+
+
+def test_1_nvlink_never_merges_memory(size):
+    alone = size("llama-3.1-8b", on="A100 SXM4 40GB", devices=1).plans[0].memory.usable_gib
+    joined = size("llama-3.1-8b", on="A100 SXM4 40GB", devices=8).plans[0].memory.usable_gib
+    assert alone == joined < 40  # of one device, however many are joined
+
+
+def test_9_fp16_training_on_mps_names_the_versions(size, codes):
+    answer = size("qwen2-0.5b", task="full_finetune", precision="f16", on="m2", devices=1)
+    assert "mps-fp16-trainer" in codes(answer)
+    text = next(c.message for c in answer.cautions if c.code == "mps-fp16-trainer")
+    assert "ValueError" in text
+    assert "bf16" in text
+
+
+def test_10_full_dpo_of_a_7b_is_no_work_for_a_24_gb_card(size, codes):
+    full = size("qwen2.5-7b", task="dpo", context="1024", on="GeForce RTX 4090", devices=1)
+    assert not full.plans[0].fits
+    assert "does-not-fit" in codes(full)
+    assert full.memory.total > 100
+
+
+def test_10_with_qlora_it_is(size):
+    assert size("qwen2.5-7b", task="qlora", context="512", on="GeForce RTX 4090", devices=1).plans[0].fits
+
+
+def test_13_nc6s_v3_is_retired_and_its_substitutes_are_named(size, codes):
+    answer = size("qwen2-0.5b", on="Standard_NC6s_v3")
+    text = next(c.message for c in answer.cautions if c.code == "retired-machine")
+    assert "2025-09-30" in text
+    assert "Standard_NC24ads_A100_v4" in text
+
+
+def test_13_a2_megagpu_is_real(size, codes):
+    answer = size("llama-3.1-70b", on="a2-megagpu-16g")
+    machine = catalog.machine("a2-megagpu-16g")
+    assert (machine.vcpus, machine.memory_gib, machine.accelerators[0].count) == (96, 1360, 16)
+    assert codes(answer) <= {"kv-heads-replicated"}
+    assert answer.plans[0].fits
+
+
+@pytest.mark.parametrize(("machine", "gib"), [("p4d.24xlarge", 40), ("Standard_ND96amsr_A100_v4", 80)])
+def test_13_which_a100_is_in_which_machine(machine, gib, hardware):
+    assert hardware(machine).accelerator.memory_gib == gib
+
+
+@pytest.mark.parametrize(("board", "most"), [("CM4 512GB", 8), ("CM5 512GB", 16)])
+def test_14_no_blade_has_512_gb(board, most):
+    with pytest.raises(InputError, match=f"at most {most} GB"):
+        resolve(board)
+
+
+def test_15_160_gb_over_20_blades_is_not_one_memory(size, codes):
+    answer = size("llama-3.1-70b", on="blades-1", devices=20, precision="q4_0")
+    assert {"summed-memory", "nodes-power-of-two"} <= codes(answer)
+    assert answer.plans[0].layout.devices == 8  # as many as the model has KV heads
+    text = next(c.message for c in answer.cautions if c.code == "summed-memory")
+    assert "not one memory" in text
+
+
+def test_15_one_mac_is_an_order_of_magnitude_faster_than_the_blades(size):
+    blades = size("llama-3.1-70b", on="Compute Module 5 / Pi 5", devices=10, precision="q4_0").plans[0]
+    mac = size("llama-3.1-70b", on="M3 Ultra (80)", devices=1, precision="q4_0").plans[0]
+    assert mac.tokens_per_s > 5 * blades.tokens_per_s
+
+
+def test_16_rtx_6000_is_the_name_of_several_cards():
+    with pytest.raises(InputError, match="ambiguous") as caught:
+        resolve("RTX 6000")
+    assert "RTX 6000 Ada" in str(caught.value)
+    assert "Turing" in str(caught.value)
+
+
+def test_16_1457_tops_are_sparse(size, codes):
+    answer = size("llama-3.1-8b", on="RTX 6000 Ada", devices=1, precision="fp8")
+    text = next(c.message for c in answer.cautions if c.code == "sparse-headline")
+    assert "1457" in text
+    assert "728.5" in text
+    assert catalog.accelerator("RTX 6000 Ada").fp8_tflops_dense == 728.5
+
+
+def test_16_rx_460_runs_vulkan_only(size, codes):
+    part = catalog.accelerator("Radeon RX 460")
+    assert (part.stacks, part.bandwidth_gb_s) == (("vulkan",), 112)
+    assert "left-behind" in codes(size("qwen2-0.5b", on="bench-1", devices=1))
+    assert "engine-backend" in codes(
+        size("qwen2-0.5b", on="bench-1", devices=1, engine="vllm", precision="f16")
+    )
+
+
+def test_17_trainium_runs_neuron_and_not_cuda(size, codes):
+    assert catalog.accelerator("Trainium1").stacks == ("neuron",)
+    assert "engine-backend" in codes(size(on="Trainium1", devices=16, engine="tensorrt-llm"))
+    assert "engine-backend" not in codes(size(on="Trainium1", devices=16))
+
+
+def test_17_tensor_parallelism_is_no_bad_idea_over_nvlink(size):
+    two, eight = (
+        size("llama-2-70b", on="A100 SXM4 80GB", devices=n, engine="gpt-fast").plans[0] for n in (2, 8)
+    )
+    assert eight.layout.tensor == 8
+    assert eight.tokens_per_s > 2 * two.tokens_per_s

@@ -1,0 +1,138 @@
+"""A plan as a stack: pools, racks, workstations; written whole, comments kept, nothing overwritten unasked."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpufleet import fleet
+from gpufleet.errors import InputError
+from gpufleet.sizing.emit import write
+from gpufleet.sizing.plans import plan
+from gpufleet.sizing.plans.asking import Asked, question
+
+
+@pytest.fixture
+def best(project):
+    """Return the best plan for these arguments in a project of the test's own."""
+    return lambda model="llama-3.1-8b", **asked: plan(question(Asked(model, **asked), root=project)).plans[0]
+
+
+@pytest.fixture
+def files(project):
+    """Return the names of the stack files, hidden ones too."""
+    return lambda: sorted(path.name for path in (project / "stacks").iterdir())
+
+
+@pytest.mark.parametrize("cloud", ["aws", "gcp", "azure"])
+@pytest.mark.parametrize("purchase", ["on_demand", "spot", "reserved_1y"])
+def test_every_cloud_and_purchase_is_a_legal_pool(cloud, purchase, best, project):
+    chosen = best(clouds=(cloud,), purchases=(purchase,), engine="vllm")
+    write(chosen, "sized", project)
+    (pool,) = fleet.load("sized", project).pools
+    assert (pool.cloud, pool.machine, pool.count.desired) == (cloud, chosen.hardware.machine, chosen.nodes)
+    assert pool.purchase.price_kind == purchase
+    assert pool.name == "serve-llama-3-1-8b"
+
+
+def test_a_training_says_its_hours_and_its_fabric(best, project):
+    chosen = best(task="pretrain", tokens="20B", on="p4d.24xlarge", deadline="3d", purchases=("on_demand",))
+    write(chosen, "sized", project)
+    (pool,) = fleet.load("sized", project).pools
+    assert pool.hours_per_month >= chosen.hours
+    assert pool.hours_per_month - chosen.hours < 1
+    assert (pool.fabric, pool.count.desired > 1) == ("auto", True)
+
+
+def test_a_rack_and_a_workstation(best, project):
+    write(best("qwen2-0.5b", on="blades-1", devices=2), "racked", project)
+    write(best("qwen2-0.5b", on="m2", devices=1), "desk", project)
+    assert [rack.name for rack in fleet.load("racked", project).racks] == ["blades-1"]
+    assert [each.machine for each in fleet.load("desk", project).workstations] == ["MacBook Pro M2 16GB"]
+
+
+def test_an_existing_stack_is_not_touched_unasked(best, project):
+    path = project / "stacks/Pulumi.dev.yaml"
+    before = path.read_bytes()
+    with pytest.raises(InputError, match=r"stacks/Pulumi.dev.yaml exists; give --merge"):
+        write(best(on="g5.xlarge", devices=1), "dev", project)
+    assert path.read_bytes() == before
+
+
+def test_merging_keeps_comments_and_other_pools(best, project):
+    path = project / "stacks/Pulumi.dev.yaml"
+    before = path.read_text()
+    write(best(on="g5.xlarge", devices=1), "dev", project, merge=True)
+    after = path.read_text()
+    comments = [line.split("#", 1)[1] for line in before.splitlines() if "#" in line]
+    assert all(comment in after for comment in comments)
+    names = [pool.name for pool in fleet.load("dev", project).pools]
+    assert names == ["train", "serve", "test", "serve-llama-3-1-8b"]
+
+
+def test_a_second_writing_replaces_the_first(best, project):
+    for machine in ("g5.xlarge", "g6.xlarge"):
+        write(best(on=machine, devices=1), "dev", project, merge=True)
+    pools = fleet.load("dev", project).pools
+    assert [pool.machine for pool in pools if pool.name.startswith("serve-llama")] == ["g6.xlarge"]
+
+
+def test_what_no_stack_can_declare_is_refused(best, project, files):
+    before = files()
+    with pytest.raises(InputError, match="no machine that a stack can declare"):
+        write(best(on="H100 SXM5 80GB", devices=8), "sized", project)
+    assert files() == before
+
+
+def test_what_does_not_fit_is_refused(best, project):
+    with pytest.raises(InputError, match="can't run as it is"):
+        write(best("llama-3.1-70b", on="g5.xlarge", devices=1), "sized", project)
+
+
+@pytest.mark.parametrize("name", ["../prod", "Prod", "a b", "", "x" * 60])
+def test_a_stacks_name_is_a_name(name, best, project):
+    with pytest.raises(InputError, match="is not a stack's name"):
+        write(best(on="g5.xlarge", devices=1), name, project)
+
+
+def test_an_illegal_result_leaves_the_file_as_it_was(best, project, files):
+    path = project / "stacks/Pulumi.dev.yaml"
+    path.write_text(path.read_text().replace("region: us-east-1\n", "region: us-nowhere-1\n", 1))
+    before, listed = path.read_bytes(), files()
+    with pytest.raises(InputError, match="us-nowhere-1"):
+        write(best(on="g5.xlarge", devices=1), "dev", project, merge=True)
+    assert (path.read_bytes(), files()) == (before, listed)
+
+
+def test_broken_yaml_is_refused(best, project):
+    (project / "stacks/Pulumi.dev.yaml").write_text("config: [")
+    with pytest.raises(InputError, match="is not valid YAML"):
+        write(best(on="g5.xlarge", devices=1), "dev", project, merge=True)
+
+
+def test_without_keys_nobody_could_log_in(best, project):
+    chosen = best(on="g5.xlarge", devices=1)
+    for path in (project / "stacks").glob("Pulumi.*.yaml"):
+        path.unlink()
+    with pytest.raises(InputError, match="no stack here says who may log in"):
+        write(chosen, "sized", project)
+
+
+def test_the_command_writes_and_says_what_is_next(gpufleet, project):
+    told = gpufleet(
+        "size",
+        "--model",
+        "llama-3.1-8b",
+        "--on",
+        "g5.xlarge",
+        "--devices",
+        "1",
+        "--emit",
+        "sized",
+        "--json",
+        cwd=project,
+    )
+    assert told.returncode == 0, told.stderr
+    assert "next: gpufleet cost estimate -s sized" in told.stderr
+    priced = gpufleet("cost", "estimate", "-s", "sized", "--json", cwd=project)
+    assert priced.returncode == 0, priced.stderr
+    assert "g5.xlarge" in priced.stdout
