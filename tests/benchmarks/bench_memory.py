@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from gpufleet.sizing.memory.accuracy import memory_report
+from gpufleet.sizing.memory.calibration import unjudged
 
 sys.path.insert(0, str(Path(__file__).parent))
 from formulas import FORMULAS
@@ -19,6 +20,11 @@ def main() -> None:
     print(f"{'':24s}{'rows':>6s}{'median':>9s}{'p90':>9s}   goal: {GOAL[0]:.0%} and {GOAL[1]:.0%}")
     for line in lines:
         print(f"{line.name:24s}{line.rows:6d}{line.median:9.1%}{line.p90:9.1%}")
+    for said in unjudged():
+        row = said.row
+        print(
+            f"not counted: {row.id}  {row.gib:.1f} GiB measured, {said.gib:.1f} said; {row.notes}  {row.source}"
+        )
     right = sum(line.right for line in fits)
     out = [line for line in fits if not line.reported]
     print(f"\nfits or out of memory: {right} of {len(fits)} reports right, {len(out)} of them out of memory")

@@ -20,6 +20,7 @@ from gpufleet.sizing.memory import (
     quick_estimate,
     recipe,
     settled,
+    stored_precision,
     usable_gib,
     weight_bytes,
 )
@@ -42,6 +43,7 @@ __all__ = [
     "quick_estimate",
     "recipe",
     "settled",
+    "stored_precision",
     "usable_gib",
     "weight_bytes",
 ]

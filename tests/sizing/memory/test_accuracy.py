@@ -70,3 +70,10 @@ def test_a_formula_is_judged_on_the_same_rows():
     half, none = lines[-2:]
     assert (half.median, half.p90) == (0.5, 0.5)
     assert none.rows == 0
+
+
+def test_what_is_not_counted_is_shown_with_its_reason():
+    shown = calibration.unjudged()
+    assert [said.row.id for said in shown] == ["M360"]
+    assert "neither the card nor the batch size is known" in shown[0].row.notes
+    assert shown[0].row.id not in {said.row.id for said in left_out()}

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -149,3 +150,10 @@ def test_fewer_bits_never_weigh_more(name, precision):
 
 def test_names_of_precisions_are_ours():
     assert {precision_name(name) for name in ("bfloat16", "BF16", "bf16")} == {"bf16"}
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"), [("q4_k_m", "q4_k_m"), ("fp8", "fp8"), ("of_tomorrow", ""), ("", "")]
+)
+def test_what_a_file_says_is_taken_where_it_is_known(said, kept):
+    assert sizing.stored_precision(replace(EIGHT, stored_precision=said)) == kept

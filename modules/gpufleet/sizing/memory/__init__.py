@@ -15,6 +15,7 @@ from gpufleet.sizing.memory.weights import (
     active_weight_bytes,
     bits_per_weight,
     experts_touched,
+    stored_precision,
     weight_bytes,
 )
 
@@ -30,6 +31,7 @@ __all__ = [
     "quick_estimate",
     "recipe",
     "settled",
+    "stored_precision",
     "usable_gib",
     "weight_bytes",
 ]

@@ -70,6 +70,11 @@ def left_out() -> list[Prediction]:
     return found
 
 
+def unjudged() -> list[Prediction]:
+    """Return measurements whose source leaves out what decides them: shown, not counted."""
+    return [Prediction(row, predict(row)) for row in measured() if row.fits is None and _unusable(row)]
+
+
 def _unusable(row: MeasuredMemory) -> bool:
     return "unusable" in row.notes
 

@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from gpufleet.catalog.architecture import Architecture
 from gpufleet.catalog.parameters import Matrix, matrices
+from gpufleet.errors import InputError
 from gpufleet.sizing.memory.blocks import block_bits, is_gguf, precision_name
 from gpufleet.sizing.memory.mixtures import file_bits
 
@@ -18,6 +19,14 @@ def bits_per_weight(precision: str) -> float:
     """Return the bits one weight of a quantised matrix takes, block scales included."""
     name = precision_name(precision)
     return block_bits(name)
+
+
+def stored_precision(model: Architecture) -> str:
+    """Return what a model's file keeps its weights in; empty where no file says so, or in a way we do not know."""
+    try:
+        return precision_name(model.stored_precision) if model.stored_precision else ""
+    except InputError:
+        return ""
 
 
 def weight_bytes(model: Architecture, precision: str) -> float:
