@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -15,8 +15,15 @@ LABELS = (
     "kind",
     "memory_options",
     "aliases",
+    "bin_of",
     "notes",
 )  # ours: what a row is called and grouped by
+UNITS = (  # a rate, and the column of architectures.csv that says "none" where there is no unit for it
+    ("bf16_tflops_dense", "bf16"),
+    ("fp8_tflops_dense", "fp8_per_16"),
+    ("fp4_tflops_dense", "fp4_per_fp8"),
+    ("int8_tops_dense", "int8_per_16"),
+)
 
 
 @dataclass(frozen=True)
@@ -40,13 +47,15 @@ class FieldSource:
 
 @dataclass(frozen=True)
 class FieldReport:
-    """Every filled field by kind of source and by source, and every empty one by name."""
+    """Every filled field by kind of source and by source, and every empty one by name and reason."""
 
     by_kind: dict[str, int]
     by_source: dict[str, int]
     computed: int  # of the filled fields: those whose ``how`` states a formula
     unsourced: tuple[tuple[str, str], ...]
-    empty: dict[str, tuple[str, ...]]  # accelerator -> its empty fields
+    empty: dict[str, tuple[str, ...]]  # by accelerator: what it has or may have, and nobody says
+    absent: dict[str, tuple[str, ...]]  # by accelerator: what its kind or architecture does not have
+    shared: tuple[str, ...]  # whose usable memory nobody measured: a documented share of the nominal
 
 
 KINDS = {
@@ -85,18 +94,23 @@ def row_sources(name: str) -> tuple[str, str]:
 
 def field_report() -> FieldReport:
     """Return the shipped catalogue's fields by kind of source, and what is empty for want of one."""
-    return report_on(rows("accelerators.csv"), field_sources())
+    return report_on(rows("accelerators.csv"), field_sources(), rows("architectures.csv"))
 
 
-def report_on(parts: Iterable[Row], known: dict[str, dict[str, FieldSource]]) -> FieldReport:
+def report_on(
+    parts: Sequence[Row], known: dict[str, dict[str, FieldSource]], usual: Sequence[Row]
+) -> FieldReport:
     """Count the fields of these rows by where they come from."""
     kinds: Counter[str] = Counter()
     ids: Counter[str] = Counter()
-    computed, unsourced, empty = 0, [], {}
+    computed, unsourced = 0, []
+    empty: dict[str, tuple[str, ...]] = {}
+    absent: dict[str, tuple[str, ...]] = {}
     for row in parts:
-        fields = [field for field in row if field not in LABELS]
-        empty[row["name"]] = tuple(field for field in fields if not row[field])
-        for field in (field for field in fields if row[field]):
+        lacks, nothing = _absent(row, line_of(row, usual)), [field for field in _facts(row) if not row[field]]
+        empty[row["name"]] = tuple(field for field in nothing if field not in {*lacks, "usable_gib"})
+        absent[row["name"]] = tuple(field for field in nothing if field in lacks)
+        for field in (field for field in _facts(row) if row[field]):
             each = known.get(row["name"], {}).get(field)
             if each is None:
                 unsourced.append((row["name"], field))
@@ -104,4 +118,22 @@ def report_on(parts: Iterable[Row], known: dict[str, dict[str, FieldSource]]) ->
             kinds[each.source.kind] += 1
             ids[each.source.id] += 1
             computed += " x " in each.how or " / " in each.how or each.how.startswith("half")
-    return FieldReport(dict(kinds), dict(ids), computed, tuple(unsourced), empty)
+    shared = tuple(row["name"] for row in parts if not row.get("usable_gib", "-"))
+    return FieldReport(dict(kinds), dict(ids), computed, tuple(unsourced), empty, absent, shared)
+
+
+def line_of(row: Row, usual: Iterable[Row]) -> Row | None:
+    """Return the line of ``architectures.csv`` that describes a part; the first that fits decides."""
+    fits = (line for line in usual if row.get("architecture", "").startswith(line["architecture"]))
+    return next((line for line in fits if not line["kinds"] or row["kind"] in line["kinds"].split()), None)
+
+
+def _facts(row: Row) -> list[str]:
+    return [field for field in row if field not in LABELS]
+
+
+def _absent(row: Row, line: Row | None) -> set[str]:
+    """Return the fields that have nothing to say of a part: no such unit, no link, no slot."""
+    none = {field for field, column in UNITS if line is not None and line[column] == "none"}
+    no_link = {"link", "link_gb_s"} if not row.get("link") else set()
+    return none | no_link | ({"pcie_gen"} if row.get("kind") == "apple" else set())

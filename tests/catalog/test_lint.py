@@ -1,0 +1,148 @@
+"""The catalogue's linter: silent on what ships, loud on every mistake that circulates."""
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from gpufleet.catalog import lint
+from gpufleet.catalog.table import rows
+
+CASES = Path(__file__).parents[1] / "cases" / "catalog" / "bad_rows.csv"
+BAD = list(csv.DictReader(CASES.read_text(encoding="utf-8").splitlines()))
+PARTS = rows("accelerators.csv")
+USUAL, MISTAKES = rows("architectures.csv"), rows("mistakes.csv")
+SOURCES, GIVEN, HOSTS = rows("sources.csv"), rows("accelerator_sources.csv"), rows("hosts.csv")
+RATES = (
+    "fp16_tflops_dense",
+    "bf16_tflops_dense",
+    "fp8_tflops_dense",
+    "fp4_tflops_dense",
+    "int8_tops_dense",
+)
+
+
+def changed(name, fields):
+    """The shipped rows with one changed."""
+    return [row | fields if row["name"] == name else row for row in PARTS]
+
+
+def usual(row):
+    """What the linter compares a part's rates with."""
+    lines = (line for line in USUAL if row["architecture"].startswith(line["architecture"]))
+    return next((line["matrix_per_fp32"].replace("none", "") for line in lines), "")
+
+
+def found(parts):
+    return {(finding.rule, finding.field) for finding in lint.lint_parts(parts, USUAL, MISTAKES)}
+
+
+def assignments(text):
+    """What a case changes: `field=value`, several apart by a blank before the next field's name."""
+    fields = {}
+    for word in text.split(" "):
+        if "=" in word:
+            field, value = word.split("=", 1)
+            fields[field] = value
+        else:
+            fields[field] += f" {word}"
+    return fields
+
+
+WITH_MATRIX_UNITS = [row for row in PARTS if usual(row) and row["fp32_tflops"] and row["fp16_tflops_dense"]]
+WITH_DRAM = [row for row in PARTS if not row["bandwidth_gb_s"] or float(row["bandwidth_gb_s"]) < lint.ON_CHIP]
+
+
+def test_what_ships_has_no_finding():
+    assert lint.lint_parts(PARTS, USUAL, MISTAKES) == []
+    assert lint.lint_sources(PARTS, GIVEN, SOURCES) == []
+    assert lint.lint_hosts(HOSTS, PARTS, SOURCES) == []
+
+
+@pytest.mark.parametrize(
+    "case", BAD, ids=[f"{case['row']}: {case['changed']} {case['rule']}" for case in BAD]
+)
+def test_a_mistake_in_circulation_is_found(case):
+    fields = assignments(case["changed"])
+    row = next(row for row in PARTS if row["name"] == case["row"])
+    alone = case["rule"] != "ambiguous"  # a name is ambiguous beside others
+    assert (case["rule"], case["field"]) in found([row | fields] if alone else changed(case["row"], fields))
+    assert (case["rule"], case["field"]) not in found([row])
+
+
+def test_cases_and_rules_know_the_same_rules():
+    """Every rule that the linter can name has a case, here or below."""
+    text = Path(lint.__file__).read_text(encoding="utf-8")
+    rules = {part.split('"')[1] for part in text.split("Finding(")[1:] if part.strip().startswith('"')}
+    rules |= {row["rule"] for row in MISTAKES}
+    assert rules == {case["rule"] for case in BAD} | {"source", "host"}
+
+
+@pytest.mark.parametrize("row", WITH_MATRIX_UNITS, ids=lambda row: row["name"])
+def test_any_part_with_every_matrix_rate_doubled_is_found(row):
+    """As sparse figures are: the ratios between precisions stay, only fp32 tells."""
+    doubled = {rate: str(float(row[rate]) * 2) for rate in RATES if row[rate]}
+    at_half_rate = row["name"] in ("A10G", "L40")  # doubled, they look like their sister cards
+    assert ("sparse" in {rule for rule, _ in found([row | doubled])}) != at_half_rate
+
+
+@pytest.mark.parametrize("row", WITH_DRAM, ids=lambda row: row["name"])
+def test_any_figure_in_the_wrong_unit_is_found(row):
+    """TB/s for GB/s, MiB for GiB."""
+    mib = row | {"memory_gib": str(float(row["memory_gib"]) * 1024), "memory_options": ""}
+    assert ("unit", "memory_gib") in found([mib])
+    if row["bandwidth_gb_s"]:
+        tb_s = row | {"bandwidth_gb_s": str(float(row["bandwidth_gb_s"]) / 1000)}
+        assert ("unit", "bandwidth_gb_s") in found([tb_s])
+
+
+def test_a_field_without_a_source_is_found():
+    lacking = [row for row in GIVEN if not (row["name"] == "T4" and "memory_gib" in row["fields"])]
+    messages = [str(finding) for finding in lint.lint_sources(PARTS, lacking, SOURCES)]
+    assert "T4: memory_gib: no source [source]" in messages
+
+
+def test_a_source_that_is_not_listed_is_found():
+    given = [row | {"source": "hearsay"} if row["name"] == "T4" else row for row in GIVEN]
+    messages = [str(finding) for finding in lint.lint_sources(PARTS, given, SOURCES)]
+    assert any("'hearsay' is not in sources.csv" in message for message in messages)
+    assert "T4: memory_gib: no source [source]" in messages
+
+
+def test_a_source_for_an_empty_field_is_found():
+    messages = [str(finding) for finding in lint.lint_sources(changed("T4", {"tdp_w": ""}), GIVEN, SOURCES)]
+    assert messages == ["T4: tdp_w: sourced and empty [source]"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"kind": "recalled"}, "'recalled' is none of"),
+        ({"address": ""}, "needs a title, an address and a date"),
+        ({"title": "recalled from a talk"}, "somebody's memory is no source"),
+    ],
+)
+def test_a_source_that_is_none_is_found(fields, said):
+    spoilt = [SOURCES[0] | fields, *SOURCES[1:]]
+    assert [said in str(finding) for finding in lint.lint_sources(PARTS, GIVEN, spoilt)] == [True]
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"accelerator": "RTX 6000"}, "'RTX 6000' is not in accelerators.csv"),
+        ({"accelerator_memory_gib": "160"}, "M2 (10) is not sold with 160 GiB"),
+        ({"source": ""}, "'' is not in sources.csv"),
+    ],
+)
+def test_a_host_that_cannot_be_is_found(fields, said):
+    host = next(row for row in HOSTS if row["name"] == "MacBook Pro M2 16GB")
+    assert [said in str(finding) for finding in lint.lint_hosts([host | fields], PARTS, SOURCES)] == [True]
+
+
+def test_a_known_mistake_is_of_a_part_that_is_there_and_not_what_ships():
+    shipped = {row["name"]: row for row in PARTS}
+    for row in MISTAKES:
+        assert shipped[row["name"]][row["field"]] != row["value"]
+        assert row["source"]
+        assert row["as_of"]

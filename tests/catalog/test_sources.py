@@ -1,0 +1,89 @@
+"""Where the accelerators' figures come from: every field of every part, and nothing recalled."""
+
+import re
+
+import pytest
+
+from gpufleet import catalog
+from gpufleet.catalog.sources import KINDS, LABELS, report_on
+from gpufleet.catalog.table import rows
+
+ADDRESS = re.compile(r"https?://\S+\.\S+|pip package \S+==\S+|GitHub text search( for|:) .+|README\.md")
+
+
+def test_every_filled_field_has_a_source_and_none_is_recalled():
+    report = catalog.field_report()
+    assert report.unsourced == ()
+    assert set(report.by_kind) <= set(KINDS)
+    assert not [kind for kind in KINDS if "recall" in kind]
+    filled = sum(bool(row[field]) for row in rows("accelerators.csv") for field in row if field not in LABELS)
+    assert sum(report.by_kind.values()) == sum(report.by_source.values()) == filled
+
+
+def test_every_empty_field_is_listed_with_its_reason():
+    report = catalog.field_report()
+    for row in rows("accelerators.csv"):
+        lacking, absent = set(report.empty[row["name"]]), set(report.absent[row["name"]])
+        measured = set() if row["name"] not in report.shared else {"usable_gib"}
+        empty = {field for field in row if field not in LABELS and not row[field]}
+        assert lacking | absent | measured == empty
+        assert not lacking & absent
+
+
+def test_what_a_part_cannot_do_is_no_want_of_a_source():
+    report = catalog.field_report()
+    assert "bandwidth_gb_s" in report.empty["Instinct MI300A"]  # its only figure is a wrong one
+    assert "int8_tops_dense" in report.empty["B300"]  # sources disagree
+    assert "fp4_tflops_dense" in report.absent["H100 SXM5 80GB"]
+    assert "link" in report.absent["GeForce RTX 4090"]
+    assert "pcie_gen" in report.absent["M3 Ultra (80)"]
+    assert "M3 Ultra (80)" in report.shared
+    assert "L4" not in report.shared
+
+
+def test_a_field_without_a_source_would_be_reported():
+    part = {"name": "Nova 1", "vendor": "Nova", "kind": "gpu_datacenter", "tdp_w": "75", "pcie_gen": ""}
+    report = report_on([part], {}, [])
+    assert report.unsourced == (("Nova 1", "tdp_w"),)
+    assert report.empty == {"Nova 1": ("pcie_gen",)}
+    assert report.absent == {"Nova 1": ()}
+
+
+@pytest.mark.parametrize("source", catalog.sources().values(), ids=lambda source: source.id)
+def test_a_source_can_be_gone_to(source):
+    assert source.kind in KINDS
+    assert source.title
+    assert ADDRESS.fullmatch(source.address)
+    assert re.fullmatch(r"20\d\d(-\d\d){0,2}", source.as_of)
+
+
+def test_every_source_is_used():
+    used = {row["source"] for name in ("accelerator_sources.csv", "usable_shares.csv") for row in rows(name)}
+    used |= {source for host in rows("hosts.csv") for source in host["source"].split()}
+    assert used == set(catalog.sources())
+
+
+def test_what_is_computed_states_its_formula():
+    """A multiple names its factor and what is multiplied; a classification names its rule's place."""
+    computed = [
+        each.how
+        for fields in catalog.field_sources().values()
+        for each in fields.values()
+        if " x " in each.how or " / " in each.how
+    ]
+    assert len(computed) > 200
+    assert all(re.search(r"\d", how) for how in computed)
+
+
+def test_an_accelerator_names_its_sources():
+    part = catalog.accelerator("L4")
+    assert "nvidia-smi" in part.source
+    assert part.as_of >= "2025"
+    assert catalog.field_sources()["L4"]["usable_gib"].source.kind == "measurement"
+
+
+def test_usable_shares_are_of_a_documented_kind():
+    for row in rows("usable_shares.csv"):
+        assert row["source"] in catalog.sources()
+        assert row["how"]
+        assert 0.5 < float(row["share"]) <= 1
