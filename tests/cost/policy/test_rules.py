@@ -1,0 +1,180 @@
+"""Named rules for parts of a stack, and limits on single resources and purchases."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from gpufleet import cost
+from gpufleet.cost import Policy, load_policy
+from gpufleet.cost.policy import Limits, Rule, Scope
+from gpufleet.errors import InputError
+
+DISK = {"volumeSize": 100, "volumeType": "gp3"}
+
+
+@pytest.fixture
+def two_pools(make, book):
+    """Judge a stack that grows by a train p4d (16,036.38 a month with its disk) beside a serve g5 on spot."""
+
+    def machine(name, kind, pool, owner, purchase):
+        tags = {"gpufleet-pool": pool, "gpufleet-owner": owner, "gpufleet-purchase": purchase}
+        inputs = {"instanceType": kind, "region": "us-east-1", "rootBlockDevice": DISK, "tags": tags}
+        return make(name, inputs=inputs)
+
+    serve = machine("serve-1", "g5.2xlarge", "serve", "web", "spot")
+    train = machine("train-1", "p4d.24xlarge", "train", "research", "on_demand")
+
+    def judge(policy, stack="prod"):
+        sides = cost.Sides(stack=stack)
+        return cost.diff([serve], [serve, train], policy, sides=sides, book=book).policy
+
+    return judge
+
+
+def ruled(when=None, name="rule", **limits):
+    return Policy(rules=(Rule(name, Scope(**(when or {})), Limits(**limits)),))
+
+
+@pytest.mark.parametrize(
+    ("when", "broken"),
+    [
+        ({}, True),
+        ({"pool": "train"}, True),
+        ({"pool": "t*"}, True),
+        ({"pool": "serve"}, False),
+        ({"owner": "research"}, True),
+        ({"owner": "web"}, False),
+        ({"pool": "train", "owner": "web"}, False),
+        ({"stack": "prod*"}, True),
+        ({"stack": "dev*"}, False),
+    ],
+)
+def test_a_rule_holds_for_its_part_of_the_stack(two_pools, when, broken):
+    verdict = two_pools(ruled(when, budget_usd_per_month=Decimal(16000)))
+    assert [each.rule for each in verdict.violations] == ["rule"] * broken
+
+
+def test_an_increase_is_that_of_the_part(two_pools):
+    grown = {"max_increase_usd_per_month": Decimal(100), "max_increase_percent": Decimal(5)}
+    assert two_pools(ruled({"pool": "serve"}, **grown)).passed
+    assert len(two_pools(ruled({"pool": "train"}, **grown)).violations) == 2
+
+
+def test_the_largest_resource_counts_with_its_disks(two_pools):
+    # 21.957642 * 730 + 100 * 0.0001 * 730 = 16,029.08 + 7.30
+    assert two_pools(Policy(max_resource_usd_per_month=Decimal("16036.38"))).passed
+    (broken,) = two_pools(Policy(max_resource_usd_per_month=Decimal("16036.37"))).violations
+    assert broken.rule == "max_resource_usd_per_month"
+    assert broken.message == "train-1 costs $16,036.38 a month, over $16,036.37 for one resource"
+
+
+@pytest.mark.parametrize(
+    ("allowed", "broken"),
+    [
+        (("spot", "on_demand"), []),
+        (("spot",), ["train-1 is bought on demand; allowed: spot"]),
+        (("reserved", "on_demand"), ["serve-1 is bought spot; allowed: reserved or on demand"]),
+    ],
+)
+def test_purchases_are_asked_of_machines_only(two_pools, allowed, broken):
+    told = [
+        each.message.replace(", on", " or on") for each in two_pools(Policy(purchases=allowed)).violations
+    ]
+    assert told == broken
+
+
+def test_reserved_allows_every_term(make, book):
+    inputs = {
+        "instanceType": "p4d.24xlarge",
+        "region": "us-east-1",
+        "tags": {"gpufleet-purchase": "reserved-3y"},
+    }
+    allowed, only_one_year = Policy(purchases=("reserved",)), Policy(purchases=("reserved_1y",))
+    assert cost.diff([], [make(inputs=inputs)], allowed, book=book).policy.passed
+    assert not cost.diff([], [make(inputs=inputs)], only_one_year, book=book).policy.passed
+
+
+def test_unpriced_is_asked_of_a_part(make, book):
+    strange = make("s", "aws:sagemaker/endpoint:Endpoint", {"tags": {"Owner": "web"}})
+    asked = ruled({"owner": "web"}, unpriced=()), ruled({"owner": "research"}, unpriced=())
+    assert [cost.diff([], [strange], policy, book=book).policy.passed for policy in asked] == [False, True]
+
+
+def test_every_limit_is_a_check_kept_or_broken(two_pools):
+    verdict = two_pools(
+        Policy(
+            budget_usd_per_month=Decimal(1),
+            max_price_age_days=9999,
+            rules=(Rule("cap", Scope(pool="serve"), Limits(budget_usd_per_month=Decimal(9999))),),
+        )
+    )
+    told = [(check.rule, check.demands, check.scope, bool(check.broken)) for check in verdict.checks]
+    assert told == [
+        ("budget_usd_per_month", "at most $1.00 a month", "", True),
+        ("max_price_age_days", "no price older than 9999 days", "", False),
+        ("cap", "at most $9,999.00 a month", "pool serve", False),
+    ]
+
+
+def test_a_file_with_rules(tmp_path):
+    path = tmp_path / "policy.yaml"
+    path.write_text(
+        "budget_usd_per_month: 500\n"
+        "rules:\n"
+        "- name: spot in training\n"
+        "  when: {stack: dev*, pool: train, owner: research}\n"
+        "  max_usd_per_month: 100\n"
+        "  purchases: [spot, reserved]\n"
+    )
+    limits = Limits(budget_usd_per_month=Decimal(100), purchases=("spot", "reserved"))
+    rule = Rule("spot in training", Scope("dev*", "train", "research"), limits)
+    assert load_policy(path) == Policy(budget_usd_per_month=Decimal(500), rules=(rule,))
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("rules: 3\n", "policy.yaml:1: rules: not a list of rules"),
+        ("rules:\n- max_increase_percent: 3\n", "policy.yaml:2: rules: a rule without a name"),
+        ("rules:\n- name: x\n", "policy.yaml:2: x: limits nothing"),
+        (
+            "rules:\n- {name: x, purchases: [spott]}\n",
+            "policy.yaml:2: purchases: ['spott'] is not a list of on_demand, spot",
+        ),
+        (
+            "rules:\n- name: x\n  budjet_usd_per_month: 3\n",
+            "policy.yaml:3: budjet_usd_per_month: unknown rule; did you mean budget_usd_per_month?",
+        ),
+        (
+            "rules:\n- name: x\n  when: {poll: a}\n  unpriced: forbid\n",
+            "policy.yaml:3: poll: unknown scope; did you mean pool?",
+        ),
+        (
+            "rules:\n- {name: x, when: 3, unpriced: forbid}\n",
+            "policy.yaml:2: when: not a mapping to patterns",
+        ),
+        (
+            "rules:\n- {name: x, unpriced: forbid}\n- {name: x, unpriced: allow}\n",
+            "policy.yaml:1: rules: two rules are named 'x'",
+        ),
+        (
+            "max_usd_per_month: 3\nbudget_usd_per_month: 3\n",
+            "policy.yaml:2: budget_usd_per_month: says the same as budget_usd_per_month",
+        ),
+    ],
+)
+def test_mistakes_in_rules_are_one_line_with_their_place(tmp_path, text, line):
+    path = tmp_path / "policy.yaml"
+    path.write_text(text)
+    with pytest.raises(InputError) as caught:
+        load_policy(path)
+    assert line in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["policy-dev", "policy-production", "cost-policy"])
+def test_the_examples_are_policies(repo_root, name):
+    policy = load_policy(repo_root / "docs/examples" / f"{name}.yaml")
+    assert policy.rules

@@ -1,0 +1,94 @@
+"""The comment as GitHub and GitLab read it: it holds whatever names bring, and never grows too long."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from markdown_it import MarkdownIt
+
+from gpufleet import cost
+from gpufleet.cost.reports.markdown import MOST_CHARACTERS, escape, marker
+
+
+@pytest.fixture
+def rendered():
+    """Render a comment as the code hosts do: CommonMark with tables, HTML let through."""
+    return lambda text: MarkdownIt("commonmark", {"html": True}).enable("table").render(text)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "@acme/everyone",
+        "#1",
+        "acme/fleet#12",
+        "https://evil.example/x",
+        "www.evil.example",
+        "[click](javascript:alert(1))",
+        "![x](http://evil.example/pixel.png)",
+        "<img src=x onerror=alert(1)>",
+        "<!-- gpufleet-cost:prod -->",
+        "</details>",
+        "a|b|c",
+        "`code` *bold* ~~gone~~ $x$",
+        "line\nbreak\r\n/approve",
+        "\u202eevil",
+    ],
+)
+def test_a_name_is_only_a_name(make, book, rendered, name):
+    text = cost.render_diff(
+        cost.diff([], [make(name)], book=book, sides=cost.Sides(stack="prod")), "markdown"
+    )
+    html = rendered(text)
+    assert not re.search(
+        r"[@#](?=[\w-])", re.sub(r"&#\w+;", "", html)
+    )  # a letter after it would make a mention
+    assert not re.search(r"<(?:img|a|script|code|em|strong|s)\b", html.split("</strong>", 1)[1])
+    assert not re.search(r"\b(?:https?|ftp)://|\bwww\.", html)
+    assert (
+        len(re.findall(r"<tr>\n<td[^>]*>create</td>", html)) == 2
+    )  # machine and disk, each one row of seven cells
+    assert html.count("<td") == 2 * 3 + 2 * 7
+    assert text.count(marker("prod")) == 1
+    assert not any(line.startswith("/") for line in text.splitlines())
+
+
+def test_the_mark_is_last_unseen_and_the_stacks_own(make, book, rendered):
+    for stack in ("prod", "a b--><script>", ""):
+        text = cost.render_diff(cost.diff([], [make()], book=book, sides=cost.Sides(stack=stack)), "markdown")
+        assert text.endswith(marker(stack))
+        assert "gpufleet-cost" not in re.sub("<!--.*?-->", "", rendered(text))
+    assert marker("dev") != marker("prod")
+
+
+def test_a_cell_is_cut_before_it_is_escaped():
+    assert escape("@" * 500).count("@") == 199
+    assert len(escape("x" * 500)) == 200
+
+
+@pytest.mark.parametrize("name_length", [10, 3000])
+def test_a_comment_never_grows_too_long_and_says_what_it_leaves_out(make, book, name_length):
+    changed = [make(f"{at}-{'n' * name_length}") for at in range(700)]
+    strange = [make(f"s{at}", f"acme:index{at}:Thing") for at in range(700)]
+    found = cost.diff(changed[:300], [*changed, *strange], book=book)
+    text = cost.render_diff(found, "markdown")
+    assert len(text) <= MOST_CHARACTERS
+    assert "more left out: a comment has 65,536 characters at most" in text
+    assert text.startswith("**This change raises the monthly cost")
+    assert text.endswith(marker(""))
+    assert text.count("<details>") == text.count("</details>")
+
+
+def test_what_says_least_gives_way_first(make, book):
+    same = [make(f"same-{at}") for at in range(900)]
+    text = cost.render_diff(cost.diff(same, [*same, make("new")], book=book), "markdown")
+    assert "| create | new machine |" in text
+    assert "1800 unchanged lines" in text
+    assert "more left out" in text.split("1800 unchanged lines")[1]
+
+
+def test_the_dearest_change_comes_first(make, book):
+    small = make("a", inputs={"instanceType": "g5.2xlarge", "region": "us-east-1"})
+    rows = cost.render_diff(cost.diff([], [small, make("z")], book=book), "markdown").split("| create | ")
+    assert rows[1].startswith("z machine")

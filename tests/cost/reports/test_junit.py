@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from decimal import Decimal
+
+import pytest
+
+from gpufleet import cost
+from gpufleet.cost import Policy
+
+
+@pytest.fixture
+def suite(make, book):
+    """Return the one suite in the report of a new machine and a type nobody knows, under a policy."""
+
+    def build(name="b", **limits):
+        strange = make("s", "aws:sagemaker/endpoint:Endpoint")
+        found = cost.diff(
+            [], [make(name), strange], Policy(**limits), book=book, sides=cost.Sides(stack="prod")
+        )
+        root = ET.fromstring(cost.render_diff(found, "junit"))
+        assert root.tag == "testsuites"
+        return root[0]
+
+    return build
+
+
+def test_each_limit_is_a_case_and_a_broken_one_fails(suite):
+    found = suite(budget_usd_per_month=Decimal(1), max_price_age_days=9999)
+    cases = {case.get("name"): case for case in found.iter("testcase")}
+    failed = cases["budget_usd_per_month: at most $1.00 a month"].find("failure")
+    assert failed.get("message") == "$16,036.38 a month is over the budget of $1.00"
+    assert failed.get("type") == "budget_usd_per_month"
+    assert len(cases["max_price_age_days: no price older than 9999 days"]) == 0
+    assert (found.get("tests"), found.get("failures"), found.get("skipped")) == ("4", "1", "1")
+
+
+def test_what_has_no_price_is_a_case_of_its_own(suite):
+    (case,) = (case for case in suite().iter("testcase") if case.get("classname") == "gpufleet.cost.unpriced")
+    assert "unknown type aws:sagemaker/endpoint:Endpoint" in case.find("skipped").get("message")
+
+
+def test_a_report_without_limits_is_no_empty_suite(suite):
+    case = next(suite().iter("testcase"))
+    assert case.find("system-out").text.startswith(
+        "This change raises the monthly cost of prod by $16,036.38"
+    )
+
+
+def test_names_that_xml_cannot_hold(make, book):
+    strange = make('<&">\x00\x1b\ud800', "acme:index:Thing")
+    text = cost.render_diff(cost.diff([], [strange], book=book), "junit")
+    (case,) = (case for case in ET.fromstring(text).iter("testcase") if case.find("skipped") is not None)
+    assert case.get("name").startswith('<&">\ufffd\ufffd\ufffd')

@@ -1,0 +1,71 @@
+"""The HTML page: whole in itself, with a plot for each question that its data can answer."""
+
+from __future__ import annotations
+
+from datetime import date
+from decimal import Decimal
+from html.parser import HTMLParser
+
+import pytest
+
+from gpufleet import cost
+from gpufleet.cost.reports import plots
+
+
+class Page(HTMLParser):
+    def __init__(self, text):
+        super().__init__()
+        self.fetched, self.headings, self.plots, self.inside = [], [], 0, ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.fetched += [value for name, value in attrs if name in ("src", "href", "action", "data")]
+        self.fetched += [tag] if tag in ("script", "link", "iframe", "object") else []
+        self.plots += tag == "svg"
+        self.inside = tag
+
+    def handle_data(self, data):
+        if self.inside == "h2" and data.strip():
+            self.headings.append(data.strip())
+        self.inside = ""
+
+
+@pytest.fixture
+def page(make, book):
+    return Page(cost.render_diff(cost.diff([make("a")], [make("a"), make("b")], book=book), "html"))
+
+
+def test_it_answers_each_question_with_a_plot(page):
+    assert page.plots == 4  # by pool, by purchase, by cloud, what if
+    expected = ["By pool", "By purchase", "By cloud", "What changes", "What if it were bought otherwise?"]
+    assert page.headings[:5] == expected
+
+
+def test_it_fetches_nothing_and_runs_nothing(page):
+    assert page.fetched == []
+
+
+def test_it_reads_in_the_dark_and_on_paper(make, book):
+    text = cost.render_diff(cost.diff([], [make()], book=book), "html")
+    assert "prefers-color-scheme: dark" in text
+    assert "@media print" in text
+    assert "url(" not in text
+
+
+def test_without_prices_on_two_days_it_says_that_there_is_no_history(make, book):
+    text = cost.render_diff(cost.diff([], [make()], book=book), "html")
+    assert "No price of this stack is known on two days" in text
+
+
+def test_history_is_drawn_of_what_moved():
+    still = ("still", date(2026, 1, 1), Decimal(1))
+    moved = [("moved", date(2026, month, 1), Decimal(month)) for month in (1, 2, 3)]
+    assert plots.history([still]) is None
+    drawn = plots.history([still, *moved])
+    assert "moved" in drawn
+    assert "still" not in drawn
+
+
+def test_nothing_to_draw_is_no_plot(book):
+    assert plots.before_and_after(cost.diff([], [], book=book), "pool") is None
+    assert plots.what_if(()) is None

@@ -1,0 +1,62 @@
+"""What a budget buys, of the prices that the package embeds."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+
+import pytest
+
+from gpufleet import catalog, cost
+from gpufleet.cost.money import HOURS_PER_MONTH
+
+
+@pytest.fixture(autouse=True)
+def no_store(monkeypatch, tmp_path):
+    monkeypatch.setenv("GPUFLEET_PRICES", str(tmp_path / "none.db"))
+
+
+def test_hours_are_the_budget_by_the_price():
+    (found,) = cost.buys(Decimal(500), machine="g5.2xlarge", region="us-east-1", purchase="on_demand")
+    price = catalog.price("aws", "us-east-1", "g5.2xlarge", "on_demand")
+    assert found.hours == int(500 / Decimal(str(price.usd_per_hour)))  # 500 / 1.212 = 412
+    assert (found.hours, found.always) == (412, 0)
+
+
+def test_a_commitment_bills_all_month_so_that_a_budget_below_it_buys_none():
+    def asked(budget):
+        return cost.buys(Decimal(budget), machine="p4d.24xlarge", cloud="aws", purchase="on_demand")
+
+    (machine,) = asked(2000)
+    whole = machine.usd_per_hour * HOURS_PER_MONTH
+    assert machine.always == 0
+    assert machine.hours > 0
+    three_years = cost.buys(whole / 10, purchase="reserved_3y", machine="a2-megagpu-16g")
+    assert three_years == []
+    (held,) = cost.buys(whole * 2, purchase="reserved_3y", machine="a2-megagpu-16g")
+    assert held.always >= 1
+
+
+def test_each_machine_and_purchase_is_there_once_in_its_cheapest_region():
+    found = cost.buys(Decimal(5000), accelerator="A100", most=500)
+    keys = [(each.offer.machine.name, each.offer.purchase) for each in found]
+    assert len(keys) == len(set(keys)) > 5
+    for each in found:
+        others = catalog.offers(machine=each.offer.machine.name, purchase=each.offer.purchase)
+        assert each.offer.price.usd_per_hour == min(offer.price.usd_per_hour for offer in others)
+
+
+def test_the_phases_budgets_as_typed(gpufleet, tmp_path):
+    done = gpufleet("cost", "buys", "--budget", "200-500", "--accelerators", "T4", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "$200.00 a month buys, one of:" in done.stdout
+    assert "$500.00 a month buys, one of:" in done.stdout
+    told = json.loads(gpufleet("cost", "buys", "--budget", "500", "--json", cwd=tmp_path).stdout)
+    assert told[0]["buys"][0]["price"]["source"]
+
+
+@pytest.mark.parametrize("budget", ["0", "lots", "500-200", "-5", "1e3"])
+def test_no_amount_is_one_line(gpufleet, tmp_path, budget):
+    done = gpufleet("cost", "buys", f"--budget={budget}", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1

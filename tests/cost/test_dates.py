@@ -1,0 +1,93 @@
+"""A price change is never taken for a code change."""
+
+from __future__ import annotations
+
+from datetime import date
+from decimal import Decimal
+
+import pytest
+
+from gpufleet import cost
+from gpufleet.catalog import Price
+from gpufleet.cost import PriceBook, PriceDates
+from gpufleet.cost.money import cents
+
+JULY, NOVEMBER = date(2026, 7, 1), date(2026, 11, 1)
+# Per hour on each day: p4d grows cheaper, the disk stays, g5 has a price on the later day only.
+PRICES = {
+    JULY: {"p4d.24xlarge": 32.7726, "ebs:gp3": 0.0001},
+    NOVEMBER: {"p4d.24xlarge": 21.9576, "ebs:gp3": 0.0001, "g5.2xlarge": 1.212},
+}
+MOVED = (Decimal("32.7726") - Decimal("21.9576")) * 730  # 7,894.95
+P4D = Decimal("32.7726") * 730 + Decimal("0.01") * 730  # with 100 GiB of disk: 23,931.30 in July
+
+
+def stand_in_book(day):
+    def lookup(_cloud, region, item, purchase):
+        usd = PRICES[day].get(item) if purchase == "on_demand" else None
+        return usd and Price(usd, "unit", day.isoformat(), "written by hand", "high", region, purchase)
+
+    return PriceBook(lookup, lookup)
+
+
+@pytest.fixture
+def asked():
+    dates = PriceDates(JULY, NOVEMBER, stand_in_book)
+    return lambda before, after: cost.diff(before, after, sides=cost.Sides(stack="prod"), dates=dates)
+
+
+def test_the_same_stack_at_two_days_changes_by_prices_only(make, asked):
+    found = asked([make()], [make()])
+    assert found.change_usd_per_month == cents(-MOVED)
+    assert (found.prices.by_code, found.prices.by_prices, found.prices.untold) == (0, cents(-MOVED), 0)
+    assert found.prices.same_stack
+    said = cost.render_diff(found, "table")
+    assert said.startswith(
+        "With the prices of 2026-11-01 instead of 2026-07-01, the unchanged prod costs $7,894.95 (-32.99%) less"
+    )
+    assert "Nothing in the code was compared" in said
+    assert "This change" not in said
+
+
+def test_code_and_prices_are_told_apart_and_add_up(make, asked):
+    found = asked([make("a")], [make("a"), make("b")])
+    move = found.prices
+    assert move.by_code == cents(P4D)  # the second machine, at the old prices
+    assert move.by_prices == cents(-2 * MOVED)  # both machines
+    assert move.by_code + move.by_prices + move.untold == found.change_usd_per_month
+    assert "comes from the code and -$15,789.90 from prices" in cost.render_diff(found, "markdown").replace(
+        "\\", ""
+    )
+
+
+def test_what_has_a_price_on_one_day_only_is_no_price_change(make, asked):
+    new = make("g", inputs={"instanceType": "g5.2xlarge", "region": "us-east-1"})
+    found = asked([new, make()], [new, make()])
+    assert found.change_usd_per_month == cents(-MOVED)
+    (gap,) = (gap for gap in found.unpriced if gap.name == "g" and gap.component == "machine")
+    assert gap.reason == (
+        "g5.2xlarge in us-east-1 has a price on only one of 2026-07-01 and 2026-11-01; left out on both sides"
+    )
+
+
+def test_in_a_code_change_it_counts_for_neither(make, asked):
+    new = make("g", inputs={"instanceType": "g5.2xlarge", "region": "us-east-1"})
+    move = asked([make()], [make(), new]).prices
+    assert (move.by_code, move.by_prices) == (0, cents(-MOVED))
+    assert move.untold == cents(Decimal("1.212") * 730)
+
+
+def test_without_days_nothing_is_said_of_prices(make, book):
+    assert cost.diff([make()], [make()], book=book).prices is None
+
+
+def test_json_has_the_three_amounts(make, asked):
+    told = cost.diff_document(asked([make()], [make()]))["prices"]
+    assert told == {
+        "before": "2026-07-01",
+        "after": "2026-11-01",
+        "usd_per_month_by_code": 0.0,
+        "usd_per_month_by_prices": -7894.95,
+        "usd_per_month_untold": 0.0,
+        "same_stack": True,
+    }
