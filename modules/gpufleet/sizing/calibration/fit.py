@@ -6,16 +6,44 @@ Every parameter has a usual value; classes and engines may depart from it as far
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
 from math import exp, log
 
 from gpufleet.sizing.calibration.measurement import Measurement
-from gpufleet.sizing.calibration.priors import LINK_SECONDS, PRIORS, Prior
+from gpufleet.sizing.calibration.priors import LINK_SECONDS, PRIORS
 from gpufleet.sizing.calibration.solve import solved
 from gpufleet.sizing.speed.efficiency import ANY, Efficiency, Key
 
 NOISE = 0.12  # of a published figure, as a share: settings that no publication states
-ROUNDS = 12
+ODD = 3 * NOISE  # beyond which something else was probably measured, and counts less
+ROUNDS = 15
 NUDGE = 1e-3
+SETTLED = 1e-3  # a gain below this share of what is left ends the search
+
+Slopes = list[dict[Key, float]]  # by measurement: change of its error with the logarithm of each parameter
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The measurements, where every parameter starts, and the factors that they may move."""
+
+    rows: Sequence[Measurement]
+    start: dict[Key, float]
+    bearing: dict[Key, list[int]]
+    atoms: list[list[Key]]
+
+    def efficiency(self, point: dict[Key, float]) -> Efficiency:
+        """Return the factors at a point: logarithms of departures from the start."""
+        factors = dict(self.start)
+        for key, value in point.items():
+            factors[key] = factors.get(key, 1.0) * exp(value)
+        return Efficiency(factors)
+
+    def errors(self, point: dict[Key, float]) -> list[float]:
+        """Return the logarithm of predicted over published, by measurement."""
+        efficiency = self.efficiency(point)
+        return [row.error(efficiency) or 0.0 for row in self.rows]
 
 
 def fitted(rows: Sequence[Measurement], near: Efficiency | None = None) -> Efficiency:
@@ -23,23 +51,23 @@ def fitted(rows: Sequence[Measurement], near: Efficiency | None = None) -> Effic
 
     ``near`` is where to start looking; it has no say in what is found.
     """
-    start = usual()
-    touching = _moved(rows, start, bearing(rows))
-    point = {key: 0.0 if near is None else log(near.factors.get(key, 1.0) / start.get(key, 1.0)) for key in touching}
-    damping, errors = 1.0, _errors(rows, start, point)
-    loss = _loss(errors, point)
+    atoms = _atoms(rows)
+    problem = Problem(rows, usual(), _bearing(rows, atoms), atoms)
+    point = {key: _departure(near, problem.start, key) for key in problem.bearing}
+    errors = problem.errors(point)
+    loss, damping = _loss(errors, point), 1.0
     for _ in range(ROUNDS):
-        step = _step(rows, start, point, touching, errors, damping)
+        step = _step(problem, point, errors, damping)
         moved = {key: point[key] + step[key] for key in point}
-        tried = _errors(rows, start, moved)
+        tried = problem.errors(moved)
         gained = loss - _loss(tried, moved)
         if gained > 0:
             point, errors, loss, damping = moved, tried, loss - gained, damping / 4
         else:
             damping *= 4
-        if 0 <= gained < 1e-4 * loss:
+        if 0 <= gained < SETTLED * loss:
             break
-    return _efficiency(start, point)
+    return problem.efficiency(point)
 
 
 def usual() -> dict[Key, float]:
@@ -50,100 +78,117 @@ def usual() -> dict[Key, float]:
 
 
 def bearing(rows: Sequence[Measurement]) -> dict[Key, list[int]]:
-    """Return every factor that some measurement bears on, with those measurements; equals of a wider one left out."""
+    """Return every factor that measurements move, with those it moves; a twin of a wider one is left out."""
+    return _bearing(rows, _atoms(rows))
+
+
+def _bearing(rows: Sequence[Measurement], atoms: list[list[Key]]) -> dict[Key, list[int]]:
     found: dict[Key, list[int]] = {}
     for parameter, prior in PRIORS.items():
-        apt = [i for i, row in enumerate(rows) if prior.metrics is None or row.metric in prior.metrics]
-        if prior.links:
-            found |= {(parameter, link, ANY): apt for link in prior.links}
-            continue
-        found[parameter, ANY, ANY] = apt
-        kinds, engines = {rows[i].kind for i in apt}, {rows[i].engine for i in apt}
-        of_kind = {kind: [i for i in apt if rows[i].kind == kind] for kind in kinds}
-        of_engine = {engine: [i for i in apt if rows[i].engine == engine] for engine in engines}
-        found |= {(parameter, kind, ANY): touched for kind, touched in of_kind.items()}
-        found |= {(parameter, ANY, engine): touched for engine, touched in of_engine.items()}
-        for kind, engine in {(rows[i].kind, rows[i].engine) for i in apt}:
-            both = [i for i in of_kind[kind] if rows[i].engine == engine]
-            if len(both) < len(of_kind[kind]) and len(both) < len(of_engine[engine]):
-                found[parameter, kind, engine] = both
-    return {key: touched for key, touched in found.items() if touched}
-
-
-def _moved(
-    rows: Sequence[Measurement], start: dict[Key, float], bearing: dict[Key, list[int]]
-) -> dict[Key, list[int]]:
-    """Return of each factor the measurements that it really moves; a factor of none, or of one's twin, is left out."""
-    point: dict[Key, float] = {}
-    errors = _errors(rows, start, point)
-    found: dict[Key, list[int]] = {}
-    seen: set[tuple[str, tuple[int, ...]]] = set()
-    for key, touched in bearing.items():
-        moved = sorted(_slopes(rows, start, point, key, touched, errors))
-        twin = (key[0], tuple(moved))
-        if moved and twin not in seen:
-            seen.add(twin)
-            found[key] = moved
+        seen: set[tuple[int, ...]] = set()
+        for key in _candidates(rows, parameter, links=prior.links, common_only=prior.common):
+            moved = [i for i, row in enumerate(rows) if _atom(key) in atoms[i] and _belongs(key, row)]
+            if moved and tuple(moved) not in seen:
+                seen.add(tuple(moved))
+                found[key] = moved
     return found
 
 
-def _efficiency(start: dict[Key, float], point: dict[Key, float]) -> Efficiency:
-    factors = dict(start)
-    for key, value in point.items():
-        factors[key] = factors.get(key, 1.0) * exp(value)
-    return Efficiency(factors)
+def _atoms(rows: Sequence[Measurement]) -> list[list[Key]]:
+    """Return by measurement the parameters that it depends on at all."""
+    return [list(_known(row)) for row in rows]
 
 
-def _errors(rows: Sequence[Measurement], start: dict[Key, float], point: dict[Key, float]) -> list[float]:
-    efficiency = _efficiency(start, point)
-    return [row.error(efficiency) or 0.0 for row in rows]
+@cache
+def _known(row: Measurement) -> tuple[Key, ...]:
+    efficiency = Efficiency(usual())
+    error = row.error(efficiency) or 0.0
+    apt = [p for p, prior in PRIORS.items() if prior.metrics is None or row.metric in prior.metrics]
+    atoms = [atom for p in apt for atom in ([(p, link, ANY) for link in PRIORS[p].links] or [(p, ANY, ANY)])]
+    return tuple(atom for atom in atoms if (row.error(_nudged(efficiency, atom)) or 0.0) != error)
+
+
+def _nudged(efficiency: Efficiency, atom: Key) -> Efficiency:
+    return Efficiency({**efficiency.factors, atom: efficiency.factors[atom] * exp(NUDGE)})
+
+
+def _candidates(
+    rows: Sequence[Measurement], parameter: str, *, links: tuple[str, ...], common_only: bool
+) -> list[Key]:
+    if links:
+        return [(parameter, link, ANY) for link in links]
+    wide: list[Key] = [(parameter, ANY, ANY)]
+    if common_only:
+        return wide
+    kinds = sorted({row.kind for row in rows})
+    engines = sorted({row.engine for row in rows})
+    wide += [(parameter, kind, ANY) for kind in kinds] + [(parameter, ANY, engine) for engine in engines]
+    return wide + [(parameter, kind, engine) for kind, engine in sorted({(row.kind, row.engine) for row in rows})]
+
+
+def _belongs(key: Key, row: Measurement) -> bool:
+    return bool(PRIORS[key[0]].links) or (key[1] in (ANY, row.kind) and key[2] in (ANY, row.engine))
+
+
+def _atom(key: Key) -> Key:
+    """Return the widest factor of the parameter: a row's error moves with all of its factors alike."""
+    return key if PRIORS[key[0]].links else (key[0], ANY, ANY)
+
+
+def _departure(near: Efficiency | None, start: dict[Key, float], key: Key) -> float:
+    return 0.0 if near is None else log(near.factors.get(key, start.get(key, 1.0)) / start.get(key, 1.0))
 
 
 def _weight(error: float) -> float:
-    """Return how much a measurement counts: the farther off, the more likely something else was measured."""
-    return 1.0 / (NOISE**2 * (1.0 + (error / (3 * NOISE)) ** 2))
+    return 1.0 / (NOISE**2 * (1.0 + (error / ODD) ** 2))
 
 
 def _loss(errors: Sequence[float], point: dict[Key, float]) -> float:
-    fit = sum(4.5 * log(1.0 + (error / (3 * NOISE)) ** 2) * 2 for error in errors)
+    fit = sum((ODD / NOISE) ** 2 * log(1.0 + (error / ODD) ** 2) for error in errors)
     return fit + sum((value / _spread(key)) ** 2 for key, value in point.items())
 
 
 def _spread(key: Key) -> float:
     parameter, kind, engine = key
-    prior: Prior = PRIORS[parameter]
+    prior = PRIORS[parameter]
     if kind == ANY and engine == ANY:
         return prior.spread
     return prior.apart if ANY in (kind, engine) else prior.apart / 2
 
 
 def _step(
-    rows: Sequence[Measurement], start: dict[Key, float], point: dict[Key, float],
-    touching: dict[Key, list[int]], errors: Sequence[float], damping: float,
-) -> dict[Key, float]:  # fmt: skip
+    problem: Problem, point: dict[Key, float], errors: Sequence[float], damping: float
+) -> dict[Key, float]:
+    slopes = _slopes(problem, problem.efficiency(point), errors)
     keys = list(point)
-    slopes: list[list[tuple[int, float]]] = [[] for _ in rows]
+    of_row: list[list[tuple[int, float]]] = [[] for _ in problem.rows]
     for a, key in enumerate(keys):
-        for i, slope in _slopes(rows, start, point, key, touching[key], errors).items():
-            slopes[i].append((a, slope))
+        for i in problem.bearing[key]:
+            of_row[i].append((a, slopes[i].get(_atom(key), 0.0)))
     penalties = [1.0 / _spread(key) ** 2 for key in keys]
     matrix = [[0.0] * len(keys) for _ in keys]
     right = [-penalty * point[key] for penalty, key in zip(penalties, keys, strict=True)]
-    for near, error in zip(slopes, errors, strict=True):
-        weight = _weight(error)
-        for a, slope in near:
-            right[a] -= weight * slope * error
-            for b, other in near:
-                matrix[a][b] += weight * slope * other
+    for near, error in zip(of_row, errors, strict=True):
+        _gather(matrix, right, near, error)
     for a, penalty in enumerate(penalties):
         matrix[a][a] = (matrix[a][a] + penalty) * (1.0 + 0.02 * damping)
     return dict(zip(keys, solved(matrix, right), strict=True))
 
 
-def _slopes(
-    rows: Sequence[Measurement], start: dict[Key, float], point: dict[Key, float],
-    key: Key, touched: Sequence[int], errors: Sequence[float],
-) -> dict[int, float]:  # fmt: skip
-    nudged = _efficiency(start, {**point, key: point.get(key, 0.0) + NUDGE})
-    found = {i: ((rows[i].error(nudged) or 0.0) - errors[i]) / NUDGE for i in touched}
-    return {i: slope for i, slope in found.items() if slope}
+def _gather(
+    matrix: list[list[float]], right: list[float], near: Sequence[tuple[int, float]], error: float
+) -> None:
+    weight = _weight(error)
+    for a, slope in near:
+        right[a] -= weight * slope * error
+        line, scaled = matrix[a], weight * slope
+        for b, other in near:
+            line[b] += scaled * other
+
+
+def _slopes(problem: Problem, efficiency: Efficiency, errors: Sequence[float]) -> Slopes:
+    nudged = {atom: _nudged(efficiency, atom) for atom in {atom for atoms in problem.atoms for atom in atoms}}
+    return [
+        {atom: ((row.error(nudged[atom]) or 0.0) - error) / NUDGE for atom in atoms}
+        for row, atoms, error in zip(problem.rows, problem.atoms, errors, strict=True)
+    ]

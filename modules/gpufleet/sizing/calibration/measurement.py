@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import log
 
 from gpufleet import catalog
@@ -28,7 +29,7 @@ KINDS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Measurement:
     """One published figure with the setting it was taken in."""
 
@@ -52,18 +53,18 @@ class Measurement:
         """Return decode, throughput, prefill or training."""
         return KINDS[self.row["metric"]]
 
-    @property
+    @cached_property
     def kind(self) -> str:
         """Return the class of the devices."""
         return device.device_class(self.hardware.accelerator)
 
-    @property
+    @cached_property
     def engine(self) -> str:
         """Return the engine by its one name."""
         part = self.hardware.accelerator
         return device.engine_for(self.workload.engine, part, training=self.workload.trains)
 
-    @property
+    @cached_property
     def speed(self) -> float:
         """Return the published figure in tokens per second of the whole system."""
         return _SPEEDS[self.row["metric"]](self, float(self.row["value"]))

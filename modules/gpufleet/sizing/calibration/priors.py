@@ -21,36 +21,37 @@ class Prior:
     apart: float
     metrics: frozenset[str] | None = None
     links: tuple[str, ...] = ()  # the parameter belongs to links, not to classes of devices
+    common: bool = False  # one value for all
 
 
 PRIORS: dict[str, Prior] = {
     "weight_bandwidth": Prior(0.80, 0.15, 0.20, INFERS),
-    "weight_bandwidth_half": Prior(1.0, 1e-3, 0.05, INFERS),
     "weight_bandwidth_byte": Prior(0.95, 0.10, 0.05, INFERS),
     "weight_bandwidth_nibble": Prior(0.90, 0.15, 0.10, INFERS),
     "weight_bandwidth_fp8": Prior(0.95, 0.10, 0.05, INFERS),
     "weight_bandwidth_fp4": Prior(0.90, 0.10, 0.05, INFERS),
+    "bandwidth_law": Prior(0.15, 0.5, 0.2, INFERS, common=True),
     "cache_bandwidth": Prior(0.50, 0.40, 0.40, GENERATES),
     "layer_seconds": Prior(40e-6, 0.8, 0.6, INFERS),
     "step_seconds": Prior(3e-4, 0.6, 0.3, INFERS),
     "stream_seconds": Prior(5e-6, 0.6, 0.3, SERVES),
-    "decode_compute": Prior(0.45, 0.3, 0.2, SERVES),
+    "decode_compute": Prior(0.45, 0.3, 0.2, GENERATES),
     "prefill_compute": Prior(0.50, 0.3, 0.3, READS),
-    "prefill_compute_half": Prior(1.0, 1e-3, 0.05, READS),
     "prefill_compute_byte": Prior(0.9, 0.2, 0.1, READS),
     "prefill_compute_nibble": Prior(0.8, 0.3, 0.15, READS),
-    "prefill_compute_fp8": Prior(0.85, 0.2, 0.1, READS),
-    "prefill_compute_fp4": Prior(0.7, 0.2, 0.1, READS),
+    "prefill_compute_fp8": Prior(0.95, 0.2, 0.1, READS),
+    "prefill_compute_fp4": Prior(0.9, 0.2, 0.1, READS),
+    "prefill_attention": Prior(0.5, 0.4, 0.4, READS),
+    "compute_law": Prior(0.20, 0.5, 0.2, READS, common=True),
     "link_latency": Prior(1.0, 1e-3, 0.6, INFERS, LINKS),
     "hop_latency": Prior(1.0, 1e-3, 0.6, INFERS, LINKS),
-    "train_compute": Prior(0.62, 0.2, 0.15, TRAINS),
-    "train_compute_half": Prior(1.0, 1e-3, 0.03, TRAINS),
-    "train_compute_byte": Prior(0.9, 0.2, 0.05, TRAINS),
-    "train_compute_nibble": Prior(0.8, 0.2, 0.05, TRAINS),
+    "train_compute": Prior(0.65, 0.2, 0.15, TRAINS),
     "train_compute_nf4": Prior(0.85, 0.2, 0.05, TRAINS),
-    "train_compute_fp8": Prior(0.70, 0.2, 0.05, TRAINS),
-    "train_recompute": Prior(0.85, 0.1, 0.05, TRAINS),
-    "train_spread": Prior(0.05, 0.5, 0.1, TRAINS),
-    "train_layer_seconds": Prior(2e-4, 0.7, 0.3, TRAINS),
+    "train_compute_fp8": Prior(0.95, 0.2, 0.05, TRAINS),
+    "train_recompute": Prior(0.7, 0.3, 0.05, TRAINS, common=True),
+    "train_law": Prior(0.20, 0.5, 0.2, TRAINS, common=True),
+    "train_spread": Prior(0.03, 0.7, 0.1, TRAINS, common=True),
+    "train_stages": Prior(0.05, 0.7, 0.1, TRAINS, common=True),
+    "train_layer_seconds": Prior(2e-4, 0.7, 0.3, TRAINS, common=True),
 }
 LINK_SECONDS: dict[str, float] = {"switched": 8e-6, "pcie": 30e-6, "adapter": 40e-6, "ethernet": 400e-6}

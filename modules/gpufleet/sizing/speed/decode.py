@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpufleet.sizing.speed import traffic
-from gpufleet.sizing.speed.step import Setting, together
+from gpufleet.sizing.speed.step import USUAL_RATE, Setting, together
 
 
 @dataclass(frozen=True)
@@ -42,12 +42,12 @@ def _memory(setting: Setting, streams: float, context: float) -> float:
     model, work, bandwidth = setting.model, setting.workload, setting.bandwidth or 1.0
     read = traffic.bytes_read(model, work.precision, streams)
     cache = streams * traffic.cache_bytes(model, setting.cache_precision, context)
-    share = setting.share("weight_bandwidth") * setting.factor(f"weight_bandwidth_{traffic.form(work.precision)}")
-    return read / (bandwidth * min(share, 1.0)) + cache / (bandwidth * setting.share("cache_bandwidth"))
+    return read / setting.weight_rate + cache / (bandwidth * setting.share("cache_bandwidth"))
 
 
 def _compute(setting: Setting, streams: float) -> float:
     if setting.flops is None:
         return 0.0
-    rate = setting.flops * setting.share("decode_compute")
+    law = setting.law("compute_law", setting.flops, USUAL_RATE)
+    rate = setting.flops * min(setting.factor("decode_compute") * law, 1.0)
     return streams * traffic.operations(setting.model) / rate

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from itertools import product
-
 from gpufleet.sizing.tables import rows
 
 ANY = "*"
@@ -23,10 +21,13 @@ class Efficiency:
 
     def of(self, parameter: str, device: str, engine: str) -> float:
         """Return the parameter's value for that class of device and that engine."""
-        value = 1.0
-        for key in product((parameter,), {ANY, device}, {ANY, engine}):
-            value *= self.factors.get(key, 1.0)
-        return value
+        get = self.factors.get
+        return (
+            get((parameter, ANY, ANY), 1.0)
+            * get((parameter, device, ANY), 1.0)
+            * get((parameter, ANY, engine), 1.0)
+            * get((parameter, device, engine), 1.0)
+        )
 
 
 @cache

@@ -6,7 +6,7 @@ from math import ceil
 
 from gpufleet.sizing.speed import traffic
 from gpufleet.sizing.speed.device import serves
-from gpufleet.sizing.speed.step import Setting, together
+from gpufleet.sizing.speed.step import USUAL_RATE, Setting, together
 
 CHUNK_LOCAL = 512  # llama.cpp's physical batch
 CHUNK_SERVED = 8192  # tokens that a server puts through at a time
@@ -29,15 +29,17 @@ def seconds(setting: Setting, prompts: float, length: float) -> float | None:
 
 
 def _compute(setting: Setting, tokens: float, length: float) -> float:
-    form = traffic.form(setting.workload.precision)
-    share = setting.share("prefill_compute") * setting.factor(f"prefill_compute_{form}")
-    per_token = traffic.operations(setting.model) + traffic.attention_operations(setting.model, length)
-    return tokens * per_token / ((setting.flops or 1.0) * min(share, 1.0))
+    nominal = setting.flops or 1.0
+    share = setting.factor("prefill_compute") * setting.law("compute_law", nominal, USUAL_RATE)
+    dense = traffic.operations(setting.model) / min(share * setting.factor(f"prefill_compute_{setting.form}"), 1.0)
+    attention = traffic.attention_operations(setting.model, length) / min(
+        share * setting.factor("prefill_attention"), 1.0
+    )
+    return tokens * (dense + attention) / nominal
 
 
 def _reading(setting: Setting, tokens: float) -> float:
-    read = traffic.bytes_read(setting.model, setting.workload.precision, tokens)
-    return read / ((setting.bandwidth or 1.0) * setting.share("weight_bandwidth"))
+    return traffic.bytes_read(setting.model, setting.workload.precision, tokens) / setting.weight_rate
 
 
 def _staged(setting: Setting, chunks: int) -> float:

@@ -7,11 +7,13 @@ from functools import cached_property
 
 from gpufleet.catalog import Architecture
 from gpufleet.sizing.hardware import Hardware, Layout
-from gpufleet.sizing.speed import device, links
-from gpufleet.sizing.speed.efficiency import Efficiency
+from gpufleet.sizing.speed import device, links, traffic
+from gpufleet.sizing.speed.efficiency import ANY, Efficiency
 from gpufleet.sizing.speed.result import Limit
 from gpufleet.sizing.workload import Workload
 
+USUAL_BANDWIDTH = 1e12  # of a part to which the shares themselves apply
+USUAL_RATE = 1e14
 SHARP = 2.0  # how sharply two overlapping limits turn into the larger one
 
 
@@ -67,6 +69,22 @@ class Setting:
     def share(self, parameter: str) -> float:
         """Return a factor that is a share of a nominal rate, so never above one."""
         return min(self.factor(parameter), 1.0)
+
+    def law(self, parameter: str, nominal: float, usual: float) -> float:
+        """Return what is left of a share on a part that is faster than usual: fast ones are harder to keep fed."""
+        return float((nominal / usual) ** -self.efficiency.of(parameter, ANY, ANY))
+
+    @cached_property
+    def weight_rate(self) -> float:
+        """Return bytes of weights per second that one device really reads."""
+        share = self.factor("weight_bandwidth") * self.factor(f"weight_bandwidth_{self.form}")
+        nominal = self.bandwidth or 1.0
+        return nominal * min(share * self.law("bandwidth_law", nominal, USUAL_BANDWIDTH), 1.0)
+
+    @cached_property
+    def form(self) -> str:
+        """Return what kind of numbers the weights are."""
+        return traffic.form(self.workload.precision)
 
     @cached_property
     def link(self) -> links.Link:

@@ -7,7 +7,7 @@ from math import log2
 
 from gpufleet.sizing.speed import links, traffic
 from gpufleet.sizing.speed.result import Limit
-from gpufleet.sizing.speed.step import Setting, together
+from gpufleet.sizing.speed.step import USUAL_RATE, Setting, together
 
 RECOMPUTED = {"none": 0.0, "selective": 0.0, "full": 1.0}  # forward passes more; attention's own apart
 
@@ -50,7 +50,7 @@ def parts(setting: Setting) -> Parts | None:
         compute=compute / (setting.layout.tensor * setting.layout.pipeline),
         sharding=_sharding(setting),
         tensor=_tensor(setting),
-        launch=setting.model.layers * setting.factor("train_layer_seconds"),
+        launch=setting.model.layers / setting.layout.pipeline * setting.factor("train_layer_seconds"),
         offload=_offload(setting),
     )
 
@@ -78,9 +78,11 @@ def frozen(setting: Setting) -> bool:
 def _rate(setting: Setting) -> float | None:
     if setting.flops is None:
         return None
-    share = setting.share("train_compute") * setting.factor(f"train_compute_{_form(setting)}")
+    share = setting.factor("train_compute") * setting.factor(f"train_compute_{_form(setting)}")
+    share *= setting.law("train_law", setting.flops, USUAL_RATE)
     spread = max(1.0, log2(max(1.0, devices(setting))))
-    return setting.flops * min(share, 1.0) * float(spread ** -setting.factor("train_spread"))
+    stages = 1.0 + setting.factor("train_stages") * log2(setting.layout.pipeline)
+    return setting.flops * min(share, 1.0) * float(spread ** -setting.factor("train_spread")) / stages
 
 
 def _form(setting: Setting) -> str:
@@ -97,8 +99,8 @@ def devices(setting: Setting) -> int:
 def _sharding(setting: Setting) -> float:
     """Return seconds of gathering weights twice and scattering gradients once."""
     members = setting.layout.data
-    if members <= 1:
-        return 0.0
+    if members <= 1 or setting.layout.tensor * setting.layout.pipeline > 1:
+        return 0.0  # where layers are split too, gradients are summed once per many micro-batches
     held = setting.model.parameters / (setting.layout.tensor * setting.layout.pipeline)
     link = _widest(setting)
     passes = 1.0 if frozen(setting) else 1.5
@@ -111,7 +113,8 @@ def _widest(setting: Setting) -> links.Link:
 
 
 def _tensor(setting: Setting) -> float:
-    return 3.0 * setting.exchange(setting.workload.batch * setting.workload.context)
+    """Return seconds of sums within a tensor split: two forward, two backward, of the stage's own layers."""
+    return 2.0 * setting.exchange(setting.workload.batch * setting.workload.context) / setting.layout.pipeline
 
 
 def _offload(setting: Setting) -> float:
