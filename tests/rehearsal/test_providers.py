@@ -256,15 +256,15 @@ def test_secrets_stay_secret(aws):
 
 
 def test_unknown_types_are_refused_with_what_is_known(aws):
-    _, ((_, reason),) = aws.check("aws:s3/bucket:Bucket", "b", {})
-    assert reason.startswith("the simulated aws does not know aws:s3/bucket:Bucket; it knows: aws:")
+    _, ((_, reason),) = aws.check("aws:sagemaker/endpoint:Endpoint", "b", {})
+    assert reason.startswith("the simulated aws does not know aws:sagemaker/endpoint:Endpoint; it knows: aws:")
     assert NODE in reason
 
 
 def test_unknown_lookups_are_refused_with_what_is_known(aws):
-    _, (reason,) = aws.invoke("aws:ec2/getVpc:getVpc", {})
+    _, (reason,) = aws.invoke("aws:ec2/getKeyPair:getKeyPair", {})
     assert reason.startswith(
-        "the simulated aws does not know aws:ec2/getVpc:getVpc; it knows: aws:ec2/getAmi"
+        "the simulated aws does not know aws:ec2/getKeyPair:getKeyPair; it knows: aws:ec2/getAmi"
     )
 
 

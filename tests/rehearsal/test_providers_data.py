@@ -32,7 +32,8 @@ class Real:
 
 
 def camel(name, names):
-    return names.get(name) or re.sub(r"_(\w)", lambda found: found[1].upper(), name)
+    plain = name.rstrip("_")  # what the SDK adds where a name of its own is taken: resource_name_
+    return names.get(name) or re.sub(r"_(\w)", lambda found: found[1].upper(), plain)
 
 
 @pytest.fixture(params=TYPES, ids=[token for _, token in TYPES])

@@ -14,9 +14,10 @@ from gpufleet.cost.change import CostDiff, Line, PolicyResult, Violation, compar
 from gpufleet.cost.commitments import BreakEven, break_even, break_even_document
 from gpufleet.cost.commitments import load as load_commitments
 from gpufleet.cost.dates import PriceDates
-from gpufleet.cost.demand import Bill, Charge, Unpriced
+from gpufleet.cost.demand import Around, Bill, Charge, Demand, Gap, Unpriced
 from gpufleet.cost.document import diff_document, estimate_document, schema
 from gpufleet.cost.evaluation import TIME_LIMIT_S, evaluate
+from gpufleet.cost.graph import Graph
 from gpufleet.cost.money import HOURS_PER_MONTH, Range
 from gpufleet.cost.policy import Policy, judge, load_policy
 from gpufleet.cost.pools import Pool, by_pool
@@ -37,6 +38,7 @@ from gpufleet.cost.reports import DIFF_FORMATS, render_diff, render_estimate
 from gpufleet.cost.reports.budget import buys_table
 from gpufleet.cost.reports.buying import break_even_table, what_if_table
 from gpufleet.cost.sides import Sides, resources_from_events, resources_from_preview, resources_from_state
+from gpufleet.cost.terms import Terms
 from gpufleet.cost.usage import Usage, UsageFile, load_usage
 from gpufleet.cost.whatif import WhatIf, what_if, what_if_document
 
@@ -44,13 +46,17 @@ __all__ = [
     "DIFF_FORMATS",
     "HOURS_PER_MONTH",
     "TIME_LIMIT_S",
+    "Around",
     "Asked",
     "Bill",
     "BreakEven",
     "Buy",
     "Charge",
     "CostDiff",
+    "Demand",
     "Estimate",
+    "Gap",
+    "Graph",
     "Line",
     "Policy",
     "PolicyResult",
@@ -59,6 +65,7 @@ __all__ = [
     "PriceDates",
     "Range",
     "Sides",
+    "Terms",
     "Unpriced",
     "Usage",
     "UsageFile",

@@ -50,6 +50,8 @@ def _document(event: Any) -> dict[str, Any]:
     """Return an EngineEvent as the JSON that it was read from, as far as it tells of resources."""
     if (held := getattr(event, "resource_pre_event", None)) is not None:
         return {"resourcePreEvent": {"metadata": _metadata(held.metadata), "planning": bool(held.planning)}}
+    if (held := getattr(event, "res_outputs_event", None)) is not None:
+        return {"resOutputsEvent": {"metadata": _metadata(held.metadata)}}
     if (held := getattr(event, "res_op_failed_event", None)) is not None:
         return {"resOpFailedEvent": {"metadata": _metadata(held.metadata)}}
     if (held := getattr(event, "summary_event", None)) is not None:

@@ -135,6 +135,8 @@ def _finish(child: subprocess.Popen[str], limit_s: float) -> str:
     """Let the child run its programs, and return what they printed."""
     try:
         return child.communicate(GO, timeout=limit_s)[0]
+    except BrokenPipeError:  # it ended before it heard its jobs; what it printed says why
+        return child.stdout.read() if child.stdout else ""
     except subprocess.TimeoutExpired:
         raise EnvironmentFault(
             f"the Pulumi program did not end within {limit_s:g} s", hint="it may wait for input or a network"

@@ -352,7 +352,7 @@ def describe(error: BaseException, job: Job) -> dict[str, str]:
 
 def reread(error: BaseException, job: Job) -> BaseException:
     """Read the stack's file again as the command line does: that error knows the line."""
-    if own(error) is None:
+    if own(error) is None or (isinstance(error, InputError) and not (Path(job["root"]) / "stacks").is_dir()):
         return error
     try:
         load = importlib.import_module("gpufleet.fleet").load

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpufleet.engine.preview import Step, refuse_failure
@@ -40,6 +40,9 @@ class Events:
     failed: list[str] = field(default_factory=list)
     errors: list[Mapping[str, Any]] = field(default_factory=list, repr=False)
     cut: bool = False
+    places: dict[tuple[str, str], int] = field(
+        default_factory=dict, repr=False
+    )  # of steps, by URN and operation
 
 
 def read_events(text: str, where: str) -> Events:
@@ -95,13 +98,29 @@ def _event(line: str) -> Mapping[str, Any]:
 def _take(event: Mapping[str, Any], phase: Events) -> None:
     if held := event.get("resourcePreEvent"):
         phase.planning = bool(held.get("planning", False))
-        phase.steps.append(_step(held["metadata"]))
+        step = _step(held["metadata"])
+        phase.places[step.urn, step.op] = len(phase.steps)
+        phase.steps.append(step)
+    elif held := event.get("resOutputsEvent"):
+        _complete(held["metadata"], phase)
     elif held := event.get("resOpFailedEvent"):
         phase.failed.append(str(held["metadata"]["urn"]))
     elif held := event.get("summaryEvent"):
         phase.summary = {str(op): int(count) for op, count in (held.get("resourceChanges") or {}).items()}
     elif (held := event.get("diagnosticEvent")) and held.get("severity") == "error":
         phase.errors.append({**held, "message": COLOUR.sub("", str(held.get("message", "")))})
+
+
+def _complete(metadata: Mapping[str, Any], phase: Events) -> None:
+    """Give a step's new resource the id and outputs that it got, which others refer to it by."""
+    new = metadata.get("new")
+    at = phase.places.get((str(metadata["urn"]), str(metadata["op"])))
+    step = None if at is None else phase.steps[at]
+    if at is None or step is None or step.new is None or not new:
+        return
+    made = parse_resource(new)
+    kept = replace(step.new, id=made.id or step.new.id, outputs=made.outputs or step.new.outputs)
+    phase.steps[at] = replace(step, new=kept)
 
 
 def _step(metadata: Mapping[str, Any]) -> Step:

@@ -122,6 +122,35 @@ def _members(memory: Memory, group: Row) -> list[Member]:
     ]
 
 
+def _get_zones(lookup: Lookup) -> Plain:
+    """Return the region's zones, as an account that has all of them sees them."""
+    names = [f"{lookup.region}{letter}" for letter in (*_ZONE_LETTERS, "c")]
+    ids = [f"{lookup.region}-az{number}" for number in range(1, len(names) + 1)]
+    return {**lookup.args, "id": lookup.region, "names": names, "zoneIds": ids, "groupNames": [lookup.region]}
+
+
+def _get_vpc(lookup: Lookup) -> Plain:
+    """Return the network that every account has in a region."""
+    if not lookup.args.get("default"):
+        raise LookupError("the simulated aws finds the default network only; give default=True")
+    return {
+        **lookup.args,
+        "id": f"vpc-{_digest(lookup.region)}",
+        "cidrBlock": "172.31.0.0/16",
+        "state": "available",
+    }
+
+
+def _get_subnets(lookup: Lookup) -> Plain:
+    """Return a subnet in each zone of the default network."""
+    if lookup.filter("vpc-id") != [f"vpc-{_digest(lookup.region)}"]:
+        raise LookupError(
+            "the simulated aws finds the subnets of the default network only; filter by its vpc-id"
+        )
+    zones = _get_zones(lookup)["names"]
+    return {**lookup.args, "id": lookup.region, "ids": [f"subnet-{_digest(zone)}" for zone in zones]}
+
+
 def _get_image(lookup: Lookup) -> Plain:
     """Return the image that a family of a project stands for."""
     project, family = lookup.args.get("project"), lookup.args.get("family")
@@ -143,5 +172,8 @@ LOOKUPS: dict[str, Callable[[Lookup], Plain]] = {
     "aws:ec2/getAmi:getAmi": _get_ami,
     "aws:ec2/getInstanceTypeOfferings:getInstanceTypeOfferings": _get_offerings,
     "aws:ec2/getInstances:getInstances": _get_instances,
+    "aws:ec2/getSubnets:getSubnets": _get_subnets,
+    "aws:ec2/getVpc:getVpc": _get_vpc,
+    "aws:index/getAvailabilityZones:getAvailabilityZones": _get_zones,
     "gcp:compute/getImage:getImage": _get_image,
 }

@@ -85,8 +85,8 @@ def _network(context: Context, kind: str, reference: Any, key: str) -> str:
 
 
 def _aws_subnet(context: Context) -> Any:
-    """Return the subnet of an instance: its own, or that of its launch template's first card."""
-    if "subnetId" in context.inputs or context.preview:
+    """Return the subnet of an instance: its own, or its launch template's; of neither, the default network's."""
+    if "subnetId" in context.inputs or "launchTemplate" not in context.inputs or context.preview:
         return context.inputs.get("subnetId")
     template = context.memory.get(
         "aws:ec2/launchTemplate:LaunchTemplate", context.inputs["launchTemplate"]["id"]

@@ -1,0 +1,89 @@
+"""Pricers of another distribution, installed as one: its own folder with its own metadata on the path."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from gpufleet import cost
+from gpufleet.cost.pricers.extensions import extensions
+from gpufleet.errors import EnvironmentFault
+
+CODE = """
+from decimal import Decimal
+
+from gpufleet.cost import Demand, Gap, Terms
+
+PRICERS = {
+    "acme:index:Box": lambda resource, graph: [
+        Demand("machine", ("g5.2xlarge",), "aws", "us-east-1", terms=graph.terms(resource))
+    ],
+    "acme:index:Bad": lambda resource, graph: 1 / 0,
+    "aws:ebs/volume:Volume": lambda resource, graph: [Gap("ours gives way")],
+}
+"""
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """Install a distribution with these pricers the way an installer leaves it: package and metadata."""
+
+    def install(code=CODE, value="acme_pricers:PRICERS"):
+        (tmp_path / "acme_pricers.py").write_text(code)
+        info = tmp_path / "acme_pricers-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-pricers\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(f"[gpufleet.pricers]\nacme = {value}\n")
+        monkeypatch.syspath_prepend(str(tmp_path))
+        extensions.cache_clear()
+
+    yield install
+    extensions.cache_clear()
+    sys.modules.pop("acme_pricers", None)
+
+
+def test_a_type_that_we_do_not_know_gets_its_price(installed, make, book):
+    installed()
+    bill = cost.price([make("box", type_="acme:index:Box", inputs={})], book)
+    assert [(charge.item, str(charge.usd_per_hour.expected)) for charge in bill.charges] == [
+        ("g5.2xlarge", "1.212")
+    ]
+
+
+def test_one_that_fails_leaves_its_resource_without_price_and_the_bill_whole(installed, make, book):
+    installed()
+    bill = cost.price([make("bad", type_="acme:index:Bad", inputs={}), make("a")], book)
+    assert [gap.reason for gap in bill.unpriced] == [
+        "the pricer acme failed: ZeroDivisionError: division by zero"
+    ]
+    assert any(charge.name == "a" for charge in bill.charges)
+
+
+def test_one_of_ours_gives_way(installed, make, book):
+    installed()
+    bill = cost.price([make("v", type_="aws:ebs/volume:Volume", inputs={"size": 1})], book)
+    assert [gap.reason for gap in bill.unpriced] == ["ours gives way"]
+
+
+@pytest.mark.parametrize(
+    ("code", "value", "said"),
+    [
+        (
+            "raise OSError('no')\n",
+            "acme_pricers:PRICERS",
+            "pricers acme of acme-pricers cannot be loaded: OSError: no",
+        ),
+        ("PRICERS = [1]\n", "acme_pricers:PRICERS", "are not a mapping"),
+        ("", "acme_pricers:NOTHING", "cannot be loaded: AttributeError"),
+    ],
+)
+def test_one_that_cannot_be_loaded_is_told_at_once(installed, make, code, value, said):
+    installed(code, value)
+    with pytest.raises(EnvironmentFault, match=said):
+        cost.price([make()])
+
+
+def test_without_any_there_are_ours_only():
+    extensions.cache_clear()
+    assert extensions() == {}

@@ -1,0 +1,128 @@
+"""Any Python program as ``--project``: whatever it does is answered in one line."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from gpufleet import cost
+from gpufleet.errors import EnvironmentFault, InputError
+
+VOLUME = (
+    'import pulumi_aws as aws\naws.ebs.Volume("v", availability_zone="us-east-1a", size=100, type="gp3")\n'
+)
+
+
+@pytest.fixture
+def program(tmp_path):
+    """Write a program into a project of its own; returns the project."""
+
+    def write(text, *, yaml="name: other\nruntime: python\n", **files):
+        (tmp_path / "Pulumi.yaml").write_text(yaml)
+        (tmp_path / "__main__.py").write_text(text)
+        for name, content in files.items():
+            (tmp_path / f"{name.replace('_', '.')}.yaml").write_text(content)
+        return tmp_path
+
+    return write
+
+
+def machines(root, stack="dev", **limits):
+    return {r.name: r for r in cost.evaluate(root, stack, **limits) if not r.is_provider}
+
+
+def test_a_stack_without_a_file_runs_where_no_stack_has_one(program):
+    assert set(machines(program(VOLUME))) == {"v"}
+
+
+def test_a_misspelt_stack_is_refused_where_others_have_files(program):
+    with pytest.raises(InputError, match="no stack 'dve'"):
+        machines(program(VOLUME, Pulumi_dev="config: {}\n"), "dve")
+
+
+def test_a_program_may_print_and_read_nothing(program):
+    assert set(machines(program(f"print('x' * 100000)\nimport sys\nsys.stdin.read()\n{VOLUME}"))) == {"v"}
+
+
+def test_a_program_that_never_ends_is_stopped(program):
+    started = time.monotonic()
+    with pytest.raises(EnvironmentFault, match="did not end within 3 s"):
+        machines(program("while True: pass\n"), limit_s=3)
+    assert time.monotonic() - started < 60  # it is ended, however long this machine takes to say so
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "import pulumi\npulumi.Config().require('size')\n",
+            "__main__.py:2: .*ConfigMissingError: Missing required",
+        ),
+        ("raise ValueError('first\\nsecond')\n", "__main__.py:1: .*ValueError: first"),
+        ("import no_such_package\n", "__main__.py:1: .*No module named 'no_such_package'"),
+        ("import money\n", "__main__.py:1: .*No module named 'money'"),
+        ("import sys\nsys.exit(3)\n", "SystemExit: 3"),
+        ("def broken(:\n", "SyntaxError"),
+    ],
+)
+def test_a_program_that_fails_says_why_in_one_line(program, text, said):
+    with pytest.raises(InputError, match=said) as caught:
+        machines(program(text))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_program_that_kills_itself_is_told(program):
+    with pytest.raises(EnvironmentFault, match="ended early"):
+        machines(program("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n"))
+
+
+def test_another_language_is_refused(program):
+    with pytest.raises(InputError, match="the program is in nodejs; only Python"):
+        machines(program("", yaml="name: other\nruntime:\n  name: nodejs\n"))
+
+
+def test_settings_come_from_the_project_and_the_stack(program):
+    text = (
+        "import pulumi, pulumi_aws as aws\nc = pulumi.Config()\n"
+        "aws.ebs.Volume('v', availability_zone='us-east-1a', size=c.require_int('size'), type=c.require('kind'))\n"
+    )
+    yaml = "name: other\nruntime: python\nconfig:\n  size: {type: integer, default: 7}\n  other:kind: {value: gp2}\n"
+    root = program(text, yaml=yaml, Pulumi_dev="config:\n  kind: gp3\n")
+    assert machines(root)["v"].inputs["size"] == 7
+    assert machines(root)["v"].inputs["type"] == "gp3"
+
+
+def test_secrets_of_the_stack_reach_nobody(program):
+    text = (
+        "import pulumi, pulumi_aws as aws\n"
+        "aws.ec2.Instance('a', instance_type='g5.2xlarge', user_data=pulumi.Config().require('key'))\n"
+    )
+    root = program(text, Pulumi_dev="config:\n  other:key:\n    secure: v1:cipher:text\n")
+    assert "cipher" not in repr(machines(root)["a"].inputs)
+
+
+def test_the_region_of_the_stack_reaches_the_default_provider(program):
+    text = "import pulumi_aws as aws\naws.ec2.Instance('a', instance_type='g5.2xlarge', ami='ami-1')\n"
+    bill = cost.price(cost.evaluate(program(text, Pulumi_dev="config:\n  aws:region: eu-west-1\n"), "dev"))
+    assert [charge.region for charge in bill.charges if charge.component == "machine"] == ["eu-west-1"]
+
+
+def test_a_projects_own_environment_runs_it(program, tmp_path):
+    root = program(VOLUME, yaml="name: other\nruntime:\n  name: python\n  options:\n    virtualenv: mine\n")
+    (tmp_path / "mine" / "bin").mkdir(parents=True)
+    python = tmp_path / "mine" / "bin" / "python"
+    python.write_text("#!/bin/sh\necho this is another python\n")
+    python.chmod(0o755)
+    with pytest.raises(EnvironmentFault, match="this is another python"):
+        machines(root)
+
+
+def test_the_command_line_prices_another_project(gpufleet, program, tmp_path):
+    root = program(VOLUME)
+    done = gpufleet("cost", "estimate", "--project", root, "-s", "dev", cwd=tmp_path.parent)
+    assert done.returncode == 0, done.stderr
+    assert "ebs:gp3" in done.stdout
+    done = gpufleet("cost", "estimate", "--project", tmp_path / "none", "-s", "dev", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1

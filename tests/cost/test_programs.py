@@ -1,0 +1,76 @@
+"""Programs that are not ours, evaluated without an engine: each thing that bills is priced or named."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import pytest
+
+from gpufleet import cost
+
+PROGRAMS = Path(__file__).resolve().parents[1] / "cases" / "programs"
+# Counted on its own: what bills nothing, read off the programs by hand and not from the room's table.
+FREE = (
+    "aws:ec2/vpc:*", "aws:ec2/subnet:*", "aws:ec2/internetGateway:*", "aws:ec2/route*", "aws:ec2/securityGroup:*",
+    "aws:ec2/launchTemplate:*", "aws:lb/targetGroup:*", "aws:lb/listener:*", "aws:autoscaling/policy:*", "aws:iam/*",
+    "aws:eks/addon:*", "gcp:compute/network:*", "gcp:compute/subnetwork:*", "gcp:compute/router:*",
+    "gcp:serviceaccount/*", "azure-native:resources:*", "azure-native:network:VirtualNetwork",
+    "azure-native:network:Subnet", "azure-native:monitor:AutoscaleSetting", "pulumi:providers:*",
+)  # fmt: skip
+BILLABLE = {
+    "autoscaling-web": {"way-out", "web", "logs"},
+    "eks-gpu": {"models", "system", "gpu"},
+    "gke-gpu-pool": {"models", "services", "cards", "weights"},
+    "aks-agent-pool": {"models", "cards"},
+    "vmss-workers": {"out", "workers", "door"},
+    "remote-eks": {"shared", "jobs", "scratch"},
+    "spot-fleet": {"workers", "old-workers", "head"},
+}
+
+
+def test_each_program_is_looked_at():
+    assert {path.name for path in PROGRAMS.iterdir() if path.is_dir()} == set(BILLABLE)
+
+
+@pytest.fixture(params=sorted(BILLABLE))
+def program(request):
+    resources = cost.evaluate(PROGRAMS / request.param, "dev")
+    return request.param, resources, cost.price(resources)
+
+
+def test_priced_and_unpriced_together_are_all_that_bills(program):
+    name, resources, bill = program
+    custom = [each for each in resources if each.custom or each.remote]
+    wanted = {each.urn for each in custom if not any(fnmatchcase(each.type, free) for free in FREE)}
+    told = {charge.urn for charge in bill.charges} | {gap.urn for gap in bill.unpriced}
+    assert told == wanted
+    assert {urn.rsplit("::", 1)[-1] for urn in told} == BILLABLE[name]
+
+
+def test_the_lines_add_up(program):
+    _, _, bill = program
+    assert sum(charge.usd_per_month.expected for charge in bill.charges) == bill.usd_per_month.expected
+    assert all(gap.reason for gap in bill.unpriced)
+
+
+def test_every_place_is_known(program):
+    _, _, bill = program
+    assert all(charge.region for charge in bill.charges)
+    assert not [gap for gap in bill.unpriced if "unknown region" in gap.reason]
+
+
+def test_general_machines_are_named_and_never_dropped():
+    reasons = [gap.reason for gap in cost.estimate_stack(PROGRAMS / "eks-gpu", "dev").bill.unpriced]
+    assert any("m5.large in us-west-2" in reason for reason in reasons)
+
+
+def test_remote_components_are_named():
+    gaps = {gap.name: gap.reason for gap in cost.estimate_stack(PROGRAMS / "remote-eks", "dev").bill.unpriced}
+    assert gaps["jobs"].startswith("eks:index:Cluster is a remote component")
+    assert gaps["shared"].startswith("awsx:ec2:Vpc is a remote component")
+
+
+def test_a_group_whose_size_is_left_to_others_says_so():
+    notes = cost.estimate_stack(PROGRAMS / "autoscaling-web", "dev").notes
+    assert any("web ignores changes to desiredCapacity" in note for note in notes)

@@ -1,0 +1,86 @@
+"""Programs that are not ours, on the real engine: previewed, logged, deployed and priced; nothing is lost."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from gpufleet import cost, engine
+
+pytestmark = pytest.mark.engine
+PROGRAMS = Path(__file__).resolve().parents[1] / "cases" / "programs"
+CLOUDS = ["autoscaling-web", "eks-gpu", "gke-gpu-pool", "aks-agent-pool", "vmss-workers", "spot-fleet"]
+SETTINGS = "--non-interactive -s dev"
+
+
+@pytest.fixture(scope="module")
+def previewed(rehearsed, tmp_path_factory):
+    """Preview a program with the real engine; returns its JSON, its event log and the shell in its folder."""
+    done = {}
+
+    def preview(name):
+        if name not in done:
+            shell = rehearsed("poc")
+            folder = tmp_path_factory.mktemp("other") / name
+            shutil.copytree(PROGRAMS / name, folder)
+            shell.run(f"cd '{folder}' && pulumi stack init {SETTINGS}")
+            said = shell.run(
+                f"cd '{folder}' && pulumi preview {SETTINGS} --json --show-sames 2>err.txt || (cat err.txt >&2; exit 1)"
+            )
+            shell.run(
+                f"cd '{folder}' && PULUMI_DEBUG_COMMANDS=true pulumi preview {SETTINGS} --event-log events.jsonl"
+            )
+            done[name] = (json.loads(said.stdout), (folder / "events.jsonl").read_text(), shell, folder)
+        return done[name]
+
+    yield preview
+    for _, _, shell, folder in done.values():
+        shell.run(
+            f"cd '{folder}' && pulumi destroy {SETTINGS} --yes --skip-preview && pulumi stack rm {SETTINGS} --yes"
+        )
+
+
+def billed(bill):
+    return {(charge.urn, charge.component) for charge in bill.charges} | {
+        (gap.urn, gap.component) for gap in bill.unpriced
+    }
+
+
+@pytest.mark.parametrize("name", CLOUDS)
+def test_a_preview_its_log_and_an_evaluation_without_engine_bill_the_same(previewed, name):
+    document, log, *_ = previewed(name)
+    shown = cost.diff_preview(document)
+    logged = cost.diff_events(engine.read_events(log, "events.jsonl"))
+    plain = cost.estimate_stack(PROGRAMS / name, "dev").bill
+    assert shown.after.usd_per_month == logged.after.usd_per_month == plain.usd_per_month
+    assert billed(shown.after) == billed(logged.after) == billed(plain)
+    assert shown.before.charges == ()
+    assert not shown.partial
+    assert not logged.partial
+
+
+@pytest.mark.parametrize("name", ["spot-fleet", "gke-gpu-pool", "vmss-workers"])
+def test_what_is_deployed_costs_what_was_previewed(previewed, name):
+    document, _, shell, folder = previewed(name)
+    shell.run(
+        f"cd '{folder}' && PULUMI_DEBUG_COMMANDS=true pulumi up {SETTINGS} --yes --skip-preview --event-log up.jsonl"
+    )
+    state = json.loads(shell.run(f"cd '{folder}' && pulumi stack export {SETTINGS}").stdout)
+    previewed_month = cost.diff_preview(document).after.usd_per_month
+    assert cost.estimate_state(state).bill.usd_per_month == previewed_month
+    carried_out = cost.diff_events(engine.read_events((folder / "up.jsonl").read_text(), "up.jsonl"))
+    assert carried_out.after.usd_per_month == previewed_month
+    assert cost.diff_state(state, folder, "dev").change_usd_per_month == 0
+
+
+def test_the_automation_api_tells_what_a_preview_does(previewed):
+    from pulumi.automation.events import EngineEvent
+
+    document, log, *_ = previewed("spot-fleet")
+    events = [EngineEvent.from_json(json.loads(line)) for line in log.splitlines()]
+    found = cost.diff_automation(events)
+    assert found.after.usd_per_month == cost.diff_preview(document).after.usd_per_month
+    assert found.stack == "dev"
