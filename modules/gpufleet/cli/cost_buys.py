@@ -8,6 +8,7 @@ from decimal import Decimal
 
 import click
 
+from gpufleet.catalog.prices import PURCHASES
 from gpufleet.errors import InputError
 
 
@@ -17,7 +18,7 @@ from gpufleet.errors import InputError
 @click.option("--machine", help="Only this machine.")
 @click.option("--cloud", type=click.Choice(["aws", "gcp", "azure"]))
 @click.option("--region", help="Only there; default: the cheapest region for each.")
-@click.option("--purchase", type=click.Choice(["on_demand", "spot", "reserved_1y", "reserved_3y"]))
+@click.option("--purchase", type=click.Choice(PURCHASES))
 @click.option("--most", type=click.IntRange(min=1), default=20, show_default=True, help="Rows to show.")
 @click.option("--json", "as_json", is_flag=True, help="The answer as JSON.")
 def buys(

@@ -9,10 +9,8 @@ from typing import Any
 
 from gpufleet import catalog
 from gpufleet.catalog import MachineOffer
+from gpufleet.catalog.prices import COMMITMENTS
 from gpufleet.cost.money import HOURS_PER_MONTH, exact
-from gpufleet.cost.terms import TERMS
-
-COMMITMENTS = (*TERMS, "reserved")
 
 
 @dataclass(frozen=True)

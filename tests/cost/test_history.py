@@ -1,0 +1,47 @@
+"""Prices over time, out of a real store: the page's plot and the price-only difference."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+
+from gpufleet import cost
+from gpufleet.catalog.prices import PriceRow, Store
+from gpufleet.cost.history import price_history
+
+DAYS = {"2026-03-01": 20.0, "2026-05-01": 21.0, "2026-10-01": 22.0}
+MACHINE = {"instanceType": "p4d.24xlarge", "region": "us-east-1"}
+
+
+@pytest.fixture
+def stored(tmp_path, monkeypatch):
+    """Fill a store with three days of one machine's price; the snapshot's of 2026-07-06 stands beside them."""
+    path = tmp_path / "prices.db"
+    monkeypatch.setenv("GPUFLEET_PRICES", str(path))
+    with Store(path) as store:
+        for day, usd in DAYS.items():
+            row = PriceRow("aws", "us-east-1", "p4d.24xlarge", "on_demand", usd, day, "written by hand")
+            store.commit(store.write_batch("one", [row], store.begin("test", day)))
+
+
+@pytest.mark.usefixtures("stored")
+def test_every_day_that_the_store_knows_is_a_point(make):
+    points = price_history(cost.price([make(inputs=MACHINE)]).charges)
+    assert {(day.isoformat(), float(usd)) for _, day, usd in points} == set(DAYS.items())
+    assert {what for what, _, _ in points} == {"p4d.24xlarge in us-east-1, on demand"}
+
+
+@pytest.mark.usefixtures("stored")
+def test_the_page_draws_it(make):
+    found = cost.diff([], [make(inputs=MACHINE)])
+    text = cost.render_diff(found, "html")
+    assert "p4d.24xlarge in us-east-1, on demand" in text.split("Price history</h2>")[1].split("<h2>")[0]
+
+
+@pytest.mark.usefixtures("stored")
+def test_the_same_stack_at_two_days_of_the_store(make):
+    stack = [make(inputs=MACHINE)]
+    found = cost.diff(stack, stack, dates=cost.PriceDates(date(2026, 4, 1), date(2026, 5, 15)))
+    assert float(found.change_usd_per_month) == 730.0  # a dollar an hour more
+    assert found.prices.same_stack
