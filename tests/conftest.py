@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 os.environ["GPUFLEET_PRICES"] = str(ROOT / "tests/no-price-store.db")  # not what the developer has imported
-PROJECT_PARTS = ("Pulumi.yaml", "stacks", "inventory", "playbooks", "docs/examples")
+PROJECT_PARTS = ("Pulumi.yaml", "stacks", "inventory", "playbooks", "docs/examples", ".ci")
 
 
 @pytest.fixture(scope="session")
