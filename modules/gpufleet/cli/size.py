@@ -84,6 +84,9 @@ def _choice_options(command: Command) -> Command:
             ),
             click.option("--devices", type=int, help="How many accelerators; with --on, exactly one plan."),
             click.option(
+                "--reserve-gib", type=float, help="Memory of each device that other things on it take."
+            ),
+            click.option(
                 "--budget", type=float, help="USD for the work; a month's USD where no work is given."
             ),
             click.option("--region", "regions", multiple=True, help="Only there (several times)."),

@@ -68,6 +68,7 @@ class Asked:
     tpot_ms: float | None = None
     latency_s: float | None = None
     deadline: str = ""
+    reserve_gib: float | None = None
     budget: float | None = None
     regions: tuple[str, ...] = ()
     clouds: tuple[str, ...] = ()
@@ -97,6 +98,7 @@ def question(asked: Asked, *, now: datetime | None = None, root: Path | None = N
         tpot_s=_thousandth(_positive(asked.tpot_ms, "--tpot-ms")),
         latency_s=_positive(asked.latency_s, "--latency"),
         deadline_h=_deadline(asked.deadline, now or datetime.now(UTC)),
+        reserve_gib=_positive(asked.reserve_gib, "--reserve-gib") or 0.0,
         budget_usd=_positive(asked.budget, "--budget"),
         regions=_regions(asked.regions),
         clouds=tuple(_one_of(name, CLOUDS, "--cloud") for name in asked.clouds),

@@ -18,7 +18,7 @@ class Question:
 
     ``most_streams``: the batch is to be as large as memory and targets let it be. ``whole_context``: only the
     length of a sequence was given, half of it counts as prompt. ``open_batch``: a training's micro-batch is ours
-    to choose.
+    to choose. ``reserve_gib`` of each device's memory is other things'.
     """
 
     workload: Workload
@@ -41,6 +41,7 @@ class Question:
     open_batch: bool = False
     limit: int = 20
     root: Path | None = None
+    reserve_gib: float = 0.0
 
     @property
     def constrained(self) -> bool:

@@ -15,6 +15,7 @@ from gpufleet.sizing.plans.answer import Answer, Plan
 from gpufleet.sizing.plans.build import chosen, exactly
 from gpufleet.sizing.plans.question import Question
 from gpufleet.sizing.plans.rank import key
+from gpufleet.sizing.plans.sharing import reserved, shared
 from gpufleet.sizing.resolve import resolve
 
 SHOWN_WITH_CAUTIONS = 5
@@ -24,12 +25,14 @@ PREFERRED = ("owned", "on_demand", "spot", "reserved_1y", "reserved_3y")
 def plan(question: Question) -> Answer:
     """Answer a question: one plan where hardware and number are given, else the best of all that may be had."""
     if not question.on:
-        return _ranked(question, list(market.everything(question)), ())
+        everything = [shared(each, question) for each in market.everything(question)]
+        return _ranked(question, everything, tuple(reserved(question)))
     named = resolve(question.on, question.root)
-    hardware = market.with_offers(question, named.hardware)
+    hardware = shared(market.with_offers(question, named.hardware), question)
+    said = (*named.cautions, *reserved(question))
     if question.devices is not None:
-        return _single(question, hardware, question.devices, named.cautions)
-    return _ranked(question, [hardware], named.cautions)
+        return _single(question, hardware, question.devices, said)
+    return _ranked(question, [hardware], said)
 
 
 def _single(question: Question, hardware: Hardware, devices: int, said: tuple[Caution, ...]) -> Answer:

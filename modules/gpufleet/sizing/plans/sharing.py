@@ -1,0 +1,37 @@
+"""Devices that other things run on too: what they take is not there for the workload."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from gpufleet.sizing.caution import Caution
+from gpufleet.sizing.hardware import Hardware
+from gpufleet.sizing.memory.constants import constants
+from gpufleet.sizing.plans.question import Question
+
+
+def shared(hardware: Hardware, question: Question) -> Hardware:
+    """Return the hardware with what other things leave of each device's memory."""
+    if not question.reserve_gib:
+        return hardware
+    part = hardware.accelerator
+    usable = (part.usable_gib or part.memory_gib) - _taken(hardware, question)
+    return replace(hardware, accelerator=replace(part, usable_gib=max(usable, 1e-6)))
+
+
+def reserved(question: Question) -> Iterator[Caution]:
+    """Say what was set aside."""
+    if question.reserve_gib:
+        text = (
+            f"{question.reserve_gib:g} GiB of each device are left to other things, and on a card "
+            f"{constants()['context_gib']:g} GiB to the driver's context of their process; what they take of its "
+            "speed is not known"
+        )
+        yield Caution("memory-reserved", text, "--reserve-gib")
+
+
+def _taken(hardware: Hardware, question: Question) -> float:
+    """Return the GiB that are gone: a card's driver keeps a context for every process."""
+    context = 0.0 if hardware.unified else constants()["context_gib"]
+    return question.reserve_gib + context
