@@ -111,7 +111,8 @@ def test_a_context_beyond_the_model_is_a_warning_not_a_refusal(size, codes):
     Asked, st.sampled_from(["llama-3.1-8b", "x", "", "qwen"]), task=st.text(max_size=12), precision=st.text(max_size=8),
     context=st.text(alphabet="0123456789/k -", max_size=12), batch=st.text(alphabet="0123456789max-", max_size=6),
     tokens=st.text(alphabet="0123456789eETBM.+-", max_size=8),
-    deadline=st.text(alphabet="0123456789hdw-T:", max_size=12), on=st.text(max_size=10), engine=st.text(max_size=8), rank=st.text(max_size=6),
+    deadline=st.text(alphabet="0123456789hdw-T:", max_size=12), on=st.text(max_size=10),
+    engine=st.text(max_size=8), rank=st.text(max_size=6),
 ))  # fmt: skip
 @settings(max_examples=300, deadline=None)
 def test_whatever_is_typed_is_a_question_or_our_refusal(asked):

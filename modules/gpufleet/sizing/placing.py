@@ -9,6 +9,8 @@ from gpufleet.sizing.engines import engine_on
 from gpufleet.sizing.hardware import Hardware, Layout, Split
 from gpufleet.sizing.workload import Workload
 
+STAGES = (1, 2, 4, 8, 16)
+
 
 def layouts(workload: Workload, hardware: Hardware, devices: int) -> tuple[list[Layout], list[Caution]]:
     """Return the legal layouts of one replica on so many devices, best first, and what is to be said of them."""
@@ -34,19 +36,21 @@ def inference(workload: Workload, hardware: Hardware, devices: int) -> Iterator[
         yield from _tensor(workload, hardware, devices)
 
 
-def training(workload: Workload, hardware: Hardware, devices: int) -> Iterator[Layout]:
-    """Yield layouts of a training run: data parallel first, then with tensor and pipeline parallelism within it."""
+def training(
+    workload: Workload, hardware: Hardware, devices: int, *, quick: bool = False
+) -> Iterator[Layout]:
+    """Yield layouts of a training run: data parallel first, then with tensor and pipeline parallelism within it.
+
+    ``quick`` leaves out tensor degrees between the extremes, for a search over many kinds of hardware.
+    """
     nodes = nodes_for(hardware, devices)
     within = min(devices, hardware.devices_per_node)
     tensors = [size for size in (1, 2, 4, 8) if size <= within and divides(workload, size)]
-    for pipeline in (1, 2, 4, 8, 16):
-        for tensor in tensors:
+    tensors = [tensors[0], tensors[-1]] if quick and len(tensors) > 1 else tensors
+    for pipeline in STAGES:
+        for tensor in tensors if pipeline == 1 else tensors[-1:]:
             share = tensor * pipeline
-            if (
-                devices % share == 0
-                and pipeline <= workload.model.layers
-                and (pipeline == 1 or tensor == tensors[-1])
-            ):
+            if devices % share == 0 and pipeline <= workload.model.layers:
                 yield Layout(nodes, devices, tensor=tensor, pipeline=pipeline, data=devices // share)
 
 

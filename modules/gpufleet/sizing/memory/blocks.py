@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from gpufleet.errors import InputError
 
@@ -108,6 +109,7 @@ MIXTURES: dict[str, str] = {
 GROUP = re.compile(r"^(int4|int8|gptq|awq)[-_ ]?g(\d+)$")
 
 
+@lru_cache(maxsize=256)
 def precision_name(text: str) -> str:
     """Return our name of a precision; an unknown one is an InputError that lists what is known."""
     name = text.strip().lower().replace(" ", "-").removesuffix("-weight-only")

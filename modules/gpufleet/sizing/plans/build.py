@@ -128,16 +128,17 @@ def _enough(question: Question, plan: Plan) -> Iterator[Plan]:
 
 def _for_work(question: Question, hardware: Hardware, least: Placed) -> Plan:
     """Return the training on as many devices as the deadline takes; on the fewest where there is none."""
-    plan = _plan(question, tuned(question, least))
+    first = tuned(question, least)
+    plan = _plan(question, first)
+    workload = replace(question.workload, batch=first.workload.batch)
     most = (hardware.node_limit or MOST_NODES) * hardware.devices_per_node
     for _ in range(MOST_SCALINGS):
         hours, deadline = plan.hours, question.deadline_h
         if not hours or not deadline or hours <= deadline or plan.devices >= most:
             break
-        per_node = hardware.devices_per_node
         nodes = max(plan.nodes + 1, ceil(plan.nodes * hours / deadline))
-        placed = place(question.workload, hardware, min(nodes * per_node, most))
-        plan = _plan(question, tuned(question, placed))
+        devices = min(nodes * hardware.devices_per_node, most)
+        plan = _plan(question, place(workload, hardware, devices, quick=True))
     return plan
 
 

@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 from gpufleet.sizing import placing
 from gpufleet.sizing.engines import engine_on
 from gpufleet.sizing.hardware import Hardware, Layout
-from gpufleet.sizing.memory import Memory, memory
+from gpufleet.sizing.memory import Memory, memory, settled
 from gpufleet.sizing.resolve import joined
 from gpufleet.sizing.speed import Speed, speed
 from gpufleet.sizing.workload import Workload
 
 MOST_NODES = 1024
+MOST_TRIES = 6  # doublings beyond what an even division would take
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,7 @@ class Placed:
     hardware: Hardware
     layout: Layout
     memory: Memory
+    open_recompute: bool = False  # what is recomputed was ours to choose, and is again with another batch
 
     @property
     def fits(self) -> bool:
@@ -35,20 +37,31 @@ class Placed:
         return speed(self.workload, self.layout, joined(self.hardware, self.layout.devices))
 
     def with_batch(self, batch: int) -> Placed:
-        """Return the same with another number of streams."""
-        workload = replace(self.workload, batch=batch)
-        return replace(self, workload=workload, memory=memory(workload, self.layout, self.hardware))
+        """Return the same with another number of streams, or another micro-batch."""
+        training = self.workload.training
+        if self.open_recompute:
+            training = replace(training, recompute="auto")
+        return _held(replace(self.workload, batch=batch, training=training), self.hardware, self.layout)
 
 
-def place(workload: Workload, hardware: Hardware, devices: int) -> Placed:
+def _held(workload: Workload, hardware: Hardware, layout: Layout) -> Placed:
+    chosen = settled(workload, layout, hardware)
+    is_open = workload.trains and workload.training.recompute == "auto"
+    return Placed(chosen, hardware, layout, memory(chosen, layout, hardware), is_open)
+
+
+def place(workload: Workload, hardware: Hardware, devices: int, *, quick: bool = False) -> Placed:
     """Return the best layout on so many devices that fits; where none does, the best one."""
-    ways = placing.training if workload.trains else placing.inference
     runs_on = engine_on(hardware, workload, placing.nodes_for(hardware, devices))
     workload = replace(workload, engine=runs_on.name)
     first: Placed | None = None
-    for layout in ways(workload, hardware, devices):
+    if workload.trains:
+        ways = placing.training(workload, hardware, devices, quick=quick)
+    else:
+        ways = placing.inference(workload, hardware, devices)
+    for layout in ways:
         for asked in shardings(workload, devices):
-            placed = Placed(asked, hardware, layout, memory(asked, layout, hardware))
+            placed = _held(asked, hardware, layout)
             if placed.fits:
                 return placed
             first = first or placed
@@ -68,20 +81,21 @@ def shardings(workload: Workload, devices: int) -> Iterator[Workload]:
 
 def smallest(workload: Workload, hardware: Hardware) -> Placed | None:
     """Return the smallest replica that fits, None where not even the largest does."""
-    one = place(workload, hardware, 1)
+    one = place(workload, hardware, 1, quick=True)
     whole = hardware.origin != "part" and workload.trains
     if one.fits and not whole:
         return one
     least = _least(one)
+    tried = 0
     for devices in sizes(hardware, whole_nodes=whole):
-        if least <= devices:
-            placed = place(workload, hardware, devices)
-            if placed.fits:
-                return placed
-            if placed.layout.devices < devices:  # the engine can use no more of them
-                return None
-            if workload.trains and _hopeless(placed):
-                return None
+        if devices < least:
+            continue
+        placed = place(workload, hardware, devices, quick=True)
+        if placed.fits:
+            return placed
+        tried += 1
+        if tried == MOST_TRIES or placed.layout.devices < devices:  # an engine may use no more of them
+            return None
     return None
 
 
@@ -99,17 +113,8 @@ def sizes(hardware: Hardware, *, whole_nodes: bool = False) -> Iterator[int]:
 
 
 def _least(one: Placed) -> int:
-    """Return how many devices it takes if all could be divided evenly."""
-    usable = max(one.memory.usable_gib, 1e-6)
+    """Return how many devices it takes at least: what is divided, spread evenly over nothing but itself."""
+    held, usable = one.memory, max(one.memory.usable_gib, 1e-6)
     if one.workload.trains:
-        states = one.memory.weights + one.memory.gradients + one.memory.optimizer
-        rest = one.memory.total - states
-        return max(1, int(states / max(usable - rest, 0.1 * usable))) if one.workload.adapter == "none" else 1
-    return max(1, int(one.memory.total * 0.9 / usable))
-
-
-def _hopeless(placed: Placed) -> bool:
-    """Tell whether more devices can't help: what does not shrink with them is too large already."""
-    layout, held = placed.layout, placed.memory
-    fixed = (held.activations + held.overhead) / max(1, layout.devices)
-    return fixed > held.usable_gib and layout.tensor * layout.pipeline >= placed.hardware.devices_per_node
+        return max(1, int((held.weights + held.gradients + held.optimizer) / usable))
+    return max(1, int(held.total * 0.9 / usable))
