@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpufleet import cost
+from gpufleet.cost.money import cents
 
 CASES = sorted((Path(__file__).resolve().parents[1] / "cases" / "cost").glob("*.json"))
 
@@ -38,6 +39,11 @@ def test_month_after_and_its_bounds(case, found):
     assert month.expected == total(expect["after"])
     assert month.low == total(expect.get("low", expect["after"]))
     assert month.high == total(expect.get("high", expect["after"]))
+
+
+def test_what_the_change_costs_once(case, found):
+    if "one_off" in case["expect"]:
+        assert found.one_off_usd == cents(total(case["expect"]["one_off"]))
 
 
 def test_what_has_no_price_is_listed(case, found):
