@@ -113,7 +113,10 @@ def import_(  # noqa: PLR0917 - click hands each option over by name
     accept: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Bring a catalogue file into the local store: all of it that no check finds suspicious, or nothing."""
+    """Bring a catalogue file into the local store: all of it that no check finds suspicious, or nothing.
+
+    FILE is - for standard input.
+    """
     from gpufleet.catalog.prices import Store, imports, report
 
     imports.known_codes(accept)
@@ -121,7 +124,7 @@ def import_(  # noqa: PLR0917 - click hands each option over by name
     with Store(_store()) as store:
         summary = imports.bring(store, loaded, accept)
     render = report.summary_json if as_json else report.summary_text
-    click.echo(render(summary, file.name))
+    click.echo(render(summary, loaded.name))
 
 
 @command.command()

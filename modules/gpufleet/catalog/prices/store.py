@@ -122,14 +122,16 @@ class Store:
             refused = [each for each in findings if each.code not in set(accept)]
             apart = {each.row for each in refused}
             taken = [row for row in rows if row not in apart]
-            unchanged = self._publish(run, taken)
             self._set_apart(run, rows, refused)
+            unchanged = self._publish(run, taken)
             self._finish(run, len(taken), unchanged, len(apart))
         return self._summary(run, findings=findings)
 
     def abandon(self, run: Run) -> None:
         """Forget a run that was not committed, and what it staged."""
         with self._writing():
+            if self._finished(run):
+                return
             for table, column in (("staged", "run"), ("batches", "run"), ("runs", "id")):
                 self.link.execute(f"DELETE FROM {table} WHERE {column} = ?", (run.id,))  # noqa: S608
 
@@ -165,8 +167,7 @@ class Store:
         return Run(number, source, key, started, finished, frozenset(name for (name,) in names))
 
     def _finished(self, run: Run) -> bool:
-        found = self.link.execute("SELECT finished_at FROM runs WHERE id = ?", (run.id,)).fetchone()
-        return found is not None and found[0] is not None
+        return self._run("id = ?", run.id).finished_at is not None
 
     def _staged_rows(self, run: Run) -> Iterator[PriceRow]:
         query = f"SELECT {', '.join(STAGED)} FROM staged WHERE run = ?"  # noqa: S608 - our own column names

@@ -7,13 +7,14 @@ file says; what is suspicious about it is judged by the checks when the run is c
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpufleet.catalog.prices.checks import CODES
 from gpufleet.catalog.prices.imports import gpuhunt, plain, skypilot
-from gpufleet.catalog.prices.imports.sheet import Origin, Sheet, digest, sheets
+from gpufleet.catalog.prices.imports.sheet import Origin, Sheet, name_of, read_bytes, sheets
 from gpufleet.catalog.prices.row import PriceRow, check
 from gpufleet.catalog.prices.store import Store, Summary
 from gpufleet.errors import InputError
@@ -38,20 +39,24 @@ class Loaded:
 def load(path: Path, form: str = "auto", origin: Origin | None = None) -> Loaded:
     """Read a file's prices, each checked to be a price at all; a wrong one refuses the file."""
     given = origin or Origin()
-    rows = tuple(_rows(path, form, given))
+    content = read_bytes(path)
+    rows = tuple(_rows(path, content, form, given))
     if not rows:
-        raise InputError("holds no prices", where=str(path))
-    return Loaded(path.name, ",".join([digest(path), form, given.cloud, given.as_of, given.source]), rows)
+        raise InputError("holds no prices", where=name_of(path))
+    digest = hashlib.sha256(content).hexdigest()
+    key = f"{digest},{form},{given.cloud},{given.as_of},{given.source}"
+    return Loaded(name_of(path), key, rows)
 
 
 def bring(store: Store, loaded: Loaded, accept: Iterable[str] = ()) -> Summary:
     """Bring a file's prices into the store; the same file again goes on where it was killed, or changes nothing."""
     accepted = sorted(set(accept))
-    run = store.begin(f"import {loaded.name}", ",".join([loaded.key, *accepted]))
+    run = store.begin(f"import {Path(loaded.name).name}", ",".join([loaded.key, *accepted]))
     if run.finished_at is None:
         for at in range(0, len(loaded.rows), BATCH):
-            if str(at) not in run.batches:
-                run = store.write_batch(str(at), loaded.rows[at : at + BATCH], run)
+            name, rows = f"rows {at} to {at + BATCH}", loaded.rows[at : at + BATCH]
+            if name not in run.batches:  # another size of batch has other names: read again, never left out
+                run = store.write_batch(name, rows, run)
     return store.commit(run, accepted)
 
 
@@ -64,10 +69,10 @@ def known_codes(codes: Iterable[str]) -> None:
             )
 
 
-def _rows(path: Path, form: str, given: Origin) -> Iterator[PriceRow]:
-    for sheet in sheets(path):
+def _rows(path: Path, content: bytes, form: str, given: Origin) -> Iterator[PriceRow]:
+    for sheet in sheets(path, content):
         kind = form if form != "auto" else _format(sheet)
-        source = given.source or f"{LABELS[kind]} {path.name}".strip()
+        source = given.source or f"{LABELS[kind]} {name_of(Path(path.name))}".strip()
         yield from map(check, READERS[kind].read(sheet, replace(given, source=source)))
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
 import json
 import math
+import sys
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -83,18 +83,33 @@ class Sheet:
             )
 
 
-def digest(path: Path) -> str:
-    """Return what tells a file's content apart from any other."""
-    return hashlib.sha256(_bytes(path)).hexdigest()
+def read_bytes(path: Path) -> bytes:
+    """Return a file's content; ``-`` is standard input."""
+    try:
+        content = sys.stdin.buffer.read(ENOUGH + 1) if str(path) == "-" else _file(path)
+    except OSError as error:
+        raise InputError(error.strerror or "cannot be read", where=str(path)) from None
+    if len(content) > ENOUGH:
+        raise InputError("is too large for a price catalogue", where=name_of(path))
+    return content
 
 
-def sheets(path: Path) -> Iterator[Sheet]:
+def name_of(path: Path) -> str:
+    """Return what messages call a file."""
+    return "standard input" if str(path) == "-" else str(path)
+
+
+def sheets(path: Path, content: bytes) -> Iterator[Sheet]:
     """Yield what a file holds: one sheet, or those of a zip."""
-    content = _bytes(path)
     if zipfile.is_zipfile(io.BytesIO(content)):
         yield from _zipped(path, content)
     else:
-        yield _sheet(str(path), path.stem, path.resolve().parent.name, content)
+        yield _sheet(name_of(path), path.stem, path.resolve().parent.name, content)
+
+
+def _file(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(ENOUGH + 1)
 
 
 def _zipped(path: Path, content: bytes) -> Iterator[Sheet]:
@@ -106,15 +121,6 @@ def _zipped(path: Path, content: bytes) -> Iterator[Sheet]:
             if archive.getinfo(name).file_size > ENOUGH:
                 raise InputError("is too large for a price catalogue", where=f"{path}!{name}")
             yield _sheet(f"{path}!{name}", Path(name).stem, Path(name).parent.name, archive.read(name))
-
-
-def _bytes(path: Path) -> bytes:
-    try:
-        if path.stat().st_size > ENOUGH:
-            raise InputError("is too large for a price catalogue", where=str(path))
-        return path.read_bytes()
-    except OSError as error:
-        raise InputError(error.strerror or "cannot be read", where=str(path)) from None
 
 
 def _sheet(name: str, stem: str, folder: str, content: bytes) -> Sheet:

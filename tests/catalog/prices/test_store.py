@@ -1,0 +1,284 @@
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from datetime import date
+from itertools import count
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gpufleet import catalog
+from gpufleet.catalog.prices import Store, schema
+from gpufleet.catalog.prices.imports import bring, load
+from gpufleet.errors import EnvironmentFault, InputError
+
+from .conftest import KEY, put, row
+
+EMBEDDED = 1.212
+NUMBERS = count()
+
+
+def test_without_a_store_the_embedded_price_answers(path):
+    assert catalog.price(*KEY).usd_per_hour == EMBEDDED
+    assert not path.exists()
+
+
+def test_a_newer_price_outranks_the_embedded_one_and_history_stays(store):
+    put(store, row(1.3, "2026-11-01"), row(1.1, "2026-09-01", source="older"))
+    assert catalog.price(*KEY).usd_per_hour == 1.3
+    assert catalog.price(*KEY, on=date(2026, 10, 31)).usd_per_hour == 1.1
+    assert catalog.price(*KEY, on=date(2026, 8, 1)).usd_per_hour == EMBEDDED
+    assert catalog.price(*KEY, on=date(2020, 1, 1)) is None
+
+
+def test_an_older_price_does_not_outrank_the_embedded_one(store):
+    put(store, row(1.5, "2026-07-05"))
+    assert catalog.price(*KEY).usd_per_hour == EMBEDDED
+    assert next(catalog.offers(machine=KEY[2], region=KEY[1], purchase=KEY[3])).price.usd_per_hour == EMBEDDED
+
+
+def test_on_the_same_day_what_was_imported_wins(store):
+    put(store, row(1.25, "2026-07-06"))
+    assert catalog.price(*KEY).usd_per_hour == 1.25
+
+
+def test_undated_is_oldest_and_of_low_confidence(store):
+    other = ("aws", "us-east-1", "zz.large", "on_demand")
+    put(store, row(9.0, ""), row(2.0, "", key=other))
+    assert catalog.price(*KEY).usd_per_hour == EMBEDDED
+    found = catalog.price(*other, on=date(2021, 1, 1))
+    assert (found.usd_per_hour, found.as_of, found.confidence) == (2.0, None, "low")
+
+
+def test_parts_are_kept_beside_machines(store):
+    put(store, row(0.0001, key=("aws", "us-east-1", "ebs:gp3", "on_demand"), kind="part", unit="gib"))
+    assert catalog.part_price("aws", "us-east-1", "ebs:gp3").usd_per_hour == 0.0001
+    assert "ebs:gp3" not in {offer.machine.name for offer in catalog.offers(region="us-east-1")}
+
+
+def test_of_one_commitment_the_price_without_money_upfront_is_compared(store):
+    reserved = (*KEY[:3], "reserved_1y")
+    rows = [row(0.7, key=reserved, upfront="all", upfront_usd=6132.0), row(0.75, key=reserved)]
+    put(store, *rows)
+    assert catalog.price(*reserved).usd_per_hour == 0.75
+
+
+def test_nothing_of_a_run_shows_before_it_is_committed(store):
+    run = store.write_batch("first", [row()], store.begin("test", "1"))
+    assert catalog.price(*KEY).usd_per_hour == EMBEDDED
+    assert store.resume("test") == run
+    store.abandon(run)
+    assert store.resume("test") is None
+    with pytest.raises(InputError, match="not in the store"):
+        store.commit(run)
+
+
+def test_a_committed_run_cannot_be_abandoned(store):
+    run = put(store, row()).run
+    store.abandon(run)
+    assert catalog.price(*KEY).usd_per_hour == 1.3
+    assert store.begin("test", "1").finished_at
+
+
+def test_a_finished_run_is_not_done_twice(store):
+    first = put(store, row())
+    again = put(store, row(99.0))
+    assert (first.taken, first.repeated, again.taken, again.repeated) == (1, False, 1, True)
+    assert catalog.price(*KEY).usd_per_hour == 1.3
+
+
+def test_a_batch_that_is_written_again_replaces_itself(store):
+    run = store.begin("test", "1")
+    run = store.write_batch("page", [row(1.3)], run)
+    run = store.write_batch("page", [row(1.4)], run)
+    assert store.commit(run).taken == 1
+    assert catalog.price(*KEY).usd_per_hour == 1.4
+
+
+def test_what_did_not_change_is_counted(store):
+    put(store, row())
+    assert put(store, row(), row(1.0, source="another"), key="2").unchanged == 1
+
+
+def test_suspicious_rows_are_set_apart_until_they_are_accepted(store):
+    spot = (*KEY[:3], "spot")
+    rows = [row(), row(1.3, key=spot)]
+    found = put(store, *rows)
+    assert (found.taken, found.apart, found.findings[0].code) == (1, 1, "spot-not-cheaper")
+    before = catalog.price(*spot)
+    assert before.as_of < "2026"
+    put(store, *rows, key="2", accept=["spot-not-cheaper"])
+    assert catalog.price(*spot).usd_per_hour == 1.3
+    assert store.link.execute("SELECT count(*) FROM apart").fetchone() == (0,)
+    put(store, *rows, key="3")
+    assert catalog.price(*spot) == before
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"usd": -1.0}, "price -1.0 is not an amount"),
+        ({"usd": float("nan")}, "price nan is not an amount"),
+        ({"as_of": "yesterday"}, "'yesterday' is not a date"),
+        ({"as_of": "2026-13-01"}, "is not a date"),
+        ({"key": (*KEY[:3], "barter")}, "unknown purchase 'barter'"),
+        ({"key": ("AWS!", *KEY[1:])}, "no cloud's name"),
+        ({"key": ("aws", "", *KEY[2:])}, "no region"),
+        ({"source": ""}, "no source"),
+        ({"upfront": "most"}, "unknown upfront 'most'"),
+    ],
+)
+def test_what_is_no_price_is_refused_and_nothing_is_staged(store, wrong, message):
+    run = store.begin("test", "1")
+    with pytest.raises(InputError, match=message):
+        store.write_batch("all", [row(), row(**wrong)], run)
+    assert store.link.execute("SELECT count(*) FROM staged").fetchone() == (0,)
+
+
+def test_another_program_s_file_and_a_newer_store_are_refused(tmp_path):
+    foreign = tmp_path / "foreign.db"
+    with sqlite3.connect(foreign) as link:
+        link.execute("CREATE TABLE songs (title)")
+    with pytest.raises(EnvironmentFault, match="another program's database"):
+        Store(foreign)
+    (tmp_path / "text.db").write_text("no database at all, but long enough to be read as one" * 20)
+    with pytest.raises(EnvironmentFault, match="is no price store"):
+        Store(tmp_path / "text.db")
+    with Store(tmp_path / "new.db") as store:
+        store.link.execute(f"PRAGMA user_version = {schema.VERSION + 1}")
+    with pytest.raises(EnvironmentFault, match="newer gpufleet"):
+        Store(tmp_path / "new.db")
+
+
+def test_a_store_in_a_place_that_cannot_be_is_an_environment_fault(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(EnvironmentFault, match="cannot be"):
+        Store(tmp_path / "file" / "prices.db")
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from gpufleet.catalog.prices import Store
+from gpufleet.catalog.prices import imports
+imports.BATCH = 50
+batches, kill_at = 0, int(sys.argv[3])
+write = Store.write_batch
+def written(self, name, rows, run):
+    global batches
+    if batches == kill_at:
+        self.link.execute("BEGIN IMMEDIATE")
+        self.link.execute("INSERT INTO batches VALUES (?, 'half', 1)", (run.id,))
+        os.kill(os.getpid(), signal.SIGKILL)
+    batches += 1
+    return write(self, name, rows, run)
+Store.write_batch = written
+publish = Store._publish
+def published(self, run, rows):
+    found = publish(self, run, rows)
+    if kill_at < 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return found
+Store._publish = published
+loaded = imports.load(Path(sys.argv[2]))
+with Store(Path(sys.argv[1])) as store:
+    imports.bring(store, loaded)
+"""
+
+
+def catalogue(folder, rows=400):
+    """Write a price file of our own columns, with so many machines."""
+    lines = ["cloud,region,machine,purchase,usd_per_hour,as_of,source"]
+    lines += [f"aws,us-east-1,zz{n}.large,on_demand,{1 + n / 100},2026-11-01,made for a test" for n in range(rows)]
+    file = folder / "prices.csv"
+    file.write_text("\n".join(lines))
+    return file
+
+
+def stored(path):
+    with sqlite3.connect(path) as link:
+        assert link.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        return [link.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ("prices", "current")]
+
+
+@pytest.mark.parametrize("kill_at", [0, 3, -1], ids=["first batch", "later batch", "while committing"])
+def test_an_import_killed_in_the_middle_leaves_the_prices_whole_and_the_next_one_finishes(path, tmp_path, kill_at):
+    file = catalogue(tmp_path)
+    arguments = [sys.executable, "-c", KILLED, str(path), str(file), str(kill_at)]
+    died = subprocess.run(arguments, check=False, timeout=60)
+    assert died.returncode == -signal.SIGKILL
+    assert stored(path) == [0, 0]
+    with Store(path) as store:
+        left = store.resume("import prices.csv")
+        assert len(left.batches) == {0: 0, 3: 3, -1: 8}[kill_at]
+        summary = bring(store, load(file))
+    assert (summary.taken, summary.apart, summary.run.id) == (400, 0, left.id)
+    assert stored(path) == [400, 400]
+
+
+def test_two_imports_at_once_both_succeed(path, tmp_path):
+    file, other = catalogue(tmp_path), tmp_path / "other.csv"
+    other.write_text(file.read_text().replace("zz", "yy"))
+    code = KILLED.replace("kill_at < 0", "False")
+    racing = [
+        subprocess.Popen([sys.executable, "-c", code, str(path), str(each), "999"])
+        for each in (file, other, file)
+    ]
+    assert [process.wait(timeout=60) for process in racing] == [0, 0, 0]
+    assert stored(path) == [800, 800]
+
+
+def test_a_reader_is_not_disturbed_by_a_writer(path, store):
+    put(store, row())
+    with Store(path) as other:
+        run = other.begin("slow", "1")
+        other.link.execute("BEGIN IMMEDIATE")
+        assert catalog.price(*KEY).usd_per_hour == 1.3
+        other.link.execute("ROLLBACK")
+        put(other, row(1.35, "2026-11-02"), key="2")
+        assert other.resume("slow") == run
+    assert catalog.price(*KEY).usd_per_hour == 1.35
+
+
+def test_a_busy_store_is_an_environment_fault(path, store, monkeypatch):
+    monkeypatch.setattr("gpufleet.catalog.prices.store.BUSY_S", 0.05)
+    store.link.execute("BEGIN IMMEDIATE")
+    with Store(path) as other, pytest.raises(EnvironmentFault, match="cannot be written"):
+        other.begin("test", "1")
+
+
+PRICES = st.lists(
+    st.tuples(
+        st.sampled_from(["", "2025-03-01", "2026-07-05", "2026-07-06", "2026-08-01", "2026-11"]),
+        st.floats(1.0, 1.6),
+        st.sampled_from(["one", "two"]),
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(found=PRICES, on=st.sampled_from([None, date(2025, 1, 1), date(2026, 7, 31), date(2026, 12, 1)]))
+def test_the_newest_price_not_after_the_day_wins_whatever_comes_in(tmp_path, monkeypatch, found, on):
+    path = tmp_path / f"{time.monotonic_ns()}-{next(NUMBERS)}.db"
+    monkeypatch.setenv("GPUFLEET_PRICES", str(path))
+    unique = {(day, source): usd for day, usd, source in found}
+    with Store(path) as store:
+        put(store, *(row(usd, day, source=source) for (day, source), usd in unique.items()))
+    days = {f"{day}-01" if len(day) == 7 else day for day, _ in unique} | {"2026-07-06"}
+    newest = max(day for day in days if on is None or day <= on.isoformat()) if on is None or on.year > 2025 else None
+    price = catalog.price(*KEY, on=on)
+    if newest is None:
+        assert price is None or price.as_of is None
+    else:
+        assert price.as_of_date.isoformat() == newest
+    listed = {offer.price for offer in catalog.offers(machine=KEY[2], region=KEY[1], purchase=KEY[3], on=on)}
+    assert listed == ({price} if price else set())
+    os.remove(path)
