@@ -13,6 +13,7 @@ from gpufleet.sizing.speed.interval import Interval
 
 ENOUGH = 10  # measurements of a class for an interval of its own
 INSIDE = 0.80
+STEPS = 60  # of a twentieth each, in which intervals are stretched
 
 
 @dataclass(frozen=True)
@@ -40,33 +41,59 @@ def held_out(rows: Sequence[Measurement]) -> list[Held]:
 
 
 def learned_intervals(held: Sequence[Held]) -> dict[tuple[str, str], tuple[Interval, int]]:
-    """Return bounds by kind of speed and class of device, and on how many measurements each rests."""
+    """Return bounds by kind of speed and class of device, and on how many measurements each rests.
+
+    Publications differ more than rows of one do, so that quantiles of the rows alone are too narrow: they are
+    stretched until bounds learned from the other publications hold the wanted share of each one left out.
+    """
     found = {}
     for metric in sorted({each.row.metric for each in held}):
-        of_metric = [each for each in held if each.row.metric == metric]
-        for kind in [ANY, *sorted({each.row.kind for each in of_metric})]:
-            errors = [-each.error for each in of_metric if kind in (ANY, each.row.kind)]
-            if kind == ANY or len(errors) >= ENOUGH:
-                found[metric, kind] = (_bounds(errors), len(errors))
+        part = [each for each in held if each.row.metric == metric]
+        stretch = _stretch(part)
+        found |= {(metric, kind): (it.stretched(stretch), n) for kind, (it, n) in _plain(part).items()}
     return found
 
 
 def covered(held: Sequence[Held]) -> dict[str, bool]:
     """Return by measurement whether it lies in the interval that the other publications' errors give."""
+    found: dict[str, bool] = {}
+    for metric in {each.row.metric for each in held}:
+        part = [each for each in held if each.row.metric == metric]
+        found |= _inside(part, _stretch(part))
+    return found
+
+
+def _stretch(held: Sequence[Held]) -> float:
+    for step in range(STEPS):
+        stretch = 1.0 + step / 20
+        inside = _inside(held, stretch)
+        if sum(inside.values()) >= INSIDE * len(inside):
+            return stretch
+    return 1.0 + STEPS / 20
+
+
+def _inside(held: Sequence[Held], stretch: float) -> dict[str, bool]:
     found = {}
     for group in {each.row.group for each in held}:
-        bounds = learned_intervals([each for each in held if each.row.group != group])
+        bounds = _plain([each for each in held if each.row.group != group])
         for each in (each for each in held if each.row.group == group):
-            metric = each.row.metric
-            own = bounds.get((metric, each.row.kind)) or bounds[metric, ANY]
-            found[each.row.id] = own[0].low <= exp(-each.error) <= own[0].high
+            own = (bounds.get(each.row.kind) or bounds[ANY])[0].stretched(stretch)
+            found[each.row.id] = own.low <= exp(-each.error) <= own.high
+    return found
+
+
+def _plain(held: Sequence[Held]) -> dict[str, tuple[Interval, int]]:
+    found = {}
+    for kind in [ANY, *sorted({each.row.kind for each in held})]:
+        errors = [-each.error for each in held if kind in (ANY, each.row.kind)]
+        if kind == ANY or len(errors) >= ENOUGH:
+            found[kind] = (_bounds(errors), len(errors))
     return found
 
 
 def _bounds(errors: Sequence[float]) -> Interval:
-    """Return the bounds that hold the wanted share, widened a little because they are counted on few."""
     ordered = sorted(errors)
-    tail = (1.0 - INSIDE) / 2 * len(ordered) / (len(ordered) + 1)
+    tail = (1.0 - INSIDE) / 2
     return Interval(exp(quantile(ordered, tail)), exp(quantile(ordered, 1.0 - tail)))
 
 

@@ -153,7 +153,7 @@ def _spread(key: Key) -> float:
     prior = PRIORS[parameter]
     if kind == ANY and engine == ANY:
         return prior.spread
-    return prior.apart if ANY in (kind, engine) else prior.apart / 2
+    return prior.apart
 
 
 def _step(

@@ -143,16 +143,16 @@ def _layout(row: dict[str, str]) -> Layout:
 
 
 def _hardware(row: dict[str, str], part: Accelerator) -> Hardware:
-    share = float(row["share"] or 1)
-    if share != 1:
-        part = replace(
-            part,
-            memory_gib=part.memory_gib * share,
-            bandwidth_gb_s=part.bandwidth_gb_s and part.bandwidth_gb_s * share,
-            bf16_tflops_dense=part.bf16_tflops_dense and part.bf16_tflops_dense * share,
-        )
+    part = _scaled(part, float(row["share"] or 1))
     hardware = joined(of_part(part), max(1, int(row["devices"] or 1) // max(1, int(row["nodes"] or 1))))
     return replace(hardware, devices_per_node=1) if int(row["nodes"] or 1) == int(row["devices"] or 1) else hardware
+
+
+def _scaled(part: Accelerator, share: float) -> Accelerator:
+    """Return the part with that share of its rates: one die of two, or less power than it is rated for."""
+    rates = ("bandwidth_gb_s", "bf16_tflops_dense", "fp16_tflops_dense", "fp8_tflops_dense", "int8_tops_dense")
+    values = {name: getattr(part, name) for name in rates}
+    return replace(part, **{name: value * share for name, value in values.items() if value})
 
 
 def _prompt_speed(asked: Setting) -> float | None:

@@ -48,7 +48,7 @@ PRIORS: dict[str, Prior] = {
     "train_compute": Prior(0.65, 0.2, 0.15, TRAINS),
     "train_compute_nf4": Prior(0.85, 0.2, 0.05, TRAINS),
     "train_compute_fp8": Prior(0.95, 0.2, 0.05, TRAINS),
-    "train_recompute": Prior(0.7, 0.3, 0.05, TRAINS, common=True),
+    "train_recompute": Prior(0.5, 0.6, 0.05, TRAINS, common=True),
     "train_law": Prior(0.20, 0.5, 0.2, TRAINS, common=True),
     "train_spread": Prior(0.03, 0.7, 0.1, TRAINS, common=True),
     "train_stages": Prior(0.05, 0.7, 0.1, TRAINS, common=True),

@@ -19,6 +19,10 @@ class Interval:
     high: float
     known: bool = True
 
+    def stretched(self, factor: float) -> Interval:
+        """Return bounds that much farther apart, as ratios."""
+        return Interval(self.low**factor, self.high**factor, self.known)
+
 
 @cache
 def intervals() -> dict[tuple[str, str], Interval]:

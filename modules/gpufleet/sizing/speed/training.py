@@ -9,6 +9,8 @@ from gpufleet.sizing.speed import links, traffic
 from gpufleet.sizing.speed.result import Limit
 from gpufleet.sizing.speed.step import USUAL_RATE, Setting, together
 
+UPDATED_BYTES = 28.0  # read and written per weight by Adam in the host: 32-bit weight, gradient, two moments
+HOST_GB_S = 200.0  # memory of a two-socket host, what processors reach
 RECOMPUTED = {"none": 0.0, "selective": 0.0, "full": 1.0}  # forward passes more; attention's own apart
 
 
@@ -118,9 +120,10 @@ def _tensor(setting: Setting) -> float:
 
 
 def _offload(setting: Setting) -> float:
-    """Return seconds in which states cross the host's slot."""
+    """Return seconds in which states cross the host's slot and its processors update the weights."""
     kind = setting.workload.training.offload
     if kind == "none":
         return 0.0
-    moved = setting.model.parameters * 2.0 * (2.0 if kind == "optimizer" else 3.0) / devices(setting)
-    return moved / (links.PCIE_GB_S * 1e9)
+    held = setting.model.parameters
+    crossing = held * 2.0 * (2.0 if kind == "optimizer" else 3.0) / devices(setting) / (links.PCIE_GB_S * 1e9)
+    return crossing + held * UPDATED_BYTES / setting.layout.nodes / (HOST_GB_S * 1e9)
