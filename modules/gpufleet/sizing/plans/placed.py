@@ -14,6 +14,9 @@ from gpufleet.sizing.speed import Speed, speed
 from gpufleet.sizing.workload import Workload
 
 MOST_NODES = 1024
+NODES_ON_A_FABRIC = 16
+NODES_ON_ETHERNET = 2
+FABRICS = ("EFA", "InfiniBand", "RoCE")
 MOST_TRIES = 6  # doublings beyond what an even division would take
 
 
@@ -87,7 +90,7 @@ def smallest(workload: Workload, hardware: Hardware) -> Placed | None:
         return one
     least = _least(one)
     tried = 0
-    for devices in sizes(hardware, whole_nodes=whole):
+    for devices in sizes(hardware, whole_nodes=whole, trains=workload.trains):
         if devices < least:
             continue
         placed = place(workload, hardware, devices, quick=True)
@@ -99,10 +102,10 @@ def smallest(workload: Workload, hardware: Hardware) -> Placed | None:
     return None
 
 
-def sizes(hardware: Hardware, *, whole_nodes: bool = False) -> Iterator[int]:
+def sizes(hardware: Hardware, *, whole_nodes: bool = False, trains: bool = True) -> Iterator[int]:
     """Yield numbers of devices to try: powers of two within a node, then nodes by doubling, then all there are."""
     per_node = hardware.devices_per_node
-    most = hardware.node_limit or MOST_NODES
+    most = hardware.node_limit or (MOST_NODES if trains else nodes_of_a_replica(hardware))
     if not whole_nodes:
         yield from (1 << power for power in range(per_node.bit_length()) if 1 << power < per_node)
     nodes = 1
@@ -110,6 +113,13 @@ def sizes(hardware: Hardware, *, whole_nodes: bool = False) -> Iterator[int]:
         yield nodes * per_node
         nodes *= 2
     yield most * per_node
+
+
+def nodes_of_a_replica(hardware: Hardware) -> int:
+    """Return over how many nodes one would lay a replica that serves: few where only Ethernet joins them."""
+    if hardware.origin == "cloud":
+        return NODES_ON_A_FABRIC if hardware.network in FABRICS else NODES_ON_ETHERNET
+    return NODES_ON_A_FABRIC
 
 
 def _least(one: Placed) -> int:

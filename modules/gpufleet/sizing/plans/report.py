@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from gpufleet.sizing.memory import Memory
 from gpufleet.sizing.plans.answer import Answer, Plan
@@ -63,7 +63,7 @@ def _plans(answer: Answer) -> Iterator[str]:
     if not answer.plans:
         yield f"No plan among {answer.considered} kinds of hardware."
         return
-    yield from _grid(_header(answer.plans[0]), [_row(plan) for plan in answer.plans])
+    yield from grid(_header(answer.plans[0]), [_row(plan) for plan in answer.plans])
     if len(answer.plans) == 1:
         yield from _details(answer.plans[0])
 
@@ -88,7 +88,7 @@ def _header(plan: Plan) -> Row:
 
 def _row(plan: Plan) -> Row:
     money = (plan.hours, plan.usd) if plan.tokens else (plan.usd_per_hour, plan.usd_per_million_tokens)
-    speeds = f"{_figure(plan.tokens_per_s_low)}-{_figure(plan.tokens_per_s_high)}"
+    speeds = f"{figure(plan.tokens_per_s_low)}-{figure(plan.tokens_per_s_high)}"
     offer = plan.offer
     bought = (
         " ".join(part for part in (offer.purchase, offer.cloud, offer.region) if part)
@@ -102,11 +102,11 @@ def _row(plan: Plan) -> Row:
         str(plan.replicas),
         _split(plan),
         "yes" if plan.fits else "NO",
-        _figure(plan.tokens_per_s),
+        figure(plan.tokens_per_s),
         speeds,
         (plan.speed.limit if plan.speed else None) or "-",
-        *(_figure(value) for value in money),
-        _figure(plan.watts),
+        *(figure(value) for value in money),
+        figure(plan.watts),
         bought,
     )
 
@@ -122,8 +122,8 @@ def _details(plan: Plan) -> Iterator[str]:
     if not plan.workload.trains:
         first, prompt = plan.time_to_first_token_s, plan.prompt_tokens_per_s
         yield (
-            f"  one stream: {_figure(plan.per_stream)} tokens/s; prompts: {_figure(prompt)} tokens/s; "
-            f"first token after {_figure(first)} s; engine {plan.engine}"
+            f"  one stream: {figure(plan.per_stream)} tokens/s; prompts: {figure(prompt)} tokens/s; "
+            f"first token after {figure(first)} s; engine {plan.engine}"
         )
     if plan.why_not:
         yield f"  can't run: {plan.why_not}"
@@ -150,7 +150,7 @@ def _prices(answer: Answer) -> Iterator[str]:
         yield f"  {offer.as_of or 'undated'}: {offer.source}"
 
 
-def _figure(value: float | None) -> str:
+def figure(value: float | None) -> str:
     """Write a figure with three digits that count."""
     if value is None:
         return "-"
@@ -159,13 +159,13 @@ def _figure(value: float | None) -> str:
     return f"{value:.3g}"
 
 
-def _grid(header: Row, rows: list[Row]) -> Iterator[str]:
+def grid(header: Row, rows: list[Row], left: Collection[str] = LEFT) -> Iterator[str]:
     """Line cells up in columns: words to the left, figures to the right."""
     cells = [list(header), *(list(row) for row in rows)]
     widths = [max(len(row[at]) for row in cells) for at in range(len(header))]
     for row in cells:
         shown = [
-            text.ljust(width) if name in LEFT else text.rjust(width)
+            text.ljust(width) if name in left else text.rjust(width)
             for text, width, name in zip(row, widths, header, strict=True)
         ]
         yield "  ".join(shown).rstrip()

@@ -10,6 +10,7 @@ from gpufleet.sizing.caution import Caution
 from gpufleet.sizing.hardware import Hardware, Layout, Offer
 from gpufleet.sizing.legality import blocked, judge
 from gpufleet.sizing.memory import quick_estimate
+from gpufleet.sizing.memory.blocks import is_gguf
 from gpufleet.sizing.plans import market
 from gpufleet.sizing.plans.answer import Answer, Plan
 from gpufleet.sizing.plans.build import chosen, exactly
@@ -19,6 +20,7 @@ from gpufleet.sizing.plans.sharing import reserved, shared
 from gpufleet.sizing.resolve import resolve
 
 SHOWN_WITH_CAUTIONS = 5
+MOST_SHOWN = 64  # nodes of a plan that can't be
 PREFERRED = ("owned", "on_demand", "spot", "reserved_1y", "reserved_3y")
 
 
@@ -103,16 +105,38 @@ def _nothing(
         what = "within the deadline and the budget" if question.budget_usd else "within the deadline"
         text = f"nothing is {what}: closest is {closest.hardware.name} with {closest.devices} devices"
     else:
-        largest = max(kinds, key=lambda each: each.accelerator.memory_gib * each.devices_per_node)
-        devices = largest.devices_per_node * (largest.node_limit or 1)
-        closest = exactly(question, largest, devices).bought(_preferred(largest.offers))
-        text = f"it fits or meets its targets on none of {len(kinds)} kinds of hardware"
+        closest, text = _closest(question, kinds)
     cautions = (*said, Caution("nothing-suits", text, "", blocks=True))
     stopped = [each for each in kinds if _stopped(question, each)]
     if stopped and len(stopped) == len(kinds):
         cautions += tuple(judge(question.workload, stopped[0], 1, Layout(), asked=question.on))
     answer = _answer(question, (closest,), cautions, len(kinds))
     return replace(answer, plans=(), closest=closest)
+
+
+def _closest(question: Question, kinds: list[Hardware]) -> tuple[Plan, str]:
+    """Return what comes closest where targets are missed everywhere, or memory does not suffice; and which it is."""
+    relaxed = replace(question, ttft_s=None, tpot_s=None, latency_s=None, requests_per_s=None)
+    possible = [each for each in kinds if not _stopped(question, each)]
+    found = [plan for each in possible for plan in _bought(relaxed, each) if plan.per_stream]
+    if found:
+        best = max(found, key=lambda plan: plan.per_stream or 0.0)
+        told = f"{best.hardware.name} comes closest with {best.per_stream:.3g} tokens/s for one stream"
+        return (
+            best,
+            f"none of {len(kinds)} kinds of hardware reaches what is asked: {told}{_advice(question)}",
+        )
+    largest = max(possible or kinds, key=lambda each: each.accelerator.memory_gib * each.devices_per_node)
+    devices = largest.devices_per_node * min(largest.node_limit or 1, MOST_SHOWN)
+    best = exactly(relaxed, largest, devices).bought(_preferred(largest.offers))
+    return best, f"it fits on none of {len(kinds)} kinds of hardware"
+
+
+def _advice(question: Question) -> str:
+    gguf = is_gguf(question.workload.precision) and question.workload.engine is None
+    return (
+        "; GGUF files are split by layers, which adds memory, not speed: try --precision int4" if gguf else ""
+    )
 
 
 def _answer(
