@@ -52,7 +52,8 @@ def tags(inputs: Mapping[str, Any]) -> dict[str, str]:
     for field in ("tags", "labels"):
         held = dig(inputs, field)
         if isinstance(held, Mapping):
-            found |= {str(key): value for key in held if isinstance(value := text(held, key), str)}
+            plain = (pair for pair in held.items() if pair[1] is not None and not isinstance(pair[1], Marker))
+            found |= {str(key): str(value) for key, value in plain}
         for pair in items(inputs, field):
             key, value = text(pair, "key"), text(pair, "value")
             if isinstance(key, str) and isinstance(value, str):

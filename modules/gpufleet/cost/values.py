@@ -17,9 +17,12 @@ def dig(value: Any, *path: str | int) -> Any:
     """Follow ``path`` into nested inputs: the value there, None where nothing is, or a ``Marker``."""
     found = value
     for step in path:
-        if found is None or isinstance(found, Marker):
+        if type(found) is dict:  # nearly always: inputs are JSON
+            found = found.get(step)
+        elif found is None or isinstance(found, Marker):
             return found
-        found = _step(found, step)
+        else:
+            found = _step(found, step)
     return found
 
 
