@@ -14,6 +14,7 @@ pytestmark = pytest.mark.engine
 PROGRAMS = Path(__file__).resolve().parents[1] / "cases" / "programs"
 CLOUDS = ["autoscaling-web", "eks-gpu", "gke-gpu-pool", "aks-agent-pool", "vmss-workers", "spot-fleet"]
 SETTINGS = "--non-interactive -s dev"
+LOGGED = "PULUMI_DEBUG_COMMANDS=true pulumi"  # it shows the flag --event-log
 
 
 @pytest.fixture(scope="module")
@@ -30,9 +31,7 @@ def previewed(rehearsed, tmp_path_factory):
             said = shell.run(
                 f"cd '{folder}' && pulumi preview {SETTINGS} --json --show-sames 2>err.txt || (cat err.txt >&2; exit 1)"
             )
-            shell.run(
-                f"cd '{folder}' && PULUMI_DEBUG_COMMANDS=true pulumi preview {SETTINGS} --event-log events.jsonl"
-            )
+            shell.run(f"cd '{folder}' && {LOGGED} preview {SETTINGS} --event-log events.jsonl")
             done[name] = (json.loads(said.stdout), (folder / "events.jsonl").read_text(), shell, folder)
         return done[name]
 
@@ -65,9 +64,7 @@ def test_a_preview_its_log_and_an_evaluation_without_engine_bill_the_same(previe
 @pytest.mark.parametrize("name", ["spot-fleet", "gke-gpu-pool", "vmss-workers"])
 def test_what_is_deployed_costs_what_was_previewed(previewed, name):
     document, _, shell, folder = previewed(name)
-    shell.run(
-        f"cd '{folder}' && PULUMI_DEBUG_COMMANDS=true pulumi up {SETTINGS} --yes --skip-preview --event-log up.jsonl"
-    )
+    shell.run(f"cd '{folder}' && {LOGGED} up {SETTINGS} --yes --skip-preview --event-log up.jsonl")
     state = json.loads(shell.run(f"cd '{folder}' && pulumi stack export {SETTINGS}").stdout)
     previewed_month = cost.diff_preview(document).after.usd_per_month
     assert cost.estimate_state(state).bill.usd_per_month == previewed_month

@@ -96,7 +96,7 @@ def _event(line: str) -> Mapping[str, Any]:
 
 
 def _take(event: Mapping[str, Any], phase: Events) -> None:
-    if held := event.get("resourcePreEvent"):
+    if (held := event.get("resourcePreEvent")) is not None:
         phase.planning = bool(held.get("planning", False))
         step = _step(held["metadata"])
         phase.places[step.urn, step.op] = len(phase.steps)

@@ -1,0 +1,180 @@
+"""The other ways in: event logs, states, the Automation API; and what none of them may do."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gpufleet import cost, engine
+from gpufleet.cost.pricers import PRICERS
+from gpufleet.engine import SECRET, UNKNOWN, Resource
+from gpufleet.engine.values import SECRET_SIGNATURE, SIGNATURE_KEY, UNKNOWN_SENTINELS
+
+CASES = Path(__file__).resolve().parents[1] / "cases"
+LOGS = CASES / "engine"
+URN = "urn:pulumi:dev::p::aws:ec2/instance:Instance::a"
+SECRET_TEXT = "hush-hush"
+
+
+def test_an_event_log_on_standard_input(gpufleet, tmp_path):
+    log = (LOGS / "events-preview.jsonl").read_text()
+    done = gpufleet("cost", "diff", "--event-log", "-", "--json", cwd=tmp_path, stdin=log)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["stack"] == "dev"
+    assert found["before"]["usd_per_month"] == 0
+    assert not found["partial"]
+
+
+def test_a_state_is_priced_and_compared(gpufleet, tmp_path):
+    state = {
+        "deployment": {
+            "resources": [
+                {"urn": URN, "custom": True, "inputs": {"instanceType": "g5.2xlarge", "region": "us-east-1"}}
+            ]
+        }
+    }
+    done = gpufleet("cost", "estimate", "--state", "-", "--json", cwd=tmp_path, stdin=json.dumps(state))
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["resources"][0]["item"] == "g5.2xlarge"
+    done = gpufleet(
+        "cost", "diff", "--state", "-", "--project", CASES / "programs" / "spot-fleet", "-s", "dev", "--json",
+        cwd=tmp_path, stdin=json.dumps(state),
+    )  # fmt: skip
+    ops = {line["name"]: line["op"] for line in json.loads(done.stdout)["resources"]}
+    assert ops["a"] == "delete"
+    assert ops["workers"] == "create"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["diff", "--event-log", "-"], "standard input: empty: the engine wrote no event"),
+        (["diff", "--event-log", "none.jsonl"], "none.jsonl: No such file"),
+        (["estimate", "--state", "-", "-s", "x"], "--state: goes without a stack"),
+        (["estimate", "--usage", "none.yaml", "-s", "x"], "none.yaml: No such file"),
+    ],
+)
+def test_mistakes_are_one_line(gpufleet, tmp_path, words, said):
+    done = gpufleet("cost", *words, cwd=tmp_path, stdin="")
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_log_that_ends_early_is_partial():
+    text = "\n".join((LOGS / "events-preview.jsonl").read_text().splitlines()[:-3])
+    found = cost.diff_events(engine.read_events(text, "log"))
+    assert found.partial
+    assert "ends before the engine's summary" in found.warnings[-1]
+
+
+def test_a_failed_update_is_partial():
+    events = [
+        {"resourcePreEvent": {"metadata": {"op": "create", "urn": URN, "new": {"urn": URN, "custom": True}}}},
+        {"resOpFailedEvent": {"metadata": {"op": "create", "urn": URN}}},
+        {"summaryEvent": {"resourceChanges": {"create": 1}}},
+    ]
+    assert "the update failed at 1" in cost.from_automation(events).warnings[-1]
+
+
+class StandInPreviewResult:
+    """The one thing of a ``PreviewResult`` that is read."""
+
+    def __init__(self):
+        self.change_summary = {"create": 9}
+
+
+def test_the_automation_api_gives_counts_where_no_event_does():
+    from pulumi.automation.events import EngineEvent
+
+    lines = [json.loads(line) for line in (LOGS / "events-preview.jsonl").read_text().splitlines()]
+    events = [EngineEvent.from_json(line) for line in lines if "summaryEvent" not in line]
+    whole = cost.from_automation(
+        [*events, EngineEvent.from_json(next(x for x in lines if "summaryEvent" in x))]
+    )
+    assert not whole.partial
+    assert cost.from_automation(events, StandInPreviewResult()).partial
+    assert cost.from_automation(events).partial
+    assert len(whole.after) == len(
+        cost.resources_from_events(
+            engine.read_events((LOGS / "events-preview.jsonl").read_text(), "log")
+        ).after
+    )
+
+
+def test_no_report_tells_a_secret_of_an_event_log(book):
+    secret = {SIGNATURE_KEY: SECRET_SIGNATURE, "plaintext": json.dumps(SECRET_TEXT)}
+    inputs = {
+        "instanceType": "g5.2xlarge",
+        "region": "us-east-1",
+        "userData": secret,
+        "keyName": secret,
+        "tags": secret,
+    }
+    new = {"urn": URN, "custom": True, "inputs": inputs, "outputs": {"password": SECRET_TEXT}}
+    sides = cost.from_automation(
+        [{"resourcePreEvent": {"metadata": {"op": "create", "urn": URN, "new": new}}}, {"summaryEvent": {}}]
+    )
+    found = cost.diff(sides.before, sides.after, sides=sides, book=book)
+    for form in cost.DIFF_FORMATS:
+        assert SECRET_TEXT not in cost.render_diff(found, form)
+
+
+@pytest.mark.parametrize("sentinel", sorted(UNKNOWN_SENTINELS))
+def test_no_sentinel_makes_a_size_zero(sentinel, book):
+    group = {
+        "minSize": 1,
+        "desiredCapacity": sentinel,
+        "maxSize": 4,
+        "region": "us-east-1",
+        "launchConfiguration": "c",
+    }
+    config = {"name": "c", "instanceType": "g5.2xlarge", "rootBlockDevice": {"volumeSize": sentinel}}
+    steps = [
+        {"op": "create", "urn": urn, "newState": {"urn": urn, "custom": True, "inputs": inputs}}
+        for urn, inputs in (
+            ("urn:pulumi:dev::p::aws:autoscaling/group:Group::g", group),
+            ("urn:pulumi:dev::p::aws:ec2/launchConfiguration:LaunchConfiguration::c", config),
+        )
+    ]
+    sides = cost.resources_from_preview({"steps": steps, "changeSummary": {"create": 2}})
+    machine = next(c for c in cost.price(sides.after, book).charges if c.component == "machine")
+    assert (machine.quantity.low, machine.quantity.expected, machine.quantity.high) == (1, 4, 4)
+
+
+CREATED = [
+    (step["newState"]["type"], step["newState"]["inputs"])
+    for path in sorted((CASES / "cost").glob("*.json"))
+    if not path.stem.startswith("recorded")
+    for step in json.loads(path.read_text())["preview"]["steps"]
+    if step.get("newState") and step["newState"].get("inputs") and step["newState"].get("type")
+]
+
+
+def blurred(value, dice):
+    """Put markers and odd values in random places."""
+    if dice.random() < 0.15:
+        return dice.choice([UNKNOWN, SECRET, None, "", -1, [], {}, "x", 3.5, True])
+    if isinstance(value, dict):
+        return {key: blurred(each, dice) for key, each in value.items()}
+    return [blurred(each, dice) for each in value] if isinstance(value, list) else value
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(seed=st.integers())
+def test_no_input_breaks_a_pricer(seed, book):
+    dice = random.Random(seed)
+    resources = [
+        Resource(f"urn:pulumi:s::p::{kind}::{at}", kind, str(at), blurred(inputs, dice), {})
+        for at, (kind, inputs) in enumerate(dice.sample(CREATED, 12))
+        if kind in PRICERS or "emplate" in kind or "utoscal" in kind
+    ]
+    resources = [each for each in resources if isinstance(each.inputs, dict)]
+    bill = cost.price(resources, book)
+    assert bill.usd_per_month.low <= bill.usd_per_month.expected <= bill.usd_per_month.high

@@ -1,0 +1,75 @@
+"""Opening hours and recurring actions, counted by hand."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from gpufleet.cost.usage import average, load_cron, monthly_hours, raised
+
+WEEK = Decimal(168)
+
+
+@pytest.mark.parametrize(
+    ("text", "hours_a_week"),
+    [
+        ("weekdays 8-18", 50),
+        ("weekends 0-24", 48),
+        ("daily 22-6", 56),
+        ("mon,wed 9-17", 16),
+        ("mon-wed 9-17", 24),
+        ("sat-mon 0-12", 36),
+        ("always", 168),
+        ("weekdays 8-18; sat 8-12", 54),
+        ("weekdays 8-18; mon 8-12", 50),  # the same hours twice are the same hours
+    ],
+)
+def test_hours_of_a_month(text, hours_a_week):
+    assert monthly_hours(text) == (hours_a_week * Decimal(730) / WEEK).quantize(Decimal("0.01"))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "weekdays", "weekdays 8", "someday 8-18", "mon 8-25", "mon 8-8", "mon 18", "8-18"]
+)
+def test_what_is_no_schedule_is_refused(text):
+    with pytest.raises(ValueError, match="days and hours"):
+        monthly_hours(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "times_a_week"),
+    [
+        ("0 8 * * 1-5", 5),
+        ("0 8 * * MON-FRI", 5),
+        ("*/30 * * * *", 336),
+        ("0 8,18 * * 0", 2),
+        ("0 8 ? * 7", 1),
+        ("5/20 0 * * *", 21),
+    ],
+)
+def test_cron_is_counted_over_a_week(text, times_a_week):
+    assert len(load_cron(text).minutes) == times_a_week
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "0 8 * *", "0 8 1 * *", "0 8 * 6 *", "60 8 * * *", "0 8 * * FOO", "0 8 * * 1-", "*/0 * * * *"],
+)
+def test_a_cron_that_no_week_measures_is_refused(text):
+    with pytest.raises(ValueError):
+        load_cron(text)
+
+
+def test_the_average_of_a_day_and_a_night():
+    assert average([(load_cron("0 6 * * *"), Decimal(4)), (load_cron("0 18 * * *"), Decimal(2))]) == 3
+
+
+def test_no_action_is_no_average():
+    assert average([]) is None
+
+
+def test_a_window_raises_and_never_lowers():
+    window = (load_cron("0 0 * * *"), 360, Decimal(4))
+    assert raised([window], Decimal(0)) == 1
+    assert raised([window], Decimal(8)) == 8

@@ -1,0 +1,141 @@
+"""The usage file: what it changes in a bill, which entry wins, and each mistake with its line."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from gpufleet import cost
+from gpufleet.cost.money import Range
+from gpufleet.errors import InputError
+
+GROUP = "aws:autoscaling/group:Group"
+NAT = "aws:ec2/natGateway:NatGateway"
+
+
+@pytest.fixture
+def usage(tmp_path):
+    def write(text):
+        (tmp_path / "usage.yaml").write_text(text)
+        return cost.load_usage(tmp_path / "usage.yaml")
+
+    return write
+
+
+def month(bill, component="machine"):
+    return next(charge.usd_per_month for charge in bill.charges if charge.component == component)
+
+
+def test_hours_scale_machines_and_not_their_disks(usage, make, book):
+    bill = cost.price([make("a")], book, usage=usage("resources:\n  a: {hours_per_month: 100}\n"))
+    assert month(bill).expected == Decimal("21.957642") * 100
+    assert month(bill, "disk:root").expected == Decimal("0.0001") * 100 * 730
+
+
+def test_a_schedule_is_hours(usage, make, book):
+    bill = cost.price([make("a")], book, usage=usage("resources:\n  a: {schedule: weekdays 8-18}\n"))
+    assert month(bill).expected == Decimal("21.957642") * Decimal("217.26")
+
+
+def test_a_groups_size_is_the_used_one(usage, make, book):
+    template = make("t", "aws:ec2/launchTemplate:LaunchTemplate", {"instanceType": "g5.2xlarge"}, id="lt-1")
+    group = make(
+        "g", GROUP, {"minSize": 1, "maxSize": 9, "region": "us-east-1", "launchTemplate": {"id": "lt-1"}}
+    )
+    bill = cost.price([template, group], book, usage=usage("resources:\n  g: {desired: 3, max: 5}\n"))
+    charge = next(charge for charge in bill.charges if charge.component == "machine")
+    assert charge.quantity == Range(Decimal(1), Decimal(3), Decimal(5))
+
+
+def test_a_size_that_nobody_knows_may_be_told(usage, make, book):
+    from gpufleet.engine import UNKNOWN
+
+    template = make("t", "aws:ec2/launchTemplate:LaunchTemplate", {"instanceType": "g5.2xlarge"}, id="lt-1")
+    group = make(
+        "g",
+        GROUP,
+        {"minSize": UNKNOWN, "maxSize": UNKNOWN, "region": "us-east-1", "launchTemplate": {"id": "lt-1"}},
+    )
+    assert any("group size" in gap.reason for gap in cost.price([template, group], book).unpriced)
+    told = cost.price([template, group], book, usage=usage("resources:\n  g: {desired: 2}\n"))
+    assert month(told).expected == Decimal("1.212") * 2 * 730
+
+
+def test_traffic_without_a_price_is_named(usage, make, book):
+    nat = make("n", NAT, {"region": "us-east-1"})
+    bill = cost.price([nat], book, usage=usage(f"types:\n  {NAT}: {{processed_gib: 500}}\n"))
+    assert [gap.component for gap in bill.unpriced] == ["processed"]
+    assert not cost.price([nat], book).unpriced
+
+
+def test_an_exact_name_beats_a_wildcard_and_any_name_a_type(usage, make):
+    said = usage(
+        "types:\n  aws:*: {hours_per_month: 1, egress_gib: 7}\n"
+        "resources:\n  web-*: {hours_per_month: 2}\n  web-1: {hours_per_month: 3}\n"
+    )
+    assert said.of(make("web-1")).hours_per_month == 3
+    assert said.of(make("web-2")).hours_per_month == 2
+    assert said.of(make("db")).hours_per_month == 1
+    assert said.of(make("web-1")).egress_gib == 7
+
+
+def test_a_urn_names_one_resource(usage, make):
+    resource = make("a")
+    assert (
+        usage(f'resources:\n  "{resource.urn}": {{hours_per_month: 5}}\n').of(resource).hours_per_month == 5
+    )
+
+
+def test_an_entry_that_answers_to_nothing_is_a_note_with_its_line(usage, make, book):
+    said = usage("resources:\n  a: {hours_per_month: 1}\n  gone: {hours_per_month: 1}\n")
+    notes = cost.estimate([make("a")], book=book, usage=said).notes
+    assert any(note.endswith("usage.yaml:3: gone is no resource of this stack") for note in notes)
+
+
+def test_overlap_hours_scale_what_a_replacement_costs_once(usage, make, book):
+    sides = cost.Sides(ops={make("a").urn: "replace"}, overlaps=frozenset({make("a").urn}))
+    found = cost.diff([make("a")], [make("a")], sides=sides, book=book, usage=usage("overlap_hours: 10\n"))
+    assert found.one_off_usd == Decimal("219.68")  # (21.957642 + 0.01) x 10
+
+
+def test_an_empty_file_says_nothing(usage, make):
+    assert usage("").of(make("a")) == cost.Usage()
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("resorces: {}\n", "usage.yaml:1: resorces: unknown section; did you mean resources?"),
+        ("resources:\n  a: {hours: never}\n", "usage.yaml:2: a.hours: 'never' is not days and hours"),
+        (
+            "resources:\n  a:\n    hour_per_month: 3\n",
+            "usage.yaml:3: a.hour_per_month: unknown use; did you mean hours_per_month?",
+        ),
+        (
+            "resources:\n  a: {hours_per_month: 731}\n",
+            "usage.yaml:2: a.hours_per_month: 731 is not within the 730 hours",
+        ),
+        ("resources:\n  a: {desired: 1.5}\n", "usage.yaml:2: a.desired: 1.5 is not a whole number"),
+        (
+            "resources:\n  a: {egress_gib: -1}\n",
+            "usage.yaml:2: a.egress_gib: -1 is not a number of 0 or more",
+        ),
+        ("resources:\n  a: {min: 3, max: 2}\n", "usage.yaml:2: a: min 3 is above max 2"),
+        ("resources:\n  a: 3\n", "usage.yaml:2: a is not a mapping"),
+        ("resources: [a]\n", "usage.yaml:1: resources is not a mapping"),
+        ("overlap_hours: soon\n", "usage.yaml:1: overlap_hours: 'soon' is not a number"),
+        ("- a\n", "usage.yaml:1: the file is not a mapping"),
+        ("a: [\n", "usage.yaml:2: not YAML"),
+    ],
+)
+def test_mistakes_are_one_line_with_their_place(usage, text, line):
+    with pytest.raises(InputError) as caught:
+        usage(text)
+    assert line in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_file(tmp_path):
+    with pytest.raises(InputError, match="No such file"):
+        cost.load_usage(tmp_path / "none.yaml")

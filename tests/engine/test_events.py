@@ -1,0 +1,133 @@
+"""Recorded event logs as typed steps; a broken one is told in one line with its place."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gpufleet.engine import SECRET, UNKNOWN, parse_events, read_events
+from gpufleet.engine.values import SECRET_SIGNATURE, SIGNATURE_KEY
+from gpufleet.errors import InputError
+
+CASES = Path(__file__).resolve().parents[1] / "cases" / "engine"
+URN = "urn:pulumi:dev::p::aws:ec2/instance:Instance::a"
+
+
+@pytest.fixture
+def log():
+    return lambda name: (CASES / f"{name}.jsonl").read_text()
+
+
+def pre(op="create", *, planning=True, **state):
+    new = {"urn": URN, "type": "aws:ec2/instance:Instance", "custom": True, "inputs": {}, **state}
+    return {
+        "resourcePreEvent": {
+            "metadata": {"op": op, "urn": URN, "old": None, "new": new},
+            "planning": planning,
+        }
+    }
+
+
+def summary(**counts):
+    return {"summaryEvent": {"resourceChanges": counts}}
+
+
+def test_a_preview_has_its_steps_and_the_engines_count(log):
+    found = read_events(log("events-preview"), "log")
+    assert found.planning
+    assert not found.cut
+    assert found.summary == {"create": 5}
+    fleet = next(step for step in found.steps if step.urn.endswith("::workers"))
+    assert (
+        fleet.new.inputs["launchTemplateConfigs"][0]["launchTemplateSpecification"]["launchTemplateId"]
+        is UNKNOWN
+    )
+
+
+def test_an_update_gives_the_ids_that_resources_got(log):
+    found = read_events(log("events-update"), "log")
+    assert not found.planning
+    template = next(step.new for step in found.steps if step.urn.endswith("::worker"))
+    fleet = next(step.new for step in found.steps if step.urn.endswith("::workers"))
+    named = fleet.inputs["launchTemplateConfigs"][0]["launchTemplateSpecification"]["launchTemplateId"]
+    assert template.id == named
+
+
+def test_of_a_preview_and_its_update_the_update_counts(log):
+    both = log("events-preview") + log("events-update")
+    assert not read_events(both, "log").planning
+
+
+def test_a_log_that_was_cut_off_keeps_what_it_has(log):
+    text = log("events-preview")
+    found = read_events(text[: len(text) // 2], "log")
+    assert found.cut
+    assert found.summary is None
+    assert found.steps
+
+
+def test_secrets_are_never_read():
+    secret = {SIGNATURE_KEY: SECRET_SIGNATURE, "plaintext": '"hush"'}
+    found = parse_events([pre(inputs={"userData": secret}, outputs={"key": "[secret]"})])
+    assert found.steps[0].new.inputs["userData"] is SECRET
+    assert found.steps[0].new.outputs["key"] is SECRET
+    assert "hush" not in repr(found)
+
+
+def test_a_failed_preview_is_refused_with_its_cause_and_without_colour():
+    error = {
+        "diagnosticEvent": {"severity": "error", "message": "<{%fg 1%}>error: no such zone<{%reset%}>\n"}
+    }
+    with pytest.raises(
+        InputError, match=r"the preview failed: no such zone$|the preview failed: no such zone;"
+    ):
+        parse_events([pre(), error])
+
+
+def test_a_failed_update_is_kept_with_what_failed():
+    failed = {"resOpFailedEvent": {"metadata": {"op": "create", "urn": URN}}}
+    found = parse_events([pre(planning=False), failed, summary(create=1)])
+    assert found.failed == [URN]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("", "log: empty: the engine wrote no event"),
+        ("hello\n", "log:1: not an engine event: Expecting value"),
+        ('{"steps": []}\n', "log:1: not an engine event: no event in it"),
+        ("[]\n", "log:1: not an engine event: not an object"),
+        ('{"sequence": 1}\n{\n{"sequence": 2}\n', "log:2: not an engine event"),
+        ('{"resourcePreEvent": {}}\n', "an engine event of another shape: KeyError"),
+        (
+            '{"summaryEvent": {"resourceChanges": {"create": "x"}}}\n',
+            "an engine event of another shape: ValueError",
+        ),
+    ],
+)
+def test_what_is_no_log_is_one_line(text, line):
+    with pytest.raises(InputError) as caught:
+        read_events(text, "log")
+    assert str(caught.value).startswith(line)
+    assert "\n" not in str(caught.value)
+
+
+def test_every_kind_of_event_that_the_sdk_names_is_known():
+    from pulumi.automation.events import EngineEvent
+
+    from gpufleet.engine.events import KINDS
+
+    documented = {
+        "cancelEvent",
+        "diagnosticEvent",
+        "preludeEvent",
+        "summaryEvent",
+        "resourcePreEvent",
+        "resOutputsEvent",
+    }
+    for kind in documented:
+        assert kind in KINDS
+    event = EngineEvent.from_json(json.loads((CASES / "events-preview.jsonl").read_text().splitlines()[1]))
+    assert event.resource_pre_event is not None
