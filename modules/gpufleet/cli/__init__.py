@@ -21,6 +21,7 @@ VERBS = {
     "doctor": "What is installed, what is missing, how to get it",
     "prices": "What machines cost, where, how they are bought; how old these prices are",
     "size": "What a workload needs, how fast it runs, what it costs, and on what",
+    "compare": "Accelerators beside each other: facts, a model's speed, per watt, per dollar",
     "cost": "What the declared fleet costs, and what a change to it would cost",
     "rehearse": "The offline world: simulated clouds and a rack of booted hosts",
     "nodes": "The registry of every node: state, holds, history, sync",

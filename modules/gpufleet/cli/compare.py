@@ -1,0 +1,56 @@
+"""``gpufleet compare``: accelerators beside each other, as a table, JSON, plots or a page."""
+
+from __future__ import annotations
+
+import gc
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+PLOTS = ("roofline", "memory-bandwidth", "tokens", "per-watt", "per-dollar", "training", "power")
+Written = click.Path(dir_okay=False, path_type=Path)
+
+
+@click.command(name="compare")
+@click.argument("accelerators", nargs=-1, metavar="[ACCELERATOR]...")
+@click.option("--model", default="", help="Tokens per second for that model, per watt and per dollar.")
+@click.option("--task", default="", help="inference (default), full_finetune, lora, qlora, dpo or pretrain.")
+@click.option("--precision", default="", help="bf16 (default), fp8, q4_k_m ... of the model's weights.")
+@click.option("--context", default="", help="Tokens of a sequence, or IN/OUT.")
+@click.option("--batch", default="", help="Streams at once, or max; training: micro-batch per device.")
+@click.option("--engine", default="", help="The same engine on all; default: the usual one of each.")
+@click.option(
+    "--plot", "plots", multiple=True, type=click.Choice(PLOTS), help="Which plot (several for a page)."
+)
+@click.option("--svg", "svg_file", type=Written, metavar="FILE", help="Write one plot.")
+@click.option("--html", "html_file", type=Written, metavar="FILE", help="Write a page of plots and figures.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(
+    *,
+    accelerators: tuple[str, ...],
+    plots: tuple[str, ...],
+    svg_file: Path | None,
+    html_file: Path | None,
+    as_json: bool,
+    **asked: Any,
+) -> None:
+    """Compare accelerators: memory, rates, prices, and the speed of a model with its 80 % interval.
+
+    \b
+    gpufleet compare
+    gpufleet compare "H100 SXM5" MI300X "RTX 4090" --model llama-3.1-8b --precision q4_k_m
+    gpufleet compare --model llama-3.1-8b --plot tokens --svg tokens.svg
+    """  # noqa: D301 - the escape is click's mark for lines that stay as they are
+    gc.disable()  # as in size: a short process that keeps what it makes
+    from gpufleet.sizing import compare as of
+    from gpufleet.sizing.compare.asking import question, refuse_idle_plots
+
+    refuse_idle_plots(plots, svg=svg_file is not None, html=html_file is not None)
+    found = of.compare(accelerators, question(**asked))
+    if svg_file or html_file:
+        from gpufleet.sizing.compare import output
+
+        output.write(found, plots, svg_file, html_file)
+    click.echo(json.dumps(of.document(found), indent=2) if as_json else of.report(found))

@@ -1,0 +1,26 @@
+"""From the words of ``gpufleet compare`` to a question of sizing, or to none."""
+
+from __future__ import annotations
+
+from gpufleet.errors import InputError
+from gpufleet.sizing.plans import Question
+from gpufleet.sizing.plans.asking import Asked
+from gpufleet.sizing.plans.asking import question as sized
+
+
+def question(*, model: str, **asked: str) -> Question | None:
+    """Return what each accelerator is asked; None without a model."""
+    given = {name: value for name, value in asked.items() if value}
+    if not model:
+        for name in given:
+            raise InputError("needs a model", where=f"--{name}", remedy="give --model")
+        return None
+    return sized(Asked(model, **given))  # type: ignore[arg-type]  # words only: those of compare's own options
+
+
+def refuse_idle_plots(plots: tuple[str, ...], *, svg: bool, html: bool) -> None:
+    """Refuse plots that would be written nowhere, and several in a file that holds one."""
+    if plots and not (svg or html):
+        raise InputError("is drawn nowhere", where="--plot", remedy="give --svg FILE or --html FILE")
+    if svg and len(plots) > 1:
+        raise InputError("holds one plot", where="--svg", remedy="name one --plot, or write a page: --html")

@@ -1,0 +1,112 @@
+"""What is compared: one subject for each accelerator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpufleet.catalog import Accelerator
+from gpufleet.sizing.plans import Plan
+from gpufleet.sizing.workload import Workload
+
+SECONDS_PER_HOUR = 3600
+MILLION = 1e6
+
+
+@dataclass(frozen=True)
+class DevicePrice:
+    """What one device costs per hour as part of a cloud's machine, the cheapest that is known."""
+
+    usd_per_hour: float
+    purchase: str
+    cloud: str
+    region: str
+    machine: str
+    as_of: str | None
+    source: str
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One accelerator. ``plan`` is the smallest replica that fits; where there is none, ``why_not`` says so.
+
+    ``prices`` are the cheapest of each purchase kind, cheapest first.
+    """
+
+    part: Accelerator
+    prices: tuple[DevicePrice, ...] = ()
+    plan: Plan | None = None
+    why_not: str = ""
+
+    @property
+    def label(self) -> str:
+        """Return the name, with how many of it are needed where that is more than one."""
+        many = self.plan.devices if self.plan else 1
+        return f"{many} x {self.part.name}" if many > 1 else self.part.name
+
+    @property
+    def price(self) -> DevicePrice | None:
+        """Return the cheapest price that is known."""
+        return self.prices[0] if self.prices else None
+
+    @property
+    def usd_per_hour(self) -> float | None:
+        """Return what the replica costs per hour at that price."""
+        return self.price.usd_per_hour * self.plan.devices if self.price and self.plan else None
+
+    @property
+    def tokens_per_joule(self) -> float | None:
+        """Return tokens per second and watt: what an electricity meter sees."""
+        if self.plan is None or not self.plan.watts or self.plan.tokens_per_s is None:
+            return None
+        return self.plan.tokens_per_s / self.plan.watts
+
+    @property
+    def tokens_per_usd(self) -> float | None:
+        """Return tokens for a dollar of rent."""
+        usd = self.usd_per_hour
+        if self.plan is None or not usd or self.plan.tokens_per_s is None:
+            return None
+        return self.plan.tokens_per_s * SECONDS_PER_HOUR / usd
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Subjects in the order asked for, and the workload that they were tried with."""
+
+    subjects: tuple[Subject, ...]
+    workload: Workload | None = None
+
+
+def peak_tflops(part: Accelerator, precision: str) -> tuple[float | None, str]:
+    """Return the dense rate that weights of that precision are computed at, and the format it is the rate of.
+
+    Parts without the format use the next wider one that they have.
+    """
+    ladder = {
+        "fp8": ("fp8", "bf16", "fp16", "fp32"),
+        "fp4": ("fp4", "fp8", "bf16", "fp16", "fp32"),
+        "int8": ("int8", "bf16", "fp16", "fp32"),
+        "f32": ("fp32",),
+    }.get(precision, ("bf16", "fp16", "fp32"))
+    for name in ladder:
+        if (rate := rates(part)[name]) is not None:
+            return rate, name
+    return None, ladder[0]
+
+
+def rates(part: Accelerator) -> dict[str, float | None]:
+    """Return the dense rates by format, in 10^12 operations per second."""
+    return {
+        "fp32": part.fp32_tflops,
+        "fp16": part.fp16_tflops_dense,
+        "bf16": part.bf16_tflops_dense,
+        "fp8": part.fp8_tflops_dense,
+        "fp4": part.fp4_tflops_dense,
+        "int8": part.int8_tops_dense,
+    }
+
+
+def ridge(part: Accelerator, precision: str = "bf16") -> float | None:
+    """Return the operations per byte from which on the part is limited by its rate, no more by its memory."""
+    peak, _ = peak_tflops(part, precision)
+    return peak * 1e12 / (part.bandwidth_gb_s * 1e9) if peak and part.bandwidth_gb_s else None

@@ -1,0 +1,81 @@
+"""A comparison as the JSON that others read; ``sizing/data/compare.schema.json`` describes it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+from gpufleet.sizing.compare.comparison import Comparison, Subject, peak_tflops, rates, ridge
+from gpufleet.sizing.plans import Plan
+from gpufleet.sizing.tables import DATA
+from gpufleet.sizing.workload import Workload
+
+Json = dict[str, Any]
+SCHEMA = "compare.schema.json"
+
+
+def schema() -> Json:
+    """Return the JSON Schema of a comparison."""
+    found: Json = json.loads((DATA / SCHEMA).read_text(encoding="utf-8"))
+    return found
+
+
+def document(comparison: Comparison) -> Json:
+    """Return the whole comparison."""
+    work = comparison.workload
+    precision = work.precision if work else "bf16"
+    return {
+        "workload": None if work is None else _workload(work),
+        "accelerators": [_subject(each, precision) for each in comparison.subjects],
+    }
+
+
+def _workload(work: Workload) -> Json:
+    names = ("task", "precision", "input_tokens", "output_tokens", "batch", "kv_precision")
+    return {"model": work.model.name} | {name: getattr(work, name) for name in names}
+
+
+def _subject(subject: Subject, precision: str) -> Json:
+    part = subject.part
+    names = (
+        "name", "vendor", "kind", "architecture", "form_factor", "launch_year", "memory_gib", "usable_gib",
+        "bandwidth_gb_s", "link", "link_gb_s", "pcie_gen", "peer_access", "unified", "tdp_w", "source", "as_of",
+    )  # fmt: skip
+    _, computed_in = peak_tflops(part, precision)
+    return {name: getattr(part, name) for name in names} | {
+        "stacks": list(part.stacks),
+        "dense_tera_per_s": rates(part),
+        "ridge": {"operations_per_byte": _short(ridge(part, precision)), "computed_in": computed_in},
+        "prices": [asdict(price) for price in subject.prices],
+        "result": None if subject.plan is None else _result(subject, subject.plan),
+        "why_not": subject.why_not or None,
+    }
+
+
+def _result(subject: Subject, plan: Plan) -> Json:
+    usd = subject.tokens_per_usd
+    return {
+        "devices": plan.devices,
+        "nodes": plan.nodes,
+        "engine": plan.engine,
+        "batch": plan.workload.batch,
+        "fits": plan.fits,
+        "per_device_memory_gib": _short(plan.memory.per_device_gib),
+        "tokens_per_s": _short(plan.tokens_per_s),
+        "tokens_per_s_low": _short(plan.tokens_per_s_low),
+        "tokens_per_s_high": _short(plan.tokens_per_s_high),
+        "tokens_per_s_per_stream": _short(plan.per_stream),
+        "prompt_tokens_per_s": _short(plan.prompt_tokens_per_s),
+        "limit": plan.speed.limit if plan.speed else None,
+        "watts": _short(plan.watts),
+        "tokens_per_joule": _short(subject.tokens_per_joule),
+        "usd_per_hour": _short(subject.usd_per_hour),
+        "tokens_per_usd": _short(usd),
+        "usd_per_million_tokens": _short(None if usd is None else 1e6 / usd),
+        "notes": [*plan.memory.notes, *(plan.speed.notes if plan.speed else ())],
+    }
+
+
+def _short(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.6g}")

@@ -1,0 +1,131 @@
+"""Bars of what accelerators do for a model: tokens per second with their interval, per watt, per dollar."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gpufleet.errors import InputError
+from gpufleet.sizing.compare.comparison import Comparison, Subject
+from gpufleet.sizing.compare.plots.style import WIDTH, Row, colours, kind_of, titled, wrapped
+from gpufleet.sizing.plans import Plan
+from gpufleet.sizing.plans.report import figure
+
+Measure = Callable[[Subject], tuple[float, float, float] | None]
+STEP = 24
+
+
+def tokens(comparison: Comparison) -> Any:
+    """Draw tokens per second, generated or trained on, with the 80 % interval."""
+    trains = comparison.workload is not None and comparison.workload.trains
+    axis = f"tokens/s {'trained on' if trains else 'generated'} by the replica, with 80 % interval"
+    return _chart(comparison, "Tokens per second", axis, lambda subject: _times(subject, 1.0))
+
+
+def training(comparison: Comparison) -> Any:
+    """Draw tokens per second that one device trains on."""
+    if comparison.workload is None or not comparison.workload.trains:
+        raise InputError("needs a training task", where="--plot training", remedy="give --task full_finetune")
+    axis = "tokens/s trained on per device, with 80 % interval"
+    return _chart(
+        comparison,
+        "Training speed of one device",
+        axis,
+        lambda s: _times(s, 1 / s.plan.devices if s.plan else None),
+    )
+
+
+def per_watt(comparison: Comparison) -> Any:
+    """Draw tokens per joule: tokens per second and watt."""
+    axis = "tokens per joule (tokens/s per watt of the devices), with the interval of the speed"
+    return _chart(comparison, "Tokens for energy", axis, _per_joule)
+
+
+def per_dollar(comparison: Comparison) -> Any:
+    """Draw a million tokens for a dollar at the cheapest known price."""
+    axis = "million tokens per USD, cheapest known price, with the interval of the speed"
+    return _chart(comparison, "Tokens for money", axis, _per_dollar, priced=True)
+
+
+def _times(subject: Subject, factor: float | None) -> tuple[float, float, float] | None:
+    plan = subject.plan
+    if plan is None or factor is None:
+        return None
+    speeds = (plan.tokens_per_s, plan.tokens_per_s_low, plan.tokens_per_s_high)
+    return None if None in speeds else tuple((speed or 0.0) * factor for speed in speeds)  # type: ignore[return-value]  # three in, three out
+
+
+def _per_joule(subject: Subject) -> tuple[float, float, float] | None:
+    plan: Plan | None = subject.plan
+    return _times(subject, 1 / plan.watts if plan and plan.watts else None)
+
+
+def _per_dollar(subject: Subject) -> tuple[float, float, float] | None:
+    usd = subject.usd_per_hour
+    return _times(subject, 3600 / 1e6 / usd if usd else None)
+
+
+def _chart(comparison: Comparison, title: str, axis: str, measure: Measure, *, priced: bool = False) -> Any:
+    import altair as alt
+
+    rows = _rows(comparison, title, measure, priced=priced)
+    rows.sort(key=lambda row: -row["value"])
+    names = [row["name"] for row in rows]
+    most = max(row["high"] for row in rows)
+    scale = alt.Scale(domain=[0, most * 1.14], nice=False)
+    x = alt.X(
+        "value:Q", title=axis, scale=scale, axis=alt.Axis(tickCount=6, format="~s" if most >= 1e4 else ",~g")
+    )
+    y = alt.Y("name:N", title=None, sort=names, axis=alt.Axis(labelLimit=300, ticks=False, domain=False))
+    base = alt.Chart(alt.Data(values=rows))
+    bars = base.mark_bar(height=14).encode(x=x, y=y, color=colours(alt, {row["kind"] for row in rows}))
+    spans = base.mark_rule(strokeWidth=2, color="#222222").encode(
+        x=alt.X("low:Q", scale=scale), x2="high:Q", y=y
+    )
+    ends = [
+        base.mark_tick(thickness=2, size=9, color="#222222").encode(x=alt.X(f"{end}:Q", scale=scale), y=y)
+        for end in ("low", "high")
+    ]
+    texts = base.mark_text(align="left", dx=6, fontSize=12).encode(
+        x=alt.X("high:Q", scale=scale), y=y, text="label:N"
+    )
+    plot = alt.layer(bars, spans, *ends, texts)
+    heading = titled(alt, f"{title}: {_work(comparison)}", _subtitle(comparison, rows))
+    return plot.properties(width=WIDTH - 140, height=STEP * len(rows), title=heading)
+
+
+def _rows(comparison: Comparison, title: str, measure: Measure, *, priced: bool) -> list[Row]:
+    if comparison.workload is None:
+        raise InputError("needs a model", where="--plot", remedy="give --model")
+    rows = []
+    for subject in comparison.subjects:
+        found = measure(subject)
+        if found is not None:
+            value, low, high = found
+            price = subject.price
+            label = (
+                f"{figure(value)}  ({price.purchase} {(price.as_of or 'undated')[-7:]})"
+                if priced and price
+                else figure(value)
+            )
+            row = {"name": subject.label, "kind": kind_of(subject.part), "value": value}
+            rows.append(row | {"low": low, "high": high, "label": label})
+    if not rows:
+        raise InputError(f"{title.lower()}: not known of any of these", where="--plot")
+    return rows
+
+
+def _work(comparison: Comparison) -> str:
+    work = comparison.workload
+    if work is None:
+        return ""
+    streams = "micro-batch chosen" if work.trains else f"{work.batch} stream{'s' if work.batch > 1 else ''}"
+    task = f"{work.task.replace('_', ' ')}, " if work.trains else ""
+    return f"{work.model.name}, {task}{work.precision}, {streams}"
+
+
+def _subtitle(comparison: Comparison, rows: list[Row]) -> list[str]:
+    drawn = {row["name"] for row in rows}
+    missing = [each.part.name for each in comparison.subjects if each.label not in drawn]
+    text = "Each on the fewest devices that hold it, with the usual engine of that hardware."
+    return wrapped(text) + (wrapped(f"Not placed, or not known: {', '.join(missing)}.") if missing else [])

@@ -1,0 +1,59 @@
+"""Power: what vendors state for one device, and what it is estimated to draw at the workload."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpufleet.errors import InputError
+from gpufleet.sizing.compare.comparison import Comparison
+from gpufleet.sizing.compare.plots.style import WIDTH, Row, colours, kind_of, titled, wrapped
+from gpufleet.sizing.plans.report import figure
+
+STEP = 24
+
+
+def chart(comparison: Comparison) -> Any:
+    """Draw the stated power of one device as bars, its estimate under the workload as marks."""
+    import altair as alt
+
+    rows = _rows(comparison)
+    names = [row["name"] for row in rows]
+    scale = alt.Scale(domain=[0, max(row["stated"] for row in rows) * 1.1], nice=False)
+    x = alt.X(
+        "stated:Q", title="power of one device (W)", scale=scale, axis=alt.Axis(tickCount=6, format=",~g")
+    )
+    y = alt.Y("name:N", title=None, sort=names, axis=alt.Axis(labelLimit=300, ticks=False, domain=False))
+    base = alt.Chart(alt.Data(values=rows))
+    bars = base.mark_bar(height=14, opacity=0.85).encode(
+        x=x, y=y, color=colours(alt, {row["kind"] for row in rows})
+    )
+    texts = base.mark_text(align="left", dx=6, fontSize=12).encode(x=x, y=y, text="label:N")
+    drawn = [row for row in rows if row["drawn"] is not None]
+    marks = alt.Chart(alt.Data(values=drawn)).mark_tick(thickness=3, size=18, color="#222222")
+    layers = [bars, texts] + ([marks.encode(x=alt.X("drawn:Q", scale=scale), y=y)] if drawn else [])
+    title = titled(alt, "Power of one device", _subtitle(comparison, rows))
+    return alt.layer(*layers).properties(width=WIDTH - 140, height=STEP * len(rows), title=title)
+
+
+def _rows(comparison: Comparison) -> list[Row]:
+    rows = []
+    for subject in comparison.subjects:
+        part, plan = subject.part, subject.plan
+        if part.tdp_w:
+            drawn = plan.watts / plan.devices if plan and plan.watts else None
+            label = figure(part.tdp_w) + (f"  ({figure(drawn)} at work)" if drawn is not None else "")
+            row = {"name": part.name, "kind": kind_of(part), "stated": part.tdp_w, "label": label}
+            rows.append(row | {"drawn": drawn})
+    if not rows:
+        raise InputError("no vendor states the power of any of these", where="power")
+    return sorted(rows, key=lambda row: -float(row["stated"]))
+
+
+def _subtitle(comparison: Comparison, rows: list[Row]) -> list[str]:
+    work = comparison.workload
+    text = "Bars: what vendors state."
+    if work is not None:
+        text += f" Black marks: estimate while it works on {work.model.name} ({work.task}, {work.precision})."
+    known = {row["name"] for row in rows}
+    missing = [each.part.name for each in comparison.subjects if each.part.name not in known]
+    return wrapped(text) + (wrapped(f"Not stated: {', '.join(missing)}.") if missing else [])

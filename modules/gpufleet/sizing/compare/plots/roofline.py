@@ -1,0 +1,146 @@
+"""Rooflines: operations per second that a part can reach, by operations per byte read; the knee is its ridge."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpufleet.errors import InputError
+from gpufleet.sizing.compare.comparison import Comparison, Subject, peak_tflops, ridge
+from gpufleet.sizing.compare.plots.labels import LINE, decades, pixel, spread
+from gpufleet.sizing.compare.plots.style import DASHES, GREY, LINES, WIDTH, Row, titled, wrapped
+from gpufleet.sizing.memory import bits_per_weight
+
+HEIGHT = 420
+MARGIN = 235  # for the names at the right
+NARROW = WIDTH - MARGIN + 60
+LOWEST = 0.3  # operations per byte
+
+
+def chart(comparison: Comparison) -> Any:
+    """Draw attainable rates over intensity on logarithmic axes, each line named at its end."""
+    import altair as alt
+
+    precision = comparison.workload.precision if comparison.workload else "bf16"
+    rows = _roofs(comparison, precision)
+    across = (LOWEST, max(2000.0, 3 * max(row["ridge"] for row in rows)))
+    up = decades([row["peak"] for row in rows] + [row["gb_s"] / 1000 for row in rows], 1.6)
+    names = [row["name"] for row in rows]
+    x = alt.X("intensity:Q", title="operations per byte read from memory", scale=_log(alt, across))
+    y = alt.Y("tflops:Q", title="attainable rate (10¹² operations/s, dense)", scale=_log(alt, up))
+    lines = alt.Chart(alt.Data(values=[p for row in rows for p in _line(row, across, up)])).mark_line(
+        strokeWidth=2
+    )
+    colour = alt.Color("name:N", legend=None, scale=alt.Scale(domain=names, range=_cycle(LINES, len(names))))
+    dash = alt.StrokeDash("name:N", legend=None, scale=alt.Scale(domain=names, range=_dashes(len(names))))
+    ridges = alt.Chart(alt.Data(values=[_ridge(row) for row in rows])).mark_point(
+        size=45, filled=True, opacity=1
+    )
+    layers = [
+        *_guides(alt, comparison, precision, across, up),
+        lines.encode(x=x, y=y, color=colour, strokeDash=dash),
+        ridges.encode(x=x, y=y, color=colour),
+        *_names(alt, rows, up, colour),
+    ]
+    title = titled(alt, "Rooflines of one device", _subtitle(comparison, rows, precision))
+    plot = alt.layer(*layers).properties(width=NARROW, height=HEIGHT, title=title)
+    return plot.properties(padding={"left": 12, "top": 12, "bottom": 12, "right": MARGIN})
+
+
+def _roofs(comparison: Comparison, precision: str) -> list[Row]:
+    found = []
+    for part in (each.part for each in comparison.subjects):
+        peak, computed_in = peak_tflops(part, precision)
+        if peak and part.bandwidth_gb_s:
+            found.append(
+                {
+                    "name": part.name, "peak": peak, "gb_s": part.bandwidth_gb_s, "format": computed_in,
+                    "ridge": ridge(part, precision),
+                }
+            )  # fmt: skip
+    if not found:
+        raise InputError("no bandwidth or rate is known of any of these", where="roofline")
+    return found
+
+
+def _subtitle(comparison: Comparison, rows: list[Row], precision: str) -> list[str]:
+    drawn = {row["name"] for row in rows}
+    missing = [each.part.name for each in comparison.subjects if each.part.name not in drawn]
+    others: dict[str, list[str]] = {}
+    usual = peak_usual(rows)
+    for row in rows:
+        if row["format"] != usual:
+            others.setdefault(row["format"], []).append(row["name"])
+    text = f"Weights in {precision}: rates in {usual}, peaks that vendors state. Dots: the ridge."
+    text += "".join(f" In {name}: {', '.join(parts)}." for name, parts in others.items())
+    return wrapped(text) + (wrapped(f"Not known: {', '.join(missing)}.") if missing else [])
+
+
+def peak_usual(rows: list[Row]) -> str:
+    """Return the format that most rates are of."""
+    formats = [row["format"] for row in rows]
+    return max(dict.fromkeys(formats), key=formats.count)
+
+
+def _line(row: Row, across: tuple[float, float], up: tuple[float, float]) -> list[Row]:
+    slope = row["gb_s"] / 1000  # 10^12 operations per second at one operation per byte
+    start = max(across[0], up[0] / slope)
+    points = [(start, start * slope), (row["ridge"], row["peak"]), (across[1], row["peak"])]
+    return [{"name": row["name"], "intensity": at, "tflops": rate} for at, rate in points]
+
+
+def _ridge(row: Row) -> Row:
+    return {"name": row["name"], "intensity": row["ridge"], "tflops": row["peak"]}
+
+
+def _names(alt: Any, rows: list[Row], up: tuple[float, float], colour: Any) -> list[Any]:
+    """Name every line right of its end, moved apart where they would meet, with a thread to the line."""
+    ends = [HEIGHT - pixel(row["peak"], up, HEIGHT) for row in rows]
+    order = spread(ends, LINE + 1, LINE, HEIGHT)
+    texts, threads = [], []
+    for row, end, place in zip(rows, ends, order, strict=True):
+        name = row["name"]
+        texts.append(
+            {"name": name, "label": f"{name}: {row['ridge']:,.0f} op/B", "x": NARROW + 24, "y": place}
+        )
+        threads += [{"name": name, "x": NARROW, "y": end}, {"name": name, "x": NARROW + 20, "y": place}]
+    at = {"x": alt.X("x:Q", scale=None, axis=None), "y": alt.Y("y:Q", scale=None, axis=None)}
+    named = alt.Chart(alt.Data(values=texts)).mark_text(align="left", baseline="middle", fontSize=12)
+    tied = alt.Chart(alt.Data(values=threads)).mark_line(strokeWidth=1, clip=False)
+    return [tied.encode(color=colour, **at), named.encode(text="label:N", **at)]
+
+
+def _guides(
+    alt: Any, comparison: Comparison, precision: str, across: tuple[float, float], up: tuple[float, float]
+) -> list[Any]:
+    """Mark where decoding lies: two operations for each weight that is read, times the streams."""
+    each = 16.0 / bits_per_weight(precision)  # two operations a weight of so many bits
+    batch = comparison.workload.batch if comparison.workload else 1
+    marks = [
+        {
+            "intensity": each * streams,
+            "label": f"decode, {streams} stream{'s' if streams > 1 else ''}",
+            "tflops": up[1],
+        }
+        for streams in sorted({1, batch, 64})
+        if across[0] < each * streams < across[1]
+    ]
+    base = alt.Chart(alt.Data(values=marks)).encode(x=alt.X("intensity:Q", scale=_log(alt, across)))
+    return [
+        base.mark_rule(color=GREY, strokeDash=[3, 3]),
+        base.mark_text(color=GREY, fontSize=11, align="left", dx=4, baseline="top").encode(
+            y=alt.value(3), text="label:N"
+        ),
+    ]
+
+
+def _log(alt: Any, domain: tuple[float, float]) -> Any:
+    return alt.Scale(type="log", domain=list(domain), nice=False)
+
+
+def _cycle(of: tuple[str, ...], many: int) -> list[str]:
+    return [of[at % len(of)] for at in range(many)]
+
+
+def _dashes(many: int) -> list[list[int]]:
+    """Return a dash pattern for each line: lines of one colour never share it."""
+    return [DASHES[at // len(LINES) % len(DASHES)] for at in range(many)]

@@ -1,0 +1,80 @@
+"""What all plots share: colours and shapes of the kinds of accelerators, fonts, the way to SVG."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpufleet.catalog import Accelerator
+
+Row = dict[str, Any]
+WIDTH = 620
+# Kinds of accelerators as readers name them: colour (Okabe and Ito) and shape.
+KINDS = {
+    "data-centre GPU": ("#0072B2", "circle"),
+    "gaming card": ("#D55E00", "triangle-up"),
+    "workstation card": ("#009E73", "square"),
+    "Apple": ("#CC79A7", "diamond"),
+    "TPU, NPU or other chip": ("#E69F00", "cross"),
+    "board or small computer": ("#000000", "triangle-down"),
+}
+NAMES = {
+    "gpu_datacenter": "data-centre GPU", "gpu_gaming": "gaming card", "gpu_workstation": "workstation card",
+    "apple": "Apple", "tpu": "TPU, NPU or other chip", "asic": "TPU, NPU or other chip",
+    "npu": "TPU, NPU or other chip", "sbc": "board or small computer", "apu": "board or small computer",
+}  # fmt: skip
+LINES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+DASHES = ([1, 0], [7, 3], [2, 2], [9, 3, 2, 3])
+GREY = "#555555"
+
+
+def kind_of(part: Accelerator) -> str:
+    """Return the kind of an accelerator in a reader's words."""
+    return NAMES[part.kind]
+
+
+def colours(alt: Any, kinds: set[str]) -> Any:
+    """Return the colour of each kind that is drawn, with its legend."""
+    shown = [kind for kind in KINDS if kind in kinds]
+    scale = alt.Scale(domain=shown, range=[KINDS[kind][0] for kind in shown])
+    legend = alt.Legend(orient="bottom", columns=3, labelLimit=260, symbolSize=120)
+    return alt.Color("kind:N", title=None, scale=scale, legend=legend)
+
+
+def shapes(alt: Any, kinds: set[str]) -> Any:
+    """Return the shape of each kind that is drawn; it shares the legend of the colours."""
+    shown = [kind for kind in KINDS if kind in kinds]
+    return alt.Shape("kind:N", title=None, scale=alt.Scale(domain=shown, range=[KINDS[k][1] for k in shown]))
+
+
+def titled(alt: Any, title: str, subtitle: list[str]) -> Any:
+    """Return a title at the left, with what has to be known beside it in grey."""
+    return alt.TitleParams(
+        title,
+        subtitle=subtitle,
+        anchor="start",
+        fontSize=14,
+        subtitleFontSize=12,
+        subtitleColor=GREY,
+        offset=10,
+    )
+
+
+def to_svg(chart: Any) -> str:
+    """Render a chart to SVG text that stands on its own, on white."""
+    import vl_convert
+
+    styled = chart.configure(font="sans-serif", background="white", padding=12)
+    styled = styled.configure_axis(labelFontSize=12, titleFontSize=12, labelLimit=260, gridColor="#e6e6e6")
+    styled = styled.configure_legend(labelFontSize=12).configure_view(stroke="#cccccc")
+    svg: str = vl_convert.vegalite_to_svg(styled.to_dict())
+    return svg
+
+
+def wrapped(text: str, most: int = 100) -> list[str]:
+    """Break a sentence into lines of a title."""
+    lines = [""]
+    for word in text.split():
+        if len(lines[-1]) + len(word) >= most:
+            lines.append("")
+        lines[-1] = f"{lines[-1]} {word}".strip()
+    return lines

@@ -1,0 +1,41 @@
+"""Which accelerators are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gpufleet import catalog
+from gpufleet.catalog import Accelerator
+from gpufleet.errors import InputError
+
+# One or two of each class that people choose between, from a rack of boards to the newest servers.
+USUAL = (
+    "B200",
+    "H200 SXM 141GB",
+    "H100 SXM5 80GB",
+    "Instinct MI300X",
+    "A100 SXM4 80GB",
+    "L40S",
+    "L4",
+    "GeForce RTX 5090",
+    "GeForce RTX 4090",
+    "M3 Ultra (80)",
+    "M4 Max (40)",
+    "Compute Module 5 / Pi 5",
+)
+
+
+def chosen(names: Iterable[str]) -> list[Accelerator]:
+    """Return the accelerators of those names, each once; the usual ones where none is named."""
+    asked = tuple(names)
+    found = [_named(name) for name in asked or USUAL]
+    return list({part.name: part for part in found}.values())
+
+
+def _named(name: str) -> Accelerator:
+    if not name.strip():
+        raise InputError("is empty", where="ACCELERATOR", remedy="name it: H100 SXM5 80GB")
+    try:
+        return catalog.accelerator(name)
+    except InputError as error:
+        raise InputError(error.problem, where="ACCELERATOR", remedy=error.remedy) from None
