@@ -7,6 +7,7 @@ to place, each with its reasons.
 
 from __future__ import annotations
 
+from gpufleet.sizing.caution import Caution
 from gpufleet.sizing.hardware import Hardware, Layout, Offer
 from gpufleet.sizing.memory import (
     Memory,
@@ -24,24 +25,39 @@ from gpufleet.sizing.memory import (
     usable_gib,
     weight_bytes,
 )
+from gpufleet.sizing.placing import layouts
+from gpufleet.sizing.plans import Answer, Asked, Plan, Question, document, plan, question, report, schema
+from gpufleet.sizing.resolve import resolve
 from gpufleet.sizing.workload import Training, Workload
 
 __all__ = [
+    "Answer",
+    "Asked",
+    "Caution",
     "Hardware",
     "Layout",
     "Memory",
     "Offer",
+    "Plan",
+    "Question",
     "QuickEstimate",
     "Training",
     "Workload",
     "active_weight_bytes",
     "bits_per_weight",
+    "document",
     "experts_touched",
     "kv_bytes",
     "kv_bytes_per_token",
+    "layouts",
     "memory",
+    "plan",
+    "question",
     "quick_estimate",
     "recipe",
+    "report",
+    "resolve",
+    "schema",
     "settled",
     "stored_precision",
     "usable_gib",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 
 from gpufleet.catalog.architecture import Architecture
 from gpufleet.catalog.parameters import matrices
@@ -10,7 +11,7 @@ from gpufleet.sizing.hardware import Layout
 from gpufleet.sizing.memory.blocks import precision_name
 from gpufleet.sizing.memory.result import Share
 from gpufleet.sizing.memory.weights import PLAIN, weight_bytes
-from gpufleet.sizing.workload import Workload
+from gpufleet.sizing.workload import LoraTargets, Workload
 
 # Adam keeps two 32-bit moments; in 8 bits each has a 32-bit scale per 2,048 weights (bitsandbytes blocks of 256).
 OPTIMIZER_BYTES = {"adamw": 8.0, "adamw_8bit": 2.03, "paged_adamw_8bit": 2.03, "sgd": 0.0}
@@ -63,10 +64,14 @@ def adapter_parameters(workload: Workload) -> float:
     """Return how many weights the low-rank adapters have."""
     if workload.adapter == "none":
         return 0.0
-    kinds, rank = ADAPTED[workload.training.lora_targets], workload.training.lora_rank
-    return sum(
-        rank * (m.rows + m.columns) * m.count * m.layers for m in matrices(workload.model) if m.kind in kinds
-    )
+    return workload.training.lora_rank * _adapted_sides(workload.model, workload.training.lora_targets)
+
+
+@lru_cache(maxsize=64)
+def _adapted_sides(model: Architecture, targets: LoraTargets) -> float:
+    """Return the rows and columns of all matrices that get an adapter: a rank's worth of weights each."""
+    kinds = ADAPTED[targets]
+    return float(sum((m.rows + m.columns) * m.count * m.layers for m in matrices(model) if m.kind in kinds))
 
 
 def base_bytes(workload: Workload) -> float:
