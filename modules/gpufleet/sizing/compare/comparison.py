@@ -80,18 +80,20 @@ class Comparison:
 def peak_tflops(part: Accelerator, precision: str) -> tuple[float | None, str]:
     """Return the dense rate that weights of that precision are computed at, and the format it is the rate of.
 
-    Parts without the format use the next wider one that they have.
+    Parts without the format use the fastest of the wider ones that they have.
     """
     ladder = {
-        "fp8": ("fp8", "bf16", "fp16", "fp32"),
-        "fp4": ("fp4", "fp8", "bf16", "fp16", "fp32"),
-        "int8": ("int8", "bf16", "fp16", "fp32"),
-        "f32": ("fp32",),
-    }.get(precision, ("bf16", "fp16", "fp32"))
-    for name in ladder:
-        if (rate := rates(part)[name]) is not None:
-            return rate, name
-    return None, ladder[0]
+        "fp8": ("fp8",),
+        "fp4": ("fp4", "fp8"),
+        "int8": ("int8",),
+    }.get(precision, ())
+    known = {name: rate for name, rate in rates(part).items() if rate is not None}
+    for name in (*ladder, "bf16"):
+        if name in known and precision != "f32":
+            return known[name], name
+    wide = ("fp32",) if precision == "f32" else ("fp16", "fp32")  # old cards compute 16 bits slower than 32
+    best = max(wide, key=lambda name: known.get(name, 0.0))
+    return known.get(best), best
 
 
 def rates(part: Accelerator) -> dict[str, float | None]:

@@ -7,12 +7,15 @@ from typing import Any
 
 from gpufleet.errors import InputError
 from gpufleet.sizing.compare.comparison import Comparison, Subject
-from gpufleet.sizing.compare.plots.style import WIDTH, Row, colours, kind_of, titled, wrapped
+from gpufleet.sizing.compare.plots.labels import room
+from gpufleet.sizing.compare.plots.style import WIDTH, Row, colours, kind_of, listed, titled, wrapped
 from gpufleet.sizing.plans import Plan
 from gpufleet.sizing.plans.report import figure
 
 Measure = Callable[[Subject], tuple[float, float, float] | None]
 STEP = 24
+BARS = WIDTH - 140  # pixels; names stand left of them
+NAMES = {"labelLimit": 300, "ticks": False, "domain": False, "labelPadding": 6}
 
 
 def tokens(comparison: Comparison) -> Any:
@@ -71,12 +74,9 @@ def _chart(comparison: Comparison, title: str, axis: str, measure: Measure, *, p
     rows = _rows(comparison, title, measure, priced=priced)
     rows.sort(key=lambda row: -row["value"])
     names = [row["name"] for row in rows]
-    most = max(row["high"] for row in rows)
-    scale = alt.Scale(domain=[0, most * 1.14], nice=False)
-    x = alt.X(
-        "value:Q", title=axis, scale=scale, axis=alt.Axis(tickCount=6, format="~s" if most >= 1e4 else ",~g")
-    )
-    y = alt.Y("name:N", title=None, sort=names, axis=alt.Axis(labelLimit=300, ticks=False, domain=False))
+    scale = alt.Scale(domain=[0, room([(row["high"], row["label"]) for row in rows], BARS)], nice=False)
+    x = alt.X("value:Q", title=axis, scale=scale, axis=alt.Axis(tickCount=6))
+    y = alt.Y("name:N", title=None, sort=names, axis=alt.Axis(**NAMES))
     base = alt.Chart(alt.Data(values=rows))
     bars = base.mark_bar(height=14).encode(x=x, y=y, color=colours(alt, {row["kind"] for row in rows}))
     spans = base.mark_rule(strokeWidth=2, color="#222222").encode(
@@ -90,8 +90,9 @@ def _chart(comparison: Comparison, title: str, axis: str, measure: Measure, *, p
         x=alt.X("high:Q", scale=scale), y=y, text="label:N"
     )
     plot = alt.layer(bars, spans, *ends, texts)
-    heading = titled(alt, f"{title}: {_work(comparison)}", _subtitle(comparison, rows))
-    return plot.properties(width=WIDTH - 140, height=STEP * len(rows), title=heading)
+    unknown = "No price known, or not placed" if priced else "Not placed, or not known"
+    heading = titled(alt, f"{title}: {_work(comparison)}", _subtitle(comparison, rows, unknown))
+    return plot.properties(width=BARS, height=STEP * len(rows), title=heading)
 
 
 def _rows(comparison: Comparison, title: str, measure: Measure, *, priced: bool) -> list[Row]:
@@ -102,17 +103,19 @@ def _rows(comparison: Comparison, title: str, measure: Measure, *, priced: bool)
         found = measure(subject)
         if found is not None:
             value, low, high = found
-            price = subject.price
-            label = (
-                f"{figure(value)}  ({price.purchase} {(price.as_of or 'undated')[-7:]})"
-                if priced and price
-                else figure(value)
-            )
+            label = figure(value) + (_bought(subject) if priced else "")
             row = {"name": subject.label, "kind": kind_of(subject.part), "value": value}
             rows.append(row | {"low": low, "high": high, "label": label})
     if not rows:
         raise InputError(f"{title.lower()}: not known of any of these", where="--plot")
     return rows
+
+
+def _bought(subject: Subject) -> str:
+    """Return how and when the price was: the month of its newest date."""
+    price = subject.price
+    day = (price.as_of or "undated").split("/")[-1][:7] if price else ""
+    return f"  ({price.purchase.replace('_', ' ')}, {day})" if price else ""
 
 
 def _work(comparison: Comparison) -> str:
@@ -124,8 +127,8 @@ def _work(comparison: Comparison) -> str:
     return f"{work.model.name}, {task}{work.precision}, {streams}"
 
 
-def _subtitle(comparison: Comparison, rows: list[Row]) -> list[str]:
+def _subtitle(comparison: Comparison, rows: list[Row], unknown: str) -> list[str]:
     drawn = {row["name"] for row in rows}
     missing = [each.part.name for each in comparison.subjects if each.label not in drawn]
     text = "Each on the fewest devices that hold it, with the usual engine of that hardware."
-    return wrapped(text) + (wrapped(f"Not placed, or not known: {', '.join(missing)}.") if missing else [])
+    return wrapped(text) + (wrapped(f"{unknown}: {listed(missing)}.") if missing else [])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import log10
 
-LETTER, LINE = 6.3, 14.0  # pixels of the labels' font
+LETTER, LINE = 7.0, 14.0  # pixels of the labels' font
 Box = tuple[float, float, float, float]
 
 
@@ -26,19 +26,28 @@ def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list
 
 
 def beside(
-    points: Sequence[tuple[float, float]], names: Sequence[str], width: float, height: float
+    points: Sequence[tuple[float, float]],
+    names: Sequence[str],
+    width: float,
+    height: float,
+    fixed: Sequence[Box] = (),
 ) -> list[Box]:
     """Return a box for the name of each point (in pixels from the top left) that meets no other box or point.
 
-    Where there is no such place the least crowded one is taken.
+    ``fixed`` are boxes that stand already. Where there is no such place the least crowded one is taken.
     """
     taken: list[Box] = [(x - 6, y - 6, x + 6, y + 6) for x, y in points]
     found: list[Box] = []
     for at, ((x, y), name) in enumerate(zip(points, names, strict=True)):
-        others = [box for index, box in enumerate(taken) if index != at] + found
+        others = [*taken[:at], *taken[at + 1 :], *fixed, *found]
         options = [box for box in _around(x, y, len(name) * LETTER) if _inside(box, width, height)]
         found.append(min(options, key=lambda box: sum(_common(box, other) for other in others)))
     return found
+
+
+def room(rows: Sequence[tuple[float, str]], width: float) -> float:
+    """Return the end of a linear axis of so many pixels from 0, on which each value's label still fits behind it."""
+    return max(value * width / max(width - 14 - len(label) * LETTER, width / 4) for value, label in rows)
 
 
 def pixel(value: float, domain: tuple[float, float], length: float) -> float:

@@ -6,10 +6,12 @@ from typing import Any
 
 from gpufleet.errors import InputError
 from gpufleet.sizing.compare.comparison import Comparison
-from gpufleet.sizing.compare.plots.style import WIDTH, Row, colours, kind_of, titled, wrapped
+from gpufleet.sizing.compare.plots.labels import room
+from gpufleet.sizing.compare.plots.style import WIDTH, Row, colours, kind_of, listed, titled, wrapped
 from gpufleet.sizing.plans.report import figure
 
 STEP = 24
+BARS = WIDTH - 140
 
 
 def chart(comparison: Comparison) -> Any:
@@ -18,11 +20,14 @@ def chart(comparison: Comparison) -> Any:
 
     rows = _rows(comparison)
     names = [row["name"] for row in rows]
-    scale = alt.Scale(domain=[0, max(row["stated"] for row in rows) * 1.1], nice=False)
-    x = alt.X(
-        "stated:Q", title="power of one device (W)", scale=scale, axis=alt.Axis(tickCount=6, format=",~g")
+    scale = alt.Scale(domain=[0, room([(row["stated"], row["label"]) for row in rows], BARS)], nice=False)
+    x = alt.X("stated:Q", title="power of one device (W)", scale=scale, axis=alt.Axis(tickCount=6))
+    y = alt.Y(
+        "name:N",
+        title=None,
+        sort=names,
+        axis=alt.Axis(labelLimit=300, ticks=False, domain=False, labelPadding=6),
     )
-    y = alt.Y("name:N", title=None, sort=names, axis=alt.Axis(labelLimit=300, ticks=False, domain=False))
     base = alt.Chart(alt.Data(values=rows))
     bars = base.mark_bar(height=14, opacity=0.85).encode(
         x=x, y=y, color=colours(alt, {row["kind"] for row in rows})
@@ -32,7 +37,7 @@ def chart(comparison: Comparison) -> Any:
     marks = alt.Chart(alt.Data(values=drawn)).mark_tick(thickness=3, size=18, color="#222222")
     layers = [bars, texts] + ([marks.encode(x=alt.X("drawn:Q", scale=scale), y=y)] if drawn else [])
     title = titled(alt, "Power of one device", _subtitle(comparison, rows))
-    return alt.layer(*layers).properties(width=WIDTH - 140, height=STEP * len(rows), title=title)
+    return alt.layer(*layers).properties(width=BARS, height=STEP * len(rows), title=title)
 
 
 def _rows(comparison: Comparison) -> list[Row]:
@@ -56,4 +61,4 @@ def _subtitle(comparison: Comparison, rows: list[Row]) -> list[str]:
         text += f" Black marks: estimate while it works on {work.model.name} ({work.task}, {work.precision})."
     known = {row["name"] for row in rows}
     missing = [each.part.name for each in comparison.subjects if each.part.name not in known]
-    return wrapped(text) + (wrapped(f"Not stated: {', '.join(missing)}.") if missing else [])
+    return wrapped(text) + (wrapped(f"Not stated: {listed(missing)}.") if missing else [])

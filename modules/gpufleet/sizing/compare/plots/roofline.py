@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from gpufleet.errors import InputError
-from gpufleet.sizing.compare.comparison import Comparison, Subject, peak_tflops, ridge
+from gpufleet.sizing.compare.comparison import Comparison, peak_tflops, ridge
 from gpufleet.sizing.compare.plots.labels import LINE, decades, pixel, spread
-from gpufleet.sizing.compare.plots.style import DASHES, GREY, LINES, WIDTH, Row, titled, wrapped
+from gpufleet.sizing.compare.plots.style import DASHES, GREY, LINES, WIDTH, Row, listed, titled, wrapped
 from gpufleet.sizing.memory import bits_per_weight
 
 HEIGHT = 420
-MARGIN = 235  # for the names at the right
-NARROW = WIDTH - MARGIN + 60
+NARROW = WIDTH - 150  # names stand right of it
 LOWEST = 0.3  # operations per byte
 
 
@@ -24,7 +23,7 @@ def chart(comparison: Comparison) -> Any:
     rows = _roofs(comparison, precision)
     across = (LOWEST, max(2000.0, 3 * max(row["ridge"] for row in rows)))
     up = decades([row["peak"] for row in rows] + [row["gb_s"] / 1000 for row in rows], 1.6)
-    names = [row["name"] for row in rows]
+    names, tall = [row["name"] for row in rows], max(HEIGHT, round((LINE + 2) * len(rows)))
     x = alt.X("intensity:Q", title="operations per byte read from memory", scale=_log(alt, across))
     y = alt.Y("tflops:Q", title="attainable rate (10¹² operations/s, dense)", scale=_log(alt, up))
     lines = alt.Chart(alt.Data(values=[p for row in rows for p in _line(row, across, up)])).mark_line(
@@ -36,14 +35,13 @@ def chart(comparison: Comparison) -> Any:
         size=45, filled=True, opacity=1
     )
     layers = [
-        *_guides(alt, comparison, precision, across, up),
+        *_guides(alt, comparison, precision, across, tall),
         lines.encode(x=x, y=y, color=colour, strokeDash=dash),
         ridges.encode(x=x, y=y, color=colour),
-        *_names(alt, rows, up, colour),
+        *_names(alt, rows, up, tall, colour),
     ]
     title = titled(alt, "Rooflines of one device", _subtitle(comparison, rows, precision))
-    plot = alt.layer(*layers).properties(width=NARROW, height=HEIGHT, title=title)
-    return plot.properties(padding={"left": 12, "top": 12, "bottom": 12, "right": MARGIN})
+    return alt.layer(*layers).properties(width=NARROW, height=tall, title=title)
 
 
 def _roofs(comparison: Comparison, precision: str) -> list[Row]:
@@ -71,8 +69,8 @@ def _subtitle(comparison: Comparison, rows: list[Row], precision: str) -> list[s
         if row["format"] != usual:
             others.setdefault(row["format"], []).append(row["name"])
     text = f"Weights in {precision}: rates in {usual}, peaks that vendors state. Dots: the ridge."
-    text += "".join(f" In {name}: {', '.join(parts)}." for name, parts in others.items())
-    return wrapped(text) + (wrapped(f"Not known: {', '.join(missing)}.") if missing else [])
+    text += "".join(f" In {name}: {listed(parts, 6)}." for name, parts in others.items())
+    return wrapped(text) + (wrapped(f"Not known: {listed(missing)}.") if missing else [])
 
 
 def peak_usual(rows: list[Row]) -> str:
@@ -92,10 +90,10 @@ def _ridge(row: Row) -> Row:
     return {"name": row["name"], "intensity": row["ridge"], "tflops": row["peak"]}
 
 
-def _names(alt: Any, rows: list[Row], up: tuple[float, float], colour: Any) -> list[Any]:
+def _names(alt: Any, rows: list[Row], up: tuple[float, float], tall: int, colour: Any) -> list[Any]:
     """Name every line right of its end, moved apart where they would meet, with a thread to the line."""
-    ends = [HEIGHT - pixel(row["peak"], up, HEIGHT) for row in rows]
-    order = spread(ends, LINE + 1, LINE, HEIGHT)
+    ends = [tall - pixel(row["peak"], up, tall) for row in rows]
+    order = spread(ends, LINE + 1, LINE, tall)
     texts, threads = [], []
     for row, end, place in zip(rows, ends, order, strict=True):
         name = row["name"]
@@ -110,7 +108,7 @@ def _names(alt: Any, rows: list[Row], up: tuple[float, float], colour: Any) -> l
 
 
 def _guides(
-    alt: Any, comparison: Comparison, precision: str, across: tuple[float, float], up: tuple[float, float]
+    alt: Any, comparison: Comparison, precision: str, across: tuple[float, float], tall: int
 ) -> list[Any]:
     """Mark where decoding lies: two operations for each weight that is read, times the streams."""
     each = 16.0 / bits_per_weight(precision)  # two operations a weight of so many bits
@@ -119,7 +117,6 @@ def _guides(
         {
             "intensity": each * streams,
             "label": f"decode, {streams} stream{'s' if streams > 1 else ''}",
-            "tflops": up[1],
         }
         for streams in sorted({1, batch, 64})
         if across[0] < each * streams < across[1]
@@ -127,8 +124,8 @@ def _guides(
     base = alt.Chart(alt.Data(values=marks)).encode(x=alt.X("intensity:Q", scale=_log(alt, across)))
     return [
         base.mark_rule(color=GREY, strokeDash=[3, 3]),
-        base.mark_text(color=GREY, fontSize=11, align="left", dx=4, baseline="top").encode(
-            y=alt.value(3), text="label:N"
+        base.mark_text(color=GREY, fontSize=11, align="left", dx=4, baseline="bottom").encode(
+            y=alt.value(tall - 4), text="label:N"
         ),
     ]
 

@@ -15,7 +15,7 @@ KINDS = {
     "workstation card": ("#009E73", "square"),
     "Apple": ("#CC79A7", "diamond"),
     "TPU, NPU or other chip": ("#E69F00", "cross"),
-    "board or small computer": ("#000000", "triangle-down"),
+    "board or small computer": ("#8C8C8C", "triangle-down"),
 }
 NAMES = {
     "gpu_datacenter": "data-centre GPU", "gpu_gaming": "gaming card", "gpu_workstation": "workstation card",
@@ -68,6 +68,12 @@ def to_svg(chart: Any) -> str:
     styled = styled.configure_legend(labelFontSize=12).configure_view(stroke="#cccccc")
     svg: str = vl_convert.vegalite_to_svg(styled.to_dict())
     return svg
+
+
+def listed(names: list[str], most: int = 10) -> str:
+    """Return names in a row, those beyond the first ones counted."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def wrapped(text: str, most: int = 100) -> list[str]:
