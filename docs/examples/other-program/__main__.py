@@ -1,3 +1,4 @@
+# ruff: noqa: INP001 - a Pulumi program is a folder, no package
 """Somebody's renderer: a group of GPU machines of their launch template, and the way out for them."""
 
 import pulumi_aws as aws

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from decimal import Decimal
 
 from gpufleet.cost.demand import Around, Demand
 from gpufleet.cost.graph import Graph
@@ -12,10 +13,17 @@ from gpufleet.cost.pricers.part_names import EGRESS_GIB, NAT_GIB
 from gpufleet.engine import Resource
 
 
+_FINE = Decimal("0.000001")
+
+
 def told(resource: Resource, graph: Graph, around: Around) -> Iterator[Demand]:
     """Bill the traffic that the usage file tells of a resource; gigabytes of a month, spread over its hours."""
     used, once = graph.usage(resource), replace(around, count=ONE, hours=HOURS_PER_MONTH)
     if used.processed_gib:
-        yield once.part("processed", NAT_GIB, used.processed_gib / HOURS_PER_MONTH)
+        yield once.part("processed", NAT_GIB, _hourly(used.processed_gib))
     if used.egress_gib:
-        yield once.part("egress", EGRESS_GIB, used.egress_gib / HOURS_PER_MONTH)
+        yield once.part("egress", EGRESS_GIB, _hourly(used.egress_gib))
+
+
+def _hourly(gib: Decimal) -> Decimal:
+    return (gib / HOURS_PER_MONTH).quantize(_FINE)
