@@ -218,3 +218,15 @@ def test_the_prompt_rate_of_a_total_is_that_of_a_whole_prompt(size):
     exact = size(on="A100 SXM4 80GB", devices=1, context="2048/1").plans[0]
     assert (total.workload.input_tokens, total.workload.output_tokens) == (1024, 1024)
     assert total.prompt_tokens_per_s == pytest.approx(exact.prompt_tokens_per_s)
+
+
+def test_a_commitment_that_outlasts_the_work_is_said_to(size, codes):
+    asked = {"task": "lora", "dataset": 1000, "on": "g5.48xlarge"}
+    assert "commitment-outlasts-work" in codes(size(purchases=("reserved_3y",), **asked))
+    assert "commitment-outlasts-work" not in codes(size(purchases=("on_demand",), **asked))
+
+
+def test_what_is_not_sold_that_way_is_said_to_have_no_price(size, codes):
+    answer = size(on="p4d.24xlarge", devices=8, clouds=("gcp",))
+    assert "no-price" in codes(answer)
+    assert answer.plans[0].usd_per_hour is None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from gpufleet.errors import InputError
@@ -20,6 +20,7 @@ from gpufleet.sizing.plans.sharing import reserved, shared
 from gpufleet.sizing.resolve import resolve
 
 SHOWN_WITH_CAUTIONS = 5
+TERMS = {"reserved_1y": 8760, "reserved_3y": 3 * 8760}  # hours
 MOST_SHOWN = 64  # nodes of a plan that can't be
 PREFERRED = ("owned", "on_demand", "spot", "reserved_1y", "reserved_3y")
 
@@ -42,7 +43,7 @@ def _single(question: Question, hardware: Hardware, devices: int, said: tuple[Ca
     cautions = (*said, *judge(found.workload, hardware, devices, found.layout, asked=question.on))
     stops = "; ".join(caution.message for caution in cautions if caution.blocks)
     found = replace(found, why_not=stops).bought(_preferred(hardware.offers))
-    return _answer(question, (found,), (*cautions, *_too_small(found)), 1)
+    return _answer(question, (found,), (*cautions, *_too_small(found), *_unpriced(question, (found,))), 1)
 
 
 def _ranked(question: Question, hardware: Iterable[Hardware], said: tuple[Caution, ...]) -> Answer:
@@ -54,7 +55,12 @@ def _ranked(question: Question, hardware: Iterable[Hardware], said: tuple[Cautio
     best = sorted(within, key=order)
     shown = tuple(_distinct(best)[: question.limit or None])
     if shown:
-        return _answer(question, shown, (*said, *_cautions(question, shown)), len(kinds))
+        return _answer(
+            question,
+            shown,
+            (*said, *_cautions(question, shown), *_committed(shown), *_unpriced(question, shown)),
+            len(kinds),
+        )
     return _nothing(question, kinds, sorted(found, key=order), said)
 
 
@@ -161,6 +167,28 @@ def _cautions(question: Question, plans: tuple[Plan, ...]) -> list[Caution]:
             used=each.devices,
         )
     ]
+
+
+def _committed(plans: tuple[Plan, ...]) -> Iterator[Caution]:
+    """Yield what a commitment really bills where the work is shorter than it."""
+    for each in plans:
+        term = TERMS.get(each.offer.purchase) if each.offer else None
+        if term and each.hours is not None and each.hours < term:
+            text = (
+                f"{each.hardware.name}: a commitment bills {term:,} hours, used or not; "
+                f"the dollars here are those of the work's {each.hours:,.0f} hours"
+            )
+            yield Caution(
+                "commitment-outlasts-work", text, "reserved capacity bills around the clock (docs/cost.md)"
+            )
+
+
+def _unpriced(question: Question, plans: tuple[Plan, ...]) -> Iterator[Caution]:
+    """Yield that nothing is known to be sold in the way that was asked for."""
+    if question.constrained and any(each.offer is None for each in plans):
+        asked = (*question.clouds, *question.regions, *question.purchases)
+        name = next(each.hardware.name for each in plans if each.offer is None)
+        yield Caution("no-price", f"no price of {name} is known for {', '.join(asked)}", "gpufleet prices")
 
 
 def _too_small(plan: Plan) -> list[Caution]:
