@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from gpufleet import paths
+from gpufleet.catalog.prices.apis import CLOUDS, NAMES
 from gpufleet.catalog.prices.row import PURCHASES
 from gpufleet.errors import AnswerIsNo, EnvironmentFault
 
@@ -94,6 +95,45 @@ def status(as_json: bool) -> None:
 
     render = report.status_json if as_json else report.status_text
     click.echo(render(look(), date.today()))  # noqa: DTZ011 - a day
+
+
+@command.command()
+@click.option("--cloud", type=click.Choice(CLOUDS), help="Only this cloud's sources.")
+@click.option("--region", "regions", multiple=True, help="Only this region; may be given several times.")
+@click.option(
+    "--source", "names", multiple=True, type=click.Choice(NAMES), metavar="NAME", help="Only this source; several."
+)
+@click.option("--again", is_flag=True, help="Read once more what was read on this day.")
+@click.option("--accept", multiple=True, metavar="CODE", help="Take rows with this finding all the same.")
+@JSON
+def refresh(  # noqa: PLR0917 - click hands each option over by name
+    cloud: str | None,
+    regions: tuple[str, ...],
+    names: tuple[str, ...],
+    again: bool,
+    accept: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Read today's prices from the clouds' own APIs into the local store; cut off, it goes on where it was."""
+    from datetime import UTC
+
+    from gpufleet.catalog.prices import Store, imports
+    from gpufleet.catalog.prices import refresh as fresh
+    from gpufleet.catalog.prices.refresh import report
+
+    imports.known_codes(accept)
+
+    def say(line: str) -> None:
+        click.echo(line, err=True)
+
+    scope = fresh.scope(datetime.now(UTC).date(), regions, cloud)
+    sources = fresh.make(names, cloud, scope, say)
+    with Store(_store()) as store:
+        outcomes = fresh.refresh(store, sources, scope, again=again, accept=accept, say=say)
+    click.echo(report.as_json(outcomes) if as_json else report.text(outcomes))
+    fault = fresh.verdict(outcomes, named=bool(names or cloud))
+    if fault:
+        raise fault
 
 
 @command.command("import")

@@ -116,7 +116,7 @@ class Store:
         with self._writing():
             if self._finished(run):
                 return self._summary(run, repeated=True)
-            rows = list(self._staged_rows(run))
+            rows = list(self.staged(run))
             known = self._known(rows)
             findings = tuple(examine(rows, known))
             refused = [each for each in findings if each.code not in set(accept)]
@@ -169,7 +169,8 @@ class Store:
     def _finished(self, run: Run) -> bool:
         return self._run("id = ?", run.id).finished_at is not None
 
-    def _staged_rows(self, run: Run) -> Iterator[PriceRow]:
+    def staged(self, run: Run) -> Iterator[PriceRow]:
+        """Yield the rows that a run has staged; none once it is committed."""
         query = f"SELECT {', '.join(STAGED)} FROM staged WHERE run = ?"  # noqa: S608 - our own column names
         return map(_row, self.link.execute(query, (run.id,)))
 
