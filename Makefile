@@ -23,7 +23,7 @@ lint: setup
 	lint-imports
 	yamllint --strict .
 	cd playbooks && ansible-lint --offline
-	shellcheck .ci/setup .ci/run .ci/lock
+	shellcheck .ci/setup .ci/run .ci/lock .ci/cost modules/gpufleet/cost/data/policy_pack/*.sh
 
 unit: setup
 	pytest -m "not engine and not hosts"
