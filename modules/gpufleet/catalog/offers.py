@@ -38,9 +38,12 @@ class Wanted:
         usd = offer.price.usd_per_hour
         if self.count:
             return usd * math.ceil(self.count / max(offer.accelerators, 1e-9))
-        if self.by == "accelerator":
-            return usd / offer.accelerators if offer.accelerators else math.inf
-        return usd
+        return usd / max(offer.accelerators, 1e-9) if self.by == "accelerator" else usd
+
+    @property
+    def of_cards(self) -> bool:
+        """Tell whether machines without accelerators cannot be compared."""
+        return bool(self.count) or self.by == "accelerator"
 
     def fits(self, offer: MachineOffer) -> bool:
         """Tell whether an offer is among the wanted."""
@@ -55,7 +58,7 @@ class Wanted:
             return False
         if self.accelerator and not any(names(self.accelerator, card.model) for card in machine.accelerators):
             return False
-        if self.count and not offer.accelerators:
+        if self.of_cards and not offer.accelerators:
             return False
         return self.most_usd is None or self.cost(offer) <= self.most_usd
 
@@ -79,25 +82,24 @@ def offers(
     by the whole machines that so many accelerators take; else by machine, or by accelerator.
     """
     wanted = Wanted(cloud, region, machine, purchase, accelerator, count, most_usd, on, by)
-    return islice(search(wanted, limit), limit)
+    return islice(search(wanted), limit)
 
 
-def search(wanted: Wanted, limit: int | None = None) -> Iterator[MachineOffer]:
-    """Merge both lists; of the store, no more than ``limit`` and what the snapshot outdates are read."""
+def search(wanted: Wanted) -> Iterator[MachineOffer]:
+    """Merge both lists, lazily: of the store, only as much is read as is asked for."""
     ours = [offer for offer in _embedded(wanted.on) if wanted.fits(offer)]
+    ours.sort(key=_order(wanted))
     store = reader.opened()
     if store is None:
-        return iter(sorted(ours, key=_order(wanted)))
-    kept, outdated = [], set()
-    for offer in ours:
-        theirs = store.newest(*_key(offer), wanted.on)
-        if theirs is None or theirs[1] < _day(offer.price):
-            kept.append(offer)
-            if theirs:
-                outdated.add(_key(offer))
-    read = None if limit is None else limit + len(outdated)
-    stored = (offer for offer in _stored(store, wanted, read) if _key(offer) not in outdated)
-    return iter(heapq.merge(sorted(kept, key=_order(wanted)), stored, key=_order(wanted)))
+        return iter(ours)
+    days = {_key(offer): _day(offer.price) for offer in ours}
+    kept = (offer for offer in ours if _outranks(offer, store.newest(*_key(offer), wanted.on)))
+    stored = (offer for offer, day in _stored(store, wanted) if days.get(_key(offer), "") <= day)
+    return iter(heapq.merge(kept, stored, key=_order(wanted)))
+
+
+def _outranks(offer: MachineOffer, stored: tuple[Price, str] | None) -> bool:
+    return stored is None or stored[1] < _day(offer.price)
 
 
 def known_accelerator(asked: str) -> None:
@@ -135,33 +137,33 @@ def _embedded(on: date | None) -> Iterator[MachineOffer]:
             yield MachineOffer(machines[cloud, name], region, purchase, price)
 
 
-def _stored(store: reader.Reader, wanted: Wanted, limit: int | None) -> Iterator[MachineOffer]:
-    query, values = _query(store, wanted, limit)
+def _stored(store: reader.Reader, wanted: Wanted) -> Iterator[tuple[MachineOffer, str]]:
+    query, values = _query(store, wanted)
     make = _maker()
-    for cloud, item, *found in store.ask(query, *values):
+    for cloud, item, day, *found in store.ask(query, *values):
         price, facts = reader.price_of(tuple(found[:7])), tuple(found[7:])
-        yield MachineOffer(make(cloud, item, facts), price.region, price.purchase, price)
+        yield MachineOffer(make(cloud, item, facts), price.region, price.purchase, price), day
 
 
-def _query(store: reader.Reader, wanted: Wanted, limit: int | None) -> tuple[str, list[Any]]:
+def _query(store: reader.Reader, wanted: Wanted) -> tuple[str, list[Any]]:
     prices, values = "current", []
     if wanted.on is not None:
         prices = f"({schema.AS_OF})"
         values.append(wanted.on.isoformat())
     where, more = _where(store, wanted)
-    cost = {"machine": "usd_per_hour", "accelerator": "each"}[wanted.by]
+    cost = {"machine": "c.usd_per_hour", "accelerator": "c.each"}[wanted.by]
     if wanted.count:
-        cost = f"usd_per_hour * ceiling({int(wanted.count)} / c.accelerators)"
+        cost = f"c.usd_per_hour * ceiling({int(wanted.count)} / c.accelerators)"
     if wanted.most_usd is not None:
         where.append(f"{cost} <= ?")
         more.append(wanted.most_usd)
-    columns = ", ".join(f"c.{name}" for name in f"cloud, item, {reader.PRICE}".split(", "))
+    columns = ", ".join(f"c.{name}" for name in f"cloud, item, dated, {reader.PRICE}".split(", "))
     query = (
         f"SELECT {columns}, {FACTS.replace('accelerator', 'm.accelerator')} "  # noqa: S608 - our own words
         f"FROM {prices} c LEFT JOIN machines m ON m.cloud = c.cloud AND m.item = c.item "
-        f"WHERE {' AND '.join(where)} ORDER BY {cost} NULLS LAST, c.item, c.region, c.purchase"
+        f"WHERE {' AND '.join(where)} ORDER BY {cost}, c.item, c.region, c.purchase"
     )
-    return (query, [*values, *more]) if limit is None else (f"{query} LIMIT ?", [*values, *more, limit])
+    return query, [*values, *more]
 
 
 def _where(store: reader.Reader, wanted: Wanted) -> tuple[list[str], list[Any]]:
@@ -180,7 +182,7 @@ def _where(store: reader.Reader, wanted: Wanted) -> tuple[list[str], list[Any]]:
         models = [model for model in _models(store) if names(wanted.accelerator, model)]
         where.append(f"c.accelerator IN ({', '.join('?' * len(models))})")
         values += models
-    if wanted.count:
+    if wanted.of_cards:
         where.append("c.accelerators > 0")
     return where, values
 

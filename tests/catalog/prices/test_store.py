@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 import signal
 import sqlite3
 import subprocess
@@ -195,7 +194,9 @@ with Store(Path(sys.argv[1])) as store:
 def catalogue(folder, rows=400):
     """Write a price file of our own columns, with so many machines."""
     lines = ["cloud,region,machine,purchase,usd_per_hour,as_of,source"]
-    lines += [f"aws,us-east-1,zz{n}.large,on_demand,{1 + n / 100},2026-11-01,made for a test" for n in range(rows)]
+    lines += [
+        f"aws,us-east-1,zz{n}.large,on_demand,{1 + n / 100},2026-11-01,made for a test" for n in range(rows)
+    ]
     file = folder / "prices.csv"
     file.write_text("\n".join(lines))
     return file
@@ -204,11 +205,15 @@ def catalogue(folder, rows=400):
 def stored(path):
     with sqlite3.connect(path) as link:
         assert link.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-        return [link.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ("prices", "current")]
+        return [
+            link.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ("prices", "current")
+        ]
 
 
 @pytest.mark.parametrize("kill_at", [0, 3, -1], ids=["first batch", "later batch", "while committing"])
-def test_an_import_killed_in_the_middle_leaves_the_prices_whole_and_the_next_one_finishes(path, tmp_path, kill_at):
+def test_an_import_killed_in_the_middle_leaves_the_prices_whole_and_the_next_one_finishes(
+    path, tmp_path, kill_at
+):
     file = catalogue(tmp_path)
     arguments = [sys.executable, "-c", KILLED, str(path), str(file), str(kill_at)]
     died = subprocess.run(arguments, check=False, timeout=60)
@@ -273,7 +278,11 @@ def test_the_newest_price_not_after_the_day_wins_whatever_comes_in(tmp_path, mon
     with Store(path) as store:
         put(store, *(row(usd, day, source=source) for (day, source), usd in unique.items()))
     days = {f"{day}-01" if len(day) == 7 else day for day, _ in unique} | {"2026-07-06"}
-    newest = max(day for day in days if on is None or day <= on.isoformat()) if on is None or on.year > 2025 else None
+    newest = (
+        max(day for day in days if on is None or day <= on.isoformat())
+        if on is None or on.year > 2025
+        else None
+    )
     price = catalog.price(*KEY, on=on)
     if newest is None:
         assert price is None or price.as_of is None
@@ -281,4 +290,4 @@ def test_the_newest_price_not_after_the_day_wins_whatever_comes_in(tmp_path, mon
         assert price.as_of_date.isoformat() == newest
     listed = {offer.price for offer in catalog.offers(machine=KEY[2], region=KEY[1], purchase=KEY[3], on=on)}
     assert listed == ({price} if price else set())
-    os.remove(path)
+    path.unlink()

@@ -184,19 +184,25 @@ def _dws_mismatch(row: PriceRow, lot: Lot) -> str | None:
 
 
 def _region_outlier(row: PriceRow, lot: Lot) -> str | None:
-    others = _others(row, lot)
-    if len(others) < FEW_REGIONS - 1 or row.usd_per_hour in SENTINELS or row.usd_per_hour <= 0:
+    everywhere = lot.regions.get((row.cloud, row.item, row.purchase, row.upfront), {}).values()
+    if len(everywhere) < FEW_REGIONS or row.usd_per_hour in SENTINELS or row.usd_per_hour <= 0:
         return None
     low, high = SPOT_BOUNDS if row.purchase == "spot" else FIXED_BOUNDS
-    usual = median(others)
+    usual = median(everywhere)
     if low <= row.usd_per_hour / usual <= high:
         return None
-    return f"{row.usd_per_hour:g} in {row.region}, {usual:g} elsewhere"
+    return f"{row.usd_per_hour:g} in {row.region}, {usual:g} in the median region"
 
 
 def _jump(row: PriceRow, lot: Lot) -> str | None:
     known = lot.known.prices.get(row.key)
-    if known is None or not known[0] or not known[1] < row.dated or row.upfront != "none":
+    if (
+        known is None
+        or not known[0]
+        or not row.usd_per_hour
+        or not known[1] < row.dated
+        or row.upfront != "none"
+    ):
         return None
     low, high = SPOT_JUMP if row.purchase == "spot" else FIXED_JUMP
     if low <= row.usd_per_hour / known[0] <= high:

@@ -44,6 +44,8 @@ STEPS = (
     ) WITHOUT ROWID;
     CREATE INDEX current_by_machine ON current (kind, usd_per_hour);
     CREATE INDEX current_by_accelerator ON current (kind, each);
+    CREATE INDEX current_by_region ON current (region);
+    CREATE INDEX current_by_model ON current (accelerator);
     """,
 )
 VERSION = len(STEPS)

@@ -109,15 +109,20 @@ def _offered(record: Record) -> bool | None:
 
 
 def _facts(record: Record) -> Facts | None:
-    count, memory = record.number("gpu_count"), record.number("gpu_memory_gib")
-    if "vcpus" not in record.values and count is None:
+    """Return what the machine is, None where the row leaves open what accelerators it has."""
+    model, count, memory = (
+        record.text("gpu_model"),
+        record.number("gpu_count"),
+        record.number("gpu_memory_gib"),
+    )
+    if not model and count is None:
         return None
-    model = record.text("gpu_model")
+    bare = model in {"", "none"}
     return Facts(
         vcpus=round(record.number("vcpus") or 0),
         memory_gib=record.number("memory_gib") or 0.0,
         arch=record.text("arch") or "x86_64",
-        accelerator="" if model in {"", "none"} else names.accelerator(model, memory),
-        accelerators=0 if model in {"", "none"} else (count or 0),
+        accelerator="" if bare else names.accelerator(model, memory),
+        accelerators=0 if bare else (count or 0),
         accelerator_memory_gib=memory or 0.0,
     )

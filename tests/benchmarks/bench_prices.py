@@ -1,0 +1,139 @@
+"""How long `gpufleet prices` takes over a full catalogue, and what the catalogue covers. Prints, judges nothing.
+
+    python tests/benchmarks/bench_prices.py [RUNS]
+
+Budget: 0.25 s for the whole process. The full catalogue is generated (every embedded price times made-up regions
+until there are 60,000 rows of two days). Where GPUFLEET_FULL_PRICES names a price file (columns cloud, region,
+instance_type, purchase, usd_per_hour, as_of, source), that is imported and timed as well, and coverage is counted over
+its accelerated machine types; without it, over those of the embedded machines.csv.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROWS = 60_000
+QUESTIONS = (
+    (),
+    ("--gpu", "h100"),
+    ("--gpu", "a100", "--count", "16", "--purchase", "spot"),
+    ("--cloud", "gcp", "--region", "us-central1", "--json"),
+    ("status",),
+)
+WAYS = ("on_demand", "spot", "commitment")
+
+
+def generated(folder):
+    """Write a price file of full size, in our own columns, and return it."""
+    from gpufleet.catalog import table
+
+    rows, regions = [], 0
+    while len(rows) < ROWS:
+        regions += 1
+        for (cloud, region, machine, purchase), price in table.prices().items():
+            for day, factor in (("2026-10-01", 1.0), ("2026-11-01", 1.01)):
+                usd = price.usd_per_hour * factor
+                rows.append((cloud, f"{region}-{regions}", machine, purchase, f"{usd:.6f}", day, "generated"))
+    file = folder / "generated.csv"
+    with file.open("w", newline="") as out:
+        writer = csv.writer(out)
+        writer.writerow(("cloud", "region", "machine", "purchase", "usd_per_hour", "as_of", "source"))
+        writer.writerows(rows)
+    return file
+
+
+def ask(store, *words):
+    """Run the command as typed and return its wall and CPU seconds."""
+    started, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(
+        [sys.executable, "-m", "gpufleet", "prices", *map(str, words)],
+        env=os.environ | {"GPUFLEET_PRICES": str(store)}, check=True, stdout=subprocess.DEVNULL,
+    )  # fmt: skip
+    wall, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
+    return wall, after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+
+
+def imported(name, file, store):
+    """Import a file by the command, and say how long that took and what came of it."""
+    from gpufleet.catalog.prices import Reader
+
+    seconds, _ = ask(store, "import", file, *(("--accept", "not-offered") if name == "generated" else ()))
+    rows = next(iter(Reader(store).ask("SELECT count(*) FROM prices")))[0]
+    print(f"\n{name}: {rows:,} prices in the store, imported in {seconds:.1f} s")
+
+
+def timed(store, runs):
+    """Print the wall seconds of each question; CPU seconds beside them, which a busy machine hardly moves."""
+    ask(store)  # the first run may compile bytecode
+    for words in QUESTIONS:
+        wall, cpu = zip(*(ask(store, *words) for _ in range(runs)), strict=True)
+        print(
+            f"  gpufleet prices {' '.join(words):42} median {statistics.median(wall):.3f} s"
+            f"   best {min(wall):.3f} s   worst {max(wall):.3f} s   cpu {statistics.median(cpu):.3f} s"
+        )
+
+
+def covered(name, types, known):
+    """Print the share of machine types that have a price in some region, by cloud and way to buy."""
+    from gpufleet.catalog.prices.status import covered as count
+
+    found = list(count(types, known))
+    total = sum(each.types for each in found)
+    shares = [f"{way} {sum(getattr(each, way) for each in found) / total:4.0%}" for way in WAYS]
+    print(f"  {name:34} {total:4} types   {'   '.join(shares)}")
+    for each in found:
+        counts = "   ".join(f"{way} {getattr(each, way)}/{each.types}" for way in WAYS)
+        print(f"      {each.cloud:6} {counts}")
+
+
+def coverage(full, store):
+    """Print what is covered: embedded alone, and with the full file imported."""
+    from gpufleet.catalog.prices import Reader
+    from gpufleet.catalog.prices.status import accelerated, in_force
+
+    types = _accelerated_types(full) if full else accelerated(None)
+    print(f"\ncoverage of the accelerated machine types of {full or 'the embedded machines.csv'}")
+    covered("embedded", types, dict(in_force(None)))
+    if full:
+        covered("after import", types, dict(in_force(Reader(store))))
+    else:
+        print("  after import: not printed, GPUFLEET_FULL_PRICES names no price file")
+
+
+def _accelerated_types(file):
+    with Path(file).open() as lines:
+        rows = list(csv.DictReader(lines))
+    bare = {"", "none"}
+    return {
+        (row["cloud"], row["instance_type"])
+        for row in rows
+        if row["gpu_model"] not in bare and not row["instance_type"].startswith("accelerator:")
+    }
+
+
+def main():
+    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 7
+    full = os.environ.get("GPUFLEET_FULL_PRICES")
+    print(f"gpufleet prices, {runs} runs on {os.cpu_count()} cores, load average {os.getloadavg()[0]:.1f}")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        imported("generated", generated(folder), folder / "generated.db")
+        timed(folder / "generated.db", runs)
+        if full:
+            imported("full catalogue", full, folder / "full.db")
+            timed(folder / "full.db", runs)
+        else:
+            print("\nfull catalogue: not timed, GPUFLEET_FULL_PRICES names no price file")
+        coverage(full, folder / "full.db")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,142 @@
+"""Each check fires on the mistake that it is named after, and is silent beside it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpufleet.catalog import table
+from gpufleet.catalog.prices import CODES, Facts, Known, PriceRow, examine
+from gpufleet.catalog.prices.checks import CHECKS, Offering
+from gpufleet.catalog.prices.judge import in_force
+from gpufleet.catalog.prices.known import of_store, without_prices
+
+REGIONS = ("us-central1", "us-east4", "europe-west4", "asia-southeast1", "us-west1")
+
+
+def price(usd, purchase="on_demand", region="us-east-1", item="zz.large", cloud="aws", **more):
+    return PriceRow(cloud, region, item, purchase, usd, more.pop("as_of", "2026-11-01"), "a test", **more)
+
+
+def across(usds, **more):
+    return [price(usd, region=region, **more) for usd, region in zip(usds, REGIONS, strict=False)]
+
+
+KEY = ("aws", "us-east-1", "zz.large", "on_demand")
+RETIRED = Known(retired={("aws", "zz.large"): "2026-01-31"})
+OFFERED = Known(offered={("aws", "zz.large"): Offering(frozenset({"us-west-2"}), "2026-10-01", "a list")})
+EIGHT = Known(accelerators={("aws", "zz.large"): 8})
+BEFORE = Known(prices={KEY: (1.0, "2026-01-01")})
+H100 = {"cloud": "gcp", "item": "a3-highgpu-8g"}
+
+FIRES = {
+    "zero-price": ([price(0.0)], Known()),
+    "sentinel": ([price(700.0, cloud="gcp", item="tpu-v6e-8")], Known()),
+    "spot-not-cheaper": ([price(2.0), price(2.0, "spot")], Known()),
+    "spot-not-cheaper, of what was known": ([price(1.1, "spot")], BEFORE),
+    "spot-placeholder, a tenth": ([price(6.702), price(0.6702, "spot")], Known()),
+    "spot-placeholder, nearly all": ([price(2.0), price(1.91, "spot")], Known()),
+    "commitment-not-cheaper": ([price(2.0), price(2.1, "reserved_1y")], Known()),
+    "whole-term": ([price(32.77), price(183722.0, "reserved_1y")], Known()),
+    "whole-term, on-demand unknown": ([price(183722.0, "reserved_3y")], Known()),
+    "dws-mismatch": ([*across([33.6, 78.4, 78.4, 80.0], **H100)], Known()),
+    "dws-mismatch, of two regions": ([*across([4.20, 9.80], **H100)], Known()),
+    "region-outlier": (across([10.0, 11.0, 10.5, 30.0]), Known()),
+    "region-outlier, spot": (across([1.0, 1.1, 0.9, 7.0], purchase="spot"), Known()),
+    "jump": ([price(2.0)], BEFORE),
+    "jump, downwards": ([price(0.4)], BEFORE),
+    "not-offered, says the source": ([price(1.0, offered=False)], Known()),
+    "not-offered, says the cloud": ([price(1.0)], OFFERED),
+    "not-offered, retired": ([price(1.0)], RETIRED),
+    "accelerators": ([price(1.0, facts=Facts(accelerator="Trainium2", accelerators=1))], EIGHT),
+    "host-only": ([price(1.0, facts=Facts(vcpus=96))], EIGHT),
+    "tagged": ([PriceRow(*KEY, 1.0, "2025-05-28", "some list;pre-2025-06-cut")], Known()),
+}
+SILENT = {
+    "zero-price": [price(0.0, item="efa", kind="part", unit="interface")],
+    "sentinel": across([690.0, 705.0, 700.0, 710.0], item="tpu-v6e-256"),
+    "spot-not-cheaper": [price(2.0), price(1.2, "spot")],
+    "spot-placeholder": [price(2.0), price(0.21, "spot"), price(1.89, "spot", region="us-east-2")],
+    "commitment-not-cheaper": [price(2.0), price(1.9, "reserved_1y"), price(1.0, "savings_plan_3y")],
+    "whole-term": [price(98.32), price(63.0, "reserved_1y")],
+    "dws-mismatch": [*across([78.4, 80.0, 99.0, 120.0], **H100), price(4.2, cloud="aws")],
+    "region-outlier": [*across([10.0, 7.1, 16.0, 12.0]), *across([1.0, 0.3, 2.9, 1.2], purchase="spot")],
+}
+
+
+@pytest.mark.parametrize("name", FIRES)
+def test_a_check_fires_on_its_mistake(name):
+    rows, known = FIRES[name]
+    found = [each for each in examine(rows, known) if each.code == name.split(",")[0]]
+    assert len(found) == 1, found
+    assert found[0].reason
+
+
+@pytest.mark.parametrize("code", SILENT)
+def test_a_check_is_silent_beside_its_mistake(code):
+    assert [each for each in examine(SILENT[code], Known()) if each.code == code] == []
+
+
+@pytest.mark.parametrize(
+    ("row", "known"),
+    [
+        (price(1.4), BEFORE),
+        (price(2.0, as_of="2025-12-31"), BEFORE),  # older than what is known: no jump, just the past
+        (price(2.0, as_of=""), BEFORE),
+        (price(1.0, as_of="2025-06-01"), RETIRED),
+        (price(1.0, as_of="2027-05-01"), OFFERED),  # the list of regions is too old to tell
+        (price(1.0, region="us-west-2"), OFFERED),
+        (price(1.0, facts=Facts(accelerator="T4", accelerators=8)), EIGHT),
+        (price(1.0), EIGHT),
+        (price(4.0, "spot"), Known(prices={(*KEY[:3], "spot"): (1.0, "2026-01-01")})),
+    ],
+)
+def test_what_is_known_excuses_or_does_not_apply(row, known):
+    assert list(examine([row], known)) == []
+
+
+def test_real_cuts_and_real_moves_of_spot_pass():
+    cut = Known(prices={KEY: (98.32, "2025-05-28")})
+    assert list(examine([price(55.04)], cut)) == []
+    moved = Known(prices={(*KEY[:3], "spot"): (62.41, "2024-06-01")})
+    assert list(examine([price(20.4, "spot")], moved)) == []
+
+
+def test_every_check_has_a_case_of_each_kind_and_words_of_its_own():
+    assert {name.split(",")[0] for name in FIRES} == set(CHECKS) == set(CODES)
+    assert set(SILENT) <= set(CHECKS)
+
+
+def test_the_catalogue_that_we_ship_passes_its_own_checks(path):
+    assert in_force() == []
+
+
+def test_what_is_known_comes_from_our_data():
+    known = of_store(None, {("gcp", "a2-megagpu-16g")})
+    assert known.prices["gcp", "us-central1", "a2-megagpu-16g", "spot"] == (29.25568, "2026-07-30")
+    assert known.accelerators["gcp", "a2-megagpu-16g"] == 16
+    assert known.retired["azure", "Standard_NC6s_v3"] == "2025-09-30"
+    assert "us-east1" not in known.offered["gcp", "a2-megagpu-16g"].regions
+    assert without_prices().prices == {}
+
+
+def test_where_machines_are_offered_agrees_with_where_we_price_them():
+    offered = without_prices().offered
+    for cloud, region, machine, _ in table.prices():
+        if (cloud, machine) in offered:
+            assert region in offered[cloud, machine].regions, machine
+
+
+@given(
+    usds=st.lists(st.floats(0.0, 1e6), min_size=1, max_size=6),
+    purchase=st.sampled_from(["spot", "reserved_1y", "reserved_3y", "dws_flex"]),
+    factor=st.floats(0.5, 2.0),
+)
+def test_judging_never_fails_and_does_not_depend_on_the_order(usds, purchase, factor):
+    rows = [*across(usds, purchase=purchase), *across([usd * factor for usd in usds])]
+    found = {(each.code, each.row) for each in examine(rows, Known())}
+    assert found == {(each.code, each.row) for each in examine(rows[::-1], Known())}
+    assert {each.row for each in examine(rows, Known()) if each.code == "zero-price"} == {
+        row for row in rows if row.usd_per_hour == 0
+    }

@@ -1,0 +1,170 @@
+"""``gpufleet prices`` as a user meets it: its own process, exit codes, one-line errors, JSON."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+HEAD = "cloud,region,machine,purchase,usd_per_hour,as_of,source\n"
+
+
+@pytest.fixture
+def prices(tmp_path, clean_env):
+    """Run ``gpufleet prices`` in a folder of its own, outside any project, with a store of its own."""
+
+    def run(*arguments, stdin=None, store=True):
+        env = clean_env | ({"GPUFLEET_PRICES": str(tmp_path / "store/prices.db")} if store else {})
+        return subprocess.run(
+            [sys.executable, "-m", "gpufleet", "prices", *map(str, arguments)],
+            cwd=tmp_path, env=env, input=stdin, capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+
+    return run
+
+
+def one_line(done, code, words):
+    assert done.returncode == code, done.stderr
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.strip().split("\n\nhint: ")[0].splitlines()) == 1, done.stderr
+
+
+def test_the_table_is_cheapest_first_and_marks_spot_that_is_dearer_than_a_commitment(prices):
+    done = prices("--gpu", "a100", "--cloud", "gcp", "--region", "europe-west4", "--purchase", "spot")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].split()[:3] == ["machine", "accelerators", "cloud"]
+    assert "! reserved_3y" in lines[1]
+    assert "spot costs more here" in done.stdout
+
+
+def test_json_carries_price_age_and_source(prices):
+    done = prices("--gpu", "h100", "--count", 16, "--purchase", "on_demand", "--limit", 2, "--json")
+    found = json.loads(done.stdout)
+    assert (found["currency"], found["more"], len(found["offers"])) == ("USD", True, 2)
+    for offer in found["offers"]:
+        assert offer["usd_per_hour_of_all"] == pytest.approx(
+            offer["usd_per_hour"] * offer["machines"], abs=1e-4
+        )
+        assert offer["machines"] * offer["accelerators"] >= 16
+        assert offer["source"]
+        assert offer["age_days"] is None or offer["age_days"] > 0
+    totals = [offer["usd_per_hour_of_all"] for offer in found["offers"]]
+    assert totals == sorted(totals)
+
+
+def test_filters_narrow_and_limit_nought_shows_all(prices):
+    every = json.loads(prices("--cloud", "azure", "--max", 1, "--limit", 0, "--json").stdout)
+    assert every["more"] is False
+    assert {offer["cloud"] for offer in every["offers"]} == {"azure"}
+    assert max(offer["usd_per_hour"] for offer in every["offers"]) <= 1
+
+
+def test_nothing_that_fits_is_an_answer_of_no(prices):
+    one_line(prices("--gpu", "h100", "--max", "0.01"), 1, "no priced machine fits")
+    done = prices("--gpu", "h100", "--max", "0.01", "--json")
+    assert (done.returncode, json.loads(done.stdout)["offers"]) == (1, [])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--gpu", "volta 9000"), "unknown accelerator 'volta 9000'"),
+        (("import", "none.csv"), "none.csv: No such file or directory"),
+        (("import", "-", "--accept", "everything"), "no check is called 'everything'"),
+    ],
+)
+def test_mistakes_are_one_line_and_exit_code_2(prices, arguments, words):
+    one_line(prices(*arguments, stdin=HEAD), 2, words)
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--purchase", "barter"), ("--count", "0"), ("--on", "soon"), ("--max", "-1")]
+)
+def test_wrong_options_are_refused_by_name(prices, arguments):
+    done = prices(*arguments)
+    assert done.returncode == 2
+    assert arguments[0] in done.stderr
+
+
+def test_a_file_comes_in_is_said_to_be_known_and_changes_the_list(prices, tmp_path):
+    file = tmp_path / "offer.csv"
+    file.write_text(HEAD + "aws,us-west-2,g6.xlarge,on_demand,0.79,2026-11-01,our offer\n")
+    first, again = prices("import", file), prices("import", file)
+    assert "1 prices taken (0 as known), 0 set apart" in first.stdout
+    assert "imported before" in again.stdout
+    assert again.returncode == 0
+    listed = prices("--machine", "g6.xlarge", "--region", "us-west-2", "--purchase", "on_demand", "--json")
+    assert json.loads(listed.stdout)["offers"][0]["usd_per_hour"] == 0.79
+    past = prices(
+        "--machine",
+        "g6.xlarge",
+        "--region",
+        "us-west-2",
+        "--purchase",
+        "on_demand",
+        "--on",
+        "2026-10-31",
+        "--json",
+    )
+    assert json.loads(past.stdout)["offers"][0]["usd_per_hour"] > 0.79
+
+
+def test_what_is_set_apart_is_said_by_check_and_can_be_accepted(prices):
+    text = HEAD + "".join(
+        f"aws,us-west-2,g6.xlarge,{way},0.80,2026-11-01,our offer\n" for way in ("on_demand", "spot")
+    )
+    looked = prices("check", "-", stdin=text)
+    one_line(looked, 1, "1 suspicious prices")
+    done = prices("import", "-", "--json", stdin=text)
+    found = json.loads(done.stdout)
+    assert (done.returncode, found["taken"], found["set_apart"]) == (0, 1, 1)
+    assert found["findings"][0]["code"] == "spot-not-cheaper"
+    assert found["findings"][0]["where"] == "standard input:3"
+    accepted = prices("import", "-", "--accept", "spot-not-cheaper", stdin=text)
+    assert "2 prices taken" in accepted.stdout
+    one_line(prices("check"), 1, "1 suspicious prices")
+
+
+def test_a_refused_file_leaves_no_store_behind(prices, tmp_path):
+    text = HEAD + "aws,us-west-2,g6.xlarge,on_demand,-1,2026-11-01,our offer\n"
+    one_line(prices("import", "-", stdin=text), 2, "standard input:2: usd_per_hour: -1 is negative")
+    assert not (tmp_path / "store").exists()
+
+
+def test_status_says_age_coverage_sources_and_what_was_set_apart(prices):
+    text = HEAD + "aws,us-west-2,g6.xlarge,on_demand,0.0,2026-11-01,our offer\n"
+    prices("import", "-", stdin=text)
+    done = prices("status")
+    assert done.returncode == 0
+    for words in ("embedded", "days old", "on_demand", "reserved_3y", "karpenter-azure", "zero-price"):
+        assert words in done.stdout
+    found = json.loads(prices("status", "--json").stdout)
+    assert found["apart"] == [["zero-price", 1]]
+    assert {each["cloud"] for each in found["coverage"]} == {"aws", "azure", "gcp"}
+    assert all(0 < each["spot"] <= each["on_demand"] <= each["types"] for each in found["coverage"])
+    assert found["unfinished"] == []
+
+
+def test_without_a_store_the_snapshot_answers_and_an_import_says_where_it_could_go(prices):
+    done = prices("status", store=False)
+    assert "the embedded snapshot alone answers" in done.stdout
+    one_line(
+        prices("import", "-", stdin=HEAD + "aws,a,b,spot,1,,x1\n", store=False),
+        3,
+        "no place for the price store",
+    )
+
+
+def test_the_shipped_prices_pass_every_check(prices):
+    done = prices("check")
+    assert (done.returncode, done.stdout) == (0, "nothing found\n")
+
+
+def test_a_broken_store_is_the_environment_s_fault(prices, tmp_path):
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store/prices.db").write_text("something else entirely" * 100)
+    one_line(prices(), 3, "is no price store")
