@@ -39,7 +39,9 @@ ORIGIN = (
 @click.option("--region")
 @click.option("--machine", help="One machine type.")
 @click.option("--purchase", type=click.Choice(PURCHASES))
-@click.option("--max", "most", type=click.FloatRange(0), help="At most so many USD per hour.")
+@click.option(
+    "--max", "most", type=click.FloatRange(0), help="At most so many USD per hour of what is compared."
+)
 @click.option(
     "--by", type=click.Choice(["machine", "accelerator"]), help="Compare whole machines, or accelerators."
 )
@@ -101,7 +103,12 @@ def status(as_json: bool) -> None:
 @click.option("--cloud", type=click.Choice(CLOUDS), help="Only this cloud's sources.")
 @click.option("--region", "regions", multiple=True, help="Only this region; may be given several times.")
 @click.option(
-    "--source", "names", multiple=True, type=click.Choice(NAMES), metavar="NAME", help="Only this source; several."
+    "--source",
+    "names",
+    multiple=True,
+    type=click.Choice(NAMES),
+    metavar="NAME",
+    help="Only this source; several.",
 )
 @click.option("--again", is_flag=True, help="Read once more what was read on this day.")
 @click.option("--accept", multiple=True, metavar="CODE", help="Take rows with this finding all the same.")
