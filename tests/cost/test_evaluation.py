@@ -76,7 +76,7 @@ def test_dev_stays_within_its_budget_and_attaches_a_card(project):
 def test_whole_stacks_at_prices_written_by_hand_and_no_part_without_one(project, stack, usd_per_month):
     bill = cost.estimate_stack(project, stack).bill
     assert float(bill.usd_per_month.expected) == pytest.approx(usd_per_month, abs=0.01)
-    assert [gap.reason for gap in bill.unpriced if "unknown type" not in gap.reason] == []
+    assert [gap.reason for gap in bill.unpriced if "bills by use" not in gap.reason] == []
 
 
 def test_nothing_changed_is_no_change(project, poc):

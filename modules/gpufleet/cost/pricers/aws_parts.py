@@ -10,10 +10,11 @@ from gpufleet.cost.demand import Around, Demand, Findings, Gap
 from gpufleet.cost.graph import Graph
 from gpufleet.cost.places import aws_region
 from gpufleet.cost.pricers.common import size_gib
-from gpufleet.cost.values import dig, items, number, text
-from gpufleet.engine import Resource
+from gpufleet.cost.values import WHY, dig, items, number, text
+from gpufleet.engine import Marker, Resource
 
 BASELINE = {"iops": Decimal(3000), "throughput": Decimal(125)}  # what a gp3 volume of any size includes
+ONE_RATE = Decimal(32000)  # io2 beyond these is billed at a lower rate (AWS's EBS pricing)
 FREE_OF_IOPS = ("gp2", "st1", "sc1", "standard")  # their speed comes with their size
 
 
@@ -69,15 +70,20 @@ def _volume(component: str, inputs: Any, around: Around) -> Iterator[Demand | Ga
         yield Gap("volume type is set by the image", component)
     else:
         yield around.part(component, f"ebs:{kind}", gib)
-        yield from _provisioned(component, inputs, kind)
+        yield from _provisioned(component, inputs, kind, around)
 
 
-def _provisioned(component: str, inputs: Any, kind: str) -> Iterator[Gap]:
-    """Name the speed that is bought beside the size."""
+def _provisioned(component: str, inputs: Any, kind: str, around: Around) -> Iterator[Demand | Gap]:
+    """Bill the speed that is bought beside the size."""
+    if kind in FREE_OF_IOPS:
+        return
     for extra, included in BASELINE.items():
         asked = number(inputs, extra)
-        bought = asked is not None and not (
-            isinstance(asked, Decimal) and kind == "gp3" and asked <= included
-        )
-        if bought and kind not in FREE_OF_IOPS:
-            yield Gap(f"no price for provisioned {extra}", f"{component}:{extra}")
+        if isinstance(asked, Marker):
+            yield Gap(f"provisioned {extra} is {WHY[asked]}", f"{component}:{extra}")
+        elif asked is not None and kind == "io2" and asked > ONE_RATE:
+            yield Gap(
+                f"no price for {extra} of io2 beyond {ONE_RATE}, which is by tier", f"{component}:{extra}"
+            )
+        elif asked is not None and (bought := asked - included if kind == "gp3" else asked) > 0:
+            yield around.part(f"{component}:{extra}", f"ebs:{kind}:{extra}", bought)

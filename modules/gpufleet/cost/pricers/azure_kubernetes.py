@@ -40,7 +40,9 @@ def cluster(resource: Resource, graph: Graph) -> Findings:
         found.append(Gap(f"its tier is {WHY[tier]}", "control_plane"))
     elif tier not in (None, "Free"):
         around = Around("azure", where, graph.terms(resource).pool)
-        found.append(around.part("control_plane", f"{KUBERNETES}:{tier.lower()}"))
+        found.append(
+            around.part("control_plane", KUBERNETES if tier == "Standard" else f"{KUBERNETES}:{tier.lower()}")
+        )
     if text(resource.inputs, "sku", "name") == "Automatic":
         found.append(Gap("AKS Automatic adds machines as pods ask for them", "machine:auto"))
     beside = {

@@ -29,7 +29,9 @@ def bastion(resource: Resource, graph: Graph) -> Findings:
     if sku == "Developer":
         return []
     around = _around(resource, graph)
-    found: Findings = [around.part("bastion", f"{BASTION}:{(sku or 'Standard').lower()}")]
+    found: Findings = [
+        around.part("bastion", BASTION if sku == "Basic" else f"{BASTION}:{(sku or 'Standard').lower()}")
+    ]
     units = number(resource.inputs, "scaleUnits")
     if isinstance(units, Decimal) and units > SCALE_UNITS:
         found.append(

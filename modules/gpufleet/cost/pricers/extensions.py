@@ -43,7 +43,8 @@ def _load(entry: EntryPoint) -> Mapping[str, Pricer]:
         ) from error
     if not isinstance(table, Mapping) or not all(callable(pricer) for pricer in table.values()):
         raise EnvironmentFault(
-            f"{whose} are not a mapping of resource types to functions", hint="see docs/cost-other-programs.md"
+            f"{whose} are not a mapping of resource types to functions",
+            hint="see docs/cost-other-programs.md",
         )
     return table
 

@@ -12,7 +12,6 @@ from gpufleet.cost.money import HOURS_PER_MONTH, ONE
 from gpufleet.cost.pricers.part_names import EGRESS_GIB, NAT_GIB
 from gpufleet.engine import Resource
 
-
 _FINE = Decimal("0.000001")
 
 
