@@ -127,19 +127,29 @@ def _enough(question: Question, plan: Plan) -> Iterator[Plan]:
 
 
 def _for_work(question: Question, hardware: Hardware, least: Placed) -> Plan:
-    """Return the training on as many devices as the deadline takes; on the fewest where there is none."""
-    first = tuned(question, least)
-    plan = _plan(question, first)
-    workload = replace(question.workload, batch=first.workload.batch)
-    most = (hardware.node_limit or MOST_NODES) * hardware.devices_per_node
+    """Return the training on as few nodes as meet the deadline; on the fewest that hold it where there is none.
+
+    More nodes leave more memory for a larger micro-batch, with which fewer may do: the number is approached from
+    both sides.
+    """
+    plan = _plan(question, tuned(question, least))
+    fewest, most = plan.nodes, hardware.node_limit or MOST_NODES
+    tried, best = {plan.nodes}, None
     for _ in range(MOST_SCALINGS):
         hours, deadline = plan.hours, question.deadline_h
-        if not hours or not deadline or hours <= deadline or plan.devices >= most:
+        if not hours or not deadline:
             break
-        nodes = max(plan.nodes + 1, ceil(plan.nodes * hours / deadline))
-        devices = min(nodes * hardware.devices_per_node, most)
-        plan = _plan(question, place(workload, hardware, devices, quick=True))
-    return plan
+        late = hours > deadline
+        if plan.fits and not late and (best is None or plan.nodes < best.nodes):
+            best = plan
+        wanted = max(ceil(plan.nodes * hours / deadline), plan.nodes + 1 if late else fewest)
+        nodes = min(wanted, most)
+        if nodes in tried or nodes < fewest:
+            break
+        tried.add(nodes)
+        devices = nodes * hardware.devices_per_node
+        plan = _plan(question, tuned(question, place(question.workload, hardware, devices, quick=True)))
+    return best or plan
 
 
 def _plan(question: Question, placed: Placed, *, replicas: int = 1, devices: int | None = None) -> Plan:
