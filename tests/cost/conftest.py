@@ -34,6 +34,7 @@ STAND_IN_PRICES = {
     ("gcp", "us-central1", "accelerator:nvidia-tesla-t4", "on_demand"): 0.35,
     ("gcp", "us-central1", "a2-megagpu-16g", "spot"): 29.25568,
     ("gcp", "us-central1", "pd-balanced", "on_demand"): 0.0002,
+    ("gcp", "us-central1", "local-ssd", "on_demand"): 0.00011,
     ("gcp", "us-central1", "public_ipv4", "on_demand"): 0.004,
     ("gcp", "us-central1", "public_ipv4", "spot"): 0.003,
     ("azure", "eastus", "Standard_ND96amsr_A100_v4", "on_demand"): 32.77,

@@ -169,8 +169,8 @@ def _line(before: Charge | None, after: Charge | None, told: str | None) -> Line
 
 def _overlapping(line: Line, hours: Decimal) -> Line:
     """Return a replaced line with what its old half costs beside the new one."""
-    if (
-        line.op != "replace" or line.before is None or line.shown.component.endswith(")")
-    ):  # one awaits deletion
+    if line.op != "replace" or line.before is None or line.before.purchase == "owned":
+        return line  # our own hardware cannot stand beside itself
+    if line.shown.component.endswith(")"):  # one awaits deletion
         return line
     return replace(line, one_off_usd=line.before.usd_per_hour.expected * hours)

@@ -1,0 +1,81 @@
+"""Every golden program under every operation: each charge is the arithmetic that its case spells out."""
+
+from __future__ import annotations
+
+from datetime import date
+from decimal import Decimal
+
+import golden
+import pytest
+
+from gpufleet import cost
+from gpufleet.cost.commitments.model import Commitments
+from gpufleet.cost.money import cents
+
+CASES = {each.slug: each for each in golden.load()}
+DAY = date(2026, 11, 21)
+
+
+def held(case):
+    return Commitments.model_validate({"commitments": case.commitments}).commitments
+
+
+def agrees(bill, side):
+    """Compare a bill with what was written by hand: every charge, the month and its bounds, and what is named."""
+    found = {f"{charge.name} {charge.component}": charge.usd_per_month.expected for charge in bill.charges}
+    assert found == side.rows
+    month = bill.usd_per_month
+    assert (month.low, month.expected, month.high) == (side.low, side.total, side.high)
+    reasons = sorted(gap.reason for gap in bill.unpriced)
+    assert len(reasons) == len(side.unpriced), reasons
+    assert all(any(wanted in reason for reason in reasons) for wanted in side.unpriced)
+
+
+@pytest.fixture(params=CASES)
+def case(request):
+    return CASES[request.param]
+
+
+@pytest.mark.parametrize("operation", golden.OPERATIONS)
+def test_a_change_costs_what_was_worked_out_by_hand(case, operation, golden_book):
+    sides = cost.resources_from_preview(golden.preview(case, operation))
+    found = cost.diff(
+        sides.before, sides.after, sides=sides, book=golden_book, commitments=held(case), today=DAY
+    )
+    before, after = case.sides(operation)
+    agrees(found.before, before)
+    agrees(found.after, after)
+    assert found.change_usd_per_month == cents(after.total) - cents(before.total)
+    assert found.one_off_usd == (cents(case.overlap) if operation.startswith("replace") else Decimal(0))
+    assert not found.partial
+
+
+def test_a_deployed_state_costs_what_was_worked_out_by_hand(case, golden_book):
+    for side in (case.old, case.new):
+        resources = cost.resources_from_state(golden.state(case, side))
+        agrees(cost.price(resources, golden_book, commitments=held(case), on=DAY), side)
+
+
+@pytest.fixture(scope="module")
+def evaluated(tmp_path_factory):
+    """Evaluate one program that declares them all, without an engine, before and after."""
+    folder = golden.write_program(
+        tmp_path_factory.mktemp("golden"), list(CASES.values()), {"before": "old", "after": "new"}
+    )
+    return cost.evaluate(folder, "before"), cost.evaluate(folder, "after")
+
+
+def test_a_program_run_without_an_engine_costs_the_same(case, evaluated, golden_book):
+    for resources, side in zip(evaluated, (case.old, case.new), strict=True):
+        mine = golden.of_case(resources, case)
+        assert {each.name for each in mine} >= side.program.keys()
+        agrees(cost.price(mine, golden_book, commitments=held(case), on=DAY), side)
+
+
+def test_all_of_them_in_one_stack_cost_the_sum(evaluated, golden_book):
+    cases = [case for case in CASES.values() if not case.commitments]
+    kept = {case.component for case in cases}
+    for resources, side in zip(evaluated, ("old", "new"), strict=True):
+        whole = [each for each in resources if each.urn.split("::")[2].split("$")[0] in kept]
+        bill = cost.price(whole, golden_book)
+        assert bill.usd_per_month.expected == sum(getattr(case, side).total for case in cases)
