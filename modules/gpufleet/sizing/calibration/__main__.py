@@ -20,12 +20,18 @@ def main() -> None:
     rows = [row for row in measurements() if row.predictable]
     today = datetime.now(UTC).date().isoformat()
     factors, counts = fitted(rows).factors, bearing(rows)
-    kept = {key: value for key, value in factors.items() if key[1:] == ("*", "*") or abs(value - 1) > TOO_SMALL}
-    lines = [[*key, f"{value:.5g}", str(len(counts.get(key, ()))), today] for key, value in sorted(kept.items())]
+    kept = {
+        key: value for key, value in factors.items() if key[1:] == ("*", "*") or abs(value - 1) > TOO_SMALL
+    }
+    lines = [
+        [*key, f"{value:.5g}", str(len(counts.get(key, ()))), today] for key, value in sorted(kept.items())
+    ]
     _write("efficiency.csv", ["parameter", "device", "engine", "value", "measurements", "fitted"], lines)
     held = held_out(rows)
     found = learned_intervals(held)
-    bounds = [[*key, f"{it.low:.4f}", f"{it.high:.4f}", str(n), today] for key, (it, n) in sorted(found.items())]
+    bounds = [
+        [*key, f"{it.low:.4f}", f"{it.high:.4f}", str(n), today] for key, (it, n) in sorted(found.items())
+    ]
     _write("intervals.csv", ["metric", "device", "low", "high", "measurements", "fitted"], bounds)
     sys.stdout.write(report(held))
 

@@ -46,7 +46,7 @@ def learned_intervals(held: Sequence[Held]) -> dict[tuple[str, str], tuple[Inter
     Publications differ more than rows of one do, so that quantiles of the rows alone are too narrow: they are
     stretched until bounds learned from the other publications hold the wanted share of each one left out.
     """
-    found = {}
+    found: dict[tuple[str, str], tuple[Interval, int]] = {}
     for metric in sorted({each.row.metric for each in held}):
         part = [each for each in held if each.row.metric == metric]
         stretch = _stretch(part)

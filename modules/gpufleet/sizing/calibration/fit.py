@@ -123,7 +123,9 @@ def _candidates(
     kinds = sorted({row.kind for row in rows})
     engines = sorted({row.engine for row in rows})
     wide += [(parameter, kind, ANY) for kind in kinds] + [(parameter, ANY, engine) for engine in engines]
-    return wide + [(parameter, kind, engine) for kind, engine in sorted({(row.kind, row.engine) for row in rows})]
+    return wide + [
+        (parameter, kind, engine) for kind, engine in sorted({(row.kind, row.engine) for row in rows})
+    ]
 
 
 def _belongs(key: Key, row: Measurement) -> bool:

@@ -7,18 +7,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import log
+from typing import cast
 
 from gpufleet import catalog
 from gpufleet.catalog import Accelerator, Architecture
 from gpufleet.errors import InputError
-from gpufleet.sizing.hardware import Hardware, Layout
+from gpufleet.sizing.hardware import Hardware, Layout, Split
 from gpufleet.sizing.resolve import joined, of_part
 from gpufleet.sizing.speed import device, prefill
 from gpufleet.sizing.speed.efficiency import Efficiency
 from gpufleet.sizing.speed.predict import generation, setting, trained_tokens_per_s
 from gpufleet.sizing.speed.step import Setting
-from gpufleet.sizing.tables import rows
-from gpufleet.sizing.workload import Training, Workload
+from gpufleet.sizing.tables import Row, rows
+from gpufleet.sizing.workload import Recompute, Task, Training, Workload
 
 MANY_STREAMS = 2048  # what "as many as fit" comes to in a server's settings
 KINDS = {
@@ -33,7 +34,7 @@ KINDS = {
 class Measurement:
     """One published figure with the setting it was taken in."""
 
-    row: dict[str, str]
+    row: Row
     workload: Workload
     layout: Layout
     hardware: Hardware
@@ -74,8 +75,10 @@ class Measurement:
         """Tell whether the catalogue has the rates that a prediction starts from."""
         part = self.hardware.accelerator
         computes = device.rate(part, self.workload.precision, self.engine) is not None
-        return computes if self.workload.trains else part.bandwidth_gb_s is not None and (
-            computes or self.metric == "decode"
+        return (
+            computes
+            if self.workload.trains
+            else part.bandwidth_gb_s is not None and (computes or self.metric == "decode")
         )
 
     def predicted(self, efficiency: Efficiency | None = None) -> float | None:
@@ -106,7 +109,7 @@ def measurements() -> list[Measurement]:
     return found
 
 
-def _read(row: dict[str, str]) -> Measurement | None:
+def _read(row: Row) -> Measurement | None:
     try:
         part, model = catalog.accelerator(row["accelerator"]), catalog.model(row["model"])
     except InputError:
@@ -114,43 +117,53 @@ def _read(row: dict[str, str]) -> Measurement | None:
     return Measurement(row, _workload(row, model), _layout(row), _hardware(row, part))
 
 
-def _workload(row: dict[str, str], model: Architecture) -> Workload:
-    default = Training()
-    offload = "all" if "offload" in row["notes"] else "none"
-    trained = replace(default, recompute=row["recompute"] or default.recompute, offload=offload)
+def _workload(row: Row, model: Architecture) -> Workload:
     batch = row["batch"] or "1"
     return Workload(
         model=model,
-        task=row["task"],  # type: ignore[arg-type]  # the file's linter holds the names
+        task=cast("Task", row["task"]),
         precision=row["precision"],
         input_tokens=int(row["input_tokens"] or 0),
         output_tokens=int(row["output_tokens"] or 0),
         batch=MANY_STREAMS if batch == "max" else int(batch),
         engine=row["engine"],
-        training=trained,
+        training=Training(
+            recompute=cast("Recompute", row["recompute"] or "full"),
+            offload="all" if "offload" in row["notes"] else "none",
+        ),
     )
 
 
-def _layout(row: dict[str, str]) -> Layout:
+def _layout(row: Row) -> Layout:
     sizes = {name: int(size) for name, size in re.findall(r"(tp|pp|dp|fsdp)(\d+)", row["parallelism"])}
     data = sizes.get("fsdp", sizes.get("dp", 1))
     tensor, pipeline = sizes.get("tp", 1), sizes.get("pp", 1)
     if row["task"] != "inference" and not sizes:
         data = int(row["devices"] or 1)
-    split = row["split"] if row["split"] in ("tensor", "layer") else "none"
+    split = cast("Split", row["split"] or "none")
     devices = max(1, int(row["devices"] or 1) // max(1, int(row["nodes"] or 1)))
-    return Layout(int(row["nodes"] or 1), devices, tensor, pipeline, data, split=split)  # type: ignore[arg-type]
+    return Layout(int(row["nodes"] or 1), devices, tensor, pipeline, data, split=split)
 
 
-def _hardware(row: dict[str, str], part: Accelerator) -> Hardware:
+def _hardware(row: Row, part: Accelerator) -> Hardware:
     part = _scaled(part, float(row["share"] or 1))
     hardware = joined(of_part(part), max(1, int(row["devices"] or 1) // max(1, int(row["nodes"] or 1))))
-    return replace(hardware, devices_per_node=1) if int(row["nodes"] or 1) == int(row["devices"] or 1) else hardware
+    return (
+        replace(hardware, devices_per_node=1)
+        if int(row["nodes"] or 1) == int(row["devices"] or 1)
+        else hardware
+    )
 
 
 def _scaled(part: Accelerator, share: float) -> Accelerator:
     """Return the part with that share of its rates: one die of two, or less power than it is rated for."""
-    rates = ("bandwidth_gb_s", "bf16_tflops_dense", "fp16_tflops_dense", "fp8_tflops_dense", "int8_tops_dense")
+    rates = (
+        "bandwidth_gb_s",
+        "bf16_tflops_dense",
+        "fp16_tflops_dense",
+        "fp8_tflops_dense",
+        "int8_tops_dense",
+    )
     values = {name: getattr(part, name) for name in rates}
     return replace(part, **{name: value * share for name, value in values.items() if value})
 
@@ -177,13 +190,17 @@ def _peak(it: Measurement) -> float:
     return device.rate(it.hardware.accelerator, it.workload.precision, it.engine) or 0.0
 
 
+def _as_published(_: Measurement, value: float) -> float:
+    return value
+
+
 _SPEEDS: dict[str, Callable[[Measurement, float], float]] = {
-    "decode_tok_s": lambda it, value: value,
-    "prefill_tok_s": lambda it, value: value,
-    "output_tok_s_total": lambda it, value: value,
+    "decode_tok_s": _as_published,
+    "prefill_tok_s": _as_published,
+    "output_tok_s_total": _as_published,
     "e2e_latency_s": lambda it, value: it.workload.batch * it.workload.output_tokens / value,
     "ttft_ms": lambda it, value: it.workload.input_tokens / value * 1000,
-    "train_tok_s_total": lambda it, value: value,
+    "train_tok_s_total": _as_published,
     "train_tok_s_per_device": lambda it, value: value * training_devices(it),
     "seq_s_total": lambda it, value: value * it.workload.context,
     "mfu_pct": lambda it, value: _of_utilisation(it, value / 100 * _peak(it)),

@@ -24,9 +24,10 @@ def report(held: Sequence[Held]) -> str:
 
 def _classes(held: Sequence[Held]) -> Iterator[tuple[str, list[Held]]]:
     yield "all", list(held)
-    kinds = {kind: [each for each in held if each.row.kind == kind] for kind in {each.row.kind for each in held}}
+    kinds = {
+        kind: [each for each in held if each.row.kind == kind] for kind in {each.row.kind for each in held}
+    }
     yield from sorted((kind, part) for kind, part in kinds.items() if len(part) >= ENOUGH)
     few = [each for part in kinds.values() if len(part) < ENOUGH for each in part]
     if few:
         yield POOLED, few
-

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpufleet.sizing.speed import traffic
-from gpufleet.sizing.speed.step import USUAL_RATE, Setting, together
+from gpufleet.sizing.speed.step import MOST, USUAL_RATE, Setting, together
 
 
 @dataclass(frozen=True)
@@ -49,5 +49,5 @@ def _compute(setting: Setting, streams: float) -> float:
     if setting.flops is None:
         return 0.0
     law = setting.law("compute_law", setting.flops, USUAL_RATE)
-    rate = setting.flops * min(setting.factor("decode_compute") * law, 1.0)
+    rate = setting.flops * min(setting.factor("decode_compute") * law, MOST)
     return streams * traffic.operations(setting.model) / rate

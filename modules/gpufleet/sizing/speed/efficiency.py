@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+
 from gpufleet.sizing.tables import rows
 
 ANY = "*"
@@ -33,4 +34,6 @@ class Efficiency:
 @cache
 def learned() -> Efficiency:
     """Return the factors that ship with the package."""
-    return Efficiency({(r["parameter"], r["device"], r["engine"]): float(r["value"]) for r in rows("efficiency.csv")})
+    return Efficiency(
+        {(r["parameter"], r["device"], r["engine"]): float(r["value"]) for r in rows("efficiency.csv")}
+    )

@@ -27,7 +27,9 @@ class Interval:
 @cache
 def intervals() -> dict[tuple[str, str], Interval]:
     """Return the bounds by kind of speed and class of device."""
-    return {(r["metric"], r["device"]): Interval(float(r["low"]), float(r["high"])) for r in rows("intervals.csv")}
+    return {
+        (r["metric"], r["device"]): Interval(float(r["low"]), float(r["high"])) for r in rows("intervals.csv")
+    }
 
 
 def interval(metric: str, device: str) -> Interval:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from gpufleet.catalog import Accelerator
 
 IDLE = 0.2  # of the rating; a device that waits for others keeps its clocks
-READING = 0.8  # busy with memory: RTX 4090 alone drew some 390 of 450 W (ai-benchmarks 43), W7700 140 of 190 (9)
+READING = (
+    0.8  # busy with memory: RTX 4090 alone drew some 390 of 450 W (ai-benchmarks 43), W7700 140 of 190 (9)
+)
 COMPUTING = 0.95  # busy with operations
 
 

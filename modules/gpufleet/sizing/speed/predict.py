@@ -77,7 +77,9 @@ def _inference(asked: Setting) -> Speed:
     found = generation(asked)
     if found is None:
         part = asked.hardware.accelerator.name
-        return Speed(None, None, None, None, None, None, None, None, (f"no memory bandwidth is known of {part}",))
+        return Speed(
+            None, None, None, None, None, None, None, None, (f"no memory bandwidth is known of {part}",)
+        )
     metric = "throughput" if asked.workload.batch > 1 or device.serves(asked.engine) else "decode"
     bounds = interval(metric, asked.kind)
     limit = _limit(asked, found)
@@ -117,21 +119,27 @@ def _watts(asked: Setting, busy: float, limit: str) -> float | None:
 def _notes(asked: Setting, found: Generation, *, known: bool) -> list[str]:
     notes = []
     if found.streams < asked.workload.batch:
-        notes.append(f"memory holds {found.streams:.0f} of {asked.workload.batch} streams at once; the others wait")
+        notes.append(
+            f"memory holds {found.streams:.0f} of {asked.workload.batch} streams at once; the others wait"
+        )
     if asked.flops is None:
         notes.append("no rate of operations is known: prompts are left out")
     return notes + _unmeasured(asked, known=known)
 
 
 def _unmeasured(asked: Setting, *, known: bool) -> list[str]:
-    return [] if known else [f"few measurements of devices like this ({asked.kind}): a wider interval from all"]
+    return (
+        [] if known else [f"few measurements of devices like this ({asked.kind}): a wider interval from all"]
+    )
 
 
 def _training(asked: Setting) -> Speed:
     parts = training.parts(asked)
     if parts is None:
         part = asked.hardware.accelerator.name
-        return Speed(None, None, None, None, None, None, None, None, (f"no rate of operations is known of {part}",))
+        return Speed(
+            None, None, None, None, None, None, None, None, (f"no rate of operations is known of {part}",)
+        )
     total = training.tokens_per_step(asked) / parts.seconds
     bounds = interval("training", asked.kind)
     limit = parts.limit(asked)

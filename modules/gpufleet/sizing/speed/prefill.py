@@ -6,7 +6,7 @@ from math import ceil
 
 from gpufleet.sizing.speed import traffic
 from gpufleet.sizing.speed.device import serves
-from gpufleet.sizing.speed.step import USUAL_RATE, Setting, together
+from gpufleet.sizing.speed.step import MOST, USUAL_RATE, Setting, together
 
 CHUNK_LOCAL = 512  # llama.cpp's physical batch
 CHUNK_SERVED = 8192  # tokens that a server puts through at a time
@@ -31,9 +31,11 @@ def seconds(setting: Setting, prompts: float, length: float) -> float | None:
 def _compute(setting: Setting, tokens: float, length: float) -> float:
     nominal = setting.flops or 1.0
     share = setting.factor("prefill_compute") * setting.law("compute_law", nominal, USUAL_RATE)
-    dense = traffic.operations(setting.model) / min(share * setting.factor(f"prefill_compute_{setting.form}"), 1.0)
+    dense = traffic.operations(setting.model) / min(
+        share * setting.factor(f"prefill_compute_{setting.form}"), MOST
+    )
     attention = traffic.attention_operations(setting.model, length) / min(
-        share * setting.factor("prefill_attention"), 1.0
+        share * setting.factor("prefill_attention"), MOST
     )
     return tokens * (dense + attention) / nominal
 

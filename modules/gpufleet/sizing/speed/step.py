@@ -14,6 +14,7 @@ from gpufleet.sizing.workload import Workload
 
 USUAL_BANDWIDTH = 1e12  # of a part to which the shares themselves apply
 USUAL_RATE = 1e14
+MOST = 1.0  # of a nominal rate, whatever the law says of a slow part
 SHARP = 2.0  # how sharply two overlapping limits turn into the larger one
 
 
@@ -71,15 +72,15 @@ class Setting:
         return min(self.factor(parameter), 1.0)
 
     def law(self, parameter: str, nominal: float, usual: float) -> float:
-        """Return what is left of a share on a part that is faster than usual: fast ones are harder to keep fed."""
-        return float((nominal / usual) ** -self.efficiency.of(parameter, ANY, ANY))
+        """Return what is left of a share on a part of that speed: fast ones are harder to keep fed."""
+        return float((1.0 + nominal / usual) ** -self.efficiency.of(parameter, ANY, ANY))
 
     @cached_property
     def weight_rate(self) -> float:
         """Return bytes of weights per second that one device really reads."""
         share = self.factor("weight_bandwidth") * self.factor(f"weight_bandwidth_{self.form}")
         nominal = self.bandwidth or 1.0
-        return nominal * min(share * self.law("bandwidth_law", nominal, USUAL_BANDWIDTH), 1.0)
+        return nominal * min(share * self.law("bandwidth_law", nominal, USUAL_BANDWIDTH), MOST)
 
     @cached_property
     def form(self) -> str:

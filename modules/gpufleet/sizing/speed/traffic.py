@@ -12,7 +12,6 @@ UNITS = {"fp8": "fp8", "fp4": "fp4", "nvfp4": "fp4"}
 HALF_BITS, BYTE_BITS = 16, 6
 
 
-
 def embedding(model: Architecture) -> float:
     """Return the weights of the input table that are looked up, never read whole; 0 where it is the head too."""
     return 0.0 if model.tied_embeddings else float(model.vocabulary) * model.hidden
@@ -61,7 +60,7 @@ def cache_bytes(model: Architecture, precision: str, context: float) -> float:
 
 @lru_cache(maxsize=256)
 def form(precision: str) -> str:
-    """Return the kind of numbers that kernels unpack: half, byte, nibble, or the eight and four bits of matrix units."""
+    """Return the kind of numbers that kernels unpack: half, byte, nibble, or what matrix units take as it is."""
     name = precision_name(precision)
     if name in UNITS:
         return UNITS[name]

@@ -7,8 +7,9 @@ from math import log2
 
 from gpufleet.sizing.speed import links, traffic
 from gpufleet.sizing.speed.result import Limit
-from gpufleet.sizing.speed.step import USUAL_RATE, Setting, together
+from gpufleet.sizing.speed.step import MOST, USUAL_RATE, Setting, together
 
+WEIGHT_BYTES = 2.0
 UPDATED_BYTES = 28.0  # read and written per weight by Adam in the host: 32-bit weight, gradient, two moments
 HOST_GB_S = 200.0  # memory of a two-socket host, what processors reach
 RECOMPUTED = {"none": 0.0, "selective": 0.0, "full": 1.0}  # forward passes more; attention's own apart
@@ -74,7 +75,7 @@ def _operations(setting: Setting) -> float:
 
 def frozen(setting: Setting) -> bool:
     """Tell whether only an adapter is trained."""
-    return setting.workload.task in ("lora", "qlora") or setting.workload.training.adapter != "none"
+    return setting.workload.adapter != "none"
 
 
 def _rate(setting: Setting) -> float | None:
@@ -84,7 +85,7 @@ def _rate(setting: Setting) -> float | None:
     share *= setting.law("train_law", setting.flops, USUAL_RATE)
     spread = max(1.0, log2(max(1.0, devices(setting))))
     stages = 1.0 + setting.factor("train_stages") * log2(setting.layout.pipeline)
-    return setting.flops * min(share, 1.0) * float(spread ** -setting.factor("train_spread")) / stages
+    return setting.flops * min(share, MOST) * float(spread ** -setting.factor("train_spread")) / stages
 
 
 def _form(setting: Setting) -> str:
@@ -99,14 +100,15 @@ def devices(setting: Setting) -> int:
 
 
 def _sharding(setting: Setting) -> float:
-    """Return seconds of gathering weights twice and scattering gradients once."""
+    """Return seconds in which devices that hold copies or shards of the same weights exchange them or gradients."""
     members = setting.layout.data
-    if members <= 1 or setting.layout.tensor * setting.layout.pipeline > 1:
-        return 0.0  # where layers are split too, gradients are summed once per many micro-batches
-    held = setting.model.parameters / (setting.layout.tensor * setting.layout.pipeline)
-    link = _widest(setting)
-    passes = 1.0 if frozen(setting) else 1.5
-    return passes * 2.0 * 2.0 * held * (members - 1) / members / (link.gb_s * 1e9)
+    if members <= 1 or setting.layout.tensor * setting.layout.pipeline > 1 or setting.engine == "megatron":
+        return 0.0  # where layers are split, gradients are summed once per many micro-batches
+    sharded = setting.workload.training.sharding in ("auto", "zero3")
+    gathered = 2.0 if sharded else 0.0  # whole weights, once forward and once backward
+    summed = 0.0 if frozen(setting) else 1.0 if sharded else 2.0
+    moved = (gathered + summed) * WEIGHT_BYTES * setting.model.parameters * (members - 1) / members
+    return moved / (_widest(setting).gb_s * 1e9)
 
 
 def _widest(setting: Setting) -> links.Link:

@@ -1,0 +1,75 @@
+"""Prints how far speeds are from published ones, each publication left out, beside other formulas on the same rows.
+
+Then what ``gpufleet size`` over all hardware takes as a whole process.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+
+from gpufleet.sizing.calibration import Held, held_out, measurements, report
+from gpufleet.sizing.calibration.crossval import quantile
+
+sys.path.insert(0, str(Path(__file__).parent))
+from speed_formulas import FORMULAS
+
+METRICS = ("decode", "throughput", "prefill", "training")
+GOALS = {"decode": (0.12, 0.35), "prefill": (0.20, None), "training": (0.20, None)}
+RUNS = 5
+
+
+def main() -> None:
+    """Print the tables."""
+    rows = [row for row in measurements() if row.predictable]
+    held = held_out(rows)
+    print("speeds: each publication predicted by factors fitted without it\n")
+    print(report(held))
+    for metric, (middle, far) in GOALS.items():
+        print(f"goal, {metric}: median at most {middle:.0%}{f', p90 at most {far:.0%}' if far else ''}")
+    print("goal, intervals: 70 to 90 % of the measurements inside\n")
+    given = [each for each in held if each.row.id.startswith("M")]
+    print("the rows that the fit began with alone, still without their own publications\n")
+    print(report(given))
+    _beside(held)
+    _process()
+
+
+def _beside(held: Sequence[Held]) -> None:
+    print("on the same rows, median and p90 of what is off")
+    print(f"{'':12}{'n':>4}{'gpufleet':>18}" + "".join(f"{name:>24}" for name in FORMULAS))
+    for metric in METRICS:
+        part = [each for each in held if each.row.metric == metric]
+        cells = [_pair([each.off for each in part])]
+        for formula in FORMULAS.values():
+            said = [(formula(each.row), each.row.speed) for each in part]
+            cells.append(_pair([abs(value / speed - 1) for value, speed in said if value is not None]))
+        print(f"{metric:12}{len(part):4}{cells[0]:>18}" + "".join(f"{cell:>24}" for cell in cells[1:]))
+
+
+def _pair(off: list[float]) -> str:
+    ordered = sorted(off)
+    return f"{quantile(ordered, 0.5):.1%} {quantile(ordered, 0.9):.1%}" if ordered else "has no answer"
+
+
+def _process() -> None:
+    command = [str(Path(sys.executable).parent / "gpufleet"), "size", "--model", "llama-3.1-8b"]
+    print("\nwhole process over all hardware, median of", RUNS)
+    for extra in ([], ["--json"]):
+        print(
+            f"  gpufleet size {' '.join(extra):8}{median(_timed([*command, *extra]) for _ in range(RUNS)):6.2f} s"
+        )
+
+
+def _timed(command: list[str]) -> float:
+    began = time.perf_counter()
+    subprocess.run(command, check=True, capture_output=True)
+    return time.perf_counter() - began
+
+
+if __name__ == "__main__":
+    main()

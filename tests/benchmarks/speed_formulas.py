@@ -1,0 +1,91 @@
+"""Other ways to guess a speed, restated to be judged on the same measurements as ours.
+
+Each is given the benefit of the doubt: the devices of a tensor split add up, those of a layer split do not.
+None has an answer where it has no term.
+"""
+
+from __future__ import annotations
+
+from gpufleet.sizing import active_weight_bytes, kv_bytes, weight_bytes
+from gpufleet.sizing.calibration import Measurement
+from gpufleet.sizing.speed import device, traffic
+
+CONSTANT = 0.65
+FLOPS_EFFICIENCY = (
+    0.5  # "achieved by Megatron-LM is ~0.5", llm_analysis/constant.py@980a812; 1 unless the user knows
+)
+MEMORY_EFFICIENCY = 1.0  # HBM_MEMORY_EFFICIENCY there
+QUICK_OPERATIONS = 6.0  # per weight and token trained on
+
+
+def roofline(row: Measurement) -> float | None:
+    """Restate the bare roofline: bytes over nominal bandwidth or operations over nominal rate, the slower."""
+    return _generated(row, 1.0, 1.0) if not row.workload.trains else _trained(row, 1.0)
+
+
+def constant(row: Measurement) -> float | None:
+    """Restate the roofline times one constant."""
+    found = roofline(row)
+    return None if found is None else found * CONSTANT
+
+
+def llm_analysis(row: Measurement) -> float | None:
+    """Restate llm-analysis's latency: layers' compute or weight traffic, the slower, plus the cache's traffic."""
+    if row.workload.trains:
+        return _trained(row, FLOPS_EFFICIENCY)
+    return _generated(row, MEMORY_EFFICIENCY, FLOPS_EFFICIENCY, whole=True)
+
+
+def quick(row: Measurement) -> float | None:
+    """Restate the quick formulas: bandwidth over file size; rate over six operations per weight."""
+    work, part = row.workload, row.hardware.accelerator
+    rate = device.rate(part, work.precision, row.engine)
+    if work.trains:
+        return rate * _all(row) / (QUICK_OPERATIONS * work.model.parameters) if rate else None
+    if row.metric == "prefill":
+        return rate * row.layout.tensor / (2.0 * work.model.parameters) if rate else None
+    if not part.bandwidth_gb_s:
+        return None
+    each = part.bandwidth_gb_s * 1e9 * row.layout.tensor / weight_bytes(work.model, work.precision)
+    return each * work.batch * row.layout.data
+
+
+def _generated(row: Measurement, memory: float, compute: float, *, whole: bool = False) -> float | None:
+    work, part, tensor = row.workload, row.hardware.accelerator, row.layout.tensor
+    rate = device.rate(part, work.precision, row.engine)
+    if not part.bandwidth_gb_s or not rate:
+        return None
+    bandwidth = part.bandwidth_gb_s * 1e9 * memory * tensor
+    operations = traffic.operations(work.model) / (rate * compute * tensor)
+    prompt = work.batch * work.input_tokens * operations
+    if row.metric == "prefill":
+        return work.batch * work.input_tokens / prompt
+    context = work.input_tokens + work.output_tokens / 2
+    read = weight_bytes if whole else active_weight_bytes
+    cache = work.batch * kv_bytes(work.model, context) / bandwidth
+    step = max(read(work.model, work.precision) / bandwidth, work.batch * operations) + cache
+    if row.metric == "decode":
+        return 1.0 / step
+    return work.batch * work.output_tokens * row.layout.data / (work.output_tokens * step + prompt)
+
+
+def _trained(row: Measurement, efficiency: float) -> float | None:
+    rate = device.rate(row.hardware.accelerator, row.workload.precision, row.engine)
+    if not rate:
+        return None
+    model, frozen = row.workload.model, row.workload.adapter != "none"
+    per_token = traffic.operations(model) + traffic.attention_operations(model, row.workload.context)
+    passes = (2.0 if frozen else 3.0) + (1.0 if row.workload.training.recompute == "full" else 0.0)
+    return rate * efficiency * _all(row) / (per_token * passes)
+
+
+def _all(row: Measurement) -> int:
+    return row.layout.tensor * row.layout.pipeline * row.layout.data
+
+
+FORMULAS = {
+    "bare roofline": roofline,
+    "times 0.65": constant,
+    "llm-analysis' formula": llm_analysis,
+    "quick formulas": quick,
+}
