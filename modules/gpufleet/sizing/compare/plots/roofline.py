@@ -76,7 +76,8 @@ def _subtitle(comparison: Comparison, rows: list[Row], precision: str) -> list[s
 def peak_usual(rows: list[Row]) -> str:
     """Return the format that most rates are of."""
     formats = [row["format"] for row in rows]
-    return max(dict.fromkeys(formats), key=formats.count)
+    usual: str = max(dict.fromkeys(formats), key=formats.count)
+    return usual
 
 
 def _line(row: Row, across: tuple[float, float], up: tuple[float, float]) -> list[Row]:

@@ -42,7 +42,7 @@ def chart(comparison: Comparison) -> Any:
     marks = marks.encode(x=x, y=y, color=colours(alt, kinds), shape=shapes(alt, kinds))
     title = titled(alt, "Memory and bandwidth of one device", _subtitle(comparison))
     lines, times = _times(across, up)
-    layers = [*_drawn_times(alt, lines, times, x, y), marks, *_names(alt, rows, times, across, up, tall)]
+    layers = [*_drawn_times(alt, lines, times, x, y), marks, *_names(alt, rows, times, (across, up, tall))]
     return alt.layer(*layers).properties(width=WIDTH, height=tall, title=title)
 
 
@@ -71,8 +71,9 @@ def _log(alt: Any, domain: tuple[float, float]) -> Any:
     return alt.Scale(type="log", domain=list(domain), nice=False)
 
 
-def _names(alt: Any, rows: list[Row], times: list[Row], across: Domain, up: Domain, tall: int) -> list[Any]:
+def _names(alt: Any, rows: list[Row], times: list[Row], field: tuple[Domain, Domain, int]) -> list[Any]:
     """Name points, those that are named from the right with their text's end at the point."""
+    across, up, tall = field
     points = [(pixel(r["memory"], across, WIDTH), tall - pixel(r["bandwidth"], up, tall)) for r in rows]
     fixed = [_box_of(each, across, up, tall) for each in times]
     boxes = beside(points, [row["name"] for row in rows], WIDTH, tall, fixed)

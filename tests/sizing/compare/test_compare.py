@@ -1,0 +1,234 @@
+"""Accelerators beside each other: facts, prices, what they do for a model, the JSON and the table."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import jsonschema
+import pytest
+
+from gpufleet import catalog
+from gpufleet.errors import InputError
+from gpufleet.sizing import compare as of
+from gpufleet.sizing.compare.asking import question
+from gpufleet.sizing.compare.comparison import peak_tflops, ridge
+
+
+def compared(*names, **asked):
+    return of.compare(names, question(**{"model": "", **asked}))
+
+
+def one(name, **asked):
+    return compared(name, **asked).subjects[0]
+
+
+def test_without_names_a_handful_of_every_kind_is_compared():
+    found = compared().subjects
+    assert [each.part.name for each in found] == list(of.USUAL)
+    assert {each.part.kind for each in found} >= {"gpu_datacenter", "gpu_gaming", "apple", "sbc"}
+    assert all(each.plan is None for each in found)
+
+
+def test_names_keep_their_order_and_are_taken_once():
+    found = compared("rtx 4090", "L40S", "GeForce RTX 4090").subjects
+    assert [each.part.name for each in found] == ["GeForce RTX 4090", "L40S"]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("H100", "ambiguous; name one of: H100 PCIe 80GB"), ("H1000", "unknown accelerator"), (" ", "is empty")],
+)
+def test_a_wrong_name_is_one_line_with_what_matches(name, said, gpufleet, project):
+    told = gpufleet("compare", name, cwd=project)
+    assert told.returncode == 2
+    assert said in told.stderr
+    assert told.stderr.count("\n") == 1
+    assert told.stdout == ""
+
+
+def test_the_price_is_of_one_device_and_the_cheapest_of_its_kind():
+    subject = one("H100 SXM5 80GB")
+    kinds = [price.purchase for price in subject.prices]
+    assert len(kinds) == len(set(kinds))
+    assert subject.price == min(subject.prices, key=lambda price: price.usd_per_hour)
+    demand = next(price for price in subject.prices if price.purchase == "on_demand")
+    cheapest = [
+        offer.price.usd_per_hour / offer.machine.accelerators[0].count
+        for offer in catalog.offers(purchase="on_demand")
+        if offer.machine.accelerators and offer.machine.accelerators[0].model == "H100 SXM5 80GB"
+    ]
+    assert demand.usd_per_hour == pytest.approx(min(cheapest))
+
+
+def test_a_part_of_a_card_is_no_price_of_the_card():
+    names = {price.machine for price in one("A10").prices}
+    assert names
+    assert not names & {"Standard_NV6ads_A10_v5", "Standard_NV12ads_A10_v5", "Standard_NV18ads_A10_v5"}
+
+
+def test_what_nobody_rents_has_no_price():
+    subject = one("M4 Max (40)", model="llama-3.1-8b")
+    assert (subject.price, subject.usd_per_hour, subject.tokens_per_usd) == (None, None, None)
+
+
+def test_speed_per_watt_and_per_dollar_follow_from_the_plan():
+    subject = one("L4", model="llama-3.1-8b", precision="q4_k_m")
+    plan = subject.plan
+    assert plan.tokens_per_s_low < plan.tokens_per_s < plan.tokens_per_s_high
+    assert subject.tokens_per_joule == pytest.approx(plan.tokens_per_s / plan.watts)
+    assert subject.tokens_per_usd == pytest.approx(plan.tokens_per_s * 3600 / subject.price.usd_per_hour)
+
+
+def test_what_one_device_cannot_hold_is_put_on_the_fewest_that_can():
+    subject = one("A100 SXM4 80GB", model="llama-3.1-70b")
+    assert subject.plan.devices == 2
+    assert subject.label == "2 x A100 SXM4 80GB"
+    assert subject.usd_per_hour == pytest.approx(2 * subject.price.usd_per_hour)
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "said"),
+    [
+        ("Radeon RX 460", {"model": "llama-3.1-8b", "engine": "vllm"}, "vllm runs on"),
+        ("Compute Module 5 / Pi 5", {"model": "llama-3.1-405b"}, "fits on no number of them"),
+        ("Etched Sohu", {"model": "llama-3.1-8b"}, "no memory bandwidth is known"),
+    ],
+)
+def test_what_cannot_be_placed_says_why(name, asked, said):
+    subject = one(name, **asked)
+    assert subject.plan is None
+    assert said in subject.why_not
+    assert said in of.report(compared(name, **asked))
+
+
+def test_training_is_compared_too():
+    found = compared("H100 SXM5 80GB", "RTX 4090", model="llama-3.1-8b", task="lora").subjects
+    assert found[0].plan.tokens_per_s > 2 * found[1].plan.tokens_per_s
+    assert all(each.plan.workload.trains for each in found)
+
+
+@pytest.mark.parametrize(
+    ("name", "precision", "rate", "computed_in"),
+    [
+        ("H100 SXM5 80GB", "bf16", 989, "bf16"),
+        ("H100 SXM5 80GB", "fp8", 1979, "fp8"),
+        ("A100 SXM4 80GB", "fp8", 312, "bf16"),
+        ("H100 SXM5 80GB", "fp4", 1979, "fp8"),
+        ("H100 SXM5 80GB", "q4_k_m", 989, "bf16"),
+        ("Tesla P40", "bf16", 11.76, "fp32"),  # its 16-bit rate is a sixty-fourth of that
+        ("H100 SXM5 80GB", "f32", 66.9, "fp32"),
+    ],
+)
+def test_the_roof_is_dense_and_of_a_format_that_the_part_has(name, precision, rate, computed_in):
+    peak, used = peak_tflops(catalog.accelerator(name), precision)
+    assert (peak, used) == (pytest.approx(rate, rel=0.01), computed_in)
+
+
+def test_the_ridge_is_rate_over_bandwidth():
+    assert ridge(catalog.accelerator("H100 SXM5 80GB")) == pytest.approx(989e12 / 3352e9)
+    assert ridge(catalog.accelerator("Etched Sohu")) is None
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {},
+        {"model": "llama-3.1-8b"},
+        {"model": "llama-3.1-70b", "precision": "q4_k_m"},
+        {"model": "qwen2.5-7b", "task": "qlora"},
+    ],
+)
+def test_the_json_of_everything_obeys_the_schema(asked):
+    found = of.document(compared(*catalog.accelerators(), **asked))
+    jsonschema.Draft202012Validator.check_schema(of.schema())
+    jsonschema.Draft202012Validator(of.schema()).validate(json.loads(json.dumps(found, allow_nan=False)))
+    assert len(found["accelerators"]) == len(catalog.accelerators())
+    assert (
+        all((each["result"] is None) == bool(each["why_not"]) for each in found["accelerators"]) or not asked
+    )
+
+
+def test_the_json_keeps_where_facts_and_prices_are_from():
+    found = of.document(compared("H100 SXM5 80GB"))["accelerators"][0]
+    assert found["source"]
+    assert found["dense_tera_per_s"]["fp8"] == 1979
+    assert found["prices"][0]["source"]
+    assert found["prices"][0]["as_of"]
+
+
+def test_table_and_json_of_the_command(gpufleet, project):
+    arguments = ("compare", "H100 SXM5", "RTX 4090", "--model", "llama-3.1-8b", "--precision", "q4_k_m")
+    shown = gpufleet(*arguments, cwd=project).stdout
+    for words in (
+        "ACCELERATOR",
+        "USABLE",
+        "USD/HOUR",
+        "AS OF",
+        "dense",
+        "80 % RANGE",
+        "TOKENS/JOULE",
+        "USD/M TOKENS",
+    ):
+        assert words in shown
+    found = json.loads(gpufleet(*arguments, "--json", cwd=project).stdout)
+    assert [each["result"]["devices"] for each in found["accelerators"]] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--precision", "fp8"), "--precision: needs a model; give --model"),
+        (("--plot", "roofline"), "--plot: is drawn nowhere"),
+        (("--plot", "roofline", "--plot", "power", "--svg", "x.svg"), "--svg: holds one plot"),
+        (("--plot", "tokens", "--svg", "x.svg"), "give --model"),
+        (("--plot", "training", "--svg", "x.svg", "--model", "qwen2-0.5b"), "needs a training task"),
+        (("--plot", "pie", "--svg", "x.svg"), "'pie' is not one of"),
+        (("--model", "no-such-model"), "unknown model"),
+        (("--svg", "no/such/folder/x.svg"), "can't write"),
+    ],
+)
+def test_wrong_arguments_end_in_one_line_and_write_nothing(arguments, said, gpufleet, project, tmp_path):
+    told = gpufleet("compare", *arguments, cwd=project)
+    assert told.returncode == 2
+    assert said in told.stderr
+    assert "Traceback" not in told.stderr
+    assert not (project / "x.svg").exists()
+
+
+PROBE = """
+import sys
+from gpufleet.cli import main
+sys.argv = ["gpufleet", "compare", "--model", "llama-3.1-8b", "--json"]
+try:
+    main()
+except SystemExit:
+    pass
+print([name for name in {heavy!r} if name in sys.modules], file=sys.stderr)
+"""
+
+
+def test_a_table_loads_no_plotting_library(project, clean_env):
+    heavy = (
+        "altair",
+        "vl_convert",
+        "pandas",
+        "numpy",
+        "jinja2",
+        "pydantic",
+        "pulumi",
+        "sqlalchemy",
+        "gpufleet.fleet",
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", PROBE.format(heavy=heavy)],
+        cwd=project, env=clean_env, capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    assert told.stderr.strip() == "[]"
+
+
+def test_a_question_without_a_model_is_none_and_its_options_are_refused():
+    assert question(model="") is None
+    with pytest.raises(InputError, match="--batch: needs a model"):
+        question(model="", batch="4")

@@ -1,0 +1,185 @@
+"""Plots: what is drawn can be told apart, named, and read; a page stands alone."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from gpufleet import catalog
+from gpufleet.errors import InputError
+from gpufleet.sizing import compare as of
+from gpufleet.sizing.compare import output, plots
+from gpufleet.sizing.compare.asking import question
+from gpufleet.sizing.compare.plots import labels, style
+
+TRAINED = {"model": "llama-3.1-8b", "task": "lora"}
+SERVED = {"model": "llama-3.1-8b", "precision": "q4_k_m"}
+
+
+def compared(*names, **asked):
+    return of.compare(names, question(**{"model": "", **asked}))
+
+
+def asked_for(name):
+    return TRAINED if name == "training" else SERVED
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    """Return every plot of the usual parts as SVG text."""
+    return {name: plots.svg(compared(**asked_for(name)), name) for name in plots.PLOTS}
+
+
+UNITS = {
+    "roofline": ("operations per byte", "operations/s"),
+    "memory-bandwidth": ("GiB", "GB/s"),
+    "tokens": ("tokens/s", "80 % interval"),
+    "per-watt": ("tokens per joule",),
+    "per-dollar": ("million tokens per USD",),
+    "training": ("tokens/s trained on per device",),
+    "power": ("(W)",),
+}
+
+
+@pytest.mark.parametrize("name", plots.PLOTS)
+def test_every_plot_names_its_units_and_its_parts(name, drawn):
+    words = " ".join(ET.fromstring(drawn[name]).itertext())
+    assert all(unit in words for unit in UNITS[name])
+    for subject in compared(**asked_for(name)).subjects:
+        assert subject.part.name in words  # drawn, or said to be unknown
+
+
+@pytest.mark.parametrize("name", plots.PLOTS)
+def test_axes_have_no_powers_written_out(name, drawn):
+    words = list(ET.fromstring(drawn[name]).itertext())
+    assert not [word for word in words if re.fullmatch(r"[\d.]+e[+-]?\d+", word.strip())]
+
+
+def test_every_plot_of_the_command_is_one_that_is_drawn():
+    from gpufleet.cli.compare import PLOTS
+
+    assert tuple(plots.PLOTS) == PLOTS
+
+
+def test_intervals_are_drawn_as_the_plan_has_them():
+    comparison = compared("L4", "RTX 4090", **SERVED)
+    chart = json.loads(json.dumps(plots.PLOTS["tokens"](comparison).to_dict()))
+    rows = {
+        row["name"]: row
+        for each in chart["layer"]
+        for row in each.get("data", chart.get("data", {})).get("values", [])
+    }
+    rows = rows or {row["name"]: row for row in chart["data"]["values"]}
+    for subject in comparison.subjects:
+        row = rows[subject.label]
+        assert row["low"] == pytest.approx(subject.plan.tokens_per_s_low)
+        assert row["high"] == pytest.approx(subject.plan.tokens_per_s_high)
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "said"),
+    [
+        ("tokens", {}, "needs a model"),
+        ("per-dollar", {}, "needs a model"),
+        ("training", SERVED, "needs a training task"),
+    ],
+)
+def test_what_cannot_be_drawn_says_what_is_missing(name, asked, said):
+    with pytest.raises(InputError, match=said):
+        plots.svg(compared(**asked), name)
+
+
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        ("roofline", "Etched Sohu"),
+        ("memory-bandwidth", "Etched Sohu"),
+        ("power", "M4 Max (40)"),
+        ("per-dollar", "RTX 4090"),
+    ],
+)
+def test_what_is_known_of_none_is_refused(name, part):
+    with pytest.raises(InputError, match=r"known|states"):
+        plots.svg(compared(part, **SERVED), name)
+
+
+def test_a_page_needs_nothing_else_and_says_where_figures_are_from():
+    page = output.page(compared("H100 SXM5 80GB", "RTX 4090", **SERVED))
+    assert not re.search(r"""(?:src|href)=["'](?!#)""", page)
+    assert "<script" not in page
+    assert page.count("<svg") == 6  # all but training
+    for words in ("80 % RANGE", catalog.accelerator("RTX 4090").source.split(";")[0][:30], "USD/hour, spot"):
+        assert words in page
+
+
+def test_a_page_holds_the_plots_asked_for(gpufleet, project, tmp_path):
+    file = tmp_path / "page.html"
+    told = gpufleet("compare", "--plot", "power", "--plot", "roofline", "--html", str(file), cwd=project)
+    assert told.returncode == 0, told.stderr
+    assert re.findall(r'<figure id="([\w-]+)">', file.read_text()) == ["power", "roofline"]
+
+
+def test_svg_is_roofline_without_a_model_and_speed_with_one(gpufleet, project, tmp_path):
+    for more, words in ((), "Rooflines"), (("--model", "qwen2-0.5b"), "Tokens per second"):
+        file = tmp_path / f"{words}.svg"
+        assert gpufleet("compare", "L4", "T4", *more, "--svg", str(file), cwd=project).returncode == 0
+        assert words in file.read_text()
+
+
+def overlap(one, other):
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+
+
+def test_names_beside_points_meet_neither_each_other_nor_points():
+    points = [(100 + 40 * (n % 3), 100 + 17 * n) for n in range(12)]
+    boxes = labels.beside(points, [f"accelerator {n}" for n in range(12)], 620, 400)
+    assert not [pair for pair in itertools.combinations(boxes, 2) if overlap(*pair)]
+    for box, (at, point) in itertools.product(boxes, enumerate(points)):
+        if boxes.index(box) != at:
+            assert not overlap(box, (point[0] - 2, point[1] - 2, point[0] + 2, point[1] + 2))
+
+
+def test_names_stay_inside_and_off_what_stands_already():
+    points = [(600, 10), (610, 390), (5, 200)]
+    taken = [(14.0, 190.0, 120.0, 210.0)]
+    boxes = labels.beside(points, ["a long name of a part"] * 3, 620, 400, taken)
+    assert all(box[0] >= 0 and box[2] <= 620 and box[1] >= 0 and box[3] <= 400 for box in boxes)
+    assert not overlap(boxes[2], taken[0])
+
+
+@pytest.mark.parametrize("wanted", [[10, 11, 12, 13], [390, 391, 200, 399], [5, 5, 5, 5, 5], [300, 20, 100]])
+def test_spread_keeps_order_and_distance(wanted):
+    found = labels.spread(wanted, 15, 0, 400)
+    ordered = sorted(found)
+    assert all(later - sooner >= 15 - 1e-9 for sooner, later in itertools.pairwise(ordered))
+    assert all(0 <= place <= 400 for place in found)
+    strictly = [(a, b) for a, b in itertools.combinations(range(len(wanted)), 2) if wanted[a] != wanted[b]]
+    assert all((wanted[a] < wanted[b]) == (found[a] < found[b]) for a, b in strictly)
+
+
+def test_a_logarithmic_axis_is_logarithmic():
+    assert labels.pixel(10, (1, 100), 200) == pytest.approx(100)
+    assert labels.decades([1, 100], 2) == (0.5, 200)
+
+
+def test_labels_behind_bars_have_room():
+    end = labels.room([(100.0, "100"), (50.0, "x" * 30)], 480)
+    assert 50.0 / end * 480 + 30 * labels.LETTER <= 480
+    assert 100.0 / end * 480 + 3 * labels.LETTER <= 480
+
+
+def test_kinds_differ_by_colour_and_by_shape():
+    colours, shapes = zip(*style.KINDS.values(), strict=True)
+    assert len(set(colours)) == len(colours)
+    assert len(set(shapes)) == len(shapes)
+    assert {part.kind for part in catalog.accelerators().values()} <= set(style.NAMES)
+
+
+def test_long_lists_of_names_are_cut_and_counted():
+    assert style.listed([str(n) for n in range(12)]) == "0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more"
+    assert style.listed(["a", "b"]) == "a, b"
+    assert style.wrapped("aa bb cc", 5) == ["aa bb", "cc"]

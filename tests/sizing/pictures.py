@@ -1,0 +1,35 @@
+"""Draw the plots of docs/compare.md anew: ``python tests/sizing/pictures.py``. Look at them afterwards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gpufleet.sizing import compare as of
+from gpufleet.sizing.compare.asking import question
+from gpufleet.sizing.compare.plots import svg
+
+IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
+FACTS, MODEL = {"model": ""}, {"model": "llama-3.1-8b", "precision": "q4_k_m"}
+PICTURES = {
+    "roofline": FACTS,
+    "memory-bandwidth": FACTS,
+    "tokens": MODEL,
+    "per-watt": MODEL,
+    "per-dollar": MODEL,
+    "power": MODEL,
+    "training": {"model": "llama-3.1-8b", "task": "lora"},
+}
+
+
+def draw() -> dict[str, str]:
+    """Return every picture of the page by its file's name."""
+    return {
+        f"compare-{name}.svg": svg(of.compare((), question(**asked)), name)
+        for name, asked in PICTURES.items()
+    }
+
+
+if __name__ == "__main__":
+    for file, text in draw().items():
+        (IMAGES / file).write_text(text, encoding="utf-8")
+        print(f"docs/images/{file}")

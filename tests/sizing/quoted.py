@@ -1,0 +1,108 @@
+"""Outputs quoted in the documentation: run the commands again, compare, or write the pages anew.
+
+    python tests/sizing/quoted.py            # writes what the commands print now into the pages
+
+A console block with lines below its command quotes that command's output. ``<!-- quoted: memory plans -->`` above
+a block tells which sections of the output it quotes; without it, all. Blocks of one command only are looked at.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+from click.testing import CliRunner
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = ("size.md", "compare.md", "questions.md", "tiers.md")
+BLOCK = re.compile(
+    r"(?:^<!-- quoted: (?P<parts>[\w ]+) -->\n)?^```console\n\$ (?P<command>.*)\n(?P<output>(?!\$ )[^`]+?)^```",
+    re.MULTILINE,
+)
+# What a section of an output begins with; the first one is the headline, another the work of a comparison.
+SECTIONS = {
+    "Memory": "memory", "Quick": "quick", "HARDWARE": "plans", "No": "plans", "Warnings": "warnings",
+    "Prices": "prices", "ACCELERATOR": "facts", "Rates": "legend", "Not": "left-out",
+}  # fmt: skip
+DATE = re.compile(r"\b20\d\d-\d\d(?:-\d\d)?(?:/20\d\d-\d\d)?\b|\bundated\b")
+
+
+@dataclass(frozen=True)
+class Quote:
+    """One block: where it is, its command, the sections it quotes, its text."""
+
+    page: str
+    command: str
+    parts: tuple[str, ...]
+    output: str
+
+
+def quotes(page: str) -> list[Quote]:
+    """Return the quoted outputs of one page."""
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    return [_quote(page, found) for found in BLOCK.finditer(text)]
+
+
+def printed(quote: Quote) -> str:
+    """Run the command in this process and return the sections that are quoted."""
+    from gpufleet.cli import gpufleet
+
+    words = shlex.split(re.split(r"\s{2,}#", quote.command)[0])
+    assert words[0] == "gpufleet"
+    try:
+        done = CliRunner().invoke(gpufleet, words[1:], catch_exceptions=False)
+    finally:
+        gc.enable()  # a command is a short process of its own and never collects
+    assert done.exit_code == 0, done.output
+    return selected(done.stdout, quote.parts)
+
+
+def selected(text: str, parts: tuple[str, ...]) -> str:
+    """Return the sections of an output by name; what is indented belongs to the section before it."""
+    found: list[tuple[str, str]] = []
+    sections = [section.strip("\n") for section in text.rstrip("\n").split("\n\n")]
+    for number, section in enumerate(sections):
+        first = section.split(maxsplit=1)[0] if section.split() else ""
+        if section.startswith("  ") and found:
+            found[-1] = (found[-1][0], f"{found[-1][1]}\n\n{section}")
+        elif section:
+            name = SECTIONS.get(first) or ("headline" if number == 0 else "work")
+            found.append((name, section))
+    kept = [section for name, section in found if not parts or name in parts]
+    return "\n\n".join(kept) + "\n"
+
+
+def plain(text: str) -> str:
+    """Return an output without what prices' dates and column widths change."""
+    return re.sub(r"[ ]+", " ", DATE.sub("DATE", text)).strip()
+
+
+def write(page: str) -> int:
+    """Write what the commands of a page print now into it; return how many blocks changed."""
+    path, changed = ROOT / "docs" / page, 0
+
+    def renewed(found: re.Match[str]) -> str:
+        nonlocal changed
+        quote = _quote(page, found)
+        output = printed(quote)
+        changed += output != quote.output
+        head = found[0][: found.start("output") - found.start()]
+        return f"{head}{output}```"
+
+    path.write_text(BLOCK.sub(renewed, path.read_text(encoding="utf-8")), encoding="utf-8")
+    return changed
+
+
+def _quote(page: str, found: re.Match[str]) -> Quote:
+    return Quote(page, found["command"], tuple((found["parts"] or "").split()), found["output"])
+
+
+if __name__ == "__main__":
+    os.chdir(ROOT)
+    os.environ["GPUFLEET_PRICES"] = str(ROOT / "tests/no-price-store.db")  # the prices that everybody has
+    for name in PAGES:
+        print(f"docs/{name}: {write(name)} outputs changed")
