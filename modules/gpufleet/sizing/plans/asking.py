@@ -182,13 +182,19 @@ def _workload(asked: Asked) -> tuple[Workload, bool, bool]:
             input_tokens=prompt,
             output_tokens=answer,
             batch=1 if most else _batch(asked.batch),
-            kv_precision=_format(asked.kv_precision or "f16", "--kv-precision"),
+            kv_precision=_format(asked.kv_precision or _cache(asked), "--kv-precision"),
             engine=engine(asked.engine).name if asked.engine else None,
             training=_training(asked, task),
         ),
         whole,
         most,
     )
+
+
+def _cache(asked: Asked) -> str:
+    from gpufleet.sizing.speed.device import usual_cache
+
+    return usual_cache(engine(asked.engine).name if asked.engine else "", asked.precision or "")
 
 
 def _precision(asked: Asked, task: Task, model: Architecture) -> str:

@@ -52,6 +52,12 @@ def serves(engine: str) -> bool:
     return engine not in LOCAL
 
 
+def usual_cache(engine: str, precision: str) -> str:
+    """Return what the engine keeps keys and values in: TensorRT-LLM's 8- and 4-bit checkpoints keep them in 8."""
+    eight = engine == "tensorrt-llm" and bool(precision) and form(precision) in ("fp8", "fp4")
+    return "fp8" if eight else "f16"
+
+
 def rate(part: Accelerator, precision: str, engine: str) -> float | None:
     """Return the dense operations per second that the engine can aim at, None where the catalogue has none."""
     half = part.bf16_tflops_dense or part.fp16_tflops_dense

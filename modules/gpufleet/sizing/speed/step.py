@@ -58,10 +58,9 @@ class Setting:
 
     @cached_property
     def cache_precision(self) -> str:
-        """Return what keys and values are kept in; TensorRT-LLM's 8- and 4-bit checkpoints keep them in 8."""
+        """Return what keys and values are kept in."""
         asked = self.workload.kv_precision
-        eight = self.engine == "tensorrt-llm" and self.workload.precision in ("fp8", "fp4")
-        return "fp8" if eight and asked == "f16" else asked
+        return device.usual_cache(self.engine, self.workload.precision) if asked == "f16" else asked
 
     def factor(self, parameter: str) -> float:
         """Return what was learned of that parameter for this class and engine."""

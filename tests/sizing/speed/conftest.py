@@ -1,0 +1,29 @@
+"""Speeds of small questions, asked the way the catalogue names things."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gpufleet import catalog
+from gpufleet.sizing import Layout, Workload
+from gpufleet.sizing.resolve import joined, of_part
+from gpufleet.sizing.speed import speed
+
+
+@pytest.fixture
+def ask():
+    """Return the speed of a model on devices of a part; ``split`` tensor or layer where there are several."""
+
+    def answer(model="Llama-3.1-8B", part="A100 SXM4 80GB", devices=1, split="tensor", nodes=1, **changes):
+        named = catalog.accelerator(part) if isinstance(part, str) else part
+        hardware = joined(of_part(named), devices // nodes)
+        workload = replace(Workload(catalog.model(model)), **changes)
+        sizes = (
+            {"data": devices} if workload.trains else {"tensor" if split == "tensor" else "pipeline": devices}
+        )
+        kind = split if devices > 1 and not workload.trains else "none"
+        return speed(workload, Layout(nodes=nodes, devices=devices, split=kind, **sizes), hardware)
+
+    return answer

@@ -1,0 +1,167 @@
+"""Accuracy must not rot in silence: the shipped factors on the measurements, and one publication left out."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from math import exp
+
+import pytest
+
+from gpufleet.sizing.calibration import fitted, measurements, report
+from gpufleet.sizing.calibration.crossval import Held, covered, learned_intervals, quantile
+from gpufleet.sizing.calibration.fit import usual
+from gpufleet.sizing.calibration.priors import PRIORS
+from gpufleet.sizing.speed.efficiency import ANY, Efficiency, learned
+from gpufleet.sizing.speed.interval import Interval, interval, intervals
+from gpufleet.sizing.tables import rows as table
+
+BOUNDS = {
+    "decode": (0.12, 0.30),
+    "throughput": (0.13, 0.40),
+    "prefill": (0.15, 0.40),
+    "training": (0.20, 0.45),
+}
+
+
+@pytest.fixture(scope="module")
+def known():
+    return [row for row in measurements() if row.predictable]
+
+
+@pytest.fixture(scope="module")
+def held(known):
+    """Return errors of the shipped factors: they have seen every row, so that these are smaller than honest ones."""
+    return [Held(row, row.error()) for row in known]
+
+
+@pytest.mark.parametrize("metric", BOUNDS)
+def test_the_shipped_factors_still_explain_the_measurements(held, metric):
+    off = sorted(each.off for each in held if each.row.metric == metric)
+    middle, far = BOUNDS[metric]
+    assert len(off) >= 25
+    assert quantile(off, 0.5) <= middle
+    assert quantile(off, 0.9) <= far
+
+
+@pytest.mark.parametrize("metric", BOUNDS)
+def test_the_shipped_intervals_hold_most_measurements(held, metric):
+    part = [each for each in held if each.row.metric == metric]
+    inside = [
+        bounds.low <= exp(-each.error) <= bounds.high
+        for each in part
+        for bounds in [interval(metric, each.row.kind)]
+    ]
+    assert sum(inside) >= 0.7 * len(inside)
+
+
+def test_a_publication_left_out_is_predicted_by_the_others(known):
+    left = "lmdeploy-a100"
+    factors = fitted([row for row in known if row.group != left], learned())
+    off = sorted(abs(exp(row.error(factors)) - 1) for row in known if row.group == left)
+    assert len(off) == 24
+    assert quantile(off, 0.5) <= 0.2
+
+
+def test_each_use_of_a_row_is_decided_and_each_exclusion_has_its_reason():
+    for row in table("measured.csv"):
+        assert row["use"] in ("yes", "no"), row["id"]
+        assert row["use"] == "yes" or row["notes"], row["id"]
+        assert row["source"], row["id"]
+        assert row["group"], row["id"]
+
+
+def test_every_row_in_use_is_known_to_the_catalogue(known):
+    wanted = {row["id"] for row in table("measured.csv") if row["use"] == "yes"}
+    missing = wanted - {row.id for row in known}
+    assert len(missing) <= 0.05 * len(wanted), sorted(missing)
+
+
+def test_ids_are_unique_and_rows_given_to_us_are_kept():
+    ids = [row["id"] for row in table("measured.csv")]
+    assert len(ids) == len(set(ids))
+    assert sum(each.startswith("M") for each in ids) >= 170
+
+
+def test_no_factor_belongs_to_a_single_row(known):
+    """Factors speak for classes, engines and links; a name of a model or a part would be a look-up."""
+    kinds, engines = {row.kind for row in known}, {row.engine for row in known}
+    for parameter, device, engine in learned().factors:
+        prior = PRIORS[parameter]
+        assert device in kinds | {ANY} | set(prior.links)
+        assert engine in engines | {ANY}
+    assert len(kinds) <= 15
+
+
+def test_shipped_factors_are_those_of_the_fit():
+    shipped = learned().factors
+    assert set(usual()) <= set(shipped)
+    assert all(0 < value < 1e3 for value in shipped.values())
+
+
+def test_what_holds_for_all_is_corrected_by_what_is_special():
+    factors = Efficiency({("p", ANY, ANY): 0.5, ("p", "gpu", ANY): 0.8, ("p", "gpu", "e"): 0.5})
+    assert factors.of("p", "gpu", "e") == pytest.approx(0.2)
+    assert factors.of("p", "other", "e") == 0.5
+    assert factors.of("p", "gpu", "other") == pytest.approx(0.4)
+
+
+def test_the_fit_finds_a_factor_that_it_was_not_told():
+    """Rows made of known factors give those factors back."""
+    rows = [row for row in measurements() if row.predictable and row.metric == "training"][:12]
+    truth = Efficiency({**usual(), ("train_compute", ANY, ANY): 0.5})
+    changed = [_published(row, row.predicted(truth)) for row in rows]
+    found = fitted(changed)
+    assert all(abs(row.error(Efficiency(usual()))) > 0.2 for row in changed)
+    assert all(abs(row.error(found)) < 0.1 for row in changed)
+
+
+def _published(row, value):
+    from gpufleet.sizing.calibration import Measurement
+
+    devices = max(1, int(row.row["devices"]))
+    told = {**row.row, "metric": "train_tok_s_per_device", "value": str(value / devices)}
+    return Measurement(told, row.workload, row.layout, row.hardware)
+
+
+def test_intervals_hold_their_share_of_publications_left_out(held):
+    inside = covered(held)
+    share = sum(inside.values()) / len(inside)
+    assert 0.7 <= share <= 0.95
+
+
+def test_intervals_of_a_class_need_ten_measurements(held):
+    found = learned_intervals(held)
+    assert all(count >= 10 for (_, kind), (_, count) in found.items() if kind != ANY)
+    assert {kind for _, kind in found} > {ANY}
+
+
+def test_an_unknown_class_is_given_the_pooled_interval_and_more():
+    pooled, wide = intervals()["decode", ANY], interval("decode", "a class of tomorrow")
+    assert wide.low < pooled.low
+    assert wide.high > pooled.high
+    assert not wide.known
+
+
+def test_stretching_an_interval_keeps_one_inside():
+    bounds = Interval(0.8, 1.25).stretched(2)
+    assert (bounds.low, bounds.high) == pytest.approx((0.64, 1.5625))
+
+
+def test_quantiles_lie_between_their_neighbours():
+    values = [1.0, 2.0, 4.0, 8.0]
+    assert [quantile(values, share) for share in (0, 0.5, 1)] == [1.0, 3.0, 8.0]
+    assert all(a <= b for a, b in pairwise(quantile(values, share / 10) for share in range(11)))
+
+
+def test_the_report_pools_classes_of_few_rows(held):
+    text = report(held)
+    assert "fewer than 10 each" in text
+    assert "neuron" not in text
+    assert text.count("all") == len(BOUNDS)
+
+
+def test_the_data_files_are_plain_tables():
+    for name in ("measured.csv", "efficiency.csv", "intervals.csv"):
+        lines = table(name)
+        assert lines
+        assert all(None not in row and None not in row.values() for row in lines), name
