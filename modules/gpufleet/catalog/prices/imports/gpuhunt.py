@@ -27,6 +27,7 @@ NEEDED = (
 )
 ARCH = {"x86": "x86_64", "arm": "arm64", "": "x86_64"}
 ATTACHABLE = "n1-"
+CALENDAR = "gcp-dws-calendar-mode"  # bought ahead for set days, at about half of on-demand, yet not marked as spot
 
 
 def fits(sheet: Sheet) -> bool:
@@ -39,6 +40,8 @@ def read(sheet: Sheet, origin: Origin) -> Iterator[PriceRow]:
     sheet.need(*NEEDED)
     found: dict[tuple[str, ...], list[tuple[float, Record]]] = {}
     for record in sheet.records:
+        if CALENDAR in record.text("flags").split():
+            continue
         cloud = _cloud(record, sheet, origin)
         price = record.number("price")
         if price is None:

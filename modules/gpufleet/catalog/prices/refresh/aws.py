@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,12 +18,14 @@ from botocore.exceptions import (
     ProfileNotFound,
     TokenRetrievalError,
 )
+from botocore.parsers import ResponseParserError
 
 from gpufleet.catalog.prices.refresh.feed import NoCredentials, Refused, Unreachable
 
 LINUX = "Linux/UNIX"
 HOME = "us-east-1"  # where the price list and the savings plans answer for all regions
 PAGES = 200
+BAD_PAGE_WAITS_S = (1.0, 4.0)
 TERMS = {31536000: "1y", 94608000: "3y"}  # seconds, as reservations and savings plans give them
 TERM_HOURS = {"1y": 8760, "3y": 26280}
 UPFRONT = {"No Upfront": "none", "Partial Upfront": "partial", "All Upfront": "all"}
@@ -64,12 +67,14 @@ def faults(permission: str, name: str) -> Iterator[None]:
         raise Unreachable(f"{name}: {_one_line(error)}") from None
 
 
-def pages(call: Callable[..., Any], token: str, name: str, **given: Any) -> Iterator[dict[str, Any]]:
-    """Yield the pages of a call; ``token`` is what it calls the token of the next page, in and out."""
+def items(
+    call: Callable[..., Any], token: str, key: str, name: str, **given: Any
+) -> Iterator[dict[str, Any]]:
+    """Yield what stands under ``key`` on the pages of a call; ``token`` names the next page, in and out."""
     seen = set[str]()
     for _ in range(PAGES):
-        page = call(**given)
-        yield page
+        page = _page(call, key, name, given)
+        yield from page[key]
         following = page.get(token)
         if not following:
             return
@@ -78,6 +83,20 @@ def pages(call: Callable[..., Any], token: str, name: str, **given: Any) -> Iter
         seen.add(following)
         given[token] = following
     raise Unreachable(f"{name}: more than {PAGES} pages")
+
+
+def _page(call: Callable[..., Any], key: str, name: str, given: dict[str, Any]) -> dict[str, Any]:
+    """Return one page. To botocore a body that cannot be read may be an answer with nothing in it, not an error."""
+    for wait in (*BAD_PAGE_WAITS_S, None):
+        try:
+            page: dict[str, Any] = call(**given)
+            if isinstance(page.get(key), list):
+                return page
+        except ResponseParserError:
+            pass
+        if wait is not None:
+            time.sleep(wait)
+    raise Unreachable(f"{name}: a page without {key} ({len(BAD_PAGE_WAITS_S) + 1} tries)")
 
 
 @dataclass
@@ -99,8 +118,9 @@ class Offered:
 
     def _ask(self, region: str) -> frozenset[str]:
         call = self.clients("ec2", region).describe_instance_type_offerings
-        found = pages(call, "NextToken", "ec2", LocationType="region", MaxResults=1000)
-        return frozenset(each["InstanceType"] for page in found for each in page["InstanceTypeOfferings"])
+        given = {"LocationType": "region", "MaxResults": 1000}
+        found = items(call, "NextToken", "InstanceTypeOfferings", "ec2", **given)
+        return frozenset(each["InstanceType"] for each in found)
 
 
 def _one_line(error: Exception) -> str:

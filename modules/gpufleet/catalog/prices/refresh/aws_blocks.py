@@ -47,8 +47,7 @@ class AwsBlocks:
         call = self.clients("ec2", region).describe_capacity_block_offerings
         given = {"InstanceType": name, "InstanceCount": 1, "CapacityDurationHours": HOURS, "MaxResults": 100}
         with aws.faults("ec2:DescribeCapacityBlockOfferings", self.name):
-            found = aws.pages(call, "NextToken", self.name, **given)
-            return [each for page in found for each in page["CapacityBlockOfferings"]]
+            return list(aws.items(call, "NextToken", "CapacityBlockOfferings", self.name, **given))
 
 
 def price(offers: Iterable[dict[str, Any]], name: str) -> float | None:

@@ -50,12 +50,11 @@ class AwsList:
         filters = [{"Type": "TERM_MATCH", "Field": key, "Value": value} for key, value in wanted.items()]
         call = self.clients("pricing", aws.HOME).get_products
         given = {"ServiceCode": "AmazonEC2", "Filters": filters, "FormatVersion": "aws_v1", "MaxResults": 100}
-        for page in aws.pages(call, "NextToken", self.name, **given):
-            for text in page["PriceList"]:
-                product = json.loads(text)  # a ValueError is a bad page to aws.faults
-                if not isinstance(product, dict):
-                    raise Unreachable(f"{self.name}: a product that is no object")
-                yield product
+        for text in aws.items(call, "NextToken", "PriceList", self.name, **given):
+            product = json.loads(str(text))  # a ValueError is a bad page to aws.faults
+            if not isinstance(product, dict):
+                raise Unreachable(f"{self.name}: a product that is no object")
+            yield product
 
 
 class Reader:

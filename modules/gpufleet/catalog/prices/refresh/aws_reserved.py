@@ -34,11 +34,7 @@ class AwsReserved:
             "MaxResults": 100,
         }
         with aws.faults("ec2:DescribeReservedInstancesOfferings", self.name):
-            found = [
-                each
-                for page in aws.pages(call, "NextToken", self.name, **given)
-                for each in page["ReservedInstancesOfferings"]
-            ]
+            found = list(aws.items(call, "NextToken", "ReservedInstancesOfferings", self.name, **given))
         left_out: list[str] = []
         return sound(list(rows(found, region, scope.day.isoformat(), self.name, left_out)), left_out)
 

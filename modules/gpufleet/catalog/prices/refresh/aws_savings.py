@@ -42,11 +42,7 @@ class AwsSavings:
             "maxResults": 1000,
         }
         with aws.faults("savingsplans:DescribeSavingsPlansOfferingRates", self.name):
-            found = [
-                each
-                for page in aws.pages(call, "nextToken", self.name, **given)
-                for each in page["searchResults"]
-            ]
+            found = list(aws.items(call, "nextToken", "searchResults", self.name, **given))
         left_out: list[str] = []
         return sound(list(rows(found, region, scope.day.isoformat(), self.name, left_out)), left_out)
 

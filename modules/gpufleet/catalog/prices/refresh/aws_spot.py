@@ -37,11 +37,7 @@ class AwsSpot:
             "MaxResults": 1000,
         }
         with aws.faults("ec2:DescribeSpotPriceHistory", self.name):
-            found = [
-                each
-                for page in aws.pages(call, "NextToken", self.name, **given)
-                for each in page["SpotPriceHistory"]
-            ]
+            found = list(aws.items(call, "NextToken", "SpotPriceHistory", self.name, **given))
         return sound(list(rows(found, region, scope.day.isoformat(), self.name)))
 
 

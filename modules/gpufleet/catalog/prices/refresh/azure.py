@@ -114,10 +114,11 @@ class Reader:
             yield from self._reservation(machine, purchase, usd, chosen.get((machine, "on_demand")))
             return
         yield self._row(machine, purchase, usd)
-        for plan in item.get("savingsPlan") or () if purchase == "on_demand" else ():
-            term, amount = TERMS.get(str(plan.get("term"))), plan.get("retailPrice")
-            if term and isinstance(amount, (int, float)):
-                yield self._row(machine, f"savings_plan_{term}", float(amount))
+        plans = item.get("savingsPlan") if purchase == "on_demand" else None
+        for plan in plans if isinstance(plans, list) else ():
+            term, amount = TERMS.get(str(plan.get("term"))), _usd({**item, **plan})
+            if term and amount is not None:
+                yield self._row(machine, f"savings_plan_{term}", amount)
 
     def _reservation(
         self, machine: str, purchase: str, usd: float, on_demand: Item | None

@@ -1,0 +1,171 @@
+"""Stand-ins for the clouds' APIs on loopback, with documented shapes, that can be told to misbehave."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import date
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from gpufleet.catalog.prices import Store
+from gpufleet.catalog.prices.refresh import Scope, Web
+
+CASES = Path(__file__).resolve().parents[3] / "cases/catalog/refresh"
+DAY = date(2026, 11, 21)
+TODAY = Scope(DAY)
+
+
+@dataclass
+class Answer:
+    """What a stand-in sends back. ``cut``: it promises the whole body and stops there."""
+
+    body: bytes
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    cut: int | None = None
+
+
+@dataclass
+class StandIn:
+    """A loopback server. ``trouble`` is sent first, answer by answer; then ``serve`` answers properly."""
+
+    serve: Callable[[str, dict[str, str]], dict | bytes]
+    trouble: list[Answer] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
+    base: str = ""
+
+    def answer(self, target, headers):
+        self.asked.append(target)
+        self.headers.append(headers)
+        if self.trouble:
+            return self.trouble.pop(0)
+        parts = urlsplit(target)
+        found = self.serve(parts.path, {key: values[0] for key, values in parse_qs(parts.query).items()})
+        return Answer(found if isinstance(found, bytes) else json.dumps(found).encode())
+
+
+def handler(stand_in):
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self):
+            self._send(stand_in.answer(self.path, dict(self.headers)))
+
+        def do_POST(self):
+            content = self.rfile.read(int(self.headers["Content-Length"]))
+            target = f"{self.path}?{self.headers.get('X-Amz-Target', '')}&{content.decode()}"
+            self._send(stand_in.answer(target, dict(self.headers)))
+
+        def _send(self, answer):
+            self.send_response(answer.status)
+            for name, value in answer.headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(answer.body)))
+            self.end_headers()
+            self.wfile.write(answer.body[: answer.cut])
+            if answer.cut is not None:
+                self.close_connection = True
+
+        def log_message(self, *_):
+            """Say nothing."""
+
+    return Handler
+
+
+@pytest.fixture
+def serve():
+    """Start stand-ins; all are gone after the test."""
+    servers = []
+
+    def start(answer, trouble=()):
+        stand_in = StandIn(answer, list(trouble))
+        server = ThreadingHTTPServer(("127.0.0.1", 0), handler(stand_in))
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        servers.append(server)
+        stand_in.base = f"http://127.0.0.1:{server.server_address[1]}"
+        return stand_in
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+@dataclass
+class Waiting:
+    """A clock that only sleeping moves."""
+
+    slept: list[float] = field(default_factory=list)
+
+    def sleep(self, seconds):
+        self.slept.append(seconds)
+
+    def __call__(self):
+        return sum(self.slept)
+
+
+@pytest.fixture
+def waited():
+    return Waiting()
+
+
+@pytest.fixture
+def web(waited):
+    return Web(tries=4, sleep=waited.sleep, clock=waited)
+
+
+@pytest.fixture
+def path(tmp_path, monkeypatch):
+    found = tmp_path / "prices.db"
+    monkeypatch.setenv("GPUFLEET_PRICES", str(found))
+    return found
+
+
+@pytest.fixture
+def store(path):
+    with Store(path) as opened:
+        yield opened
+
+
+def case(name):
+    return json.loads((CASES / name).read_text())
+
+
+def kept(store):
+    """Return all that look-ups may use, without the number of the run that brought it."""
+    columns = "cloud, region, item, purchase, upfront, usd_per_hour, upfront_usd, as_of, source, unit"
+    return sorted(store.link.execute(f"SELECT {columns} FROM prices").fetchall())
+
+
+def staged(store):
+    return store.link.execute("SELECT count(*) FROM staged").fetchone()[0]
+
+
+def whole(store):
+    """Hold a store to be sound: SQLite's own check, nothing of unfinished runs visible, look-ups as history says."""
+    assert store.link.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    open_runs = {number for (number,) in store.link.execute("SELECT id FROM runs WHERE finished_at IS NULL")}
+    assert not open_runs & {number for (number,) in store.link.execute("SELECT DISTINCT run FROM prices")}
+    keys = "SELECT DISTINCT cloud, region, item, purchase FROM"
+    assert store.link.execute(f"{keys} prices EXCEPT {keys} current").fetchall() == []
+    assert store.link.execute(f"{keys} current EXCEPT {keys} prices").fetchall() == []
+
+
+@pytest.fixture(autouse=True)
+def no_credentials(monkeypatch, tmp_path):
+    """Take away what the developer's machine has: credentials, proxies, settings."""
+    for name in ("AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL",
+                 "GOOGLE_API_KEY", "GOOGLE_OAUTH_ACCESS_TOKEN", "HTTP_PROXY", "HTTPS_PROXY", "http_proxy",
+                 "https_proxy"):  # fmt: skip
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))

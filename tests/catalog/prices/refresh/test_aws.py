@@ -1,0 +1,426 @@
+"""Amazon's sources against botocore's Stubber, which holds arguments and answers to the service's own model."""
+
+from __future__ import annotations
+
+import copy
+import json
+from datetime import UTC, datetime
+from functools import cache
+
+import boto3
+import pytest
+from botocore.stub import ANY, Stubber
+from moto import mock_aws
+
+from gpufleet import catalog
+from gpufleet.catalog.prices.refresh import NoCredentials, Refused, Unreachable
+from gpufleet.catalog.prices.refresh.aws import Offered, client
+from gpufleet.catalog.prices.refresh.aws_blocks import AwsBlocks
+from gpufleet.catalog.prices.refresh.aws_blocks import price as block_price
+from gpufleet.catalog.prices.refresh.aws_list import AwsList, Reader
+from gpufleet.catalog.prices.refresh.aws_reserved import AwsReserved
+from gpufleet.catalog.prices.refresh.aws_reserved import rows as reserved_rows
+from gpufleet.catalog.prices.refresh.aws_savings import AwsSavings
+from gpufleet.catalog.prices.refresh.aws_savings import rows as savings_rows
+from gpufleet.catalog.prices.refresh.aws_spot import AwsSpot, machines
+from gpufleet.catalog.prices.refresh.aws_spot import rows as spot_rows
+
+from .conftest import DAY, TODAY, Answer, case
+
+PRODUCTS = case("aws_products.json")["products"]
+HOME = "us-east-1"
+AT = datetime(2026, 11, 21, 10, tzinfo=UTC)
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch):
+    """Wait for nobody: neither botocore between its tries, nor we between ours."""
+    monkeypatch.setattr("botocore.retries.standard.ExponentialBackoff.delay_amount", lambda *_: 0.0)
+    monkeypatch.setattr("gpufleet.catalog.prices.refresh.aws.BAD_PAGE_WAITS_S", (0.0, 0.0))
+
+
+@cache
+def real(service):
+    """Make a client once: reading EC2's model takes a third of a second."""
+    keys = {"aws_access_key_id": "x", "aws_secret_access_key": "x", "region_name": HOME}
+    return boto3.client(service, **keys)
+
+
+class Stubbed:
+    """Real clients whose answers are stubbed: one for each service, whatever the region."""
+
+    def __init__(self):
+        self.clients = {name: real(name) for name in ("pricing", "ec2", "savingsplans")}
+        self.stubs = {name: Stubber(made) for name, made in self.clients.items()}
+        for stub in self.stubs.values():
+            stub.activate()
+
+    def __call__(self, service, region):
+        return self.clients[service]
+
+    def answer(self, service, call, *pages, token="NextToken", given=ANY):
+        for at, page in enumerate(pages, 1):
+            more = {token: f"page {at}"} if at < len(pages) else {}
+            asked = None if given is ANY else {**given, **({token: f"page {at - 1}"} if at > 1 else {})}
+            self.stubs[service].add_response(call, {**page, **more}, asked)
+
+    def refuse(self, service, call, code, status=400):
+        self.stubs[service].add_client_error(call, code, "no", status)
+
+
+@pytest.fixture
+def stubbed():
+    made = Stubbed()
+    yield made
+    for stub in made.stubs.values():
+        stub.deactivate()
+        stub.assert_no_pending_responses()
+
+
+def offered(stubbed, *names):
+    stubbed.answer(
+        "ec2",
+        "describe_instance_type_offerings",
+        {"InstanceTypeOfferings": [{"InstanceType": name, "Location": HOME} for name in names]},
+        given={"LocationType": "region", "MaxResults": 1000},
+    )  # fmt: skip
+
+
+def listed(stubbed, *pages):
+    stubbed.answer(
+        "pricing", "get_products", *({"PriceList": [json.dumps(each) for each in page]} for page in pages)
+    )
+    stubbed.answer("pricing", "get_products", {"PriceList": []})
+
+
+def prices(batch):
+    return {(row.item, row.purchase, row.upfront): row for row in batch.rows}
+
+
+def test_the_price_list_gives_on_demand_and_reservations(stubbed):
+    listed(stubbed, PRODUCTS[:3], PRODUCTS[3:])
+    offered(stubbed, "p5.48xlarge", "g5.2xlarge")
+    batch = AwsList(stubbed, Offered(stubbed)).read(HOME, TODAY)
+    found = prices(batch)
+    assert found["p5.48xlarge", "on_demand", "none"].usd_per_hour == 55.04
+    assert found["p5.48xlarge", "reserved_1y", "none"].usd_per_hour == 43.15
+    partial = found["p5.48xlarge", "reserved_1y", "partial"]
+    assert (partial.usd_per_hour, partial.upfront_usd) == (pytest.approx(20.5 + 179580 / 8760), 179580)
+    assert found["p5.48xlarge", "reserved_1y", "all"].usd_per_hour == pytest.approx(40)
+    assert (
+        found["p5.48xlarge", "reserved_3y", "none"].usd_per_hour == 29
+    )  # the standard one, not the convertible
+    assert found["p5.48xlarge", "on_demand", "none"].facts.accelerators == 8
+    assert found["p4d.24xlarge", "on_demand", "none"].facts.memory_gib == 1152
+
+
+def test_what_is_asked_of_the_price_list(stubbed):
+    calls = []
+    stubbed.clients["pricing"].meta.events.register(
+        "provide-client-params.pricing.GetProducts", lambda params, **_: calls.append(copy.deepcopy(params))
+    )
+    listed(stubbed, [])
+    assert AwsList(stubbed, Offered(stubbed)).read("eu-west-1", TODAY).rows == ()
+    asked = {each["Field"]: each["Value"] for each in calls[0]["Filters"]}
+    assert asked == {
+        "operatingSystem": "Linux", "tenancy": "Shared", "capacitystatus": "Used", "preInstalledSw": "NA",
+        "marketoption": "OnDemand", "regionCode": "eu-west-1", "instanceFamily": "GPU instance",
+    }  # fmt: skip
+    assert calls[1]["Filters"] != calls[0]["Filters"]
+
+
+def test_a_capacity_block_at_nothing_is_no_on_demand_price(stubbed):
+    """Without ``marketoption`` p5.48xlarge also stands at 0.00: checked again, should the filter not hold."""
+    listed(stubbed, [PRODUCTS[1], PRODUCTS[2]])
+    offered(stubbed)
+    batch = AwsList(stubbed, Offered(stubbed)).read(HOME, TODAY)
+    assert batch.rows == ()
+
+
+def test_priced_but_not_offered_is_told(stubbed):
+    listed(stubbed, PRODUCTS)
+    offered(stubbed, "p5.48xlarge")
+    found = prices(AwsList(stubbed, Offered(stubbed)).read(HOME, TODAY))
+    assert found["p5.48xlarge", "on_demand", "none"].offered is True
+    assert found["p4d.24xlarge", "on_demand", "none"].offered is False
+
+
+def test_who_may_not_ask_what_is_offered_still_gets_prices(stubbed):
+    listed(stubbed, PRODUCTS)
+    stubbed.refuse("ec2", "describe_instance_type_offerings", "UnauthorizedOperation", 403)
+    found = prices(AwsList(stubbed, Offered(stubbed)).read(HOME, TODAY))
+    assert found["p5.48xlarge", "on_demand", "none"].offered is None
+
+
+def test_two_prices_of_one_machine_leave_it_out():
+    reader = Reader(HOME, DAY.isoformat(), "a test")
+    assert "g6.2xlarge" not in {row.item for row in reader.rows(PRODUCTS, None)}
+    assert reader.left_out == ["aws us-east-1 g6.2xlarge on_demand: 2 prices of one kind"]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1]", "null"])
+def test_a_bad_entry_of_the_list_is_a_bad_page(stubbed, text):
+    stubbed.answer("pricing", "get_products", {"PriceList": [text]})
+    with pytest.raises(Unreachable):
+        AwsList(stubbed, Offered(stubbed)).read(HOME, TODAY)
+
+
+def change(name, zone, usd, hour, product="Linux/UNIX"):
+    at = AT.replace(hour=hour)
+    return {
+        "InstanceType": name, "AvailabilityZone": zone, "SpotPrice": usd, "Timestamp": at,
+        "ProductDescription": product,
+    }  # fmt: skip
+
+
+def test_spot_is_the_median_of_the_zones_last_prices(stubbed):
+    history = [
+        change("g5.2xlarge", "us-east-1a", "0.40", 2),
+        change("g5.2xlarge", "us-east-1a", "0.50", 8),
+        change("g5.2xlarge", "us-east-1b", "0.60", 1),
+        change("g5.2xlarge", "us-east-1c", "0.90", 3),
+        change("g5.2xlarge", "us-east-1d", "9.90", 3, "Windows"),
+        change("p5.48xlarge", "us-east-1a", "20.0", 3),
+    ]
+    stubbed.answer(
+        "ec2",
+        "describe_spot_price_history",
+        {"SpotPriceHistory": history[:3]},
+        {"SpotPriceHistory": history[3:]},
+        given={
+            "InstanceTypes": machines(), "ProductDescriptions": ["Linux/UNIX"], "StartTime": ANY, "EndTime": ANY,
+            "MaxResults": 1000,
+        },
+    )  # fmt: skip
+    found = {row.item: row for row in AwsSpot(stubbed).read(HOME, TODAY).rows}
+    assert found["g5.2xlarge"].usd_per_hour == 0.6
+    assert found["g5.2xlarge"].source == "aws-spot-history;median-of-3-AZ"
+    assert found["p5.48xlarge"].source.endswith("median-of-1-AZ")
+
+
+def test_reservations_split_into_fixed_and_recurring(stubbed):
+    def offering(kind, fixed, hourly, years=1, **more):
+        charges = [{"Amount": hourly, "Frequency": "Hourly"}] if hourly else []
+        return {
+            "InstanceType": "p5.48xlarge", "Duration": years * 31536000, "OfferingType": kind, "FixedPrice": fixed,
+            "RecurringCharges": charges, "UsagePrice": 0.0, "CurrencyCode": "USD", "InstanceTenancy": "default",
+            "OfferingClass": "standard", "ProductDescription": "Linux/UNIX", "Marketplace": False, "Scope": "Region",
+            **more,
+        }  # fmt: skip
+
+    page = [
+        offering("No Upfront", 0.0, 43.15),
+        offering("Partial Upfront", 179580.0, 20.5),
+        offering("All Upfront", 1051200.0, 0, 3),
+        offering("No Upfront", 0.0, 10.0, Marketplace=True),
+        offering("No Upfront", 0.0, 11.0, Scope="Availability Zone", AvailabilityZone="us-east-1a"),
+        offering("No Upfront", 0.0, 12.0, ProductDescription="Windows"),
+        offering("No Upfront", 0.0, 13.0, OfferingClass="convertible"),
+        offering("Heavy Utilization", 0.0, 14.0),
+    ]
+    stubbed.answer(
+        "ec2", "describe_reserved_instances_offerings",
+        {"ReservedInstancesOfferings": page[:2]}, {"ReservedInstancesOfferings": page[2:]},
+        given={
+            "Filters": [{"Name": "instance-type", "Values": machines()}], "ProductDescription": "Linux/UNIX",
+            "InstanceTenancy": "default", "OfferingClass": "standard", "IncludeMarketplace": False, "MaxResults": 100,
+        },
+    )  # fmt: skip
+    found = prices(AwsReserved(stubbed).read(HOME, TODAY))
+    assert {key[1:]: row.usd_per_hour for key, row in found.items()} == {
+        ("reserved_1y", "none"): 43.15, ("reserved_1y", "partial"): 41.0, ("reserved_3y", "all"): 40.0
+    }  # fmt: skip
+    assert found["p5.48xlarge", "reserved_3y", "all"].upfront_usd == 1051200
+
+
+def test_two_offerings_of_one_kind_leave_the_machine_out():
+    one = {
+        "InstanceType": "g5.xlarge",
+        "Duration": 31536000,
+        "OfferingType": "No Upfront",
+        "ProductDescription": "Linux/UNIX",
+    }
+    left_out = []
+    found = list(
+        reserved_rows(
+            [{**one, "FixedPrice": 1.0}, {**one, "FixedPrice": 2.0}], HOME, "2026-11-21", "t", left_out
+        )
+    )
+    assert found == []
+    assert left_out == ["aws us-east-1 g5.xlarge reserved_1y none: 2 prices"]
+
+
+def rate(usd="0.7", usage="BoxUsage:g5.2xlarge", kind="Compute", payment="No Upfront", years=1, **said):
+    known = {
+        "region": HOME,
+        "instanceType": "g5.2xlarge",
+        "productDescription": "Linux/UNIX",
+        "tenancy": "shared",
+    }
+    return {
+        "savingsPlanOffering": {
+            "offeringId": "o", "paymentOption": payment, "planType": kind, "durationSeconds": years * 31536000,
+            "currency": "USD",
+        },
+        "rate": usd, "unit": "Hrs", "productType": "EC2", "serviceCode": "AmazonEC2", "usageType": usage,
+        "operation": "RunInstances", "properties": [{"name": k, "value": v} for k, v in (known | said).items()],
+    }  # fmt: skip
+
+
+def test_savings_plans_give_the_compute_rate(stubbed):
+    found = [
+        rate(), rate("0.65", payment="All Upfront"), rate("0.5", years=3), rate("0.6", kind="EC2Instance"),
+        rate("0.1", usage="UnusedBox:g5.2xlarge"), rate("0.2", tenancy="dedicated"), rate("0.3", region="eu-west-1"),
+    ]  # fmt: skip
+    calls = []
+    stubbed.clients["savingsplans"].meta.events.register(
+        "provide-client-params.savingsplans.DescribeSavingsPlansOfferingRates",
+        lambda params, **_: calls.append(copy.deepcopy(params)),
+    )
+    stubbed.answer(
+        "savingsplans", "describe_savings_plans_offering_rates",
+        {"searchResults": found[:3]}, {"searchResults": found[3:]}, token="nextToken",
+    )  # fmt: skip
+    rows = prices(AwsSavings(stubbed).read(HOME, TODAY))
+    assert {key[1:]: row.usd_per_hour for key, row in rows.items()} == {
+        ("savings_plan_1y", "none"): 0.7, ("savings_plan_1y", "all"): 0.65, ("savings_plan_3y", "none"): 0.5
+    }  # fmt: skip
+    assert rows["g5.2xlarge", "savings_plan_1y", "all"].upfront_usd == pytest.approx(0.65 * 8760)
+    asked = {each["name"]: each["values"] for each in calls[0]["filters"]}
+    assert asked["region"] == [HOME]
+    assert asked["productDescription"] == ["Linux/UNIX"]
+    assert calls[1]["nextToken"] == "page 1"
+
+
+def test_two_rates_of_one_kind_are_left_out():
+    left_out = []
+    assert list(savings_rows([rate(), rate("0.8")], HOME, "2026-11-21", "t", left_out)) == []
+    assert left_out == ["aws us-east-1 g5.2xlarge savings_plan_1y none: 2 rates"]
+
+
+def block(fee, hours=24, count=1, **more):
+    return {
+        "CapacityBlockOfferingId": "cb-1", "InstanceType": "p5.48xlarge", "AvailabilityZone": "us-east-1a",
+        "InstanceCount": count, "CapacityBlockDurationHours": hours, "UpfrontFee": fee, "CurrencyCode": "USD",
+        "Tenancy": "default", **more,
+    }  # fmt: skip
+
+
+def test_capacity_blocks_by_machine_and_hour(stubbed):
+    for name in [name for name in machines() if name.startswith(("p4", "p5", "p6", "trn"))]:
+        if name == "p5.48xlarge":
+            given = {"InstanceType": name, "InstanceCount": 1, "CapacityDurationHours": 24, "MaxResults": 100}
+            page = {"CapacityBlockOfferings": [block("755.04"), block("803.0"), block("755.04")]}
+            stubbed.answer("ec2", "describe_capacity_block_offerings", page, given=given)
+        else:
+            stubbed.refuse("ec2", "describe_capacity_block_offerings", "InvalidParameterValue")
+    (row,) = AwsBlocks(stubbed).read(HOME, TODAY).rows
+    assert (row.item, row.purchase, row.usd_per_hour) == ("p5.48xlarge", "capacity_block", 31.46)
+
+
+def test_no_offer_is_no_price():
+    assert block_price([], "p5.48xlarge") is None
+    assert block_price([block("1", hours=0)], "p5.48xlarge") is None
+    assert block_price([block("100", hours=24, count=2)], "p5.48xlarge") == round(100 / 48, 6)
+
+
+def test_a_region_that_refuses_every_type_is_refused(stubbed):
+    for name in machines():
+        if name.startswith(("p4", "p5", "p6", "trn")):
+            stubbed.refuse("ec2", "describe_capacity_block_offerings", "UnsupportedOperation")
+    with pytest.raises(Refused, match="UnsupportedOperation"):
+        AwsBlocks(stubbed).read(HOME, TODAY)
+
+
+@pytest.mark.parametrize(
+    ("code", "fault"),
+    [
+        ("AuthFailure", Refused), ("OptInRequired", Refused), ("UnauthorizedOperation", Refused),
+        ("ExpiredToken", NoCredentials), ("InvalidClientTokenId", NoCredentials), ("RequestLimitExceeded", Unreachable),
+        ("InternalError", Unreachable),
+    ],
+)  # fmt: skip
+def test_what_errors_mean(stubbed, code, fault):
+    stubbed.refuse("ec2", "describe_spot_price_history", code)
+    with pytest.raises(fault):
+        AwsSpot(stubbed).read(HOME, TODAY)
+
+
+@pytest.mark.parametrize("source", [AwsList, AwsSpot, AwsReserved, AwsSavings, AwsBlocks])
+def test_without_credentials_each_names_its_permission(source):
+    with pytest.raises(NoCredentials) as fault:
+        source().read(HOME, TODAY)
+    assert "AWS_PROFILE" in fault.value.hint
+    assert ":" in fault.value.hint.rpartition(" ")[2]
+
+
+def test_pages_in_a_circle_end(stubbed):
+    for _ in range(2):
+        stubbed.stubs["ec2"].add_response(
+            "describe_spot_price_history", {"SpotPriceHistory": [], "NextToken": "again"}
+        )
+    with pytest.raises(Unreachable, match="circle"):
+        AwsSpot(stubbed).read(HOME, TODAY)
+
+
+@pytest.fixture
+def moto(monkeypatch):
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    with mock_aws():
+        yield
+
+
+@pytest.mark.usefixtures("moto")
+def test_on_moto_the_spot_history_of_a_region():
+    found = {row.item: row for row in AwsSpot().read(HOME, TODAY).rows}
+    assert found["g5.2xlarge"].usd_per_hour == pytest.approx(0.00001)
+    assert ";median-of-" in found["g5.2xlarge"].source
+
+
+@pytest.mark.usefixtures("moto")
+def test_on_moto_what_is_offered():
+    found = Offered().types(HOME)
+    assert "g5.2xlarge" in found
+    assert Offered().types("eu-north-1") != found
+
+
+@pytest.mark.usefixtures("moto")
+def test_on_moto_reserved_offerings_have_no_accelerators():
+    """moto sells t3 and the like only: the filter, the pages and an empty answer are what is tried here."""
+    every = client("ec2", HOME).describe_reserved_instances_offerings()["ReservedInstancesOfferings"]
+    assert every
+    assert AwsReserved().read(HOME, TODAY).rows == ()
+
+
+def test_the_wire_survives_throttling_and_a_bad_page(serve, monkeypatch):
+    """botocore itself against a loopback stand-in: throttled, a server's fault, a page cut off, then whole."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    page = {"FormatVersion": "aws_v1", "PriceList": [json.dumps(PRODUCTS[0])]}
+    throttled = json.dumps({"__type": "ThrottlingException", "message": "Rate exceeded"}).encode()
+    whole = json.dumps(page).encode()
+    stand_in = serve(lambda *_: page, [Answer(throttled, 400), Answer(b"", 503), Answer(whole, cut=40)])
+    monkeypatch.setenv("AWS_ENDPOINT_URL_PRICING", stand_in.base)
+    known = Offered(_known={HOME: frozenset({"p5.48xlarge"})})
+    found = prices(AwsList(offered=known).read(HOME, TODAY))
+    assert (
+        found["p5.48xlarge", "on_demand", "none"].usd_per_hour
+        == catalog.price("aws", HOME, "p5.48xlarge", "on_demand").usd_per_hour
+    )
+    assert len(stand_in.asked) == 5  # three bad ones, and a page for each of two families
+    assert all("AWSPriceListService.GetProducts" in target for target in stand_in.asked)
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b"{", b"\xff"])
+def test_a_page_that_stays_bad_is_unreachable(serve, monkeypatch, body):
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    stand_in = serve(lambda *_: body)
+    monkeypatch.setenv("AWS_ENDPOINT_URL_PRICING", stand_in.base)
+    with pytest.raises(Unreachable):
+        AwsList(offered=Offered(_known={})).read(HOME, TODAY)
+
+
+def test_zones_without_a_history_give_nothing():
+    assert list(spot_rows([], HOME, "2026-11-21", "t")) == []

@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import copy
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpufleet import catalog
+from gpufleet.catalog.prices.refresh import Refused, Unreachable
+from gpufleet.catalog.prices.refresh.azure import Azure, Reader, purchase_of, wanted
+
+from .conftest import DAY, TODAY, case
+
+PAGES = case("azure_items.json")["pages"]
+ITEMS = [item for page in PAGES for item in page]
+H100 = "Standard_ND96isr_H100_v5"
+
+
+def retail(pages, port):
+    """Answer as the Retail Prices API does; its links name a port."""
+
+    def serve(path, query):
+        assert path == "/api/retail/prices"
+        at = int(query.get("$skip", 0))
+        link = f"http://127.0.0.1:{port}{path}?$skip={at + 1}" if at + 1 < len(pages) else None
+        return {"BillingCurrency": "USD", "Items": pages[at], "NextPageLink": link, "Count": len(pages[at])}
+
+    return serve
+
+
+@pytest.fixture
+def api(serve, web):
+    def start(pages):
+        stand_in = serve(lambda *_: {})
+        stand_in.serve = retail(pages, stand_in.base.rpartition(":")[2])
+        return stand_in, Azure(web, f"{stand_in.base}/api/retail/prices")
+
+    return start
+
+
+def rows(items=ITEMS):
+    reader = Reader("eastus", DAY.isoformat(), "a test")
+    return {(row.item, row.purchase): row for row in reader.rows(items)}, reader.left_out
+
+
+def test_pages_are_followed_and_the_filter_is_spelt_as_it_must_be(api):
+    stand_in, source = api(PAGES)
+    batch = source.read("eastus", TODAY)
+    assert {row.item for row in batch.rows} == {H100, "Standard_NC24ads_A100_v4"}
+    assert len(stand_in.asked) == 2
+    assert "api-version=2023-01-01-preview" in stand_in.asked[0]
+    assert "serviceName eq 'Virtual Machines'" in wanted("eastus")
+    assert "armRegionName eq 'eastus'" in wanted("eastus")
+
+
+@pytest.mark.parametrize("purchase", ["on_demand", "spot", "reserved_1y", "reserved_3y"])
+def test_prices_are_those_that_the_catalogue_knows_from_elsewhere(purchase):
+    found, _ = rows()
+    assert found[H100, purchase].usd_per_hour == pytest.approx(
+        catalog.price("azure", "eastus", H100, purchase).usd_per_hour, rel=1e-5
+    )
+
+
+def test_a_reservation_is_the_whole_terms_price_whatever_its_unit_says():
+    found, _ = rows()
+    (item,) = [
+        each for each in ITEMS if each["armSkuName"] == H100 and each.get("reservationTerm") == "1 Year"
+    ]
+    assert item["unitOfMeasure"] == "1 Hour"
+    assert found[H100, "reserved_1y"].usd_per_hour == pytest.approx(item["retailPrice"] / 8760)
+
+
+def test_a_reservation_below_an_hour_on_demand_is_not_divided_but_left_out():
+    found, left_out = rows()
+    assert ("Standard_NC24ads_A100_v4", "reserved_3y") not in found
+    assert any("3 for a whole term, below an hour's 3.673" in why for why in left_out)
+
+
+def test_savings_plans_stand_inside_on_demand():
+    found, _ = rows()
+    assert found[H100, "savings_plan_1y"].usd_per_hour == 68.824
+    assert found[H100, "savings_plan_3y"].usd_per_hour == 49.16
+
+
+@pytest.mark.parametrize(
+    ("changed", "purchase"),
+    [
+        ({}, "on_demand"),
+        ({"skuName": "ND96isr H100 v5 Spot"}, "spot"),
+        ({"meterName": "ND96isrH100v5 Low Priority"}, None),
+        ({"productName": "Virtual Machines NDsr H100 v5 Series Windows"}, None),
+        ({"productName": "NDsr H100 v5 Series CloudServices"}, None),
+        ({"productName": "NDsr H100 v5 Dedicated Host"}, None),
+        ({"unitOfMeasure": "1/Month"}, None),
+        ({"tierMinimumUnits": 100}, None),
+        ({"type": "DevTestConsumption"}, None),
+        ({"type": "Reservation", "reservationTerm": "1 Year"}, "reserved_1y"),
+        ({"type": "Reservation", "reservationTerm": "5 Years"}, None),
+        ({"type": "Reservation"}, None),
+        ({"armSkuName": ""}, None),
+        ({"armSkuName": None}, None),
+    ],
+)
+def test_what_an_item_buys(changed, purchase):
+    assert purchase_of({**ITEMS[0], **changed}) == purchase
+
+
+def test_the_primary_meter_in_force_last_counts():
+    found, _ = rows()
+    assert found[H100, "on_demand"].usd_per_hour == 98.32  # not 120 of 2027, 110 of 2023, 97 of another meter
+    ended = copy.deepcopy(ITEMS)
+    ended[0]["effectiveEndDate"] = "2026-10-01T00:00:00Z"
+    assert rows(ended)[0][H100, "on_demand"].usd_per_hour == 110
+
+
+def test_another_currency_is_left_out_by_name():
+    _, left_out = rows()
+    assert any("Standard_NC48ads_A100_v4" in why and "no amount of USD" in why for why in left_out)
+
+
+def test_a_link_to_another_host_is_not_followed(serve, web):
+    stand_in = serve(lambda *_: {"Items": [], "NextPageLink": "http://elsewhere.example/api?secret=1"})
+    with pytest.raises(Unreachable, match=r"elsewhere\.example/api, which cannot be"):
+        Azure(web, f"{stand_in.base}/api/retail/prices").read("eastus", TODAY)
+    assert len(stand_in.asked) == 1
+
+
+def test_a_link_to_itself_ends(serve, web):
+    stand_in = serve(lambda path, _: {"Items": [], "NextPageLink": f"{stand_in.base}{path}?$skip=1"})
+    with pytest.raises(Unreachable, match="cannot be"):
+        Azure(web, f"{stand_in.base}/api/retail/prices").read("eastus", TODAY)
+    assert len(stand_in.asked) == 2
+
+
+def test_links_without_end_end(serve, web):
+    numbers = iter(range(10**6))
+    stand_in = serve(
+        lambda path, _: {"Items": [], "NextPageLink": f"{stand_in.base}{path}?$skip={next(numbers)}"}
+    )
+    with pytest.raises(Unreachable, match="more than 50 pages"):
+        Azure(web, f"{stand_in.base}/api/retail/prices").read("eastus", TODAY)
+    assert len(stand_in.asked) == 50
+
+
+@pytest.mark.parametrize("page", [{}, {"Items": None}, {"Items": {"no": "list"}}])
+def test_a_page_of_another_shape_is_no_empty_region(serve, web, page):
+    stand_in = serve(lambda *_: page)
+    with pytest.raises(Unreachable, match="without Items"):
+        Azure(web, stand_in.base).read("eastus", TODAY)
+
+
+@pytest.mark.parametrize("region", ["us-east-1", "eastus' or 1 eq 1 or 'x", "EastUS", ""])
+def test_a_region_cannot_break_out_of_the_filter(region):
+    with pytest.raises(Refused, match="no region"):
+        Azure().read(region, TODAY)
+
+
+JUNK = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8))
+
+
+@given(st.dictionaries(st.sampled_from(sorted({*ITEMS[0], "reservationTerm"})), JUNK))
+def test_items_of_any_values_give_prices_or_nothing(changed):
+    reader = Reader("eastus", DAY.isoformat(), "a test")
+    for row in reader.rows([{**ITEMS[0], **changed}]):
+        assert isinstance(row.usd_per_hour, float)
+        assert row.item.startswith("Standard_N")

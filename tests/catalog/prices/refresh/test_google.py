@@ -1,0 +1,227 @@
+from __future__ import annotations
+
+import pytest
+
+from gpufleet import catalog
+from gpufleet.catalog import table
+from gpufleet.catalog.prices.refresh import NoCredentials, Unreachable
+from gpufleet.catalog.prices.refresh.google import SERIES, Google, bill_of
+from gpufleet.catalog.prices.refresh.google_skus import components, parse, price
+
+from .conftest import TODAY, Answer, case
+
+SKUS = case("gcp_skus.json")["skus"]
+
+
+@pytest.fixture(autouse=True)
+def key(monkeypatch):
+    monkeypatch.setenv("GOOGLE_API_KEY", "a-secret-key")
+
+
+def catalogue(skus, size=7):
+    """Answer as services.skus.list does, ``size`` SKUs a page."""
+
+    def serve(path, query):
+        assert path == "/services/6F81-5844-456A/skus"
+        assert query["currencyCode"] == "USD"
+        at = int(query.get("pageToken", 0))
+        more = {"nextPageToken": str(at + size)} if at + size < len(skus) else {"nextPageToken": ""}
+        return {"skus": skus[at : at + size], **more}
+
+    return serve
+
+
+def read(serve, web, skus, region="us-central1"):
+    stand_in = serve(catalogue(skus))
+    return Google(web, stand_in.base).read(region, TODAY)
+
+
+def usd(batch, item, purchase="on_demand"):
+    found = [row.usd_per_hour for row in batch.rows if (row.item, row.purchase) == (item, purchase)]
+    return found[0] if found else None
+
+
+def test_composed_of_quoted_skus_machines_cost_what_google_says(serve, web):
+    batch = read(serve, web, SKUS)
+    assert usd(batch, "a2-highgpu-1g") == pytest.approx(12 * 0.03161 + 85 * 0.00424 + 2.933908)
+    for machine in ("a2-highgpu-1g", "a3-highgpu-1g", "a3-highgpu-8g"):
+        embedded = catalog.price("gcp", "us-central1", machine, "on_demand").usd_per_hour
+        assert usd(batch, machine) == pytest.approx(embedded, rel=2e-4), machine
+    assert usd(batch, "a3-megagpu-8g") == pytest.approx(93.400712807, rel=2e-4)  # Google's price page, 2026
+    assert usd(batch, "a2-highgpu-1g", "spot") == pytest.approx(1.92768, abs=1e-5)
+
+
+def test_the_workload_scheduler_is_never_on_demand(serve, web):
+    """The mismatch that circulates: 4.20 a card (DWS) taken for on-demand's 9.80."""
+    batch = read(serve, web, SKUS)
+    assert usd(batch, "a3-highgpu-8g") / 8 == pytest.approx(11.06, abs=0.01)
+    assert usd(batch, "a3-highgpu-8g", "dws_flex") / 8 == pytest.approx(
+        4.200761 + 26 * 0.010934 + 234 * 0.000952 + 750 * 0.08 / 730, rel=1e-6
+    )
+    only_dws = [
+        sku for sku in SKUS if "H100 80GB GPU" not in sku["description"] or "DWS" in sku["description"]
+    ]
+    batch = read(serve, web, only_dws)
+    assert usd(batch, "a3-highgpu-8g") is None
+    assert any("a3-highgpu-8g on_demand: no SKU of card h100" in why for why in batch.left_out)
+
+
+@pytest.mark.parametrize(
+    "description",
+    [
+        "Reserved Nvidia H100 80GB GPU in Seoul in Calendar Mode",
+        "Reserved Nvidia Tesla A100 80GB GPU in Virginia",
+        "DWS Calendar Mode A4 Nvidia B200 (1 gpu slice) in Seoul",
+        "Nvidia L4 Virtual Workstation GPU running in Netherlands",
+        "A2 Sole Tenancy Instance Core running in Americas",
+        "N1 Sole Tenancy Premium Instance Core running in Americas",
+        "G2 Custom Instance Core running in Americas",
+        "Custom Instance Core running in Americas",
+        "Capacity Optimized Nvidia H100 80GB GPU running in Americas",
+        "Sole Tenancy Premium for A2 Instance Core running in Americas",
+        "VM state: preserved local SSD",
+        "C4D Local SSD in Americas",
+        "Instance Core running in Americas",
+        "",
+    ],
+)
+def test_look_alikes_price_nothing(description):
+    assert parse(description, "OnDemand") is None
+
+
+@pytest.mark.parametrize(
+    ("description", "usage", "found"),
+    [
+        ("N1 Predefined Instance Core running in Americas", "OnDemand", ("core", "n1", "on_demand")),
+        ("A3Plus Instance Ram running in Tokyo", "OnDemand", ("ram", "a3plus", "on_demand")),
+        ("A3Ultra Instance Core running in Americas", "OnDemand", ("core", "a3ultra", "on_demand")),
+        ("Spot Preemptible G2 Instance Ram running in Paris", "Preemptible", ("ram", "g2", "spot")),
+        ("Preemptible N1 Predefined Instance Core running in Americas", "Preemptible", ("core", "n1", "spot")),
+        ("DWS Defined Duration A3 Core running in Americas", "OnDemand", ("core", "a3", "dws_flex")),
+        ("Commitment v1: A3 Cpu in Americas for 1 Year", "Commit1Yr", ("core", "a3", "reserved_1y")),
+        ("Commitment v1: A2 Ram in Frankfurt for 3 Year", "Commit3Yr", ("ram", "a2", "reserved_3y")),
+        ("Commitment v1: Cpu in Americas for 3 Years", "Commit3Yr", ("core", "n1", "reserved_3y")),
+        ("Commitment v1: Nvidia L4 GPU running in Paris for 1 Year", "Commit1Yr", ("card", "l4", "reserved_1y")),
+        ("Commitment v1: Local SSD In Iowa for 1 Year", "Commit1Yr", ("ssd", "", "reserved_1y")),
+        ("RTX 6000 96GB running in Oregon", "OnDemand", ("card", "rtx-pro-6000", "on_demand")),
+        ("SSD backed Local Storage in Bangkok", "OnDemand", ("ssd", "", "on_demand")),
+        ("Nvidia H100 Mega 80GB GPU attached to DWS Defined Duration VMs running in Seoul", "OnDemand",
+         ("card", "h100-mega", "dws_flex")),
+    ],
+)  # fmt: skip
+def test_descriptions_as_google_writes_them(description, usage, found):
+    assert parse(description, usage) == found
+    wrong = "Preemptible" if usage != "Preemptible" else "OnDemand"
+    assert parse(description, wrong) is None  # words and category must agree
+
+
+def test_two_prices_of_one_part_leave_the_machine_out(serve, web):
+    other = {**SKUS[0], "pricingInfo": SKUS[3]["pricingInfo"]}
+    batch = read(serve, web, [*SKUS, other])
+    assert usd(batch, "a2-highgpu-1g") is None
+    assert "gcp us-central1 a2-highgpu-1g on_demand: two prices of core a2" in batch.left_out
+    assert usd(batch, "a2-highgpu-1g", "spot")
+
+
+def test_a_machine_without_its_disk_price_is_left_out(serve, web):
+    batch = read(serve, web, [sku for sku in SKUS if "Local Storage" not in sku["description"]])
+    assert usd(batch, "a3-highgpu-8g") is None
+    assert "gcp us-central1 a3-highgpu-8g on_demand: no SKU of ssd" in batch.left_out
+    assert usd(batch, "a2-highgpu-1g")
+
+
+def test_a_machine_that_is_not_known_whole_is_named(serve, web):
+    batch = read(serve, web, SKUS)
+    assert "gcp us-central1 a3-ultragpu-8g: we do not know all that it is made of" in batch.left_out
+    assert usd(batch, "a3-ultragpu-8g") is None
+
+
+def test_another_region_has_nothing_of_it(serve, web):
+    assert read(serve, web, SKUS, "europe-west4").rows == ()
+
+
+def test_local_ssd_is_a_part_by_the_hour(serve, web):
+    batch = read(serve, web, SKUS)
+    (row,) = [row for row in batch.rows if (row.item, row.purchase) == ("local-ssd", "on_demand")]
+    assert (row.kind, row.unit, row.usd_per_hour) == ("part", "gib", pytest.approx(0.08 / 730, rel=1e-4))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"usageUnit": "GiBy.mo"},
+        {"tieredRates": []},
+        {"tieredRates": [{"startUsageAmount": 0, "unitPrice": {"currencyCode": "EUR", "units": "1"}}]},
+        {"tieredRates": [{"unitPrice": {"currencyCode": "USD", "units": "many"}}]},
+    ],
+)
+def test_a_price_in_another_unit_or_currency_is_none(change):
+    expression = {**SKUS[0]["pricingInfo"][0]["pricingExpression"], **change}
+    assert price({**SKUS[0], "pricingInfo": [{"pricingExpression": expression}]}, "h") is None
+    assert list(components({**SKUS[0], "pricingInfo": [{"pricingExpression": expression}]})) == []
+
+
+def test_the_newest_price_counts():
+    sku = {**SKUS[0], "pricingInfo": [*SKUS[3]["pricingInfo"], *SKUS[0]["pricingInfo"]]}
+    assert price(sku, "h") == pytest.approx(0.03161)
+
+
+def test_every_machine_of_the_catalogue_has_a_bill():
+    mine = {name: machine for (cloud, name), machine in table.machines().items() if cloud == "gcp"}
+    series = {name: "-".join(name.split("-")[:2]) for name in mine}
+    assert set(series.values()) - set(SERIES) == {"a3-ultragpu"}  # left out and said so
+    for name, machine in mine.items():
+        if series[name] not in SERIES:
+            assert bill_of(name, machine) == {}
+            continue
+        kinds = {kind for kind, _ in bill_of(name, machine)}
+        assert {"core", "ram"} <= kinds, name
+        assert ("card" in kinds) == bool(machine.cards), name
+
+
+def test_without_a_key_it_says_what_to_set(monkeypatch):
+    monkeypatch.delenv("GOOGLE_API_KEY")
+    with pytest.raises(NoCredentials) as fault:
+        Google().read("us-central1", TODAY)
+    assert "GOOGLE_API_KEY" in fault.value.hint
+
+
+def test_a_refused_key_is_no_credential_and_never_shown(serve, web):
+    body = b'{"error": {"code": 403, "message": "API key not valid. Please pass a valid API key."}}'
+    stand_in = serve(catalogue(SKUS), [Answer(body, 403)])
+    with pytest.raises(NoCredentials, match="API key not valid") as fault:
+        Google(web, stand_in.base).read("us-central1", TODAY)
+    assert "a-secret-key" not in fault.value.message
+    assert stand_in.headers[0]["X-Goog-Api-Key"] == "a-secret-key"
+    assert all("a-secret-key" not in target for target in stand_in.asked)
+
+
+def test_a_token_goes_before_a_key(serve, web, monkeypatch):
+    monkeypatch.setenv("GOOGLE_OAUTH_ACCESS_TOKEN", "a-token")
+    stand_in = serve(catalogue(SKUS))
+    Google(web, stand_in.base).read("us-central1", TODAY)
+    assert stand_in.headers[0]["Authorization"] == "Bearer a-token"
+    assert "X-Goog-Api-Key" not in stand_in.headers[0]
+
+
+def test_one_list_serves_all_regions(serve, web):
+    stand_in = serve(catalogue(SKUS))
+    source = Google(web, stand_in.base)
+    source.read("us-central1", TODAY)
+    asked = len(stand_in.asked)
+    source.read("us-east4", TODAY)
+    assert len(stand_in.asked) == asked == 4
+
+
+def test_pages_in_a_circle_end(serve, web):
+    stand_in = serve(lambda *_: {"skus": SKUS[:1], "nextPageToken": "again"})
+    with pytest.raises(Unreachable, match="circle"):
+        Google(web, stand_in.base).read("us-central1", TODAY)
+    assert len(stand_in.asked) == 2
+
+
+def test_endless_new_pages_end_too(serve, web):
+    numbers = iter(range(10**6))
+    stand_in = serve(lambda *_: {"skus": [], "nextPageToken": str(next(numbers))})
+    with pytest.raises(Unreachable, match="more than 100 pages"):
+        Google(web, stand_in.base).read("us-central1", TODAY)

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import io
+import zipfile
+
+import pytest
+
+from gpufleet.catalog.prices.refresh import Unreachable
+from gpufleet.catalog.prices.refresh.hunted import Hunted
+
+from .conftest import TODAY
+
+HEAD = (
+    "instance_name,location,price,cpu,memory,gpu_count,gpu_name,gpu_memory,spot,disk_size,gpu_vendor,flags,cpu_arch,"
+    "provider_data\n"
+)
+ROWS = (
+    'a2-highgpu-1g,us-central1-a,3.67,12,85.0,1,A100,40.0,False,,nvidia,,x86,"{""is_dws_calendar_mode"": false}"\n'
+    'a2-highgpu-1g,us-central1-b,3.67,12,85.0,1,A100,40.0,False,,nvidia,,x86,"{""is_dws_calendar_mode"": false}"\n'
+    'a2-highgpu-1g,us-central1-b,1.90,12,85.0,1,A100,40.0,True,,nvidia,,x86,"{}"\n'
+    "a3-highgpu-8g,us-central1-a,38.32,208,1872.0,8,H100,80.0,False,,nvidia,gcp-dws-calendar-mode,x86,"
+    '"{""is_dws_calendar_mode"": true}"\n'
+    'a3-highgpu-8g,us-central1-a,88.49,208,1872.0,8,H100,80.0,False,,nvidia,,x86,"{""is_dws_calendar_mode"": false}"\n'
+    'a2-highgpu-1g,europe-west4-a,3.75,12,85.0,1,A100,40.0,False,,nvidia,,x86,"{}"\n'
+)
+
+
+def archive(text=HEAD + ROWS, name="gcp.csv"):
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as held:
+        held.writestr(name, text)
+    return packed.getvalue()
+
+
+def published(content, version=b"20261120\n"):
+    return lambda path, _: version if path.endswith("/version") else content
+
+
+def test_a_regions_rows_come_out_of_its_clouds_archive(serve, web):
+    stand_in = serve(published(archive()))
+    source = Hunted("gcp", web, stand_in.base)
+    found = {(row.item, row.purchase): row for row in source.read("us-central1", TODAY).rows}
+    assert found["a2-highgpu-1g", "on_demand"].usd_per_hour == 3.67
+    assert found["a2-highgpu-1g", "spot"].usd_per_hour == 1.9
+    assert found["a2-highgpu-1g", "spot"].as_of == "2026-11-20"
+    assert len(source.read("europe-west4", TODAY).rows) == 1
+    assert stand_in.asked == ["/gcp/version", "/gcp/20261120/catalog.zip"]
+
+
+def test_a_calendar_mode_offer_is_no_on_demand_price(serve, web):
+    """gpuhunt marks them by a flag and gives them as not spot: half of on-demand, the mismatch that circulates."""
+    source = Hunted("gcp", web, serve(published(archive())).base)
+    found = {(row.item, row.purchase): row.usd_per_hour for row in source.read("us-central1", TODAY).rows}
+    assert found["a3-highgpu-8g", "on_demand"] == 88.49
+
+
+@pytest.mark.parametrize(
+    ("content", "version", "why"),
+    [
+        (b"no archive", b"20261120", "cannot be read"),
+        (archive()[:-30], b"20261120", "cannot be read"),
+        (archive(name="aws.csv"), b"20261120", "cannot be read"),
+        (archive(HEAD), b"20261120", "cannot be read"),
+        (archive("a,b\n1,2\n"), b"20261120", "cannot be read"),
+        (archive(HEAD + ROWS.replace("3.67", "cheap")), b"20261120", "cannot be read"),
+        (archive(), b"../../secret", "is no version"),
+        (archive(), b"<html>", "is no version"),
+        (archive(), b"", "is no version"),
+    ],
+)
+def test_a_bad_archive_is_read_as_nothing(serve, web, content, version, why):
+    with pytest.raises(Unreachable, match=why):
+        Hunted("gcp", web, serve(published(content, version)).base).read("us-central1", TODAY)
+
+
+def test_a_version_that_is_no_day_gives_undated_prices(serve, web):
+    source = Hunted("gcp", web, serve(published(archive(), b"v7-rc1")).base)
+    assert {row.as_of for row in source.read("us-central1", TODAY).rows} == {""}

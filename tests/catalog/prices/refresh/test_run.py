@@ -1,0 +1,355 @@
+"""The store stays whole: whatever a source does, and whenever the process ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from datetime import date
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gpufleet import catalog
+from gpufleet.catalog.prices import PriceRow, Store
+from gpufleet.catalog.prices.refresh import (
+    Batch,
+    NoCredentials,
+    Refused,
+    Scope,
+    Unreachable,
+    make,
+    refresh,
+    scope,
+    verdict,
+)
+from gpufleet.catalog.prices.refresh.azure import Azure
+from gpufleet.catalog.prices.refresh.feed import sound
+from gpufleet.catalog.prices.refresh.google import Google
+from gpufleet.errors import EnvironmentFault, InputError
+
+from .conftest import DAY, Answer, case, kept, staged, whole
+from .test_azure import PAGES, retail
+from .test_google import SKUS, catalogue
+
+REGIONS = ("us-east-1", "us-east-2", "us-west-2", "eu-west-1", "eu-west-2")
+SCOPE = Scope(DAY, REGIONS)
+
+
+@dataclass
+class Scripted:
+    """A stand-in source: a price by region, and a fault where the script has one."""
+
+    faults: dict[str, Exception] = field(default_factory=dict)
+    usd: float = 1.3
+    name: str = "scripted"
+    cloud: str = "aws"
+    read_: list[str] = field(default_factory=list)
+
+    def read(self, region, wanted):
+        self.read_.append(region)
+        if region in self.faults:
+            raise self.faults[region]
+        row = PriceRow("aws", region, "g5.2xlarge", "on_demand", self.usd, wanted.day.isoformat(), self.name)
+        return sound([row])
+
+
+def prices(store):
+    return {row[1]: row[5] for row in kept(store)}
+
+
+def one(store, source, wanted=SCOPE, **more):
+    (outcome,) = refresh(store, [source], wanted, **more)
+    whole(store)
+    return outcome
+
+
+def test_all_regions_become_visible_and_count(store):
+    outcome = one(store, Scripted())
+    assert (outcome.state, outcome.regions) == ("stored", REGIONS)
+    assert prices(store) == dict.fromkeys(REGIONS, 1.3)
+    assert outcome.summary.taken == 5
+    assert outcome.new + outcome.same + len(outcome.moves) == 5
+    assert staged(store) == 0
+
+
+def test_what_changed_and_by_how_much(store):
+    one(store, Scripted(usd=1.3))
+    tomorrow = Scope(date(2026, 11, 22), REGIONS)
+    outcome = one(store, Scripted(usd=1.43), tomorrow)
+    assert (outcome.new, outcome.same, len(outcome.moves)) == (0, 0, 5)
+    assert outcome.moves[0].share == pytest.approx(0.1)
+    assert one(store, Scripted(usd=1.43), Scope(date(2026, 11, 23), REGIONS)).same == 5
+
+
+def test_what_a_check_finds_is_set_apart_and_not_counted_as_news(store):
+    one(store, Scripted(usd=1.3))
+    outcome = one(store, Scripted(usd=13.0), Scope(date(2026, 11, 22), REGIONS))
+    assert {each.code for each in outcome.summary.findings} == {"jump"}
+    assert (outcome.summary.taken, outcome.summary.apart, outcome.moves) == (0, 5, ())
+    assert catalog.price("aws", "us-east-1", "g5.2xlarge", "on_demand").usd_per_hour == 1.3
+    taken = one(store, Scripted(usd=13.0), Scope(date(2026, 11, 23), REGIONS), accept=["jump"])
+    assert (taken.summary.taken, len(taken.moves)) == (5, 5)
+
+
+def test_the_same_day_again_reads_nothing_unless_asked_to(store):
+    one(store, Scripted())
+    second = Scripted(usd=1.4)
+    assert one(store, second).state == "known"
+    assert second.read_ == []
+    assert one(store, second, again=True).state == "stored"
+    assert set(prices(store).values()) == {1.4}
+    assert one(store, Scripted(usd=1.5)).state == "known"
+
+
+def test_more_regions_on_the_same_day_are_read_beside_the_others(store):
+    one(store, Scripted(), Scope(DAY, REGIONS[:2]))
+    source = Scripted()
+    one(store, source)
+    assert source.read_ == list(REGIONS[2:])
+    assert len(prices(store)) == 5
+
+
+def test_one_region_away_is_left_for_the_next_call(store):
+    outcome = one(store, Scripted({"us-west-2": Unreachable("away")}))
+    assert (outcome.state, outcome.failed) == ("stored", {"us-west-2": "away"})
+    assert "us-west-2" not in prices(store)
+    fault = verdict([outcome], named=False)
+    assert isinstance(fault, EnvironmentFault)
+    assert "scripted (1 regions)" in fault.message
+    source = Scripted()
+    assert one(store, source).state == "stored"
+    assert source.read_ == ["us-west-2"]
+
+
+def test_three_regions_away_in_a_row_end_the_source_and_keep_what_it_staged(store):
+    away = {region: Unreachable("away") for region in REGIONS[2:]}
+    source = Scripted(away)
+    outcome = one(store, source)
+    assert (outcome.state, outcome.reason) == ("unfinished", "away")
+    assert prices(store) == {}
+    assert staged(store) == 2
+    later = Scripted()
+    assert one(store, later).state == "stored"
+    assert later.read_ == list(REGIONS[2:])
+    assert len(prices(store)) == 5
+
+
+def test_a_region_that_refuses_is_no_fault(store):
+    outcome = one(store, Scripted({region: Refused("not enabled") for region in REGIONS[1:]}))
+    assert (outcome.state, set(outcome.refused)) == ("stored", set(REGIONS[1:]))
+    assert verdict([outcome], named=True) is None
+
+
+def test_a_source_that_refuses_everywhere_brings_nothing(store):
+    outcome = one(store, Scripted({region: Refused("not enabled") for region in REGIONS}))
+    assert (outcome.state, outcome.reason) == ("skipped", "not enabled")
+    assert store.resume("scripted") is None
+
+
+def test_without_credentials_the_others_still_run(store):
+    lost = Scripted(dict.fromkeys(REGIONS, NoCredentials("none here", hint="set a key")), name="lost")
+    outcomes = refresh(store, [lost, Scripted()], SCOPE)
+    assert [each.state for each in outcomes] == ["skipped", "stored"]
+    assert lost.read_ == ["us-east-1"]
+    assert verdict(outcomes, named=False) is None
+    fault = verdict(outcomes, named=True)
+    assert (fault.message, fault.hint, fault.exit_code) == ("lost: none here", "set a key", 3)
+    assert verdict(outcomes[:1], named=False)
+
+
+def test_credentials_that_run_out_on_the_way_keep_what_they_gave(store):
+    outcome = one(store, Scripted({"us-west-2": NoCredentials("expired", hint="log in")}))
+    assert (outcome.state, staged(store), prices(store)) == ("unfinished", 2, {})
+    assert one(store, Scripted()).state == "stored"
+    assert len(prices(store)) == 5
+
+
+def test_a_run_left_open_yesterday_is_dropped(store):
+    away = {region: Unreachable("away") for region in REGIONS[2:]}
+    one(store, Scripted(away, usd=9.9), Scope(date(2026, 11, 20), REGIONS))
+    source = Scripted()
+    one(store, source)
+    assert source.read_ == list(REGIONS)
+    assert set(prices(store).values()) == {1.3}
+    assert staged(store) == 0
+
+
+def test_an_answer_without_any_price_is_no_refresh(store):
+    class Empty(Scripted):
+        def read(self, region, wanted):
+            return Batch(())
+
+    outcome = one(store, Empty())
+    assert (outcome.state, outcome.reason) == ("skipped", "answered, but with no price that we can use")
+
+
+@pytest.mark.parametrize("usd", [float("nan"), float("inf"), -1.0])
+def test_what_is_no_amount_is_left_out_not_a_crash(store, usd):
+    outcome = one(store, Scripted(usd=usd))
+    assert outcome.state == "skipped"
+    assert prices(store) == {}
+
+
+@given(st.lists(st.sampled_from(["ok", "away", "no"]), min_size=5, max_size=5), st.integers(0, 3))
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_pattern_of_faults_ends_like_an_undisturbed_run(tmp_path_factory, pattern, calls):
+    kinds = {"away": Unreachable("away"), "no": Refused("no")}
+    faults = {region: kinds[kind] for region, kind in zip(REGIONS, pattern, strict=True) if kind != "ok"}
+    folder = tmp_path_factory.mktemp("stores")
+    with Store(folder / "disturbed.db") as disturbed, Store(folder / "calm.db") as calm:
+        for _ in range(calls):
+            one(disturbed, Scripted(faults))
+        one(disturbed, Scripted())
+        one(calm, Scripted())
+        assert kept(disturbed) == kept(calm)
+        assert staged(disturbed) == 0
+
+
+TROUBLES = {
+    "throttled": Answer(b"", 429, {"Retry-After": "1"}),
+    "a server's fault": Answer(b"", 500),
+    "a bad page": Answer(b"<html>"),
+    "a dropped connection": Answer(b'{"Items": []}', cut=3),
+}
+
+
+@pytest.fixture
+def azure(serve):
+    found = serve(lambda *_: {})
+    found.serve = retail(PAGES, found.base.rpartition(":")[2])
+    return found
+
+
+@pytest.mark.parametrize(("what", "often"), [(what, often) for what in sorted(TROUBLES) for often in (2, 9)])
+def test_trouble_on_the_wire_ends_in_the_same_store(azure, web, store, what, often):
+    """Twice is ridden out; for longer than all tries, and then called again: the prices are the same."""
+    source = Azure(web, f"{azure.base}/api/retail/prices")
+    wanted = Scope(DAY, ("eastus",))
+    with Store(store.path.with_name("calm.db")) as calm:
+        one(calm, source, wanted)
+        expected = kept(calm)
+    azure.trouble = [TROUBLES[what]] * often
+    outcomes = []
+    while azure.trouble or not outcomes or outcomes[-1].state != "stored":
+        outcomes.append(one(store, source, wanted))
+        assert outcomes[-1].state == "stored" or kept(store) == []
+        assert len(outcomes) < 6
+    assert kept(store) == expected
+    assert len(outcomes) == (1 if often == 2 else 3)
+
+
+def test_google_cut_off_between_pages_stores_nothing_and_then_all(serve, web, store, monkeypatch):
+    monkeypatch.setenv("GOOGLE_API_KEY", "x")
+    google = serve(catalogue(SKUS))
+    proper, google.serve = (
+        google.serve,
+        lambda path, query: b"<html>" if query.get("pageToken") else proper(path, query),
+    )
+    wanted = Scope(DAY, ("us-central1", "us-east1"))
+    outcome = one(store, Google(web, google.base), wanted)
+    assert (outcome.state, kept(store)) == ("unfinished", [])
+    google.serve = proper
+    assert one(store, Google(web, google.base), wanted).state == "stored"
+    assert {row[1] for row in kept(store)} == {"us-central1"}
+
+
+CHILD = """
+import sys
+from datetime import date
+from pathlib import Path
+from gpufleet.catalog.prices import Store
+from gpufleet.catalog.prices.refresh import Scope, Web, refresh
+from gpufleet.catalog.prices.refresh.azure import Azure
+base, path = sys.argv[1:3]
+with Store(Path(path)) as store:
+    refresh(store, [Azure(Web(), base)], Scope(date(2026, 11, 21), tuple(sys.argv[3:])), say=print)
+"""
+TOWNS = ("eastus", "eastus2", "westus", "westus2", "westeurope", "northeurope")
+
+
+@pytest.fixture
+def slow_azure(serve):
+    """Answer for any region, a little late, so that there is a middle to be killed in."""
+    items = [item for page in PAGES for item in page]
+
+    def answer(path, query):
+        region = query["$filter"].split("armRegionName eq '")[1].split("'")[0]
+        time.sleep(0.05)
+        return {"Items": [{**item, "armRegionName": region} for item in items], "NextPageLink": None}
+
+    return serve(answer)
+
+
+def child(stand_in, path):
+    command = [sys.executable, "-u", "-c", CHILD, f"{stand_in.base}/api/retail/prices", str(path), *TOWNS]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize("after", [1, 2, 4, 6])
+def test_killed_in_the_middle_it_goes_on_where_it_was(slow_azure, tmp_path, after):
+    killed, calm = tmp_path / "killed.db", tmp_path / "calm.db"
+    first = child(slow_azure, killed)
+    for line in first.stdout:
+        if line.startswith(f"azure-retail-prices: {TOWNS[after - 1]} "):
+            break
+    time.sleep(0.03)  # somewhere within reading, staging or committing
+    os.kill(first.pid, signal.SIGKILL)
+    first.wait()
+    first.stdout.close()
+    with Store(killed) as store:
+        whole(store)
+        visible = kept(store)
+        here = store.link.execute("SELECT count(*) FROM batches").fetchone()[0]
+    assert after - 1 <= here <= after
+    asked = len(slow_azure.asked)
+    second = child(slow_azure, killed)
+    said, _ = second.communicate(timeout=60)
+    assert second.returncode == 0
+    with Store(killed) as store, Store(calm) as other:
+        whole(store)
+        assert len(slow_azure.asked) - asked == len(TOWNS) - here
+        assert f"goes on, {here} regions are here" in said or here == 0 or visible
+        refresh(other, [Azure(base=f"{slow_azure.base}/api/retail/prices")], Scope(DAY, TOWNS))
+        assert kept(store) == kept(other)
+        assert staged(store) == 0
+    assert visible in ([], kept_of(killed))
+
+
+def kept_of(path):
+    with Store(path) as store:
+        return kept(store)
+
+
+@pytest.mark.parametrize(
+    ("given", "cloud", "names"),
+    [
+        (("us-east-1",), None, {"aws"}),
+        (("us-east1", "eastus"), None, {"gcp", "azure"}),
+        ((), "azure", {"azure"}),
+        ((), None, {"aws", "gcp", "azure"}),
+    ],
+)
+def test_sources_are_those_whose_regions_are_wanted(given, cloud, names):
+    sources = make((), cloud, scope(DAY, given, cloud))
+    assert {source.cloud for source in sources} == names
+    assert not any(source.name.startswith("gpuhunt") for source in sources)
+
+
+def test_second_hand_sources_are_made_when_named():
+    assert [source.name for source in make(("gpuhunt-aws",), None, scope(DAY))] == ["gpuhunt-aws"]
+
+
+@pytest.mark.parametrize(("region", "cloud"), [("us-east-1", "gcp"), ("US East", None), ("", None)])
+def test_a_region_of_no_cloud_is_refused(region, cloud):
+    with pytest.raises(InputError, match="--region"):
+        scope(DAY, (region,), cloud)
+
+
+def test_case_files_say_where_they_are_from():
+    for name in ("aws_products.json", "azure_items.json", "gcp_skus.json"):
+        assert case(name)["_source"]

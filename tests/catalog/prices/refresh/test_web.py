@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import socket
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpufleet.catalog.prices.refresh import Refused, Unreachable, Web
+from gpufleet.catalog.prices.refresh.web import LONGEST_WAIT_S, WHOLE_S, retry_after
+
+from .conftest import Answer
+
+GOOD = {"answer": 42}
+TROUBLE = {
+    "throttled": Answer(b"slow down", 429),
+    "a server's fault": Answer(b"", 503),
+    "a gateway's fault": Answer(b"<html>", 502),
+    "no JSON": Answer(b"<html>maintenance</html>"),
+    "half a JSON": Answer(b'{"answer": '),
+    "no object": Answer(b"[1, 2]"),
+    "no text": Answer(b"\xff\xfe\x00"),
+    "nothing": Answer(b""),
+    "cut off": Answer(b'{"answer": 42}', cut=5),
+    "cut off before the body": Answer(b'{"answer": 42}', cut=0),
+}
+
+
+@pytest.mark.parametrize("what", sorted(TROUBLE))
+def test_what_may_pass_is_tried_again(serve, web, what, waited):
+    stand_in = serve(lambda *_: GOOD, [TROUBLE[what]] * 3)
+    assert web.json(stand_in.base) == GOOD
+    assert len(stand_in.asked) == 4
+    assert len(waited.slept) == 3
+    assert sorted(waited.slept) == waited.slept  # ever longer
+
+
+@pytest.mark.parametrize("what", sorted(TROUBLE))
+def test_what_stays_ends_after_all_tries(serve, web, what, waited):
+    stand_in = serve(lambda *_: GOOD, [TROUBLE[what]] * 9)
+    with pytest.raises(Unreachable, match=r"\(4 tries\)"):
+        web.json(stand_in.base)
+    assert len(stand_in.asked) == 4
+    assert waited() < 12
+
+
+def test_retry_after_is_honoured_to_the_second(serve, web, waited):
+    stand_in = serve(lambda *_: GOOD, [Answer(b"", 429, {"Retry-After": "17"})])
+    assert web.json(stand_in.base) == GOOD
+    assert waited.slept == [17.0]
+
+
+def test_who_asks_for_too_long_is_left_alone(serve, web, waited):
+    stand_in = serve(lambda *_: GOOD, [Answer(b"", 429, {"Retry-After": "3600"})])
+    with pytest.raises(Unreachable, match="asks to wait 3600 s"):
+        web.json(stand_in.base)
+    assert waited.slept == []
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 301, 302])
+def test_a_refusal_is_not_tried_again(serve, web, status, waited):
+    answer = Answer(
+        b'{"error": {"message": "no such filter\\nand more"}}', status, {"Location": "http://x.example"}
+    )
+    stand_in = serve(lambda *_: GOOD, [answer])
+    with pytest.raises(Refused, match=f"HTTP {status}: no such filter$"):
+        web.json(stand_in.base)
+    assert (len(stand_in.asked), waited.slept) == (1, [])
+
+
+def test_nobody_there(web):
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{held.getsockname()[1]}/x?key=secret"
+        with pytest.raises(Unreachable) as fault:
+            web.json(address)
+    assert "secret" not in fault.value.message
+
+
+def test_a_drip_that_never_ends_is_cut(serve, waited):
+    late = iter([0.0, WHOLE_S + 1, WHOLE_S + 2])
+    stand_in = serve(lambda *_: GOOD)
+    slow = Web(tries=1, sleep=waited.sleep, clock=lambda: next(late))
+    with pytest.raises(Unreachable, match="needs more than 180 s"):
+        slow.json(stand_in.base)
+
+
+def test_more_than_a_page_can_be_is_cut(serve, web, monkeypatch):
+    monkeypatch.setattr("gpufleet.catalog.prices.refresh.web.ENOUGH", 10)
+    stand_in = serve(lambda *_: {"answer": "x" * 100})
+    with pytest.raises(Unreachable, match="more than a page"):
+        web.json(stand_in.base)
+
+
+def test_a_query_is_encoded_and_stays_out_of_messages(serve, web):
+    stand_in = serve(lambda *_: GOOD, [Answer(b"", 404)])
+    with pytest.raises(Refused) as fault:
+        web.json(stand_in.base, {"$filter": "a eq 'b c'", "key": "secret"})
+    assert "secret" not in fault.value.message
+    assert stand_in.asked == ["/?%24filter=a+eq+%27b+c%27&key=secret"]
+
+
+def test_it_says_what_it_waits_for(serve, waited):
+    said = []
+    stand_in = serve(lambda *_: GOOD, [Answer(b"", 429, {"Retry-After": "2"})])
+    Web(sleep=waited.sleep, clock=waited, say=said.append).json(stand_in.base)
+    assert said == [f"{stand_in.base}/: HTTP 429; again in 2 s"] or said[0].endswith("HTTP 429; again in 2 s")
+
+
+@pytest.mark.parametrize(
+    ("said", "seconds"),
+    [
+        ("0", 0),
+        (" 30 ", 30),
+        ("Sat, 21 Nov 2026 12:00:30 GMT", 30),
+        ("Sat, 21 Nov 2026 11:00:00 GMT", 0),
+        ("soon", None),
+        ("-1", None),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_retry_after_in_both_forms(said, seconds):
+    assert retry_after(said, datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)) == seconds
+
+
+@given(st.text())
+def test_any_retry_after_is_seconds_or_nothing(said):
+    found = retry_after(said)
+    assert found is None or found >= 0
+
+
+def test_the_longest_wait_is_bounded():
+    assert LONGEST_WAIT_S <= 120
