@@ -1,0 +1,133 @@
+"""Errors found in planning documents and complaints about other tools (2026-11): what is held nowhere else.
+
+Numbers are those of the project's notes. The others are in test_claims_legality.py (1, 9, 10, 13 to 17),
+test_claims_memory.py (2 to 5, 7, 10 to 12 and the complaints about memory), speed/test_known_facts.py (8, 15, 17 and
+the complaints about speed) and test_questions.py (2, 8, 10, 11, 15).
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from gpufleet import catalog
+from gpufleet.errors import InputError
+from gpufleet.sizing.plans.document import document
+from gpufleet.sizing.resolve import resolve
+from gpufleet.sizing.tables import rows
+
+
+@pytest.mark.parametrize("model", ["llama-3.1-405b", "deepseek-v3"])
+def test_2_a_range_of_150_to_800_gb_plans_for_nothing(model, size):
+    four, sixteen = (size(model, precision=p, top=1).memory.weights * 2**30 / 1e9 for p in ("q4_k_m", "bf16"))
+    assert four > 150
+    assert sixteen > 800
+
+
+def test_3_the_circulating_formula_stands_beside_with_what_it_leaves_out(size):
+    answer = size("llama-3.1-8b", task="full_finetune", on="A100 SXM4 80GB", devices=8)
+    told = document(answer)["quick_estimate"]
+    assert told["accelerators"] * 80 * 2**30 / 1e9 == pytest.approx(96, rel=0.02)  # GB, as the document says
+    assert "16 to 18 bytes per parameter" in told["leaves_out"]
+    assert "activations, which grow with tokens" in told["leaves_out"]
+    assert answer.memory.optimizer > answer.memory.weights
+
+
+def test_4_405b_in_16_bits_takes_two_nodes_of_eight_not_ten_cards(size):
+    answer = size("llama-3.1-405b", precision="bf16", on="p5.48xlarge")
+    assert answer.plans[0].nodes == 2
+    assert answer.plans[0].devices == 16
+    assert answer.quick.accelerators == pytest.approx(9.5, abs=0.2)
+
+
+@pytest.mark.parametrize(
+    ("name", "tb_s"),
+    [
+        ("H100 SXM5 80GB", 3.35),
+        ("H200 SXM 141GB", 4.8),
+        ("B200", 8.0),
+        ("A100 SXM4 80GB", 2.04),
+        ("RTX 4090", 1.01),
+    ],
+)
+def test_6_bandwidth_is_not_1_to_2_tb_s_everywhere(name, tb_s):
+    assert catalog.accelerator(name).bandwidth_gb_s == pytest.approx(1000 * tb_s, rel=0.005)
+
+
+def test_6_decoding_follows_bandwidth_where_memory_is_the_limit(size):
+    slow, fast = (size("llama-3.1-8b", on=card, devices=1).plans[0] for card in ("L4", "L40S"))
+    assert slow.speed.limit == fast.speed.limit == "memory bandwidth"
+    assert fast.tokens_per_s / slow.tokens_per_s == pytest.approx(864 / 300, rel=0.15)
+
+
+def test_8_a_laptop_is_said_to_be_faster_than_2_to_5(size):
+    plan = size("qwen2-0.5b", precision="f16", on="M2 (10)", devices=1).plans[0]
+    assert plan.tokens_per_s_low > 5
+
+
+def test_12_mixed_precision_saves_no_states(size):
+    half, whole = (
+        size("qwen2.5-7b", task="full_finetune", precision=p, on="A100 SXM4 80GB", devices=8).memory
+        for p in ("bf16", "f32")
+    )
+    states = [held.weights + held.gradients + held.optimizer for held in (half, whole)]
+    assert states[0] == pytest.approx(states[1], rel=0.15)
+
+
+def test_13_a_retired_machine_is_in_no_ranking(size):
+    from gpufleet.catalog import table
+
+    retired = {gone.machine for gone in table.retirements().values()}
+    offered = {plan.hardware.name for plan in size("qwen2-0.5b", top=0, clouds=("azure",)).plans}
+    assert "Standard_NC6s_v3" in retired
+    assert offered
+    assert not offered & retired
+
+
+@pytest.mark.parametrize(("name", "sizes"), [("RX 460 8GB", "2, 4"), ("Compute Module 4 16GB", "8")])
+def test_14_16_a_memory_that_was_never_sold_is_refused(name, sizes):
+    with pytest.raises(InputError) as caught:
+        resolve(name)
+    assert sizes in str(caught.value)
+
+
+def test_17_what_joins_servers_is_no_fast_ethernet(hardware):
+    """Fast Ethernet is 0.1 Gbit/s; blades have 1, cages of QSFP modules hundreds."""
+    gbit = {
+        name: 8 * hardware(name).network_gb_s * hardware(name).devices_per_node
+        for name in ("blades-1", "p5.48xlarge")
+    }
+    assert gbit["blades-1"] == pytest.approx(1)
+    assert gbit["p5.48xlarge"] >= 1000
+
+
+def test_pain_2_stages_and_their_multipliers_are_told(size):
+    """DeepSpeed issue 5102: which stage divides what was unclear."""
+    held = {}
+    for stage in ("none", "zero1", "zero2", "zero3"):
+        answer = size(
+            "llama-3.2-1b", task="full_finetune", on="A100 SXM4 80GB", devices=8, batch="1", sharding=stage
+        )
+        told = document(answer)
+        assert told["workload"]["training"]["sharding"] == stage
+        held[stage] = told["plans"][0]["memory_gib"]
+    assert held["none"]["optimizer"] == pytest.approx(8 * held["zero1"]["optimizer"], rel=1e-3)
+    assert held["zero1"]["gradients"] == pytest.approx(8 * held["zero2"]["gradients"], rel=0.5)
+    assert held["zero2"]["weights"] == pytest.approx(8 * held["zero3"]["weights"], rel=1e-3)
+
+
+def test_pain_10_no_l4_has_179_gib():
+    """aws-cli issue 8970: EC2's API reports an L4 with 183,105 MiB."""
+    from gpufleet.catalog import table
+
+    cards = [
+        card for machine in table.machines().values() for card in machine.accelerators if card.model == "L4"
+    ]
+    assert cards
+    assert all(card.memory_gib <= 24 for card in cards)
+
+
+def test_estimates_of_others_are_not_among_what_is_learned_from():
+    """Hugging Face's own table is estimated and inconsistent: 7.5, 4.3 and 8.0 bytes a parameter."""
+    learned = [*rows("measured.csv"), *rows("measured_memory.csv")]
+    assert learned
+    assert not [row for row in learned if "huggingface.co/blog/llama31" in row["source"]]
