@@ -1,0 +1,115 @@
+"""``gpufleet prices refresh`` as a user meets it: its own process against stand-ins on loopback."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from .conftest import Answer
+from .test_aws import PRODUCTS
+
+PAGE = {"FormatVersion": "aws_v1", "PriceList": [json.dumps(PRODUCTS[0]), json.dumps(PRODUCTS[3])]}
+
+
+@pytest.fixture
+def run(tmp_path, clean_env, serve):
+    """Run it with Amazon's price list on a stand-in and every other address of Amazon's closed."""
+    stand_in = serve(lambda *_: PAGE)
+    env = clean_env | {
+        "GPUFLEET_PRICES": str(tmp_path / "prices.db"),
+        "AWS_ENDPOINT_URL_PRICING": stand_in.base,
+        "AWS_ENDPOINT_URL_EC2": stand_in.base,
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "AWS_CONFIG_FILE": str(tmp_path / "none"),
+        "AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "none"),
+        "AWS_MAX_ATTEMPTS": "1",
+    }
+
+    def start(*arguments, keys=True):
+        given = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing"} if keys else {}
+        return subprocess.run(
+            [sys.executable, "-m", "gpufleet", "prices", *arguments],
+            cwd=tmp_path, env=env | given, capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+
+    start.stand_in = stand_in
+    return start
+
+
+LIST = ("refresh", "--source", "aws-price-list", "--region", "us-east-1")
+
+
+def forbidden(target):
+    return "Action=DescribeInstanceTypeOfferings" in target
+
+
+@pytest.fixture
+def no_ec2(run):
+    """Let EC2 say that the account may not ask which types are offered."""
+    proper = run.stand_in.answer
+    no = b"<Response><Errors><Error><Code>UnauthorizedOperation</Code><Message>no</Message></Error></Errors></Response>"
+
+    def answer(target, headers):
+        found = proper(target, headers)
+        return Answer(no, 403) if forbidden(target) else found
+
+    run.stand_in.answer = answer
+
+
+@pytest.mark.usefixtures("no_ec2")
+def test_what_was_read_is_priced_by_and_the_second_call_has_nothing_to_do(run):
+    done = run(*LIST, "--json")
+    assert done.returncode == 0, done.stderr
+    (source,) = json.loads(done.stdout)["sources"]
+    assert (source["state"], source["regions"], source["not_read"]) == ("stored", ["us-east-1"], {})
+    assert source["taken"] > 0
+    assert "aws-price-list: us-east-1 (1 of 1)" in done.stderr
+    offers = json.loads(run("--machine", "p5.48xlarge", "--region", "us-east-1", "--json").stdout)["offers"]
+    on_demand = next(each for each in offers if each["purchase"] == "on_demand")
+    assert (on_demand["usd_per_hour"], on_demand["source"]) == (55.04, "aws-price-list")
+    assert on_demand["age_days"] <= 1
+    asked = len(run.stand_in.asked)
+    again = run(*LIST)
+    assert again.returncode == 0
+    assert "nothing to do" in again.stdout
+    assert len(run.stand_in.asked) == asked
+
+
+def test_without_credentials_it_ends_in_one_line(run):
+    done = run(*LIST, keys=False)
+    assert done.returncode == 3
+    assert "error: aws-price-list: Unable to locate credentials" in done.stderr
+    assert "hint: give AWS credentials" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert run.stand_in.asked == []
+
+
+def test_a_service_that_is_away_leaves_a_whole_store(run):
+    run.stand_in.trouble = [Answer(b"", 503)] * 99
+    done = run(*LIST)
+    assert done.returncode == 3
+    assert "not all was read: aws-price-list (1 regions)" in done.stderr
+    assert "run it again" in done.stderr
+    assert "Traceback" not in done.stderr
+    status = json.loads(run("status", "--json").stdout)
+    assert status["stored"] == 0
+    assert [each["source"] for each in status["unfinished"]] == ["aws-price-list"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("refresh", "--region", "Mars-1"), "no region of aws or gcp or azure"),
+        (("refresh", "--cloud", "gcp", "--region", "eastus"), "no region of gcp"),
+        (("refresh", "--accept", "anything"), "no check is called"),
+        (("refresh", "--source", "hearsay"), "is not one of"),
+    ],
+)
+def test_what_makes_no_sense_is_said_before_anything_is_asked(run, arguments, words):
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert run.stand_in.asked == []
