@@ -122,9 +122,9 @@ def _work(comparison: Comparison) -> str:
     work = comparison.workload
     if work is None:
         return ""
-    streams = "micro-batch chosen" if work.trains else f"{work.batch} stream{'s' if work.batch > 1 else ''}"
-    task = f"{work.task.replace('_', ' ')}, " if work.trains else ""
-    return f"{work.model.name}, {task}{work.precision}, {streams}"
+    if work.trains:
+        return f"{work.model.name}, {work.task.replace('_', ' ')}, {work.precision}, {work.context:,} tokens"
+    return f"{work.model.name}, {work.precision}, {work.batch} stream{'s' if work.batch > 1 else ''}"
 
 
 def _subtitle(comparison: Comparison, rows: list[Row], unknown: str) -> list[str]:
