@@ -35,19 +35,27 @@ def covered(demands: Iterable[Held]) -> dict[tuple[str, str], tuple[Range, str]]
             pools.setdefault(_kind(demand), []).append(_Pool(urn, demand, demand.count))
     found = {}
     for urn, demand in listed:
-        if demand.claim and (
-            pool := next((p for p in pools.get(_kind(demand), ()) if _fits(p.demand, demand)), None)
-        ):
-            taken = _lesser(demand.count, pool.left)
-            pool.left = pool.left.beyond(taken)
-            if taken != NOTHING:
-                found[(urn, demand.component)] = (taken, pool.urn)
+        fitting = [pool for pool in pools.get(_kind(demand), ()) if _fits(pool.demand, demand)]
+        taken, first = _served(demand, fitting)
+        if taken != NOTHING:
+            found[(urn, demand.component)] = (taken, first)
     return found
+
+
+def _served(demand: Demand, pools: list[_Pool]) -> tuple[Range, str]:
+    """Take a demand out of one pool after the other; return how much is held, and where first."""
+    whole, first = NOTHING, ""
+    for pool in pools:
+        taken = _lesser(demand.count.beyond(whole), pool.left)
+        pool.left = pool.left.beyond(taken)
+        first = first or (pool.urn if taken != NOTHING else "")
+        whole += taken
+    return whole, first
 
 
 def _kind(demand: Demand) -> tuple[object, ...]:
     """Return what must be the same of capacity and of what runs in it."""
-    return (demand.cloud, demand.region, demand.items, demand.component)
+    return (demand.cloud, demand.region, demand.items, demand.part)
 
 
 def _fits(held: Demand, wanted: Demand) -> bool:

@@ -2,6 +2,7 @@
 
 Policy for what the price list does not hold, decided once:
 
+* what may be spot, where only deployment tells, is taken at on-demand and may be as low as spot;
 * spot with an on-demand fallback ranges from the spot price (expected) up to on-demand;
 * a missing spot or commitment price is never replaced by an old or foreign one: on-demand, which neither
   exceeds, is taken as expected and high, zero as low, and the resource is listed as unpriced for that
@@ -81,7 +82,16 @@ def _one(demand: Demand, item: str, book: PriceBook) -> Rate:
         return _capped(demand, item, _special(demand, item, special, on_demand))
     if on_demand is None:
         return Rate(None, None, Gap(_missing(demand, item, "on_demand"), demand.component))
+    if demand.terms.unsure and purchase == "on_demand":
+        return _unsure(demand, item, on_demand, lookup(demand.cloud, demand.region, item, "spot"))
     return Rate(Range.of(on_demand.usd_per_hour), on_demand)
+
+
+def _unsure(demand: Demand, item: str, on_demand: Price, spot: Price | None) -> Rate:
+    """Bound what may be spot by both prices; without one of spot, from below by nothing."""
+    usual, least = exact(on_demand.usd_per_hour), exact(spot.usd_per_hour) if spot else ZERO
+    gap = Gap(f"whether {item} is bought on spot is not known until deployment", demand.component)
+    return Rate(Range.spanning(least, usual, usual), on_demand, gap)
 
 
 def _special(demand: Demand, item: str, special: Price | None, on_demand: Price | None) -> Rate:

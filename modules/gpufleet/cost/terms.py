@@ -31,6 +31,7 @@ class Terms:
     pool: str = ""
     owner: str = ""
     max_price: Decimal | None = None
+    unsure: bool = False  # whether it is spot is not known: on-demand then bounds it
 
     @property
     def reserved(self) -> bool:
@@ -74,9 +75,10 @@ def read_terms(resource: Resource, *templates: Resource | None, spot: bool | Mar
     return Terms(
         purchase=_market(said, spot),
         fallback=tagged.get("gpufleet-fallback", "") in ("on_demand", "on-demand", "true"),
-        hours=hours if isinstance(hours, Decimal) else HOURS_PER_MONTH,
+        hours=min(hours, HOURS_PER_MONTH) if isinstance(hours, Decimal) else HOURS_PER_MONTH,
         pool=tagged.get("gpufleet-pool", ""),
         owner=owner(tagged),
+        unsure=isinstance(spot, Marker),
     )
 
 

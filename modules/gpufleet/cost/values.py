@@ -10,6 +10,7 @@ from gpufleet.cost.money import exact
 from gpufleet.engine import Marker
 
 OBJECT, LIST = (dict, Mapping), (list, Sequence)  # what JSON gives first: an abstract class is slow to ask
+MOST = Decimal(10) ** 9  # beyond it a count or a size is a mistake, and products outgrow exact money
 WHY = {Marker.UNKNOWN: "not known until deployment", Marker.SECRET: "a secret"}
 
 
@@ -42,7 +43,7 @@ def items(value: Any, *path: str | int) -> list[Any]:
 
 
 def number(value: Any, *path: str | int) -> Decimal | Marker | None:
-    """Return the number at ``path``; text that is no number, or a negative one, counts as unknown."""
+    """Return the number at ``path``; no number, a negative or an absurd one counts as unknown."""
     found = dig(value, *path)
     if found is None or isinstance(found, Marker):
         return found
@@ -50,7 +51,7 @@ def number(value: Any, *path: str | int) -> Decimal | Marker | None:
         result = exact(found)
     except (InvalidOperation, ValueError):
         return Marker.UNKNOWN
-    return result if result.is_finite() and result >= 0 else Marker.UNKNOWN
+    return result if result.is_finite() and 0 <= result <= MOST else Marker.UNKNOWN
 
 
 def text(value: Any, *path: str | int) -> str | Marker | None:

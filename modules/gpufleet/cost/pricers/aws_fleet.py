@@ -102,10 +102,18 @@ def _machines(wanted: _Wanted, kinds: aws_launch.Kinds | Gap, source: Resource |
     main = Demand(
         "machine", kinds.names, "aws", aws_parts.region(wanted.resource, wanted.graph), shares=kinds.shares
     )
-    told = (("machine:on_demand", usual, terms), ("machine:spot", flexible, spot))
+    asked = aws_launch.claimed(source, kinds, wanted.graph)
+    told = (("machine:on_demand", usual, terms, asked), ("machine:spot", flexible, spot, None))
     return [
-        replace(main, component=name, count=kinds.machines(count), terms=bought, hours=bought.billed_hours)
-        for name, count, bought in told
+        replace(
+            main,
+            component=name,
+            count=kinds.machines(count),
+            terms=bought,
+            hours=bought.billed_hours,
+            claim=by,
+        )
+        for name, count, bought, by in told
         if count.high > 0
     ]
 

@@ -11,7 +11,7 @@ from gpufleet.cost.money import NOTHING, ZERO
 from gpufleet.cost.pricers import aws_launch, aws_parts
 from gpufleet.cost.pricers.aws_instance import claim, is_spot, spot_price
 from gpufleet.cost.pricers.aws_schedule import scheduled
-from gpufleet.cost.pricers.common import HUNDRED, bounds, mixed
+from gpufleet.cost.pricers.common import HUNDRED, bounds, mixed, unsaid
 from gpufleet.cost.terms import tags
 from gpufleet.cost.values import dig, items, number, text
 from gpufleet.engine import Marker, Resource
@@ -37,7 +37,8 @@ def charges(resource: Resource, graph: Graph) -> Findings:
     sizes = (number(resource.inputs, key) for key in ("minSize", "desiredCapacity", "maxSize"))
     size, note = scheduled(resource, graph, bounds(*sizes))
     units = graph.sized(resource, size)
-    kinds = aws_launch.kinds(items(resource.inputs, *MIXED, "overrides"), source)
+    hidden = unsaid(resource.inputs, "its types are", "machine", *MIXED, "overrides")
+    kinds = hidden[0] if hidden else aws_launch.kinds(items(resource.inputs, *MIXED, "overrides"), source)
     if units is None:
         return [Gap("group size is not known until deployment", "machine")]
     if isinstance(kinds, Gap):

@@ -9,7 +9,7 @@ from typing import Any
 from gpufleet.cost.demand import Around, Claim, Demand, Findings, Gap
 from gpufleet.cost.graph import Graph
 from gpufleet.cost.pricers import aws_parts
-from gpufleet.cost.pricers.common import named
+from gpufleet.cost.pricers.common import named, unsaid
 from gpufleet.cost.values import dig, number, text
 from gpufleet.engine import Marker, Resource
 
@@ -26,7 +26,7 @@ def charges(resource: Resource, graph: Graph) -> Findings:
     where = aws_parts.region(resource, graph)
     terms = graph.terms(resource, template, spot=is_spot(resource.type, inputs))
     offered = spot_price(inputs)
-    terms = replace(terms, max_price=offered) if isinstance(offered, Decimal) else terms
+    terms = replace(terms, max_price=offered) if isinstance(offered, Decimal) and offered else terms
     machine = named(inputs, "instance type", "instanceType")
     if isinstance(machine, Gap):
         return [machine]
@@ -38,15 +38,18 @@ def charges(resource: Resource, graph: Graph) -> Findings:
     found: Findings = [replace(main, claim=wanted), *aws_parts.attached(inputs, around)]
     if dig(inputs, "associatePublicIpAddress") is True:
         found.append(around.for_hours(terms.hours).part("public_ipv4", "public_ipv4"))
-    return found
+    return [
+        *found,
+        *unsaid(inputs, "whether it has a public address is", "public_ipv4", "associatePublicIpAddress"),
+    ]
 
 
-def is_spot(type_token: str, inputs: Any) -> bool | None:
-    """Tell what the market setting says; None where it says nothing."""
+def is_spot(type_token: str, inputs: Any) -> bool | Marker | None:
+    """Tell what the market setting says; None where it says nothing, a marker where nobody knows."""
     if type_token.endswith(":SpotInstanceRequest") or dig(inputs, "spotPrice") is not None:
         return True
     market = text(inputs, "instanceMarketOptions", "marketType")
-    return None if market is None else market == "spot"
+    return market if market is None or isinstance(market, Marker) else market == "spot"
 
 
 def spot_price(inputs: Any) -> Decimal | Marker | None:

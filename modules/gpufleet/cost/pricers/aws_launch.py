@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
-from gpufleet.cost.demand import Around, Demand, Findings, Gap
+from gpufleet.cost.demand import Around, Claim, Demand, Findings, Gap
 from gpufleet.cost.graph import Graph
 from gpufleet.cost.money import ZERO, Range
 from gpufleet.cost.pricers import aws_parts
-from gpufleet.cost.pricers.aws_instance import TEMPLATE
-from gpufleet.cost.pricers.common import named
+from gpufleet.cost.pricers.aws_instance import TEMPLATE, claim
+from gpufleet.cost.pricers.common import named, unsaid
 from gpufleet.cost.pricers.part_names import ADDRESS
 from gpufleet.cost.terms import Terms
 from gpufleet.cost.values import dig, number, text
@@ -70,6 +70,11 @@ def kinds(overrides: Iterable[Any], fallback: Resource | None) -> Kinds | Gap:
     return only if isinstance(only, Gap) else Kinds((only,), (ONE_MACHINE,))
 
 
+def claimed(source: Resource | None, kinds: Kinds, graph: Graph) -> Claim | None:
+    """Return the reservation that machines of a template ask for; weights do not count machines."""
+    return claim(source, source.inputs, graph) if source and not kinds.weighted else None
+
+
 def in_machines(found: Findings, kinds: Kinds) -> Findings:
     """Turn demands that count a group's units into demands that count machines."""
     return [
@@ -90,6 +95,7 @@ def beside(source: Resource | None, around: Around) -> Findings:
     else:
         found = list(aws_parts.mapped(source.inputs, around))
         asked = dig(source.inputs, "networkInterfaces", 0, "associatePublicIpAddress")
+        found += unsaid(source.inputs, "its network cards are", ADDRESS, "networkInterfaces")
     return [*found, around.part("public_ipv4", ADDRESS)] if asked in (True, "true") else found
 
 

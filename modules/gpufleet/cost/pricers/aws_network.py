@@ -7,6 +7,7 @@ from decimal import Decimal
 from gpufleet.cost.demand import Around, Findings
 from gpufleet.cost.graph import Graph
 from gpufleet.cost.pricers import aws_parts, traffic
+from gpufleet.cost.pricers.common import unsaid
 from gpufleet.cost.pricers.part_names import ADDRESS, ENDPOINT, LOAD_BALANCER, NAT, UNITS
 from gpufleet.cost.values import dig, items, text
 from gpufleet.engine import Resource
@@ -20,8 +21,9 @@ def nat(resource: Resource, graph: Graph) -> Findings:
 
 def load_balancer(resource: Resource, graph: Graph) -> Findings:
     """Bill an application, network or gateway load balancer, and the public addresses it takes."""
-    kind = text(resource.inputs, "loadBalancerType")
-    return _balancer(resource, graph, kind if isinstance(kind, str) else "application")
+    if hidden := unsaid(resource.inputs, "its kind is", "load_balancer", "loadBalancerType"):
+        return [*hidden]
+    return _balancer(resource, graph, str(text(resource.inputs, "loadBalancerType") or "application"))
 
 
 def classic(resource: Resource, graph: Graph) -> Findings:
@@ -33,6 +35,10 @@ def endpoint(resource: Resource, graph: Graph) -> Findings:
     """Bill an interface endpoint per subnet; gateway endpoints are free."""
     if text(resource.inputs, "vpcEndpointType") in (None, "Gateway"):
         return []
+    if hidden := unsaid(resource.inputs, "its kind is", "endpoint", "vpcEndpointType"):
+        return [*hidden]
+    if hidden := unsaid(resource.inputs, "how many subnets it is in is", "endpoint", "subnetIds"):
+        return [*hidden]
     around = _around(resource, graph)
     return [around.part("endpoint", ENDPOINT, Decimal(max(1, len(items(resource.inputs, "subnetIds")))))]
 
@@ -44,6 +50,8 @@ def _balancer(resource: Resource, graph: Graph, kind: str) -> Findings:
     elastic = any(dig(each, "allocationId") for each in items(resource.inputs, "subnetMappings"))
     if kind != "gateway" and dig(resource.inputs, "internal") is not True and subnets and not elastic:
         found.append(around.part("public_ipv4", ADDRESS, Decimal(subnets)))  # one in each of its subnets
+    elif kind != "gateway" and dig(resource.inputs, "internal") is not True:
+        found += unsaid(resource.inputs, "how many public addresses it takes is", "public_ipv4", "subnets")
     if units := graph.usage(resource).load_balancer_units:
         found.append(around.part("units", f"{UNITS}:{kind}", units))
     return [*found, *traffic.told(resource, graph, around)]

@@ -9,7 +9,7 @@ from typing import Any
 from gpufleet.cost.demand import Around, Demand, Findings, Gap
 from gpufleet.cost.graph import Graph
 from gpufleet.cost.places import aws_region
-from gpufleet.cost.pricers.common import size_gib
+from gpufleet.cost.pricers.common import size_gib, unsaid
 from gpufleet.cost.values import WHY, dig, items, number, text
 from gpufleet.engine import Marker, Resource
 
@@ -50,12 +50,16 @@ def address(resource: Resource, graph: Graph) -> Findings:
 def attached(inputs: Any, around: Around) -> Iterator[Demand | Gap]:
     """Bill the volumes that an instance brings with it; a stopped instance keeps them, so they bill all month."""
     yield from _volume("disk:root", dig(inputs, "rootBlockDevice") or {}, around)
+    yield from unsaid(inputs, "its further volumes are", "disk:1", "ebsBlockDevices")
     for at, device in enumerate(items(inputs, "ebsBlockDevices"), start=1):
         yield from _volume(f"disk:{at}", device, around)
 
 
 def mapped(inputs: Any, around: Around) -> Iterator[Demand | Gap]:
     """Bill the volumes of a launch template."""
+    if hidden := unsaid(inputs, "its volumes are", "disk:root", "blockDeviceMappings"):
+        yield from hidden
+        return
     mappings = items(inputs, "blockDeviceMappings")
     devices = [ebs for device in mappings if isinstance(ebs := dig(device, "ebs"), dict)]
     for at, device in enumerate(devices or [{}]):

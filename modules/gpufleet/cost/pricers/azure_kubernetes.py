@@ -11,7 +11,7 @@ from gpufleet.cost.graph import Graph
 from gpufleet.cost.money import ZERO, Range
 from gpufleet.cost.pricers import azure_parts
 from gpufleet.cost.pricers.azure_machine import claim
-from gpufleet.cost.pricers.common import bounds, named
+from gpufleet.cost.pricers.common import bounds, named, unsaid
 from gpufleet.cost.pricers.part_names import ADDRESS, KUBERNETES
 from gpufleet.cost.values import WHY, dig, items, number, text
 from gpufleet.cost.wording import number as write
@@ -45,6 +45,7 @@ def cluster(resource: Resource, graph: Graph) -> Findings:
         )
     if text(resource.inputs, "sku", "name") == "Automatic":
         found.append(Gap("AKS Automatic adds machines as pods ask for them", "machine:auto"))
+    found += unsaid(resource.inputs, "its agent pools are", "machine", "agentPoolProfiles")
     beside = {
         text(pool.inputs, "agentPoolName") for pool in graph.of_kind(POOL) if _is_of(pool, resource, graph)
     }
@@ -77,7 +78,8 @@ def _nodes(resource: Resource, graph: Graph, pool: _Pool) -> Findings:
     if count is None:
         return [Gap("agent pool size is not known until deployment", f"{pool.prefix}machine")]
     priority = text(pool.inputs, "scaleSetPriority")
-    terms = graph.terms(resource, spot=None if priority is None else priority == "Spot")
+    spot = priority if priority is None or isinstance(priority, Marker) else priority == "Spot"
+    terms = graph.terms(resource, spot=spot)
     most = number(pool.inputs, "spotMaxPrice")  # -1, up to on-demand, is no Decimal
     terms = replace(terms, max_price=most) if isinstance(most, Decimal) else terms
     main = Demand("machine", (size,), "azure", pool.where, count, terms=terms, hours=terms.billed_hours)

@@ -12,7 +12,7 @@ from gpufleet.cost.pricers import azure_parts
 from gpufleet.cost.pricers.common import named
 from gpufleet.cost.terms import Terms
 from gpufleet.cost.values import dig, number, text
-from gpufleet.engine import Resource
+from gpufleet.engine import Marker, Resource
 
 GROUP = "azure-native:compute:CapacityReservationGroup"
 
@@ -39,17 +39,17 @@ def capped(terms: Terms, inputs: Any) -> Terms:
 
 def licence(profile: Any) -> Findings:
     """Name the Windows licence that a machine is billed with, unless one is brought along."""
-    windows = dig(profile, "osProfile", "windowsConfiguration") is not None
+    windows = isinstance(dig(profile, "osProfile", "windowsConfiguration"), dict)
     windows = windows or text(profile, "storageProfile", "osDisk", "osType") == "Windows"
     if not windows or text(profile, "licenseType") in ("Windows_Server", "Windows_Client"):
         return []
     return [Gap("its Windows licence: prices here are those of Linux machines", "licence")]
 
 
-def is_spot(inputs: Any) -> bool | None:
-    """Tell what the priority says; None where it says nothing."""
+def is_spot(inputs: Any) -> bool | Marker | None:
+    """Tell what the priority says; None where it says nothing, a marker where nobody knows."""
     priority = text(inputs, "priority")
-    return None if priority is None else priority in ("Spot", "Low")
+    return priority if priority is None or isinstance(priority, Marker) else priority in ("Spot", "Low")
 
 
 def claim(resource: Resource, graph: Graph, path: tuple[str | int, ...]) -> Claim | None:

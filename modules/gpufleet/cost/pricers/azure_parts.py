@@ -9,7 +9,7 @@ from typing import Any
 from gpufleet.cost.demand import Around, Demand, Findings, Gap
 from gpufleet.cost.graph import Graph
 from gpufleet.cost.places import azure_region
-from gpufleet.cost.pricers.common import size_gib
+from gpufleet.cost.pricers.common import size_gib, unsaid
 from gpufleet.cost.values import WHY, dig, items, text
 from gpufleet.engine import Marker, Resource
 
@@ -52,6 +52,10 @@ def address(resource: Resource, graph: Graph) -> Findings:
 
 def attached(profile: Any, around: Around) -> Iterator[Demand | Gap]:
     """Bill the disks of a machine; a deallocated one keeps them, so they bill all month."""
+    if hidden := unsaid(profile, "its disks are", "disk:os", "osDisk"):
+        yield from hidden
+        return
+    yield from unsaid(profile, "its data disks are", "disk:1", "dataDisks")
     disks = [("disk:os", dig(profile, "osDisk") or {})]
     disks += [(f"disk:{at}", each) for at, each in enumerate(items(profile, "dataDisks"), start=1)]
     for component, each in disks:
@@ -59,8 +63,10 @@ def attached(profile: Any, around: Around) -> Iterator[Demand | Gap]:
             yield _disk(component, each, text(each, "managedDisk", "storageAccountType"), around)
 
 
-def addresses(profile: Any, around: Around) -> Iterator[Demand]:
+def addresses(profile: Any, around: Around) -> Iterator[Demand | Gap]:
     """Bill the public addresses that a scale set gives its machines."""
+    path = ("networkProfile", "networkInterfaceConfigurations")
+    yield from unsaid(profile, "its network cards are", "public_ipv4", *path)
     cards = items(profile, "networkProfile", "networkInterfaceConfigurations")
     each = [found for card in cards for found in items(card, "ipConfigurations")]
     asked = sum(dig(found, "publicIPAddressConfiguration") is not None for found in each)

@@ -9,7 +9,7 @@ from typing import Any
 from gpufleet.cost.demand import Demand, Findings, Gap
 from gpufleet.cost.money import ZERO, Range
 from gpufleet.cost.terms import Terms
-from gpufleet.cost.values import WHY, number, text
+from gpufleet.cost.values import WHY, dig, number, text
 from gpufleet.engine import Marker
 
 HUNDRED = Decimal(100)
@@ -21,6 +21,12 @@ def named(inputs: Any, what: str, *path: str | int) -> str | Gap:
     if isinstance(found, str):
         return found
     return Gap(f"{what} is {WHY[found]}" if isinstance(found, Marker) else f"{what} is not set", "machine")
+
+
+def unsaid(value: Any, what: str, component: str, *path: str | int) -> list[Gap]:
+    """Return the gap of a part of the inputs that nobody can look into; where it can be read, nothing."""
+    found = dig(value, *path)
+    return [Gap(f"{what} {WHY[found]}", component)] if isinstance(found, Marker) else []
 
 
 def bounds(

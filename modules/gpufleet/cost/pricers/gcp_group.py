@@ -33,7 +33,21 @@ def charges(resource: Resource, graph: Graph) -> Findings:
         found = claimed(found, claim(template, graph))
     around = Around("gcp", where, terms.pool, count, terms.billed_hours)
     found += gcp_parts.templated(template.inputs, around)
+    found += _besides(resource)
     return [*found, *gcp_parts.addresses(template.inputs, around, spot=terms.purchase == "spot")]
+
+
+def _besides(resource: Resource) -> Findings:
+    """Name what a group runs or keeps beside machines of its first version."""
+    found: Findings = []
+    if len(versions := items(resource.inputs, "versions")) > 1:
+        found.append(
+            Gap(f"of its {len(versions)} versions all machines are priced as of the first", "versions")
+        )
+    for key, what in (("targetSuspendedSize", "suspended"), ("targetStoppedSize", "stopped")):
+        if (kept := number(resource.inputs, key)) is not None and kept != 0:
+            found.append(Gap(f"disks and memory of its {what} machines are not priced", what))
+    return found
 
 
 def _count(resource: Resource, graph: Graph) -> Range | None:

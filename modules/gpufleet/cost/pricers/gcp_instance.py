@@ -11,7 +11,7 @@ from gpufleet.cost.demand import Around, Claim, Demand, Findings, Gap
 from gpufleet.cost.graph import Graph
 from gpufleet.cost.money import ONE, Range
 from gpufleet.cost.pricers import gcp_parts
-from gpufleet.cost.pricers.common import named
+from gpufleet.cost.pricers.common import named, unsaid
 from gpufleet.cost.terms import Terms
 from gpufleet.cost.values import WHY, dig, items, number, text
 from gpufleet.engine import Marker, Resource
@@ -60,14 +60,18 @@ def machine(inputs: Any, where: str, terms: Terms, count: Range = ONE) -> Findin
         return [name]
     short = name.rsplit("/", 1)[-1]
     main = Demand("machine", (short,), "gcp", where, count, terms=terms, hours=terms.billed_hours)
-    return [main, *_cards(main, items(inputs, "guestAccelerators"))]
+    hidden = unsaid(inputs, "its accelerators are", "accelerators", "guestAccelerators")
+    hidden = [] if _implied(short) else hidden
+    return [main, *_cards(main, items(inputs, "guestAccelerators")), *hidden]
 
 
 def _cards(main: Demand, cards: list[Any]) -> Iterator[Demand | Gap]:
     for at, card in enumerate(cards):
         component = f"accelerators:{at}" if at else "accelerators"
         model = text(card, "type") or text(card, "acceleratorType")
-        each = number(card, "count") or number(card, "acceleratorCount")
+        each = number(card, "count" if dig(card, "count") is not None else "acceleratorCount")
+        if each == 0:
+            continue
         if not isinstance(model, str) or not isinstance(each, Decimal):
             why = next((WHY[value] for value in (model, each) if isinstance(value, Marker)), "not set")
             yield Gap(f"accelerator type or count is {why}", component)
@@ -81,13 +85,15 @@ def _implied(machine_type: str) -> bool:
     return not machine_type.startswith(("n1-", "custom-"))
 
 
-def is_spot(inputs: Any) -> bool | None:
-    """Tell what the scheduling says; None where it says nothing."""
+def is_spot(inputs: Any) -> bool | Marker | None:
+    """Tell what the scheduling says; None where it says nothing, a marker where nobody knows."""
     model = text(inputs, "scheduling", "provisioningModel")
     if isinstance(model, str):
         return model.upper() == "SPOT"
     preemptible = dig(inputs, "scheduling", "preemptible")
-    return preemptible if isinstance(preemptible, bool) else None
+    if isinstance(model, Marker) or preemptible is None:
+        return model
+    return preemptible if isinstance(preemptible, (bool, Marker)) else None
 
 
 def claim(resource: Resource, graph: Graph) -> Claim | None:

@@ -12,7 +12,7 @@ from gpufleet.cost.graph import Graph
 from gpufleet.cost.money import Range
 from gpufleet.cost.places import gcp_region
 from gpufleet.cost.pricers import gcp_parts
-from gpufleet.cost.pricers.common import bounds
+from gpufleet.cost.pricers.common import bounds, unsaid
 from gpufleet.cost.pricers.gcp_instance import RESERVATION, claimed, machine
 from gpufleet.cost.pricers.part_names import KUBERNETES
 from gpufleet.cost.values import dig, items, number, text
@@ -48,6 +48,7 @@ def cluster(resource: Resource, graph: Graph) -> Findings:
         ]
     if dig(resource.inputs, "clusterAutoscaling", "enabled") is True:
         found.append(Gap("node auto-provisioning adds machines as pods ask for them", "machine:auto"))
+    found += unsaid(resource.inputs, "its node pools are", "machine", "nodePools")
     zones = _zones(resource.inputs, where)
     for at, each in enumerate(items(resource.inputs, "nodePools")):
         name = text(each, "name")
@@ -83,21 +84,26 @@ def _zones(inputs: Any, where: str, above: Decimal | None = None) -> Decimal | N
         return None
     location = text(inputs, "location")
     zonal = isinstance(location, str) and gcp_region(location) != location
-    if listed:
-        extra = len({*items(listed)} | ({location} if zonal else set()))
-        return Decimal(extra)
+    if named := items(listed):
+        zones = {f"{at}" if isinstance(each, Marker) else str(each) for at, each in enumerate(named)}
+        return Decimal(len(zones | ({location} if zonal else set())))
     if above is not None:
         return above
     return Decimal(1) if zonal else ZONES if where else None
 
 
 def _nodes(resource: Resource, graph: Graph, pool: _Pool) -> Findings:
+    if hidden := unsaid(pool.inputs, "what its nodes are is", f"{pool.prefix}machine", "nodeConfig"):
+        return [*hidden]
     config = dig(pool.inputs, "nodeConfig") or {}
     count = graph.sized(resource, _count(pool))
     if count is None:
         return [Gap("node pool size is not known until deployment", f"{pool.prefix}machine")]
     spot = dig(config, "spot") is True or dig(config, "preemptible") is True
-    terms = graph.terms(resource, spot=spot or None)
+    unknown = next(
+        (each for key in ("spot", "preemptible") if isinstance(each := dig(config, key), Marker)), None
+    )
+    terms = graph.terms(resource, spot=spot or unknown)
     said = {"machineType": DEFAULT_TYPE, **(config if isinstance(config, dict) else {})}
     flexible = dig(config, "flexStart") is True or dig(pool.inputs, "queuedProvisioning", "enabled") is True
     if flexible:

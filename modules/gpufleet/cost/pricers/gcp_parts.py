@@ -10,7 +10,7 @@ from typing import Any
 from gpufleet.cost.demand import Around, Demand, Findings, Gap
 from gpufleet.cost.graph import Graph
 from gpufleet.cost.places import gcp_region
-from gpufleet.cost.pricers.common import size_gib
+from gpufleet.cost.pricers.common import size_gib, unsaid
 from gpufleet.cost.values import dig, items, text
 from gpufleet.engine import Resource
 
@@ -50,6 +50,8 @@ def address(resource: Resource, graph: Graph) -> Findings:
 
 def attached(inputs: Any, around: Around) -> Iterator[Demand | Gap]:
     """Bill the boot and scratch disks of an instance; a stopped one keeps them, so they bill all month."""
+    yield from unsaid(inputs, "its boot disk is", "disk:boot", "bootDisk")
+    yield from unsaid(inputs, "its local disks are", "disk:local0", "scratchDisks")
     if dig(inputs, "bootDisk", "source") is None:
         boot = dig(inputs, "bootDisk", "initializeParams") or {}
         yield _disk("disk:boot", boot, ("size", "type"), around)
@@ -59,6 +61,7 @@ def attached(inputs: Any, around: Around) -> Iterator[Demand | Gap]:
 
 def templated(inputs: Any, around: Around) -> Iterator[Demand | Gap]:
     """Bill the disks of an instance template."""
+    yield from unsaid(inputs, "its disks are", "disk:boot", "disks")
     for at, each in enumerate(items(inputs, "disks")):
         if text(each, "type") == "SCRATCH":
             yield around.part(f"disk:local{at}", "local-ssd", LOCAL_SSD_GIB)
@@ -66,8 +69,9 @@ def templated(inputs: Any, around: Around) -> Iterator[Demand | Gap]:
             yield _disk(f"disk:{at}" if at else "disk:boot", each, ("diskSizeGb", "diskType"), around)
 
 
-def addresses(inputs: Any, around: Around, *, spot: bool) -> Iterator[Demand]:
+def addresses(inputs: Any, around: Around, *, spot: bool) -> Iterator[Demand | Gap]:
     """Bill the external addresses that network interfaces ask for; those of spot machines are cheaper."""
+    yield from unsaid(inputs, "its network cards are", "public_ipv4", "networkInterfaces")
     asked = sum(len(items(card, "accessConfigs")) for card in items(inputs, "networkInterfaces"))
     if asked:
         found = around.part("public_ipv4", "public_ipv4", Decimal(asked))
