@@ -18,7 +18,7 @@ from pathlib import Path
 from click.testing import CliRunner
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ("size.md", "compare.md", "questions.md", "tiers.md")
+PAGES = ("sizing.md", "compare.md", "questions.md", "tiers.md")
 BLOCK = re.compile(
     r"(?:^<!-- quoted: (?P<parts>[\w ]+) -->\n)?^```console\n\$ (?P<command>.*)\n(?P<output>(?!\$ )[^`]+?)^```",
     re.MULTILINE,

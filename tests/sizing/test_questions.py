@@ -235,7 +235,7 @@ def test_the_documents_quote_enough():
     count = {page: len(quoted.quotes(page)) for page in quoted.PAGES}
     assert count["questions.md"] >= 12
     assert count["tiers.md"] >= 12
-    assert count["size.md"] >= 1
+    assert count["sizing.md"] >= 1
     assert count["compare.md"] >= 1
 
 
