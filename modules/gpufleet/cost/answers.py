@@ -21,7 +21,7 @@ from gpufleet.cost.rates import PriceBook
 from gpufleet.cost.sides import Sides
 from gpufleet.cost.staleness import ignored_sizes
 from gpufleet.cost.usage import NO_USAGE, UsageFile
-from gpufleet.cost.wording import usd
+from gpufleet.cost.wording import printable, usd
 from gpufleet.engine import Resource
 
 if TYPE_CHECKING:
@@ -92,7 +92,9 @@ def estimate(
     told = (*ignored_sizes(listed), *usage.unmatched(listed), *spot.warnings(bill.charges, book))
     told = (*told, *spot.notes(bill, works), *committed.notes(bill.commitments, day))
     notes = (*(fleet.notes(declared) if declared else ()), *told, *price_notes(bill), OUTSIDE)
-    return Estimate(declared.stack if declared else stack, bill, _budget(declared), notes)
+    return Estimate(
+        declared.stack if declared else stack, bill, _budget(declared), tuple(map(printable, notes))
+    )
 
 
 def diff(
@@ -136,7 +138,7 @@ def diff(
         old,
         new,
         ops=told.ops,
-        warnings=(*told.warnings, *usage.unmatched((*was, *will)), *money),
+        warnings=tuple(map(printable, (*told.warnings, *usage.unmatched((*was, *will)), *money))),
         budget_usd_per_month=limit,
         partial=told.partial,
         overlaps=told.overlaps,

@@ -21,6 +21,7 @@ from gpufleet.cost.pricers import registry
 from gpufleet.cost.rates import PriceBook, rate, remembering
 from gpufleet.cost.terms import owner
 from gpufleet.cost.usage import NO_USAGE, UsageFile
+from gpufleet.cost.wording import printable
 from gpufleet.engine import Resource
 
 if TYPE_CHECKING:
@@ -179,27 +180,29 @@ def _charge(  # noqa: PLR0917 - in the order of a charge's own fields
     return Charge(
         urn=resource.urn,
         type=resource.type,
-        name=resource.name,
-        pool=demand.terms.pool or graph.pool(resource),
-        component=demand.component,
-        item=demand.items[0],
+        name=printable(resource.name),
+        pool=printable(demand.terms.pool or graph.pool(resource)),
+        component=printable(demand.component),
+        item=printable(demand.items[0]),
         cloud=demand.cloud,
-        region=demand.region,
+        region=printable(demand.region),
         purchase=purchase,
         quantity=quantity,
         usd_per_hour=usd_per_hour,
         hours_per_month=demand.hours,
         price=price,
         note=demand.note,
-        owner=demand.terms.owner or owner(graph.tags(resource)),
+        owner=printable(demand.terms.owner or owner(graph.tags(resource))),
     )
 
 
 def _unpriced(resource: Resource, gap: Gap, graph: Graph) -> Unpriced:
     tagged = graph.tags(resource)
-    pool = tagged.get("gpufleet-pool", "") or graph.pool(resource)
-    named = (resource.urn, resource.type, resource.name)
-    return Unpriced(*named, gap.reason, gap.component, pool=pool, owner=owner(tagged))
+    pool = printable(tagged.get("gpufleet-pool", "") or graph.pool(resource))
+    named = (resource.urn, resource.type, printable(resource.name))
+    return Unpriced(
+        *named, printable(gap.reason), printable(gap.component), pool=pool, owner=printable(owner(tagged))
+    )
 
 
 def _distinct(charges: list[Charge]) -> Iterator[Charge]:

@@ -47,6 +47,11 @@ def number(value: Decimal) -> str:
     return f"{value.normalize():f}"
 
 
+def printable(text: str) -> str:
+    """Return what a program named as a reader may see it: escapes and the like ruin terminals and plots."""
+    return text if text.isprintable() else "".join(each if each.isprintable() else "\ufffd" for each in text)
+
+
 def percent(value: Decimal | None) -> str:
     """Write a percentage with its sign; where there was nothing before, say so."""
     return "from nothing" if value is None else f"{value:+}%"

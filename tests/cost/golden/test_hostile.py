@@ -1,0 +1,209 @@
+"""Inputs that nobody should write and somebody will: nothing breaks, nothing is dropped, nothing counts twice."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from gpufleet import cost
+from gpufleet.engine import SECRET, UNKNOWN, Resource
+
+INSTANCE, GROUP = "aws:ec2/instance:Instance", "aws:autoscaling/group:Group"
+TEMPLATE, FLEET = "aws:ec2/launchTemplate:LaunchTemplate", "aws:ec2/fleet:Fleet"
+HELD = "aws:ec2/capacityReservation:CapacityReservation"
+GCP, VM = "gcp:compute/instance:Instance", "azure-native:compute:VirtualMachine"
+SET, BALANCER = "azure-native:compute:VirtualMachineScaleSet", "aws:lb/loadBalancer:LoadBalancer"
+DISK = {"volumeSize": 100, "volumeType": "gp3"}
+HOUR = Decimal("1.212")  # g5.2xlarge on demand
+LAUNCHED = {"launchTemplate": {"id": "lt-t"}, "region": "us-east-1"}
+
+
+def made(type_, name="a", id_=None, **inputs):
+    return Resource(f"urn:pulumi:prod::p::{type_}::{name}", type_, name, inputs, {}, id=id_)
+
+
+def instance(name="a", **inputs):
+    said = {"instanceType": "g5.2xlarge", "region": "us-east-1", "rootBlockDevice": DISK}
+    return made(INSTANCE, name, **{**said, **inputs})
+
+
+def template(**inputs):
+    disks = [{"ebs": DISK}]
+    return made(
+        TEMPLATE, "t", "lt-t", **{"instanceType": "g5.2xlarge", "blockDeviceMappings": disks, **inputs}
+    )
+
+
+def gcp(**inputs):
+    boot = {"initializeParams": {"size": 100, "type": "pd-balanced"}}
+    return made(GCP, **{"zone": "us-central1-a", "machineType": "n1-standard-8", "bootDisk": boot, **inputs})
+
+
+def reservation(name, count):
+    return made(HELD, name, instanceType="g5.2xlarge", instanceCount=count, region="us-east-1")
+
+
+def machines(bill):
+    return sum(
+        (each.usd_per_month.expected for each in bill.charges if each.component.startswith("machine")),
+        Decimal(0),
+    )
+
+
+HIDDEN = {
+    "cards": (gcp(guestAccelerators=UNKNOWN), "its accelerators are not known"),
+    "secret cards": (gcp(guestAccelerators=SECRET), "its accelerators are a secret"),
+    "boot disk": (gcp(bootDisk=UNKNOWN), "its boot disk is not known"),
+    "local disks": (gcp(scratchDisks=UNKNOWN), "its local disks are not known"),
+    "addresses": (gcp(networkInterfaces=UNKNOWN), "its network cards are not known"),
+    "volumes": (instance(ebsBlockDevices=UNKNOWN), "its further volumes are not known"),
+    "a public address": (instance(associatePublicIpAddress=UNKNOWN), "whether it has a public address is not"),
+    "an absurd size": (instance(rootBlockDevice={**DISK, "volumeSize": 10**30}), "size is not known"),
+    "a number too large to add": (instance(rootBlockDevice={**DISK, "volumeSize": "1e400"}), "size is not known"),
+    "azure disks": (
+        made(VM, location="eastus", hardwareProfile={"vmSize": "Standard_NC4as_T4_v3"}, storageProfile=UNKNOWN),
+        "its disks are not known",
+    ),
+    "a scale set's cards": (
+        made(
+            SET, location="eastus", sku={"name": "Standard_NC4as_T4_v3", "capacity": 1},
+            virtualMachineProfile={"networkProfile": UNKNOWN},
+        ),
+        "its network cards are not known",
+    ),
+    "a balancer's kind": (made(BALANCER, region="us-east-1", loadBalancerType=UNKNOWN), "its kind is not known"),
+    "a balancer's subnets": (made(BALANCER, region="us-east-1", subnets=UNKNOWN), "how many public addresses"),
+    "node pools": (
+        made("gcp:container/cluster:Cluster", location="us-central1-a", nodePools=UNKNOWN),
+        "its node pools are not known",
+    ),
+    "nodes": (
+        made("gcp:container/nodePool:NodePool", location="us-central1-a", nodeCount=1, nodeConfig=UNKNOWN),
+        "what its nodes are is not known",
+    ),
+    "agent pools": (
+        made("azure-native:containerservice:ManagedCluster", location="eastus", agentPoolProfiles=UNKNOWN),
+        "its agent pools are not known",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", HIDDEN)
+def test_what_cannot_be_looked_into_is_named(what, golden_book):
+    resource, said = HIDDEN[what]
+    assert any(said in gap.reason for gap in cost.price([resource], golden_book).unpriced)
+
+
+@pytest.mark.parametrize(
+    ("resource", "least", "most"),
+    [
+        (instance(instanceMarketOptions=UNKNOWN), "0.43632", "1.212"),
+        (instance(instanceMarketOptions={"marketType": SECRET}), "0.43632", "1.212"),
+        (gcp(scheduling={"provisioningModel": UNKNOWN}), "0.13402", "0.379998"),
+        (
+            made(
+                VM, location="eastus", hardwareProfile={"vmSize": "Standard_NC4as_T4_v3"}, priority=UNKNOWN,
+                storageProfile={"osDisk": {"diffDiskSettings": {}}},
+            ),
+            "0.119981",
+            "0.526",
+        ),
+    ],
+)  # fmt: skip
+def test_what_may_be_spot_ranges_from_spot_to_on_demand(resource, least, most, golden_book):
+    bill = cost.price([resource], golden_book)
+    found = next(each for each in bill.charges if each.component == "machine").usd_per_hour
+    assert (found.low, found.expected, found.high) == (Decimal(least), Decimal(most), Decimal(most))
+    assert any("bought on spot is not known" in gap.reason and gap.bounded for gap in bill.unpriced)
+
+
+def test_two_reservations_hold_two_machines(golden_book):
+    bill = cost.price([reservation("r", 1), reservation("s", 1), instance("a"), instance("b")], golden_book)
+    assert machines(bill) == 2 * HOUR * 730
+
+
+def test_a_group_fills_one_reservation_after_the_other(golden_book):
+    group = made(GROUP, "g", minSize=3, maxSize=3, **LAUNCHED)
+    bill = cost.price([reservation("r", 1), reservation("s", 1), template(), group], golden_book)
+    assert machines(bill) == 3 * HOUR * 730
+
+
+def test_what_a_mixed_group_buys_on_demand_runs_in_a_reservation(golden_book):
+    policy = {
+        "instancesDistribution": {"onDemandBaseCapacity": 2, "onDemandPercentageAboveBaseCapacity": 0},
+        "launchTemplate": {"launchTemplateSpecification": {"launchTemplateId": "lt-t"}},
+    }
+    group = made(GROUP, "g", minSize=4, maxSize=4, region="us-east-1", mixedInstancesPolicy=policy)
+    bill = cost.price([reservation("r", 5), template(), group], golden_book)
+    assert machines(bill) == (5 * HOUR + 2 * Decimal("0.43632")) * 730
+
+
+def test_what_a_fleet_buys_on_demand_runs_in_a_reservation(golden_book):
+    target = {"defaultTargetCapacityType": "on-demand", "totalTargetCapacity": 2}
+    configs = [{"launchTemplateSpecification": {"launchTemplateId": "lt-t"}}]
+    fleet = made(
+        FLEET, "f", region="us-east-1", launchTemplateConfigs=configs, targetCapacitySpecification=target
+    )
+    assert machines(cost.price([reservation("r", 5), template(), fleet], golden_book)) == 5 * HOUR * 730
+
+
+def test_a_reservation_that_awaits_deletion_holds_nobody(golden_book):
+    going = Resource(**{**vars(reservation("r", 1)), "delete": True})
+    assert machines(cost.price([going, instance()], golden_book)) == 2 * HOUR * 730
+
+
+@pytest.mark.parametrize(
+    ("said", "hours"), [("10000", 730), ("0", 0), ("-5", 730), ("many", 730), ("12.5", 12.5)]
+)
+def test_no_month_is_longer_than_a_month(said, hours, golden_book):
+    bill = cost.price([instance(tags={"gpufleet-hours-per-month": said})], golden_book)
+    assert machines(bill) == HOUR * Decimal(str(hours))
+
+
+def test_no_card_is_no_gap(golden_book):
+    bill = cost.price([gcp(guestAccelerators=[{"type": "nvidia-tesla-t4", "count": 0}])], golden_book)
+    assert [gap.component for gap in bill.unpriced] == []
+    assert {charge.component for charge in bill.charges} == {"machine", "disk:boot"}
+
+
+def test_zones_that_nobody_knows_yet_are_counted(golden_book):
+    pool = {"cluster": "c", "location": "us-central1", "nodeCount": 1, "nodeLocations": [UNKNOWN, UNKNOWN]}
+    bill = cost.price(
+        [made("gcp:container/nodePool:NodePool", **pool, nodeConfig={"machineType": "g2-standard-8"})],
+        golden_book,
+    )
+    assert machines(bill) == 2 * Decimal("0.853624") * 730
+
+
+def test_a_group_of_two_versions_says_that_it_is_priced_as_one(golden_book):
+    disks = [{"boot": True, "diskSizeGb": 100, "diskType": "pd-balanced"}]
+    held = made(
+        "gcp:compute/instanceTemplate:InstanceTemplate", "t", "t", machineType="n1-standard-8", disks=disks
+    )
+    versions = [{"instanceTemplate": "t"}, {"instanceTemplate": "t2", "targetSize": {"fixed": 1}}]
+    group = made(
+        "gcp:compute/instanceGroupManager:InstanceGroupManager", "m", zone="us-central1-a", targetSize=4,
+        targetStoppedSize=1, versions=versions,
+    )  # fmt: skip
+    reasons = [gap.reason for gap in cost.price([held, group], golden_book).unpriced]
+    assert any("2 versions" in reason for reason in reasons)
+    assert any("stopped machines" in reason for reason in reasons)
+
+
+@pytest.mark.parametrize("form", ["table", "markdown", "json", "html"])
+def test_clouds_and_names_of_all_kinds_stand_side_by_side(form, golden_book):
+    names = ["机器", "пул|`x`", "<script>1</script>", "a\x1b[31mred", "two\nlines", "\u202ereversed"]
+    clouds = [instance(name) for name in names]
+    found = cost.diff(
+        [],
+        [*clouds, gcp(), made("azure-native:compute:Disk", "d", location="West\u00a0Europe")],
+        book=golden_book,
+    )
+    text = cost.render_diff(found, form)
+    assert found.after.usd_per_month.expected == len(names) * (HOUR + Decimal("0.01")) * 730 + Decimal(
+        "287.69854"
+    ) + Decimal("4.3")
+    assert "\x1b[31m" not in text
+    if form == "html":
+        assert "<script>1" not in text
