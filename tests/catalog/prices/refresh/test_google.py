@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gpufleet import catalog
 from gpufleet.catalog import table
@@ -161,6 +163,27 @@ def test_a_price_in_another_unit_or_currency_is_none(change):
     assert list(components({**SKUS[0], "pricingInfo": [{"pricingExpression": expression}]})) == []
 
 
+JUNK = st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=8), st.lists(st.text(max_size=4)))
+
+
+@given(
+    st.dictionaries(st.sampled_from(sorted(SKUS[0])), JUNK),
+    st.dictionaries(st.sampled_from(sorted(SKUS[0]["category"])), JUNK),
+)
+def test_skus_of_any_values_give_amounts_or_nothing(changed, category):
+    sku = {**SKUS[0], "category": {**SKUS[0]["category"], **category}, **changed}
+    for region, part in components(sku):
+        assert isinstance(region, str)
+        assert part.usd >= 0
+
+
+@given(st.text())
+def test_any_description_is_a_part_or_nothing(description):
+    for usage in ("OnDemand", "Preemptible", "Commit1Yr", "Commit3Yr"):
+        found = parse(description, usage)
+        assert found is None or found[0] in {"core", "ram", "card", "ssd"}
+
+
 def test_the_newest_price_counts():
     sku = {**SKUS[0], "pricingInfo": [*SKUS[3]["pricingInfo"], *SKUS[0]["pricingInfo"]]}
     assert price(sku, "h") == pytest.approx(0.03161)
@@ -220,8 +243,9 @@ def test_pages_in_a_circle_end(serve, web):
     assert len(stand_in.asked) == 2
 
 
-def test_endless_new_pages_end_too(serve, web):
+def test_endless_new_pages_end_too(serve, web, monkeypatch):
+    monkeypatch.setattr("gpufleet.catalog.prices.refresh.google.PAGES", 9)
     numbers = iter(range(10**6))
     stand_in = serve(lambda *_: {"skus": [], "nextPageToken": str(next(numbers))})
-    with pytest.raises(Unreachable, match="more than 100 pages"):
+    with pytest.raises(Unreachable, match="more than 9 pages"):
         Google(web, stand_in.base).read("us-central1", TODAY)

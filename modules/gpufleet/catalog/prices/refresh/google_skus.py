@@ -67,7 +67,9 @@ class Component:
 
 def components(sku: Sku) -> Iterator[tuple[str, Component]]:
     """Yield what a SKU prices, region by region; nothing where it is not understood."""
-    category = sku.get("category") or {}
+    category = sku.get("category")
+    if not isinstance(category, dict):
+        return
     parsed = parse(str(sku.get("description") or ""), str(category.get("usageType") or ""))
     if parsed is None:
         return
@@ -80,7 +82,8 @@ def components(sku: Sku) -> Iterator[tuple[str, Component]]:
         or category.get("resourceGroup") not in GROUPS.get(kind, (category.get("resourceGroup"),))
     ):
         return
-    for region in sku.get("serviceRegions") or ():
+    regions = sku.get("serviceRegions")
+    for region in regions if isinstance(regions, list) else ():
         yield str(region), Component(kind, family, purchase, usd)
 
 

@@ -17,7 +17,7 @@ from gpufleet.catalog.prices.known import of_store
 from gpufleet.catalog.prices.refresh.feed import NoCredentials, Refused, Scope, Source, Unreachable
 from gpufleet.catalog.prices.row import PriceRow
 from gpufleet.catalog.prices.store import Run, Store, Summary
-from gpufleet.errors import EnvironmentFault
+from gpufleet.errors import EnvironmentFault, InputError
 
 IN_A_ROW = 3  # so many regions without an answer: it is the network, or the service
 SAME = 1e-9
@@ -138,6 +138,10 @@ def _caught(region: str, outcome: Outcome) -> Iterator[None]:
         outcome.refused[region] = fault.message
     except Unreachable as fault:
         outcome.failed[region] = fault.message
+    except InputError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        outcome.failed[region] = f"an answer of another shape ({type(error).__name__}: {error})"
 
 
 def _nothing(outcome: Outcome) -> Outcome:
@@ -146,6 +150,8 @@ def _nothing(outcome: Outcome) -> Outcome:
 
 
 def _commit(store: Store, run: Run, outcome: Outcome, accept: Sequence[str]) -> Outcome:
+    if store.begin(run.source, run.key).finished_at:
+        return replace(outcome, state="known", reason="another process was faster")
     rows = list(store.staged(run))
     if not rows:
         store.abandon(run)
@@ -175,7 +181,10 @@ def verdict(outcomes: Sequence[Outcome], *, named: bool) -> EnvironmentFault | N
     """
     stuck = [each for each in outcomes if each.failed or each.state == "unfinished"]
     if stuck:
-        what = ", ".join(f"{each.source} ({len(each.failed)} regions)" for each in stuck)
+        what = ", ".join(
+            f"{each.source} ({f'{len(each.failed)} regions' if each.failed else each.reason})"
+            for each in stuck
+        )
         return EnvironmentFault(
             f"not all was read: {what}", hint="the store is whole; run it again, and it goes on from there"
         )
