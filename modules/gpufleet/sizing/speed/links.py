@@ -8,10 +8,10 @@ from math import log2
 from gpufleet.catalog import Accelerator
 from gpufleet.sizing.hardware import Hardware, Layout
 
-PCIE_GB_S = 25.0  # of the 31.5 a fourth-generation x16 slot has, what copies reach
-ETHERNET_GB_S = 0.118  # 1 GbE less its frames
-ADAPTER_GB_S = 50.0  # one 400 Gbit/s adapter per device
-ADAPTER_YEAR = 2022  # parts of earlier years came with 200 Gbit/s
+PCIE_GB_S = 25.0  # assumption: four fifths of the 31 that a fourth-generation x16 slot has (slots.csv)
+ETHERNET_GB_S = 0.118  # 1 GbE less the frames of full packets
+ADAPTER_GB_S = 50.0  # assumption where no network is stated: one 400 Gbit/s adapter per device
+ADAPTER_YEAR = 2022  # assumption: half of that before
 
 
 @dataclass(frozen=True)

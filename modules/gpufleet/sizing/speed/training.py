@@ -11,7 +11,7 @@ from gpufleet.sizing.speed.step import MOST, USUAL_RATE, Setting, together
 
 WEIGHT_BYTES = 2.0
 UPDATED_BYTES = 28.0  # read and written per weight by Adam in the host: 32-bit weight, gradient, two moments
-HOST_GB_S = 200.0  # memory of a two-socket host, what processors reach
+HOST_GB_S = 200.0  # assumption: memory of a two-socket host, what processors reach
 RECOMPUTED = {"none": 0.0, "selective": 0.0, "full": 1.0}  # forward passes more; attention's own apart
 
 
