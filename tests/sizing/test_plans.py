@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 
 import pytest
@@ -204,7 +205,7 @@ def test_a_rack_is_used_no_further_than_it_goes(size):
 
 def test_a_bare_part_costs_what_clouds_ask_for_one(size):
     plan = size(on="H100 SXM5 80GB", devices=8).plans[0]
-    assert plan.offer.source.startswith("as a device of ")
+    assert re.match(r"as \d+ x \S+ \(", plan.offer.source)
 
 
 def test_no_cloud_and_owned_only_is_nothing_to_choose_from(tmp_path):
@@ -230,3 +231,27 @@ def test_what_is_not_sold_that_way_is_said_to_have_no_price(size, codes):
     answer = size(on="p4d.24xlarge", devices=8, clouds=("gcp",))
     assert "no-price" in codes(answer)
     assert answer.plans[0].usd_per_hour is None
+
+
+@pytest.mark.parametrize(
+    ("part", "devices", "machines"),
+    [("L4", 1, 1), ("A100 SXM4 40GB", 1, 1), ("A100 SXM4 40GB", 4, 1), ("H100 SXM5 80GB", 16, 2)],
+)
+def test_bare_parts_cost_what_the_cheapest_machines_cost_that_hold_the_plan(size, part, devices, machines):
+    """One L4 is not an eighth of a host of eight, nor the whole of it: clouds rent it alone."""
+    plan = size("llama-3.1-8b", on=part, devices=devices, task="lora").plans[0]
+    cheapest = min(
+        offer.price.usd_per_hour * -(-devices // offer.machine.accelerators[0].count)
+        for offer in catalog.offers(accelerator=part, purchase="on_demand")
+        if offer.machine.accelerators[0].model == part
+        and offer.machine.accelerators[0].share == 1.0
+        and offer.machine.accelerators[0].count >= min(devices, 8)
+    )
+    assert plan.usd_per_hour == pytest.approx(cheapest)
+    assert plan.offer.source.startswith(f"as {machines} x ")
+
+
+def test_a_ranking_prices_a_bare_part_by_its_plan(size):
+    plans = size("llama-3.1-8b", on="L4").plans
+    assert {plan.offer.purchase for plan in plans} >= {"on_demand", "spot"}
+    assert all(plan.usd_per_hour < 1 for plan in plans)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
+from math import ceil
 
 from gpufleet import catalog
 from gpufleet.catalog import Accelerator, Machine
 from gpufleet.sizing.hardware import Hardware, Offer
 from gpufleet.sizing.owned import owned
+from gpufleet.sizing.plans.answer import Plan
 from gpufleet.sizing.plans.question import Question
 from gpufleet.sizing.resolve import of_machine, of_part
 
@@ -60,21 +62,47 @@ def with_offers(question: Question, hardware: Hardware) -> Hardware:
     )
 
 
+def offers_for(question: Question, plan: Plan) -> tuple[Offer, ...]:
+    """Return the offers of a plan's hardware; of bare parts what the cheapest machines cost that hold the plan."""
+    hardware = plan.hardware
+    if hardware.origin != "part" or not hardware.offers:
+        return hardware.offers
+    together = min(plan.layout.devices, hardware.devices_per_node)
+    best: dict[str, Offer] = {}
+    for found in _carrying(question, hardware.accelerator):
+        carried = found.machine.accelerators[0].count
+        if carried < together:
+            continue
+        machines = ceil(plan.devices / carried)
+        usd = found.price.usd_per_hour * machines / plan.nodes
+        known = best.get(found.purchase)
+        if known is None or usd < (known.usd_per_hour or 0.0):
+            best[found.purchase] = _part_offer(found, usd, f"{machines} x {found.machine.name}")
+    return tuple(best.values()) or hardware.offers
+
+
 def _by_device(question: Question, part: Accelerator, per_node: int) -> Iterator[Offer]:
     """Yield what a node of bare parts would cost at a cloud's cheapest price for one of them."""
     seen = set()
+    for found in _carrying(question, part):
+        if found.purchase not in seen:
+            seen.add(found.purchase)
+            usd = found.price.usd_per_hour / found.machine.accelerators[0].count * per_node
+            yield _part_offer(found, usd, f"a device of {found.machine.name}")
+
+
+def _carrying(question: Question, part: Accelerator) -> Iterator[catalog.MachineOffer]:
+    """Yield the wanted offers of machines with that part, whole cards only, cheapest for a device first."""
     for found in catalog.offers(accelerator=part.name, by="accelerator"):
         carried = found.machine.accelerators[0]
         whole = carried.model == part.name and carried.share == 1.0
-        if (
-            whole
-            and found.purchase not in seen
-            and _wanted(question, found.machine.cloud, found.region, found.purchase)
-        ):
-            seen.add(found.purchase)
-            usd = found.price.usd_per_hour / carried.count * per_node
-            source = f"as a device of {found.machine.name} ({found.machine.cloud} {found.region}): {found.price.source}"
-            yield Offer(found.machine.cloud, found.region, found.purchase, usd, found.price.as_of, source)
+        if whole and _wanted(question, found.machine.cloud, found.region, found.purchase):
+            yield found
+
+
+def _part_offer(found: catalog.MachineOffer, usd: float, what: str) -> Offer:
+    source = f"as {what} ({found.machine.cloud} {found.region}): {found.price.source}"
+    return Offer(found.machine.cloud, found.region, found.purchase, usd, found.price.as_of, source)
 
 
 def _known(machine: Machine) -> bool:

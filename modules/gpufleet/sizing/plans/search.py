@@ -42,7 +42,8 @@ def _single(question: Question, hardware: Hardware, devices: int, said: tuple[Ca
     found = exactly(question, hardware, devices)
     cautions = (*said, *judge(found.workload, hardware, devices, found.layout, asked=question.on))
     stops = "; ".join(caution.message for caution in cautions if caution.blocks)
-    found = replace(found, why_not=stops).bought(_preferred(hardware.offers))
+    offers = market.offers_for(question, found)
+    found = replace(found, why_not=stops).bought(_preferred(offers))
     return _answer(question, (found,), (*cautions, *_too_small(found), *_unpriced(question, (found,))), 1)
 
 
@@ -66,12 +67,15 @@ def _ranked(question: Question, hardware: Iterable[Hardware], said: tuple[Cautio
 
 def _bought(question: Question, hardware: Hardware) -> list[Plan]:
     """Return the best plan on that hardware, once for each way to buy it."""
-    plans = list(chosen(question, hardware))
-    if not plans:
-        return []
-    offers: tuple[Offer | None, ...] = hardware.offers or (None,)
     order = key(question.rank)
-    return [min((plan.bought(offer) for plan in plans), key=order) for offer in offers]
+    best: dict[str, Plan] = {}
+    for plan in chosen(question, hardware):
+        offers: tuple[Offer | None, ...] = market.offers_for(question, plan) or (None,)
+        for bought in (plan.bought(offer) for offer in offers):
+            kind = bought.offer.purchase if bought.offer else ""
+            if kind not in best or order(bought) < order(best[kind]):
+                best[kind] = bought
+    return list(best.values())
 
 
 def _distinct(plans: list[Plan]) -> list[Plan]:
