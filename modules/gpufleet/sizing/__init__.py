@@ -28,6 +28,7 @@ from gpufleet.sizing.memory import (
 from gpufleet.sizing.placing import layouts
 from gpufleet.sizing.plans import Answer, Asked, Plan, Question, document, plan, question, report, schema
 from gpufleet.sizing.resolve import resolve
+from gpufleet.sizing.speed import Speed, speed
 from gpufleet.sizing.workload import Training, Workload
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "Plan",
     "Question",
     "QuickEstimate",
+    "Speed",
     "Training",
     "Workload",
     "active_weight_bytes",
@@ -59,6 +61,7 @@ __all__ = [
     "resolve",
     "schema",
     "settled",
+    "speed",
     "stored_precision",
     "usable_gib",
     "weight_bytes",
