@@ -255,3 +255,29 @@ def test_the_json_of_a_question_says_the_same(gpufleet, project):
     found = json.loads(told.stdout)
     assert found["plans"][0]["fits"] is True
     assert [warning["code"] for warning in found["warnings"]] == ["memory-reserved"]
+
+
+def test_the_accuracy_table_is_what_the_benchmark_prints():
+    import accuracy  # beside this file
+
+    printed = (
+        "speeds\n\n            devices    n   median      p90  in 80 %\n"
+        "decode      all                    120    10.4%    27.2%      81%\n"
+        "decode      fewer than 10 each      26    17.5%    45.7%      65%\n\n"
+        "the rows that the fit began with alone\n\ndecode      all   52    13.0%    30.9%      83%\n\n"
+        "on the same rows\ndecode       120       11.2% 33.1%            56.4% 259.0%\n"
+    )
+    found = accuracy.renewed("a\n<!-- accuracy -->\nold\n<!-- /accuracy -->\nb\n", printed, "2026-11-21")
+    assert "| decode, one stream | all | 120 | 10.4 % | 27.2 % | 81 % |" in found
+    assert "| decode, one stream | others, fewer than 10 rows each | 26 | 17.5 %" in found
+    assert "| decode, one stream | 11 / 33 % | 56 / 259 % |" in found
+    assert "13.0 %" not in found
+    assert "old" not in found
+    with pytest.raises(ValueError, match="no place"):
+        accuracy.renewed("a page without a place", printed, "2026-11-21")
+
+
+def test_the_page_has_a_place_for_the_accuracy_table(repo_root):
+    page = (repo_root / "docs/sizing.md").read_text()
+    assert page.count("<!-- accuracy -->") == page.count("<!-- /accuracy -->") == 1
+    assert "| decode, one stream | all |" in page
