@@ -1,0 +1,92 @@
+"""Golden programs on the real engine: its preview, its log, and no engine at all give the money worked out by hand."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from gpufleet import cost, engine
+from gpufleet.cost.commitments.model import Commitments
+from gpufleet.rehearsal.providers import catalogue
+
+pytestmark = pytest.mark.engine
+spec = importlib.util.spec_from_file_location(
+    "golden", Path(__file__).resolve().parents[1] / "cost" / "golden" / "golden.py"
+)
+golden = sys.modules.setdefault("golden", importlib.util.module_from_spec(spec))
+if not hasattr(golden, "load"):
+    spec.loader.exec_module(golden)
+
+SETTINGS = "--non-interactive -s dev"
+SOLD = {token for cloud in ("aws", "gcp", "azure-native") for token in catalogue.load(cloud).types}
+CASES = {
+    case.slug: case
+    for case in golden.load()
+    if {each["type"] for side in (case.old, case.new) for each in side.program.values()} <= SOLD
+}
+DAY = date(2026, 11, 21)
+
+
+@pytest.fixture(scope="module")
+def told(rehearsed, tmp_path_factory):
+    """Build the old side of every case with the real engine and preview the new one: JSON, log, state, program."""
+    shell = rehearsed("poc")
+    folder = golden.write_program(
+        tmp_path_factory.mktemp("golden") / "", list(CASES.values()), {"dev": "old"}
+    )
+    places = "  aws:region: us-east-1\n  gcp:project: golden\n  azure-native:location: eastus\n"
+    settings = folder / "Pulumi.dev.yaml"
+    settings.write_text(settings.read_text() + places)
+    here = f"cd '{folder}' &&"
+    shell.run(f"{here} pulumi stack init {SETTINGS} && pulumi up {SETTINGS} --yes --skip-preview")
+    state = json.loads(shell.run(f"{here} pulumi stack export {SETTINGS}").stdout)
+    settings.write_text(settings.read_text().replace("golden:side: old", "golden:side: new"))
+    shown = json.loads(shell.run(f"{here} pulumi preview {SETTINGS} --json --show-sames 2>err.txt").stdout)
+    shell.run(f"{here} PULUMI_DEBUG_COMMANDS=true pulumi preview {SETTINGS} --event-log events.jsonl")
+    log = engine.read_events((folder / "events.jsonl").read_text(), "events.jsonl")
+    yield (
+        cost.resources_from_preview(shown),
+        cost.resources_from_events(log),
+        state,
+        cost.evaluate(folder, "dev"),
+    )
+    shell.run(f"{here} pulumi destroy {SETTINGS} --yes --skip-preview && pulumi stack rm {SETTINGS} --yes")
+
+
+def agrees(resources, case, side):
+    held = Commitments.model_validate({"commitments": case.commitments}).commitments
+    providers = [each for each in resources if each.is_provider]
+    mine = golden.of_case(resources, case)
+    bill = cost.price([*providers, *mine], golden.book(), commitments=held, on=DAY)
+    rows = {f"{charge.name} {charge.component}": charge.usd_per_month.expected for charge in bill.charges}
+    assert rows == side.rows
+    assert bill.usd_per_month.expected == side.total
+    assert (bill.usd_per_month.low, bill.usd_per_month.high) == (side.low, side.high)
+
+
+def test_most_families_are_among_them():
+    assert len(CASES) >= 30
+    assert {"EC2 instance", "EC2 fleet", "GCP instance", "GKE", "Azure VM", "AKS"} <= {
+        case.family for case in CASES.values()
+    }
+
+
+@pytest.mark.parametrize("slug", CASES)
+def test_engine_and_hand_and_no_engine_agree(slug, told):
+    case = CASES[slug]
+    preview, log, state, evaluated = told
+    for sides in (preview, log):
+        agrees(sides.before, case, case.old)
+        agrees(sides.after, case, case.new)
+        assert not sides.partial
+    agrees(cost.resources_from_state(state), case, case.old)
+    agrees(evaluated, case, case.new)
+
+
+def test_the_engine_does_some_of_everything(told):
+    assert {"create", "update", "replace", "same"} <= set(told[0].ops.values())
