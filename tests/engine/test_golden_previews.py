@@ -46,8 +46,9 @@ def told(rehearsed, tmp_path_factory):
     shell.run(f"{here} pulumi stack init {SETTINGS} && pulumi up {SETTINGS} --yes --skip-preview")
     state = json.loads(shell.run(f"{here} pulumi stack export {SETTINGS}").stdout)
     settings.write_text(settings.read_text().replace("golden:side: old", "golden:side: new"))
-    shown = json.loads(shell.run(f"{here} pulumi preview {SETTINGS} --json --show-sames 2>err.txt").stdout)
-    shell.run(f"{here} PULUMI_DEBUG_COMMANDS=true pulumi preview {SETTINGS} --event-log events.jsonl")
+    both = "--json --show-sames --event-log events.jsonl 2>err.txt"
+    done = shell.run(f"{here} PULUMI_DEBUG_COMMANDS=true pulumi preview {SETTINGS} {both}")
+    shown = json.loads(done.stdout)
     log = engine.read_events((folder / "events.jsonl").read_text(), "events.jsonl")
     yield (
         cost.resources_from_preview(shown),
