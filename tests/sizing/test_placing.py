@@ -59,12 +59,16 @@ def test_distributed_llama_uses_powers_of_two_up_to_kv_heads(case):
 
 @given(cases)
 @settings(max_examples=60, deadline=None)
-def test_a_training_uses_every_device(case):
+def test_a_training_adds_up_and_begins_with_data_over_every_device(case):
     model, part, devices = case
     workload, hardware = Workload(catalog.model(model), task="full_finetune"), resolve(part).hardware
     found = list(training(workload, hardware, devices))
-    assert found[0].data == devices
-    assert all(each.tensor * each.pipeline * each.data == devices == each.devices for each in found)
+    assert (found[0].data, found[0].devices) == (devices, devices)
+    for each in found:
+        assert each.tensor * each.pipeline * each.data == each.devices <= devices
+        assert each.nodes == nodes_for(hardware, each.devices)
+        assert each.shards == 0 or (each.data % each.shards == 0 and each.shards > 1)
+        assert each.shards * each.tensor in (0, hardware.devices_per_node)
 
 
 @pytest.mark.parametrize(

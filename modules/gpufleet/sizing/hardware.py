@@ -57,6 +57,8 @@ class Layout:
 
     ``split`` says how several devices of an inference share the work: tensor (each holds a part of every
     layer) or layer (each holds whole layers; capacity, not speed). ``expert`` is the expert-parallel share.
+    ``shards``: over how many of the data-parallel devices one copy of a training's states is spread, 0 for all;
+    fewer is hybrid sharding, with whole copies beside each other that only sum gradients.
     """
 
     nodes: int = 1
@@ -66,3 +68,4 @@ class Layout:
     data: int = 1
     expert: int = 1
     split: Split = "none"
+    shards: int = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from gpufleet.sizing.caution import Caution
 from gpufleet.sizing.engines import engine_on
@@ -39,19 +40,41 @@ def inference(workload: Workload, hardware: Hardware, devices: int) -> Iterator[
 def training(
     workload: Workload, hardware: Hardware, devices: int, *, quick: bool = False
 ) -> Iterator[Layout]:
-    """Yield layouts of a training run: data parallel first, then with tensor and pipeline parallelism within it.
+    """Yield layouts of a training run on at most so many devices, simplest first.
 
-    ``quick`` leaves out tensor degrees between the extremes, for a search over many kinds of hardware.
+    Data parallel over all of them comes first; then, over several nodes, with whole copies in each node and on one
+    node alone (a slow network may make more nodes slower); then tensor degrees and pipeline stages within it, whose
+    products may leave a few devices idle. ``quick`` leaves out tensor degrees between the extremes.
     """
-    nodes = nodes_for(hardware, devices)
     within = min(devices, hardware.devices_per_node)
     tensors = [size for size in (1, 2, 4, 8) if size <= within and divides(workload, size)]
     tensors = [tensors[0], tensors[-1]] if quick and len(tensors) > 1 else tensors
     for pipeline in STAGES:
         for tensor in tensors if pipeline == 1 else tensors[-1:]:
-            share = tensor * pipeline
-            if devices % share == 0 and pipeline <= workload.model.layers:
-                yield Layout(nodes, devices, tensor=tensor, pipeline=pipeline, data=devices // share)
+            if tensor * pipeline <= devices and pipeline <= workload.model.layers:
+                yield from _trained(workload, hardware, devices, tensor, pipeline)
+
+
+def _trained(
+    workload: Workload, hardware: Hardware, devices: int, tensor: int, pipeline: int
+) -> Iterator[Layout]:
+    """Yield the layouts of those degrees: sharded over all, over the members in one node, and on one node."""
+    share, per_node = tensor * pipeline, hardware.devices_per_node
+    whole = _on(hardware, tensor, pipeline, devices // share)
+    yield whole
+    inside = per_node // share
+    if devices <= per_node or inside == 0:
+        return
+    copies = devices // per_node
+    hybrid = workload.training.sharding in ("auto", "zero3") and inside > 1 and per_node % share == 0
+    if hybrid and pipeline == 1:
+        yield replace(_on(hardware, tensor, pipeline, inside * copies), shards=inside)
+    yield _on(hardware, tensor, pipeline, inside)
+
+
+def _on(hardware: Hardware, tensor: int, pipeline: int, data: int) -> Layout:
+    devices = tensor * pipeline * data
+    return Layout(nodes_for(hardware, devices), devices, tensor=tensor, pipeline=pipeline, data=data)
 
 
 def nodes_for(hardware: Hardware, devices: int) -> int:

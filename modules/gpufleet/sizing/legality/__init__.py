@@ -22,6 +22,7 @@ from gpufleet.sizing.legality import (  # noqa: F401 - each enters its rules int
     nodes,
     precision,
     sparse,
+    steps,
 )
 from gpufleet.sizing.legality.rule import RULES, Case, Rule
 from gpufleet.sizing.workload import Workload

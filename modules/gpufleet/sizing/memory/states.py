@@ -48,7 +48,7 @@ def _expert_share(workload: Workload, layout: Layout) -> float:
 
 def shards_of(layout: Layout) -> int:
     """Return over how many devices data-parallel sharding spreads the states."""
-    return max(1, layout.devices // (layout.tensor * layout.pipeline))
+    return layout.shards or max(1, layout.devices // (layout.tensor * layout.pipeline))
 
 
 def kept_model(workload: Workload) -> Architecture:

@@ -12,7 +12,8 @@ from gpufleet.sizing.placing import nodes_for
 from gpufleet.sizing.plans.answer import Plan
 from gpufleet.sizing.plans.placed import MOST_NODES, Placed, place, smallest
 from gpufleet.sizing.plans.question import Question
-from gpufleet.sizing.plans.traffic import busiest, meets, requests_per_s, tuned
+from gpufleet.sizing.plans.traffic import busiest, meets, requests_per_s
+from gpufleet.sizing.plans.trained import fastest
 from gpufleet.sizing.speed import speed
 
 MOST_SCALINGS = 6
@@ -40,7 +41,8 @@ def exactly(question: Question, hardware: Hardware, devices: int) -> Plan:
     """Return the one plan on so many devices, whether it fits or not."""
     workload = question.workload
     if workload.trains:
-        return _plan(question, tuned(question, place(workload, hardware, devices)), devices=devices)
+        best = fastest(workload, hardware, devices, open_batch=question.open_batch)
+        return _plan(question, best, devices=devices)
     candidates = [_shared_out(question, placed, devices) for placed in _replicas(question, hardware, devices)]
     if question.most_streams or question.requests_per_s:
         return max(candidates, key=lambda plan: (plan.fits, plan.tokens_per_s or 0.0))
@@ -132,7 +134,7 @@ def _for_work(question: Question, hardware: Hardware, least: Placed) -> Plan:
     More nodes leave more memory for a larger micro-batch, with which fewer may do: the number is approached from
     both sides.
     """
-    plan = _plan(question, tuned(question, least))
+    plan = _trained(question, hardware, least.layout.devices)
     fewest, most = plan.nodes, hardware.node_limit or MOST_NODES
     tried, best = {plan.nodes}, None
     for _ in range(MOST_SCALINGS):
@@ -147,9 +149,14 @@ def _for_work(question: Question, hardware: Hardware, least: Placed) -> Plan:
         if nodes in tried or nodes < fewest:
             break
         tried.add(nodes)
-        devices = nodes * hardware.devices_per_node
-        plan = _plan(question, tuned(question, place(question.workload, hardware, devices, quick=True)))
+        plan = _trained(question, hardware, nodes * hardware.devices_per_node)
     return best or plan
+
+
+def _trained(question: Question, hardware: Hardware, devices: int) -> Plan:
+    """Return the fastest training on so many devices, with all of them in use."""
+    found = fastest(question.workload, hardware, devices, open_batch=question.open_batch, quick=True)
+    return _plan(question, found)
 
 
 def _plan(question: Question, placed: Placed, *, replicas: int = 1, devices: int | None = None) -> Plan:

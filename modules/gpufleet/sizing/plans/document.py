@@ -104,7 +104,8 @@ def _plan(plan: Plan) -> Json:
 
 def _parallelism(layout: Layout) -> Json:
     names = ("tensor", "pipeline", "data", "expert")
-    return {name: getattr(layout, name) for name in names} | {"split": layout.split}
+    told = {name: getattr(layout, name) for name in names} | {"split": layout.split}
+    return told | ({"shards": layout.shards} if layout.shards else {})
 
 
 def _offer(offer: Offer) -> Json:

@@ -44,17 +44,21 @@ class Placed:
         training = self.workload.training
         if self.open_recompute:
             training = replace(training, recompute="auto")
-        return _held(replace(self.workload, batch=batch, training=training), self.hardware, self.layout)
+        return held(replace(self.workload, batch=batch, training=training), self.hardware, self.layout)
 
 
-def _held(workload: Workload, hardware: Hardware, layout: Layout) -> Placed:
+def held(workload: Workload, hardware: Hardware, layout: Layout) -> Placed:
+    """Return the workload on that layout, with what is recomputed chosen where it was left open."""
     chosen = settled(workload, layout, hardware)
     is_open = workload.trains and workload.training.recompute == "auto"
     return Placed(chosen, hardware, layout, memory(chosen, layout, hardware), is_open)
 
 
 def place(workload: Workload, hardware: Hardware, devices: int, *, quick: bool = False) -> Placed:
-    """Return the best layout on so many devices that fits; where none does, the best one."""
+    """Return the first layout on so many devices that fits, the usual one; where none does, the first at all.
+
+    For a training that is the simplest; ``trained.fastest`` looks for the best.
+    """
     runs_on = engine_on(hardware, workload, placing.nodes_for(hardware, devices))
     workload = replace(workload, engine=runs_on.name)
     first: Placed | None = None
@@ -64,7 +68,7 @@ def place(workload: Workload, hardware: Hardware, devices: int, *, quick: bool =
         ways = placing.inference(workload, hardware, devices)
     for layout in ways:
         for asked in shardings(workload, devices):
-            placed = _held(asked, hardware, layout)
+            placed = held(asked, hardware, layout)
             if placed.fits:
                 return placed
             first = first or placed

@@ -114,7 +114,10 @@ def _row(plan: Plan) -> Row:
 def _split(plan: Plan) -> str:
     layout = plan.layout
     named = (("tensor", layout.tensor), ("layers", layout.pipeline), ("data", layout.data))
-    return " x ".join(f"{name} {size}" for name, size in named if size > 1) or "-"
+    shared = (
+        f" by {layout.shards}" if layout.shards else ""
+    )  # hybrid sharding: copies of so many devices each
+    return (" x ".join(f"{name} {size}" for name, size in named if size > 1) or "-") + shared
 
 
 def _details(plan: Plan) -> Iterator[str]:

@@ -9,8 +9,6 @@ from gpufleet.sizing.speed import Speed
 from gpufleet.sizing.speed.device import engine_for, serves
 
 MOST_STREAMS = 1024
-MICRO_BATCHES = (2, 4, 8, 16)
-WORTH_IT = 1.02  # a larger micro-batch costs memory: two per cent are not worth it
 
 
 def busiest(question: Question, placed: Placed) -> Placed:
@@ -21,20 +19,6 @@ def busiest(question: Question, placed: Placed) -> Placed:
         if not more.fits or not _in_time(question, more.speed(), more):
             break
         best, streams = more, streams * 2
-    return best
-
-
-def tuned(question: Question, placed: Placed) -> Placed:
-    """Return a training with the micro-batch that is fastest and fits, where none was asked for."""
-    if not question.open_batch or not placed.fits:
-        return placed
-    best, fastest = placed, placed.speed().tokens_per_s or 0.0
-    for batch in MICRO_BATCHES:
-        more = placed.with_batch(batch)
-        speed = (more.speed().tokens_per_s or 0.0) if more.fits else 0.0
-        if speed <= fastest * WORTH_IT:
-            break
-        best, fastest = more, speed
     return best
 
 

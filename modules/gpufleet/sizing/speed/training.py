@@ -12,6 +12,9 @@ from gpufleet.sizing.speed.step import MOST, USUAL_RATE, Setting, together
 WEIGHT_BYTES = 2.0
 UPDATED_BYTES = 28.0  # read and written per weight by Adam in the host: 32-bit weight, gradient, two moments
 HOST_GB_S = 200.0  # assumption: memory of a two-socket host, what processors reach
+# A ring over 53 nodes of eight reached 187 GB/s (github.com/llm-jp/scripts cluster/gpu/all_reduce_bench/README.md), far
+# beyond one adapter; beside computing, the runs over several nodes in measured.csv fit best with a fifth to a half.
+RING_SHARE = 0.5
 RECOMPUTED = {"none": 0.0, "selective": 0.0, "full": 1.0}  # forward passes more; attention's own apart
 
 
@@ -101,19 +104,39 @@ def devices(setting: Setting) -> int:
 
 def _sharding(setting: Setting) -> float:
     """Return seconds in which devices that hold copies or shards of the same weights exchange them or gradients."""
-    members = setting.layout.data
-    if members <= 1 or setting.layout.tensor * setting.layout.pipeline > 1 or setting.engine == "megatron":
+    layout, members = setting.layout, setting.layout.data
+    if members <= 1 or layout.pipeline > 1 or setting.engine == "megatron":
         return 0.0  # where layers are split, gradients are summed once per many micro-batches
-    sharded = setting.workload.training.sharding in ("auto", "zero3")
-    gathered = 2.0 if sharded else 0.0  # whole weights, once forward and once backward
-    summed = 0.0 if frozen(setting) else 1.0 if sharded else 2.0
-    moved = (gathered + summed) * WEIGHT_BYTES * setting.model.parameters * (members - 1) / members
-    return moved / (_widest(setting).gb_s * 1e9)
+    held = WEIGHT_BYTES * setting.model.parameters / layout.tensor
+    summed = 0.0 if frozen(setting) else 1.0
+    if setting.workload.training.sharding not in ("auto", "zero3"):
+        return _passed(setting, 2.0 * summed * held, members, members)
+    shards = layout.shards or members
+    within = _passed(
+        setting, (2.0 + summed) * held, shards, shards
+    )  # gathered forward and backward, then summed
+    return within + _passed(setting, 2.0 * summed * held / shards, members // shards, members)
 
 
-def _widest(setting: Setting) -> links.Link:
-    within = devices(setting) <= setting.hardware.devices_per_node
-    return links.inside(setting.hardware) if within else links.between(setting.hardware)
+def _passed(setting: Setting, payload: float, members: int, spread: int) -> float:
+    """Return seconds in which a ring of so many members, within a span of so many, passes the payload around."""
+    return payload * (members - 1) / members / (_around(setting, spread) * 1e9) if members > 1 else 0.0
+
+
+def _around(setting: Setting, span: int) -> float:
+    """Return GB/s of a ring over data-parallel devices: between nodes it has all adapters of its devices there.
+
+    A ring enters and leaves each node once, whatever the number of its members in it: a group of eight devices
+    of a node shares that node's eight adapters, it does not queue for one.
+    """
+    hardware, tensor = setting.hardware, setting.layout.tensor
+    inside = links.inside(hardware).gb_s
+    if span * tensor <= hardware.devices_per_node:
+        return inside
+    if hardware.accelerator.kind == "tpu":
+        return links.between(hardware).gb_s  # a pod's links run from chip to chip
+    neighbours = max(1, hardware.devices_per_node // tensor)
+    return min(inside, links.between(hardware).gb_s * neighbours * RING_SHARE)
 
 
 def _tensor(setting: Setting) -> float:

@@ -1,0 +1,40 @@
+"""Steps of a training: devices that would only slow it down, and steps that take too many tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpufleet.sizing.legality.rule import Case, rule
+
+LARGEST_STEP = 16 * 1024**2  # tokens
+
+
+@rule(
+    "devices-idle",
+    reason="a slow network, or a number that nothing divides, can make more devices slower than fewer",
+    source="sizing's own estimate of what layouts exchange",
+)
+def devices_idle(case: Case) -> Iterator[str]:
+    used = case.layout.devices
+    if case.workload.trains and used < case.devices:
+        yield f"the fastest layout uses {used} of {case.devices} devices; {case.devices - used} stand idle"
+
+
+@rule(
+    "global-batch-large",
+    reason="beyond some batch a further token in a step teaches less; who pre-trains on many devices bounds the batch",
+    source="Llama 3.1 405B: 16 M tokens a step on 8,192 and 16,384 GPUs (P. Balaji, SC24 slide, as noted at "
+    "glennklockwood.com/garden/llama-3.1, read 2026-11-21)",
+)
+def global_batch_large(case: Case) -> Iterator[str]:
+    work, layout = case.workload, case.layout
+    if work.task != "pretrain":
+        return
+    sequences = max(work.batch, layout.pipeline)  # every stage needs one at work
+    tokens = sequences * work.context * layout.data
+    if tokens > LARGEST_STEP:
+        yield (
+            f"{layout.data:,} data-parallel devices x {sequences} x {work.context:,} tokens are "
+            f"{tokens / 1e6:,.0f} M tokens a step: more than the 16 M that Llama 3.1 405B was trained with; "
+            "take fewer devices, or a smaller --batch"
+        )

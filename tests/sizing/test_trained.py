@@ -1,0 +1,124 @@
+"""Layouts of training runs: the fastest that fits is taken, so more devices are never slower."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpufleet import catalog
+from gpufleet.sizing import placing
+from gpufleet.sizing.legality import judge
+from gpufleet.sizing.plans.placed import held, shardings
+from gpufleet.sizing.plans.trained import WORTH_IT, fastest, tuned
+from gpufleet.sizing.resolve import resolve
+from gpufleet.sizing.workload import Training, Workload
+
+MODELS = ["qwen2-0.5b", "llama-3.1-8b", "llama-3.1-70b", "mixtral-8x7b", "gpt-oss-120b", "qwen3-235b-a22b"]
+PARTS = ["H100 SXM5 80GB", "A100 SXM4 40GB", "GeForce RTX 4090", "L40S", "TPU v5e", "Instinct MI300X"]
+OPEN = Training(sharding="auto", recompute="auto")
+several = st.lists(st.integers(1, 600), min_size=2, max_size=5, unique=True).map(sorted)
+
+
+def _work(model, task="pretrain", batch=1, context=2048):
+    return Workload(
+        catalog.model(model), task=task, input_tokens=context, output_tokens=0, batch=batch, training=OPEN
+    )
+
+
+@given(
+    st.sampled_from(MODELS),
+    st.sampled_from(PARTS),
+    several,
+    st.sampled_from(["pretrain", "lora"]),
+    st.booleans(),
+)
+@settings(max_examples=60, deadline=None)
+def test_more_devices_are_never_slower(model, part, numbers, task, open_batch):
+    hardware, last = resolve(part).hardware, 0.0
+    for number in numbers:
+        found = fastest(_work(model, task), hardware, number, open_batch=open_batch)
+        if not found.fits:
+            assert last == 0.0, "what fits on fewer fits on more"
+            continue
+        rate = found.speed().tokens_per_s
+        assert rate * WORTH_IT**2 >= last
+        last = max(rate, last)
+
+
+@pytest.mark.parametrize("devices", [8, 16, 64])
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("model", MODELS)
+def test_no_layout_that_fits_is_faster(model, part, devices):
+    hardware = resolve(part).hardware
+    chosen = fastest(_work(model), hardware, devices)
+    for layout in placing.training(_work(model), hardware, devices):
+        for asked in shardings(replace(_work(model), engine=chosen.workload.engine), layout.devices):
+            placed = held(asked, hardware, layout)
+            if placed.fits:
+                assert placed.speed().tokens_per_s <= chosen.speed().tokens_per_s * WORTH_IT
+
+
+def test_235_billion_weights_on_64_128_256_cards(size):
+    """A newcomer's complaint: 196,615, then 37,288, then 74,285 tokens/s."""
+    plans = [
+        size(
+            "qwen3-235b-a22b", task="pretrain", context="4096", batch="2", on="H100 SXM5", devices=devices
+        ).plans[0]
+        for devices in (64, 128, 256)
+    ]
+    rates = [plan.tokens_per_s for plan in plans]
+    assert all(plan.fits for plan in plans)
+    assert rates[1] > 1.5 * rates[0]
+    assert rates[2] > 1.5 * rates[1]
+
+
+def test_a_slow_network_keeps_whole_copies_in_each_node():
+    """Over a slower network weights are gathered within a node, and only gradients cross."""
+    hardware = resolve("H100 SXM5 80GB").hardware
+    slow = fastest(_work("llama-3.1-8b", batch=4), replace(hardware, network_gb_s=12.5), 32)
+    fast = fastest(_work("llama-3.1-8b", batch=4), replace(hardware, network_gb_s=400.0), 32)
+    assert (slow.layout.data, slow.layout.shards) == (32, 8)
+    assert (fast.layout.data, fast.layout.shards) == (32, 0)
+
+
+def test_hybrid_sharding_takes_the_memory_of_one_node():
+    work, hardware = _work("llama-3.1-8b"), resolve("H100 SXM5 80GB").hardware
+    layouts = list(placing.training(work, hardware, 32))
+    whole, hybrid = layouts[0], next(each for each in layouts if each.shards)
+    (asked,) = shardings(work, 32)
+    one = held(asked, hardware, placing.Layout(1, 8, data=8))
+    assert (
+        held(asked, hardware, whole).memory.per_device_gib
+        < held(asked, hardware, hybrid).memory.per_device_gib
+    )
+    assert held(asked, hardware, hybrid).memory.per_device_gib == pytest.approx(one.memory.per_device_gib)
+
+
+def test_a_larger_micro_batch_is_taken_only_where_it_is_worth_it():
+    placed = fastest(_work("llama-3.1-8b"), resolve("H100 SXM5 80GB").hardware, 8)
+    best = tuned(placed)
+    assert best.fits
+    assert best.workload.batch == 1 or best.speed().tokens_per_s > placed.speed().tokens_per_s * WORTH_IT
+
+
+@pytest.mark.parametrize(("network", "idle"), [(1e-3, True), (50.0, False)])
+def test_devices_that_would_only_slow_it_down_stand_idle_and_are_named(network, idle):
+    hardware = replace(resolve("GeForce RTX 4090").hardware, network_gb_s=network)
+    found = fastest(_work("qwen2-0.5b", "full_finetune"), hardware, 16)
+    assert (found.layout.devices == 8) is idle
+    said = {each.code for each in judge(found.workload, hardware, 16, found.layout)}
+    assert ("devices-idle" in said) is idle
+
+
+@pytest.mark.parametrize(("batch", "warned"), [("1", False), ("16", True)])
+def test_a_step_beyond_what_was_ever_published_is_named(batch, warned, size, codes):
+    answer = size("qwen2-0.5b", task="pretrain", on="H100 SXM5", devices=1024, batch=batch, context="2048")
+    assert ("global-batch-large" in codes(answer)) is warned
+
+
+def test_a_fine_tuning_has_no_such_bound(size, codes):
+    answer = size("qwen2-0.5b", task="full_finetune", on="H100 SXM5", devices=1024, batch="16")
+    assert "global-batch-large" not in codes(answer)
