@@ -49,7 +49,9 @@ def number(value: Decimal) -> str:
 
 def printable(text: str) -> str:
     """Return what a program named as a reader may see it: escapes and the like ruin terminals and plots."""
-    return text if text.isprintable() else "".join(each if each.isprintable() else "\ufffd" for each in text)
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else " " if each.isspace() else "\ufffd" for each in text)
 
 
 def percent(value: Decimal | None) -> str:
