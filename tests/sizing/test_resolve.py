@@ -99,6 +99,10 @@ def test_a_size_that_never_was_is_refused_with_those_that_are():
         resolve("CM4 512GB")
 
 
+def test_a_family_of_machines_with_one_size_is_that_machine():
+    assert resolve("p4d").hardware.name == "p4d.24xlarge"
+
+
 def test_a_retired_machine_is_answered_on_its_substitute():
     found = resolve("Standard_NC6s_v3")
     assert found.hardware.name == "Standard_NC4as_T4_v3"
@@ -117,6 +121,11 @@ def test_a_share_of_a_card_has_its_share_of_everything(hardware):
     [
         ("H100", "is ambiguous; name one of"),
         ("RTX 6000", "is ambiguous; name one of"),
+        ("H200", "is ambiguous; name one of: H200 SXM 141GB, H200 NVL 141GB"),
+        ("g5", "has several sizes; name one of: g5.12xlarge"),
+        ("GTX 1080", "did you mean GeForce GTX 1080 Ti"),
+        ("RTX 4060 16GB", "does not exist: at most 8 GB"),
+        ("CPU", "unknown hardware"),
         ("p4d.24xlrge", "did you mean p4d.24xlarge"),
         ("blades-2", "did you mean blades-1"),
         ("n1-standard-8", "has no accelerator of its own; it takes T4"),

@@ -37,7 +37,8 @@ def retirement(name: str, cloud: str | None = None) -> Retirement | None:
 def accelerator(name: str) -> Accelerator:
     """Return the accelerator of that name, alias or unambiguous part; "RX 460 4GB" is its version with 4 GB.
 
-    "M1 Pro" is the whole chip: a bin of it ("M1 Pro (14)") is meant only where it is named.
+    "M1 Pro" is the whole chip: a bin of it ("M1 Pro (14)") is meant where it is named, or where only it has
+    the memory that is asked for ("M3 Max 36GB").
     """
     known = accelerators()
     if name in known:
@@ -52,7 +53,7 @@ def accelerator(name: str) -> Accelerator:
     if found:
         names = ", ".join(part.name for part in found)
         raise InputError(f"accelerator {name!r} is ambiguous", remedy=f"name one of: {names}")
-    close = get_close_matches(name, known, n=3, cutoff=CLOSE)
+    close = naming.near(name, known)[:4] or get_close_matches(name, known, n=3, cutoff=CLOSE)
     raise InputError(
         f"unknown accelerator {name!r}",
         remedy=f"did you mean {_either(close)}?" if close else f"the catalogue has {_some(list(known))}",

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from gpufleet import catalog
-from gpufleet.catalog import Accelerator, Machine
+from gpufleet.catalog import Accelerator, Machine, naming
 from gpufleet.errors import InputError
 from gpufleet.sizing.caution import Caution
 from gpufleet.sizing.hardware import Hardware
@@ -118,7 +118,7 @@ def _candidates(asked: str, root: Path | None) -> Iterator[Resolved]:
 def _machine(asked: str) -> Hardware | None:
     from gpufleet.catalog import table
 
-    wanted = asked.lower()
+    wanted = _only_size(asked.lower())
     for machine in table.machines().values():
         if machine.name.lower() == wanted:
             hardware = of_machine(machine)
@@ -129,6 +129,18 @@ def _machine(asked: str) -> Hardware | None:
                 raise InputError(f"{machine.name} has no accelerator of its own", where="--on", remedy=remedy)
             return hardware
     return None
+
+
+def _only_size(wanted: str) -> str:
+    """Return the machine that a family such as "p4d" is, as far as it has one size; several are an InputError."""
+    from gpufleet.catalog import table
+
+    sizes = [name for _, name in table.machines() if name.lower().startswith(f"{wanted}.")]
+    if len(sizes) > 1:
+        raise InputError(
+            f"{wanted!r} has several sizes", where="--on", remedy=f"name one of: {', '.join(sizes)}"
+        )
+    return sizes[0].lower() if sizes else wanted
 
 
 def _retired(asked: str) -> Iterator[Resolved]:
@@ -165,18 +177,14 @@ def _sized(name: str, gib: float, asked: str) -> Iterator[Resolved]:
     except InputError as error:
         if "does not exist" in error.problem:
             raise
-        wanted = _plain(name)
-        parts = [part for part in catalog.accelerators().values() if wanted and wanted in _plain(part.name)]
-        fitting = [part for part in parts if gib in _sizes(part)]
+        known = catalog.accelerators()
+        meant = naming.candidates(name, {each: part.aliases for each, part in known.items()})
+        fitting = [known[each] for each in meant if gib in _sizes(known[each])]
         if len(fitting) == 1:
             yield Resolved(of_part(_resized(fitting[0], gib, 1.0)))
         elif fitting:
             remedy = f"name one of: {', '.join(part.name for part in fitting)}"
             raise InputError(f"{asked!r} is ambiguous", where="--on", remedy=remedy) from None
-
-
-def _plain(text: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", text.lower())
 
 
 def _sizes(part: Accelerator) -> tuple[float, ...]:
@@ -224,6 +232,9 @@ def _nearest(asked: str, root: Path | None) -> str:
     names |= {name.lower(): name for name in catalog.accelerators()}
     names |= {name.lower(): name for name in owned_names(root)}
     wanted = asked.lower()
+    others = naming.near(asked, catalog.accelerators())[:4]
+    if others:
+        return f"did you mean {' or '.join(others)}?"
     close = get_close_matches(wanted, names, n=3, cutoff=0.6)
     parts = [word for word in wanted.split() if len(word) >= SHORTEST_WORD]
     close = close or [name for name in names if any(part in name for part in parts)][:3]
