@@ -58,18 +58,19 @@ def training(
 def _trained(
     workload: Workload, hardware: Hardware, devices: int, tensor: int, pipeline: int
 ) -> Iterator[Layout]:
-    """Yield the layouts of those degrees: sharded over all, over the members in one node, and on one node."""
+    """Yield the layouts of those degrees: sharded over all, over the members in one node, and without a network."""
     share, per_node = tensor * pipeline, hardware.devices_per_node
-    whole = _on(hardware, tensor, pipeline, devices // share)
-    yield whole
+    data = devices // share
+    yield _on(hardware, tensor, pipeline, data)
     inside = per_node // share
-    if devices <= per_node or inside == 0:
+    if devices <= per_node:
         return
     copies = devices // per_node
     hybrid = workload.training.sharding in ("auto", "zero3") and inside > 1 and per_node % share == 0
     if hybrid and pipeline == 1:
         yield replace(_on(hardware, tensor, pipeline, inside * copies), shards=inside)
-    yield _on(hardware, tensor, pipeline, inside)
+    if data > max(1, inside):
+        yield _on(hardware, tensor, pipeline, max(1, inside))
 
 
 def _on(hardware: Hardware, tensor: int, pipeline: int, data: int) -> Layout:

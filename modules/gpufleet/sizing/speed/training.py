@@ -10,11 +10,14 @@ from gpufleet.sizing.speed.result import Limit
 from gpufleet.sizing.speed.step import MOST, USUAL_RATE, Setting, together
 
 WEIGHT_BYTES = 2.0
+UNPACKED_BYTES = 2.5  # half a byte read, two written
 UPDATED_BYTES = 28.0  # read and written per weight by Adam in the host: 32-bit weight, gradient, two moments
 HOST_GB_S = 200.0  # assumption: memory of a two-socket host, what processors reach
 # A ring over 53 nodes of eight reached 187 GB/s (github.com/llm-jp/scripts cluster/gpu/all_reduce_bench/README.md), far
 # beyond one adapter; beside computing, the runs over several nodes in measured.csv fit best with a fifth to a half.
 RING_SHARE = 0.5
+MICRO_BATCHES = 8  # assumption: per pipeline stage and step, which keeps what stages wait at its ends small
+SUMMED_BYTES = 4.0  # gradients of a pipeline are added up in 32 bits
 RECOMPUTED = {"none": 0.0, "selective": 0.0, "full": 1.0}  # forward passes more; attention's own apart
 
 
@@ -56,9 +59,21 @@ def parts(setting: Setting) -> Parts | None:
         compute=compute / (setting.layout.tensor * setting.layout.pipeline),
         sharding=_sharding(setting),
         tensor=_tensor(setting),
-        launch=setting.model.layers / setting.layout.pipeline * setting.factor("train_layer_seconds"),
+        launch=setting.model.layers / setting.layout.pipeline * setting.factor("train_layer_seconds")
+        + _unpacking(setting),
         offload=_offload(setting),
     )
+
+
+def _unpacking(setting: Setting) -> float:
+    """Return seconds in which four-bit weights are written out in 16 bits, once per pass, whatever the batch."""
+    if setting.workload.adapter != "qlora" or not setting.bandwidth:
+        return 0.0
+    passes = 2.0 + RECOMPUTED[setting.workload.training.recompute]
+    moved = (
+        passes * UNPACKED_BYTES * setting.model.parameters / (setting.layout.tensor * setting.layout.pipeline)
+    )
+    return moved / (setting.bandwidth * setting.share("train_unpack"))
 
 
 def tokens_per_step(setting: Setting) -> float:
@@ -70,7 +85,9 @@ def _operations(setting: Setting) -> float:
     """Return operations per token: forward, backward, and what is computed again."""
     model, training = setting.model, setting.workload.training
     dense = traffic.operations(model)
-    attention = traffic.attention_operations(model, setting.workload.context)
+    attention = traffic.attention_operations(model, setting.workload.context) / setting.share(
+        "train_attention"
+    )
     backward = 1.0 if frozen(setting) else 2.0  # frozen weights need no gradient of their own
     again = RECOMPUTED[training.recompute] * setting.factor("train_recompute")
     return dense * (1.0 + backward + again) + attention * (3.0 + again)
@@ -86,6 +103,8 @@ def _rate(setting: Setting) -> float | None:
         return None
     share = setting.factor("train_compute") * setting.factor(f"train_compute_{_form(setting)}")
     share *= setting.law("train_law", setting.flops, USUAL_RATE)
+    share *= setting.factor("train_adapter") if frozen(setting) else 1.0
+    share *= setting.factor("train_experts") if setting.expert_layers else 1.0
     spread = max(1.0, log2(max(1.0, devices(setting))))
     stages = 1.0 + setting.factor("train_stages") * log2(setting.layout.pipeline)
     return setting.flops * min(share, MOST) * float(spread ** -setting.factor("train_spread")) / stages
@@ -105,9 +124,42 @@ def devices(setting: Setting) -> int:
 def _sharding(setting: Setting) -> float:
     """Return seconds in which devices that hold copies or shards of the same weights exchange them or gradients."""
     layout, members = setting.layout, setting.layout.data
-    if members <= 1 or layout.pipeline > 1 or setting.engine == "megatron":
-        return 0.0  # where layers are split, gradients are summed once per many micro-batches
-    held = WEIGHT_BYTES * setting.model.parameters / layout.tensor
+    if layout.pipeline > 1:
+        return _staged(setting)
+    if members <= 1 or setting.engine == "megatron":
+        return 0.0  # measured as a part of what its engine computes
+    held = WEIGHT_BYTES * (setting.model.parameters - _experts(setting)) / layout.tensor
+    chosen = WEIGHT_BYTES * _experts(setting) / layout.tensor
+    if chosen and _routed(setting) + _fully(setting, held) < _fully(setting, held + chosen):
+        return _routed(setting) + _fully(setting, held)  # experts stay where they are, tokens travel
+    return _fully(setting, held + chosen)
+
+
+def _experts(setting: Setting) -> float:
+    """Return the weights of experts that not every token passes."""
+    experts = setting.model.experts
+    return (
+        3.0 * setting.expert_layers * experts.count * setting.model.hidden * experts.intermediate
+        if experts
+        else 0.0
+    )
+
+
+def _routed(setting: Setting) -> float:
+    """Return seconds in which tokens go to their experts' devices and back, forward and backward."""
+    experts, layout = setting.model.experts, setting.layout
+    if experts is None:
+        return 0.0
+    tokens = float(setting.workload.batch * setting.workload.context)
+    each = tokens * experts.per_token * setting.model.hidden * WEIGHT_BYTES * setting.expert_layers
+    members = min(layout.data, experts.count)
+    link = links.inside if members * layout.tensor <= setting.hardware.devices_per_node else links.between
+    return 4.0 * each * (members - 1) / members / (link(setting.hardware).gb_s * RING_SHARE * 1e9)
+
+
+def _fully(setting: Setting, held: float) -> float:
+    """Return seconds of gathering so many bytes of weights and summing their gradients."""
+    layout, members = setting.layout, setting.layout.data
     summed = 0.0 if frozen(setting) else 1.0
     if setting.workload.training.sharding not in ("auto", "zero3"):
         return _passed(setting, 2.0 * summed * held, members, members)
@@ -116,6 +168,18 @@ def _sharding(setting: Setting) -> float:
         setting, (2.0 + summed) * held, shards, shards
     )  # gathered forward and backward, then summed
     return within + _passed(setting, 2.0 * summed * held / shards, members // shards, members)
+
+
+def _staged(setting: Setting) -> float:
+    """Return seconds of a pipeline: states cross from stage to stage, gradients are summed once per many batches."""
+    layout, work = setting.layout, setting.workload
+    split = layout.tensor * layout.pipeline
+    gradients = 0.0 if frozen(setting) else 2.0 * SUMMED_BYTES * setting.model.parameters / split
+    span = layout.data * layout.pipeline  # stages lie one behind the other: copies of one are that far apart
+    summed = _passed(setting, gradients, layout.data, span) / (MICRO_BATCHES * layout.pipeline)
+    states = 2.0 * WEIGHT_BYTES * work.batch * work.context * setting.model.hidden / layout.tensor
+    link = links.inside(setting.hardware) if split <= setting.hardware.devices_per_node else None
+    return summed + states / ((link or links.between(setting.hardware)).gb_s * 1e9)
 
 
 def _passed(setting: Setting, payload: float, members: int, spread: int) -> float:
