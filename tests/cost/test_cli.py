@@ -29,6 +29,17 @@ def test_a_preview_on_standard_input(gpufleet, project, preview):
     )  # p4d.24xlarge in us-east-1, AWS list price of 2026-07-06
 
 
+@pytest.mark.parametrize("form", ["table", "markdown", "json", "junit", "html"])
+def test_a_hostile_name_breaks_no_form(gpufleet, tmp_path, preview, form):
+    hostile = "a\\u0000\\ud800\\u001b[31m\\u202e<b>"  # what JSON can hold and neither a terminal nor XML can
+    text = preview("create").replace('::a"', f'::{hostile}"')
+    assert hostile in text
+    (tmp_path / "p.json").write_text(text, encoding="utf-16")
+    done = gpufleet("cost", "diff", "--preview", "p.json", "--format", form, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert not {"\0", "\x1b", "\u202e"} & set(done.stdout)
+
+
 def test_a_preview_outside_any_project(gpufleet, tmp_path, preview):
     (tmp_path / "preview.json").write_text(preview("same"))
     done = gpufleet("cost", "diff", "--preview", "preview.json", "--json", cwd=tmp_path)
@@ -76,12 +87,20 @@ def test_a_preview_without_steps_is_refused(gpufleet, project):
         (["diff", "-s", "poc", "--base", "nosuch"], "--base: no commit named 'nosuch'"),
         (["diff", "--preview", "none.json"], "none.json: No such file"),
         (["diff", "--preview", "-"], "standard input: empty"),
-        (["diff", "--preview", "-", "--config-file", "x"], "--config-file: goes with --base and --state only"),
+        (["diff", "--preview", "Pulumi.json"], "Pulumi.json: not a preview: no 'steps'"),
+        (["diff", "--preview", "steps.json"], "steps.json: not a preview: a step without 'op'"),
+        (["estimate", "--state", "Pulumi.json"], "Pulumi.json: not a stack's state"),
+        (
+            ["diff", "--preview", "-", "--config-file", "x"],
+            "--config-file: goes with --base and --state only",
+        ),
         (["estimate", "-s", "nosuch"], "no stack 'nosuch'"),
         (["estimate", "-s", "poc", "--config-file", "none.yaml"], "none.yaml: no such file"),
     ],
 )
 def test_mistakes_are_one_line_and_exit_code_2(gpufleet, project, words, said):
+    (project / "Pulumi.json").write_text("{}")
+    (project / "steps.json").write_text('{"steps": [{}]}')
     done = gpufleet("cost", *words, cwd=project, stdin="")
     assert done.returncode == 2
     assert said in done.stderr

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from gpufleet.engine import read_document
+from gpufleet.engine import decode_text, read_document, read_events, reading
 from gpufleet.errors import InputError
 
 
@@ -42,3 +42,31 @@ def test_a_preview_cut_anywhere_is_refused(recorded):
 def test_a_preview_cut_in_a_string_says_so():
     with pytest.raises(InputError, match="ends too early"):
         read_document('{"steps": [{"op": "sa', "-")
+
+
+@pytest.mark.parametrize("read", [read_document, read_events])
+@pytest.mark.parametrize("opened", ["[", '{"a":'])
+def test_brackets_without_end_are_refused(read, opened):
+    with pytest.raises(InputError) as caught:
+        read(opened * 100_000, "deep.json")
+    assert str(caught.value).startswith("deep.json")
+    assert "nested too deep" in str(caught.value)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_a_file_is_read_however_a_shell_wrote_it(encoding):
+    content = '{"steps": ["Zürich"]}'.encode(encoding)  # PowerShell 5 writes UTF-16, Notepad a mark
+    assert read_document(decode_text(content, "a"), "a") == {"steps": ["Zürich"]}
+
+
+@pytest.mark.parametrize("content", [b"\xff\x00\x80", "Zürich".encode("latin-1"), b"\xff\xfea"])
+def test_what_is_no_text_is_one_line(content):
+    with pytest.raises(InputError, match=r"^a: not text in UTF-8$"):
+        decode_text(content, "a")
+
+
+def test_an_error_without_a_place_gets_the_files_name():
+    with pytest.raises(InputError, match=r"^p\.json: not a preview; give it$"), reading("p.json"):
+        raise InputError("not a preview", remedy="give it")
+    with pytest.raises(InputError, match=r"^line 4: wrong$"), reading("p.json"):
+        raise InputError("wrong", where="line 4")

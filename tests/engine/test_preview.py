@@ -7,6 +7,12 @@ import pytest
 from gpufleet.engine import SECRET, UNKNOWN, parse_preview
 from gpufleet.errors import InputError
 
+URN = "urn:pulumi:a::b::c::d"
+
+
+def made(**wrong):
+    return {"op": "create", "urn": URN, "newState": {"urn": URN, **wrong}}
+
 
 def operations(steps):
     return {step.urn.rsplit("::", 1)[-1]: step.op for step in steps}
@@ -73,6 +79,15 @@ def test_an_unknown_operation_keeps_its_name(recorded):
         ([], "a list or a plain value"),
         ({"steps": [{"urn": "x"}]}, "without 'op'"),
         ({"steps": [{"op": "same", "newState": {"urn": "x"}}]}, "without a URN"),
+        ({"steps": [{"op": "create", "newState": {"urn": URN}}]}, "a step without a URN"),
+        ({"steps": [{"op": "create", "urn": 7}]}, "a step without a URN"),
+        ({"steps": [{"op": "create", "urn": URN}]}, "a step without a state"),
+        ({"steps": [{"op": "create", "urn": URN, "newState": "x"}]}, "a resource that is no mapping"),
+        ({"steps": [made(inputs="x")]}, "properties that are no mapping: 'x'"),
+        ({"steps": [made(outputs=[1])]}, "properties that are no mapping"),
+        ({"steps": [made(propertyDependencies=[1])]}, "propertyDependencies: is no mapping"),
+        ({"steps": [made(ignoreChanges=3)]}, "ignoreChanges: is no list"),
+        ({"steps": [], "diagnostics": "x"}, "diagnostics of another shape"),
     ],
 )
 def test_another_document_is_refused_in_one_line(document, words):

@@ -18,7 +18,7 @@ from gpufleet.cli.cost_output import dates, output_options, write
 from gpufleet.cli.cost_ownership import ownership
 from gpufleet.cli.cost_pack import policy_pack
 from gpufleet.cost import Asked, CostDiff, Estimate
-from gpufleet.engine import read_document, read_events
+from gpufleet.engine import decode_text, read_document, read_events, reading
 from gpufleet.errors import AnswerIsNo, InputError
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
@@ -138,7 +138,9 @@ def _estimate(
         return cost.estimate_stack(_project(project), _needed(stack), config_file, asked)
     if stack is not None or config_file is not None or project is not None:
         raise InputError("goes without a stack, a project or a config file", where="--state")
-    return cost.estimate_state(read_document(*_read(state)), asked)
+    text, name = _read(state)
+    with reading(name):
+        return cost.estimate_state(read_document(text, name), asked)
 
 
 def _difference(  # noqa: PLR0917 - click hands each option over by name
@@ -163,27 +165,30 @@ def _difference(  # noqa: PLR0917 - click hands each option over by name
     if base is not None:
         return cost.diff_against(_project(project), _needed(stack), base, config_file, asked)
     if state is not None:
-        document = read_document(*_read(state))
-        return cost.diff_state(document, _project(project), _needed(stack), config_file, asked)
+        text, name = _read(state)
+        document = read_document(text, name)
+        with reading(name):
+            return cost.diff_state(document, _project(project), _needed(stack), config_file, asked)
     if config_file is not None:
         raise InputError(
             "goes with --base and --state only", where="--config-file", remedy="preview that file with Pulumi"
         )
     if preview is not None:
-        return cost.diff_preview(read_document(*_read(preview)), _root(project), asked)
+        text, name = _read(preview)
+        with reading(name):
+            return cost.diff_preview(read_document(text, name), _root(project), asked)
     return cost.diff_events(read_events(*_read(str(event_log))), _root(project), asked)
 
 
 def _read(file: str) -> tuple[str, str]:
     """Return a file's text (- is standard input) and what to call it in an error."""
     if file == "-":
-        return sys.stdin.read(), "standard input"
+        return decode_text(sys.stdin.buffer.read(), "standard input"), "standard input"
     try:
-        return Path(file).read_text(encoding="utf-8"), file
-    except UnicodeDecodeError:
-        raise InputError("not text in UTF-8", where=file) from None
+        content = Path(file).read_bytes()
     except OSError as error:
         raise InputError(error.strerror or "cannot be read", where=file) from None
+    return decode_text(content, file), file
 
 
 def _usage(file: Path | None) -> cost.UsageFile:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from gpufleet.engine import decode_text
 from gpufleet.errors import InputError
 
 
@@ -41,13 +42,12 @@ def comment(
 
 def _read(file: str) -> str:
     if file == "-":
-        return sys.stdin.read()
+        return decode_text(sys.stdin.buffer.read(), "standard input")
     try:
-        return Path(file).read_text(encoding="utf-8")
+        content = Path(file).read_bytes()
     except OSError as error:
         raise InputError(error.strerror or "cannot be read", where=file) from None
-    except UnicodeDecodeError:
-        raise InputError("not text in UTF-8", where=file) from None
+    return decode_text(content, file)
 
 
 def _show(text: str, why: str) -> None:

@@ -58,6 +58,7 @@ class _Draft:
 def resources_from_preview(document: Mapping[str, Any]) -> Sides:
     """Return both sides of a ``pulumi preview --json``."""
     steps = engine.parse_preview(document)
+    _counts(document.get("changeSummary"))
     if not steps and not document.get("changeSummary"):  # the engine counts what it leaves out
         raise InputError("the preview has no steps", where="--preview", remedy="add --show-sames")
     sides = _sides(steps, _left_out(document.get("changeSummary") or {}, steps))
@@ -198,6 +199,11 @@ def _overlaps(steps: Iterable[Step]) -> frozenset[str]:
         if step.op in REPLACES and step.old and not step.old.pending_replacement:
             first.setdefault(step.urn, step.op)
     return frozenset(urn for urn, op in first.items() if op != "delete-replaced")
+
+
+def _counts(told: Any) -> None:
+    if told and not (isinstance(told, Mapping) and all(isinstance(each, int) for each in told.values())):
+        raise InputError("is no count of operations", key="changeSummary", remedy=engine.REMEDY)
 
 
 def _left_out(told: Mapping[str, int], steps: Iterable[Step]) -> str:

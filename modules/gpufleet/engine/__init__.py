@@ -10,16 +10,17 @@ from __future__ import annotations
 
 from gpufleet.engine.build import ensure
 from gpufleet.engine.command import run_pulumi
-from gpufleet.engine.document import read_document
+from gpufleet.engine.document import decode_text, read_document, reading
 from gpufleet.engine.events import Events, parse_events, read_events
 from gpufleet.engine.installation import LAUNCHER_MARK, VERSION, Engine, Found, find, installed
 from gpufleet.engine.lock import exclusive
 from gpufleet.engine.preview import Step, parse_preview
 from gpufleet.engine.state import Resource, parse_state, urn_type
-from gpufleet.engine.values import SECRET, UNKNOWN, Marker, decode_object
+from gpufleet.engine.values import REMEDY, SECRET, UNKNOWN, Marker, decode_object
 
 __all__ = [
     "LAUNCHER_MARK",
+    "REMEDY",
     "SECRET",
     "UNKNOWN",
     "VERSION",
@@ -30,6 +31,7 @@ __all__ = [
     "Resource",
     "Step",
     "decode_object",
+    "decode_text",
     "ensure",
     "exclusive",
     "find",
@@ -39,6 +41,7 @@ __all__ = [
     "parse_state",
     "read_document",
     "read_events",
+    "reading",
     "run_pulumi",
     "urn_type",
 ]

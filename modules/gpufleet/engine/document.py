@@ -2,10 +2,37 @@
 
 from __future__ import annotations
 
+import codecs
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from gpufleet.errors import InputError
+
+WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # what PowerShell 5 writes with `>`
+TOO_DEEP = "nested too deep to be the engine's"
+
+
+def decode_text(content: bytes, where: str) -> str:
+    """Return a file's text: UTF-8 with or without a byte order mark, or UTF-16 with one."""
+    try:
+        return content.decode("utf-16" if content.startswith(WIDE) else "utf-8-sig")
+    except UnicodeDecodeError:
+        raise InputError("not text in UTF-8", where=where) from None
+
+
+@contextmanager
+def reading(where: str) -> Iterator[None]:
+    """Name the file in an error that does not say where it is; what nobody foresaw of a shape is an error too."""
+    try:
+        yield
+    except InputError as error:
+        if error.where:
+            raise
+        raise InputError(error.problem, where=where, key=error.key, remedy=error.remedy) from None
+    except RecursionError:
+        raise InputError(TOO_DEEP, where=where, remedy="give the engine's own output") from None
 
 
 def read_document(text: str, where: str) -> dict[str, Any]:
@@ -18,6 +45,10 @@ def read_document(text: str, where: str) -> dict[str, Any]:
         document = json.loads(text)
     except json.JSONDecodeError as error:
         raise _unreadable(text, error, where) from None
+    except RecursionError:
+        raise InputError(TOO_DEEP, where=where, remedy="give the engine's own output") from None
+    except ValueError:  # a number of more digits than Python converts
+        raise InputError("not JSON: a number too long", where=where) from None
     if not isinstance(document, dict):
         raise InputError("JSON, but not an object", where=where, remedy="give the engine's own output")
     return document

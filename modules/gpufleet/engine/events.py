@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from gpufleet.engine.document import TOO_DEEP, reading
 from gpufleet.engine.preview import Step, refuse_failure
 from gpufleet.engine.state import parse_resource
 from gpufleet.errors import InputError
@@ -60,7 +61,8 @@ def read_events(text: str, where: str) -> Events:
                 cut = True
                 continue
             raise InputError(f"not an engine event: {error}", where=f"{where}:{at}", remedy=REMEDY) from None
-    events = parse_events(found)
+    with reading(where):
+        events = parse_events(found)
     events.cut = cut
     return events
 
@@ -73,6 +75,8 @@ def parse_events(events: Iterable[Mapping[str, Any]]) -> Events:
             phases.append(Events())
         try:
             _take(event, phases[-1])
+        except InputError:
+            raise
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise InputError(
                 f"an engine event of another shape: {type(error).__name__} {error}", remedy=REMEDY
@@ -88,6 +92,8 @@ def _event(line: str) -> Mapping[str, Any]:
         event = json.loads(line)
     except json.JSONDecodeError as error:
         raise ValueError(error.msg) from None
+    except RecursionError:
+        raise ValueError(TOO_DEEP) from None
     if not isinstance(event, dict):
         raise ValueError("not an object")  # noqa: TRY004 - a mistake of the text, told like the others
     if not KINDS & event.keys() and "sequence" not in event:
@@ -127,7 +133,7 @@ def _step(metadata: Mapping[str, Any]) -> Step:
     old, new = metadata.get("old"), metadata.get("new")
     return Step(
         op=str(metadata["op"]),
-        urn=str(metadata.get("urn", "")),
+        urn=str(metadata["urn"]),
         old=parse_resource(old) if old else None,
         new=parse_resource(new) if new else None,
         diff_reasons=tuple(metadata.get("diffs") or ()),

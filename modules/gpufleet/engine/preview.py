@@ -47,6 +47,8 @@ def parse_preview(document: Mapping[str, Any]) -> list[Step]:
 def refuse_failure(document: Mapping[str, Any]) -> None:
     """Raise an InputError with the cause where the diagnostics hold an error."""
     diagnostics = document.get("diagnostics") or []
+    if not isinstance(diagnostics, list) or not all(isinstance(entry, Mapping) for entry in diagnostics):
+        raise InputError("not a preview: diagnostics of another shape", remedy=REMEDY)
     errors = [str(entry.get("message", "")) for entry in diagnostics if entry.get("severity") == "error"]
     if errors:
         telling = next((text for text in errors if text.strip().lower() not in EMPTY_PHRASES), errors[0])
@@ -73,12 +75,21 @@ def _what_it_is(document: Mapping[str, Any]) -> str:
 def _parse_step(step: Any) -> Step:
     if not isinstance(step, Mapping) or not isinstance(step.get("op"), str):
         raise InputError("not a preview: a step without 'op'", remedy=REMEDY)
+    urn = step.get("urn")
+    if not isinstance(urn, str) or urn.count("::") < 3:  # noqa: PLR2004 - urn:pulumi:stack::project::type::name
+        raise InputError(f"not a preview: a step without a URN: {str(urn)[:80]!r}", remedy=REMEDY)
     old, new = step.get("oldState"), step.get("newState")
+    if not old and not new:
+        raise InputError(f"not a preview: a step without a state: {urn[:200]}", remedy=REMEDY)
     return Step(
         op=step["op"],
-        urn=str(step.get("urn", "")),
+        urn=urn,
         old=parse_resource(old) if old else None,
         new=parse_resource(new) if new else None,
-        diff_reasons=tuple(step.get("diffReasons") or ()),
-        replace_reasons=tuple(step.get("replaceReasons") or ()),
+        diff_reasons=_names(step.get("diffReasons")),
+        replace_reasons=_names(step.get("replaceReasons")),
     )
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    return tuple(map(str, value)) if isinstance(value, list) else ()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpufleet.engine.values import decode_object
+from gpufleet.engine.values import REMEDY, decode_object
 from gpufleet.errors import InputError
 
 
@@ -50,11 +50,11 @@ class Resource:
 
 def parse_resource(record: Mapping[str, Any], *, pending: str | None = None) -> Resource:
     """Return one resource from a record of a state or of a preview's step."""
+    if not isinstance(record, Mapping):
+        raise InputError(f"a resource that is no mapping: {str(record)[:40]!r}", remedy=REMEDY)
     urn = record.get("urn")
     if not isinstance(urn, str) or urn.count("::") < 3:  # noqa: PLR2004 - urn:pulumi:stack::project::type::name
-        raise InputError(
-            f"a resource without a URN: {str(urn)[:80]!r}", remedy="give the engine's own output"
-        )
+        raise InputError(f"a resource without a URN: {str(urn)[:80]!r}", remedy=REMEDY)
     return Resource(
         urn=urn,
         type=str(record.get("type") or urn_type(urn)),
@@ -73,9 +73,10 @@ def parse_resource(record: Mapping[str, Any], *, pending: str | None = None) -> 
         pending=pending,
         pending_replacement=bool(record.get("pendingReplacement", False)),
         remote=bool(record.get("remote", False)),
-        ignore_changes=tuple(str(path) for path in record.get("ignoreChanges") or ()),
+        ignore_changes=tuple(str(path) for path in _list(record.get("ignoreChanges"), "ignoreChanges")),
         property_dependencies={
-            name: tuple(urns or ()) for name, urns in (record.get("propertyDependencies") or {}).items()
+            name: tuple(urns or ())
+            for name, urns in _mapping(record.get("propertyDependencies"), "propertyDependencies").items()
         },
     )
 
@@ -92,10 +93,26 @@ def parse_state(document: Mapping[str, Any]) -> list[Resource]:
         raise InputError(
             "not a stack's state: no 'deployment'", remedy="give the output of `pulumi stack export`"
         )
-    operations = deployment.get("pending_operations") or []
-    pending = {str(item["resource"]["urn"]): str(item["type"]) for item in operations}
-    records = deployment.get("resources") or []
+    operations = _list(deployment.get("pending_operations"), "pending_operations")
+    for item in operations:
+        parse_resource(_mapping(item, "pending_operations").get("resource") or {})
+    pending = {str(item["resource"]["urn"]): str(item.get("type", "")) for item in operations}
+    records = [_mapping(each, "resources") for each in _list(deployment.get("resources"), "resources")]
     resources = [parse_resource(record, pending=pending.get(str(record.get("urn")))) for record in records]
     known = {resource.urn for resource in resources}
     unrecorded = (item for item in operations if item["resource"]["urn"] not in known)
-    return resources + [parse_resource(item["resource"], pending=str(item["type"])) for item in unrecorded]
+    return resources + [
+        parse_resource(item["resource"], pending=str(item.get("type", ""))) for item in unrecorded
+    ]
+
+
+def _mapping(value: Any, key: str) -> Mapping[str, Any]:
+    if value is not None and not isinstance(value, Mapping):
+        raise InputError(f"is no mapping: {str(value)[:40]!r}", key=key, remedy=REMEDY)
+    return value or {}
+
+
+def _list(value: Any, key: str) -> list[Any]:
+    if value is not None and not isinstance(value, list):
+        raise InputError(f"is no list: {str(value)[:40]!r}", key=key, remedy=REMEDY)
+    return value or []

@@ -10,6 +10,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any
 
+from gpufleet.errors import InputError
+
 
 class Marker(Enum):
     """Stands where a value cannot be read; neither a number nor a string, so arithmetic on it fails loudly."""
@@ -42,6 +44,7 @@ SIGNATURE_KEY = "4dabf18193072939515e22adb298388d"
 SECRET_SIGNATURE = "1b47061264138c4ac30d75fd1eb44270"  # noqa: S105 - the engine's type tag, public
 OUTPUT_SIGNATURE = "d0e6a833031e9bbcd3f4e8bde6ca49a4"
 RESOURCE_SIGNATURE = "5cf8f73096256a8f31e491e813e4eb8e"
+REMEDY = "give the engine's own output"
 BLINDED_SECRET = "[secret]"  # noqa: S105 - what the engine prints instead of one
 
 
@@ -58,6 +61,8 @@ def decode(value: Any) -> Any:
 
 def decode_object(value: Any) -> dict[str, Any]:
     """Return a decoded property bag; an absent one is empty."""
+    if value is not None and not isinstance(value, dict):
+        raise InputError(f"properties that are no mapping: {str(value)[:40]!r}", remedy=REMEDY)
     return {str(key): decode(item) for key, item in (value or {}).items()}
 
 
