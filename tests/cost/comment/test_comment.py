@@ -7,7 +7,7 @@ import time
 import pytest
 
 from gpufleet.cost import comment
-from gpufleet.cost.reports.markdown import MOST_CHARACTERS, marker
+from gpufleet.cost.reports.markdown import MOST_CHARACTERS, escape, marker
 from gpufleet.errors import EnvironmentFault, InputError
 
 MARK = marker("prod")
@@ -150,6 +150,16 @@ def test_a_text_without_a_mark_is_refused_before_anything_is_asked(host, thread)
 
 def test_mentions_are_broken_whoever_wrote_the_text():
     assert "@&#8203;everyone" in comment.fit(f"@everyone look\n\n{MARK}")
+
+
+def test_what_the_report_has_broken_is_not_broken_again():
+    text = escape("@team #12 www.example.org https://example.org") + "\n\n" + MARK
+    assert comment.fit(text) == text
+    assert "&#8203;8203;" not in comment.fit(comment.fit(text))
+
+
+def test_a_mention_hidden_as_an_entity_is_broken_too():
+    assert "&#64;" not in comment.fit(f"&#64;everyone\n\n{MARK}")
 
 
 @pytest.mark.parametrize("opened", [0, 1])

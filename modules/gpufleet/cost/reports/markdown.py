@@ -79,8 +79,8 @@ def sentence(text: str) -> str:
 
 
 def defuse(text: str) -> str:
-    """Break mentions, references and bare links apart by a space without width."""
-    broken = re.sub(r"([@#])(?=[\w-])", rf"\1{UNSEEN}", text)
+    """Break mentions, references and bare links apart by a space without width; what is broken stays as it is."""
+    broken = re.sub(r"([@#])(?!(?<=&#)8203;)(?=[\w-])", rf"\1{UNSEEN}", text)
     return re.sub(r"(?i)(\bwww)\.|(\bhttps?|ftp|mailto):", lambda m: f"{m[0][:-1]}{UNSEEN}{m[0][-1]}", broken)
 
 
