@@ -99,17 +99,41 @@ def test_an_unknown_family_with_the_usual_keys_is_read(tmp_path):
         "num_attention_heads",
         "intermediate_size",
         "vocab_size",
-        "max_position_embeddings",
     ],
 )
 def test_a_missing_key_is_named_in_one_line(tmp_path, key):
     path = written(tmp_path, {name: value for name, value in LLAMA.items() if name != key})
     with pytest.raises(InputError) as told:
         catalog.model(str(path))
-    assert str(told.value) == f"{path}: {key}: missing; the model's size follows from it"
+    assert str(told.value) == f"{path}: {key}: is missing; the model's size follows from it"
 
 
-@pytest.mark.parametrize("value", ["many", -1, 1.5, True, [32]])
+def test_a_context_that_is_not_stated_is_unknown(tmp_path):
+    keys = {name: value for name, value in LLAMA.items() if name != "max_position_embeddings"}
+    assert catalog.model(str(written(tmp_path, keys))).max_context == 0
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"layer_types": 3},
+        {"mlp_only_layers": 3},
+        {"attn_config": {"kv_n_heads": "two"}},
+        {"quantization_config": {"quant_method": "awq", "bits": [4]}},
+    ],
+)
+def test_a_setting_of_another_kind_is_told_in_one_line(tmp_path, more):
+    with pytest.raises(InputError, match="of another kind"):
+        catalog.model(str(written(tmp_path, LLAMA | {"num_experts": 8, "num_experts_per_tok": 2} | more)))
+
+
+def test_a_wrong_value_is_told_under_the_name_that_was_given(tmp_path):
+    keys = {name: value for name, value in LLAMA.items() if name != "num_hidden_layers"}
+    with pytest.raises(InputError, match=r"n_layer: -4096 is no whole number"):
+        catalog.model(str(written(tmp_path, keys | {"n_layer": -4096})))
+
+
+@pytest.mark.parametrize("value", ["many", -1, 1.5, True, [32], float("inf"), float("nan")])
 def test_a_wrong_value_is_refused(tmp_path, value):
     path = written(tmp_path, LLAMA | {"num_hidden_layers": value})
     with pytest.raises(InputError, match=r"num_hidden_layers: .* is no whole number"):

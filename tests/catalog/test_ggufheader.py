@@ -104,6 +104,21 @@ def test_a_truncated_file_is_told_in_one_line(tmp_path, keep):
     assert "\n" not in str(told.value)
 
 
+@pytest.mark.parametrize(
+    ("junk", "reason"),
+    [
+        (b"GGUF" + b"\3\0\0\0" * 40, "cut off or damaged"),
+        (b"a page of a website", "not begin"),
+        (b"", "empty"),
+    ],
+)
+def test_the_reason_is_told_in_our_words(tmp_path, junk, reason):
+    (tmp_path / "junk.gguf").write_bytes(junk)
+    with pytest.raises(InputError, match=reason) as told:
+        catalog.model(str(tmp_path / "junk.gguf"))
+    assert "axis" not in str(told.value)
+
+
 @pytest.mark.parametrize("junk", [b"GGUF", b"not a model at all, but long enough to look at", b"\0" * 400])
 def test_what_is_no_gguf_is_told_in_one_line(tmp_path, junk):
     (tmp_path / "junk.gguf").write_bytes(junk)
@@ -120,7 +135,7 @@ def test_damage_inside_the_header_is_told(tmp_path):
 
 
 def test_a_missing_key_is_named(tmp_path):
-    with pytest.raises(InputError, match=r"llama\.block_count: missing"):
+    with pytest.raises(InputError, match=r"llama\.block_count: is missing"):
         catalog.model(str(made(tmp_path / "toy.gguf", block_count=None)))
 
 

@@ -154,3 +154,12 @@ def test_every_measured_length_can_be_asked(context):
     prompt, answer = (text or "0" for text in context)
     if int(prompt) + int(answer) > 0:
         assert lengths(f"{prompt}/{answer}", trains=False)[:2] == (int(prompt), int(answer))
+
+
+def test_a_missing_key_of_a_config_is_named(tmp_path):
+    (tmp_path / "config.json").write_text('{"hidden_size": 4096}')
+    with pytest.raises(InputError) as told:
+        question(Asked(model=str(tmp_path), on=("L4",)))
+    assert str(told.value).endswith(
+        "config.json: num_hidden_layers: is missing; the model's size follows from it"
+    )

@@ -52,6 +52,8 @@ QK_NORMED = {"qwen3", "qwen3_moe", "qwen3_next", "qwen3_5", "gemma3", "gemma3_te
 QKV_BIASED = {"qwen2", "qwen2_moe"}
 LLAMA4 = {"llama4", "llama4_text"}
 STATE_SPACE = ("hybrid_override_pattern", "mamba_num_heads", "mamba_d_state", "ssm_state_size", "ssm_cfg")
+SHOWN = 40  # characters of a wrong value in a message
+LARGEST = 10**12  # of any setting: beyond it stand infinity and slips of the keyboard
 DEFAULT_CONTEXT = {"falcon": 2048, "RefinedWebModel": 2048, "RefinedWeb": 2048}
 
 
@@ -68,15 +70,18 @@ class Config:
 
     def number(self, *names: str, default: int | None = None) -> int:
         """Return a whole positive number; a missing one without default is an InputError."""
-        value = self.get(*names)
+        key = next((name for name in names if self.keys.get(name) is not None), names[0])
+        value = self.keys.get(key)
         if value is None:
             if default is not None:
                 return default
             raise InputError(
-                "missing", where=self.where, key=names[0], remedy="the model's size follows from it"
+                "is missing", where=self.where, key=key, remedy="the model's size follows from it"
             )
-        if isinstance(value, bool) or not isinstance(value, int | float) or value < 0 or value != int(value):
-            raise InputError(f"{value!r} is no whole number", where=self.where, key=names[0])
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < LARGEST:
+            raise InputError(f"{_short(value)} is no whole number", where=self.where, key=key)
+        if value != int(value):
+            raise InputError(f"{value!r} is no whole number", where=self.where, key=key)
         return int(value)
 
     @property
@@ -92,6 +97,15 @@ def read(path: Path) -> Architecture:
 
 def parse(document: dict[str, Any], *, where: str, name: str) -> Architecture:
     """Return the model of a parsed config.json; language part only where there are several."""
+    try:
+        return _parsed(document, where=where, name=name)
+    except (TypeError, AttributeError, ValueError, ZeroDivisionError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError("holds a setting of another kind than its name says", where=where) from error
+
+
+def _parsed(document: dict[str, Any], *, where: str, name: str) -> Architecture:
     keys = {**document, **_nested(document)}
     config = Config(where, keys)
     if config.get(*STATE_SPACE) is not None:
@@ -123,7 +137,7 @@ def parse(document: dict[str, Any], *, where: str, name: str) -> Architecture:
                 "max_sequence_length",
                 "max_seq_len",
                 "seq_length",
-                default=DEFAULT_CONTEXT.get(config.kind),
+                default=DEFAULT_CONTEXT.get(config.kind, 0),  # 0: unknown, and nothing follows from it
             ),
             experts=experts,
             latent=latent,
@@ -140,6 +154,11 @@ def parse(document: dict[str, Any], *, where: str, name: str) -> Architecture:
             stored_precision=_precision(config),
         )
     )
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 
 
 def _load(path: Path) -> dict[str, Any]:

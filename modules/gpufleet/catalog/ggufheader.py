@@ -13,6 +13,7 @@ from gpufleet.errors import InputError
 ALTERNATING = {"gemma2": 2, "gemma3": 6, "gpt-oss": 2, "cohere2": 4, "llama4": 4}  # one layer in n sees all
 WINDOWED = {"phi3", "mistral", "starcoder2"}  # every layer has the window
 PLAIN_BLOCKS = {"gpt2", "gptneox", "gptj", "starcoder", "starcoder2", "bloom", "mpt", "falcon", "phi2"}
+MAGIC = b"GGUF"
 SPLIT = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$")
 DAMAGED = (ValueError, IndexError, KeyError, TypeError, OSError, EOFError, OverflowError, UnicodeDecodeError)
 
@@ -44,8 +45,11 @@ class Header:
         if value is None:
             if default is not None:
                 return default
-            raise InputError("missing", where=self.where, key=f"{self.kind}.{key}")
-        return int(value)
+            raise InputError("is missing", where=self.where, key=f"{self.kind}.{key}")
+        try:
+            return int(value)
+        except DAMAGED as error:
+            raise InputError("is no number", where=self.where, key=f"{self.kind}.{key}") from error
 
     def rows(self, tensor: str) -> int:
         """Return the number of rows of a tensor, 0 where there is none of that name."""
@@ -97,10 +101,21 @@ def _open(path: Path) -> Any:
     try:
         return GGUFReader(path)
     except DAMAGED as error:
-        reason = " ".join(str(error).split())[:80] or type(error).__name__
         raise InputError(
-            f"is no whole GGUF file ({reason})", where=str(path), remedy="fetch it again"
+            f"is no whole GGUF file: {_reason(path)}", where=str(path), remedy="fetch it again"
         ) from error
+
+
+def _reason(path: Path) -> str:
+    """Return in our words why a file cannot be read: what the reader says is about its own arrays."""
+    try:
+        with path.open("rb") as file:
+            begins = file.read(len(MAGIC))
+    except OSError:
+        return "it cannot be read"
+    if not begins:
+        return "it is empty"
+    return "it is cut off or damaged" if begins == MAGIC else "it does not begin as one"
 
 
 def _parts(path: Path) -> list[Path]:

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from gpufleet.catalog.architecture import Architecture, Experts, LatentAttention
+from gpufleet.catalog.naming import is_part
 from gpufleet.catalog.parameters import counted
 from gpufleet.catalog.table import Row, rows
 from gpufleet.errors import InputError
@@ -46,8 +47,12 @@ def model(name_or_path: str) -> Architecture:
 
 def plain(text: str) -> str:
     """Return the name without case, punctuation, an owner before it or a word for tuning behind it."""
+    return "".join(_words(text))
+
+
+def _words(text: str) -> list[str]:
     words = re.sub(r"[^a-z0-9]+", " ", text.lower().rsplit("/", 1)[-1]).split()
-    return "".join(word for word in words if word not in {"instruct", "chat", "it", "hf", "base", "meta"})
+    return [word for word in words if word not in {"instruct", "chat", "it", "hf", "base", "meta"}]
 
 
 def _matches(wanted: str) -> list[str]:
@@ -55,7 +60,12 @@ def _matches(wanted: str) -> list[str]:
         return []
     names = {name: {plain(name), *map(plain, row["aliases"].split())} for name, row in _rows().items()}
     exact = [name for name, forms in names.items() if wanted in forms]
-    return exact or [name for name, forms in names.items() if any(wanted in form for form in forms)]
+    return exact or [name for name, row in _rows().items() if _is_part(wanted, name, row)]
+
+
+def _is_part(wanted: str, name: str, row: Row) -> bool:
+    """Tell whether it stands in the name from a word on; "llama-3" is no part of LLaMA-30B."""
+    return any(is_part(wanted, " ".join(_words(form))) for form in (name, *row["aliases"].split()))
 
 
 def _is_path(text: str) -> bool:

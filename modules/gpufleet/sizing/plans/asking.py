@@ -173,7 +173,8 @@ def _workload(asked: Asked) -> tuple[Workload, bool, bool]:
     try:
         model = catalog.model(asked.model)
     except InputError as error:
-        raise InputError(error.problem, where=error.where or "--model", remedy=error.remedy) from None
+        where = error.where or "--model"
+        raise InputError(error.problem, where=where, key=error.key, remedy=error.remedy) from None
     return (
         Workload(
             model=model,
