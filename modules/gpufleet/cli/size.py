@@ -142,11 +142,15 @@ def command(emit: str | None, merge: bool, as_json: bool, **asked: Any) -> None:
     from gpufleet.sizing.plans.asking import Asked, question
     from gpufleet.sizing.plans.document import document
     from gpufleet.sizing.plans.report import report
+    from gpufleet.sizing.plans.targets import is_miss
 
     answer = plan(question(Asked(**asked)))
     click.echo(json.dumps(document(answer), indent=2) if as_json else report(answer))
     if not answer.plans:
         raise AnswerIsNo(answer.cautions[-1].message if answer.cautions else "no plan")
+    misses = [caution.message for caution in answer.cautions if is_miss(caution)]
+    if misses:
+        raise AnswerIsNo("; ".join(misses))
     if emit:
         from gpufleet import paths
         from gpufleet.sizing.emit import write

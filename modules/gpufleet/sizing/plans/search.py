@@ -17,6 +17,7 @@ from gpufleet.sizing.plans.build import chosen, exactly
 from gpufleet.sizing.plans.question import Question
 from gpufleet.sizing.plans.rank import key
 from gpufleet.sizing.plans.sharing import reserved, shared
+from gpufleet.sizing.plans.targets import missed
 from gpufleet.sizing.resolve import resolve
 
 SHOWN_WITH_CAUTIONS = 5
@@ -44,7 +45,8 @@ def _single(question: Question, hardware: Hardware, devices: int, said: tuple[Ca
     stops = "; ".join(caution.message for caution in cautions if caution.blocks)
     offers = market.offers_for(question, found)
     found = replace(found, why_not=stops).bought(_preferred(offers))
-    return _answer(question, (found,), (*cautions, *_too_small(found), *_unpriced(question, (found,))), 1)
+    told = (*cautions, *_too_small(found), *missed(question, found), *_unpriced(question, (found,)))
+    return _answer(question, (found,), told, 1)
 
 
 def _ranked(question: Question, hardware: Iterable[Hardware], said: tuple[Caution, ...]) -> Answer:

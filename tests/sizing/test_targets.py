@@ -1,0 +1,72 @@
+"""Targets beside exactly one plan: each is held against it, and what is missed is said with by how much."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from gpufleet.sizing.plans.targets import is_miss
+
+ONE = {"on": "p4d.24xlarge", "devices": 8}
+WORK = {"task": "pretrain", "tokens": "1T", **ONE}
+MISSED = {
+    "misses-requests": {"requests_per_s": 100_000.0, **ONE},
+    "misses-tpot": {"tpot_ms": 0.1, **ONE},
+    "misses-ttft": {"ttft_ms": 0.1, **ONE},
+    "misses-latency": {"latency_s": 0.01, **ONE},
+    "misses-deadline": {"deadline": "1d", **WORK},
+    "misses-budget": {"budget": 10.0, **ONE},
+}
+MET = {
+    "misses-requests": {"requests_per_s": 0.01, **ONE},
+    "misses-tpot": {"tpot_ms": 10_000.0, **ONE},
+    "misses-ttft": {"ttft_ms": 100_000.0, **ONE},
+    "misses-latency": {"latency_s": 10_000.0, **ONE},
+    "misses-deadline": {"deadline": "9999-01-01", **WORK},
+    "misses-budget": {"budget": 1e7, **ONE},
+}
+
+
+@pytest.mark.parametrize("code", list(MISSED))
+def test_a_target_that_is_missed_is_named_and_the_plan_is_answered_all_the_same(code, size):
+    answer = size(**MISSED[code])
+    assert len(answer.plans) == 1
+    assert [each.code for each in answer.cautions if is_miss(each)] == [code]
+
+
+@pytest.mark.parametrize("code", list(MET))
+def test_a_target_that_is_met_is_not_named(code, size):
+    assert not [each for each in size(**MET[code]).cautions if is_miss(each)]
+
+
+def test_by_how_much(size):
+    answer = size(budget=1000.0, **ONE)
+    said = next(each.message for each in answer.cautions if is_miss(each))
+    month = answer.plans[0].usd_per_month
+    assert f"{month:,.2f} USD" in said
+    assert f"{month / 1000:.0f}" in said
+
+
+def test_a_part_without_a_price_is_in_no_budget(size):
+    answer = size("qwen2-0.5b", on="Groq LPU", devices=1, budget=10.0)
+    assert any(each.code == "misses-budget" and "not known" in each.message for each in answer.cautions)
+
+
+def test_what_does_not_fit_serves_no_request(size, codes):
+    assert "misses-requests" in codes(size("llama-3.1-405b", on="H100 SXM5", devices=1, requests_per_s=0.001))
+
+
+@pytest.mark.parametrize(("budget", "code"), [("10", 1), ("10000000", 0)])
+def test_the_answer_no_has_exit_code_one_and_the_plan_on_standard_output(budget, code, gpufleet, project):
+    asked = ("size", "--model", "llama-3.1-8b", "--on", "p4d.24xlarge", "--devices", "8", "--json")
+    told = gpufleet(*asked, "--budget", budget, cwd=project)
+    assert told.returncode == code, told.stderr
+    assert len(json.loads(told.stdout)["plans"]) == 1
+    assert ("the budget is" in told.stderr) is bool(code)
+
+
+def test_without_a_target_a_plan_that_does_not_fit_is_no_failure(gpufleet, project):
+    told = gpufleet("size", "--model", "llama-3.1-405b", "--on", "H100 SXM5", "--devices", "1", cwd=project)
+    assert told.returncode == 0
+    assert "does-not-fit" in told.stdout
