@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp
@@ -9,11 +10,13 @@ from math import exp
 from gpufleet.sizing.calibration.fit import fitted
 from gpufleet.sizing.calibration.measurement import Measurement
 from gpufleet.sizing.speed.efficiency import ANY
-from gpufleet.sizing.speed.interval import Interval
+from gpufleet.sizing.speed.interval import WIDER, Interval
 
 ENOUGH = 10  # measurements of a class for an interval of its own
+PUBLICATIONS = 4  # that they come from at least
 INSIDE = 0.80
-STEPS = 60  # of a twentieth each, in which intervals are stretched
+LEAST, STEPS = 0.7, 66  # of a twentieth each, in which intervals are stretched
+NARROWEST = 0.05
 
 
 @dataclass(frozen=True)
@@ -43,14 +46,15 @@ def held_out(rows: Sequence[Measurement]) -> list[Held]:
 def learned_intervals(held: Sequence[Held]) -> dict[tuple[str, str], tuple[Interval, int]]:
     """Return bounds by kind of speed and class of device, and on how many measurements each rests.
 
-    Publications differ more than rows of one do, so that quantiles of the rows alone are too narrow: they are
-    stretched until bounds learned from the other publications hold the wanted share of each one left out.
+    Publications differ more than rows of one do: each has one vote, however many rows it has, and bounds are
+    stretched until those learned from the others hold the wanted share of the rows and of the publications left out.
     """
     found: dict[tuple[str, str], tuple[Interval, int]] = {}
     for metric in sorted({each.row.metric for each in held}):
         part = [each for each in held if each.row.metric == metric]
-        stretch = _stretch(part)
-        found |= {(metric, kind): (it.stretched(stretch), n) for kind, (it, n) in _plain(part).items()}
+        stretch = _stretches(part)
+        for kind, (bounds, n) in _plain(part).items():
+            found[metric, kind] = (_holding_one(bounds.stretched(stretch[kind])), n)
     return found
 
 
@@ -59,42 +63,87 @@ def covered(held: Sequence[Held]) -> dict[str, bool]:
     found: dict[str, bool] = {}
     for metric in {each.row.metric for each in held}:
         part = [each for each in held if each.row.metric == metric]
-        found |= _inside(part, _stretch(part))
+        without, stretch = _without(part), _stretches(part)
+        for each in part:
+            bounds, kind = without[each.row.group], each.row.kind
+            own = bounds[kind].stretched(stretch[kind]) if kind in bounds and kind in stretch else None
+            pooled = bounds[ANY].stretched(stretch[ANY])
+            found[each.row.id] = _holds(own or Interval(pooled.low / WIDER, pooled.high * WIDER), each)
     return found
 
 
-def _stretch(held: Sequence[Held]) -> float:
-    for step in range(STEPS):
-        stretch = 1.0 + step / 20
-        inside = _inside(held, stretch)
-        if sum(inside.values()) >= INSIDE * len(inside):
-            return stretch
-    return 1.0 + STEPS / 20
+def _stretches(held: Sequence[Held]) -> dict[str, float]:
+    """Return by class how far its bounds are stretched."""
+    without = _without(held)
+    return {
+        kind: _stretch([each for each in held if kind in (ANY, each.row.kind)], without, kind)
+        for kind in _plain(held)
+    }
 
 
-def _inside(held: Sequence[Held], stretch: float) -> dict[str, bool]:
+def _without(held: Sequence[Held]) -> dict[str, dict[str, Interval]]:
+    """Return by publication the bounds that the other publications give."""
     found = {}
     for group in {each.row.group for each in held}:
-        bounds = _plain([each for each in held if each.row.group != group])
-        for each in (each for each in held if each.row.group == group):
-            own = (bounds.get(each.row.kind) or bounds[ANY])[0].stretched(stretch)
-            found[each.row.id] = own.low <= exp(-each.error) <= own.high
+        rest = [each for each in held if each.row.group != group]
+        found[group] = {kind: bounds for kind, (bounds, _) in _plain(rest).items()}
     return found
+
+
+def _stretch(held: Sequence[Held], without: dict[str, dict[str, Interval]], kind: str) -> float:
+    for step in range(STEPS):
+        stretch = LEAST + step / 20
+        inside: dict[str, list[bool]] = {}
+        for each in held:
+            bounds = without[each.row.group]
+            own = (bounds.get(kind) or bounds[ANY]).stretched(stretch)
+            inside.setdefault(each.row.group, []).append(_holds(own, each))
+        rows = sum(map(sum, inside.values())) / len(held)
+        publications = sum(sum(part) / len(part) for part in inside.values()) / len(inside)
+        if min(rows, publications) >= INSIDE:
+            return stretch
+    return LEAST + STEPS / 20
+
+
+def _holds(bounds: Interval, each: Held) -> bool:
+    kept = _holding_one(bounds)
+    return kept.low <= exp(-each.error) <= kept.high
+
+
+def _holding_one(bounds: Interval) -> Interval:
+    """Return bounds with the prediction itself well inside, whichever way it was off."""
+    return Interval(min(bounds.low, 1.0 - NARROWEST), max(bounds.high, 1.0 + NARROWEST))
 
 
 def _plain(held: Sequence[Held]) -> dict[str, tuple[Interval, int]]:
     found = {}
     for kind in [ANY, *sorted({each.row.kind for each in held})]:
-        errors = [-each.error for each in held if kind in (ANY, each.row.kind)]
-        if kind == ANY or len(errors) >= ENOUGH:
-            found[kind] = (_bounds(errors), len(errors))
+        part = [each for each in held if kind in (ANY, each.row.kind)]
+        publications = {each.row.group for each in part}
+        if kind == ANY or (len(part) >= ENOUGH and len(publications) >= PUBLICATIONS):
+            found[kind] = (_bounds(part), len(part))
     return found
 
 
-def _bounds(errors: Sequence[float]) -> Interval:
-    ordered = sorted(errors)
+def _bounds(held: Sequence[Held]) -> Interval:
+    rows = Counter(each.row.group for each in held)
+    votes = sorted((-each.error, 1.0 / rows[each.row.group]) for each in held)
     tail = (1.0 - INSIDE) / 2
-    return Interval(exp(quantile(ordered, tail)), exp(quantile(ordered, 1.0 - tail)))
+    return Interval(exp(weighted(votes, tail)), exp(weighted(votes, 1.0 - tail)))
+
+
+def weighted(votes: Sequence[tuple[float, float]], share: float) -> float:
+    """Return the value below which that share of the weight lies, between the middles of neighbours in proportion."""
+    total = sum(weight for _, weight in votes)
+    before, last = 0.0, None
+    for value, weight in votes:
+        middle = (before + weight / 2) / total
+        if middle >= share:
+            if last is None:
+                return value
+            return last[0] + (value - last[0]) * (share - last[1]) / (middle - last[1])
+        before, last = before + weight, (value, middle)
+    return votes[-1][0]
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:

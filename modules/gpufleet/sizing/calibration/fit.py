@@ -13,7 +13,7 @@ from math import exp, log
 from gpufleet.sizing.calibration.measurement import Measurement
 from gpufleet.sizing.calibration.priors import LINK_SECONDS, PRIORS
 from gpufleet.sizing.calibration.solve import solved
-from gpufleet.sizing.speed.efficiency import ANY, Efficiency, Key
+from gpufleet.sizing.speed.efficiency import ANY, Efficiency, Key, spoken
 
 NOISE = 0.12  # of a published figure, as a share: settings that no publication states
 ODD = 3 * NOISE  # beyond which something else was probably measured, and counts less
@@ -116,25 +116,30 @@ def _candidates(
     rows: Sequence[Measurement], parameter: str, *, links: tuple[str, ...], common_only: bool
 ) -> list[Key]:
     if links:
-        return [(parameter, link, ANY) for link in links]
+        engines = sorted({row.engine for row in rows})
+        return [(parameter, link, ANY) for link in links] + [
+            (parameter, k, e) for k in links for e in engines
+        ]
     wide: list[Key] = [(parameter, ANY, ANY)]
     if common_only:
         return wide
     kinds = sorted({row.kind for row in rows})
-    engines = sorted({row.engine for row in rows})
+    engines = sorted({spoken(parameter, row.engine) for row in rows})
     wide += [(parameter, kind, ANY) for kind in kinds] + [(parameter, ANY, engine) for engine in engines]
     return wide + [
-        (parameter, kind, engine) for kind, engine in sorted({(row.kind, row.engine) for row in rows})
+        (parameter, kind, engine)
+        for kind, engine in sorted({(row.kind, spoken(parameter, row.engine)) for row in rows})
     ]
 
 
 def _belongs(key: Key, row: Measurement) -> bool:
-    return bool(PRIORS[key[0]].links) or (key[1] in (ANY, row.kind) and key[2] in (ANY, row.engine))
+    ours = key[2] in (ANY, spoken(key[0], row.engine))
+    return ours and (bool(PRIORS[key[0]].links) or key[1] in (ANY, row.kind))
 
 
 def _atom(key: Key) -> Key:
     """Return the widest factor of the parameter: a row's error moves with all of its factors alike."""
-    return key if PRIORS[key[0]].links else (key[0], ANY, ANY)
+    return (key[0], key[1], ANY) if PRIORS[key[0]].links else (key[0], ANY, ANY)
 
 
 def _departure(near: Efficiency | None, start: dict[Key, float], key: Key) -> float:

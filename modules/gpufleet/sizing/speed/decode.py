@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpufleet.sizing.speed import traffic
+from gpufleet.sizing.speed.device import EAGER
 from gpufleet.sizing.speed.step import MOST, USUAL_RATE, Setting, together
 
 
@@ -16,11 +17,12 @@ class Step:
     compute: float
     launch: float
     exchange: float
+    ahead: float = 0.0  # launched from Python while the device works on what came before
 
     @property
     def seconds(self) -> float:
         """Return the whole step."""
-        return together(self.memory, self.compute) + self.launch + self.exchange
+        return together(self.memory, self.compute, self.ahead) + self.launch + self.exchange
 
 
 def step(setting: Setting, streams: float, context: float) -> Step | None:
@@ -31,18 +33,25 @@ def step(setting: Setting, streams: float, context: float) -> Step | None:
     return Step(
         memory=_memory(setting, streams, context) / tensor,
         compute=_compute(setting, streams) / tensor,
-        launch=setting.model.layers * setting.factor("layer_seconds")
-        + setting.factor("step_seconds")
-        + streams * setting.factor("stream_seconds"),
+        launch=_launch(setting, streams),
         exchange=setting.exchange(streams) + setting.hops(streams),
+        ahead=setting.model.layers * setting.factor("eager_seconds") if setting.engine in EAGER else 0.0,
     )
+
+
+def _launch(setting: Setting, streams: float) -> float:
+    """Return what waits between kernels: of each layer, more where it chooses experts, of the step, of each stream."""
+    layers = setting.model.layers * setting.factor("layer_seconds")
+    experts = setting.expert_layers * setting.factor("expert_seconds") if setting.expert_layers else 0.0
+    return layers + experts + setting.factor("step_seconds") + streams * setting.factor("stream_seconds")
 
 
 def _memory(setting: Setting, streams: float, context: float) -> float:
     model, work, bandwidth = setting.model, setting.workload, setting.bandwidth or 1.0
     read = traffic.bytes_read(model, work.precision, streams)
     cache = streams * traffic.cache_bytes(model, setting.cache_precision, context)
-    return read / setting.weight_rate + cache / (bandwidth * setting.share("cache_bandwidth"))
+    rate = setting.weight_rate * (setting.share("expert_bandwidth") if setting.expert_layers else 1.0)
+    return read / rate + cache / (bandwidth * setting.share("cache_bandwidth"))
 
 
 def _compute(setting: Setting, streams: float) -> float:

@@ -8,10 +8,11 @@ from gpufleet.catalog import Accelerator
 from gpufleet.sizing.speed.traffic import form
 
 HBM = re.compile(r"cc(6\.0|7\.0|8\.0|9\.0|10\.)|gfx9")  # architectures built with stacked memory
-LOCAL = frozenset({"llama.cpp", "mlx", "mlc", "distributed-llama", "rknn", "pytorch"})
+LOCAL = frozenset({"llama.cpp", "mlx", "mlc", "distributed-llama", "rknn", "pytorch", "transformers"})
+EAGER = frozenset({"transformers"})  # each operation is launched from Python, ahead of the device or not
 ALIASES = {
     "ollama": "llama.cpp", "llamacpp": "llama.cpp", "llama-cpp": "llama.cpp", "lmstudio": "llama.cpp",
-    "dllama": "distributed-llama", "gpt-fast": "pytorch", "torch": "pytorch", "transformers": "pytorch",
+    "dllama": "distributed-llama", "gpt-fast": "pytorch", "torch": "pytorch",
     "trt-llm": "tensorrt-llm", "tensorrt": "tensorrt-llm", "trtllm": "tensorrt-llm", "tgi": "vllm",
     "sglang": "vllm", "fsdp": "pytorch-fsdp", "torchtitan": "pytorch-fsdp", "torchtune": "pytorch-fsdp",
     "deepspeed": "pytorch-fsdp", "nemo": "megatron", "megatron-lm": "megatron",
@@ -37,7 +38,8 @@ def engine_for(asked: str | None, part: Accelerator, *, training: bool, nodes: i
     """Return the engine whose factors apply: as asked, or the usual one of the device."""
     if asked:
         name = asked.strip().lower()
-        return ALIASES.get(name, name)
+        name = ALIASES.get(name, name)
+        return "pytorch-fsdp" if training and name in ("pytorch", "transformers") else name
     kind = device_class(part)
     if training:
         return {"tpu": "maxtext", "neuron": "neuron"}.get(kind, "pytorch-fsdp")
@@ -52,9 +54,13 @@ def serves(engine: str) -> bool:
     return engine not in LOCAL
 
 
-def usual_cache(engine: str, precision: str) -> str:
-    """Return what the engine keeps keys and values in: TensorRT-LLM's 8- and 4-bit checkpoints keep them in 8."""
-    eight = engine == "tensorrt-llm" and bool(precision) and form(precision) in ("fp8", "fp4")
+def usual_cache(engine: str, precision: str, kind: str = "") -> str:
+    """Return what keys and values are kept in: TensorRT-LLM's and Gaudi's 8-bit recipes keep them in 8 bits too."""
+    eight = (
+        (engine == "tensorrt-llm" or kind == "gaudi")
+        and bool(precision)
+        and form(precision) in ("fp8", "fp4")
+    )
     return "fp8" if eight else "f16"
 
 

@@ -9,6 +9,16 @@ from gpufleet.sizing.tables import rows
 
 ANY = "*"
 Key = tuple[str, str, str]  # parameter, device class, engine; ANY where the factor holds for all
+SERVERS = frozenset({"vllm", "tensorrt-llm", "lmdeploy"})
+SHARED = ("layer_seconds", "step_seconds", "weight_bandwidth", "expert_")  # one stream shows what these are
+
+
+def spoken(parameter: str, engine: str) -> str:
+    """Return whose measurements speak for the engine: servers replay captured graphs of much the same kernels.
+
+    What one stream shows of one of them holds for the others; rows of many streams alone cannot tell it apart.
+    """
+    return "server" if engine in SERVERS and parameter.startswith(SHARED) else engine
 
 
 @dataclass(frozen=True)
@@ -22,7 +32,7 @@ class Efficiency:
 
     def of(self, parameter: str, device: str, engine: str) -> float:
         """Return the parameter's value for that class of device and that engine."""
-        get = self.factors.get
+        get, engine = self.factors.get, spoken(parameter, engine)
         return (
             get((parameter, ANY, ANY), 1.0)
             * get((parameter, device, ANY), 1.0)

@@ -31,6 +31,7 @@ def seconds(setting: Setting, prompts: float, length: float) -> float | None:
 def _compute(setting: Setting, tokens: float, length: float) -> float:
     nominal = setting.flops or 1.0
     share = setting.factor("prefill_compute") * setting.law("compute_law", nominal, USUAL_RATE)
+    share *= setting.factor("prefill_experts") if setting.expert_layers else 1.0
     dense = traffic.operations(setting.model) / min(
         share * setting.factor(f"prefill_compute_{setting.form}"), MOST
     )
@@ -45,6 +46,12 @@ def _reading(setting: Setting, tokens: float) -> float:
 
 
 def _staged(setting: Setting, chunks: int) -> float:
-    """Return the share of a single device's time: stages of a layer split work on chunks one behind the other."""
+    """Return the share of a single device's time: stages of a layer split work on chunks one behind the other.
+
+    What perfect stages would gain is had in part: they wait for each other and for copies.
+    """
     stages = setting.layout.pipeline
-    return (chunks + stages - 1) / (chunks * stages)
+    if stages <= 1:
+        return 1.0
+    gained = chunks * stages / (chunks + stages - 1) - 1.0
+    return 1.0 / (1.0 + gained * setting.share("prefill_stages"))

@@ -60,7 +60,9 @@ class Setting:
     def cache_precision(self) -> str:
         """Return what keys and values are kept in."""
         asked = self.workload.kv_precision
-        return device.usual_cache(self.engine, self.workload.precision) if asked == "f16" else asked
+        return (
+            device.usual_cache(self.engine, self.workload.precision, self.kind) if asked == "f16" else asked
+        )
 
     def factor(self, parameter: str) -> float:
         """Return what was learned of that parameter for this class and engine."""
@@ -80,6 +82,11 @@ class Setting:
         share = self.factor("weight_bandwidth") * self.factor(f"weight_bandwidth_{self.form}")
         nominal = self.bandwidth or 1.0
         return nominal * min(share * self.law("bandwidth_law", nominal, USUAL_BANDWIDTH), MOST)
+
+    @cached_property
+    def expert_layers(self) -> int:
+        """Return how many layers choose experts by token."""
+        return self.model.layers - self.model.experts.dense_layers if self.model.experts else 0
 
     @cached_property
     def form(self) -> str:
