@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
@@ -13,6 +14,10 @@ from gpufleet.sizing.tables import rows
 from gpufleet.sizing.workload import Workload
 
 PROCESSORS = ("sbc", "npu")  # kinds of part whose processor is what a model runs on, or may
+CARDS = ("gpu_datacenter", "gpu_workstation", "gpu_gaming")
+CAPABILITY = re.compile(r"cc(\d+\.\d)")
+# docs.vllm.ai/en/v0.14.0/getting_started/installation/gpu: "7.0 or higher"; from v0.21.0 on 7.5, so without V100
+OLDEST_CAPABILITY = 7.0
 
 
 @dataclass(frozen=True)
@@ -51,7 +56,10 @@ def engine(name: str) -> Engine:
 
 
 def engine_on(hardware: Hardware, workload: Workload, nodes: int = 1) -> Engine:
-    """Return the engine that runs there: as asked, or the usual one of the hardware and the number format."""
+    """Return the engine that runs there: as asked, or the usual one of the hardware and the number format.
+
+    The table of usual ones is in docs/sizing.md, "Which engine".
+    """
     from gpufleet.sizing.memory.blocks import is_gguf
     from gpufleet.sizing.speed.device import engine_for
 
@@ -62,8 +70,19 @@ def engine_on(hardware: Hardware, workload: Workload, nodes: int = 1) -> Engine:
         return engines()["distributed-llama"]
     if not workload.trains and is_gguf(workload.precision) and part.kind != "npu":
         return engines()["llama.cpp"]
+    if not workload.trains and _on_a_card(part):
+        served = part.kind == "gpu_datacenter" or workload.many or workload.batch > 1
+        return engines()["vllm" if served else "llama.cpp"]
     usual = engines().get(engine_for(None, part, training=workload.trains, nodes=nodes))
     return usual if usual and _runs(usual, part, workload) else _any_engine(part, workload)
+
+
+def _on_a_card(part: Accelerator) -> bool:
+    """Tell whether the part is an NVIDIA card that vLLM runs on; single streams of desktops are llama.cpp's."""
+    if part.vendor != "NVIDIA" or part.kind not in CARDS:
+        return False
+    found = CAPABILITY.search(part.architecture)
+    return found is not None and float(found[1]) >= OLDEST_CAPABILITY
 
 
 def _any_engine(part: Accelerator, workload: Workload) -> Engine:

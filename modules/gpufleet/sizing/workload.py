@@ -68,6 +68,7 @@ class Workload:
     kv_precision: str = "f16"
     engine: str | None = None
     training: Training = field(default_factory=Training)
+    many: bool = False  # streams at once are asked for, though their number is still to be found
 
     @property
     def context(self) -> int:

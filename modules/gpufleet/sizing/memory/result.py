@@ -13,6 +13,7 @@ class Memory:
 
     ``reserved_gib`` is what the engine takes for itself on one device where it takes more than is needed
     (vLLM claims a fraction of the card and fills it with cache); else the need. ``host_gib`` was offloaded.
+    ``room_gib`` is what of ``usable_gib`` may be filled: an engine's own share of the card, less what others need.
     """
 
     weights: float
@@ -27,6 +28,7 @@ class Memory:
     fits: bool
     reserved_gib: float = 0.0
     host_gib: float = 0.0
+    room_gib: float = 0.0
     notes: tuple[str, ...] = ()
 
 

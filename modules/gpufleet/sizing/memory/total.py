@@ -55,6 +55,17 @@ def _room(hardware: Hardware, layout: Layout) -> float:
     return (usable_gib(hardware.accelerator) - buffers) * GIB
 
 
+def _allowed(workload: Workload, hardware: Hardware, layout: Layout) -> float:
+    """Return the bytes that the engine lets a workload fill with its own settings: a server takes a share of the card.
+
+    Its CUDA graphs are captured outside that share.
+    """
+    room = _room(hardware, layout)
+    claimed = _claimed(workload, hardware) * GIB
+    graphs = engine_of(workload, hardware.accelerator).graphs_gib * GIB
+    return min(room, claimed + graphs) if claimed else room
+
+
 def _share(workload: Workload, layout: Layout, hardware: Hardware) -> Share:
     if workload.trains:
         return training_share(workload, layout)
@@ -64,7 +75,7 @@ def _share(workload: Workload, layout: Layout, hardware: Hardware) -> Share:
 def _memory(workload: Workload, share: Share, layout: Layout, hardware: Hardware) -> Memory:
     devices = max(1, layout.devices)
     usable = usable_gib(hardware.accelerator)
-    peak = share.total / GIB
+    peak, room = share.total / GIB, _allowed(workload, hardware, layout)
     parts = {
         "weights": share.weights,
         "gradients": share.gradients,
@@ -79,9 +90,10 @@ def _memory(workload: Workload, share: Share, layout: Layout, hardware: Hardware
         total=sum(summed.values()),
         per_device_gib=peak,
         usable_gib=usable,
-        fits=share.total <= _room(hardware, layout),
+        fits=share.total <= room,
         reserved_gib=max(peak, _claimed(workload, hardware)),
         host_gib=share.host * devices / GIB,
+        room_gib=room / GIB,
         notes=tuple(_notes(workload, share, layout, hardware)),
     )
 

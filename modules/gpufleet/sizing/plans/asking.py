@@ -186,6 +186,7 @@ def _workload(asked: Asked) -> tuple[Workload, bool, bool]:
             kv_precision=_format(asked.kv_precision or _cache(asked), "--kv-precision"),
             engine=engine(asked.engine).name if asked.engine else None,
             training=_training(asked, task),
+            many=most or asked.requests_per_s is not None,
         ),
         whole,
         most,

@@ -17,7 +17,6 @@ from gpufleet.sizing.plans.trained import fastest
 from gpufleet.sizing.speed import speed
 
 MOST_SCALINGS = 6
-EVERY_STREAM = 4096  # beyond what servers are set to
 
 
 def chosen(question: Question, hardware: Hardware) -> Iterator[Plan]:

@@ -79,7 +79,7 @@ def _plan(plan: Plan) -> Json:
         "batch": plan.workload.batch,
         "memory_gib": _memory(plan.memory),
         "per_device_memory_gib": _short(plan.memory.per_device_gib),
-        "usable_device_memory_gib": _short(plan.memory.usable_gib),
+        "usable_device_memory_gib": _short(max(0.0, plan.memory.usable_gib)),
         "fits": plan.fits,
         "why_not": plan.why_not or None,
         "tokens_per_s": _short(plan.tokens_per_s),

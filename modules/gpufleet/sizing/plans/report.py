@@ -10,6 +10,7 @@ from gpufleet.sizing.workload import Workload
 
 Row = Sequence[str]
 PARTS = ("weights", "gradients", "optimizer", "activations", "kv_cache", "overhead")
+MUCH = 0.98  # of what is usable: less than that is worth a word
 LEFT = {"HARDWARE", "BOUGHT", "LIMIT", "SPLIT"}
 
 
@@ -48,7 +49,13 @@ def _memory(answer: Answer) -> Iterator[str]:
     parts = [(name.replace("_", " "), getattr(held, name)) for name in PARTS]
     yield "  " + ", ".join(f"{name} {gib:,.2f}" for name, gib in parts if gib)
     state = "fits" if held.fits else "does not fit"
-    yield f"  fullest device: {held.per_device_gib:,.1f} of {held.usable_gib:,.1f} GiB usable: {state}"
+    filled = f", {held.room_gib:,.1f} by default" if 0 < held.room_gib < held.usable_gib * MUCH else ""
+    usable = (
+        f"{held.usable_gib:,.1f} GiB usable{filled}: {state}"
+        if held.usable_gib > 0
+        else "a chip: not applicable"
+    )
+    yield f"  fullest device: {held.per_device_gib:,.1f} of {usable}"
     for note in held.notes:
         yield f"  {note}"
 

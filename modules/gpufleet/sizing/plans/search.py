@@ -200,8 +200,14 @@ def _unpriced(question: Question, plans: tuple[Plan, ...]) -> Iterator[Caution]:
 def _too_small(plan: Plan) -> list[Caution]:
     if plan.memory.fits:
         return []
-    held, usable = plan.memory.per_device_gib, max(0.0, plan.memory.usable_gib)
-    text = f"{held:.1f} GiB on the fullest device of {plan.hardware.name}, {usable:.1f} GiB are usable"
+    held, usable, room = plan.memory.per_device_gib, plan.memory.usable_gib, plan.memory.room_gib
+    if usable <= 0:
+        chip = plan.hardware.accelerator.memory_gib
+        text = f"not applicable to {plan.hardware.name}: {chip:g} GB on a chip hold less than a runtime takes"
+    else:
+        text = f"{held:.1f} GiB on the fullest device of {plan.hardware.name}, {usable:.1f} GiB are usable"
+    if 0 < room < held <= usable:
+        text += f", of which {plan.engine} fills {room:.1f} as it is set by default"
     return [Caution("does-not-fit", text, "gpufleet's own memory estimate", blocks=True)]
 
 

@@ -12,14 +12,33 @@ MOST_STREAMS = 1024
 
 
 def busiest(question: Question, placed: Placed) -> Placed:
-    """Return the placement with the most streams, by doubling, that memory and the targets allow; at least one."""
-    best, streams = placed.with_batch(1), 2
-    while streams <= MOST_STREAMS:
-        more = placed.with_batch(streams)
-        if not more.fits or not _in_time(question, more.speed(), more):
-            break
-        best, streams = more, streams * 2
-    return best
+    """Return the placement with the most streams that memory and the targets allow; at least one.
+
+    Doubling finds where the limit lies, halving where it is: to the stream, of hundreds to one in a hundred.
+    """
+    held, refused = placed.with_batch(1), MOST_STREAMS + 1
+    while held.workload.batch * 2 < refused:
+        more = placed.with_batch(held.workload.batch * 2)
+        if _allowed(question, more):
+            held = more
+        else:
+            refused = more.workload.batch
+    while refused - held.workload.batch > _near_enough(held.workload.batch):
+        more = placed.with_batch((held.workload.batch + refused) // 2)
+        if _allowed(question, more):
+            held = more
+        else:
+            refused = more.workload.batch
+    return held
+
+
+def _allowed(question: Question, placed: Placed) -> bool:
+    return placed.fits and _in_time(question, placed.speed(), placed)
+
+
+def _near_enough(streams: int) -> int:
+    """Return how far above these streams the first that is refused may be."""
+    return max(1, streams // 100)
 
 
 def meets(question: Question, plan: Plan) -> bool:

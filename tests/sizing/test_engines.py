@@ -1,0 +1,50 @@
+"""The engine that is meant where none is named: by what the part is, and by how many streams there are."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpufleet.sizing.engines import engine_on
+
+ONE, MANY = "llama.cpp", "vllm"
+USUAL = {
+    "H100 SXM5 80GB": (MANY, MANY), "A100 PCIe 80GB": (MANY, MANY), "GH200 96GB": (MANY, MANY),
+    "B200": (MANY, MANY), "L40S": (MANY, MANY), "L4": (MANY, MANY), "A10G": (MANY, MANY), "T4": (MANY, MANY),
+    "Tesla V100 SXM2 32GB": (MANY, MANY), "Instinct MI300X": (MANY, MANY),
+    "GeForce RTX 4090": (ONE, MANY), "RTX 6000 Ada": (ONE, MANY),
+    "GeForce GTX 1080 Ti": (ONE, ONE), "Tesla P40": (ONE, ONE),
+    "M2 (10)": (ONE, ONE), "Compute Module 5 / Pi 5": (ONE, ONE), "Radeon RX 7900 XTX": (ONE, ONE),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("part", list(USUAL))
+def test_the_usual_engine(part, workload, hardware):
+    one, many = USUAL[part]
+    kind = hardware(part)
+    assert engine_on(kind, workload()).name == one
+    assert engine_on(kind, workload(batch=8)).name == many
+    assert engine_on(kind, workload(many=True)).name == many
+
+
+@pytest.mark.parametrize("part", ["H100 SXM5 80GB", "GeForce RTX 4090", "M2 (10)"])
+def test_files_of_llama_cpp_are_run_by_it(part, workload, hardware):
+    assert engine_on(hardware(part), workload(precision="q4_k_m", batch=8)).name == "llama.cpp"
+
+
+@pytest.mark.parametrize("asked", ["tensorrt-llm", "llama.cpp", "sglang"])
+def test_what_is_named_is_taken(asked, workload, hardware):
+    assert engine_on(hardware("H100 SXM5 80GB"), workload(engine=asked)).name == asked
+
+
+@pytest.mark.parametrize("asked", [{"requests_per_s": 1.0}, {"batch": "max"}, {"batch": "8"}])
+@pytest.mark.parametrize("on", ["L40S", "L4", "A10G", "GeForce RTX 4090"])
+def test_serving_is_vllms(on, asked, size):
+    answer = size("qwen2.5-7b", on=on, devices=1, context="800/200", precision="fp8", **asked)
+    assert answer.plans[0].engine == "vllm"
+
+
+def test_traffic_that_is_ranked_is_vllms_on_cards(size):
+    plans = size("qwen2.5-7b", requests_per_s=5.0, clouds=("aws",), context="800/200", top=0).plans
+    cards = [plan for plan in plans if plan.hardware.accelerator.vendor == "NVIDIA"]
+    assert cards
+    assert {plan.engine for plan in cards} == {"vllm"}

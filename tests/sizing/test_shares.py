@@ -1,0 +1,60 @@
+"""What an engine fills of a device as it is set by default, and the most streams that go into it."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpufleet.sizing.plans.document import document
+from gpufleet.sizing.plans.report import report
+
+FULL = {"on": "H200 SXM 141GB", "devices": 1, "precision": "fp8", "context": "1000/500"}
+
+
+@pytest.mark.parametrize(
+    ("model", "on", "precision"),
+    [
+        ("llama-3.1-70b", "H200 SXM 141GB", "fp8"),
+        ("llama-3.1-8b", "L40S", "bf16"),
+        ("qwen2.5-7b", "GeForce RTX 4090", "fp8"),
+        ("mixtral-8x7b", "H100 SXM5 80GB", "int4"),
+    ],
+)
+def test_max_is_where_one_more_does_not_fit(model, on, precision, size):
+    asked = {"on": on, "devices": 1, "precision": precision, "context": "1000/500"}
+    most = size(model, batch="max", **asked).plans[0]
+    streams = most.workload.batch
+    assert most.fits
+    assert not size(model, batch=str(max(streams + 1, round(streams * 1.011) + 1)), **asked).plans[0].fits
+
+
+def test_max_keeps_a_target_and_one_hundredth_more_would_miss_it(size):
+    asked = {"on": "H100 SXM5 80GB", "devices": 1, "context": "500/500", "tpot_ms": 12.0}
+    most = size("llama-3.1-8b", batch="max", **asked).plans[0]
+    assert 1 / most.per_stream <= 0.012
+    more = size("llama-3.1-8b", batch=str(round(most.workload.batch * 1.02) + 1), **asked).plans[0]
+    assert 1 / more.per_stream > 0.012
+
+
+def test_a_server_that_takes_nine_tenths_does_not_hold_what_needs_more(size):
+    """A newcomer's complaint: 79.1 of 79.5 GiB was said to fit."""
+    served = size("llama-3.1-70b", batch="max", engine="vllm", **FULL).plans[0]
+    local = size("llama-3.1-70b", batch="max", engine="llama.cpp", **(FULL | {"precision": "q8_0"})).plans[0]
+    assert served.memory.per_device_gib <= 0.9 * 141 + 1.0
+    assert served.memory.room_gib < served.memory.usable_gib
+    assert local.memory.room_gib == pytest.approx(local.memory.usable_gib)
+
+
+def test_what_only_the_default_refuses_is_said(size):
+    most = size("llama-3.1-70b", batch="max", **FULL).plans[0].workload.batch
+    answer = size("llama-3.1-70b", batch=str(round(most * 1.05)), **FULL)
+    assert not answer.plans[0].fits
+    said = next(each.message for each in answer.cautions if each.code == "does-not-fit")
+    assert "as it is set by default" in said
+
+
+def test_a_chip_without_room_for_a_runtime_is_not_applicable(size):
+    answer = size("qwen2-0.5b", on="Groq LPU", devices=1)
+    text = report(answer)
+    assert "not applicable" in text
+    assert " -0" not in text
+    assert document(answer)["plans"][0]["usable_device_memory_gib"] >= 0
