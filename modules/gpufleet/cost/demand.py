@@ -19,12 +19,16 @@ class Claim:
     """Which reservation may cover a machine: one by URN (``target``), or any open one of its kind.
 
     ``reservation`` is the id of a wanted one as the program writes it: it may lie outside the stack.
+    ``make`` is what must be the same beside the type: platform and tenancy, cards and local disks. Where the
+    ``zone`` is not one, it is ``among`` several, or nobody knows.
     """
 
     target: str | None = None
     open: bool = False
     zone: str | None = None
     reservation: str = ""
+    make: tuple[str, ...] = ()
+    among: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,7 @@ class Offer:
     names: frozenset[str]
     open: bool = False
     zone: str | None = None
+    make: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

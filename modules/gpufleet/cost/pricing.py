@@ -13,7 +13,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from gpufleet.catalog import Price
-from gpufleet.cost.coverage import covered
+from gpufleet.cost.coverage import Share, covered
 from gpufleet.cost.demand import Bill, Charge, Demand, Findings, Gap, Unpriced
 from gpufleet.cost.graph import Graph, kind
 from gpufleet.cost.money import NOTHING, Range, exact
@@ -50,10 +50,11 @@ def price(
     charges: list[Charge] = []
     unpriced = [_unpriced(resource, item, graph) for resource, item in found if isinstance(item, Gap)]
     for resource, demand in demands:
-        share, by = shares.get((resource.urn, demand.component), (NOTHING, ""))
-        if by:
-            charges.append(_covered_charge(resource, demand, share, by, graph))
-        left = demand.count.beyond(share) if by else demand.count
+        share = None if resource.delete else shares.get((resource.urn, demand.component))
+        left, by = demand.count, ""
+        if share:
+            charges.append(_covered_charge(resource, demand, share, graph))
+            left, by = share.left, share.by
         held = None if resource.delete else paid.get((resource.urn, demand.component))
         if held:
             charges += [_paid_charge(resource, demand, each, graph) for each in held.shares]
@@ -69,7 +70,7 @@ def price(
 
 def _committed(
     demands: list[tuple[Resource, Demand]],
-    shares: dict[tuple[str, str], tuple[Range, str]],
+    shares: dict[tuple[str, str], Share],
     commitments: tuple[Commitment, ...],
     book: PriceBook,
     on: date | None,
@@ -85,11 +86,11 @@ def _committed(
         found = book.machine(cloud, region, machine, "on_demand")
         return None if found is None else exact(found.usd_per_hour)
 
+    keyed = [
+        ((resource.urn, demand.component), demand) for resource, demand in demands if not resource.delete
+    ]
     wanted = [
-        ((resource.urn, demand.component), replace(demand, count=demand.count.beyond(share)))
-        for resource, demand in demands
-        for share in [shares.get((resource.urn, demand.component), (NOTHING, ""))[0]]
-        if not resource.delete
+        (key, replace(demand, count=shares[key].left) if key in shares else demand) for key, demand in keyed
     ]
     return allocate(wanted, commitments, on or datetime.now(UTC).date(), Context(on_demand))
 
@@ -152,11 +153,12 @@ def _bought(
     return _charge(resource, demand, graph, quantity, purchase, usd, priced.price), gap
 
 
-def _covered_charge(resource: Resource, demand: Demand, share: Range, by: str, graph: Graph) -> Charge:
+def _covered_charge(resource: Resource, demand: Demand, share: Share, graph: Graph) -> Charge:
     """Return the charge of zero that says which reservation already pays."""
-    holder = graph.get(by)
-    note = f"covered by {holder.name if holder else by}"
-    charge = _charge(resource, demand, graph, share * demand.size, "covered")
+    holder = graph.get(share.by)
+    name = holder.name if holder else share.by
+    note = f"covered by {name}" if share.sure else f"may be covered by {name}: its zone is not known"
+    charge = _charge(resource, demand, graph, share.covered * demand.size, "covered")
     return replace(charge, note=note)
 
 
