@@ -14,6 +14,12 @@ US = ("aws", "us-east-1")
 STAND_IN_PRICES = {
     (*US, "p4d.24xlarge", "on_demand"): 21.957642,
     (*US, "g5.2xlarge", "on_demand"): 1.212,
+    (*US, "g5.xlarge", "on_demand"): 1.006,
+    ("gcp", "us-central1", "g2-standard-4", "on_demand"): 0.706832,
+    ("gcp", "us-central1", "a2-ultragpu-1g", "on_demand"): 5.068798,
+    ("gcp", "us-central1", "a3-highgpu-8g", "on_demand"): 88.49,
+    ("gcp", "us-central1", "a3-megagpu-8g", "on_demand"): 92.21427,
+    ("gcp", "us-central1", "a3-ultragpu-8g", "on_demand"): 86.75992,
     (*US, "g5.2xlarge", "spot"): 0.43632,
     (*US, "ebs:gp3", "on_demand"): 0.0001,
     (*US, "public_ipv4", "on_demand"): 0.005,

@@ -9,7 +9,7 @@ from gpufleet.cost.demand import Around, Demand, Findings, Gap
 from gpufleet.cost.graph import Graph
 from gpufleet.cost.money import NOTHING, ZERO
 from gpufleet.cost.pricers import aws_launch, aws_parts
-from gpufleet.cost.pricers.aws_instance import claim, is_spot, spot_price
+from gpufleet.cost.pricers.aws_instance import IN_BLOCK, claim, in_block, is_spot, spot_price
 from gpufleet.cost.pricers.aws_schedule import scheduled
 from gpufleet.cost.pricers.common import HUNDRED, bounds, mixed, unsaid
 from gpufleet.cost.terms import tags
@@ -54,11 +54,13 @@ def charges(resource: Resource, graph: Graph) -> Findings:
         "machine", kinds.names, "aws", where, units, terms=terms, hours=terms.billed_hours, note=note
     )
     if source and terms.purchase != "spot" and not kinds.weighted:
-        machine = replace(machine, claim=claim(source, source.inputs, graph))
+        machine = replace(machine, claim=claim(source, source.inputs, graph, resource))
     if (main := _stands_in_for(resource, graph)) is not None:
         return [replace(machine, count=NOTHING, claim=None, note=f"in the range of {main.name}")]
     around = Around("aws", where, terms.pool, kinds.machines(units), terms.billed_hours)
     bought = aws_launch.in_machines(_bought(machine, resource), kinds)
+    if source and in_block(source.inputs):
+        bought = [Gap(IN_BLOCK, "machine")]
     return [*bought, *aws_launch.beside(source, around), *_warm(resource)]
 
 

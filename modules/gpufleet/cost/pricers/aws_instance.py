@@ -9,12 +9,14 @@ from typing import Any
 from gpufleet.cost.demand import Around, Claim, Demand, Findings, Gap
 from gpufleet.cost.graph import Graph
 from gpufleet.cost.pricers import aws_parts
+from gpufleet.cost.pricers.aws_places import zones
 from gpufleet.cost.pricers.common import named, unsaid
 from gpufleet.cost.values import dig, number, text
 from gpufleet.engine import Marker, Resource
 
 TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
 IN_BLOCK = "runs in a capacity block, which is prepaid: its price is not in the price list"
+LINUX, SHARED = "Linux/UNIX", "default"  # what reservations and instances are where nothing else is asked for
 RESERVATION = "aws:ec2/capacityReservation:CapacityReservation"
 
 
@@ -30,7 +32,7 @@ def charges(resource: Resource, graph: Graph) -> Findings:
     machine = named(inputs, "instance type", "instanceType")
     if isinstance(machine, Gap):
         return [machine]
-    if text(inputs, "instanceMarketOptions", "marketType") == "capacity-block":
+    if in_block(inputs):
         return [Gap(IN_BLOCK, "machine"), *aws_parts.attached(inputs, Around("aws", where, terms.pool))]
     main = Demand("machine", (machine,), "aws", where, terms=terms, hours=terms.billed_hours)
     wanted = claim(resource, inputs, graph) if terms.purchase != "spot" else None
@@ -42,6 +44,11 @@ def charges(resource: Resource, graph: Graph) -> Findings:
         *found,
         *unsaid(inputs, "whether it has a public address is", "public_ipv4", "associatePublicIpAddress"),
     ]
+
+
+def in_block(inputs: Any) -> bool:
+    """Tell whether an instance or template runs in a capacity block."""
+    return text(inputs, "instanceMarketOptions", "marketType") == "capacity-block"
 
 
 def is_spot(type_token: str, inputs: Any) -> bool | Marker | None:
@@ -58,8 +65,11 @@ def spot_price(inputs: Any) -> Decimal | Marker | None:
     return number(inputs, "instanceMarketOptions", "spotOptions", "maxPrice") if said is None else said
 
 
-def claim(resource: Resource, inputs: Any, graph: Graph) -> Claim | None:
-    """Return the reservation an instance or template asks for; by default any open one of its type and zone."""
+def claim(resource: Resource, inputs: Any, graph: Graph, runs: Resource | None = None) -> Claim | None:
+    """Return the reservation an instance or template asks for; by default any open one of its make and zone.
+
+    ``runs`` is the group that launches machines of a template, and knows their zones.
+    """
     specification = ("capacityReservationSpecification",)
     if text(inputs, *specification, "capacityReservationPreference") == "none":
         return None
@@ -69,5 +79,22 @@ def claim(resource: Resource, inputs: Any, graph: Graph) -> Claim | None:
         target = graph.target(resource, path, RESERVATION)
         told = wanted if isinstance(wanted, str) else ""
         return Claim(target=target.urn if target else "outside this stack", reservation=told)
-    zone = text(inputs, "availabilityZone")
-    return Claim(open=True, zone=zone if isinstance(zone, str) and not isinstance(zone, Marker) else None)
+    among = zones(runs, graph) if runs else frozenset[str]()
+    among = among or zones(resource, graph, inputs)
+    zone = next(iter(among)) if len(among) == 1 else None
+    return Claim(open=True, zone=zone, make=(platform(inputs), tenancy(inputs)), among=among)
+
+
+def platform(inputs: Any) -> str:
+    """Return what a machine runs, as reservations name it: Linux, as prices are of, where nothing says Windows."""
+    windows = dig(inputs, "getPasswordData") is True
+    windows = windows or str(text(inputs, "amiType") or "").startswith("WINDOWS")
+    return "Windows" if windows else LINUX
+
+
+def tenancy(inputs: Any) -> str:
+    """Return whether a machine shares its host, as the inputs of an instance or a template say."""
+    found = (
+        text(inputs, "tenancy") or text(inputs, "placement", "tenancy") or text(inputs, "placementTenancy")
+    )
+    return found if isinstance(found, str) else SHARED

@@ -7,7 +7,7 @@ from dataclasses import replace
 from gpufleet.cost.demand import Around, Demand, Findings, Gap
 from gpufleet.cost.graph import Graph
 from gpufleet.cost.pricers import aws_launch, aws_parts
-from gpufleet.cost.pricers.aws_instance import IN_BLOCK, claim, is_spot, spot_price
+from gpufleet.cost.pricers.aws_instance import IN_BLOCK, claim, in_block, is_spot, spot_price
 from gpufleet.cost.pricers.common import bounds
 from gpufleet.cost.pricers.part_names import KUBERNETES
 from gpufleet.cost.values import WHY, dig, items, number, text
@@ -50,9 +50,11 @@ def node_group(resource: Resource, graph: Graph) -> Findings:
     terms = aws_launch.bidding(terms, spot_price(source.inputs if source else {}))
     main = Demand("machine", names, "aws", where, count, terms=terms, hours=terms.billed_hours)
     if source and terms.purchase != "spot":
-        main = replace(main, claim=claim(source, source.inputs, graph))
+        said = {**source.inputs, "amiType": resource.inputs.get("amiType")}
+        main = replace(main, claim=claim(source, said, graph, resource))
     around = Around("aws", where, terms.pool, count, terms.billed_hours)
-    machines: Findings = [Gap(IN_BLOCK, "machine")] if capacity == "CAPACITY_BLOCK" else [main]
+    prepaid = capacity == "CAPACITY_BLOCK" or (source is not None and in_block(source.inputs))
+    machines: Findings = [Gap(IN_BLOCK, "machine")] if prepaid else [main]
     return [*machines, *_beside(resource, source, around)]
 
 

@@ -70,9 +70,11 @@ def kinds(overrides: Iterable[Any], fallback: Resource | None) -> Kinds | Gap:
     return only if isinstance(only, Gap) else Kinds((only,), (ONE_MACHINE,))
 
 
-def claimed(source: Resource | None, kinds: Kinds, graph: Graph) -> Claim | None:
+def claimed(
+    source: Resource | None, kinds: Kinds, graph: Graph, runs: Resource | None = None
+) -> Claim | None:
     """Return the reservation that machines of a template ask for; weights do not count machines."""
-    return claim(source, source.inputs, graph) if source and not kinds.weighted else None
+    return claim(source, source.inputs, graph, runs) if source and not kinds.weighted else None
 
 
 def in_machines(found: Findings, kinds: Kinds) -> Findings:

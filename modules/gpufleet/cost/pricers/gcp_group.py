@@ -29,10 +29,10 @@ def charges(resource: Resource, graph: Graph) -> Findings:
     where = gcp_parts.region(resource, graph) or gcp_parts.region(template, graph)
     terms = graph.terms(resource, template, spot=is_spot(template.inputs))
     found = machine(template.inputs, where, terms, count)
-    if terms.purchase != "spot":
-        found = claimed(found, claim(template, graph))
     around = Around("gcp", where, terms.pool, count, terms.billed_hours)
     found += gcp_parts.templated(template.inputs, around)
+    if terms.purchase != "spot":
+        found = claimed(found, claim(template, graph, resource))
     found += _besides(resource)
     return [*found, *gcp_parts.addresses(template.inputs, around, spot=terms.purchase == "spot")]
 

@@ -16,6 +16,7 @@ from gpufleet.cost.terms import Terms
 from gpufleet.cost.values import WHY, dig, items, number, text
 from gpufleet.engine import Marker, Resource
 
+FLEX = "starts through the Dynamic Workload Scheduler, whose rates are not in the price list"
 TEMPLATES = (
     "gcp:compute/instanceTemplate:InstanceTemplate",
     "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate",
@@ -29,10 +30,10 @@ def charges(resource: Resource, graph: Graph) -> Findings:
     terms = graph.terms(resource, spot=is_spot(resource.inputs))
     stopped = text(resource.inputs, "desiredStatus") in ("TERMINATED", "SUSPENDED")
     found = [] if stopped else machine(resource.inputs, where, terms)
-    if terms.purchase != "spot":
-        found = claimed(found, claim(resource, graph))
     around = Around("gcp", where, terms.pool)
     found += gcp_parts.attached(resource.inputs, around)
+    if terms.purchase != "spot" and not stopped:
+        found = claimed(found, claim(resource, graph))
     spot = terms.purchase == "spot"
     return [*found, *gcp_parts.addresses(resource.inputs, around.for_hours(terms.hours), spot=spot)]
 
@@ -47,10 +48,12 @@ def from_template(resource: Resource, graph: Graph) -> Findings:
     terms = graph.terms(resource, template, spot=is_spot(inputs))
     spot, around = terms.purchase == "spot", Around("gcp", where, terms.pool)
     found = machine(inputs, where, terms)
-    found = found if spot else claimed(found, claim(resource, graph) or claim(template, graph))
-    own = dig(resource.inputs, "bootDisk") is not None
-    disks = gcp_parts.attached(inputs, around) if own else gcp_parts.templated(template.inputs, around)
-    return [*found, *disks, *gcp_parts.addresses(inputs, around.for_hours(terms.hours), spot=spot)]
+    own = dig(resource.inputs, "reservationAffinity") is not None
+    asked = claim(resource, graph) if own else claim(template, graph, resource)
+    booted = dig(resource.inputs, "bootDisk") is not None
+    found += gcp_parts.attached(inputs, around) if booted else gcp_parts.templated(template.inputs, around)
+    found = found if spot else claimed(found, asked and replace(asked, make=make(inputs)))
+    return [*found, *gcp_parts.addresses(inputs, around.for_hours(terms.hours), spot=spot)]
 
 
 def machine(inputs: Any, where: str, terms: Terms, count: Range = ONE) -> Findings:
@@ -59,6 +62,8 @@ def machine(inputs: Any, where: str, terms: Terms, count: Range = ONE) -> Findin
     if isinstance(name, Gap):
         return [name]
     short = name.rsplit("/", 1)[-1]
+    if text(inputs, "scheduling", "provisioningModel") == "FLEX_START":
+        return [Gap(f"{short} {FLEX}", "machine")]
     main = Demand("machine", (short,), "gcp", where, count, terms=terms, hours=terms.billed_hours)
     hidden = unsaid(inputs, "its accelerators are", "accelerators", "guestAccelerators")
     hidden = [] if _implied(short) else hidden
@@ -96,20 +101,50 @@ def is_spot(inputs: Any) -> bool | Marker | None:
     return preemptible if isinstance(preemptible, (bool, Marker)) else None
 
 
-def claim(resource: Resource, graph: Graph) -> Claim | None:
-    """Return the reservation that an instance or template asks for; by default any open one."""
+def claim(resource: Resource, graph: Graph, runs: Resource | None = None) -> Claim | None:
+    """Return the reservation that an instance or template asks for; by default any open one of its make.
+
+    ``runs`` is what is made from a template: it knows the zone.
+    """
     affinity = dig(resource.inputs, "reservationAffinity")
     if text(affinity, "type") == "NO_RESERVATION":
         return None
-    zone = text(resource.inputs, "zone")
-    where = zone.rsplit("/", 1)[-1] if isinstance(zone, str) else None
+    said = {**resource.inputs, **(runs.inputs if runs else {})}
     path: tuple[str | int, ...] = ("reservationAffinity", "specificReservation", "values", 0)
     if dig(resource.inputs, *path) is None:
-        return Claim(open=True, zone=where)
+        zone, several = text(said, "zone"), items(said, "distributionPolicyZones")
+        where = zone.rsplit("/", 1)[-1] if isinstance(zone, str) else None
+        among = frozenset(each for each in several if isinstance(each, str))
+        among = among if len(among) == len(several) else frozenset()
+        return Claim(open=True, zone=where, make=make(said), among=among)
     target = graph.target(resource, path, RESERVATION)
-    return Claim(target=target.urn if target else "outside this stack")
+    return Claim(target=target.urn if target else "outside this stack", make=make(said))
+
+
+def make(inputs: Any) -> tuple[str, ...]:
+    """Return what a reservation and a machine in it must have alike beside the type: cards and local disks."""
+    kind = text(inputs, "machineType")
+    short = kind.rsplit("/", 1)[-1] if isinstance(kind, str) else ""
+    cards = [] if _implied(short) else items(inputs, "guestAccelerators")
+    told = sorted(
+        f"{dig(each, 'type') or dig(each, 'acceleratorType')}".rsplit("/", 1)[-1]
+        + f" x {dig(each, 'count') or dig(each, 'acceleratorCount')}"
+        for each in cards
+    )
+    return ("+".join(told), "+".join(sorted(gcp_parts.local_disks(short, inputs))))
 
 
 def claimed(found: Findings, wanted: Claim | None) -> Findings:
-    """Return the findings with machines and cards that ask for a reservation."""
-    return [replace(item, claim=wanted) if isinstance(item, Demand) else item for item in found]
+    """Return the findings with machines, cards and local disks that ask for a reservation."""
+    return [
+        replace(each, claim=wanted) if isinstance(each, Demand) and _held(each) else each for each in found
+    ]
+
+
+def _held(demand: Demand) -> bool:
+    """Tell whether a reservation holds such a thing: not the other disks, nor addresses."""
+    return (
+        not demand.part
+        or demand.items[0].startswith("accelerator:")
+        or demand.items[0] == gcp_parts.LOCAL_SSD
+    )

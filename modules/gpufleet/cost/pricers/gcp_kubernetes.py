@@ -13,7 +13,7 @@ from gpufleet.cost.money import Range
 from gpufleet.cost.places import gcp_region
 from gpufleet.cost.pricers import gcp_parts
 from gpufleet.cost.pricers.common import bounds, unsaid
-from gpufleet.cost.pricers.gcp_instance import RESERVATION, claimed, machine
+from gpufleet.cost.pricers.gcp_instance import FLEX, RESERVATION, claimed, machine, make
 from gpufleet.cost.pricers.part_names import KUBERNETES
 from gpufleet.cost.values import dig, items, number, text
 from gpufleet.engine import Marker, Resource
@@ -23,7 +23,6 @@ CLUSTER = "gcp:container/cluster:Cluster"
 DEFAULT_TYPE, DEFAULT_DISK_GIB, DEFAULT_DISK = "e2-medium", Decimal(100), "pd-balanced"
 # A regional cluster spreads nodes over three zones (cloud.google.com, "Regional clusters", read 2026-11-21).
 ZONES = Decimal(3)
-FLEX = "starts through the Dynamic Workload Scheduler, whose rates are not in the price list"
 
 
 @dataclass(frozen=True)
@@ -111,9 +110,11 @@ def _nodes(resource: Resource, graph: Graph, pool: _Pool) -> Findings:
         found: Findings = [Gap(f"{kind if isinstance(kind, str) else 'its machine'} {FLEX}", "machine")]
     else:
         found = machine(said, pool.where, terms, count)
-        found = found if spot else claimed(found, _claim(resource, graph, config))
     around = Around("gcp", pool.where, terms.pool, count, terms.billed_hours)
-    return [_prefixed(item, pool.prefix) for item in [*found, *_disks(config, around)]]
+    found += _disks(said, around)
+    if not spot and not flexible:
+        found = claimed(found, _claim(resource, graph, said, pool.inputs))
+    return [_prefixed(item, pool.prefix) for item in found]
 
 
 def _count(pool: _Pool) -> Range | None:
@@ -146,17 +147,12 @@ def _disks(config: Any, around: Around) -> Iterator[Demand | Gap]:
         yield Gap("boot disk is not known until deployment", "disk:boot")
     else:
         yield around.part("disk:boot", kind, DEFAULT_DISK_GIB if size is None else size)
-    counts = [
-        number(config, "localSsdCount"),
-        number(config, "ephemeralStorageLocalSsdConfig", "localSsdCount"),
-    ]
-    counts.append(number(config, "localNvmeSsdBlockConfig", "localSsdCount"))
-    for at, cards in enumerate(counts):
-        if isinstance(cards, Decimal) and cards:
-            yield around.part(f"disk:local{at}", "local-ssd", gcp_parts.LOCAL_SSD_GIB * cards)
+    counts = [number(config, *path) for path in gcp_parts.NODE_DISKS]
+    asked = sum(int(cards) for cards in counts if isinstance(cards, Decimal))
+    yield from gcp_parts.scratch(config, asked, around)
 
 
-def _claim(resource: Resource, graph: Graph, config: Any) -> Claim | None:
+def _claim(resource: Resource, graph: Graph, config: Any, held: Any) -> Claim | None:
     affinity = dig(config, "reservationAffinity")
     said = text(affinity, "consumeReservationType")
     if said == "NO_RESERVATION":
@@ -164,8 +160,16 @@ def _claim(resource: Resource, graph: Graph, config: Any) -> Claim | None:
     if said == "SPECIFIC_RESERVATION":
         path = ("nodeConfig", "reservationAffinity", "values", 0)
         target = graph.target(resource, path, RESERVATION)
-        return Claim(target=target.urn if target else "outside this stack")
-    return Claim(open=True)
+        return Claim(target=target.urn if target else "outside this stack", make=make(config))
+    listed = items(held, "nodeLocations")
+    seen = all(isinstance(each, str) for each in listed)
+    among = frozenset(each for each in listed if seen)
+    location = text(held, "location")
+    if isinstance(location, str) and gcp_region(location) != location:
+        among |= {location} if seen else set()
+    return Claim(
+        open=True, zone=next(iter(among)) if len(among) == 1 else None, make=make(config), among=among
+    )
 
 
 def _prefixed(item: Demand | Gap, prefix: str) -> Demand | Gap:

@@ -11,11 +11,22 @@ from gpufleet.cost.demand import Around, Demand, Findings, Gap
 from gpufleet.cost.graph import Graph
 from gpufleet.cost.places import gcp_region
 from gpufleet.cost.pricers.common import size_gib, unsaid
-from gpufleet.cost.values import dig, items, text
+from gpufleet.cost.values import dig, items, number, text
 from gpufleet.engine import Resource
 
 DEFAULT_KIND = "pd-standard"  # what Compute Engine makes where no disk type is asked for
+LOCAL_SSD = "local-ssd"  # its name in the price list
 LOCAL_SSD_GIB = Decimal(375)  # the one size a local SSD comes in
+# How node pools ask for local SSDs, and by which interface those are attached (the provider's documentation).
+NODE_DISKS: dict[tuple[str, ...], str] = {
+    ("localSsdCount",): "SCSI",
+    ("ephemeralStorageLocalSsdConfig", "localSsdCount"): "NVME",
+    ("localNvmeSsdBlockConfig", "localSsdCount"): "NVME",
+}
+# Types that come with local SSDs: those whose price here holds them (gcosts-pricing.yml, which prices the machine
+# whole), and those whose source says no-local-ssd (SkyPilot's catalogue; see the notes of catalog/data/prices.csv).
+WITH_DISKS_IN_PRICE = ("a2-ultragpu-", "a3-highgpu-")
+WITH_DISKS_BESIDE = ("a3-megagpu-", "a3-ultragpu-")
 
 
 def region(resource: Resource, graph: Graph) -> str:
@@ -55,17 +66,41 @@ def attached(inputs: Any, around: Around) -> Iterator[Demand | Gap]:
     if dig(inputs, "bootDisk", "source") is None:
         boot = dig(inputs, "bootDisk", "initializeParams") or {}
         yield _disk("disk:boot", boot, ("size", "type"), around)
-    for at, _ in enumerate(items(inputs, "scratchDisks")):
-        yield around.part(f"disk:local{at}", "local-ssd", LOCAL_SSD_GIB)
+    yield from scratch(inputs, len(items(inputs, "scratchDisks")), around)
+
+
+def scratch(inputs: Any, count: int, around: Around) -> Iterator[Demand | Gap]:
+    """Bill local SSDs, but for those that the machine's price holds; name those that come without being asked for."""
+    machine = text(inputs, "machineType")
+    short = machine.rsplit("/", 1)[-1] if isinstance(machine, str) else ""
+    if short.startswith(WITH_DISKS_IN_PRICE):
+        return
+    if not count and short.startswith(WITH_DISKS_BESIDE):
+        yield Gap(f"the local SSDs that {short} comes with are not in its price here", "disk:local0")
+    for at in range(count):
+        yield around.part(f"disk:local{at}", LOCAL_SSD, LOCAL_SSD_GIB)
+
+
+def local_disks(machine: str, inputs: Any) -> list[str]:
+    """Return the local SSDs that a machine, template, node pool or reservation asks for, each in words."""
+    if machine.startswith(WITH_DISKS_IN_PRICE + WITH_DISKS_BESIDE):
+        return []
+    told = [*items(inputs, "scratchDisks"), *items(inputs, "localSsds")]
+    told += [each for each in items(inputs, "disks") if text(each, "type") == "SCRATCH"]
+    found = [str(text(each, "interface") or "SCSI").upper() for each in told]
+    for path, interface in NODE_DISKS.items():
+        cards = number(inputs, *path)
+        found += [interface] * (int(cards) if isinstance(cards, Decimal) else 0)
+    return sorted(found)
 
 
 def templated(inputs: Any, around: Around) -> Iterator[Demand | Gap]:
     """Bill the disks of an instance template."""
     yield from unsaid(inputs, "its disks are", "disk:boot", "disks")
-    for at, each in enumerate(items(inputs, "disks")):
-        if text(each, "type") == "SCRATCH":
-            yield around.part(f"disk:local{at}", "local-ssd", LOCAL_SSD_GIB)
-        else:
+    listed = items(inputs, "disks")
+    yield from scratch(inputs, sum(text(each, "type") == "SCRATCH" for each in listed), around)
+    for at, each in enumerate(listed):
+        if text(each, "type") != "SCRATCH":
             yield _disk(f"disk:{at}" if at else "disk:boot", each, ("diskSizeGb", "diskType"), around)
 
 

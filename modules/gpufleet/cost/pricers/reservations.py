@@ -6,15 +6,16 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-from gpufleet.cost.demand import Demand, Findings, Gap, Offer
+from gpufleet.cost.demand import Around, Demand, Findings, Gap, Offer
 from gpufleet.cost.graph import Graph
 from gpufleet.cost.money import HOURS_PER_MONTH, Range
 from gpufleet.cost.pricers import aws_parts, azure_parts, gcp_parts
+from gpufleet.cost.pricers.aws_instance import LINUX, SHARED
 from gpufleet.cost.pricers.azure_machine import GROUP
 from gpufleet.cost.pricers.common import named
-from gpufleet.cost.pricers.gcp_instance import machine
+from gpufleet.cost.pricers.gcp_instance import machine, make
 from gpufleet.cost.terms import Terms
-from gpufleet.cost.values import WHY, dig, number, text
+from gpufleet.cost.values import WHY, dig, items, number, text
 from gpufleet.cost.wording import number as write
 from gpufleet.engine import Marker, Resource
 
@@ -30,6 +31,7 @@ def aws(resource: Resource, graph: Graph) -> Findings:
         frozenset({resource.urn}),
         open=text(resource.inputs, "instanceMatchCriteria") in (None, "open"),
         zone=zone if isinstance(zone, str) else None,
+        make=(_said(resource.inputs, "instancePlatform", LINUX), _said(resource.inputs, "tenancy", SHARED)),
     )
     where = aws_parts.region(resource, graph)
     return [Demand("machine", (kind,), "aws", where, count, terms=_terms(resource, graph), offer=offer)]
@@ -55,15 +57,17 @@ def gcp(resource: Resource, graph: Graph) -> Findings:
     count = _count(held, "count")
     if isinstance(count, Gap):
         return [count]
-    zone = text(resource.inputs, "zone")
+    zone, properties = text(resource.inputs, "zone"), dig(held, "instanceProperties")
     offer = Offer(
         frozenset({resource.urn}),
         open=dig(resource.inputs, "specificReservationRequired") is not True,
         zone=zone.rsplit("/", 1)[-1] if isinstance(zone, str) else None,
+        make=make(properties),
     )
-    found = machine(
-        dig(held, "instanceProperties"), gcp_parts.region(resource, graph), _terms(resource, graph), count
-    )
+    where, said = gcp_parts.region(resource, graph), _terms(resource, graph)
+    found = machine(properties, where, said, count)
+    around = Around("gcp", where, said.pool, count)
+    found += gcp_parts.scratch(properties, len(items(properties, "localSsds")), around)
     return [replace(item, offer=offer) if isinstance(item, Demand) else item for item in found]
 
 
@@ -86,6 +90,11 @@ def _terms(resource: Resource, graph: Graph) -> Terms:
     said = graph.terms(resource)
     purchase = said.purchase if said.reserved else "reserved"
     return replace(said, purchase=purchase, hours=HOURS_PER_MONTH)
+
+
+def _said(inputs: Any, key: str, usual: str) -> str:
+    found = text(inputs, key)
+    return found if isinstance(found, str) else usual
 
 
 def _count(inputs: Any, *path: str) -> Range | Gap:
