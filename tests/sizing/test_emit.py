@@ -6,7 +6,7 @@ import pytest
 
 from gpufleet import fleet
 from gpufleet.errors import InputError
-from gpufleet.sizing.emit import write
+from gpufleet.sizing.emit import lasting, write
 from gpufleet.sizing.plans import plan
 from gpufleet.sizing.plans.asking import Asked, question
 
@@ -136,3 +136,31 @@ def test_the_command_writes_and_says_what_is_next(gpufleet, project):
     priced = gpufleet("cost", "estimate", "-s", "sized", "--json", cwd=project)
     assert priced.returncode == 0, priced.stderr
     assert "g5.xlarge" in priced.stdout
+
+
+SERVED = {"requests_per_s": 20.0, "context": "800/200", "clouds": ("aws",)}
+
+
+@pytest.mark.parametrize("top", [1, 20])
+def test_what_serves_is_written_on_demand_where_nobody_said_how_it_is_bought(top, project):
+    wanted = question(Asked("qwen2.5-7b", top=top, **SERVED), root=project)
+    answer = plan(wanted)
+    assert answer.plans[0].offer.purchase == "spot"
+    chosen, said = lasting(wanted, answer)
+    assert chosen.offer.purchase == "on_demand"
+    assert "the first plan is spot" in said
+
+
+@pytest.mark.parametrize("purchase", ["spot", "reserved_3y"])
+def test_what_was_asked_for_is_written(purchase, project):
+    wanted = question(Asked("qwen2.5-7b", purchases=(purchase,), **SERVED), root=project)
+    chosen, said = lasting(wanted, plan(wanted))
+    assert (chosen.offer.purchase, said) == (purchase, "")
+
+
+def test_a_training_may_be_spot_and_never_commits_unasked(project):
+    wanted = question(
+        Asked("llama-3.1-8b", task="pretrain", tokens="1B", on="p4d.24xlarge", clouds=("aws",)), root=project
+    )
+    chosen, _ = lasting(wanted, plan(wanted))
+    assert chosen.offer.purchase in ("spot", "on_demand")

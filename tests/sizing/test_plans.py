@@ -228,7 +228,7 @@ def test_a_commitment_that_outlasts_the_work_is_said_to(size, codes):
 
 
 def test_what_is_not_sold_that_way_is_said_to_have_no_price(size, codes):
-    answer = size(on="p4d.24xlarge", devices=8, clouds=("gcp",))
+    answer = size(on="p5.48xlarge", devices=8, regions=("eu-west-3",))
     assert "no-price" in codes(answer)
     assert answer.plans[0].usd_per_hour is None
 

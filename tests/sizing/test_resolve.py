@@ -164,3 +164,40 @@ def test_every_part_has_a_usual_host_and_every_machine_a_network():
 
 def test_p5_has_eight_times_the_network_of_p4d():
     assert network_of("p5.48xlarge")[0] == 8 * network_of("p4d.24xlarge")[0]
+
+
+@pytest.mark.parametrize(
+    ("model", "precision", "machine"),
+    [
+        ("qwen2-0.5b", "f16", "Standard_NC4as_T4_v3"),
+        ("llama-3.1-70b", "int4", "Standard_NC24ads_A100_v4"),
+        ("llama-3.1-405b", "bf16", "Standard_NC4as_T4_v3"),  # fits on none: the first is answered
+    ],
+)
+def test_a_retired_machine_is_answered_on_the_first_substitute_that_fits(model, precision, machine, size):
+    assert (
+        size(model, on="Standard_NC6s_v3", devices=1, precision=precision).plans[0].hardware.name == machine
+    )
+
+
+@pytest.mark.parametrize(
+    ("on", "asked", "said"),
+    [
+        ("p4d.24xlarge", {"clouds": ("gcp",)}, "is a machine of aws"),
+        ("p4d.24xlarge", {"regions": ("europe-west4",)}, "is no region of aws"),
+        ("p4d.24xlarge", {"owned": True}, "is not ours"),
+        ("p4d.24xlarge", {"purchases": ("owned",)}, "is rented"),
+        ("H100 SXM5 80GB", {"owned": True}, "is not ours"),
+        ("m2", {"clouds": ("aws",)}, "is ours, in no cloud"),
+        ("m2", {"regions": ("us-east-1",)}, "is ours, in no cloud"),
+        ("blades-1", {"purchases": ("spot",)}, "is owned"),
+    ],
+)
+def test_what_contradicts_the_named_hardware_is_refused(on, asked, said, size):
+    with pytest.raises(InputError, match=said):
+        size("qwen2-0.5b", on=on, precision="q4_0", **asked)
+
+
+@pytest.mark.parametrize("asked", [{"clouds": ("aws", "gcp")}, {"purchases": ("owned", "spot")}])
+def test_what_agrees_is_answered(asked, size):
+    assert size("qwen2-0.5b", on="p4d.24xlarge", devices=8, **asked).plans

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
-from gpufleet.sizing.plans.targets import is_miss
+from gpufleet.sizing.plans import plan
+from gpufleet.sizing.plans.asking import Asked, question
+from gpufleet.sizing.plans.targets import distance, is_miss
 
 ONE = {"on": "p4d.24xlarge", "devices": 8}
 WORK = {"task": "pretrain", "tokens": "1T", **ONE}
@@ -70,3 +73,27 @@ def test_without_a_target_a_plan_that_does_not_fit_is_no_failure(gpufleet, proje
     told = gpufleet("size", "--model", "llama-3.1-405b", "--on", "H100 SXM5", "--devices", "1", cwd=project)
     assert told.returncode == 0
     assert "does-not-fit" in told.stdout
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"budget": 10.0},
+        {"task": "pretrain", "tokens": "1T", "deadline": "5d", "budget": 1000.0},
+        {"tpot_ms": 0.2},
+        {"ttft_ms": 0.5},
+    ],
+)
+def test_the_closest_is_the_one_that_misses_its_worst_target_by_least(asked, size, repo_root):
+    wanted = question(Asked("llama-3.1-70b", **asked), root=repo_root)
+    answer = plan(wanted)
+    assert not answer.plans
+    nearest = distance(wanted, answer.closest)
+    free = plan(replace(wanted, deadline_h=None, budget_usd=None, ttft_s=None, tpot_s=None, limit=0)).plans
+    assert 1 < nearest <= min(distance(wanted, each) for each in free) * 1.001
+
+
+def test_only_what_was_given_is_mentioned(size):
+    said = size("llama-3.1-405b", budget=1.0).cautions[-1].message
+    assert "the budget" in said
+    assert "deadline" not in said

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
-from gpufleet.errors import AnswerIsNo
+from gpufleet.errors import AnswerIsNo, InputError
 
 TASK_NAMES = "inference, full_finetune, lora, qlora, dpo or pretrain"
 Command = Callable[..., Any]
@@ -121,6 +122,18 @@ def _training_options(command: Command) -> Command:
     return command
 
 
+def _refuse_gaps(context: click.Context, *, merge: bool) -> None:
+    """Refuse what was given with nothing in it: a script's variable that is not set, or --merge into nothing."""
+    for parameter in context.command.params:
+        value = context.params.get(parameter.name or "")
+        given = context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
+        texts = [text for text in (value if isinstance(value, tuple) else (value,)) if isinstance(text, str)]
+        if given and any(not text.strip() for text in texts):
+            raise InputError("is empty", where=parameter.opts[0], remedy="give a value, or leave it out")
+    if merge:
+        raise InputError("goes with --emit", where="--merge", remedy="give --emit STACK, or leave it out")
+
+
 @click.command(name="size")
 @_workload_options
 @_amount_options
@@ -137,6 +150,7 @@ def command(emit: str | None, merge: bool, as_json: bool, **asked: Any) -> None:
     gpufleet size --model qwen2.5-7b --requests-per-s 20 --context 800/200 --tpot-ms 50
     gpufleet size --model llama-3.1-70b --task pretrain --tokens 1T --deadline 30d
     """  # noqa: D301 - the escape is click's mark for lines that stay as they are
+    _refuse_gaps(click.get_current_context(), merge=merge and not emit)
     gc.disable()  # a short process that keeps what it makes: searching it for garbage is a tenth of the answer's time
     from gpufleet.sizing.plans import plan
     from gpufleet.sizing.plans.asking import Asked, question
@@ -144,7 +158,8 @@ def command(emit: str | None, merge: bool, as_json: bool, **asked: Any) -> None:
     from gpufleet.sizing.plans.report import report
     from gpufleet.sizing.plans.targets import is_miss
 
-    answer = plan(question(Asked(**asked)))
+    wanted = question(Asked(**asked))
+    answer = plan(wanted)
     click.echo(json.dumps(document(answer), indent=2) if as_json else report(answer))
     if not answer.plans:
         raise AnswerIsNo(answer.cautions[-1].message if answer.cautions else "no plan")
@@ -153,6 +168,9 @@ def command(emit: str | None, merge: bool, as_json: bool, **asked: Any) -> None:
         raise AnswerIsNo("; ".join(misses))
     if emit:
         from gpufleet import paths
-        from gpufleet.sizing.emit import write
+        from gpufleet.sizing.emit import lasting, write
 
-        click.echo(write(answer.plans[0], emit, paths.project_root(), merge=merge), err=True)
+        chosen, said = lasting(wanted, answer)
+        click.echo(write(chosen, emit, paths.project_root(), merge=merge), err=True)
+        if said:
+            click.echo(said, err=True)

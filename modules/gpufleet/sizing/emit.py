@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from io import StringIO
 from math import ceil
 from pathlib import Path
@@ -17,23 +18,47 @@ from typing import Any
 from gpufleet import catalog
 from gpufleet.catalog import HOURS_PER_MONTH
 from gpufleet.errors import InputError
-from gpufleet.sizing.plans.answer import Plan
+from gpufleet.sizing.plans.answer import Answer, Plan
+from gpufleet.sizing.plans.question import Question
+from gpufleet.sizing.plans.search import plan
 
 KEY = "gpufleet:fleet"
 NAME = re.compile(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?")
 HEADER = "# yaml-language-server: $schema=fleet.schema.json\n# {what}\n"
 FIRST_ZONES = {"aws": "{region}a", "gcp": "{region}-a"}  # where a reservation has to name one
+LASTING = {True: ("owned", "on_demand", "spot"), False: ("owned", "on_demand")}  # by whether it is a training
 TEMPLATES = {True: "trainer", False: "llm-server"}
 Node = dict[str, Any]
 
 
-def write(plan: Plan, stack: str, root: Path, *, merge: bool = False) -> str:
-    """Write the plan into ``stacks/Pulumi.<stack>.yaml``; return a sentence on what was written and what is next."""
+def lasting(question: Question, answer: Answer) -> tuple[Plan, str]:
+    """Return the plan to write where nobody said how to buy it, and a sentence where it is not the first.
+
+    What serves must not be taken away within minutes, and nobody is committed for years without having said so:
+    serving is bought on demand, training on demand or spot.
+    """
+    first = answer.plans[0]
+    kept = LASTING[first.workload.trains]
+    bought = first.offer.purchase if first.offer else ""
+    if question.purchases or not bought or bought in kept:
+        return first, ""
+    others = plan(replace(question, purchases=kept, limit=1)).plans
+    if not others:
+        return first, f"only {bought} is known to be sold: give --purchase {bought} to say that it is meant"
+    offer = others[0].offer
+    instead = offer.purchase if offer else ""
+    return others[
+        0
+    ], f"the first plan is {bought}: wrote the best {instead} one; give --purchase {bought} for that"
+
+
+def write(chosen: Plan, stack: str, root: Path, *, merge: bool = False) -> str:
+    """Write a plan into ``stacks/Pulumi.<stack>.yaml``; return a sentence on what was written and what is next."""
     if not NAME.fullmatch(stack):
         raise InputError(
             f"{stack!r} is not a stack's name", where="--emit", remedy="lowercase, digits, hyphens"
         )
-    if not plan.fits:
+    if not chosen.fits:
         raise InputError("the plan can't run as it is", where="--emit", remedy="see why in the answer above")
     path = root / "stacks" / f"Pulumi.{stack}.yaml"
     label = path.relative_to(root)
@@ -41,10 +66,10 @@ def write(plan: Plan, stack: str, root: Path, *, merge: bool = False) -> str:
         raise InputError(
             f"{label} exists", where="--emit", remedy="give --merge to add to it, or another name"
         )
-    kind, item = _item(plan)
-    document = _read(path) if path.exists() else _fresh(root, plan, stack)
-    _put(document, kind, item, plan)
-    _save(path, document, stack, root, fresh=None if path.exists() else _what(plan))
+    kind, item = _item(chosen)
+    document = _read(path) if path.exists() else _fresh(root, chosen, stack)
+    _put(document, kind, item, chosen)
+    _save(path, document, stack, root, fresh=None if path.exists() else _what(chosen))
     return f"wrote {label}: {kind[:-1]} {item['name']}; next: gpufleet cost estimate -s {stack}"
 
 

@@ -35,11 +35,16 @@ class Resolved:
 
 def resolve(name: str, root: Path | None = None) -> Resolved:
     """Return the hardware of that name; what nobody knows is an InputError with the nearest names."""
+    return alternatives(name, root)[0]
+
+
+def alternatives(name: str, root: Path | None = None) -> list[Resolved]:
+    """Return the hardware of that name; of a machine that is retired everything that stands in for it, best first."""
     asked = " ".join(name.split())
     if not asked:
         raise InputError("is empty", where="--on", remedy="name a machine, a rack or an accelerator")
     for found in _candidates(asked, root):
-        return found
+        return list(_retired(asked)) if found.cautions else [found]
     raise InputError(f"unknown hardware {name!r}", where="--on", remedy=_nearest(asked, root))
 
 

@@ -12,13 +12,14 @@ from gpufleet.sizing.legality import blocked, judge
 from gpufleet.sizing.memory import quick_estimate
 from gpufleet.sizing.memory.blocks import is_gguf
 from gpufleet.sizing.plans import market
+from gpufleet.sizing.plans.agreeing import agree
 from gpufleet.sizing.plans.answer import Answer, Plan
 from gpufleet.sizing.plans.build import chosen, exactly
 from gpufleet.sizing.plans.question import Question
 from gpufleet.sizing.plans.rank import key
 from gpufleet.sizing.plans.sharing import reserved, shared
-from gpufleet.sizing.plans.targets import missed
-from gpufleet.sizing.resolve import resolve
+from gpufleet.sizing.plans.targets import distance, missed
+from gpufleet.sizing.resolve import Resolved, alternatives
 
 SHOWN_WITH_CAUTIONS = 5
 TERMS = {"reserved_1y": 8760, "reserved_3y": 3 * 8760}  # hours
@@ -31,7 +32,19 @@ def plan(question: Question) -> Answer:
     if not question.on:
         everything = [shared(each, question) for each in market.everything(question)]
         return _ranked(question, everything, tuple(reserved(question)))
-    named = resolve(question.on, question.root)
+    first: Answer | None = None
+    for named in alternatives(question.on, question.root):
+        found = _on(question, named)
+        if any(plan.fits for plan in found.plans):
+            return found
+        first = first or found
+    if first is None:
+        raise ValueError(f"nothing stands for {question.on}")
+    return first
+
+
+def _on(question: Question, named: Resolved) -> Answer:
+    agree(question, named.hardware)
     hardware = shared(market.with_offers(question, named.hardware), question)
     said = (*named.cautions, *reserved(question))
     if question.devices is not None:
@@ -112,12 +125,13 @@ def _nothing(
         raise InputError(
             "nothing to choose from", where="size", remedy="widen --cloud, --region, --purchase or --owned"
         )
-    if found:
-        closest = found[0]
-        what = "within the deadline and the budget" if question.budget_usd else "within the deadline"
-        text = f"nothing is {what}: closest is {closest.hardware.name} with {closest.devices} devices"
-    else:
-        closest, text = _closest(question, kinds)
+    if found and question.deadline_h and question.budget_usd:  # too late may be nearer than too dear
+        slow = replace(question, deadline_h=None)
+        found = [
+            *found,
+            *(plan for each in kinds if not _stopped(question, each) for plan in _bought(slow, each)),
+        ]
+    closest, text = _nearest(question, found) if found else _closest(question, kinds)
     cautions = (*said, Caution("nothing-suits", text, "", blocks=True))
     stopped = [each for each in kinds if _stopped(question, each)]
     if stopped and len(stopped) == len(kinds):
@@ -132,16 +146,25 @@ def _closest(question: Question, kinds: list[Hardware]) -> tuple[Plan, str]:
     possible = [each for each in kinds if not _stopped(question, each)]
     found = [plan for each in possible for plan in _bought(relaxed, each) if plan.per_stream]
     if found:
-        best = max(found, key=lambda plan: plan.per_stream or 0.0)
-        told = f"{best.hardware.name} comes closest with {best.per_stream:.3g} tokens/s for one stream"
+        best, text = _nearest(question, found)
         return (
             best,
-            f"none of {len(kinds)} kinds of hardware reaches what is asked: {told}{_advice(question)}",
+            f"none of {len(kinds)} kinds of hardware reaches what is asked; {text}{_advice(question)}",
         )
     largest = max(possible or kinds, key=lambda each: each.accelerator.memory_gib * each.devices_per_node)
     devices = largest.devices_per_node * min(largest.node_limit or 1, MOST_SHOWN)
     best = exactly(relaxed, largest, devices).bought(_preferred(largest.offers))
     return best, f"it fits on none of {len(kinds)} kinds of hardware"
+
+
+def _nearest(question: Question, found: list[Plan]) -> tuple[Plan, str]:
+    """Return the plan that misses its worst target by least, and by how much it misses which."""
+    best = min(found, key=lambda plan: distance(question, plan))
+    by = "; ".join(caution.message for caution in missed(question, best))
+    bounds = {"the deadline": question.deadline_h, "the budget": question.budget_usd}
+    given = [name for name, bound in bounds.items() if bound is not None]
+    what = f"nothing is within {' and '.join(given)}: " if given else ""
+    return best, f"{what}closest is {best.hardware.name} with {best.devices} devices: {by}"
 
 
 def _advice(question: Question) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf
 
 from gpufleet.sizing.caution import Caution
 from gpufleet.sizing.plans.answer import Plan
@@ -26,6 +27,26 @@ def missed(question: Question, plan: Plan) -> Iterator[Caution]:
 def is_miss(caution: Caution) -> bool:
     """Tell whether a caution says that a target is missed."""
     return caution.code.startswith(PREFIX)
+
+
+def distance(question: Question, plan: Plan) -> float:
+    """Return how many times over its worst target a plan is; 1 or less where all are met, infinite where unknown."""
+    ratios = [_ratio(value, limit) for value, limit in _reached(question, plan) if limit is not None]
+    if question.requests_per_s is not None:
+        ratios.append(_ratio(question.requests_per_s, (plan.requests_per_s or 0.0) * plan.replicas))
+    return max(ratios, default=1.0)
+
+
+def _reached(question: Question, plan: Plan) -> Iterator[tuple[float | None, float | None]]:
+    yield lone_first(plan) or plan.time_to_first_token_s, question.ttft_s
+    yield (1 / plan.per_stream if plan.per_stream else None), question.tpot_s
+    yield plan.request_s, question.latency_s
+    yield plan.hours, question.deadline_h
+    yield (plan.usd if plan.tokens else plan.usd_per_month), question.budget_usd
+
+
+def _ratio(value: float | None, limit: float) -> float:
+    return inf if value is None or not limit else value / limit
 
 
 def _latencies(question: Question, plan: Plan) -> Iterator[Caution]:

@@ -1,0 +1,52 @@
+"""Hardware that was named, held against what else narrows the choice: the two may contradict each other."""
+
+from __future__ import annotations
+
+from gpufleet.errors import InputError
+from gpufleet.sizing.hardware import Hardware
+from gpufleet.sizing.plans.question import Question
+
+OURS = ("rack", "workstation")
+
+
+def agree(question: Question, hardware: Hardware) -> None:
+    """Refuse named hardware that --cloud, --region, --purchase or --owned rule out."""
+    if hardware.origin == "cloud":
+        _agree_on_cloud(question, hardware)
+    if hardware.origin not in OURS and question.owned_only:
+        raise _refused(
+            f"{hardware.name} is not ours", "--owned", "leave --owned out, or name a rack or workstation"
+        )
+    if hardware.origin in OURS and hardware.offers:
+        for where, given in (("--cloud", question.clouds), ("--region", question.regions)):
+            if given:
+                raise _refused(f"{hardware.name} is ours, in no cloud", where, f"leave {where} out")
+        if question.purchases and "owned" not in question.purchases:
+            raise _refused(
+                f"{hardware.name} is owned", "--purchase", "leave it out, or give --purchase owned"
+            )
+
+
+def _agree_on_cloud(question: Question, hardware: Hardware) -> None:
+    from gpufleet import catalog
+    from gpufleet.catalog import table
+
+    clouds = {cloud for cloud, name in table.machines() if name == hardware.machine}
+    if question.clouds and not clouds & set(question.clouds):
+        raise _refused(
+            f"{hardware.name} is a machine of {' and '.join(sorted(clouds))}",
+            "--cloud",
+            "name its cloud, or leave it out",
+        )
+    known = {region for cloud in clouds for region in catalog.regions(cloud)}
+    if question.regions and not known & set(question.regions):
+        raise _refused(
+            f"{question.regions[0]} is no region of {' or '.join(sorted(clouds))}, whose machine {hardware.name} is",
+            "--region", "name a region of that cloud, or leave it out",
+        )  # fmt: skip
+    if "owned" in question.purchases and len(question.purchases) == 1:
+        raise _refused(f"{hardware.name} is rented", "--purchase", "give on_demand, spot or a reservation")
+
+
+def _refused(problem: str, where: str, remedy: str) -> InputError:
+    return InputError(problem, where=where, remedy=remedy)
