@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-os.environ["GPUFLEET_PRICES"] = str(ROOT / "tests/no-price-store.db")  # not what the developer has imported
+os.environ["GPUFLEET_PRICES"] = "embedded"  # not what the developer has imported
 PROJECT_PARTS = ("Pulumi.yaml", "stacks", "inventory", "playbooks", "docs/examples", ".ci")
 
 

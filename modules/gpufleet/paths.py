@@ -13,6 +13,8 @@ from pathlib import Path
 
 from gpufleet.errors import InputError
 
+EMBEDDED_PRICES = "embedded"  # GPUFLEET_PRICES says so: no store
+
 
 def project_root(start: Path | None = None) -> Path:
     """Return the nearest folder at or above ``start`` (default: here) that holds Pulumi.yaml."""
@@ -35,8 +37,13 @@ def database_url(root: Path | None = None) -> str:
 
 
 def prices_file(root: Path | None = None) -> Path | None:
-    """Return the price store's file: ``GPUFLEET_PRICES``, else in the state home; None outside a project."""
+    """Return the price store's file: ``GPUFLEET_PRICES``, else in the state home.
+
+    None outside a project, and where the embedded prices alone are asked for.
+    """
     override = os.environ.get("GPUFLEET_PRICES")
+    if override == EMBEDDED_PRICES:
+        return None
     if override:
         return Path(override)
     try:

@@ -16,6 +16,9 @@ def prices(tmp_path, clean_env):
     """Run ``gpufleet prices`` in a folder of its own, outside any project, with a store of its own."""
 
     def run(*arguments, stdin=None, store=True):
+        if "import" not in arguments:  # an import makes it; who only reads is told that it is not there
+            (tmp_path / "store").mkdir(exist_ok=True)
+            (tmp_path / "store/prices.db").touch()
         env = clean_env | ({"GPUFLEET_PRICES": str(tmp_path / "store/prices.db")} if store else {})
         return subprocess.run(
             [sys.executable, "-m", "gpufleet", "prices", *map(str, arguments)],
@@ -127,6 +130,29 @@ def test_what_is_set_apart_is_said_by_check_and_can_be_accepted(prices):
     accepted = prices("import", "-", "--accept", "spot-not-cheaper", stdin=text)
     assert "2 prices taken" in accepted.stdout
     one_line(prices("check"), 1, "1 suspicious prices")
+
+
+def test_a_store_that_is_not_there_is_one_line(clean_env, tmp_path):
+    for words in (["--gpu", "t4"], ["status"], ["check"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "gpufleet", "prices", *words], cwd=tmp_path, capture_output=True, text=True,
+            env=clean_env | {"GPUFLEET_PRICES": "none.db"}, timeout=60, check=False,
+        )  # fmt: skip
+        one_line(done, 2, "error: GPUFLEET_PRICES=none.db: no such price store; gpufleet prices import makes it")
+        assert not (tmp_path / "none.db").exists()
+
+
+def test_an_empty_source_is_refused_unless_the_caller_gives_one(prices):
+    text = HEAD + "aws,us-west-2,g6.xlarge,on_demand,0.8,2026-11-01,\n"
+    one_line(prices("import", "-", stdin=text), 2, "standard input:2: source: is empty")
+    assert prices("import", "-", "--source", "our offer", stdin=text).returncode == 0
+
+
+def test_what_is_set_apart_tells_how_to_take_it(prices):
+    text = HEAD + "aws,us-west-2,g6.xlrage,on_demand,0.8,2031-01-01,our offer\n"
+    done = prices("import", "-", stdin=text)
+    assert "1 set apart; to take those all the same: --accept future --accept unknown-machine" in done.stdout
+    assert "no machine of aws is called g6.xlrage; did you mean g6.xlarge?" in done.stdout
 
 
 def test_a_refused_file_leaves_no_store_behind(prices, tmp_path):

@@ -13,7 +13,7 @@ from gpufleet.cost.money import HOURS_PER_MONTH
 
 @pytest.fixture(autouse=True)
 def no_store(monkeypatch, tmp_path):
-    monkeypatch.setenv("GPUFLEET_PRICES", str(tmp_path / "none.db"))
+    monkeypatch.setenv("GPUFLEET_PRICES", "embedded")
 
 
 def test_hours_are_the_budget_by_the_price():

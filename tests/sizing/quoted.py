@@ -103,6 +103,6 @@ def _quote(page: str, found: re.Match[str]) -> Quote:
 
 if __name__ == "__main__":
     os.chdir(ROOT)
-    os.environ["GPUFLEET_PRICES"] = str(ROOT / "tests/no-price-store.db")  # the prices that everybody has
+    os.environ["GPUFLEET_PRICES"] = "embedded"  # the prices that everybody has
     for name in PAGES:
         print(f"docs/{name}: {write(name)} outputs changed")

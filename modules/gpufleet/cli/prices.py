@@ -204,7 +204,7 @@ def _store() -> Path:
     path = paths.prices_file()
     if path is None:
         raise EnvironmentFault(
-            "no place for the price store outside a project",
+            "no place for the price store: outside a project, or GPUFLEET_PRICES says embedded",
             hint="run inside one, or set GPUFLEET_PRICES to a file",
         )
     return path

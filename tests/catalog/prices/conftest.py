@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,17 @@ CASES = Path(__file__).resolve().parents[2] / "cases/catalog/prices"
 KEY = ("aws", "us-east-1", "g5.2xlarge", "on_demand")  # embedded: 1.212 of 2026-07-06
 
 
+@pytest.fixture(autouse=True)
+def the_day(monkeypatch):
+    """Let every day that these tests price on have come."""
+    monkeypatch.setattr("gpufleet.catalog.prices.vocabulary.today", lambda: date(2027, 12, 1))
+
+
 @pytest.fixture
 def path(tmp_path, monkeypatch):
     found = tmp_path / "prices.db"
     monkeypatch.setenv("GPUFLEET_PRICES", str(found))
+    Store(found).close()  # a store that is named and not there is an error
     return found
 
 
@@ -34,6 +42,6 @@ def row(usd=1.3, as_of="2026-11-01", key=KEY, source="a test", **more):
     return PriceRow(*key, usd, as_of, source, **more)
 
 
-def put(store, *rows, key="1", accept=()):
+def put(store, *rows, key="1", accept=("unknown-region", "unknown-machine")):
     run = store.begin("test", key)
     return store.commit(store.write_batch("all", rows, run), accept)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import date
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +14,7 @@ from gpufleet.catalog.prices import CODES, Facts, Known, PriceRow, examine
 from gpufleet.catalog.prices.checks import CHECKS, Offering
 from gpufleet.catalog.prices.judge import in_force
 from gpufleet.catalog.prices.known import of_store, without_prices
+from gpufleet.catalog.prices.vocabulary import Names
 
 REGIONS = ("us-central1", "us-east4", "europe-west4", "asia-southeast1", "us-west1")
 
@@ -27,6 +31,11 @@ KEY = ("aws", "us-east-1", "zz.large", "on_demand")
 RETIRED = Known(retired={("aws", "zz.large"): "2026-01-31"})
 OFFERED = Known(offered={("aws", "zz.large"): Offering(frozenset({"us-west-2"}), "2026-10-01", "a list")})
 EIGHT = Known(accelerators={("aws", "zz.large"): 8})
+NAMED = Known(
+    names=Names(
+        {"aws": frozenset({"us-east-1"})}, {"aws": frozenset({"zz.large"})}, {"disk": frozenset({"gib"})}
+    )
+)
 BEFORE = Known(prices={KEY: (1.0, "2026-01-01")})
 H100 = {"cloud": "gcp", "item": "a3-highgpu-8g"}
 
@@ -51,6 +60,12 @@ FIRES = {
     "not-offered, retired": ([price(1.0)], RETIRED),
     "accelerators": ([price(1.0, facts=Facts(accelerator="Trainium2", accelerators=1))], EIGHT),
     "host-only": ([price(1.0, facts=Facts(vcpus=96))], EIGHT),
+    "future": ([price(1.0, as_of="2028-01-01")], Known()),
+    "unknown-cloud": ([price(1.0, cloud="awz")], NAMED),
+    "unknown-region": ([price(1.0, region="us-esat-1")], NAMED),
+    "unknown-machine": ([price(1.0, item="zz.lrage")], NAMED),
+    "unknown-unit": ([price(1.0, item="disk", kind="part", unit="gb")], NAMED),
+    "unknown-unit, of a new part": ([price(1.0, item="tape", kind="part", unit="gb")], NAMED),
     "tagged": ([PriceRow(*KEY, 1.0, "2025-05-28", "some list;pre-2025-06-cut")], Known()),
 }
 SILENT = {
@@ -93,6 +108,7 @@ def test_a_check_is_silent_beside_its_mistake(code):
     ],
 )
 def test_what_is_known_excuses_or_does_not_apply(row, known):
+    known = replace(known, today=date(2027, 12, 1))
     assert list(examine([row], known)) == []
 
 

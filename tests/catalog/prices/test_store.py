@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from gpufleet import catalog
 from gpufleet.catalog.prices import Store, schema
 from gpufleet.catalog.prices.imports import bring, load
+from gpufleet.catalog.prices.report import status_text
+from gpufleet.catalog.prices.status import status
 from gpufleet.errors import EnvironmentFault, InputError
 
 from .conftest import KEY, put, row
@@ -23,9 +25,64 @@ EMBEDDED = 1.212
 NUMBERS = count()
 
 
-def test_without_a_store_the_embedded_price_answers(path):
+def test_without_a_store_the_embedded_price_answers(path, monkeypatch):
+    path.unlink()
+    with pytest.raises(InputError, match="no such price store; gpufleet prices import makes it"):
+        catalog.price(*KEY)  # a name that is mistyped is no wish for old prices
+    monkeypatch.setenv("GPUFLEET_PRICES", "embedded")
     assert catalog.price(*KEY).usd_per_hour == EMBEDDED
     assert not path.exists()
+
+
+def test_a_store_that_breaks_after_it_was_opened_is_one_line(store, path):
+    put(store, row(1.3))
+    store.close()
+    content = bytearray(path.read_bytes())
+    content[4096:] = b"\xff" * (len(content) - 4096)  # its first page, with the tables' names, is whole
+    path.write_bytes(content)
+    with pytest.raises(EnvironmentFault, match=r"prices.db is damaged: .*malformed"):
+        catalog.price(*KEY)
+    with Store(path) as broken, pytest.raises(EnvironmentFault, match="is damaged"):
+        put(broken, row(1.4), key="2")
+
+
+def test_a_price_of_a_day_to_come_is_set_apart_and_never_what_later_ones_are_compared_with(store):
+    late = put(store, row(1.3, "2031-01-01"))
+    assert ([each.code for each in late.findings], late.taken) == (["future"], 0)
+    put(store, row(1.3, "2031-01-01"), key="2", accept=["future"])
+    jumped = put(store, row(9.0, "2026-11-05"), key="3")
+    assert [each.code for each in jumped.findings] == ["jump"]
+
+
+def test_status_never_tells_a_negative_age(store):
+    put(store, row(1.3, "2031-01-01"), accept=["future"])
+    found = status()
+    assert found.age_days(date(2026, 11, 21)) >= 0
+    assert "WARNING   some dated in the future, up to 2031-01-01" in status_text(found, date(2026, 11, 21))
+
+
+@pytest.mark.parametrize(
+    ("key", "code", "told"),
+    [
+        (("awz", *KEY[1:]), "unknown-cloud", "no cloud is called awz; did you mean aws?"),
+        (("aws", "eu-centrall-1", *KEY[2:]), "unknown-region", "called eu-centrall-1; did you mean eu-central-1?"),
+        ((*KEY[:2], "g5.2xlrage", KEY[3]), "unknown-machine", "called g5.2xlrage; did you mean g5.2xlarge?"),
+    ],
+)
+def test_a_name_that_nobody_knows_is_set_apart_with_what_is_close(store, key, code, told):
+    summary = put(store, row(1.3, key=key), accept=())
+    assert code in {each.code for each in summary.findings}
+    assert (summary.taken, summary.apart) == (0, 1)
+    assert any(told in each.reason for each in summary.findings)
+    codes = [each.code for each in summary.findings]
+    assert put(store, row(1.3, key=key), key="2", accept=codes).taken == 1
+    assert put(store, row(1.3, key=key, source="next"), key="3", accept=()).apart == 0  # known since
+
+
+@pytest.mark.parametrize(("item", "unit"), [("ebs:gp3", "month"), ("ebs:gp3", "gb"), ("public_ipv4", "gib")])
+def test_a_unit_that_nothing_asks_for_is_set_apart(store, item, unit):
+    part = row(0.0001, key=("aws", "us-east-1", item, "on_demand"), kind="part", unit=unit)
+    assert "unknown-unit" in {each.code for each in put(store, part).findings}
 
 
 def test_a_newer_price_outranks_the_embedded_one_and_history_stays(store):
@@ -193,9 +250,9 @@ with Store(Path(sys.argv[1])) as store:
 
 def catalogue(folder, rows=400):
     """Write a price file of our own columns, with so many machines."""
-    lines = ["cloud,region,machine,purchase,usd_per_hour,as_of,source"]
+    lines = ["cloud,region,machine,purchase,usd_per_hour,as_of,source,gpu_count"]
     lines += [
-        f"aws,us-east-1,zz{n}.large,on_demand,{1 + n / 100},2026-11-01,made for a test" for n in range(rows)
+        f"aws,us-east-1,zz{n}.large,on_demand,{1 + n / 100},2026-11-01,made for a test,0" for n in range(rows)
     ]
     file = folder / "prices.csv"
     file.write_text("\n".join(lines))

@@ -14,7 +14,9 @@ from datetime import date, timedelta
 from functools import cached_property
 from statistics import median
 
+from gpufleet.catalog.prices import vocabulary
 from gpufleet.catalog.prices.row import COMMITMENTS, PriceRow
+from gpufleet.catalog.prices.vocabulary import Names
 
 PLACEHOLDER_SHARE = 0.10  # 24 AWS spot rows stood at exactly this share of on-demand
 ALMOST_FULL = 0.95  # 51 spot rows stood at this share or more: no market price
@@ -32,6 +34,11 @@ OFFERED_FOR = timedelta(days=180)  # so long a list of regions is believed compl
 TAGS = ("suspect", "pre-2025-06-cut")
 
 CODES = {
+    "future": "dated on a day that has not come",
+    "unknown-cloud": "of a cloud that nothing else here is about",
+    "unknown-region": "of a region that its cloud does not have",
+    "unknown-machine": "of a machine or part that neither the catalogue nor the file describes",
+    "unknown-unit": "by a unit that nothing asks for",
     "zero-price": "costs nothing",
     "sentinel": "a filler, not an amount",
     "spot-not-cheaper": "spot at or above on-demand",
@@ -67,6 +74,8 @@ class Known:
     accelerators: Mapping[tuple[str, str], float] = field(default_factory=dict)
     retired: Mapping[tuple[str, str], str] = field(default_factory=dict)
     offered: Mapping[tuple[str, str], Offering] = field(default_factory=dict)
+    names: Names = field(default=Names())
+    today: date = field(default_factory=lambda: vocabulary.today())  # noqa: PLW0108 - tests set the day
 
 
 @dataclass(frozen=True)
@@ -200,7 +209,7 @@ def _jump(row: PriceRow, lot: Lot) -> str | None:
         known is None
         or not known[0]
         or not row.usd_per_hour
-        or not known[1] < row.dated
+        or not known[1] <= row.dated
         or row.upfront != "none"
     ):
         return None
@@ -252,6 +261,11 @@ def _others(row: PriceRow, lot: Lot) -> list[float]:
 
 
 CHECKS: dict[str, Callable[[PriceRow, Lot], str | None]] = {
+    "future": lambda row, lot: vocabulary.future(row, lot.known.today),
+    "unknown-cloud": lambda row, lot: vocabulary.cloud(row, lot.known.names),
+    "unknown-region": lambda row, lot: vocabulary.region(row, lot.known.names),
+    "unknown-machine": lambda row, lot: vocabulary.item(row, lot.known.names),
+    "unknown-unit": lambda row, lot: vocabulary.unit(row, lot.known.names),
     "zero-price": _zero,
     "sentinel": _sentinel,
     "spot-not-cheaper": _spot_not_cheaper,

@@ -13,7 +13,7 @@ from typing import Any
 from gpufleet import paths
 from gpufleet.catalog.model import Price
 from gpufleet.catalog.prices import schema
-from gpufleet.errors import EnvironmentFault
+from gpufleet.errors import EnvironmentFault, InputError
 
 PRICE = "usd_per_hour, unit, as_of, source, confidence, region, purchase"
 
@@ -39,15 +39,23 @@ class Reader:
         where = "cloud = ? AND region = ? AND item = ? AND purchase = ?"
         if on is None:
             query = f"SELECT {PRICE}, dated FROM current WHERE {where}"  # noqa: S608 - our own words
-            found = self.link.execute(query, key).fetchone()
+            found = next(self.ask(query, *key), None)
         else:
             query = f"SELECT {PRICE}, dated FROM prices WHERE {where} AND dated <= ? ORDER BY {schema.ORDER} LIMIT 1"  # noqa: S608
-            found = self.link.execute(query, (*key, on.isoformat())).fetchone()
+            found = next(self.ask(query, *key, on.isoformat()), None)
         return (price_of(found[:-1]), found[-1]) if found else None
 
     def ask(self, query: str, *values: Any) -> Iterator[tuple[Any, ...]]:
-        """Run a query of ours."""
-        return self.link.execute(query, values)
+        """Run a query of ours; a file that broke after it was opened is told in one line."""
+        try:
+            yield from self.link.execute(query, values)
+        except sqlite3.DatabaseError as error:
+            raise damaged(self.path, error) from None
+
+
+def damaged(path: Path, error: sqlite3.DatabaseError) -> EnvironmentFault:
+    """Return what to say of a store that cannot be read."""
+    return EnvironmentFault(f"{path} is damaged: {error}", hint="move it away and import the prices again")
 
 
 def price_of(found: tuple[Any, ...]) -> Price:
@@ -58,13 +66,19 @@ def price_of(found: tuple[Any, ...]) -> Price:
 
 def opened() -> Reader | None:
     """Return the reader of the store that is in force here, None where there is none."""
-    said = map(os.environ.get, ("GPUFLEET_PRICES", "GPUFLEET_HOME"))
+    said = [os.environ.get(name) for name in ("GPUFLEET_PRICES", "GPUFLEET_HOME")]
     location = _location(*said, os.getcwd())  # noqa: PTH109 - asked for each price, and only ever compared
     if location is None:
         return None
     try:
         state = os.stat(location)  # noqa: PTH116 - asked for each price
     except OSError:
+        if said[0]:
+            raise InputError(
+                "no such price store",
+                where=f"GPUFLEET_PRICES={said[0]}",
+                remedy=f"gpufleet prices import makes it; {paths.EMBEDDED_PRICES} is for the embedded prices alone",
+            ) from None
         return None
     return _reader(location, state.st_ino)
 

@@ -93,10 +93,15 @@ def _cells(offer: dict[str, Any], count: int | None) -> tuple[str, ...]:
 
 def status_text(found: Status, today: date) -> str:
     """Say what is known, how old it is, and what was set apart."""
-    age = found.age_days(today)
+    age, ahead = (
+        found.age_days(today),
+        [each.newest for each in found.slices if each.newest > today.isoformat()],
+    )
+    told = "none has a day that has come" if age is None else f"the newest is {age} days old"
     lines = [
         f"store     {found.store or 'none: the embedded snapshot alone answers'}",
-        f"prices    {found.embedded} embedded, {found.stored} stored; the newest is {age} days old",
+        f"prices    {found.embedded} embedded, {found.stored} stored; {told}",
+        *([f"WARNING   some dated in the future, up to {max(ahead)}, outrank what is real"] if ahead else []),
         "",
         *grid(
             ("cloud", "purchase", "prices", "machines", "oldest", "middle", "newest", "undated"),
@@ -141,6 +146,9 @@ def summary_text(summary: Summary, name: str) -> str:
     lines = [
         f"{name}: {summary.taken} prices taken ({summary.unchanged} as known), {summary.apart} set apart"
     ]
+    if summary.apart:
+        codes = " ".join(f"--accept {code}" for code in sorted({each.code for each in summary.findings}))
+        lines[0] += f"; to take those all the same: {codes}"
     return "\n".join([*lines, *findings_lines(summary.findings)])
 
 

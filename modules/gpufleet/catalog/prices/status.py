@@ -62,8 +62,14 @@ class Status:
     unfinished: tuple[Unfinished, ...]
 
     def age_days(self, today: date) -> int | None:
-        """Return how old the newest price is."""
-        days = [each.newest for each in self.slices if each.newest]
+        """Return how old the newest price is, of those whose day has come."""
+        now = today.isoformat()
+        days = [
+            day
+            for each in self.slices
+            for day in (each.newest, each.middle, each.oldest)
+            if day and day <= now
+        ]
         return (today - date.fromisoformat(max(days))).days if days else None
 
 

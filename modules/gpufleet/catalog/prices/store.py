@@ -21,6 +21,7 @@ from gpufleet.catalog.model import AcceleratorCount, Machine
 from gpufleet.catalog.prices import schema
 from gpufleet.catalog.prices.checks import Finding, Known, examine
 from gpufleet.catalog.prices.known import of_store
+from gpufleet.catalog.prices.reader import damaged
 from gpufleet.catalog.prices.row import Facts, PriceRow, check
 from gpufleet.errors import EnvironmentFault, InputError
 
@@ -142,9 +143,11 @@ class Store:
         try:
             yield
             self._execute("COMMIT")
-        except BaseException:
+        except BaseException as error:
             if self.link.in_transaction:
                 self.link.execute("ROLLBACK")
+            if type(error) is sqlite3.DatabaseError:
+                raise damaged(self.path, error) from None
             raise
 
     def _execute(self, statement: str) -> None:

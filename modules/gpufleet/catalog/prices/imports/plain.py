@@ -47,7 +47,7 @@ def _row(record: Record, origin: Origin) -> PriceRow:
         purchase=record.needed("purchase"),
         usd_per_hour=_usd(record),
         as_of=record.text("as_of") or origin.as_of,
-        source=record.text("source") or origin.source,
+        source=_source(record, origin),
         kind=kind,
         unit=_unit(record, kind, item),
         confidence=_confidence(record),
@@ -106,6 +106,13 @@ def _offered(record: Record) -> bool | None:
     if said not in {"", "true", "false"}:
         raise InputError(f"unknown {said!r}", where=record.where, key="offered", remedy="true or false")
     return None if not said else said == "true"
+
+
+def _source(record: Record, origin: Origin) -> str:
+    """Return who says so: a row may leave that out only where the whole file or its caller says it."""
+    if "source" in record.values and not origin.told:
+        return record.needed("source")
+    return record.text("source") or origin.source
 
 
 def _facts(record: Record) -> Facts | None:

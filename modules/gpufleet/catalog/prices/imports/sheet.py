@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import json
@@ -15,6 +16,7 @@ from typing import Any
 
 from gpufleet.errors import InputError
 
+WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # what PowerShell 5 writes with `>`
 ENOUGH = 512 * 1024 * 1024  # a price catalogue has some megabytes; more is something else
 
 
@@ -25,6 +27,7 @@ class Origin:
     cloud: str = ""
     as_of: str = ""
     source: str = ""
+    told: bool = False  # the source is the caller's word, not made of the file's name
 
 
 @dataclass(frozen=True)
@@ -125,7 +128,7 @@ def _zipped(path: Path, content: bytes) -> Iterator[Sheet]:
 
 def _sheet(name: str, stem: str, folder: str, content: bytes) -> Sheet:
     try:
-        text = content.decode("utf-8-sig")
+        text = content.decode("utf-16" if content.startswith(WIDE) else "utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(
             f"is no text (byte {error.start})", where=name, remedy="give a CSV or JSON file"
@@ -159,6 +162,8 @@ def _json(name: str, text: str) -> list[Record]:
         found = json.loads(text)
     except json.JSONDecodeError as error:
         raise InputError(f"is no JSON: {error.msg}", where=f"{name}:{error.lineno}") from None
+    except RecursionError:
+        raise InputError("is nested too deep for a price catalogue", where=name) from None
     items = found.get("items", found.get("offers")) if isinstance(found, dict) else found
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
         raise InputError("is no list of offers", where=name)

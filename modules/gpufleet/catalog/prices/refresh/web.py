@@ -134,7 +134,7 @@ def retry_after(said: str | None, now: datetime | None = None) -> float | None:
     """Read ``Retry-After``: seconds or a date. None where there is none, or nothing readable."""
     if not said:
         return None
-    if said.strip().isdigit():
+    if said.strip().isdecimal():
         return float(said.strip())
     try:
         until = parsedate_to_datetime(said)
