@@ -36,10 +36,50 @@ def test_tensor_parallel_halves_what_vllm_loads():
 
 
 def test_llama_cpp_sets_aside_logits_of_its_batch():
-    """Its compute buffer holds 512 rows of 128,256 32-bit logits: 250 MiB."""
-    answer = said(precision="q4_k_m", engine="llama.cpp", input_tokens=4096)
-    assert answer.weights == pytest.approx(4.58, abs=0.01)
-    assert 0.245 < answer.activations < 0.4
+    """Its compute buffer holds 512 rows of 128,256 32-bit logits, 250 MiB, however short the prompt is."""
+    for prompt in (0, 4096):
+        answer = said(precision="q4_k_m", engine="llama.cpp", input_tokens=prompt)
+        assert 0.245 < answer.activations < 0.4
+
+
+def test_llama_cpp_looks_the_embedding_up_in_host_memory():
+    """It logs for this file: CUDA0 model buffer size = 4403.49 MiB, CPU_Mapped model buffer size = 281.81 MiB."""
+    card = said(precision="q4_k_m", engine="llama.cpp").weights
+    whole = sizing.weight_bytes(catalog.model("Llama-3-8B"), "q4_k_m") / GIB
+    assert card * 1024 == pytest.approx(4403.49, abs=0.5)
+    assert (whole - card) * 1024 == pytest.approx(281.81, abs=0.5)
+
+
+def test_a_shared_memory_and_a_tied_embedding_hold_all_of_it():
+    tied = catalog.model("Llama-3.2-1B")
+    assert said(tied, precision="q8_0", engine="llama.cpp").weights == pytest.approx(
+        sizing.weight_bytes(tied, "q8_0") / GIB
+    )
+    mac = sizing.memory(
+        Workload(model=catalog.model("Llama-3-8B"), precision="q4_k_m", engine="llama.cpp"),
+        Layout(),
+        Hardware(name="mac", accelerator=catalog.accelerator("M4 Max (40)"), unified=True),
+    )
+    assert mac.weights == pytest.approx(4.58, abs=0.01)
+
+
+def test_transformers_reserve_nothing_and_read_the_prompt_in_one_step():
+    """Qwen2.5's speed_benchmark.rst: 0.97 GiB for 0.5B in bf16, 2.34 with a prompt of 30,720 tokens."""
+    small = catalog.model("Qwen2.5-0.5B")
+    short, long = (
+        said(small, engine="transformers", input_tokens=n, output_tokens=2048).per_device_gib
+        for n in (1, 30720)
+    )
+    assert (short, long) == (pytest.approx(0.97, rel=0.03), pytest.approx(2.34, rel=0.03))
+
+
+@pytest.mark.parametrize(("name", "gib"), [("gpt-oss-20b", 11.27), ("gpt-oss-120b", 59.02)])
+def test_mxfp4_files_of_llama_cpp_have_attention_in_eight_bits(name, gib):
+    """ggml-org/llama.cpp benches/dgx-spark.md prints both sizes; other engines keep it in sixteen bits."""
+    model = catalog.model(name)
+    assert sizing.weight_bytes(model, "mxfp4_moe") / GIB == pytest.approx(gib, abs=0.01)
+    held = {engine: said(model, precision="mxfp4", engine=engine).weights for engine in ("llama.cpp", "vllm")}
+    assert held["llama.cpp"] < gib < held["vllm"]
 
 
 def test_cuda_graphs_are_counted_where_they_are_captured():

@@ -105,6 +105,7 @@ MIXTURES: dict[str, str] = {
     "tq1_0": "tq1_0",
     "tq2_0": "tq2_0",
     "mxfp4": "mxfp4",
+    "mxfp4_moe": "mxfp4",
 }
 GROUP = re.compile(r"^(int4|int8|gptq|awq)[-_ ]?g(\d+)$")
 

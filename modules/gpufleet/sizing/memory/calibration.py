@@ -27,7 +27,10 @@ BLIND = {
     "fragment": 0.02,
 }  # where a fit begins
 # Constants that one source alone could tell: unknown where that source is left out.
-OWN = {"rknn": {"rknn_runtime_mb": 0.0, "rknn_token_kb": 0.0}}
+OWN = {
+    "rknn": {"rknn_runtime_mb": 0.0, "rknn_token_kb": 0.0},
+    "qwen25": {"transformers_width": 6.0, "transformers_block": 2.0, "transformers_gib": 0.3},  # PyTorch's
+}
 
 
 @dataclass(frozen=True)

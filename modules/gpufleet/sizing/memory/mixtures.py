@@ -47,7 +47,7 @@ def _fitting(kind: str, columns: int) -> str:
 def _type(matrix: Matrix, model: Architecture, mixture: str, layer: int) -> str:
     base = MIXTURES[mixture]
     kind = matrix.kind
-    if mixture == "mxfp4":
+    if mixture in {"mxfp4", "mxfp4_moe"}:
         return "mxfp4" if matrix.routed else "q8_0"
     if kind == "output" or (kind == "embedding" and model.tied_embeddings):
         return _output(base, mixture, model)

@@ -14,6 +14,10 @@ RECIPES: dict[str, Training] = {
     "litgpt": replace(
         USUAL, recompute="none", master_copy=False, untied=True, logits_bytes=6.0, lora_dropout=True
     ),
+    # transformers' Trainer, and what is built on it (4.4x, 2024): 16-bit logits, a 32-bit copy, its shifted copy
+    # and the log-softmax
+    "transformers": replace(USUAL, logits_bytes=14.0),
+    "trl": replace(USUAL, logits_bytes=14.0),
     # unsloth and liger: fused cross entropy, recomputation always
     "unsloth": replace(USUAL, recompute="full", fused_loss=True),
 }
