@@ -36,6 +36,10 @@ def test_parameters_are_those_published(row):
         ("qwen2.5-14b", "Qwen2.5-14B"),
         ("qwen2.5-32b", "Qwen2.5-32B"),
         ("gptoss20b", "GPT-OSS-20B"),
+        ("codellama-34b", "CodeLlama-34B"),
+        ("qwen3-30b-a3b", "Qwen3-30B-A3B"),
+        ("GPT-2 XL", "GPT-2-XL"),
+        ("facebook/opt-66b", "OPT-66B"),
         ("mistral-7b", "Mistral-7B-v0.3"),
         ("235b", "Qwen3-235B-A22B"),
     ],
@@ -106,3 +110,11 @@ def test_tensors_by_hand():
     assert sizes["gate"] == sizes["up"] == sizes["down"] == 32 * 4096 * 14336
     assert sizes["embedding"] == sizes["output"] == 128256 * 4096
     assert sizes["small"] == (2 * 32 + 1) * 4096
+
+
+def test_a_number_is_no_part_of_a_longer_one():
+    """A 3 does not stand in LLaMA-30B."""
+    with pytest.raises(InputError, match="ambiguous") as told:
+        catalog.model("llama-3")
+    assert "LLaMA-30B" not in str(told.value)
+    assert "Llama-3-8B" in str(told.value)
