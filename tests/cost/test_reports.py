@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from decimal import Decimal
 from html.parser import HTMLParser
 
@@ -8,6 +9,8 @@ import pytest
 
 from gpufleet import cost
 from gpufleet.cost import Policy
+from gpufleet.cost.reports import phrases
+from gpufleet.engine import Resource
 from gpufleet.fleet import Budget
 
 
@@ -130,3 +133,58 @@ def test_a_violated_policy_is_in_every_report(make, book):
     found = cost.diff([], [make()], Policy(max_increase_usd_per_month=Decimal(1)), book=book)
     for form in ("table", "markdown", "html"):
         assert "max_increase_usd_per_month" in cost.render_diff(found, form).replace("\\", "")
+
+
+def test_a_machine_that_loses_its_price_is_no_change_of_nothing(make, book):
+    named = {"region": "us-east-1", "rootBlockDevice": {"volumeSize": 100, "volumeType": "gp3"}}
+    known, unknown = make(), make(inputs={**named, "instanceType": "zz.large"})
+    for before, after, told in [
+        (unknown, unknown, "no price for 1 machine before the change and 1 machine after the change"),
+        (known, unknown, "no price for 1 machine after the change"),
+        (unknown, known, "no price for 1 machine before the change"),
+    ]:
+        sentence = phrases.headline(cost.diff([before], [after], book=book))
+        assert sentence.startswith("What this change does to the monthly cost of ")
+        assert f"is not known: {told}. What has a price " in sentence
+        assert "does not change" not in sentence
+
+
+def growing():
+    """Make a group of one g5.2xlarge that may grow to 40: 892.06 to 35,682.40 a month with disks."""
+
+    def made(kind, name, id_, inputs):
+        return Resource(f"urn:pulumi:prod::p::{kind}::{name}", kind, name, {"region": "us-east-1", **inputs}, {}, id=id_)
+
+    disks = [{"ebs": {"volumeSize": 100, "volumeType": "gp3"}}]
+    template = {"instanceType": "g5.2xlarge", "blockDeviceMappings": disks}
+    group = {"minSize": 0, "desiredCapacity": 1, "maxSize": 40, "launchTemplate": {"id": "lt-t"}}
+    return [
+        made("aws:ec2/launchTemplate:LaunchTemplate", "t", "lt-t", template),
+        made("aws:autoscaling/group:Group", "g", None, group),
+    ]
+
+
+def test_a_limit_on_the_upper_end_looks_at_the_greatest_size(book):
+    for limit, broken in [(35_000, True), (36_000, False)]:
+        policy = Policy(max_high_usd_per_month=Decimal(limit), budget_usd_per_month=Decimal(1000))
+        verdict = cost.diff([], growing(), policy, book=book).policy
+        assert [each.message for each in verdict.violations] == broken * [
+            "$35,682.40 a month at maximum size is over $35,000.00"
+        ]
+        assert [check.limit for check in verdict.checks] == ["budget_usd_per_month", "max_high_usd_per_month"]
+
+
+@pytest.mark.parametrize(
+    ("limit", "said"),
+    [
+        (10_000, "within its budget of $10,000.00, up to $25,682.40 over it at maximum size"),
+        (100_000, "within its budget of $100,000.00."),
+    ],
+)
+def test_a_budget_that_is_kept_at_the_desired_size_names_the_risk_of_the_greatest(book, limit, said):
+    group = growing()
+    found = cost.diff([], group, budget=Budget(max=limit), book=book)
+    assert said in phrases.headline(found)
+    answer = cost.estimate(group, book=book)
+    kept = replace(answer, budget=Budget(max=limit))
+    assert ("over it at maximum size" in kept.verdict) == ("over it" in said)

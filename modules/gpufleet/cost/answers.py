@@ -61,7 +61,9 @@ class Estimate:
             return f"cannot say whether it is within the budget of {usd(limit)}: {told} no price"
         if month < exact(self.budget.min):
             return f"under the budget's floor of {usd(exact(self.budget.min))}: is something missing?"
-        return f"within the budget of {usd(limit)}, {usd(limit - month)} to spare"
+        over = cents(self.bill.usd_per_month.high) - limit
+        risk = f", up to {usd(over)} over it at maximum size" if over > 0 else ""
+        return f"within the budget of {usd(limit)}, {usd(limit - month)} to spare{risk}"
 
     @property
     def within_budget(self) -> bool | None:

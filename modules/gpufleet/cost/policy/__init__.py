@@ -3,6 +3,7 @@
 A file holds limits for the whole stack, named rules for parts of it, or both::
 
     budget_usd_per_month: 60000      # left out: the stack's own budget, where it declares one
+    max_high_usd_per_month: 90000    # of the upper end: every group at its maximum size
     max_increase_usd_per_month: 500
     max_increase_percent: 10
     max_resource_usd_per_month: 20000

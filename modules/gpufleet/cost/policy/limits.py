@@ -25,6 +25,15 @@ def budget(diff: CostDiff, limits: Limits, _: date) -> Iterator[str]:
         yield f"{usd(month)} a month is over the budget of {usd(limit)}"
 
 
+def highest(diff: CostDiff, limits: Limits, _: date) -> Iterator[str]:
+    """Look at the upper end: every group at its maximum, nothing on spot where that is not certain."""
+    limit, month = limits.max_high_usd_per_month, cents(diff.after.usd_per_month.high)
+    if diff.partial:
+        yield UNJUDGED
+    elif limit is not None and month > limit:
+        yield f"{usd(month)} a month at maximum size is over {usd(limit)}"
+
+
 def increase(diff: CostDiff, limits: Limits, _: date) -> Iterator[str]:
     change, limit = diff.change_usd_per_month, limits.max_increase_usd_per_month
     if limit is not None and change > limit:
@@ -101,6 +110,7 @@ def unpriced(diff: CostDiff, limits: Limits, _: date) -> Iterator[str]:
 
 LIMIT_CHECKS: dict[str, Callable[[CostDiff, Limits, date], Iterator[str]]] = {
     "budget_usd_per_month": budget,
+    "max_high_usd_per_month": highest,
     "max_increase_usd_per_month": increase,
     "max_increase_percent": percentage,
     "max_resource_usd_per_month": largest,
@@ -115,6 +125,7 @@ def demands(key: str, limits: Limits) -> str:
     value = getattr(limits, key)
     said = {
         "budget_usd_per_month": lambda: f"at most {usd(value)} a month",
+        "max_high_usd_per_month": lambda: f"at most {usd(value)} a month at maximum size",
         "max_increase_usd_per_month": lambda: f"at most {usd(value)} more a month",
         "max_increase_percent": lambda: f"at most {value} % more",
         "max_resource_usd_per_month": lambda: f"no resource over {usd(value)} a month",

@@ -14,6 +14,7 @@ class Limits:
     """Limits; None where one is not asked for. ``unpriced`` lists the types that may be without price."""
 
     budget_usd_per_month: Decimal | None = None
+    max_high_usd_per_month: Decimal | None = None
     max_increase_usd_per_month: Decimal | None = None
     max_increase_percent: Decimal | None = None
     max_price_age_days: int | None = None

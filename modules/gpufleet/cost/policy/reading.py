@@ -138,6 +138,7 @@ def _purchases(value: Any) -> Any:
 ALIASES: dict[Any, str] = {"max_usd_per_month": "budget_usd_per_month"}  # a part has no budget in speech
 CHECKS: dict[Any, Callable[[Any], Any]] = {
     "budget_usd_per_month": _amount,
+    "max_high_usd_per_month": _amount,
     "max_increase_usd_per_month": _amount,
     "max_increase_percent": _amount,
     "max_price_age_days": _days,

@@ -9,7 +9,7 @@ from decimal import Decimal
 from gpufleet.catalog import Price
 from gpufleet.cost.change import CostDiff, Line, PolicyResult, PriceMove
 from gpufleet.cost.demand import Bill, Charge, Unpriced
-from gpufleet.cost.money import cents
+from gpufleet.cost.money import ZERO, cents
 from gpufleet.cost.wording import count, number, percent, span, usd
 
 
@@ -21,6 +21,8 @@ def headline(diff: CostDiff) -> str:
         return _price_headline(diff, name, diff.prices)
     if diff.partial:
         return _partial_headline(name, change)
+    if diff.before.machines_without_price or diff.after.machines_without_price:
+        return _unknown_headline(diff, name, change)
     if change == 0:
         said = f"The monthly cost of {name} does not change: it stays at {usd(after.expected)}"
     else:
@@ -36,6 +38,18 @@ def _partial_headline(name: str, change: Decimal) -> str:
         return f"This change does not move the monthly cost of {name}; {known}."
     verb = "raises" if change > 0 else "lowers"
     return f"This change {verb} the monthly cost of {name} by {usd(abs(change))}; {known}."
+
+
+def _unknown_headline(diff: CostDiff, name: str, change: Decimal) -> str:
+    """Say that nobody knows, where machines have no price; the rest is told as what it is."""
+    sides = (("before", diff.before.machines_without_price), ("after", diff.after.machines_without_price))
+    told = " and ".join(f"{plural(missing, 'machine')} {side} the change" for side, missing in sides if missing)
+    after = diff.after.usd_per_month.expected
+    rest = f"stays at {usd(after)}" if change == 0 else f"changes by {usd(change, sign=True)} to {usd(after)}"
+    limit = diff.budget_usd_per_month
+    over = "" if limit is None or cents(after) <= limit else _budget(diff)
+    head = f"What this change does to the monthly cost of {name} is not known: no price for {told}"
+    return f"{head}. What has a price {rest}{over}{holes(diff.after)}."
 
 
 def _price_headline(diff: CostDiff, name: str, move: PriceMove) -> str:
@@ -73,11 +87,28 @@ def _budget(diff: CostDiff) -> str:
     if limit is None:
         return ""
     over = cents(diff.after.usd_per_month.expected) - limit
-    return (
-        f", {usd(over)} over its budget of {usd(limit)}"
-        if over > 0
-        else f", within its budget of {usd(limit)}"
-    )
+    if over > 0:
+        return f", {usd(over)} over its budget of {usd(limit)}{_on_top(diff.after)}"
+    if missing := diff.after.machines_without_price:
+        return f", not known whether within its budget of {usd(limit)}: {machines(missing)} no price"
+    return f", within its budget of {usd(limit)}{at_most(diff.after, limit)}{_on_top(diff.after)}"
+
+
+def machines(missing: int) -> str:
+    """Write 1 machine has, 2 machines have."""
+    return "1 machine has" if missing == 1 else f"{missing} machines have"
+
+
+def at_most(bill: Bill, limit: Decimal) -> str:
+    """Say how far the upper end is over a limit that the expected month keeps, nothing where it is not."""
+    over = cents(bill.usd_per_month.high) - limit
+    return f", up to {usd(over)} over it at maximum size" if over > 0 else ""
+
+
+def _on_top(bill: Bill) -> str:
+    """Say what commitments cost, which is in no total, nothing where there are none."""
+    paid = sum((use.usd_per_month for use in bill.commitments), ZERO)
+    return f"; commitments of {usd(paid)} a month come on top" if paid else ""
 
 
 def holes(bill: Bill) -> str:
