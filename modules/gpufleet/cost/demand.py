@@ -48,7 +48,8 @@ class Demand:
     ``items`` are price list names: of several (a group that may launch any of them) the first is expected
     and the others widen the range. ``size`` is how many price units one of ``count`` holds (GiB of a disk,
     cards of a machine). ``own_price`` is a price that the resource itself carries, as a rack does.
-    ``shares`` says, where a group counts in weights, how many of each item stand for one of the first.
+    ``shares`` says, where a group counts in weights, how many of each item stand for one of the first;
+    ``units`` is then what it counts, and ``weights`` what each item counts for.
     """
 
     component: str
@@ -65,6 +66,8 @@ class Demand:
     own_price: Price | None = None
     note: str = ""
     shares: tuple[Decimal, ...] = ()
+    units: Range | None = None
+    weights: tuple[Decimal, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ def price(
             charges += [_paid_charge(resource, demand, each, graph) for each in held.shares]
             left, by = held.left, held.shares[0].commitment
         if left != NOTHING or not by:
-            bought = demand if left is demand.count else replace(demand, count=left)
+            bought = demand if left is demand.count else replace(demand, count=left, units=None)
             charge, gap = _bought(resource, bought, prices, graph)
             charges += [charge] if charge else []
             unpriced += [gap] if gap else []
@@ -149,7 +149,7 @@ def _bought(
         return None, gap
     quantity = demand.count * demand.size
     purchase = "owned" if demand.own_price else demand.terms.purchase
-    usd = quantity * priced.usd_per_hour
+    usd = priced.whole or quantity * priced.usd_per_hour
     return _charge(resource, demand, graph, quantity, purchase, usd, priced.price), gap
 
 

@@ -25,6 +25,7 @@ from gpufleet.catalog import Price
 from gpufleet.cost.demand import Demand, Gap
 from gpufleet.cost.money import ZERO, Range, exact
 from gpufleet.cost.terms import TERMS
+from gpufleet.cost.weighing import bills
 
 Lookup = Callable[[str, str, str, str], Price | None]  # cloud, region, item, purchase
 
@@ -50,11 +51,15 @@ def remembering(book: PriceBook) -> PriceBook:
 
 @dataclass(frozen=True)
 class Rate:
-    """Dollars per unit and hour, the price it rests on, and what is missing."""
+    """Dollars per unit and hour, the price it rests on, and what is missing.
+
+    ``whole`` is what the whole demand costs where that is not its count times the rate.
+    """
 
     usd_per_hour: Range | None
     price: Price | None
     gap: Gap | None = None
+    whole: Range | None = None
 
 
 def rate(demand: Demand, book: PriceBook) -> Rate:
@@ -62,6 +67,10 @@ def rate(demand: Demand, book: PriceBook) -> Rate:
     if demand.own_price:
         return Rate(Range.of(demand.own_price.usd_per_hour), demand.own_price)
     found = [_one(demand, item, book) for item in demand.items]
+    whole = None
+    if demand.units and all(each.usd_per_hour for each in found):
+        prices = [each.usd_per_hour for each in found if each.usd_per_hour]
+        whole = bills(demand.units, demand.weights, prices)
     if demand.shares:
         found = [_scaled(one, share) for one, share in zip(found, demand.shares, strict=True)]
     first = found[0]
@@ -70,7 +79,7 @@ def rate(demand: Demand, book: PriceBook) -> Rate:
     if first.usd_per_hour is None:
         return first
     low, high = min(r.low for r in ranges), max(r.high for r in ranges)
-    return Rate(Range.spanning(low, first.usd_per_hour.expected, high), first.price, missing)
+    return Rate(Range.spanning(low, first.usd_per_hour.expected, high), first.price, missing, whole)
 
 
 def _one(demand: Demand, item: str, book: PriceBook) -> Rate:

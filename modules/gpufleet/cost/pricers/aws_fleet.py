@@ -61,8 +61,9 @@ def request(resource: Resource, graph: Graph) -> Findings:
     bids = (number(resource.inputs, "spotPrice"), _offered(configs, "spotPrice"))
     wanted = _Wanted(resource, graph, on_demand, total - on_demand, bids)
     if plain := items(resource.inputs, "launchSpecifications"):
-        found = _machines(wanted, aws_launch.kinds(plain, None), None)
-        around = _around(found)
+        kinds = aws_launch.kinds(plain, None)
+        found = _machines(wanted, kinds, None)
+        around = _around(found, kinds)
         return [*found, *_plain_disks(plain[0], around)] if around else found
     return _launched(wanted, configs, ("id", "name"))
 
@@ -81,8 +82,9 @@ def _launched(wanted: _Wanted, configs: list[Mapping[str, Any]], keys: tuple[str
         typed = any(dig(each, "instanceType") or dig(each, "instanceRequirements") for each in own)
         overrides += own if typed or source is None else [{"instanceType": source.inputs.get("instanceType")}]
     first = sources[0] if sources else None
-    found = _machines(wanted, aws_launch.kinds(overrides, first), first)
-    around = _around(found)
+    kinds = aws_launch.kinds(overrides, first)
+    found = _machines(wanted, kinds, first)
+    around = _around(found, kinds)
     return [*found, *aws_launch.beside(first, around)] if around else found
 
 
@@ -112,6 +114,8 @@ def _machines(wanted: _Wanted, kinds: aws_launch.Kinds | Gap, source: Resource |
             main,
             component=name,
             count=kinds.machines(count),
+            units=count if kinds.weighted else None,
+            weights=kinds.weights,
             terms=bought,
             hours=bought.billed_hours,
             claim=by,
@@ -128,13 +132,13 @@ def _used(wanted: _Wanted) -> tuple[Range, Range]:
     return (usual, whole.beyond(usual)) if whole else (usual, flexible)
 
 
-def _around(found: Findings) -> Around | None:
+def _around(found: Findings, kinds: aws_launch.Kinds | Gap) -> Around | None:
     """Return what goes with all machines of a fleet, None where there are none that can be counted."""
     machines = [item for item in found if isinstance(item, Demand)]
-    if not machines:
+    if not machines or isinstance(kinds, Gap):
         return None
-    count, first = Range.total(item.count for item in machines), machines[0]
-    return Around("aws", first.region, first.terms.pool, count, first.hours)
+    each, first = (kinds.disks(item.units) if item.units else item.count for item in machines), machines[0]
+    return Around("aws", first.region, first.terms.pool, Range.total(each), first.hours)
 
 
 def _plain_disks(specification: Any, around: Around) -> Findings:

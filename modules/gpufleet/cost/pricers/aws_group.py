@@ -57,7 +57,7 @@ def charges(resource: Resource, graph: Graph) -> Findings:
         machine = replace(machine, claim=claim(source, source.inputs, graph, resource))
     if (main := _stands_in_for(resource, graph)) is not None:
         return [replace(machine, count=NOTHING, claim=None, note=f"in the range of {main.name}")]
-    around = Around("aws", where, terms.pool, kinds.machines(units), terms.billed_hours)
+    around = Around("aws", where, terms.pool, kinds.disks(units), terms.billed_hours)
     bought = aws_launch.in_machines(_bought(machine, resource), kinds)
     if source and in_block(source.inputs):
         bought = [Gap(IN_BLOCK, "machine")]

@@ -44,6 +44,14 @@ class Kinds:
         weight = self.weights[0]
         return units if not self.weighted else Range(*(_up(each / weight) for each in _three(units)))
 
+    def disks(self, units: Range) -> Range:
+        """Return how many machines there may be, each with its own disks: few large ones or many small ones."""
+        usual = self.machines(units)
+        if not self.weighted:
+            return usual
+        few, many = _up(units.low / max(self.weights)), _up(units.high / min(self.weights))
+        return Range.spanning(few, usual.expected, many)
+
 
 def template(resource: Resource, graph: Graph, *paths: tuple[str | int, ...]) -> Resource | None:
     """Return the launch template or configuration that a resource refers to, by id or name, where it is ours."""
@@ -80,8 +88,14 @@ def claimed(
 def in_machines(found: Findings, kinds: Kinds) -> Findings:
     """Turn demands that count a group's units into demands that count machines."""
     return [
-        replace(item, count=kinds.machines(item.count), shares=kinds.shares)
-        if isinstance(item, Demand)
+        replace(
+            item,
+            count=kinds.machines(item.count),
+            units=item.count,
+            weights=kinds.weights,
+            shares=kinds.shares,
+        )
+        if isinstance(item, Demand) and kinds.weighted
         else item
         for item in found
     ]
