@@ -42,6 +42,8 @@ def states(workload: Workload, layout: Layout) -> Share:
 
 def _expert_share(workload: Workload, layout: Layout) -> float:
     """Return the share of the weights that one device holds when experts are spread over several."""
+    if layout.expert <= 1:
+        return 1.0
     routed = sum(m.elements for m in matrices(workload.model) if m.routed)
     return 1.0 - routed / workload.model.parameters * (1.0 - 1.0 / max(1, layout.expert))
 

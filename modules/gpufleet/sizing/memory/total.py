@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 
 from gpufleet.catalog import Accelerator
 from gpufleet.sizing.hardware import Hardware, Layout
@@ -10,7 +11,7 @@ from gpufleet.sizing.memory.constants import constants
 from gpufleet.sizing.memory.inference import engine_of, inference_share
 from gpufleet.sizing.memory.result import GIB, Memory, Share
 from gpufleet.sizing.memory.training import training_share
-from gpufleet.sizing.workload import Recompute, Workload
+from gpufleet.sizing.workload import Recompute, Training, Workload
 
 Step = tuple[Recompute, bool]  # what is recomputed, and whether the loss is taken in chunks
 TUNING: tuple[Step, ...] = (("none", False), ("full", True))
@@ -19,9 +20,13 @@ PRETRAINING: tuple[Step, ...] = (("selective", False), ("full", False), ("full",
 
 def memory(workload: Workload, layout: Layout, hardware: Hardware) -> Memory:
     """Return what the workload takes; recomputation left to us is the least that fits."""
-    settled_workload = settled(workload, layout, hardware)
-    share = _share(settled_workload, layout, hardware)
-    return _memory(settled_workload, share, layout, hardware)
+    return fitted(workload, layout, hardware)[1]
+
+
+def fitted(workload: Workload, layout: Layout, hardware: Hardware) -> tuple[Workload, Memory]:
+    """Return the workload with what was left open chosen, and what it then takes."""
+    chosen, share = _settled(workload, layout, hardware)
+    return chosen, _memory(chosen, share, layout, hardware)
 
 
 def settled(workload: Workload, layout: Layout, hardware: Hardware) -> Workload:
@@ -32,14 +37,27 @@ def settled(workload: Workload, layout: Layout, hardware: Hardware) -> Workload:
     """
     if not workload.trains or workload.training.recompute != "auto":
         return workload
+    return _settled(workload, layout, hardware)[0]
+
+
+def _settled(workload: Workload, layout: Layout, hardware: Hardware) -> tuple[Workload, Share]:
+    if not workload.trains or workload.training.recompute != "auto":
+        return workload, _share(workload, layout, hardware)
     room = _room(hardware, layout)
     ladder = PRETRAINING if workload.task == "pretrain" else TUNING
     for recompute, chunked in ladder:
-        fused = workload.training.fused_loss or chunked
-        chosen = replace(workload, training=replace(workload.training, recompute=recompute, fused_loss=fused))
-        if _share(chosen, layout, hardware).total <= room:
+        training = recomputed(workload.training, recompute, chunked=chunked)
+        chosen = replace(workload, training=training)
+        share = _share(chosen, layout, hardware)
+        if share.total <= room:
             break
-    return chosen
+    return chosen, share
+
+
+@lru_cache(maxsize=256)
+def recomputed(training: Training, recompute: Recompute, *, chunked: bool = False) -> Training:
+    """Return a training that computes so much again, and takes its loss in chunks where that is asked for too."""
+    return replace(training, recompute=recompute, fused_loss=training.fused_loss or chunked)
 
 
 def usable_gib(part: Accelerator) -> float:
@@ -62,8 +80,9 @@ def _allowed(workload: Workload, hardware: Hardware, layout: Layout) -> float:
     """
     room = _room(hardware, layout)
     claimed = _claimed(workload, hardware) * GIB
-    graphs = engine_of(workload, hardware.accelerator).graphs_gib * GIB
-    return min(room, claimed + graphs) if claimed else room
+    if not claimed:
+        return room
+    return min(room, claimed + engine_of(workload, hardware.accelerator).graphs_gib * GIB)
 
 
 def _share(workload: Workload, layout: Layout, hardware: Hardware) -> Share:

@@ -7,13 +7,13 @@ from dataclasses import replace
 from math import ceil
 
 from gpufleet.sizing.engines import engine_on
-from gpufleet.sizing.hardware import Hardware
+from gpufleet.sizing.hardware import Hardware, Layout
 from gpufleet.sizing.placing import nodes_for
-from gpufleet.sizing.plans.answer import Plan
+from gpufleet.sizing.plans.answer import SECONDS_PER_HOUR, Plan
 from gpufleet.sizing.plans.placed import MOST_NODES, Placed, place, smallest
 from gpufleet.sizing.plans.question import Question
 from gpufleet.sizing.plans.traffic import busiest, meets, requests_per_s
-from gpufleet.sizing.plans.trained import fastest
+from gpufleet.sizing.plans.trained import ceiling, fastest
 from gpufleet.sizing.speed import speed
 
 MOST_SCALINGS = 6
@@ -133,9 +133,12 @@ def _for_work(question: Question, hardware: Hardware, least: Placed) -> Plan:
     More nodes leave more memory for a larger micro-batch, with which fewer may do: the number is approached from
     both sides.
     """
-    plan = _trained(question, hardware, least.layout.devices)
-    fewest, most = plan.nodes, hardware.node_limit or MOST_NODES
-    tried, best = {plan.nodes}, None
+    fewest, most = nodes_for(hardware, least.layout.devices), hardware.node_limit or MOST_NODES
+    first = min(max(fewest, _at_least(question, hardware)), most)
+    plan = _trained(
+        question, hardware, least.layout.devices if first == fewest else first * hardware.devices_per_node
+    )
+    tried, best = {first, plan.nodes}, None
     for _ in range(MOST_SCALINGS):
         hours, deadline = plan.hours, question.deadline_h
         if not hours or not deadline:
@@ -150,6 +153,17 @@ def _for_work(question: Question, hardware: Hardware, least: Placed) -> Plan:
         tried.add(nodes)
         plan = _trained(question, hardware, nodes * hardware.devices_per_node)
     return best or plan
+
+
+def _at_least(question: Question, hardware: Hardware) -> int:
+    """Return the nodes that the deadline takes where devices only compute: fewer never do."""
+    if not question.tokens or not question.deadline_h:
+        return 1
+    one = ceiling(question.workload, hardware, Layout(), open_batch=question.open_batch)
+    if not one:
+        return 1
+    per_node = one * hardware.devices_per_node * question.deadline_h * SECONDS_PER_HOUR
+    return max(1, ceil(question.tokens / per_node))
 
 
 def _trained(question: Question, hardware: Hardware, devices: int) -> Plan:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from gpufleet.sizing import placing
 from gpufleet.sizing.engines import engine_on
 from gpufleet.sizing.hardware import Hardware, Layout
-from gpufleet.sizing.memory import Memory, memory, settled
+from gpufleet.sizing.memory import Memory
+from gpufleet.sizing.memory.total import fitted, recomputed
 from gpufleet.sizing.resolve import joined
 from gpufleet.sizing.speed import Speed, speed
 from gpufleet.sizing.workload import Workload
@@ -43,15 +44,15 @@ class Placed:
         """Return the same with another number of streams, or another micro-batch."""
         training = self.workload.training
         if self.open_recompute:
-            training = replace(training, recompute="auto")
+            training = recomputed(training, "auto")
         return held(replace(self.workload, batch=batch, training=training), self.hardware, self.layout)
 
 
 def held(workload: Workload, hardware: Hardware, layout: Layout) -> Placed:
     """Return the workload on that layout, with what is recomputed chosen where it was left open."""
-    chosen = settled(workload, layout, hardware)
     is_open = workload.trains and workload.training.recompute == "auto"
-    return Placed(chosen, hardware, layout, memory(chosen, layout, hardware), is_open)
+    chosen, taken = fitted(workload, layout, hardware)
+    return Placed(chosen, hardware, layout, taken, is_open)
 
 
 def place(workload: Workload, hardware: Hardware, devices: int, *, quick: bool = False) -> Placed:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from gpufleet.sizing.plans.answer import Plan
 from gpufleet.sizing.plans.placed import Placed
 from gpufleet.sizing.plans.question import Question
-from gpufleet.sizing.speed import Speed
 from gpufleet.sizing.speed.device import engine_for, serves
 
 MOST_STREAMS = 1024
@@ -14,26 +13,37 @@ MOST_STREAMS = 1024
 def busiest(question: Question, placed: Placed) -> Placed:
     """Return the placement with the most streams that memory and the targets allow; at least one.
 
-    Doubling finds where the limit lies, halving where it is: to the stream, of hundreds to one in a hundred.
+    What is left of the tightest bound falls almost evenly with the streams: the search goes where a straight line
+    says that nothing is left (regula falsi, Illinois variant); to the stream, of hundreds to one in a hundred.
     """
-    held, refused = placed.with_batch(1), MOST_STREAMS + 1
-    while held.workload.batch * 2 < refused:
-        more = placed.with_batch(held.workload.batch * 2)
-        if _allowed(question, more):
-            held = more
+    held, more = placed.with_batch(1), placed.with_batch(MOST_STREAMS)
+    above, below = _left(question, held), _left(question, more)
+    if below >= 0:
+        return more
+    low, high = 1, MOST_STREAMS
+    while above >= 0 and high - low > _near_enough(low):
+        share = round((high - low) * above / (above - below))
+        more = placed.with_batch(low + max(1, min(high - low - 1, share)))
+        left = _left(question, more)
+        if left >= 0:
+            held, low, above, below = more, more.workload.batch, left, below / 2
         else:
-            refused = more.workload.batch
-    while refused - held.workload.batch > _near_enough(held.workload.batch):
-        more = placed.with_batch((held.workload.batch + refused) // 2)
-        if _allowed(question, more):
-            held = more
-        else:
-            refused = more.workload.batch
+            high, above, below = more.workload.batch, above / 2, left
     return held
 
 
-def _allowed(question: Question, placed: Placed) -> bool:
-    return placed.fits and _in_time(question, placed.speed(), placed)
+def _left(question: Question, placed: Placed) -> float:
+    """Return the share that is left of the tightest bound, negative where it is broken."""
+    room, held = placed.memory.room_gib, placed.memory.per_device_gib
+    if not placed.fits:
+        return min(-1e-9, (room - held) / max(room, 1e-9))
+    found = placed.speed()
+    if not found.per_stream:
+        return -1.0
+    each = 1 / found.per_stream
+    whole = (found.time_to_first_token_s or 0.0) + placed.workload.output_tokens * each
+    bounds = ((held, room), (each, question.tpot_s), (whole, question.latency_s))
+    return min((limit - value) / limit for value, limit in bounds if limit)
 
 
 def _near_enough(streams: int) -> int:
@@ -67,13 +77,3 @@ def requests_per_s(plan: Plan) -> float | None:
         rate = plan.speed.prompt_tokens_per_s  # a server's tokens per second have prompts in them already
         seconds += plan.workload.input_tokens / rate if rate else 0.0
     return 1 / seconds if seconds else None
-
-
-def _in_time(question: Question, found: Speed, placed: Placed) -> bool:
-    if not found.per_stream:
-        return False
-    each = 1 / found.per_stream
-    if question.tpot_s is not None and each > question.tpot_s:
-        return False
-    whole = (found.time_to_first_token_s or 0.0) + placed.workload.output_tokens * each
-    return question.latency_s is None or whole <= question.latency_s

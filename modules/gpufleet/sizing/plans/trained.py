@@ -7,13 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from math import inf
 
 from gpufleet.sizing import placing
 from gpufleet.sizing.engines import engine_on
 from gpufleet.sizing.hardware import Hardware, Layout
+from gpufleet.sizing.memory.total import recomputed
 from gpufleet.sizing.plans.placed import Placed, held, shardings
-from gpufleet.sizing.speed.predict import setting
-from gpufleet.sizing.speed.training import parts
+from gpufleet.sizing.resolve import joined
+from gpufleet.sizing.speed.efficiency import learned
+from gpufleet.sizing.speed.step import Setting
+from gpufleet.sizing.speed.training import parts, tokens_per_step
 from gpufleet.sizing.workload import Workload
 
 MICRO_BATCHES = (2, 4, 8, 16)
@@ -27,30 +31,37 @@ def fastest(
     runs_on = engine_on(hardware, workload, placing.nodes_for(hardware, devices))
     workload = replace(workload, engine=runs_on.name)
     best: Placed | None = None
-    simplest: Placed | None = None
-    speed, bound = 0.0, _bound(workload, hardware, devices)
-    for placed in _ways(workload, hardware, devices, quick=quick):
-        simplest = simplest or placed
-        if not placed.fits:
+    simplest: tuple[Workload, Layout] | None = None
+    speed, refused = 0.0, None
+    for asked, layout in _ways(workload, hardware, devices, quick=quick):
+        simplest = simplest or (asked, layout)
+        degrees = (layout.tensor, layout.pipeline, asked.training.sharding)
+        if degrees == refused:
+            continue  # what does not fit over all devices fits over fewer even less
+        most = ceiling(asked, hardware, layout, open_batch=open_batch)
+        if best is not None and most <= speed * WORTH_IT:
             continue
-        found = tuned(placed) if open_batch else placed
+        placed = held(asked, hardware, layout)
+        if not placed.fits:
+            refused = degrees
+            continue
+        found = tuned(placed, most) if open_batch else placed
         rate = found.speed().tokens_per_s or 0.0
         if best is None or rate > speed * WORTH_IT:
             best, speed = found, rate
-        if speed * WORTH_IT >= bound:
-            break
-    chosen = best or simplest
-    if chosen is None:
+    if simplest is None:
         raise ValueError(f"no layout on {devices} devices")
-    return chosen
+    return best or held(simplest[0], hardware, simplest[1])
 
 
-def tuned(placed: Placed) -> Placed:
-    """Return a training with the micro-batch that is fastest and fits."""
+def tuned(placed: Placed, most: float = inf) -> Placed:
+    """Return a training with the micro-batch that is fastest and fits; none is tried once ``most`` is near."""
     if not placed.fits:
         return placed
     best, speed = placed, placed.speed().tokens_per_s or 0.0
     for batch in MICRO_BATCHES:
+        if speed * WORTH_IT >= most:
+            break
         more = placed.with_batch(batch)
         faster = (more.speed().tokens_per_s or 0.0) if more.fits else 0.0
         if faster <= speed * WORTH_IT:
@@ -59,15 +70,19 @@ def tuned(placed: Placed) -> Placed:
     return best
 
 
-def _ways(workload: Workload, hardware: Hardware, devices: int, *, quick: bool) -> Iterator[Placed]:
+def _ways(
+    workload: Workload, hardware: Hardware, devices: int, *, quick: bool
+) -> Iterator[tuple[Workload, Layout]]:
     for layout in placing.training(workload, hardware, devices, quick=quick):
         for asked in shardings(workload, layout.devices):
-            yield held(asked, hardware, layout)
+            yield asked, layout
 
 
-def _bound(workload: Workload, hardware: Hardware, devices: int) -> float:
-    """Return the tokens per second of devices that only compute, and nothing twice: no layout is faster."""
-    least = replace(workload, training=replace(workload.training, recompute="none", offload="none"))
-    layout = Layout(placing.nodes_for(hardware, devices), devices, data=devices)
-    found = parts(setting(least, layout, hardware))
-    return workload.batch * workload.context * devices / found.compute if found else 0.0
+def ceiling(workload: Workload, hardware: Hardware, layout: Layout, *, open_batch: bool) -> float:
+    """Return tokens per second of a layout with the largest micro-batch and nothing computed twice: all it can be."""
+    training = recomputed(workload.training, "none")
+    batch = MICRO_BATCHES[-1] if open_batch else workload.batch
+    work, joint = replace(workload, batch=batch, training=training), joined(hardware, layout.devices)
+    easiest = Setting(work, layout, joint, learned())
+    found = parts(easiest)
+    return tokens_per_step(easiest) / found.seconds if found else 0.0
