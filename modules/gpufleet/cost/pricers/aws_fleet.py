@@ -11,7 +11,7 @@ from gpufleet.cost.demand import Around, Demand, Findings, Gap
 from gpufleet.cost.graph import Graph
 from gpufleet.cost.money import ZERO, Range
 from gpufleet.cost.pricers import aws_launch, aws_parts
-from gpufleet.cost.pricers.aws_instance import IN_BLOCK, in_block
+from gpufleet.cost.pricers.aws_make import instead
 from gpufleet.cost.values import dig, items, number, text
 from gpufleet.engine import Marker, Resource
 
@@ -85,7 +85,7 @@ def _launched(wanted: _Wanted, configs: list[Mapping[str, Any]], keys: tuple[str
     kinds = aws_launch.kinds(overrides, first)
     found = _machines(wanted, kinds, first)
     around = _around(found, kinds)
-    return [*found, *aws_launch.beside(first, around)] if around else found
+    return [*found, *aws_launch.beside(first, around, wanted.resource, wanted.graph)] if around else found
 
 
 def _source(wanted: _Wanted, at: int, keys: tuple[str, str]) -> Resource | None:
@@ -99,8 +99,8 @@ def _source(wanted: _Wanted, at: int, keys: tuple[str, str]) -> Resource | None:
 def _machines(wanted: _Wanted, kinds: aws_launch.Kinds | Gap, source: Resource | None) -> Findings:
     if isinstance(kinds, Gap):
         return [kinds]
-    if source and in_block(source.inputs):
-        return [Gap(IN_BLOCK, "machine")]
+    if source and (other := instead(source.inputs)):
+        return [other]
     terms = wanted.graph.terms(wanted.resource, source, spot=False)
     spot = replace(aws_launch.bidding(terms, *wanted.bids), purchase="spot")
     usual, flexible = _used(wanted)

@@ -9,7 +9,8 @@ from gpufleet.cost.demand import Around, Demand, Findings, Gap
 from gpufleet.cost.graph import Graph
 from gpufleet.cost.money import NOTHING, ZERO
 from gpufleet.cost.pricers import aws_launch, aws_parts
-from gpufleet.cost.pricers.aws_instance import IN_BLOCK, claim, in_block, is_spot, spot_price
+from gpufleet.cost.pricers.aws_instance import claim, is_spot, spot_price
+from gpufleet.cost.pricers.aws_make import instead
 from gpufleet.cost.pricers.aws_schedule import scheduled
 from gpufleet.cost.pricers.common import HUNDRED, bounds, mixed, unsaid
 from gpufleet.cost.terms import tags
@@ -59,9 +60,9 @@ def charges(resource: Resource, graph: Graph) -> Findings:
         return [replace(machine, count=NOTHING, claim=None, note=f"in the range of {main.name}")]
     around = Around("aws", where, terms.pool, kinds.disks(units), terms.billed_hours)
     bought = aws_launch.in_machines(_bought(machine, resource), kinds)
-    if source and in_block(source.inputs):
-        bought = [Gap(IN_BLOCK, "machine")]
-    return [*bought, *aws_launch.beside(source, around), *_warm(resource)]
+    if source and (other := instead(source.inputs)):
+        bought = [other]
+    return [*bought, *aws_launch.beside(source, around, resource, graph), *_warm(resource)]
 
 
 def _stands_in_for(resource: Resource, graph: Graph) -> Resource | None:

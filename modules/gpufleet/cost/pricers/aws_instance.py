@@ -9,14 +9,13 @@ from typing import Any
 from gpufleet.cost.demand import Around, Claim, Demand, Findings, Gap
 from gpufleet.cost.graph import Graph
 from gpufleet.cost.pricers import aws_parts
+from gpufleet.cost.pricers.aws_make import address, instead, platform, surcharges, tenancy
 from gpufleet.cost.pricers.aws_places import zones
-from gpufleet.cost.pricers.common import named, unsaid
+from gpufleet.cost.pricers.common import named
 from gpufleet.cost.values import dig, number, text
 from gpufleet.engine import Marker, Resource
 
 TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
-IN_BLOCK = "runs in a capacity block, which is prepaid: its price is not in the price list"
-LINUX, SHARED = "Linux/UNIX", "default"  # what reservations and instances are where nothing else is asked for
 RESERVATION = "aws:ec2/capacityReservation:CapacityReservation"
 
 
@@ -32,23 +31,18 @@ def charges(resource: Resource, graph: Graph) -> Findings:
     machine = named(inputs, "instance type", "instanceType")
     if isinstance(machine, Gap):
         return [machine]
-    if in_block(inputs):
-        return [Gap(IN_BLOCK, "machine"), *aws_parts.attached(inputs, Around("aws", where, terms.pool))]
+    around = Around("aws", where, terms.pool)
+    asked = dig(inputs, "associatePublicIpAddress")
+    asked = dig(inputs, "networkInterfaces", 0, "associatePublicIpAddress") if asked is None else asked
+    beside = [
+        *aws_parts.attached(inputs, around),
+        *address(resource, graph, asked, around.for_hours(terms.hours)),
+    ]
+    if (other := instead(inputs)) is not None:
+        return [other, *beside, *surcharges(inputs)]
     main = Demand("machine", (machine,), "aws", where, terms=terms, hours=terms.billed_hours)
     wanted = claim(resource, inputs, graph) if terms.purchase != "spot" else None
-    around = Around("aws", where, terms.pool)
-    found: Findings = [replace(main, claim=wanted), *aws_parts.attached(inputs, around)]
-    if dig(inputs, "associatePublicIpAddress") is True:
-        found.append(around.for_hours(terms.hours).part("public_ipv4", "public_ipv4"))
-    return [
-        *found,
-        *unsaid(inputs, "whether it has a public address is", "public_ipv4", "associatePublicIpAddress"),
-    ]
-
-
-def in_block(inputs: Any) -> bool:
-    """Tell whether an instance or template runs in a capacity block."""
-    return text(inputs, "instanceMarketOptions", "marketType") == "capacity-block"
+    return [replace(main, claim=wanted), *beside, *surcharges(inputs)]
 
 
 def is_spot(type_token: str, inputs: Any) -> bool | Marker | None:
@@ -83,18 +77,3 @@ def claim(resource: Resource, inputs: Any, graph: Graph, runs: Resource | None =
     among = among or zones(resource, graph, inputs)
     zone = next(iter(among)) if len(among) == 1 else None
     return Claim(open=True, zone=zone, make=(platform(inputs), tenancy(inputs)), among=among)
-
-
-def platform(inputs: Any) -> str:
-    """Return what a machine runs, as reservations name it: Linux, as prices are of, where nothing says Windows."""
-    windows = dig(inputs, "getPasswordData") is True
-    windows = windows or str(text(inputs, "amiType") or "").startswith("WINDOWS")
-    return "Windows" if windows else LINUX
-
-
-def tenancy(inputs: Any) -> str:
-    """Return whether a machine shares its host, as the inputs of an instance or a template say."""
-    found = (
-        text(inputs, "tenancy") or text(inputs, "placement", "tenancy") or text(inputs, "placementTenancy")
-    )
-    return found if isinstance(found, str) else SHARED

@@ -7,8 +7,9 @@ from dataclasses import replace
 from gpufleet.cost.demand import Around, Demand, Findings, Gap
 from gpufleet.cost.graph import Graph
 from gpufleet.cost.pricers import aws_launch, aws_parts
-from gpufleet.cost.pricers.aws_instance import IN_BLOCK, claim, in_block, is_spot, spot_price
-from gpufleet.cost.pricers.common import bounds
+from gpufleet.cost.pricers.aws_instance import claim, is_spot, spot_price
+from gpufleet.cost.pricers.aws_make import IN_BLOCK, address, instead, platform
+from gpufleet.cost.pricers.common import bounds, licence
 from gpufleet.cost.pricers.part_names import KUBERNETES
 from gpufleet.cost.values import WHY, dig, items, number, text
 from gpufleet.engine import Marker, Resource
@@ -53,9 +54,10 @@ def node_group(resource: Resource, graph: Graph) -> Findings:
         said = {**source.inputs, "amiType": resource.inputs.get("amiType")}
         main = replace(main, claim=claim(source, said, graph, resource))
     around = Around("aws", where, terms.pool, count, terms.billed_hours)
-    prepaid = capacity == "CAPACITY_BLOCK" or (source is not None and in_block(source.inputs))
-    machines: Findings = [Gap(IN_BLOCK, "machine")] if prepaid else [main]
-    return [*machines, *_beside(resource, source, around)]
+    other = Gap(IN_BLOCK, "machine") if capacity == "CAPACITY_BLOCK" else None
+    other = other or (instead(source.inputs) if source else None)
+    machines: Findings = [other] if other else [main]
+    return [*machines, *_beside(resource, source, around, graph), *licence(platform(resource.inputs))]
 
 
 def _types(resource: Resource, source: Resource | None) -> tuple[str, ...] | Gap:
@@ -76,10 +78,11 @@ def _types(resource: Resource, source: Resource | None) -> tuple[str, ...] | Gap
     return (DEFAULT_TYPE,)
 
 
-def _beside(resource: Resource, source: Resource | None, around: Around) -> Findings:
+def _beside(resource: Resource, source: Resource | None, around: Around, graph: Graph) -> Findings:
     """Return the nodes' disks: a template's, else one whose kind EKS chooses."""
     if dig(resource.inputs, "launchTemplate") is not None:
-        return aws_launch.beside(source, around)
+        return aws_launch.beside(source, around, resource, graph)
     size = number(resource.inputs, "diskSize")
     gib = DEFAULT_DISK_GIB if size is None else size
-    return [Gap(f"{DISK_KIND} ({gib} GiB a node)" if not isinstance(gib, Marker) else DISK_KIND, "disk:root")]
+    disk = Gap(f"{DISK_KIND} ({gib} GiB a node)" if not isinstance(gib, Marker) else DISK_KIND, "disk:root")
+    return [disk, *address(resource, graph, None, around)]

@@ -12,6 +12,7 @@ from gpufleet.cost.graph import Graph
 from gpufleet.cost.money import ZERO, Range
 from gpufleet.cost.pricers import aws_parts
 from gpufleet.cost.pricers.aws_instance import TEMPLATE, claim
+from gpufleet.cost.pricers.aws_make import address, surcharges
 from gpufleet.cost.pricers.common import named, unsaid
 from gpufleet.cost.pricers.part_names import ADDRESS
 from gpufleet.cost.terms import Terms
@@ -101,8 +102,8 @@ def in_machines(found: Findings, kinds: Kinds) -> Findings:
     ]
 
 
-def beside(source: Resource | None, around: Around) -> Findings:
-    """Return the disks and addresses of machines launched from a template."""
+def beside(source: Resource | None, around: Around, runs: Resource, graph: Graph) -> Findings:
+    """Return the disks, addresses and surcharges of machines that ``runs`` launches from a template."""
     if source is None:
         return [Gap("disks are set by a launch template that is not in this stack", "disk:root")]
     if source.type == CONFIGURATION:
@@ -111,8 +112,9 @@ def beside(source: Resource | None, around: Around) -> Findings:
     else:
         found = list(aws_parts.mapped(source.inputs, around))
         asked = dig(source.inputs, "networkInterfaces", 0, "associatePublicIpAddress")
-        found += unsaid(source.inputs, "its network cards are", ADDRESS, "networkInterfaces")
-    return [*found, around.part("public_ipv4", ADDRESS)] if asked in (True, "true") else found
+        if hidden := unsaid(source.inputs, "its network cards are", ADDRESS, "networkInterfaces"):
+            return [*found, *hidden, *surcharges(source.inputs)]
+    return [*found, *address(runs, graph, asked, around), *surcharges(source.inputs)]
 
 
 def most_offered(*places: Any) -> Decimal | None:

@@ -13,6 +13,9 @@ from gpufleet.cost.values import WHY, dig, number, text
 from gpufleet.engine import Marker
 
 HUNDRED = Decimal(100)
+# What the names of images and platforms tell of a system that is licensed by the hour.
+LICENCES = {"windows": "Windows", "rhel": "Red Hat", "red hat": "Red Hat", "suse": "SUSE", "sles": "SUSE"}
+FREE_SYSTEMS = ("opensuse",)
 
 
 def named(inputs: Any, what: str, *path: str | int) -> str | Gap:
@@ -27,6 +30,15 @@ def unsaid(value: Any, what: str, component: str, *path: str | int) -> list[Gap]
     """Return the gap of a part of the inputs that nobody can look into; where it can be read, nothing."""
     found = dig(value, *path)
     return [Gap(f"{what} {WHY[found]}", component)] if isinstance(found, Marker) else []
+
+
+def licence(system: str) -> list[Gap]:
+    """Name the licence of a system, told by its platform's or image's name, unless it is plain Linux."""
+    name = system.lower()
+    brand = next((brand for word, brand in LICENCES.items() if word in name), None)
+    if brand is None or any(free in name for free in FREE_SYSTEMS):
+        return []
+    return [Gap(f"its {brand} licence: prices here are those of Linux machines", "licence")]
 
 
 def bounds(

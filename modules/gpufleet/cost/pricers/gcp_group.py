@@ -33,7 +33,7 @@ def charges(resource: Resource, graph: Graph) -> Findings:
     found += gcp_parts.templated(template.inputs, around)
     if terms.purchase != "spot":
         found = claimed(found, claim(template, graph, resource))
-    found += _besides(resource)
+    found += [*_besides(resource), *gcp_parts.licences(template.inputs)]
     return [*found, *gcp_parts.addresses(template.inputs, around, spot=terms.purchase == "spot")]
 
 

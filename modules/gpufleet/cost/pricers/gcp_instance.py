@@ -31,7 +31,7 @@ def charges(resource: Resource, graph: Graph) -> Findings:
     stopped = text(resource.inputs, "desiredStatus") in ("TERMINATED", "SUSPENDED")
     found = [] if stopped else machine(resource.inputs, where, terms)
     around = Around("gcp", where, terms.pool)
-    found += gcp_parts.attached(resource.inputs, around)
+    found += [*gcp_parts.attached(resource.inputs, around), *gcp_parts.licences(resource.inputs)]
     if terms.purchase != "spot" and not stopped:
         found = claimed(found, claim(resource, graph))
     spot = terms.purchase == "spot"
@@ -49,6 +49,7 @@ def from_template(resource: Resource, graph: Graph) -> Findings:
     spot, around = terms.purchase == "spot", Around("gcp", where, terms.pool)
     found = machine(inputs, where, terms)
     own = dig(resource.inputs, "reservationAffinity") is not None
+    found += gcp_parts.licences(inputs)
     asked = claim(resource, graph) if own else claim(template, graph, resource)
     booted = dig(resource.inputs, "bootDisk") is not None
     found += gcp_parts.attached(inputs, around) if booted else gcp_parts.templated(template.inputs, around)

@@ -111,7 +111,7 @@ def _nodes(resource: Resource, graph: Graph, pool: _Pool) -> Findings:
     else:
         found = machine(said, pool.where, terms, count)
     around = Around("gcp", pool.where, terms.pool, count, terms.billed_hours)
-    found += _disks(said, around)
+    found += [*_disks(said, around), *gcp_parts.licences(said)]
     if not spot and not flexible:
         found = claimed(found, _claim(resource, graph, said, pool.inputs))
     return [_prefixed(item, pool.prefix) for item in found]

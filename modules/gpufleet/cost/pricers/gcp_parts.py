@@ -10,7 +10,7 @@ from typing import Any
 from gpufleet.cost.demand import Around, Demand, Findings, Gap
 from gpufleet.cost.graph import Graph
 from gpufleet.cost.places import gcp_region
-from gpufleet.cost.pricers.common import size_gib, unsaid
+from gpufleet.cost.pricers.common import licence, size_gib, unsaid
 from gpufleet.cost.values import dig, items, number, text
 from gpufleet.engine import Resource
 
@@ -102,6 +102,14 @@ def templated(inputs: Any, around: Around) -> Iterator[Demand | Gap]:
     for at, each in enumerate(listed):
         if text(each, "type") != "SCRATCH":
             yield _disk(f"disk:{at}" if at else "disk:boot", each, ("diskSizeGb", "diskType"), around)
+
+
+def licences(inputs: Any) -> list[Gap]:
+    """Name the licence of the image that a machine, template or node pool boots from."""
+    boots = [text(inputs, "bootDisk", "initializeParams", "image"), text(inputs, "imageType")]
+    boots += [text(each, "sourceImage") for each in items(inputs, "disks")]
+    found = (licence(name) for name in boots if isinstance(name, str))
+    return next((gaps for gaps in found if gaps), [])
 
 
 def addresses(inputs: Any, around: Around, *, spot: bool) -> Iterator[Demand | Gap]:

@@ -10,9 +10,9 @@ from gpufleet.cost.demand import Around, Demand, Findings, Gap, Offer
 from gpufleet.cost.graph import Graph
 from gpufleet.cost.money import HOURS_PER_MONTH, Range
 from gpufleet.cost.pricers import aws_parts, azure_parts, gcp_parts
-from gpufleet.cost.pricers.aws_instance import LINUX, SHARED
+from gpufleet.cost.pricers.aws_make import ALONE, LINUX, SHARED
 from gpufleet.cost.pricers.azure_machine import GROUP
-from gpufleet.cost.pricers.common import named
+from gpufleet.cost.pricers.common import licence, named
 from gpufleet.cost.pricers.gcp_instance import machine, make
 from gpufleet.cost.terms import Terms
 from gpufleet.cost.values import WHY, dig, items, number, text
@@ -27,14 +27,18 @@ def aws(resource: Resource, graph: Graph) -> Findings:
     if isinstance(kind, Gap) or isinstance(count, Gap):
         return [gap for gap in (kind, count) if isinstance(gap, Gap)]
     zone = text(resource.inputs, "availabilityZone")
+    system = _said(resource.inputs, "instancePlatform", LINUX)
+    tenancy = _said(resource.inputs, "tenancy", SHARED)
     offer = Offer(
         frozenset({resource.urn}),
         open=text(resource.inputs, "instanceMatchCriteria") in (None, "open"),
         zone=zone if isinstance(zone, str) else None,
-        make=(_said(resource.inputs, "instancePlatform", LINUX), _said(resource.inputs, "tenancy", SHARED)),
+        make=(system, tenancy),
     )
     where = aws_parts.region(resource, graph)
-    return [Demand("machine", (kind,), "aws", where, count, terms=_terms(resource, graph), offer=offer)]
+    main = Demand("machine", (kind,), "aws", where, count, terms=_terms(resource, graph), offer=offer)
+    alone = [Gap(ALONE, "dedicated_tenancy")] if tenancy == "dedicated" else []
+    return [main, *alone, *licence(system)]
 
 
 def aws_block(resource: Resource, graph: Graph) -> Findings:  # noqa: ARG001 - every pricer's signature
