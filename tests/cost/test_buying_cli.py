@@ -38,7 +38,8 @@ def test_the_project_s_own_commitments_are_found(gpufleet, project, repo_root):
     done = gpufleet("cost", "estimate", "-s", "production", "--json", cwd=project)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert {use["id"] for use in found["commitments"]} == {"ri-train", "sp-2026", "cud-serve"}
+    assert {use["id"] for use in found["commitments"]} == {"ri-train", "res-tune"}
+    assert {use["used"] for use in found["commitments"]} == {1.0}
     train = [row for row in found["resources"] if row["pool"] == "train" and row["covered_by"]]
     assert {row["covered_by"] for row in train} == {"ri-train"}
 

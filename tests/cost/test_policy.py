@@ -130,3 +130,16 @@ def test_mistakes_are_one_line_with_their_place(tmp_path, text, line):
 def test_a_missing_policy_file(tmp_path):
     with pytest.raises(InputError, match="No such file"):
         cost.load_policy(tmp_path / "none.yaml")
+
+
+def test_a_policy_that_asks_nothing_and_a_rule_for_nothing_are_warnings(make, book, tmp_path):
+    path = tmp_path / "policy.yaml"
+
+    def warned(text):
+        path.write_text(text)
+        return cost.diff([], [make()], cost.load_policy(path), book=book).warnings
+
+    assert any("the policy asks nothing of " in each for each in warned("# nothing\n"))
+    limited = 'rules:\n  - {name: capped, when: {pool: "trian*"}, budget_usd_per_month: 5}\n'
+    assert any("policy rule capped matches nothing here (pool trian*)" in each for each in warned(limited))
+    assert not any("policy" in each for each in warned(limited.replace("trian*", "*")))

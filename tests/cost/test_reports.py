@@ -153,7 +153,8 @@ def growing():
     """Make a group of one g5.2xlarge that may grow to 40: 892.06 to 35,682.40 a month with disks."""
 
     def made(kind, name, id_, inputs):
-        return Resource(f"urn:pulumi:prod::p::{kind}::{name}", kind, name, {"region": "us-east-1", **inputs}, {}, id=id_)
+        said = {"region": "us-east-1", **inputs}
+        return Resource(f"urn:pulumi:prod::p::{kind}::{name}", kind, name, said, {}, id=id_)
 
     disks = [{"ebs": {"volumeSize": 100, "volumeType": "gp3"}}]
     template = {"instanceType": "g5.2xlarge", "blockDeviceMappings": disks}
@@ -188,3 +189,9 @@ def test_a_budget_that_is_kept_at_the_desired_size_names_the_risk_of_the_greates
     answer = cost.estimate(group, book=book)
     kept = replace(answer, budget=Budget(max=limit))
     assert ("over it at maximum size" in kept.verdict) == ("over it" in said)
+
+
+def test_what_lacks_a_price_leads_to_the_import_once(make, book):
+    found = cost.diff([], [make(name, inputs={"instanceType": "zz.large"}) for name in "ab"], book=book)
+    assert sum("gpufleet prices import" in note for note in found.notes) == 1
+    assert not cost.diff([], [make()], book=book).notes

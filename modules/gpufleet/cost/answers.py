@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 # gpufleet.fleet is imported where it is used: while it loads, the child imports the SDKs already.
 STALE_DAYS = 365  # list prices move about once a year; spot moves daily, so an old one says little
 OUTSIDE = "traffic, licences, support and taxes are not in these figures"
+LACKING = "prices that the catalogue lacks can be brought: gpufleet prices import FILE (docs/prices.md)"
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,7 @@ def estimate(
     bill = spot.annotate(bill, works, book)
     told = (*ignored_sizes(listed), *usage.unmatched(listed), *spot.warnings(bill.charges, book))
     told = (*told, *spot.notes(bill, works), *committed.notes(bill.commitments, day))
+    told = (*told, *committed.doubts(commitments, day), *missing(bill))
     notes = (*(fleet.notes(declared) if declared else ()), *told, *price_notes(bill), OUTSIDE)
     return Estimate(
         declared.stack if declared else stack, bill, _budget(declared), tuple(map(printable, notes))
@@ -146,8 +148,15 @@ def diff(
         overlaps=told.overlaps,
         overlap_hours=usage.overlap_hours,
     )
-    found = replace(found, prices=move)
+    told_too = (*committed.doubts(commitments, day), *committed.notes(new.commitments, day), *missing(found))
+    found = replace(found, prices=move, notes=tuple(map(printable, told_too)))
     return judge(found, _with_budget(policy, limit), day) if policy else found
+
+
+def missing(of: Bill | CostDiff) -> tuple[str, ...]:
+    """Say how to bring a price that the catalogue lacks."""
+    lacks = any(gap.reason.startswith("no ") and " price for " in gap.reason for gap in of.unpriced)
+    return (LACKING,) if lacks else ()
 
 
 def price_notes(bill: Bill, today: date | None = None) -> tuple[str, ...]:

@@ -94,6 +94,9 @@ class CostDiff:
     partial: bool = False  # totals cover only the resources that the preview lists
     policy: PolicyResult = field(default=PolicyResult())
     prices: PriceMove | None = None
+    notes: tuple[
+        str, ...
+    ] = ()  # what is so whether the change is made or not: commitments, their cost and end
 
     @property
     def change_usd_per_month(self) -> Decimal:

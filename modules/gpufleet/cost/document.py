@@ -32,6 +32,7 @@ def diff_document(diff: CostDiff) -> dict[str, Any]:
         "resources": [_line(line) for line in diff.lines],
         "unpriced": [_gap(gap) for gap in diff.unpriced],
         "warnings": list(diff.warnings),
+        "notes": list(diff.notes),
         "commitments": [_commitment(use) for use in diff.after.commitments],
         "partial": diff.partial,
         "policy": {

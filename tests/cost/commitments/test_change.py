@@ -10,7 +10,9 @@ import pytest
 
 from gpufleet import cost
 from gpufleet.cost.commitments.model import Commitments
+from gpufleet.cost.reports import phrases
 from gpufleet.engine import Resource
+from gpufleet.fleet import Budget
 
 TODAY = date(2026, 11, 21)
 INSTANCE = "aws:ec2/instance:Instance"
@@ -122,3 +124,43 @@ def test_a_group_at_its_greatest_leaves_less_for_the_next_one(book):
     month = cost.price([template, group, p4d("b")], book, commitments=held, on=TODAY).usd_per_month
     # none of 1, none of 2, and of 4 + 1 all but two: 3 * 21.957642 * 730
     assert (month.low, month.expected, month.high) == (0, 0, Decimal("48087.23598"))
+
+
+def test_a_difference_notes_what_is_paid_and_what_ends_in_every_form(held, book):
+    found = cost.diff([], [p4d("a")], commitments=held, book=book, today=TODAY)
+    for form in ("table", "markdown", "html", "junit", "json"):
+        text = cost.render_diff(found, form).replace("\\", "")
+        assert "9,125.00 a month on top, used or not" in text
+        assert "it ends in 40 days" in text
+
+
+def commitment(**changed):
+    told = {
+        "id": "ri-2", "kind": "reserved_instance", "region": "us-east-1", "machine": "p4d.24xlarge", "count": 1,
+        "usd_per_hour": 12.5, "start": "2026-01-01", "end": "2026-12-31", "source": "invoice", **changed,
+    }  # fmt: skip
+    return Commitments.model_validate({"commitments": [told]}).commitments
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"end": "2026-11-01"}, "ri-2 ended on 2026-11-01: it covers nothing and is not counted"),
+        ({"start": "2026-12-01"}, "ri-2 begins on 2026-12-01: it covers nothing yet and is not counted"),
+        ({"machine": "p4d.24xlrage"}, "the catalogue does not know; did you mean p4d.24xlarge?"),
+        ({"machine": "m5.large"}, "ri-2 is for m5.large, which the catalogue does not know"),
+    ],
+)
+def test_a_commitment_that_cannot_count_is_a_warning(book, changed, said):
+    held = commitment(**changed)
+    assert any(said in note for note in cost.diff([], [p4d("a")], commitments=held, book=book, today=TODAY).notes)
+    assert any(said in note for note in cost.estimate([p4d("a")], commitments=held, book=book, today=TODAY).notes)
+    sound = cost.estimate([p4d("a")], commitments=commitment(), book=book, today=TODAY)
+    assert not any(said in note for note in sound.notes)
+
+
+def test_a_kept_budget_names_what_is_paid_on_top(held, book):
+    found = cost.diff([], [p4d("a")], commitments=held, budget=Budget(max=1000), book=book, today=TODAY)
+    sentence = phrases.headline(found)
+    assert "within its budget of $1,000.00" in sentence
+    assert sentence.endswith("; commitments of $9,125.00 a month come on top.")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from gpufleet.cost.commitments.allocate import Covered, Use, allocate
 from gpufleet.cost.commitments.breakeven import BreakEven, break_even, break_even_document
-from gpufleet.cost.commitments.words import changes, notes
+from gpufleet.cost.commitments.words import changes, doubts, notes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,6 +30,7 @@ __all__ = [
     "break_even",
     "break_even_document",
     "changes",
+    "doubts",
     "load",
     "notes",
 ]

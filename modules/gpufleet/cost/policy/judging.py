@@ -19,11 +19,22 @@ NO_LIMITS = Limits()
 def judge(diff: CostDiff, policy: Policy, today: date) -> CostDiff:
     """Return the difference with the policy's verdict in it."""
     checks = [*_checks("", WHOLE, policy.limits, diff, today)]
+    doubts: list[str] = []
     for rule in policy.rules:
         if fnmatchcase(diff.stack, rule.when.stack):
-            checks += _checks(rule.name, rule.when, rule.limits, part(diff, rule.when), today)
+            held = part(diff, rule.when)
+            checks += _checks(rule.name, rule.when, rule.limits, held, today)
+            doubts += [f"policy rule {rule.name} matches nothing here ({rule.when})"] * _nothing(held)
+    if not checks:
+        doubts.append(f"the policy asks nothing of {diff.stack or 'this stack'}: no limit in it holds for it")
     violations = tuple(Violation(check.rule, told) for check in checks for told in check.broken)
-    return replace(diff, policy=PolicyResult(not violations, violations, tuple(checks)))
+    verdict = PolicyResult(not violations, violations, tuple(checks))
+    return replace(diff, policy=verdict, warnings=(*diff.warnings, *doubts))
+
+
+def _nothing(of: CostDiff) -> bool:
+    """Tell whether a part holds nothing on either side, as far as the preview lists what there is."""
+    return not (of.partial or of.lines or of.before.unpriced or of.after.unpriced)
 
 
 def part(diff: CostDiff, scope: Scope) -> CostDiff:

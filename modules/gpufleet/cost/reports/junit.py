@@ -56,7 +56,7 @@ def _properties(suite: ET.Element, of: CostDiff) -> None:
 def _priced(suite: ET.Element, of: CostDiff) -> None:
     """Write the case that always is: the change was priced, and this is what it says."""
     case = ET.SubElement(suite, "testcase", classname="gpufleet.cost", name="change priced", time="0")
-    said = [phrases.headline(of), *phrases.notes(of), *phrases.warnings(of)]
+    said = [phrases.headline(of), *phrases.notes(of), *phrases.warnings(of), *of.notes]
     ET.SubElement(case, "system-out").text = legal("\n".join(said))
 
 

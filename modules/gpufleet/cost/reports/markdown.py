@@ -120,6 +120,7 @@ def _sections(of: CostDiff) -> list[Section]:
         Section(tuple(_row(line) for line in changed), 2, head=HEAD),
         Section(_bullets(gaps), 1, "Without price"),
         Section(_bullets(phrases.warnings(of)), 1, "Warnings"),
+        Section(_bullets(of.notes), 1, "Notes"),
         Section(tuple(_row(line) for line in same), 0, same_title, HEAD, folded=True),
         Section(_bullets(prices), 0, "Prices used, with date and source", folded=True),
     ]

@@ -29,7 +29,7 @@ def headline(diff: CostDiff) -> str:
         verb = "raises" if change > 0 else "lowers"
         share = "" if diff.change_percent is None else f" ({percent(diff.change_percent)})"
         said = f"This change {verb} the monthly cost of {name} by {usd(abs(change))}{share} to {usd(after.expected)}"
-    return f"{said}{_budget(diff)}{holes(diff.after)}."
+    return f"{said}{_budget(diff)}{holes(diff.after)}{_on_top(diff)}."
 
 
 def _partial_headline(name: str, change: Decimal) -> str:
@@ -43,24 +43,26 @@ def _partial_headline(name: str, change: Decimal) -> str:
 def _unknown_headline(diff: CostDiff, name: str, change: Decimal) -> str:
     """Say that nobody knows, where machines have no price; the rest is told as what it is."""
     sides = (("before", diff.before.machines_without_price), ("after", diff.after.machines_without_price))
-    told = " and ".join(f"{plural(missing, 'machine')} {side} the change" for side, missing in sides if missing)
+    told = " and ".join(
+        f"{plural(missing, 'machine')} {side} the change" for side, missing in sides if missing
+    )
     after = diff.after.usd_per_month.expected
     rest = f"stays at {usd(after)}" if change == 0 else f"changes by {usd(change, sign=True)} to {usd(after)}"
     limit = diff.budget_usd_per_month
     over = "" if limit is None or cents(after) <= limit else _budget(diff)
     head = f"What this change does to the monthly cost of {name} is not known: no price for {told}"
-    return f"{head}. What has a price {rest}{over}{holes(diff.after)}."
+    return f"{head}. What has a price {rest}{over}{holes(diff.after)}{_on_top(diff)}."
 
 
 def _price_headline(diff: CostDiff, name: str, move: PriceMove) -> str:
     change, after = diff.change_usd_per_month, usd(diff.after.usd_per_month.expected)
     dates = f"the prices of {_day(move.after)} instead of {_day(move.before)}"
     if change == 0:
-        return f"With {dates}, {name} costs the same: {after} a month{_budget(diff)}{holes(diff.after)}."
+        return f"With {dates}, {name} costs the same: {after} a month{_budget(diff)}{holes(diff.after)}{_on_top(diff)}."
     word = "more" if change > 0 else "less"
     share = "" if diff.change_percent is None else f" ({percent(diff.change_percent)})"
     said = f"With {dates}, the unchanged {name} costs {usd(abs(change))}{share} {word} a month: {after}"
-    return f"{said}{_budget(diff)}{holes(diff.after)}."
+    return f"{said}{_budget(diff)}{holes(diff.after)}{_on_top(diff)}."
 
 
 def causes(diff: CostDiff) -> list[str]:
@@ -88,10 +90,10 @@ def _budget(diff: CostDiff) -> str:
         return ""
     over = cents(diff.after.usd_per_month.expected) - limit
     if over > 0:
-        return f", {usd(over)} over its budget of {usd(limit)}{_on_top(diff.after)}"
+        return f", {usd(over)} over its budget of {usd(limit)}"
     if missing := diff.after.machines_without_price:
         return f", not known whether within its budget of {usd(limit)}: {machines(missing)} no price"
-    return f", within its budget of {usd(limit)}{at_most(diff.after, limit)}{_on_top(diff.after)}"
+    return f", within its budget of {usd(limit)}{at_most(diff.after, limit)}"
 
 
 def machines(missing: int) -> str:
@@ -105,9 +107,11 @@ def at_most(bill: Bill, limit: Decimal) -> str:
     return f", up to {usd(over)} over it at maximum size" if over > 0 else ""
 
 
-def _on_top(bill: Bill) -> str:
-    """Say what commitments cost, which is in no total, nothing where there are none."""
-    paid = sum((use.usd_per_month for use in bill.commitments), ZERO)
+def _on_top(diff: CostDiff) -> str:
+    """Say beside a budget what commitments cost, which is in no total."""
+    if diff.budget_usd_per_month is None:
+        return ""
+    paid = sum((use.usd_per_month for use in diff.after.commitments), ZERO)
     return f"; commitments of {usd(paid)} a month come on top" if paid else ""
 
 

@@ -47,6 +47,7 @@ def diff(of: CostDiff) -> str:
     lines += ["", f"{phrases.plural(same, 'line')} unchanged"] if same else []
     lines += section("Without price", phrases.gaps(of.unpriced))
     lines += section("Warnings", phrases.warnings(of))
+    lines += section("Notes", of.notes)
     lines += section("Policy violated", [f"{each.rule}: {each.message}" for each in of.policy.violations])
     lines += section("Policy kept", phrases.kept(of.policy))
     return "\n".join([*lines, *section("Prices", phrases.sources(line.shown for line in changed))])
