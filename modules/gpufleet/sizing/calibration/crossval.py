@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp
 
-from gpufleet.sizing.calibration.fit import fitted
+from gpufleet.sizing.calibration.fit import fitted, slopes_at
 from gpufleet.sizing.calibration.measurement import Measurement
 from gpufleet.sizing.speed.efficiency import ANY
 from gpufleet.sizing.speed.interval import WIDER, Interval
 
 ENOUGH = 10  # measurements of a class for an interval of its own
-PUBLICATIONS = 4  # that they come from at least
-INSIDE = 0.80
-LEAST, STEPS = 0.7, 66  # of a twentieth each, in which intervals are stretched
+PUBLICATIONS = 6  # that they come from at least
+INSIDE, FEWEST = 0.80, 0.70  # of rows and of publications: both together, and either
+LEAST, STEPS = 0.25, 75  # of a twentieth each, in which intervals are stretched or shrunk
 NARROWEST = 0.05
 
 
@@ -36,8 +36,9 @@ def held_out(rows: Sequence[Measurement]) -> list[Held]:
     """Return every measurement's error with its whole publication left out."""
     found = []
     near = fitted(rows)
+    slopes = slopes_at(rows, near)
     for group in sorted({row.group for row in rows}):
-        factors = fitted([row for row in rows if row.group != group], near)
+        factors = fitted([row for row in rows if row.group != group], near, slopes)
         errors = [(row, row.error(factors)) for row in rows if row.group == group]
         found += [Held(row, error) for row, error in errors if error is not None]
     return found
@@ -46,8 +47,9 @@ def held_out(rows: Sequence[Measurement]) -> list[Held]:
 def learned_intervals(held: Sequence[Held]) -> dict[tuple[str, str], tuple[Interval, int]]:
     """Return bounds by kind of speed and class of device, and on how many measurements each rests.
 
-    Publications differ more than rows of one do: each has one vote, however many rows it has, and bounds are
-    stretched until those learned from the others hold the wanted share of the rows and of the publications left out.
+    Publications differ more than rows of one do: rows of one share their vote (it grows with the root of their
+    number), and bounds are stretched until those learned from the others hold the wanted share of the rows and of
+    the publications left out.
     """
     found: dict[tuple[str, str], tuple[Interval, int]] = {}
     for metric in sorted({each.row.metric for each in held}):
@@ -66,7 +68,7 @@ def covered(held: Sequence[Held]) -> dict[str, bool]:
         without, stretch = _without(part), _stretches(part)
         for each in part:
             bounds, kind = without[each.row.group], each.row.kind
-            own = bounds[kind].stretched(stretch[kind]) if kind in bounds and kind in stretch else None
+            own = bounds[kind].stretched(stretch[kind]) if kind in bounds else None
             pooled = bounds[ANY].stretched(stretch[ANY])
             found[each.row.id] = _holds(own or Interval(pooled.low / WIDER, pooled.high * WIDER), each)
     return found
@@ -75,10 +77,7 @@ def covered(held: Sequence[Held]) -> dict[str, bool]:
 def _stretches(held: Sequence[Held]) -> dict[str, float]:
     """Return by class how far its bounds are stretched."""
     without = _without(held)
-    return {
-        kind: _stretch([each for each in held if kind in (ANY, each.row.kind)], without, kind)
-        for kind in _plain(held)
-    }
+    return {kind: _stretch(_of(held, kind), without, kind) for kind in _plain(held)}
 
 
 def _without(held: Sequence[Held]) -> dict[str, dict[str, Interval]]:
@@ -86,7 +85,7 @@ def _without(held: Sequence[Held]) -> dict[str, dict[str, Interval]]:
     found = {}
     for group in {each.row.group for each in held}:
         rest = [each for each in held if each.row.group != group]
-        found[group] = {kind: bounds for kind, (bounds, _) in _plain(rest).items()}
+        found[group] = {kind: _bounds(_of(rest, kind)) for kind in _plain(held)}
     return found
 
 
@@ -96,11 +95,10 @@ def _stretch(held: Sequence[Held], without: dict[str, dict[str, Interval]], kind
         inside: dict[str, list[bool]] = {}
         for each in held:
             bounds = without[each.row.group]
-            own = (bounds.get(kind) or bounds[ANY]).stretched(stretch)
-            inside.setdefault(each.row.group, []).append(_holds(own, each))
+            inside.setdefault(each.row.group, []).append(_holds(bounds[kind].stretched(stretch), each))
         rows = sum(map(sum, inside.values())) / len(held)
         publications = sum(sum(part) / len(part) for part in inside.values()) / len(inside)
-        if min(rows, publications) >= INSIDE:
+        if (rows + publications) / 2 >= INSIDE and min(rows, publications) >= FEWEST:
             return stretch
     return LEAST + STEPS / 20
 
@@ -118,16 +116,20 @@ def _holding_one(bounds: Interval) -> Interval:
 def _plain(held: Sequence[Held]) -> dict[str, tuple[Interval, int]]:
     found = {}
     for kind in [ANY, *sorted({each.row.kind for each in held})]:
-        part = [each for each in held if kind in (ANY, each.row.kind)]
+        part = _of(held, kind)
         publications = {each.row.group for each in part}
         if kind == ANY or (len(part) >= ENOUGH and len(publications) >= PUBLICATIONS):
             found[kind] = (_bounds(part), len(part))
     return found
 
 
+def _of(held: Sequence[Held], kind: str) -> list[Held]:
+    return [each for each in held if kind in (ANY, each.row.kind)]
+
+
 def _bounds(held: Sequence[Held]) -> Interval:
     rows = Counter(each.row.group for each in held)
-    votes = sorted((-each.error, 1.0 / rows[each.row.group]) for each in held)
+    votes = sorted((-each.error, rows[each.row.group] ** -0.5) for each in held)
     tail = (1.0 - INSIDE) / 2
     return Interval(exp(weighted(votes, tail)), exp(weighted(votes, 1.0 - tail)))
 

@@ -11,8 +11,8 @@ from functools import cache
 from math import exp, log
 
 from gpufleet.sizing.calibration.measurement import Measurement
-from gpufleet.sizing.calibration.priors import LINK_SECONDS, PRIORS
-from gpufleet.sizing.calibration.solve import solved
+from gpufleet.sizing.calibration.priors import LINK_SECONDS, LINK_SHARES, PRIORS
+from gpufleet.sizing.calibration.solve import damped
 from gpufleet.sizing.speed.efficiency import ANY, Efficiency, Key, spoken
 
 NOISE = 0.12  # of a published figure, as a share: settings that no publication states
@@ -21,7 +21,7 @@ ROUNDS = 15
 NUDGE = 1e-3
 SETTLED = 1e-3  # a gain below this share of what is left ends the search
 
-Slopes = list[dict[Key, float]]  # by measurement: change of its error with the logarithm of each parameter
+Slopes = dict[Measurement, dict[Key, float]]  # change of its error with the logarithm of each parameter
 
 
 @dataclass(frozen=True)
@@ -46,23 +46,28 @@ class Problem:
         return [row.error(efficiency) or 0.0 for row in self.rows]
 
 
-def fitted(rows: Sequence[Measurement], near: Efficiency | None = None) -> Efficiency:
+def fitted(
+    rows: Sequence[Measurement], near: Efficiency | None = None, slopes: Slopes | None = None
+) -> Efficiency:
     """Return the factors that explain the measurements best without straying from what is usual.
 
-    ``near`` is where to start looking; it has no say in what is found.
+    ``near`` is where to start looking; it has no say in what is found. ``slopes`` are those at that place: where
+    it is near enough, they serve the whole search.
     """
     atoms = _atoms(rows)
     problem = Problem(rows, usual(), _bearing(rows, atoms), atoms)
     point = {key: _departure(near, problem.start, key) for key in problem.bearing}
     errors = problem.errors(point)
     loss, damping = _loss(errors, point), 1.0
+    here = slopes or slopes_at(rows, problem.efficiency(point))
     for _ in range(ROUNDS):
-        step = _step(problem, point, errors, damping)
+        step = _step(problem, point, errors, here, damping)
         moved = {key: point[key] + step[key] for key in point}
         tried = problem.errors(moved)
         gained = loss - _loss(tried, moved)
         if gained > 0:
             point, errors, loss, damping = moved, tried, loss - gained, damping / 4
+            here = slopes or slopes_at(rows, problem.efficiency(point))
         else:
             damping *= 4
         if 0 <= gained < SETTLED * loss:
@@ -74,7 +79,8 @@ def usual() -> dict[Key, float]:
     """Return the value of each parameter before any measurement."""
     start: dict[Key, float] = {(p, ANY, ANY): prior.value for p, prior in PRIORS.items()}
     linked = [p for p, prior in PRIORS.items() if prior.links]
-    return start | {(p, link, ANY): seconds for p in linked for link, seconds in LINK_SECONDS.items()}
+    of_links = {p: LINK_SHARES if p.endswith("_share") else LINK_SECONDS for p in linked}
+    return start | {(p, link, ANY): value for p in linked for link, value in of_links[p].items()}
 
 
 def bearing(rows: Sequence[Measurement]) -> dict[Key, list[int]]:
@@ -116,7 +122,7 @@ def _candidates(
     rows: Sequence[Measurement], parameter: str, *, links: tuple[str, ...], common_only: bool
 ) -> list[Key]:
     if links:
-        engines = sorted({row.engine for row in rows})
+        engines = sorted({spoken(parameter, row.engine) for row in rows})
         return [(parameter, link, ANY) for link in links] + [
             (parameter, k, e) for k in links for e in engines
         ]
@@ -164,38 +170,26 @@ def _spread(key: Key) -> float:
 
 
 def _step(
-    problem: Problem, point: dict[Key, float], errors: Sequence[float], damping: float
+    problem: Problem, point: dict[Key, float], errors: Sequence[float], slopes: Slopes, damping: float
 ) -> dict[Key, float]:
-    slopes = _slopes(problem, problem.efficiency(point), errors)
     keys = list(point)
-    of_row: list[list[tuple[int, float]]] = [[] for _ in problem.rows]
-    for a, key in enumerate(keys):
-        for i in problem.bearing[key]:
-            of_row[i].append((a, slopes[i].get(_atom(key), 0.0)))
-    penalties = [1.0 / _spread(key) ** 2 for key in keys]
-    matrix = [[0.0] * len(keys) for _ in keys]
-    right = [-penalty * point[key] for penalty, key in zip(penalties, keys, strict=True)]
-    for near, error in zip(of_row, errors, strict=True):
-        _gather(matrix, right, near, error)
-    for a, penalty in enumerate(penalties):
-        matrix[a][a] = (matrix[a][a] + penalty) * (1.0 + 0.02 * damping)
-    return dict(zip(keys, solved(matrix, right), strict=True))
-
-
-def _gather(
-    matrix: list[list[float]], right: list[float], near: Sequence[tuple[int, float]], error: float
-) -> None:
-    weight = _weight(error)
-    for a, slope in near:
-        right[a] -= weight * slope * error
-        line, scaled = matrix[a], weight * slope
-        for b, other in near:
-            line[b] += scaled * other
-
-
-def _slopes(problem: Problem, efficiency: Efficiency, errors: Sequence[float]) -> Slopes:
-    nudged = {atom: _nudged(efficiency, atom) for atom in {atom for atoms in problem.atoms for atom in atoms}}
-    return [
-        {atom: ((row.error(nudged[atom]) or 0.0) - error) / NUDGE for atom in atoms}
-        for row, atoms, error in zip(problem.rows, problem.atoms, errors, strict=True)
+    entries = [
+        (i, a, slopes[problem.rows[i]].get(_atom(key), 0.0))
+        for a, key in enumerate(keys)
+        for i in problem.bearing[key]
     ]
+    penalties = [1.0 / _spread(key) ** 2 for key in keys]
+    weights = [_weight(error) for error in errors]
+    return dict(
+        zip(keys, damped(entries, weights, errors, penalties, list(point.values()), damping), strict=True)
+    )
+
+
+def slopes_at(rows: Sequence[Measurement], efficiency: Efficiency) -> Slopes:
+    """Return by measurement how its error changes with the logarithm of each parameter that it depends on."""
+    nudged = {atom: _nudged(efficiency, atom) for row in rows for atom in _known(row)}
+    found = {}
+    for row in rows:
+        error = row.error(efficiency) or 0.0
+        found[row] = {atom: ((row.error(nudged[atom]) or 0.0) - error) / NUDGE for atom in _known(row)}
+    return found

@@ -99,14 +99,11 @@ class Measurement:
         return log(predicted / self.speed) if predicted else None
 
 
-def measurements(use: str = "yes") -> list[Measurement]:
-    """Return every published speed of that use that the catalogue knows the parts of.
-
-    Besides "yes" there is "check": publications that neither factors nor intervals are learned from.
-    """
+def measurements() -> list[Measurement]:
+    """Return every published speed that the file marks as usable and the catalogue knows the parts of."""
     found = []
     for row in rows("measured.csv"):
-        if row["use"] == use and row["metric"] in KINDS:
+        if row["use"] == "yes" and row["metric"] in KINDS:
             known = _read(row)
             found += [known] if known else []
     return found

@@ -32,13 +32,13 @@ PRIORS: dict[str, Prior] = {
     "weight_bandwidth_fp4": Prior(0.90, 0.10, 0.05, INFERS),
     "bandwidth_law": Prior(0.20, 0.5, 0.2, INFERS, common=True),
     "cache_bandwidth": Prior(0.50, 0.40, 0.40, GENERATES),
-    "layer_seconds": Prior(40e-6, 0.8, 0.6, INFERS),
+    "layer_seconds": Prior(40e-6, 0.8, 0.4, INFERS),
     "eager_seconds": Prior(8e-4, 0.4, 0.2, GENERATES, common=True),
     "expert_seconds": Prior(2e-5, 0.8, 0.6, GENERATES),
     "expert_bandwidth": Prior(0.85, 0.2, 0.2, GENERATES),
     "step_seconds": Prior(3e-4, 0.6, 0.8, INFERS),
-    "stream_seconds": Prior(5e-6, 0.6, 0.3, SERVES),
-    "decode_compute": Prior(0.45, 0.3, 0.2, GENERATES),
+    "stream_seconds": Prior(5e-6, 1.0, 0.7, SERVES),
+    "decode_compute": Prior(0.45, 0.3, 0.35, GENERATES),
     "prefill_compute": Prior(0.60, 0.3, 0.3, READS),
     "prefill_compute_byte": Prior(0.9, 0.2, 0.1, READS),
     "prefill_compute_nibble": Prior(0.8, 0.3, 0.15, READS),
@@ -49,6 +49,7 @@ PRIORS: dict[str, Prior] = {
     "prefill_attention": Prior(0.5, 0.4, 0.4, READS),
     "compute_law": Prior(0.30, 0.5, 0.2, READS, common=True),
     "link_latency": Prior(1.0, 1e-3, 0.6, INFERS, LINKS),
+    "link_share": Prior(1.0, 1e-3, 0.3, INFERS, LINKS),
     "hop_latency": Prior(1.0, 1e-3, 0.6, INFERS, LINKS),
     "train_compute": Prior(0.80, 0.2, 0.15, TRAINS),
     "train_adapter": Prior(0.8, 0.3, 0.1, TRAINS, common=True),
@@ -63,4 +64,5 @@ PRIORS: dict[str, Prior] = {
     "train_stages": Prior(0.05, 0.7, 0.1, TRAINS, common=True),
     "train_layer_seconds": Prior(2e-4, 0.7, 0.3, TRAINS, common=True),
 }
+LINK_SHARES: dict[str, float] = {"switched": 0.7, "pcie": 0.8, "adapter": 0.6, "ethernet": 0.9}
 LINK_SECONDS: dict[str, float] = {"switched": 8e-6, "pcie": 30e-6, "adapter": 40e-6, "ethernet": 400e-6}

@@ -16,7 +16,7 @@ def streams(setting: Setting) -> float:
     """
     part, layout, work = setting.hardware.accelerator, setting.layout, setting.workload
     memory = usable_gib(part) * 2**30 * (1 - RESERVE) * layout.tensor * layout.pipeline
-    held = weight_bytes(work.model, work.precision)
+    held = weight_bytes(work.model, setting.precision)
     length = work.input_tokens + work.output_tokens / (2 if device.serves(setting.engine) else 1)
     each = traffic.cache_bytes(work.model, setting.cache_precision, max(length, 1))
     return max(0.0, (memory - held) / each)

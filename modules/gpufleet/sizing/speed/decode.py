@@ -47,8 +47,8 @@ def _launch(setting: Setting, streams: float) -> float:
 
 
 def _memory(setting: Setting, streams: float, context: float) -> float:
-    model, work, bandwidth = setting.model, setting.workload, setting.bandwidth or 1.0
-    read = traffic.bytes_read(model, work.precision, streams)
+    model, bandwidth = setting.model, setting.bandwidth or 1.0
+    read = traffic.bytes_read(model, setting.precision, streams)
     cache = streams * traffic.cache_bytes(model, setting.cache_precision, context)
     rate = setting.weight_rate * (setting.share("expert_bandwidth") if setting.expert_layers else 1.0)
     return read / rate + cache / (bandwidth * setting.share("cache_bandwidth"))

@@ -10,7 +10,13 @@ from gpufleet.sizing.tables import rows
 ANY = "*"
 Key = tuple[str, str, str]  # parameter, device class, engine; ANY where the factor holds for all
 SERVERS = frozenset({"vllm", "tensorrt-llm", "lmdeploy"})
-SHARED = ("layer_seconds", "step_seconds", "weight_bandwidth", "expert_")  # one stream shows what these are
+SHARED = (
+    "layer_seconds",
+    "step_seconds",
+    "weight_bandwidth",
+    "expert_",
+    "link_",
+)  # one stream shows what these are
 
 
 def spoken(parameter: str, engine: str) -> str:

@@ -21,12 +21,12 @@ class Link:
     kind: str  # switched, pcie, adapter, ethernet
     gb_s: float
 
-    def all_reduce(self, members: int, payload: float, latency: float) -> float:
-        """Return seconds until every member has the sum of all members' payloads."""
+    def all_reduce(self, members: int, payload: float, latency: float, share: float) -> float:
+        """Return seconds until every member has the sum of all members' payloads, at a share of nominal speed."""
         if members <= 1:
             return 0.0
         moved = 2.0 * (members - 1) / members * payload
-        return latency * (1.0 + log2(members)) + moved / (self.gb_s * 1e9)
+        return latency * (1.0 + log2(members)) + moved / (self.gb_s * share * 1e9)
 
 
 def inside(hardware: Hardware) -> Link:

@@ -42,7 +42,7 @@ def _compute(setting: Setting, tokens: float, length: float) -> float:
 
 
 def _reading(setting: Setting, tokens: float) -> float:
-    return traffic.bytes_read(setting.model, setting.workload.precision, tokens) / setting.weight_rate
+    return traffic.bytes_read(setting.model, setting.precision, tokens) / setting.weight_rate
 
 
 def _staged(setting: Setting, chunks: int) -> float:

@@ -89,6 +89,12 @@ class Setting:
         return self.model.layers - self.model.experts.dense_layers if self.model.experts else 0
 
     @cached_property
+    def precision(self) -> str:
+        """Return what the weights are read in: llama.cpp's MXFP4 files hold all but the experts in 8 bits."""
+        asked = self.workload.precision
+        return "mxfp4_moe" if self.engine == "llama.cpp" and asked.lower() == "mxfp4" else asked
+
+    @cached_property
     def form(self) -> str:
         """Return what kind of numbers the weights are."""
         return traffic.form(self.workload.precision)
@@ -112,7 +118,8 @@ class Setting:
             return 0.0
         payload = tokens * self.model.hidden * 2.0
         latency = self.efficiency.of("link_latency", self.link.kind, self.engine)
-        return 2.0 * self.model.layers * self.link.all_reduce(members, payload, latency)
+        share = min(self.efficiency.of("link_share", self.link.kind, self.engine), 1.0)
+        return 2.0 * self.model.layers * self.link.all_reduce(members, payload, latency, share)
 
     def hops(self, tokens: float) -> float:
         """Return seconds in which states pass from stage to stage of a layer split."""
