@@ -9,6 +9,7 @@ from gpufleet.cost.graph import Graph
 from gpufleet.cost.pricers import aws_launch, aws_parts
 from gpufleet.cost.pricers.aws_instance import claim, is_spot, spot_price
 from gpufleet.cost.pricers.aws_make import IN_BLOCK, address, instead, platform
+from gpufleet.cost.pricers.aws_support import extended
 from gpufleet.cost.pricers.common import bounds, licence
 from gpufleet.cost.pricers.part_names import KUBERNETES
 from gpufleet.cost.values import WHY, dig, items, number, text
@@ -22,7 +23,7 @@ DISK_KIND = "which EBS volume a node group makes is EKS's choice"
 def cluster(resource: Resource, graph: Graph) -> Findings:
     """Bill a control plane; what Auto Mode starts follows the pods, which no program declares."""
     around = Around("aws", aws_parts.region(resource, graph), graph.terms(resource).pool)
-    found: Findings = [around.part("control_plane", KUBERNETES)]
+    found: Findings = [around.part("control_plane", KUBERNETES), *extended(resource.inputs)]
     if dig(resource.inputs, "computeConfig", "enabled") is True:
         found.append(Gap("EKS Auto Mode starts machines as pods ask for them", "machine"))
     return found
