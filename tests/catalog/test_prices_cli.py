@@ -194,3 +194,17 @@ def test_a_broken_store_is_the_environment_s_fault(prices, tmp_path):
     (tmp_path / "store").mkdir()
     (tmp_path / "store/prices.db").write_text("something else entirely" * 100)
     one_line(prices(), 3, "is no price store")
+
+
+def test_a_part_is_found_where_machines_are_asked_for(prices):
+    done = prices("--machine", "ebs:gp3", "--region", "us-east-1", store=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[1].split()[:5] == ["ebs:gp3", "gib", "aws", "us-east-1", "on_demand"]
+    done = prices("--machine", "ebs:gp3", "--region", "us-east-1", "--json", store=False)
+    (found,) = json.loads(done.stdout)["parts"]
+    assert (found["unit"], found["source"][:14]) == ("gib", "AWS price list")
+    text = HEAD.replace("machine", "part").replace("\n", ",unit\n") + (
+        "aws,us-east-1,ebs:io9,on_demand,0.0002,2026-11-01,our offer,gib\n"
+    )
+    assert prices("import", "-", "--accept", "unknown-machine", stdin=text).returncode == 0
+    assert "0.0002" in prices("--machine", "ebs:io9").stdout

@@ -178,3 +178,11 @@ def test_no_input_breaks_a_pricer(seed, book):
     resources = [each for each in resources if isinstance(each.inputs, dict)]
     bill = cost.price(resources, book)
     assert bill.usd_per_month.low <= bill.usd_per_month.expected <= bill.usd_per_month.high
+
+
+def test_two_steps_with_one_urn_are_a_warning():
+    urn = "urn:pulumi:dev::p::aws:ec2/instance:Instance::a"
+    step = {"op": "create", "urn": urn, "newState": {"urn": urn, "type": "aws:ec2/instance:Instance"}}
+    told = cost.resources_from_preview({"steps": [step, step]}).warnings
+    assert "a: 2 create steps with one URN, only the last is counted" in told
+    assert not cost.resources_from_preview({"steps": [step]}).warnings

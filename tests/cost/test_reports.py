@@ -195,3 +195,9 @@ def test_what_lacks_a_price_leads_to_the_import_once(make, book):
     found = cost.diff([], [make(name, inputs={"instanceType": "zz.large"}) for name in "ab"], book=book)
     assert sum("gpufleet prices import" in note for note in found.notes) == 1
     assert not cost.diff([], [make()], book=book).notes
+
+
+def test_a_unit_that_is_used_up_is_not_by_the_hour():
+    assert phrases._unit("gib_processed") == "GiB processed"
+    assert phrases._unit("gib") == "GiB and hour"
+    assert phrases._unit("load_balancer") == "load balancer and hour"

@@ -37,7 +37,7 @@ ORIGIN = (
 )
 @click.option("--cloud", help="aws, gcp or azure.")
 @click.option("--region")
-@click.option("--machine", help="One machine type.")
+@click.option("--machine", help="One machine type, or a part: ebs:gp3.")
 @click.option("--purchase", type=click.Choice(PURCHASES))
 @click.option(
     "--max", "most", type=click.FloatRange(0), help="At most so many USD per hour of what is compared."
@@ -80,12 +80,28 @@ def command(  # noqa: PLR0917 - click hands each option over by name
     )  # fmt: skip
     shown = report.offers_as_dicts(list(islice(found, limit or None)), count, date.today())  # noqa: DTZ011 - a day
     more = next(iter(found), None) is not None
+    if machine and not shown and _parts(machine, cloud, region, purchase, on, as_json=as_json):
+        return
     if as_json:
         click.echo(report.dump({"currency": "USD", "more": more, "offers": shown}))
     elif shown:
         click.echo(report.offers_table(shown, count, more=more))
     if not shown:
         raise AnswerIsNo("no priced machine fits", hint="gpufleet prices status says what is known")
+
+
+def _parts(
+    name: str, cloud: str | None, region: str | None, purchase: str | None, on: datetime | None, *, as_json: bool
+) -> bool:
+    """Print the prices of a part that was asked for as a machine (ebs:gp3); tell whether there are any."""
+    from gpufleet.catalog.prices import report
+    from gpufleet.catalog.prices.parts import part_offers
+
+    day = on.date() if on else None
+    found = report.parts_as_dicts(part_offers(name, cloud=cloud, region=region, purchase=purchase, on=day))
+    if found:
+        click.echo(report.dump({"currency": "USD", "parts": found}) if as_json else report.parts_table(found))
+    return bool(found)
 
 
 @command.command()

@@ -102,6 +102,7 @@ def _sides(steps: Sequence[Step], left_out: str) -> Sides:
     _settle(draft)
     after = (*draft.after.values(), *draft.kept)
     draft.warnings += ignored_sizes(after)
+    draft.warnings += _twice((step.urn, step.op) for step in steps)
     draft.warnings += [f"totals are partial: {left_out}"] if left_out else []
     return Sides(
         stack=next((step.urn.split("::")[0].removeprefix("urn:pulumi:") for step in steps), ""),
@@ -156,6 +157,16 @@ def _settle(draft: _Draft) -> None:
             draft.pending.remove(resource)
             draft.before[resource.urn] = _alive(resource)
             draft.ops[resource.urn] = "delete"
+
+
+def _twice(steps: Iterable[tuple[str, str]]) -> list[str]:
+    """Name the URNs that one operation is done to more than once: only the last is counted."""
+    counts = Counter(steps)
+    return [
+        f"{urn.rsplit('::', 1)[-1]}: {found} {op} steps with one URN, only the last is counted"
+        for (urn, op), found in counts.items()
+        if found > 1 and op not in (*REMOVALS, *READS)
+    ]
 
 
 def _alive(old: Resource) -> Resource:

@@ -54,6 +54,29 @@ def _offer(
     }
 
 
+def parts_as_dicts(found: Iterable[tuple[str, str, str, Price]]) -> list[dict[str, Any]]:
+    """Return the prices of parts as plain values."""
+    return [
+        {
+            "cloud": cloud, "region": region, "part": part, "purchase": price.purchase, "unit": price.unit,
+            "usd_per_hour": price.usd_per_hour, "as_of": price.as_of, "confidence": price.confidence,
+            "source": price.source,
+        }
+        for cloud, region, part, price in found
+    ]  # fmt: skip
+
+
+def parts_table(found: Sequence[dict[str, Any]]) -> str:
+    """Lay the prices of parts out in columns; what is billed by use has its price in the same column."""
+    head = ("part", "unit", "cloud", "region", "purchase", "$/h of a unit", "as of", "source")
+    rows = [
+        (each["part"], each["unit"], each["cloud"], each["region"], each["purchase"], f"{each['usd_per_hour']:.6g}",
+         each["as_of"] or "undated", _short(each["source"]))
+        for each in found
+    ]  # fmt: skip
+    return "\n".join(grid(head, rows, right={5}))
+
+
 def offers_table(found: Sequence[dict[str, Any]], count: int | None, *, more: bool) -> str:
     """Lay offers out in columns, cheapest first."""
     total = (f"$/h for {count}",) if count else ()

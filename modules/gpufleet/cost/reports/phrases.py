@@ -12,6 +12,8 @@ from gpufleet.cost.demand import Bill, Charge, Unpriced
 from gpufleet.cost.money import ZERO, cents
 from gpufleet.cost.wording import count, number, percent, span, usd
 
+USED = ("gib_processed", "gib_sent")  # billed by use, not by the hour
+
 
 def headline(diff: CostDiff) -> str:
     """Say in one sentence what the change does to the month."""
@@ -195,11 +197,17 @@ def dearest(lines: Iterable[Line]) -> list[Line]:
     return sorted(lines, key=lambda line: (-abs(line.usd_per_month), -line.shown.usd_per_month.expected))
 
 
+def _unit(unit: str) -> str:
+    """Write what a price is of: a GiB and hour, but a GiB that was processed, whenever that was."""
+    said = unit.replace("gib", "GiB").replace("mib", "MiB").replace("_", " ")
+    return said if unit in USED else f"{said} and hour"
+
+
 def sources(charges: Iterable[Charge]) -> list[str]:
     """List each price used once, with its date and source."""
     found = {
         f"{charge.item} in {charge.region}, {charge.price.purchase.replace('_', ' ')}: "
-        f"{charge.price.usd_per_hour:.6g} USD per {charge.price.unit} and hour, {_origin(charge.price)}"
+        f"{charge.price.usd_per_hour:.6g} USD per {_unit(charge.price.unit)}, {_origin(charge.price)}"
         for charge in charges
         if charge.price
     }
