@@ -16,7 +16,8 @@ SPEEDS = {
     "prefill": "prompts", "training": "training",
 }  # fmt: skip
 DEVICES = {
-    "all": "all", "apple": "Apple", "nvidia-gddr": "NVIDIA cards (GDDR)", "nvidia-hbm": "NVIDIA servers (HBM)",
+    "all": "all", "apple": "Apple", "nvidia-soc": "NVIDIA small computers (GB10, Jetson)",
+    "nvidia-gddr": "NVIDIA cards (GDDR)", "nvidia-hbm": "NVIDIA servers (HBM)",
     "fewer than 10 each": "others, fewer than 10 rows each",
 }  # fmt: skip
 ROW = re.compile(

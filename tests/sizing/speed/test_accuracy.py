@@ -23,10 +23,10 @@ from gpufleet.sizing.speed.interval import Interval, interval, intervals
 from gpufleet.sizing.tables import rows as table
 
 BOUNDS = {
-    "decode": (0.12, 0.30),
-    "throughput": (0.13, 0.40),
-    "prefill": (0.15, 0.40),
-    "training": (0.20, 0.45),
+    "decode": (0.09, 0.25),
+    "throughput": (0.09, 0.32),
+    "prefill": (0.11, 0.36),
+    "training": (0.12, 0.30),
 }
 
 
