@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import date
 from decimal import Decimal
 from html.parser import HTMLParser
 
@@ -201,3 +202,9 @@ def test_a_unit_that_is_used_up_is_not_by_the_hour():
     assert phrases._unit("gib_processed") == "GiB processed"
     assert phrases._unit("gib") == "GiB and hour"
     assert phrases._unit("load_balancer") == "load balancer and hour"
+
+
+def test_an_old_price_is_named_with_its_region(make, book):
+    old = cost.price([make()], book)
+    told = cost.price_notes(old, date(2030, 1, 1))
+    assert any(each.startswith("the on_demand price of p4d.24xlarge in us-east-1 is ") for each in told)

@@ -170,10 +170,10 @@ def _age(item: str, purchase: str, of: Price, today: date) -> str:
     if purchase == "owned":
         return ""
     if of.as_of_date is None:
-        return f"the {of.purchase} price of {item} has no date ({of.source})"
+        return f"the {of.purchase} price of {item} in {of.region} has no date ({of.source})"
     days = (today - of.as_of_date).days
     return (
-        f"the {of.purchase} price of {item} is {days} days old ({of.as_of}, {of.source})"
+        f"the {of.purchase} price of {item} in {of.region} is {days} days old ({of.as_of}, {of.source})"
         if days > STALE_DAYS
         else ""
     )
