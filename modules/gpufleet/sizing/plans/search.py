@@ -144,7 +144,12 @@ def _closest(question: Question, kinds: list[Hardware]) -> tuple[Plan, str]:
     """Return what comes closest where targets are missed everywhere, or memory does not suffice; and which it is."""
     relaxed = replace(question, ttft_s=None, tpot_s=None, latency_s=None, requests_per_s=None)
     possible = [each for each in kinds if not _stopped(question, each)]
-    found = [plan for each in possible for plan in _bought(relaxed, each) if plan.per_stream]
+    found = [
+        plan.bought(_preferred(market.offers_for(relaxed, plan)))
+        for each in possible
+        for plan in chosen(relaxed, each)  # not the cheapest of each: the one that comes closest
+        if plan.per_stream
+    ]
     if found:
         best, text = _nearest(question, found)
         return (

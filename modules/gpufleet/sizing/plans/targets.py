@@ -66,7 +66,7 @@ def _latencies(question: Question, plan: Plan) -> Iterator[Caution]:
             shown, bound = value * MILLISECONDS, limit * MILLISECONDS
             yield _miss(
                 code,
-                f"{what} after {figure(shown)} ms, {bound:g} ms were asked for{_by(value, limit)}",
+                f"{what} after {shown:.4g} ms, {bound:g} ms were asked for{_by(value, limit)}",
                 source,
             )
 
@@ -110,7 +110,8 @@ def _budget(question: Question, plan: Plan) -> Iterator[Caution]:
 
 
 def _by(value: float, limit: float) -> str:
-    return f": {figure(value / limit)} times as much"
+    ratio = value / limit
+    return f": {figure(ratio)} times as much" if ratio >= 2 else f": {ratio - 1:.1%} more"  # noqa: PLR2004 - twice
 
 
 def _miss(code: str, text: str, source: str) -> Caution:
