@@ -138,7 +138,9 @@ def test_a_store_that_is_not_there_is_one_line(clean_env, tmp_path):
             [sys.executable, "-m", "gpufleet", "prices", *words], cwd=tmp_path, capture_output=True, text=True,
             env=clean_env | {"GPUFLEET_PRICES": "none.db"}, timeout=60, check=False,
         )  # fmt: skip
-        one_line(done, 2, "error: GPUFLEET_PRICES=none.db: no such price store; gpufleet prices import makes it")
+        one_line(
+            done, 2, "error: GPUFLEET_PRICES=none.db: no such price store; gpufleet prices import makes it"
+        )
         assert not (tmp_path / "none.db").exists()
 
 

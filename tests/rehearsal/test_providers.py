@@ -257,7 +257,9 @@ def test_secrets_stay_secret(aws):
 
 def test_unknown_types_are_refused_with_what_is_known(aws):
     _, ((_, reason),) = aws.check("aws:sagemaker/endpoint:Endpoint", "b", {})
-    assert reason.startswith("the simulated aws does not know aws:sagemaker/endpoint:Endpoint; it knows: aws:")
+    assert reason.startswith(
+        "the simulated aws does not know aws:sagemaker/endpoint:Endpoint; it knows: aws:"
+    )
     assert NODE in reason
 
 

@@ -91,7 +91,13 @@ def command(  # noqa: PLR0917 - click hands each option over by name
 
 
 def _parts(
-    name: str, cloud: str | None, region: str | None, purchase: str | None, on: datetime | None, *, as_json: bool
+    name: str,
+    cloud: str | None,
+    region: str | None,
+    purchase: str | None,
+    on: datetime | None,
+    *,
+    as_json: bool,
 ) -> bool:
     """Print the prices of a part that was asked for as a machine (ebs:gp3); tell whether there are any."""
     from gpufleet.catalog.prices import report

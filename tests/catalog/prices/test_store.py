@@ -65,7 +65,11 @@ def test_status_never_tells_a_negative_age(store):
     ("key", "code", "told"),
     [
         (("awz", *KEY[1:]), "unknown-cloud", "no cloud is called awz; did you mean aws?"),
-        (("aws", "eu-centrall-1", *KEY[2:]), "unknown-region", "called eu-centrall-1; did you mean eu-central-1?"),
+        (
+            ("aws", "eu-centrall-1", *KEY[2:]),
+            "unknown-region",
+            "called eu-centrall-1; did you mean eu-central-1?",
+        ),
         ((*KEY[:2], "g5.2xlrage", KEY[3]), "unknown-machine", "called g5.2xlrage; did you mean g5.2xlarge?"),
     ],
 )

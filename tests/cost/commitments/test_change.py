@@ -153,8 +153,12 @@ def commitment(**changed):
 )
 def test_a_commitment_that_cannot_count_is_a_warning(book, changed, said):
     held = commitment(**changed)
-    assert any(said in note for note in cost.diff([], [p4d("a")], commitments=held, book=book, today=TODAY).notes)
-    assert any(said in note for note in cost.estimate([p4d("a")], commitments=held, book=book, today=TODAY).notes)
+    assert any(
+        said in note for note in cost.diff([], [p4d("a")], commitments=held, book=book, today=TODAY).notes
+    )
+    assert any(
+        said in note for note in cost.estimate([p4d("a")], commitments=held, book=book, today=TODAY).notes
+    )
     sound = cost.estimate([p4d("a")], commitments=commitment(), book=book, today=TODAY)
     assert not any(said in note for note in sound.notes)
 

@@ -131,7 +131,10 @@ def test_disks_are_rented_where_they_have_a_price(blades):
     ("wanted", "said"),
     [
         (ownership.Request("a1.xlarge", region="mars-1"), "no on_demand price of a1.xlarge in mars-1"),
-        (ownership.Request(region="mars-1"), "no on_demand price in mars-1 of a machine that does what blades-1 does"),
+        (
+            ownership.Request(region="mars-1"),
+            "no on_demand price in mars-1 of a machine that does what blades-1 does",
+        ),
         (ownership.Request("nosuch.large"), "unknown machine 'nosuch.large'"),
     ],
 )

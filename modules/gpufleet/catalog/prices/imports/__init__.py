@@ -73,7 +73,9 @@ def _rows(path: Path, content: bytes, form: str, given: Origin) -> Iterator[Pric
     for sheet in sheets(path, content):
         kind = form if form != "auto" else _format(sheet)
         source = given.source or f"{LABELS[kind]} {name_of(Path(path.name))}".strip()
-        yield from map(check, READERS[kind].read(sheet, replace(given, source=source, told=bool(given.source))))
+        yield from map(
+            check, READERS[kind].read(sheet, replace(given, source=source, told=bool(given.source)))
+        )
 
 
 def _format(sheet: Sheet) -> str:

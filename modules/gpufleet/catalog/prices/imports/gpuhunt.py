@@ -27,7 +27,9 @@ NEEDED = (
 )
 ARCH = {"x86": "x86_64", "arm": "arm64", "": "x86_64"}
 ATTACHABLE = "n1-"
-CALENDAR = "gcp-dws-calendar-mode"  # bought ahead for set days, at about half of on-demand, yet not marked as spot
+CALENDAR = (
+    "gcp-dws-calendar-mode"  # bought ahead for set days, at about half of on-demand, yet not marked as spot
+)
 
 
 def fits(sheet: Sheet) -> bool:
