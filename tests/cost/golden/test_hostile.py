@@ -24,15 +24,14 @@ def made(type_, name="a", id_=None, **inputs):
 
 
 def instance(name="a", **inputs):
-    said = {"instanceType": "g5.2xlarge", "region": "us-east-1", "rootBlockDevice": DISK}
+    said = {"instanceType": "g5.2xlarge", "availabilityZone": "us-east-1a", "rootBlockDevice": DISK}
     return made(INSTANCE, name, **{**said, **inputs})
 
 
 def template(**inputs):
     disks = [{"ebs": DISK}]
-    return made(
-        TEMPLATE, "t", "lt-t", **{"instanceType": "g5.2xlarge", "blockDeviceMappings": disks, **inputs}
-    )
+    said = {"instanceType": "g5.2xlarge", "placement": {"availabilityZone": "us-east-1a"}}
+    return made(TEMPLATE, "t", "lt-t", **{**said, "blockDeviceMappings": disks, **inputs})
 
 
 def gcp(**inputs):
@@ -41,7 +40,8 @@ def gcp(**inputs):
 
 
 def reservation(name, count):
-    return made(HELD, name, instanceType="g5.2xlarge", instanceCount=count, region="us-east-1")
+    said = {"instanceType": "g5.2xlarge", "instancePlatform": "Linux/UNIX", "availabilityZone": "us-east-1a"}
+    return made(HELD, name, instanceCount=count, **said)
 
 
 def machines(bill):

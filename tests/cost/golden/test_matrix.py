@@ -24,6 +24,7 @@ MACHINES = {
     "EC2 spot fleet": {"spot", "mixed"},
     "EC2 capacity reservation": {"capacity reservation", "reserved_1y"},
     "EC2 capacity block": {"capacity block"},
+    "EC2 dedicated host": {"on_demand"},
     "GCP instance": {"on_demand", "spot", "reserved_1y", "commitment"},
     "GCP instance template": {"on_demand"},
     "GCP managed group": {"on_demand", "spot"},
