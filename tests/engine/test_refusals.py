@@ -9,13 +9,13 @@ from gpufleet.errors import InputError
 
 pytestmark = pytest.mark.engine
 
-PROGRAM = "import pulumi_aws\n\npulumi_aws.s3.Bucket('bucket')\n"
+PROGRAM = "import pulumi_aws\n\npulumi_aws.sqs.Queue('queue')\n"
 
 
 def test_an_unknown_resource_type_is_named(other_program):
     shell = other_program(PROGRAM)
     said = shell.run("AWS_REGION=us-east-1 pulumi up -s poc --yes", fails=True).stdout
-    assert "the simulated aws does not know aws:s3/bucket:Bucket" in said
+    assert "the simulated aws does not know aws:sqs/queue:Queue" in said
 
 
 def test_a_failing_program_gives_a_preview_that_says_why(other_program):
