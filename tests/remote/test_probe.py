@@ -32,12 +32,11 @@ class StandInServer(paramiko.ServerInterface):
         return paramiko.OPEN_SUCCEEDED
 
     def check_channel_exec_request(self, channel, command):
-        def give():
-            channel.sendall(self.answer)
-            channel.send_exit_status(0)
-            channel.close()
-
-        threading.Thread(target=give, daemon=True).start()
+        # All is said before this returns, and the channel stays open: the library confirms the request
+        # only afterwards, and a channel that closes before its confirmation is a refused one.
+        channel.sendall(self.answer)
+        channel.send_exit_status(0)
+        channel.shutdown_write()
         return True
 
 
