@@ -28,10 +28,8 @@ def previewed(rehearsed, tmp_path_factory):
             folder = tmp_path_factory.mktemp("other") / name
             shutil.copytree(PROGRAMS / name, folder)
             shell.run(f"cd '{folder}' && pulumi stack init {SETTINGS}")
-            said = shell.run(
-                f"cd '{folder}' && pulumi preview {SETTINGS} --json --show-sames 2>err.txt || (cat err.txt >&2; exit 1)"
-            )
-            shell.run(f"cd '{folder}' && {LOGGED} preview {SETTINGS} --event-log events.jsonl")
+            asked = f"{LOGGED} preview {SETTINGS} --json --show-sames --event-log events.jsonl"
+            said = shell.run(f"cd '{folder}' && {asked} 2>err.txt || (cat err.txt >&2; exit 1)")
             done[name] = (json.loads(said.stdout), (folder / "events.jsonl").read_text(), shell, folder)
         return done[name]
 
