@@ -97,7 +97,12 @@ class Box:
         found += [str(path) for path in Path("/run/systemd/nspawn").glob(f"**/{mark}*")]
         found += [f"process {pid}" for pid in _pids() if str(self.home) in _text(f"/proc/{pid}/mountinfo")]
         found += [f"process {pid}" for pid in _pids() if str(self.home) in _text(f"/proc/{pid}/cmdline")]
-        files = (self.home / "rack", self.home / "addresses.json", self.home / "ssh/known_hosts")
+        files = (
+            self.home / "rack",
+            self.home / "packages",
+            self.home / "addresses.json",
+            self.home / "ssh/known_hosts",
+        )
         return found + [str(path) for path in files if path.exists()]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import subprocess
 import threading
 from dataclasses import replace
 
@@ -59,22 +58,20 @@ def test_records_are_read_as_written_in_order_of_slot(tmp_path):
     assert hosts.read_record(tmp_path / "r-3") is None
 
 
-def test_a_start_is_the_same_whatever_process_it_became():
-    assert RECORD.same_start(replace(RECORD, pid=7, started=9))
-    assert not RECORD.same_start(replace(RECORD, faults=()))
-
-
-@pytest.mark.parametrize(("shift", "running"), [(0, True), (1, False)])
-def test_a_reused_process_number_is_not_the_host(monkeypatch, shift, running):
+@pytest.mark.parametrize(("inside", "running"), [({RECORD.label: [7]}, True), ({}, False)])
+def test_whether_a_host_runs_is_asked_of_the_kernel(monkeypatch, inside, running):
     monkeypatch.setattr(hosts, "ssh_answers", lambda addresses: dict.fromkeys(addresses, False))
-    own = replace(RECORD, pid=os.getpid(), started=processes.start_time(os.getpid()) + shift)
-    assert hosts.statuses([own])[0].running is running
+    monkeypatch.setattr(processes, "inside", lambda labels: inside if list(labels) else None)
+    monkeypatch.setattr(processes, "leader", lambda pids: next(iter(pids), None))
+    status = hosts.statuses([RECORD])[0]
+    assert (status.running, status.pid) == (running, 7 if running else None)
 
 
-def test_an_ended_process_has_no_start_time_even_before_it_is_reaped():
-    with subprocess.Popen(["true"]) as ended:
-        os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
-        assert processes.start_time(ended.pid) is None
+def test_a_record_with_more_in_it_than_is_known_today_is_read(tmp_path):
+    hosts.write_record(tmp_path / "r-1", RECORD)
+    file = tmp_path / "r-1.json"
+    file.write_text(file.read_text().replace("{", '{"pid": 7,', 1))
+    assert hosts.read_record(tmp_path / "r-1") == RECORD
 
 
 def test_an_ordinary_process_is_no_hosts_first():

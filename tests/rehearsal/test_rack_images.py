@@ -63,7 +63,7 @@ def test_finishing_takes_out_what_hosts_must_not_share(tmp_path):
     [
         ("darwin", 0, True, "hosts need Linux namespaces, and this is darwin"),
         ("linux", 1000, True, "hosts need root: namespaces, mounts and systemd-nspawn"),
-        ("linux", 0, False, "missing packages: debootstrap iproute2 systemd-container util-linux"),
+        ("linux", 0, False, "missing packages: debootstrap dpkg iproute2 systemd-container util-linux"),
         ("linux", 0, True, None),
     ],
 )

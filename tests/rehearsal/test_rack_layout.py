@@ -35,7 +35,7 @@ def text(plan, name):
 
 
 def test_identity(plan):
-    layout.lay(plan, IMAGE, KEY)
+    layout.lay(plan, IMAGE, KEY, {})
     assert text(plan, "etc/hostname") == "blade07\n"
     assert text(plan, "etc/machine-id") == f"{plan.machine_id}\n"
     assert text(plan, "root/.ssh/authorized_keys") == f"{KEY}\n"
@@ -55,51 +55,51 @@ def test_identity(plan):
     ],
 )
 def test_modes_that_sshd_insists_on(plan, name, mode):
-    layout.lay(plan, IMAGE, KEY)
+    layout.lay(plan, IMAGE, KEY, {})
     assert stat.S_IMODE((plan.folder / "root" / name).stat().st_mode) == mode
 
 
 def test_what_was_configured_stays_when_a_host_is_laid_again(plan):
-    layout.lay(plan, IMAGE, KEY)
+    layout.lay(plan, IMAGE, KEY, {})
     before = layout.host_key(plan)
     (plan.folder / "root/etc/hostname").write_text("renamed\n")
-    layout.lay(plan, IMAGE, KEY)
+    layout.lay(plan, IMAGE, KEY, {})
     assert (text(plan, "etc/hostname"), layout.host_key(plan)) == ("renamed\n", before)
 
 
 def test_another_image_begins_anew(plan):
-    layout.lay(plan, IMAGE, KEY)
+    layout.lay(plan, IMAGE, KEY, {})
     (plan.folder / "root/etc/mark").write_text("old")
-    layout.lay(plan, IMAGE.with_name("bookworm-amd64-ffffffffffff"), KEY)
+    layout.lay(plan, IMAGE.with_name("bookworm-amd64-ffffffffffff"), KEY, {})
     assert not (plan.folder / "root/etc/mark").exists()
 
 
 def test_an_interrupted_laying_begins_anew(plan):
-    layout.lay(plan, IMAGE, KEY)
+    layout.lay(plan, IMAGE, KEY, {})
     (plan.folder / "laid").unlink()
     (plan.folder / "root/etc/hostname").write_text("half")
-    layout.lay(plan, IMAGE, KEY)
+    layout.lay(plan, IMAGE, KEY, {})
     assert text(plan, "etc/hostname") == "blade07\n"
 
 
 def test_pi_facts_follow_the_faults(plan):
     flags = []
     for faults in ((), ("undervoltage",), ()):
-        layout.lay(with_fault(plan, *faults), IMAGE, KEY)
+        layout.lay(with_fault(plan, *faults), IMAGE, KEY, {})
         flags.append(json.loads(text(plan, "etc/gpufleet-rehearsal/pi.json"))["throttled"])
     assert flags == ["0x0", "0x50005", "0x0"]
 
 
 def test_sshd_follows_the_faults(plan):
     mask = plan.folder / "root/etc/systemd/system/ssh.service"
-    layout.lay(with_fault(plan, "unreachable"), IMAGE, KEY)
+    layout.lay(with_fault(plan, "unreachable"), IMAGE, KEY, {})
     assert str(mask.readlink()) == "/dev/null"
-    layout.lay(plan, IMAGE, KEY)
+    layout.lay(plan, IMAGE, KEY, {})
     assert not mask.is_symlink()
 
 
 def test_nvme_as_sysfs_shows_it(plan):
-    layout.lay(plan, IMAGE, KEY)
+    layout.lay(plan, IMAGE, KEY, {})
     nvme = "etc/gpufleet-rehearsal/sys/class/nvme/nvme0"
     assert text(plan, f"{nvme}/device/current_link_speed") == "5.0 GT/s PCIe\n"
     assert text(plan, f"{nvme}/nvme0n1/size") == "976773168\n"
@@ -109,7 +109,7 @@ def test_nvme_as_sysfs_shows_it(plan):
 @pytest.mark.parametrize("changed", [{"kind": "bench"}, {"storage_gb": None}])
 def test_no_nvme_where_none_is_declared(plan, changed):
     other = replace(plan, **changed)
-    layout.lay(other, IMAGE, KEY)
+    layout.lay(other, IMAGE, KEY, {})
     assert not (plan.folder / "root/etc/gpufleet-rehearsal/sys").exists()
     assert (plan.folder / "root/usr/local/bin/bladectl").exists() == (other.kind == "blades")
 

@@ -30,4 +30,10 @@ else
 fi
 # Relative paths: the folder's own name may hold characters that mean something to overlayfs.
 mount -t overlay rehearsed-host -o "lowerdir=$base,upperdir=$upper,workdir=$work" merged
-exec systemd-nspawn --quiet --directory="$disk/merged" "$@"
+# nspawn leaves with 133 when the host reboots: by the host's own wish it boots again, files and all.
+status=133
+while [ "$status" -eq 133 ]; do
+    status=0
+    systemd-nspawn --quiet --directory="$disk/merged" "$@" || status=$?
+done
+exit "$status"

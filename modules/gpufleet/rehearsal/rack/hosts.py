@@ -7,7 +7,7 @@ import json
 import shutil
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields
 from importlib import resources
 from pathlib import Path
 
@@ -27,7 +27,7 @@ POLL_S = 0.25
 
 @dataclass(frozen=True)
 class Record:
-    """What is written down of a host when it is started: enough to know it again, and what it was started as."""
+    """What a host was started as, written down when it is; whether it still runs is asked of the kernel."""
 
     place: str
     name: str
@@ -36,8 +36,6 @@ class Record:
     arch: str
     image: str
     faults: tuple[str, ...]
-    pid: int | None = None
-    started: int | None = None
 
     @classmethod
     def of(cls, plan: HostPlan, image: Path) -> Record:
@@ -45,10 +43,6 @@ class Record:
         return cls(
             plan.place, plan.name, plan.label, plan.address, plan.arch, image.name, tuple(sorted(plan.faults))
         )
-
-    def same_start(self, other: Record) -> bool:
-        """Tell whether both were started, or would be, in the same way."""
-        return replace(self, pid=None, started=None) == replace(other, pid=None, started=None)
 
 
 @dataclass(frozen=True)
@@ -88,7 +82,7 @@ def start(plan: HostPlan, image: Path) -> None:
 
 
 def wait_until_up(plans: Sequence[HostPlan], native: str, say: Say) -> None:
-    """Wait until every host runs and, where its faults let it, answers SSH; write down its first process."""
+    """Wait until every host runs and, where its faults let it, answers SSH."""
     waiting = {plan.label: plan for plan in plans}
     limit_s = BOOT_LIMIT_S if all(plan.arch == native for plan in plans) else BOOT_LIMIT_EMULATED_S
     deadline = time.monotonic() + limit_s
@@ -110,41 +104,38 @@ def wait_until_up(plans: Sequence[HostPlan], native: str, say: Say) -> None:
 
 
 def _come_up(plans: Sequence[HostPlan]) -> list[HostPlan]:
-    """Return those of the plans that are up by now, and record their first process."""
+    """Return those of the plans that are up by now."""
     inside = processes.inside(plan.label for plan in plans)
     answers = ssh_answers([plan.address for plan in plans if not plan.silent])
     up = []
     for plan in plans:
         pid = processes.leader(inside.get(plan.label, []))
         if pid is not None and answers.get(plan.address, True):
-            _note_first_process(plan, pid)
             up.append(plan)
     return up
-
-
-def _note_first_process(plan: HostPlan, pid: int) -> None:
-    if record := read_record(plan.folder):
-        write_record(plan.folder, replace(record, pid=pid, started=processes.start_time(pid)))
 
 
 def statuses(records: Iterable[Record]) -> tuple[HostStatus, ...]:
     """Look at how recorded hosts are now."""
     records = list(records)
     answers = ssh_answers([record.address for record in records])
-    return tuple(_status(record, answers[record.address]) for record in records)
+    inside = processes.inside(record.label for record in records)
+    return tuple(
+        _status(record, answers[record.address], processes.leader(inside.get(record.label, [])))
+        for record in records
+    )
 
 
-def _status(record: Record, ssh_answers: bool) -> HostStatus:
-    running = record.pid is not None and processes.start_time(record.pid) == record.started
+def _status(record: Record, ssh_answers: bool, pid: int | None) -> HostStatus:
     return HostStatus(
         record.place,
         record.name,
         record.address,
         record.arch,
         record.faults,
-        running=running,
+        running=pid is not None,
         ssh_answers=ssh_answers,
-        pid=record.pid if running else None,
+        pid=pid,
     )
 
 
@@ -197,8 +188,9 @@ async def _greets(address: str, limit_s: float) -> bool:
 
 
 def _parse_record(text: str) -> Record:
-    fields = json.loads(text)
-    return Record(**{**fields, "faults": tuple(fields["faults"])})
+    written = json.loads(text)
+    known = {field.name: written[field.name] for field in fields(Record)}
+    return Record(**{**known, "faults": tuple(known["faults"])})
 
 
 def _record_path(folder: Path) -> Path:

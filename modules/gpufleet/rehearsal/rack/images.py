@@ -18,7 +18,7 @@ from pathlib import Path
 from gpufleet.errors import EnvironmentFault
 from gpufleet.paths import user_cache
 from gpufleet.rehearsal.rack import apt, emulation
-from gpufleet.rehearsal.rack.shell import Say, alone, environment, last_line, run
+from gpufleet.rehearsal.rack.shell import Say, alone, environment, last_line
 
 # All that the roles and the burn-in agent use on a host: hosts have no way out to fetch packages.
 PACKAGES = (
@@ -68,6 +68,11 @@ def native_arch() -> str:
     return DEBIAN_NAMES.get(platform.machine(), platform.machine())
 
 
+def suite_of(image: Path) -> str:
+    """Return the suite that an image was made from, as its name says."""
+    return image.name.split("-", 1)[0]
+
+
 def ensure_base(arch: str, say: Say) -> Path:
     """Return the base image for an architecture (``amd64``, ``arm64``), building it when absent."""
     recipe, mirror = _recipe(arch)
@@ -87,20 +92,13 @@ def ensure_base(arch: str, say: Say) -> Path:
 def _recipe(arch: str) -> tuple[Recipe, str | None]:
     """Choose what to build: this machine's own suite, from where its apt fetches it."""
     codename = platform.freedesktop_os_release().get("VERSION_CODENAME", "")
-    source = apt.mirror_of(codename, _system_sources()) if (SCRIPTS / codename).is_file() else None
+    source = apt.mirror_of(codename, apt.system_sources()) if (SCRIPTS / codename).is_file() else None
     if not codename or source is None:
         return Recipe(FALLBACK_SUITE, arch), None
     components = tuple(c for c in ("main", "universe") if c in source.components)
     # Ubuntu keeps foreign architectures on another server; debootstrap knows which.
     elsewhere = "universe" in components and arch != native_arch()
     return Recipe(codename, arch, components), None if elsewhere else source.uri
-
-
-def _system_sources() -> list[apt.Source]:
-    etc = Path("/etc/apt")
-    files = [etc / "sources.list", *sorted((etc / "sources.list.d").glob("*"))]
-    readable = (f for f in files if f.is_file() and f.suffix in {".list", ".sources"})
-    return [source for f in readable for source in apt.parse_sources(f.read_text(errors="replace"))]
 
 
 def _build(recipe: Recipe, mirror: str | None, image: Path, say: Say) -> None:
@@ -137,10 +135,7 @@ def _debootstrap(recipe: Recipe, mirror: str | None, target: Path, packages: Pat
 
 def _environment() -> dict[str, str]:
     """Give debootstrap the plain language and the proxy that apt uses."""
-    asked = (
-        run(["apt-config", "shell", "proxy", "Acquire::http::Proxy"]) if shutil.which("apt-config") else ""
-    )
-    proxy = asked.strip().removeprefix("proxy=").strip("'")
+    proxy = apt.proxy()
     return environment() | ({"http_proxy": proxy} if proxy else {})
 
 

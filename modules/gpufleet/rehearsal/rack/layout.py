@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 
@@ -28,8 +29,8 @@ THROTTLED = {
 SECTORS_PER_GB = 976_773_168 / 500  # a 500 GB drive's standard sector count (IDEMA LBA1-03)
 
 
-def lay(plan: HostPlan, image: Path, operator_key: str) -> None:
-    """Make the host's folder ready to boot."""
+def lay(plan: HostPlan, image: Path, operator_key: str, apt_files: Mapping[str, str]) -> None:
+    """Make the host's folder ready to boot; ``apt_files`` follow the rack's network, so they are laid each time."""
     root, laid = plan.folder / "root", plan.folder / "laid"
     if not laid.is_file() or laid.read_text() != image.name:
         shutil.rmtree(plan.folder, ignore_errors=True)
@@ -41,6 +42,8 @@ def lay(plan: HostPlan, image: Path, operator_key: str) -> None:
         _lay_identity(plan, root, operator_key)
         _lay_stand_ins(plan, root)
         laid.write_text(image.name)
+    for name, text in apt_files.items():
+        _write(root / name, text)
     _lay_faults(plan, root)
 
 

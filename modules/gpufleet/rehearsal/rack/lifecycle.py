@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpufleet.errors import EnvironmentFault
+from gpufleet.rehearsal import packages
 from gpufleet.rehearsal.rack import cgroups, hosts, images, layout, limits, network, processes
 from gpufleet.rehearsal.rack.faults import Faults
 from gpufleet.rehearsal.rack.hosts import HostStatus, Record
@@ -42,6 +43,7 @@ def up(world: World, racks: Sequence[RackUse], faults: Faults, say: Say) -> tupl
         bridge = prefix(world.home)
         _remove(world, set(network.ours(bridge)) - {plan.label for plan in plans}, say)
         hosts.forget_others(world.home / "rack", plans)
+        _serve_packages(world, plans, base, say)
         poor = _not_as_wanted(bridge, plans, base)
         _remove(world, {plan.label for plan in poor}, say)
         _boot(world, bridge, poor, base, say)
@@ -65,6 +67,7 @@ def down(world: World, say: Say = lambda _line: None) -> None:
     bridge = prefix(world.home)
     with _alone(world, say):
         _remove(world, set(network.ours(bridge)), say)
+        packages.end(world.home, bridge)
         network.remove_bridge(bridge)
         cgroups.remove(bridge)
         for book in _books(world):
@@ -103,6 +106,12 @@ def _plan(world: World, racks: Sequence[RackUse], faults: Faults) -> list[HostPl
     return plans
 
 
+def _serve_packages(world: World, plans: Sequence[HostPlan], base: Mapping[str, Path], say: Say) -> None:
+    """Have the package server on every gateway; without it hosts boot all the same."""
+    suites = {images.suite_of(image) for image in base.values()}
+    packages.ensure(world.home, prefix(world.home), {plan.gateway for plan in plans}, suites, say)
+
+
 def _not_as_wanted(bridge: str, plans: Sequence[HostPlan], base: Mapping[str, Path]) -> list[HostPlan]:
     """Return the hosts that do not run, do not answer, or were started otherwise than asked for now."""
     broken = {plan.label for plan in network.unwired(bridge, plans)}
@@ -116,7 +125,7 @@ def _not_as_wanted(bridge: str, plans: Sequence[HostPlan], base: Mapping[str, Pa
 
 def _started_as(plan: HostPlan, image: Path) -> bool:
     record = hosts.read_record(plan.folder)
-    return record is not None and record.same_start(Record.of(plan, image))
+    return record == Record.of(plan, image)
 
 
 def _boot(world: World, bridge: str, plans: Sequence[HostPlan], base: Mapping[str, Path], say: Say) -> None:
@@ -124,7 +133,8 @@ def _boot(world: World, bridge: str, plans: Sequence[HostPlan], base: Mapping[st
         say(f"hosts: starting {len(plans)}")
     operator_key = ensure_key(world.home / "ssh" / KEY_NAME, "gpufleet-rehearsal")
     for plan in plans:
-        layout.lay(plan, base[plan.arch], operator_key)
+        apt_files = packages.host_files(plan.gateway, images.suite_of(base[plan.arch]))
+        layout.lay(plan, base[plan.arch], operator_key, apt_files)
     network.wire(bridge, plans)
     limits.ensure_room(len(network.ours("gf")), say)  # other rehearsals' hosts count as well
     for plan in plans:

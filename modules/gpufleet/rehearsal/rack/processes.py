@@ -44,16 +44,6 @@ def launcher(pids: Iterable[int]) -> int | None:
     return next((pid for pid in pids if _status(pid).get("Name") == "systemd-nspawn"), None)
 
 
-def start_time(pid: int) -> int | None:
-    """Return when a living process started, in clock ticks since boot: with its number this names it for good."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return None
-    ended = not fields or fields[0] in {"Z", "X"}  # ended, and not yet taken note of by its parent
-    return None if ended else int(fields[19])
-
-
 def end(labels: Iterable[str], *, polite_s: float = 3, forceful_s: float = 10) -> list[str]:
     """End everything inside the namespaces, asking first; return the labels where something remains."""
     labels = list(labels)

@@ -9,6 +9,7 @@ import sys
 # program -> the Debian package that brings it
 PROGRAMS = {
     "debootstrap": "debootstrap",
+    "dpkg-deb": "dpkg",
     "systemd-nspawn": "systemd-container",
     "ip": "iproute2",
     "tc": "iproute2",
