@@ -7,6 +7,7 @@ import json
 import pytest
 from ansible.module_utils.testing import patch_module_args
 
+from ansible_collections.gpufleet.fleet.plugins.module_utils import sysctl as work
 from ansible_collections.gpufleet.fleet.plugins.modules import sysctl
 
 
@@ -17,8 +18,7 @@ def kernel(tmp_path, monkeypatch):
     (root / "net/ipv4").mkdir(parents=True)
     (root / "net/ipv4/tcp_syncookies").write_text("0\n")
     (root / "net/ipv4/ping_group_range").write_text("1\t0\n")
-    original = sysctl.set_live
-    monkeypatch.setattr(sysctl, "set_live", lambda key, wanted, check: original(key, wanted, check, root))
+    monkeypatch.setattr(work, "LIVE", root)
     return root
 
 
@@ -47,10 +47,9 @@ def test_what_this_kernel_lacks_is_told_and_changes_nothing_twice(kernel, run):
     assert (again["changed"], list(again["not_applied"])) == (False, ["kernel.no_such"])
 
 
-def test_a_refusal_is_told_in_the_kernels_words(tmp_path):
-    (tmp_path / "kernel").mkdir()
-    (tmp_path / "kernel/locked").mkdir()
-    assert sysctl.set_live("kernel.locked", 1, False, tmp_path) == "is a directory"
+def test_a_refusal_is_told_in_the_kernels_words(kernel):
+    (kernel / "kernel/locked").mkdir(parents=True)
+    assert work.set_live("kernel.locked", 1, check_mode=False) == "is a directory"
 
 
 def test_fields_are_compared_not_spaces(kernel, run):
@@ -65,4 +64,4 @@ def test_check_mode_changes_neither_file_nor_kernel(kernel, run, tmp_path):
 
 
 def test_the_file_is_the_same_whatever_the_order():
-    assert sysctl.render({"b": 2, "a": 1}) == sysctl.render({"a": 1, "b": 2})
+    assert work.render({"b": 2, "a": 1}) == work.render({"a": 1, "b": 2})

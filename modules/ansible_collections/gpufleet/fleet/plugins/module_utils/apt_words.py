@@ -1,0 +1,101 @@
+# Copyright: gpufleet contributors
+# GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
+"""What apt and dpkg say when they fail, as one line that names the package and the reason."""
+
+from __future__ import annotations
+
+import re
+
+KINDS = [
+    ("lock", r"Could not get lock|Unable to acquire the dpkg frontend lock|Unable to lock directory"),
+    ("space", r"No space left on device|don't have enough free space"),
+    ("unknown", r"Unable to locate package (\S+)|Package '?([^' ]+)'? has no installation candidate"),
+    ("unknown", r"Version '([^']+)' for '([^']+)' was not found"),
+    ("held", r"Held packages were changed"),
+    ("downgrade", r"Packages were downgraded"),
+    ("gone", r"404 +Not Found"),
+    (
+        "network",
+        r"Temporary failure resolving|Could not resolve|Could not connect|Connection (?:timed out|refused|failed)",
+    ),
+    ("network", r"Network is unreachable|Unable to connect to|Failed to fetch"),
+    ("signature", r"NO_PUBKEY|is not signed|The following signatures"),
+    ("dependencies", r"unmet dependencies|held broken packages|Unable to correct problems"),
+    ("script", r"dpkg: error processing|Sub-process \S*dpkg returned an error code"),
+    ("removal", r"essential packages will be removed"),
+]
+
+
+def kind(out, err):
+    """Return what sort of failure apt's output tells."""
+    text = f"{err}\n{out}"
+    return next((name for name, pattern in KINDS if re.search(pattern, text)), "other")
+
+
+def line_with(text, pattern):
+    """Return the first line that fits, without apt's letter before it."""
+    for line in text.splitlines():
+        if re.search(pattern, line):
+            return re.sub(r"^[EW]: *", "", line.strip())
+    return ""
+
+
+def dependencies(text):
+    """Return what apt lists under unmet dependencies, on one line."""
+    _, _, after = text.partition("unmet dependencies:")
+    lines = []
+    for line in after.splitlines()[1:]:
+        if not line.startswith(" "):
+            break
+        lines.append(" ".join(line.split()))
+    return "; ".join(lines)
+
+
+def script(text):
+    """Return which package dpkg failed on and its words."""
+    found = re.search(r"dpkg: error processing (?:package|archive) (\S+) \((--\w+)\):\n *(.*)", text)
+    if not found:
+        return line_with(text, r"^E:")
+    package, step, said = found.groups()
+    hint = re.search(
+        r"^(?!dpkg|E:|W:|\s)(.*(?:error|fail|cannot|unable).*)$", text, re.IGNORECASE | re.MULTILINE
+    )
+    more = f" ({hint[1].strip()})" if hint and hint[1].strip() not in said else ""
+    return f"{package} ({step[2:]}): {said.strip()}{more}"
+
+
+def reason(out, err):
+    """Return apt's own reason on one line."""
+    text = f"{err}\n{out}"
+    sort = kind(out, err)
+    if sort == "dependencies":
+        return dependencies(text) or line_with(text, r"^E:") or "unmet dependencies"
+    if sort == "script":
+        return script(text)
+    pattern = next((pattern for name, pattern in KINDS if name == sort and re.search(pattern, text)), r"^E:")
+    words = line_with(text, pattern) or line_with(text, r"^E:") or line_with(text, r"\S")
+    return " ".join(words.split())[:300] or "no reason given"
+
+
+def explain(lacking, out, err):
+    """Return the whole message for an install or removal that failed."""
+    sort, why = kind(out, err), reason(out, err)
+    names = ", ".join(
+        [f"{n}={v}" if v else n for n, v in lacking.install] + [f"{n} (remove)" for n in lacking.remove]
+    )
+    if sort == "unknown":
+        version = re.search(r"Version '([^']+)' for '([^']+)'", why)
+        package = re.search(r"package '?([^' ]+)", why, re.IGNORECASE)
+        if version:
+            return f"{version[2]} has no version {version[1]} in this host's package lists"
+        return f"no package {package[1] if package else names} in this host's package lists"
+    if sort == "downgrade":
+        return f"{names}: the host has a newer version; say allow_downgrade to go back"
+    titles = {
+        "lock": "apt's lock is held", "space": "no space left", "network": "the package source can't be reached",
+        "gone": "the package source no longer has it", "dependencies": "unmet dependencies",
+        "held": "packages are held",
+        "signature": "the package source's signature is not accepted", "script": "dpkg failed on",
+        "removal": "apt would remove an essential package",
+    }  # fmt: skip
+    return f"cannot install {names}: {titles.get(sort, 'apt failed')}: {why}"

@@ -1,0 +1,188 @@
+# Copyright: gpufleet contributors
+# GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
+"""A set of small files: what each lacks, whether its validator takes it, and its replacement."""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+import re
+import tempfile
+from pathlib import Path
+
+from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import (
+    NOT_FOUND,
+    Trouble,
+    difference,
+    replace,
+    run,
+    set_access,
+)
+
+STATES = ["file", "lines", "directory", "link", "absent"]
+DEFAULT_MODES = {"file": 0o644, "lines": 0o644, "directory": 0o755}
+
+
+def option(required=False):
+    """Return the argument specification of a list of files."""
+    texts = {"type": "list", "elements": "str"}
+    entry = {
+        "path": {"type": "path", "required": True},
+        "state": {"type": "str", "choices": STATES, "default": "file"},
+        "content": {"type": "str"},
+        "lines": texts,
+        "remove": texts,
+        "target": {"type": "str"},
+        "mode": {"type": "str"},
+        "owner": {"type": "str", "default": "root"},
+        "group": {"type": "str"},
+        "validate": texts,
+    }
+    needs = [("state", "file", ["content"]), ("state", "lines", ["lines"]), ("state", "link", ["target"])]
+    return {"type": "list", "elements": "dict", "required": required, "options": entry, "required_if": needs}
+
+
+def wanted_text(entry, current):
+    """Return the content that an entry asks for, given what is there now (None: no file)."""
+    if entry["state"] == "file":
+        return entry["content"]
+    wanted, unwanted = entry["lines"] or [], entry["remove"] or []
+    lines = (current or "").splitlines()
+    kept = [line for line in lines if line in wanted or not any(re.search(rule, line) for rule in unwanted)]
+    kept += [line for line in wanted if line not in kept]
+    return "".join(f"{line}\n" for line in kept)
+
+
+def read(path):
+    """Return the file's text, or None where there is none."""
+    try:
+        return path.read_text(encoding="utf-8", errors="surrogateescape")
+    except FileNotFoundError:
+        return None
+
+
+def wanted_access(entry, current_mode):
+    """Return mode, user id and group id that the entry asks for."""
+    if entry["mode"]:
+        mode = int(entry["mode"], 8)
+    elif entry["state"] == "lines" and current_mode is not None:
+        mode = current_mode  # a line in a file that others manage keeps that file's mode
+    else:
+        mode = DEFAULT_MODES[entry["state"]]
+    user = pwd.getpwnam(entry["owner"])
+    return mode, user.pw_uid, grp.getgrnam(entry["group"]).gr_gid if entry["group"] else user.pw_gid
+
+
+def access(path):
+    """Return mode, user id and group id, or None where there is nothing."""
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return None
+    return found.st_mode & 0o7777, found.st_uid, found.st_gid
+
+
+class Change:
+    """One entry's difference between what is and what is wanted; ``apply`` makes it.
+
+    ``coming`` names paths that earlier entries make. ``pending`` says that this is a trial and packages are yet to
+    come, which may bring a user, a folder or a validator.
+    """
+
+    def __init__(self, entry, coming=(), pending=False):
+        self.entry, self.path, self.state = entry, Path(entry["path"]), entry["state"]
+        self.coming, self.pending = coming, pending
+        self.before = self.after = None
+        self.rights = None
+        try:
+            self.needed = {"link": self._link, "absent": self._absent}.get(self.state, self._content)()
+        except OSError as trouble:
+            raise Trouble(f"cannot read {self.path}: {trouble.strerror}") from None
+
+    def _link(self):
+        self.before = str(self.path.readlink()) if self.path.is_symlink() else None
+        self.after = self.entry["target"]
+        if not (self.pending or self.after in self.coming or (self.path.parent / self.after).exists()):
+            raise Trouble(f"refused, left as it was: {self.path}: {self.after} does not exist")
+        return self.before != self.after
+
+    def _absent(self):
+        return os.path.lexists(self.path)
+
+    def _content(self):
+        now = access(self.path)
+        try:
+            self.rights = wanted_access(self.entry, now[0] if now else None)
+        except LookupError as trouble:
+            if not self.pending:
+                raise Trouble(f"{self.path}: {trouble.args[0]}") from None
+        if self.state != "directory":
+            self.before = read(self.path)
+            self.after = wanted_text(self.entry, self.before)
+        return self.before != self.after or now != self.rights
+
+    def validate(self):
+        """Raise with the validator's own words unless it accepts the candidate."""
+        if not self.entry["validate"] or self.after is None or self.state == "link":
+            return
+        scratch = "/run" if os.access("/run", os.W_OK) else None
+        handle, candidate = tempfile.mkstemp(prefix="gpufleet-candidate-", dir=scratch)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as stream:
+                stream.write(self.after)
+            status, out, err = run([part.replace("{}", candidate) for part in self.entry["validate"]])
+        finally:
+            Path(candidate).unlink()
+        if status == NOT_FOUND and self.pending:
+            return
+        if status != 0:
+            said = (err.strip() or out.strip() or f"status {status}").replace(candidate, self.entry["path"])
+            raise Trouble(f"refused, left as it was: {self.path}: {said}", refused=str(self.path))
+
+    def apply(self):
+        """Make the change."""
+        if self.state == "absent":
+            self.path.rmdir() if self.path.is_dir() and not self.path.is_symlink() else self.path.unlink()
+        elif self.state == "link":
+            fresh = self.path.with_name(f".gpufleet-{os.getpid()}-{self.path.name}")
+            fresh.symlink_to(self.after)
+            fresh.replace(self.path)
+        elif self.state == "directory":
+            self.path.mkdir(parents=True, exist_ok=True)
+            set_access(self.path, self.rights)
+        elif self.before == self.after:
+            set_access(self.path, self.rights)
+        else:
+            replace(self.path, self.after, self.rights)
+
+    def diff(self):
+        return difference(str(self.path), self.before, self.after)
+
+
+def plan(entries, pending=False):
+    """Return the changes that are needed, each accepted by its validator; nothing is changed yet."""
+    coming, needed = set(), []
+    for entry in entries:
+        change = Change(entry, coming, pending)
+        if entry["state"] != "absent":
+            coming.add(entry["path"])
+        if change.needed:
+            needed.append(change)
+    for change in needed:
+        change.validate()
+    return needed
+
+
+def apply_all(changes):
+    """Apply the changes in order; name what was done before one that failed."""
+    done = []
+    for change in changes:
+        try:
+            change.apply()
+        except OSError as trouble:
+            tail = f"; replaced before it: {', '.join(done)}" if done else ""
+            message = f"cannot write {change.path}: {trouble.strerror}{tail}"
+            raise Trouble(message, changed=bool(done), changed_paths=done) from None
+        done.append(str(change.path))
+    return done

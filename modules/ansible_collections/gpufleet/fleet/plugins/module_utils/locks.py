@@ -1,0 +1,71 @@
+# Copyright: gpufleet contributors
+# GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The locks of dpkg and apt: who holds one, and waiting for it with a limit."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+import time
+from pathlib import Path
+
+from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import Trouble
+
+FILES = [
+    "/var/lib/dpkg/lock-frontend",
+    "/var/lib/dpkg/lock",
+    "/var/lib/apt/lists/lock",
+    "/var/cache/apt/archives/lock",
+]
+# struct flock on 64-bit Linux: type, whence, (padding) start, length, process.
+FLOCK = "hhqqi"
+PAUSE = 0.5
+
+
+def holder(path):
+    """Return the process that holds a lock on the file, or None. Asks only, and so disturbs nobody."""
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return None  # no such file: this host's apt has never locked it
+    try:
+        question = struct.pack(FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+        kind, _, _, _, process = struct.unpack(FLOCK, fcntl.fcntl(handle, fcntl.F_GETLK, question))
+    finally:
+        os.close(handle)
+    return None if kind == fcntl.F_UNLCK else process
+
+
+def name(process):
+    """Return a process as its command and number."""
+    try:
+        command = (
+            Path(f"/proc/{process}/cmdline")
+            .read_bytes()
+            .decode("utf-8", "replace")
+            .replace("\0", " ")
+            .strip()
+        )
+    except OSError:
+        command = ""
+    return f"{command[:80]} (process {process})" if command else f"process {process}"
+
+
+def held():
+    """Return the first lock that is held and its holder, or None."""
+    found = ((path, holder(path)) for path in FILES)
+    return next(((path, process) for path, process in found if process is not None), None)
+
+
+def wait(seconds):
+    """Return when all locks are free; after so many seconds say who holds one."""
+    deadline = time.monotonic() + seconds
+    while True:
+        found = held()
+        if found is None:
+            return
+        if time.monotonic() >= deadline:
+            path, process = found
+            raise Trouble(f"{path} is still held by {name(process)} after {seconds:.0f} s", lock=path)
+        time.sleep(PAUSE)

@@ -1,0 +1,64 @@
+# Copyright: gpufleet contributors
+# GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Kernel settings: one file for the next start, the running kernel where it lets us, the truth about the rest."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HEADER, Trouble, difference, replace
+
+LIVE = Path("/proc/sys")
+
+
+def render(settings):
+    """Return the file's text."""
+    return HEADER + "".join(f"{key} = {settings[key]}\n" for key in sorted(settings))
+
+
+def live_path(key):
+    """Return where the kernel keeps a setting; as in sysctl(8), a slash in a dotted name stands for a dot."""
+    swapped = key if "." not in key.partition("/")[0] else key.translate(str.maketrans("./", "/."))
+    return LIVE / swapped
+
+
+def same(live, wanted):
+    """Compare as the kernel does: fields, not spaces."""
+    return live.split() == str(wanted).split()
+
+
+def set_live(key, wanted, check_mode):
+    """Set one value; return True when set, False when it already was, or the reason why it can't be."""
+    path = live_path(key)
+    try:
+        if same(path.read_text(encoding="ascii"), wanted):
+            return False
+        if check_mode:
+            return True if os.access(path, os.W_OK) else "not writable here"
+        path.write_text(f"{wanted}\n", encoding="ascii")
+    except FileNotFoundError:
+        return "this kernel does not have it"
+    except OSError as trouble:
+        return trouble.strerror.lower()
+    return True
+
+
+def keep(path, settings, check_mode):
+    """Write the file, set what differs; return Ansible's result. Without settings the file goes."""
+    before = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+    after = render(settings) if settings else ""
+    if before != after and not check_mode:
+        try:
+            replace(path, after, (0o644, os.geteuid(), os.getegid())) if after else path.unlink()
+        except OSError as trouble:
+            raise Trouble(f"cannot write {path}: {trouble.strerror}") from None
+    outcome = {key: set_live(key, settings[key], check_mode) for key in sorted(settings)}
+    applied = [key for key, value in outcome.items() if value is True]
+    return {
+        "changed": bool(before != after or applied),
+        "rewritten": before != after,
+        "applied": applied,
+        "not_applied": {key: value for key, value in outcome.items() if isinstance(value, str)},
+        "diff": difference(str(path), before, after),
+    }

@@ -1,0 +1,80 @@
+# Copyright: gpufleet contributors
+# GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
+"""What the modules share: programs of the host run in one way, text replaced in one rename, one kind of failure."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+
+NOT_FOUND = 127  # the shell's status for a command that is not there
+HEADER = "# Written by gpufleet; changes made here are overwritten.\n"
+
+
+class Trouble(Exception):
+    """What keeps a host from its wanted state, in one line that names the thing; ``more`` joins the result."""
+
+    def __init__(self, msg, **more):
+        super().__init__(msg)
+        self.msg, self.more = " ".join(msg.split()), more
+
+
+def environment(**more):
+    """Return the environment for the host's programs: their messages untranslated, system folders on PATH."""
+    path = os.environ.get("PATH", "")
+    return {
+        **os.environ,
+        "LC_ALL": "C",
+        "PATH": f"{path}:/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin",
+        **more,
+    }
+
+
+def run(argv, stdin=None, timeout=900, **env):
+    """Run a program to its end; return status, output and errors. A missing program is status 127."""
+    try:
+        done = subprocess.run(
+            argv, input=stdin, stdin=None if stdin is not None else subprocess.DEVNULL, env=environment(**env),
+            capture_output=True, timeout=timeout, check=False, encoding="utf-8", errors="replace",
+        )  # fmt: skip
+    except FileNotFoundError:
+        return NOT_FOUND, "", f"{argv[0]}: command not found"
+    except subprocess.TimeoutExpired:
+        raise Trouble(f"{' '.join(argv[:2])} ran past {timeout} s and was ended") from None
+    return done.returncode, done.stdout, done.stderr
+
+
+def first_words(*texts):
+    """Return the first line that says something."""
+    return next(
+        (line.strip() for text in texts for line in text.splitlines() if line.strip()), "no reason given"
+    )
+
+
+def replace(path, text, rights):
+    """Put the text in the file's place in one rename, so that no reader ever sees half a file."""
+    handle, name = tempfile.mkstemp(prefix=".gpufleet-", dir=path.parent)
+    fresh = Path(name)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        set_access(fresh, rights)
+        fresh.replace(path)
+    except BaseException:
+        fresh.unlink()
+        raise
+
+
+def set_access(path, rights):
+    """Give a path its mode, user id and group id."""
+    os.chown(path, rights[1], rights[2])
+    path.chmod(rights[0])
+
+
+def difference(title, before, after):
+    """Return one entry of Ansible's diff."""
+    return {"before_header": title, "after_header": title, "before": before or "", "after": after or ""}

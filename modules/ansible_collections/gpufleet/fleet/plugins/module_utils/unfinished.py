@@ -1,0 +1,35 @@
+# Copyright: gpufleet contributors
+# GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
+"""What was changed and not yet taken up by its units, so that a run that was cut off is finished by the next.
+
+Without it a host that dies between a file's replacement and its service's restart would keep the old setting in force
+for ever: the file no longer differs. The record lies in /run, because a start of the machine takes everything up.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+RECORD = Path("/run/gpufleet/unfinished.json")
+
+
+def read():
+    """Return the recorded paths and packages."""
+    try:
+        found = json.loads(RECORD.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return set()
+    return {thing for thing in found if isinstance(thing, str)} if isinstance(found, list) else set()
+
+
+def write(things):
+    """Replace the record; an empty one is removed."""
+    if not things:
+        RECORD.unlink() if RECORD.exists() else None
+        return
+    RECORD.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fresh = RECORD.with_name(f".{os.getpid()}.json")
+    fresh.write_text(json.dumps(sorted(things)), encoding="utf-8")
+    fresh.replace(RECORD)

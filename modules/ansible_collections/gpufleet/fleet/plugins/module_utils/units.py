@@ -1,0 +1,250 @@
+# Copyright: gpufleet contributors
+# GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
+"""systemd's units: all asked in one call, then one call for each verb, and what did not start with its reason."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import Trouble, first_words, run
+
+BOOTED = Path("/run/systemd/system")
+# A file changed here is read by systemd only after daemon-reload; quadlets become units in the same step.
+UNIT_FOLDERS = ("/etc/systemd/system/", "/run/systemd/system/", "/usr/local/lib/systemd/", "/usr/lib/systemd/",
+                "/lib/systemd/", "/etc/containers/systemd/", "/usr/share/containers/systemd/")  # fmt: skip
+ASKED = ("Id", "LoadState", "LoadError", "UnitFileState", "ActiveState", "SubState", "Result", "Type",
+         "ConditionResult", "ConditionTimestampMonotonic", "NeedDaemonReload", "CanReload",
+         "ExecMainExitTimestampMonotonic")  # fmt: skip
+# Of these states `systemctl enable` makes nothing new: the unit has no [Install], or another brings it.
+ENABLED = ("enabled", "static", "alias", "indirect", "generated", "transient")
+VERBS = ("unmask", "mask", "enable", "disable", "stop", "start", "restart", "reload-or-restart")
+
+
+def option():
+    """Return the argument specification of the part ``units``."""
+    paths = {"type": "list", "elements": "str", "default": []}
+    entry = {
+        "name": {"type": "str", "required": True},
+        "enabled": {"type": "bool"},
+        "masked": {"type": "bool"},
+        "state": {"type": "str", "choices": ["started", "stopped"]},
+        "restart_on": paths,
+        "reload_on": paths,
+        "daemon_reload_on": paths,
+    }
+    return {"type": "list", "elements": "dict", "default": [], "options": entry}
+
+
+def parse(text, names):
+    """Return each unit's properties from ``systemctl show``: blocks in the order asked, a blank line between."""
+    blocks = [block for block in text.strip("\n").split("\n\n") if block]
+    if len(blocks) != len(names):
+        raise Trouble(f"systemctl described {len(blocks)} units where {len(names)} were asked")
+    return {
+        name: dict(line.partition("=")[::2] for line in block.splitlines())
+        for name, block in zip(names, blocks)  # noqa: B905 - Python 3.9 has no strict=
+    }
+
+
+def ask(names):
+    """Return the properties of all units in one call."""
+    status, out, err = run(["systemctl", "show", f"--property={','.join(ASKED)}", "--", *names])
+    if status != 0:
+        raise Trouble(f"systemctl show {' '.join(names)}: {first_words(err, out)}")
+    return parse(out, names)
+
+
+def touches(rules, touched):
+    """Say whether one of the paths or packages was changed; a rule that ends with a slash means all below it."""
+    return any(
+        thing == rule or (rule.endswith("/") and thing.startswith(rule))
+        for rule in rules
+        for thing in touched
+    )
+
+
+def is_active(seen):
+    """Say whether a unit runs, or is a one-shot that ran well since the start of the machine."""
+    if seen["ActiveState"] in ("active", "reloading"):
+        return True
+    ran = seen.get("ExecMainExitTimestampMonotonic", "0") not in ("", "0")
+    return (
+        seen.get("Type") == "oneshot"
+        and seen["ActiveState"] == "inactive"
+        and seen["Result"] == "success"
+        and ran
+    )
+
+
+def enabling(unit, seen):
+    """Return the verb that brings masking and the next start where they belong, in order."""
+    state, verbs = seen["UnitFileState"], []
+    masked = state.startswith("masked") or seen["LoadState"] == "masked"
+    if unit["masked"] is not None and unit["masked"] != masked:
+        verbs.append("mask" if unit["masked"] else "unmask")
+        masked = unit["masked"]
+        state = "" if not masked else "masked"
+    if unit["enabled"] and masked:
+        raise Trouble(f"{unit['name']} is masked on this host and can't be enabled; say masked: false")
+    if unit["enabled"] and state not in ENABLED:
+        verbs.append("enable")
+    if unit["enabled"] is False and state.startswith(("enabled", "linked")):
+        verbs.append("disable")
+    return verbs
+
+
+def running(unit, seen, touched):
+    """Return the verb that brings the running unit where it belongs, or None."""
+    active = is_active(seen)
+    up = seen["ActiveState"] in ("active", "reloading", "activating")
+    if unit["state"] == "stopped" or unit["masked"]:
+        return "stop" if up else None
+    if up and touches(unit["restart_on"], touched):
+        return "restart"
+    if up and touches(unit["reload_on"], touched):
+        return "reload-or-restart"
+    if unit["state"] == "started" and not active:
+        return "start"
+    if unit["state"] == "started" and not up and touches(unit["restart_on"], touched):
+        return "restart"  # a one-shot whose input changed
+    return None
+
+
+def absent(unit, seen):
+    """Say whether the unit is not there; raise where it ought to be, or can't be read."""
+    if seen["LoadState"] in ("bad-setting", "error"):
+        raise Trouble(f"{unit['name']} can't be loaded: {seen.get('LoadError') or seen['LoadState']}")
+    return seen["LoadState"] == "not-found"
+
+
+def wants_nothing(unit):
+    """Say whether a unit that does not exist is as wanted."""
+    return not unit["enabled"] and unit["state"] != "started"
+
+
+def unmet(name):
+    """Return which condition keeps a unit from starting, in systemd's words."""
+    _, out, _ = run(["systemctl", "status", "--no-pager", "--lines=0", "--", name])
+    found = re.search(r"(Condition\w+=.*?) was not met", out)
+    return found[1] if found else "see systemctl status"
+
+
+def last_words(name):
+    """Return the last line that a unit logged."""
+    status, out, _ = run(["journalctl", "--no-pager", "-q", "-o", "cat", "-n", "20", "-u", name])
+    lines = [line.strip() for line in out.splitlines() if line.strip()] if status == 0 else []
+    own = [line for line in lines if not line.startswith((name, "Start", "Stopp", "Failed to start"))]
+    return own[-1][:200] if own else ""
+
+
+class Units:
+    """The wanted units of one task, against those of the host."""
+
+    def __init__(self, wanted, touched, check_mode, pending):
+        self.wanted, self.touched, self.check_mode, self.pending = wanted, touched, check_mode, pending
+        self.names = [unit["name"] for unit in wanted]
+        self.changed, self.not_applied = {}, {}
+
+    def apply(self):
+        """Bring all units where they belong."""
+        if not self.wanted:
+            return
+        if not BOOTED.exists():
+            self.offline()
+            return
+        seen = ask(self.names)
+        if self.must_reload(seen):
+            self.note("daemon-reload", ["systemd"])
+            if not self.check_mode:
+                self.call(["daemon-reload"])
+                seen = ask(self.names)
+        present = [unit for unit in self.wanted if self.is_there(unit, seen[unit["name"]])]
+        self.act(enabling, present, seen)
+        if any(verbs for verbs in self.changed.values()) and not self.check_mode:
+            seen = ask(self.names)
+        self.act(lambda unit, now: [running(unit, now, self.touched)], present, seen)
+        self.verify([unit for unit in present if unit["state"] == "started"], seen)
+
+    def must_reload(self, seen):
+        rules = [rule for unit in self.wanted for rule in unit["daemon_reload_on"]]
+        stale = any(found.get("NeedDaemonReload") == "yes" for found in seen.values())
+        return stale or touches(rules, self.touched) or touches(UNIT_FOLDERS, self.touched)
+
+    def is_there(self, unit, seen):
+        if not absent(unit, seen):
+            return True
+        if wants_nothing(unit):
+            return bool(unit["masked"])
+        if self.pending:  # a trial: the package or file that brings the unit is yet to come
+            self.note("enable", [unit["name"]] if unit["enabled"] else [])
+            self.note("start", [unit["name"]] if unit["state"] == "started" else [])
+            return False
+        raise Trouble(f"no unit {unit['name']} on this host", unit=unit["name"])
+
+    def act(self, verbs_of, present, seen):
+        """Collect what each unit needs and do it: one call for each verb."""
+        groups = {verb: [] for verb in VERBS}
+        for unit in present:
+            for verb in filter(None, verbs_of(unit, seen[unit["name"]])):
+                if verb == "start" and self.check_mode and self.is_kept_from(seen[unit["name"]]):
+                    continue
+                groups[verb].append(unit["name"])
+        for verb, names in groups.items():
+            if names and not self.check_mode:
+                self.call([verb, "--", *names])
+            # A start may be declined by the unit's own condition: verify() says what came of it.
+            self.note(verb, [] if verb == "start" and not self.check_mode else names)
+
+    def call(self, argv):
+        """Run one verb; on failure name the unit and its own last words."""
+        status, out, err = run(["systemctl", *argv])
+        if status == 0:
+            return
+        names = argv[2:]
+        broken = (
+            [name for name, seen in ask(names).items() if seen["ActiveState"] == "failed"] if names else []
+        )
+        name = broken[0] if broken else " ".join(names)
+        words = (last_words(name) if broken else "") or first_words(err, out)
+        raise Trouble(f"systemctl {argv[0]} {name} failed: {words}", unit=name, changed_units=self.changed)
+
+    def verify(self, units, before):
+        """Say which wanted units run now, and why others don't: their own conditions, or a failure."""
+        now = before if self.check_mode or not units else ask(self.names)
+        for unit in units:
+            name, seen = unit["name"], now[unit["name"]]
+            if is_active(seen):
+                was = is_active(before[name]) or "restart" in self.changed.get(name, ())
+                self.note("start", [] if was else [name])
+            elif self.is_kept_from(seen):
+                self.not_applied[name] = f"does not run here: its start condition is not met ({unmet(name)})"
+            elif not self.check_mode and seen["ActiveState"] not in ("activating", "inactive"):
+                words = last_words(name) or seen["Result"]
+                raise Trouble(f"{name} did not stay up: {words}", unit=name, changed_units=self.changed)
+            elif not self.check_mode and seen["ActiveState"] == "inactive":
+                raise Trouble(f"{name} was started and ended at once", unit=name, changed_units=self.changed)
+
+    def is_kept_from(self, seen):
+        tested = seen.get("ConditionTimestampMonotonic", "0") not in ("", "0")
+        return tested and seen.get("ConditionResult") == "no"
+
+    def note(self, verb, names):
+        for name in names:
+            self.changed.setdefault(name, []).append(verb)
+
+    def offline(self):
+        """Serve a system that is not running (an image being built): enable and mask, start nothing."""
+        for unit in self.wanted:
+            name = unit["name"]
+            _, out, _ = run(["systemctl", "is-enabled", "--", name])
+            state = out.strip() or "not-found"
+            seen = {"UnitFileState": state, "LoadState": "masked" if state.startswith("masked") else "loaded"}
+            if state == "not-found" and not wants_nothing(unit) and not self.pending:
+                raise Trouble(f"no unit {name} on this host", unit=name)
+            for verb in enabling(unit, seen):
+                self.note(verb, [name])
+                if not self.check_mode:
+                    self.call([verb, "--", name])
+            if unit["state"] == "started":
+                self.not_applied[name] = "systemd does not run here; the unit starts with the machine"

@@ -1,0 +1,231 @@
+# Copyright: gpufleet contributors
+# GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Packages, files, kernel settings and units of one outcome, in one call."""
+
+from __future__ import annotations
+
+DOCUMENTATION = """
+module: resources
+short_description: Bring packages, files, kernel settings and units to one outcome, in one call
+description:
+  - Does what C(apt) or C(dnf), C(copy), C(sysctl), C(systemd_service) and their handlers do together, in one call.
+    Order is packages, files, kernel settings, units; each part is optional.
+  - The host's own records are read first. Nothing else is started where nothing differs.
+  - All files are validated before the first is replaced, each in one atomic rename.
+  - A unit is restarted or reloaded when something it depends on was changed, by this call or by an earlier one that
+    was cut off before it came to its units (C(/run/gpufleet/unfinished.json) remembers).
+  - What the host can't have (a kernel setting in a container, a unit whose own condition is not met) is returned under
+    I(not_applied) with its reason and is no failure.
+  - On Debian and its likes a dpkg that was interrupted is mended first; I(mended) says so.
+options:
+  packages:
+    description: Packages, by dpkg and apt-get, or rpm and dnf.
+    type: dict
+    suboptions:
+      present: {description: "Names, or C(NAME=VERSION); in a version C(*) stands for anything.", type: list,
+                elements: str, default: []}
+      absent: {description: Names. Removed in the transaction that installs the others., type: list, elements: str,
+               default: []}
+      held: {description: Kept at their version by everybody else; this module lifts its own hold for a change.,
+             type: list, elements: str, default: []}
+      unheld: {description: Not held., type: list, elements: str, default: []}
+      allow_downgrade: {description: Whether an older version may replace a newer one., type: bool, default: false}
+      install_recommends: {description: Whether recommended packages come along., type: bool, default: true}
+      purge: {description: Whether removal takes configuration files too., type: bool, default: false}
+      cache_valid_seconds: {description: "Age at which package lists are fetched again before something is installed;
+                            also when a source was changed or a package is unknown.", type: int, default: 3600}
+      lock_timeout_seconds: {description: How long another package manager at work is waited for., type: int,
+                             default: 300}
+      timeout_seconds: {description: How long one command of the package manager may take., type: int, default: 3600}
+  files:
+    description: The files, in order.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      path: {description: Absolute path., type: path, required: true}
+      state:
+        description: >-
+          C(file) has exactly I(content); C(lines) holds each of I(lines) and no other line that matches one of
+          I(remove); C(directory) exists; C(link) points to I(target), which must exist; C(absent) is not there.
+        type: str
+        choices: [file, lines, directory, link, absent]
+        default: file
+      content: {description: The whole content., type: str}
+      lines: {description: Lines that must be there; new ones are added at the end., type: list, elements: str}
+      remove: {description: Python regular expressions searched in each line., type: list, elements: str}
+      target: {description: What the link points to., type: str}
+      mode: {description: Octal permissions., type: str}
+      owner: {description: User name., type: str, default: root}
+      group: {description: Group name; the owner's own when left out., type: str}
+      validate:
+        description: Command and arguments; C({}) becomes the path of the candidate. A status other than 0 refuses.
+        type: list
+        elements: str
+  sysctl: {description: "Kernel setting to value. With I(sysctl_path) and no settings the file is removed.", type: dict}
+  sysctl_path:
+    description: Where the settings are kept; one file belongs to one task.
+    type: path
+  units:
+    description: systemd's units.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      name: {description: "With its type, such as C(chrony.service).", type: str, required: true}
+      enabled: {description: Whether it starts with the machine., type: bool}
+      masked: {description: Whether it can't be started at all., type: bool}
+      state: {description: Whether it runs now., type: str, choices: [started, stopped]}
+      restart_on: {description: "Paths (with a slash at the end: all below) and packages whose change restarts it.",
+                   type: list, elements: str, default: []}
+      reload_on: {description: The same for a reload., type: list, elements: str, default: []}
+      daemon_reload_on: {description: "The same for systemd's own reload, which also follows by itself on a change in
+                         systemd's and podman's unit folders.", type: list, elements: str, default: []}
+author: gpufleet contributors
+"""
+
+EXAMPLES = """
+- name: Time service
+  gpufleet.fleet.resources:
+    packages: {present: [chrony], absent: [ntp]}
+    files:
+      - path: /etc/chrony/sources.d/site.sources
+        content: "server 198.18.0.1 iburst\\n"
+    units:
+      - {name: chrony.service, enabled: true, state: started, restart_on: [/etc/chrony/sources.d/]}
+  register: time_applied
+"""
+
+RETURN = """
+changed_paths: {description: Files replaced., returned: always, type: list, elements: str}
+changed_packages: {description: "Packages whose version changed, dependencies included.", returned: always, type: list,
+                   elements: str}
+changed_units: {description: "Unit to what was done to it, such as C(start).", returned: always, type: dict}
+not_applied: {description: "C(sysctl) and C(units), each name to reason; empty where all applies.", returned: always,
+              type: dict}
+mended: {description: What was found interrupted and was finished., returned: always, type: list, elements: str}
+"""
+
+from pathlib import Path  # noqa: E402 - Ansible wants its documentation above the imports
+
+from ansible.module_utils.basic import AnsibleModule  # noqa: E402
+
+from ansible_collections.gpufleet.fleet.plugins.module_utils import (  # noqa: E402
+    files,
+    packages,
+    sysctl,
+    unfinished,
+    units,
+)
+from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import Trouble  # noqa: E402
+
+SYSCTL_PATH = "/etc/sysctl.d/60-gpufleet.conf"
+SPEC = {
+    "packages": packages.option(),
+    "files": {**files.option(), "default": []},
+    "sysctl": {"type": "dict"},
+    "sysctl_path": {"type": "path"},
+    "units": units.option(),
+}
+
+
+class Batch:
+    """One task's work; ``result`` holds what is known of it at any time."""
+
+    def __init__(self, wanted, check_mode):
+        self.wanted, self.check_mode = wanted, check_mode
+        self.result = {
+            "changed": False, "changed_paths": [], "changed_packages": [], "changed_units": {}, "not_applied": {},
+            "mended": [], "diff": [],
+        }  # fmt: skip
+
+    def run(self):
+        """Do everything in order."""
+        for part in (self.packages, self.files, self.sysctl, self.units):
+            part()
+
+    def packages(self):
+        if not self.wanted["packages"]:
+            return
+        done = packages.apply(self.wanted["packages"], self.check_mode)
+        self.note(done.pop("changed"), done.pop("diff"), **done)
+
+    def files(self):
+        changes = files.plan(self.wanted["files"], self.pending)
+        paths = [str(change.path) for change in changes]
+        if not self.check_mode:
+            self.remember({*paths, *self.result["changed_packages"]})
+            files.apply_all(changes)
+        for change in changes:
+            self.note(True, change.diff())
+        self.result["changed_paths"] += paths
+
+    def sysctl(self):
+        settings, path = self.wanted["sysctl"], self.wanted["sysctl_path"]
+        if settings is None or not (settings or path):
+            return
+        done = sysctl.keep(Path(path or SYSCTL_PATH), settings, self.check_mode)
+        self.note(done["changed"], done["diff"] if done["rewritten"] else None)
+        self.result["changed_paths"] += [path or SYSCTL_PATH] if done["rewritten"] else []
+        if done["not_applied"]:
+            self.result["not_applied"]["sysctl"] = done["not_applied"]
+
+    def units(self):
+        if not self.wanted["units"]:
+            return
+        touched = {*self.result["changed_paths"], *self.result["changed_packages"]} | self.triggers(
+            unfinished.read()
+        )
+        pending = self.check_mode and bool(touched)
+        work = units.Units(self.wanted["units"], touched, self.check_mode, pending)
+        work.apply()
+        self.note(bool(work.changed), changed_units=work.changed)
+        if work.not_applied:
+            self.result["not_applied"]["units"] = work.not_applied
+        left = unfinished.read()
+        if left and not self.check_mode:
+            unfinished.write(left - self.triggers(left))
+
+    @property
+    def pending(self):
+        """Say whether this is a trial in which packages are yet to come."""
+        return self.check_mode and bool(self.result["changed_packages"])
+
+    def triggers(self, things):
+        """Return those of the paths and packages that a unit of this task waits for."""
+        rules = [
+            rule
+            for unit in self.wanted["units"]
+            for rule in [*unit["restart_on"], *unit["reload_on"], *unit["daemon_reload_on"]]
+        ]
+        return {thing for thing in things if units.touches(rules, [thing])}
+
+    def remember(self, things):
+        """Record what this task's units are to take up, before it is changed."""
+        mine = self.triggers(things)
+        if mine:
+            unfinished.write(unfinished.read() | mine)
+
+    def note(self, changed, diff=None, **more):
+        """Add one part's outcome to the result."""
+        self.result["changed"] = self.result["changed"] or changed
+        self.result["diff"] += [diff] if diff else []
+        self.result.update(more)
+
+
+def main():
+    module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
+    batch = Batch(module.params, module.check_mode)
+    # Ansible would send all arguments back with the result: kilobytes a task and host, and secrets among them.
+    batch.result["invocation"] = {"module_args": {"parts": sorted(key for key in SPEC if module.params[key])}}
+    try:
+        batch.run()
+    except Trouble as trouble:
+        module.fail_json(msg=trouble.msg, **{**batch.result, **trouble.more})
+    if not (module.check_mode or module._diff):  # noqa: SLF001 - Ansible's own modules read it so
+        del batch.result["diff"]
+    module.exit_json(**batch.result)
+
+
+if __name__ == "__main__":
+    main()
