@@ -9,6 +9,8 @@ from typing import Any
 
 import click
 
+from gpufleet.cli import nodes_life
+
 as_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 reason_option = click.option("--reason", required=True, help="Why; kept in the node's history.")
 
@@ -143,3 +145,6 @@ def _change(what: Callable[..., list[str]], nodes: str, to: str, reason: str) ->
         lines = what(registry, nodes, to, reason)
     for line in lines:
         click.echo(line, err=True)
+
+
+command.add_command(nodes_life.export)

@@ -8,11 +8,12 @@ id, a reason and a source (``RULES``).
 
 from __future__ import annotations
 
+from gpufleet.fleet.boot import Boot, BootMode, Image, Netboot
 from gpufleet.fleet.hardware import Fact, HardwareCost
 from gpufleet.fleet.load import json_schema, load, load_rack, parse
 from gpufleet.fleet.notes import node_usd_per_hour, notes
 from gpufleet.fleet.purchase import OnDemand, Purchase, Reserved, Spot, SpotWork
-from gpufleet.fleet.rack import Rack, RackNode
+from gpufleet.fleet.rack import Rack, RackNetwork, RackNode
 from gpufleet.fleet.request import AcceleratorRequest, Budget, Count
 from gpufleet.fleet.rule import RULES, Rule
 from gpufleet.fleet.spec import Disk, Fleet, Pool, RackUse, Ssh, Workstation
@@ -21,6 +22,8 @@ from gpufleet.fleet.template import Container, Driver, Template, Volume
 __all__ = [
     "RULES",
     "AcceleratorRequest",
+    "Boot",
+    "BootMode",
     "Budget",
     "Container",
     "Count",
@@ -29,10 +32,13 @@ __all__ = [
     "Fact",
     "Fleet",
     "HardwareCost",
+    "Image",
+    "Netboot",
     "OnDemand",
     "Pool",
     "Purchase",
     "Rack",
+    "RackNetwork",
     "RackNode",
     "RackUse",
     "Reserved",

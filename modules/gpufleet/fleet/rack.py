@@ -10,6 +10,7 @@ from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetParseError
 from pydantic import AfterValidator, Field, IPvAnyNetwork, model_validator
 
 from gpufleet.fleet.base import NAME, NAME_MEANING, Amount, Frozen, Name, Positive, Whole, matching, refusal
+from gpufleet.fleet.boot import Boot
 from gpufleet.fleet.hardware import HardwareCost
 from gpufleet.fleet.request import AcceleratorRequest
 
@@ -112,6 +113,7 @@ class Rack(Frozen):
     storage_gb: Positive | None = None
     accelerators: tuple[AcceleratorRequest, ...] = ()
     cost: HardwareCost | None = None
+    boot: Boot | None = None
     entries: Annotated[tuple[NodeEntry, ...], Field(alias="nodes"), AfterValidator(_not_empty)]
 
     @model_validator(mode="before")
@@ -131,6 +133,23 @@ class Rack(Frozen):
                 if value is not None and value in seen:
                     raise refusal(f"{seen[value]} and {node.name} share the {what} {value}", "make it unique")
                 seen[value] = node.name
+        return self
+
+    @model_validator(mode="after")
+    def _way_out(self) -> Self:
+        """See that the gateway is a neighbour of the nodes and none of them."""
+        gateway = self.boot.gateway if self.boot else None
+        if gateway is None:
+            return self
+        if self.network is None or gateway not in self.network.cidr:
+            raise refusal(
+                f"boot.gateway {gateway} is not in network.cidr", "give an address of the rack's network"
+            )
+        taken = next((node.name for node in self.nodes if node.address == str(gateway)), None)
+        if taken:
+            raise refusal(
+                f"boot.gateway {gateway} is {taken}'s address", "give the router's, or move the slots"
+            )
         return self
 
     @cached_property

@@ -1,0 +1,128 @@
+"""How the nodes of a rack boot for the first time: the ``boot`` section of a rack file."""
+
+from __future__ import annotations
+
+import re
+import zoneinfo
+from ipaddress import IPv4Address
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from gpufleet.fleet.base import Frozen, Name, matching, refusal
+from gpufleet.fleet.publickey import PublicKey
+
+Medium = Literal["nvme", "netboot", "sd", "emmc"]
+BootMode = Literal["sd", "network", "rpiboot", "usb", "nvme", "http", "stop", "restart"]
+
+# NVMe first, read from the right as the bootloader does: 0xf416. The modes' digits are data of `gpufleet.nodes`.
+DEFAULT_ORDER: dict[Medium, tuple[BootMode, ...]] = {
+    "nvme": ("nvme", "sd", "usb", "restart"),
+    "netboot": ("network", "restart"),
+    "sd": ("sd", "usb", "restart"),
+    "emmc": ("sd", "restart"),
+}
+LONGEST_ORDER = 8  # digits of a 32-bit number
+
+_sha256, _sha256_schema = matching(
+    r"[0-9a-f]{64}", "the 64 lowercase hexadecimal digits of the image's sha256"
+)
+_url, _url_schema = matching(r"https://[^\s\"'\\]+", "an https:// address")
+_locale, _locale_schema = matching(
+    r"[A-Za-z]{1,3}(_[A-Z]{2})?(\.UTF-8)?", "a locale like C.UTF-8 or de_DE.UTF-8"
+)
+_user, _user_schema = matching(r"[a-z_][a-z0-9_-]{0,31}", "a Linux user name")
+_folder, _folder_schema = matching(r"/[A-Za-z0-9._/{}-]+", "an absolute path without spaces")
+_interface, _interface_schema = matching(r"[a-z][a-z0-9]{1,14}", "a network interface like eth0")
+
+
+def _zone(value: str) -> str:
+    if value not in zoneinfo.available_timezones():
+        raise refusal(f"{value!r} is not a time zone", "give one like Etc/UTC or Europe/Berlin")
+    return value
+
+
+class Image(Frozen):
+    """The system image that is written to the node's disk, and which family's first boot it has."""
+
+    url: Annotated[str, _url, _url_schema]
+    sha256: Annotated[str, _sha256, _sha256_schema]
+    family: Literal["raspios", "ubuntu", "debian"] = "raspios"
+
+
+class BootSsh(Frozen):
+    """Who may log in after the first boot: keys given here, and those of a stack."""
+
+    authorized_keys: tuple[PublicKey, ...] = ()
+    stack: Name | None = None
+
+    @model_validator(mode="after")
+    def _somebody(self) -> Self:
+        if not self.authorized_keys and self.stack is None:
+            raise refusal(
+                "nobody could log in", "give authorized_keys, or the stack whose ssh.authorized_keys hold"
+            )
+        return self
+
+
+class Netboot(Frozen):
+    """The server that nodes boot from over the network; ``{name}`` in nfs_root is the node's name."""
+
+    server: IPv4Address
+    prefix: Literal["serial", "mac"] = "serial"
+    tftp_root: Annotated[str, _folder, _folder_schema] = "/srv/tftp"
+    nfs_root: Annotated[str, _folder, _folder_schema] = "/srv/nfs/{name}"
+
+    @model_validator(mode="after")
+    def _one_root_each(self) -> Self:
+        if "{name}" not in self.nfs_root or re.search(r"[{}]", self.nfs_root.replace("{name}", "")):
+            raise refusal(
+                f"nfs_root {self.nfs_root!r} is not one folder a node", "write it like /srv/nfs/{name}"
+            )
+        return self
+
+
+class Boot(Frozen):
+    """What ``gpufleet nodes export --format cloud-init`` makes a rack's first boot of."""
+
+    medium: Medium = "nvme"
+    image: Image | None = None
+    ssh: BootSsh
+    user: Annotated[str, _user, _user_schema] = "root"
+    timezone: Annotated[str, AfterValidator(_zone)] = "Etc/UTC"
+    locale: Annotated[str, _locale, _locale_schema] = "C.UTF-8"
+    radio: Literal["off", "as_is"] = "off"
+    interface: Annotated[str, _interface, _interface_schema] = "eth0"
+    gateway: IPv4Address | None = None
+    dns: tuple[IPv4Address, ...] = ()
+    search: tuple[str, ...] = ()
+    order: tuple[BootMode, ...] = ()
+    netboot: Netboot | None = None
+    fan_unit: Literal["standard", "smart"] = "standard"
+    pcie_generation: Annotated[int, Field(ge=2, le=3)] = 2
+    host_keys: Literal["pregenerated", "console"] = "pregenerated"
+
+    @property
+    def boot_order(self) -> tuple[BootMode, ...]:
+        """Return the boot modes in the order that they are tried."""
+        return self.order or DEFAULT_ORDER[self.medium]
+
+    @model_validator(mode="after")
+    def _order_reaches_the_medium(self) -> Self:
+        wanted: BootMode = {"nvme": "nvme", "netboot": "network", "sd": "sd", "emmc": "sd"}[self.medium]  # type: ignore[assignment]  # mypy widens a dict of literals to str
+        order = self.boot_order
+        if wanted not in order:
+            raise refusal(f"order never tries {wanted}, the medium is {self.medium}", f"add {wanted}")
+        if order[-1] not in ("restart", "stop") or len(order) > LONGEST_ORDER:
+            raise refusal(
+                "order must end with restart or stop and have at most 8 steps", "end it with restart"
+            )
+        if "rpiboot" in order[:-2]:
+            raise refusal("rpiboot knows no timeout: nothing after it is tried", "put it last before restart")
+        return self
+
+    @model_validator(mode="after")
+    def _netboot_when_asked(self) -> Self:
+        if self.medium == "netboot" and self.netboot is None:
+            raise refusal("medium netboot needs to know its server", "give netboot.server")
+        return self

@@ -1,0 +1,148 @@
+"""What a Raspberry Pi's firmware reads: bootloader configuration, config.txt, cmdline.txt. Pure."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from ruamel.yaml import YAML
+
+from gpufleet.errors import InputError
+from gpufleet.fleet import Boot, BootMode, RackNode
+
+LONGEST_BOOT_CONF = 2024  # bytes; rpi-eeprom-config's MAX_BOOTCONF_SIZE
+
+
+@dataclass(frozen=True)
+class Board:
+    """A board's settings; their sources stand in data/boards.yaml."""
+
+    name: str
+    machine: str
+    filter: str
+    smart_fan_unit: list[str]
+    pcie: dict[int, list[str]]
+    eeprom: dict[str, int]
+    eeprom_by: str
+
+
+@cache
+def boards() -> tuple[Board, ...]:
+    """Return the boards that we know."""
+    return tuple(Board(name, **told) for name, told in table("boards").items())
+
+
+def table(name: str) -> Any:
+    """Return one of the tables beside this file."""
+    return YAML(typ="safe").load((resources.files(__package__) / "data" / f"{name}.yaml").read_text())
+
+
+def board_of(machine: str) -> Board:
+    """Return the board that a machine of the catalogue is built on; InputError where we know of none."""
+    found = next((board for board in boards() if board.machine in machine), None)
+    if found is None:
+        known = ", ".join(board.machine for board in boards())
+        raise InputError(
+            f"no boot firmware is known for {machine!r}", key="machine", remedy=f"known: {known}"
+        )
+    return found
+
+
+@cache
+def modes() -> dict[str, tuple[str, str]]:
+    """Return each boot mode's digit and meaning."""
+    text = (resources.files(__package__) / "data" / "boot_modes.csv").read_text()
+    return {row["mode"]: (row["digit"], row["meaning"]) for row in csv.DictReader(text.splitlines())}
+
+
+def boot_order(order: Iterable[BootMode]) -> str:
+    """Return BOOT_ORDER: one digit a mode, the first tried on the right. ``nvme, sd, usb, restart`` is 0xf416."""
+    return "0x" + "".join(modes()[mode][0] for mode in reversed(tuple(order)))
+
+
+def eeprom_settings(boot: Boot, board: Board) -> dict[str, str]:
+    """Return the bootloader's settings by name; what is left out keeps the bootloader's own default."""
+    wanted = {
+        "BOOT_ORDER": boot_order(boot.boot_order),
+        "NET_INSTALL_ENABLED": "0",
+        "NET_INSTALL_AT_POWER_ON": "0",
+        **{name: str(value) for name, value in board.eeprom.items()},
+    }
+    if boot.netboot:
+        wanted["TFTP_IP"] = str(boot.netboot.server)
+        wanted["TFTP_PREFIX"] = {"serial": "0", "mac": "2"}[boot.netboot.prefix]
+        wanted["NET_BOOT_MAX_RETRIES"] = "3"
+    return wanted
+
+
+_WHY = {
+    "NET_INSTALL_ENABLED": "Nobody sits at a blade: no question on a screen, a second saved at every start.",
+    "NET_INSTALL_AT_POWER_ON": "As above, for a cold start.",
+    "PCIE_PROBE": "Look for an NVMe drive on boards that do not announce themselves as HAT+.",
+    "TFTP_IP": "Ask this server, whatever DHCP says.",
+    "TFTP_PREFIX": "Each node's folder on the TFTP server: 0 is its serial, 2 its MAC address.",
+    "NET_BOOT_MAX_RETRIES": "How often before the next boot mode.",
+}
+
+
+def boot_conf(boot: Boot, board: Board) -> str:
+    """Return the bootloader's configuration with a reason at each setting."""
+    lines = ["[all]"]
+    for name, value in eeprom_settings(boot, board).items():
+        lines += [f"# {why}" for why in _reasons(name, boot)]
+        lines.append(f"{name}={value}")
+    text = "\n".join(lines) + "\n"
+    if len(text.encode()) > LONGEST_BOOT_CONF:
+        raise InputError(f"boot.conf has more than {LONGEST_BOOT_CONF} bytes", key="boot")
+    return text
+
+
+def _reasons(name: str, boot: Boot) -> list[str]:
+    if name != "BOOT_ORDER":
+        return [_WHY[name]]
+    tried = [f"{modes()[mode][0]} {modes()[mode][1]}" for mode in boot.boot_order]
+    return ["Tried from the right to the left:", *(f"  {step}" for step in tried)]
+
+
+def config_txt(boot: Boot, board: Board) -> str:
+    """Return what is to be appended to config.txt. No line of it touches vfat: this very file is on a FAT disk."""
+    lines = [f"[{board.filter}]"]
+    if boot.medium == "nvme":
+        lines += board.pcie.get(boot.pcie_generation, [])
+    if boot.fan_unit == "smart":
+        lines += board.smart_fan_unit
+    if boot.radio == "off":
+        # Both from the firmware's overlays/README; a rack has a cable, and a radio is a way in.
+        lines += ["dtoverlay=disable-wifi", "dtoverlay=disable-bt"]
+    return "\n".join([*lines, "[all]"]) + "\n"
+
+
+def cmdline_txt(boot: Boot, node: RackNode, instance: str, *, seed: bool) -> str:
+    """Return what cmdline.txt is to carry, on its one line: the seed's id, and where a netboot finds its root."""
+    words = []
+    if boot.netboot and boot.medium == "netboot":
+        root = boot.netboot.nfs_root.format(name=node.name)
+        words += [
+            "root=/dev/nfs",
+            f"nfsroot={boot.netboot.server}:{root},vers=3",
+            "rw",
+            "ip=dhcp",
+            "rootwait",
+        ]
+    if seed:
+        words.append(f"ds=nocloud;i={instance}")
+    return " ".join(words) + "\n" if words else ""
+
+
+def refused_settings(boot: Boot, board: Board) -> list[str]:
+    """Say what was asked for and is not written, with the reason."""
+    found = []
+    if boot.fan_unit == "smart" and not board.smart_fan_unit:
+        found.append(f"fan_unit smart: no document of the maker names the overlay for {board.machine}")
+    if boot.pcie_generation == 3 and 3 not in board.pcie:  # noqa: PLR2004 - the generation's number
+        found.append(f"pcie_generation 3: {board.machine} has PCIe 2.0 and no more")
+    return found

@@ -1,0 +1,139 @@
+"""A rack's first boot as files: for each node what goes onto its disk, for the rack what goes to servers and to us."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gpufleet.errors import InputError
+from gpufleet.fleet import Boot, Netboot, Rack, RackNode
+from gpufleet.nodes.firstboot import cloudinit, firmware, netboot
+from gpufleet.nodes.firstboot.cloudinit import HostKey
+
+SECRET = ("user-data",)  # holds the host key's private half
+
+
+@dataclass(frozen=True)
+class Seed:
+    """One node's files, by name."""
+
+    node: RackNode
+    instance_id: str
+    files: Mapping[str, str]
+    public_host_key: str | None = None
+
+    def known_hosts(self) -> list[str]:
+        """Return lines for ssh's known_hosts; none where the node makes its own key."""
+        if self.public_host_key is None:
+            return []
+        kind, body = self.public_host_key.split()[:2]
+        return [f"{where} {kind} {body}" for where in (self.node.address, self.node.name) if where]
+
+
+@dataclass(frozen=True)
+class Export:
+    """All files of a rack, by path below the export's folder; ``notes`` say what was asked for and not written."""
+
+    rack: Rack
+    seeds: tuple[Seed, ...]
+    shared: Mapping[str, str]
+    notes: tuple[str, ...] = field(default=())
+
+    def files(self) -> dict[str, str]:
+        """Return every file by its path; the manifest names each of them with its digest."""
+        found = {f"{seed.node.name}/{name}": text for seed in self.seeds for name, text in seed.files.items()}
+        found |= self.shared
+        return found | {"manifest.json": self._manifest(found)}
+
+    def known_hosts(self) -> list[str]:
+        """Return the nodes' lines for ssh's known_hosts."""
+        return [line for seed in self.seeds for line in seed.known_hosts()]
+
+    def _manifest(self, files: Mapping[str, str]) -> str:
+        boot = _boot(self.rack)
+        family = firmware.table("families")[boot.image.family if boot.image else "raspios"]
+        told = {
+            "gpufleet": "first boot",
+            "rack": self.rack.name,
+            "medium": boot.medium,
+            "image": boot.image.model_dump() if boot.image else None,
+            "seed_goes_to": family["seed"],
+            "nodes": {
+                s.node.name: {"slot": s.node.slot, "address": s.node.address, "instance_id": s.instance_id}
+                for s in self.seeds
+            },
+            "not_written": list(self.notes),
+            "sha256": {path: hashlib.sha256(text.encode()).hexdigest() for path, text in files.items()},
+        }
+        return json.dumps(told, indent=2) + "\n"
+
+
+def export(
+    rack: Rack,
+    nodes: Sequence[RackNode],
+    keys: Sequence[str],
+    host_key: Callable[[RackNode], HostKey | None],
+) -> Export:
+    """Return the first boot of some nodes of a rack; ``keys`` may log in, ``host_key`` gives each node its own."""
+    boot = _boot(rack)
+    seeds = tuple(_seed(rack, boot, node, keys, host_key(node)) for node in nodes)
+    shared: dict[str, str] = {"addresses.json": _addresses(rack, nodes)}
+    if boot.netboot:
+        shared |= _netboot(rack, boot.netboot, seeds)
+    made = Export(rack, seeds, shared)
+    if known := made.known_hosts():
+        shared["known_hosts"] = "\n".join(known) + "\n"
+    notes = {
+        note for node in nodes for note in firmware.refused_settings(boot, firmware.board_of(node.machine))
+    }
+    return Export(rack, seeds, shared, tuple(sorted(notes)))
+
+
+def _boot(rack: Rack) -> Boot:
+    if rack.boot is None:
+        remedy = "say how its nodes boot first; docs/commissioning.md has an example"
+        raise InputError("is missing", where=f"inventory/{rack.name}.yaml", key="boot", remedy=remedy)
+    return rack.boot
+
+
+def _netboot(rack: Rack, server: Netboot, seeds: Sequence[Seed]) -> dict[str, str]:
+    """Return what the network boot server is given."""
+    nodes = [seed.node for seed in seeds]
+    if rack.network is None or any(node.address is None for node in nodes):
+        where = f"inventory/{rack.name}.yaml"
+        raise InputError("a network boot needs it", where=where, key="network", remedy="give network.cidr")
+    found = {
+        "netboot/dnsmasq.conf": netboot.dnsmasq(rack, rack.network, server, nodes),
+        "netboot/exports": netboot.exports(server, nodes),
+    }
+    for seed in seeds:
+        folder = f"netboot/tftp/{netboot.folder_of(server, seed.node)}"
+        found |= {
+            f"{folder}/{name}": seed.files[name] for name in ("cmdline.append.txt", "config.append.txt")
+        }
+    return found
+
+
+def _seed(rack: Rack, boot: Boot, node: RackNode, keys: Sequence[str], host_key: HostKey | None) -> Seed:
+    board = firmware.board_of(node.machine)
+    user = cloudinit.user_data(rack, boot, node, keys, host_key)
+    network = cloudinit.network_config(rack, boot, node)
+    instance = cloudinit.instance_id(rack, node, user, network)
+    family = firmware.table("families")[boot.image.family if boot.image else "raspios"]
+    files = {
+        "user-data": cloudinit.as_yaml(user, "#cloud-config\n"),
+        "meta-data": cloudinit.as_yaml({"instance-id": instance, "local-hostname": node.name}),
+        "network-config": cloudinit.as_yaml(network),
+        "cmdline.append.txt": firmware.cmdline_txt(boot, node, instance, seed=family["cmdline"]),
+        "config.append.txt": firmware.config_txt(boot, board),
+        "boot.conf": firmware.boot_conf(boot, board),
+    }
+    return Seed(node, instance, files, host_key.public if host_key else None)
+
+
+def _addresses(rack: Rack, nodes: Sequence[RackNode]) -> str:
+    """Return the address book that ``gpufleet nodes sync --address-book`` reads."""
+    book = {f"{rack.name}/{node.slot}": node.address for node in nodes if node.address}
+    return json.dumps(book, indent=2) + "\n"

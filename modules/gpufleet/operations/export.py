@@ -1,0 +1,174 @@
+"""Writes a rack's first boot to disk: cloud-init seeds, firmware settings, host keys known before anybody asks.
+
+A host key that the node makes itself reaches us over the very network that it is to protect. So the controller makes
+it, keeps it (a second export gives the same one) and puts its public half into known_hosts; the node gets the
+private half with its seed and removes that copy once sshd has it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpufleet import fleet, paths
+from gpufleet.errors import InputError
+from gpufleet.fleet import Rack, RackNode
+from gpufleet.nodes import firstboot
+from gpufleet.operations.show import unfold
+
+MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to export where; ``nodes`` are names or ranges, none means all of the rack."""
+
+    rack: str
+    nodes: tuple[str, ...] = ()
+    out: Path | None = None
+    known_hosts: Path | None = None
+
+
+@dataclass(frozen=True)
+class Exported:
+    folder: Path
+    made: firstboot.Export
+    known_hosts: Path | None = None
+
+    def lines(self) -> list[str]:
+        """Say what was written, and what a person does next."""
+        names = ", ".join(seed.node.name for seed in self.made.seeds)
+        told = [f"{self.folder}: {names}"]
+        told += [f"not written: {note}" for note in self.made.notes]
+        if self.known_hosts:
+            told.append(f"{self.known_hosts}: {len(self.made.known_hosts())} lines")
+        elif self.made.known_hosts():
+            told.append(
+                f"host keys: {self.folder / 'known_hosts'} (--known-hosts FILE puts them where ssh looks)"
+            )
+        told.append(
+            "user-data holds each node's private host key: write it to that node's disk and nowhere else"
+        )
+        return told
+
+
+def run(request: Request, root: Path | None = None) -> Exported:
+    """Export the first boot of a rack's nodes."""
+    root = root or paths.project_root()
+    rack = load(root, request.rack)
+    nodes = chosen(rack, request.nodes)
+    kept = paths.state_home(root) / "ssh" / "host_keys" / rack.name
+    pregenerated = rack.boot is not None and rack.boot.host_keys == "pregenerated"
+    made = firstboot.export(
+        rack, nodes, login_keys(rack, root), lambda node: host_key(kept, node) if pregenerated else None
+    )
+    folder = request.out or paths.state_home(root) / "export" / rack.name
+    write(folder, made.files())
+    if request.known_hosts and made.known_hosts():
+        remember(request.known_hosts, made.known_hosts())
+    return Exported(folder, made, request.known_hosts if made.known_hosts() else None)
+
+
+def load(root: Path, name: str) -> Rack:
+    """Return a rack of the project by its name."""
+    path = root / "inventory" / f"{name}.yaml"
+    if not path.is_file():
+        there = ", ".join(sorted(file.stem for file in (root / "inventory").glob("*.yaml")))
+        raise InputError(
+            f"there is no inventory/{name}.yaml", where="--rack", remedy=f"there is: {there or 'none'}"
+        )
+    return fleet.load_rack(path, root)
+
+
+def chosen(rack: Rack, names: Iterable[str]) -> list[RackNode]:
+    """Return the nodes meant; a name that the rack does not have is an InputError."""
+    wanted = unfold(names)
+    strangers = wanted - {node.name for node in rack.nodes}
+    if strangers:
+        raise InputError(f"rack {rack.name} has no {', '.join(sorted(strangers))}", where="--node")
+    return [node for node in rack.nodes if not wanted or node.name in wanted]
+
+
+def login_keys(rack: Rack, root: Path) -> list[str]:
+    """Return the keys that may log in: the rack's own and those of the stack that it names."""
+    if rack.boot is None:
+        return []  # the export says that the section is missing
+    ssh = rack.boot.ssh
+    lent = fleet.load(ssh.stack, root).ssh.authorized_keys if ssh.stack else ()
+    keys = list(dict.fromkeys([*ssh.authorized_keys, *lent]))
+    if not keys:
+        remedy = f"give stack {ssh.stack} ssh.authorized_keys, or boot.ssh.authorized_keys"
+        raise InputError(
+            "nobody could log in", where=f"inventory/{rack.name}.yaml", key="boot.ssh", remedy=remedy
+        )
+    return keys
+
+
+def host_key(folder: Path, node: RackNode) -> firstboot.HostKey:
+    """Return the node's host key, made once and kept."""
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    path = folder / node.name
+    if path.is_file():
+        key = serialization.load_ssh_private_key(path.read_bytes(), password=None)
+    else:
+        key = Ed25519PrivateKey.generate()
+        encoding, form = serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH
+        secret = key.private_bytes(encoding, form, serialization.NoEncryption())
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        put(path, secret.decode(), 0o600)
+    encoding, public = serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
+    text = key.public_key().public_bytes(encoding, public).decode()
+    return firstboot.HostKey(path.read_text(), f"{text} {node.name}")
+
+
+def put(path: Path, text: str, mode: int) -> None:
+    """Write a file whole or not at all, with its mode from its first byte on."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w") as file:
+            os.fchmod(handle, mode)
+            file.write(text)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def write(folder: Path, files: dict[str, str]) -> None:
+    """Put the files in place of an earlier export, all of them or none; a folder that is not ours is refused."""
+    if folder.exists() and not (folder / MANIFEST).is_file() and any(folder.iterdir()):
+        raise InputError(
+            "is not empty and not an earlier export", where=str(folder), remedy="choose another --out"
+        )
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    fresh = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
+    old = fresh.with_name(fresh.name + ".old")
+    try:
+        for name, text in files.items():
+            path = fresh / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            put(path, text, 0o600 if path.name in firstboot.SECRET else 0o644)
+        if folder.exists():
+            folder.rename(old)
+        fresh.rename(folder)
+    except BaseException:
+        if old.exists() and not folder.exists():
+            old.rename(folder)
+        shutil.rmtree(fresh, ignore_errors=True)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def remember(path: Path, lines: list[str]) -> None:
+    """Put lines into a known_hosts file in place of what it said of the same hosts; other lines stay as they are."""
+    hosts = {line.split()[0] for line in lines}
+    there = path.read_text().splitlines() if path.is_file() else []
+    kept = [line for line in there if not line.split() or line.split()[0] not in hosts]
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    put(path, "\n".join([*kept, *lines]) + "\n", 0o600)
