@@ -11,6 +11,7 @@ import re
 import tempfile
 from pathlib import Path
 
+from ansible_collections.gpufleet.fleet.plugins.module_utils.merging import merged_text
 from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import (
     NOT_FOUND,
     Trouble,
@@ -20,8 +21,8 @@ from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import (
     set_access,
 )
 
-STATES = ["file", "lines", "directory", "link", "absent"]
-DEFAULT_MODES = {"file": 0o644, "lines": 0o644, "directory": 0o755}
+STATES = ["file", "lines", "json", "directory", "link", "absent"]
+DEFAULT_MODES = {"file": 0o644, "lines": 0o644, "json": 0o644, "directory": 0o755}
 
 
 def option(required=False):
@@ -39,7 +40,12 @@ def option(required=False):
         "group": {"type": "str"},
         "validate": texts,
     }
-    needs = [("state", "file", ["content"]), ("state", "lines", ["lines"]), ("state", "link", ["target"])]
+    needs = [
+        ("state", "file", ["content"]),
+        ("state", "json", ["content"]),
+        ("state", "lines", ["lines"]),
+        ("state", "link", ["target"]),
+    ]
     return {"type": "list", "elements": "dict", "required": required, "options": entry, "required_if": needs}
 
 
@@ -47,6 +53,8 @@ def wanted_text(entry, current):
     """Return the content that an entry asks for, given what is there now (None: no file)."""
     if entry["state"] == "file":
         return entry["content"]
+    if entry["state"] == "json":
+        return merged_text(entry["content"], current, entry["path"])
     wanted, unwanted = entry["lines"] or [], entry["remove"] or []
     lines = (current or "").splitlines()
     kept = [line for line in lines if line in wanted or not any(re.search(rule, line) for rule in unwanted)]
@@ -66,8 +74,8 @@ def wanted_access(entry, current_mode):
     """Return mode, user id and group id that the entry asks for."""
     if entry["mode"]:
         mode = int(entry["mode"], 8)
-    elif entry["state"] == "lines" and current_mode is not None:
-        mode = current_mode  # a line in a file that others manage keeps that file's mode
+    elif entry["state"] in ("lines", "json") and current_mode is not None:
+        mode = current_mode  # a part of a file that others manage keeps that file's mode
     else:
         mode = DEFAULT_MODES[entry["state"]]
     user = pwd.getpwnam(entry["owner"])

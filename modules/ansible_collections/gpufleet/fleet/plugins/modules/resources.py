@@ -47,9 +47,10 @@ options:
       state:
         description: >-
           C(file) has exactly I(content); C(lines) holds each of I(lines) and no other line that matches one of
-          I(remove); C(directory) exists; C(link) points to I(target), which must exist; C(absent) is not there.
+          I(remove); C(json) is I(content) laid over the mapping that is there (a null takes a key out);
+          C(directory) exists; C(link) points to I(target), which must exist; C(absent) is not there.
         type: str
-        choices: [file, lines, directory, link, absent]
+        choices: [file, lines, json, directory, link, absent]
         default: file
       content: {description: The whole content., type: str}
       lines: {description: Lines that must be there; new ones are added at the end., type: list, elements: str}

@@ -1,0 +1,41 @@
+# Copyright: gpufleet contributors
+# GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
+"""JSON files with several writers: our keys set, everybody else's kept as they were."""
+
+from __future__ import annotations
+
+import json
+
+from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import Trouble
+
+
+def merge(theirs, ours):
+    """Return ``theirs`` with ``ours`` laid over it, mapping by mapping; a key that is null in ours goes."""
+    merged = {key: value for key, value in theirs.items() if not (key in ours and ours[key] is None)}
+    for key, value in ours.items():
+        if isinstance(value, dict):
+            inner = merged.get(key)
+            merged[key] = merge(inner if isinstance(inner, dict) else {}, value)
+        elif value is not None:
+            merged[key] = value
+    return merged
+
+
+def read(text, path):
+    """Return the mapping that a file or a task holds; an empty file is an empty mapping."""
+    try:
+        found = json.loads(text) if text.strip() else {}
+    except ValueError as trouble:
+        raise Trouble(f"refused, left as it was: {path} is not JSON: {trouble}", refused=path) from None
+    if not isinstance(found, dict):
+        raise Trouble(f"refused, left as it was: {path} holds no mapping", refused=path)
+    return found
+
+
+def merged_text(content, current, path):
+    """Return the file's new text; the old one, character for character, where it already says all of ours."""
+    theirs = read(current or "", path)
+    wanted = merge(theirs, read(content, f"the content for {path}"))
+    if current is not None and wanted == theirs:
+        return current
+    return json.dumps(wanted, indent=4, ensure_ascii=False) + "\n"
