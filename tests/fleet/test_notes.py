@@ -8,23 +8,25 @@ CREATE = {"kind": "reserved", "reservation": "create"}
 
 
 def test_production_says_what_its_budget_buys(repo_root):
-    reserved, hours, spot, kept = fleet.notes(fleet.load("production", repo_root))
+    reserved, hours, spot, disks, kept = fleet.notes(fleet.load("production", repo_root))
     # 21.957642 + 20.97283 = 42.930472 USD/h * 730 h; with 29.25568 of spot: 72.186152 USD/h
     assert "train, tune, 31,339 USD a month" in reserved
     assert "72.19 USD an hour together" in hours
     assert "2,000 to 5,000 USD a month" in hours
     assert hours.endswith("buy 28 to 69 hours, not a month")
     assert spot.endswith("has no capacity: serve")
-    assert kept.endswith("nothing builds or prices them yet: template llm-server, trainer")
+    assert disks.endswith("no cloud disk is built or priced for template llm-server, trainer")
+    assert kept.endswith("nothing runs it yet: template llm-server, trainer")
 
 
 def test_a_stack_without_reservations_and_unbuilt_parts_needs_no_note(repo_root):
     assert fleet.notes(fleet.load("poc", repo_root)) == ()
 
 
-def test_what_a_template_asks_for_and_nobody_acts_on_is_said(repo_root):
-    (kept,) = fleet.notes(fleet.load("dev", repo_root))
-    assert "volumes" in kept
+def test_volumes_for_which_no_cloud_disk_is_built_are_said(repo_root):
+    (disks,) = fleet.notes(fleet.load("dev", repo_root))
+    assert disks.startswith("volumes are folders")
+    assert disks.endswith("template llm-server")
 
 
 def test_pool_without_a_price_is_named(parse):

@@ -81,6 +81,22 @@ REFUSED = [
     ("efa-one-zone", {"fabric": "auto", "zones": ["us-east-1a", "us-east-1b"]}, "name one zone"),
     ("template-exists", {"template": "trainr"}, "no template 'trainr'"),
 ]
+OF_TEMPLATES = {
+    "depends-in-order",
+    "driver-for-cards",
+    "engine-for-containers",
+    "gpus-fit",
+    "gpus-need-toolkit",
+    "hardware-fits",
+    "mounts-exist",
+    "podman-only",
+    "ports-by-host-network",
+    "ports-clash",
+    "profile-exists",
+    "secrets-by-reference",
+    "unique-containers",
+    "volumes-fit",
+}
 ALLOWED = [
     {"purchase": SPOT | {"max_usd_per_hour": 12.5, "fallback": "on_demand", "on_eviction": "stop"}},
     AZURE | {"purchase": SPOT | {"max_usd_per_hour": 9.0}},
@@ -133,6 +149,7 @@ def test_rule_refuses_the_fleet(spec, tmp_path, rule, change):
 
 def test_every_rule_is_tested_and_says_why():
     tested = {rule for rule, *_ in REFUSED} | {
+        *OF_TEMPLATES,  # test_templates.py
         "unique-names",
         "not-the-world",
         "key-for-nodes",

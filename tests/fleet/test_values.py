@@ -53,14 +53,14 @@ def test_accelerator_request_ends_up_with_the_catalogue_name():
     assert fleet.AcceleratorRequest(model="rx-460").model == "Radeon RX 460"
 
 
-@pytest.mark.parametrize("gpus", ["all", "none", 2])
+@pytest.mark.parametrize("gpus", ["all", "none", 2, (0, 3)])
 def test_container_gpus(gpus):
     assert fleet.Container(image="x", gpus=gpus).gpus == gpus
 
 
-@pytest.mark.parametrize("gpus", ["some", 0, True, 1.5])
+@pytest.mark.parametrize("gpus", ["some", 0, True, 1.5, []])
 def test_container_gpus_that_mean_nothing(gpus):
-    with pytest.raises(ValidationError, match="give all, none or how many"):
+    with pytest.raises(ValidationError, match="give all, none, how many"):
         fleet.Container(image="x", gpus=gpus)
 
 

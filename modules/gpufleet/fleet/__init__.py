@@ -8,20 +8,24 @@ id, a reason and a source (``RULES``).
 
 from __future__ import annotations
 
+from gpufleet.fleet.application import Application, Container, PortMap, Volume
 from gpufleet.fleet.boot import Boot, BootMode, Image, Netboot
 from gpufleet.fleet.hardware import Fact, HardwareCost
 from gpufleet.fleet.load import json_schema, load, load_rack, parse
 from gpufleet.fleet.notes import node_usd_per_hour, notes
+from gpufleet.fleet.profile import Driver, HardwareProfile, SoftwareProfile
 from gpufleet.fleet.purchase import OnDemand, Purchase, Reserved, Spot, SpotWork
 from gpufleet.fleet.rack import Rack, RackNetwork, RackNode
 from gpufleet.fleet.request import AcceleratorRequest, Budget, Count
 from gpufleet.fleet.rule import RULES, Rule
 from gpufleet.fleet.spec import Disk, Fleet, Pool, RackUse, Ssh, Workstation
-from gpufleet.fleet.template import Container, Driver, Template, Volume
+from gpufleet.fleet.template import Blueprint, Template
 
 __all__ = [
     "RULES",
     "AcceleratorRequest",
+    "Application",
+    "Blueprint",
     "Boot",
     "BootMode",
     "Budget",
@@ -32,10 +36,12 @@ __all__ = [
     "Fact",
     "Fleet",
     "HardwareCost",
+    "HardwareProfile",
     "Image",
     "Netboot",
     "OnDemand",
     "Pool",
+    "PortMap",
     "Purchase",
     "Rack",
     "RackNetwork",
@@ -43,6 +49,7 @@ __all__ = [
     "RackUse",
     "Reserved",
     "Rule",
+    "SoftwareProfile",
     "Spot",
     "SpotWork",
     "Ssh",

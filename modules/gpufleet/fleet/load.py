@@ -11,11 +11,17 @@ from pydantic import ValidationError
 
 from gpufleet import catalog
 from gpufleet.errors import InputError
-from gpufleet.fleet import rules_fleet, rules_placement, rules_purchase  # noqa: F401 - they fill the tables
+from gpufleet.fleet import (  # noqa: F401 - they fill the tables
+    rules_fleet,
+    rules_node,
+    rules_placement,
+    rules_purchase,
+    rules_template,
+)
 from gpufleet.fleet.document import Document, Problem, ambiguous_numbers, read
 from gpufleet.fleet.explain import explain
 from gpufleet.fleet.rack import Rack
-from gpufleet.fleet.rule import check
+from gpufleet.fleet.rule import check, check_fleet
 from gpufleet.fleet.spec import Fleet, RackRef, RackUse, Spec
 from gpufleet.paths import project_root
 
@@ -86,7 +92,9 @@ def _fleet(document: Document, stack: str, root: Path) -> Fleet:
         raise
     document.refuse(check(spec))
     racks = tuple(_rack(ref, index, document, root) for index, ref in enumerate(spec.racks))
-    return Fleet.of(spec, stack, racks)
+    fleet = Fleet.of(spec, stack, racks)
+    document.refuse(check_fleet(fleet))
+    return fleet
 
 
 def _rack(ref: RackRef, index: int, document: Document, root: Path) -> RackUse:

@@ -24,20 +24,58 @@ def node_usd_per_hour(pool: Pool) -> float | None:
 
 def notes(fleet: Fleet) -> tuple[str, ...]:
     """Return what somebody who plans this fleet should know before it is built."""
-    found = (_reserved(fleet), _hours_not_months(fleet), _lonely_spot(fleet), _not_acted_on(fleet))
+    found = (
+        _reserved(fleet),
+        _hours_not_months(fleet),
+        _lonely_spot(fleet),
+        _no_disk_is_built(fleet),
+        _loose_images(fleet),
+        _not_acted_on(fleet),
+    )
     return tuple(note for note in found if note)
 
 
 def _not_acted_on(fleet: Fleet) -> str:
-    """Say which parts of templates are only kept for now: nobody shall wait for a disk that is never made."""
-    used = {item.template for kind in (fleet.pools, fleet.workstations, fleet.racks) for item in kind}
-    kept = sorted(name for name in used if name and fleet.templates[name].kept_only)
+    """Say which parts of templates are only kept for now: nobody shall wait for a test that is never run."""
+    used = _used(fleet)
+    kept = sorted(name for name in used if fleet.templates[name].burn_in != "quick")
     return (
-        "driver, container toolkit, volumes, containers and a burn-in other than quick are kept, but nothing "
-        f"builds or prices them yet: template {', '.join(kept)}"
+        f"burn-in other than quick is kept, but nothing runs it yet: template {', '.join(kept)}"
         if kept
         else ""
     )
+
+
+def _no_disk_is_built(fleet: Fleet) -> str:
+    """Say that volumes in a cloud are folders on what the machine has: nobody shall wait for a disk."""
+    pools = {pool.template for pool in fleet.pools}
+    names = sorted(name for name in pools if name and fleet.blueprint(name).application.volumes)
+    return (
+        "volumes are folders on the machine's own drives and boot disk: no cloud disk is built or priced for "
+        f"template {', '.join(names)}"
+        if names
+        else ""
+    )
+
+
+def _loose_images(fleet: Fleet) -> str:
+    """Say which images may change under a running fleet."""
+    found = [
+        container.image
+        for name in sorted(_used(fleet))
+        for container in fleet.blueprint(name).application.containers
+        if not container.pinned
+    ]
+    return (
+        f"images without a digest may differ from node to node: {', '.join(dict.fromkeys(found))}"
+        if found
+        else ""
+    )
+
+
+def _used(fleet: Fleet) -> set[str]:
+    named = {item.template for kind in (fleet.pools, fleet.workstations, fleet.racks) for item in kind}
+    return {name for name in named if name}
 
 
 def _reserved(fleet: Fleet) -> str:

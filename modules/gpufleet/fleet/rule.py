@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 from gpufleet.fleet.document import Problem
 
 if TYPE_CHECKING:
-    from gpufleet.fleet.spec import Pool, Spec
+    from gpufleet.fleet.spec import Fleet, Pool, Spec
 
 PoolCheck = Callable[["Pool"], Iterator[Problem]]
 SpecCheck = Callable[["Spec"], Iterator[Problem]]
+FleetCheck = Callable[["Fleet"], Iterator[Problem]]
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class Rule:
 RULES: dict[str, Rule] = {}
 POOL_CHECKS: list[tuple[Rule, PoolCheck]] = []
 SPEC_CHECKS: list[tuple[Rule, SpecCheck]] = []
+FLEET_CHECKS: list[tuple[Rule, FleetCheck]] = []
 
 
 def register(rule: Rule) -> Rule:
@@ -56,6 +58,21 @@ def spec_rule(id_: str, *, reason: str, source: str) -> Callable[[SpecCheck], Sp
         return check
 
     return add
+
+
+def fleet_rule(id_: str, *, reason: str, source: str) -> Callable[[FleetCheck], FleetCheck]:
+    """Register a check of the spec together with its racks."""
+
+    def add(check: FleetCheck) -> FleetCheck:
+        FLEET_CHECKS.append((register(Rule(id_, reason, source)), check))
+        return check
+
+    return add
+
+
+def check_fleet(fleet: Fleet) -> list[Problem]:
+    """Return what the rules refuse once the racks are read."""
+    return [_named(rule, problem) for rule, test in FLEET_CHECKS for problem in test(fleet)]
 
 
 def check(spec: Spec) -> list[Problem]:

@@ -7,13 +7,16 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, IPvAnyNetwork
 
 from gpufleet.catalog import Cloud
+from gpufleet.fleet.application import Application
 from gpufleet.fleet.base import Frozen, Name, Owner, Whole, matching
 from gpufleet.fleet.hardware import HardwareCost
+from gpufleet.fleet.profile import HardwareProfile, SoftwareProfile
 from gpufleet.fleet.publickey import PublicKey
 from gpufleet.fleet.purchase import Purchase
 from gpufleet.fleet.rack import Rack
 from gpufleet.fleet.request import AcceleratorRequest, Budget, Count
-from gpufleet.fleet.template import Template
+from gpufleet.fleet.template import STEPS, Blueprint, Template
+
 
 class Ssh(Frozen):
     """Who may log in, and from where."""
@@ -126,7 +129,19 @@ class Spec(Frozen):
     pools: tuple[Pool, ...] = ()
     workstations: tuple[Workstation, ...] = ()
     racks: tuple[RackRef, ...] = ()
+    hardware_profiles: dict[Name, HardwareProfile] = Field(default_factory=dict)
+    software_profiles: dict[Name, SoftwareProfile] = Field(default_factory=dict)
+    applications: dict[Name, Application] = Field(default_factory=dict)
     templates: dict[Name, Template] = Field(default_factory=dict)
+
+    def blueprint(self, name: str | None) -> Blueprint:
+        """Return a template by name with every step looked up; nodes that name none get the plain one."""
+        named = {step: getattr(self, key) for step, key in STEPS.items()}
+        return self.template_of(name).blueprint(named)
+
+    def template_of(self, name: str | None) -> Template:
+        """Return a template by name; nodes that name none get the plain one."""
+        return Template() if name is None else self.templates[name]
 
 
 class Fleet(Spec):
@@ -144,7 +159,3 @@ class Fleet(Spec):
     def pool(self, name: str) -> Pool | None:
         """Return the pool of that name."""
         return next((pool for pool in self.pools if pool.name == name), None)
-
-    def template_of(self, name: str | None) -> Template:
-        """Return a template by name; nodes that name none get the plain one."""
-        return Template() if name is None else self.templates[name]

@@ -1,59 +1,82 @@
-"""Node templates: what a node of any origin becomes once it is configured."""
+"""A template's fourth step: the reusable whole, a blueprint of what a node of any origin becomes."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field
+from pydantic import Discriminator, Tag, model_validator
 
-from gpufleet.fleet.base import Frozen, Name, Whole, matching, refusal
+from gpufleet.fleet.application import Application, Container, Volume
+from gpufleet.fleet.base import Frozen, Name, refusal
+from gpufleet.fleet.profile import Driver, HardwareProfile, SoftwareProfile
 
-Port = Annotated[Whole, Field(ge=1, le=65535)]
-_branch, _branch_schema = matching(r"auto|\d{3}|\d+\.\d+", "auto, or a quoted branch like '570' or '6.4'")
 Profile = Literal["quick", "standard", "soak"]
+STEPS = {"hardware": "hardware_profiles", "software": "software_profiles", "application": "applications"}
+"""The steps that a template takes by name or inline, and where the named ones are declared."""
+FLAT = {"software": ("driver", "container_toolkit"), "application": ("volumes", "containers")}
+"""The keys of the short form, by the step that they are short for."""
 
 
-class Driver(Frozen):
-    """Which GPU driver a node gets."""
-
-    vendor: Literal["nvidia", "amd", "none"] = "none"
-    branch: Annotated[str, _branch, _branch_schema] = "auto"
+def _given(value: Any) -> str:
+    return "name" if isinstance(value, str) else "inline"
 
 
-def _gpus(value: object) -> object:
-    if value in ("all", "none") or (type(value) is int and value >= 1):
-        return value
-    raise refusal(f"is {value!r}", "give all, none or how many")
+_BY = Discriminator(_given)
+NamedHardware = Annotated[Annotated[Name, Tag("name")] | Annotated[HardwareProfile, Tag("inline")], _BY]
+NamedSoftware = Annotated[Annotated[Name, Tag("name")] | Annotated[SoftwareProfile, Tag("inline")], _BY]
+NamedApplication = Annotated[Annotated[Name, Tag("name")] | Annotated[Application, Tag("inline")], _BY]
 
 
-class Volume(Frozen):
-    """Space that the node's work needs beside its boot disk."""
+class Blueprint(Frozen):
+    """A template with every step looked up."""
 
-    name: Name
-    size_gib: Annotated[Whole, Field(ge=1, le=65536)]
-    kind: Literal["nvme", "ssd"] = "ssd"
-
-
-class Container(Frozen):
-    """One container that the node runs."""
-
-    image: Annotated[str, Field(min_length=1)]
-    name: Name | None = None
-    gpus: Annotated[Literal["all", "none"] | int, BeforeValidator(_gpus)] = "none"
-    ports: tuple[Port, ...] = ()
-
-
-class Template(Frozen):
-    """A reusable blueprint: driver, container toolkit, volumes, containers, burn-in."""
-
-    driver: Driver = Driver()
-    container_toolkit: bool = False
-    volumes: tuple[Volume, ...] = ()
-    containers: tuple[Container, ...] = ()
+    hardware: HardwareProfile = HardwareProfile()
+    software: SoftwareProfile = SoftwareProfile()
+    application: Application = Application()
     burn_in: Profile = "quick"
 
     @property
-    def kept_only(self) -> bool:
-        """Tell whether it asks for something that is read and kept, and that nothing acts on yet."""
-        asks = (self.container_toolkit, self.volumes, self.containers, self.burn_in != "quick")
-        return self.driver.vendor != "none" or any(asks)
+    def engine(self) -> Literal["podman", "docker", "none"]:
+        """Return the container engine: podman where something needs one and nobody chose."""
+        chosen = self.software.container_engine
+        if chosen != "auto":
+            return chosen
+        return "podman" if self.application.containers or self.software.container_toolkit else "none"
+
+
+class Template(Frozen):
+    """A blueprint by steps, each named or inline; or short, with the keys of software and application in it."""
+
+    hardware: NamedHardware | None = None
+    software: NamedSoftware | None = None
+    application: NamedApplication | None = None
+    driver: Driver | None = None
+    container_toolkit: bool | None = None
+    volumes: tuple[Volume, ...] | None = None
+    containers: tuple[Container, ...] | None = None
+    burn_in: Profile = "quick"
+
+    @model_validator(mode="after")
+    def _one_form(self) -> Self:
+        for step, keys in FLAT.items():
+            short = [key for key in keys if getattr(self, key) is not None]
+            if short and getattr(self, step) is not None:
+                raise refusal(f"has both {step} and {short[0]}", f"put {short[0]} into {step}")
+        return self
+
+    def blueprint(self, named: Mapping[str, Mapping[str, Any]]) -> Blueprint:
+        """Return it with its steps looked up in ``named``, by step and name."""
+        found = {step: self._step(step, named.get(step, {})) for step in STEPS}
+        return Blueprint(
+            **{step: one for step, one in found.items() if one is not None}, burn_in=self.burn_in
+        )
+
+    def _step(self, step: str, named: Mapping[str, Any]) -> Any:
+        given = getattr(self, step)
+        if isinstance(given, str):
+            return named[given]
+        if given is not None or step not in FLAT:
+            return given
+        short = {key: getattr(self, key) for key in FLAT[step] if getattr(self, key) is not None}
+        return {"software": SoftwareProfile, "application": Application}[step](**short)

@@ -1,0 +1,236 @@
+"""A template's third step: the volumes and containers of an application."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
+
+from gpufleet.fleet.base import Frozen, Name, Whole, matching, refusal
+from gpufleet.fleet.profile import HostPath
+
+Port = Annotated[Whole, Field(ge=1, le=65535)]
+Seconds = Annotated[Whole, Field(ge=1, le=86400)]
+SECRET_NAMES = re.compile(
+    r"(TOKEN|PASSWORD|PASSWD|SECRET|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|CREDENTIALS?)$", re.IGNORECASE
+)
+MOST_CARDS = 16
+
+_variable, _variable_schema = matching(r"[A-Za-z_][A-Za-z0-9_]*", "a variable's name like HF_HOME")
+_image, _image_schema = matching(
+    r"[A-Za-z0-9][A-Za-z0-9._:/-]*(@sha256:[0-9a-f]{64})?", "an image like quay.io/team/server:1.2@sha256:…"
+)
+_user, _user_schema = matching(r"[a-z0-9_-]+(:[a-z0-9_-]+)?", "a user, or user:group, by name or number")
+_address, _address_schema = matching(r"\d{1,3}(\.\d{1,3}){3}", "an IPv4 address like 127.0.0.1")
+Variable = Annotated[str, _variable, _variable_schema]
+
+
+def _one_line(value: str) -> str:
+    if not value.isprintable():
+        raise refusal(f"is {value!r}", "give one line without control characters")
+    return value
+
+
+Line = Annotated[str, AfterValidator(_one_line)]
+
+
+def _gpus(value: object) -> object:
+    if value in ("all", "none") or (type(value) is int and 1 <= value <= MOST_CARDS):
+        return value
+    if (
+        isinstance(value, list | tuple)
+        and value
+        and all(type(item) is int and 0 <= item < MOST_CARDS for item in value)
+    ):
+        if len(set(value)) == len(value):
+            return tuple(value)
+        raise refusal(f"{list(value)} names a card twice", "name each card once")
+    raise refusal(f"is {value!r}", "give all, none, how many, or the cards like [0, 1]")
+
+
+Gpus = Annotated[
+    Literal["all", "none"] | int | tuple[int, ...],
+    BeforeValidator(_gpus),
+    WithJsonSchema(
+        {
+            "description": "all, none, how many cards, or which ones by number",
+            "anyOf": [
+                {"enum": ["all", "none"]},
+                {"type": "integer", "minimum": 1, "maximum": MOST_CARDS},
+                {
+                    "type": "array",
+                    "items": {"type": "integer", "minimum": 0, "maximum": MOST_CARDS - 1},
+                    "minItems": 1,
+                    "uniqueItems": True,
+                },
+            ],
+        }
+    ),
+]
+
+
+class Volume(Frozen):
+    """A folder for data that outlives containers: nvme on the node's scratch, ssd on its boot disk."""
+
+    name: Name
+    size_gib: Annotated[Whole, Field(ge=1, le=65536)]
+    kind: Literal["nvme", "ssd"] = "ssd"
+
+
+class Mount(Frozen):
+    """A volume, or a folder of the node, as a container sees it."""
+
+    volume: Name | None = None
+    source: HostPath | None = None
+    target: HostPath
+    read_only: bool = False
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> Self:
+        if (self.volume is None) == (self.source is None):
+            raise refusal("needs exactly one of volume and source", "name a volume, or a folder of the node")
+        return self
+
+
+class PortMap(Frozen):
+    """A port of the node that leads to one of a container. Written short: 8000, or "80:8000/udp"."""
+
+    host: Port
+    container: Port
+    protocol: Literal["tcp", "udp"] = "tcp"
+    address: Annotated[
+        Annotated[str, _address, _address_schema] | None,
+        Field(description="the only address of the node that listens; a loopback one opens no firewall"),
+    ] = None
+
+    @property
+    def local(self) -> bool:
+        """Tell whether only the node itself reaches it."""
+        return (self.address or "").startswith("127.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_forms(cls, data: Any) -> Any:
+        if type(data) is int:
+            return {"host": data, "container": data}
+        if isinstance(data, dict):
+            return {"container": data["host"], **data} if "host" in data else data
+        found = (
+            re.fullmatch(r"(\d{1,5})(?::(\d{1,5}))?(?:/(tcp|udp))?", data) if isinstance(data, str) else None
+        )
+        if found is None:
+            raise refusal(f"is {data!r}", "give a port like 8000, or '80:8000', node first")
+        host, container, protocol = found.groups()
+        return {"host": int(host), "container": int(container or host), "protocol": protocol or "tcp"}
+
+
+_PORT_SHORT = [
+    {"type": "integer", "minimum": 1, "maximum": 65535},
+    {"type": "string", "pattern": r"^\d{1,5}(:\d{1,5})?(/(tcp|udp))?$"},
+]
+PORT_SCHEMA = {
+    "description": "a port, 'node:container', or its parts",
+    "anyOf": [
+        *_PORT_SHORT,
+        {
+            "type": "object",
+            "additionalProperties": False,
+            "required": ["host"],
+            "properties": {
+                "host": _PORT_SHORT[0],
+                "container": _PORT_SHORT[0],
+                "protocol": {"enum": ["tcp", "udp"]},
+                "address": {"type": "string", "pattern": r"^\d{1,3}(\.\d{1,3}){3}$"},
+            },
+        },
+    ],
+}
+
+
+class Secret(Frozen):
+    """Something secret, by its name alone: the value is on the node or in podman's store, never in the spec."""
+
+    name: Name
+    kind: Annotated[
+        Literal["file", "env_file", "podman"],
+        Field(
+            description="file: mounted from /etc/gpufleet/secrets/NAME; env_file: that file's VAR=value lines; "
+            "podman: of podman's own store"
+        ),
+    ] = "file"
+    env: Annotated[
+        Variable | None, Field(description="podman: the variable that holds it, else it is mounted")
+    ] = None
+    target: HostPath | None = None
+
+    @model_validator(mode="after")
+    def _fits_its_kind(self) -> Self:
+        if self.env is not None and self.kind != "podman":
+            raise refusal(
+                f"env goes with kind podman, not {self.kind}", "say kind: podman, or kind: env_file"
+            )
+        if self.target is not None and (self.kind == "env_file" or self.env is not None):
+            raise refusal("target is where a file is mounted; this is given as a variable", "remove target")
+        return self
+
+
+class Health(Frozen):
+    """How to ask a container whether it is well; one that is not is killed and restarted."""
+
+    command: Annotated[
+        Line, Field(min_length=1, description="a shell command inside the container; 0 is well")
+    ]
+    interval_seconds: Seconds = 30
+    timeout_seconds: Seconds = 10
+    retries: Annotated[Whole, Field(ge=1, le=100)] = 3
+    start_seconds: Annotated[Whole, Field(ge=0, le=86400, description="how long it may take to get well")] = (
+        60
+    )
+
+
+class Container(Frozen):
+    """One container that the node runs, as a systemd service of its name."""
+
+    image: Annotated[str, _image, _image_schema]
+    name: Name | None = None
+    gpus: Gpus = "none"
+    ports: Annotated[tuple[PortMap, ...], WithJsonSchema({"type": "array", "items": PORT_SCHEMA})] = ()
+    command: tuple[Line, ...] = ()
+    env: dict[Variable, Line] = Field(default_factory=dict)
+    secrets: tuple[Secret, ...] = ()
+    mounts: tuple[Mount, ...] = ()
+    user: Annotated[str, _user, _user_schema] | None = None
+    read_only: Annotated[bool, Field(description="its own file system can't be written to")] = False
+    network: Literal["bridge", "host", "none"] = "bridge"
+    shm_gib: (
+        Annotated[Whole, Field(ge=1, le=4096, description="size of /dev/shm, which NCCL needs")] | None
+    ) = None
+    restart: Literal["always", "on-failure", "never"] = "always"
+    stop_seconds: Annotated[Whole, Field(ge=1, le=3600)] = 30
+    health: Health | None = None
+    depends: Annotated[tuple[Name, ...], Field(description="containers that start before this one")] = ()
+
+    @property
+    def called(self) -> str:
+        """Return its name; without one, the last word of its image."""
+        last = self.image.partition("@")[0].rpartition("/")[2].partition(":")[0]
+        return self.name or (re.sub(r"[^a-z0-9-]+", "-", last.lower()).strip("-")[:40].rstrip("-") or "app")
+
+    @property
+    def pinned(self) -> bool:
+        """Tell whether the image is one and the same for ever."""
+        return "@sha256:" in self.image
+
+
+class Application(Frozen):
+    """Step three: what runs on the node."""
+
+    volumes: tuple[Volume, ...] = ()
+    containers: tuple[Container, ...] = ()
+    units: Annotated[
+        Literal["auto", "quadlet", "plain"],
+        Field(
+            description="quadlet: podman writes the services; auto: where its version can; plain: we write them"
+        ),
+    ] = "auto"

@@ -1,0 +1,148 @@
+"""Two of a template's four steps: what hardware it is for, and the software between that and its application."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from gpufleet import catalog
+from gpufleet.errors import InputError
+from gpufleet.fleet.base import Frozen, Whole, matching, refusal
+
+_branch, _branch_schema = matching(r"auto|\d{3}|\d+\.\d+", "auto, or a quoted branch like '570' or '6.4'")
+_release, _release_schema = matching(r"\d{1,2}\.\d{1,2}(\.\d{1,2})?", "a quoted release like '12.8'")
+_path, _path_schema = matching(
+    r"/[A-Za-z0-9._/-]*[A-Za-z0-9._-]", "an absolute path of letters, digits, dots, hyphens, underscores"
+)
+_slice, _slice_schema = matching(r"\d+g\.\d+gb(\+me)?", "a MIG profile like 1g.10gb")
+Release = Annotated[str, _release, _release_schema]
+Engine = Literal["auto", "podman", "docker", "none"]
+IPV6_SMALLEST_MTU = 1280  # RFC 8200, section 5
+LARGEST_MTU = 65520  # IP over InfiniBand, connected mode (the kernel's Documentation/infiniband/ipoib)
+
+
+def _no_dots(value: str) -> str:
+    if any(part in {"", ".", ".."} for part in value.split("/")[1:]):
+        raise refusal(f"is {value!r}", "give a path without //, . and ..")
+    return value
+
+
+HostPath = Annotated[str, _path, AfterValidator(_no_dots), _path_schema]
+
+
+def _onprem_or_cloud(name: str) -> str:
+    for cloud in ("onprem", "aws", "gcp", "azure"):
+        try:
+            return catalog.machine(name, cloud).name
+        except InputError:
+            continue
+    raise refusal(f"{name!r} is no machine that we know", "give a machine of the catalogue")
+
+
+def _card(name: str) -> str:
+    try:
+        return catalog.accelerator(name).name
+    except InputError as error:
+        raise refusal(error.problem, error.remedy) from error
+
+
+class Cards(Frozen):
+    """Which accelerators a node must have, at least."""
+
+    vendor: Literal["nvidia", "amd"] | None = None
+    model: Annotated[str, AfterValidator(_card)] | None = None
+    count: Annotated[Whole, Field(ge=1, le=16)] = 1
+
+
+class Storage(Frozen):
+    """What becomes of a node's local drives: one file system on one of them, or on all as RAID0."""
+
+    layout: Literal["none", "single", "raid0"] = "none"
+    mount: HostPath = "/scratch"
+    filesystem: Literal["ext4", "xfs"] = "ext4"
+
+
+class HugePages(Frozen):
+    """Memory set aside in large pages at boot."""
+
+    size: Literal["2M", "1G"] = "2M"
+    count: Annotated[Whole, Field(ge=1, le=1048576)]
+
+
+class HardwareProfile(Frozen):
+    """Step one: what the node must be, and how its drives, memory and network are laid out."""
+
+    machines: Annotated[
+        tuple[Annotated[str, AfterValidator(_onprem_or_cloud)], ...],
+        Field(description="the machines that it is for; any when left out"),
+    ] = ()
+    accelerators: Cards | None = None
+    storage: Storage = Storage()
+    hugepages: HugePages | None = None
+    mtu: Annotated[Whole, Field(ge=IPV6_SMALLEST_MTU, le=LARGEST_MTU)] | None = None
+
+
+class Driver(Frozen):
+    """Which GPU driver a node gets."""
+
+    vendor: Literal["nvidia", "amd", "none"] = "none"
+    branch: Annotated[str, _branch, _branch_schema] = "auto"
+    module: Annotated[
+        Literal["auto", "open", "proprietary"],
+        Field(description="NVIDIA's kernel module; auto: what the card needs"),
+    ] = "auto"
+
+
+def _uniform_or_list(value: object) -> object:
+    """Let one MIG profile stand for a list of one."""
+    return [value] if isinstance(value, str) else value
+
+
+class Mig(Frozen):
+    """How each NVIDIA card is cut into instances: these profiles, in this order, on every card."""
+
+    profiles: Annotated[
+        tuple[Annotated[str, _slice, _slice_schema], ...],
+        BeforeValidator(_uniform_or_list),
+        Field(min_length=1, max_length=7),
+    ]
+
+
+class SoftwareProfile(Frozen):
+    """Step two: driver, CUDA or ROCm, container engine and toolkit."""
+
+    driver: Driver = Driver()
+    cuda: Release | None = None
+    rocm: Release | None = None
+    container_engine: Annotated[
+        Engine, Field(description="auto: podman where the template has containers or the toolkit, else none")
+    ] = "auto"
+    container_toolkit: bool = False
+    mig: Mig | None = None
+    origin: Annotated[
+        Literal["auto", "distribution", "vendor"],
+        Field(
+            description="whose packages: the distribution's, the vendor's, or as the driver plan finds right"
+        ),
+    ] = "auto"
+
+    @model_validator(mode="after")
+    def _vendors_agree(self) -> Self:
+        """Refuse what only another vendor's driver can carry."""
+        asks: tuple[tuple[str, Any, str], ...] = (
+            ("cuda", self.cuda, "nvidia"),
+            ("mig", self.mig, "nvidia"),
+            ("rocm", self.rocm, "amd"),
+        )
+        for key, value, vendor in asks:
+            if value is not None and self.driver.vendor != vendor:
+                raise refusal(
+                    f"{key} needs driver.vendor {vendor}, not {self.driver.vendor}",
+                    f"say driver: {{vendor: {vendor}}}, or remove {key}",
+                )
+        if self.driver.module != "auto" and self.driver.vendor != "nvidia":
+            raise refusal(
+                f"driver.module is {self.driver.module!r}", "remove it: only NVIDIA's driver has a choice"
+            )
+        return self

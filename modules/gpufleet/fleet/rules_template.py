@@ -1,0 +1,222 @@
+"""Rules on templates by themselves: profiles that exist, and applications that can run as written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+
+from gpufleet.fleet.application import SECRET_NAMES, Application, Container
+from gpufleet.fleet.document import Path_, Problem
+from gpufleet.fleet.rule import spec_rule
+from gpufleet.fleet.spec import Spec
+from gpufleet.fleet.template import STEPS, Blueprint, Template
+
+SSH_PORT = 22
+
+
+def complete(spec: Spec) -> Iterator[tuple[str, Template, Blueprint]]:
+    """Yield the templates whose steps all exist; the others are rule ``profile-exists``'s business."""
+    for name, template in spec.templates.items():
+        named = ((getattr(template, step), getattr(spec, key)) for step, key in STEPS.items())
+        if all(not isinstance(given, str) or given in known for given, known in named):
+            yield name, template, spec.blueprint(name)
+
+
+def place(name: str, template: Template, step: str) -> Path_:
+    """Return where the keys of a template's step stand in the file."""
+    given = getattr(template, step)
+    if isinstance(given, str):
+        return (STEPS[step], given)
+    return ("templates", name) if given is None else ("templates", name, step)
+
+
+def applications(spec: Spec) -> Iterator[tuple[Path_, Application]]:
+    """Yield every application once, with its place."""
+    seen: set[Path_] = set()
+    for name, application in spec.applications.items():
+        yield ("applications", name), application
+    for name, template, blueprint in complete(spec):
+        where = place(name, template, "application")
+        if where[0] == "templates" and where not in seen:
+            seen.add(where)
+            yield where, blueprint.application
+
+
+@spec_rule("profile-exists", reason="a profile that a template names must be declared", source="the spec")
+def profile_exists(spec: Spec) -> Iterator[Problem]:
+    for name, template in spec.templates.items():
+        for step, key in STEPS.items():
+            given, declared = getattr(template, step), getattr(spec, key)
+            if isinstance(given, str) and given not in declared:
+                known = f"{key}: {', '.join(sorted(declared))}" if declared else f"declare it under {key}"
+                yield Problem(("templates", name, step), f"no {step} {given!r}", known)
+
+
+@spec_rule(
+    "engine-for-containers",
+    reason="containers, and the toolkit that shows them the cards, need an engine",
+    source="the container toolkits configure an engine; NVIDIA Container Toolkit guide, Configuration",
+)
+def engine_for_containers(spec: Spec) -> Iterator[Problem]:
+    for name, template, blueprint in complete(spec):
+        if blueprint.engine != "none":
+            continue
+        where = (*place(name, template, "software"), "container_engine")
+        if blueprint.application.containers:
+            text = f"is none, but template {name} has containers"
+            yield Problem(where, text, "say podman or docker")
+        elif blueprint.software.container_toolkit:
+            yield Problem(where, "is none, but container_toolkit is true", "say podman or docker")
+
+
+@spec_rule(
+    "gpus-need-toolkit",
+    reason="a container sees cards through CDI, whose specification the container toolkit writes",
+    source="NVIDIA Container Toolkit guide, Support for Container Device Interface; AMD Container Toolkit, CDI",
+)
+def gpus_need_toolkit(spec: Spec) -> Iterator[Problem]:
+    for name, template, blueprint in complete(spec):
+        if blueprint.software.container_toolkit:
+            continue
+        where = place(name, template, "application")
+        for index, container in enumerate(blueprint.application.containers):
+            if container.gpus != "none":
+                key = (*where, "containers", index, "gpus")
+                yield Problem(
+                    key, f"asks for cards, but template {name} has no toolkit", "say container_toolkit: true"
+                )
+
+
+@spec_rule(
+    "podman-only",
+    reason="quadlets and podman's secrets exist only with podman",
+    source="podman-systemd.unit(5), podman-secret(1)",
+)
+def podman_only(spec: Spec) -> Iterator[Problem]:
+    for name, template, blueprint in complete(spec):
+        if blueprint.engine != "docker":
+            continue
+        where, application = place(name, template, "application"), blueprint.application
+        if application.units == "quadlet":
+            yield Problem(
+                (*where, "units"), f"is quadlet, but template {name} has docker", "say auto or plain"
+            )
+        for index, container in enumerate(application.containers):
+            for number, secret in enumerate(container.secrets):
+                if secret.kind == "podman":
+                    key = (*where, "containers", index, "secrets", number, "kind")
+                    yield Problem(key, f"is podman, but template {name} has docker", "say file or env_file")
+
+
+@spec_rule(
+    "unique-containers",
+    reason="a container's name is its service's; two services can't share one",
+    source="systemd.unit(5); podman-run(1), --name",
+)
+def unique_containers(spec: Spec) -> Iterator[Problem]:
+    for where, application in applications(spec):
+        for kind, names in (
+            ("containers", [container.called for container in application.containers]),
+            ("volumes", [volume.name for volume in application.volumes]),
+        ):
+            for index, name in enumerate(names):
+                if name in names[:index]:
+                    yield Problem(
+                        (*where, kind, index), f"{name!r} is there twice", "give each a name of its own"
+                    )
+
+
+@spec_rule(
+    "ports-clash",
+    reason="a port of the node leads to one container, and 22 to its SSH service",
+    source="bind(2): address already in use",
+)
+def ports_clash(spec: Spec) -> Iterator[Problem]:
+    for where, application in applications(spec):
+        taken: dict[tuple[int, str, str | None], str] = {(SSH_PORT, "tcp", None): "SSH"}
+        for index, container in enumerate(application.containers):
+            for number, port in enumerate(container.ports):
+                key = (*where, "containers", index, "ports", number)
+                for (host, protocol, address), owner in taken.items():
+                    meets = address is None or port.address is None or address == port.address
+                    if (host, protocol) == (port.host, port.protocol) and meets:
+                        text = f"port {port.host}/{port.protocol} of the node is {owner}'s already"
+                        yield Problem(key, text, "choose another port of the node")
+                        break
+                else:
+                    taken[port.host, port.protocol, port.address] = container.called
+
+
+@spec_rule(
+    "ports-by-host-network",
+    reason="with the node's own network a container's ports are the node's, and none are led elsewhere",
+    source="podman-run(1), --publish: discarded with --network host",
+)
+def ports_by_network(spec: Spec) -> Iterator[Problem]:
+    for where, application in applications(spec):
+        for index, container in enumerate(application.containers):
+            for number, port in enumerate(container.ports):
+                key = (*where, "containers", index, "ports", number)
+                if container.network == "none":
+                    yield Problem(
+                        key, "can't be reached: network is none", "remove ports, or say network: bridge"
+                    )
+                elif container.network == "host" and (port.host != port.container or port.address):
+                    yield Problem(
+                        key, "network is host, so nothing is led elsewhere", f"say {port.container}"
+                    )
+
+
+@spec_rule("mounts-exist", reason="a mount names a volume of its application", source="the spec")
+def mounts_exist(spec: Spec) -> Iterator[Problem]:
+    for where, application in applications(spec):
+        known = [volume.name for volume in application.volumes]
+        for index, container in enumerate(application.containers):
+            targets: list[str] = []
+            for number, mount in enumerate(container.mounts):
+                key = (*where, "containers", index, "mounts", number)
+                if mount.volume is not None and mount.volume not in known:
+                    listed = f"volumes: {', '.join(known)}" if known else "declare it under volumes"
+                    yield Problem((*key, "volume"), f"no volume {mount.volume!r}", listed)
+                if mount.target in targets:
+                    yield Problem(
+                        (*key, "target"), f"{mount.target} is mounted twice", "choose another target"
+                    )
+                targets.append(mount.target)
+
+
+@spec_rule(
+    "depends-in-order", reason="containers start one after the other, so no circle", source="systemd.unit(5)"
+)
+def depends_in_order(spec: Spec) -> Iterator[Problem]:
+    for where, application in applications(spec):
+        named = {container.called: container for container in application.containers}
+        for index, container in enumerate(application.containers):
+            for number, name in enumerate(container.depends):
+                if name not in named:
+                    key = (*where, "containers", index, "depends", number)
+                    yield Problem(key, f"no container {name!r}", f"containers: {', '.join(named)}")
+        try:
+            TopologicalSorter({name: set(one.depends) for name, one in named.items()}).prepare()
+        except CycleError as error:
+            circle = " → ".join(error.args[1])
+            yield Problem((*where, "containers"), f"depend on each other: {circle}", "break the circle")
+
+
+@spec_rule(
+    "secrets-by-reference",
+    reason="what stands in the spec is in Git, in units and in run artifacts, where no secret may be",
+    source="our own policy",
+)
+def secrets_by_reference(spec: Spec) -> Iterator[Problem]:
+    for where, application in applications(spec):
+        for index, container in enumerate(application.containers):
+            for name in _secret_names(container):
+                key = (*where, "containers", index, "env", name)
+                yield Problem(
+                    key, "looks like a secret", "name it under secrets, with kind env_file or podman"
+                )
+
+
+def _secret_names(container: Container) -> Iterator[str]:
+    return (name for name, value in container.env.items() if value and SECRET_NAMES.search(name))

@@ -1,0 +1,303 @@
+"""Templates in four steps: by name, inline and short come to the same; what can't run is refused by a rule."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from gpufleet import fleet
+from gpufleet.errors import InputError
+
+DIGEST = "sha256:" + "a" * 64
+NVIDIA = {"driver": {"vendor": "nvidia"}, "container_toolkit": True}
+SERVER = {"image": f"quay.io/team/server@{DIGEST}", "gpus": "all", "ports": [8000]}
+
+
+@pytest.fixture
+def declare(spec, tmp_path):
+    """Parse the spec with templates and other keys put in; its pool gets the template ``t``."""
+
+    def run(template, **more):
+        whole = spec | {"templates": {"t": template}} | more
+        whole["pools"] = [whole["pools"][0] | {"template": "t"}]
+        return fleet.parse(whole, stack="test", root=tmp_path)
+
+    return run
+
+
+def test_named_inline_and_short_come_to_the_same(declare):
+    application = {"containers": [SERVER]}
+    short = declare(NVIDIA | application)
+    inline = declare({"software": NVIDIA, "application": application})
+    named = declare(
+        {"software": "nv", "application": "serve", "hardware": "big"},
+        software_profiles={"nv": NVIDIA},
+        applications={"serve": application},
+        hardware_profiles={"big": {}},
+    )
+    assert short.blueprint("t") == inline.blueprint("t") == named.blueprint("t")
+    assert short.blueprint("t").application.containers[0].called == "server"
+
+
+def test_the_template_of_the_plan_of_record_is_legal(declare):
+    template = {
+        "driver": {"vendor": "nvidia", "branch": "auto"},
+        "container_toolkit": True,
+        "volumes": [{"name": "models", "size_gib": 1000, "kind": "nvme"}],
+        "containers": [{"image": "example.org/server:1", "gpus": "all", "ports": [8000]}],
+        "burn_in": "standard",
+    }
+    made = declare(template).blueprint("t")
+    assert (made.engine, made.software.driver.vendor, made.burn_in) == ("podman", "nvidia", "standard")
+
+
+@pytest.mark.parametrize(
+    ("template", "engine"),
+    [
+        ({}, "none"),
+        (NVIDIA, "podman"),
+        ({"containers": [{"image": "a"}]}, "podman"),
+        (
+            {"software": {"container_engine": "docker"}, "application": {"containers": [{"image": "a"}]}},
+            "docker",
+        ),
+    ],
+)
+def test_engine(declare, template, engine):
+    assert declare(template).blueprint("t").engine == engine
+
+
+def soft(**keys):
+    return {"software": {"driver": {"vendor": "nvidia"}} | keys}
+
+
+def app(*containers, **keys):
+    return {"container_toolkit": True, "application": {"containers": list(containers)} | keys}
+
+
+def one(**keys):
+    """Return a template of one container."""
+    return {"software": {"container_toolkit": True}, "application": {"containers": [{"image": "a"} | keys]}}
+
+
+def two(first, second=None, **keys):
+    pair = [{"image": "a"} | first, {"image": "b"} | (second or {})]
+    return {"software": {"container_toolkit": True}, "application": {"containers": pair} | keys}
+
+
+DOCKER = {"container_engine": "docker", "container_toolkit": True}
+REFUSED = [
+    ("profile-exists", {"software": "nw"}, "; declare it under software_profiles"),
+    (
+        "engine-for-containers",
+        {"software": {"container_engine": "none"}, "application": {"containers": [{"image": "a"}]}},
+        "template t has containers",
+    ),
+    (
+        "engine-for-containers",
+        {"software": {"container_engine": "none", "container_toolkit": True}},
+        "templates.t.software.container_engine: is none, but container_toolkit is true",
+    ),
+    ("gpus-need-toolkit", {"containers": [{"image": "a", "gpus": 1}]}, "templates.t.containers[0].gpus"),
+    (
+        "podman-only",
+        {"software": DOCKER, "application": {"units": "quadlet"}},
+        "application.units: is quadlet, but template t has docker",
+    ),
+    (
+        "podman-only",
+        {
+            "software": DOCKER,
+            "application": {"containers": [{"image": "a", "secrets": [{"name": "s", "kind": "podman"}]}]},
+        },
+        "secrets[0].kind: is podman, but template t has docker",
+    ),
+    ("unique-containers", two({}, {"image": "x/a"}), "containers[1]: 'a' is there twice"),
+    ("ports-clash", two({"ports": [80]}, {"ports": ["80:8080"]}), "port 80/tcp of the node is a's already"),
+    ("ports-clash", one(ports=["22:2222"]), "is SSH's already"),
+    ("ports-by-host-network", one(ports=["80:8080"], network="host"), "say 8080"),
+    ("ports-by-host-network", one(ports=[80], network="none"), "network is none"),
+    (
+        "mounts-exist",
+        one(mounts=[{"volume": "v", "target": "/v"}]),
+        "mounts[0].volume: no volume 'v'",
+    ),
+    (
+        "mounts-exist",
+        one(mounts=[{"source": "/a", "target": "/v"}, {"source": "/b", "target": "/v"}]),
+        "mounts[1].target: /v is mounted twice",
+    ),
+    ("depends-in-order", one(depends=["b"]), "depends[0]: no container 'b'"),
+    ("depends-in-order", two({"depends": ["b"]}, {"depends": ["a"]}), "depend on each other: "),
+    (
+        "secrets-by-reference",
+        one(env={"HF_TOKEN": "hf_x"}),
+        "env.HF_TOKEN: looks like a secret",
+    ),
+    (
+        "driver-for-cards",
+        {"driver": {"vendor": "amd"}},
+        "installs amd's driver, but train has cards of nvidia",
+    ),
+    ("gpus-fit", one(gpus=9), "its containers take 9 cards, but train has 8"),
+    ("gpus-fit", two({"gpus": 5}, {"gpus": 4}), "take 9 cards"),
+    ("gpus-fit", one(gpus=[8]), "take 9 cards"),
+    (
+        "hardware-fits",
+        {"hardware": {"machines": ["g5.2xlarge"]}},
+        "is for g5.2xlarge, but train is p4d.24xlarge",
+    ),
+    (
+        "hardware-fits",
+        {"hardware": {"accelerators": {"vendor": "amd"}}},
+        "needs 1 amd cards, but train has 0",
+    ),
+    (
+        "hardware-fits",
+        {"hardware": {"accelerators": {"model": "A100 40GB SXM", "count": 16}}},
+        "but train has 8",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("rule", "template", "words"), REFUSED, ids=[f"{r[0]}-{n}" for n, r in enumerate(REFUSED)]
+)
+def test_rule_refuses(declare, rule, template, words):
+    with pytest.raises(InputError) as caught:
+        declare(template)
+    assert f"(rule {rule})" in str(caught.value)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        two({"gpus": [0, 1]}, {"gpus": [1, 2]}),
+        two({"gpus": "all"}, {"gpus": 8}),
+        one(ports=[{"host": 80, "address": "127.0.0.1"}, {"host": 80, "address": "10.0.0.1"}]),
+        two({"ports": [53]}, {"ports": ["53/udp"]}),
+        one(network="host", ports=[8000]),
+        one(env={"HF_TOKEN_FILE": "/run/secrets/hf"}),
+        soft(cuda="12.8", mig={"profiles": "1g.10gb"}),
+        {"hardware": {"machines": ["p4d.24xlarge"], "storage": {"layout": "raid0"}, "mtu": 9001}},
+    ],
+)
+def test_rules_let_pass(declare, template):
+    assert declare(template).pools[0].template == "t"
+
+
+@pytest.mark.parametrize(
+    ("template", "words"),
+    [
+        ({"software": {"cuda": "12.8"}}, "cuda needs driver.vendor nvidia, not none"),
+        (
+            {"software": {"driver": {"vendor": "amd"}, "mig": {"profiles": ["1g.10gb"]}}},
+            "mig needs driver.vendor",
+        ),
+        (soft(rocm="7.2"), "rocm needs driver.vendor amd, not nvidia"),
+        (soft(driver={"vendor": "amd", "module": "open"}), "only NVIDIA's driver has a choice"),
+        ({"software": {}, "driver": {}}, "has both software and driver; put driver into software"),
+        ({"application": {}, "volumes": []}, "has both application and volumes"),
+        (one(ports=["x"]), "give a port like 8000"),
+        (one(ports=[70000]), "give at most 65535"),
+        (one(env={"A": "b\nc"}), "one line without control characters"),
+        (one(mounts=[{"target": "/v"}]), "exactly one of volume and source"),
+        (one(mounts=[{"source": "/a/../b", "target": "/v"}]), "give a path without //, . and .."),
+        (one(secrets=[{"name": "s", "env": "A"}]), "env goes with kind podman, not file"),
+        (one(image="a b"), "give an image like"),
+        (one(gpus=[0, 0]), "names a card twice"),
+        (one(colour="red"), "unknown key 'colour'; known keys: image, name"),
+        ({"hardware": {"mtu": 100}}, "is 100; give at least 1280"),
+        ({"hardware": {"machines": ["nope"]}}, "'nope' is no machine that we know"),
+        ({"software": {"cuda": 12.8}}, "give text (quote it"),
+    ],
+)
+def test_value_refused(declare, template, words):
+    with pytest.raises(InputError) as caught:
+        declare(template)
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_error_in_a_named_profile_names_its_place(declare):
+    with pytest.raises(InputError, match=r"applications.a.containers\[0\].ports\[0\]: port 22/tcp"):
+        declare({"application": "a"}, applications={"a": {"containers": [{"image": "x", "ports": [22]}]}})
+
+
+@pytest.fixture
+def racked(spec, tmp_path):
+    """Parse a stack whose only nodes are a rack of two blades with drives of 500 GB."""
+
+    def run(template):
+        (tmp_path / "inventory").mkdir(exist_ok=True)
+        (tmp_path / "inventory/r.yaml").write_text(
+            "plugin: gpufleet.fleet.rack\nname: r\nkind: blades\nsite: lab\nmachine: Compute Blade CM4 8GB\n"
+            "storage_gb: 500\nnodes: blade[01-02]\n"
+        )
+        whole = spec | {"pools": [], "racks": [{"name": "r", "template": "t"}], "templates": {"t": template}}
+        return fleet.parse(whole, stack="test", root=tmp_path)
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("rule", "template", "words"),
+    [
+        (
+            "volumes-fit",
+            {"volumes": [{"name": "v", "size_gib": 600, "kind": "nvme"}]},
+            "600 GiB, but blade01 has 466",
+        ),
+        (
+            "driver-for-cards",
+            {"driver": {"vendor": "nvidia"}},
+            "racks[0].template: installs nvidia's driver, but blade",
+        ),
+        ("gpus-fit", one(gpus="all"), "take 1 cards, but blade01 has 0"),
+    ],
+)
+def test_a_rack_is_held_to_its_template_and_is_one_mistake(racked, rule, template, words):
+    with pytest.raises(InputError) as caught:
+        racked(template)
+    assert f"(rule {rule})" in str(caught.value)
+    assert words in str(caught.value)
+    assert "more)" not in str(caught.value)
+
+
+def test_a_template_serves_pool_and_rack_alike(racked, declare):
+    template = {"application": {"containers": [{"image": "a"}]}}
+    assert racked(template).blueprint("t") == declare(template).blueprint("t")
+
+
+@pytest.mark.parametrize(
+    ("image", "name"),
+    [("nginx", "nginx"), ("ghcr.io/a/B_c:1", "b-c"), (f"x/y:2@{DIGEST}", "y"), ("a/9lives", "9lives")],
+)
+def test_container_is_called_after_its_image(image, name):
+    assert fleet.Container(image=image).called == name
+
+
+def test_port_forms():
+    made = fleet.Container(
+        image="a", ports=(80, "81:8081", "53/udp", {"host": 9, "address": "127.0.0.1"})
+    ).ports
+    assert [(port.host, port.container, port.protocol, port.local) for port in made] == [
+        (80, 80, "tcp", False),
+        (81, 8081, "tcp", False),
+        (53, 53, "udp", False),
+        (9, 9, "tcp", True),
+    ]
+
+
+def test_notes_name_loose_images_and_volumes_without_a_disk(declare):
+    found = fleet.notes(
+        declare({"containers": [{"image": "x:1"}], "volumes": [{"name": "v", "size_gib": 1}]})
+    )
+    assert "images without a digest may differ from node to node: x:1" in found
+    assert any(note.startswith("volumes are folders") and note.endswith("template t") for note in found)
+
+
+def test_mig_profile_is_spelt_as_nvidia_does():
+    with pytest.raises(ValidationError, match=r"a MIG profile like 1g\.10gb"):
+        fleet.SoftwareProfile(driver={"vendor": "nvidia"}, mig={"profiles": "10gb"})
