@@ -179,7 +179,7 @@ def test_rule_refuses(declare, rule, template, words):
         two({"ports": [53]}, {"ports": ["53/udp"]}),
         one(network="host", ports=[8000]),
         one(env={"HF_TOKEN_FILE": "/run/secrets/hf"}),
-        soft(cuda="12.8", mig={"profiles": "1g.10gb"}),
+        soft(cuda="12.8", mig="1g.10gb"),
         {"hardware": {"machines": ["p4d.24xlarge"], "storage": {"layout": "raid0"}, "mtu": 9001}},
     ],
 )
@@ -192,7 +192,7 @@ def test_rules_let_pass(declare, template):
     [
         ({"software": {"cuda": "12.8"}}, "cuda needs driver.vendor nvidia, not none"),
         (
-            {"software": {"driver": {"vendor": "amd"}, "mig": {"profiles": ["1g.10gb"]}}},
+            {"software": {"driver": {"vendor": "amd"}, "mig": "1g.10gb"}},
             "mig needs driver.vendor",
         ),
         (soft(rocm="7.2"), "rocm needs driver.vendor amd, not nvidia"),
@@ -298,6 +298,20 @@ def test_notes_name_loose_images_and_volumes_without_a_disk(declare):
     assert any(note.startswith("volumes are folders") and note.endswith("template t") for note in found)
 
 
-def test_mig_profile_is_spelt_as_nvidia_does():
+@pytest.mark.parametrize(
+    ("given", "devices", "profiles"),
+    [
+        ("1g.10gb", "all", "1g.10gb"),
+        ({"3g.40gb": 1, "1g.10gb": 4}, "all", {"3g.40gb": 1, "1g.10gb": 4}),
+        ([{"devices": [0, 1], "profiles": "7g.80gb"}], (0, 1), "7g.80gb"),
+    ],
+)
+def test_mig_forms(given, devices, profiles):
+    (cards,) = fleet.SoftwareProfile(driver={"vendor": "nvidia"}, mig=given).mig
+    assert (cards.devices, cards.profiles) == (devices, profiles)
+
+
+@pytest.mark.parametrize("given", ["10gb", {"10gb": 1}, [{"profiles": "10gb"}]])
+def test_mig_profile_is_spelt_as_nvidia_does(given):
     with pytest.raises(ValidationError, match=r"a MIG profile like 1g\.10gb"):
-        fleet.SoftwareProfile(driver={"vendor": "nvidia"}, mig={"profiles": "10gb"})
+        fleet.SoftwareProfile(driver={"vendor": "nvidia"}, mig=given)

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Discriminator,
+    Field,
+    Tag,
+    WithJsonSchema,
+    model_validator,
+)
 
 from gpufleet import catalog
 from gpufleet.errors import InputError
@@ -94,19 +102,32 @@ class Driver(Frozen):
     ] = "auto"
 
 
-def _uniform_or_list(value: object) -> object:
-    """Let one MIG profile stand for a list of one."""
-    return [value] if isinstance(value, str) else value
+Slice = Annotated[str, _slice, _slice_schema]
+Instances = Annotated[Whole, Field(ge=1, le=7)]
 
 
-class Mig(Frozen):
-    """How each NVIDIA card is cut into instances: these profiles, in this order, on every card."""
+class MigCards(Frozen):
+    """How some NVIDIA cards are cut: one profile as often as it fits, or how many of each."""
 
+    devices: Literal["all"] | tuple[Annotated[Whole, Field(ge=0, le=15)], ...] = "all"
     profiles: Annotated[
-        tuple[Annotated[str, _slice, _slice_schema], ...],
-        BeforeValidator(_uniform_or_list),
-        Field(min_length=1, max_length=7),
+        Annotated[Slice, Tag("name")] | Annotated[dict[Slice, Instances], Field(min_length=1), Tag("inline")],
+        Discriminator(lambda value: "name" if isinstance(value, str) else "inline"),
     ]
+
+
+def _short_mig(value: object) -> object:
+    """Let a profile, or a mapping of profiles to how many, stand for all cards."""
+    if isinstance(value, str) or (isinstance(value, dict) and "profiles" not in value):
+        return [{"profiles": value}]
+    return [value] if isinstance(value, dict) else value
+
+
+MIG_SCHEMA = {
+    "description": "a MIG profile, a mapping of profiles to how many, or a list of devices with their profiles",
+    "type": ["string", "object", "array"],
+}
+Mig = Annotated[tuple[MigCards, ...], BeforeValidator(_short_mig), WithJsonSchema(MIG_SCHEMA)]
 
 
 class SoftwareProfile(Frozen):

@@ -7,7 +7,7 @@ In a rehearsal only the racks of the rehearsed stack have hosts, so only those a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from ipaddress import ip_address, ip_network
@@ -19,12 +19,14 @@ from ruamel.yaml.error import YAMLError
 
 from gpufleet import catalog, fleet
 from gpufleet.errors import InputError
+from gpufleet.nodes.blueprint import host_vars
 from gpufleet.nodes.declared import rack_report
 from gpufleet.nodes.merge import merge
 from gpufleet.nodes.model import Node, Value
 from gpufleet.nodes.states import NEW_STATES
 
 RACK_PLUGIN = "gpufleet.fleet.rack"
+Plans = Callable[[Node], fleet.Blueprint | None]
 TEST_RANGE = ip_network("198.18.0.0/15")  # RFC 2544
 
 
@@ -55,7 +57,7 @@ def build(
     """Return the inventory of a project; with ``rack`` only that rack's hosts."""
     racks = [one for one in _racks(root, rehearsal) if rack in (None, one.rack.name)]
     registered = [node for node in _registered(url) if rack in (None, node.rack)]
-    whole = model(registered, _declared(racks), include_missing=include_missing)
+    whole = model(registered, _declared(racks), include_missing=include_missing, plans=stack_plans(root))
     return replace(whole, hosts=tuple(map(_nobody_there, whole.hosts))) if rehearsal else whole
 
 
@@ -74,8 +76,34 @@ def _nobody_there(host: Host) -> Host:
     return replace(host, vars={**host.vars, "ansible_ssh_common_args": "-o ProxyCommand=false"})
 
 
+def stack_plans(root: Path) -> Plans:
+    """Return what looks a node's template up in its stack; each stack is read once, and only where asked for."""
+    names = {
+        _slug(file.name.split(".")[1]): file.name.split(".")[1] for file in root.glob("stacks/Pulumi.*.yaml")
+    }
+    read: dict[str, fleet.Fleet] = {}
+
+    def plan(node: Node) -> fleet.Blueprint | None:
+        stack = names.get(_slug(node.stack or ""))  # a cloud's label holds the stack's name as a slug
+        if stack is None:
+            return None
+        if stack not in read:
+            read[stack] = fleet.load(stack, root)
+        return read[stack].blueprint(node.template) if node.template in read[stack].templates else None
+
+    return plan
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+
+
 def model(
-    registered: Iterable[Node], declared: Iterable[Node], *, include_missing: bool = False
+    registered: Iterable[Node],
+    declared: Iterable[Node],
+    *,
+    include_missing: bool = False,
+    plans: Plans | None = None,
 ) -> Inventory:
     """Return the inventory of registered nodes and of the declared slots that the registry does not know yet."""
     live = [node for node in registered if node.state != "retired"]
@@ -83,12 +111,18 @@ def model(
     shown = [node for node in live if node not in gone]
     places = {node.place for node in live if node.place}
     shown += [node for node in declared if node.place not in places]
-    hosts = tuple(_host(name, node) for name, node in _named(shown))
+    planned = [(name, node, plans(node) if plans and node.template else None) for name, node in _named(shown)]
+    hosts = tuple(_host(name, node, plan) for name, node, plan in planned)
     groups = sorted({group for host in hosts for group in host.groups} | {"new_blades", "new_nodes"})
-    return Inventory(hosts, tuple(groups), tuple(_notes(gone)))
+    lost = [
+        f"{name} ({node.template})" for name, node, plan in planned if plans and node.template and not plan
+    ]
+    return Inventory(hosts, tuple(groups), tuple(_notes(gone, lost)))
 
 
-def _notes(gone: list[Node]) -> Iterator[str]:
+def _notes(gone: list[Node], lost: list[str]) -> Iterator[str]:
+    if lost:
+        yield f"templates that no stack here declares, so nothing follows from them: {', '.join(lost)}"
     if gone:
         names = ", ".join(node.name for node in gone)
         yield f"{len(gone)} nodes that every source has lost are left out (include_missing shows them): {names}"
@@ -104,7 +138,7 @@ def _named(nodes: list[Node]) -> Iterator[tuple[str, Node]]:
         yield (node.name if count[node.name] == 1 else f"{node.name}-{own}"), node
 
 
-def _host(name: str, node: Node) -> Host:
+def _host(name: str, node: Node, plan: fleet.Blueprint | None = None) -> Host:
     told = {
         "ansible_host": node.address,
         "gpufleet_id": node.id or None,
@@ -120,7 +154,8 @@ def _host(name: str, node: Node) -> Host:
         "gpufleet_template": node.template,
         "gpufleet_machine": node.machine,
     }
-    return Host(name, tuple(_groups(node)), {key: value for key, value in told.items() if value is not None})
+    own = {key: value for key, value in told.items() if value is not None}
+    return Host(name, tuple(_groups(node)), own | (host_vars(plan) if plan else {}))
 
 
 def _groups(node: Node) -> Iterator[str]:

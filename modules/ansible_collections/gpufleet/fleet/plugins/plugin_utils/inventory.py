@@ -50,6 +50,8 @@ def plain(value):
 
     Anything else stays untrusted, as Ansible treats what comes from outside: never evaluated.
     """
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [plain(item) for item in value]
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
     return trust_as_template(value) if isinstance(value, str) and "{" not in value else value

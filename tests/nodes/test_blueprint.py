@@ -1,0 +1,122 @@
+"""A node's template reaches Ansible as small variables, whatever the node's origin."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from gpufleet import fleet
+from gpufleet.errors import InputError
+from gpufleet.nodes import Registry, inventory_model, rack_report
+from gpufleet.nodes.blueprint import host_vars
+from gpufleet.nodes.inventory import model, stack_plans
+
+STACK = """\
+config:
+  gpufleet:fleet:
+    owner: ml
+    racks: [{name: r, template: serve}]
+    templates:
+      serve:
+        hardware: {storage: {layout: single}, hugepages: {size: 1G, count: 4}, mtu: 9000}
+        software:
+          driver: {vendor: nvidia, branch: "580"}
+          cuda: "13.0"
+          container_toolkit: true
+          mig: {1g.10gb: 7}
+        application:
+          containers:
+            - {image: a, gpus: 1, ports: [8000, {host: 9000, address: 127.0.0.1}, 53/udp], env: {A: "{{ x }}"}}
+"""
+RACK = """\
+plugin: gpufleet.fleet.rack
+name: r
+kind: bench
+site: lab
+machine: Raspberry Pi 5 8GB
+accelerators: [{model: H100 SXM5 80GB, count: 8}]
+nodes: node[1-2]
+"""
+
+
+@pytest.fixture
+def project(tmp_path):
+    """Lay out a project of one stack with one rack."""
+    for name, text in (("stacks/Pulumi.lab.yaml", STACK), ("inventory/r.yaml", RACK)):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+@pytest.fixture
+def told(project):
+    """Give the variables of one of the rack's nodes as a rehearsal shows them."""
+    return inventory_model(project, f"sqlite:///{project / 'none.db'}", rehearsal="lab").hosts[0].vars
+
+
+def test_software_is_what_the_driver_plan_reads(told):
+    assert told["gpufleet_software"] == {
+        "driver": {"vendor": "nvidia", "branch": "580"},
+        "cuda": "13.0",
+        "rocm": None,
+        "container_engine": "podman",
+        "container_toolkit": True,
+        "mig": [{"devices": "all", "profiles": {"1g.10gb": 7}}],
+    }
+
+
+def test_hardware_is_what_the_base_roles_read(told):
+    assert told["gpufleet_hardware"] == {
+        "storage": {"layout": "single", "mount": "/scratch", "filesystem": "ext4"},
+        "hugepages": {"size": "1G", "count": 4},
+        "mtu": 9000,
+    }
+
+
+def test_application_reads_back_as_it_was_declared(project, told):
+    declared = fleet.load("lab", project).blueprint("serve").application
+    assert fleet.Application.model_validate(told["gpufleet_application"]) == declared
+
+
+def test_open_ports_leave_out_what_only_the_node_reaches(told):
+    assert [(port["ports"], port["protocol"]) for port in told["gpufleet_open_ports"]] == [
+        (["8000"], "tcp"),
+        (["53"], "udp"),
+    ]
+
+
+def test_choices_left_open_are_left_out_and_choices_made_are_told():
+    assert set(host_vars(fleet.Blueprint())) == {"gpufleet_software"}
+    made = fleet.Blueprint(
+        software=fleet.SoftwareProfile(driver={"vendor": "nvidia", "module": "open"}, origin="vendor")
+    )
+    software = host_vars(made)["gpufleet_software"]
+    assert (software["driver"]["module"], software["origin"]) == ("open", "vendor")
+
+
+def test_a_cloud_s_slug_of_the_stack_is_its_name_too(project, registry, lab):
+    registry.report(lab.rack(lab.blade(1)))
+    (node,) = registry.list()
+    cloud = replace(node, stack="LAB", template="serve")
+    assert "gpufleet_application" in model([cloud], [], plans=stack_plans(project)).hosts[0].vars
+
+
+def test_a_template_that_nobody_declares_is_named(project, registry, lab):
+    registry.report(lab.rack(lab.blade(1)))
+    (node,) = registry.list()
+    for stack, template in (("lab", "gone"), ("other", "serve")):
+        shown = model([replace(node, stack=stack, template=template)], [], plans=stack_plans(project))
+        assert f"nothing follows from them: blade01 ({template})" in shown.notes[0]
+        assert "gpufleet_software" not in shown.hosts[0].vars
+
+
+def test_a_broken_stack_of_a_node_stops_the_inventory(project):
+    url = f"sqlite:///{project / 'r.db'}"
+    with Registry(url) as registry:
+        (use,) = fleet.load("lab", project).racks
+        registry.report(rack_report(use.rack, datetime.now(UTC), "lab", use.template))
+    (project / "stacks/Pulumi.lab.yaml").write_text(STACK.replace("owner: ml", "ownr: ml"))
+    with pytest.raises(InputError, match="did you mean 'owner'"):
+        inventory_model(project, url)
