@@ -1,0 +1,165 @@
+# Copyright: gpufleet contributors
+# GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
+"""What a Raspberry Pi's and a Compute Blade's tools answer, and what follows from it. Pure.
+
+Sources, read on 2026-11-21: bladectl's words in compute-blade-community/compute-blade-agent, cmd/bladectl/cmd_status.go
+and util.go, pkg/hal/hal.go; power in uptime-industries/compute-blade docs/docs/blade/guides/poe.mdx; throttling bits
+in Raspberry Pi's documentation of vcgencmd get_throttled.
+"""
+
+from __future__ import annotations
+
+import re
+
+FLAGS = {
+    0: ("undervoltage", "now"),
+    1: ("frequency capped", "now"),
+    2: ("throttled", "now"),
+    3: ("soft temperature limit", "now"),
+    16: ("undervoltage", "since boot"),
+    17: ("frequency capped", "since boot"),
+    18: ("throttled", "since boot"),
+    19: ("soft temperature limit", "since boot"),
+}
+# What feeds a blade, as bladectl says it: how much that may give. GPIO 23 tells the two apart, no more.
+SUPPLY_WATTS = {"poe+": 30, "poeOrUsbC": 15}
+STYLE = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def throttled(text):
+    """Return the bits of ``throttled=0x50005``, or None where the text is something else."""
+    found = re.fullmatch(r"throttled=0x([0-9a-fA-F]{1,8})", text.strip())
+    return int(found[1], 16) if found else None
+
+
+def flags(bits):
+    """Return what the bits mean: {"undervoltage": "now"}; what is so now was so since boot as well."""
+    found = {}
+    for bit, (name, when) in FLAGS.items():
+        if bits >> bit & 1:
+            found.setdefault(name, when)
+    return found
+
+
+def temperature(text):
+    """Return the degrees of ``temp=52.1'C``."""
+    found = re.fullmatch(r"temp=(-?\d{1,3}(?:\.\d+)?)'C", text.strip())
+    return float(found[1]) if found else None
+
+
+def rails(text):
+    """Return the volts and amperes of ``vcgencmd pmic_read_adc`` by rail; empty where the board has no such ADC."""
+    found = re.findall(r"^\s*(\S+_[AV]) (?:volt|current)\(\d+\)=([0-9.]+)[AV]\s*$", text, re.MULTILINE)
+    return {name: float(value) for name, value in found}
+
+
+def status(text):
+    """Return ``bladectl get status`` as a mapping from its headings, whatever lines the table is drawn with."""
+    rows = []
+    for line in STYLE.sub("", text).splitlines():
+        cells = [cell.strip() for cell in re.split(r"[│|]", line.strip().strip("│|"))]
+        if len(cells) > 1 and any(re.search(r"\w", cell) for cell in cells):
+            rows.append(cells)
+    if len(rows) < 2 or len(rows[0]) != len(rows[1]):  # noqa: PLR2004 - headings and one blade
+        return {}
+    return dict(zip(rows[0], rows[1], strict=True))
+
+
+def settings(text):
+    """Return the settings of a bootloader configuration that hold for every board: those under [all]."""
+    found, here = {}, True
+    for raw in text.splitlines():
+        line = raw.strip()
+        if line.startswith("["):
+            here = line == "[all]"
+        elif here and "=" in line and not line.startswith("#"):
+            name, value = line.split("=", 1)
+            found[name.strip()] = value.strip()
+    return found
+
+
+def with_settings(text, wanted):
+    """Return a configuration with the wanted settings under [all]; every other line stays as it is."""
+    kept, here = [], True
+    for line in text.rstrip("\n").splitlines():
+        if line.strip().startswith("["):
+            here = line.strip() == "[all]"
+        name = line.split("=", 1)[0].strip()
+        if not (here and "=" in line and name in wanted):
+            kept.append(line)
+    lines = [*kept, "[all]", *(f"{name}={value}" for name, value in wanted.items())]
+    return "\n".join(lines) + "\n"
+
+
+def differing(now, wanted):
+    """Return each wanted setting that is not so now: name to [now, wanted]. Numbers are compared as numbers."""
+    return {
+        name: [now.get(name), value]
+        for name, value in wanted.items()
+        if _number(now.get(name)) != _number(value)
+    }
+
+
+def _number(value):
+    try:
+        return int(str(value), 0)
+    except ValueError:
+        return value
+
+
+def power_reasons(bits, supply, watts):
+    """Say what the firmware's flags and the supply mean for the blade."""
+    reasons = []
+    if bits is None:
+        reasons.append(_reason("throttling_unknown", "unknown", "vcgencmd get_throttled gave no answer"))
+    for name, when in flags(bits or 0).items():
+        level = "fault" if when == "now" else "warning"
+        code = f"{name.replace(' ', '_')}_{when.replace(' ', '_')}"
+        reasons.append(_reason(code, level, f"{name} {when} (get_throttled {bits:#x})"))
+    if supply is None:
+        reasons.append(_reason("supply_unknown", "unknown", "bladectl does not say what feeds the blade"))
+    elif supply not in SUPPLY_WATTS:
+        reasons.append(
+            _reason("supply_unknown", "unknown", f"bladectl says {supply!r}, which we do not know")
+        )
+    elif SUPPLY_WATTS[supply] < watts:
+        told = (
+            f"{supply} gives up to {SUPPLY_WATTS[supply]} W, {watts} W are planned: use a PoE+ (802.3at) port"
+        )
+        reasons.append(_reason("supply_too_small", "fault", told))
+    return reasons
+
+
+def link_reasons(drives, lanes, gigatransfers):
+    """Say which NVMe drives' links are narrower or slower than asked."""
+    reasons = []
+    for drive in drives:
+        width, speed = drive.get("width"), drive.get("gigatransfers")
+        if width is None or speed is None:
+            reasons.append(
+                _reason("nvme_link_unknown", "unknown", f"{drive['name']}: its PCIe link can't be read")
+            )
+        elif width < lanes:
+            reasons.append(
+                _reason("nvme_link_narrow", "fault", f"{drive['name']}: x{width}, x{lanes} is wanted")
+            )
+        elif speed < gigatransfers:
+            told = f"{drive['name']}: {speed} GT/s, {gigatransfers} GT/s are wanted"
+            reasons.append(_reason("nvme_link_slow", "fault", told))
+    return reasons
+
+
+def boot_reasons(source, medium):
+    """Say whether the root file system lies where the rack file wants the node to boot from."""
+    begins = {"nvme": "/dev/nvme", "sd": "/dev/mmcblk", "emmc": "/dev/mmcblk"}.get(medium)
+    if not medium or (medium == "netboot" and not source.startswith("/dev/")):
+        return []
+    if not source.startswith("/dev/") and medium != "netboot":
+        return [_reason("boot_unknown", "unknown", f"the root file system is {source}: no disk to be seen")]
+    if begins is None or not source.startswith(begins):
+        return [_reason("boot_elsewhere", "warning", f"booted from {source}, {medium} is wanted")]
+    return []
+
+
+def _reason(code, level, message):
+    return {"code": code, "level": level, "message": message}

@@ -1,0 +1,126 @@
+# Copyright: gpufleet contributors
+# GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Give a Raspberry Pi's bootloader the wanted settings, where they differ and where that is safe."""
+
+from __future__ import annotations
+
+DOCUMENTATION = """
+module: eeprom
+short_description: Give a Raspberry Pi's bootloader the wanted settings
+description:
+  - Compares C(rpi-eeprom-config)'s answer with the wanted settings and applies them only where one differs. Settings
+    that are not named stay as they are.
+  - Settings are in force after the next start, so I(reboot_needed) stays true until then and a second run applies
+    nothing again.
+  - Raspberry Pi switches updates from the running system off on Compute Modules, because there no recovery image is
+    read from SD or eMMC; its documentation says to use C(rpiboot). So they are left alone and reported under
+    I(not_applied), unless I(compute_module) says otherwise.
+options:
+  settings: {description: "Setting to value, such as C(BOOT_ORDER: 0xf416).", type: dict, required: true}
+  compute_module:
+    description: >-
+      Apply on Compute Modules too, through flashrom. The update is not atomic: a power failure while it is written
+      leaves a module that needs C(rpiboot).
+    type: bool
+    default: false
+author: gpufleet contributors
+"""
+
+EXAMPLES = """
+- name: Boot from NVMe first
+  gpufleet.fleet.eeprom:
+    settings: {BOOT_ORDER: "0xf416"}
+"""
+
+RETURN = """
+differing: {description: "Setting to [now, wanted].", returned: always, type: dict}
+reboot_needed: {description: Whether settings wait for the next start., returned: always, type: bool}
+not_applied: {description: What was not done and why., returned: always, type: dict}
+"""
+
+import shutil  # noqa: E402 - Ansible wants its documentation above the imports
+from pathlib import Path  # noqa: E402
+
+from ansible.module_utils.basic import AnsibleModule  # noqa: E402
+
+from ansible_collections.gpufleet.fleet.plugins.module_utils import pi, tools  # noqa: E402
+from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import Trouble  # noqa: E402
+
+TOOL = "rpi-eeprom-config"
+MODELS = ("/proc/device-tree/model", "/sys/firmware/devicetree/base/model")
+APPLIED = Path("/run/gpufleet/boot.conf")  # memory: gone after the start that puts it in force
+# What rpi-eeprom-update asks for on a Compute Module before it writes anything.
+ALLOW = {"CM4_ENABLE_RPI_EEPROM_UPDATE": "1", "RPI_EEPROM_USE_FLASHROM": "1"}
+
+
+def model():
+    """Return what the board calls itself."""
+    for path in MODELS:
+        try:
+            return Path(path).read_text(encoding="utf-8", errors="replace").strip("\x00 \n")
+        except OSError:
+            continue
+    return ""
+
+
+def current():
+    """Return the bootloader's configuration."""
+    code, out, err = tools.run([TOOL], timeout=60)
+    if code:
+        raise Trouble(f"{TOOL} does not read the bootloader: {tools.first_words(err, out)}")
+    return out
+
+
+def apply(text, board):
+    """Give the configuration to the bootloader and remember it until the next start."""
+    APPLIED.parent.mkdir(parents=True, exist_ok=True)
+    candidate = APPLIED.with_suffix(".new")
+    candidate.write_text(text, encoding="utf-8")
+    allow = ALLOW if "Compute Module" in board else {}
+    code, out, err = tools.run([TOOL, "--apply", str(candidate)], timeout=300, **allow)
+    # The tool tells of a failed update only in words, and ends with 0.
+    if code or "ERROR" in out + err or "disabled" in (out + err).lower():
+        raise Trouble(f"{TOOL} did not apply the settings: {tools.first_words(err, *out.splitlines()[-1:])}")
+    candidate.replace(APPLIED)
+
+
+def outcome(module):
+    """Compare and, where wanted and possible, apply; return the result."""
+    wanted = {name: str(value) for name, value in module.params["settings"].items()}
+    result = {"changed": False, "differing": {}, "reboot_needed": False, "not_applied": {}}
+    if not shutil.which(TOOL, path=tools.environment()["PATH"]):
+        return {**result, "not_applied": {"eeprom": f"{TOOL} is not installed"}}
+    text, board = current(), model()
+    result["differing"] = pi.differing(pi.settings(text), wanted)
+    if not result["differing"]:
+        return result
+    waiting = APPLIED.read_text(encoding="utf-8") if APPLIED.is_file() else ""
+    if not pi.differing(pi.settings(waiting), wanted):
+        return {**result, "reboot_needed": True}
+    if "Compute Module" in board and not module.params["compute_module"]:
+        told = ", ".join(
+            f"{name} is {now}, wanted {want}" for name, (now, want) in result["differing"].items()
+        )
+        why = f"{told}; on a Compute Module write boot.conf with rpiboot, or allow it with compute_module"
+        return {**result, "not_applied": {"eeprom": why}}
+    if not module.check_mode:
+        apply(pi.with_settings(text, wanted), board)
+    return {**result, "changed": True, "reboot_needed": True}
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec={
+            "settings": {"type": "dict", "required": True},
+            "compute_module": {"type": "bool", "default": False},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        module.exit_json(**outcome(module))
+    except Trouble as trouble:
+        module.fail_json(msg=trouble.msg)
+
+
+if __name__ == "__main__":
+    main()
