@@ -1,0 +1,281 @@
+"""What comes in and what goes out: facts of a host, wanted software, the plan. All frozen, none reads anything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from gpufleet.errors import InputError
+
+Vendor = Literal["nvidia", "amd", "none"]
+Action = Literal["install", "upgrade", "downgrade", "keep", "refuse", "none"]
+Origin = Literal["distribution", "vendor"]
+Module = Literal["open", "proprietary", "amdgpu"]
+Signing = Literal["none", "mok", "distribution"]
+
+ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64"}
+PARTS = {"cuda": "a version like 12.8", "rocm": "a version like 7.2"}
+
+
+@dataclass(frozen=True)
+class PciDevice:
+    """One PCI function, as sysfs names it: four hexadecimal digits each, without 0x."""
+
+    address: str
+    vendor: str
+    device: str
+    device_class: str
+    subsystem: str = ""
+
+    @property
+    def id(self) -> str:
+        """Return vendor:device."""
+        return f"{self.vendor}:{self.device}"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a host said of itself (``gpufleet.fleet.hardware``). None means: the host could not say."""
+
+    pci: tuple[PciDevice, ...]
+    os_id: str
+    os_version: str
+    kernel: str
+    arch: str
+    codename: str = ""
+    os_like: tuple[str, ...] = ()
+    secure_boot: bool | None = None
+    headers_installed: bool = False
+    packages: Mapping[str, str] = field(default_factory=dict)
+    candidates: Mapping[str, tuple[str, ...]] | None = None
+    loaded: Mapping[str, str | None] = field(default_factory=dict)
+    held: tuple[str, ...] = ()
+    newest_kernel: str = ""
+    container: str = ""
+    virtual: str = ""
+    raspberry: bool = False
+    rehearsed: bool = False
+    date: str = ""
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Facts:
+        """Read what the module returned."""
+        try:
+            return _facts(raw)
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise InputError(
+                f"not the facts of a host: {type(error).__name__} {error}", key="facts"
+            ) from None
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the node's template asks for. Empty or ``auto``: what suits the cards."""
+
+    vendor: str = "auto"
+    branch: str = "auto"
+    module: str = "auto"
+    origin: str = "auto"
+    cuda: str | None = None
+    rocm: str | None = None
+    mig: bool = False
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any] | None) -> Wanted:
+        """Read the host variable ``gpufleet_software``."""
+        asked = dict(raw or {})
+        driver = dict(asked.get("driver") or {})
+        texts = {
+            "vendor": driver.get("vendor"),
+            "branch": driver.get("branch"),
+            "module": driver.get("module"),
+            "origin": asked.get("origin") or driver.get("origin"),
+        }
+        parts = {part: _version(asked.get(part), part) for part in PARTS}
+        wanted = cls(**{key: str(value) for key, value in texts.items() if value}, mig=bool(asked.get("mig")))
+        return _checked(cls(**{**asdict(wanted), **parts}))
+
+
+@dataclass(frozen=True)
+class CardCount:
+    """Cards of one kind on a host."""
+
+    pci: str
+    name: str
+    architecture: str
+    count: int
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why the plan is as it is: a rule's code, its words for this host, where the rule comes from."""
+
+    code: str
+    message: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why nothing is done, and what would help."""
+
+    code: str
+    message: str
+    remedy: str
+
+
+@dataclass(frozen=True)
+class Package:
+    """A package; without a version it is what the branch's pin gives, to be resolved once its repository is there."""
+
+    name: str
+    version: str | None = None
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A package repository that the plan needs beside the distribution's own."""
+
+    name: str
+    uri: str
+    suite: str
+    components: tuple[str, ...]
+    key_package: str
+
+
+@dataclass(frozen=True)
+class FabricManager:
+    """Fabric manager at exactly the driver's version."""
+
+    packages: tuple[Package, ...]
+    units: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Cuda:
+    """The CUDA toolkit, and the compatibility package where the driver is older than the toolkit asks for."""
+
+    version: str
+    packages: tuple[Package, ...]
+    compat: tuple[Package, ...] = ()
+
+
+@dataclass(frozen=True)
+class Rocm:
+    """ROCm's user space and the processors it is for."""
+
+    version: str
+    packages: tuple[Package, ...]
+    gfx: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Reboot:
+    """Whether the host must restart before the plan is in force, and why."""
+
+    needed: bool = False
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be done on one host, explained."""
+
+    vendor: Vendor
+    action: Action
+    system: Mapping[str, Any]
+    cards: tuple[CardCount, ...] = ()
+    branch: str | None = None
+    version: str | None = None
+    installed: str | None = None
+    module: Module | None = None
+    origin: Origin | None = None
+    repositories: tuple[Repository, ...] = ()
+    streams: tuple[str, ...] = ()
+    packages: tuple[Package, ...] = ()
+    remove: tuple[str, ...] = ()
+    holds: tuple[str, ...] = ()
+    headers: tuple[str, ...] = ()
+    fabric_manager: FabricManager | None = None
+    cuda: Cuda | None = None
+    rocm: Rocm | None = None
+    module_signing: Signing = "none"
+    blacklist: tuple[str, ...] = ()
+    reboot: Reboot = Reboot()
+    reasons: tuple[Reason, ...] = ()
+    refusal: Refusal | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the stable shape (``gpufleet configure --plan --json``, Ansible's ``driver_plan``)."""
+        listed: dict[str, Any] = _plain(asdict(self))
+        return listed
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(inner) for key, inner in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(inner) for inner in value]
+    return value
+
+
+def _facts(raw: Mapping[str, Any]) -> Facts:
+    system = raw["os"]
+    offered = raw.get("candidates")
+    return Facts(
+        pci=tuple(_device(each) for each in raw["pci"]),
+        os_id=str(system["id"]),
+        os_version=str(system["version_id"]),
+        codename=str(system.get("codename") or ""),
+        os_like=tuple(str(system.get("like") or "").split()),
+        kernel=str(raw["kernel"]),
+        arch=ARCHITECTURES.get(str(raw["arch"]), str(raw["arch"])),
+        secure_boot=raw.get("secure_boot"),
+        headers_installed=bool(raw.get("headers_installed")),
+        packages=dict(raw.get("packages") or {}),
+        candidates=None if offered is None else {name: tuple(found) for name, found in offered.items()},
+        loaded=dict(raw.get("loaded") or {}),
+        held=tuple(raw.get("held") or ()),
+        newest_kernel=str(raw.get("newest_kernel") or ""),
+        container=str(raw.get("container") or ""),
+        virtual=str(raw.get("virtual") or ""),
+        raspberry=bool(raw.get("raspberry")),
+        rehearsed=bool(raw.get("rehearsed")),
+        date=str(raw.get("date") or ""),
+    )
+
+
+def _device(raw: Mapping[str, Any]) -> PciDevice:
+    return PciDevice(
+        address=str(raw.get("address") or ""),
+        vendor=str(raw["vendor"]).lower().removeprefix("0x"),
+        device=str(raw["device"]).lower().removeprefix("0x"),
+        device_class=str(raw["class"]).lower().removeprefix("0x"),
+        subsystem=str(raw.get("subsystem") or "").lower(),
+    )
+
+
+def _version(value: object, part: str) -> str | None:
+    if value in (None, "", "none", False):
+        return None
+    text = str(value)
+    pieces = text.split(".")
+    if len(pieces) not in (2, 3) or not all(piece.isdigit() for piece in pieces):
+        raise InputError(f"is {value!r}", where="gpufleet_software", key=part, remedy=f"give {PARTS[part]}")
+    return ".".join(pieces[:2])
+
+
+def _checked(wanted: Wanted) -> Wanted:
+    allowed = {
+        "vendor": ("auto", "nvidia", "amd", "none"),
+        "module": ("auto", "open", "proprietary"),
+        "origin": ("auto", "distribution", "vendor"),
+    }
+    for key, choices in allowed.items():
+        value = getattr(wanted, key)
+        if value not in choices:
+            raise InputError(
+                f"is {value!r}", where="gpufleet_software", key=key, remedy=f"give {', '.join(choices)}"
+            )
+    return wanted
