@@ -1,0 +1,281 @@
+# Copyright: gpufleet contributors
+# GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Read what a host has of a GPU driver in one call, and remember it before it is replaced."""
+
+from __future__ import annotations
+
+DOCUMENTATION = """
+module: driver_state
+short_description: Read a host's driver set, and remember it before it is replaced
+description:
+  - Returns the installed packages of a driver, those held, the module's version that is loaded, that is built for
+    the running kernel and that the user-space part has, fabric manager, persistence daemon and CUDA toolkits.
+  - With I(wanted) it first compares. Where an installed set is about to be replaced, the old one is written to
+    I(path), so that a rollback knows exact versions. The last five are kept.
+options:
+  wanted:
+    description: Packages as C({name, version}) that are about to be installed. Empty records nothing.
+    type: list
+    elements: dict
+    default: []
+  holds: {description: Packages that are held from then on; a way back lifts those holds., type: list, elements: str,
+          default: []}
+  why: {description: The reason that is kept with a recorded set., type: str, default: ""}
+  rolled_back: {description: Note that I(wanted) is a way back from what is there., type: bool, default: false}
+  path: {description: Where sets are remembered., type: path, default: /var/lib/gpufleet/drivers.json}
+  node: {description: The host's name; with it the state is reported to the registry., type: str, default: ""}
+  facts: {description: Facts that are reported with the state., type: dict, default: {}}
+author: gpufleet contributors
+"""
+
+EXAMPLES = """
+- name: Read the driver's state
+  gpufleet.fleet.driver_state:
+    node: "{{ inventory_hostname }}"
+"""
+
+RETURN = """
+state: {description: What the host has., returned: always, type: dict}
+recorded: {description: The remembered sets with the newest last., returned: always, type: list, elements: dict}
+rolled_back_from: {description: Package versions that a rollback left., returned: always, type: dict}
+previous:
+  description: The installed set as C(name=version), and what of I(wanted) it lacks; what a failed install returns to.
+  returned: always
+  type: dict
+gpufleet: {description: The report for the registry., returned: when I(node) is given, type: dict}
+"""
+
+import json  # noqa: E402 - Ansible wants its documentation above the imports
+import os  # noqa: E402
+import re  # noqa: E402
+import time  # noqa: E402
+from pathlib import Path  # noqa: E402
+
+from ansible.module_utils.basic import AnsibleModule  # noqa: E402
+
+DRIVER_SET = re.compile(
+    r"^(nvidia-|libnvidia-|libcuda|libnvcuvid|libnvoptix|firmware-nvidia|xserver-xorg-video-nvidia|cuda-drivers"
+    r"|kmod-nvidia|amdgpu-|libxnvctrl)"
+)
+NOT_OF_THE_DRIVER = re.compile(
+    r"^(nvidia-container|libnvidia-container|nvidia-cuda-|nvidia-mig-|nvidia-installer-cleanup|libcudart|libnvidia-nvvm-)"
+)
+MODULE_PACKAGE = re.compile(r"^(nvidia-(kernel-|open-)*dkms|kmod-nvidia)")
+USER_PACKAGE = re.compile(r"^(libnvidia-ml|libnvidia-compute|nvidia-driver-cuda|libcuda1|nvidia-utils)")
+FABRIC_MANAGER = re.compile(r"^(nvidia-fabric-?manager(-\d+)?)$")
+TOOLKIT = re.compile(r"^cuda-(\d+\.\d+)$")
+KEPT = 5
+
+
+def upstream(version):
+    """Return a package's version without epoch and revision: ``580.95.05`` of ``1:580.95.05-0ubuntu1``."""
+    return re.match(r"(?:\d+:)?([\d.]*\d)?", version or "").group(1) if version else None
+
+
+class Host:
+    """The one place that asks: every answer comes from a command or a file of the host."""
+
+    def __init__(self, module):
+        self.module = module
+
+    def said(self, *command):
+        path = self.module.get_bin_path(command[0])
+        if path is None:
+            return None, ""
+        status, out, err = self.module.run_command([path, *command[1:]])
+        return status, out.strip() or err.strip()
+
+    def packages(self):
+        """Return the installed driver set and the rest of the family, by name."""
+        if self.module.get_bin_path("dpkg-query"):
+            _, out = self.said("dpkg-query", "-W", "-f", "${db:Status-Status} ${Package} ${Version}\n")
+            rows = [line.split(" ") for line in out.splitlines()]
+            return {name: version for status, name, version in rows if status != "not-installed" and version}
+        _, out = self.said("rpm", "-qa", "--qf", "%{NAME} %{VERSION}-%{RELEASE}\n")
+        return dict(line.split(" ", 1) for line in out.splitlines() if " " in line)
+
+    def unsound(self):
+        """Return packages that dpkg left half-way."""
+        _, out = self.said("dpkg-query", "-W", "-f", "${db:Status-Status} ${Package}\n")
+        rows = [line.split(" ") for line in out.splitlines() if line.count(" ") == 1]
+        return sorted(name for status, name in rows if status.startswith(("half-", "unpacked", "trigger")))
+
+    def held(self):
+        status, out = self.said("apt-mark", "showhold")
+        if status is not None:
+            return sorted(out.split())
+        _, out = self.said("dnf", "-q", "versionlock", "list")
+        return sorted(line for line in out.splitlines() if line and not line.startswith("#"))
+
+    def loaded(self):
+        for path in ("/sys/module/nvidia/version", "/sys/module/amdgpu/version"):
+            try:
+                return Path(path).read_text(encoding="utf-8").strip()
+            except OSError:
+                continue
+        return None
+
+    def built(self):
+        """Return the module's version for the running kernel, as modinfo reads the file itself."""
+        for name in ("nvidia", "nvidia-current"):
+            status, out = self.said("modinfo", "-F", "version", name)
+            if status == 0 and out:
+                return out.splitlines()[0]
+        return None
+
+    def smi(self):
+        """Return what nvidia-smi answers: its driver version, or why it has none."""
+        status, out = self.said("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
+        if status is None:
+            return {"driver": None, "gpus": 0, "message": "nvidia-smi is not installed"}
+        if status != 0:
+            return {"driver": None, "gpus": 0, "message": " ".join(out.split())[:200]}
+        rows = out.splitlines()
+        stand_in = "STAND-IN" in self.said("nvidia-smi", "--version")[1]
+        return {"driver": rows[0] if rows else None, "gpus": len(rows), "message": "", "stand_in": stand_in}
+
+    def unit(self, name):
+        status, out = self.said("systemctl", "show", name, "--property=LoadState,UnitFileState,ActiveState")
+        told = dict(line.split("=", 1) for line in out.splitlines() if "=" in line)
+        if status != 0 or told.get("LoadState") != "loaded":
+            return None
+        return {
+            "enabled": told.get("UnitFileState") == "enabled",
+            "active": told.get("ActiveState") == "active",
+        }
+
+    def container(self):
+        status, out = self.said("systemd-detect-virt", "--container")
+        return out if status == 0 else None
+
+    def withdrawn_key(self):
+        """Say whether apt still trusts CUDA's first key: its id stands in the signature that it has of itself."""
+        rings = [Path("/etc/apt/trusted.gpg"), *Path("/etc/apt/trusted.gpg.d").glob("*.gpg")]
+        return any(bytes.fromhex("7fa2af80") in path.read_bytes() for path in rings if path.is_file())
+
+    def toolkits(self):
+        found = [TOOLKIT.match(path.name) for path in Path("/usr/local").glob("cuda-*")]
+        return sorted(
+            (match.group(1) for match in found if match), key=lambda text: [*map(int, text.split("."))]
+        )
+
+
+def first(packages, pattern):
+    """Return the upstream version of the first package that matches."""
+    return next((upstream(packages[name]) for name in sorted(packages) if pattern.match(name)), None)
+
+
+def driver_set(packages):
+    return {n: v for n, v in packages.items() if DRIVER_SET.match(n) and not NOT_OF_THE_DRIVER.match(n)}
+
+
+def read_state(host):
+    packages = host.packages()
+    mine = driver_set(packages)
+    held = host.held()
+    fabric = first(packages, FABRIC_MANAGER)
+    return {
+        "packages": mine,
+        "held": [name for name in held if name in mine],
+        "unsound": host.unsound(),
+        "installed": first(mine, MODULE_PACKAGE) or first(mine, USER_PACKAGE),
+        "user_space": first(mine, USER_PACKAGE),
+        "loaded": host.loaded(),
+        "built": host.built(),
+        "smi": host.smi(),
+        "fabric_manager": {"version": fabric, **(host.unit("nvidia-fabricmanager") or {})}
+        if fabric
+        else None,
+        "persistence": host.unit("nvidia-persistenced"),
+        "cuda": host.toolkits(),
+        "kernel": os.uname().release,
+        "headers": Path("/lib/modules", os.uname().release, "build").exists(),
+        "container": host.container(),
+        "withdrawn_key": host.withdrawn_key(),
+    }
+
+
+def read_record(path):
+    try:
+        kept = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        kept = {}
+    return {"sets": kept.get("sets", []), "rolled_back_from": kept.get("rolled_back_from", {})}
+
+
+def remembered(record, state, params):
+    """Return the record with the installed set in it, where that is about to be replaced."""
+    wanted = {entry["name"]: entry.get("version") for entry in params["wanted"]}
+    here = state["packages"]
+    same = all(name in here and version in (None, "", here[name]) for name, version in wanted.items())
+    if not wanted or same:
+        return record
+    fresh = dict(record)
+    now = {key: state[key] for key in ("packages", "held", "kernel", "loaded")}
+    last = record["sets"][-1]["packages"] if record["sets"] else None
+    if here and here != last:
+        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        fresh["sets"] = [*record["sets"], {"recorded_at": at, "why": params["why"], **now}][-KEPT:]
+    if params["rolled_back"]:
+        fresh["rolled_back_from"] = here
+    elif record["rolled_back_from"]:
+        fresh["rolled_back_from"] = {}
+    return fresh
+
+
+def write(path, record):
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    fresh = target.with_name(f".{target.name}.{os.getpid()}")
+    fresh.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    fresh.replace(target)
+
+
+def previous(state, wanted, holds):
+    """Return the way back: every package at the version it has, and what was not there before."""
+    here = state["packages"]
+    return {
+        "present": [f"{name}={version}" for name, version in sorted(here.items())],
+        "absent": sorted(entry["name"] for entry in wanted if entry["name"] not in here),
+        "held": state["held"],
+        "unheld": sorted({*holds, *(entry["name"] for entry in wanted)} - {*state["held"]}),
+        "version": state["installed"],
+    }
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec={
+            "wanted": {"type": "list", "elements": "dict", "default": []},
+            "holds": {"type": "list", "elements": "str", "default": []},
+            "why": {"type": "str", "default": ""},
+            "rolled_back": {"type": "bool", "default": False},
+            "path": {"type": "path", "default": "/var/lib/gpufleet/drivers.json"},
+            "node": {"type": "str", "default": ""},
+            "facts": {"type": "dict", "default": {}},
+        },
+        supports_check_mode=True,
+    )
+    params = module.params
+    state = read_state(Host(module))
+    record = read_record(params["path"])
+    fresh = remembered(record, state, params)
+    changed = fresh != record
+    if changed and not module.check_mode:
+        try:
+            write(params["path"], fresh)
+        except OSError as trouble:
+            module.fail_json(msg=f"cannot remember the driver set in {params['path']}: {trouble.strerror}")
+    told = {"node": params["node"], "event": "drivers", "facts": {**state, **params["facts"]}}
+    module.exit_json(
+        changed=changed,
+        state=state,
+        recorded=fresh["sets"],
+        rolled_back_from=fresh["rolled_back_from"],
+        previous=previous(state, params["wanted"], params["holds"]),
+        **({"gpufleet": told} if params["node"] else {}),
+    )
+
+
+if __name__ == "__main__":
+    main()

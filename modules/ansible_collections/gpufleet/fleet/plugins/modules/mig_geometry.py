@@ -1,0 +1,35 @@
+# Copyright: gpufleet contributors
+# GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The documentation of the action plugin of this name; Ansible looks for it here."""
+
+from __future__ import annotations
+
+DOCUMENTATION = """
+module: mig_geometry
+short_description: Check a declared MIG geometry against NVIDIA's tables
+description:
+  - Says what each GPU is to be, or fails with the reason why that can't be. Runs on the controller, changes nothing.
+options:
+  wanted:
+    description: What is declared; see the role nvidia_mig.
+    type: raw
+    required: true
+  devices:
+    description: The PCI device ids of the host's GPUs, in the driver's order.
+    type: list
+    elements: str
+    required: true
+author: gpufleet contributors
+"""
+
+EXAMPLES = """
+- name: Check the geometry against NVIDIA's tables
+  gpufleet.fleet.mig_geometry:
+    wanted: {3g.40gb: 2}
+    devices: ["2330"]
+"""
+
+RETURN = """
+plan: {description: What each GPU is to be., returned: success, type: list, elements: dict}
+config: {description: The same as a configuration of mig-parted., returned: success, type: dict}
+"""

@@ -1,0 +1,130 @@
+# Copyright: gpufleet contributors
+# GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Ask the firmware, once, to enrol the key that DKMS signs kernel modules with."""
+
+from __future__ import annotations
+
+DOCUMENTATION = """
+module: mok
+short_description: Request the enrolment of DKMS' signing key under secure boot
+description:
+  - Finds the certificate that DKMS signs with and asks C(mokutil) whether shim knows it. A key that is enrolled or
+    already requested is left alone. Otherwise its enrolment is requested, which a person confirms at the console
+    during the next start with the one-time password.
+  - The password goes to mokutil through its standard input. It is on no command line and in no file.
+options:
+  certificates: {description: Where DKMS may keep its certificate; the first that exists., type: list, elements: path,
+                 required: true}
+  password: {description: "One-time password, 8 to 16 characters. Empty requests nothing.", type: str, default: ""}
+author: gpufleet contributors
+"""
+
+EXAMPLES = """
+- name: Ask the firmware to enrol the key that DKMS signs with
+  gpufleet.fleet.mok:
+    certificates: [/var/lib/dkms/mok.pub]
+    password: "{{ nvidia_driver_mok_password }}"
+"""
+
+RETURN = """
+state:
+  description: One of C(not_needed), C(no_key), C(enrolled), C(pending), C(password_missing), C(cannot).
+  returned: always
+  type: str
+certificate: {description: The certificate in question., returned: always, type: str}
+not_applied: {description: What is still to be done and by whom; empty where nothing is., returned: always, type: str}
+"""
+
+from pathlib import Path  # noqa: E402 - Ansible wants its documentation above the imports
+
+from ansible.module_utils.basic import AnsibleModule  # noqa: E402
+
+CONSOLE = (
+    "at the next start somebody must be at the console: MokManager shows 'Perform MOK management'; choose"
+    " 'Enroll MOK', 'Continue', 'Yes', type the one-time password, and reboot"
+)
+ENROLLED = ("is already enrolled", "is already in db")
+REQUESTED = "is already in the enrollment request"
+UNKNOWN = "is not enrolled"
+SHORTEST, LONGEST = 8, 16
+
+
+def said(module, *arguments, data=None):
+    """Run mokutil; return its words on both channels."""
+    _, out, err = module.run_command([module.get_bin_path("mokutil", required=True), *arguments], data=data)
+    return " ".join(f"{out} {err}".split())
+
+
+def test_key(module, certificate):
+    """Return how shim knows the certificate, or mokutil's words where they say none of that."""
+    words = said(module, "--test-key", certificate)
+    if any(text in words for text in ENROLLED):
+        return "enrolled"
+    if REQUESTED in words:
+        return "pending"
+    return "absent" if UNKNOWN in words else words
+
+
+def finish(module, state, certificate="", not_applied="", changed=False):
+    module.exit_json(changed=changed, state=state, certificate=certificate, not_applied=not_applied)
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec={
+            "certificates": {"type": "list", "elements": "path", "required": True},
+            "password": {"type": "str", "default": "", "no_log": True},
+        },
+        supports_check_mode=True,
+    )
+    password = module.params["password"]
+    if password and not SHORTEST <= len(password) <= LONGEST:
+        module.fail_json(
+            msg=f"the one-time password has {len(password)} characters; 8 to 16 are typed safely"
+        )
+    if module.get_bin_path("mokutil") is None:
+        finish(
+            module, "cannot", not_applied="mokutil is not installed: whether the key is enrolled is unknown"
+        )
+    secure = said(module, "--sb-state")
+    if "SecureBoot enabled" not in secure:
+        unclear = "" if "SecureBoot disabled" in secure else f"secure boot: {secure}"
+        finish(module, "cannot" if unclear else "not_needed", not_applied=unclear)
+    certificate = next((path for path in module.params["certificates"] if Path(path).exists()), None)
+    if certificate is None:
+        paths = " or ".join(module.params["certificates"])
+        finish(
+            module,
+            "no_key",
+            not_applied=f"no certificate at {paths}: DKMS makes it with the first module it builds",
+        )
+    request(module, certificate, password)
+
+
+def request(module, certificate, password):
+    """Bring the certificate as far as a program can, and say what is left to a person."""
+    known = test_key(module, certificate)
+    if known == "enrolled":
+        finish(module, "enrolled", certificate)
+    if known == "pending":
+        finish(module, "pending", certificate, CONSOLE)
+    if known != "absent":
+        finish(module, "cannot", certificate, f"mokutil: {known}")
+    if not password:
+        remedy = "set nvidia_driver_mok_password (a vault) and run again"
+        finish(
+            module,
+            "password_missing",
+            certificate,
+            f"{certificate} is not enrolled, modules won't load: {remedy}",
+        )
+    if module.check_mode:
+        finish(module, "pending", certificate, CONSOLE, changed=True)
+    words = said(module, "--import", certificate, data=f"{password}\n{password}\n")
+    if test_key(module, certificate) != "pending":
+        module.fail_json(msg=f"mokutil took the request and does not list it: {words}")
+    finish(module, "pending", certificate, CONSOLE, changed=True)
+
+
+if __name__ == "__main__":
+    main()
