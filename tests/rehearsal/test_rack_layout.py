@@ -21,7 +21,9 @@ KEY = "ssh-ed25519 AAAAC3 operator"
 
 @pytest.fixture
 def plan(tmp_path):
-    node = SimpleNamespace(name="blade07", slot=7, serial=None, mac=None, storage_gb=500.0)
+    node = SimpleNamespace(
+        name="blade07", slot=7, serial=None, mac=None, storage_gb=500.0, machine="a board", accelerators=()
+    )
     use = SimpleNamespace(name="blades-1", rack=SimpleNamespace(kind="blades", nodes=[node]))
     return plan_hosts(tmp_path, [use], {"blades-1": 1}, NONE, "amd64")[0]
 

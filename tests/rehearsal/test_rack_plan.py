@@ -15,7 +15,13 @@ HOME = Path("/project/.gpufleet/rehearsal/production")
 
 
 def rack(name, *slots, kind="blades", **facts):
-    node = {"serial": None, "mac": None, "storage_gb": 500.0} | facts
+    node = {
+        "serial": None,
+        "mac": None,
+        "storage_gb": 500.0,
+        "machine": "a board",
+        "accelerators": (),
+    } | facts
     nodes = [SimpleNamespace(name=f"{name}-{slot:02}", slot=slot, **node) for slot in slots]
     return SimpleNamespace(name=name, rack=SimpleNamespace(kind=kind, nodes=nodes))
 

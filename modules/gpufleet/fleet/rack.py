@@ -106,7 +106,7 @@ class Rack(Frozen):
         Literal["gpufleet.fleet.rack"], Field(description="tells Ansible which plugin reads this file")
     ]
     name: Name
-    kind: Literal["blades", "bench"]
+    kind: Literal["blades", "bench", "servers"]
     site: Name
     machine: str
     network: RackNetwork | None = None

@@ -13,7 +13,7 @@ from gpufleet.nodes.identity import Identity
 from gpufleet.nodes.model import Observation
 from gpufleet.nodes.reconcile import Report
 
-RACK_KINDS = {"blades": "compute_blade", "bench": "pi_gpu_bench"}
+RACK_KINDS = {"blades": "compute_blade", "bench": "pi_gpu_bench", "servers": "gpu_server"}
 """The kind of node that each kind of rack holds; burn-in chooses its checks by it."""
 
 

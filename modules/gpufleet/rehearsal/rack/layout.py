@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 
+from gpufleet.rehearsal.rack import disks, pci
 from gpufleet.rehearsal.rack.keys import ensure_key
 from gpufleet.rehearsal.rack.plan import HostPlan
 
@@ -21,7 +22,14 @@ HOST_KEY = "ssh_host_ed25519_key"
 MODELS = {
     "blades": "Raspberry Pi Compute Module 4 Rev 1.1 (STAND-IN: rehearsed host)",
     "bench": "Raspberry Pi 5 Model B Rev 1.0 (STAND-IN: rehearsed host)",
+    "servers": "GPU server (STAND-IN: rehearsed host)",
 }
+TOOLS = {
+    "blades": ("vcgencmd", "bladectl", "rpi-eeprom-config"),
+    "bench": ("vcgencmd", "rpi-eeprom-config"),
+    "servers": (),
+}
+BOOT_CONF = "[all]\nBOOT_UART=0\nWAKE_ON_GPIO=1\nPOWER_OFF_ON_HALT=0\nBOOT_ORDER=0xf25641\n"  # a CM4 as delivered
 THROTTLED = {
     False: "0x0",
     True: "0x50005",
@@ -66,11 +74,15 @@ def _lay_identity(plan: HostPlan, root: Path, operator_key: str) -> None:
 
 def _lay_stand_ins(plan: HostPlan, root: Path) -> None:
     data = resources.files("gpufleet.rehearsal") / "data"
-    tools = ("vcgencmd", "bladectl") if plan.kind == "blades" else ("vcgencmd",)
-    for tool in tools:
+    for tool in TOOLS[plan.kind]:
         _write(root / "usr/local/bin" / tool, (data / f"{tool}.sh").read_text(), 0o755)
+    if "rpi-eeprom-config" in TOOLS[plan.kind]:
+        _write(root / FACTS / "boot.conf", BOOT_CONF)
+    disks.lay(root / FACTS / "disks", plan.serial)
     if plan.kind == "blades" and plan.storage_gb:
         _lay_nvme(root / FACTS / "sys/class/nvme/nvme0", plan.storage_gb)
+    for name, text in pci.devices(plan.accelerators).items():
+        _write(root / FACTS / "sys/bus/pci/devices" / name, text)
 
 
 def _lay_nvme(nvme: Path, storage_gb: float) -> None:
@@ -88,7 +100,10 @@ def _lay_nvme(nvme: Path, storage_gb: float) -> None:
 
 
 def _lay_device_tree(plan: HostPlan) -> None:
-    """Give the serial and model where a Pi's firmware leaves them (bound to /sys/firmware/devicetree)."""
+    """Give the serial and model where a Pi's firmware leaves them (bound to /sys/firmware/devicetree).
+
+    A server has them in its DMI, under /sys/class/dmi; there a container can bind nothing, so it has them here too.
+    """
     base = plan.folder / DEVICE_TREE / "base"
     _write(base / "serial-number", f"{plan.serial}\0")
     _write(base / "model", f"{MODELS[plan.kind]}\0")
@@ -99,6 +114,7 @@ def _lay_faults(plan: HostPlan, root: Path) -> None:
         "throttled": THROTTLED["undervoltage" in plan.faults],
         "temp_c": round(48 + plan.slot % 7 * 0.8, 1),
         "fan_percent": 40,
+        "supply": "poe+",  # 802.3at, as bladectl says it
     }
     _write(root / FACTS / "pi.json", json.dumps(facts, indent=1) + "\n")
     for unit in ("ssh.service", "ssh.socket"):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from gpufleet.errors import EnvironmentFault
 from gpufleet.rehearsal import packages
-from gpufleet.rehearsal.rack import cgroups, hosts, images, layout, limits, network, processes
+from gpufleet.rehearsal.rack import cgroups, hosts, images, layout, limits, network, pci, processes
 from gpufleet.rehearsal.rack.faults import Faults
 from gpufleet.rehearsal.rack.hosts import HostStatus, Record
 from gpufleet.rehearsal.rack.keys import KEY_NAME, ensure_key, known_hosts
@@ -39,6 +39,8 @@ def up(world: World, racks: Sequence[RackUse], faults: Faults, say: Say) -> tupl
     with _alone(world, say):
         write_whole(_whose(world.home), f"{world.home.resolve()}\n")
         plans = _plan(world, racks, faults)
+        for model in sorted({model for plan in plans for model in pci.unknown(plan.accelerators)}):
+            say(f"no PCI id is known of {model}: hosts that have it show no card")
         base = {arch: images.ensure_base(arch, say) for arch in sorted({plan.arch for plan in plans})}
         bridge = prefix(world.home)
         _remove(world, set(network.ours(bridge)) - {plan.label for plan in plans}, say)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from gpufleet.errors import InputError
+from gpufleet.nodes.declared import accelerators
 from gpufleet.rehearsal.rack.faults import SILENT, Faults
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class HostPlan:
     machine_id: str
     serial: str
     storage_gb: float | None
+    accelerators: tuple[tuple[str, int], ...]
     faults: frozenset[str]
     folder: Path
 
@@ -120,6 +122,7 @@ def _plan_host(
         serial=node.serial
         or f"10000000{identity[:8]}",  # the shape of a Pi 4's: 1, then the chip's own digits
         storage_gb=node.storage_gb,
+        accelerators=tuple((a["model"], a["count"]) for a in accelerators(node.machine, node.accelerators)),
         faults=faults.of(place),
         folder=home / "rack" / place.replace("/", "-"),
     )

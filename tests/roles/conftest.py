@@ -1,0 +1,167 @@
+"""Roles on booted hosts: one lab a session, and one check, converge and second run over all plays asked for.
+
+A test module names its plays (``PLAYS = ("common",)``: files in ``plays/``). Before the first test, the plays of all
+collected modules run together, three times: in check mode, for real, and again. ``converged("common")`` gives a
+play's part of each.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+HOSTS = {
+    "base01": {"kind": "servers"},
+    "nv01": {"kind": "servers", "accelerators": [{"model": "H100 SXM5 80GB", "count": 8}]},
+    "amd01": {"kind": "servers", "accelerators": [{"model": "Instinct MI300X", "count": 8}]},
+    "blade01": {"kind": "blades", "arch": "arm64"},
+}
+ARM64 = ("blade01",)
+
+
+def _load_lab():
+    """Load lab.py by its path: tests are no packages, so there is no name to import it by."""
+    if "gpufleet_lab" not in sys.modules:
+        spec = importlib.util.spec_from_file_location("gpufleet_lab", HERE / "lab.py")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules["gpufleet_lab"] = module
+        spec.loader.exec_module(module)
+    return sys.modules["gpufleet_lab"]
+
+
+def pytest_collection_modifyitems(items):
+    """Mark all tests here; leave them out where no privilege or kernel can boot a host."""
+    mine = [item for item in items if HERE in item.path.parents]
+    missing = "hosts need Linux" if sys.platform != "linux" else "hosts need root" if os.geteuid() else None
+    for item in mine:
+        item.add_marker(pytest.mark.hosts)
+        if missing:
+            item.add_marker(pytest.mark.skip(reason=missing))
+
+
+def pytest_collection_finish(session):
+    """Note which plays the collected tests name."""
+    modules = {item.module for item in session.items if HERE in item.path.parents}
+    session.config.stash[ASKED] = sorted({play for m in modules for play in getattr(m, "PLAYS", ())})
+
+
+ASKED = pytest.StashKey[list[str]]()
+
+
+def emulation_missing():
+    """Say why arm64 hosts can't be booted here, or None."""
+    from gpufleet.rehearsal import rack
+    from gpufleet.rehearsal.rack import images
+
+    lacks = [] if images.native_arch() == "arm64" else rack.missing_packages(arm64=True)
+    return f"arm64 hosts need {' '.join(lacks)}" if lacks else None
+
+
+@pytest.fixture(scope="session")
+def make_lab(tmp_path_factory):
+    """Give labs of a test's own; all are taken down at the end."""
+    labs = []
+
+    def make(name="lab"):
+        labs.append(_load_lab().Lab(tmp_path_factory.mktemp(name)))
+        return labs[-1]
+
+    try:
+        yield make
+    finally:
+        for lab in labs:
+            lab.down()
+
+
+@pytest.fixture(scope="session")
+def lab(make_lab):
+    """Give the shared lab, empty: ``need(lab, ...)`` boots the hosts that a test or play names."""
+    return make_lab("shared-lab")
+
+
+def need(lab, *names):
+    """Boot shared hosts unless they run; skip with the reason where one can't be."""
+    if set(names) & set(ARM64) and (reason := emulation_missing()):
+        pytest.skip(reason)
+    lab.add({name: HOSTS[name] for name in names})
+
+
+@dataclass(frozen=True)
+class Converged:
+    """One play: in check mode, for real, again; and what check mode left behind on each host."""
+
+    check: object
+    first: object
+    second: object
+    hosts: tuple[str, ...]
+    left_by_check: dict[str, set[str]]
+
+    def assert_idempotent(self):
+        """Hold what every role promises: check mode works and changes nothing, the second run changes nothing."""
+        for host in self.hosts:
+            for run in (self.check, self.first, self.second):
+                assert run.of(host), f"nothing ran on {host}"
+                assert run.failed(host) is None
+            assert self.left_by_check[host] == set()
+            assert self.second.changed_tasks(host) == []
+
+
+@pytest.fixture(scope="session")
+def converged(lab, request):
+    """Give ``converged(name)``: the runs of ``plays/<name>.yml``."""
+    asked = request.config.stash[ASKED]
+    done = {}
+
+    def of(name):
+        if name not in done:
+            # One whose hosts can't be booted here is skipped when it is asked for, and holds up no other.
+            together = [play for play in asked if play not in done and _bootable(play)]
+            done.update(_converge(lab, together if name in together else [name]))
+        return done[name]
+
+    return of
+
+
+def hosts_of(name):
+    """Return which shared hosts a play is for."""
+    patterns = re.findall(r"^[- ] hosts: *(\S.*)$", (HERE / f"plays/{name}.yml").read_text(), re.MULTILINE)
+    return tuple(host for host in HOSTS if any(host in re.split(r"[\s,:\[\]]+", p) for p in patterns))
+
+
+def titles_of(name):
+    """Return the names of a file's plays."""
+    return re.findall(r"^- name: *(\S.*?)\s*$", (HERE / f"plays/{name}.yml").read_text(), re.MULTILINE)
+
+
+def _bootable(name):
+    return not (set(hosts_of(name)) & set(ARM64) and emulation_missing())
+
+
+def _converge(lab, names):
+    hosts = {name: hosts_of(name) for name in names}
+    titles = {name: titles_of(name) for name in names}
+    every = [title for found in titles.values() for title in found]
+    assert len(every) == len(set(every)), "plays must have names of their own"
+    need(lab, *dict.fromkeys(host for found in hosts.values() for host in found))
+    booted = sorted({host for found in hosts.values() for host in found})
+    whole = lab.home / "plays" / "all.yml"
+    whole.parent.mkdir(exist_ok=True)
+    for name in names:
+        shutil.copy(HERE / f"plays/{name}.yml", whole.parent)
+    whole.write_text("".join(f"- import_playbook: {name}.yml\n" for name in names))
+    before = {host: lab.snapshot(host) for host in booted}
+    check = lab.run(whole, check=True)
+    left = {host: before[host] ^ lab.snapshot(host) for host in booted}
+    first, second = lab.run(whole), lab.run(whole)
+    return {
+        name: Converged(*(run.only(*titles[name]) for run in (check, first, second)), hosts[name], left)
+        for name in names
+    }
