@@ -1,0 +1,138 @@
+# Copyright: gpufleet contributors
+# GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Collect what a plan for wiping needs to know of a node: its drives as their tools show them, and who works there."""
+
+from __future__ import annotations
+
+DOCUMENTATION = """
+module: disks
+short_description: Read a node's drives and what runs on it, as their own tools tell it
+description:
+  - Collects C(lsblk), C(nvme id-ctrl), C(hdparm -I), the NVMe controllers' transport, C(/dev/disk/by-id), whether this
+    is a container, what the root file system lies on, and which containers and application units run.
+  - Judges nothing and changes nothing; C(gpufleet.fleet.wipe_plan) makes a plan of it on the controller.
+options:
+  units: {description: Glob patterns of units that are somebody's work., type: list, elements: str,
+          default: ["gpufleet-app-*"]}
+  stand_in: {description: "In a rehearsal, the folder of the host's file-backed drive; its tools are used.", type: path}
+author: gpufleet contributors
+"""
+
+EXAMPLES = """
+- name: Look at the drives
+  gpufleet.fleet.disks:
+  register: wipe_seen
+"""
+
+RETURN = """
+seen: {description: What was read., returned: always, type: dict}
+jobs: {description: Containers and units that run., returned: always, type: list, elements: str}
+"""
+
+import json  # noqa: E402 - Ansible wants its documentation above the imports
+import os  # noqa: E402
+from pathlib import Path  # noqa: E402
+
+from ansible.module_utils.basic import AnsibleModule  # noqa: E402
+
+from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import Trouble, first_words, run  # noqa: E402
+
+COLUMNS = "NAME,PATH,TYPE,SIZE,MODEL,SERIAL,TRAN,ROTA,RM,RO,DISC-MAX,FSTYPE,MOUNTPOINTS"
+
+
+def told(argv, **env):
+    """Return what a tool that may be missing says."""
+    code, out, _ = run(argv, timeout=60, **env)
+    return out if code == 0 else ""
+
+
+def read_json(text):
+    try:
+        return json.loads(text) if text else {}
+    except ValueError:
+        return {}
+
+
+def drives(**env):
+    """Return lsblk's tree."""
+    code, out, err = run(["lsblk", "--json", "--bytes", "--output", COLUMNS], timeout=60, **env)
+    if code:
+        raise Trouble(f"lsblk does not answer: {first_words(err, out)}")
+    return read_json(out)
+
+
+def controllers(tree, **env):
+    """Return each NVMe controller's transport and what it says it can do."""
+    found = {}
+    for disk in tree.get("blockdevices", []):
+        name, _, space = disk["name"].rpartition("n")
+        if disk["name"].startswith("nvme") and space.isdigit():
+            link = Path("/sys/class/nvme", name, "transport")
+            transport = link.read_text(encoding="utf-8").strip() if link.is_file() else ""
+            id_ctrl = read_json(told(["nvme", "id-ctrl", f"/dev/{name}", "-o", "json"], **env))
+            found[name] = {"transport": transport, "id_ctrl": id_ctrl}
+    return found
+
+
+def security(tree, **env):
+    """Return ``hdparm -I`` of drives that may answer it."""
+    names = [disk["name"] for disk in tree.get("blockdevices", []) if disk.get("tran") in ("sata", "ata")]
+    return {name: told(["hdparm", "-I", f"/dev/{name}"], **env) for name in names}
+
+
+def by_id():
+    """Return one lasting name for each drive's path; the longest says most."""
+    found = {}
+    folder = Path("/dev/disk/by-id")
+    for link in sorted(folder.iterdir(), key=lambda one: len(one.name)) if folder.is_dir() else ():
+        found[os.path.realpath(link)] = str(link)
+    return found
+
+
+def root_source():
+    """Return what is mounted as root."""
+    for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines():
+        before, _, after = line.partition(" - ")
+        if before.split()[4] == "/":
+            return after.split()[1]
+    return ""
+
+
+def jobs(units):
+    """Return what runs here for somebody: containers of podman and Docker, units by pattern."""
+    names = {tool: told([tool, "ps", "--format", "{{.Names}}"]).split() for tool in ("podman", "docker")}
+    found = [f"container {name} ({tool})" for tool, some in names.items() for name in some]
+    listing = (
+        told(["systemctl", "list-units", "--state=active", "--plain", "--no-legend", *units]) if units else ""
+    )
+    return found + [f"unit {line.split()[0]}" for line in listing.splitlines() if line.split()]
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec={
+            "units": {"type": "list", "elements": "str", "default": ["gpufleet-app-*"]},
+            "stand_in": {"type": "path"},
+        },
+        supports_check_mode=True,
+    )
+    folder = module.params["stand_in"]
+    env = {"PATH": f"{folder}/bin:{os.environ.get('PATH', '')}:/usr/sbin:/sbin"} if folder else {}
+    try:
+        tree = drives(**env)
+    except Trouble as trouble:
+        module.fail_json(msg=trouble.msg)
+    seen = {
+        "lsblk": tree,
+        "controllers": controllers(tree, **env),
+        "hdparm": security(tree, **env),
+        "by_id": by_id(),
+        "container": told(["systemd-detect-virt", "--container"]).strip() or None,
+        "root": root_source(),
+        "stand_in": folder,
+    }
+    module.exit_json(changed=False, seen=seen, jobs=jobs(module.params["units"]))
+
+
+if __name__ == "__main__":
+    main()
