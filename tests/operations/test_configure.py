@@ -11,13 +11,13 @@ from gpufleet.nodes import Hold, Node
 from gpufleet.operations.configure import (
     Configured,
     HostEnd,
-    Request,
     as_text,
     describe,
     ends,
     parse_extra_vars,
     told,
 )
+from gpufleet.operations.running import Request
 from gpufleet.remote import HostProgress, RunOutcome
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -96,7 +96,7 @@ def test_no_hosts_is_an_answer():
 def test_an_interrupt_is_told(tmp_path):
     stopped = configured(tmp_path, WELL, interrupted=True)
     assert stopped.exit_code == 130
-    assert "run the same command again" in as_text(stopped)
+    assert "go on with gpufleet configure --resume r1" in as_text(stopped)
 
 
 @pytest.mark.parametrize(

@@ -23,10 +23,10 @@ def command() -> None:
 def run(nodes: tuple[str, ...], as_json: bool) -> None:
     """Burn in these nodes, ready ones too; without names, every new node. Progress goes to standard error."""
     from gpufleet import paths
-    from gpufleet.operations import configure
+    from gpufleet.operations import configure, running
 
-    request = configure.Request(
-        "burn_in", ",".join(nodes) or configure.DEFAULT_LIMIT, "always" if nodes else "auto"
+    request = running.Request(
+        "burn_in", ",".join(nodes) or running.DEFAULT_LIMIT, "always" if nodes else "auto"
     )
     done = configure.configure(paths.project_root(), request, sys.stderr)
     click.echo(json.dumps(done.as_json(), indent=2) if as_json else configure.as_text(done))

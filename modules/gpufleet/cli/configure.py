@@ -24,18 +24,37 @@ import click
 @click.option(
     "-e", "--extra-var", "extra_vars", multiple=True, metavar="KEY=VALUE", help="A variable for the play."
 )
+@click.option(
+    "--workers", metavar="HOST,…", help="Run by shards on these hosts, reached over SSH (docs/runs.md)."
+)
+@click.option(
+    "--shard-by", type=click.Choice(["rack", "pool"]), default="rack", show_default=True,
+    help="What one worker configures at a time.",
+)  # fmt: skip
+@click.option(
+    "--shard-size", type=click.IntRange(min=0), default=0, help="At most so many hosts a shard; 0: any."
+)
+@click.option(
+    "--resume", is_flag=False, flag_value="", metavar="[RUN]",
+    help="Go on with a run (the newest) on the hosts that it has not done.",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(as_json: bool, **asked: Any) -> None:
+def command(
+    as_json: bool, workers: str | None, shard_by: str, shard_size: int, resume: str | None, **asked: Any
+) -> None:
     """Commission, configure and burn in new nodes.
 
     Progress goes to standard error. The same as:
     ansible-runner run . --project-dir playbooks -p site.yml --limit PATTERN
     """
-    from gpufleet import paths
-    from gpufleet.operations import configure
+    from gpufleet import paths, remote
+    from gpufleet.operations import configure, running
 
-    request = configure.Request(**asked)
-    done = configure.configure(paths.project_root(), request, sys.stderr)
+    way = remote.Way(tuple(workers.split(",")), shard_by, shard_size) if workers is not None else None
+    if resume is None:
+        done = configure.configure(paths.project_root(), running.Request(**asked, way=way), sys.stderr)
+    else:
+        done = configure.go_on(paths.project_root(), resume, asked["extra_vars"], way, sys.stderr)
     click.echo(json.dumps(done.as_json(), indent=2) if as_json else configure.as_text(done))
     for error in done.run.errors if done.run else ():
         click.echo(f"ansible: {error}", err=True)

@@ -17,25 +17,15 @@ from typing import Any, TextIO
 from gpufleet import paths, remote
 from gpufleet.errors import InputError
 from gpufleet.nodes import Node, Registry
-from gpufleet.operations import events, ingest
+from gpufleet.operations import events, ingest, running
+from gpufleet.operations.running import Request
 
-DEFAULT_LIMIT = "new_nodes"
 BURN_IN_CHOICES = ("auto", "always", "never")
 # States that no verdict leaves: a person put the node there, or must say that it was mended.
 KEPT_STATES = ("quarantined", "repair")
 # States in which somebody's job may run on a node; the plays (gpufleet_busy_states) never load-test those.
+ALL_DONE = "every host of that run is done: nothing to do"
 BUSY_STATES = ("assigned", "draining")
-
-
-@dataclass(frozen=True)
-class Request:
-    """What to run where. ``limit`` is Ansible's pattern."""
-
-    play: str = "site"
-    limit: str = DEFAULT_LIMIT
-    burn_in: str = "auto"
-    check: bool = False
-    extra_vars: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -106,17 +96,31 @@ def configure(root: Path, request: Request, stream: TextIO) -> Configured:
     plan = remote.plan_run(root, request.play, request.limit)
     if not plan.hosts:
         return Configured(request)
-    variables = {"gpufleet_burn_in": request.burn_in, **parse_extra_vars(request.extra_vars)}
+    given = parse_extra_vars(request.extra_vars)
     started = datetime.now(UTC)
-    run = remote.run_playbook(
-        plan, extra_vars=variables, options="--check --diff" if request.check else "", stream=stream
-    )
+    run = running.run(plan, request, given, stream)
     with Registry(paths.database_url(root)) as registry:
         late = not told(registry.list(), run, started)
         if late:
             rehearsal = bool(os.environ.get("GPUFLEET_REHEARSAL"))
-            ingest.apply(registry, events.read_artifacts(run.artifacts), rehearsal=rehearsal)
+            for folder in running.artifacts(run):
+                ingest.apply(registry, events.read_artifacts(folder), rehearsal=rehearsal)
         return Configured(request, ends(run, registry), run, late)
+
+
+def go_on(
+    root: Path, name: str, extra_vars: tuple[str, ...], way: remote.Way | None, stream: TextIO
+) -> Configured:
+    """Go on with a run (empty: the newest) on the hosts that it has not done."""
+    folder = paths.state_home(root) / "artifacts"
+    record = remote.read_record(folder / (name or remote.last_record(folder)))
+    given = parse_extra_vars(extra_vars)
+    if missing := [key for key in record.extra_vars if key not in given]:
+        remedy = f"give again: {' '.join(f'-e {key}=...' for key in missing)}"
+        raise InputError("values of extra variables are not kept", key="--resume", remedy=remedy)
+    limit = ",".join(record.left)
+    request = Request(record.play, limit, record.burn_in, record.check, extra_vars, way)
+    return configure(root, request, stream) if limit else Configured(request)
 
 
 def parse_extra_vars(pairs: Iterable[str]) -> dict[str, Any]:
@@ -174,13 +178,19 @@ def verdict_reason(registry: Registry, node: Node) -> str:
 def as_text(configured: Configured) -> str:
     """Say in a few lines how the hosts ended: those that are well folded together, the others with their reason."""
     if configured.run is None:
-        return f"{configured.request.limit} has no hosts: nothing to do"
+        return (
+            f"{configured.request.limit} has no hosts: nothing to do"
+            if configured.request.limit
+            else ALL_DONE
+        )
     groups: dict[str, list[str]] = {}
     for host in configured.hosts:
         groups.setdefault(describe(host), []).append(host.name)
     lines = [f"{len(names):>3}  {remote.fold(names)}  {text}" for text, names in groups.items()]
     if configured.run.interrupted:
-        lines.append("interrupted: Ansible was stopped; run the same command again to go on")
+        lines.append(
+            f"interrupted: Ansible was stopped; go on with gpufleet configure --resume {configured.run.id}"
+        )
     return "\n".join([*lines, f"run {configured.run.id}: {configured.run.artifacts}"])
 
 

@@ -92,21 +92,25 @@ _OUTCOMES = {
 
 def read_artifacts(folder: Path) -> Iterator[TaskEvent]:
     """Give the events of a run's artifacts folder in their order; half-written files are left out."""
-    for event in _runner_events(_events_folder(folder)):
-        outcome = _OUTCOMES.get(str(event.get("event")))
-        data = event.get("event_data")
-        if outcome is None or not isinstance(data, Mapping) or not data.get("host"):
-            continue
-        result = data.get("res")
-        ended = _moment(data.get("end")) or _moment(event.get("created"))
-        yield task_event(
-            str(data["host"]),
-            outcome,
-            result if isinstance(result, Mapping) else {},
-            action=str(data.get("task_action") or ""),
-            at=ended,
-            started_at=_moment(data.get("start")) or ended,
-        )
+    yield from (told for event in _runner_events(_events_folder(folder)) if (told := runner_event(event)))
+
+
+def runner_event(event: Mapping[str, Any]) -> TaskEvent | None:
+    """Return what an event of ansible-runner tells of a host; None where it is no task's result."""
+    outcome = _OUTCOMES.get(str(event.get("event")))
+    data = event.get("event_data")
+    if outcome is None or not isinstance(data, Mapping) or not data.get("host"):
+        return None
+    result = data.get("res")
+    ended = _moment(data.get("end")) or _moment(event.get("created"))
+    return task_event(
+        str(data["host"]),
+        outcome,
+        result if isinstance(result, Mapping) else {},
+        action=str(data.get("task_action") or ""),
+        at=ended,
+        started_at=_moment(data.get("start")) or ended,
+    )
 
 
 def _events_folder(folder: Path) -> Path:

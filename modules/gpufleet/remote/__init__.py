@@ -2,8 +2,9 @@
 
 In come addresses with a key and a known-hosts file, or a project with a playbook and a limit. Out come small typed
 facts or the typed reason why a node could not be reached (``probe``), and the typed outcome of an ansible-runner run
-with a line for every step while it lasts (``run_playbook``). Host keys are always checked. Nothing here knows the
-registry: Ansible's callback plugin tells it.
+with a line for every step while it lasts: from here (``run_playbook``) or by shards on workers (``run_sharded``).
+Host keys are always checked. Nothing here knows the registry: Ansible's callback plugin, or who follows the events,
+tells it.
 """
 
 from gpufleet.remote.display import fold
@@ -11,20 +12,29 @@ from gpufleet.remote.facts import Facts, parse_facts
 from gpufleet.remote.plan import RunPlan, plan_run, playbook_names
 from gpufleet.remote.probe import Reached, Unreachable, probe
 from gpufleet.remote.progress import HostProgress, Progress
-from gpufleet.remote.run import RunOutcome, run_playbook
+from gpufleet.remote.record import Record, last_record, read_record, write_record
+from gpufleet.remote.run import RunOutcome, new_id, run_playbook
+from gpufleet.remote.sharded import Way, run_sharded
 
 __all__ = [
     "Facts",
     "HostProgress",
     "Progress",
     "Reached",
+    "Record",
     "RunOutcome",
     "RunPlan",
     "Unreachable",
+    "Way",
     "fold",
+    "last_record",
+    "new_id",
     "parse_facts",
     "plan_run",
     "playbook_names",
     "probe",
+    "read_record",
     "run_playbook",
+    "run_sharded",
+    "write_record",
 ]

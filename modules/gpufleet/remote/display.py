@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Protocol, TextIO
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from gpufleet.remote.progress import HostProgress, Progress, Update
 
@@ -135,3 +136,22 @@ class Board:
 def open_display(progress: Progress, stream: TextIO) -> Display:
     """Choose the display that fits the stream."""
     return Board(progress, stream) if stream.isatty() else Lines(progress, stream)
+
+
+@dataclass
+class Follower:
+    """What is done with every event of a run: folded, shown, told on; ``finished`` hears of hosts that are through."""
+
+    progress: Progress
+    display: Display
+    tell: Callable[[dict[str, Any]], None] | None = None
+    finished: Callable[[str], None] | None = None
+
+    def see(self, event: dict[str, Any]) -> None:
+        """Take one event."""
+        update = self.progress.apply(event)
+        self.display.show(update)
+        if self.tell:
+            self.tell(event)
+        if self.finished and update and self.progress.through(update.host):
+            self.finished(update.host)

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from gpufleet.errors import EnvironmentFault, InputError
 
@@ -97,6 +98,17 @@ def ask_ansible(root: Path, command: list[str]) -> tuple[int, str, str]:
             f"{command[0]} took over {LIST_TIMEOUT_SECONDS} s to read the inventory"
         ) from slow
     return done.returncode, done.stdout, done.stderr
+
+
+def ask_inventory(root: Path) -> dict[str, Any]:
+    """Return the whole inventory as Ansible sees it; a host's own variables are apart from its groups'."""
+    command = ["ansible-inventory", "-i", str(root / "inventory"), "--list", "--export"]
+    status, out, err = ask_ansible(root, command)
+    if status:
+        cause = first_cause(err)
+        raise InputError(cause or first_error(err), where="" if cause else "inventory")
+    found: dict[str, Any] = json.loads(out)
+    return found
 
 
 def ansible_environment(root: Path, base: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -66,6 +66,11 @@ class Progress:
             self._host(data["host"]).task = task_label(data)
         return None
 
+    def through(self, name: str) -> bool:
+        """Say whether a host has made the plan's last task, all well until then."""
+        host = self.hosts.get(name)
+        return bool(host and self.tasks and host.done == len(self.tasks) and host.status == "running")
+
     def _host(self, name: str) -> HostProgress:
         return self.hosts.setdefault(name, HostProgress(name))
 

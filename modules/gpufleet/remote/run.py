@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import signal
 import sys
+import tempfile
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
 from gpufleet.errors import EnvironmentFault
 from gpufleet.paths import state_home
-from gpufleet.remote.display import open_display
+from gpufleet.remote.display import Follower, open_display
 from gpufleet.remote.plan import RunPlan, ansible_environment
 from gpufleet.remote.progress import HostProgress, Progress
 
@@ -61,22 +63,29 @@ def run_playbook(
     extra_vars: dict[str, Any] | None = None,
     options: str = "",
     stream: TextIO | None = None,
+    ident: str | None = None,
+    finished: Callable[[str], None] | None = None,
 ) -> RunOutcome:
-    """Run the plan's playbook on its hosts; ``options`` go to ansible-playbook as they are."""
+    """Run the plan's playbook on its hosts; ``options`` go to ansible-playbook as they are.
+
+    ``finished`` is told each host that has made the last task.
+    """
     progress = Progress({name: HostProgress(name) for name in plan.hosts}, tasks=plan.tasks)
     display = open_display(progress, stream or sys.stderr)
+    follower = Follower(progress, display, finished=finished)
 
     def on_event(event: dict[str, Any]) -> bool:
-        display.show(progress.apply(event))
+        slim(event)
+        follower.see(event)
         return worth_keeping(event)
 
     artifacts = state_home(plan.root) / "artifacts"
     artifacts.mkdir(parents=True, exist_ok=True)
     try:
-        with interruptible() as interrupted:
+        with interruptible() as interrupted, private_vars(extra_vars or {}) as given:
             runner = make_runner(
-                plan, artifacts=artifacts, on_event=on_event, interrupted=interrupted,
-                extra_vars=extra_vars or {}, options=options,
+                plan, artifacts=artifacts, on_event=on_event, interrupted=interrupted, ident=ident or new_id(),
+                options=" ".join(filter(None, [given, options])),
             )  # fmt: skip
             runner.run()
     finally:
@@ -95,13 +104,18 @@ def run_playbook(
     )
 
 
+def new_id() -> str:
+    """Return a name for a run, which its artifacts bear."""
+    return uuid.uuid4().hex[:12]
+
+
 def make_runner(
     plan: RunPlan,
     *,
     artifacts: Path,
     on_event: Any,
     interrupted: threading.Event,
-    extra_vars: dict[str, Any],
+    ident: str,
     options: str,
 ) -> Any:
     """Prepare the same run that ``ansible-runner run . --project-dir playbooks`` makes."""
@@ -116,11 +130,10 @@ def make_runner(
         project_dir=str(plan.root / "playbooks"),
         playbook=f"{plan.playbook}.yml",
         limit=plan.limit,
-        ident=uuid.uuid4().hex[:12],
+        ident=ident,
         artifact_dir=str(artifacts),
         rotate_artifacts=KEEP_ARTIFACTS,
         envvars=ansible_environment(plan.root),
-        extravars=extra_vars,
         cmdline=options or None,
         # Nothing of ours is left in the repository's env folder, which belongs to the user.
         suppress_env_files=True,
@@ -131,6 +144,30 @@ def make_runner(
     # Only the file env/settings can say this, and that is the user's.
     runner.config.pexpect_timeout = INTERRUPT_SECONDS
     return runner
+
+
+@contextlib.contextmanager
+def private_vars(extra_vars: dict[str, Any]) -> Iterator[str]:
+    """Give the option that names the variables' file: in memory, ours alone, gone after the run.
+
+    On the command line they would be seen in the list of processes and kept in the run's artifacts.
+    """
+    if not extra_vars:
+        yield ""
+        return
+    handle, name = tempfile.mkstemp(prefix="gpufleet-vars-", suffix=".json", dir=memory_folder())
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump(extra_vars, file)
+        yield f"-e @{name}"
+    finally:
+        Path(name).unlink(missing_ok=True)
+
+
+def memory_folder() -> str | None:
+    """Return a folder whose files never reach a disk, where the system has one."""
+    shared = "/dev/shm"  # noqa: S108 - files there are made by mkstemp and mkdtemp
+    return shared if os.access(shared, os.W_OK) else None
 
 
 @contextlib.contextmanager
@@ -156,6 +193,16 @@ def worth_keeping(event: dict[str, Any]) -> bool:
     if kind in ("runner_on_ok", "runner_on_skipped"):
         return "gpufleet" in ((event.get("event_data") or {}).get("res") or {})
     return kind not in ("runner_on_start", "runner_item_on_ok", "runner_item_on_skipped", "verbose")
+
+
+def slim(event: dict[str, Any]) -> None:
+    """Take out of an event what a module was called with: large, and the place where secrets are."""
+    data = event.get("event_data") or {}
+    data.pop("task_args", None)
+    result = data.get("res")
+    for each in (result, *(result.get("results") or ())) if isinstance(result, dict) else ():
+        if isinstance(each, dict):
+            each.pop("invocation", None)
 
 
 def forget_environment(path: Path) -> None:

@@ -1,0 +1,87 @@
+"""A request on its way: run from here or by workers, with a record of which hosts are done."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, TextIO
+
+from gpufleet import paths, remote
+from gpufleet.nodes import Registry
+from gpufleet.operations import events, ingest
+from gpufleet.operations.sync import declare_racks
+
+DEFAULT_LIMIT = "new_nodes"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to run where. ``limit`` is Ansible's pattern; ``way`` says by which workers, None is from here."""
+
+    play: str = "site"
+    limit: str = DEFAULT_LIMIT
+    burn_in: str = "auto"
+    check: bool = False
+    extra_vars: tuple[str, ...] = ()
+    way: remote.Way | None = None
+
+
+def run(plan: remote.RunPlan, request: Request, given: dict[str, Any], stream: TextIO) -> remote.RunOutcome:
+    """Run it, with a record that says at any time which hosts are done."""
+    ident = remote.new_id()
+    variables = {"gpufleet_burn_in": request.burn_in, **given}
+    options = "--check --diff" if request.check else ""
+    record = remote.Record(
+        request.play, request.limit, request.burn_in, request.check, tuple(sorted(given)), plan.hosts
+    )
+    kept = _Kept(paths.state_home(plan.root) / "artifacts" / ident, record)
+    if request.way is None:
+        ended = remote.run_playbook(
+            plan, extra_vars=variables, options=options, stream=stream, ident=ident, finished=kept.finished
+        )
+    else:
+        with telling(plan.root) as tell:
+            ended = remote.run_sharded(
+                plan, request.way, extra_vars=variables, options=options, stream=stream, ident=ident,
+                tell=tell, finished=kept.finished,
+            )  # fmt: skip
+    kept.finished(*ended.named("ok"))
+    return ended
+
+
+class _Kept:
+    """The run's record, written again whenever a host is done."""
+
+    def __init__(self, artifacts: Path, record: remote.Record) -> None:
+        self.artifacts, self.record = artifacts, record
+        remote.write_record(artifacts, record)
+
+    def finished(self, *names: str) -> None:
+        record = self.record.with_done(list(names))
+        if record != self.record:
+            self.record = record
+            remote.write_record(self.artifacts, record)
+
+
+@contextlib.contextmanager
+def telling(root: Path) -> Iterator[Callable[[dict[str, Any]], None]]:
+    """Give what tells the registry an event of a worker's run as it arrives: Ansible can't reach it from there."""
+    stack = os.environ.get("GPUFLEET_REHEARSAL") or None
+    with Registry(paths.database_url(root)) as registry:
+        declare = partial(declare_racks, registry, root, stack)
+        into = ingest.Ingest(registry, rehearsal=bool(stack), declare=declare)
+
+        def tell(event: dict[str, Any]) -> None:
+            if found := events.runner_event(event):
+                into.apply(found)
+
+        yield tell
+
+
+def artifacts(run: remote.RunOutcome) -> list[Path]:
+    """Return the folders that hold the run's events: its own, or one for each shard."""
+    return sorted(path.parent for path in run.artifacts.glob("**/job_events"))

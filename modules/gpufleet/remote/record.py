@@ -1,0 +1,65 @@
+"""What is written down of a run, so that one that did not finish can be gone on with: only hosts not yet done.
+
+The record stands in the run's artifacts. It holds the names of the extra variables, never their values.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from gpufleet.errors import InputError
+
+FILE = "run.json"
+
+
+@dataclass(frozen=True)
+class Record:
+    """A run as it was asked for, and the hosts that it brought to their end well."""
+
+    play: str
+    limit: str
+    burn_in: str
+    check: bool
+    extra_vars: tuple[str, ...]
+    hosts: tuple[str, ...]
+    done: tuple[str, ...] = ()
+
+    @property
+    def left(self) -> tuple[str, ...]:
+        """Return the hosts that are still to be done."""
+        return tuple(host for host in self.hosts if host not in self.done)
+
+    def with_done(self, names: list[str]) -> Record:
+        """Return the record with more hosts done."""
+        return replace(self, done=tuple(sorted({*self.done, *names})))
+
+
+def write_record(artifacts: Path, record: Record) -> None:
+    """Write the record beside its place and rename it there."""
+    artifacts.mkdir(parents=True, exist_ok=True)
+    fresh = artifacts / f".{FILE}.new"
+    fresh.write_text(json.dumps(asdict(record), indent=1) + "\n")
+    fresh.replace(artifacts / FILE)
+
+
+def read_record(artifacts: Path) -> Record:
+    """Return a run's record; raise InputError where the folder has none."""
+    try:
+        told = json.loads((artifacts / FILE).read_text())
+        lists = {key: tuple(told[key]) for key in ("extra_vars", "hosts", "done")}
+        return Record(**{**told, **lists})
+    except FileNotFoundError:
+        remedy = "name a run of `gpufleet configure`, or leave the name out for the newest"
+        raise InputError(f"no run {artifacts.name!r}", key="--resume", remedy=remedy) from None
+    except (ValueError, KeyError, TypeError) as damaged:
+        raise InputError("is damaged", where=str(artifacts / FILE), remedy="start a new run") from damaged
+
+
+def last_record(folder: Path) -> str:
+    """Return the name of the newest run that has a record."""
+    found = sorted(folder.glob(f"*/{FILE}"), key=lambda path: path.stat().st_mtime)
+    if not found:
+        raise InputError("no run to go on with", key="--resume", remedy="run gpufleet configure first")
+    return found[-1].parent.name

@@ -1,0 +1,215 @@
+"""Run a playbook by shards on workers: many ansible-playbook processes, one progress, one outcome."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import shutil
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TextIO
+
+from gpufleet.errors import EnvironmentFault
+from gpufleet.paths import state_home
+from gpufleet.remote import shards
+from gpufleet.remote.display import Follower, open_display
+from gpufleet.remote.plan import RunPlan, ask_inventory
+from gpufleet.remote.progress import HostProgress, Progress
+from gpufleet.remote.run import (
+    KEEP_ARTIFACTS,
+    RunOutcome,
+    forget_environment,
+    interruptible,
+    memory_folder,
+    new_id,
+    slim,
+    worth_keeping,
+)
+from gpufleet.remote.shards import private_data
+
+POLL_SECONDS = 0.5
+Tell = Callable[[dict[str, Any]], None]
+
+
+@dataclass(frozen=True)
+class Way:
+    """By whom and how a run is made: workers' names, what a shard is, and how many hosts it has at most."""
+
+    workers: tuple[str, ...]
+    by: str = "rack"
+    at_most: int = 0
+
+
+def run_sharded(
+    plan: RunPlan,
+    way: Way,
+    *,
+    extra_vars: Mapping[str, Any] | None = None,
+    options: str = "",
+    stream: TextIO | None = None,
+    ident: str | None = None,
+    tell: Tell | None = None,
+    finished: Callable[[str], None] | None = None,
+) -> RunOutcome:
+    """Run the plan's playbook by shards.
+
+    ``tell`` is given every event as it arrives, ``finished`` each host that has made the last task; both in the
+    calling thread.
+    """
+    stream = stream or sys.stderr
+    private_data.private_key()  # refuse what can't work before anything is sent
+    inventory = ask_inventory(plan.root)
+    hostvars = inventory.get("_meta", {}).get("hostvars", {})
+    bundle = shards.make_bundle()
+    workers = _prepared(shards.destinations(way.workers, hostvars), bundle, stream)
+    places = {host: str(place) for host in plan.hosts if (place := place_of(hostvars.get(host, {}), way.by))}
+    parts = shards.shards_of(plan.hosts, places, way.at_most)
+    given = shards.assign(parts, [worker.name for worker in workers])
+    for worker in workers:
+        names = ", ".join(f"{part.name} ({len(part.hosts)} hosts)" for part in given.get(worker.name, ()))
+        stream.write(f"worker {worker.name}: {names or 'nothing to do'}\n")
+    ident = ident or new_id()
+    lines = [
+        [shards.Pipeline(worker, bundle, part, ident, plan.playbook, options) for part in given[worker.name]]
+        for worker in workers
+        if worker.name in given
+    ]
+    run = _ShardedRun(ident, plan, inventory, extra_vars or {}, lines)
+    progress = Progress({name: HostProgress(name) for name in plan.hosts}, tasks=plan.tasks)
+    return run.follow(Follower(progress, open_display(progress, stream), tell, finished))
+
+
+@dataclass
+class _ShardedRun:
+    """The shards of one run on their way: a thread for each worker, every event folded in one thread."""
+
+    ident: str
+    plan: RunPlan
+    inventory: Mapping[str, Any]
+    extra_vars: Mapping[str, Any]
+    lines: Sequence[Sequence[shards.Pipeline]]
+    events: queue.Queue[dict[str, Any]] = field(default_factory=queue.Queue)
+
+    @property
+    def pipelines(self) -> list[shards.Pipeline]:
+        return [pipeline for line in self.lines for pipeline in line]
+
+    @property
+    def artifacts(self) -> Path:
+        return state_home(self.plan.root) / "artifacts" / self.ident
+
+    def follow(self, follower: Follower) -> RunOutcome:
+        """Run every worker's shards one after the other, the workers beside each other, until all have ended."""
+        self.artifacts.mkdir(parents=True, exist_ok=True)
+        with interruptible() as interrupted:
+            threads = [
+                threading.Thread(target=self._work, args=(line, interrupted), daemon=True)
+                for line in self.lines
+            ]
+            for thread in threads:
+                thread.start()
+            try:
+                while any(thread.is_alive() for thread in threads):
+                    self._drain(follower, POLL_SECONDS)
+                    if interrupted.is_set():
+                        self._stop()
+                self._drain(follower)
+            finally:
+                follower.display.close()
+        rotate(self.artifacts.parent)
+        return self._outcome(follower.progress, interrupted.is_set())
+
+    def _drain(self, follower: Follower, seconds: float = 0.0) -> None:
+        """Fold what has arrived; wait at most so long for the first."""
+        with contextlib.suppress(queue.Empty):
+            follower.see(self.events.get(timeout=seconds) if seconds else self.events.get_nowait())
+            while True:
+                follower.see(self.events.get_nowait())
+
+    def _stop(self) -> None:
+        for pipeline in self.pipelines:
+            pipeline.stop()
+
+    def _work(self, line: Sequence[shards.Pipeline], interrupted: threading.Event) -> None:
+        for pipeline in line:
+            if interrupted.is_set():
+                pipeline.trouble = "interrupted"
+                continue
+            try:
+                self._run_one(pipeline)
+            except Exception as trouble:  # noqa: BLE001 - one shard's end must not end the others
+                pipeline.trouble = pipeline.trouble or str(trouble) or type(trouble).__name__
+
+    def _run_one(self, pipeline: shards.Pipeline) -> None:
+        """Lay what is sent in memory, for extra variables may be secrets, and run the shard."""
+        folder = Path(tempfile.mkdtemp(prefix="gpufleet-send-", dir=memory_folder()))
+        target = self.artifacts / pipeline.shard.folder
+        try:
+            known = pipeline.worker.known_hosts()
+            private_data.lay(folder, self.plan.root, self.inventory, known, self.extra_vars)
+            pipeline.run(folder, target, self._on_event)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+            forget_environment(target / "command")
+
+    def _on_event(self, event: dict[str, Any]) -> bool:
+        slim(event)
+        self.events.put(event)
+        return worth_keeping(event)
+
+    def _outcome(self, progress: Progress, interrupted: bool) -> RunOutcome:
+        troubled = [pipeline for pipeline in self.pipelines if pipeline.trouble]
+        for pipeline in troubled:
+            for name in pipeline.shard.hosts:
+                host = progress.hosts[name]
+                if host.status in ("waiting", "running"):
+                    host.reason = (
+                        host.reason or f"not done: worker {pipeline.worker.name}: {pipeline.trouble}"
+                    )
+        told = [f"shard {each.shard.name} on worker {each.worker.name}: {each.trouble}" for each in troubled]
+        return RunOutcome(
+            id=self.ident,
+            playbook=self.plan.playbook,
+            artifacts=self.artifacts,
+            hosts=tuple(progress.hosts[name] for name in sorted(progress.hosts)),
+            reports=tuple(progress.reports),
+            errors=(*progress.errors, *([] if interrupted else told)),
+            interrupted=interrupted,
+            completed=not troubled,
+        )
+
+
+def place_of(facts: Mapping[str, Any], by: str) -> str | None:
+    """Return where a host belongs: its rack, or its pool where it is in none; the other way round by pool."""
+    keys = ("gpufleet_rack", "gpufleet_pool") if by == "rack" else ("gpufleet_pool", "gpufleet_rack")
+    return next((str(facts[key]) for key in keys if facts.get(key)), None)
+
+
+def _prepared(
+    workers: Sequence[shards.Destination], bundle: shards.Bundle, stream: TextIO
+) -> tuple[shards.Destination, ...]:
+    """Bring the bundle to every worker; those that do not answer are said and left out."""
+    ready = []
+    for worker in workers:
+        try:
+            if worker.prepare(bundle):
+                size = bundle.archive.stat().st_size / 1e6
+                stream.write(f"worker {worker.name}: brought Ansible and gpufleet, {size:.0f} MB, once\n")
+            ready.append(worker)
+        except EnvironmentFault as trouble:
+            stream.write(f"{trouble}: left out\n")
+            last = trouble
+    if not ready:
+        raise EnvironmentFault(f"no worker can be used; {last}")
+    return tuple(ready)
+
+
+def rotate(folder: Path) -> None:
+    """Keep as many runs' artifacts as a run from here does."""
+    runs = sorted((path for path in folder.iterdir() if path.is_dir()), key=lambda path: path.stat().st_mtime)
+    for old in runs[:-KEEP_ARTIFACTS]:
+        shutil.rmtree(old, ignore_errors=True)

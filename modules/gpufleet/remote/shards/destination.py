@@ -1,0 +1,114 @@
+"""How this machine reaches a worker: the same SSH options, keys and known hosts as Ansible uses for it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpufleet.errors import EnvironmentFault, InputError
+from gpufleet.remote.shards.bundle import Bundle
+
+CONNECT_SECONDS = 15
+PREPARE_SECONDS = 300
+# Asked first: a bundle of compiled packages fits one Python and one processor.
+ASK = (
+    'command -v {python} >/dev/null || {{ echo "no {python}"; exit 0; }};'
+    " uname -m; test -f {folder}/ready && echo ready; true"
+)
+PUT = (
+    "umask 077; rm -rf {folder}.new && mkdir -p {folder}.new && tar -xzf - -C {folder}.new"
+    " && touch {folder}.new/ready && rm -rf {folder} && mv {folder}.new {folder}"
+)
+
+
+@dataclass(frozen=True)
+class Destination:
+    """A worker and the ssh command that reaches it."""
+
+    name: str
+    command: tuple[str, ...]
+
+    def ask(self, remote: str, stdin: Any = None, timeout: float = CONNECT_SECONDS * 2) -> str:
+        """Run a command there and return what it said; raise EnvironmentFault in one line."""
+        try:
+            done = subprocess.run(
+                [*self.command, remote], stdin=stdin or subprocess.DEVNULL, capture_output=True, text=True,
+                timeout=timeout, check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            raise EnvironmentFault(f"worker {self.name}: no answer within {timeout:.0f} s") from None
+        if done.returncode:
+            said = (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]
+            raise EnvironmentFault(f"worker {self.name}: {said}")
+        return done.stdout
+
+    def prepare(self, bundle: Bundle) -> bool:
+        """Bring the bundle there unless it is there; say whether it was brought."""
+        folder, python = folder_of(bundle), f"python{bundle.python}"
+        answer = self.ask(ASK.format(python=python, folder=folder)).split("\n")
+        if answer[0].startswith("no "):
+            hint = f"install {python} there, or take a worker of this machine's release"
+            raise EnvironmentFault(f"worker {self.name} has {answer[0]}", hint=hint)
+        if answer[0] != bundle.machine:
+            hint = "take a worker with this machine's processor; its hosts may have any"
+            raise EnvironmentFault(
+                f"worker {self.name} is {answer[0]}, this machine {bundle.machine}", hint=hint
+            )
+        if "ready" in answer:
+            return False
+        with bundle.archive.open("rb") as archive:
+            self.ask(PUT.format(folder=folder), stdin=archive, timeout=PREPARE_SECONDS)
+        return True
+
+    def known_hosts(self) -> str:
+        """Return the host keys that ssh trusts here, so that a worker trusts the same and no others."""
+        said = subprocess.run(
+            [self.command[0], "-G", *self.command[1:]], capture_output=True, text=True, check=False
+        ).stdout
+        lines = (line.split() for line in said.splitlines())
+        named = [path for words in lines if words[:1] == ["userknownhostsfile"] for path in words[1:]]
+        files = [Path(path).expanduser() for path in named]
+        return "".join(file.read_text() for file in files if file.is_file())
+
+
+def folder_of(bundle: Bundle) -> str:
+    """Return where a worker keeps the bundle, as its own shell writes it."""
+    return f'"$HOME"/.cache/gpufleet/{bundle.name}'
+
+
+def destinations(names: Iterable[str], hostvars: Mapping[str, Mapping[str, Any]]) -> tuple[Destination, ...]:
+    """Return how to reach workers: a host of the inventory by its name, any other as ssh knows it."""
+    wanted = list(dict.fromkeys(name.strip() for name in names if name.strip()))
+    if not wanted:
+        raise InputError(
+            "names no worker", key="--workers", remedy="give hosts, e.g. --workers blade01,blade02"
+        )
+    for name in wanted:
+        if name.startswith("-"):
+            raise InputError(f"{name!r} is not a host", key="--workers", remedy="give a name or user@host")
+    return tuple(Destination(name, tuple(_command(name, hostvars.get(name)))) for name in wanted)
+
+
+def _command(name: str, known: Mapping[str, Any] | None) -> list[str]:
+    facts = known or {}
+    key = facts.get("ansible_ssh_private_key_file") or os.environ.get("ANSIBLE_PRIVATE_KEY_FILE")
+    common = facts.get("ansible_ssh_common_args") or os.environ.get("ANSIBLE_SSH_COMMON_ARGS", "")
+    user = facts.get("ansible_user") or os.environ.get("ANSIBLE_REMOTE_USER")
+    options = [
+        "-o",
+        "BatchMode=yes",
+        "-o",
+        f"ConnectTimeout={CONNECT_SECONDS}",
+        "-o",
+        "ServerAliveInterval=15",
+    ]
+    options += ["-o", "StrictHostKeyChecking=yes", *shlex.split(str(common))]
+    options += ["-i", str(key), "-o", "IdentitiesOnly=yes"] if key else ["-A"]
+    options += ["-p", str(facts["ansible_port"])] if facts.get("ansible_port") else []
+    address = str(facts.get("ansible_host") or name)
+    return ["ssh", *options, f"{user}@{address}" if user and "@" not in address else address]

@@ -1,0 +1,138 @@
+"""One shard's way: transmit to a worker, process what comes back. Blocks; every event is given on as it arrives."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gpufleet.remote.progress import plain
+from gpufleet.remote.shards import private_data
+from gpufleet.remote.shards.bundle import Bundle
+from gpufleet.remote.shards.destination import Destination, folder_of
+from gpufleet.remote.shards.plan import Shard
+
+END_SECONDS = 20
+
+
+@dataclass
+class Pipeline:
+    """A shard on its way. ``stop`` may be called from another thread at any time."""
+
+    worker: Destination
+    bundle: Bundle
+    shard: Shard
+    run_id: str
+    playbook: str
+    options: str = ""
+    trouble: str = ""
+    _ssh: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+    _stopped: threading.Event = field(default_factory=threading.Event, repr=False)
+
+    @property
+    def there(self) -> str:
+        """Return the run's folder on the worker: in memory, so that no secret reaches a disk."""
+        return f"/dev/shm/gpufleet-{self.run_id}-{self.shard.folder}"  # noqa: S108 - the name is not to be guessed, and must not exist
+
+    def run(self, folder: Path, artifacts: Path, on_event: Callable[[dict[str, Any]], bool]) -> None:
+        """Send the laid folder, follow the run to its end; ``trouble`` says why where it has none."""
+        remote = f'exec "python{self.bundle.python}" {folder_of(self.bundle)}/worker.py {self.there}'
+        self._ssh = subprocess.Popen(
+            [*self.worker.command, remote],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        said: list[bytes] = []
+        errors = threading.Thread(target=lambda ssh: said.extend(ssh.stderr), args=(self._ssh,), daemon=True)
+        errors.start()
+        sender = threading.Thread(target=self._transmit, args=(folder,), daemon=True)
+        sender.start()
+        try:
+            self._process(folder, artifacts, on_event)
+        finally:
+            self._end()
+            sender.join(END_SECONDS)
+            errors.join(END_SECONDS)
+        if self.trouble and said and not self._stopped.is_set():
+            self.trouble = said[-1].decode(errors="replace").strip() or self.trouble
+
+    def stop(self) -> None:
+        """Cut the connection: the worker then ends the run on its side."""
+        self._stopped.set()
+        if self._ssh:
+            self._ssh.terminate()
+
+    def _transmit(self, folder: Path) -> None:
+        """Send everything and leave the stream open: the worker takes its end for ours."""
+        import ansible_runner
+
+        assert self._ssh is not None  # noqa: S101 - run() has started it
+        with contextlib.suppress(OSError, ValueError):  # the connection was lost; the other stream tells
+            ansible_runner.interface.run(
+                streamer="transmit",
+                _output=self._ssh.stdin,
+                private_data_dir=str(folder),
+                playbook=f"{self.playbook}.yml",
+                inventory="hosts.json",
+                limit=",".join(self.shard.hosts),
+                ident=self.run_id,
+                envvars=private_data.environment(self.there),
+                ssh_key=private_data.private_key(),
+                cmdline=" ".join(filter(None, [f"-e @{self.there}/{private_data.EXTRA}", self.options])),
+                suppress_env_files=True,
+            )
+
+    def _process(self, folder: Path, artifacts: Path, on_event: Callable[[dict[str, Any]], bool]) -> None:
+        import ansible_runner
+
+        assert self._ssh is not None  # noqa: S101 - run() has started it
+
+        finished = False
+
+        def on_each(event: dict[str, Any]) -> bool:
+            nonlocal finished
+            finished = finished or event.get("event") == "playbook_on_stats"
+            return on_event(event)
+
+        def on_status(status: Mapping[str, Any], runner_config: Any = None) -> None:  # noqa: ARG001 - the runner's signature
+            if status.get("status") == "error":
+                self.trouble = str(status.get("job_explanation") or "the worker failed")
+
+        ansible_runner.interface.run(
+            streamer="process",
+            _input=self._ssh.stdout,
+            private_data_dir=str(folder),
+            artifact_dir=str(artifacts),
+            event_handler=on_each,
+            status_handler=on_status,
+            cancel_callback=self._stopped.is_set,
+            settings={},
+            quiet=True,
+        )
+        if not finished and not self.trouble:
+            self.trouble = _last_line(artifacts / "stdout") or "Ansible stopped without a word"
+
+    def _end(self) -> None:
+        """Close our end and wait; a connection that does not close by itself is ended."""
+        ssh = self._ssh
+        if ssh is None:
+            return
+        with contextlib.suppress(OSError):
+            if ssh.stdin:
+                ssh.stdin.close()
+        try:
+            ssh.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            ssh.kill()
+            ssh.wait()
+
+
+def _last_line(path: Path) -> str:
+    """Return the last line that Ansible printed, without terminal colours."""
+    lines = path.read_text(errors="replace").strip().splitlines() if path.is_file() else []
+    return plain(lines[-1]) if lines else ""
