@@ -1,8 +1,9 @@
 # ruff: noqa: INP001 - a script beside the roles, not a package
-"""Write each role's README from its argument specs: `python playbooks/readme.py` (a test says when it is due)."""
+"""Write roles' READMEs from their argument specs: `python playbooks/readme.py [ROLE…]` (a test says when it is due)."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -48,11 +49,13 @@ def shown(default: Any) -> str:
     return f"`{', '.join(map(str, default)) or '[]'}`" if isinstance(default, list) else f"`{default}`"
 
 
-def main() -> None:
-    """Write all of them."""
-    for role in sorted(path for path in ROLES.iterdir() if path.is_dir()):
+def main(names: list[str]) -> None:
+    """Write those that are named, else all of them."""
+    for role in (
+        map(ROLES.joinpath, names) if names else sorted(path for path in ROLES.iterdir() if path.is_dir())
+    ):
         (role / "README.md").write_text(readme(role))
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -24,7 +24,7 @@ from gpufleet.rehearsal.rack.shell import Say, alone, environment, last_line
 PACKAGES = (
     *("systemd", "systemd-sysv", "dbus", "udev", "kmod", "procps", "tzdata", "systemd-timesyncd"),
     *("openssh-server", "sudo", "acl", "ca-certificates", "curl", "python3", "python3-apt"),
-    *("iproute2", "iputils-ping", "ethtool", "iperf3", "pciutils", "smartmontools"),
+    *("iproute2", "iputils-ping", "ethtool", "iperf3", "pciutils", "smartmontools", "unattended-upgrades"),
 )
 # They would wake up on every host at once, to no use on a machine that is thrown away.
 MASKED = (
@@ -33,6 +33,7 @@ MASKED = (
     "dpkg-db-backup.timer",
     "e2scrub_all.timer",
     "fstrim.timer",
+    "unattended-upgrades.service",
 )
 RECIPE_VERSION = 2
 FALLBACK_SUITE = "bookworm"

@@ -34,6 +34,7 @@ from pathlib import Path  # noqa: E402
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 
+SPEC = {"node": {"type": "str", "required": True}, "attempt": {"type": "str", "default": ""}}
 SERIAL_FILES = (
     ("device_tree", "proc/device-tree/serial-number"),
     ("device_tree", "sys/firmware/devicetree/base/serial-number"),
@@ -87,6 +88,10 @@ def facts(root):
     found["model"] = next(filter(None, (read(root / path) for path in MODEL_FILES)), "")
     found["machine_id"] = read(root / "etc/machine-id")
     found.update(os_release(read(root / "etc/os-release")))
+    if (
+        root / "etc/rpi-issue"
+    ).exists():  # 64-bit Raspberry Pi OS calls itself Debian; its image builder leaves this
+        found["os_variant"] = "raspberry-pi-os"
     interface = default_interface(read(root / "proc/net/route"))
     found["mac"] = read(root / "sys/class/net" / interface / "address") if interface else ""
     found["root_free_mib"] = shutil.disk_usage(root).free // 2**20
@@ -94,13 +99,7 @@ def facts(root):
 
 
 def main():
-    module = AnsibleModule(
-        argument_spec={
-            "node": {"type": "str", "required": True},
-            "attempt": {"type": "str", "default": ""},
-        },
-        supports_check_mode=True,
-    )
+    module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
     found = facts(Path("/"))
     result = {"changed": False, "facts": found}
     if not module.check_mode:  # a trial run must not move the node's state

@@ -1,0 +1,44 @@
+# Copyright: gpufleet contributors
+# GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Apply a firewall and confirm it over a connection that did not exist before. See the module of this name."""
+
+from __future__ import annotations
+
+import time
+
+from ansible.errors import AnsibleConnectionFailure
+from ansible.plugins.action import ActionBase
+
+MODULE = "gpufleet.fleet.firewall"
+# How long after its own deadline a host gets to put the old rules back and answer again.
+GRACE_SECONDS = 45
+
+
+class ActionModule(ActionBase):
+    TRANSFERS_FILES = False
+
+    def run(self, tmp=None, task_vars=None):
+        super().run(tmp, task_vars)
+        told = self._ask(task_vars)
+        if not told.get("pending"):
+            return told
+        seconds = int(self._task.args.get("confirm_seconds", 45))
+        confirmed = self._confirm(told, time.monotonic() + seconds + GRACE_SECONDS, task_vars)
+        return confirmed if confirmed.get("failed") else {**told, **confirmed, "pending": False}
+
+    def _ask(self, task_vars, **more):
+        return self._execute_module(
+            module_name=MODULE, module_args={**self._task.args, **more}, task_vars=task_vars
+        )
+
+    def _confirm(self, told, deadline, task_vars):
+        """Ask over new connections until one gets in: in time it confirms, later it hears of the old rules' return."""
+        confirm = {"confirm": told["pending"], "seen": told["connection"]}
+        while True:
+            self._connection.reset()
+            try:
+                return self._ask(task_vars, **confirm)
+            except AnsibleConnectionFailure:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(1)

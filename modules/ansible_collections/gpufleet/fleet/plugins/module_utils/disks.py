@@ -1,0 +1,155 @@
+# Copyright: gpufleet contributors
+# GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Which disks become a scratch volume, and by which steps: a pure function of what lsblk and blkid said."""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+
+from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import Trouble
+
+KINDS = ("disk", "loop")
+MAKE = {"xfs": ["mkfs.xfs", "-q", "-L"], "ext4": ["mkfs.ext4", "-q", "-L"]}
+
+
+def label(mount):
+    """Return the name by which a volume is known again: XFS takes twelve letters at most."""
+    return f"gf-{hashlib.sha256(mount.encode()).hexdigest()[:8]}"
+
+
+def text(value):
+    """Return one of lsblk's values without the blanks that drives pad theirs with."""
+    return " ".join(str(value or "").split())
+
+
+def fits(disk, pattern):
+    """Say whether a disk is meant by a pattern. A loop device is meant only by its path."""
+    key, colon, rest = pattern.partition(":")
+    if pattern.startswith("/dev/"):
+        return fnmatch.fnmatchcase(disk["path"], pattern)
+    field = {"model": "model", "serial": "serial", "transport": "tran"}.get(key)
+    if not colon or field is None:
+        raise Trouble(f"refused: devices: {pattern}: begin with /dev/, model:, serial: or transport:")
+    return disk["type"] == "disk" and fnmatch.fnmatchcase(text(disk.get(field)), rest)
+
+
+def chosen(disks, volume):
+    """Return the disks of a volume, or refuse with what was found instead."""
+    found = [
+        disk
+        for disk in disks
+        if disk["type"] in KINDS and disk["size"] and any(fits(disk, p) for p in volume["devices"])
+    ]
+    there = ", ".join(f"{d['path']} ({text(d.get('model')) or d['type']})" for d in disks if d["size"])
+    patterns = " or ".join(volume["devices"])
+    if not found:
+        raise Trouble(f"refused: {volume['mount']}: no disk fits {patterns}; there are: {there or 'none'}")
+    if volume["count"] and len(found) != volume["count"]:
+        names = ", ".join(disk["path"] for disk in found)
+        raise Trouble(
+            f"refused: {volume['mount']}: {volume['count']} disks asked for, {patterns} fits {names}"
+        )
+    return sorted(found, key=lambda disk: disk["path"])
+
+
+def below(device):
+    """Return a device and everything on it."""
+    return [device, *(deeper for child in device.get("children", []) for deeper in below(child))]
+
+
+def mounted(device):
+    """Return where a device, or something on it, is mounted or swapped to."""
+    return [place for part in below(device) for place in part.get("mountpoints") or [] if place]
+
+
+def holds(disk, signature):
+    """Say what a disk holds, in words; nothing where it is empty."""
+    if places := mounted(disk):
+        return f"is in use: {', '.join(places)}"
+    if "PTTYPE" in signature:
+        return f"has a partition table ({signature['PTTYPE']})"
+    if children := disk.get("children"):
+        return f"carries {', '.join(child['path'] for child in children)}"
+    if signature:
+        return f"holds {signature.get('TYPE', 'something that blkid does not know')}"
+    return "can only be read" if disk.get("ro") else ""
+
+
+def volume_on(disks, signatures, volume):
+    """Return the device that is this volume already: one of the disks, or the one array made of all of them."""
+    name = label(volume["mount"])
+    arrays = [{c["path"] for c in disk.get("children", []) if c["type"] == "raid0"} for disk in disks]
+    common = set.intersection(*arrays)
+    paths = sorted(common) if common else [disks[0]["path"]] if len(disks) == 1 else []
+    for path in paths:
+        seen = signatures.get(path, {})
+        if seen.get("LABEL") == name and seen.get("TYPE") == volume["filesystem"]:
+            return path
+    return None
+
+
+def cleared(disk, signature, confirmed):
+    """Return the steps that empty a disk; refuse unless it is empty or its serial was named."""
+    why = holds(disk, signature)
+    if not why:
+        return []
+    serial = text(disk.get("serial"))
+    if mounted(disk) or disk.get("ro"):
+        raise Trouble(f"refused: {disk['path']} {why}")
+    if not serial or serial not in confirmed:
+        known = (
+            f"name its serial in storage_wipe_confirmed to destroy that: {serial}" if serial else "no serial"
+        )
+        raise Trouble(f"refused: {disk['path']} {why}; {known}")
+    odd = [
+        part["path"]
+        for part in below(disk)[1:]
+        if part["type"] != "part" and not part["type"].startswith("raid")
+    ]
+    if odd:
+        raise Trouble(f"refused: {disk['path']} carries {odd[0]}, which is to be closed by hand first")
+    arrays = dict.fromkeys(part["path"] for part in below(disk)[1:] if part["type"].startswith("raid"))
+    parts = [part["path"] for part in below(disk)[1:] if part["type"] == "part"]
+    return [["mdadm", "--stop", path] for path in arrays] + [
+        ["wipefs", "--all", "--quiet", path] for path in [*parts, disk["path"]]
+    ]
+
+
+def steps(disks, signatures, volume, confirmed):
+    """Return the device that will be mounted and the commands that make it; none where it is there already."""
+    found = chosen(disks, volume)
+    there = volume_on(found, signatures, volume)
+    if there:
+        return there, []
+    plan = []
+    for disk in found:
+        plan += [
+            step for step in cleared(disk, signatures.get(disk["path"], {}), confirmed) if step not in plan
+        ]
+    device = found[0]["path"]
+    if len(found) > 1:
+        name = label(volume["mount"])
+        device = f"/dev/md/{name}"
+        plan.append(
+            ["mdadm", "--create", device, "--run", "--level=0", "--metadata=1.2", "--homehost=any",
+             f"--name={name}", f"--raid-devices={len(found)}", *(disk["path"] for disk in found)]
+        )  # fmt: skip
+    return device, [*plan, [*MAKE[volume["filesystem"]], label(volume["mount"]), device]]
+
+
+def fstab_line(uuid, volume):
+    """Return the line that mounts a volume at every start, or goes without it where its disk is dead."""
+    options = ",".join([*volume["options"], "nofail", "x-systemd.device-timeout=30s"])
+    order = 2 if volume["filesystem"] == "ext4" else 0
+    return f"UUID={uuid} {volume['mount']} {volume['filesystem']} {options} 0 {order}"
+
+
+def with_line(table, line, mount):
+    """Return the text of fstab with this one line for a mount point, and none other for it."""
+    kept = [
+        row for row in table.splitlines() if row == line or row.split()[1:2] != [mount] or row.startswith("#")
+    ]
+    if line not in kept:
+        kept.append(line)
+    return "".join(f"{row}\n" for row in kept)

@@ -1,0 +1,179 @@
+# Copyright: gpufleet contributors
+# GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Make scratch volumes of local disks, and never of one that holds anything."""
+
+from __future__ import annotations
+
+DOCUMENTATION = """
+module: scratch
+short_description: Scratch volumes on local disks, identified before anything is written
+description:
+  - Reads what there is (lsblk, and blkid on the disk itself, so that no stale record of udev's is believed) and makes
+    one volume of the disks that fit; several become a RAID 0. All volumes are planned before the first step.
+  - A disk that holds anything is refused by name. Where its serial is confirmed, it is emptied; one in use never is.
+  - Mounts by UUID, in C(/etc/fstab) with nofail. A volume that is there already is known by its label and left alone.
+options:
+  volumes:
+    description: The volumes.
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      mount: {description: Where., type: path, required: true}
+      devices: {description: Patterns of disks., type: list, elements: str, required: true}
+      count: {description: "How many disks there must be; 0 takes those that there are.", type: int, default: 0}
+      filesystem: {description: File system., type: str, choices: [xfs, ext4], default: xfs}
+      options: {description: Mount options., type: list, elements: str, default: [noatime]}
+      owner: {description: Owner of the mounted folder., type: str, default: root}
+      group: {description: Group of the mounted folder., type: str, default: root}
+      mode: {description: Mode of the mounted folder., type: str, default: "1777"}
+  wipe_confirmed: {description: Serials of disks that may be emptied., type: list, elements: str, default: []}
+author: gpufleet contributors
+"""
+
+EXAMPLES = """
+- name: One fast volume of all instance-store disks
+  gpufleet.fleet.scratch:
+    volumes:
+      - {mount: /scratch, devices: ["model:Amazon EC2 NVMe Instance Storage"]}
+"""
+
+RETURN = """
+steps: {description: Commands run, or to be run., returned: always, type: list}
+devices: {description: Mount point to device., returned: always, type: dict}
+"""
+
+import grp  # noqa: E402 - Ansible wants its documentation above the imports
+import json  # noqa: E402
+import os  # noqa: E402
+import pwd  # noqa: E402
+import stat  # noqa: E402
+from pathlib import Path  # noqa: E402
+
+from ansible.module_utils.basic import AnsibleModule  # noqa: E402
+
+from ansible_collections.gpufleet.fleet.plugins.module_utils import disks  # noqa: E402
+from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import (  # noqa: E402
+    Trouble,
+    first_words,
+    replace,
+    run,
+    set_access,
+)
+
+NOTHING_FOUND = 2  # blkid's exit status
+FSTAB = Path("/etc/fstab")
+COLUMNS = "NAME,PATH,TYPE,SIZE,MODEL,SERIAL,TRAN,RO,MOUNTPOINTS"
+TEXTS = {"type": "list", "elements": "str"}
+VOLUME = {
+    "mount": {"type": "path", "required": True},
+    "devices": {**TEXTS, "required": True},
+    "count": {"type": "int", "default": 0},
+    "filesystem": {"type": "str", "choices": ["xfs", "ext4"], "default": "xfs"},
+    "options": {**TEXTS, "default": ["noatime"]},
+    "owner": {"type": "str", "default": "root"},
+    "group": {"type": "str", "default": "root"},
+    "mode": {"type": "str", "default": "1777"},
+}
+SPEC = {
+    "volumes": {"type": "list", "elements": "dict", "required": True, "options": VOLUME},
+    "wipe_confirmed": {**TEXTS, "default": []},
+}
+
+
+def must(*argv):
+    """Run a program that has to succeed and return what it said."""
+    status, out, err = run([str(word) for word in argv])
+    if status != 0:
+        raise Trouble(f"{argv[0]} failed: {first_words(err, out)}")
+    return out
+
+
+def signature(path):
+    """Return what blkid finds on the device itself; a device that can't be read is taken to hold something."""
+    try:
+        os.close(os.open(path, os.O_RDONLY))
+    except OSError as trouble:
+        return {"TYPE": f"something that can't be read ({trouble.strerror})"}
+    status, out, _ = run(["blkid", "--probe", "--output", "export", path])
+    if status == NOTHING_FOUND:
+        return {}
+    found = dict(line.partition("=")[::2] for line in out.splitlines())
+    found.pop("DEVNAME", None)
+    return found if status == 0 and found else {"TYPE": "more than one kind of data"}
+
+
+def survey(volumes):
+    """Return all disks, and what is on those that any volume may mean and on the arrays made of them."""
+    told = json.loads(must("lsblk", "--json", "--bytes", "--output", COLUMNS))["blockdevices"]
+    meant = [d for d in told if any(disks.fits(d, p) for v in volumes for p in v["devices"])]
+    paths = {part["path"] for disk in meant for part in disks.below(disk)}
+    return told, {path: signature(path) for path in sorted(paths)}
+
+
+def mount(device, volume, check_mode):
+    """Bring fstab, the mount and the folder's access to what is wanted; return whether anything differed."""
+    place = Path(volume["mount"])
+    uuid = signature(device).get("UUID")
+    if not uuid:
+        raise Trouble(f"{device} has no UUID after it was made")
+    before = FSTAB.read_text(encoding="utf-8") if FSTAB.exists() else ""
+    after = disks.with_line(before, disks.fstab_line(uuid, volume), volume["mount"])
+    rights = (
+        int(volume["mode"], 8),
+        pwd.getpwnam(volume["owner"]).pw_uid,
+        grp.getgrnam(volume["group"]).gr_gid,
+    )
+    differs = before != after or not place.is_mount() or access(place) != rights
+    if not differs or check_mode:
+        return differs
+    if before != after:
+        replace(FSTAB, after, access(FSTAB) if FSTAB.exists() else (0o644, 0, 0))
+        run(["systemctl", "daemon-reload"])
+    place.mkdir(parents=True, exist_ok=True)
+    if not place.is_mount():
+        must("mount", place)
+    set_access(place, rights)
+    return True
+
+
+def access(path):
+    """Return mode, user id and group id."""
+    found = path.stat()
+    return stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid
+
+
+def work(wanted, check_mode):
+    """Plan all volumes, then make and mount them."""
+    told, signatures = survey(wanted["volumes"])
+    plans = [
+        (volume, *disks.steps(told, signatures, volume, wanted["wipe_confirmed"]))
+        for volume in wanted["volumes"]
+    ]
+    claimed = [disk["path"] for volume in wanted["volumes"] for disk in disks.chosen(told, volume)]
+    if twice := sorted({path for path in claimed if claimed.count(path) > 1}):
+        raise Trouble(f"refused: {', '.join(twice)} would be part of two volumes")
+    changed = False
+    for volume, device, commands in plans:
+        for command in [] if check_mode else commands:
+            must(*command)
+        changed = changed or bool(commands)
+        if not (check_mode and commands):
+            changed = mount(device, volume, check_mode) or changed
+    return {
+        "changed": changed,
+        "steps": [command for _, _, commands in plans for command in commands],
+        "devices": {volume["mount"]: device for volume, device, _ in plans},
+    }
+
+
+def main():
+    module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
+    try:
+        module.exit_json(not_applied={}, **work(module.params, module.check_mode))
+    except Trouble as trouble:
+        module.fail_json(msg=trouble.msg, **trouble.more)
+
+
+if __name__ == "__main__":
+    main()
