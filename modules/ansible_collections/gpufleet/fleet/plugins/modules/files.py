@@ -61,10 +61,11 @@ from ansible.module_utils.basic import AnsibleModule  # noqa: E402 - Ansible wan
 from ansible_collections.gpufleet.fleet.plugins.module_utils import files as work  # noqa: E402
 from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import Trouble  # noqa: E402
 
+SPEC = {"files": work.option(required=True)}
+
 
 def main():
-    spec = {"files": work.option(required=True)}
-    module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
+    module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
     try:
         changes = work.plan(module.params["files"])
         if not module.check_mode:

@@ -36,15 +36,11 @@ from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 from ansible_collections.gpufleet.fleet.plugins.module_utils import sysctl as work  # noqa: E402
 from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import Trouble  # noqa: E402
 
+SPEC = {"path": {"type": "path", "required": True}, "settings": {"type": "dict", "required": True}}
+
 
 def main():
-    module = AnsibleModule(
-        argument_spec={
-            "path": {"type": "path", "required": True},
-            "settings": {"type": "dict", "required": True},
-        },
-        supports_check_mode=True,
-    )
+    module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
     try:
         result = work.keep(Path(module.params["path"]), module.params["settings"], module.check_mode)
     except Trouble as trouble:
