@@ -38,9 +38,18 @@ import click
     "--resume", is_flag=False, flag_value="", metavar="[RUN]",
     help="Go on with a run (the newest) on the hosts that it has not done.",
 )  # fmt: skip
+@click.option("--plan", is_flag=True, help="Say which GPU driver each host needs and why; change nothing.")
+@click.option("--sources", is_flag=True, help="With --plan: say where each rule comes from.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
-    as_json: bool, workers: str | None, shard_by: str, shard_size: int, resume: str | None, **asked: Any
+    as_json: bool,
+    plan: bool,
+    sources: bool,
+    workers: str | None,
+    shard_by: str,
+    shard_size: int,
+    resume: str | None,
+    **asked: Any,
 ) -> None:
     """Commission, configure and burn in new nodes.
 
@@ -50,6 +59,9 @@ def command(
     from gpufleet import paths, remote
     from gpufleet.operations import configure, running
 
+    if plan:
+        alone(asked, workers=workers, resume=resume)
+        show_plans(asked["limit"], asked["extra_vars"], as_json=as_json, sources=sources)
     way = remote.Way(tuple(workers.split(",")), shard_by, shard_size) if workers is not None else None
     if resume is None:
         done = configure.configure(paths.project_root(), running.Request(**asked, way=way), sys.stderr)
@@ -59,3 +71,29 @@ def command(
     for error in done.run.errors if done.run else ():
         click.echo(f"ansible: {error}", err=True)
     sys.exit(done.exit_code)
+
+
+def alone(asked: dict[str, Any], **others: str | None) -> None:
+    """Refuse what has no meaning beside --plan."""
+    from gpufleet.errors import InputError
+
+    given = [name for name, value in others.items() if value is not None]
+    given += [name for name, usual in (("play", "site"), ("burn_in", "auto")) if asked[name] != usual]
+    if given:
+        flag = f"--{given[0].replace('_', '-')}"
+        raise InputError(f"has no meaning with {flag}", key="--plan", remedy=f"leave {flag} out")
+
+
+def show_plans(limit: str, extra_vars: tuple[str, ...], *, as_json: bool, sources: bool) -> None:
+    """Print the driver plan of every host and leave."""
+    from gpufleet import paths
+    from gpufleet.operations import configure, driver_plans
+
+    given = configure.parse_extra_vars(extra_vars)
+    plans = driver_plans.plan_drivers(paths.project_root(), limit, given, sys.stderr)
+    click.echo(
+        json.dumps(plans.as_json(), indent=2) if as_json else driver_plans.as_text(plans, sources=sources)
+    )
+    for error in plans.run.errors if plans.run else ():
+        click.echo(f"ansible: {error}", err=True)
+    sys.exit(plans.exit_code)

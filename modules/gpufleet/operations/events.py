@@ -21,6 +21,7 @@ CONTROLLER_ACTIONS = frozenset(
         "add_host",
         "assert",
         "debug",
+        "driver_plan",
         "fail",
         "group_by",
         "import_role",

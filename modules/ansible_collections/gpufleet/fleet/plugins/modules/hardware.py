@@ -1,0 +1,293 @@
+# Copyright: gpufleet contributors
+# GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Read what a driver plan is made of: cards on the bus, system, kernel, secure boot, packages there and offered."""
+
+from __future__ import annotations
+
+DOCUMENTATION = """
+module: hardware
+short_description: Read the facts that a driver plan needs
+description:
+  - PCI functions, system, running and newest kernel, its headers, secure boot, loaded modules, installed and held
+    packages of drivers, and the versions that the host's repositories offer. Changes nothing.
+  - A host without a display or accelerator function of NVIDIA, AMD, Intel, Habana or AWS is asked nothing more, so
+    that it costs little.
+  - On a host of a rehearsed rack the stand-ins under C(/etc/gpufleet-rehearsal) take the place of the bus.
+options:
+  pci_root: {description: Where the bus is; empty takes the rehearsal's where it is and sysfs otherwise., type: str,
+             default: ""}
+  root: {description: Where everything else is read from; for tests., type: path, default: /}
+  candidates: {description: Ask the package manager what its repositories offer., type: bool, default: true}
+author: gpufleet contributors
+"""
+
+EXAMPLES = """
+- name: Cards, kernel and drivers
+  gpufleet.fleet.hardware:
+  register: driver_hardware
+"""
+
+RETURN = """
+hardware: {description: The facts, as gpufleet.drivers.Facts reads them., returned: always, type: dict}
+cards: {description: Whether any function on the bus could need a driver., returned: always, type: bool}
+"""
+
+import os  # noqa: E402 - Ansible wants its documentation above the imports
+import platform  # noqa: E402
+import re  # noqa: E402
+import time  # noqa: E402
+from pathlib import Path  # noqa: E402
+
+from ansible.module_utils.basic import AnsibleModule  # noqa: E402
+
+SYSFS = "sys/bus/pci/devices"
+REHEARSAL = "etc/gpufleet-rehearsal"
+# Makers whose display (03) and accelerator (12) functions a driver is for; AWS's Neuron says "system peripheral".
+MAKERS = {
+    "10de": ("03", "12"),
+    "1002": ("03", "12"),
+    "8086": ("03", "12"),
+    "1da3": ("12",),
+    "1d0f": ("08", "12"),
+}
+KERNEL_MODULES = ("nvidia", "nouveau", "amdgpu")
+FAMILY = re.compile(
+    r"^(nvidia|libnvidia|libcuda1|cuda-(drivers|toolkit|compat)|nvlsm$|kmod-nvidia|linux-modules-nvidia|firmware-nvidia"
+    r"|xserver-xorg-video-nvidia|amdgpu-dkms|amdrocm|rocm|firmware-amd-graphics|mesa-vulkan-drivers|linux-firmware$)"
+)
+# What a plan may ask the repositories for, beside the headers of the running kernel.
+OFFERED = re.compile(
+    r"^(nvidia-(open|driver|kernel-dkms|open-kernel-dkms|kernel-open-dkms|smi|driver-pinning-\d+|fabricmanager(-\d+)?"
+    r"|headless-no-dkms-\d+-server(-open)?|utils-\d+-server|cuda-toolkit)|libcuda1|libnvidia-ml1|cuda-drivers|nvlsm"
+    r"|cuda-(toolkit|compat)-\d+-\d+|linux-modules-nvidia-\d+-server-(open-)?[a-z]+(-hwe-[\d.]+)?|amdgpu-dkms"
+    r"|amdrocm[\d.]*(-gfx\w+)?|rocm|firmware-amd-graphics|mesa-vulkan-drivers|linux-firmware|linux-headers-[a-z][\w-]*)$"
+)
+OFFERED_BY_DNF = (
+    "nvidia-open", "cuda-drivers", "nvidia-fabricmanager", "nvlsm", "cuda-toolkit-*", "cuda-compat-*", "amdgpu-dkms",
+    "amdrocm*", "rocm", "kernel-devel", "kernel-headers",
+)  # fmt: skip
+SECURE_BOOT = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+COLUMNS = ("${Package}", "${Version}", "${db:Status-Abbrev}")
+
+
+def read(path):
+    """Return a small file's text, or an empty string."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip("\x00 \t\r\n")
+    except OSError:
+        return ""
+
+
+def digits(text):
+    """Return four hexadecimal digits of what sysfs writes as 0x10de."""
+    return text.lower().replace("0x", "").zfill(4)
+
+
+def functions(root):
+    """Return every PCI function below a folder like /sys/bus/pci/devices."""
+    try:
+        folders = sorted(root.iterdir())
+    except OSError:
+        return []
+    found = []
+    for folder in folders:
+        vendor, device = read(folder / "vendor"), read(folder / "device")
+        if not vendor or not device:
+            continue
+        parts = [read(folder / f"subsystem_{part}") for part in ("vendor", "device")]
+        found.append(
+            {
+                "address": folder.name,
+                "vendor": digits(vendor),
+                "device": digits(device),
+                "class": read(folder / "class").lower().replace("0x", "").zfill(6),
+                "subsystem": ":".join(digits(part) for part in parts) if all(parts) else "",
+            }
+        )
+    return found
+
+
+def could_need_driver(function):
+    """Say whether a function is one that the planner must look at."""
+    return function["class"][:2] in MAKERS.get(function["vendor"], ())
+
+
+def system(text):
+    """Return id, version, codename and likes out of /etc/os-release."""
+    pairs = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+    names = {"id": "ID", "version_id": "VERSION_ID", "codename": "VERSION_CODENAME", "like": "ID_LIKE"}
+    return {ours: pairs.get(theirs, "").strip("\"'") for ours, theirs in names.items()}
+
+
+def secure_boot(root):
+    """Return whether secure boot is on; False without UEFI, None where the variable can't be read."""
+    if not (root / "sys/firmware/efi").is_dir():
+        return False
+    try:
+        said = (root / SECURE_BOOT).read_bytes()
+    except OSError:
+        return None
+    return bool(said[-1]) if said else None  # one byte, after four of attributes
+
+
+def loaded(root):
+    """Return the kernel's graphics modules that are loaded, with the version where they tell one."""
+    found = {name: read(root / "sys/module" / name / "version") or None
+             for name in KERNEL_MODULES if (root / "sys/module" / name).is_dir()}  # fmt: skip
+    said = re.search(
+        r"Module\s+(?:for \S+\s+)?(\d+\.\d+(?:\.\d+)?)", read(root / "proc/driver/nvidia/version")
+    )
+    if said:
+        found["nvidia"] = said.group(1)
+    return found
+
+
+def newest_kernel(root, running):
+    """Return the newest kernel of the running one's kind that has modules on the disk."""
+    kind = running.rpartition("-")[2] if "-" in running else running.rpartition(".")[2]
+    try:
+        names = [entry.name for entry in (root / "lib/modules").iterdir() if entry.name.endswith(kind)]
+    except OSError:
+        return running
+    numbers = [([int(part) for part in re.findall(r"\d+", name)], name) for name in [*names, running]]
+    return max(numbers)[1]
+
+
+def headers(root, kernel):
+    """Say whether the running kernel's build tree is there."""
+    return (root / "lib/modules" / kernel / "build" / "Makefile").exists() or any(
+        (root / "usr/src" / f"{name}{kernel}" / "Makefile").exists()
+        for name in ("linux-headers-", "kernels/")
+    )
+
+
+def container(root):
+    """Return what kind of container this is; empty on a machine."""
+    said = read(root / "run/systemd/container") or read(root / "run/host/container-manager")
+    return said.splitlines()[0] if said else ""
+
+
+def debian(module, kernel, ask):
+    """Return installed and held packages of the family, and what apt's sources offer."""
+    _, out, _ = module.run_command(["dpkg-query", "-W", "-f", "\t".join(COLUMNS) + "\n"])
+    rows = (line.split("\t") for line in out.splitlines())
+    ours = [row for row in rows if len(row) == len(COLUMNS) and FAMILY.match(row[0])]
+    packages = {name: version for name, version, state in ours if state[1:2] == "i"}
+    held = sorted(name for name, _, state in ours if state.startswith("h"))
+    return packages, held, offered_by_apt(module, kernel) if ask else None
+
+
+def offered_by_apt(module, kernel):
+    """Return what apt offers of a plan's packages, by name, as ``apt-cache madison`` lists it: newest first."""
+    status, out, _ = module.run_command(["apt-cache", "pkgnames"])
+    names = sorted(name for name in out.split() if OFFERED.match(name) or name == f"linux-headers-{kernel}")
+    if status or not names:
+        return {} if not status else None
+    _, out, _ = module.run_command(["apt-cache", "madison", *names])
+    return madison(out)
+
+
+def madison(text):
+    """Read ``apt-cache madison``: name | version | source."""
+    found = {}
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.split("|")]
+        name, version, source = cells if len(cells) == len(COLUMNS) else ("", "", "Sources")
+        if not source.endswith("Sources") and version not in found.setdefault(name, []):
+            found[name].append(version)
+    return found
+
+
+def redhat(module, kernel, ask):
+    """Return installed and locked packages of the family, and what dnf's repositories offer."""
+    _, out, _ = module.run_command(["rpm", "-qa", "--qf", "%{NAME}\t%{EPOCHNUM}:%{VERSION}-%{RELEASE}\n"])
+    rows = [line.split("\t") for line in out.splitlines() if "\t" in line]
+    packages = {name: re.sub("^0:", "", version) for name, version in rows if FAMILY.match(name)}
+    locks = Path("/etc/dnf/plugins/versionlock.list")
+    held = sorted(
+        name for name in packages if re.search(rf"^{re.escape(name)}-\d", read(locks), re.MULTILINE)
+    )
+    return packages, held, offered_by_dnf(module, kernel) if ask else None
+
+
+def offered_by_dnf(module, kernel):
+    """Return what dnf's repositories offer, newest first."""
+    wanted = [*OFFERED_BY_DNF, f"kernel-devel-{kernel}"]
+    form = "%{name}\t%{epoch}:%{version}-%{release}\n"
+    status, out, _ = module.run_command(
+        ["dnf", "-q", "-C", "repoquery", "--showduplicates", "--qf", form, *wanted]
+    )
+    if status:
+        return None
+    found = {}
+    for line in reversed(out.splitlines()):
+        name, _, version = line.partition("\t")
+        if version:
+            found.setdefault(name, []).append(re.sub("^0:", "", version))
+            if name == "kernel-devel":  # named with its version by a plan
+                found.setdefault(
+                    f"kernel-devel-{version.partition(':')[2] or version}.{platform.machine()}", [version]
+                )
+    return found
+
+
+def gather(module, root, pci_root, ask):
+    """Return everything that the planner reads."""
+    rehearsed = (root / REHEARSAL).is_dir()
+    bus = Path(pci_root) if pci_root else (root / REHEARSAL if rehearsed else root) / SYSFS
+    kernel = platform.release()
+    found = {
+        "pci": functions(bus),
+        "os": system(read(root / "etc/os-release")),
+        "kernel": kernel,
+        "arch": platform.machine(),
+        "rehearsed": rehearsed,
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        "raspberry": "Raspberry Pi" in read(root / "proc/device-tree/model"),
+    }
+    if any(could_need_driver(function) for function in found["pci"]):
+        found.update(details(module, root, kernel, ask))
+    return found
+
+
+def details(module, root, kernel, ask):
+    """Return what is asked only of a host with cards."""
+    manager = debian if module.get_bin_path("dpkg-query") else redhat if module.get_bin_path("rpm") else None
+    packages, held, offered = manager(module, kernel, ask) if manager else ({}, [], None)
+    return {
+        "secure_boot": secure_boot(root),
+        "headers_installed": headers(root, kernel),
+        "newest_kernel": newest_kernel(root, kernel),
+        "loaded": loaded(root),
+        "packages": packages,
+        "held": held,
+        "candidates": offered,
+        "container": container(root),
+        "virtual": hypervisor(root),
+    }
+
+
+def hypervisor(root):
+    """Return the maker of the virtual machine that this is; empty on hardware."""
+    if "hypervisor" not in read(root / "proc/cpuinfo"):
+        return ""
+    return read(root / "sys/class/dmi/id/sys_vendor") or "unknown"
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec={
+            "pci_root": {"type": "str", "default": ""},
+            "root": {"type": "path", "default": "/"},
+            "candidates": {"type": "bool", "default": True},
+        },
+        supports_check_mode=True,
+    )
+    os.environ["LC_ALL"] = "C"
+    asked = module.params
+    found = gather(module, Path(asked["root"]), asked["pci_root"], asked["candidates"])
+    module.exit_json(changed=False, hardware=found, cards=any(map(could_need_driver, found["pci"])))
+
+
+if __name__ == "__main__":
+    main()

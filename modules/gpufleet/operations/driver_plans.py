@@ -1,0 +1,68 @@
+"""Asks every host what it is and says which driver it needs and why. Changes nothing on any of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+from gpufleet import remote
+from gpufleet.drivers import explain
+
+PLAY = "plan"
+
+
+@dataclass(frozen=True)
+class HostPlan:
+    """One host: its plan, or why there is none."""
+
+    name: str
+    status: str
+    reason: str
+    plan: dict[str, Any] | None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the stable shape of ``gpufleet configure --plan --json``."""
+        return {"name": self.name, "status": self.status, "reason": self.reason, "plan": self.plan}
+
+
+@dataclass(frozen=True)
+class DriverPlans:
+    """The plans of a pattern's hosts. ``run`` is absent where the pattern means no host today."""
+
+    limit: str
+    hosts: tuple[HostPlan, ...] = ()
+    run: remote.RunOutcome | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """Say 0 where every host can have its driver, 1 where one is refused or silent, 3 where none answered."""
+        if self.run is None:
+            return 0
+        refused = any(host.plan and host.plan["refusal"] for host in self.hosts)
+        return self.run.exit_code or int(refused)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the stable shape (schema: ``drivers/data/plans.schema.json``)."""
+        return {"limit": self.limit, "hosts": [host.as_json() for host in self.hosts]}
+
+
+def plan_drivers(root: Path, limit: str, extra_vars: dict[str, Any], stream: TextIO) -> DriverPlans:
+    """Read the facts of the hosts and plan for each; progress goes to the stream."""
+    asked = remote.plan_run(root, PLAY, limit)
+    if not asked.hosts:
+        return DriverPlans(limit)
+    run = remote.run_playbook(asked, extra_vars=extra_vars, stream=stream)
+    made = {report["node"]: report["plan"] for report in run.reports if report.get("event") == "driver_plan"}
+    hosts = tuple(HostPlan(host.name, host.status, host.reason, made.get(host.name)) for host in run.hosts)
+    return DriverPlans(limit, hosts, run)
+
+
+def as_text(plans: DriverPlans, *, sources: bool = False) -> str:
+    """Return the table of plans, and below it the hosts that gave none."""
+    if plans.run is None:
+        return f"{plans.limit} has no hosts: nothing to plan"
+    made = {host.name: host.plan for host in plans.hosts if host.plan is not None}
+    silent = [f"{host.name}: {host.status}: {host.reason}" for host in plans.hosts if host.plan is None]
+    table = explain.as_text(made, lambda names: remote.fold(list(names)), sources=sources) if made else ""
+    return "\n".join(filter(None, [table, *silent]))
