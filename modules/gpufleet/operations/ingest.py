@@ -73,13 +73,18 @@ class Ingest:
         self.applied = Applied()
         self._declare = declare
         self._answered: dict[str, datetime] = {}
+        self._known: dict[str, str] = {}
 
     def apply(self, event: TaskEvent) -> None:
         """Fold one event in."""
         self.applied.events += 1
+        handler = _HANDLERS.get(str(event.report.get("event")))
+        if handler is None and self._tells_nothing(event):
+            return
         node = self._node(event)
         if node is None:
             return
+        self._known[event.host] = node
         if event.outcome == "unreachable":
             self._answered.pop(node, None)
             self.applied.unreachable[event.host] = event.message
@@ -87,9 +92,16 @@ class Ingest:
             return
         if event.touched:
             self._answers(node, event.at)
-        handler = _HANDLERS.get(str(event.report.get("event")))
         if handler:
             handler(self, node, event)
+            self._known.clear()  # a report may join two nodes into one
+
+    def _tells_nothing(self, event: TaskEvent) -> bool:
+        """Say whether the registry has it already: it is asked once a host, not once a task."""
+        if event.outcome == "unreachable" or event.host not in self._known:
+            return False
+        last = self._answered.get(self._known[event.host])
+        return not event.touched or (last is not None and event.at - last < _STILL_THERE)
 
     def _node(self, event: TaskEvent) -> str | None:
         """Return how the registry calls a host; hosts that share a name carry their id behind it."""
@@ -181,6 +193,19 @@ def _configured(ingest: Ingest, who: str, event: TaskEvent) -> None:
         ingest.registry.note(who, "configure_failed", reason or "no reason given", event.at)
 
 
+def _drivers(ingest: Ingest, who: str, event: TaskEvent) -> None:
+    """Keep what a node said of its driver; the consistency check reads it. A failure also bars a healthy verdict."""
+    node, facts = ingest.registry.get(who), _mapping(event.report.get("facts"))
+    failed = event.report.get("event") == "drivers_failed"
+    told: dict[str, Any] = {"configured": False} if failed else {"drivers": dict(facts)}
+    identity = Identity(instance_id=node.instance_id, rack=node.rack, slot=node.slot)
+    seen = Observation("configuration", node.name, identity, observed=told, observed_at=event.at)
+    ingest.registry.observe(seen)
+    if failed:
+        reason = ": ".join(str(facts[key]) for key in ("task", "reason") if facts.get(key))
+        ingest.registry.note(who, "drivers_failed", reason or "no reason given", event.at)
+
+
 def _burnt_in(ingest: Ingest, who: str, event: TaskEvent) -> None:
     """Judge the agent's records and let the verdict act."""
     from gpufleet import burnin
@@ -240,5 +265,7 @@ _HANDLERS: dict[str, Callable[[Ingest, str, TaskEvent], None]] = {
     "commissioned": _commissioned,
     "configured": _configured,
     "configure_failed": _configured,
+    "drivers": _drivers,
+    "drivers_failed": _drivers,
     "burn_in": _burnt_in,
 }
