@@ -1,12 +1,13 @@
 #!/bin/sh
 # Boot one rehearsed host. Started inside the host's network namespace and a mount namespace of its own, so
 # that everything mounted here disappears with the processes, however they end.
-#   boot-host.sh BASE DISK CGROUP SMALL_MIB NSPAWN_ARGUMENT...
+#   boot-host.sh BASE DISK CGROUP SMALL_MIB FREE_MIB NSPAWN_ARGUMENT...
 # BASE is the shared image (escaped for a mount option), DISK the host's folder with root/, work/, merged/ and
-# small/. SMALL_MIB 0 keeps the root on disk; otherwise it is a memory disk with that much to spare, filled up.
+# small/. SMALL_MIB 0 keeps the root on disk; otherwise it is a memory disk with that much to spare, filled up to
+# FREE_MIB.
 set -eu
-base=$1 disk=$2 cgroup=$3 small_mib=$4
-shift 4
+base=$1 disk=$2 cgroup=$3 small_mib=$4 free_mib=$5
+shift 5
 
 # systemd in each host believes that it owns its cgroup, so no two hosts may share one.
 for tree in /sys/fs/cgroup /sys/fs/cgroup/systemd /sys/fs/cgroup/unified; do
@@ -22,8 +23,9 @@ if [ "$small_mib" -gt 0 ]; then
     cp -a root small/root
     mkdir small/work
     mkdir -p small/root/var/log
-    # The fault itself: writing stops when no byte is left.
-    cat /dev/zero >small/root/var/log/runaway-job.log 2>/dev/null || true
+    # The fault itself; where nothing shall stay free, writing stops when no byte is left.
+    fill_mib=$((free_mib > 0 ? small_mib - free_mib : small_mib * 2))
+    head -c "${fill_mib}M" /dev/zero >small/root/var/log/runaway-job.log 2>/dev/null || true
     upper=small/root work=small/work
 else
     upper=root work=work

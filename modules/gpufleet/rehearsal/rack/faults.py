@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -16,7 +16,13 @@ KINDS = {
     "undervoltage": "its Pi flags say undervoltage and throttled, now and since boot",
     "link_down": "its network cable is out",
     "slow_link": "its network carries 10 Mbit/s each way, as with a damaged cable",
+    "apt_locked": "something holds the package manager's locks for so many seconds after it boots",
+    "disk_small": "its root file system has so many MiB left, which a larger install fills",
+    "changed_host_key": "it shows another SSH host key than the known-hosts file says",
+    "dies": "it ends as by a power cut when root's n-th SSH session starts, once",
 }
+AMOUNTS = {"apt_locked": 60, "disk_small": 100, "dies": 4}  # unless said, as in `apt_locked=20`
+MOST = 100_000
 SILENT = frozenset({"unreachable", "link_down"})  # with these a host answers no SSH
 SECTIONS = ("faults", "arm64")
 
@@ -51,6 +57,12 @@ class Faults:
 
 
 NONE = Faults()
+
+
+def amount(faults: Collection[str], kind: str) -> int | None:
+    """Return how much of a fault there is: what the file says, else the usual; None without the fault."""
+    found = next((fault for fault in faults if fault.partition("=")[0] == kind), None)
+    return None if found is None else int(found.partition("=")[2] or AMOUNTS[kind])
 
 
 def load_faults(choice: str | Path | None) -> Faults:
@@ -88,6 +100,12 @@ def parse_faults(text: str, source: str) -> Faults:
 
 def _kinds(value: Any, where: str, place: str) -> frozenset[str]:
     kinds = [value] if isinstance(value, str) else value
-    if not isinstance(kinds, list) or not all(kind in KINDS for kind in kinds):
+    if not isinstance(kinds, list) or not all(_is_kind(kind) for kind in kinds):
         raise InputError(f"unknown fault {value!r}", where=where, key=place, remedy=f"use {', '.join(KINDS)}")
     return frozenset(kinds)
+
+
+def _is_kind(value: Any) -> bool:
+    kind, given, amount_text = value.partition("=") if isinstance(value, str) else ("", "", "")
+    fits = amount_text.isdecimal() and 0 < int(amount_text) < MOST and kind in AMOUNTS
+    return kind in KINDS and (not given or fits)

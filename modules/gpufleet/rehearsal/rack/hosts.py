@@ -6,19 +6,21 @@ import asyncio
 import json
 import shutil
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from importlib import resources
 from pathlib import Path
 
 from gpufleet.errors import EnvironmentFault
 from gpufleet.rehearsal.rack import processes
+from gpufleet.rehearsal.rack.faults import amount
 from gpufleet.rehearsal.rack.layout import DEVICE_TREE
 from gpufleet.rehearsal.rack.plan import HostPlan
 from gpufleet.rehearsal.rack.shell import Say, last_line, run, write_whole
 
 SSH_PORT = 22
 SMALL_DISK_MIB = 48
+RUNAWAY_MIB = 256  # what a small disk gives back when its runaway log is removed
 BOOT_LIMIT_S = 120.0
 BOOT_LIMIT_EMULATED_S = 400.0
 ANSWER_LIMIT_S = 3.0
@@ -63,15 +65,15 @@ def start(plan: HostPlan, image: Path) -> None:
     """Start a host that is laid out and wired; it goes on living when this process ends."""
     write_record(plan.folder, Record.of(plan, image))
     script = resources.files("gpufleet.rehearsal") / "data" / "boot-host.sh"
-    small = SMALL_DISK_MIB if "disk_full" in plan.faults else 0
     lower = str(image).replace("\\", "\\\\").replace(":", "\\:").replace(",", "\\,")
     bridge = plan.label.rsplit("-", 2)[0]
     command = [
         *("setsid", "--fork", "nsenter", f"--net={processes.NAMESPACES / plan.label}"),
         *("unshare", "--mount", "--propagation", "slave", "sh", str(script)),
-        *(lower, str(plan.folder), f"{bridge}/{plan.label}", str(small)),
+        *(lower, str(plan.folder), f"{bridge}/{plan.label}", *map(str, small_disk(plan.faults))),
         *("--boot", f"--machine={plan.label}", f"--hostname={plan.name}", f"--uuid={plan.machine_id}"),
         *(f"--network-namespace-path={processes.NAMESPACES / plan.label}", "--register=no", "--keep-unit"),
+        "--capability=CAP_NET_ADMIN",  # its network is its own: firewalls and frame sizes are real
         f"--bind-ro={_nspawn_path(plan.folder / DEVICE_TREE)}:/sys/firmware/devicetree",
         *("--resolv-conf=off", "--timezone=off", "--link-journal=no", "--console=pipe"),
     ]
@@ -79,6 +81,14 @@ def start(plan: HostPlan, image: Path) -> None:
     # Opens the sysctls under net.*, which belong to the host's own namespace.
     command = ["env", "SYSTEMD_NSPAWN_API_VFS_WRITABLE=network", *command]
     run(["sh", "-c", 'exec "$@" </dev/null >"$0" 2>&1', str(log), *command])
+
+
+def small_disk(faults: Collection[str]) -> tuple[int, int]:
+    """Return how many MiB a memory disk for the root has beside its content, and how many stay free; 0 is none."""
+    if "disk_full" in faults:
+        return SMALL_DISK_MIB, 0
+    left = amount(faults, "disk_small")
+    return (0, 0) if left is None else (left + RUNAWAY_MIB, left)
 
 
 def wait_until_up(plans: Sequence[HostPlan], native: str, say: Say) -> None:

@@ -20,7 +20,7 @@ from gpufleet.paths import user_cache
 from gpufleet.rehearsal.rack import apt, emulation
 from gpufleet.rehearsal.rack.shell import Say, alone, environment, last_line
 
-# All that the roles and the burn-in agent use on a host: hosts have no way out to fetch packages.
+# All that the base roles and the burn-in agent use on a host, so that site.yml on a whole rack fetches nothing.
 PACKAGES = (
     *("systemd", "systemd-sysv", "dbus", "udev", "kmod", "procps", "tzdata", "systemd-timesyncd"),
     *("openssh-server", "sudo", "acl", "ca-certificates", "curl", "python3", "python3-apt"),
@@ -35,7 +35,7 @@ MASKED = (
     "fstrim.timer",
     "unattended-upgrades.service",
 )
-RECIPE_VERSION = 2
+RECIPE_VERSION = 3
 FALLBACK_SUITE = "bookworm"
 SCRIPTS = Path("/usr/share/debootstrap/scripts")
 DEBIAN_NAMES = {"x86_64": "amd64", "aarch64": "arm64"}

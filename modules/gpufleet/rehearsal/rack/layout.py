@@ -12,13 +12,14 @@ from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 
-from gpufleet.rehearsal.rack import disks, pci
+from gpufleet.rehearsal.rack import disks, mishaps, pci
 from gpufleet.rehearsal.rack.keys import ensure_key
 from gpufleet.rehearsal.rack.plan import HostPlan
 
 FACTS = "etc/gpufleet-rehearsal"
 DEVICE_TREE = "devicetree"
 HOST_KEY = "ssh_host_ed25519_key"
+OTHER_KEY = "other_key"  # shown in its place when the fault says so
 MODELS = {
     "blades": "Raspberry Pi Compute Module 4 Rev 1.1 (STAND-IN: rehearsed host)",
     "bench": "Raspberry Pi 5 Model B Rev 1.0 (STAND-IN: rehearsed host)",
@@ -29,7 +30,9 @@ TOOLS = {
     "bench": ("vcgencmd", "rpi-eeprom-config"),
     "servers": (),
 }
-BOOT_CONF = "[all]\nBOOT_UART=0\nWAKE_ON_GPIO=1\nPOWER_OFF_ON_HALT=0\nBOOT_ORDER=0xf25641\n"  # a CM4 as delivered
+BOOT_CONF = (
+    "[all]\nBOOT_UART=0\nWAKE_ON_GPIO=1\nPOWER_OFF_ON_HALT=0\nBOOT_ORDER=0xf25641\n"  # a CM4 as delivered
+)
 THROTTLED = {
     False: "0x0",
     True: "0x50005",
@@ -45,6 +48,7 @@ def lay(plan: HostPlan, image: Path, operator_key: str, apt_files: Mapping[str, 
     for name in ("root", "work", "merged", "small"):
         (plan.folder / name).mkdir(parents=True, exist_ok=True)
     ensure_key(plan.folder / HOST_KEY, plan.name)
+    ensure_key(plan.folder / OTHER_KEY, plan.name)
     _lay_device_tree(plan)
     if not laid.is_file():
         _lay_identity(plan, root, operator_key)
@@ -56,7 +60,7 @@ def lay(plan: HostPlan, image: Path, operator_key: str, apt_files: Mapping[str, 
 
 
 def host_key(plan: HostPlan) -> str:
-    """Return the public key that a laid host shows to those who connect."""
+    """Return the public key that a laid host is known by; one with a changed key shows another."""
     return (plan.folder / f"{HOST_KEY}.pub").read_text()
 
 
@@ -64,9 +68,6 @@ def _lay_identity(plan: HostPlan, root: Path, operator_key: str) -> None:
     _write(root / "etc/hostname", f"{plan.name}\n")
     _write(root / "etc/hosts", f"127.0.0.1 localhost\n127.0.1.1 {plan.name}\n")
     _write(root / "etc/machine-id", f"{plan.machine_id}\n")
-    for name in (HOST_KEY, f"{HOST_KEY}.pub"):
-        mode = 0o644 if name.endswith(".pub") else 0o600
-        _write(root / "etc/ssh" / name, (plan.folder / name).read_text(), mode)
     _write(root / "root/.ssh/authorized_keys", f"{operator_key}\n", 0o600)
     (root / "root").chmod(0o700)
     (root / "root/.ssh").chmod(0o700)
@@ -117,6 +118,10 @@ def _lay_faults(plan: HostPlan, root: Path) -> None:
         "supply": "poe+",  # 802.3at, as bladectl says it
     }
     _write(root / FACTS / "pi.json", json.dumps(facts, indent=1) + "\n")
+    shown = OTHER_KEY if "changed_host_key" in plan.faults else HOST_KEY
+    for suffix, mode in (("", 0o600), (".pub", 0o644)):
+        _write(root / f"etc/ssh/{HOST_KEY}{suffix}", (plan.folder / f"{shown}{suffix}").read_text(), mode)
+    _lay_mishaps(plan, root)
     for unit in ("ssh.service", "ssh.socket"):
         mask = root / "etc/systemd/system" / unit
         mask.parent.mkdir(parents=True, exist_ok=True)
@@ -124,6 +129,16 @@ def _lay_faults(plan: HostPlan, root: Path) -> None:
             mask.unlink()
         if "unreachable" in plan.faults:
             mask.symlink_to("/dev/null")
+
+
+def _lay_mishaps(plan: HostPlan, root: Path) -> None:
+    for name in mishaps.ALL:
+        (root / name).unlink(missing_ok=True)
+    for name, (text, mode) in mishaps.files(plan.faults).items():
+        _write(root / name, text, mode)
+    for name, target in mishaps.links(plan.faults).items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).symlink_to(target)
 
 
 def _write(path: Path, text: str, mode: int = 0o644) -> None:

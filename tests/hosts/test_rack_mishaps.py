@@ -1,0 +1,63 @@
+"""Faults that strike while something is done: a lock held, a disk that fills, a strange key, a host that dies."""
+
+from __future__ import annotations
+
+import time
+
+from gpufleet.rehearsal import rack
+
+ONE, TWO = "blades-poc/1", "blades-poc/2"
+
+
+def test_a_held_lock_a_small_disk_and_a_changed_key(box):
+    box.up(f"faults: {{{ONE}: [apt_locked=300, disk_small=80], {TWO}: changed_host_key}}")
+    refused = box.ssh(ONE, "apt-get install -y --reinstall hello")
+    assert "Could not get lock /var/lib/dpkg/lock-frontend" in refused.stderr
+    assert int(box.read(ONE, "df -m --output=avail / | tail -1")) in range(40, 90)
+    filled = box.ssh(ONE, "head -c 90M /dev/zero >/var/tmp/installed")
+    assert "No space left on device" in filled.stderr
+    box.read(ONE, "rm /var/tmp/installed /var/log/runaway-job.log")
+    assert int(box.read(ONE, "df -m --output=avail / | tail -1")) > 200
+    strange = box.ssh(TWO, "true")
+    assert (strange.returncode, "Host key verification failed" in strange.stderr) == (255, True)
+    box.up()
+    assert box.read(TWO, "hostname") == "poc-blade02"
+    assert box.ssh(ONE, "fuser -s /var/lib/dpkg/lock-frontend; test -e /etc/ssh/sshrc").returncode != 0
+
+
+def test_a_held_lock_is_given_back_in_time(box):
+    box.up(f"faults: {{{ONE}: apt_locked=1}}")
+    lock = "import fcntl; fcntl.lockf(open('/var/lib/dpkg/lock-frontend', 'w'), fcntl.LOCK_EX)"
+    box.read(ONE, f'timeout 30 python3 -c "{lock}"')
+
+
+def test_a_host_dies_in_the_middle_once_and_is_booted_again(box):
+    faults = f"faults: {{{ONE}: dies=3}}"
+    box.up(faults)
+    box.read(ONE, "echo first >/etc/mark")
+    box.read(ONE, "true")
+    died = box.ssh(ONE, "sleep 20; echo survived", "-o", "ServerAliveInterval=2")
+    assert (died.returncode, "survived" in died.stdout) == (255, False)
+    deadline = time.monotonic() + 20
+    while (
+        next(host.running for host in rack.status(box) if host.place == ONE) and time.monotonic() < deadline
+    ):
+        time.sleep(0.1)
+    again = box.up(faults)
+    assert (again[ONE].running, again[TWO].running) == (True, True)
+    for _ in range(4):
+        assert box.read(ONE, "cat /etc/mark") == "first"
+
+
+def test_a_host_that_reboots_comes_back_as_itself(box):
+    box.up()
+    before = box.read(ONE, "touch /etc/mark; cat /proc/sys/kernel/random/boot_id /etc/machine-id").split()
+    box.ssh(ONE, "systemctl reboot")
+    deadline = time.monotonic() + 30
+    after = before
+    while after[:1] == before[:1] and time.monotonic() < deadline:
+        asked = box.ssh(ONE, "cat /proc/sys/kernel/random/boot_id /etc/machine-id && ls /etc/mark")
+        after = asked.stdout.split() if asked.returncode == 0 else before
+        time.sleep(0.1)
+    assert (after[0] != before[0], after[1:]) == (True, [before[1], "/etc/mark"])
+    assert all(host.running for host in rack.status(box))
