@@ -81,7 +81,7 @@ def network_config(rack: Rack, boot: Boot, node: RackNode) -> dict[str, Any]:
     if node.address and rack.network:
         link["addresses"] = [f"{node.address}/{rack.network.cidr.prefixlen}"]
     if boot.gateway:
-        link["gateway4"] = str(boot.gateway)
+        link["routes"] = [{"to": "0.0.0.0/0", "via": str(boot.gateway)}]
     if boot.dns:
         link["nameservers"] = {"addresses": [str(one) for one in boot.dns], "search": list(boot.search)}
     return {"version": 2, "ethernets": {boot.interface: link}}

@@ -15,6 +15,7 @@ description:
   - Reads throttling flags, temperature, the PMIC's rails where there is one, what feeds the blade, the NVMe drives'
     links and where the root file system lies. Each finding has a level and a reason. Nothing else is changed.
 options:
+  node: {description: "The node's name in the inventory; the registry is told what was found.", type: str, default: ""}
   serial: {description: The serial that the registry or the rack file has for this slot., type: str, default: ""}
   require_serial:
     description: Fail where no serial is expected here, or the board tells none. For what can't be undone.
@@ -65,6 +66,19 @@ MODELS = ("/proc/device-tree/model", "/sys/firmware/devicetree/base/model")
 # bladectl's newer words first; the agent's first releases knew only `bladectl identify`.
 LIGHT = (["bladectl", "set", "identify"], ["bladectl", "identify"])
 DARKEN = (["bladectl", "unset", "identify"], ["bladectl", "identify", "--confirm"])
+
+SPEC = {
+    "node": {"type": "str", "default": ""},
+    "serial": {"type": "str", "default": ""},
+    "require_serial": {"type": "bool", "default": False},
+    "identify": {"type": "str", "choices": ["none", "lit", "button", "dark"], "default": "none"},
+    "button_timeout_seconds": {"type": "int", "default": 300},
+    "watts": {"type": "int", "default": 7},
+    "medium": {"type": "str", "choices": ["", "nvme", "netboot", "sd", "emmc"], "default": ""},
+    "link_width": {"type": "int", "default": 1},
+    "link_gigatransfers": {"type": "float", "default": 5.0},
+    "nvme_sysfs": {"type": "path", "default": "/sys"},
+}
 
 
 def text_of(*paths):
@@ -175,17 +189,7 @@ def read(params):
 
 def main():
     module = AnsibleModule(
-        argument_spec={
-            "serial": {"type": "str", "default": ""},
-            "require_serial": {"type": "bool", "default": False},
-            "identify": {"type": "str", "choices": ["none", "lit", "button", "dark"], "default": "none"},
-            "button_timeout_seconds": {"type": "int", "default": 300},
-            "watts": {"type": "int", "default": 7},
-            "medium": {"type": "str", "choices": ["", "nvme", "netboot", "sd", "emmc"], "default": ""},
-            "link_width": {"type": "int", "default": 1},
-            "link_gigatransfers": {"type": "float", "default": 5.0},
-            "nvme_sysfs": {"type": "path", "default": "/sys"},
-        },
+        argument_spec=SPEC,
         supports_check_mode=True,
     )
     asked = module.params["identify"] != "none" and not module.check_mode
@@ -196,7 +200,11 @@ def main():
         facts, reasons = read(module.params)
     except Trouble as trouble:
         module.fail_json(msg=trouble.msg)
-    module.exit_json(changed=False, facts=facts, reasons=reasons, identified=asked)
+    result = {"changed": False, "facts": facts, "reasons": reasons, "identified": asked}
+    if module.params["node"] and not module.check_mode:
+        told = {"facts": facts, "reasons": reasons, "identified": asked}
+        result["gpufleet"] = {"node": module.params["node"], "event": "blade", "facts": told}
+    module.exit_json(**result)
 
 
 if __name__ == "__main__":

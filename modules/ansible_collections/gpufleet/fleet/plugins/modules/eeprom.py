@@ -52,6 +52,11 @@ APPLIED = Path("/run/gpufleet/boot.conf")  # memory: gone after the start that p
 # What rpi-eeprom-update asks for on a Compute Module before it writes anything.
 ALLOW = {"CM4_ENABLE_RPI_EEPROM_UPDATE": "1", "RPI_EEPROM_USE_FLASHROM": "1"}
 
+SPEC = {
+    "settings": {"type": "dict", "required": True},
+    "compute_module": {"type": "bool", "default": False},
+}
+
 
 def model():
     """Return what the board calls itself."""
@@ -110,10 +115,7 @@ def outcome(module):
 
 def main():
     module = AnsibleModule(
-        argument_spec={
-            "settings": {"type": "dict", "required": True},
-            "compute_module": {"type": "bool", "default": False},
-        },
+        argument_spec=SPEC,
         supports_check_mode=True,
     )
     try:
