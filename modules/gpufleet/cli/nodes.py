@@ -148,3 +148,4 @@ def _change(what: Callable[..., list[str]], nodes: str, to: str, reason: str) ->
 
 
 command.add_command(nodes_life.export)
+command.add_command(nodes_life.retire)

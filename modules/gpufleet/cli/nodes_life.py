@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -35,3 +36,37 @@ def export(kind: str, as_json: bool, **asked: Any) -> None:  # noqa: ARG001 - on
         return
     for line in done.lines():
         click.echo(line)
+
+
+@click.command()
+@click.argument("node")
+@click.option("--reason", required=True, help="Why; kept in the node's history and in the certificate.")
+@click.option("--wipe", is_flag=True, help="Wipe its drives first: a plan, its serial typed, evidence.")
+@click.option("--confirm", metavar="SERIAL", help="The node's serial, instead of being asked for it.")
+@click.option(
+    "--method", default="auto", show_default=True, help="How to wipe; auto is the surest a drive knows."
+)
+@click.option("--force", is_flag=True, help="Although a job runs there.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def retire(as_json: bool, **asked: Any) -> None:
+    """End a node's life: drain it, wipe it where asked, forget its keys and address.
+
+    With --wipe the plan comes first: which drives, by serial, are wiped how, and which are left and why. Nothing is
+    touched before the node's serial is typed.
+    """
+    from gpufleet import paths
+    from gpufleet.operations import retire as operation
+    from gpufleet.operations import show as view
+
+    def ask(question: str) -> str:
+        if not sys.stdin.isatty():
+            return ""
+        return str(click.prompt(question, prompt_suffix="", default="", show_default=False, err=True))
+
+    def say(line: str) -> None:
+        click.echo(line, err=True)
+
+    hands = operation.Hands(operation.runner(paths.project_root(), sys.stderr), ask, say)
+    with view.open_registry() as registry:
+        done = operation.retire(registry, operation.Request(**asked), hands)
+    click.echo(json.dumps(done.as_json(), indent=2) if as_json else "\n".join(done.lines))

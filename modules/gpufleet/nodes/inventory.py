@@ -153,6 +153,7 @@ def _host(name: str, node: Node, plan: fleet.Blueprint | None = None) -> Host:
         "gpufleet_slot": node.slot_number,
         "gpufleet_template": node.template,
         "gpufleet_machine": node.machine,
+        "gpufleet_serial": node.serial,
     }
     own = {key: value for key, value in told.items() if value is not None}
     return Host(name, tuple(_groups(node)), own | (host_vars(plan) if plan else {}))

@@ -124,6 +124,13 @@ class Registry:
             after = attempts.advance(connection, row, to, reason, at=when or now(), attempt=attempt)
             return bool(after.state != row.state)
 
+    def retire(self, node: str, reason: str) -> None:
+        """End a node's life: its history stays, its address is free for another."""
+        with self._writing() as connection:
+            row = query.find_row(connection, node)
+            journal.move(connection, row, "retired", reason, at=now())
+            connection.execute(update(schema.node).where(schema.node.c.id == row.id).values(address=None))
+
     def hold(self, node: str, kind: str, reason: str) -> bool:
         """Hold a node beside its state; say whether that is new."""
         with self._writing() as connection:

@@ -206,6 +206,15 @@ def _drivers(ingest: Ingest, who: str, event: TaskEvent) -> None:
         ingest.registry.note(who, "drivers_failed", reason or "no reason given", event.at)
 
 
+def _blade(ingest: Ingest, who: str, event: TaskEvent) -> None:
+    """Keep what a blade's power, links and board are like, each finding with its reason."""
+    told = _mapping(event.report.get("facts"))
+    node = ingest.registry.get(who)
+    seen = {"blade": dict(_mapping(told.get("facts"))), "blade_reasons": list(told.get("reasons") or ())}
+    identity = Identity(instance_id=node.instance_id, rack=node.rack, slot=node.slot)
+    ingest.registry.observe(Observation("ansible", node.name, identity, observed=seen, observed_at=event.at))
+
+
 def _burnt_in(ingest: Ingest, who: str, event: TaskEvent) -> None:
     """Judge the agent's records and let the verdict act."""
     from gpufleet import burnin
@@ -268,4 +277,5 @@ _HANDLERS: dict[str, Callable[[Ingest, str, TaskEvent], None]] = {
     "drivers": _drivers,
     "drivers_failed": _drivers,
     "burn_in": _burnt_in,
+    "blade": _blade,
 }

@@ -1,0 +1,282 @@
+"""Ends a node's life: drained, its drives wiped with proof, its name and keys forgotten.
+
+Wiping is two runs of ``playbooks/retire.yml``: the first only plans; the second wipes what that plan lists, after a
+person has typed the node's serial. What was done is kept in the node's history and as a certificate; a wipe that was
+begun and never ended is said so, because then nobody knows what is left.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TextIO
+
+from gpufleet import paths, remote
+from gpufleet.errors import AnswerIsNo, EnvironmentFault, InputError
+from gpufleet.nodes import TRANSITIONS, Node, Registry
+from gpufleet.nodes.model import now, stamp
+from gpufleet.operations import export, reach
+
+BEGUN, ENDED, NOT_ENDED = "wipe_begun", "wiped", "wipe_failed"
+
+Run = Callable[[Node, dict[str, Any]], remote.RunOutcome]
+
+
+@dataclass(frozen=True)
+class Hands:
+    """How the play is run, a person asked and told."""
+
+    run: Run
+    ask: Callable[[str], str]
+    say: Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to retire and how; ``confirm`` is the serial where it is given beforehand."""
+
+    node: str
+    reason: str
+    wipe: bool = False
+    confirm: str | None = None
+    method: str = "auto"
+    force: bool = False
+
+
+@dataclass
+class Retired:
+    """What came of it."""
+
+    node: Node
+    lines: list[str] = field(default_factory=list)
+    certificate: Path | None = None
+    evidence: dict[str, Any] | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the stable shape that ``gpufleet nodes retire --json`` prints."""
+        return {
+            "node": self.node.name,
+            "id": self.node.id,
+            "serial": self.node.serial,
+            "state": "retired",
+            "certificate": str(self.certificate) if self.certificate else None,
+            "wiped": [one["path"] for one in (self.evidence or {}).get("evidence", [])],
+        }
+
+
+def retire(registry: Registry, request: Request, hands: Hands) -> Retired:
+    """Retire one node: refuse, drain, wipe where asked, deregister."""
+    node = registry.get(request.node)
+    refuse(node, request)
+    if unknown := unfinished(registry, node):
+        hands.say(f"an earlier wipe of {node.name} began at {unknown} and is not known to have ended")
+    done = Retired(node)
+    if request.wipe:
+        done.evidence = wipe(registry, node, request, hands)
+    drain(registry, node, request)
+    deregister(registry, node, request, done)
+    return done
+
+
+def refuse(node: Node, request: Request) -> None:
+    """Refuse what can't be retired from here: rented machines, nodes at work, nodes that are gone already."""
+    if node.state == "retired":
+        raise InputError(
+            f"retired since {stamp(node.state_since)}", where=node.name, remedy="nothing is left to do"
+        )
+    if node.cloud and not node.missing:
+        where = f"pools ({node.pool})" if node.pool else "the stack"
+        hint = f"lower its count in {where}, then pulumi up and gpufleet nodes sync; the provider erases its disks"
+        raise AnswerIsNo(f"{node.name} is rented from {node.cloud}: the pool's count must go down", hint=hint)
+    if node.cloud and request.wipe:
+        raise InputError(
+            "rented disks are the provider's to erase", where=node.name, remedy="leave out --wipe"
+        )
+    if node.state == "assigned" and not request.force:
+        remedy = "drain it first: gpufleet nodes state NODE draining --reason ...; or --force"
+        raise InputError("it is assigned: somebody's job runs there", where=node.name, remedy=remedy)
+    if request.wipe and not node.serial:
+        remedy = "commission it, or note its serial in the rack file"
+        raise InputError("no serial is known, by which a wipe is confirmed", where=node.name, remedy=remedy)
+
+
+def unfinished(registry: Registry, node: Node) -> str:
+    """Return when a wipe began that no line of history ends, or nothing."""
+    begun = ""
+    for line in registry.history(node.id):
+        if line.event in (BEGUN, ENDED, NOT_ENDED):
+            begun = stamp(line.at) if line.event == BEGUN else ""
+    return begun
+
+
+def wipe(registry: Registry, node: Node, request: Request, hands: Hands) -> dict[str, Any]:
+    """Plan, have the serial typed, wipe; return the evidence. A wrong serial touches nothing."""
+    variables: dict[str, Any] = {"wipe_method": request.method, "wipe_force": request.force}
+    planned = reported(hands.run(node, variables), "wipe_planned", node)
+    plan = planned["plan"]
+    for line in plan_lines(node, planned):
+        hands.say(line)
+    refuse_plan(node, planned, request)
+    typed = (
+        request.confirm
+        if request.confirm is not None
+        else hands.ask(f"type the serial of {node.name} to wipe it: ")
+    )
+    if typed != node.serial:
+        problem = f"{typed!r} is not its serial: nothing was touched"
+        raise InputError(
+            problem, where=node.name, key="--confirm", remedy="read the serial off the plan, type it"
+        )
+    drives = ", ".join(f"{drive['path']} {drive['serial']}" for drive in plan["drives"])
+    registry.note(node.id, BEGUN, f"plan {plan['id']}: {drives}; {request.reason}")
+    outcome = hands.run(node, {**variables, "wipe_confirm": typed, "wipe_plan_id": plan["id"]})
+    return conclude(registry, node, outcome)
+
+
+def refuse_plan(node: Node, planned: Mapping[str, Any], request: Request) -> None:
+    """Refuse where somebody works, and where nothing can be wiped."""
+    jobs = planned["jobs"]
+    if jobs and not request.force:
+        hint = "let it end, or --force"
+        raise AnswerIsNo(f"{node.name} is at work: {', '.join(jobs)}; nothing was touched", hint=hint)
+    if not planned["plan"]["drives"]:
+        hint = (
+            "the reasons stand above; a node that boots from the network can wipe the drive it else runs from"
+        )
+        raise AnswerIsNo(f"no drive of {node.name} can be wiped; nothing was touched", hint=hint)
+
+
+def conclude(registry: Registry, node: Node, outcome: remote.RunOutcome) -> dict[str, Any]:
+    """Keep the evidence in the node's history; say no where a drive was not wiped."""
+    try:
+        told = reported(outcome, "wiped", node)
+    except EnvironmentFault as lost:
+        hint = "run the same command again: drives that are done are not wiped twice"
+        raise AnswerIsNo(f"{lost.message}; what is left on its drives is unknown", hint=hint) from None
+    bad = [one for one in told["evidence"] if not one["wiped"]]
+    registry.note(node.id, NOT_ENDED if bad else ENDED, json.dumps(told, sort_keys=True))
+    if bad:
+        why = "; ".join(f"{one['path']}: {one['why']}" for one in bad)
+        raise AnswerIsNo(f"{node.name} is not wiped: {why}", hint="the evidence: gpufleet nodes history NODE")
+    return told
+
+
+def reported(outcome: remote.RunOutcome, event: str, node: Node) -> dict[str, Any]:
+    """Return what the play reported; EnvironmentFault, with Ansible's reason, where it did not come that far."""
+    found = [report["facts"] for report in outcome.reports if report.get("event") == event]
+    if found:
+        return dict(found[-1])
+    why = next((host.reason for host in outcome.hosts if host.reason), "") or "; ".join(outcome.errors)
+    hint = f"artifacts: {outcome.artifacts}"
+    raise EnvironmentFault(f"{node.name} did not report {event}: {why or 'no reason given'}", hint=hint)
+
+
+def plan_lines(node: Node, planned: Mapping[str, Any]) -> list[str]:
+    """Return the plan as a person reads it before typing anything."""
+    plan = planned["plan"]
+    lines = [f"{node.name}, {where_of(node)}, serial {node.serial}: plan {plan['id']}"]
+    for drive in plan["drives"]:
+        name = drive["by_id"] or drive["path"]
+        lines.append(f"  wipe   {name}  {drive['model']}  serial {drive['serial']}  {size(drive['size'])}")
+        lines.append(f"         by {drive['method']} ({drive['strength']}): {commands(drive)}")
+        lines += [f"         first {what}" for what in ("unmount", "release") if drive[what]]
+    lines += [f"  leave  {one['path']}  {size(one['size'])}: {one['reason']}" for one in plan["refused"]]
+    return lines + [f"  runs   {job}" for job in planned["jobs"]]
+
+
+def commands(drive: Mapping[str, Any]) -> str:
+    """Return a drive's commands on one line."""
+    return "; ".join(" ".join(argv) for argv in drive["commands"])
+
+
+def size(count: int | None) -> str:
+    """Return bytes as drives are sold."""
+    if count is None:
+        return "size unknown"
+    for unit, factor in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6)):
+        if count >= factor:
+            return f"{count / factor:.3g} {unit}"
+    return f"{count} bytes"
+
+
+def where_of(node: Node) -> str:
+    """Return a node's place."""
+    return f"{node.rack}/{node.slot}" if node.rack else node.kind
+
+
+def drain(registry: Registry, node: Node, request: Request) -> None:
+    """Bring a node to where it may be retired from."""
+    state = registry.get(node.id).state
+    if "retired" not in TRANSITIONS[state]:
+        registry.move(node.id, "draining", f"to be retired: {request.reason}")
+
+
+def deregister(registry: Registry, node: Node, request: Request, done: Retired) -> None:
+    """Write the certificate, forget keys and address, and end the node's life in the registry."""
+    home = paths.state_home()
+    if done.evidence:
+        done.certificate = certify(home, node, request, done.evidence)
+        done.lines.append(f"certificate: {done.certificate}")
+    forgotten = forget(home, node)
+    registry.retire(node.id, request.reason)
+    done.lines.append(f"{node.name}: retired{f', forgotten: {forgotten}' if forgotten else ''}")
+    if node.rack and not node.cloud:
+        done.lines.append(
+            f"inventory/{node.rack}.yaml still declares slot {node.slot}: it expects another board there"
+        )
+
+
+def forget(home: Path, node: Node) -> str:
+    """Take the node's host key out of known_hosts and remove the one that was made for it."""
+    known = reach.login(home=home).known_hosts
+    gone = []
+    hosts = {name for name in (node.address, node.name) if name}
+    if known.is_file():
+        lines = known.read_text().splitlines()
+        kept = [line for line in lines if not line.split() or line.split()[0] not in hosts]
+        if kept != lines:
+            export.put(known, "".join(f"{line}\n" for line in kept), 0o600)
+            gone.append(f"{len(lines) - len(kept)} lines of {known}")
+    made = home / "ssh" / "host_keys" / (node.rack or "-") / node.name
+    if made.is_file():
+        made.unlink()
+        gone.append("its host key")
+    return ", ".join(gone)
+
+
+def certify(home: Path, node: Node, request: Request, evidence: Mapping[str, Any]) -> Path:
+    """Write what was wiped, how and with what result, as a document of its own."""
+    moment = now()
+    text = {
+        "certificate": "wiped drives",
+        "node": {"name": node.name, "id": node.id, "serial": node.serial, "place": where_of(node)},
+        "machine": node.machine,
+        "reason": request.reason,
+        "at": stamp(moment),
+        "complete": evidence["complete"],
+        "plan": evidence["plan"],
+        "drives": evidence["evidence"],
+        "left_alone": evidence["refused"],
+        "stand_in": any(one.get("stand_in") for one in evidence["evidence"]),
+    }
+    folder = home / "certificates"
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    safe = re.sub(r"[^A-Za-z0-9-]", "-", f"{node.name}-{node.serial}")
+    path = folder / f"{safe}-{moment:%Y%m%dT%H%M%SZ}.json"
+    export.put(path, json.dumps(text, indent=2) + "\n", 0o600)
+    return path
+
+
+def runner(root: Path, stream: TextIO) -> Run:
+    """Return a function that runs the play on one node."""
+
+    def run(node: Node, variables: dict[str, Any]) -> remote.RunOutcome:
+        plan = remote.plan_run(root, "retire", node.name)
+        if not plan.hosts:
+            raise InputError("the inventory does not show it", where=node.name, remedy="gpufleet nodes sync")
+        return remote.run_playbook(plan, extra_vars=variables, stream=stream)
+
+    return run
