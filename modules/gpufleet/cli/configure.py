@@ -42,6 +42,7 @@ import click
 @click.option("--sources", is_flag=True, help="With --plan: say where each rule comes from.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
+    *,
     as_json: bool,
     plan: bool,
     sources: bool,

@@ -1,0 +1,140 @@
+"""What is wrong with the data files: every row sourced and dated, every name that a row uses known."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from gpufleet.drivers.tables import (
+    Row,
+    amd_drivers,
+    architectures,
+    branches,
+    document,
+    rows,
+    rules,
+    sources,
+    systems,
+)
+
+TABLES = ("cards.csv", "architectures.csv", "branches.csv", "cuda.csv", "rocm.csv", "amdgpu.csv")
+DAY = re.compile(r"\d{4}-\d{2}-\d{2}$")
+PCI = re.compile(r"[0-9a-f]{4}:[0-9a-f]{4}$")
+MARKETS = {"datacenter", "workstation", "consumer", "laptop", "embedded", "apu", "integrated", "switch"}
+FABRICS = {"", "nvswitch", "nvlink5", "rack"}
+BRANCH_KINDS = {"lts", "production", "new_feature", "ended"}
+
+
+def problems() -> list[str]:
+    """Return everything that is wrong with the shipped data, one line each."""
+    found: list[str] = []
+    for name in TABLES:
+        found += list(unsourced(name, rows(name)))
+    found += list(bad_cards(rows("cards.csv")))
+    found += list(bad_branches(rows("branches.csv")))
+    found += list(bad_releases(rows("rocm.csv"), rows("cards.csv")))
+    found += list(bad_rules(rules()))
+    found += list(bad_systems(systems()))
+    found += [
+        f"sources.csv: {row['id']}: no day" for row in rows("sources.csv") if not DAY.match(row["as_of"])
+    ]
+    return found
+
+
+def unsourced(name: str, table: Iterable[Row]) -> Iterator[str]:
+    """Name rows without a day or with a source that is not listed."""
+    for row in table:
+        first = next(iter(row.values()))
+        if not DAY.match(row["as_of"]):
+            yield f"{name}: {first}: no day"
+        for source in row["sources"].split() or [""]:
+            if source not in sources():
+                yield f"{name}: {first}: unknown source {source!r}"
+
+
+def bad_cards(table: Iterable[Row]) -> Iterator[str]:
+    """Name cards with an impossible id, twice there, or with a word that no rule knows."""
+    seen: set[tuple[str, str]] = set()
+    known = architectures()
+    for row in table:
+        key = (row["pci"], row["subsystem"])
+        checks = {
+            "not a PCI id": not PCI.match(row["pci"]) or not (PCI.match(row["subsystem"] or row["pci"])),
+            "twice": key in seen,
+            "no name": not row["name"],
+            "unknown architecture": row["architecture"] not in known,
+            "unknown market": row["market"] not in MARKETS,
+            "unknown fabric": row["fabric"] not in FABRICS,
+        }
+        seen.add(key)
+        yield from (
+            f"cards.csv: {row['pci']} {row['subsystem']}: {what}" for what, wrong in checks.items() if wrong
+        )
+        if row["architecture"] in known:
+            yield from _bad_maker(row, known[row["architecture"]].vendor)
+
+
+def _bad_maker(row: Row, vendor: str) -> Iterator[str]:
+    """Name cards whose maker's columns do not fit the maker."""
+    maker = {"10de": "nvidia", "1002": "amd"}.get(row["pci"][:4], "other")
+    if maker != vendor:
+        yield f"cards.csv: {row['pci']}: {row['architecture']} is of {vendor}, the id is of {maker}"
+    needs_gfx = maker == "amd" and row["market"] != "integrated"
+    if needs_gfx != bool(row["gfx"]):
+        yield f"cards.csv: {row['pci']}: gfx {row['gfx'] or 'missing'}"
+    needs_branch = maker == "nvidia" and row["market"] != "switch"
+    if needs_branch and (not row["first_branch"] or int(row["first_branch"]) not in branches()):
+        yield f"cards.csv: {row['pci']}: first branch {row['first_branch'] or 'missing'}"
+
+
+def bad_branches(table: Iterable[Row]) -> Iterator[str]:
+    """Name branches whose kind is unknown, or that ended without a day."""
+    for row in table:
+        if row["kind"] not in BRANCH_KINDS:
+            yield f"branches.csv: {row['branch']}: unknown kind {row['kind']!r}"
+        if row["kind"] in ("lts", "production", "ended") and not re.match(
+            r"\d{4}-\d{2}$", row["end_of_life"]
+        ):
+            yield f"branches.csv: {row['branch']}: no month in which it ends"
+        if row["default_module"] == "proprietary" and row["proprietary"] != "yes":
+            yield f"branches.csv: {row['branch']}: its default module does not exist"
+
+
+def bad_releases(table: Iterable[Row], cards: Iterable[Row]) -> Iterator[str]:
+    """Name ROCm releases for processors that no card has, systems that no table has, drivers that are not listed."""
+    processors = {row["gfx"] for row in cards}
+    for row in table:
+        for gfx in set(row["gfx"].split()) - processors:
+            yield f"rocm.csv: {row['release']}: no card has {gfx}"
+        for system in set(row["systems"].split()) - set(systems()):
+            yield f"rocm.csv: {row['release']}: unknown system {system}"
+        if row["driver"] not in amd_drivers():
+            yield f"rocm.csv: {row['release']}: unknown driver {row['driver']}"
+
+
+def bad_rules(table: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    """Name rules without words or without a listed source."""
+    for code, rule in table.items():
+        if not rule.get("message"):
+            yield f"rules.yaml: {code}: no message"
+        if rule.get("source") not in sources():
+            yield f"rules.yaml: {code}: unknown source {rule.get('source')!r}"
+
+
+def bad_systems(table: Mapping[str, Any]) -> Iterator[str]:
+    """Name systems without a source or a day, and origins without packages for both kinds of module."""
+    entries = [
+        ("families.yaml", document("families.yaml")),
+        *((f"systems.yaml: {key}", row) for key, row in table.items()),
+    ]
+    for name, row in entries:
+        if not DAY.match(str(row.get("as_of", ""))):
+            yield f"{name}: no day"
+        for source in str(row.get("sources", "")).split() or [""]:
+            if source not in sources():
+                yield f"{name}: unknown source {source!r}"
+    for key, row in table.items():
+        for origin, entry in (row.get("nvidia") or {}).items():
+            if not all(entry["sets"][0].get(kind) for kind in ("open", "proprietary")):
+                yield f"systems.yaml: {key} {origin}: no packages for both kinds of module"

@@ -1,0 +1,127 @@
+"""Recorded machines with their plans: every file of tests/cases/drivers."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+import yaml
+
+from gpufleet.drivers import Facts, Wanted, plan
+
+CASES = Path(__file__).parents[1] / "cases" / "drivers"
+KERNELS = {"debian": "6.1.0-50-amd64", "ubuntu": "6.8.0-55-generic"}
+CLASSES = {"10de": "030200", "1002": "120000", "1a03": "030000"}
+NVSWITCHES = ("10de:1af1", "10de:22a3")
+FILES = sorted(path for path in CASES.glob("*.yaml") if path.stem != "offers")
+KNOWN = {
+    "about", "source", "cards", "subsystem", "classes", "os", "arch", "kernel", "newest_kernel", "secure_boot",
+    "headers_installed", "packages", "loaded", "held", "offers", "container", "virtual", "raspberry", "wanted",
+    "expected",
+}  # fmt: skip
+
+
+@cache
+def read(path):
+    return yaml.safe_load(path.read_text())
+
+
+def offers(names):
+    """Join the named sets; a host that did not say gives none."""
+    if names == "none":
+        return None
+    sets = read(CASES / "offers.yaml")
+    joined = {}
+    for name in names:
+        for package, versions in sets[name].items():
+            joined[package] = [*joined.get(package, []), *versions]
+    return joined
+
+
+def bus(case):
+    """Return PCI functions for the cards and their counts."""
+    ids = [pci for pci, count in case["cards"].items() for _ in range(count)]
+    classes = case.get("classes", {})
+    return [
+        {
+            "address": f"0000:{number:02x}:00.0",
+            "vendor": pci[:4],
+            "device": pci[5:],
+            "class": classes.get(pci) or ("068000" if pci in NVSWITCHES else CLASSES[pci[:4]]),
+            "subsystem": case.get("subsystem", ""),
+        }
+        for number, pci in enumerate(ids)
+    ]
+
+
+def facts_of(case):
+    """Write a case's short form as the facts that a host would send."""
+    system, version = case["os"].split()
+    told = {"pci": bus(case), "os": {"id": system, "version_id": version}, "date": "2026-11-21"}
+    told["kernel"] = case.get("kernel", KERNELS.get(system, "6.1.0-50-amd64"))
+    told["arch"] = case.get("arch", "x86_64")
+    told["candidates"] = offers(case.get("offers", "none"))
+    for key in (
+        "newest_kernel", "secure_boot", "headers_installed", "packages", "loaded", "held", "container",
+        "virtual", "raspberry",
+    ):  # fmt: skip
+        if key in case:
+            told[key] = case[key]
+    return Facts.from_json(told)
+
+
+def short(package):
+    return f"{package['name']}={package['version']}" if package["version"] else package["name"]
+
+
+def shorten(made):
+    """Return a plan in the cases' short form."""
+    told = made.as_json()
+    fabric, cuda, rocm = told["fabric_manager"], told["cuda"], told["rocm"]
+    return told | {
+        "packages": [short(each) for each in told["packages"]],
+        "fabric_manager": [short(each) for each in fabric["packages"]] if fabric else None,
+        "cuda": [short(each) for each in cuda["packages"]] if cuda else None,
+        "compat": [short(each) for each in cuda["compat"]] if cuda else None,
+        "rocm": [short(each) for each in rocm["packages"]] if rocm else None,
+        "gfx": rocm["gfx"] if rocm else None,
+        "repositories": [each["name"] for each in told["repositories"]],
+        "cards": [f"{each['count']} {each['name']}" for each in told["cards"]],
+        "reboot": told["reboot"]["needed"],
+        "refusal": told["refusal"]["code"] if told["refusal"] else None,
+        "reasons": [each["code"] for each in told["reasons"]],
+    }
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_machine(path):
+    case = read(path)
+    expected = dict(case["expected"])
+    got = shorten(plan(facts_of(case), Wanted.from_json(case.get("wanted"))))
+    named, absent = expected.pop("reasons", []), expected.pop("not_reasons", [])
+    if "refusal" in expected:
+        expected["action"] = "refuse"
+    else:
+        assert got["refusal"] is None, got["refusal"]
+    assert {key: got[key] for key in expected} == expected
+    assert set(named) <= set(got["reasons"]), got["reasons"]
+    assert not set(absent) & set(got["reasons"])
+
+
+def test_enough_machines_of_every_sort():
+    cases = [read(path) for path in FILES]
+    assert len(cases) >= 60
+    systems = {case["os"].split()[0] for case in cases}
+    assert {"debian", "ubuntu", "rocky", "almalinux", "rhel"} <= systems
+    actions = {case["expected"].get("action") for case in cases}
+    assert {"install", "upgrade", "downgrade", "keep", "none"} <= actions
+    assert sum("refusal" in case["expected"] for case in cases) >= 20
+
+
+def test_cases_use_known_words_and_name_their_source():
+    for path in FILES:
+        case = read(path)
+        assert set(case) <= KNOWN, (path.stem, set(case) - KNOWN)
+        assert case["about"]
+        assert case["source"]

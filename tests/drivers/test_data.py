@@ -1,0 +1,144 @@
+"""The tables: sourced, dated, consistent; and every PCI accelerator of the catalogue is in them."""
+
+from __future__ import annotations
+
+import string
+
+import pytest
+
+from gpufleet import catalog
+from gpufleet.drivers import lint, tables
+
+CARD = {
+    "pci": "10de:2330", "subsystem": "", "name": "H100", "catalogue": "", "architecture": "Hopper",
+    "market": "datacenter", "gfx": "", "fabric": "", "mig_driver": "", "first_branch": "535", "module": "",
+    "sources": "pci-ids", "as_of": "2026-10-24",
+}  # fmt: skip
+# Of the catalogue, what is no PCI device of a host, or of no maker whose ids the PCI ID Repository has.
+NO_PCI = ("apple", "sbc", "npu", "tpu")
+NO_ID = {
+    "Groq LPU", "Cerebras CS-2 (WSE-2)", "Cerebras CS-3 (WSE-3)", "Etched Sohu", "d-Matrix Corsair", "Ascend 910B",
+    "Ascend 910C",
+}  # fmt: skip
+
+
+def test_shipped_data_has_no_problem():
+    assert lint.problems() == []
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        ({"pci": "10DE:2330"}, "not a PCI id"),
+        ({"pci": "10de:233"}, "not a PCI id"),
+        ({"name": ""}, "no name"),
+        ({"architecture": "Rubin"}, "unknown architecture"),
+        ({"market": "gaming"}, "unknown market"),
+        ({"fabric": "nvlink"}, "unknown fabric"),
+        ({"first_branch": ""}, "first branch missing"),
+        ({"first_branch": "600"}, "first branch 600"),
+        ({"gfx": "gfx90a"}, "gfx gfx90a"),
+        ({"architecture": "CDNA3"}, "the id is of nvidia"),
+    ],
+)
+def test_a_wrong_card_is_named(change, word):
+    assert any(word in line for line in lint.bad_cards([CARD | change]))
+
+
+def test_a_card_twice_is_named():
+    assert list(lint.bad_cards([CARD, CARD])) == ["cards.csv: 10de:2330 : twice"]
+    assert list(lint.bad_cards([CARD, CARD | {"subsystem": "10de:1234"}])) == []
+
+
+def test_rows_need_a_day_and_a_listed_source():
+    assert list(lint.unsourced("cards.csv", [CARD])) == []
+    assert list(lint.unsourced("x", [CARD | {"sources": ""}])) == ["x: 10de:2330: unknown source ''"]
+    assert list(lint.unsourced("x", [CARD | {"as_of": "lately"}])) == ["x: 10de:2330: no day"]
+
+
+def test_wrong_rules_and_branches_are_named():
+    assert list(lint.bad_rules({"a.b": {"message": "", "source": "gossip"}})) == [
+        "rules.yaml: a.b: no message",
+        "rules.yaml: a.b: unknown source 'gossip'",
+    ]
+    row = {
+        "branch": "700",
+        "kind": "lts",
+        "end_of_life": "",
+        "proprietary": "no",
+        "default_module": "proprietary",
+    }
+    assert len(list(lint.bad_branches([row]))) == 2
+
+
+def test_every_pci_accelerator_of_the_catalogue_resolves():
+    named = {name for card in tables.cards().values() for name in card.catalogue}
+    parts = catalog.accelerators()
+    wanted = {name for name, part in parts.items() if part.kind not in NO_PCI} - NO_ID
+    assert wanted - named == set()
+    assert named - set(parts) == set()
+
+
+def test_architectures_agree_with_the_catalogue():
+    """What a card is called by PCI is of the generation that the catalogue says."""
+    parts = catalog.accelerators()
+    for card in tables.cards().values():
+        for name in card.catalogue:
+            said = parts[name].architecture
+            if said.split()[0] in tables.architectures():
+                generation = "Blackwell Ultra" if said.startswith("Blackwell Ultra") else said.split()[0]
+                assert card.architecture.startswith(generation), name  # GCN5.1 is the catalogue's GCN5
+            if card.gfx and "gfx" in said:
+                assert card.gfx in said, name
+
+
+def test_every_rule_is_used_and_every_refusal_has_a_remedy():
+    from importlib.resources import files
+
+    text = "".join(
+        path.read_text() for path in files("gpufleet.drivers").iterdir() if path.name.endswith(".py")
+    )
+    for code, rule in tables.rules().items():
+        assert f'"{code}"' in text, code
+        refused = f'refuse("{code}"' in text.replace("refuse(\n", "refuse(").replace(
+            "refuse(            ", "refuse("
+        )
+        if "remedy" in rule:
+            fields = {name for _, name, _, _ in string.Formatter().parse(rule["remedy"]) if name}
+            assert fields <= {"remedy", *_words(rule["message"]), *_extra(code)}, code
+        else:
+            assert not refused, code
+
+
+def _words(text):
+    return {name for _, name, _, _ in string.Formatter().parse(text) if name}
+
+
+def _extra(code):
+    """Return what only a remedy speaks of."""
+    return {
+        "system.unknown": {"known"},
+        "driver.unmanaged": {"branch"},
+        "branch.unknown": {"known"},
+        "branch.no_common": {"old", "last", "new", "first"},
+        "origin.none": {"other"},
+        "cuda.unknown": {"known"},
+        "cuda.packages": {"known"},
+        "kernel.flavour": {"known"},
+        "fabric.no_match": {"drivers", "managers"},
+        "amd.kernel_breaks": {"breaks"},
+        "rocm.unknown": {"known"},
+        "rocm.system": {"known", "others"},
+    }.get(code, set())
+
+
+def test_cuda_table_matches_the_majors():
+    for release in tables.cuda_releases().values():
+        least = {"11": 450, "12": 525, "13": 580}[release.version.split(".")[0]]
+        assert release.least_driver == least
+        assert int(release.toolkit_driver.split(".")[0]) >= least
+
+
+def test_branches_with_an_architecture_that_ends():
+    ends = {row.name: row.last_branch for row in tables.architectures().values() if row.last_branch}
+    assert ends == {"Maxwell": 580, "Pascal": 580, "Volta": 580}
