@@ -65,7 +65,7 @@ class Box:
         files = ["-i", self.home / "ssh/id_ed25519", "-o", f"UserKnownHostsFile={self.home}/ssh/known_hosts"]
         return subprocess.run(
             ["ssh", "-F", "none", *files, *strict, *options, f"root@{self.address(place)}", command],
-            capture_output=True, text=True, timeout=90, check=False,
+            capture_output=True, text=True, timeout=300, check=False,
         )  # fmt: skip
 
     def read(self, place, command):
@@ -140,6 +140,12 @@ def faulty_rack(tmp_path_factory):
         yield box
     finally:
         box.down()
+
+
+@pytest.fixture(scope="session")
+def make_box():
+    """Give the class, for racks that a whole module shares."""
+    return Box
 
 
 @pytest.fixture

@@ -14,6 +14,6 @@ def test_a_play_converges_and_then_changes_nothing(converged):
 def test_packages_come_from_debian_and_from_the_stand_ins(converged, lab):
     converged("lab")
     host = lab.host("base01")
-    assert host.check_output("hello --version").startswith("hello (GNU Hello)")
-    assert host.package("cuda-keyring").version == "1.1-1"
-    assert "STAND-IN" in host.check_output("apt-cache show cuda-keyring")
+    assert host.check_output("hello") == "Hello, world!"
+    assert host.package("rehearsal-example").version == "2.0-1"
+    assert "STAND-IN" in host.check_output("apt-cache show rehearsal-example")
