@@ -99,10 +99,13 @@ class Change:
     """
 
     def __init__(self, entry, coming=(), pending=False):
-        self.entry, self.path, self.state = entry, Path(entry["path"]), entry["state"]
+        self.entry, self.state = entry, entry["state"]
+        self.path = Path(os.path.expanduser(entry["path"]))  # noqa: PTH111 - pathlib's raises where no such user is
         self.coming, self.pending = coming, pending
         self.before = self.after = None
         self.rights = None
+        if not self.path.is_absolute() and not pending:
+            raise Trouble(f"{entry['path']}: a path is absolute, or starts with ~ and a user of the host")
         try:
             self.needed = {"link": self._link, "absent": self._absent}.get(self.state, self._content)()
         except OSError as trouble:

@@ -9,7 +9,7 @@ module: resources
 short_description: Bring packages, files, kernel settings and units to one outcome, in one call
 description:
   - Does what C(apt) or C(dnf), C(copy), C(sysctl), C(systemd_service) and their handlers do together, in one call.
-    Order is packages, files, kernel settings, units; each part is optional.
+    Order is packages, users, files, kernel settings, units; each part is optional.
   - The host's own records are read first. Nothing else is started where nothing differs.
   - All files are validated before the first is replaced, each in one atomic rename.
   - A unit is restarted or reloaded when something it depends on was changed, by this call or by an earlier one that
@@ -37,13 +37,30 @@ options:
       lock_timeout_seconds: {description: How long another package manager at work is waited for., type: int,
                              default: 300}
       timeout_seconds: {description: How long one command of the package manager may take., type: int, default: 3600}
+  users:
+    description: Users, with a home folder and without a password.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      name: {description: User name., type: str, required: true}
+      comment: {description: The full name; what is there stays when left out., type: str}
+      shell: {description: Login shell; the same., type: str}
+      groups: {description: Groups to be in; others are not left., type: list, elements: str, default: []}
+      authorized_keys: {description: Public keys that may log in; added to those already there., type: list,
+                        elements: str, default: []}
+      revoked_keys: {description: Public keys that may no longer; the base64 part is enough., type: list,
+                     elements: str, default: []}
+      system: {description: Whether a new user's number is from the system's range., type: bool, default: false}
+      state: {description: Whether the user exists. A removed user's home folder stays., type: str,
+              choices: [present, absent], default: present}
   files:
     description: The files, in order.
     type: list
     elements: dict
     default: []
     suboptions:
-      path: {description: Absolute path., type: path, required: true}
+      path: {description: "Absolute path; C(~USER/) is the home of a user of the host.", type: path, required: true}
       state:
         description: >-
           C(file) has exactly I(content); C(lines) holds each of I(lines) and no other line that matches one of
@@ -101,6 +118,7 @@ RETURN = """
 changed_paths: {description: Files replaced., returned: always, type: list, elements: str}
 changed_packages: {description: "Packages whose version changed, dependencies included.", returned: always, type: list,
                    elements: str}
+changed_users: {description: Users made or changed or removed., returned: always, type: list, elements: str}
 changed_units: {description: "Unit to what was done to it, such as C(start).", returned: always, type: dict}
 not_applied: {description: "C(sysctl) and C(units), each name to reason; empty where all applies.", returned: always,
               type: dict}
@@ -117,12 +135,14 @@ from ansible_collections.gpufleet.fleet.plugins.module_utils import (  # noqa: E
     sysctl,
     unfinished,
     units,
+    users,
 )
 from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import Trouble  # noqa: E402
 
 SYSCTL_PATH = "/etc/sysctl.d/60-gpufleet.conf"
 SPEC = {
     "packages": packages.option(),
+    "users": users.option(),
     "files": {**files.option(), "default": []},
     "sysctl": {"type": "dict"},
     "sysctl_path": {"type": "path"},
@@ -136,13 +156,13 @@ class Batch:
     def __init__(self, wanted, check_mode):
         self.wanted, self.check_mode = wanted, check_mode
         self.result = {
-            "changed": False, "changed_paths": [], "changed_packages": [], "changed_units": {}, "not_applied": {},
-            "mended": [], "diff": [],
+            "changed": False, "changed_paths": [], "changed_packages": [], "changed_users": [], "changed_units": {},
+            "not_applied": {}, "mended": [], "diff": [],
         }  # fmt: skip
 
     def run(self):
         """Do everything in order."""
-        for part in (self.packages, self.files, self.sysctl, self.units):
+        for part in (self.packages, self.users, self.files, self.sysctl, self.units):
             part()
 
     def packages(self):
@@ -151,8 +171,13 @@ class Batch:
         done = packages.apply(self.wanted["packages"], self.check_mode)
         self.note(done.pop("changed"), done.pop("diff"), **done)
 
+    def users(self):
+        names, diffs = users.apply(self.wanted["users"], self.check_mode)
+        self.note(bool(names), changed_users=names)
+        self.result["diff"] += diffs
+
     def files(self):
-        changes = files.plan(self.wanted["files"], self.pending)
+        changes = files.plan([*users.key_files(self.wanted["users"]), *self.wanted["files"]], self.pending)
         paths = [str(change.path) for change in changes]
         if not self.check_mode:
             self.remember({*paths, *self.result["changed_packages"]})
@@ -189,8 +214,8 @@ class Batch:
 
     @property
     def pending(self):
-        """Say whether this is a trial in which packages are yet to come."""
-        return self.check_mode and bool(self.result["changed_packages"])
+        """Say whether this is a trial in which packages or users are yet to come."""
+        return self.check_mode and bool(self.result["changed_packages"] or self.result["changed_users"])
 
     def triggers(self, things):
         """Return those of the paths and packages that a unit of this task waits for."""

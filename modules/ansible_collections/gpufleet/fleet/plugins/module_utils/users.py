@@ -1,0 +1,113 @@
+# Copyright: gpufleet contributors
+# GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Users of a host: made, changed or removed by the host's own useradd, usermod and userdel, only where one differs."""
+
+from __future__ import annotations
+
+import grp
+import pwd
+import re
+
+from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import (
+    Trouble,
+    difference,
+    first_words,
+    run,
+)
+
+
+def option():
+    """Return the argument specification of the part ``users``."""
+    texts = {"type": "list", "elements": "str", "default": []}
+    entry = {
+        "name": {"type": "str", "required": True},
+        "comment": {"type": "str"},
+        "shell": {"type": "str"},
+        "groups": texts,
+        "authorized_keys": texts,
+        "revoked_keys": texts,
+        "system": {"type": "bool", "default": False},
+        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    }
+    return {"type": "list", "elements": "dict", "default": [], "options": entry}
+
+
+def account(name):
+    """Return the user's entry, or None."""
+    try:
+        return pwd.getpwnam(name)
+    except KeyError:
+        return None
+
+
+def missing_groups(entry):
+    """Return the wanted groups that the user is not in; unknown ones too."""
+    member = {group.gr_name for group in grp.getgrall() if entry["name"] in group.gr_mem}
+    return [name for name in entry["groups"] if name not in member]
+
+
+def command(entry):
+    """Return the command line that brings a user to what is wanted, or None."""
+    name, now = entry["name"], account(entry["name"])
+    if entry["state"] == "absent":
+        return ["userdel", name] if now else None
+    options = []
+    if entry["comment"] is not None and (now is None or now.pw_gecos != entry["comment"]):
+        options += ["-c", entry["comment"]]
+    if entry["shell"] is not None and (now is None or now.pw_shell != entry["shell"]):
+        options += ["-s", entry["shell"]]
+    if groups := missing_groups(entry):
+        options += ["-G", ",".join(groups)] if now is None else ["-a", "-G", ",".join(groups)]
+    if now is None:
+        return ["useradd", *(["--system"] if entry["system"] else []), "-m", *options, name]
+    return ["usermod", *options, name] if options else None
+
+
+def key_files(entries):
+    """Return the files that hold the users' keys, as entries of ``files``; a user without keys needs none."""
+    found = []
+    for entry in entries:
+        if entry["state"] == "absent" or not (entry["authorized_keys"] or entry["revoked_keys"]):
+            continue
+        own = {"owner": entry["name"], "group": None, "content": None, "target": None, "validate": None}
+        folder = {
+            "path": f"~{entry['name']}/.ssh",
+            "state": "directory",
+            "mode": "0700",
+            "lines": None,
+            "remove": None,
+        }
+        revoked = [re.escape(key) for key in entry["revoked_keys"]]
+        keys = {
+            "path": f"{folder['path']}/authorized_keys",
+            "state": "lines",
+            "mode": "0600",
+            "remove": revoked,
+        }
+        found += [{**own, **folder}, {**own, **keys, "lines": entry["authorized_keys"]}]
+    return found
+
+
+def shown(name):
+    """Return a user as a line of the diff."""
+    now = account(name)
+    return f"{name}: {now.pw_gecos}, {now.pw_shell}\n" if now else ""
+
+
+def apply(entries, check_mode):
+    """Bring the users to what is wanted; return their names and the diffs."""
+    changed, diffs = [], []
+    for entry in entries:
+        argv = command(entry)
+        if argv is None:
+            continue
+        name, before = entry["name"], shown(entry["name"])
+        after = "" if entry["state"] == "absent" else f"{name}: {entry['comment']}, {entry['shell']}\n"
+        if not check_mode:
+            status, out, err = run(argv)
+            if status != 0:
+                raise Trouble(f"{argv[0]} {name}: {first_words(err, out)}", user=name)
+            after = shown(name)
+        changed.append(name)
+        diffs.append(difference(f"user {name}", before, after))
+    return changed, diffs
