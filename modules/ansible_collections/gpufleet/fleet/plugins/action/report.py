@@ -6,9 +6,10 @@ from __future__ import annotations
 
 from ansible.plugins.action import ActionBase
 
+EVENTS = ["commissioned", "configured", "configure_failed", "drivers_failed"]
 ARGUMENTS = {
     "node": {"type": "str", "required": True},
-    "event": {"type": "str", "required": True, "choices": ["commissioned", "configured", "configure_failed"]},
+    "event": {"type": "str", "required": True, "choices": EVENTS},
     "attempt": {"type": "str", "default": ""},
     "facts": {"type": "dict", "default": {}},
 }

@@ -148,6 +148,10 @@ class Host:
         status, out = self.said("systemd-detect-virt", "--container")
         return out if status == 0 else None
 
+    def failed_units(self):
+        _, out = self.said("systemctl", "list-units", "--state=failed", "--no-legend", "--plain")
+        return sorted(line.split()[0] for line in out.splitlines() if line.strip())
+
     def withdrawn_key(self):
         """Say whether apt still trusts CUDA's first key: its id stands in the signature that it has of itself."""
         rings = [Path("/etc/apt/trusted.gpg"), *Path("/etc/apt/trusted.gpg.d").glob("*.gpg")]
@@ -158,6 +162,22 @@ class Host:
         return sorted(
             (match.group(1) for match in found if match), key=lambda text: [*map(int, text.split("."))]
         )
+
+
+def restart_reasons(state, host):
+    """Return why the host has to restart: what is installed is not what runs."""
+    found = []
+    installed, loaded = state["installed"], state["loaded"]
+    if loaded and installed and loaded != installed:
+        found.append(f"driver {loaded} is loaded, {installed} is installed")
+    elif installed and not loaded and state["built"] and not state["container"]:
+        found.append(f"driver {installed} is installed, no module is loaded")
+    if Path("/run/reboot-required").exists():
+        found.append("a package asks for it (/run/reboot-required)")
+    status, out = host.said("needs-restarting", "-r")
+    if status == 1 and "Reboot is required" in out:
+        found.append("a package asks for it (needs-restarting)")
+    return found
 
 
 def first(packages, pattern):
@@ -174,7 +194,7 @@ def read_state(host):
     mine = driver_set(packages)
     held = host.held()
     fabric = first(packages, FABRIC_MANAGER)
-    return {
+    state = {
         "packages": mine,
         "held": [name for name in held if name in mine],
         "unsound": host.unsound(),
@@ -192,7 +212,9 @@ def read_state(host):
         "headers": Path("/lib/modules", os.uname().release, "build").exists(),
         "container": host.container(),
         "withdrawn_key": host.withdrawn_key(),
+        "failed_units": host.failed_units(),
     }
+    return {**state, "restart": restart_reasons(state, host)}
 
 
 def read_record(path):

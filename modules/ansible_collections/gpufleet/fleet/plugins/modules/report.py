@@ -16,7 +16,7 @@ options:
     description: What happened to the host.
     type: str
     required: true
-    choices: [commissioned, configured, configure_failed]
+    choices: [commissioned, configured, configure_failed, drivers_failed]
   attempt: {description: The attempt that this belongs to., type: str, default: ""}
   facts: {description: A few small facts., type: dict, default: {}}
 author: gpufleet contributors
