@@ -101,6 +101,17 @@ def test_stack_names_a_rack_that_is_not_there(spec, tmp_path):
         fleet.parse(spec | {"racks": [{"name": "r2"}]}, root=tmp_path)
 
 
+def test_gpu_servers_of_our_own_with_declared_cards(tmp_path):
+    text = RACK.replace("kind: blades", "kind: servers").replace("blade[01-03]", "gpu[01-02]")
+    text = text.replace("storage_gb: 500", "accelerators: [{model: H100 SXM 80GB, count: 8}]")
+    file = tmp_path / "r1.yaml"
+    file.write_text(text)
+    cards = [
+        [(a.model, a.count) for a in node.accelerators] for node in fleet.load_rack(file, tmp_path).nodes
+    ]
+    assert cards == [[("H100 SXM5 80GB", 8)]] * 2
+
+
 def test_misspelt_rack_names_the_close_one(spec, project):
     with pytest.raises(InputError, match=r"there is no inventory/blade-1.yaml; did you mean 'blades-1'"):
         fleet.parse(spec | {"racks": [{"name": "blade-1"}]}, root=project)
