@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,20 @@ def history(node: str, as_json: bool) -> None:
     with view.open_registry() as registry:
         changes = [view.change_json(change) for change in view.by_time(registry.history(node))]
     _print(changes, as_json, map(view.change_text, changes))
+
+
+@command.command()
+@as_json_option
+def drivers(as_json: bool) -> None:
+    """Compare drivers, libraries, fabric managers, CUDA and holds; exit code 1 where nodes do not agree.
+
+    Reads what the plays drivers, reboot and driver_check left in the registry.
+    """
+    from gpufleet.operations import drivers as operation
+
+    report = operation.run()
+    _print(report.as_json(), as_json, operation.lines(report))
+    sys.exit(1 if report.skewed else 0)
 
 
 nodes_argument = click.argument("nodes", metavar="NODE|RANGE")

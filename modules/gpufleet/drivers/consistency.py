@@ -95,7 +95,7 @@ def _against(
 ) -> Iterator[Finding]:
     """Compare hosts of a group: the version that most have is right, among equals the newest."""
     counts = Counter(version for host in members if (version := value(host)))
-    most = max(counts, key=lambda version: (counts[version], _numbers(version)), default=None)
+    most = max(counts, key=lambda version: (counts[version], _numbers(version)), default="")
     for host in members:
         version = value(host)
         if version and version != most:
@@ -194,7 +194,7 @@ def table(report: Report) -> list[str]:
     by_host: dict[str, list[Finding]] = defaultdict(list)
     for finding in report.findings:
         by_host[finding.host].append(finding)
-    rows = [COLUMNS]
+    rows: list[tuple[str, ...]] = [COLUMNS]
     for host in report.hosts:
         row = _row(host)
         cells = [str(row[key] or "-") for key in ("installed", "loaded", "user_space", "fabric_manager")]

@@ -1,0 +1,97 @@
+"""MIG geometries against NVIDIA's tables. Placements: the MIG user guide's examples and its `-lgipp` output."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpufleet.drivers import mig
+from gpufleet.errors import InputError
+
+H100, A100_40, A30, B200, L40S = "2330", "20b0", "20b7", "2901", "26b9"
+
+
+def profiles(wanted, device=H100):
+    return mig.geometry(wanted, [device])[0]["profiles"]
+
+
+@pytest.mark.parametrize(
+    ("device", "wanted"),
+    [
+        (H100, {"1g.10gb": 7}),
+        (H100, {"3g.40gb": 2}),
+        (H100, {"4g.40gb": 1, "2g.20gb": 1, "1g.10gb": 1}),
+        (H100, {"4g.40gb": 1, "3g.40gb": 1}),
+        (A100_40, {"3g.20gb": 1, "2g.10gb": 1, "1g.5gb": 2}),  # the guide's example 2
+        (A100_40, {"2g.10gb": 1, "1g.5gb": 5}),  # the guide's example 3
+        (H100, {"1g.20gb": 4}),
+        (A30, {"2g.12gb": 1, "1g.6gb": 2}),
+        (B200, {"1g.23gb": 2, "2g.45gb": 1, "3g.90gb": 1}),
+    ],
+)
+def test_what_nvidia_documents_fits(device, wanted):
+    assert profiles(wanted, device) == wanted
+
+
+@pytest.mark.parametrize(
+    ("wanted", "device", "words"),
+    [
+        ({"1g.5gb": 1}, H100, "no MIG profile '1g.5gb'"),
+        ({"1g.10gb": 8}, H100, "8 of 1g.10gb do not fit"),
+        ({"4g.40gb": 1, "3g.40gb": 1, "1g.10gb": 1}, H100, "takes 8 compute slices of 7"),
+        ({"3g.40gb": 2, "1g.10gb": 1}, H100, "has no placement"),
+        ({"1g.20gb": 3, "3g.40gb": 1}, H100, "has no placement"),
+        ({"1g.6gb+me": 1, "2g.12gb+me": 1}, A30, "media engines"),
+        ({"1g.10gb": 1}, L40S, "knows no MIG"),
+        (7, H100, "no mapping"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_its_reason(wanted, device, words):
+    with pytest.raises(InputError, match=words):
+        profiles(wanted, device)
+
+
+def test_the_largest_profile_comes_first():
+    assert list(profiles({"1g.10gb": 2, "2g.20gb": 1, "3g.40gb": 1})) == ["3g.40gb", "2g.20gb", "1g.10gb"]
+
+
+@pytest.mark.parametrize("wanted", ["all-1g.10gb", "1g.10gb"])
+def test_a_profile_alone_means_as_many_as_fit(wanted):
+    assert profiles(wanted) == {"1g.10gb": 7}
+
+
+def test_entries_choose_gpus_and_the_last_one_counts():
+    wanted = [{"devices": "all", "profiles": "3g.40gb"}, {"devices": [1], "profiles": "disabled"}]
+    plan = mig.geometry(wanted, [H100, H100])
+    assert [(row["enabled"], row["profiles"]) for row in plan] == [(True, {"3g.40gb": 2}), (False, {})]
+
+
+def test_gpus_that_are_not_named_are_left_alone():
+    assert [
+        row["index"] for row in mig.geometry([{"devices": [1], "profiles": "1g.10gb"}], [H100, H100])
+    ] == [1]
+
+
+def test_a_gpu_that_is_not_there_is_refused():
+    with pytest.raises(InputError, match="no GPU 8: the host has 8"):
+        mig.geometry([{"devices": [8], "profiles": "1g.10gb"}], [H100] * 8)
+
+
+def test_disabling_needs_no_table():
+    assert mig.geometry("disabled", [L40S])[0]["enabled"] is False
+
+
+def test_the_configuration_is_one_of_mig_parted():
+    config = mig.parted(mig.geometry({"3g.40gb": 2}, [H100]))
+    entry = {"devices": [0], "mig-enabled": True, "mig-devices": {"3g.40gb": 2}}
+    assert config == {"version": "v1", "mig-configs": {"gpufleet": [entry]}}
+
+
+def test_every_full_count_of_the_table_fits():
+    for family in mig.families():
+        for name, count in family.profiles.items():
+            assert profiles({name: count}, family.devices[0]) == {name: count}
+
+
+def test_no_device_is_in_two_families():
+    devices = [device for family in mig.families() for device in family.devices]
+    assert len(devices) == len(set(devices))
