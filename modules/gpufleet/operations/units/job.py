@@ -1,0 +1,83 @@
+"""One container on one node: what the three kinds of unit files have in common."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from gpufleet.fleet import Application, Container
+from gpufleet.operations.units.engine import Engine
+from gpufleet.operations.units.options import Pair, Place, env_files, places
+from gpufleet.operations.units.words import word
+
+PREFIX = "gpufleet-"
+HEADER = "# Written by gpufleet from the node's template; changes made here are overwritten.\n"
+RESTART = {"always": "always", "on-failure": "on-failure", "never": "no"}
+PULL_SECONDS = 1800  # an image of a model server is tens of GB, and is fetched within the service's start
+
+
+@dataclass(frozen=True)
+class Job:
+    """A container together with its node's engine, its cards (None: none or all) and scratch."""
+
+    container: Container
+    application: Application
+    engine: Engine
+    cards: tuple[int, ...] | None
+    scratch: str
+
+    @property
+    def places(self) -> list[Place]:
+        return places(self.container, self.application, self.scratch)
+
+    @property
+    def card_options(self) -> list[Pair]:
+        """Return the engine's options for the container's cards."""
+        return [] if self.container.gpus == "none" else self.engine.cards(self.cards)
+
+    def unit_section(self, *more: str) -> list[str]:
+        """Return the section [Unit]: what comes before, and what must be there."""
+        before = [f"{PREFIX}{name}.service" for name in self.container.depends]
+        wanted = [place.source for place in self.places if not place.source.startswith("/etc/gpufleet/")]
+        needed = [place.source for place in self.places if place.source not in wanted] + env_files(
+            self.container
+        )
+        lines = [f"Description=Container {self.container.called}", *more]
+        lines += [line for name in before for line in (f"Requires={name}", f"After={name}")]
+        lines += [f"RequiresMountsFor={path}" for path in wanted]
+        lines += [f"AssertPathExists={path}" for path in needed]
+        return ["[Unit]", *lines]
+
+    def service_lines(self) -> list[str]:
+        """Return what every service says: volumes made, restart, how long it may take.
+
+        Volumes are made at every start: scratch of a cloud machine comes back empty after a stop.
+        """
+        made = [
+            f"ExecStartPre=/usr/bin/install -d {self._owner(place)}{word(place.source)}"
+            for place in self.places
+            if place.ours
+        ]
+        return [
+            *made,
+            f"Restart={RESTART[self.container.restart]}",
+            "RestartSec=10",
+            f"TimeoutStartSec={PULL_SECONDS}",
+            f"TimeoutStopSec={self.container.stop_seconds + 30}",
+        ]
+
+    def _owner(self, place: Place) -> str:
+        """Give a volume that is written to the container's user, where that is a number: names are the image's own."""
+        numbers = re.fullmatch(r"(\d+)(?::(\d+))?", self.container.user or "")
+        if numbers is None or place.read_only:
+            return ""
+        group = f"-g {numbers[2]} " if numbers[2] else ""
+        return f"-o {numbers[1]} {group}"
+
+
+INSTALL = ["[Install]", "WantedBy=multi-user.target"]
+
+
+def file(*sections: list[str]) -> str:
+    """Return a unit file of these sections."""
+    return HEADER + "\n".join("\n".join(section) + "\n" for section in sections)

@@ -1,0 +1,99 @@
+"""What a container asks of its engine, as options of ``run`` that podman and Docker share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpufleet.fleet import Application, Container, Volume
+from gpufleet.operations.units.engine import Engine
+
+SECRETS = "/etc/gpufleet/secrets"
+ON_BOOT_DISK = "/var/lib/gpufleet/volumes"
+Pair = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Place:
+    """One mount of a container: where it is on the node, and where inside."""
+
+    source: str
+    target: str
+    read_only: bool
+    ours: bool = False
+
+    @property
+    def option(self) -> str:
+        return f"{self.source}:{self.target}{':ro' if self.read_only else ''}"
+
+
+def volume_path(volume: Volume, scratch: str) -> str:
+    """Return a volume's folder: on the node's scratch, or on its boot disk."""
+    return f"{scratch if volume.kind == 'nvme' else ON_BOOT_DISK}/{volume.name}"
+
+
+def places(container: Container, application: Application, scratch: str) -> list[Place]:
+    """Return what a container mounts, secrets in files included."""
+    paths = {volume.name: volume_path(volume, scratch) for volume in application.volumes}
+    found = [
+        Place(
+            mount.source or paths[str(mount.volume)], mount.target, mount.read_only, mount.volume is not None
+        )
+        for mount in container.mounts
+    ]
+    return found + [
+        Place(f"{SECRETS}/{secret.name}", secret.target or f"/run/secrets/{secret.name}", read_only=True)
+        for secret in container.secrets
+        if secret.kind == "file"
+    ]
+
+
+def env_files(container: Container) -> list[str]:
+    return [f"{SECRETS}/{secret.name}" for secret in container.secrets if secret.kind == "env_file"]
+
+
+def stored_secrets(container: Container) -> list[str]:
+    """Return podman's secrets as its option --secret takes them."""
+    found = []
+    for secret in container.secrets:
+        if secret.kind == "podman":
+            how = f"type=env,target={secret.env}" if secret.env else "type=mount"
+            found.append(f"{secret.name},{how}" + (f",target={secret.target}" if secret.target else ""))
+    return found
+
+
+def ports(container: Container) -> list[str]:
+    """Return what is led from the node; with the node's own network nothing has to be."""
+    if container.network != "bridge":
+        return []
+    return [
+        f"{port.address + ':' if port.address else ''}{port.host}:{port.container}"
+        f"{'/udp' if port.protocol == 'udp' else ''}"
+        for port in container.ports
+    ]
+
+
+def health(container: Container, engine: Engine) -> list[Pair]:
+    """Return the options of the health check. Only podman can end a container that is not well."""
+    check = container.health
+    if check is None:
+        return []
+    found = [
+        ("health-cmd", check.command),
+        ("health-interval", f"{check.interval_seconds}s"),
+        ("health-timeout", f"{check.timeout_seconds}s"),
+        ("health-retries", str(check.retries)),
+        ("health-start-period", f"{check.start_seconds}s"),
+    ]
+    return [*found, ("health-on-failure", "kill")] if engine.kind == "podman" else found
+
+
+def further(container: Container) -> list[str]:
+    """Return the options that are the same words everywhere."""
+    found = []
+    if container.user:
+        found.append(f"--user={container.user}")
+    if container.read_only:
+        found.append("--read-only")
+    if container.shm_gib:
+        found.append(f"--shm-size={container.shm_gib}g")
+    return found

@@ -1,0 +1,31 @@
+"""A container as a quadlet: podman's generator makes the service (podman-systemd.unit(5))."""
+
+from __future__ import annotations
+
+from gpufleet.operations.units.job import INSTALL, Job, file
+from gpufleet.operations.units.options import env_files, further, health, ports, stored_secrets
+from gpufleet.operations.units.words import word
+
+
+def text(job: Job) -> str:
+    """Return the ``.container`` file."""
+    return file(job.unit_section(), _container(job), ["[Service]", *job.service_lines()], INSTALL)
+
+
+def _container(job: Job) -> list[str]:
+    container = job.container
+    lines = [f"Image={container.image}", f"ContainerName={container.called}"]
+    lines += [f"AddDevice={value}" for _, value in job.card_options]
+    lines += [f"PublishPort={port}" for port in ports(container)]
+    lines += [f"Volume={place.option}" for place in job.places]
+    lines += [f"Environment={word(f'{name}={value}')}" for name, value in container.env.items()]
+    lines += [f"EnvironmentFile={path}" for path in env_files(container)]
+    if container.network != "bridge":
+        lines.append(f"Network={container.network}")
+    options = [f"--{name}={value}" for name, value in health(container, job.engine)]
+    options += [f"--secret={secret}" for secret in stored_secrets(container)]
+    options += [*further(container), f"--stop-timeout={container.stop_seconds}"]
+    lines += [f"PodmanArgs={word(option)}" for option in options]
+    if container.command:
+        lines.append(f"Exec={' '.join(map(word, container.command))}")
+    return ["[Container]", *lines]

@@ -1,0 +1,85 @@
+"""The unit files of an application."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from gpufleet.errors import InputError
+from gpufleet.fleet import Application, Container
+from gpufleet.operations.units import docker, podman, quadlet
+from gpufleet.operations.units.cards import allot
+from gpufleet.operations.units.engine import Engine
+from gpufleet.operations.units.job import PREFIX, Job
+from gpufleet.operations.units.options import SECRETS, volume_path
+
+QUADLETS, SERVICES = "/etc/containers/systemd", "/etc/systemd/system"
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One file, and the service that comes of it. A quadlet's service is enabled by its file alone."""
+
+    path: str
+    content: str
+    service: str
+    quadlet: bool
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """What a node needs to run an application, and what its operator should know."""
+
+    units: tuple[Unit, ...]
+    volumes: tuple[str, ...]
+    secret_files: tuple[str, ...]
+    secrets_stored: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        plain: dict[str, Any] = {name: list(value) for name, value in asdict(self).items()}
+        return plain
+
+
+def render(application: Application, engine: Engine, scratch: str = "/scratch") -> Rendered:
+    """Return the units of an application for an engine; ``scratch`` is where the node's fast storage is mounted."""
+    by_quadlet = application.units == "quadlet" or (application.units == "auto" and engine.quadlet)
+    if by_quadlet and not engine.quadlet:
+        raise InputError(
+            f"units is quadlet, but {engine.shown} has none", remedy="say auto, or install podman 4.4"
+        )
+    cards = allot(application.containers)
+    jobs = [
+        Job(each, application, engine, cards.get(each.called), scratch) for each in application.containers
+    ]
+    secrets = [secret for each in application.containers for secret in each.secrets]
+    files = {f"{SECRETS}/{secret.name}" for secret in secrets if secret.kind != "podman"}
+    return Rendered(
+        units=tuple(_unit(job, by_quadlet=by_quadlet) for job in jobs),
+        volumes=tuple(volume_path(volume, scratch) for volume in application.volumes),
+        secret_files=tuple(sorted(files)),
+        secrets_stored=tuple(sorted({secret.name for secret in secrets if secret.kind == "podman"})),
+        warnings=tuple(text for each in application.containers for text in _warnings(each, engine)),
+    )
+
+
+def _unit(job: Job, *, by_quadlet: bool) -> Unit:
+    name = f"{PREFIX}{job.container.called}"
+    if by_quadlet:
+        return Unit(f"{QUADLETS}/{name}.container", quadlet.text(job), f"{name}.service", quadlet=True)
+    write = podman.text if job.engine.kind == "podman" else docker.text
+    return Unit(f"{SERVICES}/{name}.service", write(job), f"{name}.service", quadlet=False)
+
+
+def _warnings(container: Container, engine: Engine) -> list[str]:
+    found = []
+    if not container.pinned:
+        found.append(
+            f"{container.called}: {container.image} has no digest, so nodes may run different images"
+        )
+    if container.health and engine.kind == "docker":
+        found.append(
+            f"{container.called}: Docker notes a failed health check, but does not end the container"
+        )
+    return found

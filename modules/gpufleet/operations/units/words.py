@@ -1,0 +1,25 @@
+"""Words in systemd's own quoting."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
+
+
+def word(text: str) -> str:
+    """Return one word of a command line, so that systemd hands it on as it is.
+
+    ``%`` starts a specifier and ``$`` a variable in systemd.service(5), both also inside quotes; doubled they stand
+    for themselves. podman's generator passes both on unchanged into ``ExecStart=`` (seen with quadlet 5.4.2).
+    """
+    safe = text.replace("%", "%%").replace("$", "$$")
+    if PLAIN.fullmatch(safe):
+        return safe
+    return '"' + safe.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def command(words: Iterable[str]) -> str:
+    """Return words as one command line, an option a line."""
+    return " \\\n\t".join(words)

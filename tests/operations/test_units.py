@@ -1,0 +1,175 @@
+"""Units of applications: each case's files are those expected, and podman's own generator accepted every quadlet."""
+
+from __future__ import annotations
+
+import configparser
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from gpufleet.errors import InputError
+from gpufleet.fleet import Application, Container
+from gpufleet.operations.units import Engine, allot, render
+from gpufleet.operations.units.words import word
+
+CASES = sorted((Path(__file__).parents[1] / "cases/operations/units").glob("*/case.json"))
+PODMAN = Engine("podman", (4, 3, 1), vendor="nvidia")
+
+
+def rendered(case):
+    asked = case["engine"]
+    engine = Engine.of(
+        asked["kind"], asked["version"], cdi=asked.get("cdi", True), vendor=asked.get("vendor", "none")
+    )
+    return render(Application.model_validate(case["application"]), engine)
+
+
+@pytest.mark.parametrize("path", CASES, ids=[path.parent.name for path in CASES])
+def test_case(path):
+    case = json.loads(path.read_text())
+    made = rendered(case)
+    told = made.as_json()
+    services = [unit["service"] for unit in told.pop("units")]
+    assert told | {"services": services} == case["expected"]
+    files = {
+        file.name: file.read_text()
+        for file in path.parent.iterdir()
+        if file.suffix in {".container", ".service"}
+    }
+    assert {Path(unit.path).name: unit.content for unit in made.units} == files
+
+
+def exec_start(text):
+    """Return the words of a unit's ExecStart, as systemd.service(5) reads them."""
+    line = re.search(r"^ExecStart=((?:.*\\\n)*.*)$", text, re.MULTILINE)[1].replace("\\\n", " ")
+    return [each.replace("%%", "%").replace("$$", "$") for each in shlex.split(line)]
+
+
+QUADLETS = [path for path in CASES if path.parent.name.startswith("quadlet")]
+
+
+@pytest.mark.parametrize("path", QUADLETS, ids=[path.parent.name for path in QUADLETS])
+def test_what_podman_s_generator_made_runs_the_same_as_our_plain_unit(path):
+    """Hold the recorded answer of the real generator against the unit that we write for a podman without one."""
+    case = json.loads(path.read_text())
+    case["engine"]["version"] = "4.3.1"
+    for unit in rendered(case).units:
+        made = (path.parent / Path(unit.path).with_suffix(".made").name).read_text()
+        ours, theirs = exec_start(unit.content), exec_start(made)
+        image = next(
+            each.image for each in applications(case) if f"gpufleet-{each.called}.service" == unit.service
+        )
+        assert ours[ours.index(image) :] == theirs[theirs.index(image) :]
+        assert options(ours[: ours.index(image)]) == options(theirs[: theirs.index(image)])
+
+
+def applications(case):
+    return Application.model_validate(case["application"]).containers
+
+
+ABOUT_THE_SERVICE = ("--cidfile", "--cgroups", "--sdnotify")
+LONG = {"-v": "--volume"}
+
+
+def options(words):
+    """Return the options of a run as name=value, short forms spelt out, without those of systemd's own business."""
+    found, rest = set(), list(words)
+    while rest:
+        head = LONG.get(rest[0], rest[0])
+        takes = len(rest) > 1 and head.startswith("--") and "=" not in head and not rest[1].startswith("-")
+        found.add(f"{head}={rest[1]}" if takes and head not in ("--rm", "--replace") else head)
+        rest = rest[2 if takes and head not in ("--rm", "--replace") else 1 :]
+    return {each for each in found if not each.startswith(ABOUT_THE_SERVICE)}
+
+
+@pytest.mark.parametrize("path", QUADLETS, ids=[path.parent.name for path in QUADLETS])
+def test_the_generator_s_service_keeps_restart_and_order(path):
+    for made in path.parent.glob("*.made"):
+        text = made.read_text()
+        quadlet = made.with_suffix(".container").read_text()
+        for key in (
+            "Requires",
+            "RequiresMountsFor",
+            "AssertPathExists",
+            "ExecStartPre",
+            "Restart",
+            "TimeoutStartSec",
+        ):
+            for line in re.findall(rf"^{key}=.*$", quadlet, re.MULTILINE):
+                assert line in text.splitlines()
+
+
+@pytest.mark.parametrize("path", CASES, ids=[path.parent.name for path in CASES])
+def test_units_are_ini_with_the_sections_that_systemd_knows(path):
+    for file in path.parent.iterdir():
+        if file.suffix in {".container", ".service"}:
+            parser = configparser.RawConfigParser(strict=False, delimiters="=")
+            parser.optionxform = str
+            parser.read_string(file.read_text())
+            assert set(parser.sections()) - {"Container"} == {"Unit", "Service", "Install"}
+
+
+def test_no_unit_holds_a_secret_s_value_and_files_are_required():
+    app = Application(
+        containers=[{"image": "a", "secrets": [{"name": "tls"}, {"name": "hf", "kind": "podman"}]}]
+    )
+    (unit,) = render(app, PODMAN).units
+    assert "AssertPathExists=/etc/gpufleet/secrets/tls" in unit.content
+    assert "--secret=hf,type=mount" in unit.content
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("plain-1.0=/x", "plain-1.0=/x"),
+        ("two words", '"two words"'),
+        ("", '""'),
+        ("100%", "100%%"),
+        ("$HOME", '"$$HOME"'),
+        ('say "x"', '"say \\"x\\""'),
+        ("a\\b", '"a\\\\b"'),
+        ("it's", '"it\'s"'),
+    ],
+)
+def test_words_reach_the_engine_as_they_are(text, written):
+    assert word(text) == written
+
+
+def test_counted_cards_are_those_that_nobody_named():
+    containers = [
+        Container(image=name, gpus=gpus) for name, gpus in (("a", 2), ("b", (0, 3)), ("c", 1), ("d", "all"))
+    ]
+    assert allot(containers) == {"a": (1, 2), "b": (0, 3), "c": (4,), "d": None}
+
+
+@pytest.mark.parametrize(
+    ("engine", "application", "words"),
+    [
+        (PODMAN, {"units": "quadlet"}, "podman 4.3.1 has none"),
+        (
+            Engine("podman", (5, 0)),
+            {"containers": [{"image": "a", "gpus": 1}]},
+            "the node has no driver for any",
+        ),
+    ],
+)
+def test_what_the_node_can_t_do_is_refused_in_one_line(engine, application, words):
+    with pytest.raises(InputError, match=words):
+        render(Application.model_validate(application), engine)
+
+
+@pytest.mark.parametrize(("kind", "version"), [("none", "1"), ("podman", ""), ("lxc", "5.0")])
+def test_no_engine_is_said_to_be_none(kind, version):
+    with pytest.raises(InputError):
+        Engine.of(kind, version)
+
+
+@pytest.mark.parametrize(
+    ("version", "quadlet"), [("4.3.1", False), ("4.4", True), ("4.9.3", True), ("3.4.4", False)]
+)
+def test_quadlets_from_podman_4_4_on(version, quadlet):
+    assert Engine.of("podman", version).quadlet is quadlet
+    assert not Engine.of("docker", version).quadlet
