@@ -19,6 +19,7 @@ from gpufleet.remote.progress import reason_of
 CONTROLLER_ACTIONS = frozenset(
     {
         "add_host",
+        "arguments",
         "assert",
         "debug",
         "driver_plan",

@@ -1,0 +1,44 @@
+# Copyright: gpufleet contributors
+# GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Validate the variables of several roles at once, each against its own argument specification. Runs here only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ansible import constants
+from ansible.errors import AnsibleActionFail
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible.plugins.action import ActionBase
+
+ARGUMENTS = {"roles": {"type": "list", "elements": "str", "required": True}}
+
+
+class ActionModule(ActionBase):
+    TRANSFERS_FILES = False
+    _requires_connection = False
+
+    def run(self, tmp=None, task_vars=None):
+        result = super().run(tmp, task_vars)
+        _, arguments = self.validate_argument_spec(argument_spec=ARGUMENTS)
+        for role in arguments["roles"]:
+            options = self.options(role)
+            given = self._templar.template({name: task_vars[name] for name in options if name in task_vars})
+            checked = ArgumentSpecValidator(options).validate(given, validate_role_argument_spec=True)
+            if checked.error_messages:
+                raise AnsibleActionFail(f"role {role}: {'; '.join(checked.error_messages)}")
+        result.update(changed=False)
+        return result
+
+    def options(self, role):
+        """Return the documented options of a role."""
+        folders = [Path(self._loader.get_basedir()) / "roles", *map(Path, constants.DEFAULT_ROLES_PATH or ())]
+        file = next(
+            (f for f in (folder / role / "meta/argument_specs.yml" for folder in folders) if f.is_file()),
+            None,
+        )
+        if file is None:
+            raise AnsibleActionFail(
+                f"role {role} has no meta/argument_specs.yml in {', '.join(map(str, folders))}"
+            )
+        return self._loader.load_from_file(str(file))["argument_specs"]["main"].get("options", {})

@@ -1,0 +1,25 @@
+# Copyright: gpufleet contributors
+# GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The documentation of the action plugin of this name; Ansible looks for it here."""
+
+from __future__ import annotations
+
+DOCUMENTATION = """
+module: arguments
+short_description: Validate the variables of several roles at once
+description:
+  - Does for several roles what Ansible does at the start of each, in one task instead of one a role. The roles are then
+    imported with C(rolespec_validate=false). Runs on the controller, changes nothing.
+options:
+  roles: {description: Names of roles of this project., type: list, elements: str, required: true}
+author: gpufleet contributors
+"""
+
+EXAMPLES = """
+- name: Check the settings of all base roles
+  gpufleet.fleet.arguments:
+    roles: [common, hardening]
+"""
+
+RETURN = """
+"""
