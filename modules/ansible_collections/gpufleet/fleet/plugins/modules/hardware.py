@@ -142,15 +142,20 @@ def loaded(root):
     return found
 
 
+def kind_of(kernel):
+    """Return what sort of kernel a release is: amd64, cloud-amd64, generic, x86_64."""
+    _, _, kind = (*kernel.split("-", 2), "", "")[:3]
+    return kind or kernel.rpartition(".")[2]
+
+
 def newest_kernel(root, running):
     """Return the newest kernel of the running one's kind that has modules on the disk."""
-    kind = running.rpartition("-")[2] if "-" in running else running.rpartition(".")[2]
     try:
-        names = [entry.name for entry in (root / "lib/modules").iterdir() if entry.name.endswith(kind)]
+        names = [entry.name for entry in (root / "lib/modules").iterdir()]
     except OSError:
         return running
-    numbers = [([int(part) for part in re.findall(r"\d+", name)], name) for name in [*names, running]]
-    return max(numbers)[1]
+    alike = [name for name in names if kind_of(name) == kind_of(running)]
+    return max([*alike, running], key=lambda name: [int(part) for part in re.findall(r"\d+", name)])
 
 
 def headers(root, kernel):

@@ -1,0 +1,178 @@
+"""The module `hardware` and the action `driver_plan`: from trees laid out as machines have them to plans."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.gpufleet.fleet.plugins.modules import hardware
+
+MADISON = """\
+ nvidia-open | 580.95.05-1 | https://developer.download.nvidia.com/compute/cuda/repos/debian12/x86_64  Packages
+ nvidia-open | 570.124.06-1 | https://developer.download.nvidia.com/compute/cuda/repos/debian12/x86_64  Packages
+ nvidia-smi | 535.261.03-1 | http://deb.debian.org/debian bookworm/non-free amd64 Packages
+ nvidia-smi | 535.261.03-1 | http://other.example/debian bookworm/non-free amd64 Packages
+ nvidia-graphics-drivers | 535.261.03-1 | http://deb.debian.org/debian bookworm/non-free Sources
+"""
+# /proc/driver/nvidia/version of a proprietary and of an open module (public listings of both).
+CLOSED = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.261.03  Thu May 22 00:12:22 UTC 2025\n"
+OPEN = (
+    "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build  (dvs-builder@U22)\n"
+)
+
+EXPECTED = [
+    "planned.plan.cards[0].name == 'T4'",
+    "planned.plan.cuda.version == '12.8'",
+    "told.plan.refusal.code == 'cards.unknown'",
+    "told.gpufleet.event == 'driver_plan'",
+    "driver_plan.refusal.code == 'cards.unknown'",
+    "refused.failed",
+    "'unknown card: PCI id 10de:fffe' in refused.msg",
+    "wrong.failed",
+    "'not the facts of a host' in wrong.msg",
+]
+
+
+def write(root, files):
+    for path, text in files.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text)
+
+
+def function(vendor="0x10de", device="0x2330", kind="0x030200", **more):
+    return {"vendor": f"{vendor}\n", "device": f"{device}\n", "class": f"{kind}\n", **more}
+
+
+def place(root, devices):
+    for address, files in devices.items():
+        write(root, {f"{address}/{name}": text for name, text in files.items()})
+
+
+def test_functions_of_the_bus_are_read_as_sysfs_writes_them(tmp_path):
+    place(tmp_path, {"0000:11:00.0": function(subsystem_vendor="0x10de\n", subsystem_device="0x16c1\n")})
+    assert hardware.functions(tmp_path) == [
+        {
+            "address": "0000:11:00.0",
+            "vendor": "10de",
+            "device": "2330",
+            "class": "030200",
+            "subsystem": "10de:16c1",
+        }
+    ]
+
+
+def test_what_is_no_function_is_left_out(tmp_path):
+    place(tmp_path, {"0000:00:00.0": {"vendor": "0x8086\n"}, "0000:01:00.0": function()})
+    (tmp_path / "stray").write_text("")
+    assert [each["address"] for each in hardware.functions(tmp_path)] == ["0000:01:00.0"]
+    assert hardware.functions(tmp_path / "absent") == []
+
+
+@pytest.mark.parametrize(
+    ("vendor", "kind", "answer"),
+    [
+        ("10de", "030200", True),
+        ("10de", "040300", False),  # the card's sound
+        ("1002", "120000", True),
+        ("1da3", "120000", True),
+        ("1d0f", "088000", True),
+        ("1a03", "030000", False),  # a server's own display
+        ("14e4", "060400", False),  # a Raspberry Pi's bridge
+    ],
+)
+def test_which_functions_could_need_a_driver(vendor, kind, answer):
+    assert hardware.could_need_driver({"vendor": vendor, "class": kind}) is answer
+
+
+def test_system_keeps_its_likes():
+    said = hardware.system('ID="rocky"\nVERSION_ID="9.6"\nID_LIKE="rhel centos fedora"\n')
+    assert said == {"id": "rocky", "version_id": "9.6", "codename": "", "like": "rhel centos fedora"}
+
+
+def test_secure_boot_is_known_only_with_uefi(tmp_path):
+    assert hardware.secure_boot(tmp_path) is False
+    (tmp_path / "sys/firmware/efi/efivars").mkdir(parents=True)
+    assert hardware.secure_boot(tmp_path) is None
+    for state in (0, 1):
+        (tmp_path / hardware.SECURE_BOOT).write_bytes(bytes([6, 0, 0, 0, state]))
+        assert hardware.secure_boot(tmp_path) is bool(state)
+
+
+@pytest.mark.parametrize(("text", "version"), [(CLOSED, "535.261.03"), (OPEN, "580.95.05")])
+def test_the_loaded_version_of_either_kind_of_module(tmp_path, text, version):
+    write(tmp_path, {"sys/module/nvidia/refcnt": "0\n", "proc/driver/nvidia/version": text})
+    assert hardware.loaded(tmp_path) == {"nvidia": version}
+
+
+def test_modules_without_a_version_are_loaded_all_the_same(tmp_path):
+    write(tmp_path, {"sys/module/nouveau/refcnt": "4\n", "sys/module/amdgpu/version": "6.16.13\n"})
+    assert hardware.loaded(tmp_path) == {"nouveau": None, "amdgpu": "6.16.13"}
+
+
+def test_the_newest_kernel_of_the_same_kind(tmp_path):
+    for name in ("6.1.0-9-amd64", "6.1.0-50-amd64", "6.1.0-37-amd64"):
+        (tmp_path / "lib/modules" / name).mkdir(parents=True)
+    assert hardware.newest_kernel(tmp_path, "6.1.0-37-amd64") == "6.1.0-50-amd64"
+    assert hardware.newest_kernel(tmp_path / "absent", "6.8.0-55-generic") == "6.8.0-55-generic"
+
+
+def test_a_cloud_kernel_beside_a_plain_one_is_of_another_kind(tmp_path):
+    for name in ("6.1.0-50-amd64", "6.1.0-51-cloud-amd64"):
+        (tmp_path / "lib/modules" / name).mkdir(parents=True)
+    assert hardware.newest_kernel(tmp_path, "6.1.0-50-amd64") == "6.1.0-50-amd64"
+
+
+def test_headers_need_their_makefile(tmp_path):
+    (tmp_path / "lib/modules/6.1.0-50-amd64").mkdir(parents=True)
+    assert not hardware.headers(tmp_path, "6.1.0-50-amd64")
+    write(tmp_path, {"usr/src/linux-headers-6.1.0-50-amd64/Makefile": ""})
+    assert hardware.headers(tmp_path, "6.1.0-50-amd64")
+
+
+def test_madison_lists_each_version_once_and_no_sources():
+    assert hardware.madison(MADISON) == {
+        "nvidia-open": ["580.95.05-1", "570.124.06-1"],
+        "nvidia-smi": ["535.261.03-1"],
+    }
+
+
+def test_names_that_a_plan_asks_for_are_among_those_looked_up():
+    """What the tables call packages must match the module's pattern, or no version would be known."""
+    from gpufleet.drivers.tables import systems
+
+    for key, system in systems().items():
+        if system["manager"] != "apt":
+            continue
+        for entry in (system.get("nvidia") or {}).values():
+            names = [name for kind in ("open", "proprietary") for name in entry["sets"][0][kind]]
+            names += [*(entry.get("fabric_manager") or ()), *(entry.get("pinning") or ())]
+            names += [*(entry.get("cuda_packages") or ()), *(entry.get("compat_packages") or ())]
+            for name in names:
+                real = name.format(branch=580, flavour="generic-hwe-24.04", major=12, minor=8)
+                assert hardware.OFFERED.match(real), (key, real)
+        for name in [*system["amd"]["distribution"]["packages"], *system["meta"].values()]:
+            assert hardware.OFFERED.match(name), (key, name)
+
+
+def test_a_host_is_planned_for_through_ansible(play, tmp_path):
+    """Both plugins as a playbook uses them: a plan as a fact, a refusal as one line, or as a plan when asked so."""
+    root = tmp_path / "host"
+    write(root, {"etc/os-release": 'ID=debian\nVERSION_ID="12"\nVERSION_CODENAME=bookworm\n'})
+    place(root / "bus", {"0000:11:00.0": function(device="0x1eb8")})
+    place(root / "strange", {"0000:11:00.0": function(device="0xfffe")})
+
+    def look(bus):
+        return {
+            "gpufleet.fleet.hardware": {"root": str(root), "pci_root": str(root / bus), "candidates": False}
+        }
+
+    plan = {"hardware": "{{ seen.hardware }}"}
+    done = play(
+        look("bus") | {"register": "seen"},
+        {"gpufleet.fleet.driver_plan": plan | {"wanted": {"cuda": "12.8"}}, "register": "planned"},
+        look("strange") | {"register": "seen"},
+        {"gpufleet.fleet.driver_plan": plan | {"plan_only": True}, "register": "told"},
+        {"gpufleet.fleet.driver_plan": plan, "register": "refused", "ignore_errors": True},
+        {"gpufleet.fleet.driver_plan": {"hardware": {"pci": []}}, "register": "wrong", "ignore_errors": True},
+        {"ansible.builtin.assert": {"that": EXPECTED}},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
