@@ -1,0 +1,187 @@
+"""A rack's first boot as texts: what cloud-init, the firmware and a network boot server are given."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from ruamel.yaml import YAML
+
+from gpufleet.errors import InputError
+from gpufleet.fleet import Rack
+from gpufleet.nodes import firstboot
+from gpufleet.nodes.firstboot import HostKey, cloudinit, firmware
+
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICnjZVo0X23w6Lv+MS0nX7ZSNB6ZUf6PUl3b3SBAbmnn test"
+HOST = HostKey("PRIVATE", "ssh-ed25519 AAAAHOST blade")
+
+
+def rack(machine="Compute Blade CM4 8GB", nodes="blade[01-02]", network=True, **boot):
+    said = {
+        "plugin": "gpufleet.fleet.rack",
+        "name": "r1",
+        "kind": "blades",
+        "site": "lab",
+        "machine": machine,
+    }
+    if network:
+        said["network"] = {"cidr": "10.9.0.0/24"}
+    return Rack.model_validate({**said, "nodes": nodes, "boot": {"ssh": {"authorized_keys": [KEY]}, **boot}})
+
+
+def export(one, key=HOST):
+    return firstboot.export(one, one.nodes, [KEY], lambda _node: key)
+
+
+def read(text):
+    return YAML(typ="safe").load(text)
+
+
+def test_a_node_gets_its_name_its_address_and_its_keys():
+    seed = export(rack(gateway="10.9.0.1", dns=["10.9.0.1"])).seeds[1]
+    user, network = read(seed.files["user-data"]), read(seed.files["network-config"])
+    assert seed.files["user-data"].startswith("#cloud-config\n")
+    assert user["hostname"] == "blade02"
+    assert user["users"] == [{"name": "root", "lock_passwd": True, "ssh_authorized_keys": [KEY]}]
+    assert user["ssh_pwauth"] is False
+    assert network["ethernets"]["eth0"] == {
+        "dhcp4": False, "dhcp6": False, "addresses": ["10.9.0.12/24"],
+        "routes": [{"to": "0.0.0.0/0", "via": "10.9.0.1"}],
+        "nameservers": {"addresses": ["10.9.0.1"], "search": []},
+    }  # fmt: skip
+    told = json.loads(user["write_files"][0]["content"])
+    assert told == {"rack": "r1", "slot": 2, "name": "blade02", "serial": None}
+
+
+def test_another_login_than_root_works_by_sudo_and_root_stays_out():
+    user = read(export(rack(user="ops")).seeds[0].files["user-data"])
+    assert user["disable_root"] is True
+    assert user["users"][0]["sudo"] == ["ALL=(ALL) NOPASSWD:ALL"]
+
+
+def test_a_known_mac_names_the_link():
+    one = rack(nodes=[{"name": "blade01", "mac": "2c:cf:67:00:00:07"}])
+    link = read(export(one).seeds[0].files["network-config"])["ethernets"]["eth0"]
+    assert (link["match"], link["set-name"]) == ({"macaddress": "2c:cf:67:00:00:07"}, "eth0")
+
+
+def test_a_rack_without_a_network_asks_dhcp():
+    link = read(export(rack(network=False)).seeds[0].files["network-config"])["ethernets"]["eth0"]
+    assert link == {"dhcp4": True, "dhcp6": False}
+
+
+def test_the_host_key_is_known_before_the_node_is_and_its_copy_goes():
+    made = export(rack())
+    user = read(made.seeds[0].files["user-data"])
+    assert user["ssh_keys"] == {"ed25519_private": "PRIVATE", "ed25519_public": HOST.public}
+    assert user["runcmd"][0][:2] == ["python3", "-c"]
+    assert made.known_hosts()[:2] == ["10.9.0.11 ssh-ed25519 AAAAHOST", "blade01 ssh-ed25519 AAAAHOST"]
+    assert "PRIVATE" not in repr(HOST) + made.files()["manifest.json"] + made.files()["known_hosts"]
+
+
+def test_a_key_of_the_nodes_own_is_shown_on_its_console_only():
+    made = export(rack(host_keys="console"), key=None)
+    user = read(made.seeds[0].files["user-data"])
+    assert user["ssh"] == {"emit_keys_to_console": True}
+    assert "ssh_keys" not in user
+    assert "known_hosts" not in made.files()
+
+
+def test_whatever_changes_makes_a_new_first_boot():
+    before, after = export(rack()).seeds[0], export(rack(timezone="Europe/Berlin")).seeds[0]
+    assert before.instance_id != after.instance_id
+    assert export(rack()).seeds[0].instance_id == before.instance_id
+    # An id on the kernel's command line wins over meta-data's, so both must say the same.
+    assert before.files["cmdline.append.txt"] == f"ds=nocloud;i={before.instance_id}\n"
+    assert read(before.files["meta-data"])["instance-id"] == before.instance_id
+
+
+@pytest.mark.parametrize(
+    ("order", "digits"),
+    [(["nvme", "sd", "usb", "restart"], "0xf416"), (["nvme", "usb", "restart"], "0xf46"),
+     (["sd", "network", "restart"], "0xf21"), (["usb", "sd", "restart"], "0xf14"), (["network", "restart"], "0xf2")],
+)  # fmt: skip
+def test_boot_orders_are_those_of_the_documentation(order, digits):
+    """raspberrypi/documentation: eeprom-bootloader.adoc, pcie.adoc (0xf416), cm-bootloader.adoc (0xf2)."""
+    assert firstboot.boot_order(order) == digits
+
+
+def test_the_bootloader_is_told_with_reasons_and_within_its_limit():
+    text = export(rack()).seeds[0].files["boot.conf"]
+    assert "BOOT_ORDER=0xf416\n" in text
+    assert "#   6 NVMe drive on PCIe (CM4 CM5 Pi 5)\n" in text
+    assert len(text.encode()) < firmware.LONGEST_BOOT_CONF
+
+
+@pytest.mark.parametrize(
+    ("machine", "boot", "lines", "note"),
+    [
+        ("Compute Blade CM4 8GB", {}, ["[cm4]", "dtoverlay=disable-wifi", "dtoverlay=disable-bt", "[all]"], None),
+        ("Compute Blade CM4 8GB", {"radio": "as_is", "fan_unit": "smart"},
+         ["[cm4]", "enable_uart=1", "dtoverlay=uart5", "[all]"], None),
+        ("Raspberry Pi 5 8GB", {"radio": "as_is", "pcie_generation": 3},
+         ["[pi5]", "dtparam=pciex1", "dtparam=pciex1_gen=3", "[all]"], None),
+        ("Compute Blade CM4 8GB", {"radio": "as_is", "pcie_generation": 3}, ["[cm4]", "[all]"], "has PCIe 2.0"),
+        ("Compute Blade CM5 8GB", {"radio": "as_is", "medium": "sd", "fan_unit": "smart"}, ["[cm5]", "[all]"],
+         "no document of the maker"),
+    ],
+)  # fmt: skip
+def test_config_txt_has_what_the_board_wants_and_the_rest_is_said(machine, boot, lines, note):
+    made = export(rack(machine, **boot))
+    assert made.seeds[0].files["config.append.txt"].splitlines() == lines
+    assert (note is None and not made.notes) or note in made.notes[0]
+
+
+def test_nothing_written_anywhere_touches_vfat():
+    assert not [path for path, text in export(rack()).files().items() if "vfat" in text]
+
+
+NETBOOT = {"medium": "netboot", "netboot": {"server": "10.9.0.2"}}
+KNOWN = [{"name": "blade01", "serial": "10000000ABCD1234", "mac": "2c:cf:67:00:00:07"}]
+
+
+@pytest.mark.parametrize(
+    ("prefix", "folder", "digit"), [("serial", "abcd1234", 0), ("mac", "2c-cf-67-00-00-07", 2)]
+)
+def test_a_netboot_finds_its_folder_and_its_root(prefix, folder, digit):
+    boot = {**NETBOOT, "netboot": {"server": "10.9.0.2", "prefix": prefix}}
+    files = export(rack(nodes=KNOWN, **boot)).files()
+    assert f"TFTP_PREFIX={digit}\n" in files["blade01/boot.conf"]
+    cmdline = files[f"netboot/tftp/{folder}/cmdline.append.txt"]
+    assert cmdline.startswith(
+        "root=/dev/nfs nfsroot=10.9.0.2:/srv/nfs/blade01,vers=3 rw ip=dhcp rootwait ds=nocloud;"
+    )
+    assert cmdline.count("\n") == 1
+    assert 'pxe-service=0,"Raspberry Pi Boot"\n' in files["netboot/dnsmasq.conf"]
+    assert files["netboot/exports"].startswith("/srv/nfs/blade01 10.9.0.11(rw,")
+
+
+def test_a_netboot_without_serial_or_network_is_refused():
+    with pytest.raises(InputError, match="blade01 has no serial, by which TFTP folders are named"):
+        export(rack(**NETBOOT))
+    with pytest.raises(InputError, match=r"inventory/r1.yaml: network: a network boot needs it"):
+        export(rack(nodes=KNOWN, network=False, **NETBOOT))
+
+
+def test_a_machine_without_known_firmware_is_refused():
+    with pytest.raises(InputError, match="no boot firmware is known for 'GPU server'; known: CM4, CM5"):
+        export(rack("GPU server"))
+
+
+def test_a_rack_without_the_section_says_where_it_is_shown():
+    bare = rack().model_copy(update={"boot": None})
+    with pytest.raises(InputError, match=r"inventory/r1.yaml: boot: is missing; say how .*commissioning.md"):
+        export(bare)
+
+
+def test_the_script_that_forgets_keys_leaves_the_rest(tmp_path):
+    seed = tmp_path / "user-data"
+    seed.write_text(export(rack()).seeds[0].files["user-data"])
+    script = cloudinit.FORGET_KEYS.replace(
+        '"/boot/firmware", "/var/lib/cloud/seed/nocloud"', repr(str(tmp_path)) + ","
+    )
+    exec(script, {})  # the very text that a node runs
+    left = seed.read_text()
+    assert "PRIVATE" not in left
+    assert left.startswith("#cloud-config\n")
+    assert read(left)["hostname"] == "blade01"
