@@ -4,6 +4,7 @@ import pytest
 
 from gpufleet.errors import InputError
 from gpufleet.nodes import Registry, inventory_model, is_rehearsed, rack_files
+from gpufleet.nodes.inventory import _fabric as fabric_of
 from gpufleet.nodes.inventory import group_name, model
 
 
@@ -36,6 +37,20 @@ def test_a_bench_is_new_but_no_blade(repo_root, nowhere):
     assert "new_nodes" in groups
     assert "new_blades" not in groups
     assert {"gpu_model_radeon_rx_460", "gpu_vendor_amd", "kind_pi_gpu_bench"} <= set(groups)
+
+
+@pytest.mark.parametrize(
+    ("machine", "cloud", "fabric"),
+    [
+        ("p4d.24xlarge", "aws", "efa"),
+        ("Standard_ND96isr_H100_v5", "azure", "infiniband"),
+        ("n1-standard-8", "gcp", None),
+        ("a machine of tomorrow", "aws", None),
+        ("GPU server", None, None),
+    ],
+)
+def test_a_cloud_s_machine_brings_its_fabric(machine, cloud, fabric):
+    assert fabric_of(machine, cloud) == fabric
 
 
 def test_a_ready_blade_leaves_new_blades_which_then_stands_empty(registry, lab):

@@ -182,6 +182,16 @@ def _vendor(model: str) -> str | None:
         return None
 
 
+def _fabric(machine: str | None, cloud: str | None) -> str | None:
+    """Return what a cloud's machine joins its like with: ``efa``, ``infiniband``. A rack's is its owner's to say."""
+    if not (machine and cloud):
+        return None
+    try:
+        return catalog.machine(machine, cloud).fabric
+    except InputError:
+        return None
+
+
 def group_name(prefix: str, value: str) -> str:
     """Return a name that Ansible accepts without warning: ``cloud_aws``, ``machine_p4d_24xlarge``."""
     return f"{prefix}_{re.sub(r'[^A-Za-z0-9]+', '_', value).strip('_').lower()}"

@@ -16,8 +16,8 @@ version=$(sed -n 's/^# EFA installer version: //p' /opt/amazon/efa_installed_pac
 for path in /opt/amazon/efa/bin/fi_info /usr/bin/fi_info; do
   [ -x "$path" ] || continue
   said=$("$path" -p efa -t FI_EP_RDM 2>&1)
-  say fi_info "$path"
   say status "$?"
+  say fi_info "$path"
   say interfaces "$(echo "$said" | grep -c '^provider: efa')"
   echo "$said" | grep -q '^provider: efa' || say said "$(echo "$said" | grep -v '^$' | tail -n 1 | cut -c 1-200)"
   break

@@ -1,0 +1,175 @@
+"""What the roles' small scripts make of a host: trees of files and answers of tools as the vendors document them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROLES = Path(__file__).resolve().parents[2] / "playbooks/roles"
+# rocminfo, as in AMD's documentation of MI300X: processors have names too, agents of the GPU begin with gfx.
+ROCMINFO = """ROCk module is loaded
+=====================
+HSA Agents
+==========
+*******
+Agent 1
+*******
+  Name:                    AMD EPYC 9654 96-Core Processor
+*******
+Agent 2
+*******
+  Name:                    gfx942
+  Marketing Name:          AMD Instinct MI300X
+    ISA 1
+      Name:                    amdgcn-amd-amdhsa--gfx942:sramecc+:xnack-
+"""
+NO_ROCK = "ROCk module is NOT loaded, possibly no GPU devices\n"
+# NVIDIA container toolkit 1.19.1, cmd/nvidia-ctk/cdi/list: the count goes to stderr, names to stdout.
+NVIDIA_LIST = "nvidia.com/gpu=0\nnvidia.com/gpu=GPU-4b1c0b9e\nnvidia.com/gpu=all\n"
+# ROCm/container-toolkit, cmd/amd-ctk/cdi/list/list.go.
+AMD_LIST = """Found 2 AMD GPU devices
+amd.com/gpu=all
+amd.com/gpu=0
+  /dev/dri/renderD128
+amd.com/gpu=1
+  /dev/dri/renderD129
+"""
+
+
+def run(role, script, *arguments, path=None, **more):
+    """Run a role's script as Ansible does; return its status and its name=value lines."""
+    text = (ROLES / role / "files" / script).read_text()
+    env = {**os.environ, "PATH": f"{path}:{os.environ['PATH']}"} if path else None
+    argv = ["sh", "-c", text, script, *map(str, arguments)]
+    return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60, env=env, **more)
+
+
+def answers(done):
+    assert done.returncode == 0, done.stderr
+    return dict(line.split("=", 1) for line in done.stdout.splitlines())
+
+
+def program(path, said, status=0):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\ncat <<'END'\n{said}END\nexit {status}\n")
+    path.chmod(0o755)
+
+
+def files(root, tree):
+    for name, text in tree.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(f"{text}\n")
+
+
+@pytest.mark.parametrize("folder", ["opt/rocm/bin", "opt/rocm/core-10.0/bin", "usr/bin"])
+def test_rocm_s_programs_are_found_under_old_and_new_names(tmp_path, folder):
+    program(tmp_path / folder / "rocminfo", ROCMINFO)
+    program(tmp_path / folder / "amd-smi", "AMDSMI Tool: 26.0.0\n")
+    found = answers(run("rocm", "look.sh", tmp_path))
+    assert found["gfx"] == "gfx942"
+    assert found["rocminfo"] == f"{tmp_path}/{folder}/rocminfo"
+    assert found["amd_smi"] == "AMDSMI Tool: 26.0.0"
+    assert "rocminfo_said" not in found
+
+
+@pytest.mark.parametrize(("version", "module"), [("6.16.13", "6.16.13"), (None, "inbox")])
+def test_the_kernel_s_own_amdgpu_has_no_version(tmp_path, version, module):
+    files(tmp_path, {"sys/module/amdgpu/refcnt": "0", "dev/dri/renderD128": "", "dev/dri/renderD129": ""})
+    if version:
+        files(tmp_path, {"sys/module/amdgpu/version": version})
+    found = answers(run("rocm", "look.sh", tmp_path))
+    assert (found["module"], found["render_nodes"]) == (module, "2")
+
+
+def test_no_driver_no_card_is_said_in_rocminfo_s_words(tmp_path):
+    program(tmp_path / "opt/rocm/bin/rocminfo", NO_ROCK, status=1)
+    found = answers(run("rocm", "look.sh", tmp_path))
+    assert found["rocminfo_said"] == NO_ROCK.strip()
+    assert (found["gfx"], found["rocminfo_status"]) == ("", "1")
+    assert "kfd" not in found
+
+
+def test_who_is_missing_is_named_and_a_trial_adds_nobody():
+    done = run("rocm", "members.sh", "trial", "root", "nobody-has-this-name")
+    assert done.returncode == 0, done.stderr
+    assert "missing nobody-has-this-name" in done.stdout
+    assert (
+        subprocess.run(["id", "-Gn", "root"], capture_output=True, text=True, check=True).stdout.strip()
+        == "root"
+    )
+
+
+@pytest.mark.parametrize(
+    ("vendor", "tool", "listed", "devices"),
+    [
+        (
+            "nvidia",
+            "nvidia-ctk",
+            NVIDIA_LIST,
+            "nvidia.com/gpu=0 nvidia.com/gpu=GPU-4b1c0b9e nvidia.com/gpu=all",
+        ),
+        ("amd", "amd-ctk", AMD_LIST, "amd.com/gpu=all amd.com/gpu=0 amd.com/gpu=1"),
+        ("amd", "amd-ctk", "Found 0 AMD GPU devices\n", ""),
+    ],
+)
+def test_devices_that_containers_may_ask_for(tmp_path, vendor, tool, listed, devices):
+    program(tmp_path / "bin" / tool, listed)
+    found = answers(run("container_toolkit", "look.sh", vendor, tmp_path, path=tmp_path / "bin"))
+    assert found["devices"] == devices
+    assert "no " in found["why"]
+
+
+def test_the_same_devices_in_two_specifications_are_counted(tmp_path):
+    program(tmp_path / "bin/nvidia-ctk", NVIDIA_LIST)
+    spec = "cdiVersion: 0.5.0\nkind: nvidia.com/gpu"
+    files(
+        tmp_path,
+        {"etc/cdi/nvidia.yaml": spec, "var/run/cdi/nvidia.yaml": spec, "etc/cdi/other.yaml": "kind: x.y/z"},
+    )
+    found = answers(run("container_toolkit", "look.sh", "nvidia", tmp_path, path=tmp_path / "bin"))
+    assert found["specifications"] == "2"
+
+
+def port(root, device, number, **told):
+    """Make a port's files as the kernel's ABI document has them."""
+    base = f"class/infiniband/{device}"
+    files(root, {f"{base}/device/vendor": told.pop("vendor", "0x15b3")})
+    files(root, {f"{base}/ports/{number}/{name}": text for name, text in told.items() if name != "down"})
+    if "down" in told:
+        files(root, {f"{base}/ports/{number}/counters/link_downed": told["down"],
+                     f"{base}/ports/{number}/counters/link_error_recovery": "1"})  # fmt: skip
+
+
+def test_ports_as_the_kernel_tells_them(tmp_path):
+    up = {
+        "link_layer": "InfiniBand",
+        "state": "4: ACTIVE",
+        "phys_state": "5: LinkUp",
+        "rate": "400 Gb/sec (4X NDR)",
+    }
+    port(tmp_path, "mlx5_0", 1, **up, down="0")
+    port(tmp_path, "mlx5_1", 1, **{**up, "state": "1: DOWN", "phys_state": "3: Disabled"}, down="7")
+    port(tmp_path, "rdmap0", 1, **up, vendor="0x1d0f")
+    done = run("ib_tools", "look.sh", tmp_path)
+    assert done.stdout.splitlines() == [
+        "mlx5_0 1 InfiniBand ACTIVE LinkUp 400 0 1",
+        "mlx5_1 1 InfiniBand DOWN Disabled 400 7 1",
+    ]
+
+
+def test_a_port_without_counters_and_a_host_without_ports(tmp_path):
+    assert run("ib_tools", "look.sh", tmp_path).stdout == ""
+    port(tmp_path, "rxe0", 1, state="4: ACTIVE")
+    assert run("ib_tools", "look.sh", tmp_path).stdout == "rxe0 1 - ACTIVE - - - -\n"
+
+
+def test_efa_cards_are_counted_from_the_bus(tmp_path):
+    ids = [("0x1d0f", "0xefa1"), ("0x1d0f", "0xefa1"), ("0x1d0f", "0xec20"), ("0x15b3", "0x1021")]
+    for number, (vendor, device) in enumerate(ids):
+        files(tmp_path, {f"0000:{number:02x}:00.0/vendor": vendor, f"0000:{number:02x}:00.0/device": device})
+    found = answers(run("efa", "look.sh", tmp_path))
+    assert found["cards"] == "2"
+    assert found["module"] == "none" or Path("/sys/module/efa").is_dir()
