@@ -1,0 +1,137 @@
+"""What a host has of a driver, what is remembered before it is replaced, and when a restart is due."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ansible_collections.gpufleet.fleet.plugins.modules import driver_state as module
+
+OLD = {"nvidia-open": "570.172.08-1", "nvidia-driver-cuda": "570.172.08-1"}
+NEW = [{"name": "nvidia-open", "version": "580.95.05-1"}, {"name": "nvidia-persistenced", "version": None}]
+
+
+def state(packages=OLD, **more):
+    given = {
+        "packages": packages,
+        "held": ["nvidia-open"],
+        "kernel": "6.8",
+        "loaded": None,
+        "installed": "570.172.08",
+    }
+    return {**given, "built": None, "container": None, **more}
+
+
+def params(wanted=NEW, **more):
+    return {"wanted": wanted, "why": "upgrade to 580.95.05", "rolled_back": False, **more}
+
+
+EMPTY = {"sets": [], "rolled_back_from": {}}
+
+
+@pytest.mark.parametrize(
+    ("version", "plain"),
+    [
+        ("535.261.03-1", "535.261.03"),
+        ("580.95.05-0ubuntu0.24.04.2", "580.95.05"),
+        ("3:575.51-1.el9", "575.51"),
+        (None, None),
+    ],
+)
+def test_a_version_without_epoch_and_revision(version, plain):
+    assert module.upstream(version) == plain
+
+
+def test_the_driver_set_is_the_driver_and_no_other_package_of_the_maker():
+    names = ["libcuda1", "nvidia-smi", "nvidia-fabricmanager", "firmware-nvidia-gsp", "cuda-drivers"]
+    others = ["nvidia-container-toolkit", "nvidia-cuda-toolkit", "libcudart11.0", "cuda-toolkit-12-8", "bash"]
+    assert sorted(module.driver_set(dict.fromkeys([*names, *others], "1"))) == sorted(names)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["nvidia-kernel-dkms", "nvidia-open-kernel-dkms", "nvidia-kernel-open-dkms", "kmod-nvidia-open-dkms"],
+)
+def test_the_modules_package_tells_the_installed_version(name):
+    assert (
+        module.first({name: "580.95.05-1", "nvidia-kernel-support": "1"}, module.MODULE_PACKAGE)
+        == "580.95.05"
+    )
+
+
+def test_a_set_is_remembered_before_it_is_replaced():
+    kept = module.remembered(EMPTY, state(), params())["sets"]
+    assert [(one["packages"], one["held"], one["why"]) for one in kept] == [
+        (OLD, ["nvidia-open"], params()["why"])
+    ]
+
+
+def test_nothing_is_remembered_where_nothing_will_change():
+    same = [{"name": "nvidia-open", "version": "570.172.08-1"}, {"name": "nvidia-driver-cuda", "version": ""}]
+    assert module.remembered(EMPTY, state(), params(same)) == EMPTY
+    assert module.remembered(EMPTY, state(), params([])) == EMPTY
+    assert module.remembered(EMPTY, state({}), params())["sets"] == []
+
+
+def test_a_second_try_remembers_the_set_once():
+    once = module.remembered(EMPTY, state(), params())
+    assert module.remembered(once, state(), params()) == once
+
+
+def test_five_sets_are_kept():
+    record = EMPTY
+    for number in range(8):
+        record = module.remembered(record, state({"nvidia-open": f"570.{number}-1"}), params())
+    assert [one["packages"]["nvidia-open"] for one in record["sets"]] == [f"570.{n}-1" for n in range(3, 8)]
+
+
+def test_a_rollback_notes_what_it_left_until_something_else_is_installed():
+    left = module.remembered(EMPTY, state(), params(rolled_back=True))
+    assert left["rolled_back_from"] == OLD
+    assert module.remembered(left, state({"nvidia-open": "1"}), params())["rolled_back_from"] == {}
+
+
+def test_the_way_back_names_versions_newcomers_and_holds():
+    back = module.previous(state(), NEW, ["nvidia-open", "nvidia-persistenced"])
+    assert back["present"] == ["nvidia-driver-cuda=570.172.08-1", "nvidia-open=570.172.08-1"]
+    assert back["absent"] == ["nvidia-persistenced"]
+    assert (back["held"], back["unheld"]) == (["nvidia-open"], ["nvidia-persistenced"])
+
+
+def test_the_record_survives_a_damaged_file(tmp_path):
+    file = tmp_path / "lib/drivers.json"
+    assert module.read_record(file) == EMPTY
+    module.write(file, module.remembered(EMPTY, state(), params()))
+    assert module.read_record(file)["sets"][0]["packages"] == OLD
+    file.write_text('{"sets": [')
+    assert module.read_record(file) == EMPTY
+    assert [path.name for path in file.parent.iterdir()] == ["drivers.json"]
+
+
+class Quiet:
+    def said(self, *_command):
+        return None, ""
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ({"loaded": "565.57.01"}, "driver 565.57.01 is loaded, 570.172.08 is installed"),
+        ({"loaded": None, "built": "570.172.08"}, "no module is loaded"),
+    ],
+)
+def test_a_restart_is_due_where_what_runs_is_not_what_is_installed(more, reason):
+    assert reason in module.restart_reasons(state(**more), Quiet())[0]
+
+
+@pytest.mark.parametrize("more", [{"loaded": "570.172.08"}, {"container": "lxc", "built": "570.172.08"}, {}])
+def test_no_restart_helps_where_the_module_runs_or_cannot_be_had(more):
+    assert [one for one in module.restart_reasons(state(**more), Quiet()) if "driver" in one] == []
+
+
+def test_the_record_is_json_that_a_person_can_read(tmp_path):
+    file = tmp_path / "drivers.json"
+    module.write(file, EMPTY)
+    assert json.loads(file.read_text()) == EMPTY
+    assert file.read_text().count("\n") > 2

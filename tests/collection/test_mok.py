@@ -1,0 +1,124 @@
+"""The key's way into the firmware. mokutil's words are those of mokutil 0.6.0 (Debian 12's binary)."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.gpufleet.fleet.plugins.modules import mok
+
+PASSWORD = "only-once-12"
+
+
+class EndedError(Exception):
+    pass
+
+
+class Host:
+    """A module's edge with a firmware behind it."""
+
+    def __init__(
+        self, monkeypatch, tmp_path, *, secure="SecureBoot enabled", known="is not enrolled", **asked
+    ):
+        self.certificate = tmp_path / "mok.pub"
+        self.certificate.write_bytes(b"DER")
+        self.secure, self.known, self.calls, self.check_mode = secure, known, [], asked.pop("check", False)
+        self.installed = asked.pop("installed", True)
+        self.takes = asked.pop("takes", True)
+        self.params = {"certificates": [str(self.certificate)], "password": "", **asked}
+        self.ended = {}
+        monkeypatch.setattr(mok, "AnsibleModule", lambda **_: self)
+
+    def get_bin_path(self, name, required=False):
+        return f"/usr/bin/{name}" if self.installed else None
+
+    def run_command(self, argv, data=None):
+        self.calls.append((argv[1:], data))
+        if argv[1] == "--sb-state":
+            return 0, self.secure, ""
+        if argv[1] == "--import":
+            if self.takes:
+                self.known = "is already in the enrollment request"
+            return 0, "input password: \ninput password again: ", ""
+        return 0, f"{argv[2]} {self.known}", ""
+
+    def exit_json(self, **told):
+        self.ended = told
+        raise EndedError
+
+    def fail_json(self, **told):
+        self.ended = {"failed": True, **told}
+        raise EndedError
+
+    def run(self):
+        with pytest.raises(EndedError):
+            mok.main()
+        return self.ended
+
+
+@pytest.fixture
+def host(monkeypatch, tmp_path):
+    return lambda **asked: Host(monkeypatch, tmp_path, **asked)
+
+
+def test_without_secure_boot_nothing_is_asked_for(host):
+    one = host(secure="SecureBoot disabled", password=PASSWORD)
+    assert one.run()["state"] == "not_needed"
+    assert [argv for argv, _ in one.calls] == [["--sb-state"]]
+
+
+def test_a_key_is_requested_once_and_the_console_is_explained(host):
+    one = host(password=PASSWORD)
+    told = one.run()
+    assert (told["state"], told["changed"]) == ("pending", True)
+    assert "Enroll MOK" in told["not_applied"]
+    again = one.run()
+    assert (again["state"], again["changed"]) == ("pending", False)
+    assert [argv[0] for argv, _ in one.calls].count("--import") == 1
+
+
+def test_the_password_goes_through_standard_input_only(host):
+    one = host(password=PASSWORD)
+    one.run()
+    assert [data for argv, data in one.calls if argv[0] == "--import"] == [f"{PASSWORD}\n{PASSWORD}\n"]
+    assert not any(PASSWORD in word for argv, _ in one.calls for word in argv)
+
+
+@pytest.mark.parametrize("words", ["is already enrolled", "is already in db"])
+def test_an_enrolled_key_is_left_alone(host, words):
+    told = host(known=words, password=PASSWORD).run()
+    assert (told["state"], told["changed"], told["not_applied"]) == ("enrolled", False, "")
+
+
+def test_without_a_password_the_remedy_is_reported(host):
+    told = host().run()
+    assert told["state"] == "password_missing"
+    assert "nvidia_driver_mok_password" in told["not_applied"]
+
+
+def test_check_mode_requests_nothing(host):
+    one = host(password=PASSWORD, check=True)
+    assert one.run()["changed"]
+    assert not [argv for argv, _ in one.calls if argv[0] == "--import"]
+
+
+def test_a_request_that_did_not_take_is_a_failure(host):
+    assert "does not list it" in host(password=PASSWORD, takes=False).run()["msg"]
+
+
+def test_a_short_password_is_refused(host):
+    assert "has 3 characters" in host(password="abc").run()["msg"]
+
+
+def test_before_the_first_module_there_is_no_key(host):
+    one = host(password=PASSWORD)
+    one.certificate.unlink()
+    assert one.run()["state"] == "no_key"
+
+
+@pytest.mark.parametrize(
+    "asked", [{"installed": False}, {"secure": "EFI variables are not supported on this system"}]
+)
+def test_what_cannot_be_told_is_said(host, asked):
+    told = host(password=PASSWORD, **asked).run()
+    assert told["state"] == "cannot"
+    assert told["not_applied"]
