@@ -23,6 +23,8 @@ ASK = (
 PUT = (
     "umask 077; rm -rf {folder}.new && mkdir -p {folder}.new && tar -xzf - -C {folder}.new"
     " && touch {folder}.new/ready && rm -rf {folder} && mv {folder}.new {folder}"
+    # Those of earlier versions go; a few stay, for other machines that use this worker.
+    ' && cd "$HOME"/.cache/gpufleet && ls -dt worker-* | tail -n +4 | xargs -r rm -rf'
 )
 
 
