@@ -202,7 +202,9 @@ def test_settings_that_lock_out_are_refused_before_they_are_in_place(site):
     assert told[SOUND]["status"] == "rescued"
     assert f"refused, left as it was: {DROP_IN}: sshd would accept no keys" in told[SOUND]["reason"]
     assert site.host(1).file(DROP_IN).content_string == before
-    assert site.host(1).run("ls -d /run/gpufleet-*").rc != 0, "candidates are cleared away"
+    assert site.host(1).run("ls -d /run/gpufleet-candidate-* /run/gpufleet-sshd-*").stdout == "", (
+        "candidates are cleared away"
+    )
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,11 @@ TABLE = "inet gpufleet"
 CLEAR = f"table {TABLE}\ndelete table {TABLE}\n"
 # Established connections come first: a change of rules ends nobody's session. Neighbour discovery is ICMP. An answer
 # of a DHCPv6 server comes from another address than was asked, so it is no part of a known connection.
+# Protocols are numbers, because a small system has no /etc/protocols: 1 and 58 are ICMP, 6 TCP, 17 UDP.
 ALWAYS = (
     "ct state established,related accept",
     'iifname "lo" accept',
-    "meta l4proto { icmp, ipv6-icmp } accept",
+    "meta l4proto { 1, 58 } accept",
     "ct state invalid drop",
     "ip6 saddr fe80::/10 udp sport 547 udp dport 546 accept",
 )
@@ -85,7 +86,7 @@ def from_containers(interfaces):
     if wrong:
         raise Trouble(f"refused: container_interfaces: {wrong[0]} is no name of an interface")
     names = ", ".join(f'"{name}"' for name in interfaces)
-    return [f"iifname {{ {names} }} meta l4proto {{ tcp, udp }} th dport 53 accept"] if names else []
+    return [f"iifname {{ {names} }} meta l4proto {{ 6, 17 }} th dport 53 accept"] if names else []
 
 
 def render(wanted, operator):

@@ -73,6 +73,15 @@ def apply(text, seconds, check_mode):
     now, trouble = listing()
     if trouble:
         return {"not_applied": {"firewall": trouble}}
+    try:
+        return _judge(text, now, seconds, check_mode)
+    finally:
+        if not BEFORE.exists():  # nothing waits to be confirmed
+            CANDIDATE.unlink(missing_ok=True)
+
+
+def _judge(text, now, seconds, check_mode):
+    """Let nft read the candidate, and put it into force unless the host is as wanted."""
     _write(CANDIDATE, text)
     status, _, err = run(["nft", "--check", "--file", str(CANDIDATE)])
     if status != 0:
