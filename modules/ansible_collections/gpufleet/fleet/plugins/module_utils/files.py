@@ -131,7 +131,7 @@ class Change:
         if self.state != "directory":
             self.before = read(self.path)
             self.after = wanted_text(self.entry, self.before)
-        return self.before != self.after or now != self.rights
+        return now is None or self.before != self.after or now != self.rights
 
     def validate(self):
         """Raise with the validator's own words unless it accepts the candidate."""

@@ -1,0 +1,26 @@
+"""What apt says when it fails becomes one line that names package and reason: recorded outputs, one case each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from ruamel.yaml import YAML
+
+from ansible_collections.gpufleet.fleet.plugins.module_utils import apt_words
+
+CASES = YAML(typ="safe").load(Path(__file__).parents[1] / "cases/collection/apt-failures.yaml")
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+def test_a_failure_is_one_line(case):
+    lacking = SimpleNamespace(install=[(case["package"], case.get("version"))], remove=[])
+    assert apt_words.explain(lacking, case["output"], "") == case["says"]
+
+
+def test_words_nobody_has_seen_are_still_told():
+    lacking = SimpleNamespace(install=[("a", "1")], remove=["b"])
+    assert apt_words.explain(lacking, "Reading…\n", "E: Moon phase wrong\n") == (
+        "cannot install a=1, b (remove): apt failed: Moon phase wrong"
+    )

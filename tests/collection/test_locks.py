@@ -1,0 +1,53 @@
+"""Who holds dpkg's lock is asked of the kernel, and said."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from ansible_collections.gpufleet.fleet.plugins.module_utils import locks
+from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import Trouble
+
+HOLD = """
+import fcntl, sys
+file = open(sys.argv[1], "w")
+fcntl.lockf(file, fcntl.LOCK_EX)
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def held(tmp_path, monkeypatch):
+    """Give a lock file that another process holds until its input ends."""
+    path = tmp_path / "lock"
+    path.touch()
+    monkeypatch.setattr(locks, "FILES", [str(tmp_path / "none"), str(path)])
+    monkeypatch.setattr(locks, "PAUSE", 0.02)
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout.readline() == b"held\n"
+        yield process
+
+
+def test_the_holder_is_named_when_waiting_ends(held):
+    with pytest.raises(Trouble, match=rf"lock is still held by .*python.* \(process {held.pid}\) after 0 s"):
+        locks.wait(0)
+
+
+def test_a_lock_that_is_let_go_is_waited_for(held):
+    held.stdin.close()
+    locks.wait(60)
+    assert locks.held() is None
+
+
+def test_asking_takes_no_lock(tmp_path):
+    path = tmp_path / "lock"
+    path.touch()
+    handle = os.open(path, os.O_RDWR)
+    assert locks.holder(str(path)) is None
+    os.close(handle)

@@ -1,0 +1,296 @@
+"""The module `resources` on a host made of files and scripts: dpkg's record, and stand-ins of apt-get and systemctl."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+
+import pytest
+from ansible.module_utils.testing import patch_module_args
+
+from ansible_collections.gpufleet.fleet.plugins.module_utils import dpkg, locks, sysctl, unfinished, units
+from ansible_collections.gpufleet.fleet.plugins.modules import resources
+
+# STAND-INS: they note how they were called and do to the host's files what the real ones would.
+APT = """#!/bin/sh
+echo "apt-get $*" >> "$FAKE/calls"
+[ -z "$FAKE_APT_SAYS" ] || { echo "$FAKE_APT_SAYS" >&2; exit 100; }
+for word; do case $word in
+  -*|*=true|DPkg*|Dpkg*|APT*|update|install) ;;
+  *-) sed -i "/^Package: ${word%-}$/,/^$/d" "$FAKE/status" ;;
+  *) name=${word%%=*}; version=${word#*=}; [ "$version" != "$word" ] || version=9.0
+     printf 'Package: %s\\nStatus: install ok installed\\nArchitecture: amd64\\nVersion: %s\\n\\n' \
+       "$name" "$version" >> "$FAKE/status" ;;
+esac; done
+"""
+MARK = """#!/bin/sh
+echo "apt-mark $*" >> "$FAKE/calls"
+want=install; [ "$1" = hold ] && want=hold; shift
+for name; do sed -i "/^Package: $name$/,/^$/s/^Status: [a-z]* /Status: $want /" "$FAKE/status"; done
+"""
+DPKG = """#!/bin/sh
+echo "dpkg $*" >> "$FAKE/calls"
+sed -i 's/half-configured/installed/' "$FAKE/status"
+"""
+SYSTEMCTL = """#!/bin/sh
+echo "systemctl $*" >> "$FAKE/calls"
+verb=$1; shift
+[ "$verb" != show ] || { shift; [ "$1" != -- ] || shift; first=yes
+  for unit; do [ $first ] || echo; first=
+    cat "$FAKE/units/$unit" 2>/dev/null || cat "$FAKE/units/absent"; done; exit 0; }
+[ "$verb" != status ] || { echo "  └─ ConditionVirtualization=!container was not met"; exit 3; }
+[ "$1" != -- ] || shift
+for unit; do file="$FAKE/units/$unit"; case $verb in
+  enable) sed -i 's/^UnitFileState=.*/UnitFileState=enabled/' "$file" ;;
+  start) grep -q ConditionResult=no "$file" || sed -i 's/^ActiveState=.*/ActiveState=active/' "$file" ;;
+  restart) [ -z "$FAKE_RESTART_FAILS" ] || { sed -i 's/^ActiveState=.*/ActiveState=failed/' "$file"; exit 1; } ;;
+  stop) sed -i 's/^ActiveState=.*/ActiveState=inactive/' "$file" ;;
+esac; done
+"""
+STATUS = """Package: dpkg
+Status: install ok installed
+Architecture: amd64
+Version: 1.21.22
+
+Package: mawk
+Status: install ok installed
+Architecture: amd64
+Version: 1.3.4
+Provides: awk
+
+Package: driver
+Status: hold ok installed
+Architecture: amd64
+Version: 1.0
+
+"""
+UNIT = (
+    "LoadState={load}\nUnitFileState={file}\nActiveState={active}\nSubState=x\nResult=success\nType=simple\n"
+    "ConditionResult={condition}\nConditionTimestampMonotonic=1\nNeedDaemonReload=no\nCanReload=yes\n"
+    "ExecMainExitTimestampMonotonic=0\n"
+)
+
+
+class Host:
+    """A host's folder: dpkg's record, units, the calls that its programs saw."""
+
+    def __init__(self, root, capsys):
+        self.root, self.capsys = root, capsys
+
+    def run(self, check=False, **arguments):
+        owner = {"owner": getpass.getuser()}
+        if "files" in arguments:
+            arguments["files"] = [owner | entry for entry in arguments["files"]]
+        (self.root / "calls").write_text("")
+        with patch_module_args(arguments | {"_ansible_check_mode": check}), pytest.raises(SystemExit):
+            resources.main()
+        return json.loads(self.capsys.readouterr().out)
+
+    def calls(self, program):
+        lines = (self.root / "calls").read_text().splitlines()
+        return [line.removeprefix(f"{program} ") for line in lines if line.startswith(f"{program} ")]
+
+    def verbs(self):
+        return [
+            " ".join(line.replace("-- ", "").split())
+            for line in self.calls("systemctl")
+            if "show" not in line
+        ]
+
+    def unit(self, name, load="loaded", file="enabled", active="active", condition="yes"):
+        text = UNIT.format(load=load, file=file, active=active, condition=condition)
+        (self.root / "units" / name).write_text(text)
+
+
+@pytest.fixture
+def host(tmp_path, monkeypatch, capsys):
+    """Give a host with four stand-ins on PATH, a package on hold and no units."""
+    for folder in ("bin", "units", "updates", "lists", "apt", "booted", "proc/net"):
+        (tmp_path / folder).mkdir(parents=True)
+    for name, text in {"apt-get": APT, "apt-mark": MARK, "dpkg": DPKG, "systemctl": SYSTEMCTL}.items():
+        (tmp_path / "bin" / name).write_text(text)
+        (tmp_path / "bin" / name).chmod(0o755)
+    (tmp_path / "status").write_text(STATUS)
+    (tmp_path / "lists/a_Packages").write_text("")
+    (tmp_path / "proc/net/core").write_text("1\n")
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    monkeypatch.setenv("FAKE", str(tmp_path))
+    monkeypatch.setattr(dpkg, "STATUS", tmp_path / "status")
+    monkeypatch.setattr(dpkg, "JOURNAL", tmp_path / "updates")
+    monkeypatch.setattr(dpkg, "LISTS", tmp_path / "lists")
+    monkeypatch.setattr(dpkg, "SOURCES", tmp_path / "apt")
+    monkeypatch.setattr(locks, "FILES", [str(tmp_path / "lock")])
+    monkeypatch.setattr(units, "BOOTED", tmp_path / "booted")
+    monkeypatch.setattr(sysctl, "LIVE", tmp_path / "proc")
+    monkeypatch.setattr(unfinished, "RECORD", tmp_path / "run/unfinished.json")
+    made = Host(tmp_path, capsys)
+    made.unit("absent", load="not-found", file="", active="inactive")
+    return made
+
+
+def test_what_is_there_starts_no_package_manager(host):
+    told = host.run(packages={"present": ["mawk", "awk", "mawk=1.3*"], "absent": ["ntp"], "held": ["driver"]})
+    assert (told["changed"], host.calls("apt-get"), host.calls("apt-mark")) == (False, [], [])
+
+
+def test_installing_and_removing_is_one_transaction(host):
+    told = host.run(
+        packages={"present": ["chrony", "tool=2.1"], "absent": ["mawk"], "install_recommends": False}
+    )
+    assert told["changed_packages"] == ["chrony", "mawk", "tool"]
+    (call,) = host.calls("apt-get")
+    assert call.endswith("--no-install-recommends install chrony tool=2.1 mawk-")
+    assert "DPkg::Lock::Timeout=300" in call
+    assert not host.run(packages={"present": ["chrony", "tool=2.1"], "absent": ["mawk"]})["changed"]
+
+
+@pytest.mark.parametrize("why", ["old", "source"])
+def test_package_lists_are_fetched_when_they_are_old_or_older_than_their_sources(host, why):
+    if why == "old":
+        os.utime(host.root / "lists", (1, 1))
+    else:
+        (host.root / "apt/sources.list.d").mkdir()
+        os.utime(host.root / "lists", (10**9, 10**9))
+    host.run(packages={"present": ["chrony"], "cache_valid_seconds": 10**10 if why == "source" else 3600})
+    assert ["update" in call for call in host.calls("apt-get")] == [True, False]
+
+
+def test_an_unknown_package_is_asked_for_again_with_fresh_lists_and_then_named(host, monkeypatch):
+    monkeypatch.setenv("FAKE_APT_SAYS", "E: Unable to locate package chrny")
+    told = host.run(packages={"present": ["chrny"]})
+    assert told["msg"].startswith("no package chrny in this host's package lists")
+    assert [call.split()[-1] for call in host.calls("apt-get")] == ["chrny", "update", "chrny"]
+
+
+def test_a_hold_of_ours_is_lifted_for_the_change_and_comes_back(host):
+    told = host.run(packages={"present": ["driver=2.0"], "held": ["driver"]})
+    assert host.calls("apt-mark") == ["unhold driver", "hold driver"]
+    assert told["changed_packages"] == ["driver"]
+
+
+def test_a_hold_comes_back_when_the_change_fails(host, monkeypatch):
+    monkeypatch.setenv("FAKE_APT_SAYS", "E: You don't have enough free space in /var/cache/apt/archives/.")
+    told = host.run(packages={"present": ["driver=2.0"], "held": ["driver"]})
+    assert told["msg"].startswith("cannot install driver=2.0: no space left")
+    assert host.calls("apt-mark")[-1] == "hold driver"
+
+
+def test_a_hold_of_somebody_else_is_obeyed(host):
+    told = host.run(packages={"absent": ["driver"]})
+    assert told["msg"].startswith("driver is held on this host")
+    assert host.calls("apt-get") == []
+
+
+def test_an_interrupted_dpkg_is_mended_first_and_said(host):
+    text = STATUS.replace(
+        "ok installed\nArchitecture: amd64\nVersion: 1.3.4", "ok half-configured\nArchitecture: amd64"
+    )
+    (host.root / "status").write_text(text)
+    told = host.run(packages={"present": ["dpkg"]})
+    assert told["mended"] == ["dpkg --configure -a: mawk is half-configured"]
+    assert told["changed"]
+
+
+def test_a_package_both_wanted_and_not_is_refused(host):
+    assert host.run(packages={"present": ["a"], "absent": ["a"]})["msg"] == "a is wanted both ways"
+
+
+def test_all_in_order_and_nothing_the_second_time(host, tmp_path):
+    host.unit("a.service", file="disabled", active="inactive")
+    path = tmp_path / "a.conf"
+    wanted = {
+        "packages": {"present": ["chrony"]},
+        "files": [{"path": str(path), "content": "x\n"}],
+        "sysctl": {"net.core": 2},
+        "sysctl_path": str(tmp_path / "60.conf"),
+        "units": [{"name": "a.service", "enabled": True, "state": "started", "restart_on": [str(path)]}],
+    }
+    trial = host.run(check=True, **wanted)
+    assert (trial["changed_paths"], path.exists(), host.verbs()) == (
+        [str(path), str(tmp_path / "60.conf")],
+        False,
+        [],
+    )
+    told = host.run(**wanted)
+    assert (tmp_path / "proc/net/core").read_text() == "2\n"
+    assert told["changed_units"] == {"a.service": ["enable", "start"]}
+    assert trial["changed_units"] == told["changed_units"]
+    again = host.run(**wanted)
+    assert (again["changed"], again["changed_units"], host.verbs()) == (False, {}, [])
+
+
+def test_a_unit_is_restarted_when_what_it_reads_was_changed(host, tmp_path):
+    host.unit("a.service")
+    entry = {"path": str(tmp_path / "d/a"), "content": "1"}
+    (tmp_path / "d").mkdir()
+    told = host.run(files=[entry], units=[{"name": "a.service", "restart_on": [f"{tmp_path}/d/"]}])
+    assert told["changed_units"] == {"a.service": ["restart"]}
+    assert not unfinished.RECORD.exists()
+
+
+def test_a_run_that_was_cut_off_before_its_restart_is_finished_by_the_next(host, tmp_path, monkeypatch):
+    host.unit("a.service")
+    wanted = {
+        "files": [{"path": str(tmp_path / "a"), "content": "1"}],
+        "units": [{"name": "a.service", "restart_on": [str(tmp_path / "a")]}],
+    }
+    monkeypatch.setenv("FAKE_RESTART_FAILS", "yes")
+    told = host.run(**wanted)
+    assert told["msg"].startswith("systemctl restart a.service failed")
+    monkeypatch.delenv("FAKE_RESTART_FAILS")
+    host.unit("a.service")
+    assert host.run(**wanted)["changed_units"] == {"a.service": ["restart"]}
+    assert host.run(**wanted)["changed"] is False
+
+
+def test_a_unit_s_own_condition_is_no_failure(host):
+    host.unit("ntp.service", active="inactive", condition="no")
+    told = host.run(units=[{"name": "ntp.service", "state": "started"}])
+    assert told["not_applied"]["units"] == {
+        "ntp.service": "does not run here: its start condition is not met (ConditionVirtualization=!container)"
+    }
+    assert told["changed"] is False
+
+
+def test_a_unit_that_is_not_there_is_named(host):
+    assert (
+        host.run(units=[{"name": "no.service", "enabled": True}])["msg"] == "no unit no.service on this host"
+    )
+    gone = host.run(units=[{"name": "no.service", "enabled": False, "state": "stopped"}])
+    assert (gone["changed"], "msg" in gone) == (False, False)
+
+
+def test_a_trial_believes_that_a_package_brings_the_unit(host):
+    wanted = {"packages": {"present": ["chrony"]}, "units": [{"name": "chrony.service", "state": "started"}]}
+    assert host.run(check=True, **wanted)["changed_units"] == {"chrony.service": ["start"]}
+
+
+def test_a_masked_unit_is_unmasked_before_it_is_enabled(host):
+    host.unit("a.service", load="masked", file="masked", active="inactive")
+    assert "is masked" in host.run(units=[{"name": "a.service", "enabled": True}])["msg"]
+    told = host.run(check=True, units=[{"name": "a.service", "enabled": True, "masked": False}])
+    assert told["changed_units"] == {"a.service": ["unmask", "enable"]}
+
+
+def test_a_new_unit_file_makes_systemd_read_its_folders_again(host, tmp_path, monkeypatch):
+    host.unit("a.service")
+    monkeypatch.setattr(units, "UNIT_FOLDERS", (f"{tmp_path}/etc/",))
+    (tmp_path / "etc").mkdir()
+    file = {"path": str(tmp_path / "etc/a.service"), "content": "[Service]\n"}
+    assert host.run(files=[file], units=[{"name": "a.service"}])["changed_units"] == {
+        "systemd": ["daemon-reload"]
+    }
+
+
+def test_arguments_are_not_sent_back(host, tmp_path):
+    told = host.run(files=[{"path": str(tmp_path / "a"), "content": "secret"}])
+    assert "secret" not in json.dumps(told)
+
+
+def test_users_and_their_keys(host, monkeypatch, tmp_path):
+    told = host.run(check=True, users=[{"name": "gf-nobody", "authorized_keys": ["ssh-ed25519 AAAA x"]}])
+    assert told["changed_users"] == ["gf-nobody"]
+    assert told["changed_paths"] == ["~gf-nobody/.ssh", "~gf-nobody/.ssh/authorized_keys"]
+    me = getpass.getuser()
+    assert host.run(check=True, users=[{"name": me}])["changed"] is False
