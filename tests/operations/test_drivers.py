@@ -1,0 +1,78 @@
+"""Drivers in the registry: what plays report, and the answer of `gpufleet nodes drivers`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from click.testing import CliRunner
+
+from gpufleet.nodes import Identity, Observation, Registry
+from gpufleet.operations import drivers, ingest
+from gpufleet.operations.events import task_event
+
+START = datetime(2026, 11, 21, tzinfo=UTC)
+WELL = {"installed": "580.95.05", "loaded": "580.95.05", "user_space": "580.95.05", "held": ["nvidia-open"]}
+
+
+@pytest.fixture
+def registry(tmp_path):
+    with Registry(f"sqlite:///{tmp_path}/registry.db") as registry:
+        for slot, name in enumerate(("gpu01", "gpu02", "cpu01"), start=1):
+            cards = [{"model": "H100 SXM5 80GB", "count": 8}] if name.startswith("gpu") else []
+            declared = {"kind": "gpu_server", "template": "train", "accelerators": cards}
+            place = Identity(rack="r1", slot=str(slot))
+            registry.observe(Observation("rack:r1", name, place, declared=declared, observed_at=START))
+        yield registry
+
+
+def tell(registry, node, event, minutes=1, **facts):
+    at = START + timedelta(minutes=minutes)
+    said = {"gpufleet": {"node": node, "event": event, "facts": facts}}
+    ingest.apply(registry, [task_event(node, "ok", said, action="gpufleet.fleet.driver_state", at=at)])
+
+
+def report(registry):
+    return drivers.consistency.check(drivers.host(node, registry) for node in registry.list())
+
+
+def test_what_a_play_reports_is_compared(registry):
+    tell(registry, "gpu01", "drivers", **WELL)
+    tell(registry, "gpu02", "drivers", **{**WELL, "loaded": "570.172.08"})
+    found = report(registry)
+    assert [host.name for host in found.hosts] == ["gpu01", "gpu02"]
+    assert [(one.host, one.code) for one in found.findings] == [("gpu02", "loaded_differs")]
+    assert drivers.lines(found)[-2:] == [
+        "1 of 2 nodes do not agree",
+        "hint: gpufleet configure --play reboot",
+    ]
+
+
+def test_the_newest_report_counts(registry):
+    for minutes, loaded in ((1, "570.172.08"), (2, "580.95.05")):
+        tell(registry, "gpu01", "drivers", minutes, **{**WELL, "loaded": loaded})
+    tell(registry, "gpu02", "drivers", **WELL)
+    assert not report(registry).skewed
+    assert drivers.lines(report(registry))[-1] == "all 2 nodes agree"
+
+
+def test_a_failure_is_in_the_history_and_bars_a_healthy_verdict(registry):
+    tell(registry, "gpu01", "drivers_failed", task="Exact versions", reason="no space left")
+    assert [line.reason for line in registry.history("gpu01") if line.event == "drivers_failed"] == [
+        "Exact versions: no space left"
+    ]
+    told = {value.key: value.value for value in registry.values("gpu01")}
+    assert told["observed.configured"] is False
+
+
+@pytest.mark.parametrize(("loaded", "code"), [("580.95.05", 0), ("570.172.08", 1)])
+def test_the_command_answers_by_its_exit_code(registry, monkeypatch, loaded, code):
+    from gpufleet.cli.nodes import command
+
+    for node in ("gpu01", "gpu02"):
+        tell(registry, node, "drivers", **{**WELL, "loaded": loaded})
+    monkeypatch.setattr(drivers, "run", lambda: report(registry))
+    done = CliRunner().invoke(command, ["drivers"])
+    assert done.exit_code == code
+    assert "gpu01" in done.output
+    assert "cpu01" not in done.output
