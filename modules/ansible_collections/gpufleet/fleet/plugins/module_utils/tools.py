@@ -17,8 +17,8 @@ class Trouble(Exception):
     """What keeps a host from its wanted state, in one line that names the thing; ``more`` joins the result."""
 
     def __init__(self, msg, **more):
-        super().__init__(msg)
         self.msg, self.more = " ".join(msg.split()), more
+        super().__init__(self.msg)
 
 
 def environment(**more):
