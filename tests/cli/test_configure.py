@@ -10,8 +10,10 @@ import pytest
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["--play", "sight"], "error: --play: no play 'sight'; plays: burn_in, commission, configure, site"),
+        (["--play", "sight"], "error: --play: no play 'sight'; plays: burn_in, commission, configure"),
         (["--limit", "balde01"], "error: --limit: no host or group 'balde01'; perhaps blade01"),
+        (["--plan", "--play", "burn_in"], "error: --plan: has no meaning with --play; leave --play out"),
+        (["--plan", "--resume"], "error: --plan: has no meaning with --resume; leave --resume out"),
     ],
 )
 def test_wrong_input_is_one_line(gpufleet, project, arguments, line):

@@ -1,0 +1,191 @@
+"""What no single machine shows: input that is wrong, versions, and laws that hold for every plan."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpufleet.drivers import Facts, Wanted, cards, installed, plan, tables, versions
+from gpufleet.errors import InputError
+
+SYSTEMS = [
+    ("debian", "12", "6.1.0-50-amd64"),
+    ("ubuntu", "22.04", "5.15.0-164-generic"),
+    ("ubuntu", "24.04", "6.8.0-55-generic"),
+    ("rocky", "9.6", "5.14.0-570.el9.x86_64"),
+    ("almalinux", "8.10", "4.18.0-553.el8_10.x86_64"),
+]
+NVIDIA = sorted({c.pci for c in tables.cards().values() if c.pci.startswith("10de") and c.market != "switch"})
+AMD = sorted(
+    {c.pci for c in tables.cards().values() if c.pci.startswith("1002") and c.market != "integrated"}
+)
+
+
+def facts(pci, system=SYSTEMS[0], count=1, **more):
+    name, version, kernel = system
+    device = {"vendor": pci[:4], "device": pci[5:], "class": "030000"}
+    told = {
+        "pci": [device] * count,
+        "os": {"id": name, "version_id": version},
+        "kernel": kernel,
+        "arch": "x86_64",
+    }
+    return Facts.from_json(told | {"date": "2026-11-21"} | more)
+
+
+@pytest.mark.parametrize(
+    ("raw", "words"),
+    [
+        ({}, "not the facts of a host: KeyError 'os'"),
+        ({"pci": [], "os": None}, "not the facts of a host: TypeError"),
+        (
+            {"pci": [{}], "os": {"id": "debian", "version_id": "12"}, "kernel": "", "arch": ""},
+            "KeyError 'vendor'",
+        ),
+    ],
+)
+def test_wrong_facts_are_one_line(raw, words):
+    with pytest.raises(InputError, match=words):
+        Facts.from_json(raw)
+
+
+@pytest.mark.parametrize(
+    ("raw", "words"),
+    [
+        ({"cuda": "twelve"}, "gpufleet_software: cuda: is 'twelve'; give a version like 12.8"),
+        ({"cuda": 12}, "cuda: is 12"),
+        ({"rocm": "7"}, "rocm: is '7'; give a version like 7.2"),
+        ({"driver": {"vendor": "intel"}}, "vendor: is 'intel'; give auto, nvidia, amd, none"),
+        ({"driver": {"module": "closed"}}, "module: is 'closed'"),
+        ({"origin": "runfile"}, "origin: is 'runfile'; give auto, distribution, vendor"),
+    ],
+)
+def test_wrong_wishes_are_one_line(raw, words):
+    with pytest.raises(InputError, match=words):
+        Wanted.from_json(raw)
+
+
+def test_wishes_may_be_left_out_or_be_finer_than_needed():
+    assert (
+        Wanted.from_json(None) == Wanted() == Wanted.from_json({"driver": {}, "cuda": None, "rocm": "none"})
+    )
+    assert Wanted.from_json({"cuda": "12.8.1"}).cuda == "12.8"
+
+
+@pytest.mark.parametrize(
+    ("version", "maker", "branch"),
+    [
+        ("535.261.03-1", "535.261.03", 535),
+        ("3:580.95.05-1.el9", "580.95.05", 580),
+        ("580.126.09-0ubuntu0.22.04.1", "580.126.09", 580),
+        ("20230210-5", "20230210", 20230210),
+        ("", "", None),
+    ],
+)
+def test_the_makers_version_in_a_packages(version, maker, branch):
+    assert versions.upstream(version) == maker
+    assert versions.branch_of(version) == branch
+
+
+def test_newest_counts_and_does_not_spell():
+    assert versions.newest(["580.95.05-1", "580.105.08-1", "580.82.07-1"]) == "580.105.08-1"
+    assert versions.newest([]) is None
+    assert versions.series("6.17.0-8-generic") == (6, 17)
+
+
+@pytest.mark.parametrize(
+    ("name", "part", "origin", "module", "branch"),
+    [
+        ("nvidia-open", "driver", "vendor", "open", None),
+        ("nvidia-kernel-dkms", "driver", None, "proprietary", None),
+        ("nvidia-open-kernel-dkms", "driver", "distribution", "open", None),
+        ("linux-modules-nvidia-580-server-open-generic", "driver", "distribution", "open", 580),
+        ("nvidia-headless-no-dkms-570-server", "driver", None, "proprietary", 570),
+        ("nvidia-utils-570-server", "library", None, None, 570),
+        ("nvidia-driver-pinning-580", "pin", "vendor", None, 580),
+        ("nvidia-fabricmanager-580", "fabric", None, None, 580),
+        ("nvidia-container-toolkit", "other", None, None, None),
+        ("cuda-toolkit-12-8", "cuda", None, None, None),
+    ],
+)
+def test_what_a_packages_name_says(name, part, origin, module, branch):
+    found = installed.member(name, "1")
+    assert (found.part, found.origin, found.module, found.branch) == (part, origin, module, branch)
+
+
+def test_the_container_toolkit_is_never_removed():
+    have = {
+        "nvidia-open": "580.95.05-1",
+        "nvidia-container-toolkit": "1.18.0-1",
+        "cuda-toolkit-12-8": "12.8.1-1",
+    }
+    wanted = Wanted.from_json({"driver": {"branch": "535"}, "origin": "distribution"})
+    assert plan(facts("10de:1eb8", packages=have), wanted).remove == ("nvidia-open",)
+
+
+def test_ubuntus_other_branch_goes_whole():
+    have = dict.fromkeys(
+        ("nvidia-headless-no-dkms-570-server-open", "nvidia-utils-570-server"), "570.133.20-0ubuntu0.24.04.1"
+    ) | {"linux-modules-nvidia-570-server-open-generic": "6.8.0-55.57"}
+    made = plan(facts("10de:1eb8", SYSTEMS[2], packages=have), Wanted(branch="580"))
+    assert made.action == "upgrade"
+    assert made.remove == tuple(sorted(have))
+
+
+def test_a_board_row_comes_before_its_id():
+    device = facts("10de:25b6").pci[0]
+    assert cards.lookup(device).name == "A2 / A16"
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    pci=st.sampled_from(NVIDIA),
+    system=st.sampled_from(SYSTEMS),
+    count=st.sampled_from([1, 4, 8]),
+    secure=st.sampled_from([True, False, None]),
+    cuda=st.sampled_from([None, *tables.cuda_releases()]),
+    branch=st.sampled_from(["auto", *map(str, tables.branches())]),
+)
+def test_laws_of_every_nvidia_plan(*, pci, system, count, secure, cuda, branch):
+    host = facts(pci, system, count, secure_boot=secure)
+    made = plan(host, Wanted(cuda=cuda, branch=branch))
+    assert made.action in ("install", "refuse")
+    assert (made.refusal is not None) == (made.action == "refuse")
+    assert all(reason.source and reason.message for reason in made.reasons)
+    if made.refusal:
+        assert made.refusal.remedy
+        return
+    generation = tables.architectures()[made.cards[0].architecture]
+    number = int(made.branch)
+    assert generation.first_branch <= number <= (generation.last_branch or number)
+    assert branch in ("auto", made.branch)
+    assert generation.open if made.module == "open" else generation.proprietary
+    assert {each.name for each in made.packages} <= set(made.holds)
+    assert made.module_signing != "none" or not secure
+    assert bool(made.cuda) == bool(cuda)
+    least = tables.cuda_releases()[cuda].least_driver if cuda else 0
+    assert number >= least or made.cuda.compat
+
+
+@settings(deadline=None, max_examples=80)
+@given(
+    pci=st.sampled_from(AMD),
+    system=st.sampled_from(SYSTEMS),
+    rocm=st.sampled_from([None, *tables.rocm_releases()]),
+)
+def test_laws_of_every_amd_plan(pci, system, rocm):
+    made = plan(facts(pci, system, 2, secure_boot=False), Wanted(rocm=rocm))
+    assert made.vendor == "amd"
+    if made.refusal:
+        assert rocm
+        return
+    assert bool(made.rocm) == bool(rocm)
+    if rocm:
+        assert set(made.rocm.gfx) <= set(tables.rocm_releases()[rocm].gfx)
+    assert bool(made.headers) == any(each.name == "amdgpu-dkms" for each in made.packages)
+
+
+def test_a_plan_is_made_twice_alike():
+    host = facts("10de:2330", count=8)
+    assert plan(host, Wanted()) == plan(host, Wanted())

@@ -1,0 +1,86 @@
+"""Plans of a pattern's hosts: what a run reported, who did not answer, and the exit code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpufleet import remote
+from gpufleet.drivers import Facts, Wanted, plan
+from gpufleet.operations import driver_plans
+from gpufleet.remote import HostProgress, RunOutcome
+
+SYSTEM = {"id": "debian", "version_id": "12"}
+
+
+def made(device):
+    pci = [{"vendor": "10de", "device": device, "class": "030200"}] if device else []
+    facts = {"pci": pci, "os": SYSTEM, "kernel": "6.1.0-50-amd64", "arch": "x86_64"}
+    return plan(Facts.from_json(facts), Wanted()).as_json()
+
+
+@pytest.fixture
+def planned(monkeypatch):
+    """Plan for hosts as a run would have reported them: name -> a card's id, or None for a silent host."""
+
+    def run(hosts):
+        reports = [
+            {"event": "driver_plan", "node": name, "plan": made(device)}
+            for name, device in hosts.items()
+            if device is not None
+        ]
+        ends = [
+            HostProgress(
+                name,
+                status="ok" if device is not None else "unreachable",
+                reason="" if device is not None else "no route",
+            )
+            for name, device in hosts.items()
+        ]
+        reports.append({"event": "commissioned", "node": "other"})
+        outcome = RunOutcome(
+            "1", "plan", Path(), tuple(ends), tuple(reports), (), interrupted=False, completed=True
+        )
+        asked = remote.RunPlan(Path(), "plan", "all", tuple(hosts), ())
+        monkeypatch.setattr(remote, "plan_run", lambda *_: asked)
+        monkeypatch.setattr(remote, "run_playbook", lambda *_, **__: outcome)
+        return driver_plans.plan_drivers(Path(), "all", {}, None)
+
+    return run
+
+
+def test_plans_are_told_by_host(planned):
+    plans = planned({"a": "1eb8", "b": ""})
+    assert plans.exit_code == 0
+    told = {host["name"]: host for host in plans.as_json()["hosts"]}
+    assert told["a"]["plan"]["action"] == "install"
+    assert told["b"]["plan"]["action"] == "none"
+
+
+def test_a_refusal_is_an_answer_of_no(planned):
+    plans = planned({"a": "1eb8", "b": "fffe"})
+    assert plans.exit_code == 1
+    assert "unknown card: PCI id 10de:fffe" in driver_plans.as_text(plans)
+
+
+def test_a_silent_host_is_named_with_its_reason(planned):
+    plans = planned({"a": "1eb8", "b": None})
+    assert plans.exit_code == 1
+    assert driver_plans.as_text(plans).splitlines()[-1] == "b: unreachable: no route"
+    assert {host["name"]: host["plan"] is None for host in plans.as_json()["hosts"]} == {
+        "a": False,
+        "b": True,
+    }
+
+
+def test_nobody_answers(planned):
+    plans = planned({"a": None, "b": None})
+    assert plans.exit_code == 3
+    assert driver_plans.as_text(plans) == "a: unreachable: no route\nb: unreachable: no route"
+
+
+def test_no_hosts_is_nothing_to_plan(planned):
+    plans = planned({})
+    assert plans.exit_code == 0
+    assert driver_plans.as_text(plans) == "all has no hosts: nothing to plan"

@@ -1,0 +1,50 @@
+"""`gpufleet configure --plan` on booted hosts: what they are is read over SSH, planned for here, and left alone."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from importlib.resources import files
+
+import jsonschema
+import pytest
+
+# As in conftest.py: the shared lab boots each once.
+SHARED = {
+    "nv01": {"kind": "servers", "accelerators": [{"model": "H100 SXM5 80GB", "count": 8}]},
+    "base01": {"kind": "servers"},
+}
+
+
+@pytest.fixture
+def project(lab, repo_root, tmp_path):
+    """Give a project whose inventory is the lab's."""
+    lab.add(SHARED)
+    root = tmp_path / "project"
+    root.mkdir()
+    shutil.copy(repo_root / "Pulumi.yaml", root)
+    shutil.copytree(repo_root / "stacks", root / "stacks")
+    (root / "playbooks").symlink_to(repo_root / "playbooks")
+    lab._write_inventory()
+    shutil.copytree(lab.home / "inventory", root / "inventory")
+    return root
+
+
+def test_plans_of_booted_hosts(project, lab, gpufleet):
+    before = {name: lab.snapshot(name) for name in SHARED}
+    words = ("configure", "--plan", "--limit", "nv01,base01", "--json")
+    done = gpufleet(*words, cwd=project, env=lab.env())
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    schema = json.loads((files("gpufleet.drivers") / "data" / "plans.schema.json").read_text())
+    jsonschema.validate(told, schema)
+    plans = {host["name"]: host["plan"] for host in told["hosts"]}
+    assert plans["base01"]["action"] == "none"
+    card = {"pci": "10de:2330", "name": "H100 SXM5 80GB", "architecture": "Hopper", "count": 8}
+    assert plans["nv01"]["cards"] == [card]
+    assert (plans["nv01"]["origin"], plans["nv01"]["module"]) == ("vendor", "open")
+    offered = lab.host("nv01").check_output("apt-cache madison nvidia-open")
+    exact = next(each["version"] for each in plans["nv01"]["packages"] if each["name"] == "nvidia-open")
+    assert f"| {exact} |" in offered
+    assert plans["nv01"]["fabric_manager"]["packages"][0]["version"] == exact
+    assert {name: lab.snapshot(name) for name in SHARED} == before
