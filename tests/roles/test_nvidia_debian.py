@@ -1,0 +1,72 @@
+"""Debian's own non-free driver, installed for real on a host with a stand-in T4 on its bus. No GPU: that is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpufleet import burnin
+
+pytestmark = pytest.mark.slow
+PLAYBOOKS = Path(__file__).parents[2] / "playbooks"
+HOST = "t4"
+REAL = ("nvidia-kernel-dkms", "libcuda1", "libnvidia-ml1", "nvidia-smi")
+
+
+@pytest.fixture(scope="module")
+def runs(lab):
+    """Boot the host, plan and install twice; the plan chooses the distribution's packages by itself."""
+    lab.add({HOST: {"kind": "servers", "accelerators": [{"model": "T4", "count": 1}]}})
+    given = {"gpufleet_drivers_restart": False}
+    return [lab.run(PLAYBOOKS / "drivers.yml", limit=HOST, extra_vars=given) for _ in range(2)]
+
+
+@pytest.fixture(scope="module")
+def host(lab, runs):
+    return lab.host(HOST)
+
+
+def test_the_distributions_driver_is_installed_once(runs):
+    assert [run.failed(HOST) for run in runs] == [None, None]
+    assert runs[1].changed_tasks(HOST) == []
+
+
+def test_the_packages_are_debians_and_of_one_version(host):
+    found = {host.package(name).version for name in REAL}
+    assert len(found) == 1
+    assert found.pop().startswith("535.")
+    assert "STAND-IN" not in host.check_output(
+        "dpkg-query -W -f '${Description}' nvidia-smi nvidia-persistenced"
+    )
+    assert set(REAL) <= set(host.check_output("apt-mark showhold").split())
+
+
+def test_dkms_has_the_module_and_no_kernel_to_build_it_for(host, runs):
+    assert host.run("dkms status").stdout.startswith("nvidia-current/535.")
+    state = next(r.said["state"] for r in runs[1].of(HOST) if "tell the registry" in r.task)
+    assert (state["loaded"], state["built"], state["container"]) == (None, None, "systemd-nspawn")
+    told = next(r.said["gpufleet"]["facts"] for r in runs[1].of(HOST) if "tell the registry" in r.task)
+    assert "no headers are installed" in told["not_applied"]["module"]
+
+
+def test_nvidia_smi_is_nvidias_and_finds_no_driver(host):
+    done = host.run("nvidia-smi")
+    assert done.rc == 9
+    assert "couldn't communicate with the NVIDIA driver" in done.stdout
+
+
+def test_the_daemon_is_enabled_and_its_condition_keeps_it_down(host):
+    assert host.service("nvidia-persistenced").is_enabled
+    assert host.run("systemctl is-failed nvidia-persistenced").rc != 0
+    assert "--user nvpd" in host.check_output("systemctl show nvidia-persistenced -p ExecStart")
+
+
+def test_burn_in_measured_no_gpu_and_says_so(lab, runs):
+    run = lab.run(PLAYBOOKS / "burn_in.yml", limit=HOST, extra_vars={"gpufleet_burn_in": "always"})
+    records = next(r.said["gpufleet"]["records"] for r in run.of(HOST) if "gpufleet" in r.said)
+    report = burnin.judge(records, "gpu_server", "quick", rehearsal=True, configured=True)
+    gpu = next(check for check in report.checks if check.name == "gpu_nvidia")
+    assert gpu.outcome == "not_run"
+    assert "NVIDIA driver" in gpu.reason
+    assert report.verdict != "healthy"
