@@ -22,6 +22,7 @@ HOSTS = {
     "base01": {"kind": "servers"},
     "nv01": {"kind": "servers", "accelerators": [{"model": "H100 SXM5 80GB", "count": 8}]},
     "amd01": {"kind": "servers", "accelerators": [{"model": "Instinct MI300X", "count": 8}]},
+    "amd02": {"kind": "servers", "accelerators": [{"model": "Radeon RX 460"}]},
     "blade01": {"kind": "blades", "arch": "arm64"},
 }
 ARM64 = ("blade01",)
@@ -83,15 +84,20 @@ def make_lab(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def lab(make_lab):
-    """Give the shared lab, empty: ``need(lab, ...)`` boots the hosts that a test or play names."""
+    """Give the shared lab, empty: ``converged`` and ``need`` boot the hosts that plays and tests name."""
     return make_lab("shared-lab")
 
 
-def need(lab, *names):
-    """Boot shared hosts unless they run; skip with the reason where one can't be."""
-    if set(names) & set(ARM64) and (reason := emulation_missing()):
-        pytest.skip(reason)
-    lab.add({name: HOSTS[name] for name in names})
+@pytest.fixture(scope="session")
+def need(lab):
+    """Give ``need(name, ...)``: boots shared hosts unless they run; skips with the reason where one can't be."""
+
+    def boot(*names):
+        if set(names) & set(ARM64) and (reason := emulation_missing()):
+            pytest.skip(reason)
+        lab.add({name: HOSTS[name] for name in names})
+
+    return boot
 
 
 @dataclass(frozen=True)
@@ -122,8 +128,7 @@ def converged(lab, request):
 
     def of(name):
         if name not in done:
-            # One whose hosts can't be booted here is skipped when it is asked for, and holds up no other.
-            together = [play for play in asked if play not in done and _bootable(play)]
+            together = [play for play in asked if play not in done]
             done.update(_converge(lab, together if name in together else [name]))
         return done[name]
 
@@ -131,9 +136,10 @@ def converged(lab, request):
 
 
 def hosts_of(name):
-    """Return which shared hosts a play is for."""
+    """Return which shared hosts a play is for; without the arm64 ones where those can't be booted."""
     patterns = re.findall(r"^[- ] hosts: *(\S.*)$", (HERE / f"plays/{name}.yml").read_text(), re.MULTILINE)
-    return tuple(host for host in HOSTS if any(host in re.split(r"[\s,:\[\]]+", p) for p in patterns))
+    here = [host for host in HOSTS if host not in ARM64 or not emulation_missing()]
+    return tuple(host for host in here if any(host in re.split(r"[\s,:\[\]]+", p) for p in patterns))
 
 
 def titles_of(name):
@@ -141,16 +147,12 @@ def titles_of(name):
     return re.findall(r"^- name: *(\S.*?)\s*$", (HERE / f"plays/{name}.yml").read_text(), re.MULTILINE)
 
 
-def _bootable(name):
-    return not (set(hosts_of(name)) & set(ARM64) and emulation_missing())
-
-
 def _converge(lab, names):
     hosts = {name: hosts_of(name) for name in names}
     titles = {name: titles_of(name) for name in names}
     every = [title for found in titles.values() for title in found]
     assert len(every) == len(set(every)), "plays must have names of their own"
-    need(lab, *dict.fromkeys(host for found in hosts.values() for host in found))
+    lab.add({host: HOSTS[host] for found in hosts.values() for host in found})
     booted = sorted({host for found in hosts.values() for host in found})
     whole = lab.home / "plays" / "all.yml"
     whole.parent.mkdir(exist_ok=True)

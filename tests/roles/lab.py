@@ -295,8 +295,10 @@ SNAPSHOT = (
     "find /etc /usr /opt /srv /home /root /boot -xdev '(' -name __pycache__ -o -path /root/.ansible ')' -prune"
     " -o '(' -type f -o -type l ')' -printf '%p %s %m %u %T@ %l\\n';"
     " dpkg-query -W -f '${Package} ${Version} ${db:Status-Status} ${db:Status-Want}\\n';"
-    " systemctl list-unit-files --no-legend --plain; systemctl list-units --no-legend --plain --type=service"
-    " --state=running | cut -d' ' -f1"
+    " systemctl list-unit-files --no-legend --plain --type=service,timer,socket,path;"
+    # Without those that D-Bus starts and ends as it is asked.
+    " systemctl list-units --no-legend --plain --type=service --state=running | cut -d' ' -f1"
+    " | grep -Ev '^(user|systemd-(hostname|locale|time)d|polkit)'"
 )
 
 

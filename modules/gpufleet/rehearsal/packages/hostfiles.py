@@ -27,6 +27,8 @@ APT = """\
 Acquire::http::Timeout "180";
 Acquire::http::Proxy "DIRECT";
 Acquire::Languages "none";
+// What is kept of the archive may be weeks old where the controller is offline.
+Acquire::Check-Valid-Until "false";
 """
 DPKG = "# Rehearsal: this disk is thrown away, so dpkg need not wait for it.\nforce-unsafe-io\n"
 

@@ -113,6 +113,8 @@ def _keep(answer: Any, file: Path) -> None:
     try:
         with os.fdopen(number, "wb") as out:
             shutil.copyfileobj(answer, out, 1 << 20)
+            out.flush()
+            os.fsync(out.fileno())  # what is kept for ever must have outlived a power cut
         expected = answer.headers.get("Content-Length")
         if expected is not None and part.stat().st_size != int(expected):
             raise EOFError(f"{file.name} came in part: {part.stat().st_size} of {expected} bytes")
