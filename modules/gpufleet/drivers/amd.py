@@ -22,7 +22,7 @@ def plan(host: Host) -> Plan:
     driver = _driver(host, release)
     if driver is None:
         host.because("amd.in_kernel", names=cards.names(host.found.amd))
-    own = _own_packages(host)
+    own = _own_packages(host, vulkan=release is None)
     rocm = _rocm(host, release) if release else None
     if release is None:
         _say_without_rocm(host)
@@ -57,7 +57,8 @@ def plan(host: Host) -> Plan:
 
 def _release(host: Host) -> RocmRelease | None:
     """Return the ROCm release that is wanted, or refuse it for the machine, the system or a card."""
-    wanted, known = host.wanted.rocm, rocm_releases()
+    known = rocm_releases()
+    wanted = host.wanted.rocm or (host.wanted.branch if host.wanted.branch != "auto" else None)
     if wanted is None:
         return None
     if host.facts.arch != "x86_64":
@@ -111,11 +112,11 @@ def _dkms(host: Host) -> Package:
     return Package("amdgpu-dkms", newest(offered))
 
 
-def _own_packages(host: Host) -> tuple[Package, ...]:
+def _own_packages(host: Host, *, vulkan: bool) -> tuple[Package, ...]:
     """Return the distribution's firmware, and Mesa's Vulkan where that is what runs on a card."""
     entry = host.system["amd"]["distribution"]
-    vulkan = any(card.market != "datacenter" for card in host.found.amd) and host.wanted.rocm is None
-    names = [*entry["packages"], *(entry["vulkan"] if vulkan else ())]
+    screens = any(card.market != "datacenter" for card in host.found.amd)
+    names = [*entry["packages"], *(entry["vulkan"] if vulkan and screens else ())]
     recorded = entry.get("recorded", {}) if host.facts.candidates is None else {}
     if entry.get("components"):
         host.because("packages.components", components=", ".join(entry["components"]))

@@ -44,7 +44,9 @@ def kept(host: Host, choice: Choice, fabric: str, version: str) -> Chosen:
     """Name what is installed, at its own versions; a fabric manager that is missing comes at the driver's."""
     entry, have = choice.entry(host), host.facts.packages
     managers = tuple(name.format(branch=choice.branch) for name in entry.get(fabric) or ()) if fabric else ()
-    packages = tuple(Package(name, have[name]) for name in driver_names(host, choice) if name in have)
+    pins = tuple(name.format(branch=choice.branch) for name in entry.get("pinning", ()))
+    names = (*pins, *driver_names(host, choice))
+    packages = tuple(Package(name, have[name]) for name in names if name in have)
     loose = ("nvlsm",)
     return Chosen(version, packages, tuple(_package(host, choice, each, version, loose) for each in managers))
 
