@@ -1,0 +1,136 @@
+"""Which disks become scratch: recorded answers of lsblk and blkid, and a real file system on a loop device."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from ansible.module_utils.testing import patch_module_args
+
+from ansible_collections.gpufleet.fleet.plugins.module_utils import disks
+from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import Trouble
+from ansible_collections.gpufleet.fleet.plugins.modules import scratch
+
+CASES = sorted((Path(__file__).parents[1] / "cases" / "disks").glob("*.json"))
+VOLUME = {"mount": "/scratch", "filesystem": "xfs", "options": ["noatime", "discard"]}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda path: path.stem)
+def test_recorded_disks(case):
+    told = json.loads(case.read_text())
+    wanted = (told["blockdevices"], told["signatures"], told["volume"], told["wipe_confirmed"])
+    if "refusal" in told["expected"]:
+        with pytest.raises(Trouble) as refused:
+            disks.steps(*wanted)
+        assert refused.value.msg.startswith(f"refused: {told['expected']['refusal']}")
+    else:
+        assert disks.steps(*wanted) == (told["expected"]["device"], told["expected"]["steps"])
+
+
+def test_there_are_cases():
+    assert len(CASES) >= 20
+
+
+def test_a_label_fits_xfs():
+    assert len(disks.label("/a/very/long/mount/point")) <= 12
+    assert disks.label("/scratch") != disks.label("/scratch2")
+
+
+def test_a_line_of_fstab():
+    line = disks.fstab_line("1234", VOLUME)
+    assert line == "UUID=1234 /scratch xfs noatime,discard,nofail,x-systemd.device-timeout=30s 0 0"
+    assert disks.fstab_line("1", VOLUME | {"filesystem": "ext4"}).endswith(" 0 2")
+
+
+def test_one_line_for_a_mount_and_all_others_kept():
+    table = "# UUID=0 /scratch\nUUID=1 / ext4 defaults 0 1\nUUID=2 /scratch xfs defaults 0 0\n"
+    line = disks.fstab_line("3", VOLUME)
+    after = disks.with_line(table, line, "/scratch")
+    assert after == f"# UUID=0 /scratch\nUUID=1 / ext4 defaults 0 1\n{line}\n"
+    assert disks.with_line(after, line, "/scratch") == after
+
+
+def test_what_blkid_finds_on_the_device_itself(tmp_path):
+    image = tmp_path / "disk"
+    assert scratch.signature(str(image))["TYPE"].startswith("something that can't be read")
+    image.write_bytes(bytes(4 << 20))
+    assert scratch.signature(str(image)) == {}
+    if shutil.which("mkfs.ext4", path="/usr/sbin:/sbin"):
+        subprocess.run(["/usr/sbin/mkfs.ext4", "-q", "-F", "-L", "mine", str(image)], check=True)
+        assert scratch.signature(str(image))["LABEL"] == "mine"
+
+
+@pytest.fixture
+def loop(tmp_path):
+    """Give an empty loop device of our own; leave the test out where the machine has none to give."""
+    if sys.platform != "linux" or os.geteuid() or not shutil.which("losetup"):
+        pytest.skip("loop devices need root on Linux")
+    image = tmp_path / "disk"
+    with image.open("wb") as file:
+        file.truncate(64 << 20)
+    made = subprocess.run(["losetup", "--find", "--show", image], capture_output=True, text=True, check=False)
+    if made.returncode:
+        pytest.skip(f"no loop device: {made.stderr.strip()}")
+    yield made.stdout.strip()
+    subprocess.run(["losetup", "--detach", made.stdout.strip()], check=True)
+
+
+@pytest.fixture
+def run(capsys, tmp_path, monkeypatch):
+    """Run the module with a table of file systems of the test's own; systemd is not told of it."""
+    monkeypatch.setattr(scratch, "FSTAB", tmp_path / "fstab")
+    place = tmp_path / "scratch"
+
+    def real(argv, **more):
+        if argv[0] == "systemctl":
+            return 0, "", ""
+        if argv[0] == "mount":  # mount(8) reads no other fstab than the system's by itself
+            argv = ["mount", "--fstab", str(scratch.FSTAB), *argv[1:]]
+        return disks_run(argv, **more)
+
+    disks_run = scratch.run
+    monkeypatch.setattr(scratch, "run", real)
+
+    def call(device, check=False, **more):
+        volume = {"mount": str(place), "devices": [device], "filesystem": "ext4", **more}
+        with (
+            patch_module_args({"volumes": [volume], "_ansible_check_mode": check}),
+            pytest.raises(SystemExit),
+        ):
+            scratch.main()
+        return json.loads(capsys.readouterr().out)
+
+    call.place = place
+    yield call
+    if place.is_mount():
+        subprocess.run(["umount", place], check=True)
+
+
+@pytest.mark.skipif(not shutil.which("mkfs.ext4", path="/usr/sbin:/sbin"), reason="needs e2fsprogs")
+def test_a_disk_from_empty_to_mounted_and_never_made_twice(loop, run):
+    trial = run(loop, check=True)
+    assert (trial["changed"], run.place.exists()) == (True, False)
+    made = run(loop)
+    assert made.get("steps", [[""]])[-1][0] == "mkfs.ext4", made
+    assert run.place.is_mount()
+    assert run.place.stat().st_mode & 0o7777 == 0o1777
+    (run.place / "job").write_text("kept")
+    assert run(loop)["changed"] is False
+    assert run(loop, mode="0755")["steps"] == []
+    subprocess.run(["umount", run.place], check=True)
+    assert run(loop, mode="0755")["changed"], "a volume that is not mounted is mounted, not made"
+    assert (run.place / "job").read_text() == "kept"
+
+
+@pytest.mark.skipif(not shutil.which("mkfs.ext4", path="/usr/sbin:/sbin"), reason="needs e2fsprogs")
+def test_somebody_s_file_system_is_refused(loop, run):
+    subprocess.run(["mkfs.ext4", "-q", "-L", "thesis", loop], check=True)
+    said = run(loop)
+    assert said["failed"]
+    assert f"refused: {loop} holds ext4; no serial" in said["msg"]
+    assert scratch.signature(loop)["LABEL"] == "thesis"

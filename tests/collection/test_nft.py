@@ -1,0 +1,122 @@
+"""The firewall's rules as text, read by the real nft where there is one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.gpufleet.fleet.plugins.module_utils import nft, nft_host
+from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import Trouble
+
+OPERATOR = ("192.0.2.7", 22)
+NOTHING = {"ssh_from": [], "peers": [], "open": [], "container_interfaces": [], "chains": []}
+WEB = {"name": "web", "protocol": "tcp", "ports": ["80", "8000-8010"], "sources": []}
+NFT = shutil.which("nft", path="/usr/sbin:/sbin:/usr/bin")
+
+
+def rules(operator=OPERATOR, **wanted):
+    return [line.strip() for line in nft.render(NOTHING | wanted, operator).splitlines()]
+
+
+def test_what_is_always_let_in():
+    lines = rules()
+    assert "type filter hook input priority filter; policy drop;" in lines
+    assert lines.index("ct state established,related accept") < lines.index("ct state invalid drop")
+    assert 'ip saddr { 192.0.2.7 } tcp dport { 22 } accept comment "login of the last run"' in lines
+
+
+def test_the_login_s_port_is_the_one_it_came_in_by():
+    assert 'ip6 saddr { fe80::1 } tcp dport { 22, 2222 } accept comment "login of the last run"' in rules(
+        ("fe80::1%eth0", 2222)
+    )
+
+
+def test_a_run_without_ssh_needs_somebody_who_may():
+    with pytest.raises(Trouble, match="ssh_from names nobody"):
+        rules(None)
+    assert 'ip saddr { 10.0.0.0/8 } tcp dport { 22 } accept comment "ssh"' in rules(
+        None, ssh_from=["10.0.0.0/8"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("wanted", "line"),
+    [
+        ({"peers": ["198.18.0.2", "198.18.0.3"]}, 'ip saddr { 198.18.0.2/31 } accept comment "peers"'),
+        ({"peers": ["10.1.0.0/16", "10.0.0.0/8"]}, 'ip saddr { 10.0.0.0/8 } accept comment "peers"'),
+        ({"peers": ["2001:db8::/32"]}, 'ip6 saddr { 2001:db8::/32 } accept comment "peers"'),
+        ({"open": [WEB]}, 'tcp dport { 80, 8000-8010 } accept comment "web"'),
+        (
+            {"open": [WEB | {"sources": ["192.0.2.0/24"], "protocol": "udp"}]},
+            'ip saddr { 192.0.2.0/24 } udp dport { 80, 8000-8010 } accept comment "web"',
+        ),
+        (
+            {"container_interfaces": ["podman*", "docker0"]},
+            'iifname { "podman*", "docker0" } meta l4proto { 6, 17 } th dport 53 accept',
+        ),
+    ],
+)
+def test_what_is_declared(wanted, line):
+    assert line in rules(**wanted)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "reason"),
+    [
+        ({"ssh_from": ["office"]}, "ssh_from: office is no address"),
+        ({"peers": ["10.0.0.0/40"]}, "peers: 10.0.0.0/40 is no address"),
+        ({"open": [WEB | {"ports": ["http"]}]}, "open: web: http is no port"),
+        ({"open": [WEB | {"ports": ["9000-8000"]}]}, "9000-8000 is no port"),
+        ({"open": [WEB | {"ports": ["65536"]}]}, "65536 is no port"),
+        ({"open": [WEB | {"name": 'a"; accept'}]}, "a name is letters"),
+        ({"container_interfaces": ['lo" accept #']}, "is no name of an interface"),
+    ],
+)
+def test_what_is_refused_before_nft_sees_it(wanted, reason):
+    with pytest.raises(Trouble, match=reason):
+        rules(**wanted)
+
+
+def whole():
+    wanted = {"ssh_from": ["10.0.0.0/8", "2001:db8::/32"], "peers": ["198.18.0.2"], "open": [WEB]}
+    chain = "chain early { type filter hook prerouting priority -150; tcp dport 23 drop; }"
+    return nft.render(
+        NOTHING | wanted | {"container_interfaces": ["podman*", "br-*"], "chains": [chain]}, OPERATOR
+    )
+
+
+@pytest.mark.skipif(not NFT or os.geteuid() != 0, reason="needs nft and root")
+def test_nft_takes_it_twice_and_lists_the_same(tmp_path):
+    file = tmp_path / "firewall.nft"
+    file.write_text(whole())
+    listed = nft_host.as_kernel(file)
+    assert listed is not None
+    assert listed == nft_host.as_kernel(file)
+    twice = f"{NFT} -f $0 && {NFT} -f $0 && {NFT} -s list ruleset"
+    done = subprocess.run(
+        ["unshare", "-n", "sh", "-c", twice, file], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == listed
+    file.write_text(whole().replace("policy drop", "policy drip"))
+    assert nft_host.as_kernel(file) is None
+
+
+def test_who_comes_in_is_read_from_the_session_above(tmp_path, monkeypatch):
+    monkeypatch.setattr(nft_host.os, "getpid", lambda: 30)
+    for pid, parent, told in (
+        (30, 20, b"HOME=/root\0"),
+        (20, 10, b"SSH_CONNECTION=192.0.2.7 5 192.0.2.1 22\0"),
+    ):
+        folder = tmp_path / str(pid)
+        folder.mkdir()
+        (folder / "environ").write_bytes(told)
+        (folder / "stat").write_text(f"{pid} (a (strange) name) S {parent} 1")
+    assert nft_host.connection(Path(tmp_path)) == "192.0.2.7 5 192.0.2.1 22"
+    monkeypatch.setattr(nft_host, "connection", lambda: "192.0.2.7 5 192.0.2.1 2222")
+    assert nft_host.operator() == ("192.0.2.7", 2222)
+    monkeypatch.setattr(nft_host, "connection", lambda: "")
+    assert nft_host.operator() is None
