@@ -17,10 +17,9 @@ import base64
 import copy
 import hashlib
 import importlib
-import io
 import json
 import shlex
-import zipfile
+import zlib
 from functools import cache
 from pathlib import Path
 
@@ -103,7 +102,7 @@ def program(name, given):
 
 @cache
 def bundled(name):
-    """Return the digest and the zipped sources of a module, of what it imports of ours, and of our AnsibleModule."""
+    """Return the digest and the packed sources of a module, of what it imports of ours, and of our AnsibleModule."""
     folder = PACKAGE.replace(".", "/")
     files = [f"modules/{name}.py"]
     files += [f"module_utils/{used}.py" for used in sorted(closure((PLUGINS / files[0]).read_text()))]
@@ -113,12 +112,8 @@ def bundled(name):
     sources |= {
         f"{parent}/__init__.py": "" for file in [*sources] for parent in Path(file).parents if parent.name
     }
-    digest = hashlib.sha256(json.dumps(sources, sort_keys=True).encode()).hexdigest()[:16]
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path, text in sources.items():
-            archive.writestr(path, text)
-    return digest, base64.b64encode(packed.getvalue()).decode()
+    text = json.dumps(sources, sort_keys=True).encode()
+    return hashlib.sha256(text).hexdigest()[:16], base64.b64encode(zlib.compress(text, 9)).decode()
 
 
 def closure(text, known=()):
