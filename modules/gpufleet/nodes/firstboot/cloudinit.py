@@ -46,6 +46,7 @@ def user_data(
     told: dict[str, Any] = {
         "hostname": node.name,
         "preserve_hostname": False,
+        "manage_etc_hosts": "localhost",  # one line for the own name, so that sudo waits for no name server
         "timezone": boot.timezone,
         "locale": boot.locale,
         "ssh_pwauth": False,
@@ -61,7 +62,7 @@ def user_data(
         # Its console is where the key can be read without trusting the network.
         told["ssh"] = {"emit_keys_to_console": True}
     else:
-        told["ssh_keys"] = {"ed25519_private": host_key.private, "ed25519_public": host_key.public}
+        told["ssh_keys"] = {"ed25519_private": host_key.private, "ed25519_public": f"{host_key.public}\n"}
         told["runcmd"] = [["python3", "-c", FORGET_KEYS]]
     return told
 
@@ -69,7 +70,7 @@ def user_data(
 def _user(name: str, keys: Sequence[str]) -> dict[str, Any]:
     user: dict[str, Any] = {"name": name, "lock_passwd": True, "ssh_authorized_keys": list(keys)}
     if name != "root":
-        user |= {"sudo": [SUDO], "shell": "/bin/bash", "groups": ["adm", "sudo"]}
+        user |= {"sudo": SUDO, "shell": "/bin/bash", "groups": "adm, sudo"}
     return user
 
 

@@ -1,0 +1,135 @@
+"""A real first boot: Debian with cloud-init finds an exported seed, restarts, and is what the export promised.
+
+cloud-init comes from Debian through the lab's gateway. Nothing of it is a stand-in; only the disk image is, because
+a rehearsed host has its root file system already.
+"""
+
+from __future__ import annotations
+
+import base64
+import subprocess
+import time
+
+import pytest
+
+from gpufleet.fleet import Rack
+from gpufleet.nodes import firstboot
+from gpufleet.operations import export
+
+SEED = "/var/lib/cloud/seed/nocloud"
+INSTALL = "apt-get -qq install -y --no-install-recommends cloud-init >/dev/null 2>&1"
+DEADLINE_SECONDS = 120
+
+
+class Fresh:
+    """A host whose next start is its first; reached by the key that the export knew beforehand."""
+
+    def __init__(self, lab, folder):
+        self.lab, self.known_hosts = lab, folder / "known_hosts"
+        lab.up({"fresh": {"kind": "blades"}})
+        self.host, self.address = lab.host("fresh"), lab.address("fresh")
+        self.key = (lab.home / "ssh/id_ed25519.pub").read_text().strip()
+        rack = self.rack()
+        made = firstboot.export(
+            rack, rack.nodes, [self.key], lambda node: export.host_key(folder / "keys", node)
+        )
+        self.seed = made.seeds[0]
+        self.known_hosts.write_text("\n".join(made.known_hosts()) + "\n")
+
+    def rack(self):
+        network = self.address.rpartition(".")[0]
+        boot = {
+            "user": "ops",
+            "timezone": "Europe/Berlin",
+            "gateway": f"{network}.1",
+            "dns": [f"{network}.1"],
+        }
+        boot |= {"ssh": {"authorized_keys": [self.key]}, "interface": "eth0"}
+        boot["image"] = {"url": "https://example.org/debian.img", "sha256": "0" * 64, "family": "debian"}
+        nodes = [{"name": "blade07", "slot": 7, "address": self.address}]
+        said = {"name": "r1", "kind": "blades", "site": "lab", "machine": "Compute Blade CM4 8GB"}
+        whole = {"plugin": "gpufleet.fleet.rack", **said, "network": {"cidr": f"{network}.0/24"}}
+        return Rack.model_validate({**whole, "nodes": nodes, "boot": boot})
+
+    def prepare(self):
+        """Put the seed where Debian looks for it, as whoever writes the disk does."""
+        self.host.check_output(INSTALL)
+        self.host.check_output(f"mkdir -p {SEED}")
+        for name in ("user-data", "meta-data", "network-config"):
+            text = base64.b64encode(self.seed.files[name].encode()).decode()
+            self.host.check_output(f"echo {text} | base64 -d >{SEED}/{name}")
+
+    def ssh(self, command):
+        """Log in as the new user; only the exported host key is believed."""
+        strict = ["-o", "StrictHostKeyChecking=yes", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"]
+        files = [
+            "-F",
+            "none",
+            "-i",
+            self.lab.home / "ssh/id_ed25519",
+            "-o",
+            f"UserKnownHostsFile={self.known_hosts}",
+        ]
+        words = ["ssh", *files, *strict, f"ops@{self.address}", command]
+        return subprocess.run(words, capture_output=True, text=True, timeout=90, check=False)
+
+    def restart(self):
+        """Restart, and wait until cloud-init says that it has ended."""
+        self.host.run("systemctl reboot")
+        deadline = time.monotonic() + DEADLINE_SECONDS
+        while time.monotonic() < deadline:
+            done = self.ssh("cloud-init status --wait")
+            if "status: done" in done.stdout:
+                return
+            time.sleep(1)
+        pytest.fail(f"no first boot: {done.stdout}{done.stderr}")
+
+    def read(self, command):
+        done = self.ssh(command)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def fresh(make_lab, tmp_path_factory):
+    """Give the host after its first boot."""
+    found = Fresh(make_lab("first-boot"), tmp_path_factory.mktemp("export"))
+    found.prepare()
+    found.schema = found.host.run(f"cloud-init schema --config-file {SEED}/user-data")
+    found.restart()
+    return found
+
+
+def test_cloud_inits_own_schema_accepts_the_export(fresh):
+    assert fresh.schema.stdout.startswith("Valid cloud-config"), fresh.schema.stderr
+    assert fresh.schema.rc == 0
+
+
+def test_the_node_bears_the_slots_name_and_knows_its_place(fresh):
+    assert fresh.read("hostname; cat /etc/hostname").split() == ["blade07", "blade07"]
+    assert '"slot": 7' in fresh.read("cat /etc/gpufleet/node.json")
+    assert fresh.read("readlink /etc/localtime").endswith("Europe/Berlin")
+
+
+def test_who_was_promised_is_in_and_nobody_by_password(fresh):
+    assert fresh.read("id -un; sudo -n id -un").split() == ["ops", "root"]
+    assert fresh.read("sudo passwd -S ops").split()[1] == "L"
+    assert "passwordauthentication no" in fresh.read("sudo sshd -T")
+
+
+def test_the_host_key_was_known_before_and_its_copy_is_gone(fresh):
+    # Every login above believed the exported key alone.
+    assert fresh.seed.public_host_key.split()[1] in fresh.read("sudo cat /etc/ssh/ssh_host_ed25519_key.pub")
+    left = fresh.read(f"sudo cat {SEED}/user-data")
+    assert "PRIVATE KEY" not in left
+    assert "hostname: blade07" in left
+
+
+def test_the_network_file_is_the_slots(fresh):
+    found = fresh.read("cat /etc/systemd/network/10-cloud-init-eth0.network")
+    assert f"Address={fresh.address}/24" in found
+    assert "DHCP=no" in found
+
+
+def test_cloud_init_had_nothing_to_complain_about(fresh):
+    assert "Invalid cloud-config" not in fresh.read("sudo cat /var/log/cloud-init.log")
