@@ -186,6 +186,13 @@ def test_laws_of_every_amd_plan(pci, system, rocm):
     assert bool(made.headers) == any(each.name == "amdgpu-dkms" for each in made.packages)
 
 
+def test_a_kernel_that_breaks_is_sourced_by_the_drivers_own_report():
+    newer = ("ubuntu", "24.04", "6.18.14-061814-generic")
+    older = ("ubuntu", "24.04", "6.14.0-24-generic")
+    assert "ROCm/amdgpu#209" in plan(facts("1002:740f", newer), Wanted(rocm="7.2")).reasons[0].source
+    assert "#4619" in plan(facts("1002:740f", older), Wanted(rocm="6.2")).reasons[0].source
+
+
 def test_a_plan_is_made_twice_alike():
     host = facts("10de:2330", count=8)
     assert plan(host, Wanted()) == plan(host, Wanted())

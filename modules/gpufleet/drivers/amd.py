@@ -75,7 +75,20 @@ def _release(host: Host) -> RocmRelease | None:
         others = ", ".join(each.release for each in known.values() if host.key in each.systems) or "none"
         listed = ", ".join(release.systems)
         raise refuse("rocm.system", rocm=wanted, title=host.title, known=listed, others=others)
+    _check_grid(host, release)
     return release
+
+
+def _check_grid(host: Host, release: RocmRelease) -> None:
+    """Refuse cards that the maker lists on other systems only; note a kernel that it did not test."""
+    only = release.only.get(host.key)
+    for card in host.found.amd:
+        if only and card.pci not in only:
+            raise refuse("rocm.card_on_system", rocm=release.release, title=host.title, name=card.label)
+    tested = release.kernels.get(host.key, ())
+    if tested and ".".join(map(str, series(host.facts.kernel))) not in tested:
+        listed = ", ".join(tested)
+        host.because("rocm.kernel", rocm=release.release, kernel=host.facts.kernel, listed=listed)
 
 
 def _other_release(card: Card, system: str) -> str:
@@ -98,9 +111,8 @@ def _driver(host: Host, release: RocmRelease | None) -> AmdDriver | None:
         return None
     driver = amd_drivers()[release.driver] if release else next(iter(amd_drivers().values()))
     if series(host.facts.kernel) >= series(driver.breaks_from):
-        raise refuse(
-            "amd.kernel_breaks", driver=driver.release, kernel=host.facts.kernel, breaks=driver.breaks_from
-        )
+        values = {"driver": driver.release, "kernel": host.facts.kernel, "breaks": driver.breaks_from}
+        raise refuse("amd.kernel_breaks", driver.sources[0], **values)
     host.because("amd.dkms", driver=driver.release, names=cards.names(host.found.amd))
     return driver
 

@@ -109,6 +109,9 @@ def bad_releases(table: Iterable[Row], cards: Iterable[Row]) -> Iterator[str]:
             yield f"rocm.csv: {row['release']}: no card has {gfx}"
         for system in set(row["systems"].split()) - set(systems()):
             yield f"rocm.csv: {row['release']}: unknown system {system}"
+        for part in (*row["kernels"].split(), *row["only"].split()):
+            if part.partition("=")[0] not in row["systems"].split():
+                yield f"rocm.csv: {row['release']}: {part} is of no system of its own"
         if row["driver"] not in amd_drivers():
             yield f"rocm.csv: {row['release']}: unknown driver {row['driver']}"
 

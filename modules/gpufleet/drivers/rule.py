@@ -15,14 +15,14 @@ class Refused(Exception):  # noqa: N818 - an answer of the planner, caught by it
         self.reason = reason
 
 
-def because(code: str, **values: object) -> Reason:
-    """Return the reason of this code in words for the host."""
+def because(code: str, origin_of_rule: str = "", **values: object) -> Reason:
+    """Return the reason of this code in words for the host; a row's own source may stand for the rule's."""
     rule = rules()[code]
-    source = sources()[rule["source"]]
+    source = sources()[origin_of_rule or rule["source"]]
     return Reason(code, rule["message"].format(**values), f"{source['title']} ({source['as_of']})")
 
 
-def refuse(code: str, **values: object) -> Refused:
+def refuse(code: str, origin_of_rule: str = "", **values: object) -> Refused:
     """Return what to raise: the refusal of this code, with its remedy."""
-    reason = because(code, **values)
+    reason = because(code, origin_of_rule, **values)
     return Refused(Refusal(code, reason.message, rules()[code]["remedy"].format(**values)), reason)

@@ -83,12 +83,14 @@ class CudaRelease:
 
 @dataclass(frozen=True)
 class RocmRelease:
-    """A ROCm release: the processors and systems that its maker lists."""
+    """A ROCm release: the processors, systems and kernels that its maker lists; ``only`` cards on some systems."""
 
     release: str
     stream: str
     gfx: tuple[str, ...]
     systems: tuple[str, ...]
+    kernels: Mapping[str, tuple[str, ...]]
+    only: Mapping[str, tuple[str, ...]]
     driver: str
     sources: tuple[str, ...]
     as_of: str
@@ -163,6 +165,8 @@ def rocm_releases() -> dict[str, RocmRelease]:
             row["stream"],
             tuple(row["gfx"].split()),
             tuple(row["systems"].split()),
+            _by_system(row["kernels"]),
+            _by_system(row["only"]),
             row["driver"],
             tuple(row["sources"].split()),
             row["as_of"],
@@ -252,3 +256,9 @@ def _branch(row: Row) -> Branch:
 
 def _number(text: str) -> int | None:
     return int(text) if text else None
+
+
+def _by_system(text: str) -> dict[str, tuple[str, ...]]:
+    """Read ``debian-12=6.1 rhel-9=5.14``."""
+    pairs = (part.partition("=") for part in text.split())
+    return {system: tuple(values.split(",")) for system, _, values in pairs}
