@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
@@ -38,6 +39,10 @@ import click
     "--resume", is_flag=False, flag_value="", metavar="[RUN]",
     help="Go on with a run (the newest) on the hosts that it has not done.",
 )  # fmt: skip
+@click.option(
+    "--pack", type=click.Path(path_type=Path), metavar="FOLDER",
+    help="Run nothing: write the run as a folder for `ansible-runner transmit` (Receptor, AWX).",
+)  # fmt: skip
 @click.option("--plan", is_flag=True, help="Say which GPU driver each host needs and why; change nothing.")
 @click.option("--sources", is_flag=True, help="With --plan: say where each rule comes from.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -50,6 +55,7 @@ def command(
     shard_by: str,
     shard_size: int,
     resume: str | None,
+    pack: Path | None,
     **asked: Any,
 ) -> None:
     """Commission, configure and burn in new nodes.
@@ -63,6 +69,9 @@ def command(
     if plan:
         alone(asked, workers=workers, resume=resume)
         show_plans(asked["limit"], asked["extra_vars"], as_json=as_json, sources=sources)
+    if pack is not None:
+        write_folder(running.Request(**asked), pack)
+        return
     way = remote.Way(tuple(workers.split(",")), shard_by, shard_size) if workers is not None else None
     if resume is None:
         done = configure.configure(paths.project_root(), running.Request(**asked, way=way), sys.stderr)
@@ -72,6 +81,20 @@ def command(
     for error in done.run.errors if done.run else ():
         click.echo(f"ansible: {error}", err=True)
     sys.exit(done.exit_code)
+
+
+def write_folder(request: Any, folder: Path) -> None:
+    """Write the run as a folder and say how it goes on."""
+    from gpufleet import paths
+    from gpufleet.operations import configure, running
+
+    given = configure.parse_extra_vars(request.extra_vars)
+    hosts = running.pack(paths.project_root(), request, given, folder)
+    if not hosts:
+        click.echo(f"{request.limit} has no hosts: nothing to do")
+        return
+    click.echo(f"{len(hosts)} hosts, {request.play}.yml: {folder}")
+    click.echo(f"next: ansible-runner transmit {folder} -p {request.play}.yml", err=True)
 
 
 def alone(asked: dict[str, Any], **others: str | None) -> None:

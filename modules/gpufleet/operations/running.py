@@ -30,6 +30,15 @@ class Request:
     way: remote.Way | None = None
 
 
+def pack(root: Path, request: Request, given: dict[str, Any], folder: Path) -> tuple[str, ...]:
+    """Lay the request as an ansible-runner folder that others carry; return its hosts."""
+    plan = remote.plan_run(root, request.play, request.limit)
+    if plan.hosts:
+        variables = {"gpufleet_burn_in": request.burn_in, **given}
+        remote.pack(plan, folder, variables, "--check --diff" if request.check else "")
+    return plan.hosts
+
+
 def run(plan: remote.RunPlan, request: Request, given: dict[str, Any], stream: TextIO) -> remote.RunOutcome:
     """Run it, with a record that says at any time which hosts are done."""
     ident = remote.new_id()

@@ -15,6 +15,7 @@ from gpufleet.remote.progress import HostProgress, Progress
 from gpufleet.remote.record import Record, last_record, read_record, write_record
 from gpufleet.remote.run import RunOutcome, new_id, run_playbook
 from gpufleet.remote.sharded import Way, run_sharded
+from gpufleet.remote.shards import pack
 
 __all__ = [
     "Facts",
@@ -29,6 +30,7 @@ __all__ = [
     "fold",
     "last_record",
     "new_id",
+    "pack",
     "parse_facts",
     "plan_run",
     "playbook_names",

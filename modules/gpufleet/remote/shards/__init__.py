@@ -8,6 +8,7 @@ worker is nothing (``worker``): its folder is in memory and goes when the run en
 
 from gpufleet.remote.shards.bundle import Bundle, make_bundle
 from gpufleet.remote.shards.destination import Destination, destinations
+from gpufleet.remote.shards.pack import pack
 from gpufleet.remote.shards.pipeline import Pipeline
 from gpufleet.remote.shards.plan import Shard, assign, shards_of
 
@@ -19,5 +20,6 @@ __all__ = [
     "assign",
     "destinations",
     "make_bundle",
+    "pack",
     "shards_of",
 ]

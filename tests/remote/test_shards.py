@@ -1,0 +1,263 @@
+"""Sharding's decisions, what is sent to a worker, and what the worker's side does when the sender is gone.
+
+Whole runs on real workers are in tests/hosts/test_sharded.py.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import time
+from pathlib import Path
+
+import pytest
+
+from gpufleet.errors import InputError
+from gpufleet.remote import Record, last_record, read_record, write_record
+from gpufleet.remote.sharded import place_of
+from gpufleet.remote.shards import assign, bundle, destinations, private_data, shards_of
+
+RACKS = {f"r{rack}-{slot}": f"rack-{rack}" for rack in (1, 2) for slot in range(1, 4)}
+
+
+def names(shards):
+    return {shard.name: shard.hosts for shard in shards}
+
+
+def test_a_shard_for_each_rack():
+    assert names(shards_of([*reversed(RACKS), "lone"], RACKS)) == {
+        "elsewhere": ("lone",),
+        "rack-1": ("r1-1", "r1-2", "r1-3"),
+        "rack-2": ("r2-1", "r2-2", "r2-3"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("at_most", "sizes"), [(0, [7]), (7, [7]), (6, [4, 3]), (3, [3, 3, 1]), (1, [1] * 7)]
+)
+def test_large_racks_are_cut_evenly_and_nothing_is_lost(at_most, sizes):
+    hosts = [f"h{number}" for number in range(7)]
+    parts = shards_of(hosts, dict.fromkeys(hosts, "rack"), at_most)
+    assert [len(part.hosts) for part in parts] == sizes
+    assert [host for part in parts for host in part.hosts] == hosts
+    assert len({part.folder for part in parts}) == len(parts)
+
+
+def test_the_largest_go_first_to_whoever_has_least():
+    hosts = [f"a{n}" for n in range(5)] + [f"b{n}" for n in range(3)] + [f"c{n}" for n in range(2)]
+    given = assign(shards_of(hosts, {host: host[0] for host in hosts}), ["w1", "w2", "w3", "w4"])
+    assert {worker: [shard.name for shard in mine] for worker, mine in given.items()} == {
+        "w1": ["a"],
+        "w2": ["b"],
+        "w3": ["c"],
+    }
+    two = assign(shards_of(hosts, {host: host[0] for host in hosts}), ["w1", "w2"])
+    assert [shard.name for shard in two["w2"]] == ["b", "c"]
+
+
+def test_a_host_without_a_rack_belongs_to_its_pool():
+    assert place_of({"gpufleet_rack": "r", "gpufleet_pool": "p"}, "rack") == "r"
+    assert place_of({"gpufleet_rack": "r", "gpufleet_pool": "p"}, "pool") == "p"
+    assert place_of({"gpufleet_pool": "p"}, "rack") == "p"
+    assert place_of({}, "rack") is None
+
+
+EXPORTED = {
+    "_meta": {"hostvars": {"b1": {"ansible_host": "198.18.1.11"}}},
+    "all": {"children": ["ungrouped", "rack_one", "site"]},
+    "rack_one": {"hosts": ["b1"], "vars": {"from": "group_vars, which go along as files"}},
+    "site": {"children": ["rack_one", "gone"]},
+}
+
+
+def test_the_inventory_needs_no_plugin_where_it_is_sent(tmp_path):
+    static = private_data.static(EXPORTED)
+    file = tmp_path / "hosts.json"
+    file.write_text(json.dumps(static))
+    told = subprocess.run(
+        [str(Path(sys.executable).with_name("ansible-inventory")), "-i", str(file), "--list"],
+        capture_output=True, text=True, check=True, cwd=tmp_path,
+    )  # fmt: skip
+    seen = json.loads(told.stdout)
+    assert seen["_meta"]["hostvars"] == {"b1": {"ansible_host": "198.18.1.11"}}
+    assert seen["site"]["children"] == ["rack_one"]
+    assert "vars" not in static["all"]["children"]["rack_one"]
+
+
+@pytest.fixture
+def root(tmp_path):
+    """Give a project with as much as is sent."""
+    (tmp_path / "root/playbooks/roles").mkdir(parents=True)
+    (tmp_path / "root/inventory/group_vars").mkdir(parents=True)
+    (tmp_path / "root/playbooks/site.yml").write_text("[]\n")
+    config = "[defaults]\nforks = 20\ncallbacks_enabled = gpufleet.fleet.registry\nnocows = True\n"
+    (tmp_path / "root/playbooks/ansible.cfg").write_text(config)
+    (tmp_path / "root/inventory/group_vars/all.yaml").write_text("ansible_user: root\n")
+    (tmp_path / "root/inventory/secret-notes.txt").write_text("not asked for\n")
+    return tmp_path / "root"
+
+
+def test_what_is_sent_is_what_the_run_needs(root, tmp_path, monkeypatch):
+    monkeypatch.setenv("ANSIBLE_PRIVATE_KEY_FILE", str(tmp_path / "key"))
+    (tmp_path / "key").write_text("PRIVATE")
+    (tmp_path / "key.pub").write_text("ssh-ed25519 AAAA me")
+    folder = tmp_path / "sent"
+    folder.mkdir()
+    private_data.lay(folder, root, EXPORTED, "host ssh-ed25519 BBBB\n", {"wait": 1})
+    sent = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+    assert sent == {
+        "project/site.yml", "project/ansible.cfg", "inventory/hosts.json", "inventory/group_vars/all.yaml",
+        "ssh/known_hosts", "ssh/key.pub", "extra.json",
+    }  # fmt: skip
+    assert (folder / "project/ansible.cfg").read_text() == "[defaults]\nforks = 20\nnocows = True\n"
+    assert not any("PRIVATE" in path.read_text() for path in folder.rglob("*") if path.is_file())
+    assert private_data.private_key() == "PRIVATE"
+
+
+def test_a_run_without_any_key_is_refused(monkeypatch):
+    monkeypatch.delenv("ANSIBLE_PRIVATE_KEY_FILE", raising=False)
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    with pytest.raises(InputError, match="no key to reach hosts with"):
+        private_data.private_key()
+    monkeypatch.setenv("SSH_AUTH_SOCK", "/run/agent")
+    assert private_data.private_key() is None
+
+
+def test_vault_passwords_are_not_sent(monkeypatch):
+    monkeypatch.setenv("ANSIBLE_VAULT_PASSWORD_FILE", "/etc/pass")
+    with pytest.raises(InputError, match="vault passwords are not sent"):
+        private_data.environment("/there")
+
+
+def test_workers_are_reached_as_ansible_reaches_them(monkeypatch):
+    monkeypatch.setenv("ANSIBLE_PRIVATE_KEY_FILE", "/keys/mine")
+    monkeypatch.setenv("ANSIBLE_SSH_COMMON_ARGS", "-o 'UserKnownHostsFile=\"/a b/known\"'")
+    blade, other = destinations(
+        ["blade01", " ops@gate "], {"blade01": {"ansible_host": "10.0.0.7", "ansible_user": "root"}}
+    )
+    assert blade.command[-1] == "root@10.0.0.7"
+    assert 'UserKnownHostsFile="/a b/known"' in blade.command
+    assert "StrictHostKeyChecking=yes" in blade.command
+    assert blade.command[blade.command.index("-i") + 1] == "/keys/mine"
+    assert other.command[-1] == "ops@gate"
+
+
+@pytest.mark.parametrize("given", [[""], [" ", ""], ["-oProxyCommand=evil"]])
+def test_what_is_no_worker_is_refused(given):
+    with pytest.raises(InputError, match="--workers"):
+        destinations(given, {})
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    return bundle.make_bundle(tmp_path_factory.mktemp("bundle"))
+
+
+def test_the_bundle_runs_by_itself(made, tmp_path):
+    """No package of this environment is on the path: what is missing from the bundle would be missed."""
+    with tarfile.open(made.archive) as archive:
+        archive.extractall(tmp_path, filter="data")
+    plugins = "ansible_collections.gpufleet.fleet.plugins.module_utils"
+    code = f"import ansible_runner, gpufleet.drivers, gpufleet.burnin, {plugins}"
+    env = {
+        "PATH": f"{tmp_path}/bin:{os.environ['PATH']}",
+        "PYTHONPATH": f"{tmp_path}/site",
+        "HOME": str(tmp_path),
+    }
+    base = Path(sys.base_prefix) / "bin" / f"python{made.python}"
+    python = str(base) if base.is_file() else sys.executable
+    subprocess.run([python, "-S", "-c", code], env=env, check=True)
+    shown = subprocess.run(
+        ["ansible-playbook", "--version"], env=env | {"GPUFLEET_WORKER_PYTHON": python}, capture_output=True,
+        text=True, check=True, cwd=tmp_path,
+    )  # fmt: skip
+    assert f"{tmp_path}/site/ansible" in shown.stdout
+
+
+def test_the_bundle_is_made_once_and_anew_when_something_changed(tmp_path, monkeypatch):
+    ours = tmp_path / "modules" / "gpufleet"
+    ours.mkdir(parents=True)
+    (ours / "errors.py").write_text("")
+    monkeypatch.setattr(bundle, "ROOTS", ("packaging",))
+    monkeypatch.setattr(bundle, "OURS", ours)
+    first = bundle.make_bundle(tmp_path / "kept")
+    before = first.archive.stat().st_mtime_ns
+    assert bundle.make_bundle(tmp_path / "kept") == first
+    assert first.archive.stat().st_mtime_ns == before
+    (ours / "errors.py").write_text("# changed\n")
+    assert bundle.make_bundle(tmp_path / "kept").name != first.name
+
+
+def worker(folder, bin_folder):
+    """Start the worker's side with a stand-in for ansible_runner: it reads, then sleeps and leaves a child behind."""
+    package = bin_folder / "site" / "ansible_runner"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "__main__.py").write_text(
+        "import subprocess, sys, time\n"
+        "line = sys.stdin.readline()\n"
+        "subprocess.Popen(['sleep', '600'], start_new_session=True)\n"
+        "print('began', line.strip(), flush=True)\n"
+        "time.sleep(0 if line.startswith('quick') else 600)\n"
+    )
+    script = bin_folder / "worker.py"
+    script.write_text(Path(private_data.__file__).with_name("worker.py").read_text())
+    return subprocess.Popen(
+        [sys.executable, str(script), str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+
+
+def left(folder):
+    """Return the processes that carry the run's mark."""
+    mark = f"GPUFLEET_WORKER={folder}".encode()
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if mark in entry.read_bytes().split(b"\0"):
+                found.append(entry.parent.name)
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="workers are Linux hosts")
+@pytest.mark.parametrize("word", ["quick", "slow"])
+def test_nothing_outlives_a_run_on_a_worker(tmp_path, word):
+    """Neither when it ends, nor when the sender is gone: not even a child in a session of its own."""
+    folder = tmp_path / "run"
+    process = worker(folder, tmp_path / "bundle")
+    process.stdin.write(f"{word}\n")
+    process.stdin.flush()
+    assert process.stdout.readline() == f"began {word}\n"
+    if word == "slow":
+        assert left(folder)
+        process.stdin.close()
+    process.wait(60)
+    deadline = time.monotonic() + 20
+    while left(folder) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert left(folder) == []
+    assert not folder.exists()
+    process.stdout.close()
+
+
+def test_a_record_says_what_is_left(tmp_path):
+    record = Record("site", "new_blades", "auto", False, ("secret",), ("b1", "b2", "b3"))
+    write_record(tmp_path / "run1", record.with_done(["b2"]))
+    assert read_record(tmp_path / "run1").left == ("b1", "b3")
+    assert last_record(tmp_path) == "run1"
+    assert read_record(tmp_path / "run1").with_done(["b1", "b3"]).left == ()
+
+
+def test_a_missing_or_damaged_record_is_one_line(tmp_path):
+    with pytest.raises(InputError, match="no run to go on with"):
+        last_record(tmp_path)
+    with pytest.raises(InputError, match="no run 'r9'"):
+        read_record(tmp_path / "r9")
+    (tmp_path / "r9").mkdir()
+    (tmp_path / "r9/run.json").write_text('{"play": "site"')
+    with pytest.raises(InputError, match="is damaged"):
+        read_record(tmp_path / "r9")
