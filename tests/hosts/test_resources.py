@@ -1,0 +1,129 @@
+"""The batch module on a booted host: a held lock, an interrupted dpkg, units of systemd's own, a user. No network."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+
+from ansible_collections.gpufleet.fleet.plugins.modules import resources
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils import courier
+
+PLACE = "blades-poc/1"
+PACKAGE = """set -e
+mkdir -p /tmp/p/DEBIAN
+cd /tmp/p/DEBIAN
+printf 'Package: gf-made\\nVersion: 1\\nArchitecture: all\\n' > control
+printf 'Maintainer: a <a@example.org>\\nDescription: x\\n' >> control
+dpkg-deb -b /tmp/p /tmp/gf-made.deb > /dev/null
+dpkg --unpack /tmp/gf-made.deb > /dev/null
+"""
+HOLD = """import fcntl, os, time
+file = open("/var/lib/dpkg/lock-frontend", "w")
+fcntl.lockf(file, fcntl.LOCK_EX)
+open("/run/held", "w").write(str(os.getpid()))
+time.sleep(600)
+"""
+UNIT = "[Unit]\n{more}\n[Service]\nExecStart=/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n"
+
+
+class Bare:
+    """One blade, and the module run there as the courier runs it."""
+
+    def __init__(self, box):
+        self.box = box
+
+    def run(self, check=False, **wanted):
+        spec = courier.unexpanded(resources.SPEC)
+        checked = courier.ArgumentSpecValidator(spec).validate(wanted)
+        assert not checked.error_messages
+        given = json.dumps({"params": checked.validated_parameters, "check_mode": check, "diff": False})
+        home = self.box.home
+        files = ["-i", home / "ssh/id_ed25519", "-o", f"UserKnownHostsFile={home}/ssh/known_hosts"]
+        command = [
+            "ssh",
+            "-F",
+            "none",
+            *files,
+            "-o",
+            "BatchMode=yes",
+            f"root@{self.box.address(PLACE)}",
+            "python3 -",
+        ]
+        done = subprocess.run(
+            command, input=courier.program("resources", given), capture_output=True, timeout=120, check=False
+        )
+        return courier.outcome("resources", {"stdout": done.stdout.decode(), "stderr": done.stderr.decode()})
+
+
+@pytest.fixture
+def bare(box):
+    box.slots = 1
+    box.up()
+    return Bare(box)
+
+
+def test_a_blade_s_packages_users_and_units(bare):
+    held_lock_is_waited_for_and_named(bare)
+    interrupted_dpkg_is_mended(bare)
+    units_start_follow_their_files_and_say_why_not(bare)
+    operator_gets_in_and_goes(bare)
+
+
+def held_lock_is_waited_for_and_named(bare):
+    bare.box.read(PLACE, f"echo '{HOLD}' > /run/hold.py; nohup python3 /run/hold.py > /dev/null 2>&1 & ")
+    bare.box.read(
+        PLACE, "for i in $(seq 600); do [ -s /run/held ] && break; sleep 0.1; done; test -s /run/held"
+    )
+    told = bare.run(packages={"present": ["no-such-thing"], "lock_timeout_seconds": 1})
+    assert "lock-frontend is still held by python3 /run/hold.py (process " in told["msg"]
+    bare.box.read(PLACE, "kill $(cat /run/held)")
+
+
+def interrupted_dpkg_is_mended(bare):
+    bare.box.read(PLACE, PACKAGE)
+    told = bare.run(packages={"present": ["gf-made=1"]})
+    assert told["mended"] == ["dpkg --configure -a: gf-made is unpacked"], told
+    again = bare.run(packages={"present": ["gf-made=1"], "held": ["gf-made"]})
+    assert again["changed"]  # the hold
+    assert bare.box.read(PLACE, "apt-mark showhold") == "gf-made"
+    assert not bare.run(packages={"present": ["gf-made=1"], "held": ["gf-made"]})["changed"]
+
+
+def units_start_follow_their_files_and_say_why_not(bare):
+    wanted = {
+        "files": [
+            {"path": "/etc/gf.conf", "content": "1"},
+            {"path": "/etc/systemd/system/gf-a.service", "content": UNIT.format(more="")},
+            {
+                "path": "/etc/systemd/system/gf-b.service",
+                "content": UNIT.format(more="ConditionPathExists=/no/such"),
+            },
+        ],
+        "units": [
+            {"name": "gf-a.service", "enabled": True, "state": "started", "restart_on": ["/etc/gf.conf"]},
+            {"name": "gf-b.service", "enabled": True, "state": "started"},
+        ],
+    }
+    trial = bare.run(check=True, **wanted)
+    assert trial["changed_units"]["gf-a.service"] == ["enable", "start"]
+    told = bare.run(**wanted)
+    assert told["changed_units"]["gf-a.service"] == ["enable", "start"]
+    assert "(ConditionPathExists=/no/such)" in told["not_applied"]["units"]["gf-b.service"]
+    assert (
+        bare.box.read(PLACE, "systemctl is-enabled gf-a gf-b; systemctl is-active gf-a")
+        == "enabled\nenabled\nactive"
+    )
+    assert not bare.run(**wanted)["changed"]
+    wanted["files"][0]["content"] = "2"
+    assert bare.run(**wanted)["changed_units"] == {"gf-a.service": ["restart"]}
+
+
+def operator_gets_in_and_goes(bare):
+    key = (bare.box.home / "ssh/id_ed25519.pub").read_text().strip()
+    told = bare.run(users=[{"name": "ada", "shell": "/bin/sh", "authorized_keys": [key]}])
+    assert told["changed_users"] == ["ada"]
+    assert bare.box.ssh(PLACE, "id -un", "-l", "ada").stdout.strip() == "ada"
+    assert not bare.run(users=[{"name": "ada", "shell": "/bin/sh", "authorized_keys": [key]}])["changed"]
+    assert bare.run(users=[{"name": "ada", "state": "absent"}])["changed_users"] == ["ada"]
