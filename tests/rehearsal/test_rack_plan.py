@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -63,6 +64,11 @@ def test_identity_is_the_places_own_and_stays():
     assert first == again
     for what in ("machine_id", "serial", "mac", "label", "address"):
         assert len({getattr(p, what) for p in first.values()}) == 2
+
+
+def test_a_servers_serial_has_no_pis_shape():
+    assert plans(rack("r", 1))["r/1"].serial.startswith("10000000")
+    assert re.fullmatch(r"GF[0-9A-F]{10}", plans(rack("r", 1, kind="servers"))["r/1"].serial)
 
 
 def test_declared_serial_and_mac_win():

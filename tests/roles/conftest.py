@@ -71,8 +71,8 @@ def make_lab(tmp_path_factory):
     """Give labs of a test's own; all are taken down at the end."""
     labs = []
 
-    def make(name="lab"):
-        labs.append(_load_lab().Lab(tmp_path_factory.mktemp(name)))
+    def make(name="lab", **options):
+        labs.append(_load_lab().Lab(tmp_path_factory.mktemp(name), **options))
         return labs[-1]
 
     try:

@@ -102,6 +102,7 @@ class Lab:
 
     home: Path
     say: Any = print
+    lists: bool = True  # whether apt reads its lists on new hosts, which costs seconds of a processor on each
     hosts: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -121,9 +122,8 @@ class Lab:
         found = rack.up(self, self._racks(), parse_faults(self._faults(), "lab"), self.say)
         self._write_inventory()
         statuses = {self._name(status.place): status for status in found}
-        self._read_package_lists(
-            [n for n, s in statuses.items() if s.ssh_answers and s.arch == native_arch()]
-        )
+        sound = [n for n, s in statuses.items() if s.arch == native_arch() and not self.hosts[n]["faults"]]
+        self._read_package_lists(sound if self.lists else [])
         return statuses
 
     def _read_package_lists(self, names: list[str]) -> None:

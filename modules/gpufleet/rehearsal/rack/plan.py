@@ -119,10 +119,14 @@ def _plan_host(
         block=block,
         mac=node.mac or "02:" + ":".join(identity[i : i + 2] for i in range(0, 10, 2)),
         machine_id=identity,
-        serial=node.serial
-        or f"10000000{identity[:8]}",  # the shape of a Pi 4's: 1, then the chip's own digits
+        serial=node.serial or _serial(use.rack.kind, identity),
         storage_gb=node.storage_gb,
         accelerators=tuple((a["model"], a["count"]) for a in accelerators(node.machine, node.accelerators)),
         faults=faults.of(place),
         folder=home / "rack" / place.replace("/", "-"),
     )
+
+
+def _serial(kind: str, identity: str) -> str:
+    """Make up a serial: a Pi 4's is 1, zeros, then the chip's own digits; makers of servers print letters too."""
+    return f"GF{identity[:10].upper()}" if kind == "servers" else f"10000000{identity[:8]}"
