@@ -1,0 +1,51 @@
+"""AMD's cards on booted hosts: the real plan, ROCm's stand-in packages, and Vulkan from Debian for an old card."""
+
+from __future__ import annotations
+
+PLAYS = ("amd",)
+
+
+def told(runs, host):
+    return next(r.said["msg"] for r in runs.second.of(host) if r.task == f"What rocm found on {host}")
+
+
+def test_both_cards_converge_and_then_change_nothing(converged):
+    converged("amd").assert_idempotent()
+
+
+def test_instinct_cards_get_rocm_under_its_new_name(converged, lab):
+    found = told(converged("amd"), "amd01")
+    host = lab.host("amd01")
+    assert host.package("amdrocm10.0-gfx942").version == found["plan"]["rocm"]["packages"][0]["version"]
+    assert "STAND-IN" in host.check_output("dpkg-query -W -f '${Description}' amdrocm10.0-gfx942")
+    assert host.package("firmware-amd-graphics").is_installed
+    assert found["found"]["rocminfo"] == "/opt/rocm/core-10.0/bin/rocminfo"
+
+
+def test_without_a_card_the_tools_say_so(converged):
+    found = told(converged("amd"), "amd01")
+    assert found["not_applied"] == {
+        "kfd": "there is no /dev/kfd: no amdgpu driver is loaded",
+        "rocminfo": "ROCk module is NOT loaded, possibly no GPU devices",
+        "operator nobody-here": "there is no such user or group",
+    }
+
+
+def test_operators_and_device_files(converged, lab):
+    converged("amd")
+    host = lab.host("amd01")
+    assert {"render", "video"} <= set(host.user("backup").groups)
+    rules = host.file("/etc/udev/rules.d/70-gpufleet-amdgpu.rules").content_string
+    assert 'KERNEL=="kfd", GROUP="render", MODE="0660"' in rules
+    assert "/opt/rocm" in host.file("/etc/profile.d/gpufleet-rocm.sh").content_string
+
+
+def test_a_card_without_rocm_gets_vulkan_from_debian_and_the_reason(converged, lab):
+    found = told(converged("amd"), "amd02")
+    host = lab.host("amd02")
+    assert found["plan"]["rocm"] is None
+    assert "gfx803" in found["not_applied"]["rocm"]
+    assert "Vulkan" in found["not_applied"]["rocm"]
+    assert host.file("/usr/share/vulkan/icd.d/radeon_icd.x86_64.json").exists
+    assert "STAND-IN" not in host.check_output("dpkg-query -W -f '${Description}' mesa-vulkan-drivers")
+    assert not host.file("/etc/profile.d/gpufleet-rocm.sh").exists

@@ -1,0 +1,150 @@
+"""Engines and toolkits, installed for real on a booted Debian 12: what is there, and what the roles say is not."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+PLAYS = ("containers",)
+
+
+def told(runs, host, run="second"):
+    """Return what the play's last task showed."""
+    found = [
+        r.said["msg"] for r in getattr(runs, run).of(host) if r.task == f"What the roles found on {host}"
+    ]
+    return found[-1]
+
+
+def test_both_engines_converge_and_then_change_nothing(converged):
+    converged("containers").assert_idempotent()
+
+
+def test_podman_is_debian_s_and_reads_our_settings(converged, lab):
+    converged("containers")
+    host = lab.host("base01")
+    assert host.package("podman").version.startswith("4.3.1")
+    store = host.check_output("podman info --format '{{.Store.GraphDriverName}} {{.Store.GraphRoot}}'")
+    assert store == "overlay /srv/containers"
+    registries = json.loads(host.check_output("podman info --format '{{json .Registries}}'"))
+    assert registries["search"] == ["docker.io"]
+    mirrors = [(one["Location"], one["Insecure"]) for one in registries["docker.io"]["Mirrors"]]
+    assert mirrors == [("198.18.0.1:5000/hub", True), ("mirror.example.org", False)]
+    assert 'default_ulimits = ["memlock=-1:-1"]' in host.file(
+        "/etc/containers/containers.conf.d/50-gpufleet.conf").content_string  # fmt: skip
+
+
+def test_rootless_users_have_ranges_and_linger(converged, lab):
+    found = told(converged("containers"), "base01")
+    host = lab.host("base01")
+    for path in ("/etc/subuid", "/etc/subgid"):
+        assert host.file(path).content_string.splitlines().count("www-data:400000:65536") == 1
+    assert host.file("/var/lib/systemd/linger/www-data").exists
+    assert "first_id" in found["engine"]["rootless_backup"]
+    assert "rootless_www-data" not in found["engine"]
+
+
+def test_what_podman_4_3_can_do_is_asked_of_it(converged):
+    runs = converged("containers")
+    abilities = {
+        "engine": "podman",
+        "version": "4.3.1",
+        "quadlet": False,
+        "cdi": True,
+        "cdi_additional_gids": False,
+    }
+    assert told(runs, "base01")["abilities"] == {**abilities, "asked": True}
+    # In check mode nobody is there to ask; the distribution's index says the same.
+    assert told(runs, "base01", "check")["abilities"] == {**abilities, "asked": False}
+    assert "no quadlets" in told(runs, "base01")["engine"]["quadlet"]
+
+
+def test_an_old_reader_gets_a_specification_that_it_can_read(converged, lab):
+    runs = converged("containers")
+    host = lab.host("base01")
+    lines = host.file("/etc/nvidia-container-toolkit/nvidia-cdi-refresh.env").content_string.splitlines()
+    assert lines == ["NVIDIA_CTK_CDI_GENERATE_FEATURE_FLAGS=no-additional-gids-for-device-nodes"]
+    assert host.service("nvidia-cdi-refresh.path").is_running
+    assert host.service("nvidia-cdi-refresh.service").is_enabled
+    assert told(runs, "base01")["toolkit"] == {"devices": "no CDI devices: no NVIDIA driver is loaded"}
+    assert told(runs, "base01")["devices"] == []
+
+
+def test_a_pinned_toolkit_is_held_whole(converged, lab):
+    converged("containers")
+    host = lab.host("base01")
+    names = [
+        "libnvidia-container-tools",
+        "libnvidia-container1",
+        "nvidia-container-toolkit",
+        "nvidia-container-toolkit-base",
+    ]
+    assert sorted(host.check_output("apt-mark showhold").splitlines()) == names
+    assert {host.package(name).version for name in names} == {"1.19.0-1"}
+
+
+def test_docker_s_file_holds_what_all_writers_want(converged, lab):
+    converged("containers")
+    daemon = json.loads(lab.host("amd01").file("/etc/docker/daemon.json").content_string)
+    assert daemon == {
+        "data-root": "/srv/docker",
+        "log-driver": "json-file",
+        "log-opts": {"max-size": "50m", "max-file": "5"},
+        "live-restore": True,
+        "registry-mirrors": ["http://198.18.0.1:5000"],
+        "insecure-registries": ["198.18.0.1:5000"],
+        "default-ulimits": {"memlock": {"Name": "memlock", "Soft": -1, "Hard": -1}},
+        "log-level": "warn",
+        "runtimes": {"amd": {"path": "amd-container-runtime", "args": []}},
+    }
+
+
+def test_docker_is_installed_and_its_absence_is_explained(converged, lab):
+    found = told(converged("containers"), "amd01")
+    assert lab.host("amd01").package("docker.io").is_installed
+    assert lab.host("amd01").service("docker.service").is_enabled
+    assert "systemd-nspawn" in found["engine"]["units"]["docker.service"]
+    assert "25.0" in found["engine"]["cdi"]
+    assert "without a path" in found["engine"]["mirror mirror.example.org/hub"]
+
+
+def test_amd_s_specification_has_units_that_wait_for_a_driver(converged, lab):
+    found = told(converged("containers"), "amd01")
+    host = lab.host("amd01")
+    assert host.service("gpufleet-cdi-amd.path").is_running
+    assert host.run("systemd-analyze verify /etc/systemd/system/gpufleet-cdi-amd.service").stderr == ""
+    assert found["toolkit"]["units"] == {
+        "gpufleet-cdi-amd.service": "does not run here: its start condition is not met (ConditionPathExists=/dev/kfd)"
+    }
+    assert "/dev/kfd" in found["toolkit"]["devices"]
+
+
+BROKEN = """
+- name: Docker on a host with a broken file
+  hosts: amd01
+  gather_facts: false
+  vars: {container_engine_kind: docker}
+  tasks:
+    - ansible.builtin.import_role: {name: container_engine}
+"""
+
+
+def test_a_file_that_is_no_json_is_refused_and_left(converged, lab):
+    converged("containers")
+    host = lab.host("amd01")
+    host.check_output(
+        "cp -p /etc/docker/daemon.json /run/kept && echo '{\"log-level\": ' > /etc/docker/daemon.json"
+    )
+    try:
+        said = lab.run(BROKEN).failed("amd01")
+        assert host.file("/etc/docker/daemon.json").content_string == '{"log-level": \n'
+    finally:
+        host.check_output("mv /run/kept /etc/docker/daemon.json")
+    assert "refused, left as it was: /etc/docker/daemon.json is not JSON" in said
+
+
+@pytest.mark.parametrize(("variables", "words"), [({"container_engine_kind": "cri-o"}, "cri-o")])
+def test_an_unknown_engine_is_refused(lab, converged, variables, words):
+    converged("containers")
+    assert words in lab.run(BROKEN, extra_vars=variables).failed("amd01")

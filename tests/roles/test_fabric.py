@@ -1,0 +1,103 @@
+"""InfiniBand and EFA user space from Debian, ports in the kernel's shape, and an installer that must be vouched for."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+PLAYS = ("fabric",)
+INSTALL = Path(__file__).resolve().parents[2] / "playbooks/roles/efa/files/install.sh"
+# STAND-IN for aws-efa-installer: leaves the record that AWS's script leaves, and nothing else.
+MAKE = """set -eu
+mkdir -p /srv/efa/aws-efa-installer && cd /srv/efa
+cat > aws-efa-installer/efa_installer.sh <<'END'
+#!/bin/sh
+mkdir -p /opt/amazon
+printf '# EFA installer version: 1.47.0\\n# STAND-IN, called with %s\\n' "$*" > /opt/amazon/efa_installed_packages
+END
+chmod +x aws-efa-installer/efa_installer.sh
+tar czf installer.tar.gz aws-efa-installer
+sha256sum installer.tar.gz | cut -d ' ' -f 1
+"""
+PLAY = """
+- name: EFA by AWS's installer
+  hosts: base01
+  gather_facts: false
+  vars: {gpufleet_fabric: efa, efa_origin: installer}
+  tasks:
+    - ansible.builtin.import_role: {name: efa}
+"""
+
+
+def told(runs, task):
+    return next(r.said["msg"] for r in runs.second.of("base01") if r.task == task)
+
+
+@pytest.fixture(scope="module")
+def base01(converged, lab):
+    converged("fabric")
+    return lab.host("base01")
+
+
+def test_fabrics_converge_and_then_change_nothing(converged):
+    converged("fabric").assert_idempotent()
+
+
+def test_diagnostics_run(base01):
+    assert base01.check_output("ibv_devices").startswith("    device")
+    assert base01.run("fi_info -p efa").stderr.startswith("fi_getinfo: -61")
+    assert base01.check_output("ib_write_bw --version").startswith("Version: ")
+    assert not base01.package("opensm").is_installed
+
+
+def test_memory_may_be_locked(base01):
+    for name in ("rdma", "efa"):
+        lines = base01.file(f"/etc/security/limits.d/60-gpufleet-{name}.conf").content_string.splitlines()
+        assert lines[1:] == ["* - memlock unlimited", "root - memlock unlimited"]
+    assert base01.file("/etc/modules-load.d/gpufleet-peermem.conf").contains("^nvidia-peermem$")
+
+
+def test_ports_are_told_and_flaps_reported(converged):
+    found = told(converged("fabric"), "What ib_tools found")
+    assert [(one["port"], one["state"], one["rate_gbit"]) for one in found["ports"]] == [
+        ("mlx5_0/1", "ACTIVE", 400.0),
+        ("mlx5_1/1", "ACTIVE", 400.0),
+    ]
+    assert found["not_applied"] == {"mlx5_1/1": "went down 3 times since the driver was loaded"}
+
+
+def test_a_machine_without_efa_says_so(converged):
+    found = told(converged("fabric"), "What efa found")
+    assert found["found"]["cards"] == found["found"]["interfaces"] == "0"
+    assert "1d0f:efa" in found["not_applied"]["interfaces"]
+
+
+def test_hosts_without_a_fabric_get_nothing(converged):
+    runs = converged("fabric")
+    assert runs.first.changed("amd01") == 0
+    assert runs.first.of("amd01", "skipped")
+
+
+def test_an_installer_without_a_checksum_is_refused(base01, lab):
+    run = lab.run(PLAY, extra_vars={"efa_installer_version": "1.47.0"})
+    assert "efa_installer_sha256" in run.failed("base01")
+    assert run.changed("base01") == 0
+
+
+def installed(host, checksum):
+    words = ["sh", "-c", INSTALL.read_text(), "install", "apply", "1.47.0", checksum]
+    return host.run(shlex.join([*words, "file:///srv/efa/installer.tar.gz", "--yes", "--skip-kmod"]))
+
+
+def test_the_installer_runs_once_and_only_if_its_checksum_is_right(base01):
+    right = base01.check_output(MAKE)
+    wrong = installed(base01, "0" * 64)
+    assert wrong.rc == 3
+    assert f"has the checksum {right}" in wrong.stderr
+    assert not base01.file("/opt/amazon/efa_installed_packages").exists
+    assert installed(base01, right).stdout == "installed 1.47.0\n"
+    assert base01.file("/opt/amazon/efa_installed_packages").contains("called with --yes --skip-kmod")
+    assert installed(base01, right).stdout == "kept 1.47.0\n"
+    assert base01.run("ls -d /var/tmp/gpufleet-efa-*").rc != 0
