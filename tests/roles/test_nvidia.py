@@ -1,0 +1,133 @@
+"""NVIDIA's roles on a host with eight stand-in H100s: looked at from outside, upgraded, broken and brought back."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+PLAYS = ("nvidia",)
+HOST = "nv01"
+OLD, NEW = "570.172.08-1", "580.126.20-1"
+SET = (
+    "nvidia-open",
+    "nvidia-kernel-open-dkms",
+    "nvidia-driver-cuda",
+    "nvidia-fabricmanager",
+    "nvidia-persistenced",
+)
+
+
+@pytest.fixture(scope="module")
+def runs(converged):
+    return converged("nvidia")
+
+
+@pytest.fixture(scope="module")
+def host(lab, runs):
+    return lab.host(HOST)
+
+
+def versions(host):
+    return {name: host.package(name).version for name in SET}
+
+
+def of(run, task):
+    return next(result.said for result in run.of(HOST) if task in result.task)
+
+
+def drivers(lab, branch, play="drivers", **more):
+    """Run a play as `gpufleet configure --play` does, without its restarts."""
+    wanted = {"driver": {"vendor": "nvidia", "branch": branch}, "cuda": "12.8"}
+    given = {
+        "gpufleet_software": wanted,
+        "gpufleet_drivers_restart": False,
+        "nvidia_fabric_manager_start": True,
+    }
+    return lab.run(lab_playbook(lab, play), limit=HOST, extra_vars={**given, **more})
+
+
+def lab_playbook(_lab, name):
+    from pathlib import Path
+
+    return Path(__file__).parents[2] / f"playbooks/{name}.yml"
+
+
+def test_check_mode_works_and_the_second_run_changes_nothing(runs):
+    runs.assert_idempotent()
+
+
+def test_exact_versions_are_installed_and_held(host):
+    assert versions(host) == dict.fromkeys(SET, OLD)
+    held = set(host.check_output("apt-mark showhold").split())
+    assert {"nvidia-open", "nvidia-fabricmanager", "nvidia-persistenced"} <= held
+
+
+def test_nouveau_is_kept_away_and_options_reach_the_module(host):
+    text = host.file("/etc/modprobe.d/gpufleet-nvidia.conf").content_string
+    assert "blacklist nouveau\n" in text
+    assert "options nvidia NVreg_RestrictProfilingToAdminUsers=0\n" in text
+    assert "options nvidia-current NVreg_RestrictProfilingToAdminUsers=0\n" in text  # Debian's name for it
+
+
+def test_the_fabric_manager_runs_and_starts_with_the_machine(host):
+    unit = host.service("nvidia-fabricmanager")
+    assert unit.is_running
+    assert unit.is_enabled
+
+
+def test_the_persistence_daemon_is_enabled_with_persistence_mode(host):
+    assert host.service("nvidia-persistenced").is_enabled
+    dropin = host.file("/etc/systemd/system/nvidia-persistenced.service.d/gpufleet.conf").content_string
+    assert "ExecStart=/usr/bin/nvidia-persistenced --user nvidia-persistenced --persistence-mode" in dropin
+
+
+def test_the_toolkit_is_beside_others_and_found_first(host):
+    assert host.file("/usr/local/cuda-12.8/bin/nvcc").exists
+    assert "release 12.8" in host.check_output("bash -lc 'nvcc --version'")
+
+
+def test_the_geometry_is_kept_for_every_start(host):
+    kept = json.loads(host.file("/etc/gpufleet/mig.json").content_string)
+    assert len(kept["mig-configs"]["gpufleet"]) == 8
+    assert kept["mig-configs"]["gpufleet"][0]["mig-devices"] == {"3g.40gb": 2}
+    assert host.service("gpufleet-mig").is_enabled
+
+
+def test_what_a_container_cannot_have_is_said(runs):
+    told = of(runs.second, "Show what was not applied")["msg"]
+    assert "no module is built or loaded" in told["module"]
+    assert "couldn't communicate with the NVIDIA driver" in told["mig"]
+    assert "nvidia-persistenced.service" in told["units"]
+
+
+def test_the_state_is_told_to_the_registry(runs):
+    told = of(runs.first, "tell the registry")["gpufleet"]
+    assert (told["event"], told["node"]) == ("drivers", HOST)
+    assert told["facts"]["installed"] == "570.172.08"
+    assert told["facts"]["plan"]["module"] == "open"
+
+
+def test_a_module_that_does_not_build_leaves_the_old_driver_and_says_so(lab, host):
+    host.check_output("echo 580.126.20-1 > /etc/gpufleet-rehearsal/dkms-fails")
+    why = drivers(lab, "580").failed(HOST)
+    host.check_output("rm /etc/gpufleet-rehearsal/dkms-fails")
+    assert "570.172.08 is back as it was" in why
+    assert versions(host) == dict.fromkeys(SET, OLD)
+    assert host.check_output("dpkg --audit") == ""
+    assert "nvidia-open" in host.check_output("apt-mark showhold").split()
+
+
+def test_an_upgrade_remembers_a_rollback_returns_and_is_not_undone(lab, host):
+    assert drivers(lab, "580").failed(HOST) is None
+    assert versions(host) == dict.fromkeys(SET, NEW)
+    kept = json.loads(host.file("/var/lib/gpufleet/drivers.json").content_string)
+    assert kept["sets"][-1]["packages"]["nvidia-open"] == OLD
+
+    assert drivers(lab, "580", "driver_rollback").failed(HOST) is None
+    assert versions(host) == dict.fromkeys(SET, OLD)
+    assert not host.package("nvidia-driver-pinning-580").is_installed
+
+    again = drivers(lab, "580")
+    assert "rollback left 580.126.20" in str(of(again, "tell the registry"))
+    assert host.package("nvidia-open").version == OLD
