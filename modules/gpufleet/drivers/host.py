@@ -32,7 +32,7 @@ class Host:
 
     def because(self, code: str, **values: object) -> None:
         """Note a reason."""
-        self.reasons.append(because(code, **values))
+        self.reasons.append(because(code, "", **values))
 
     def offered(self, name: str) -> tuple[str, ...]:
         """Return the versions of a package that the host's repositories offer."""

@@ -12,8 +12,9 @@ from gpufleet.drivers.model import Action, FabricManager, Plan
 from gpufleet.drivers.packages import Chosen
 from gpufleet.drivers.rule import refuse
 from gpufleet.drivers.tables import Card
-from gpufleet.drivers.versions import key, upstream
+from gpufleet.drivers.versions import branch_of, key, newest, upstream
 
+HIGHEST = 1000  # no branch yet is above; a package of kernel modules carries the kernel's version
 BOARD = 8  # cards on a board with NVSwitches; boards with fewer are wired without them
 
 
@@ -153,6 +154,8 @@ def _notes(host: Host, have: Installed, chosen: Chosen, choice: Choice) -> None:
     components = choice.entry(host).get("components")
     if components and choice.origin == "distribution":
         host.because("packages.components", components=", ".join(components))
+    if choice.origin == "distribution":
+        _note_outranked(host, chosen, choice)
     names = {each.name for each in (*chosen.packages, *chosen.fabric)}
     held = sorted(names & set(facts.held) if chosen.packages else ())
     if held and have.version != chosen.version:
@@ -167,6 +170,16 @@ def _notes(host: Host, have: Installed, chosen: Chosen, choice: Choice) -> None:
         host.because("vm.passthrough", kind=facts.virtual)
     if choice.entry(host).get("needs_epel"):
         host.because("dkms.epel")
+
+
+def _note_outranked(host: Host, chosen: Chosen, choice: Choice) -> None:
+    """Note that another registered repository offers newer: apt takes it for what the driver depends on."""
+    offered = [newest(host.offered(each.name)) for each in chosen.packages]
+    newer = [
+        version for version in offered if version and choice.branch < (branch_of(version) or 0) < HIGHEST
+    ]
+    if newer:
+        host.because("origin.outranked", newest=newer[0], branch=choice.branch)
 
 
 def _unmanaged(host: Host, have: Installed) -> Plan:
