@@ -15,13 +15,7 @@ LOCKS = Path("/etc/dnf/plugins/versionlock.list")  # python3-dnf-plugin-versionl
 FAILURES = [
     (r"No match for argument: (\S+)", "no package {0} in this host's repositories"),
     (r"Unable to find a match: (.+)", "no package {0} in this host's repositories"),
-    (r"No space left on device|At least (\d+\S*) more space needed", "no space left on this host"),
-    (r"Waiting for process with pid (\d+) to finish", "dnf's lock is held by process {0}"),
-    (
-        r"(Could ?n[o']t resolve host:? ?\S*|Cannot download repomd.xml)",
-        "the package source can't be reached: {0}",
-    ),
-    (r"(nothing provides .+|conflicting requests|package .+ requires .+)", "unmet dependencies: {0}"),
+    (r"No space left on device", "no space left on this host"),
 ]
 
 
@@ -44,8 +38,8 @@ class Host:
         return self.found.get(name)
 
     def is_held(self, name):
-        """Say whether a line of versionlock (``name-epoch:version-release.*``) is about the package."""
-        return any(re.fullmatch(re.escape(name) + r"-\d+:.+", line) for line in self.locked)
+        """Say whether a line of versionlock (``name-[epoch:]version-release.arch``) locks the package."""
+        return any(re.fullmatch(re.escape(name) + r"-(?:\d+:)?[^-]+-[^-]+", line) for line in self.locked)
 
     def provides(self, name):
         """Say whether an installed package stands in for the name."""
@@ -70,7 +64,7 @@ def mend(_wanted):
 
 def commands(lacking, wanted):
     """Return dnf's command lines: removal first, so that a successor does not conflict."""
-    base = ["dnf", "-y", "-q", "--setopt=exit_on_lock=False"]
+    base = ["dnf", "-y", "-q"]
     base += [] if wanted["install_recommends"] else ["--setopt=install_weak_deps=False"]
     names = [f"{name}-{version}" if version else name for name, version in lacking.install]
     found = [[*base, "remove", *lacking.remove]] if lacking.remove else []

@@ -60,6 +60,7 @@ class CourierAction(ActionBase):
         }
         text = json.dumps(given, cls=get_module_encoder("legacy", Direction.CONTROLLER_TO_MODULE))
         python = constants.config.get_config_value("INTERPRETER_PYTHON", variables=task_vars)
+        python = self._templar.template(python)
         python = "/usr/bin/python3" if str(python).startswith("auto") else str(python)
         command = f"{self._compute_environment_string()} {shlex.quote(python)} -".strip()
         done = self._low_level_execute_command(command, sudoable=True, in_data=program(name, text))

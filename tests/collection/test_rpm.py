@@ -1,0 +1,66 @@
+"""The way for rpm and dnf: what is asked and what is made of the answers. No RHEL host is here to run it on.
+
+The query's shape is our own; dnf's two lines are quoted in github.com/fastfetch-cli/fastfetch/issues/1057.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from ansible_collections.gpufleet.fleet.plugins.module_utils import packages, rpm
+
+INSTALLED = (
+    "bash\tx86_64\t0\t5.1.8\t9.el9\nkmod-nvidia\tx86_64\t3\t580.95.05\t1.el9\ngpg-pubkey\t(none)\t0\tab\tcd\n"
+)
+LOCKED = "# Added lock on Sat Nov 21\nkmod-nvidia-3:580.95.05-1.el9.*\n!bash-0:5.1.9-1.el9.*\n"
+WANTED = {
+    "present": [], "absent": [], "held": [], "unheld": [], "install_recommends": True, "allow_downgrade": False,
+}  # fmt: skip
+
+
+@pytest.fixture
+def host(monkeypatch):
+    monkeypatch.setattr(rpm, "run", lambda argv, **_: (1, "", ""))
+    return rpm.Host(INSTALLED, LOCKED)
+
+
+def lacking(host, **wanted):
+    return packages.Difference({**WANTED, **wanted}, host)
+
+
+def test_versions_carry_their_epoch_only_where_there_is_one(host):
+    assert (host.version("bash"), host.version("kmod-nvidia")) == ("5.1.8-9.el9", "3:580.95.05-1.el9")
+
+
+@pytest.mark.parametrize(("name", "held"), [("kmod-nvidia", True), ("kmod", False), ("bash", False)])
+def test_a_lock_is_of_exactly_its_package_and_an_exclusion_is_none(host, name, held):
+    assert host.is_held(name) is held
+
+
+def test_what_is_there_needs_nothing(host):
+    assert not lacking(host, present=["bash", "bash=5.1.8-*"], absent=["chrony"], held=["kmod-nvidia"])
+
+
+def test_removal_goes_before_installation(host):
+    found = lacking(host, present=["chrony=4.3-1.el9"], absent=["bash"])
+    assert rpm.commands(found, {**WANTED, "install_recommends": False}) == [
+        ["dnf", "-y", "-q", "--setopt=install_weak_deps=False", "remove", "bash"],
+        [
+            "dnf",
+            "-y",
+            "-q",
+            "--setopt=install_weak_deps=False",
+            "install",
+            "--allowerasing",
+            "chrony-4.3-1.el9",
+        ],
+    ]
+
+
+def test_an_unknown_package_is_named():
+    out = "No match for argument: fastfetch\nError: Unable to find a match: fastfetch\n"
+    asked = SimpleNamespace(install=[("fastfetch", None)], remove=[])
+    said = rpm.explain(asked, out, "")
+    assert said == "cannot install fastfetch: no package fastfetch in this host's repositories"
