@@ -25,7 +25,7 @@ from gpufleet.rehearsal.rack import apt, cgroups
 from gpufleet.rehearsal.rack.shell import Say, last_line, run, write_whole
 
 GROUP = "packages"
-START_LIMIT_S = 15.0
+START_LIMIT_S = 60.0
 END_LIMIT_S = 10.0
 POLL_S = 0.05
 # Joins the group before anything else, then becomes the server; nothing of our environment goes along.
