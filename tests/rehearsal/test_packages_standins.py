@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import subprocess
 
 import pytest
@@ -74,10 +75,13 @@ def test_the_same_data_is_built_once_and_other_data_anew(repository):
     assert standins.ensure_repository(DATA.replace("3.0-1", "4.0-1"), cache) != repository
 
 
-def test_old_repositories_are_forgotten(tmp_path):
-    for number in range(10):
-        standins.ensure_repository("packages: []\n" + "#" * number, tmp_path)
-    assert len(list((tmp_path / "stand-in").glob("[!.]*"))) == standins.KEPT_REPOSITORIES + 1
+def test_repositories_are_forgotten_when_nobody_began_with_them_for_days(tmp_path):
+    first, second = (standins.ensure_repository("packages: []\n" + "#" * n, tmp_path) for n in (1, 2))
+    for one in (first, second):
+        os.utime(one, (0, 0))
+    standins.ensure_repository("packages: []\n##", tmp_path)  # used again
+    third = standins.ensure_repository("packages: []\n###", tmp_path)
+    assert set((tmp_path / "stand-in").glob("[!.]*")) == {second, third}
 
 
 def test_bytes_that_fill_a_disk(tmp_path):

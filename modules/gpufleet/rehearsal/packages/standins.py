@@ -8,8 +8,10 @@ can be reached. Built once into the user's cache, under the hash of all that it 
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterable, Iterator
 from email.utils import formatdate
 from importlib import resources
@@ -31,7 +33,7 @@ KEYS = {
     *SCRIPTS,
 }
 REQUIRED = ("name", "versions", "summary", "source")
-KEPT_REPOSITORIES = 5
+UNUSED_DAYS = 7
 
 
 def ensure_repository(text: str | None = None, cache: Path | None = None) -> Path:
@@ -40,6 +42,7 @@ def ensure_repository(text: str | None = None, cache: Path | None = None) -> Pat
     folder = (cache or user_cache() / "packages") / MARK.lower()
     built = folder / hashlib.sha256(f"{FORMAT}\n{text}".encode()).hexdigest()[:16]
     if built.is_dir():
+        os.utime(built)
         return built
     entries = parse(text)
     if not shutil.which("dpkg-deb"):
@@ -166,14 +169,11 @@ def _fill(path: Path, size_mib: int) -> None:
 
 
 def _forget_old(folder: Path, built: Path) -> None:
-    """Remove all but the latest repositories; a server that still has an older one runs for minutes, not for days."""
-    found = sorted((p for p in folder.iterdir() if p.is_dir() and p != built and p.name[0] != "."), key=_age)
-    for old in found[: -KEPT_REPOSITORIES or None]:
-        shutil.rmtree(old, ignore_errors=True)
-
-
-def _age(path: Path) -> float:
-    return path.stat().st_mtime
+    """Remove what no rehearsal has begun with for days: a server may still give out of an older one."""
+    for old in folder.iterdir():
+        unused_s = time.time() - old.stat().st_mtime
+        if old.is_dir() and old != built and unused_s > UNUSED_DAYS * 86400:
+            shutil.rmtree(old, ignore_errors=True)
 
 
 def _write(path: Path, text: str, mode: int) -> None:
