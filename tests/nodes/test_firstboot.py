@@ -56,7 +56,7 @@ def test_a_node_gets_its_name_its_address_and_its_keys():
 def test_another_login_than_root_works_by_sudo_and_root_stays_out():
     user = read(export(rack(user="ops")).seeds[0].files["user-data"])
     assert user["disable_root"] is True
-    assert user["users"][0]["sudo"] == ["ALL=(ALL) NOPASSWD:ALL"]
+    assert user["users"][0]["sudo"] == "ALL=(ALL) NOPASSWD:ALL"
 
 
 def test_a_known_mac_names_the_link():
@@ -73,7 +73,7 @@ def test_a_rack_without_a_network_asks_dhcp():
 def test_the_host_key_is_known_before_the_node_is_and_its_copy_goes():
     made = export(rack())
     user = read(made.seeds[0].files["user-data"])
-    assert user["ssh_keys"] == {"ed25519_private": "PRIVATE", "ed25519_public": HOST.public}
+    assert user["ssh_keys"] == {"ed25519_private": "PRIVATE", "ed25519_public": f"{HOST.public}\n"}
     assert user["runcmd"][0][:2] == ["python3", "-c"]
     assert made.known_hosts()[:2] == ["10.9.0.11 ssh-ed25519 AAAAHOST", "blade01 ssh-ed25519 AAAAHOST"]
     assert "PRIVATE" not in repr(HOST) + made.files()["manifest.json"] + made.files()["known_hosts"]

@@ -1,0 +1,118 @@
+"""What a Pi's and a blade's tools say, read by the module that asks them. Words as their sources have them."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.gpufleet.fleet.plugins.module_utils import pi
+
+# vcgencmd pmic_read_adc of a Raspberry Pi 5, as a public repository recorded it (2026-09-27), shortened.
+PMIC = """\
+ 3V7_WL_SW_A current(0)=0.07709848A
+   3V3_SYS_V volt(9)=3.29982600V
+     EXT5V_V volt(24)=5.11478000V
+"""
+STATUS = """\
+┌───────┬─────────────────┬──────────────┐
+│ Blade │ SoC Temperature │ Power Status │
+├───────┼─────────────────┼──────────────┤
+│ pi1   │ \x1b[32m48°C\x1b[0m │ poe+ │
+└───────┴─────────────────┴──────────────┘
+"""
+# A CM4's configuration as a public repository recorded rpi-eeprom-config's answer.
+CM4 = """\
+[all]
+BOOT_UART=0
+WAKE_ON_GPIO=1
+POWER_OFF_ON_HALT=0
+
+# Try SD first
+BOOT_ORDER=0xf25641
+[none]
+FREEZE_VERSION=0
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "bits"), [("throttled=0x50005\n", 0x50005), ("throttled=0x0", 0), ("error=1", None), ("", None)]
+)
+def test_throttling_bits_are_read(text, bits):
+    assert pi.throttled(text) == bits
+
+
+def test_now_says_more_than_since_boot():
+    assert pi.flags(0x50005) == {"undervoltage": "now", "throttled": "now"}
+    assert pi.flags(0x80000) == {"soft temperature limit": "since boot"}
+
+
+def test_rails_and_temperature_are_read():
+    assert pi.rails(PMIC)["EXT5V_V"] == 5.11478
+    assert pi.rails('error=1 error_msg="Command not registered"') == {}
+    assert pi.temperature("temp=48.3'C\n") == 48.3
+
+
+def test_bladectls_table_is_read_with_and_without_colours_and_lines():
+    assert pi.status(STATUS) == {"Blade": "pi1", "SoC Temperature": "48°C", "Power Status": "poe+"}
+    assert pi.status(STATUS.replace("│", "|"))["Power Status"] == "poe+"
+    assert pi.status("connection refused") == {}
+
+
+@pytest.mark.parametrize(
+    ("bits", "supply", "watts", "codes"),
+    [
+        (0, "poe+", 17, []),
+        (0, "poeOrUsbC", 7, []),
+        (0, "poeOrUsbC", 17, [("supply_too_small", "fault")]),
+        (0x50000, "poe+", 7, [("undervoltage_since_boot", "warning"), ("throttled_since_boot", "warning")]),
+        (0x1, "poe+", 7, [("undervoltage_now", "fault")]),
+        (None, None, 7, [("throttling_unknown", "unknown"), ("supply_unknown", "unknown")]),
+        (0, "undefined", 7, [("supply_unknown", "unknown")]),
+    ],
+)
+def test_power_has_its_reasons(bits, supply, watts, codes):
+    assert [(one["code"], one["level"]) for one in pi.power_reasons(bits, supply, watts)] == codes
+
+
+def test_links_are_held_against_what_the_board_has():
+    good = {"name": "nvme0", "width": 1, "gigatransfers": 5.0}
+    assert pi.link_reasons([good], 1, 5.0) == []
+    slow = pi.link_reasons([{**good, "gigatransfers": 2.5}, {**good, "width": None}, good], 1, 5.0)
+    assert [one["code"] for one in slow] == ["nvme_link_slow", "nvme_link_unknown"]
+    assert pi.link_reasons([good], 4, 5.0)[0]["message"] == "nvme0: x1, x4 is wanted"
+
+
+@pytest.mark.parametrize(
+    ("source", "medium", "code"),
+    [
+        ("/dev/nvme0n1p2", "nvme", None),
+        ("/dev/mmcblk0p2", "nvme", "boot_elsewhere"),
+        ("10.9.0.2:/srv/nfs/b", "netboot", None),
+        ("/dev/nvme0n1p2", "netboot", "boot_elsewhere"),
+        ("overlay", "nvme", "boot_unknown"),
+        ("overlay", "", None),
+    ],
+)
+def test_where_it_booted_from_is_compared(source, medium, code):
+    found = [one["code"] for one in pi.boot_reasons(source, medium)]
+    assert found == ([code] if code else [])
+
+
+def test_only_settings_for_every_board_count():
+    assert pi.settings(CM4)["BOOT_ORDER"] == "0xf25641"
+    assert "FREEZE_VERSION" not in pi.settings(CM4)
+
+
+def test_new_settings_replace_the_old_and_leave_the_rest():
+    text = pi.with_settings(CM4, {"BOOT_ORDER": "0xf416", "NET_INSTALL_ENABLED": "0"})
+    found = pi.settings(text)
+    assert (found["BOOT_ORDER"], found["NET_INSTALL_ENABLED"], found["WAKE_ON_GPIO"]) == ("0xf416", "0", "1")
+    assert "[none]\nFREEZE_VERSION=0\n" in text
+    assert text.count("BOOT_ORDER") == 1
+    assert (
+        pi.with_settings(text, {"BOOT_ORDER": "0xf416", "NET_INSTALL_ENABLED": "0"}).count("BOOT_ORDER") == 1
+    )
+
+
+def test_numbers_are_compared_as_numbers():
+    assert pi.differing({"BOOT_ORDER": "0xF416", "X": "01"}, {"BOOT_ORDER": "0xf416"}) == {}
+    assert pi.differing({}, {"BOOT_ORDER": "0xf416"}) == {"BOOT_ORDER": [None, "0xf416"]}

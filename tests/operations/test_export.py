@@ -1,0 +1,113 @@
+"""Writing a rack's first boot: whole or not at all, keys kept, known_hosts filled."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from gpufleet import fleet
+from gpufleet.errors import InputError
+from gpufleet.operations import export
+from gpufleet.operations.export import Request
+
+
+@pytest.fixture
+def run(shared_project, tmp_path, monkeypatch):
+    """Run an export in the project, with a state home of the test's own."""
+    monkeypatch.setenv("GPUFLEET_HOME", str(tmp_path / "home"))
+
+    def go(*nodes, rack="blades-1", **more):
+        return export.run(Request(rack, nodes, **more), shared_project)
+
+    return go
+
+
+def test_every_node_of_the_rack_has_its_files(run):
+    done = run()
+    assert done.folder.parts[-2:] == ("export", "blades-1")
+    assert sorted(path.name for path in (done.folder / "blade20").iterdir()) == [
+        "boot.conf", "cmdline.append.txt", "config.append.txt", "meta-data", "network-config", "user-data",
+    ]  # fmt: skip
+    manifest = json.loads((done.folder / "manifest.json").read_text())
+    assert len(manifest["nodes"]) == 20
+    assert json.loads((done.folder / "addresses.json").read_text())["blades-1/20"] == "10.20.1.30"
+
+
+def test_what_holds_a_key_is_for_its_owner_alone(run):
+    folder = run("blade01").folder
+    assert (folder / "blade01/user-data").stat().st_mode & 0o777 == 0o600
+    kept = next((folder.parents[1] / "ssh/host_keys/blades-1").iterdir())
+    assert kept.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_second_export_gives_the_same_host_keys(run):
+    before = (run("blade[01-02]").folder / "known_hosts").read_text()
+    after = (run("blade[01-03]").folder / "known_hosts").read_text()
+    assert after.startswith(before)
+
+
+def test_known_hosts_keeps_what_it_says_of_others(run, tmp_path):
+    known = tmp_path / "ssh/known_hosts"
+    known.parent.mkdir()
+    known.write_text("10.20.1.11 ssh-ed25519 OLD\ngit.example.org ssh-ed25519 OTHER\n\n# a note\n")
+    run("blade01", known_hosts=known)
+    lines = known.read_text().splitlines()
+    assert lines[:3] == ["git.example.org ssh-ed25519 OTHER", "", "# a note"]
+    assert [line.split()[0] for line in lines[3:]] == ["10.20.1.11", "blade01"]
+    assert "OLD" not in known.read_text()
+
+
+def test_a_folder_that_is_not_ours_is_refused_and_kept(run, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/thesis.txt").write_text("years")
+    with pytest.raises(InputError, match="is not empty and not an earlier export; choose another --out"):
+        run(out=tmp_path / "mine")
+    assert (tmp_path / "mine/thesis.txt").read_text() == "years"
+
+
+def test_a_failed_write_leaves_the_earlier_export(run, tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    run("blade01", out=out)
+    before = {path: path.read_text() for path in out.rglob("*") if path.is_file()}
+    real = export.put
+
+    def full(path, text, mode):
+        if path.name == "manifest.json":
+            raise OSError(28, "No space left on device")
+        real(path, text, mode)
+
+    monkeypatch.setattr(export, "put", full)
+    with pytest.raises(OSError, match="No space left"):
+        run("blade02", out=out)
+    assert {path: path.read_text() for path in out.rglob("*") if path.is_file()} == before
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"rack": "blades-9"}, "--rack: there is no inventory/blades-9.yaml; there is: bench-1, blades-1"),
+        ({"rack": "bench-1"}, "inventory/bench-1.yaml: boot: is missing"),
+    ],
+)
+def test_a_wrong_rack_is_one_line(run, asked, words):
+    with pytest.raises(InputError) as refused:
+        run(**asked)
+    assert str(refused.value).startswith(words)
+
+
+def test_a_node_of_another_rack_is_refused(run):
+    with pytest.raises(InputError, match="--node: rack blades-1 has no bench01"):
+        run("bench01")
+
+
+def test_nobody_who_could_log_in_is_refused_before_anything_is_written(shared_project, tmp_path, monkeypatch):
+    rack = fleet.load_rack(shared_project / "inventory/blades-1.yaml", shared_project)
+    bare = SimpleNamespace(ssh=fleet.Ssh())
+    monkeypatch.setattr(fleet, "load", lambda _stack, _root: bare)
+    with pytest.raises(
+        InputError, match=r"boot.ssh: nobody could log in; give stack production ssh.authorized_keys"
+    ):
+        export.login_keys(rack, shared_project)

@@ -1,0 +1,183 @@
+"""Retiring a node: what is refused, what must be typed, what is kept. The play itself runs in tests/roles."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from gpufleet.errors import AnswerIsNo, EnvironmentFault, InputError
+from gpufleet.nodes import Identity, Observation
+from gpufleet.operations import retire
+
+DRIVE = {
+    "path": "/dev/nvme0n1", "by_id": "/dev/disk/by-id/nvme-X", "model": "X", "serial": "D1", "size": 500107862016,
+    "method": "format-crypto", "strength": "purge", "commands": [["nvme", "format", "/dev/nvme0n1"]],
+    "unmount": [], "release": [],
+}  # fmt: skip
+LEFT = {"path": "/dev/sda", "serial": "U", "size": 8 * 10**9, "reason": "it can be pulled out", "ours": False}
+PLAN = {"id": "abc123", "complete": True, "drives": [DRIVE], "refused": [LEFT]}
+WIPED = {"path": "/dev/nvme0n1", "serial": "D1", "wiped": True, "stand_in": False}
+PROOF = {"plan": "abc123", "complete": True, "refused": [LEFT], "evidence": [WIPED]}
+
+
+class Desk:
+    """A registry with one blade, hands whose play answers as told, and what was run and said."""
+
+    def __init__(self, registry, serial="S123", state="ready"):
+        self.registry, self.runs, self.said, self.typed = registry, [], [], ""
+        self.answers = [("wipe_planned", {"plan": PLAN, "jobs": []}), ("wiped", PROOF)]
+        who = Identity(serial=serial, rack="r1", slot="1")
+        registry.observe(
+            Observation("rack:r1", "blade01", who, declared={"kind": "compute_blade", "address": "10.9.0.11"})
+        )
+        for step in ("discovered", "commissioning", "burn_in", "ready", "assigned", "draining"):
+            if registry.get("blade01").state == state:
+                break
+            registry.move("blade01", step, "test")
+
+    def run(self, node, variables):
+        self.runs.append(variables)
+        event, facts = self.answers.pop(0)
+        reports = ({"event": event, "facts": facts},) if event else ()
+        host = SimpleNamespace(reason="the connection broke")
+        return SimpleNamespace(reports=reports, hosts=(host,), errors=(), artifacts="here")
+
+    def retire(self, **asked):
+        hands = retire.Hands(self.run, lambda _question: self.typed, self.said.append)
+        request = retire.Request(**{"node": "blade01", "reason": "broken fan", "wipe": True, **asked})
+        return retire.retire(self.registry, request, hands)
+
+    @property
+    def state(self):
+        return self.registry.get("blade01").state
+
+    def events(self):
+        return [line.event for line in self.registry.history("blade01")]
+
+
+@pytest.fixture
+def desk(registry, tmp_path, monkeypatch):
+    """Give a desk; further arguments make another one."""
+    monkeypatch.setenv("GPUFLEET_HOME", str(tmp_path))
+    (tmp_path / "ssh").mkdir()
+    (tmp_path / "ssh/known_hosts").write_text("10.9.0.11 ssh-ed25519 K\nother ssh-ed25519 K\n")
+    return lambda **more: Desk(registry, **more)
+
+
+def test_a_typed_serial_wipes_certifies_and_forgets(desk, tmp_path):
+    one = desk()
+    done = one.retire(confirm="S123")
+    assert [run.get("wipe_confirm") for run in one.runs] == [None, "S123"]
+    assert one.runs[1]["wipe_plan_id"] == "abc123"
+    node = one.registry.get("blade01")
+    assert (node.state, node.address) == ("retired", None)
+    told = json.loads(done.certificate.read_text())
+    assert (told["node"]["serial"], told["complete"], told["reason"]) == ("S123", True, "broken fan")
+    assert told["drives"] == [WIPED]
+    assert (tmp_path / "ssh/known_hosts").read_text() == "other ssh-ed25519 K\n"
+    assert [e for e in one.events() if e.startswith("wipe")] == ["wipe_begun", "wiped"]
+
+
+def test_the_plan_is_read_before_anything_is_typed(desk):
+    one = desk()
+    one.retire(confirm="S123")
+    assert one.said[0] == "blade01, r1/1, serial S123: plan abc123"
+    assert "serial D1  500 GB" in one.said[1]
+    assert one.said[3] == "  leave  /dev/sda  8 GB: it can be pulled out"
+
+
+@pytest.mark.parametrize("typed", ["", "s123", "S1234", "blade01"])
+def test_a_wrong_serial_is_two_and_touches_nothing(desk, typed):
+    one = desk()
+    one.typed = typed
+    with pytest.raises(InputError, match="is not its serial: nothing was touched") as refused:
+        one.retire()
+    assert refused.value.exit_code == 2
+    assert len(one.runs) == 1
+    assert one.state == "ready"
+    assert "wipe_begun" not in one.events()
+
+
+def test_somebodys_work_stops_it_unless_forced(desk):
+    one = desk(state="assigned")
+    with pytest.raises(InputError, match="somebody's job runs there; drain it first"):
+        one.retire(confirm="S123")
+    assert one.runs == []
+    one.retire(confirm="S123", force=True)
+    assert one.state == "retired"
+
+
+def test_a_running_container_stops_it_unless_forced(desk):
+    one = desk()
+    one.answers[0] = ("wipe_planned", {"plan": PLAN, "jobs": ["container llm (podman)"]})
+    with pytest.raises(AnswerIsNo, match=r"at work: container llm \(podman\); nothing was touched"):
+        one.retire(confirm="S123")
+    assert one.state == "ready"
+
+
+def test_nothing_to_wipe_is_no(desk):
+    one = desk()
+    one.answers[0] = ("wipe_planned", {"plan": {**PLAN, "drives": []}, "jobs": []})
+    with pytest.raises(AnswerIsNo, match="no drive of blade01 can be wiped"):
+        one.retire(confirm="S123")
+
+
+def test_a_lost_run_says_that_nobody_knows_and_the_next_says_it_again(desk):
+    one = desk()
+    one.answers[1] = (None, None)
+    with pytest.raises(AnswerIsNo, match=r"the connection broke; what is left on its drives is unknown"):
+        one.retire(confirm="S123")
+    assert one.state == "ready"
+    one.answers = [("wipe_planned", {"plan": PLAN, "jobs": []}), ("wiped", PROOF)]
+    one.retire(confirm="S123")
+    assert any("began at" in line and "not known to have ended" in line for line in one.said)
+    assert one.state == "retired"
+
+
+def test_a_drive_that_failed_keeps_the_node_and_its_evidence(desk):
+    one = desk()
+    bad = {**WIPED, "wiped": False, "why": "4 of 16 places still read as before"}
+    one.answers[1] = ("wiped", {**PROOF, "complete": False, "evidence": [bad]})
+    with pytest.raises(AnswerIsNo, match="is not wiped: /dev/nvme0n1: 4 of 16 places still read as before"):
+        one.retire(confirm="S123")
+    assert one.state == "ready"
+    assert one.events()[-1] == "wipe_failed"
+
+
+def test_a_play_that_could_not_look_is_the_environments_fault(desk):
+    one = desk()
+    one.answers = [(None, None)]
+    with pytest.raises(EnvironmentFault, match="did not report wipe_planned: the connection broke"):
+        one.retire(confirm="S123")
+
+
+@pytest.mark.parametrize("state", ["expected", "commissioning", "ready", "draining"])
+def test_without_wiping_any_idle_node_ends(desk, state):
+    one = desk(state=state)
+    done = one.retire(wipe=False)
+    assert (one.state, one.runs, done.certificate) == ("retired", [], None)
+    assert "another board there" in done.lines[-1]
+
+
+def test_a_retired_node_is_not_retired_again(desk):
+    one = desk()
+    one.retire(wipe=False)
+    with pytest.raises(InputError, match="retired since"):
+        one.retire(wipe=False)
+
+
+def test_a_node_without_a_serial_can_not_be_confirmed(desk):
+    with pytest.raises(InputError, match="no serial is known, by which a wipe is confirmed"):
+        desk(serial=None).retire(confirm="")
+
+
+def test_a_rented_machine_goes_by_its_pool(registry, desk):
+    who = Identity(instance_id="i-0abc")
+    said = {"kind": "cloud_vm", "cloud": "aws", "pool": "train"}
+    registry.observe(Observation("pulumi:production", "train-1", who, declared=said))
+    one = desk()
+    with pytest.raises(AnswerIsNo, match="rented from aws: the pool's count must go down") as refused:
+        one.retire(node="train-1", wipe=False)
+    assert "pulumi up" in refused.value.hint
