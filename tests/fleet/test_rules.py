@@ -79,6 +79,10 @@ REFUSED = [
     ),
     ("efa-one-zone", {"fabric": "efa", "zones": ["us-east-1a", "us-east-1b"]}, "EFA does not leave its zone"),
     ("efa-one-zone", {"fabric": "auto", "zones": ["us-east-1a", "us-east-1b"]}, "name one zone"),
+    ("image-of-cloud", {"image": {"id": "gpufleet-1"}}, "'gpufleet-1' is no image of aws"),
+    ("image-of-cloud", AZURE | {"image": {"name": "gpufleet-node"}}, "Azure finds no image by name"),
+    ("image-of-cloud", {"image": {"id": "ami-0123456789abcdef0", "owner": "012345678901"}}, "by name"),
+    ("image-of-cloud", GCP | {"image": "vendor"}, "gcp has no image with drivers for a2-megagpu-16g"),
     ("template-exists", {"template": "trainr"}, "no template 'trainr'"),
 ]
 OF_TEMPLATES = {
@@ -104,6 +108,10 @@ ALLOWED = [
     {"purchase": {"kind": "reserved", "reservation": "cr-0123"}, "count": {"min": 1, "max": 3}, "zones": []},
     AZURE | {"purchase": CREATE, "fabric": "infiniband"},
     GCP | {"purchase": SPOT},
+    {"image": "vendor"},
+    {"image": {"name": "gpufleet-node", "owner": "012345678901"}},
+    GCP | {"image": {"id": "gpufleet-node-20261121-090000"}, "first_boot": "packages"},
+    AZURE | {"image": {"id": "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/images/i"}},
     N1 | {"accelerators": T4},
     {"fabric": "efa"},
     {"count": 0},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -10,7 +11,7 @@ import pytest
 from gpufleet import fleet
 from gpufleet.errors import InputError
 from gpufleet.nodes import Registry, inventory_model, rack_report
-from gpufleet.nodes.blueprint import host_vars
+from gpufleet.nodes.blueprint import host_vars, main
 from gpufleet.nodes.inventory import model, stack_plans
 
 STACK = """\
@@ -120,3 +121,17 @@ def test_a_broken_stack_of_a_node_stops_the_inventory(project):
     (project / "stacks/Pulumi.lab.yaml").write_text(STACK.replace("owner: ml", "ownr: ml"))
     with pytest.raises(InputError, match="did you mean 'owner'"):
         inventory_model(project, url)
+
+
+def test_a_template_s_variables_are_printed_for_an_image(repo_root, monkeypatch, capsys):
+    monkeypatch.chdir(repo_root)
+    assert main(["production", "trainer"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["gpufleet_software"]["driver"] == {"vendor": "nvidia", "branch": "auto"}
+
+
+@pytest.mark.parametrize(("words", "said"), [(["production", "x"], "no template 'x'"), ([], "give a stack")])
+def test_a_template_that_is_not_there_is_one_line(repo_root, monkeypatch, capsys, words, said):
+    monkeypatch.chdir(repo_root)
+    assert main(words) == 2
+    assert said in capsys.readouterr().err

@@ -61,7 +61,7 @@ class AwsGroups:
             image_id=pool.image.id,
             instance_type=plan.pool.machine,
             key_name=pool.network.key.key_name,
-            user_data=base64.b64encode(cloud_init(plan.fleet).encode()).decode(),
+            user_data=base64.b64encode(cloud_init(plan.fleet, plan.pool).encode()).decode(),
             block_device_mappings=[{"device_name": pool.image.root_device_name, "ebs": disk}],
             metadata_options=METADATA,
             network_interfaces=self._interfaces(),

@@ -12,7 +12,7 @@ from gpufleet.cloud.aws_fabric import efa_interfaces
 from gpufleet.cloud.aws_group import AwsGroups
 from gpufleet.cloud.aws_network import AwsNetwork
 from gpufleet.cloud.aws_security import security_group
-from gpufleet.cloud.images import aws_image
+from gpufleet.cloud.images import aws_lookup
 from gpufleet.cloud.plan import PoolPlan
 from gpufleet.cloud.user_data import cloud_init
 
@@ -57,14 +57,8 @@ class AwsPool(pulumi.ComponentResource):
         return {"capacity_reservation_target": {"capacity_reservation_id": target}} if target else None
 
     def _image(self) -> Any:
-        wanted = aws_image(self.plan.machine)
-        filters = [
-            {"name": "name", "values": [wanted.name]},
-            {"name": "architecture", "values": [wanted.architecture]},
-        ]
         return aws.ec2.get_ami_output(
-            owners=[wanted.owner],
-            filters=filters,
+            **aws_lookup(self.plan.pool, self.plan.machine),
             most_recent=True,
             region=self.plan.pool.region,
             opts=pulumi.InvokeOptions(parent=self),
@@ -151,7 +145,7 @@ class AwsPool(pulumi.ComponentResource):
             ami=self.image.id,
             instance_type=pool.machine,
             key_name=self.network.key.key_name,
-            user_data=cloud_init(plan.fleet),
+            user_data=cloud_init(plan.fleet, pool),
             root_block_device=self._root_disk(node),
             metadata_options=METADATA,
             instance_market_options=self._market(),

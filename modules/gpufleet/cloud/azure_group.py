@@ -63,6 +63,7 @@ def _profile(pool: AzurePool) -> dict[str, Any]:
             "computer_name_prefix": f"{plan.prefix[:LONGEST_PREFIX]}-",
             "admin_username": SSH_USER,
             "linux_configuration": pool.linux(),
+            **pool.first_boot(),
         },
         "storage_profile": pool.storage(),
         "network_profile": {"network_interface_configurations": [card]},

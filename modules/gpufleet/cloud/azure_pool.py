@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+import base64
+from dataclasses import dataclass
 from typing import Any
 
 import pulumi
@@ -10,8 +11,9 @@ from pulumi_azure_native import compute, network
 
 from gpufleet.cloud.azure_group import scale_set
 from gpufleet.cloud.azure_network import AzureNetwork
-from gpufleet.cloud.images import azure_image
+from gpufleet.cloud.images import azure_reference
 from gpufleet.cloud.plan import SSH_USER, PoolPlan
+from gpufleet.cloud.user_data import alone
 
 KEY_TYPES = ("ssh-rsa", "ssh-ed25519")  # Azure refuses the others
 
@@ -81,6 +83,11 @@ class AzurePool(pulumi.ComponentResource):
             "ssh": {"public_keys": [{"path": path, "key_data": key} for key in keys]},
         }
 
+    def first_boot(self) -> dict[str, str]:
+        """Return what cloud-init does beyond letting the keys in, which Azure does itself."""
+        told = alone(self.plan.fleet, self.plan.pool)
+        return {} if told is None else {"custom_data": base64.b64encode(told.encode()).decode()}
+
     def storage(self) -> dict[str, Any]:
         """Return image and disk. Azure encrypts every managed disk at rest with its own keys.
 
@@ -93,7 +100,7 @@ class AzurePool(pulumi.ComponentResource):
             "managed_disk": {"storage_account_type": "Premium_LRS"},
             "delete_option": "Delete",
         }
-        return {"image_reference": asdict(azure_image(self.plan.machine)), "os_disk": disk}
+        return {"image_reference": azure_reference(self.plan.pool, self.plan.machine), "os_disk": disk}
 
     def _reservation(self) -> tuple[Any, Any]:
         if not self.plan.created_reservation:
@@ -161,6 +168,7 @@ class AzurePool(pulumi.ComponentResource):
                 "computer_name": node,
                 "admin_username": SSH_USER,
                 "linux_configuration": self.linux(),
+                **self.first_boot(),
             },
             storage_profile=self.storage(),
             zones=zones,

@@ -10,8 +10,9 @@ import pulumi_gcp as gcp
 
 from gpufleet.cloud.gcp_group import group
 from gpufleet.cloud.gcp_network import GcpNetwork
-from gpufleet.cloud.images import gcp_image
+from gpufleet.cloud.images import gcp_lookup
 from gpufleet.cloud.plan import SSH_USER, PoolPlan
+from gpufleet.cloud.user_data import alone
 
 # Google's names of the cards that n1 machines take; other machines bring their own.
 ATTACHABLE = {
@@ -88,10 +89,8 @@ class GcpPool(pulumi.ComponentResource):
         return [{"type": ATTACHABLE[wanted.model], "count": wanted.count}]
 
     def _image(self) -> Any:
-        wanted = gcp_image(self.plan.machine)
-        return gcp.compute.get_image_output(
-            project=wanted.project, family=wanted.family, opts=pulumi.InvokeOutputOptions(parent=self)
-        )
+        found = gcp_lookup(self.plan.pool, self.plan.machine)
+        return gcp.compute.get_image_output(**found, opts=pulumi.InvokeOutputOptions(parent=self))
 
     def _reservation(self) -> Any:
         if not self.plan.created_reservation:
@@ -206,4 +205,6 @@ def scheduling(plan: PoolPlan) -> dict[str, Any]:
 def metadata(plan: PoolPlan) -> dict[str, str]:
     """Return the metadata that lets the spec's keys in, and only those."""
     keys = "\n".join(f"{SSH_USER}:{key}" for key in plan.fleet.ssh.authorized_keys)
-    return {"ssh-keys": keys, "block-project-ssh-keys": "true", "enable-oslogin": "false"}
+    told = {"ssh-keys": keys, "block-project-ssh-keys": "true", "enable-oslogin": "false"}
+    more = alone(plan.fleet, plan.pool)
+    return told if more is None else {**told, "user-data": more}

@@ -11,6 +11,7 @@ from __future__ import annotations
 from gpufleet.fleet.application import Application, Container, PortMap, Volume
 from gpufleet.fleet.boot import Boot, BootMode, Image, Netboot
 from gpufleet.fleet.hardware import Fact, HardwareCost
+from gpufleet.fleet.image import OwnImage
 from gpufleet.fleet.load import json_schema, load, load_rack, parse
 from gpufleet.fleet.notes import node_usd_per_hour, notes
 from gpufleet.fleet.profile import Driver, HardwareProfile, SoftwareProfile
@@ -40,6 +41,7 @@ __all__ = [
     "Image",
     "Netboot",
     "OnDemand",
+    "OwnImage",
     "Pool",
     "PortMap",
     "Purchase",

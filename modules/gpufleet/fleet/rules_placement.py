@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from gpufleet import catalog
 from gpufleet.errors import InputError
 from gpufleet.fleet.document import Problem
+from gpufleet.fleet.image import OwnImage
 from gpufleet.fleet.rule import pool_rule
 from gpufleet.fleet.spec import Pool
 
@@ -18,6 +19,14 @@ ZONES = {
     "azure": (r"[123]", "1"),
 }
 ATTACHABLE_COUNTS = (1, 2, 4)
+OWN_IDS = {
+    "aws": (r"ami-[0-9a-f]{8,17}", "ami-0123456789abcdef0"),
+    "gcp": (r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?", "gpufleet-node-20261121-090000"),
+    "azure": (
+        r"/subscriptions/[^/]+/resourceGroups/[^/]+/providers/Microsoft\.Compute/(images|galleries)/.+",
+        "/subscriptions/…/resourceGroups/…/providers/Microsoft.Compute/images/…",
+    ),
+}
 
 
 def known_machine(pool: Pool) -> catalog.Machine | None:
@@ -129,6 +138,34 @@ def efa_one_zone(pool: Pool) -> Iterator[Problem]:
     uses = pool.fabric == "efa" or (pool.fabric == "auto" and machine and machine.fabric == "efa")
     if uses and len(pool.zones) > 1:
         yield Problem(("zones",), f"is {list(pool.zones)}, but EFA does not leave its zone", "name one zone")
+
+
+@pool_rule(
+    "image-of-cloud",
+    reason="a pool boots an image that its cloud has for its machine",
+    source="cloud/images.py; Azure, imageReference: no lookup by name",
+)
+def image_of_cloud(pool: Pool) -> Iterator[Problem]:
+    machine, image = known_machine(pool), pool.image
+    if isinstance(image, OwnImage):
+        shape, example = OWN_IDS[pool.cloud]
+        if image.id is not None and not re.fullmatch(shape, image.id):
+            yield Problem(
+                ("image", "id"), f"{image.id!r} is no image of {pool.cloud}", f"give one like {example}"
+            )
+        if image.name is not None and pool.cloud == "azure":
+            yield Problem(("image", "name"), "Azure finds no image by name", "give its id")
+        if image.owner != "self" and (pool.cloud == "azure" or image.id is not None):
+            yield Problem(("image", "owner"), "is for images found by name", "remove it")
+    elif image == "vendor" and machine is not None and not _has_vendor_image(pool, machine):
+        text = f"is vendor, but {pool.cloud} has no image with drivers for {machine.name} that we know"
+        yield Problem(("image",), text, "say auto or base")
+
+
+def _has_vendor_image(pool: Pool, machine: catalog.Machine) -> bool:
+    if pool.cloud == "aws":
+        return bool(machine.accelerators) and machine.arch == "x86_64"
+    return pool.cloud == "azure" and bool(machine.accelerators)
 
 
 def _carried(machine: catalog.Machine) -> str:

@@ -10,6 +10,7 @@ from gpufleet.catalog import Cloud
 from gpufleet.fleet.application import Application
 from gpufleet.fleet.base import Frozen, Name, Owner, Whole, matching
 from gpufleet.fleet.hardware import HardwareCost
+from gpufleet.fleet.image import Image
 from gpufleet.fleet.profile import HardwareProfile, SoftwareProfile
 from gpufleet.fleet.publickey import PublicKey
 from gpufleet.fleet.purchase import Purchase
@@ -71,6 +72,13 @@ class Pool(Frozen):
         Whole | None, Field(ge=1, le=730, description="planned running hours; around the clock when left out")
     ] = None
     disk: Disk = Disk()
+    image: Image = "auto"
+    first_boot: Annotated[
+        Literal["login", "packages"],
+        Field(
+            description="what cloud-init does: let the keys in, or also install what the template will need"
+        ),
+    ] = "login"
     template: Name | None = None
 
 

@@ -1,0 +1,47 @@
+"""What a pool's nodes boot, where it is not what we would choose."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Discriminator, Field, Tag, model_validator
+
+from gpufleet.fleet.base import Frozen, matching, refusal
+
+_id, _id_schema = matching(r"[A-Za-z0-9/._-]{3,300}", "an image's id as its cloud writes it")
+_name, _name_schema = matching(
+    r"[A-Za-z0-9][A-Za-z0-9._-]{1,126}", "a name of letters, digits, dots, hyphens"
+)
+_owner, _owner_schema = matching(r"self|[a-z0-9-]{6,30}", "self, an AWS account, or a GCP project")
+
+
+class OwnImage(Frozen):
+    """An image of ours: one by its id, or the newest of a name. Packer makes them (docs/images.md)."""
+
+    id: Annotated[str, _id, _id_schema] | None = None
+    name: Annotated[
+        Annotated[str, _name, _name_schema] | None,
+        Field(description="AWS: what image names begin with; GCP: the family; Azure has no such thing"),
+    ] = None
+    owner: Annotated[str, _owner, _owner_schema] = "self"
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if (self.id is None) == (self.name is None):
+            raise refusal(
+                "needs exactly one of id and name", "give an image's id, or the name that they share"
+            )
+        return self
+
+
+def _given(value: Any) -> str:
+    return "inline" if isinstance(value, dict | OwnImage) else "name"
+
+
+Image = Annotated[
+    Annotated[Literal["auto", "vendor", "base"], Tag("name")] | Annotated[OwnImage, Tag("inline")],
+    Discriminator(_given),
+    Field(
+        description="auto: what suits the machine; vendor: with drivers; base: the plain system; or one of yours"
+    ),
+]
