@@ -1,0 +1,155 @@
+"""The firewall on a booted host, tried from outside: what is open, what is shut, and that nobody locks himself out."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+
+import pytest
+
+SEND = "import socket,sys; s=socket.create_connection((sys.argv[1], int(sys.argv[2])), 3); print(s.recv(9).decode())"
+SERVE = (
+    "systemd-run --quiet --collect --unit=serve-{port} python3 -c 'import socket\n"
+    's = socket.create_server(("", {port}))\n'
+    'while True: c = s.accept()[0]; c.sendall(b"served"); c.close()\''
+)
+PLAY = """---
+- name: Firewall
+  hosts: wall01
+  gather_facts: false
+  become: true
+  tasks:
+    - name: Hardening
+      ansible.builtin.import_role:
+        name: hardening
+"""
+WANTED = {
+    "hardening_firewall": "present",
+    "hardening_firewall_confirm_seconds": 12,
+    "hardening_firewall_open": [{"name": "web", "ports": ["8000"]}],
+}
+ONE_PEER = {"hardening_firewall_peers": "{{ [hostvars.peer01.ansible_host] }}"}
+# Established sessions would live on: exactly the lock-out that is noticed too late.
+SHUT = ["chain shut { type filter hook prerouting priority -150; tcp dport 22 ct state new drop; }"]
+
+
+@pytest.fixture(scope="module")
+def wall(make_lab):
+    """Give a lab of its own: a firewall would be in the way of other roles' tests."""
+    lab = make_lab("wall")
+    lab.up({"wall01": {"kind": "servers"}, "peer01": {"kind": "servers"}, "other": {"kind": "servers"}})
+    for port in (8000, 9000):
+        lab.host("wall01").check_output(SERVE.format(port=port))
+    lab.runs = {
+        "check": apply(lab, check=True),
+        "rules_after_check": lab.host("wall01").run("nft list table inet gpufleet").rc,
+        "first": apply(lab),
+        "second": apply(lab),
+    }
+    return lab
+
+
+def apply(lab, check=False, **more):
+    return lab.run(PLAY, tags="firewall", check=check, extra_vars=WANTED | ONE_PEER | more)
+
+
+def reached(lab, port):
+    """Say whether the controller gets an answer; a refusal counts as one, silence does not."""
+    try:
+        with socket.create_connection((lab.address("wall01"), port), timeout=2) as asked:
+            return asked.recv(9).decode()
+    except TimeoutError:
+        return "silence"
+
+
+def test_once_and_then_nothing(wall):
+    runs = wall.runs
+    assert [runs[name].failed("wall01") for name in ("check", "first", "second")] == [None] * 3
+    assert runs["check"].changed("wall01") >= 1
+    assert runs["rules_after_check"] != 0
+    assert runs["second"].changed_tasks("wall01") == []
+
+
+def test_what_is_declared_is_open_and_the_rest_is_silent(wall):
+    assert reached(wall, 8000) == "served"
+    assert reached(wall, 9000) == "silence"
+    assert reached(wall, 22).startswith("SSH-2")
+
+
+def test_a_peer_reaches_everything_and_a_stranger_only_what_is_open(wall):
+    ask = ["python3 -c %s %s %s", SEND, wall.address("wall01")]
+    assert wall.host("peer01").check_output(*ask, "9000") == "served"
+    assert wall.host("other").check_output(*ask, "8000") == "served"
+    assert wall.host("other").run(*ask, "9000").rc != 0
+    assert wall.host("other").run(*ask, "22").rc != 0
+
+
+def test_it_outlasts_a_restart(wall):
+    host = wall.host("wall01")
+    assert host.service("gpufleet-firewall").is_enabled
+    host.check_output("nft delete table inet gpufleet && systemctl restart gpufleet-firewall")
+    assert reached(wall, 9000) == "silence"
+
+
+def test_rules_that_vanished_are_put_back(wall):
+    """Here with the peers that nobody names: all of the rack."""
+    wall.host("wall01").check_output("nft add rule inet gpufleet input tcp dport 9999 accept")
+    run = wall.run(PLAY, tags="firewall", extra_vars=WANTED)
+    assert run.changed("wall01") == 1
+    assert "9999" not in wall.host("wall01").check_output("nft list table inet gpufleet")
+    ask = ["python3 -c %s %s 9000", SEND, wall.address("wall01")]
+    assert wall.host("other").check_output(*ask) == "served"
+
+
+def test_rules_that_nft_does_not_read_are_refused(wall):
+    before = wall.host("wall01").check_output("nft list ruleset")
+    failed = apply(wall, hardening_firewall_chains=["chain x { nonsense }"]).failed("wall01")
+    assert "refused, left as it was: /etc/gpufleet/firewall.nft" in failed
+    assert wall.host("wall01").check_output("nft list ruleset") == before
+
+
+def test_a_lock_out_is_taken_back_by_the_host_itself(wall):
+    before = wall.host("wall01").check_output("nft -s list ruleset")
+    run = apply(wall, hardening_firewall_chains=SHUT)
+    assert "rolled back: with the new firewall no new connection got in" in run.failed("wall01")
+    assert run.stats["wall01"]["unreachable"] == 0
+    assert reached(wall, 22).startswith("SSH-2")
+    host = wall.host("wall01")
+    assert host.check_output("nft -s list ruleset") == before
+    assert "chain shut" not in host.file("/etc/gpufleet/firewall.nft").content_string
+    assert host.check_output("ls /run/gpufleet-firewall") == ""
+
+
+def test_a_container_s_published_port_goes_on_working(wall):
+    """A network namespace behind a bridge port and a DNAT rule: a STAND-IN for what podman and Docker set up."""
+    host = wall.host("wall01")
+    host.check_output(
+        "systemd-run --quiet --collect --unit=pod -p PrivateNetwork=yes python3 -c 'import socket\n"
+        's = socket.create_server(("", 80))\n'
+        'while True: c = s.accept()[0]; c.sendall(b"container"); c.close()\''
+    )
+    pid = host.check_output("systemctl show -P MainPID pod")
+    inside = f"nsenter -t {pid} -n"
+    host.check_output(
+        f"ip link add podman0 type veth peer name eth0 netns {pid}; ip addr add 10.88.0.1/24 dev podman0;"
+        f"ip link set podman0 up; {inside} ip link set lo up; {inside} ip addr add 10.88.0.2/24 dev eth0;"
+        f"{inside} ip link set eth0 up; {inside} ip route add default via 10.88.0.1;"
+        "sysctl -qw net.ipv4.ip_forward=1; nft add table ip standin;"
+        "nft 'add chain ip standin pre { type nat hook prerouting priority dstnat; }';"
+        "nft add rule ip standin pre tcp dport 7070 dnat to 10.88.0.2:80"
+    )
+    assert apply(wall).failed("wall01") is None
+    deadline = time.monotonic() + 20
+    while (said := reached(wall, 7070)) != "container" and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert said == "container"
+    assert "table ip standin" in host.check_output("nft list ruleset")
+
+
+def test_it_goes_away_when_it_is_not_wanted(wall):
+    run = wall.run(PLAY, tags="firewall", extra_vars=WANTED | {"hardening_firewall": "absent"})
+    assert run.failed("wall01") is None
+    assert reached(wall, 9000) == "served"
+    assert not wall.host("wall01").service("gpufleet-firewall").is_enabled
+    assert json.loads(wall.host("wall01").check_output("nft -j list tables"))["nftables"][1:] != []
