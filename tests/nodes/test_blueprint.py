@@ -11,8 +11,9 @@ import pytest
 from gpufleet import fleet
 from gpufleet.errors import InputError
 from gpufleet.nodes import Registry, inventory_model, rack_report
-from gpufleet.nodes.blueprint import host_vars, main
+from gpufleet.nodes.blueprint import host_vars
 from gpufleet.nodes.inventory import model, stack_plans
+from gpufleet.nodes.template_vars import main
 
 STACK = """\
 config:

@@ -1,16 +1,9 @@
-"""What a node's template tells Ansible: small host variables, each the input of some roles. Pure.
-
-``python -m gpufleet.nodes.blueprint STACK TEMPLATE`` prints them, for a machine that is in no inventory: an image's.
-"""
+"""What a node's template tells Ansible: small host variables, each the input of some roles. Pure."""
 
 from __future__ import annotations
 
-import json
-import sys
 from typing import Any
 
-from gpufleet import fleet
-from gpufleet.errors import GpufleetError, InputError
 from gpufleet.fleet import Blueprint
 
 SOFTWARE, APPLICATION = "gpufleet_software", "gpufleet_application"
@@ -70,25 +63,3 @@ def open_ports(blueprint: Blueprint) -> list[dict[str, Any]]:
         for port in container.ports
         if not port.local
     ]
-
-
-def main(words: list[str]) -> int:
-    """Print a template's variables as JSON."""
-    try:
-        if len(words) != 2:  # noqa: PLR2004 - stack and template
-            raise InputError(
-                "give a stack and a template", remedy="python -m gpufleet.nodes.blueprint STACK TEMPLATE"
-            )
-        declared = fleet.load(words[0])
-        if words[1] not in declared.templates:
-            known = ", ".join(sorted(declared.templates)) or "none"
-            raise InputError(f"no template {words[1]!r} in stack {words[0]}", remedy=f"templates: {known}")
-    except GpufleetError as error:
-        print(error, file=sys.stderr)  # noqa: T201 - this is the program's output
-        return error.exit_code
-    print(json.dumps(host_vars(declared.blueprint(words[1])), indent=2))  # noqa: T201 - likewise
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

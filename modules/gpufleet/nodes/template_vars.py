@@ -1,0 +1,35 @@
+"""Print a template's host variables: ``python -m gpufleet.nodes.template_vars STACK TEMPLATE``.
+
+For a machine that is in no inventory, such as one that becomes an image.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from gpufleet import fleet
+from gpufleet.errors import GpufleetError, InputError
+from gpufleet.nodes.blueprint import host_vars
+
+
+def main(words: list[str]) -> int:
+    """Print a template's variables as JSON."""
+    try:
+        if len(words) != 2:  # noqa: PLR2004 - stack and template
+            raise InputError(
+                "give a stack and a template", remedy="python -m gpufleet.nodes.template_vars STACK TEMPLATE"
+            )
+        declared = fleet.load(words[0])
+        if words[1] not in declared.templates:
+            known = ", ".join(sorted(declared.templates)) or "none"
+            raise InputError(f"no template {words[1]!r} in stack {words[0]}", remedy=f"templates: {known}")
+    except GpufleetError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    print(json.dumps(host_vars(declared.blueprint(words[1])), indent=2))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
