@@ -58,7 +58,13 @@ def test_a_good_run(tiny):
         ("a1", "ok", 1),
         ("a2", "ok", 1),
     ]
-    assert "a[1-2]                  changed        3/3  Fail where asked to" in stream.getvalue()
+    # On a busy machine the two hosts' steps may be seconds apart, and are then two lines.
+    said = [
+        line.split()[0]
+        for line in stream.getvalue().splitlines()
+        if line.endswith("3/3  Fail where asked to")
+    ]
+    assert said in (["a[1-2]"], ["a1", "a2"], ["a2", "a1"])
 
 
 def test_a_failure_is_the_answer_no(tiny):
@@ -85,13 +91,22 @@ def test_nothing_is_left_in_the_users_env_folder(tiny):
     assert not (tiny / "env").exists()
 
 
+def interrupt_once(there, asked):
+    """Interrupt this process as soon as the file is there: the task runs then."""
+    deadline = time.monotonic() + 120
+    while not there.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    asked.append(time.monotonic())
+    os.kill(os.getpid(), signal.SIGINT)
+
+
 def test_an_interrupt_stops_ansible_first(tiny):
     handler = signal.getsignal(signal.SIGINT)
-    threading.Timer(3.0, os.kill, (os.getpid(), signal.SIGINT)).start()
-    begun = time.monotonic()
-    done = outcome(tiny, extra_vars={"command": "sleep 60"})
+    asked = []
+    threading.Thread(target=interrupt_once, args=(tiny / "begun", asked), daemon=True).start()
+    done = outcome(tiny, extra_vars={"command": f"sh -c 'touch {tiny}/begun; sleep 600'"})
     assert (done.interrupted, done.exit_code) == (True, 130)
-    assert time.monotonic() - begun < 30
+    assert time.monotonic() - asked[0] < 300
     assert signal.getsignal(signal.SIGINT) is handler
 
 
