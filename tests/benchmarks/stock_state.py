@@ -107,7 +107,8 @@ def named(row, name):
 
 def is_changed(name, before, after):
     """Say whether a role set the unit, as opposed to a package bringing it."""
-    return after["units"][name] != before["units"].get(name) and after["units"][name] in ("enabled", "masked", "disabled")
+    now = after["units"][name]
+    return now != before["units"].get(name) and now in ("enabled", "masked", "disabled")
 
 
 def unit(name, before, after):
