@@ -1,0 +1,127 @@
+"""Images: Packer accepts the templates, and a real build without a cloud runs our roles over SSH."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gpufleet import catalog
+from gpufleet.cloud import images
+
+PLAYS = ("image",)
+ROOT = Path(__file__).parents[2]
+IMAGES = ROOT / "playbooks/images"
+PACKER = shutil.which("packer")
+needs_packer = pytest.mark.skipif(PACKER is None, reason="packer is not installed (Debian's package packer)")
+
+
+def packer(*words, **env):
+    told = {name: os.environ[name] for name in ("HOME", "PATH", "LANG") if name in os.environ}
+    told |= {"CHECKPOINT_DISABLE": "1", "ARM_CLIENT_SECRET": "none"} | env
+    return subprocess.run([PACKER, *words], cwd=ROOT, env=told, capture_output=True, text=True, check=False)
+
+
+@needs_packer
+def test_packer_accepts_every_source(converged, lab):
+    converged("image")
+    done = packer("validate", "-var", f"host_key_file={lab.home / 'ssh/id_ed25519'}", str(IMAGES))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@needs_packer
+def test_packer_refuses_what_a_cloud_would_refuse(converged, lab):
+    converged("image")
+    told = ["-var", f"host_key_file={lab.home / 'ssh/id_ed25519'}", "-var", "azure_subscription="]
+    done = packer("validate", *told, str(IMAGES))
+    assert done.returncode != 0
+    assert "azure" in (done.stdout + done.stderr).lower()
+
+
+@needs_packer
+def test_templates_are_formatted():
+    for folder in (IMAGES, IMAGES / "plugins"):
+        done = packer("fmt", "-check", "-diff", str(folder))
+        assert done.returncode == 0, done.stdout
+
+
+@needs_packer
+def test_a_build_runs_the_roles_over_ssh_with_the_host_key_checked(converged, lab):
+    play = converged("image")
+    (host,) = play.hosts
+    told = {
+        "host": lab.address(host),
+        "host_key_file": lab.home / "ssh/id_ed25519",
+        "known_hosts": lab.home / "ssh/known_hosts",
+        "host_keys": "yes",
+        "name": "packer-test",
+        "play": "../tests/roles/plays/image_packer.yml",
+    }
+    words = [word for name, value in told.items() for word in ("-var", f"{name}={value}")]
+    done = packer("build", "-color=false", "-only=null.node", *words, str(IMAGES), **lab.env())
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert re.search(r"default +: ok=\d+ .*failed=0", done.stdout)
+    facts = json.loads(lab.host(host).file("/etc/gpufleet/image.json").content_string)
+    assert facts["name"].startswith("packer-test-")
+
+
+def test_a_rehearsed_machine_is_marked_and_not_sealed(converged, lab):
+    play = converged("image")
+    play.assert_idempotent()
+    host = lab.host(play.hosts[0])
+    assert host.file("/etc/gpufleet/image.json").exists
+    assert host.file("/etc/machine-id").size > 0
+    assert [r.status for r in play.first.results if r.task.endswith("what cloud-init remembers")] == [
+        "skipped"
+    ]
+
+
+def test_a_machine_that_something_failed_on_becomes_no_image(converged, lab):
+    play = converged("image")
+    run = lab.run(
+        "- name: Fail first\n  hosts: base01\n  gather_facts: false\n  tasks:\n"
+        "    - name: Two\n      block:\n        - name: Break\n          ansible.builtin.fail: {msg: on purpose}\n"
+        "      rescue:\n        - name: Go on\n          ansible.builtin.meta: noop\n"
+        "- name: Image\n  hosts: base01\n  gather_facts: false\n  tasks:\n"
+        "    - name: Mark\n      ansible.builtin.import_role: {name: image}\n"
+    )
+    assert "no image of this: Break: on purpose" in run.failed(play.hosts[0])
+
+
+def test_sealing_takes_off_what_is_the_machine_s_alone(converged, lab):
+    """Run the script in a root file system of its own, so that the shared host keeps its keys."""
+    play = converged("image")
+    host = lab.host(play.hosts[0])
+    script = (ROOT / "playbooks/roles/image/files/seal.sh").read_text()
+    inside = (
+        "mount -t tmpfs tmpfs /mnt && mkdir -p /mnt/ssh && cp -a /etc/ssh/. /mnt/ssh && mount --bind /mnt/ssh /etc/ssh"
+        ' && cp /etc/machine-id /mnt/id && mount --bind /mnt/id /etc/machine-id && sh -c "$1"'
+        " && ls /etc/ssh && wc -c < /etc/machine-id"
+    )
+    said = host.run("unshare --mount sh -c %s inside %s", inside, script)
+    assert said.rc == 0, said.stderr
+    assert "took /etc/machine-id" in said.stdout
+    assert "took /etc/ssh/ssh_host_ed25519_key" in said.stdout
+    assert said.stdout.splitlines()[-1] == "0"
+    assert host.file("/etc/machine-id").size > 0
+
+
+def test_base_images_are_those_that_pools_boot():
+    text = (IMAGES / "gpufleet.pkr.hcl").read_text()
+    gcp = images.gcp_image(catalog.machine("n1-standard-8", "gcp"))
+    azure = images.azure_image(catalog.machine("Standard_NC4as_T4_v3", "azure"))
+    for value in (images.CANONICAL_ON_AWS, gcp.project, gcp.family, azure.publisher, azure.offer, azure.sku):
+        assert f'"{value}"' in text
+
+
+def test_plugins_that_newer_packer_needs_are_those_in_use():
+    used = set(re.findall(r'^source "([a-z-]+)', (IMAGES / "gpufleet.pkr.hcl").read_text(), re.MULTILINE)) - {
+        "null"
+    }
+    declared = re.findall(r"^    (\w+) = \{", (IMAGES / "plugins/required.pkr.hcl").read_text(), re.MULTILINE)
+    assert set(declared) == {kind.partition("-")[0] for kind in used} | {"ansible"}
