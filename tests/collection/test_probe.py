@@ -60,3 +60,12 @@ def test_only_a_real_run_tells_the_registry(capsys, check, told):
     assert result["changed"] is False
     assert ("gpufleet" in result) is told
     assert result["facts"]["arch"]
+
+
+def test_services_of_containers_are_told_from_other_units_of_ours(tmp_path):
+    folder = tmp_path / "etc/systemd/system"
+    folder.mkdir(parents=True)
+    (folder / "gpufleet-a.service").write_text("# Written by gpufleet from the node's template; x\n[Unit]\n")
+    (folder / "gpufleet-cdi-nvidia.service").write_text("# Written by gpufleet\n[Unit]\n")
+    assert probe.applications(tmp_path) == ["gpufleet-a"]
+    assert probe.applications(tmp_path / "nothing") == []

@@ -26,6 +26,11 @@ EXAMPLES = """
 
 RETURN = """
 facts: {description: What was read; a value that could not be read is absent., returned: always, type: dict}
+applications:
+  description: Services of containers that a template brought to the node.
+  returned: always
+  type: list
+  elements: str
 """
 
 import platform  # noqa: E402 - Ansible wants its documentation above the imports
@@ -98,10 +103,17 @@ def facts(root):
     return {key: value for key, value in found.items() if value != ""}
 
 
+def applications(root):
+    """Return the services of containers that a template brought here, so that a later one can end them."""
+    found = [*(root / "etc/containers/systemd").glob("gpufleet-*.container")]
+    found += (root / "etc/systemd/system").glob("gpufleet-*.service")
+    return sorted(path.stem for path in found if "from the node's template" in read(path)[:120])
+
+
 def main():
     module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
     found = facts(Path("/"))
-    result = {"changed": False, "facts": found}
+    result = {"changed": False, "facts": found, "applications": applications(Path("/"))}
     if not module.check_mode:  # a trial run must not move the node's state
         result["gpufleet"] = {
             "node": module.params["node"],
