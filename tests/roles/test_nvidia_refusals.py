@@ -1,0 +1,72 @@
+"""What NVIDIA's roles refuse before anything is touched, and what stand-ins of nvidia-smi and mokutil let be seen."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+HOST = "nv01"
+# STAND-IN mokutil: the words of mokutil 0.6.0's binary (Debian 12), the state in a file.
+MOKUTIL = """#!/bin/sh
+# STAND-IN
+file=/etc/gpufleet-rehearsal/mok-requested
+case $1 in
+  --sb-state) echo "SecureBoot enabled" ;;
+  --test-key)
+    if [ -e $file ]; then echo "$2 is already in the enrollment request"; exit 1; fi
+    echo "$2 is not enrolled" ;;
+  --import) read -r one; read -r two; [ "$one" = "$two" ] && echo "$#" >$file ;;
+esac
+"""
+
+
+@pytest.fixture(scope="module")
+def runs(lab):
+    """Put the stand-ins on the host, run the play twice, and take them away again."""
+    lab.add({HOST: {"kind": "servers", "accelerators": [{"model": "H100 SXM5 80GB", "count": 8}]}})
+    host = lab.host(HOST)
+    state = json.dumps({"gpus": [{"mode": "Disabled", "instances": []}] * 2})
+    files = {
+        "/usr/local/bin/nvidia-smi": (HERE / "files/nvidia_smi_mig.py").read_text(),
+        "/usr/local/bin/mokutil": MOKUTIL,
+        "/etc/gpufleet-rehearsal/mig.json": state,
+        "/etc/gpufleet-rehearsal/mok.pub": "DER",
+    }
+    for path, text in files.items():
+        quoted = text.replace("'", "'\\''")
+        host.check_output(f"printf '%s' '{quoted}' > {path}; chmod 755 {path}")
+    yield [lab.run(HERE / "plays/nvidia_refusals.yml") for _ in range(2)]
+    host.check_output(f"rm -f {' '.join(files)} /etc/gpufleet-rehearsal/mok-requested")
+
+
+def said(run, task):
+    return next(result.said for result in run.of(HOST) if task in result.task)
+
+
+def test_a_fabric_manager_of_another_version_is_refused(runs):
+    words = said(runs[0], "Show the fabric manager's refusal")["msg"]
+    assert "fabric manager 580.95.05 does not fit driver 580.126.20" in words
+
+
+def test_a_geometry_that_does_not_fit_is_refused_before_the_host_is_touched(runs):
+    assert "2 x 3g.40gb, 1 x 1g.10gb has no placement" in said(runs[0], "Show the geometry's refusal")["msg"]
+
+
+def test_a_geometry_that_fits_is_applied_once(lab, runs):
+    assert [run.rc for run in runs] == [0, 0]  # both refusals were rescued
+    first, second = (said(run, "Split the GPUs") for run in runs)
+    assert (first["changed"], second["changed"]) == (True, False)
+    gpus = json.loads(lab.host(HOST).check_output("cat /etc/gpufleet-rehearsal/mig.json"))["gpus"]
+    assert [gpu["instances"] for gpu in gpus] == [["3g.40gb", "1g.10gb", "1g.10gb", "1g.10gb"]] * 2
+
+
+def test_the_key_is_requested_once_under_secure_boot(lab, runs):
+    first, second = (said(run, "Ask for the key") for run in runs)
+    assert (first["state"], first["changed"]) == ("pending", True)
+    assert (second["state"], second["changed"]) == ("pending", False)
+    assert "only-once-12" not in runs[0].stdout
+    # Two words: the verb and the certificate. The password was not among them.
+    assert lab.host(HOST).check_output("cat /etc/gpufleet-rehearsal/mok-requested") == "2"
