@@ -93,13 +93,20 @@ class Bench:
     def tell_addresses(self, env: Mapping[str, str]) -> None:
         """Let the registry read the rack and its address book. The stack's clouds, not rehearsed here, can't answer."""
         command = [PROGRAMS / "gpufleet", "nodes", "sync", "-s", "production"]
-        done = subprocess.run(command, cwd=self.project, env=dict(env), capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command, cwd=self.project, env=dict(env), capture_output=True, text=True, check=False
+        )
         if f"address_book: {self.count} nodes" not in done.stdout:
             sys.exit(f"gpufleet nodes sync: {done.stdout}{done.stderr}")
 
     def look(self, address: str) -> dict[str, object]:
         """Return a host's state as `stock_state.py` reads it there."""
-        files = ["-i", str(self.home / "ssh/id_ed25519"), "-o", f"UserKnownHostsFile={self.home}/ssh/known_hosts"]
+        files = [
+            "-i",
+            str(self.home / "ssh/id_ed25519"),
+            "-o",
+            f"UserKnownHostsFile={self.home}/ssh/known_hosts",
+        ]
         command = ["ssh", "-F", "none", *files, "-o", "BatchMode=yes", f"root@{address}", "python3", "-"]
         source = (HERE / "stock_state.py").read_text()
         done = subprocess.run(command, input=source, capture_output=True, text=True, check=True)
@@ -118,7 +125,11 @@ def play(command: list[str], cwd: Path, env: Mapping[str, str], *, quiet: bool) 
     done = subprocess.run(command, cwd=cwd, env=dict(env), capture_output=True, text=True, check=False)
     took = time.perf_counter() - started
     recap = [line for line in done.stdout.splitlines() if "unreachable=" in line]
-    bad = [line for line in recap if "failed=0" not in line or "unreachable=0" not in line or "rescued=0" not in line]
+    bad = [
+        line
+        for line in recap
+        if "failed=0" not in line or "unreachable=0" not in line or "rescued=0" not in line
+    ]
     restless = [line for line in recap if quiet and "changed=0" not in line]
     if done.returncode or bad or restless or not recap:
         sys.exit(f"{' '.join(command[:3])} did not do its work:\n{done.stdout[-4000:]}{done.stderr[-2000:]}")

@@ -49,21 +49,31 @@ def look():
     """Return the host's state."""
     roots = [pathlib.Path("/etc"), *pathlib.Path("/home").glob("*/.ssh")]
     paths = [path for root in roots for path in [root, *root.rglob("*")]]
-    kept = [path for path in paths if not str(path).startswith(ELSEWHERE) and (path.is_file() or path.is_dir())]
+    kept = [
+        path for path in paths if not str(path).startswith(ELSEWHERE) and (path.is_file() or path.is_dir())
+    ]
     links = [path for path in paths if path.is_symlink() and not str(path).startswith(ELSEWHERE)]
     users = [line.split(":") for line in lines("getent", "passwd")]
-    running = lines("systemctl", "list-units", "--all", "--plain", "--no-legend", "--type=service,socket,timer")
+    running = lines(
+        "systemctl", "list-units", "--all", "--plain", "--no-legend", "--type=service,socket,timer"
+    )
     enabled = lines("systemctl", "list-unit-files", "--no-legend", "--type=service,socket,timer")
     return {
         "paths": {str(path): entry(path) for path in [*kept, *links]},
-        "packages": dict(line.split("\t") for line in lines("dpkg-query", "-W", "-f", "${Package}\t${Version}\n")),
+        "packages": dict(
+            line.split("\t") for line in lines("dpkg-query", "-W", "-f", "${Package}\t${Version}\n")
+        ),
         "manual": sorted(lines("apt-mark", "showmanual")),
         "holds": sorted(lines("apt-mark", "showhold")),
         "users": {row[0]: {"comment": row[4], "home": row[5], "shell": row[6]} for row in users},
         "units": {line.split()[0]: line.split()[1] for line in enabled},
-        "active": {line.split()[0]: line.split()[2] for line in running if line.split()[0].endswith(".service")},
+        "active": {
+            line.split()[0]: line.split()[2] for line in running if line.split()[0].endswith(".service")
+        },
         "hostname": lines("hostname")[0],
-        "sysctl": [line for line in lines("sysctl", "-a") if line.startswith(("net.ipv4.conf.all", "net.ipv4.tcp_"))],
+        "sysctl": [
+            line for line in lines("sysctl", "-a") if line.startswith(("net.ipv4.conf.all", "net.ipv4.tcp_"))
+        ],
     }
 
 
@@ -71,15 +81,23 @@ def wanted(before, after, name):
     """Return the lists of the stock playbook that turn the first state into the second."""
     old, new = before["paths"], after["paths"]
     changed = {p: e for p, e in new.items() if old.get(p) != e and p not in ("/etc/hostname", "/etc/hosts")}
-    by = {kind: {p: e for p, e in changed.items() if e["kind"] == kind} for kind in ("file", "folder", "link")}
-    files = [{"path": p, **e, "content": base64.b64decode(e["content"]).decode()} for p, e in by["file"].items()]
+    by = {
+        kind: {p: e for p, e in changed.items() if e["kind"] == kind} for kind in ("file", "folder", "link")
+    }
+    files = [
+        {"path": p, **e, "content": base64.b64decode(e["content"]).decode()} for p, e in by["file"].items()
+    ]
     owned = {p for p in changed if package_brings(p, before, after)}
     files = [row for row in files if row["path"] not in owned]
     groups = {"sudo": ("/etc/sudoers.d/",), "sshd": ("/etc/ssh/sshd",), "sysctl": ("/etc/sysctl.d/",)}
     groups["services"] = tuple(SERVICES)
-    sorted_in = {group: [row for row in files if row["path"].startswith(start)] for group, start in groups.items()}
+    sorted_in = {
+        group: [row for row in files if row["path"].startswith(start)] for group, start in groups.items()
+    }
     placed = [row["path"] for rows in sorted_in.values() for row in rows]
-    restart = {s for start, s in SERVICES.items() for row in sorted_in["services"] if row["path"].startswith(start)}
+    restart = {
+        s for start, s in SERVICES.items() for row in sorted_in["services"] if row["path"].startswith(start)
+    }
     return {
         **sorted_in,
         "files": [named(row, name) for row in files if row["path"] not in placed],
@@ -125,7 +143,9 @@ def differences(ours, stock):
     """Name everything in which two hosts differ."""
     found = []
     for part in ("paths", "packages", "users", "units", "active", "holds"):
-        keys = sorted(k for k in {*ours[part], *stock[part]} if lookup(ours[part], k) != lookup(stock[part], k))
+        keys = sorted(
+            k for k in {*ours[part], *stock[part]} if lookup(ours[part], k) != lookup(stock[part], k)
+        )
         found += [f"{part}: {key}" for key in keys]
     return found + [part for part in ("hostname", "sysctl") if ours[part] != stock[part]]
 

@@ -109,7 +109,10 @@ def test_a_banner_before_the_answer_is_passed_over():
 
 @pytest.mark.parametrize("pipelining", ["1", "0"])
 def test_both_ways_give_the_same(play, tmp_path, pipelining):
-    wrong = {"gpufleet.fleet.files": {"files": [{"path": "/a", "content": "x", "contnt": "x"}]}, "ignore_errors": True}
+    wrong = {
+        "gpufleet.fleet.files": {"files": [{"path": "/a", "content": "x", "contnt": "x"}]},
+        "ignore_errors": True,
+    }
     right = {"gpufleet.fleet.files": {"files": [{"path": str(tmp_path / "by-play"), "content": "x\n"}]}}
     done = play(wrong, right, right, ANSIBLE_PIPELINING=pipelining)
     assert "Supported parameters" in done.stdout

@@ -56,9 +56,13 @@ def test_nvidia_smi_is_nvidias_and_finds_no_driver(host):
     assert "couldn't communicate with the NVIDIA driver" in done.stdout
 
 
-def test_the_daemon_is_enabled_and_its_condition_keeps_it_down(host):
+def test_the_daemon_is_enabled_and_does_not_run_without_a_device(host, runs):
     assert host.service("nvidia-persistenced").is_enabled
-    assert host.run("systemctl is-failed nvidia-persistenced").rc != 0
+    assert not host.service(
+        "nvidia-persistenced"
+    ).is_running  # Debian's package tried before the drop-in was there
+    kept = next(r.said for r in runs[1].of(HOST) if "Keep the driver's state" in r.task)
+    assert "nvidia-persistenced.service" in kept["not_applied"]["units"]
     assert "--user nvpd" in host.check_output("systemctl show nvidia-persistenced -p ExecStart")
 
 

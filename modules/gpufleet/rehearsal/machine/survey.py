@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import sys
 from collections.abc import Iterator
@@ -45,6 +46,7 @@ def survey(home: Path | None = None) -> list[Check]:
         *_racks(),
         *_arm64(),
         *(_program(program, package, "tests") for program, package in TEST_PROGRAMS.items()),
+        _packer(),
         _postgres(),
         *cloud.checks(person, os.environ),
     ]
@@ -126,6 +128,12 @@ def _arm64() -> Iterator[Check]:
     """Only where arm64 hosts would be emulated."""
     if os.uname().machine not in ("aarch64", "arm64"):
         yield from (_program(program, package, "tests") for program, package in ARM64_PROGRAMS.items())
+
+
+def _packer() -> Check:
+    """Debian has a Packer; elsewhere it is HashiCorp's to bring, and the tests of images are left out without it."""
+    debian = platform.freedesktop_os_release().get("ID") == "debian" if sys.platform == "linux" else False
+    return _program("packer", "packer", "tests" if debian else "optional")
 
 
 def _postgres() -> Check:
