@@ -1,0 +1,132 @@
+"""The base roles on booted hosts: a plain server and an emulated arm64 blade, looked at from outside."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+PLAYS = ("base",)
+HOSTS = ("base01", "blade01")
+
+
+@pytest.fixture(scope="module")
+def base(converged):
+    return converged("base")
+
+
+@pytest.fixture(params=HOSTS)
+def host(request, base, lab):
+    return lab.host(request.param)
+
+
+def not_applied(run, name, task):
+    """Return what a task's module said that the host can't have."""
+    return next(r.said["not_applied"] for r in run.of(name) if r.task == task)
+
+
+def test_every_role_converges_and_the_second_run_changes_nothing(base):
+    base.assert_idempotent()
+    assert base.first.changed("base01") >= 6
+
+
+def test_common(host, lab, base):
+    name = host.check_output("hostname")
+    assert name in HOSTS
+    assert f"127.0.1.1 {name}" in host.file("/etc/hosts").content_string
+    assert host.file("/etc/localtime").linked_to == "/usr/share/zoneinfo/Etc/UTC"
+    assert host.file("/etc/default/locale").content_string.endswith("LANG=C.UTF-8\n")
+    for package in ("smartmontools", "pciutils", "ethtool"):
+        assert host.package(package).is_installed
+
+
+def test_time_is_enabled_or_said_to_be_the_machine_s(host, base):
+    assert host.service("systemd-timesyncd").is_enabled
+    name = host.check_output("hostname")
+    units = not_applied(base.first, name, "Have the clock kept by one daemon, from the right servers")[
+        "units"
+    ]
+    assert "Condition" in units["systemd-timesyncd.service"]
+
+
+def test_operators_log_in(base, lab):
+    for name in HOSTS:
+        assert lab.host(name, user="ops").check_output("id -un") == "ops"
+        assert "NOPASSWD" in lab.host(name).check_output("sudo -l -U ops")
+    # Emulation runs no program as its owner, so sudo itself is tried on the native host alone.
+    assert lab.host("base01", user="ops").check_output("sudo -n id -u") == "0"
+
+
+def test_sshd_runs_with_our_settings(host):
+    effective = host.check_output("sshd -T")
+    assert "passwordauthentication no" in effective
+    assert "permitrootlogin without-password" in effective
+
+
+def test_rare_file_systems_are_off_and_the_boot_partition_s_is_not(host):
+    text = host.file("/etc/modprobe.d/60-gpufleet.conf").content_string
+    assert "install cramfs /bin/false" in text
+    assert "fat" not in text
+
+
+def test_upgrades_bring_security_and_leave_drivers(host):
+    seen = host.check_output("apt-config dump")
+    assert 'APT::Periodic::Unattended-Upgrade "1";' in seen
+    origins = [
+        line for line in seen.splitlines() if line.startswith("Unattended-Upgrade::Origins-Pattern:: ")
+    ]
+    assert origins
+    assert all("label=Debian-Security" in line for line in origins)
+    # The program's own reading of it, from the Python module that it is.
+    ask = (
+        "import importlib.machinery as m, importlib.util as u, apt_pkg; apt_pkg.init();"
+        "l = m.SourceFileLoader('uu', '/usr/bin/unattended-upgrade');"
+        "uu = u.module_from_spec(u.spec_from_loader('uu', l)); l.exec_module(uu);"
+        "held = apt_pkg.config.value_list('Unattended-Upgrade::Package-Blacklist');"
+        "names = ('nvidia-driver', 'libnvidia-ml1', 'linux-image-6.1.0-18-amd64', 'openssl');"
+        "print(*(n for n in names if uu.is_pkgname_in_blacklist(n, held)))"
+    )
+    kept = host.check_output("python3 -c %s", ask).split()
+    assert kept == ["nvidia-driver", "libnvidia-ml1", "linux-image-6.1.0-18-amd64"]
+
+
+def test_services_and_logins_have_the_limits_or_pam_says_why_not(host):
+    seen = host.check_output("systemctl show -p DefaultLimitMEMLOCK -p DefaultLimitNOFILE").splitlines()
+    assert sorted(seen) == ["DefaultLimitMEMLOCK=infinity", "DefaultLimitNOFILE=1048576"]
+    session = host.check_output("ulimit -Hl; ulimit -Hn").splitlines()
+    if session != ["unlimited", "1048576"]:  # a container may raise none of its own
+        assert "Could not set limit for 'memlock'" in host.check_output("journalctl -q --no-pager -t sshd")
+
+
+def test_kernel_settings_are_in_force_or_reported(host, base):
+    name = host.check_output("hostname")
+    refused = {
+        **not_applied(base.first, name, "Harden SSH service, kernel and upgrades").get("sysctl", {}),
+        **not_applied(base.first, name, "Set buffers and keep the frame size over restarts").get(
+            "sysctl", {}
+        ),
+        **not_applied(base.first, name, "Set limits, huge pages and their policy").get("sysctl", {}),
+    }
+    checked = 0
+    for line in host.check_output("grep -h = /etc/sysctl.d/6?-gpufleet*.conf").splitlines():
+        key, value = line.split(" = ")
+        live = host.run(f"cat /proc/sys/{key.replace('.', '/')}").stdout.split()
+        assert key in refused or live == value.split(), line
+        checked += 1
+    assert checked >= 15
+
+
+def test_the_policy_of_huge_pages_is_a_unit_with_a_condition(host, base):
+    assert host.service("gpufleet-hugepages").is_enabled
+    name = host.check_output("hostname")
+    units = not_applied(base.first, name, "Set limits, huge pages and their policy").get("units", {})
+    if "gpufleet-hugepages.service" not in units:
+        assert "[madvise]" in host.file("/sys/kernel/mm/transparent_hugepage/enabled").content_string
+
+
+def test_only_ssh_is_open(base, lab):
+    """Nothing that a role brought listens to the network."""
+    with socket.create_connection((lab.address("base01"), 22), timeout=10) as asked:
+        assert asked.recv(4) == b"SSH-"
+    listening = lab.host("base01").check_output("ss -Hltn").splitlines()
+    assert {line.split()[3].rpartition(":")[2] for line in listening if "127.0.0" not in line} == {"22"}
