@@ -156,3 +156,34 @@ def test_an_artifacts_folder_with_many_runs_asks_which(tmp_path):
 def test_a_folder_without_events_says_what_to_give(tmp_path):
     with pytest.raises(InputError, match="no job_events here"):
         list(read_artifacts(tmp_path))
+
+
+def _told(registry, name):
+    return {value.key.removeprefix("observed."): value.value for value in registry.values(name)}
+
+
+@pytest.mark.parametrize("part", ["drivers", "containers", "application"])
+def test_a_part_that_failed_is_not_forgotten_when_another_succeeds(registry, artifacts, report, part):
+    other = "fabric"
+    failed = report("configure_failed", part=part, facts={"task": "Install", "reason": "no space left"})
+    fold(registry, artifacts(
+        ("ok", "blade01", 1, PROBE, report("commissioned")),
+        ("ok", "blade01", 2, "gpufleet.fleet.report", report("configured", facts={"not_applied": {"time": 1}})),
+        ("ok", "blade01", 3, "gpufleet.fleet.report", failed),
+        ("ok", "blade01", 4, "gpufleet.fleet.report", report("configured", part=other, facts={"ports": []})),
+        ("ok", "blade01", 5, "gpufleet.fleet.burn_in", report("burn_in", records=_without_configuration())),
+    ))  # fmt: skip
+    told = _told(registry, "blade01")
+    assert told["configured_parts"] == {"base": True, part: False, other: True}
+    assert (told["configured"], told["configuration"]) == (False, {"not_applied": {"time": 1}})
+    assert told["configuration_fabric"] == {"ports": []}
+    assert registry.get("blade01").state != "ready"
+
+
+@pytest.mark.parametrize(("attempt", "configured"), [("a2", True), ("", False)])
+def test_a_whole_run_starts_the_account_of_parts_anew(registry, artifacts, report, attempt, configured):
+    fold(registry, artifacts(
+        ("ok", "blade01", 1, "gpufleet.fleet.report", report("drivers_failed", facts={"reason": "no card"})),
+        ("ok", "blade01", 2, "gpufleet.fleet.report", report("configured", attempt=attempt)),
+    ))  # fmt: skip
+    assert _told(registry, "blade01")["configured"] is configured

@@ -21,6 +21,8 @@ from gpufleet.nodes import NEW_STATES, Identity, Node, Observation, Registry
 from gpufleet.operations.events import TaskEvent, read_artifacts
 from gpufleet.operations.sync import declare_racks
 
+BASE = "base"
+"""The part of the configuration that every node has."""
 _STILL_THERE = timedelta(seconds=15)
 """A host that keeps answering is noted this often: every task would be a write."""
 
@@ -179,11 +181,13 @@ def _news(node: Node, event: TaskEvent) -> bool:
 
 
 def _configured(ingest: Ingest, who: str, event: TaskEvent) -> None:
-    """Keep what configuration came to: burn-in asks for it."""
+    """Keep what configuration came to, part by part: burn-in asks for it."""
     done = event.report.get("event") == "configured"
-    facts = _mapping(event.report.get("facts"))
+    facts, part = _mapping(event.report.get("facts")), str(event.report.get("part") or BASE)
     node = ingest.registry.get(who)
-    told = {"configured": done, "configuration": dict(facts)}
+    told = _account(ingest.registry, who, event, part, done=done)
+    if part == BASE or facts:
+        told |= {"configuration" if part == BASE else f"configuration_{part}": dict(facts)}
     identity = Identity(instance_id=node.instance_id, rack=node.rack, slot=node.slot)
     ingest.registry.observe(
         Observation("configuration", node.name, identity, observed=told, observed_at=event.at)
@@ -193,11 +197,19 @@ def _configured(ingest: Ingest, who: str, event: TaskEvent) -> None:
         ingest.registry.note(who, "configure_failed", reason or "no reason given", event.at)
 
 
+def _account(registry: Registry, who: str, event: TaskEvent, part: str, *, done: bool) -> dict[str, Any]:
+    """Return which parts are configured, and whether all are. A whole run's first part starts the account anew."""
+    known = [value.value for value in registry.values(who) if value.key == "observed.configured_parts"]
+    before = {} if part == BASE and _attempt(event) else dict(_mapping(known[-1])) if known else {}
+    parts = {**before, part: done}
+    return {"configured": all(parts.values()), "configured_parts": parts}
+
+
 def _drivers(ingest: Ingest, who: str, event: TaskEvent) -> None:
     """Keep what a node said of its driver; the consistency check reads it. A failure also bars a healthy verdict."""
     node, facts = ingest.registry.get(who), _mapping(event.report.get("facts"))
     failed = event.report.get("event") == "drivers_failed"
-    told: dict[str, Any] = {"configured": False} if failed else {"drivers": dict(facts)}
+    told = _account(ingest.registry, who, event, "drivers", done=False) if failed else {"drivers": dict(facts)}
     identity = Identity(instance_id=node.instance_id, rack=node.rack, slot=node.slot)
     seen = Observation("configuration", node.name, identity, observed=told, observed_at=event.at)
     ingest.registry.observe(seen)

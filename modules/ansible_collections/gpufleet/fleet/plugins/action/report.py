@@ -7,9 +7,11 @@ from __future__ import annotations
 from ansible.plugins.action import ActionBase
 
 EVENTS = ["commissioned", "configured", "configure_failed", "drivers_failed"]
+PARTS = ["base", "drivers", "containers", "fabric", "application"]
 ARGUMENTS = {
     "node": {"type": "str", "required": True},
     "event": {"type": "str", "required": True, "choices": EVENTS},
+    "part": {"type": "str", "default": "base", "choices": PARTS},
     "attempt": {"type": "str", "default": ""},
     "facts": {"type": "dict", "default": {}},
 }

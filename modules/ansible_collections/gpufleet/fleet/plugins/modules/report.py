@@ -17,6 +17,13 @@ options:
     type: str
     required: true
     choices: [commissioned, configured, configure_failed, drivers_failed]
+  part:
+    description:
+      - Which part of the configuration succeeded or failed. A node counts as configured when none failed. The base
+        part of a run that commissions, too, starts the account anew.
+    type: str
+    default: base
+    choices: [base, drivers, containers, fabric, application]
   attempt: {description: The attempt that this belongs to., type: str, default: ""}
   facts: {description: A few small facts., type: dict, default: {}}
 author: gpufleet contributors

@@ -1,0 +1,115 @@
+"""site.yml put together: its order, whom each of its plays concerns, and what a node without cards pays. No host."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+ROOT = Path(__file__).resolve().parents[2] / "playbooks"
+ORDER = ["commission", "configure", "drivers", "containers", "fabrics", "application", "burn_in"]
+BLADE = {"gpufleet_kind": "compute_blade", "gpufleet_state": "expected", "gpufleet_template": "ci-runner"}
+CONTAINERS = {"containers": [{"name": "a", "image": "docker.io/library/nginx:1"}]}
+PROBED = {"commission_probe": {"applications": []}}
+LEFT_OVER = {"commission_probe": {"applications": ["gpufleet-a"]}}
+# What a host is like -> the groups whose plays run on it.
+HOSTS = {
+    "blade": (BLADE | PROBED, ["burn_in_now"]),
+    "ready-blade": (BLADE | PROBED | {"gpufleet_state": "ready"}, []),
+    "busy": (BLADE | PROBED | {"gpufleet_state": "assigned", "gpufleet_burn_in": "always"}, []),
+    "left-over": (BLADE | LEFT_OVER | {"gpufleet_state": "ready"}, ["application_here"]),
+    "app": (BLADE | PROBED | {"gpufleet_application": CONTAINERS}, ["application_here", "burn_in_now"]),
+    "server": ({"gpufleet_kind": "gpu_server"} | PROBED, ["burn_in_now", "drivers_planned"]),
+    "podman": (
+        BLADE | PROBED | {"gpufleet_software": {"container_engine": "podman"}},
+        ["burn_in_now", "containers_here"],
+    ),
+    "no-engine": (BLADE | PROBED | {"gpufleet_software": {"container_engine": "none"}}, ["burn_in_now"]),
+    "cloud": (
+        {"gpufleet_kind": "cloud_vm", "gpufleet_fabric": "efa", "gpufleet_state": "ready"} | PROBED,
+        ["drivers_planned", "fabric_efa"],
+    ),
+}
+PLAYED = {
+    "drivers_planned",
+    "containers_here",
+    "fabric_infiniband",
+    "fabric_efa",
+    "application_here",
+    "burn_in_now",
+}
+
+
+def load(path):
+    return YAML(typ="safe").load(path)
+
+
+def test_the_order_of_the_whole_job():
+    books = [
+        play["ansible.builtin.import_playbook"] for play in load(ROOT / "site.yml") if "hosts" not in play
+    ]
+    assert books == [f"{name}.yml" for name in ORDER]
+
+
+def test_nothing_but_identity_and_base_and_one_grouping_runs_on_all_hosts(clean_env):
+    command = ["ansible-playbook", "-i", "a,b", "--list-hosts", "--list-tasks", "site.yml"]
+    done = subprocess.run(command, cwd=ROOT, env=clean_env, capture_output=True, text=True, check=True)
+    plays = re.findall(
+        r"play #\d+ \((.+?)\): (.+?)\tTAGS.*?\n    pattern: .*\n    hosts \((\d+)\)", done.stdout
+    )
+    everywhere = [name for _, name, hosts in plays if hosts != "0"]
+    assert everywhere == ["Commission", "Choose what else each host needs", "Configure"]
+    later = {name for pattern, _, _ in plays for name in re.split(r"[:!]+", pattern)}
+    assert later >= PLAYED
+
+
+@pytest.mark.parametrize("name", ["drivers", "containers", "fabrics", "application", "burn_in"])
+def test_each_part_by_itself_asks_every_host(clean_env, name):
+    command = ["ansible-playbook", "-i", "a,b", "--list-hosts", f"{name}.yml"]
+    done = subprocess.run(command, cwd=ROOT, env=clean_env, capture_output=True, text=True, check=True)
+    assert re.search(r"play #1 \(all\).*?hosts \(2\)", done.stdout, re.DOTALL)
+
+
+def test_whom_the_later_plays_concern(clean_env, tmp_path):
+    grouping = next(play for play in load(ROOT / "site.yml") if "hosts" in play)
+    shown = {
+        "ansible.builtin.debug": {"msg": "GROUPS {{ inventory_hostname }} {{ group_names | join(' ') }}"}
+    }
+    show = {"name": "Show", "hosts": "all", "gather_facts": False, "tasks": [{"name": "Show", **shown}]}
+    (tmp_path / "play.yml").write_text(json.dumps([grouping, show]))
+    hosts = {name: told for name, (told, _) in HOSTS.items()}
+    (tmp_path / "hosts.yaml").write_text(json.dumps({"all": {"hosts": hosts}}))
+    (tmp_path / "group_vars").mkdir()
+    (tmp_path / "group_vars/all.yml").write_text((ROOT / "group_vars/all.yml").read_text())
+    done = subprocess.run(
+        ["ansible-playbook", "-i", "hosts.yaml", "play.yml"],
+        cwd=tmp_path, env=clean_env, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    said = re.findall(r"GROUPS (\S+) ([\w ]*)", done.stdout)
+    assert {name: sorted(PLAYED & set(groups.split())) for name, groups in said} == {
+        name: groups for name, (_, groups) in HOSTS.items()
+    }
+
+
+@pytest.mark.parametrize("name", ["configure", "containers", "fabrics", "application"])
+def test_a_failure_is_told_to_the_registry_and_the_run_goes_on(name):
+    block = next(task for play in load(ROOT / f"{name}.yml") for task in play["tasks"] if "rescue" in task)
+    (told,) = block["rescue"]
+    assert told["ansible.builtin.import_tasks"] == "tasks/part_failed.yml"
+    done = [task["gpufleet.fleet.report"] for task in block["block"] if "gpufleet.fleet.report" in task]
+    assert [task.get("part", "base") for task in done] == [told["vars"]["gpufleet_part"]]
+
+
+def test_drivers_that_fail_let_a_whole_run_go_on_without_a_restart():
+    site = {
+        play.get("ansible.builtin.import_playbook"): play.get("vars", {}) for play in load(ROOT / "site.yml")
+    }
+    assert site["drivers.yml"]["gpufleet_drivers_go_on"] is True
+    books = [play for play in load(ROOT / "drivers.yml") if "ansible.builtin.import_playbook" in play]
+    assert [book["vars"]["gpufleet_restart_among"] for book in books] == ["drivers_nvidia:drivers_amd"]
+    assert "drivers_failed" in load(ROOT / "group_vars/all.yml")["gpufleet_restart_allowed"]
