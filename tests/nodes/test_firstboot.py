@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from pydantic import ValidationError
 from ruamel.yaml import YAML
 
 from gpufleet.errors import InputError
@@ -51,6 +52,33 @@ def test_a_node_gets_its_name_its_address_and_its_keys():
     }  # fmt: skip
     told = json.loads(user["write_files"][0]["content"])
     assert told == {"rack": "r1", "slot": 2, "name": "blade02", "serial": None}
+
+
+@pytest.mark.parametrize(
+    ("family", "interface", "more"),
+    [("raspios", "eth0", {"enable_ssh": True}), ("ubuntu", "eth0", {}), ("debian", "end0", {})],
+)
+def test_each_family_of_images_gets_its_own_network_name_and_keys(family, interface, more):
+    image = {"url": "https://example.org/image.img.xz", "sha256": "a" * 64, "family": family}
+    seed = export(rack(image=image)).seeds[0]
+    user = read(seed.files["user-data"])
+    assert list(read(seed.files["network-config"])["ethernets"]) == [interface]
+    assert {key: user[key] for key in ("enable_ssh",) if key in user} == more
+    named = export(rack(image=image, interface="lan0")).seeds[0].files["network-config"]
+    assert list(read(named)["ethernets"]) == ["lan0"]
+
+
+@pytest.mark.parametrize(
+    ("boot", "said"),
+    [
+        ({"order": ["restart", "nvme", "restart"]}, "nothing after restart is ever tried"),
+        ({"order": ["nvme", "stop", "restart"]}, "nothing after stop is ever tried"),
+        ({"search": ["lab.example.org", "two words"]}, "a domain like lab.example.org"),
+    ],
+)
+def test_what_could_never_work_is_refused(boot, said):
+    with pytest.raises(ValidationError, match=said):
+        rack(**boot)
 
 
 def test_another_login_than_root_works_by_sudo_and_root_stays_out():
@@ -144,12 +172,13 @@ KNOWN = [{"name": "blade01", "serial": "10000000ABCD1234", "mac": "2c:cf:67:00:0
     ("prefix", "folder", "digit"), [("serial", "abcd1234", 0), ("mac", "2c-cf-67-00-00-07", 2)]
 )
 def test_a_netboot_finds_its_folder_and_its_root(prefix, folder, digit):
-    boot = {**NETBOOT, "netboot": {"server": "10.9.0.2", "prefix": prefix}}
+    boot = {**NETBOOT, "netboot": {"server": "10.9.0.2", "prefix": prefix}, "gateway": "10.9.0.1"}
     files = export(rack(nodes=KNOWN, **boot)).files()
     assert f"TFTP_PREFIX={digit}\n" in files["blade01/boot.conf"]
     cmdline = files[f"netboot/tftp/{folder}/cmdline.append.txt"]
     assert cmdline.startswith(
-        "root=/dev/nfs nfsroot=10.9.0.2:/srv/nfs/blade01,vers=3 rw ip=dhcp rootwait ds=nocloud;"
+        "root=/dev/nfs nfsroot=10.9.0.2:/srv/nfs/blade01,vers=3 rw "
+        "ip=10.9.0.11::10.9.0.1:255.255.255.0:blade01::off rootwait ds=nocloud;"
     )
     assert cmdline.count("\n") == 1
     assert 'pxe-service=0,"Raspberry Pi Boot"\n' in files["netboot/dnsmasq.conf"]

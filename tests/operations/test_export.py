@@ -35,6 +35,12 @@ def test_every_node_of_the_rack_has_its_files(run):
     assert json.loads((done.folder / "addresses.json").read_text())["blades-1/20"] == "10.20.1.30"
 
 
+def test_it_says_who_may_log_in(run):
+    """An example key, whose private half nobody has, is seen before twenty blades are booted with it."""
+    assert "may log in as root: example-key-private-half-thrown-away" in run("blade01").lines()
+    assert export.called("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIA12345678") == "ssh-ed25519 …12345678"
+
+
 def test_what_holds_a_key_is_for_its_owner_alone(run):
     folder = run("blade01").folder
     assert (folder / "blade01/user-data").stat().st_mode & 0o777 == 0o600

@@ -34,6 +34,10 @@ _locale, _locale_schema = matching(
 _user, _user_schema = matching(r"[a-z_][a-z0-9_-]{0,31}", "a Linux user name")
 _folder, _folder_schema = matching(r"/[A-Za-z0-9._/{}-]+", "an absolute path without spaces")
 _interface, _interface_schema = matching(r"[a-z][a-z0-9]{1,14}", "a network interface like eth0")
+_domain, _domain_schema = matching(
+    r"(?=.{1,253}$)[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*",
+    "a domain like lab.example.org",
+)
 
 
 def _zone(value: str) -> str:
@@ -92,10 +96,13 @@ class Boot(Frozen):
     timezone: Annotated[str, AfterValidator(_zone)] = "Etc/UTC"
     locale: Annotated[str, _locale, _locale_schema] = "C.UTF-8"
     radio: Literal["off", "as_is"] = "off"
-    interface: Annotated[str, _interface, _interface_schema] = "eth0"
+    interface: Annotated[
+        Annotated[str, _interface, _interface_schema] | None,
+        Field(description="what the image calls its wired network; left out: as images of its family do"),
+    ] = None
     gateway: IPv4Address | None = None
     dns: tuple[IPv4Address, ...] = ()
-    search: tuple[str, ...] = ()
+    search: tuple[Annotated[str, _domain, _domain_schema], ...] = ()
     order: tuple[BootMode, ...] = ()
     netboot: Netboot | None = None
     fan_unit: Literal["standard", "smart"] = "standard"
@@ -117,6 +124,9 @@ class Boot(Frozen):
             raise refusal(
                 "order must end with restart or stop and have at most 8 steps", "end it with restart"
             )
+        last = next((step for step in order[:-1] if step in ("restart", "stop")), None)
+        if last:
+            raise refusal(f"nothing after {last} is ever tried", f"put {last} last, once")
         if "rpiboot" in order[:-2]:
             raise refusal("rpiboot knows no timeout: nothing after it is tried", "put it last before restart")
         return self

@@ -38,11 +38,13 @@ class Exported:
     folder: Path
     made: firstboot.Export
     known_hosts: Path | None = None
+    user: str = "root"
+    logins: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
         """Say what was written, and what a person does next."""
         names = ", ".join(seed.node.name for seed in self.made.seeds)
-        told = [f"{self.folder}: {names}"]
+        told = [f"{self.folder}: {names}", f"may log in as {self.user}: {', '.join(self.logins)}"]
         told += [f"not written: {note}" for note in self.made.notes]
         if self.known_hosts:
             told.append(f"{self.known_hosts}: {len(self.made.known_hosts())} lines")
@@ -63,14 +65,15 @@ def run(request: Request, root: Path | None = None) -> Exported:
     nodes = chosen(rack, request.nodes)
     kept = paths.state_home(root) / "ssh" / "host_keys" / rack.name
     pregenerated = rack.boot is not None and rack.boot.host_keys == "pregenerated"
-    made = firstboot.export(
-        rack, nodes, login_keys(rack, root), lambda node: host_key(kept, node) if pregenerated else None
-    )
+    keys = login_keys(rack, root)
+    made = firstboot.export(rack, nodes, keys, lambda node: host_key(kept, node) if pregenerated else None)
     folder = request.out or paths.state_home(root) / "export" / rack.name
     write(folder, made.files())
     if request.known_hosts and made.known_hosts():
         remember(request.known_hosts, made.known_hosts())
-    return Exported(folder, made, request.known_hosts if made.known_hosts() else None)
+    user = rack.boot.user if rack.boot else "root"
+    known = request.known_hosts if made.known_hosts() else None
+    return Exported(folder, made, known, user, tuple(map(called, keys)))
 
 
 def load(root: Path, name: str) -> Rack:
@@ -106,6 +109,12 @@ def login_keys(rack: Rack, root: Path) -> list[str]:
             "nobody could log in", where=f"inventory/{rack.name}.yaml", key="boot.ssh", remedy=remedy
         )
     return keys
+
+
+def called(key: str) -> str:
+    """Return a public key as people know it: its comment, or its type and end."""
+    kind, body, *comment = key.split(None, 2)
+    return comment[0] if comment else f"{kind} …{body[-8:]}"
 
 
 def host_key(folder: Path, node: RackNode) -> firstboot.HostKey:

@@ -74,18 +74,18 @@ def _user(name: str, keys: Sequence[str]) -> dict[str, Any]:
     return user
 
 
-def network_config(rack: Rack, boot: Boot, node: RackNode) -> dict[str, Any]:
+def network_config(rack: Rack, boot: Boot, node: RackNode, interface: str) -> dict[str, Any]:
     """Return the network in cloud-init's version 2: the slot's own address, or DHCP where the rack has no network."""
     link: dict[str, Any] = {"dhcp4": node.address is None, "dhcp6": False}
     if node.mac:
-        link = {"match": {"macaddress": node.mac}, "set-name": boot.interface, **link}
+        link = {"match": {"macaddress": node.mac}, "set-name": interface, **link}
     if node.address and rack.network:
         link["addresses"] = [f"{node.address}/{rack.network.cidr.prefixlen}"]
     if boot.gateway:
         link["routes"] = [{"to": "0.0.0.0/0", "via": str(boot.gateway)}]
     if boot.dns:
         link["nameservers"] = {"addresses": [str(one) for one in boot.dns], "search": list(boot.search)}
-    return {"version": 2, "ethernets": {boot.interface: link}}
+    return {"version": 2, "ethernets": {interface: link}}
 
 
 def instance_id(rack: Rack, node: RackNode, *told: dict[str, Any]) -> str:

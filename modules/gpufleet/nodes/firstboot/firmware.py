@@ -12,7 +12,7 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from gpufleet.errors import InputError
-from gpufleet.fleet import Boot, BootMode, RackNode
+from gpufleet.fleet import Boot, BootMode, Rack, RackNode
 
 LONGEST_BOOT_CONF = 2024  # bytes; rpi-eeprom-config's MAX_BOOTCONF_SIZE
 
@@ -121,8 +121,11 @@ def config_txt(boot: Boot, board: Board) -> str:
     return "\n".join([*lines, "[all]"]) + "\n"
 
 
-def cmdline_txt(boot: Boot, node: RackNode, instance: str, *, seed: bool) -> str:
-    """Return what cmdline.txt is to carry, on its one line: the seed's id, and where a netboot finds its root."""
+def cmdline_txt(rack: Rack, boot: Boot, node: RackNode, instance: str, *, seed: bool) -> str:
+    """Return what cmdline.txt is to carry, on its one line: the seed's id, and where a netboot finds its root.
+
+    A netboot gives itself the slot's address: the NFS server knows each node's root by it, and no DHCP server does.
+    """
     words = []
     if boot.netboot and boot.medium == "netboot":
         root = boot.netboot.nfs_root.format(name=node.name)
@@ -130,12 +133,19 @@ def cmdline_txt(boot: Boot, node: RackNode, instance: str, *, seed: bool) -> str
             "root=/dev/nfs",
             f"nfsroot={boot.netboot.server}:{root},vers=3",
             "rw",
-            "ip=dhcp",
+            f"ip={_own_address(rack, boot, node)}",
             "rootwait",
         ]
     if seed:
         words.append(f"ds=nocloud;i={instance}")
     return " ".join(words) + "\n" if words else ""
+
+
+def _own_address(rack: Rack, boot: Boot, node: RackNode) -> str:
+    """Return the kernel's ip=CLIENT:SERVER:GATEWAY:NETMASK:NAME:DEVICE:AUTOCONF; no device means the one there is."""
+    if node.address is None or rack.network is None:
+        return "dhcp"
+    return f"{node.address}::{boot.gateway or ''}:{rack.network.cidr.netmask}:{node.name}::off"
 
 
 def refused_settings(boot: Boot, board: Board) -> list[str]:

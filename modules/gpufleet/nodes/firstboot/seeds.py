@@ -118,15 +118,15 @@ def _netboot(rack: Rack, server: Netboot, seeds: Sequence[Seed]) -> dict[str, st
 
 def _seed(rack: Rack, boot: Boot, node: RackNode, keys: Sequence[str], host_key: HostKey | None) -> Seed:
     board = firmware.board_of(node.machine)
-    user = cloudinit.user_data(rack, boot, node, keys, host_key)
-    network = cloudinit.network_config(rack, boot, node)
-    instance = cloudinit.instance_id(rack, node, user, network)
     family = firmware.table("families")[boot.image.family if boot.image else "raspios"]
+    user = cloudinit.user_data(rack, boot, node, keys, host_key) | family["user_data"]
+    network = cloudinit.network_config(rack, boot, node, boot.interface or family["interface"])
+    instance = cloudinit.instance_id(rack, node, user, network)
     files = {
         "user-data": cloudinit.as_yaml(user, "#cloud-config\n"),
         "meta-data": cloudinit.as_yaml({"instance-id": instance, "local-hostname": node.name}),
         "network-config": cloudinit.as_yaml(network),
-        "cmdline.append.txt": firmware.cmdline_txt(boot, node, instance, seed=family["cmdline"]),
+        "cmdline.append.txt": firmware.cmdline_txt(rack, boot, node, instance, seed=family["cmdline"]),
         "config.append.txt": firmware.config_txt(boot, board),
         "boot.conf": firmware.boot_conf(boot, board),
     }
