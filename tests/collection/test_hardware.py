@@ -135,6 +135,49 @@ def test_madison_lists_each_version_once_and_no_sources():
     }
 
 
+class Asked:
+    """What the module's functions use of AnsibleModule: options, and answers of commands."""
+
+    def __init__(self, fetch, check=False, **answers):
+        self.params, self.check_mode, self.answers = {"fetch": fetch}, check, answers
+        self.said, self.warnings = [], []
+
+    def run_command(self, argv):
+        self.said.append(argv)
+        return 0, self.answers.get(argv[1].replace("-", "_"), ""), ""
+
+    def warn(self, text):
+        self.warnings.append(text)
+
+
+def test_a_host_without_package_lists_does_not_say_that_it_could_have_nothing(tmp_path, monkeypatch):
+    """A new cloud image has none: the refusal "no such package" would be wrong there."""
+    monkeypatch.setattr(hardware.dpkg, "LISTS", tmp_path)
+    asked = Asked(fetch=False, pkgnames="nvidia-open\n", madison=MADISON)
+    assert hardware.debian(asked, "6.1.0-50-amd64", ask=True)[2] is None
+    (tmp_path / "deb.debian.org_debian_dists_bookworm_main_binary-amd64_Packages").touch()
+    assert hardware.debian(asked, "6.1.0-50-amd64", ask=True)[2] == {
+        "nvidia-open": ["580.95.05-1", "570.124.06-1"],
+        "nvidia-smi": ["535.261.03-1"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("fetch", "check", "fetched"), [(True, False, 1), (True, True, 0), (False, False, 0)]
+)
+def test_lists_are_fetched_only_where_asked_and_never_in_check_mode(
+    tmp_path, monkeypatch, fetch, check, fetched
+):
+    calls = []
+    monkeypatch.setattr(hardware.dpkg, "LISTS", tmp_path)
+    monkeypatch.setattr(hardware.locks, "wait", lambda seconds: None)
+    monkeypatch.setattr(hardware.dpkg, "update", lambda wanted: calls.append(wanted) or "no route to host")
+    asked = Asked(fetch=fetch, check=check)
+    hardware.debian(asked, "6.1.0-50-amd64", ask=True)
+    assert len(calls) == fetched
+    assert asked.warnings == ["package lists could not be fetched: no route to host"] * fetched
+
+
 def test_names_that_a_plan_asks_for_are_among_those_looked_up():
     """What the tables call packages must match the module's pattern, or no version would be known."""
     from gpufleet.drivers.tables import systems

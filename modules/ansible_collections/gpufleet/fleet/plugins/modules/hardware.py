@@ -9,7 +9,8 @@ module: hardware
 short_description: Read the facts that a driver plan needs
 description:
   - PCI functions, system, running and newest kernel, its headers, secure boot, loaded modules, installed and held
-    packages of drivers, and the versions that the host's repositories offer. Changes nothing.
+    packages of drivers, and the versions that the host's repositories offer. Changes nothing, but for package lists
+    where I(fetch) is set.
   - A host without a display or accelerator function of NVIDIA, AMD, Intel, Habana or AWS is asked nothing more, so
     that it costs little.
   - On a host of a rehearsed rack the stand-ins under C(/etc/gpufleet-rehearsal) take the place of the bus.
@@ -18,6 +19,8 @@ options:
              default: ""}
   root: {description: Where everything else is read from; for tests., type: path, default: /}
   candidates: {description: Ask the package manager what its repositories offer., type: bool, default: true}
+  fetch: {description: "Fetch package lists first that are missing, older than an hour or older than what the host's
+          sources say; never in check mode.", type: bool, default: false}
 author: gpufleet contributors
 """
 
@@ -39,6 +42,9 @@ import time  # noqa: E402
 from pathlib import Path  # noqa: E402
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
+
+from ansible_collections.gpufleet.fleet.plugins.module_utils import dpkg, locks  # noqa: E402
+from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import Trouble  # noqa: E402
 
 SYSFS = "sys/bus/pci/devices"
 REHEARSAL = "etc/gpufleet-rehearsal"
@@ -67,6 +73,7 @@ OFFERED_BY_DNF = (
     "amdrocm*", "rocm", "kernel-devel", "kernel-headers",
 )  # fmt: skip
 SECURE_BOOT = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+FETCH = {"cache_valid_seconds": 3600, "lock_timeout_seconds": 120, "timeout_seconds": 600}
 COLUMNS = ("${Package}", "${Version}", "${db:Status-Abbrev}")
 
 
@@ -179,11 +186,31 @@ def debian(module, kernel, ask):
     ours = [row for row in rows if len(row) == len(COLUMNS) and FAMILY.match(row[0])]
     packages = {name: version for name, version, state in ours if state[1:2] == "i"}
     held = sorted(name for name, _, state in ours if state.startswith("h"))
+    if ask and module.params["fetch"] and not module.check_mode:
+        fetch_lists(module)
     return packages, held, offered_by_apt(module, kernel) if ask else None
 
 
+def fetch_lists(module):
+    """Bring apt's lists up to date; where that fails, say why and go on with what is there."""
+    if not dpkg.stale(FETCH):
+        return
+    try:
+        locks.wait(FETCH["lock_timeout_seconds"])
+        trouble = dpkg.update(FETCH)
+    except Trouble as error:
+        trouble = str(error)
+    if trouble:
+        module.warn(f"package lists could not be fetched: {trouble}")
+
+
 def offered_by_apt(module, kernel):
-    """Return what apt offers of a plan's packages, by name, as ``apt-cache madison`` lists it: newest first."""
+    """Return what apt offers of a plan's packages, by name, as ``apt-cache madison`` lists it: newest first.
+
+    None where there are no lists, as on a new cloud image: such a host can't say what it could have.
+    """
+    if not any(dpkg.LISTS.glob("*_Packages*")):
+        return None
     status, out, _ = module.run_command(["apt-cache", "pkgnames"])
     names = sorted(name for name in out.split() if OFFERED.match(name) or name == f"linux-headers-{kernel}")
     if status or not names:
@@ -219,8 +246,9 @@ def offered_by_dnf(module, kernel):
     """Return what dnf's repositories offer, newest first."""
     wanted = [*OFFERED_BY_DNF, f"kernel-devel-{kernel}"]
     form = "%{name}\t%{epoch}:%{version}-%{release}\n"
+    cached = [] if module.params["fetch"] and not module.check_mode else ["-C"]
     status, out, _ = module.run_command(
-        ["dnf", "-q", "-C", "repoquery", "--showduplicates", "--qf", form, *wanted]
+        ["dnf", "-q", *cached, "repoquery", "--showduplicates", "--qf", form, *wanted]
     )
     if status:
         return None
@@ -285,6 +313,7 @@ def main():
             "pci_root": {"type": "str", "default": ""},
             "root": {"type": "path", "default": "/"},
             "candidates": {"type": "bool", "default": True},
+            "fetch": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
     )

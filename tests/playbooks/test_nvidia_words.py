@@ -1,0 +1,77 @@
+"""What the roles for NVIDIA's cards make of a plan, asked of Ansible on this machine: no host is touched."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROLES = Path(__file__).resolve().parents[2] / "playbooks/roles"
+DRIVER = "580.126.20"
+
+
+@pytest.fixture
+def said(tmp_path, clean_env):
+    """Run tasks on localhost; return the process."""
+
+    def run(variables, *tasks):
+        head = {"hosts": "localhost", "gather_facts": False, "connection": "local", "vars": variables}
+        book = tmp_path / "play.yml"
+        book.write_text(json.dumps([head | {"tasks": list(tasks)}]))
+        argv = [Path(sys.executable).parent / "ansible-playbook", "-i", "localhost,", book]
+        return subprocess.run(
+            argv, cwd=tmp_path, env=clean_env, capture_output=True, text=True, timeout=120, check=False
+        )
+
+    return run
+
+
+def words(role):
+    return {"ansible.builtin.include_vars": {"file": str(ROLES / role / "vars/main.yml")}}
+
+
+def plan(**more):
+    fabric = {"packages": [{"name": "nvidia-fabricmanager", "version": f"{DRIVER}-1"}, {"name": "nvlsm"}]}
+    return {"vendor": "nvidia", "action": "install", "branch": "580", "fabric_manager": fabric, **more}
+
+
+def test_a_package_without_an_exact_version_is_asked_for_by_its_name(said):
+    """Boards of fourth generation NVSwitches: nvlsm has versions of its own, so the plan leaves it open."""
+    open_one = plan()["fabric_manager"]["packages"][1] | {"version": None}
+    given = plan(version=DRIVER)
+    given["fabric_manager"]["packages"][1] = open_one
+    done = said(
+        {
+            "nvidia_fabric_manager_plan": given,
+            "nvidia_fabric_manager_driver": {"state": {"installed": DRIVER}},
+        },
+        words("nvidia_fabric_manager"),
+        {
+            "ansible.builtin.assert": {
+                "that": [
+                    f"nvidia_fabric_manager_present == ['nvidia-fabricmanager={DRIVER}-1', 'nvlsm']",
+                    "nvidia_fabric_manager_other == ''",
+                ]
+            }
+        },
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(("version", "refused"), [(None, True), (DRIVER, False)])
+def test_nothing_is_installed_while_the_exact_version_is_not_known(said, version, refused):
+    repository = {"name": "nvidia-cuda", "uri": "https://repo.example/debian12"}
+    packages = [{"name": "nvidia-driver-pinning-580"}, {"name": "nvidia-open", "version": version}]
+    given = plan(version=version, packages=packages, repositories=[repository])
+    done = said(
+        {"nvidia_driver_plan": given, "nvidia_driver_before": {"rolled_back_from": {}}},
+        words("nvidia_driver"),
+        {"ansible.builtin.include_tasks": str(ROLES / "nvidia_driver/tasks/exact.yml")},
+    )
+    assert (done.returncode != 0) == refused, done.stdout + done.stderr
+    text = " ".join(done.stdout.split())
+    assert ("no nvidia-open of branch 580; nothing was installed" in text) == refused
+    assert ("reaches https://repo.example/debian12, or ask for another branch" in text) == refused
