@@ -9,7 +9,7 @@ import pytest
 
 from gpufleet.errors import AnswerIsNo, EnvironmentFault, InputError
 from gpufleet.nodes import Identity, Observation
-from gpufleet.operations import retire
+from gpufleet.operations import retire, show
 
 DRIVE = {
     "path": "/dev/nvme0n1", "by_id": "/dev/disk/by-id/nvme-X", "model": "X", "serial": "D1", "size": 500107862016,
@@ -181,3 +181,37 @@ def test_a_rented_machine_goes_by_its_pool(registry, desk):
     with pytest.raises(AnswerIsNo, match="rented from aws: the pool's count must go down") as refused:
         one.retire(node="train-1", wipe=False)
     assert "pulumi up" in refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"reason": "  "}, "--reason: is empty; say why"),
+        ({"method": "magic"}, "--method: no way to wipe is called 'magic'; auto, ata-enhanced-erase"),
+        ({"wipe": False, "confirm": "WRONG"}, "--confirm: is for --wipe; add --wipe, or leave out --confirm"),
+        ({"wipe": False, "method": "discard"}, "--method: is for --wipe; add --wipe"),
+    ],
+)
+def test_a_request_that_cannot_be_meant_reaches_no_host(desk, asked, said):
+    one = desk()
+    with pytest.raises(InputError, match=said):
+        one.retire(**asked)
+    assert (one.state, one.runs) == ("ready", [])
+
+
+def test_a_workstation_that_its_stack_still_declares_is_said_to_come_back(registry, tmp_path, monkeypatch):
+    monkeypatch.setenv("GPUFLEET_HOME", str(tmp_path))
+    registry.observe(Observation("workstation:poc", "m2", declared={"kind": "workstation", "stack": "poc"}))
+    done = retire.retire(registry, retire.Request("m2", "sold"), retire.Hands(None, None, print))
+    assert done.lines[-1].startswith("stacks/Pulumi.poc.yaml still declares it: take it out")
+
+
+def test_a_retired_node_s_history_is_found_by_the_name_that_another_has_now(desk):
+    one = desk()
+    gone = one.retire(confirm="S123").node
+    assert show.namesakes(one.registry, "blade01") == []
+    who = Identity(rack="r1", slot="1")
+    one.registry.observe(Observation("rack:r1", "blade01", who, declared={"kind": "compute_blade"}))
+    (line,) = show.namesakes(one.registry, "blade01")
+    assert line.startswith(f"blade01 was also {gone.id}, retired since ")
+    assert line.endswith(f"gpufleet nodes history {gone.id}")

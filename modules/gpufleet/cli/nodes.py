@@ -99,6 +99,9 @@ def history(node: str, as_json: bool) -> None:
 
     with view.open_registry() as registry:
         changes = [view.change_json(change) for change in view.by_time(registry.history(node))]
+        earlier = view.namesakes(registry, node)
+    for line in earlier:
+        click.echo(line, err=True)
     _print(changes, as_json, map(view.change_text, changes))
 
 

@@ -106,13 +106,18 @@ def table() -> dict[str, Any]:
     return found
 
 
-def plan(seen: Mapping[str, Any], method: str = "auto") -> Plan:
-    """Return what would be wiped of what a node has told (``gpufleet.fleet.disks``)."""
+def known_method(method: str) -> None:
+    """Refuse a way to wipe that the table does not have."""
     known = sorted({one["name"] for kind, some in table().items() if kind != "release" for one in some})
     if method not in ("auto", *known):
         raise InputError(
             f"no way to wipe is called {method!r}", where="--method", remedy=f"auto, {', '.join(known)}"
         )
+
+
+def plan(seen: Mapping[str, Any], method: str = "auto") -> Plan:
+    """Return what would be wiped of what a node has told (``gpufleet.fleet.disks``)."""
+    known_method(method)
     drives: list[Drive] = []
     refused: list[Refused] = []
     for disk in seen.get("lsblk", {}).get("blockdevices", []):

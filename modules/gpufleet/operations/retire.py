@@ -16,7 +16,7 @@ from typing import Any, TextIO
 
 from gpufleet import paths, remote
 from gpufleet.errors import AnswerIsNo, EnvironmentFault, InputError
-from gpufleet.nodes import TRANSITIONS, Node, Registry
+from gpufleet.nodes import TRANSITIONS, Node, Registry, wiping
 from gpufleet.nodes.model import now, stamp
 from gpufleet.operations import export, reach
 
@@ -69,6 +69,7 @@ class Retired:
 
 def retire(registry: Registry, request: Request, hands: Hands) -> Retired:
     """Retire one node: refuse, drain, wipe where asked, deregister."""
+    asked_well(request)
     node = registry.get(request.node)
     refuse(node, request)
     if unknown := unfinished(registry, node):
@@ -79,6 +80,16 @@ def retire(registry: Registry, request: Request, hands: Hands) -> Retired:
     drain(registry, node, request)
     deregister(registry, node, request, done)
     return done
+
+
+def asked_well(request: Request) -> None:
+    """Refuse a request that can't be meant, before any host is asked anything."""
+    if not request.reason.strip():
+        raise InputError("is empty", where="--reason", remedy="say why; history and certificate keep it")
+    wiping.known_method(request.method)
+    for option, given in (("--confirm", request.confirm is not None), ("--method", request.method != "auto")):
+        if given and not request.wipe:
+            raise InputError("is for --wipe", where=option, remedy=f"add --wipe, or leave out {option}")
 
 
 def refuse(node: Node, request: Request) -> None:
@@ -223,10 +234,17 @@ def deregister(registry: Registry, node: Node, request: Request, done: Retired) 
     forgotten = forget(home, node)
     registry.retire(node.id, request.reason)
     done.lines.append(f"{node.name}: retired{f', forgotten: {forgotten}' if forgotten else ''}")
+    if declared := still_declared(node):
+        done.lines.append(declared)
+
+
+def still_declared(node: Node) -> str:
+    """Say where the next sync would declare a node of this name again."""
     if node.rack and not node.cloud:
-        done.lines.append(
-            f"inventory/{node.rack}.yaml still declares slot {node.slot}: it expects another board there"
-        )
+        return f"inventory/{node.rack}.yaml still declares slot {node.slot}: it expects another board there"
+    if node.kind == "workstation" and node.stack:
+        return f"stacks/Pulumi.{node.stack}.yaml still declares it: take it out, or the next sync expects it anew"
+    return ""
 
 
 def forget(home: Path, node: Node) -> str:

@@ -180,6 +180,16 @@ def details_text(shown: dict[str, Any]) -> list[str]:
     ]
 
 
+def namesakes(registry: Registry, who: str) -> list[str]:
+    """Say which other nodes had the name before: a retired board's wipe stands in its own history."""
+    node = registry.get(who)
+    others = [one for one in registry.list() if one.name == node.name and one.id != node.id]
+    return [
+        f"{one.name} was also {one.id}, {one.state} since {stamp(one.state_since)}: gpufleet nodes history {one.id}"
+        for one in others
+    ]
+
+
 def by_time(changes: Iterable[Change]) -> list[Change]:
     """Return changes as they happened: a run told late is recorded behind what came after it."""
     return sorted(changes, key=lambda change: (change.at, change.number))
