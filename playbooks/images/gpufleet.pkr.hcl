@@ -15,6 +15,9 @@ source "amazon-ebs" "node" {
   ami_name      = local.image
   ssh_username  = "ubuntu"
   encrypt_boot  = true
+
+  temporary_security_group_source_cidrs = var.ssh_from
+
   source_ami_filter {
     owners      = ["099720109477"]
     most_recent = true

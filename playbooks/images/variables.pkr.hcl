@@ -41,6 +41,12 @@ variable "known_hosts" {
   description = "The file of known host keys that goes with it."
 }
 
+variable "ssh_from" {
+  type        = list(string)
+  default     = ["0.0.0.0/0"]
+  description = "Networks that may reach the machine by SSH while it is built (AWS): yours, where you know it."
+}
+
 variable "aws_region" {
   type    = string
   default = "us-east-1"

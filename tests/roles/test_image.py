@@ -35,6 +35,16 @@ def test_packer_accepts_every_source(converged, lab):
 
 
 @needs_packer
+def test_one_source_validates_without_the_others_credentials_and_knows_who_may_reach_it():
+    """As docs/images.md has it typed."""
+    only = ["validate", "-only=amazon-ebs.node"]
+    done = packer(*only, str(IMAGES), ARM_CLIENT_SECRET="")
+    assert done.returncode == 0, done.stdout + done.stderr
+    done = packer(*only, "-var", 'ssh_from=["everywhere"]', str(IMAGES))
+    assert "temporary_security_group_source_cidrs" in done.stdout + done.stderr
+
+
+@needs_packer
 def test_packer_refuses_what_a_cloud_would_refuse(converged, lab):
     converged("image")
     told = ["-var", f"host_key_file={lab.home / 'ssh/id_ed25519'}", "-var", "azure_subscription="]
