@@ -197,12 +197,12 @@ def as_text(configured: Configured) -> str:
 def describe(host: HostEnd) -> str:
     """Say in words how one host ended."""
     if host.status == "unreachable":
-        return f"unreachable: {host.reason}"
+        return f"unreachable: {remote.with_next_step(host.reason)}"
     if host.node is None:
-        return f"{host.status}: {host.reason}" if host.reason else host.status
+        return f"{host.status}: {remote.with_next_step(host.reason)}" if host.reason else host.status
     busy = host.node.state in BUSY_STATES and not host.measured
     why = ["not burnt in: a job may run there" if busy else ""]
-    why += ["" if host.well else host.verdict_reason, host.reason]
+    why += ["" if host.well else host.verdict_reason, remote.with_next_step(host.reason)]
     why += [f"held by {hold.kind}" for hold in host.node.holds]
     return "; ".join(filter(None, [host.node.state, way_out(host, host.node), *why]))
 

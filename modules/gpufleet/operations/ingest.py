@@ -20,6 +20,7 @@ from gpufleet.errors import AnswerIsNo, InputError
 from gpufleet.nodes import NEW_STATES, Identity, Node, Observation, Registry
 from gpufleet.operations.events import TaskEvent, read_artifacts
 from gpufleet.operations.sync import declare_racks
+from gpufleet.remote import with_next_step
 
 BASE = "base"
 """The part of the configuration that every node has."""
@@ -90,7 +91,8 @@ class Ingest:
         if event.outcome == "unreachable":
             self._answered.pop(node, None)
             self.applied.unreachable[event.host] = event.message
-            self.registry.set_reachable(node, False, event.at, event.message or "no answer")
+            why = with_next_step(event.message) or "no answer"
+            self.registry.set_reachable(node, False, event.at, why)
             return
         if event.touched:
             self._answers(node, event.at)
@@ -193,8 +195,13 @@ def _configured(ingest: Ingest, who: str, event: TaskEvent) -> None:
         Observation("configuration", node.name, identity, observed=told, observed_at=event.at)
     )
     if not done:
-        reason = ": ".join(str(facts[key]) for key in ("task", "reason") if facts.get(key))
-        ingest.registry.note(who, "configure_failed", reason or "no reason given", event.at)
+        ingest.registry.note(who, "configure_failed", _why(facts), event.at)
+
+
+def _why(facts: Mapping[str, Any]) -> str:
+    """Return which task failed, why, and what helps."""
+    reason = ": ".join(str(facts[key]) for key in ("task", "reason") if facts.get(key))
+    return with_next_step(reason) or "no reason given"
 
 
 def _account(registry: Registry, who: str, event: TaskEvent, part: str, *, done: bool) -> dict[str, Any]:
@@ -209,13 +216,14 @@ def _drivers(ingest: Ingest, who: str, event: TaskEvent) -> None:
     """Keep what a node said of its driver; the consistency check reads it. A failure also bars a healthy verdict."""
     node, facts = ingest.registry.get(who), _mapping(event.report.get("facts"))
     failed = event.report.get("event") == "drivers_failed"
-    told = _account(ingest.registry, who, event, "drivers", done=False) if failed else {"drivers": dict(facts)}
+    told = (
+        _account(ingest.registry, who, event, "drivers", done=False) if failed else {"drivers": dict(facts)}
+    )
     identity = Identity(instance_id=node.instance_id, rack=node.rack, slot=node.slot)
     seen = Observation("configuration", node.name, identity, observed=told, observed_at=event.at)
     ingest.registry.observe(seen)
     if failed:
-        reason = ": ".join(str(facts[key]) for key in ("task", "reason") if facts.get(key))
-        ingest.registry.note(who, "drivers_failed", reason or "no reason given", event.at)
+        ingest.registry.note(who, "drivers_failed", _why(facts), event.at)
 
 
 def _blade(ingest: Ingest, who: str, event: TaskEvent) -> None:

@@ -9,6 +9,7 @@ tells it.
 
 from gpufleet.remote.display import fold
 from gpufleet.remote.facts import Facts, parse_facts
+from gpufleet.remote.nextstep import with_next_step
 from gpufleet.remote.plan import RunPlan, plan_run, playbook_names
 from gpufleet.remote.probe import Reached, Unreachable, probe
 from gpufleet.remote.progress import HostProgress, Progress
@@ -38,5 +39,6 @@ __all__ = [
     "read_record",
     "run_playbook",
     "run_sharded",
+    "with_next_step",
     "write_record",
 ]

@@ -130,6 +130,16 @@ def plain(text: str) -> str:
     return " ".join(re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text).split())
 
 
+def ssh_words(said: str) -> str:
+    """Return ssh's reason in one line; a changed host key it tells in a frame of its own."""
+    key = re.search(r"The fingerprint for the (\S+) key sent by the remote host is\s+(\S+?)\.?\s", said)
+    known = re.search(r"^Offending .* in (\S+?)\r?$", said, re.MULTILINE)
+    if key and known and "HOST IDENTIFICATION HAS CHANGED" in said:
+        shown = f"the host shows {key[2]} ({key[1]}), {known[1]} has another key"
+        return f"Host key verification failed: {shown}"
+    return next(iter(said.splitlines()), "")
+
+
 def reason_of(result: dict[str, Any]) -> str:
     """Return why a task failed, in one bounded line: what ssh or the module said, without Ansible's frame."""
     items = [item for item in result.get("results") or () if isinstance(item, dict) and item.get("failed")]
@@ -138,8 +148,8 @@ def reason_of(result: dict[str, Any]) -> str:
     said = str(result.get("msg") or result.get("stderr") or result.get("exception") or "no reason given")
     for frame in ("Task failed: ", "Module failed: "):
         said = said.removeprefix(frame)
-    for frame in ("reached over ssh: ", "to the host via ssh: "):
-        before, found, after = said.partition(frame)
-        said = (after.strip().splitlines() or [before])[0] if found else said
+    for frame in ("reached over ssh:", "to the host via ssh:"):
+        _, found, after = said.partition(frame)
+        said = ssh_words(after.strip()) or "the connection ended without a word" if found else said
     said = plain(said)
     return said if len(said) <= REASON_LIMIT else said[: REASON_LIMIT - 1] + "…"

@@ -1,0 +1,34 @@
+"""What a person does next about a failure, by what Ansible, ssh, apt or sshd said of it. Pure."""
+
+from __future__ import annotations
+
+import re
+
+AGAIN = "then gpufleet configure --resume"
+SILENCE = (
+    r"ended without a word|[Tt]imed out|Timeout, server|No route to host|Broken pipe|closed by remote"
+    r"|Connection (?:refused|reset|closed)"
+)
+# What was said -> what helps. The first that fits counts; for anything else the reason alone has to do.
+STEPS = (
+    (r"Host key for .* has changed|host key is known for|Host key verification failed",
+     f"compare the key with the host's own console; if it is right, ssh-keygen -R its address and accept it, {AGAIN}"),
+    (r"Permission denied \(publickey", f"see which login and key the host admits (ansible_user), {AGAIN}"),
+    (r"is still held by .* after \d+ s", f"let that process finish, or end it, {AGAIN}"),
+    (r"[Nn]o space left", f"make room on the host (df -h; du -xhd1 /), {AGAIN}"),
+    (r"sshd would |Bad configuration option", f"correct hardening_sshd_settings, {AGAIN}"),
+    (r"could not be mended", f"look at it with dpkg --audit on the host, {AGAIN}"),
+    (r"package source can't be reached|could not be fetched", f"see whether the host reaches its mirror, {AGAIN}"),
+    (SILENCE, f"see whether it has power and its cable, {AGAIN}"),
+)  # fmt: skip
+
+
+def next_step(reason: str) -> str:
+    """Return what helps against a failure, or an empty string where nothing is known."""
+    return next((step for pattern, step in STEPS if re.search(pattern, reason)), "")
+
+
+def with_next_step(reason: str) -> str:
+    """Return the reason with what helps behind it."""
+    step = next_step(reason)
+    return f"{reason}; next: {step}" if step else reason

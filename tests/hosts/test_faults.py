@@ -1,0 +1,183 @@
+"""Six blades, five of them with a fault: one run, what it says of each, the cure, and a run that finishes the rest."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+RACK = "blades-poc"
+SOUND, DIES, SMALL, STRANGE, LOCKED, KEPT_OUT = BLADES = [f"poc-blade0{slot}" for slot in range(1, 7)]
+# The fifth session is in the middle of the base roles: the node is named and has its operators, sshd is not hardened.
+FAULTS = {2: "dies=5", 3: "disk_small=260", 4: "changed_host_key", 5: "apt_locked=3600"}
+PACKAGES = ["ca-certificates", "ethtool", "iperf3", "pciutils", "smartmontools", "sudo", "tzdata"]
+HOST_VARS = {
+    SMALL: {"common_packages": [*PACKAGES, "rehearsal-fills-disk"]},
+    LOCKED: {"common_packages": [*PACKAGES, "rehearsal-example"], "common_lock_timeout_seconds": 2},
+    KEPT_OUT: {"hardening_sshd_settings": {"PasswordAuthentication": "no", "AllowUsers": "nobody"}},
+}
+RUN = ("configure", "--limit", "new_blades", "--burn-in", "never")
+
+
+@dataclass
+class Rack:
+    """Six booted blades, and a project whose host variables and faults a person would find out about."""
+
+    box: Any
+    project: Path
+    gpufleet: Any
+    env: dict[str, str]
+    first: Any = None
+
+    def ask(self, *arguments):
+        return self.gpufleet(*arguments, cwd=self.project, env=self.env)
+
+    def answer(self, *arguments):
+        done = self.ask(*arguments, "--json")
+        assert done.stdout, done.stderr
+        return json.loads(done.stdout)
+
+    def on(self, name, command):
+        return self.box.read(f"{RACK}/{BLADES.index(name) + 1}", command)
+
+
+def make_project(target, shipped):
+    """Copy the project with a rack of six, the hosts' variables, and less patience with a silent host."""
+    shutil.copytree(shipped, target, symlinks=True, ignore=shutil.ignore_patterns(".gpufleet", ".git"))
+    rack = target / f"inventory/{RACK}.yaml"
+    rack.write_text(rack.read_text().replace("poc-blade[01-04]", "poc-blade[01-06]"))
+    (target / "inventory/host_vars").mkdir()
+    for name, told in HOST_VARS.items():
+        (target / f"inventory/host_vars/{name}.yaml").write_text(json.dumps(told))
+    config = target / "playbooks/ansible.cfg"
+    config.write_text(config.read_text().replace("ServerAliveInterval=15", "ServerAliveInterval=3"))
+    return target
+
+
+@pytest.fixture(scope="module")
+def rack(tmp_path_factory, shared_project, gpufleet, clean_env, make_box):
+    """Give the rack after the first run, with what the registry and the hosts say then."""
+    project = make_project(tmp_path_factory.mktemp("faults") / "project", shared_project)
+    box = make_box(tmp_path_factory.mktemp("ailing") / "home", slots=6)
+    env = clean_env | {
+        "GPUFLEET_HOME": str(box.home),
+        "GPUFLEET_REHEARSAL": "poc",
+        "GPUFLEET_DATABASE_URL": f"sqlite:///{box.home}/registry.db",
+        "GPUFLEET_ADDRESS_BOOK": str(box.home / "addresses.json"),
+        "ANSIBLE_PRIVATE_KEY_FILE": str(box.home / "ssh/id_ed25519"),
+        "ANSIBLE_SSH_COMMON_ARGS": f"-o UserKnownHostsFile={box.home}/ssh/known_hosts",
+    }
+    try:
+        box.up(json.dumps({"faults": {f"{RACK}/{slot}": fault for slot, fault in FAULTS.items()}}, indent=0))
+        found = Rack(box, project, gpufleet, env)
+        found.ask("nodes", "sync", "-s", "poc")
+        found.first = found.ask(*RUN)
+        yield found
+    finally:
+        box.down()
+
+
+def line(rack, name):
+    """Return what the run's end said of a host: one line, however many words."""
+    (found,) = [line for line in rack.first.stdout.splitlines() if line.split()[1:2] == [name]]
+    return found
+
+
+def history(rack, name):
+    return [told["reason"] for told in rack.answer("nodes", "history", name)]
+
+
+def newest(rack):
+    return max((rack.box.home / "artifacts").iterdir(), key=lambda path: path.stat().st_mtime)
+
+
+# What happened, what to do next, and how the node's record calls it.
+SAID = {
+    DIES: ("unreachable: the connection ended without a word", "see whether it has power", "unreachable"),
+    SMALL: (
+        "cannot install rehearsal-fills-disk: no space left",
+        "make room on the host",
+        "configure_failed",
+    ),
+    STRANGE: (
+        "unreachable: Host key verification failed: the host shows SHA256:",
+        "compare the key with the host's own console",
+        "unreachable",
+    ),
+    LOCKED: (
+        "/var/lib/dpkg/lock-frontend is still held by /usr/bin/python3",
+        "let that process",
+        "configure_failed",
+    ),
+    KEPT_OUT: (
+        "sshd would not let root in (AllowUsers)",
+        "correct hardening_sshd_settings",
+        "configure_failed",
+    ),
+}
+
+
+def test_the_sound_host_is_done_and_the_answer_is_no(rack):
+    assert rack.first.returncode == 1, rack.first.stderr
+    assert line(rack, SOUND).split() == ["1", SOUND, "commissioning"]
+    assert json.loads((newest(rack) / "run.json").read_text())["done"] == [SOUND]
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_each_fault_is_one_line_with_its_cause_and_what_helps(rack, name):
+    cause, helps, event = SAID[name]
+    assert cause in line(rack, name)
+    assert f"; next: {helps}" in line(rack, name)
+    assert line(rack, name).endswith("then gpufleet configure --resume")
+    (told,) = [one["reason"] for one in rack.answer("nodes", "history", name) if one["event"] == event]
+    assert cause.removeprefix("unreachable: ") in told
+    assert f"; next: {helps}" in told
+
+
+def test_a_disk_that_filled_leaves_dpkg_consistent(rack):
+    assert (
+        rack.on(SMALL, "dpkg --audit; dpkg-query -W -f '${db:Status-Status}' rehearsal-fills-disk")
+        == "not-installed"
+    )
+    assert rack.on(SMALL, "find /usr/share/rehearsal-fills-disk -type f 2>/dev/null | wc -l") == "0"
+
+
+def test_nobody_is_locked_out_and_nothing_is_half_written(rack):
+    assert rack.on(KEPT_OUT, "ls /etc/ssh/sshd_config.d; sshd -t && echo sound") == "sound"
+    assert "allowusers" not in rack.on(KEPT_OUT, "sshd -T")
+
+
+def test_what_is_cured_is_finished_by_a_resumed_run(rack):
+    rack.box.up()
+    (rack.project / f"inventory/host_vars/{KEPT_OUT}.yaml").unlink()
+    assert rack.on(DIES, "id -un ops; ls /etc/ssh/sshd_config.d") == "ops", "it died in the middle"
+    done = rack.ask("configure", "--resume", "--json")
+    told = {host["name"]: host for host in json.loads(done.stdout)["hosts"]}
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert sorted(told) == sorted(set(BLADES) - {SOUND})
+    assert {host["status"] for host in told.values()} == {"ok"}
+    assert all(host["changed"] for host in told.values())
+    check_end(rack)
+
+
+def check_end(rack):
+    """All are as wanted, seen from outside and in the registry; a third run changes nothing."""
+    assert rack.on(SMALL, "dpkg-query -W -f '${db:Status-Status}' rehearsal-fills-disk") == "installed"
+    assert rack.on(LOCKED, "rehearsal-example") == "1.0-1" or rack.on(LOCKED, "rehearsal-example") == "2.0-1"
+    for name in BLADES:
+        assert "passwordauthentication no" in rack.on(name, "sshd -T")
+    values = {name: rack.answer("nodes", "show", name)["values"] for name in BLADES}
+    configured = {name: {one["key"]: one["value"] for one in told} for name, told in values.items()}
+    assert {name: told["observed.configured"] for name, told in configured.items()} == dict.fromkeys(
+        BLADES, True
+    )
+    third = rack.answer(*RUN)
+    assert {host["name"]: (host["status"], host["changed"]) for host in third["hosts"]} == dict.fromkeys(
+        BLADES, ("ok", 0)
+    )
+    again = rack.ask("configure", "--resume")
+    assert again.stdout.strip() == "every host of that run is done: nothing to do"

@@ -1,0 +1,63 @@
+"""What helps against a failure, by the words of ssh, apt, dpkg and sshd as booted hosts said them (tests/hosts)."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpufleet.remote.nextstep import next_step, with_next_step
+from gpufleet.remote.progress import reason_of
+
+CHANGED = """Failed to connect to the host via ssh: @@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@
+@    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @
+@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@
+IT IS POSSIBLE THAT SOMEONE IS DOING SOMETHING NASTY!
+Someone could be eavesdropping on you right now (man-in-the-middle attack)!
+It is also possible that a host key has just been changed.
+The fingerprint for the ED25519 key sent by the remote host is
+SHA256:hSO9BPeBTpkLpuoCFLxbVWyCP3sPVkbdqXbjUw2mDtA.
+Please contact your system administrator.
+Add correct host key in /home/me/.ssh/known_hosts to get rid of this message.
+Offending ED25519 key in /home/me/.ssh/known_hosts:4
+Host key for 198.18.25.14 has changed and you have requested strict checking.
+Host key verification failed."""
+
+
+def test_a_changed_host_key_is_one_line_with_the_key_and_the_file():
+    said = reason_of({"msg": CHANGED})
+    assert said == (
+        "Host key verification failed: the host shows SHA256:hSO9BPeBTpkLpuoCFLxbVWyCP3sPVkbdqXbjUw2mDtA (ED25519), "
+        "/home/me/.ssh/known_hosts:4 has another key"
+    )
+    assert "ssh-keygen -R" in next_step(said)
+
+
+@pytest.mark.parametrize(
+    ("reason", "helps"),
+    [
+        ("No ED25519 host key is known for 198.18.25.14 and you have requested strict checking.", "console"),
+        ("ops@198.18.25.11: Permission denied (publickey).", "ansible_user"),
+        (
+            "/var/lib/dpkg/lock-frontend is still held by apt-get (process 30) after 2 s",
+            "let that process finish",
+        ),
+        ("cannot install a: no space left: Write error - write (28: No space left on device)", "make room"),
+        (
+            "refused, left as it was: x.conf: sshd would not let root in (AllowUsers)",
+            "hardening_sshd_settings",
+        ),
+        ("Timeout, server 198.18.25.12 not responding.", "power"),
+        ("ssh: connect to host 198.18.25.12 port 22: Connection refused", "power"),
+        ("Connection to 198.18.25.12 closed by remote host.", "power"),
+        ("gf-made is unpacked and could not be mended: broken", "dpkg --audit"),
+    ],
+)
+def test_what_helps(reason, helps):
+    assert helps in next_step(reason)
+    assert with_next_step(reason) == f"{reason}; next: {next_step(reason)}"
+
+
+@pytest.mark.parametrize(
+    "reason", ["", "Set the hostname: invalid name", "no package foo in this host's package lists"]
+)
+def test_where_nothing_is_known_the_reason_stands_alone(reason):
+    assert with_next_step(reason) == reason
