@@ -66,6 +66,7 @@ def command(
     from gpufleet import paths, remote
     from gpufleet.operations import configure, running
 
+    fit_together()
     if plan:
         alone(asked, workers=workers, resume=resume)
         show_plans(asked["limit"], asked["extra_vars"], as_json=as_json, sources=sources)
@@ -81,6 +82,34 @@ def command(
     for error in done.run.errors if done.run else ():
         click.echo(f"ansible: {error}", err=True)
     sys.exit(done.exit_code)
+
+
+OF_THE_RUN = ("limit", "play", "burn_in", "check", "pack")
+"""What a run that goes on has from its beginning: to obey anything else would be another run."""
+NOTHING_BESIDE = {"resume": OF_THE_RUN, "pack": ("workers", "shard_by", "shard_size", "plan")}
+ONLY_WITH = {"shard_by": "workers", "shard_size": "workers", "sources": "plan"}
+
+
+def fit_together() -> None:
+    """Refuse options that would be passed over in silence: --resume --check would change hosts."""
+    from gpufleet.errors import InputError
+
+    context = click.get_current_context()
+    given = [
+        name
+        for name in context.params
+        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+    ]
+    flags = {name: f"--{name.replace('_', '-')}" for name in context.params}
+    for chief, others in NOTHING_BESIDE.items():
+        lost = next((flags[name] for name in others if chief in given and name in given), None)
+        if lost:
+            raise InputError(
+                f"has no meaning with {lost}", key=flags[chief], remedy="leave one of the two out"
+            )
+    for name, needed in ONLY_WITH.items():
+        if name in given and needed not in given:
+            raise InputError(f"goes with {flags[needed]}", key=flags[name], remedy=f"add {flags[needed]}")
 
 
 def write_folder(request: Any, folder: Path) -> None:
