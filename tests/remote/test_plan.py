@@ -76,7 +76,7 @@ def test_an_unknown_play_names_those_there_are(project):
 def test_the_shipped_plays_can_be_named(repo_root):
     found = playbook_names(repo_root)
     assert found == sorted(found)
-    assert {"application", "burn_in", "commission", "configure", "containers", "drivers", "fabrics", "site"} <= {*found}
+    assert {"application", "burn_in", "commission", "configure", "drivers", "site"} <= {*found}
 
 
 def test_a_missing_ansible_is_the_environments_fault(project):

@@ -150,3 +150,37 @@ def test_what_tells_the_registry_is_kept():
 def test_a_missing_command_file_is_no_trouble(tmp_path):
     forget_environment(tmp_path / "command")
     assert list(tmp_path.iterdir()) == []
+
+
+STAGES = """
+- name: Everybody
+  hosts: all
+  gather_facts: false
+  tasks:
+    - name: Leave word
+      ansible.builtin.debug: {msg: x}
+- name: Only one
+  hosts: a1
+  gather_facts: false
+  tasks:
+    - name: Fail
+      ansible.builtin.fail: {msg: out of cards}
+      when: not cured | default(false)
+- name: Nobody today
+  hosts: none
+  tasks: []
+"""
+
+
+@pytest.mark.parametrize(("cured", "statuses"), [(False, ["failed", "stopped"]), (True, ["ok", "ok"])])
+def test_hosts_that_ansible_left_behind_are_not_taken_for_done(tiny, cured, statuses):
+    """Ansible begins no later play where all hosts of one failed; the others then count as ok in its recap."""
+    (tiny / "playbooks/try.yml").write_text(STAGES)
+    done = outcome(tiny, extra_vars={"cured": cured})
+    assert [host.status for host in done.hosts] == statuses
+    assert (done.exit_code, done.named("ok")) == ((0, ["a1", "a2"]) if cured else (1, []))
+    if not cured:
+        assert (
+            done.hosts[1].reason
+            == "not done: Ansible ended the run with a play: all of its hosts failed in: Only one"
+        )

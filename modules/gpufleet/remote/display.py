@@ -92,7 +92,15 @@ class Lines:
         self.flush()
 
 
-MARKS = {"waiting": "·", "running": "…", "ok": "✓", "rescued": "!", "failed": "✗", "unreachable": "?"}
+MARKS = {
+    "waiting": "·",
+    "running": "…",
+    "ok": "✓",
+    "rescued": "!",
+    "failed": "✗",
+    "unreachable": "?",
+    "stopped": "·",
+}
 
 
 class Board:

@@ -11,6 +11,7 @@ SILENCE = (
 )
 # What was said -> what helps. The first that fits counts; for anything else the reason alone has to do.
 STEPS = (
+    (r"not done: Ansible ended", "gpufleet configure --resume"),
     (r"Host key for .* has changed|host key is known for|Host key verification failed",
      f"compare the key with the host's own console; if it is right, ssh-keygen -R its address and accept it, {AGAIN}"),
     (r"Permission denied \(publickey", f"see which login and key the host admits (ansible_user), {AGAIN}"),

@@ -33,6 +33,7 @@ class RunPlan:
     limit: str | None
     hosts: tuple[str, ...]
     tasks: tuple[str, ...]
+    plays: tuple[str, ...] = ()
 
 
 def playbook_names(root: Path) -> list[str]:
@@ -60,7 +61,9 @@ def plan_run(root: Path, play: str = "site", limit: str | None = None) -> RunPla
     if unknown:
         raise InputError(f"no host or group {unknown[0]!r}", key="--limit", remedy=suggest(root, unknown[0]))
     if status == 0:
-        return RunPlan(root, play, limit, tuple(parse_hosts(out)), tuple(parse_tasks(out)))
+        return RunPlan(
+            root, play, limit, tuple(parse_hosts(out)), tuple(parse_tasks(out)), tuple(parse_plays(out))
+        )
     if "no hosts to target" in err:
         return RunPlan(root, play, limit, (), ())
     cause = first_cause(err)
@@ -160,6 +163,11 @@ def parse_hosts(out: str) -> list[str]:
 def parse_tasks(out: str) -> list[str]:
     """Return the names of all plays' tasks, in order."""
     return [name.strip() for name in re.findall(r"^ {6}(.*)\tTAGS: ", out, re.MULTILINE)]
+
+
+def parse_plays(out: str) -> list[str]:
+    """Return the names of all plays, in order."""
+    return re.findall(r"^  play #\d+ \(.*\): (.*)\tTAGS: ", out, re.MULTILINE)
 
 
 def first_cause(err: str) -> str:

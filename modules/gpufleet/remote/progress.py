@@ -6,15 +6,17 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Status = Literal["waiting", "running", "ok", "rescued", "failed", "unreachable"]
+Status = Literal["waiting", "running", "ok", "rescued", "failed", "unreachable", "stopped"]
 Step = Literal["ok", "changed", "skipped", "failed", "unreachable"]
 
 REASON_LIMIT = 300
+# Ansible's rule: where every host of a play fails in it, no later play begins, for no host.
+STOPPED = "not done: Ansible ended the run with a play"
 
 
 @dataclass
 class HostProgress:
-    """Where one host is. ``rescued`` went on after a failure that its playbook caught."""
+    """Where one host is. ``rescued`` went on after a caught failure, ``stopped`` was left behind without one."""
 
     name: str
     status: Status = "waiting"
@@ -41,11 +43,13 @@ class Progress:
 
     hosts: dict[str, HostProgress] = field(default_factory=dict)
     tasks: tuple[str, ...] = ()
+    plays: tuple[str, ...] = ()
     task: str = ""
     play: str = ""
     reports: list[dict[str, Any]] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     finished: bool = False
+    begun: dict[str, str] = field(default_factory=dict)  # the newest play of each ansible-playbook process
 
     def apply(self, event: dict[str, Any]) -> Update | None:
         """Fold one event; return the step that it stands for, if any."""
@@ -53,6 +57,7 @@ class Progress:
         kind = event.get("event", "")
         if kind == "playbook_on_play_start":
             self.play = data.get("name", "")
+            self.begun[data.get("playbook_uuid", "")] = self.play
         elif kind in ("playbook_on_task_start", "playbook_on_handler_task_start"):
             self.task = task_label(data)
         elif kind == "playbook_on_stats":
@@ -101,6 +106,7 @@ class Progress:
     def _finish(self, stats: dict[str, Any]) -> None:
         """Let Ansible's own count have the last word."""
         self.finished = True
+        last = self.begun.get(stats.get("playbook_uuid", ""), "")
         for name in stats.get("processed", {}):
             host = self._host(name)
             if stats.get("dark", {}).get(name):
@@ -109,6 +115,8 @@ class Progress:
                 host.status = "failed"
             else:
                 host.status = "rescued" if stats.get("rescued", {}).get(name) else "ok"
+                if host.status == "ok" and last and self.plays and last != self.plays[-1]:
+                    host.status, host.reason = "stopped", f"{STOPPED}: all of its hosts failed in: {last}"
 
 
 STEPS: dict[str, Step] = {

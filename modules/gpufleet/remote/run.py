@@ -54,7 +54,7 @@ class RunOutcome:
         silent = len(self.named("unreachable"))
         if not self.completed or (silent == len(self.hosts) > 1):
             return 3
-        return 1 if self.named("failed", "unreachable", "rescued") else 0
+        return 1 if self.named("failed", "unreachable", "rescued", "stopped") else 0
 
 
 def run_playbook(
@@ -70,7 +70,7 @@ def run_playbook(
 
     ``finished`` is told each host that has made the last task.
     """
-    progress = Progress({name: HostProgress(name) for name in plan.hosts}, tasks=plan.tasks)
+    progress = Progress({name: HostProgress(name) for name in plan.hosts}, plan.tasks, plan.plays)
     display = open_display(progress, stream or sys.stderr)
     follower = Follower(progress, display, finished=finished)
 

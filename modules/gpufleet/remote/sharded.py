@@ -79,7 +79,7 @@ def run_sharded(
         if worker.name in given
     ]
     run = _ShardedRun(ident, plan, inventory, extra_vars or {}, lines)
-    progress = Progress({name: HostProgress(name) for name in plan.hosts}, tasks=plan.tasks)
+    progress = Progress({name: HostProgress(name) for name in plan.hosts}, plan.tasks, plan.plays)
     return run.follow(Follower(progress, open_display(progress, stream), tell, finished))
 
 
