@@ -105,6 +105,7 @@ def test_newest_counts_and_does_not_spell():
         ("nvidia-utils-570-server", "library", None, None, 570),
         ("nvidia-driver-pinning-580", "pin", "vendor", None, 580),
         ("nvidia-fabricmanager-580", "fabric", None, None, 580),
+        ("nvidia-fabric-manager", "fabric", None, None, None),
         ("nvidia-container-toolkit", "other", None, None, None),
         ("cuda-toolkit-12-8", "cuda", None, None, None),
     ],

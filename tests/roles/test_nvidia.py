@@ -13,9 +13,10 @@ SET = (
     "nvidia-open",
     "nvidia-kernel-open-dkms",
     "nvidia-driver-cuda",
-    "nvidia-fabricmanager",
     "nvidia-persistenced",
 )
+# NVIDIA's name for it changed with branch 580.
+MANAGERS = {"nvidia-fabricmanager-570": OLD, "nvidia-fabricmanager": NEW}
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +30,14 @@ def host(lab, runs):
 
 
 def versions(host):
-    return {name: host.package(name).version for name in SET}
+    """Return the versions of the driver and of whatever fabric manager is there."""
+    there = {name: host.package(name) for name in (*SET, *MANAGERS)}
+    return {name: found.version for name, found in there.items() if found.is_installed}
+
+
+def whole(version):
+    """Return the set of a version: its one fabric manager beside the driver."""
+    return {**dict.fromkeys(SET, version), **{name: at for name, at in MANAGERS.items() if at == version}}
 
 
 def of(run, task):
@@ -58,9 +66,9 @@ def test_check_mode_works_and_the_second_run_changes_nothing(runs):
 
 
 def test_exact_versions_are_installed_and_held(host):
-    assert versions(host) == dict.fromkeys(SET, OLD)
+    assert versions(host) == whole(OLD)
     held = set(host.check_output("apt-mark showhold").split())
-    assert {"nvidia-open", "nvidia-fabricmanager", "nvidia-persistenced"} <= held
+    assert {"nvidia-open", "nvidia-fabricmanager-570", "nvidia-persistenced"} <= held
 
 
 def test_nouveau_is_kept_away_and_options_reach_the_module(host):
@@ -113,19 +121,23 @@ def test_a_module_that_does_not_build_leaves_the_old_driver_and_says_so(lab, hos
     why = drivers(lab, "580").failed(HOST)
     host.check_output("rm /etc/gpufleet-rehearsal/dkms-fails")
     assert "570.172.08 is back as it was" in why
-    assert versions(host) == dict.fromkeys(SET, OLD)
+    assert versions(host) == whole(OLD)
     assert host.check_output("dpkg --audit") == ""
     assert "nvidia-open" in host.check_output("apt-mark showhold").split()
 
 
 def test_an_upgrade_remembers_a_rollback_returns_and_is_not_undone(lab, host):
-    assert drivers(lab, "580").failed(HOST) is None
-    assert versions(host) == dict.fromkeys(SET, NEW)
+    upgraded = drivers(lab, "580")
+    assert upgraded.failed(HOST) is None
+    assert versions(host) == whole(NEW)
+    told = [each.said["gpufleet"] for each in upgraded.of(HOST) if "tell the registry" in each.task]
+    assert told[-1]["facts"]["fabric_manager"]["version"] == "580.126.20"  # the last word is of the whole
+    assert {"nvidia-open", "nvidia-fabricmanager"} <= set(told[-1]["facts"]["held"])
     kept = json.loads(host.file("/var/lib/gpufleet/drivers.json").content_string)
     assert kept["sets"][-1]["packages"]["nvidia-open"] == OLD
 
     assert drivers(lab, "580", "driver_rollback").failed(HOST) is None
-    assert versions(host) == dict.fromkeys(SET, OLD)
+    assert versions(host) == whole(OLD)
     assert not host.package("nvidia-driver-pinning-580").is_installed
 
     again = drivers(lab, "580")

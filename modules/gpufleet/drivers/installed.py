@@ -58,7 +58,7 @@ def read(facts: Facts, distribution_branches: tuple[int, ...]) -> Installed:
     members = tuple(found for name, version in facts.packages.items() if (found := member(name, version)))
     driver = [each for each in members if each.part in DRIVER_PARTS]
     version = _version(driver)
-    fabric = newest(each.version for each in members if each.name.startswith("nvidia-fabricmanager"))
+    fabric = newest(each.version for each in members if each.part == "fabric" and each.name != "nvlsm")
     return Installed(
         members=members,
         version=version,

@@ -119,7 +119,8 @@ def _target(host: Host, have: Installed, choice: Choice, fabric: str) -> tuple[C
         return packages.kept(host, choice, fabric, have.version), Change("keep")
     remove = installed.conflicting(have.members, choice.origin, choice.module, choice.branch)
     coming = {each.name for each in (*chosen.packages, *chosen.fabric)}
-    remove = tuple(name for name in remove if name not in coming)
+    managers = [each.name for each in have.members if each.part == "fabric"]  # two share their files
+    remove = tuple(name for name in sorted({*remove, *managers}) if name not in coming)
     if remove:
         host.because("driver.remove_first", names=", ".join(remove))
     if have.module and have.module != choice.module:

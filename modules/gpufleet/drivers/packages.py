@@ -26,7 +26,7 @@ def choose(host: Host, choice: Choice, fabric: str) -> Chosen:
     """Choose the newest version of the branch for which everything is offered."""
     entry = choice.entry(host)
     names = driver_names(host, choice)
-    managers = tuple(name.format(branch=choice.branch) for name in entry.get(fabric) or ()) if fabric else ()
+    managers = manager_names(entry, fabric, choice.branch)
     loose = (*entry.get("unversioned", ()), "nvlsm")
     exact = [name for name in names if not name.startswith(loose)]
     version = _version(host, choice, exact[0], next(iter(managers), None))
@@ -43,7 +43,7 @@ def choose(host: Host, choice: Choice, fabric: str) -> Chosen:
 def kept(host: Host, choice: Choice, fabric: str, version: str) -> Chosen:
     """Name what is installed, at its own versions; a fabric manager that is missing comes at the driver's."""
     entry, have = choice.entry(host), host.facts.packages
-    managers = tuple(name.format(branch=choice.branch) for name in entry.get(fabric) or ()) if fabric else ()
+    managers = manager_names(entry, fabric, choice.branch)
     pins = tuple(name.format(branch=choice.branch) for name in entry.get("pinning", ()))
     names = (*pins, *driver_names(host, choice))
     packages = tuple(Package(name, have[name]) for name in names if name in have)
@@ -57,6 +57,15 @@ def driver_names(host: Host, choice: Choice) -> tuple[str, ...]:
     names = entry["sets"][0][choice.module]
     kind = flavour(host, entry) if entry["module"] == "signed" else ""
     return tuple(name.format(branch=choice.branch, flavour=kind) for name in names)
+
+
+def manager_names(entry: Mapping[str, Any], fabric: str, branch: int) -> tuple[str, ...]:
+    """Return the names of the fabric manager's packages; they carried the branch before 580."""
+    names = list((entry.get(fabric) or ()) if fabric else ())
+    older = entry.get("older_fabric_manager")
+    if names and older and branch <= older["until"]:
+        names[0] = older["name"]
+    return tuple(name.format(branch=branch) for name in names)
 
 
 def flavour(host: Host, entry: Mapping[str, Any]) -> str:
