@@ -272,7 +272,7 @@ def test_a_template_serves_pool_and_rack_alike(racked, declare):
 
 @pytest.mark.parametrize(
     ("image", "name"),
-    [("nginx", "nginx"), ("ghcr.io/a/B_c:1", "b-c"), (f"x/y:2@{DIGEST}", "y"), ("a/9lives", "9lives")],
+    [("nginx", "nginx"), ("ghcr.io/a/b_c:1", "b-c"), (f"x/y:2@{DIGEST}", "y"), ("a/9lives", "9lives")],
 )
 def test_container_is_called_after_its_image(image, name):
     assert fleet.Container(image=image).called == name
@@ -315,3 +315,30 @@ def test_mig_forms(given, devices, profiles):
 def test_mig_profile_is_spelt_as_nvidia_does(given):
     with pytest.raises(ValidationError, match=r"a MIG profile like 1g\.10gb"):
         fleet.SoftwareProfile(driver={"vendor": "nvidia"}, mig=given)
+
+
+@pytest.mark.parametrize(
+    "image",
+    ["nginx", "localhost:5000/x", "Registry.Example:5000/team/a__b/c-d.e:V1.2_3", f"quay.io/a/b@{DIGEST}"],
+)
+def test_an_image_s_name_is_taken_as_engines_take_it(image):
+    assert fleet.Container(image=image).image == image
+
+
+@pytest.mark.parametrize(
+    "image", ["Quay.io/Team/Server", "nginx:", "a:b:c", "-x", "http://x/y", "x@sha256:a"]
+)
+def test_an_image_that_no_engine_would_pull_is_refused(image):
+    with pytest.raises(ValidationError, match="its name in lower case"):
+        fleet.Container(image=image)
+
+
+@pytest.mark.parametrize("address", ["999.1.1.1", "256.0.0.1", "1.1.1", "01.1.1.1"])
+def test_an_address_that_is_none_is_refused(declare, address):
+    with pytest.raises(InputError, match=r"ports\[0\].address: is .*; give an IPv4 address like 127.0.0.1"):
+        declare(one(ports=[{"host": 80, "address": address}]))
+
+
+def test_a_step_that_is_wrong_as_a_whole_is_named_as_it_stands_in_the_file(declare):
+    with pytest.raises(InputError, match=r"templates\.t\.software: cuda needs driver\.vendor nvidia"):
+        declare({"software": {"cuda": "12.8"}})

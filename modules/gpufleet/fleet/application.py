@@ -18,11 +18,15 @@ SECRET_NAMES = re.compile(
 MOST_CARDS = 16
 
 _variable, _variable_schema = matching(r"[A-Za-z_][A-Za-z0-9_]*", "a variable's name like HF_HOME")
+# As engines read a reference: a registry in any case, a name in lower case, a tag, a digest (distribution/reference).
 _image, _image_schema = matching(
-    r"[A-Za-z0-9][A-Za-z0-9._:/-]*(@sha256:[0-9a-f]{64})?", "an image like quay.io/team/server:1.2@sha256:…"
+    r"([A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]{1,5})?/)?[a-z0-9]+([._/-]+[a-z0-9]+)*"
+    r"(:[A-Za-z0-9_][A-Za-z0-9._-]{0,127})?(@sha256:[0-9a-f]{64})?",
+    "an image like quay.io/team/server:1.2@sha256:…, its name in lower case",
 )
 _user, _user_schema = matching(r"[a-z0-9_-]+(:[a-z0-9_-]+)?", "a user, or user:group, by name or number")
-_address, _address_schema = matching(r"\d{1,3}(\.\d{1,3}){3}", "an IPv4 address like 127.0.0.1")
+_OCTET = r"(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
+_address, _address_schema = matching(rf"{_OCTET}(\.{_OCTET}){{3}}", "an IPv4 address like 127.0.0.1")
 Variable = Annotated[str, _variable, _variable_schema]
 
 
@@ -141,7 +145,7 @@ PORT_SCHEMA = {
                 "host": _PORT_SHORT[0],
                 "container": _PORT_SHORT[0],
                 "protocol": {"enum": ["tcp", "udp"]},
-                "address": {"type": "string", "pattern": r"^\d{1,3}(\.\d{1,3}){3}$"},
+                "address": {"type": "string", "pattern": rf"^{_OCTET}(\.{_OCTET}){{3}}$"},
             },
         },
     ],

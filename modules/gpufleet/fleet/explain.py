@@ -66,7 +66,10 @@ def _problem(item: ErrorDetails, model: type[BaseModel], data: Any) -> Problem:
 
 
 def _path(loc: tuple[int | str, ...], data: Any) -> Path_:
-    """Return the place in the user's file: pydantic's, without the tags of unions."""
+    """Return the place in the user's file: pydantic's, without the tags of unions.
+
+    Where a whole mapping is wrong its tag, ``inline``, comes last and looks like a key that is missing.
+    """
     path: list[int | str] = []
     for position, step in enumerate(loc):
         last = position == len(loc) - 1
@@ -75,7 +78,7 @@ def _path(loc: tuple[int | str, ...], data: Any) -> Path_:
         )
         if present:
             data = data[step]
-        elif not (last and isinstance(data, dict)):
+        elif step == "inline" or not (last and isinstance(data, dict)):
             continue
         path.append(step)
     return tuple(path)
