@@ -144,3 +144,18 @@ def test_history_is_told_in_the_order_of_time():
     late = Change("n", datetime(2026, 1, 1, tzinfo=UTC), "state", None, "ready", "", None, 2)
     early = Change("n", datetime(2026, 1, 2, tzinfo=UTC), "state", None, "ready", "", None, 1)
     assert show.by_time([early, late]) == [late, early]
+
+
+def test_a_long_value_pushes_only_its_own_source_aside():
+    said = {"source": "ansible", "age": "0s"}
+    values = [
+        {"key": "observed.blade", "value": "x" * 400, **said},
+        {"key": "observed.os", "value": "debian", **said},
+    ]
+    shown = {"name": "blade01", "id": "n-1", "hold_reasons": {}, "conflicts": [], "values": values}
+    shown |= dict.fromkeys(
+        ("kind", "state", "state_reason", "state_since", "reachable", "reachable_detail", "address")
+    )
+    long, short = show.details_text(shown)[-2:]
+    assert len(short) < 100 < len(long)
+    assert short.split() == ["observed.os", "debian", "ansible", "0s", "ago"]

@@ -166,6 +166,10 @@ def details(node: Node, values: Sequence[Value], conflicts: Sequence[Conflict]) 
     }
 
 
+WIDEST = 48
+"""Columns are aligned up to here: one value that is a whole report shall not push all ages off the screen."""
+
+
 def details_text(shown: dict[str, Any]) -> list[str]:
     """Return the details as lines."""
     head = ("id", "kind", "state", "state_reason", "state_since", "reachable", "reachable_detail", "address")
@@ -173,7 +177,7 @@ def details_text(shown: dict[str, Any]) -> list[str]:
     lines += [f"  hold              {kind}: {reason}" for kind, reason in shown["hold_reasons"].items()]
     lines += [f"  conflict          {detail}" for detail in shown["conflicts"]]
     rows = [(v["key"], str(v["value"]), v["source"], v["age"]) for v in shown["values"]]
-    widths = [max((len(row[i]) for row in rows), default=0) for i in range(3)]
+    widths = [min(max((len(row[i]) for row in rows), default=0), WIDEST) for i in range(3)]
     return lines + [
         f"    {key:<{widths[0]}}  {value:<{widths[1]}}  {source:<{widths[2]}}  {old} ago"
         for key, value, source, old in rows
