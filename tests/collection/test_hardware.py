@@ -27,6 +27,7 @@ EXPECTED = [
     "driver_plan.refusal.code == 'cards.unknown'",
     "refused.failed",
     "'unknown card: PCI id 10de:fffe' in refused.msg",
+    "'gpufleet_software: is \\'nvidia\\'; give a mapping' in a_word.msg",
     "wrong.failed",
     "'not the facts of a host' in wrong.msg",
 ]
@@ -216,6 +217,11 @@ def test_a_host_is_planned_for_through_ansible(play, tmp_path):
         {"gpufleet.fleet.driver_plan": plan | {"plan_only": True}, "register": "told"},
         {"gpufleet.fleet.driver_plan": plan, "register": "refused", "ignore_errors": True},
         {"gpufleet.fleet.driver_plan": {"hardware": {"pci": []}}, "register": "wrong", "ignore_errors": True},
+        {
+            "gpufleet.fleet.driver_plan": plan | {"wanted": "nvidia"},
+            "register": "a_word",
+            "ignore_errors": True,
+        },
         {"ansible.builtin.assert": {"that": EXPECTED}},
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -76,6 +76,20 @@ def test_a_gpu_that_is_not_there_is_refused():
         mig.geometry([{"devices": [8], "profiles": "1g.10gb"}], [H100] * 8)
 
 
+@pytest.mark.parametrize(
+    ("wanted", "words"),
+    [
+        ({"1g.10gb": "many"}, "1g.10gb: 'many' is no number of instances"),
+        ({"1g.10gb": -1}, "1g.10gb: -1 is no number"),
+        ({"all": "1g.10gb"}, "all: '1g.10gb' is no number"),
+        (["1g.10gb"], "'1g.10gb' is no mapping of devices and profiles"),
+    ],
+)
+def test_what_is_no_geometry_is_one_line(wanted, words):
+    with pytest.raises(InputError, match=words):
+        mig.geometry(wanted, [H100])
+
+
 def test_disabling_needs_no_table():
     assert mig.geometry("disabled", [L40S])[0]["enabled"] is False
 

@@ -58,6 +58,13 @@ def test_wrong_facts_are_one_line(raw, words):
         ({"rocm": "7"}, "rocm: is '7'; give a version like 7.2"),
         ({"driver": {"vendor": "intel"}}, "vendor: is 'intel'; give auto, nvidia, amd, none"),
         ({"driver": {"module": "closed"}}, "module: is 'closed'"),
+        (
+            {"driver": "nvidia"},
+            "gpufleet_software: driver: is 'nvidia'; give a mapping with any of vendor, branch",
+        ),
+        ({"driver": {"brnch": "580"}}, "driver: unknown key 'brnch'; known keys: vendor, branch"),
+        ({"drivr": {}}, "gpufleet_software: unknown key 'drivr'; known keys: driver, cuda"),
+        (["nvidia"], "gpufleet_software: is .'nvidia'.; give a mapping"),
         ({"origin": "runfile"}, "origin: is 'runfile'; give auto, distribution, vendor"),
     ],
 )

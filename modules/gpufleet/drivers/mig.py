@@ -61,6 +61,8 @@ def geometry(wanted: Any, devices: Iterable[str]) -> list[dict[str, Any]]:
     entries = wanted if isinstance(wanted, list) else [{"devices": "all", "profiles": wanted}]
     chosen: list[dict[str, int] | None] = [None] * len(cards)
     for entry in entries:
+        if not isinstance(entry, Mapping):
+            raise InputError(f"{entry!r} is no mapping of devices and profiles", key="mig")
         for index in _indexes(entry, len(cards)):
             chosen[index] = _profiles(entry.get("profiles"), cards[index], index)
     return [
@@ -92,7 +94,14 @@ def _profiles(wanted: Any, device: str, index: int) -> dict[str, int]:
         wanted = {wanted.removeprefix("all-"): _every(family, wanted)}
     if not isinstance(wanted, Mapping):
         raise InputError(f"profiles {wanted!r} is no mapping of profile to count", key="mig")
-    return _fitting(family, {str(name): int(count) for name, count in wanted.items() if count})
+    wrong = next((name for name, count in wanted.items() if not _is_count(count)), None)
+    if wrong is not None:
+        raise InputError(f"{wrong}: {wanted[wrong]!r} is no number of instances", key="mig")
+    return _fitting(family, {str(name): count for name, count in wanted.items() if count})
+
+
+def _is_count(count: object) -> bool:
+    return isinstance(count, int) and not isinstance(count, bool) and count >= 0
 
 
 def _every(family: Family, name: str) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from gpufleet.errors import InputError
@@ -15,6 +15,8 @@ Module = Literal["open", "proprietary", "amdgpu"]
 Signing = Literal["none", "mok", "distribution"]
 
 ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64"}
+DRIVER = ("vendor", "branch", "module", "origin")
+SOFTWARE = ("driver", "cuda", "rocm", "mig", "origin", "container_engine", "container_toolkit")
 PARTS = {"cuda": "a version like 12.8", "rocm": "a version like 7.2"}
 
 
@@ -79,13 +81,13 @@ class Wanted:
     origin: str = "auto"
     cuda: str | None = None
     rocm: str | None = None
-    mig: bool = False
+    mig: Any = None
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any] | None) -> Wanted:
         """Read the host variable ``gpufleet_software``."""
-        asked = dict(raw or {})
-        driver = dict(asked.get("driver") or {})
+        asked = _mapping(raw, "", SOFTWARE)
+        driver = _mapping(asked.get("driver"), "driver", DRIVER)
         texts = {
             "vendor": driver.get("vendor"),
             "branch": driver.get("branch"),
@@ -93,8 +95,8 @@ class Wanted:
             "origin": asked.get("origin") or driver.get("origin"),
         }
         parts = {part: _version(asked.get(part), part) for part in PARTS}
-        wanted = cls(**{key: str(value) for key, value in texts.items() if value}, mig=bool(asked.get("mig")))
-        return _checked(cls(**{**asdict(wanted), **parts}))
+        wanted = cls(**{key: str(value) for key, value in texts.items() if value}, mig=asked.get("mig"))
+        return _checked(replace(wanted, cuda=parts["cuda"], rocm=parts["rocm"]))
 
 
 @dataclass(frozen=True)
@@ -264,6 +266,20 @@ def _version(value: object, part: str) -> str | None:
     if len(pieces) not in (2, 3) or not all(piece.isdigit() for piece in pieces):
         raise InputError(f"is {value!r}", where="gpufleet_software", key=part, remedy=f"give {PARTS[part]}")
     return ".".join(pieces[:2])
+
+
+def _mapping(raw: object, key: str, known: tuple[str, ...]) -> dict[str, Any]:
+    """Return what a variable says, or refuse what nobody would read."""
+    if raw in (None, ""):
+        return {}
+    if not isinstance(raw, Mapping):
+        remedy = f"give a mapping with any of {', '.join(known)}"
+        raise InputError(f"is {raw!r}", where="gpufleet_software", key=key, remedy=remedy)
+    strange = next((each for each in raw if each not in known), None)
+    if strange is not None:
+        remedy = f"known keys: {', '.join(known)}"
+        raise InputError(f"unknown key {strange!r}", where="gpufleet_software", key=key, remedy=remedy)
+    return dict(raw)
 
 
 def _checked(wanted: Wanted) -> Wanted:

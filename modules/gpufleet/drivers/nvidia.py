@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from gpufleet.drivers import branch, cards, cuda, installed, kernel, packages
+from gpufleet.drivers import branch, cards, cuda, installed, kernel, mig, packages
 from gpufleet.drivers.branch import Choice
 from gpufleet.drivers.host import Host, describe
 from gpufleet.drivers.installed import Installed
@@ -13,8 +14,10 @@ from gpufleet.drivers.packages import Chosen
 from gpufleet.drivers.rule import refuse
 from gpufleet.drivers.tables import Card
 from gpufleet.drivers.versions import branch_of, key, newest, upstream
+from gpufleet.errors import InputError
 
 HIGHEST = 1000  # no branch yet is above; a package of kernel modules carries the kernel's version
+MIG_PAGE = "write it as docs/driver-upgrades.md, MIG, shows"
 BOARD = 8  # cards on a board with NVSwitches; boards with fewer are wired without them
 
 
@@ -142,11 +145,22 @@ def _action(have: Installed, choice: Choice, chosen: Chosen) -> Action:
 def _check_mig(host: Host, version: str | None) -> None:
     if not host.wanted.mig:
         return
-    for card in host.found.nvidia:
+    split = _geometry(host)
+    for card in (host.found.nvidia[row["index"]] for row in split if row["enabled"]):
         if not card.mig_driver:
             raise refuse("mig.unsupported", name=card.label)
         if version and key(version) < key(card.mig_driver):
             raise refuse("mig.driver", name=card.label, least=card.mig_driver, version=version)
+
+
+def _geometry(host: Host) -> list[dict[str, Any]]:
+    unable = next((card for card in host.found.nvidia if not card.mig_driver), None)
+    try:
+        return mig.geometry(host.wanted.mig, [card.pci.partition(":")[2] for card in host.found.nvidia])
+    except InputError as error:
+        if unable is not None:
+            raise refuse("mig.unsupported", name=unable.label) from error
+        raise refuse("mig.geometry", problem=error.problem, remedy=error.remedy or MIG_PAGE) from error
 
 
 def _notes(host: Host, have: Installed, chosen: Chosen, choice: Choice) -> None:

@@ -34,6 +34,7 @@ def _plan(facts: Facts, wanted: Wanted, found: Found) -> Plan:
     vendor, before = _vendor(wanted, found)
     if vendor == "none":
         return _nothing(facts, found, *before)
+    _refuse_foreign_software(wanted, vendor, found)
     key, system = system_of(facts)
     host = Host(facts, wanted, found, key, system, list(before))
     return nvidia.plan(host) if vendor == "nvidia" else amd.plan(host)
@@ -45,7 +46,9 @@ def _vendor(wanted: Wanted, found: Found) -> tuple[str, list[Reason]]:
     _refuse_strangers(found, present)
     if wanted.vendor in ("nvidia", "amd"):
         if wanted.vendor not in present:
-            has = cards.names(found.nvidia + found.amd + found.other) or "no such card"
+            has = cards.names(found.nvidia + found.amd + found.other)
+            if not has:
+                raise refuse("vendor.no_card", vendor=wanted.vendor)
             raise refuse("vendor.absent", vendor=wanted.vendor, names=has)
         others = [card for name in present if name != wanted.vendor for card in getattr(found, name)]
         notes = [because("cards.other_vendor", names=cards.names(others))] if others else []
@@ -57,6 +60,17 @@ def _vendor(wanted: Wanted, found: Found) -> tuple[str, list[Reason]]:
     if found.other:
         return "none", [because("cards.not_managed", names=cards.names(found.other))]
     return "none", [because("cards.none")]
+
+
+def _refuse_foreign_software(wanted: Wanted, vendor: str, found: Found) -> None:
+    """Refuse to pass over in silence what only the other maker's cards could have."""
+    foreign = {"nvidia": ("rocm",), "amd": ("cuda", "mig")}[vendor]
+    for part in foreign:
+        if getattr(wanted, part):
+            names = cards.names(getattr(found, vendor))
+            raise refuse(
+                "vendor.software", part={"cuda": "CUDA", "rocm": "ROCm", "mig": "MIG"}[part], names=names
+            )
 
 
 def _refuse_strangers(found: Found, present: list[str]) -> None:

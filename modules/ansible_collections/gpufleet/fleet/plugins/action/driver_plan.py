@@ -11,7 +11,7 @@ from gpufleet.errors import InputError
 
 ARGUMENTS = {
     "hardware": {"type": "dict", "required": True},
-    "wanted": {"type": "dict", "default": {}},
+    "wanted": {"type": "raw", "default": {}},
     "plan_only": {"type": "bool", "default": False},
 }
 
