@@ -23,7 +23,7 @@ lint: setup
 	lint-imports
 	yamllint --strict .
 	cd playbooks && ansible-lint --offline
-	shellcheck .ci/setup .ci/run .ci/lock .ci/cost modules/gpufleet/cost/data/policy_pack/*.sh
+	shellcheck .ci/setup .ci/run .ci/tests .ci/lock .ci/cost modules/gpufleet/cost/data/policy_pack/*.sh
 
 unit: setup
 	pytest -m "not engine and not hosts"
@@ -31,7 +31,7 @@ unit: setup
 test: setup
 	$(GPUFLEET) doctor --fix --tests
 	$(MAKE) --no-print-directory lint
-	pytest
+	.ci/tests
 
 bench: setup
 	for bench in tests/benchmarks/bench_*.py; do echo "== $$bench"; python "$$bench" || exit 1; done
