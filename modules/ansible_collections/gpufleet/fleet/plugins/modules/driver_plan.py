@@ -14,7 +14,8 @@ description:
 options:
   hardware: {description: The facts., type: dict, required: true}
   wanted:
-    description: What the template asks for; C(gpufleet_software) of the inventory. A mapping; empty plans what suits the cards.
+    description: >-
+      What the template asks for, a mapping: C(gpufleet_software) of the inventory. Empty plans what suits the cards.
     type: raw
     default: {}
   plan_only: {description: Give a refusal as a plan instead of failing., type: bool, default: false}
