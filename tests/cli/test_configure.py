@@ -43,3 +43,9 @@ def test_help_names_the_plain_way(gpufleet, project):
     assert "ansible-runner run . --project-dir playbooks -p site.yml --limit PATTERN" in " ".join(
         said.split()
     )
+
+
+@pytest.mark.parametrize("play", ["commission", "drivers", "containers", "fabrics", "application", "burn_in"])
+def test_each_part_of_the_job_is_a_play_of_its_own(gpufleet, project, play):
+    done = gpufleet("configure", "--play", play, "--limit", "new_blades:!all", cwd=project)
+    assert (done.returncode, done.stdout.strip()) == (0, "new_blades:!all has no hosts: nothing to do")

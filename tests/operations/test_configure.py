@@ -18,7 +18,7 @@ from gpufleet.operations.configure import (
     told,
 )
 from gpufleet.operations.running import Request
-from gpufleet.remote import HostProgress, RunOutcome
+from gpufleet.remote import HostProgress, RunOutcome, with_next_step
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
@@ -48,6 +48,10 @@ HELD = HostEnd("b3", "ok", "", 9, held("b3"), measured=True, verdict_reason="deg
 FAULTY = HostEnd("b4", "rescued", "t: No space", 1, node("b4", "quarantined", "faulty"), measured=True)
 INCOMPLETE = HostEnd("b5", "ok", "", 9, node("b5", "burn_in", "incomplete"), measured=True)
 GONE = HostEnd("b6", "unreachable", "ssh: refused", 0, node("b6", "expected", None))
+FULL = HostEnd("b10", "rescued", "t: No space left on device", 1, node("b10", "commissioning", None))
+LEFT = HostEnd(
+    "b11", "stopped", "not done: Ansible ended the run with a play: x", 1, node("b11", "burn_in", None)
+)
 BUSY = HostEnd("b9", "ok", "", 0, node("b9", "assigned"))
 UNKNOWN = HostEnd("b7", "failed", "t: no", 0)
 
@@ -61,6 +65,7 @@ UNKNOWN = HostEnd("b7", "failed", "t: no", 0)
         (FAULTY, False),
         (INCOMPLETE, False),
         (GONE, False),
+        (LEFT, False),
         (UNKNOWN, False),
     ],
 )
@@ -108,6 +113,11 @@ def test_an_interrupt_is_told(tmp_path):
         (BUSY, "assigned; not burnt in: a job may run there"),
         (GONE, "unreachable: ssh: refused"),
         (UNKNOWN, "failed: t: no"),
+        (FULL, f"commissioning; {with_next_step(FULL.reason)}"),
+        (
+            LEFT,
+            "burn_in; not done: Ansible ended the run with a play: x; next: gpufleet configure --resume",
+        ),
     ],
 )
 def test_words_for_how_a_host_ended(end, text):
