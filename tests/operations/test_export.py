@@ -85,7 +85,7 @@ def test_a_failed_write_leaves_the_earlier_export(run, tmp_path, monkeypatch):
         real(path, text, mode)
 
     monkeypatch.setattr(export, "put", full)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(InputError, match="can't be written: no space left on device"):
         run("blade02", out=out)
     assert {path: path.read_text() for path in out.rglob("*") if path.is_file()} == before
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
@@ -117,3 +117,17 @@ def test_nobody_who_could_log_in_is_refused_before_anything_is_written(shared_pr
         InputError, match=r"boot.ssh: nobody could log in; give stack production ssh.authorized_keys"
     ):
         export.login_keys(rack, shared_project)
+
+
+def test_a_place_that_cannot_be_written_is_said_in_one_line(run, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(
+        InputError, match=r"--out: .*/file/deep/out can't be written: not a directory; name another"
+    ):
+        run("blade01", out=tmp_path / "file/deep/out")
+    with pytest.raises(
+        InputError, match=r"--known-hosts: .*/file/deep/known can't be written: not a directory"
+    ):
+        run("blade01", known_hosts=tmp_path / "file/deep/known")
+    with pytest.raises(InputError, match=r"there is no inventory/\.\./blades-1\.yaml"):
+        run("blade01", rack="../blades-1")

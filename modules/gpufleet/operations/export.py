@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,18 +69,30 @@ def run(request: Request, root: Path | None = None) -> Exported:
     keys = login_keys(rack, root)
     made = firstboot.export(rack, nodes, keys, lambda node: host_key(kept, node) if pregenerated else None)
     folder = request.out or paths.state_home(root) / "export" / rack.name
-    write(folder, made.files())
+    with writable("--out", folder):
+        write(folder, made.files())
     if request.known_hosts and made.known_hosts():
-        remember(request.known_hosts, made.known_hosts())
+        with writable("--known-hosts", request.known_hosts):
+            remember(request.known_hosts, made.known_hosts())
     user = rack.boot.user if rack.boot else "root"
     known = request.known_hosts if made.known_hosts() else None
     return Exported(folder, made, known, user, tuple(map(called, keys)))
 
 
+@contextmanager
+def writable(option: str, path: Path) -> Iterator[None]:
+    """Say in one line where nothing could be written, and why."""
+    try:
+        yield
+    except OSError as error:
+        problem = f"{path} can't be written: {(error.strerror or str(error)).lower()}"
+        raise InputError(problem, where=option, remedy="name another place") from error
+
+
 def load(root: Path, name: str) -> Rack:
     """Return a rack of the project by its name."""
     path = root / "inventory" / f"{name}.yaml"
-    if not path.is_file():
+    if Path(name).name != name or not path.is_file():
         there = ", ".join(sorted(file.stem for file in (root / "inventory").glob("*.yaml")))
         raise InputError(
             f"there is no inventory/{name}.yaml", where="--rack", remedy=f"there is: {there or 'none'}"
