@@ -51,7 +51,8 @@ class Rack:
     env: dict[str, str]
 
     def configure(self, *options):
-        return self.gpufleet("configure", "--play", "mark", *options, cwd=self.project, env=self.env)
+        play = () if "--resume" in options else ("--play", "mark")  # a run that goes on keeps its play
+        return self.gpufleet("configure", *play, *options, cwd=self.project, env=self.env)
 
     def start(self, *options):
         """Start a run without waiting for it."""
