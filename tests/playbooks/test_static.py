@@ -94,6 +94,7 @@ def test_the_configuration_holds_what_a_fleet_needs():
     assert config["inventory"].getboolean("any_unparsed_is_failed")
     assert config["ssh_connection"].getboolean("pipelining")
     assert "StrictHostKeyChecking=yes" in config["ssh_connection"]["ssh_args"]
+    assert "ServerAliveInterval=15" in config["ssh_connection"]["ssh_args"], "tests of faults shorten it"
 
 
 @pytest.mark.skipif(not shutil.which("shellcheck"), reason="shellcheck is not installed")
