@@ -192,6 +192,12 @@ def test_rules_let_pass(declare, template):
     [
         ({"software": {"cuda": "12.8"}}, "cuda needs driver.vendor nvidia, not none"),
         (
+            {"driver": {"branch": "580"}},
+            "branch without a vendor installs nothing; add vendor: nvidia or amd",
+        ),
+        ({"driver": {"branch": "auto"}}, "branch without a vendor installs nothing"),
+        ({"driver": {"vendor": "none", "module": "open"}}, "module without a vendor installs nothing"),
+        (
             {"software": {"driver": {"vendor": "amd"}, "mig": "1g.10gb"}},
             "mig needs driver.vendor",
         ),

@@ -101,6 +101,14 @@ class Driver(Frozen):
         Field(description="NVIDIA's kernel module; auto: what the card needs"),
     ] = "auto"
 
+    @model_validator(mode="after")
+    def _whose(self) -> Self:
+        """Refuse a driver of nobody's: without a vendor nothing would be installed, and nobody would be told."""
+        given = self.model_fields_set - {"vendor"}
+        if self.vendor == "none" and given and ("vendor" not in self.model_fields_set or self != Driver()):
+            raise refusal(f"{min(given)} without a vendor installs nothing", "add vendor: nvidia or amd")
+        return self
+
 
 Slice = Annotated[str, _slice, _slice_schema]
 Instances = Annotated[Whole, Field(ge=1, le=7)]
