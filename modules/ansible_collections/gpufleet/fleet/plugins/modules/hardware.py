@@ -69,7 +69,8 @@ OFFERED = re.compile(
     r"|amdrocm[\d.]*(-gfx\w+)?|rocm|firmware-amd-graphics|mesa-vulkan-drivers|linux-firmware|linux-headers-[a-z][\w-]*)$"
 )
 OFFERED_BY_DNF = (
-    "nvidia-open", "cuda-drivers", "nvidia-fabricmanager", "nvidia-fabric-manager", "nvlsm", "cuda-toolkit-*", "cuda-compat-*", "amdgpu-dkms",
+    "nvidia-open", "cuda-drivers", "nvidia-fabricmanager", "nvidia-fabric-manager", "nvlsm",
+    "cuda-toolkit-*", "cuda-compat-*", "amdgpu-dkms",
     "amdrocm*", "rocm", "kernel-devel", "kernel-headers",
 )  # fmt: skip
 SECURE_BOOT = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
