@@ -59,8 +59,10 @@ def test_the_newest_report_counts(registry):
 def test_a_failure_is_in_the_history_and_bars_a_healthy_verdict(registry):
     tell(registry, "gpu01", "drivers_failed", task="Exact versions", reason="no space left")
     assert [line.reason for line in registry.history("gpu01") if line.event == "drivers_failed"] == [
-        "Exact versions: no space left; "
-        "next: make room on the host (df -h; du -xhd1 /), then gpufleet configure --resume"
+        (
+            "Exact versions: no space left; "
+            "next: make room on the host (df -h; du -xhd1 /), then gpufleet configure --resume"
+        )
     ]
     told = {value.key: value.value for value in registry.values("gpu01")}
     assert told["observed.configured"] is False
