@@ -130,3 +130,32 @@ def test_error_in_the_rack_names_the_rack_file(spec, tmp_path):
     (tmp_path / "inventory/r1.yaml").write_text(RACK.replace("kind: blades", "kind: shelf"))
     with pytest.raises(InputError, match=r"^inventory/r1.yaml:3: kind: is 'shelf'"):
         fleet.parse(spec | {"racks": [{"name": "r1"}]}, root=tmp_path)
+
+
+def servers(tmp_path, machine, cards="accelerators: [{model: A100 SXM4 80GB, count: 8}]"):
+    """Load a rack of GPU servers with this machine and these cards."""
+    text = RACK.replace("kind: blades", "kind: servers").replace("blade[01-03]", "gpu[01-02]")
+    text = text.replace("machine: Compute Blade CM4 8GB", f"machine: {machine}").replace(
+        "storage_gb: 500", cards
+    )
+    file = tmp_path / "r1.yaml"
+    file.write_text(text)
+    return fleet.load_rack(file, tmp_path)
+
+
+def test_a_server_of_the_owners_own_making_has_any_name(tmp_path):
+    assert servers(tmp_path, "our 8x A100 box").nodes[0].machine == "our 8x A100 box"
+
+
+@pytest.mark.parametrize(
+    ("machine", "cards", "message"),
+    [
+        ("our box", "storage_gb: 500", "for a server of your own say its accelerators"),
+        ("8x H100 SXM5 server", None, "brings 8 x H100 SXM5 80GB, and accelerators would come on top"),
+    ],
+)
+def test_a_servers_cards_are_said_once(tmp_path, machine, cards, message):
+    with pytest.raises(InputError) as caught:
+        servers(tmp_path, machine, *([cards] if cards else []))
+    assert message in str(caught.value)
+    assert "machine" in str(caught.value)

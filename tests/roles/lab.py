@@ -237,7 +237,7 @@ class Lab:
                 if spec["kind"] == kind
             ]
             said = {"plugin": "gpufleet.fleet.rack", "name": _rack_name(kind), "kind": kind, "site": "lab"}
-            # Not by load_rack: "GPU server" is none of the catalogue's machines, which bring cards of their own.
+            # Not by load_rack, which wants cards of a server that the catalogue lacks: some hosts here have none.
             declared = fleet.Rack.model_validate(
                 {**said, "machine": MACHINES[kind], "storage_gb": 500, "nodes": nodes}
             )

@@ -113,17 +113,35 @@ def _is_rack(file: Path) -> bool:
 
 
 def _machines(rack: Rack) -> list[Problem]:
-    """Return a problem for every machine of a rack that the catalogue does not know."""
-    named: list[tuple[tuple[str | int, ...], str]] = [(("machine",), rack.machine)]
+    """Return a problem for every machine of a rack that the catalogue does not know, or that brings its own cards.
+
+    A GPU server may be one of the owner's own making: then its cards must be said.
+    """
+    named: list[tuple[tuple[str | int, ...], str, bool]] = [
+        (("machine",), rack.machine, bool(rack.accelerators))
+    ]
     for index, entry in enumerate(rack.entries):
         if entry.machine:
-            named.append((("nodes", index, "machine"), entry.machine))
+            added = rack.accelerators if entry.accelerators is None else entry.accelerators
+            named.append((("nodes", index, "machine"), entry.machine, bool(added)))
     problems = []
-    for key, name in named:
+    for key, name, cards in named:
         try:
-            catalog.machine(name, "onprem")
+            machine = catalog.machine(name, "onprem")
         except InputError as error:
-            problems.append(Problem(key, error.problem, error.remedy))
+            if rack.kind == "servers":
+                if not cards:
+                    remedy = f"{error.remedy}; for a server of your own say its accelerators"
+                    problems.append(Problem(key, error.problem, remedy))
+            else:
+                problems.append(Problem(key, error.problem, error.remedy))
+            continue
+        if rack.kind == "servers" and cards and machine.accelerators:
+            own = ", ".join(f"{card.count} x {card.model}" for card in machine.accelerators)
+            problem = f"{name} brings {own}, and accelerators would come on top"
+            problems.append(
+                Problem(key, problem, "leave accelerators out, or give your server a name of its own")
+            )
     return problems
 
 
