@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gpufleet.errors import InputError
@@ -51,6 +53,14 @@ def test_a_bench_is_new_but_no_blade(repo_root, nowhere):
 )
 def test_a_cloud_s_machine_brings_its_fabric(machine, cloud, fabric):
     assert fabric_of(machine, cloud) == fabric
+
+
+def test_a_board_must_be_the_one_that_the_rack_file_names(registry, lab):
+    registry.report(lab.rack(lab.blade(1)))
+    known = replace(registry.list()[0], serial="10000000aaaaaaaa")
+    slot = replace(known, id="", serial="10000000bbbbbbbb")
+    assert model([known], [slot]).hosts[0].vars["gpufleet_serial"] == "10000000bbbbbbbb"
+    assert model([known], [replace(slot, serial=None)]).hosts[0].vars["gpufleet_serial"] == "10000000aaaaaaaa"
 
 
 def test_a_ready_blade_leaves_new_blades_which_then_stands_empty(registry, lab):

@@ -106,11 +106,14 @@ def model(
     plans: Plans | None = None,
 ) -> Inventory:
     """Return the inventory of registered nodes and of the declared slots that the registry does not know yet."""
-    live = [node for node in registered if node.state != "retired"]
+    live, declared = [node for node in registered if node.state != "retired"], list(declared)
     gone = [] if include_missing else [node for node in live if node.missing]
     shown = [node for node in live if node not in gone]
     places = {node.place for node in live if node.place}
     shown += [node for node in declared if node.place not in places]
+    # Who a board must be is what the rack file says, not what some board in the slot once answered.
+    told = {node.place: node.serial for node in declared if node.serial}
+    shown = [replace(node, serial=told.get(node.place, node.serial)) for node in shown]
     planned = [(name, node, plans(node) if plans and node.template else None) for name, node in _named(shown)]
     hosts = tuple(_host(name, node, plan) for name, node, plan in planned)
     groups = sorted({group for host in hosts for group in host.groups} | {"new_blades", "new_nodes"})
