@@ -97,6 +97,9 @@ class Box:
         found += [str(path) for path in Path("/run/systemd/nspawn").glob(f"**/{mark}*")]
         found += [f"process {pid}" for pid in _pids() if str(self.home) in _text(f"/proc/{pid}/mountinfo")]
         found += [f"process {pid}" for pid in _pids() if str(self.home) in _text(f"/proc/{pid}/cmdline")]
+        found += [
+            line for line in _run("losetup", "--list", "--noheadings").splitlines() if str(self.home) in line
+        ]
         files = (
             self.home / "rack",
             self.home / "packages",

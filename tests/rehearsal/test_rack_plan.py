@@ -83,6 +83,13 @@ def test_faults_and_architecture_reach_their_host_alone():
     assert [p.arch for p in found.values()] == ["amd64", "amd64", "arm64"]
 
 
+def test_drives_reach_their_host_alone():
+    found = plans(rack("r", 1, 2), faults=parse_faults("disks: {r/2: 3}", "f"))
+    assert [p.disks for p in found.values()] == [0, 3]
+    with pytest.raises(InputError, match="r/9: no such node"):
+        plans(rack("r", 1), faults=parse_faults("disks: {r/9: 1}", "f"))
+
+
 def test_arm64_on_an_unknown_place_is_refused():
     with pytest.raises(InputError, match="r/9: no such node"):
         plans(rack("r", 1), faults=parse_faults("arm64: [r/9]", "f"))

@@ -115,7 +115,7 @@ class Lab:
         return self.home / "lab.json"
 
     def up(self, hosts: dict[str, dict[str, Any]]) -> dict[str, rack.HostStatus]:
-        """Boot these hosts (kind, accelerators, arch, faults); those that run as asked are left alone."""
+        """Boot these hosts (kind, accelerators, arch, faults, disks); those that run as asked are left alone."""
         self.home.mkdir(parents=True, exist_ok=True)
         self.hosts = self._with_slots(hosts)
         self._book.write_text(json.dumps(self.hosts, indent=1))
@@ -196,6 +196,13 @@ class Lab:
         spec = self.hosts[name]
         return f"{_rack_name(spec['kind'])}/{spec['slot']}"
 
+    def drives(self, name: str) -> list[str]:
+        """Return the block devices that a host has, as losetup tells them by the files behind them."""
+        files = sorted((self.home / "rack" / self.place(name).replace("/", "-") / "drives").iterdir())
+        told = [subprocess.check_output(["losetup", "--associated", file], text=True) for file in files]
+        assert all(told), "a drive's file has no device"
+        return [line.partition(":")[0] for line in told]
+
     def snapshot(self, name: str) -> set[str]:
         """Return every file, link, package and unit state that a role could change, as one line each."""
         return set(self.host(name).check_output(SNAPSHOT).splitlines())
@@ -218,7 +225,7 @@ class Lab:
         """Give each host its slot: the one it had, else the next free one of its rack."""
         whole: dict[str, dict[str, Any]] = {}
         for name, given in hosts.items():
-            spec = {"kind": "servers", "accelerators": [], "arch": "", "faults": [], **given}
+            spec = {"kind": "servers", "accelerators": [], "arch": "", "faults": [], "disks": 0, **given}
             known = self.hosts.get(name, {})
             if "slot" not in spec and known.get("kind") == spec["kind"]:
                 spec["slot"] = known["slot"]
@@ -247,7 +254,8 @@ class Lab:
     def _faults(self) -> str:
         named = {self.place(name): spec["faults"] for name, spec in self.hosts.items() if spec["faults"]}
         foreign = [self.place(name) for name, spec in self.hosts.items() if spec["arch"] == "arm64"]
-        return json.dumps({"faults": named, "arm64": foreign}, indent=0)
+        disks = {self.place(name): spec["disks"] for name, spec in self.hosts.items() if spec.get("disks")}
+        return json.dumps({"faults": named, "arm64": foreign, "disks": disks}, indent=0)
 
     def _name(self, place: str) -> str:
         return next(name for name in self.hosts if self.place(name) == place)

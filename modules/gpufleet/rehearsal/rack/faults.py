@@ -24,15 +24,17 @@ KINDS = {
 AMOUNTS = {"apt_locked": 60, "disk_small": 100, "dies": 4}  # unless said, as in `apt_locked=20`
 MOST = 100_000
 SILENT = frozenset({"unreachable", "link_down"})  # with these a host answers no SSH
-SECTIONS = ("faults", "arm64")
+SECTIONS = ("faults", "arm64", "disks")
+MOST_DISKS = 16
 
 
 @dataclass(frozen=True)
 class Faults:
-    """Which hosts have which faults, and which are booted as real arm64; keys are ``rack/slot``."""
+    """Which hosts have which faults, and which are real arm64 or have drives; keys are ``rack/slot``."""
 
     by_place: Mapping[str, frozenset[str]] = field(default_factory=dict)
     arm64: frozenset[str] = frozenset()
+    disks: Mapping[str, int] = field(default_factory=dict)
     source: str = ""
     lines: Mapping[str, int] = field(default_factory=dict)
 
@@ -42,7 +44,7 @@ class Faults:
 
     def check_places(self, known: set[str]) -> None:
         """Refuse a place that no rack has."""
-        for place in (*self.by_place, *sorted(self.arm64)):
+        for place in (*self.by_place, *sorted(self.arm64), *self.disks):
             if place not in known:
                 some = ", ".join(sorted(known)[:3]) or "none: the stack has no rack"
                 raise InputError(
@@ -79,7 +81,7 @@ def load_faults(choice: str | Path | None) -> Faults:
 
 
 def parse_faults(text: str, source: str) -> Faults:
-    """Read the text of a faults file: ``faults`` maps rack/slot to a fault or several, ``arm64`` lists places."""
+    """Read a faults file: ``faults`` maps places to faults, ``arm64`` lists places, ``disks`` counts their drives."""
     from ruamel.yaml import YAML
     from ruamel.yaml.comments import CommentedMap
     from ruamel.yaml.error import YAMLError
@@ -89,13 +91,25 @@ def parse_faults(text: str, source: str) -> Faults:
     except YAMLError as wrong:
         raise InputError(f"not YAML: {str(wrong).splitlines()[0]}", where=source) from wrong
     if not isinstance(document, dict) or set(document) - set(SECTIONS):
-        raise InputError("unknown section", where=source, remedy=f"sections are {' and '.join(SECTIONS)}")
+        raise InputError("unknown section", where=source, remedy=f"sections are {', '.join(SECTIONS)}")
     faults, arm64 = document.get("faults") or CommentedMap(), document.get("arm64") or []
     if not isinstance(faults, CommentedMap) or not isinstance(arm64, list):
         raise InputError("wrong shape", where=source, remedy="faults is a mapping, arm64 a list")
+    disks = _disks(document.get("disks") or {}, source)
     lines = {str(place): faults.lc.key(place)[0] + 1 for place in faults}
     by_place = {str(p): _kinds(value, f"{source}:{lines[str(p)]}", str(p)) for p, value in faults.items()}
-    return Faults(by_place, frozenset(map(str, arm64)), source, lines)
+    return Faults(by_place, frozenset(map(str, arm64)), disks, source, lines)
+
+
+def _disks(counts: Any, source: str) -> dict[str, int]:
+    if not isinstance(counts, dict):
+        raise InputError("wrong shape", where=source, remedy="disks maps rack/slot to how many")
+    for place, count in counts.items():
+        if type(count) is not int or not 0 < count <= MOST_DISKS:
+            raise InputError(
+                f"not a number of disks: {count!r}", where=source, key=str(place), remedy=f"1 to {MOST_DISKS}"
+            )
+    return {str(place): int(count) for place, count in counts.items()}
 
 
 def _kinds(value: Any, where: str, place: str) -> frozenset[str]:

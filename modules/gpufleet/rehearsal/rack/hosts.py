@@ -38,13 +38,15 @@ class Record:
     arch: str
     image: str
     faults: tuple[str, ...]
+    disks: int = 0
 
     @classmethod
     def of(cls, plan: HostPlan, image: Path) -> Record:
         """Describe a host that is about to be started."""
         return cls(
-            plan.place, plan.name, plan.label, plan.address, plan.arch, image.name, tuple(sorted(plan.faults))
-        )
+            plan.place, plan.name, plan.label, plan.address, plan.arch, image.name, tuple(sorted(plan.faults)),
+            plan.disks,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -61,8 +63,8 @@ class HostStatus:
     pid: int | None
 
 
-def start(plan: HostPlan, image: Path) -> None:
-    """Start a host that is laid out and wired; it goes on living when this process ends."""
+def start(plan: HostPlan, image: Path, drives: Sequence[str]) -> None:
+    """Start a host that is laid out and wired, with these block devices; it goes on living when this process ends."""
     write_record(plan.folder, Record.of(plan, image))
     script = resources.files("gpufleet.rehearsal") / "data" / "boot-host.sh"
     lower = str(image).replace("\\", "\\\\").replace(":", "\\:").replace(",", "\\,")
@@ -75,6 +77,7 @@ def start(plan: HostPlan, image: Path) -> None:
         *(f"--network-namespace-path={processes.NAMESPACES / plan.label}", "--register=no", "--keep-unit"),
         "--capability=CAP_NET_ADMIN",  # its network is its own: firewalls and frame sizes are real
         f"--bind-ro={_nspawn_path(plan.folder / DEVICE_TREE)}:/sys/firmware/devicetree",
+        *(f"--bind={device}" for device in drives),
         *("--resolv-conf=off", "--timezone=off", "--link-journal=no", "--console=pipe"),
     ]
     log = plan.folder / "console.log"
@@ -199,7 +202,7 @@ async def _greets(address: str, limit_s: float) -> bool:
 
 def _parse_record(text: str) -> Record:
     written = json.loads(text)
-    known = {field.name: written[field.name] for field in fields(Record)}
+    known = {field.name: written[field.name] for field in fields(Record) if field.name in written}
     return Record(**{**known, "faults": tuple(known["faults"])})
 
 

@@ -17,6 +17,7 @@ from gpufleet.rehearsal.rack.keys import ensure_key
 from gpufleet.rehearsal.rack.plan import HostPlan
 
 FACTS = "etc/gpufleet-rehearsal"
+DRIVES = "etc/tmpfiles.d/gpufleet-rehearsal-drives.conf"
 DEVICE_TREE = "devicetree"
 HOST_KEY = "ssh_host_ed25519_key"
 OTHER_KEY = "other_key"  # shown in its place when the fault says so
@@ -57,6 +58,13 @@ def lay(plan: HostPlan, image: Path, operator_key: str, apt_files: Mapping[str, 
     for name, text in apt_files.items():
         _write(root / name, text)
     _lay_faults(plan, root)
+
+
+def lay_drives(plan: HostPlan, records: str) -> None:
+    """Lay what the host's own udev would know of its drives."""
+    (plan.folder / "root" / DRIVES).unlink(missing_ok=True)
+    if records:
+        _write(plan.folder / "root" / DRIVES, records)
 
 
 def host_key(plan: HostPlan) -> str:

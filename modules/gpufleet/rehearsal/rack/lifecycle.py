@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from gpufleet.errors import EnvironmentFault
 from gpufleet.rehearsal import packages
-from gpufleet.rehearsal.rack import cgroups, hosts, images, layout, limits, network, pci, processes
+from gpufleet.rehearsal.rack import cgroups, drives, hosts, images, layout, limits, network, pci, processes
 from gpufleet.rehearsal.rack.faults import Faults
 from gpufleet.rehearsal.rack.hosts import HostStatus, Record
 from gpufleet.rehearsal.rack.keys import KEY_NAME, ensure_key, known_hosts
@@ -48,6 +48,7 @@ def up(world: World, racks: Sequence[RackUse], faults: Faults, say: Say) -> tupl
         _serve_packages(world, plans, base, say)
         poor = _not_as_wanted(bridge, plans, base)
         _remove(world, {plan.label for plan in poor}, say)
+        drives.sweep(world.home / "rack", [file for plan in plans for file in drives.files(plan)])
         _boot(world, bridge, poor, base, say)
         network.apply_faults(plans)
         _write_books(world, plans)
@@ -69,6 +70,7 @@ def down(world: World, say: Say = lambda _line: None) -> None:
     bridge = prefix(world.home)
     with _alone(world, say):
         _remove(world, set(network.ours(bridge)), say)
+        drives.sweep(world.home / "rack")
         packages.end(world.home, bridge)
         network.remove_bridge(bridge)
         cgroups.remove(bridge)
@@ -137,10 +139,15 @@ def _boot(world: World, bridge: str, plans: Sequence[HostPlan], base: Mapping[st
     for plan in plans:
         apt_files = packages.host_files(plan.gateway, images.suite_of(base[plan.arch]))
         layout.lay(plan, base[plan.arch], operator_key, apt_files)
+        _lay_drives(plan)
     network.wire(bridge, plans)
     limits.ensure_room(len(network.ours("gf")), say)  # other rehearsals' hosts count as well
     for plan in plans:
-        hosts.start(plan, base[plan.arch])
+        hosts.start(plan, base[plan.arch], drives.attach(plan))
+
+
+def _lay_drives(plan: HostPlan) -> None:
+    layout.lay_drives(plan, drives.udev_records(plan, drives.attach(plan)))
 
 
 def _remove(world: World, labels: set[str], say: Say) -> None:

@@ -51,6 +51,7 @@ class HostPlan:
     accelerators: tuple[tuple[str, int], ...]
     faults: frozenset[str]
     folder: Path
+    disks: int = 0
 
     @property
     def address(self) -> str:
@@ -124,6 +125,7 @@ def _plan_host(
         accelerators=tuple((a["model"], a["count"]) for a in accelerators(node.machine, node.accelerators)),
         faults=faults.of(place),
         folder=home / "rack" / place.replace("/", "-"),
+        disks=faults.disks.get(place, 0),
     )
 
 

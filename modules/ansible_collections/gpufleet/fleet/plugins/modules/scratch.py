@@ -10,6 +10,8 @@ short_description: Scratch volumes on local disks, identified before anything is
 description:
   - Reads what there is (lsblk, and blkid on the disk itself, so that no stale record of udev's is believed) and makes
     one volume of the disks that fit; several become a RAID 0. All volumes are planned before the first step.
+  - Whatever can be known to fail is refused before it, too, as an owner that is not there, a kernel without the file
+    system or without RAID 0, or a mount point that is another file system's.
   - A disk that holds anything is refused by name. Where its serial is confirmed, it is emptied; one in use never is.
   - Mounts by UUID, in C(/etc/fstab) with nofail. A volume that is there already is known by its label and left alone.
 options:
@@ -63,6 +65,8 @@ from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import (  # n
 
 NOTHING_FOUND = 2  # blkid's exit status
 FSTAB = Path("/etc/fstab")
+LINKS = "/dev/disk/"
+KERNEL_LISTS = (Path("/proc/filesystems"), Path("/proc/mdstat"))
 COLUMNS = "NAME,PATH,TYPE,SIZE,MODEL,SERIAL,TRAN,RO,MOUNTPOINTS"
 TEXTS = {"type": "list", "elements": "str"}
 VOLUME = {
@@ -111,6 +115,47 @@ def survey(volumes):
     return told, {path: signature(path) for path in sorted(paths)}
 
 
+def real_paths(pattern):
+    """Return the devices that links under /dev/disk lead to; any other pattern as it is."""
+    if not pattern.startswith(LINKS):
+        return [pattern]
+    links = Path(LINKS).glob(pattern.removeprefix(LINKS))
+    return sorted({str(link.resolve()) for link in links}) or [pattern]
+
+
+def kernel_knows(name):
+    """Say whether the running kernel has a file system or a RAID level, or could load it. Loads nothing."""
+    listed = [words.strip("[]") for p in KERNEL_LISTS if p.exists() for words in p.read_text().split()]
+    return name in listed or run(["modprobe", "--dry-run", "--quiet", name])[0] == 0
+
+
+def refuse_what_would_fail(volume, device, commands):
+    """Refuse what can be known to fail later, before anything is written."""
+    needed = [volume["filesystem"], *["raid0" for words in commands if words[:2] == ["mdadm", "--create"]]]
+    for name in needed:
+        if not kernel_knows(name):
+            release = os.uname().release
+            raise Trouble(f"refused: {volume['mount']}: the running kernel ({release}) has no {name}")
+    place = Path(volume["mount"])
+    if place.is_mount() and (commands or place.stat().st_dev != Path(device).stat().st_rdev):
+        raise Trouble(f"refused: {place}: another file system is mounted there")
+
+
+def wanted_access(volume, check_mode):
+    """Return mode, user id and group id; None where check mode meets an owner whom the run has yet to make."""
+    where = f"refused: {volume['mount']}"
+    try:
+        mode = int(volume["mode"], 8)
+    except ValueError:
+        raise Trouble(f"{where}: mode {volume['mode']} is no octal number") from None
+    try:
+        return mode, pwd.getpwnam(volume["owner"]).pw_uid, grp.getgrnam(volume["group"]).gr_gid
+    except KeyError:
+        if check_mode:
+            return None
+        raise Trouble(f"{where}: no owner {volume['owner']} or no group {volume['group']}") from None
+
+
 def mount(device, volume, check_mode):
     """Bring fstab, the mount and the folder's access to what is wanted; return whether anything differed."""
     place = Path(volume["mount"])
@@ -119,22 +164,30 @@ def mount(device, volume, check_mode):
         raise Trouble(f"{device} has no UUID after it was made")
     before = FSTAB.read_text(encoding="utf-8") if FSTAB.exists() else ""
     after = disks.with_line(before, disks.fstab_line(uuid, volume), volume["mount"])
-    rights = (
-        int(volume["mode"], 8),
-        pwd.getpwnam(volume["owner"]).pw_uid,
-        grp.getgrnam(volume["group"]).gr_gid,
-    )
+    rights = wanted_access(volume, check_mode)
     differs = before != after or not place.is_mount() or access(place) != rights
     if not differs or check_mode:
         return differs
-    if before != after:
-        replace(FSTAB, after, access(FSTAB) if FSTAB.exists() else (0o644, 0, 0))
-        run(["systemctl", "daemon-reload"])
     place.mkdir(parents=True, exist_ok=True)
-    if not place.is_mount():
-        must("mount", place)
+    if before != after:
+        write_table(after)
+    try:
+        if not place.is_mount():
+            must("mount", place)
+        elif before != after:
+            must("mount", "--options", "remount", place)
+    except Trouble:
+        if before != after:
+            write_table(before)  # else the next run would find all as wanted
+        raise
     set_access(place, rights)
     return True
+
+
+def write_table(text):
+    """Replace fstab and have systemd read it."""
+    replace(FSTAB, text, access(FSTAB) if FSTAB.exists() else (0o644, 0, 0))
+    run(["systemctl", "daemon-reload"])
 
 
 def access(path):
@@ -145,6 +198,9 @@ def access(path):
 
 def work(wanted, check_mode):
     """Plan all volumes, then make and mount them."""
+    for volume in wanted["volumes"]:
+        volume["devices"] = [path for pattern in volume["devices"] for path in real_paths(pattern)]
+        wanted_access(volume, check_mode)
     told, signatures = survey(wanted["volumes"])
     plans = [
         (volume, *disks.steps(told, signatures, volume, wanted["wipe_confirmed"]))
@@ -153,6 +209,8 @@ def work(wanted, check_mode):
     claimed = [disk["path"] for volume in wanted["volumes"] for disk in disks.chosen(told, volume)]
     if twice := sorted({path for path in claimed if claimed.count(path) > 1}):
         raise Trouble(f"refused: {', '.join(twice)} would be part of two volumes")
+    for plan in plans:
+        refuse_what_would_fail(*plan)
     changed = False
     for volume, device, commands in plans:
         for command in [] if check_mode else commands:

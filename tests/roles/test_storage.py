@@ -1,0 +1,233 @@
+"""Scratch space on block devices of a booted host's own: made, mounted, kept, and never made of what holds anything."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from gpufleet.rehearsal.rack import drives
+
+HEAD = 16 << 20
+EMPTY = hashlib.sha256(bytes(HEAD)).hexdigest()
+ROLE = """
+- name: Scratch
+  hosts: all
+  gather_facts: false
+  tasks:
+    - name: Operators first
+      ansible.builtin.user: {name: ada, create_home: false}
+    - name: Scratch
+      ansible.builtin.import_role: {name: storage}
+"""
+REFUSALS = """
+- name: Refusals
+  hosts: all
+  gather_facts: false
+  tasks:
+    - name: Ask for what must not be
+      gpufleet.fleet.scratch:
+        volumes: "{{ item.volumes }}"
+        wipe_confirmed: "{{ item.confirmed | default([]) }}"
+      loop: "{{ asked }}"
+      ignore_errors: true
+"""
+# One entry of a table as a PC's boot sector has it: Linux (83), from sector 2048, 200 MiB.
+PARTITION = bytes([0, 0, 0, 0, 0x83, 0, 0, 0]) + (2048).to_bytes(4, "little") + (409600).to_bytes(4, "little")
+
+
+def octal(data):
+    return "".join(f"\\{byte:03o}" for byte in data)
+
+
+@pytest.fixture(scope="module")
+def rig(make_lab):
+    """Give a host with four drives: two empty ones, one with somebody's file system, one with a partition table."""
+    if reason := drives.unavailable_reason():
+        pytest.skip(reason)
+    lab = make_lab("storage")
+    lab.up({"disk01": {"disks": 4}})
+    host = lab.host("disk01")
+    first, second, thesis, table = lab.drives("disk01")
+    host.check_output(f"mkfs.ext4 -q -L thesis {thesis}")
+    entry = octal(PARTITION)
+    host.check_output(f"printf '{entry}' | dd of={table} bs=1 seek=446 status=none")
+    host.check_output(f"printf '{octal(bytes([0x55, 0xAA]))}' | dd of={table} bs=1 seek=510 status=none")
+    told = json.loads(host.check_output("lsblk --json --output PATH,SERIAL"))["blockdevices"]
+    return SimpleNamespace(
+        lab=lab, host=host, first=first, second=second, thesis=thesis, table=table,
+        serials={disk["path"]: disk["serial"] for disk in told},
+        head=lambda *paths: [host.check_output(f"head -c {HEAD} {p} | sha256sum").split()[0] for p in paths],
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def volumes(rig):
+    return [
+        {
+            "mount": "/scratch",
+            "devices": [rig.first],
+            "count": 1,
+            "filesystem": "ext4",
+            "options": ["noatime", "nodev"],
+            "owner": "ada",
+            "group": "ada",
+            "mode": "0750",
+        },
+        {"mount": "/srv/fast", "devices": [rig.second]},
+    ]
+
+
+@pytest.fixture(scope="module")
+def made(rig, volumes):
+    """Run the role in check mode, for real, again."""
+    seen = SimpleNamespace(before=rig.lab.snapshot("disk01"))
+    told = {"storage_scratch": volumes}
+    seen.check = rig.lab.run(ROLE, check=True, extra_vars=told)
+    seen.left_by_check = seen.before ^ rig.lab.snapshot("disk01")
+    seen.heads = rig.head(rig.first, rig.second)
+    seen.first, seen.again = (rig.lab.run(ROLE, extra_vars=told) for _ in range(2))
+    return seen
+
+
+def mounted(rig, place):
+    found = rig.host.run(f"findmnt --json --mountpoint {place} --output SOURCE,FSTYPE,OPTIONS,UUID")
+    return json.loads(found.stdout)["filesystems"][0] if found.rc == 0 else None
+
+
+def test_check_mode_leaves_the_disks_blank(rig, made):
+    assert made.check.failed("disk01") is None
+    assert "Make and mount scratch space" in " ".join(made.check.changed_tasks("disk01"))
+    assert made.left_by_check == set()
+    assert made.heads == [EMPTY, EMPTY]
+
+
+def test_a_second_run_changes_nothing(made):
+    assert made.first.failed("disk01") is None
+    assert any("Make and mount scratch space" in task for task in made.first.changed_tasks("disk01"))
+    assert made.again.failed("disk01") is None
+    assert made.again.changed_tasks("disk01") == []
+
+
+def test_volumes_are_mounted_by_uuid_with_their_options_and_nofail(rig, made):
+    table = [line.split() for line in rig.host.file("/etc/fstab").content_string.splitlines()]
+    rows = {row[1]: row for row in table if row and row[0].startswith("UUID=")}
+    for place, device, kind, order in (
+        ("/scratch", rig.first, "ext4", "2"),
+        ("/srv/fast", rig.second, "xfs", "0"),
+    ):
+        seen = mounted(rig, place)
+        assert (seen["source"], seen["fstype"]) == (device, kind)
+        assert "noatime" in seen["options"].split(",")
+        source, _, fstype, options, _, last = rows[place]
+        assert (source, fstype, last) == (f"UUID={seen['uuid']}", kind, order)
+        assert "nofail" in options.split(",")
+    assert "nodev" in mounted(rig, "/scratch")["options"].split(",")
+    assert rig.host.run("findmnt --verify --tab-file /etc/fstab").rc == 0
+
+
+def test_the_owner_writes_and_others_as_the_mode_says(rig, made):
+    folder = rig.host.file("/scratch")
+    assert (folder.user, folder.group, folder.mode) == ("ada", "ada", 0o750)
+    assert rig.host.file("/srv/fast").mode == 0o1777
+    write = "setpriv --reuid {0} --regid {1} --clear-groups sh -c 'echo mine >{2}/of-{0}'"
+    rig.host.check_output(write.format("ada", "ada", "/scratch"))
+    rig.host.check_output(write.format("nobody", "nogroup", "/srv/fast"))
+    assert rig.host.run(write.format("nobody", "nogroup", "/scratch")).rc != 0
+
+
+def test_the_table_alone_mounts_it_again_with_its_files(rig, made, volumes):
+    rig.host.check_output("echo kept >/scratch/job && umount /scratch /srv/fast && mount --all")
+    assert mounted(rig, "/srv/fast")["source"] == rig.second
+    assert rig.host.file("/scratch/job").content_string == "kept\n"
+    rig.host.check_output("umount /scratch")
+    again = rig.lab.run(ROLE, extra_vars={"storage_scratch": volumes})
+    assert (again.failed("disk01"), again.changed("disk01")) == (None, 1)
+    assert rig.host.file("/scratch/job").content_string == "kept\n", "mounted, not made"
+
+
+def test_changed_options_are_in_force_at_once(rig, made, volumes):
+    other = [{**volumes[0], "options": ["noatime", "nodev", "nosuid"]}, volumes[1]]
+    run = rig.lab.run(ROLE, extra_vars={"storage_scratch": other})
+    assert (run.failed("disk01"), run.changed("disk01")) == (None, 1)
+    assert "nosuid" in mounted(rig, "/scratch")["options"].split(",")
+
+
+@pytest.fixture(scope="module")
+def refused(rig, made):
+    """Ask in one run for everything that must be refused; give the answers and the disks' bytes before and after."""
+    rig.host.check_output(f"mkdir -p /dev/disk/by-id && ln -sf ../../{rig.thesis[5:]} /dev/disk/by-id/of-ada")
+    serial = rig.serials
+
+    def one(device, confirmed=(), **more):
+        volume = {"mount": "/other", "devices": [device], "filesystem": "ext4", **more}
+        return {"volumes": [volume], "confirmed": [serial[path] for path in confirmed]}
+
+    asked = {
+        "file system": one(rig.thesis),
+        "partition table": one(rig.table),
+        "by its link": one("/dev/disk/by-id/of-*"),
+        "another's serial": one(rig.thesis, [rig.table]),
+        "in use": one(rig.first, [rig.first]),
+        "mount point": one(rig.thesis, [rig.thesis], mount="/scratch"),
+        "root": one(rig.thesis, [rig.thesis], mount="/"),
+        "owner": one(rig.thesis, [rig.thesis], owner="nobody-known"),
+        "mode": one(rig.thesis, [rig.thesis], mode="rwx"),
+        "raid": one(rig.thesis, [rig.thesis, rig.table], devices=[rig.thesis, rig.table]),
+    }
+    if has_raid := rig.host.run("grep -q raid0 /proc/mdstat || modprobe -nq raid0").rc == 0:
+        del asked["raid"]  # an array would be the machine's own, not the host's
+    before, table = rig.head(rig.thesis, rig.table), rig.host.file("/etc/fstab").content_string
+    run = rig.lab.run(REFUSALS, extra_vars={"asked": list(asked.values())})
+    answers = run.of("disk01")[-1].said["results"]
+    return SimpleNamespace(
+        said={key: answer.get("msg") for key, answer in zip(asked, answers, strict=True)},
+        before=before, after=rig.head(rig.thesis, rig.table), has_raid=has_raid,
+        table=(table, rig.host.file("/etc/fstab").content_string),
+    )  # fmt: skip
+
+
+def test_what_holds_anything_is_refused_and_untouched(rig, refused):
+    ask = "name its serial in storage_wipe_confirmed to destroy that"
+    thesis = f"refused: {rig.thesis} holds ext4; {ask}: {rig.serials[rig.thesis]}"
+    assert refused.said["file system"] == thesis
+    assert refused.said["by its link"] == thesis
+    assert refused.said["another's serial"] == thesis
+    table = f"refused: {rig.table} has a partition table (dos); {ask}: {rig.serials[rig.table]}"
+    assert refused.said["partition table"] == table
+    assert refused.said["in use"] == f"refused: {rig.first} is in use: /scratch"
+    assert refused.before == refused.after
+    assert EMPTY not in refused.before
+    assert refused.table[0] == refused.table[1]
+
+
+def test_what_would_fail_later_is_refused_before_a_confirmed_disk_is_emptied(refused):
+    assert refused.said["mount point"] == "refused: /scratch: another file system is mounted there"
+    assert refused.said["root"] == "refused: /: another file system is mounted there"
+    assert refused.said["owner"] == "refused: /other: no owner nobody-known or no group root"
+    assert refused.said["mode"] == "refused: /other: mode rwx is no octal number"
+    assert refused.before == refused.after
+
+
+def test_raid_without_the_kernel_s_part_of_it_is_refused_in_one_line(rig, refused):
+    if refused.has_raid:
+        pytest.skip("this kernel has raid0, and an array would be the machine's own")
+    release = rig.host.check_output("uname -r")
+    assert refused.said["raid"] == f"refused: /other: the running kernel ({release}) has no raid0"
+
+
+def test_a_disk_is_emptied_once_its_serial_is_named(rig, refused):
+    wanted = [{"mount": "/won", "devices": [rig.thesis], "filesystem": "xfs"}]
+    told = {"storage_scratch": wanted, "storage_wipe_confirmed": [rig.serials[rig.thesis]]}
+    run = rig.lab.run(ROLE, extra_vars=told)
+    assert run.failed("disk01") is None
+    assert mounted(rig, "/won")["source"] == rig.thesis
+    assert rig.head(rig.table) == refused.before[1:]
+    rig.host.check_output("echo kept >/won/job && umount /won")
+    again = rig.lab.run(ROLE, extra_vars=told)
+    assert (again.failed("disk01"), again.changed("disk01")) == (None, 1)
+    assert rig.host.file("/won/job").content_string == "kept\n", (
+        "a confirmation left in the settings empties nothing"
+    )
