@@ -76,7 +76,7 @@ def volumes(rig):
             "group": "ada",
             "mode": "0750",
         },
-        {"mount": "/srv/fast", "devices": [rig.second]},
+        {"mount": "/srv/fast", "devices": [rig.second], "count": 1},
     ]
 
 
@@ -237,3 +237,13 @@ def test_a_disk_is_emptied_once_its_serial_is_named_and_never_again(rig, refused
     assert rig.head(rig.table) == refused.before[1:], "the other disk is as it was"
     assert (later.again.failed("disk01"), later.again.changed("disk01")) == (None, 0)
     assert rig.host.file("/won/job").content_string == "kept\n"
+
+
+def test_only_what_is_needed_is_installed(rig, made, later):
+    def installed(run):
+        return next(r.said for r in run.of("disk01") if "Install what makes" in r.task)["changed_packages"]
+
+    assert "xfsprogs" in installed(made.first)
+    assert "mdadm" not in installed(made.first), "one disk each: no array, no mdadm"
+    assert "mdadm" in installed(later.run), "a disk to be emptied may be a part of an array"
+    assert not rig.host.package("exim4-base").is_installed, "mdadm recommends a mail server"
