@@ -14,6 +14,7 @@ description:
 options:
   mtu: {description: Interface to MTU., type: dict, default: {}}
   peers: {description: Addresses or names., type: list, elements: str, default: []}
+  unkept: {description: Why nothing on this host keeps the MTU over a restart. Reported., type: str, default: ""}
   size: {description: "Size of the frame, IP header included.", type: int, default: 9000}
 author: gpufleet contributors
 """
@@ -27,7 +28,10 @@ EXAMPLES = """
 
 RETURN = """
 peers: {description: "Peer to C(passes) or the reason why not.", returned: always, type: dict}
-not_applied: {description: "C(mtu) and C(frames), each name to reason.", returned: always, type: dict}
+not_applied:
+  description: C(mtu) and C(frames), each name to reason; C(mtu_kept), a reason.
+  returned: always
+  type: dict
 """
 
 import ipaddress  # noqa: E402 - Ansible wants its documentation above the imports
@@ -67,19 +71,33 @@ def version(peer):
 
 
 def reason(text):
-    """Return why no full frame came back, in ping's own words where it has some."""
+    """Return why no frame came back in ping's own words, or nothing where it has none."""
     told = re.search(
         r"(message too long.*|Frag needed.*|Packet too big.*|.*Unreachable|.*unknown|.*not known)", text
     )
-    return told[1].strip() if told else "no answer to full frames"
+    return told[1].strip() if told else ""
+
+
+def ping(peer, size):
+    """Send three frames that may not be split; return ping's status and words."""
+    family = version(peer)
+    words = ["ping", f"-{family}", "-M", "do", "-c", "3", "-i", "0.2", "-W", "2", "-n"]
+    status, out, err = run([*words, "-s", str(size - HEADERS[family]), "--", peer], timeout=30)
+    return status, f"{err}\n{out}"
 
 
 def send(peer, size):
-    """Send three full frames that may not be split."""
-    family = version(peer)
-    ping = ["ping", f"-{family}", "-M", "do", "-c", "3", "-i", "0.2", "-W", "2", "-n"]
-    status, out, err = run([*ping, "-s", str(size - HEADERS[family]), "--", peer], timeout=30)
-    return "passes" if status == 0 else reason(f"{err}\n{out}")
+    """Send full frames; where they are lost without a word, find out whether small ones are too."""
+    status, text = ping(peer, size)
+    if status == 0:
+        return "passes"
+    if told := reason(text):
+        return told
+    small = min(size // 2, LEAST)
+    status, text = ping(peer, small)
+    if status == 0:
+        return f"frames of {size} bytes are lost on the way, those of {small} pass"
+    return reason(text) or "no answer, not even to small frames"
 
 
 def work(wanted, check_mode):
@@ -90,6 +108,7 @@ def work(wanted, check_mode):
     refused = {
         "mtu": {name: value for name, value in outcome.items() if isinstance(value, str)},
         "frames": {peer: said for peer, said in peers.items() if said != "passes"},
+        "mtu_kept": wanted["unkept"],
     }
     return {
         "changed": True in outcome.values(),
@@ -102,6 +121,7 @@ def main():
     spec = {
         "mtu": {"type": "dict", "default": {}},
         "peers": {"type": "list", "elements": "str", "default": []},
+        "unkept": {"type": "str", "default": ""},
         "size": {"type": "int", "default": 9000},
     }
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True)

@@ -31,6 +31,11 @@ applications:
   returned: always
   type: list
   elements: str
+network_keepers:
+  description: Who brings up interfaces here, of C(netplan), C(networkmanager), C(ifupdown), C(networkd) (link files).
+  returned: always
+  type: list
+  elements: str
 """
 
 import platform  # noqa: E402 - Ansible wants its documentation above the imports
@@ -110,10 +115,35 @@ def applications(root):
     return sorted(path.stem for path in found if "from the node's template" in read(path)[:120])
 
 
+def network_keepers(root):
+    """Return who brings up interfaces on this host, by what each leaves where it really works."""
+    netplan = [
+        name for place in ("etc", "usr/lib", "run") for name in (root / place / "netplan").glob("*.yaml")
+    ]
+    program = any((root / "usr" / place / "netplan").exists() for place in ("sbin", "bin"))
+    up = {line.split("=")[0] for line in read(root / "run/network/ifstate").splitlines()} - {"lo", ""}
+    found = {
+        "netplan": netplan and program,
+        "networkmanager": any(
+            (root / "run/NetworkManager/devices").glob("*")
+        ),  # conf.d there is netplan's too
+        "ifupdown": up,
+        "networkd": (
+            root / "run/udev/control"
+        ).exists(),  # link files are udev's to read, whoever else is there
+    }
+    return [name for name, there in found.items() if there]
+
+
 def main():
     module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
     found = facts(Path("/"))
-    result = {"changed": False, "facts": found, "applications": applications(Path("/"))}
+    result = {
+        "changed": False,
+        "facts": found,
+        "applications": applications(Path("/")),
+        "network_keepers": network_keepers(Path("/")),
+    }
     if not module.check_mode:  # a trial run must not move the node's state
         result["gpufleet"] = {
             "node": module.params["node"],
