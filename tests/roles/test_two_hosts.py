@@ -1,0 +1,257 @@
+"""What takes two hosts: restarts in batches, drivers that have to agree, frames from one to the other; and chrony.
+
+One lab of two servers with stand-in cards. ifupdown keeps the first one's interface; on the second nothing does,
+which is also what udev's link files are for (no udev runs in a container, but it can be asked to read them).
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from gpufleet.nodes import Identity, Observation, Registry
+
+PLAYBOOKS = Path(__file__).parents[2] / "playbooks"
+ONE, TWO = "gpu01", "gpu02"
+CARDS = [{"model": "H100 SXM5 80GB", "count": 8}]
+OLD, NEW = "570.172.08", "580.126.20"
+INSTALL = "DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends"
+DRIVER = INSTALL + " nvidia-open={0}-1 nvidia-kernel-open-dkms={0}-1 nvidia-driver-cuda={0}-1 {1}"
+HOLD = "; apt-mark hold nvidia-open"
+UNIT = """printf '[Service]\\nType=oneshot\\nExecStart={does}\\n[Install]\\nWantedBy=multi-user.target\\n' \
+  >/etc/systemd/system/{name}.service && systemctl enable --quiet {name}.service"""
+COUNT = UNIT.format(name="counts", does='/bin/sh -c "echo >>/var/lib/starts"')
+BREAK = UNIT.format(name="breaks", does="/bin/false")
+# The address may be there or not when ifup runs: a link outlives its host's restart, and ifdown takes addresses away.
+IFUPDOWN = """; printf 'auto eth0\\niface eth0 inet manual\\n  up ip address replace {0}/24 dev eth0\\n  up \
+ip route replace default via {1}\\n' >/etc/network/interfaces.d/eth0; ifup --all"""
+NETWORK = """---
+- name: Network and clock
+  hosts: all
+  gather_facts: false
+  become: true
+  vars:
+    network_mtu: {eth0: 9000}
+    network_jumbo_peers: >-
+      {{ groups.all | difference([inventory_hostname]) | map('extract', hostvars, 'ansible_host') }}
+    time_daemon: "{{ 'chrony' if inventory_hostname == 'gpu01' else 'unmanaged' }}"
+  tasks:
+    - name: Network
+      ansible.builtin.import_role:
+        name: network
+    - name: Clock
+      ansible.builtin.import_role:
+        name: time
+    - name: Show what was not applied
+      ansible.builtin.debug:
+        msg: "{{ network_not_applied | combine(time_not_applied) }}"
+"""
+
+
+@pytest.fixture(scope="module")
+def pair(make_lab):
+    """Give the lab: the first host with the older driver and ifupdown, both in the registry as of one template."""
+    lab = make_lab("pair")
+    lab.up({name: {"kind": "servers", "accelerators": CARDS} for name in (ONE, TWO)})
+    one = lab.address(ONE)
+    scripts = {
+        ONE: DRIVER.format(OLD, "ifupdown") + HOLD + IFUPDOWN.format(one, f"{one.rpartition('.')[0]}.1"),
+        TWO: DRIVER.format(NEW, "") + HOLD,
+    }
+    with ThreadPoolExecutor() as both:
+        list(both.map(lambda name: lab.host(name).check_output(scripts[name]), scripts))
+    with Registry(lab.env()["GPUFLEET_DATABASE_URL"]) as registry:
+        for slot, name in enumerate((ONE, TWO), start=1):
+            declared = {"kind": "gpu_server", "template": "train", "accelerators": CARDS}
+            place = Identity(rack="servers-1", slot=str(slot))
+            registry.observe(
+                Observation("rack:servers-1", name, place, declared=declared, observed_at=datetime.now(UTC))
+            )
+    return lab
+
+
+# Network and time
+
+
+@pytest.fixture(scope="module")
+def network(pair):
+    """Give the play's runs: in check mode, for real, again; and what check mode left behind."""
+    before = snapshots(pair)
+    check = pair.run(NETWORK, check=True)
+    left = [old ^ new for old, new in zip(before, snapshots(pair), strict=True)]
+    return {"check": check, "left": left, "first": pair.run(NETWORK), "second": pair.run(NETWORK)}
+
+
+def snapshots(lab):
+    with ThreadPoolExecutor() as both:
+        return list(both.map(lab.snapshot, (ONE, TWO)))
+
+
+def not_applied(run, name):
+    return next(each.said["msg"] for each in run.of(name) if each.task == "Show what was not applied")
+
+
+def mtu(lab, name):
+    return json.loads(lab.host(name).check_output("ip -json link show eth0"))[0]["mtu"]
+
+
+@pytest.mark.parametrize("name", [ONE, TWO])
+def test_network_and_clock_are_set_once(network, name):
+    assert [network[each].failed(name) for each in ("check", "first", "second")] == [None] * 3
+    assert network["left"] == [set(), set()]
+    assert network["check"].changed_tasks(name) == network["first"].changed_tasks(name) != []
+    assert network["second"].changed_tasks(name) == []
+
+
+def test_the_frame_size_is_in_force_and_kept_by_who_brings_the_interface_up(pair, network):
+    assert [mtu(pair, name) for name in (ONE, TWO)] == [9000, 9000]
+    pair.host(ONE).check_output("ip link set eth0 mtu 1500 && IFACE=eth0 run-parts /etc/network/if-up.d")
+    assert mtu(pair, ONE) == 9000
+    assert not pair.host(ONE).file("/etc/systemd/network/60-gpufleet-eth0.link").exists
+    assert "mtu_kept" not in not_applied(network["second"], ONE)
+
+
+def test_without_another_keeper_udev_is_told_and_a_container_that_has_none_says_so(pair, network):
+    read = "ip link set eth0 mtu 1500 && udevadm test-builtin net_setup_link /sys/class/net/eth0 2>&1"
+    assert "60-gpufleet-eth0.link is applied" in pair.host(TWO).check_output(read)
+    assert mtu(pair, TWO) == 9000
+    told = not_applied(network["second"], TWO)["mtu_kept"]
+    assert told == "networkd brings up no interface of this host: its MTU lasts until it restarts"
+
+
+def links(lab):
+    """Return the controller's end of each host's cable."""
+    names = {
+        link["ifindex"]: link["ifname"]
+        for link in json.loads(subprocess.check_output(["ip", "-json", "link"]))
+    }
+    ask = "ip -json link show eth0"
+    return {name: names[json.loads(lab.host(name).check_output(ask))[0]["link_index"]] for name in (ONE, TWO)}
+
+
+def test_a_switch_that_loses_large_frames_is_told_and_the_right_size_passes(pair, network):
+    lost = "frames of 9000 bytes are lost on the way, those of 1280 pass"
+    for name, other in ((ONE, TWO), (TWO, ONE)):
+        assert not_applied(network["second"], name)["frames"] == {pair.address(other): lost}
+    ends = links(pair)
+    for end in ends.values():
+        subprocess.run(["ip", "link", "set", "dev", end, "mtu", "9000"], check=True)
+    wide = pair.run(NETWORK, tags="network")
+    for name, other in ((ONE, TWO), (TWO, ONE)):
+        sent = next(each.said for each in wide.of(name) if "send full frames" in each.task)
+        assert sent["peers"] == {pair.address(other): "passes"}
+    assert wide.changed() == 0
+
+
+def test_the_clock_is_chronys_alone(pair, network):
+    host = pair.host(ONE)
+    assert host.package("chrony").is_installed
+    assert not host.package("systemd-timesyncd").is_installed
+    assert host.service("chrony").is_enabled
+    lines = host.file("/etc/chrony/chrony.conf").content_string.splitlines()
+    assert lines[1:4] == [
+        "pool 2.debian.pool.ntp.org iburst",
+        "driftfile /var/lib/chrony/chrony.drift",
+        "makestep 1 3",
+    ]
+    host.check_output("chronyd -p -f /etc/chrony/chrony.conf")
+
+
+def test_a_container_says_why_it_sets_no_clock(network):
+    told = not_applied(network["second"], ONE)["time"]
+    assert told == "does not run here: its start condition is not met (ConditionCapability=CAP_SYS_TIME)"
+
+
+# Drivers that have to agree
+
+
+def drivers(lab):
+    """Ask as an operator does."""
+    words = [sys.executable, "-m", "gpufleet", "nodes", "drivers"]
+    return subprocess.run(
+        words, env=lab.env(), cwd=PLAYBOOKS.parent, capture_output=True, text=True, check=False
+    )
+
+
+def compare(lab):
+    return lab.run(PLAYBOOKS / "driver_check.yml", extra_vars={"gpufleet_template": "train"})
+
+
+def test_drivers_of_a_template_that_differ_are_named_until_they_agree(pair):
+    run = compare(pair)
+    assert run.rc != 0
+    assert run.failed(ONE) == f"Name what does not agree: driver {OLD}; 1 of 2 in train have {NEW}"
+    assert run.failed(TWO) is None
+    told = drivers(pair)
+    rows = {line.split()[0]: line for line in told.stdout.splitlines() if line.startswith("gpu")}
+    assert told.returncode == 1, told.stderr
+    assert f"skew: driver {OLD}; 1 of 2 in train have {NEW}" in rows[ONE]
+    assert "skew" not in rows[TWO]
+    assert "1 of 2 nodes do not agree" in told.stdout
+
+    pair.host(ONE).check_output(f"{DRIVER.format(NEW, '--allow-change-held-packages')}{HOLD}")
+    assert compare(pair).rc == 0
+    told = drivers(pair)
+    assert (told.returncode, "all 2 nodes agree" in told.stdout) == (0, True), told.stdout
+
+
+# Restarts
+
+
+@pytest.fixture(scope="module")
+def counted(pair):
+    """Let both hosts count their starts."""
+    for name in (ONE, TWO):
+        pair.host(name).check_output(f": >/var/lib/starts; {COUNT}")
+    return pair
+
+
+def starts(lab):
+    return [int(lab.host(name).check_output("wc -l </var/lib/starts")) for name in (ONE, TWO)]
+
+
+def restart(lab, *due, assigned=(), **more):
+    """Run the play with hosts that a package asks to restart and nodes that have a job; say who was started again."""
+    for name in (ONE, TWO):
+        lab.host(name).check_output(f"{'touch' if name in due else 'rm -f'} /run/reboot-required")
+    states = f"{{{{ 'assigned' if inventory_hostname in {list(assigned)} else 'expected' }}}}"
+    before = starts(lab)
+    given = {"gpufleet_state": states, "gpufleet_reboot_batch": 1, "restart_timeout_seconds": 60, **more}
+    run = lab.run(PLAYBOOKS / "reboot.yml", extra_vars=given)
+    print([(name, run.failed(name)) for name in (ONE, TWO)])  # pytest shows it where a test fails
+    return run, [after - old for old, after in zip(before, starts(lab), strict=True)]
+
+
+def test_who_has_to_is_restarted_and_a_node_with_a_job_is_not(counted, network):
+    """The first host's frame size also has to come back with it, from what brings up its interface."""
+    counted.host(ONE).check_output("ip link set eth0 mtu 1500")
+    run, again = restart(counted, ONE, TWO, assigned=[TWO])
+    assert (run.rc, again) == (0, [1, 0])
+    assert mtu(counted, ONE) == 9000
+    assert restart(counted)[1] == [0, 0]
+
+
+def test_a_host_that_is_less_well_afterwards_ends_it_before_the_next_batch(counted):
+    counted.host(ONE).check_output(BREAK)
+    run, again = restart(counted, ONE, TWO)
+    counted.host(ONE).check_output("systemctl disable --quiet breaks; systemctl reset-failed")
+    assert (run.rc, again) == (2, [1, 0])
+    assert run.failed(ONE) == (
+        "Stop here where the host is less well than before: after the restart: units failed: breaks.service. "
+        "The next batch was not restarted"
+    )
+    assert not run.of(TWO, "failed")
+
+
+def test_one_after_the_other_and_each_once_even_with_a_job_where_that_is_asked(counted):
+    run, again = restart(counted, ONE, TWO, assigned=[TWO], gpufleet_reboot_busy=True)
+    assert (run.rc, again) == (0, [1, 1])
+    order = [(each.host, each.task.rpartition(" : ")[2]) for each in run.results if each.status == "ok"]
+    health = "Read the driver and the failed units, and tell the registry"
+    assert order.index((ONE, health)) < order.index((TWO, "Restart the host and wait for it"))
