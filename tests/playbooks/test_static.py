@@ -143,3 +143,21 @@ def test_plays_and_end_lines_agree_on_who_is_busy():
     from gpufleet.operations.configure import BUSY_STATES
 
     assert tuple(load(ROOT / "group_vars/all.yml")["gpufleet_busy_states"]) == BUSY_STATES
+
+
+def texts(value):
+    """Yield every text in a document."""
+    if isinstance(value, dict):
+        yield from (text for each in value.values() for text in texts(each))
+    elif isinstance(value, list):
+        yield from (text for each in value for text in texts(each))
+    elif isinstance(value, str):
+        yield value
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.rglob("*.yml")), ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_expression_holds_an_escape_that_ansible_keeps(path):
+    """Ansible leaves the two signs backslash and n as they are inside an expression: a file would hold them."""
+    for text in texts(load(path)):
+        for expression in re.findall(r"\{\{.*?\}\}", text, re.DOTALL):
+            assert "\\n" not in expression
