@@ -42,6 +42,13 @@ def applications(spec: Spec) -> Iterator[tuple[Path_, Application]]:
             yield where, blueprint.application
 
 
+def containers(spec: Spec) -> Iterator[tuple[Path_, Application, Container]]:
+    """Yield every container once, with its place and its application."""
+    for where, application in applications(spec):
+        for index, container in enumerate(application.containers):
+            yield (*where, "containers", index), application, container
+
+
 @spec_rule("profile-exists", reason="a profile that a template names must be declared", source="the spec")
 def profile_exists(spec: Spec) -> Iterator[Problem]:
     for name, template in spec.templates.items():
@@ -153,36 +160,30 @@ def ports_clash(spec: Spec) -> Iterator[Problem]:
     source="podman-run(1), --publish: discarded with --network host",
 )
 def ports_by_network(spec: Spec) -> Iterator[Problem]:
-    for where, application in applications(spec):
-        for index, container in enumerate(application.containers):
-            for number, port in enumerate(container.ports):
-                key = (*where, "containers", index, "ports", number)
-                if container.network == "none":
-                    yield Problem(
-                        key, "can't be reached: network is none", "remove ports, or say network: bridge"
-                    )
-                elif container.network == "host" and (port.host != port.container or port.address):
-                    yield Problem(
-                        key, "network is host, so nothing is led elsewhere", f"say {port.container}"
-                    )
+    for where, _, container in containers(spec):
+        for number, port in enumerate(container.ports):
+            key = (*where, "ports", number)
+            if container.network == "none":
+                yield Problem(
+                    key, "can't be reached: network is none", "remove ports, or say network: bridge"
+                )
+            elif container.network == "host" and (port.host != port.container or port.address):
+                yield Problem(key, "network is host, so nothing is led elsewhere", f"say {port.container}")
 
 
 @spec_rule("mounts-exist", reason="a mount names a volume of its application", source="the spec")
 def mounts_exist(spec: Spec) -> Iterator[Problem]:
-    for where, application in applications(spec):
+    for where, application, container in containers(spec):
         known = [volume.name for volume in application.volumes]
-        for index, container in enumerate(application.containers):
-            targets: list[str] = []
-            for number, mount in enumerate(container.mounts):
-                key = (*where, "containers", index, "mounts", number)
-                if mount.volume is not None and mount.volume not in known:
-                    listed = f"volumes: {', '.join(known)}" if known else "declare it under volumes"
-                    yield Problem((*key, "volume"), f"no volume {mount.volume!r}", listed)
-                if mount.target in targets:
-                    yield Problem(
-                        (*key, "target"), f"{mount.target} is mounted twice", "choose another target"
-                    )
-                targets.append(mount.target)
+        targets: list[str] = []
+        for number, mount in enumerate(container.mounts):
+            key = (*where, "mounts", number)
+            if mount.volume is not None and mount.volume not in known:
+                listed = f"volumes: {', '.join(known)}" if known else "declare it under volumes"
+                yield Problem((*key, "volume"), f"no volume {mount.volume!r}", listed)
+            if mount.target in targets:
+                yield Problem((*key, "target"), f"{mount.target} is mounted twice", "choose another target")
+            targets.append(mount.target)
 
 
 @spec_rule(
@@ -209,13 +210,10 @@ def depends_in_order(spec: Spec) -> Iterator[Problem]:
     source="our own policy",
 )
 def secrets_by_reference(spec: Spec) -> Iterator[Problem]:
-    for where, application in applications(spec):
-        for index, container in enumerate(application.containers):
-            for name in _secret_names(container):
-                key = (*where, "containers", index, "env", name)
-                yield Problem(
-                    key, "looks like a secret", "name it under secrets, with kind env_file or podman"
-                )
+    for where, _, container in containers(spec):
+        for name in _secret_names(container):
+            remedy = "name it under secrets, with kind env_file or podman"
+            yield Problem((*where, "env", name), "looks like a secret", remedy)
 
 
 def _secret_names(container: Container) -> Iterator[str]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from gpufleet.operations.units.job import INSTALL, Job, file
-from gpufleet.operations.units.options import env_files, further, health, ports
-from gpufleet.operations.units.words import command, word
+from gpufleet.operations.units.words import command
 
 DOCKER = "/usr/bin/docker"
 
@@ -26,20 +25,4 @@ def text(job: Job) -> str:
 
 def run(job: Job) -> list[str]:
     """Return the words of ``docker run``."""
-    container = job.container
-    options = [f"--name={container.called}"]
-    options += [f"--{name}={value}" for name, value in job.card_options]
-    options += [f"--publish={port}" for port in ports(container)]
-    options += [f"--volume={place.option}" for place in job.places]
-    options += [f"--env={name}={value}" for name, value in container.env.items()]
-    options += [f"--env-file={path}" for path in env_files(container)]
-    if container.network != "bridge":
-        options.append(f"--network={container.network}")
-    options += [f"--{name}={value}" for name, value in health(container, job.engine)]
-    options += [
-        *further(container),
-        f"--stop-timeout={container.stop_seconds}",
-        container.image,
-        *container.command,
-    ]
-    return [f"{DOCKER} run", "--rm", *map(word, options)]
+    return [f"{DOCKER} run", "--rm", *job.run_options()]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpufleet.fleet import Application, Container
 from gpufleet.operations.units.engine import Engine
-from gpufleet.operations.units.options import Pair, Place, env_files, places
+from gpufleet.operations.units.options import Pair, Place, env_files, further, health, places, ports
 from gpufleet.operations.units.words import word
 
 PREFIX = "gpufleet-"
@@ -34,6 +35,22 @@ class Job:
     def card_options(self) -> list[Pair]:
         """Return the engine's options for the container's cards."""
         return [] if self.container.gpus == "none" else self.engine.cards(self.cards)
+
+    def run_options(self, secrets: Sequence[str] = ()) -> list[str]:
+        """Return the words behind ``run`` that podman and Docker share, image and command included."""
+        container = self.container
+        options = [f"--name={container.called}"]
+        options += [f"--{name}={value}" for name, value in self.card_options]
+        options += [f"--publish={port}" for port in ports(container)]
+        options += [f"--volume={place.option}" for place in self.places]
+        options += [f"--env={name}={value}" for name, value in container.env.items()]
+        options += [f"--env-file={path}" for path in env_files(container)]
+        options += [f"--secret={secret}" for secret in secrets]
+        if container.network != "bridge":
+            options.append(f"--network={container.network}")
+        options += [f"--{name}={value}" for name, value in health(container, self.engine)]
+        options += [*further(container), f"--stop-timeout={container.stop_seconds}"]
+        return [word(option) for option in (*options, container.image, *container.command)]
 
     def unit_section(self, *more: str) -> list[str]:
         """Return the section [Unit]: what comes before, and what must be there."""

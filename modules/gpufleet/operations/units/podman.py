@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gpufleet.operations.units.job import INSTALL, Job, file
-from gpufleet.operations.units.options import env_files, further, health, ports, stored_secrets
-from gpufleet.operations.units.words import command, word
+from gpufleet.operations.units.options import stored_secrets
+from gpufleet.operations.units.words import command
 
 PODMAN = "/usr/bin/podman"
 CID = "%t/%n.ctr-id"
@@ -31,7 +31,6 @@ def text(job: Job) -> str:
 
 def run(job: Job) -> list[str]:
     """Return the words of ``podman run``; conmon tells systemd that the container has started."""
-    container = job.container
     words = [
         f"{PODMAN} run",
         f"--cidfile={CID}",
@@ -41,20 +40,4 @@ def run(job: Job) -> list[str]:
         "--replace",
         "-d",
     ]
-    options = [f"--name={container.called}"]
-    options += [f"--{name}={value}" for name, value in job.card_options]
-    options += [f"--publish={port}" for port in ports(container)]
-    options += [f"--volume={place.option}" for place in job.places]
-    options += [f"--env={name}={value}" for name, value in container.env.items()]
-    options += [f"--env-file={path}" for path in env_files(container)]
-    options += [f"--secret={secret}" for secret in stored_secrets(container)]
-    if container.network != "bridge":
-        options.append(f"--network={container.network}")
-    options += [f"--{name}={value}" for name, value in health(container, job.engine)]
-    options += [
-        *further(container),
-        f"--stop-timeout={container.stop_seconds}",
-        container.image,
-        *container.command,
-    ]
-    return [*words, *map(word, options)]
+    return [*words, *job.run_options(stored_secrets(job.container))]
