@@ -78,6 +78,19 @@ class Ingest:
         self._answered: dict[str, datetime] = {}
         self._known: dict[str, str] = {}
 
+    @classmethod
+    def of_project(cls, registry: Registry, root: Path) -> Ingest:
+        """Return one for a project's own runs: in a rehearsal its stack's racks are declared, else all."""
+        stack = os.environ.get("GPUFLEET_REHEARSAL") or None
+        declare = partial(declare_racks, registry, root, stack)
+        return cls(registry, rehearsal=bool(stack), declare=declare)
+
+    def apply_all(self, events: Iterable[TaskEvent]) -> Applied:
+        """Fold events in as a stream."""
+        for event in events:
+            self.apply(event)
+        return self.applied
+
     def apply(self, event: TaskEvent) -> None:
         """Fold one event in."""
         self.applied.events += 1
@@ -135,10 +148,8 @@ class Ingest:
 def run(artifacts: Path) -> Applied:
     """Fold a run's artifacts into the registry of the project we are in."""
     root = paths.project_root()
-    stack = os.environ.get("GPUFLEET_REHEARSAL") or None
     with Registry(paths.database_url(root)) as registry:
-        declare = partial(declare_racks, registry, root, stack)
-        return apply(registry, read_artifacts(artifacts), rehearsal=bool(stack), declare=declare)
+        return Ingest.of_project(registry, root).apply_all(read_artifacts(artifacts))
 
 
 def apply(
@@ -149,10 +160,7 @@ def apply(
     declare: Callable[[datetime], object] | None = None,
 ) -> Applied:
     """Fold events into the registry, as a stream."""
-    ingest = Ingest(registry, rehearsal=rehearsal, declare=declare)
-    for event in events:
-        ingest.apply(event)
-    return ingest.applied
+    return Ingest(registry, rehearsal=rehearsal, declare=declare).apply_all(events)
 
 
 def _commissioned(ingest: Ingest, who: str, event: TaskEvent) -> None:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
 from gpufleet import paths, remote
 from gpufleet.nodes import Registry
 from gpufleet.operations import events, ingest
-from gpufleet.operations.sync import declare_racks
 
 DEFAULT_LIMIT = "new_nodes"
 
@@ -79,10 +76,8 @@ class _Kept:
 @contextlib.contextmanager
 def telling(root: Path) -> Iterator[Callable[[dict[str, Any]], None]]:
     """Give what tells the registry an event of a worker's run as it arrives: Ansible can't reach it from there."""
-    stack = os.environ.get("GPUFLEET_REHEARSAL") or None
     with Registry(paths.database_url(root)) as registry:
-        declare = partial(declare_racks, registry, root, stack)
-        into = ingest.Ingest(registry, rehearsal=bool(stack), declare=declare)
+        into = ingest.Ingest.of_project(registry, root)
 
         def tell(event: dict[str, Any]) -> None:
             if found := events.runner_event(event):

@@ -17,14 +17,13 @@ requirements: [to be listed in C(callbacks_enabled)]
 author: gpufleet contributors
 """
 
-import os  # noqa: E402 - Ansible wants its documentation above the imports
-import time  # noqa: E402
+import time  # noqa: E402 - Ansible wants its documentation above the imports
 from datetime import UTC, datetime  # noqa: E402
 
 from ansible.plugins.callback import CallbackBase  # noqa: E402
 
 from gpufleet import nodes, paths  # noqa: E402
-from gpufleet.operations import ingest, sync  # noqa: E402
+from gpufleet.operations import ingest  # noqa: E402
 from gpufleet.operations.events import task_event  # noqa: E402
 
 _RETRY_SECONDS = 30
@@ -94,10 +93,7 @@ class CallbackModule(CallbackBase):
         except Exception as error:  # noqa: BLE001 - as above
             self._fail(error)
             return False
-        stack = os.environ.get("GPUFLEET_REHEARSAL") or None
-        self._ingest = ingest.Ingest(
-            registry, rehearsal=bool(stack), declare=lambda at: sync.declare_racks(registry, root, stack, at)
-        )
+        self._ingest = ingest.Ingest.of_project(registry, root)
         return True
 
     def _fail(self, error):
