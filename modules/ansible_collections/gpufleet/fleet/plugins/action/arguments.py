@@ -9,26 +9,23 @@ from pathlib import Path
 from ansible import constants
 from ansible.errors import AnsibleActionFail
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-from ansible.plugins.action import ActionBase
+
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.adapter import ControllerAction
 
 ARGUMENTS = {"roles": {"type": "list", "elements": "str", "required": True}}
 
 
-class ActionModule(ActionBase):
-    TRANSFERS_FILES = False
-    _requires_connection = False
+class ActionModule(ControllerAction):
+    ARGUMENTS = ARGUMENTS
 
-    def run(self, tmp=None, task_vars=None):
-        result = super().run(tmp, task_vars)
-        _, arguments = self.validate_argument_spec(argument_spec=ARGUMENTS)
-        for role in arguments["roles"]:
+    def answer(self, asked, task_vars):
+        for role in asked["roles"]:
             options = self.options(role)
             given = self._templar.template({name: task_vars[name] for name in options if name in task_vars})
             checked = ArgumentSpecValidator(options).validate(given, validate_role_argument_spec=True)
             if checked.error_messages:
                 raise AnsibleActionFail(f"role {role}: {'; '.join(checked.error_messages)}")
-        result.update(changed=False)
-        return result
+        return {}
 
     def options(self, role):
         """Return the documented options of a role."""

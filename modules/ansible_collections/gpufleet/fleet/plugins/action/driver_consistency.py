@@ -4,24 +4,19 @@
 
 from __future__ import annotations
 
-from ansible.plugins.action import ActionBase
-
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.adapter import ControllerAction
 from gpufleet.drivers import consistency
 
 ARGUMENTS = {"hosts": {"type": "dict", "required": True}}
 
 
-class ActionModule(ActionBase):
-    TRANSFERS_FILES = False
-    _requires_connection = False
+class ActionModule(ControllerAction):
+    ARGUMENTS = ARGUMENTS
 
-    def run(self, tmp=None, task_vars=None):
-        result = super().run(tmp, task_vars)
-        _, asked = self.validate_argument_spec(argument_spec=ARGUMENTS)
+    def answer(self, asked, task_vars):  # noqa: ARG002 - the adapter's signature
         hosts = [
             consistency.Host(name, told.get("group") or "(none)", bool(told.get("cards")), told.get("state"))
             for name, told in asked["hosts"].items()
         ]
         report = consistency.check(hosts)
-        result.update(changed=False, table=consistency.table(report), **report.as_json())
-        return result
+        return {"table": consistency.table(report), **report.as_json()}

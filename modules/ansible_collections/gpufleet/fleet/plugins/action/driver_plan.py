@@ -4,10 +4,8 @@
 
 from __future__ import annotations
 
-from ansible.plugins.action import ActionBase
-
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.adapter import ControllerAction
 from gpufleet.drivers import Facts, Wanted, plan
-from gpufleet.errors import InputError
 
 ARGUMENTS = {
     "hardware": {"type": "dict", "required": True},
@@ -16,23 +14,16 @@ ARGUMENTS = {
 }
 
 
-class ActionModule(ActionBase):
-    TRANSFERS_FILES = False
-    _requires_connection = False
+class ActionModule(ControllerAction):
+    ARGUMENTS = ARGUMENTS
 
-    def run(self, tmp=None, task_vars=None):
-        result = super().run(tmp, task_vars)
-        _, asked = self.validate_argument_spec(argument_spec=ARGUMENTS)
-        try:
-            made = plan(Facts.from_json(asked["hardware"]), Wanted.from_json(asked["wanted"]))
-        except InputError as wrong:
-            result.update(failed=True, msg=str(wrong))
-            return result
+    def answer(self, asked, task_vars):
+        made = plan(Facts.from_json(asked["hardware"]), Wanted.from_json(asked["wanted"]))
         told = made.as_json()
-        result.update(changed=False, plan=told, ansible_facts={"driver_plan": told})
+        result = {"plan": told, "ansible_facts": {"driver_plan": told}}
         if asked["plan_only"]:  # what `gpufleet configure --plan` shows; the registry keeps none of it
-            node = (task_vars or {}).get("inventory_hostname")
+            node = task_vars.get("inventory_hostname")
             result["gpufleet"] = {"node": node, "event": "driver_plan", "plan": told}
-        if made.refusal and not asked["plan_only"]:
+        elif made.refusal:
             result.update(failed=True, msg=f"{made.refusal.message}; {made.refusal.remedy}")
         return result

@@ -4,10 +4,8 @@
 
 from __future__ import annotations
 
-from ansible.plugins.action import ActionBase
-
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.adapter import ControllerAction
 from gpufleet.drivers import mig
-from gpufleet.errors import InputError
 
 ARGUMENTS = {
     "wanted": {"type": "raw", "required": True},
@@ -15,17 +13,10 @@ ARGUMENTS = {
 }
 
 
-class ActionModule(ActionBase):
-    TRANSFERS_FILES = False
-    _requires_connection = False
+class ActionModule(ControllerAction):
+    ARGUMENTS = ARGUMENTS
+    REFUSED = "MIG geometry refused, nothing was touched: "
 
-    def run(self, tmp=None, task_vars=None):
-        result = super().run(tmp, task_vars)
-        _, asked = self.validate_argument_spec(argument_spec=ARGUMENTS)
-        try:
-            plan = mig.geometry(asked["wanted"], asked["devices"])
-        except InputError as refused:
-            result.update(failed=True, msg=f"MIG geometry refused, nothing was touched: {refused}")
-            return result
-        result.update(changed=False, plan=plan, config=mig.parted(plan))
-        return result
+    def answer(self, asked, task_vars):  # noqa: ARG002 - the adapter's signature
+        plan = mig.geometry(asked["wanted"], asked["devices"])
+        return {"plan": plan, "config": mig.parted(plan)}

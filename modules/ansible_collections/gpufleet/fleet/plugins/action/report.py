@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from ansible.plugins.action import ActionBase
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.adapter import ControllerAction
 
 EVENTS = ["commissioned", "configured", "configure_failed", "drivers_failed"]
 PARTS = ["base", "drivers", "containers", "fabric", "application"]
@@ -17,12 +17,8 @@ ARGUMENTS = {
 }
 
 
-class ActionModule(ActionBase):
-    TRANSFERS_FILES = False
-    _requires_connection = False
+class ActionModule(ControllerAction):
+    ARGUMENTS = ARGUMENTS
 
-    def run(self, tmp=None, task_vars=None):
-        result = super().run(tmp, task_vars)
-        _, arguments = self.validate_argument_spec(argument_spec=ARGUMENTS)
-        result.update(changed=False, gpufleet=arguments)
-        return result
+    def answer(self, asked, task_vars):  # noqa: ARG002 - the adapter's signature
+        return {"gpufleet": asked}

@@ -4,8 +4,7 @@
 
 from __future__ import annotations
 
-from ansible.plugins.action import ActionBase
-
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.adapter import ControllerAction
 from gpufleet import burnin
 
 ARGUMENTS = {
@@ -16,15 +15,11 @@ ARGUMENTS = {
 }
 
 
-class ActionModule(ActionBase):
-    TRANSFERS_FILES = False
-    _requires_connection = False
+class ActionModule(ControllerAction):
+    ARGUMENTS = ARGUMENTS
 
-    def run(self, tmp=None, task_vars=None):
-        result = super().run(tmp, task_vars)
-        _, asked = self.validate_argument_spec(argument_spec=ARGUMENTS)
+    def answer(self, asked, task_vars):  # noqa: ARG002 - the adapter's signature
         report = burnin.judge(
             asked["records"], asked["kind"], asked["profile"], asked["rehearsal"], configured=True
         )
-        result.update(changed=False, verdict=report.verdict, reasons=list(report.reasons()))
-        return result
+        return {"verdict": report.verdict, "reasons": list(report.reasons())}

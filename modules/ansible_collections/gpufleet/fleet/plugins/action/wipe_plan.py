@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from ansible.plugins.action import ActionBase
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.adapter import ControllerAction
 
 ARGUMENTS = {
     "node": {"type": "str", "required": True},
@@ -14,24 +14,12 @@ ARGUMENTS = {
 }
 
 
-class ActionModule(ActionBase):
-    TRANSFERS_FILES = False
-    _requires_connection = False
+class ActionModule(ControllerAction):
+    ARGUMENTS = ARGUMENTS
 
-    def run(self, tmp=None, task_vars=None):
-        from gpufleet.errors import InputError
+    def answer(self, asked, task_vars):  # noqa: ARG002 - the adapter's signature
         from gpufleet.nodes import wiping
 
-        result = super().run(tmp, task_vars)
-        _, asked = self.validate_argument_spec(argument_spec=ARGUMENTS)
-        try:
-            plan = wiping.plan(asked["seen"], asked["method"]).as_json()
-        except InputError as wrong:
-            return {**result, "failed": True, "msg": str(wrong)}
-        told = {
-            "node": asked["node"],
-            "event": "wipe_planned",
-            "facts": {"plan": plan, "jobs": asked["jobs"]},
-        }
-        result.update(changed=False, plan=plan, gpufleet=told)
-        return result
+        plan = wiping.plan(asked["seen"], asked["method"]).as_json()
+        facts = {"plan": plan, "jobs": asked["jobs"]}
+        return {"plan": plan, "gpufleet": {"node": asked["node"], "event": "wipe_planned", "facts": facts}}
