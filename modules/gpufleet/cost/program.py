@@ -170,7 +170,7 @@ def read_yaml(path: Path) -> Any:
     try:
         from ruamel.yaml import YAML
     except ImportError:  # in a virtual environment that is not ours there is Pulumi's own reader
-        import yaml  # type: ignore[import-untyped]  # no types come with it
+        import yaml
 
         return yaml.safe_load(text) or {}
     return YAML(typ="safe", pure=True).load(text) or {}

@@ -1,0 +1,52 @@
+"""The one gate for data from outside: nodes, files, programs, network services and pull requests.
+
+In come bytes or text that somebody else wrote. Out go plain values of bounded size and depth that hold only numbers
+that JSON can carry and text that a database can store; anything else is an InputError that names its place.
+``printable()`` is the gate in the other direction: every text that a terminal, a log or a report shows goes through it.
+No other room calls ``json.loads``, a YAML, CSV or XML reader; ``tests/boundary/test_gate.py`` verifies that.
+"""
+
+from __future__ import annotations
+
+from gpufleet.boundary.csv_rows import decode_csv
+from gpufleet.boundary.file import read_bytes, read_text
+from gpufleet.boundary.identifier import IDENTIFIERS, check_identifier, is_identifier
+from gpufleet.boundary.json_value import decode_json, decode_json_lines, decode_json_object
+from gpufleet.boundary.limit import (
+    ENGINE_DOCUMENT,
+    LARGE_DOCUMENT,
+    NODE_REPORT,
+    OPERATOR_FILE,
+    RUNNER_EVENT,
+    Limits,
+)
+from gpufleet.boundary.shape import check_shape, validate_model
+from gpufleet.boundary.text import decode_text, printable, printable_block
+from gpufleet.boundary.xml_tree import decode_xml
+from gpufleet.boundary.yaml_value import check_yaml_size, decode_yaml
+
+__all__ = [
+    "ENGINE_DOCUMENT",
+    "IDENTIFIERS",
+    "LARGE_DOCUMENT",
+    "NODE_REPORT",
+    "OPERATOR_FILE",
+    "RUNNER_EVENT",
+    "Limits",
+    "check_identifier",
+    "check_shape",
+    "check_yaml_size",
+    "decode_csv",
+    "decode_json",
+    "decode_json_lines",
+    "decode_json_object",
+    "decode_text",
+    "decode_xml",
+    "decode_yaml",
+    "is_identifier",
+    "printable",
+    "printable_block",
+    "read_bytes",
+    "read_text",
+    "validate_model",
+]

@@ -1,0 +1,44 @@
+"""Files from outside, read whole and never past a limit."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from gpufleet.boundary.limit import OPERATOR_FILE, Limits
+from gpufleet.boundary.text import decode_text, printable, too_large
+from gpufleet.errors import InputError
+
+
+def read_bytes(
+    path: Path, limits: Limits = OPERATOR_FILE, where: str = "", *, follow_symlinks: bool = True
+) -> bytes:
+    """Return a regular file's content; a pipe, device, folder or larger file is an InputError, as is a missing one."""
+    label = where or printable(path)
+    # Non-blocking, so that opening a pipe that nobody writes to returns at once.
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow_symlinks else os.O_NOFOLLOW)
+    try:
+        with os.fdopen(os.open(path, flags), "rb") as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise InputError("is not a regular file", where=label, remedy="give a file")
+            if status.st_size > limits.bytes:
+                raise too_large(status.st_size, label, limits)
+            content = file.read(limits.bytes + 1)  # a file may grow, and /proc files say that they are empty
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        if isinstance(error, InputError):
+            raise
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise InputError(f"cannot be read: {reason}", where=label) from None
+    if len(content) > limits.bytes:
+        raise too_large(len(content), label, limits)
+    return content
+
+
+def read_text(
+    path: Path, limits: Limits = OPERATOR_FILE, where: str = "", *, follow_symlinks: bool = True
+) -> str:
+    """Return a regular file's text, as ``decode_text`` reads it."""
+    label = where or printable(path)
+    return decode_text(read_bytes(path, limits, label, follow_symlinks=follow_symlinks), label, limits)

@@ -1,0 +1,33 @@
+"""XML from outside: no entities, no external documents, bounded size."""
+
+from __future__ import annotations
+
+from xml.etree.ElementTree import Element, ParseError
+
+import defusedxml
+import defusedxml.ElementTree
+
+from gpufleet.boundary.limit import NODE_REPORT, Limits
+from gpufleet.boundary.text import printable, too_large
+from gpufleet.errors import InputError
+
+
+def decode_xml(text: str, where: str, limits: Limits = NODE_REPORT) -> Element:
+    """Return the root element; a document that declares entities, or is nested too deep, is an InputError."""
+    if len(text) > limits.bytes:
+        raise too_large(len(text), where, limits)
+    try:
+        root: Element = defusedxml.ElementTree.fromstring(text)
+    except (ParseError, ValueError, defusedxml.DefusedXmlException) as error:
+        raise InputError(f"is not XML: {printable(error, 120)}", where=where) from None
+    _check_depth(root, where, limits)
+    return root
+
+
+def _check_depth(root: Element, where: str, limits: Limits) -> None:
+    level, depth = [root], 0
+    while level:
+        depth += 1
+        if depth > limits.depth:
+            raise InputError(f"is nested deeper than {limits.depth} levels", where=where)
+        level = [child for element in level for child in element]
