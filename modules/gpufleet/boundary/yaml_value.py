@@ -86,7 +86,7 @@ class _Measure:
             # An alias inside its own anchor would repeat itself for ever.
             if any(anchor == event.anchor for anchor, _ in self.started):
                 raise InputError("an anchor contains itself", where=self._place(event))
-            self._count(self.anchors.get(event.anchor, 1), event)
+            self._count(self.anchors.get(event.anchor or "", 1), event)
 
     def _count(self, values: int, event: yaml.Event) -> None:
         self.total += values
@@ -94,4 +94,4 @@ class _Measure:
             raise InputError(f"holds more than {self.limits.values:,} values", where=self._place(event))
 
     def _place(self, event: yaml.Event) -> str:
-        return f"{self.where}:{event.start_mark.line + 1}"
+        return f"{self.where}:{event.start_mark.line + 1}" if event.start_mark else self.where
