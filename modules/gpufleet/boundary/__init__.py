@@ -9,9 +9,9 @@ No other room calls ``json.loads``, a YAML, CSV or XML reader; ``tests/boundary/
 from __future__ import annotations
 
 from gpufleet.boundary.csv_rows import decode_csv, decode_csv_lines
-from gpufleet.boundary.file import read_bytes, read_text
+from gpufleet.boundary.file import read_bytes, read_stream, read_text
 from gpufleet.boundary.identifier import IDENTIFIERS, check_identifier, is_identifier
-from gpufleet.boundary.json_value import decode_json, decode_json_lines, decode_json_object
+from gpufleet.boundary.json_value import NotJsonError, decode_json, decode_json_lines, decode_json_object
 from gpufleet.boundary.limit import (
     ENGINE_DOCUMENT,
     LARGE_DOCUMENT,
@@ -31,6 +31,7 @@ __all__ = [
     "IDENTIFIERS",
     "LARGE_DOCUMENT",
     "NODE_REPORT",
+    "NotJsonError",
     "OPERATOR_FILE",
     "OWN_STATE",
     "RUNNER_EVENT",
@@ -53,6 +54,7 @@ __all__ = [
     "printable",
     "printable_block",
     "read_bytes",
+    "read_stream",
     "read_text",
     "shorten",
     "validate_model",

@@ -15,6 +15,16 @@ from gpufleet.errors import InputError
 _TEXTS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 
 
+class NotJsonError(InputError):
+    """A text that is not JSON: ``reason`` as Python's reader words it, ``position`` in characters, ``line`` from 1."""
+
+    def __init__(self, error: json.JSONDecodeError, where: str) -> None:
+        super().__init__(f"is not JSON: {printable(error.msg)}", where=f"{where}:{error.lineno}")
+        self.reason = error.msg
+        self.position = error.pos
+        self.line = error.lineno
+
+
 class _NotANumberError(ValueError):
     """``NaN`` or ``Infinity``: Python's reader takes them, JSON and PostgreSQL do not."""
 
@@ -76,8 +86,7 @@ def _decode(content: str | bytes, where: str, limits: Limits, values: int) -> tu
     except RecursionError:
         raise InputError(f"is nested deeper than {limits.depth} levels", where=where) from None
     except json.JSONDecodeError as error:
-        place = f"{where}:{error.lineno}"
-        raise InputError(f"is not JSON: {printable(error.msg)}", where=place) from None
+        raise NotJsonError(error, where) from None
     except _NotANumberError as error:
         raise InputError(f"is not JSON: {error} is not a number that JSON can carry", where=where) from None
     except ValueError:  # more digits than Python converts

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import click
 
-from gpufleet.engine import decode_text
-from gpufleet.errors import InputError
+from gpufleet.boundary import read_stream, read_text
 
 
 @click.command()
@@ -42,12 +41,8 @@ def comment(
 
 def _read(file: str) -> str:
     if file == "-":
-        return decode_text(sys.stdin.buffer.read(), "standard input")
-    try:
-        content = Path(file).read_bytes()
-    except OSError as error:
-        raise InputError(error.strerror or "cannot be read", where=file) from None
-    return decode_text(content, file)
+        return read_stream(sys.stdin.buffer, "standard input")
+    return read_text(Path(file))
 
 
 def _show(text: str, why: str) -> None:
