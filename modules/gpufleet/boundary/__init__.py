@@ -8,7 +8,7 @@ No other room calls ``json.loads``, a YAML, CSV or XML reader; ``tests/boundary/
 
 from __future__ import annotations
 
-from gpufleet.boundary.csv_rows import decode_csv, decode_csv_lines
+from gpufleet.boundary.csv_rows import check_cell, decode_csv, decode_csv_lines
 from gpufleet.boundary.file import read_bytes, read_stream, read_text
 from gpufleet.boundary.identifier import IDENTIFIERS, check_identifier, is_identifier
 from gpufleet.boundary.json_value import NotJsonError, decode_json, decode_json_lines, decode_json_object
@@ -31,11 +31,12 @@ __all__ = [
     "IDENTIFIERS",
     "LARGE_DOCUMENT",
     "NODE_REPORT",
-    "NotJsonError",
     "OPERATOR_FILE",
     "OWN_STATE",
     "RUNNER_EVENT",
     "Limits",
+    "NotJsonError",
+    "check_cell",
     "check_identifier",
     "check_scalar",
     "check_shape",

@@ -60,3 +60,36 @@ def _check_header(columns: list[str], where: str, required: Iterable[str], least
     for name in required:
         if name not in columns:
             raise InputError(f"has no column {name!r}", where=place)
+
+
+_FORMULA = (
+    "=",
+    "+",
+    "-",
+    "@",
+    "\uff1d",
+    "\uff0b",
+    "\uff0d",
+    "\uff20",
+)  # the last four: the same marks, full width
+
+
+def check_cell(text: str, where: str, column: str) -> str:
+    """Return a cell's text; refuse what a spreadsheet would run as a formula, and what a terminal would obey.
+
+    A number may begin with a sign, and a lone mark stands for nothing.
+    """
+    shown = printable(text, 40)
+    if printable(text, None) != text:
+        raise InputError(f"{shown!r} holds a control character", where=where, key=column, remedy="remove it")
+    if len(text) > 1 and text.startswith(_FORMULA) and not _is_number(text):
+        raise InputError(f"{shown!r} is a formula", where=where, key=column, remedy="give the value itself")
+    return text
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -34,7 +34,7 @@ RUNNER_EVENT = Limits(bytes=8 * MIB, depth=64, values=200_000)
 ENGINE_DOCUMENT = Limits(bytes=64 * MIB, depth=200, values=1_500_000, characters=16 * MIB)
 """A preview, state or event log of the Pulumi engine; large fleets make large ones."""
 
-LARGE_DOCUMENT = Limits(bytes=64 * MIB, depth=64, values=1_500_000, characters=1 * MIB)
+LARGE_DOCUMENT = Limits(bytes=32 * MIB, depth=64, values=1_500_000, characters=1 * MIB)
 """A price list of a cloud, or another catalogue that is fetched or imported on request."""
 
 OWN_STATE = Limits(bytes=16 * MIB, depth=64, values=500_000)

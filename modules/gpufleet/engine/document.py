@@ -25,7 +25,9 @@ def reading(where: str) -> Iterator[None]:
         raise InputError(error.problem, where=where, key=error.key, remedy=error.remedy) from None
     except UNEXPECTED as error:
         detail = f"{type(error).__name__} {printable(error, 80)}"
-        raise InputError(f"has another shape than the engine's: {detail}", where=where, remedy=REMEDY) from error
+        raise InputError(
+            f"has another shape than the engine's: {detail}", where=where, remedy=REMEDY
+        ) from error
 
 
 def read_document(text: str, where: str) -> dict[str, Any]:
