@@ -21,6 +21,7 @@ from gpufleet.boundary.limit import (
     RUNNER_EVENT,
     Limits,
 )
+from gpufleet.boundary.packaged import packaged_json, packaged_rows, packaged_text, packaged_yaml
 from gpufleet.boundary.shape import check_scalar, check_shape, validate_model
 from gpufleet.boundary.text import decode_text, printable, printable_block, shorten
 from gpufleet.boundary.xml_tree import decode_xml
@@ -52,6 +53,10 @@ __all__ = [
     "decode_yaml_comments",
     "decode_yaml_lines",
     "is_identifier",
+    "packaged_json",
+    "packaged_rows",
+    "packaged_text",
+    "packaged_yaml",
     "printable",
     "printable_block",
     "read_bytes",

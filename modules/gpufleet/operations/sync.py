@@ -6,7 +6,6 @@ force, the failure is noted and told. A spec that is wrong stops the sync before
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -16,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from gpufleet import engine, fleet, nodes, paths
-from gpufleet.errors import AnswerIsNo, EnvironmentFault, GpufleetError, InputError
+from gpufleet.boundary import ENGINE_DOCUMENT, check_identifier, decode_json_object, printable, read_text
+from gpufleet.errors import AnswerIsNo, GpufleetError
 from gpufleet.nodes import Identity, Observation, Outcome, Registry, Report
 from gpufleet.nodes.model import now
 from gpufleet.operations.reach import Reach, login, reach
@@ -156,8 +156,17 @@ def _aws(stack: str, region: str, at: datetime) -> Report:
 
 
 def _pulumi(declared: fleet.Fleet, root: Path, options: Options, at: datetime, notes: list[str]) -> Report:
-    text = _read(options.state_file) if options.state_file else _export(declared.stack, root, options)
-    resources = engine.parse_state(_json(text, "pulumi stack export"))
+    where = str(options.state_file or "pulumi stack export")
+    file = options.state_file
+    text = read_text(file, ENGINE_DOCUMENT) if file else _export(declared.stack, root, options)
+    with engine.reading(where):
+        return _state_report(engine.read_document(text, where), declared, options, at, notes)
+
+
+def _state_report(
+    document: dict[str, Any], declared: fleet.Fleet, options: Options, at: datetime, notes: list[str]
+) -> Report:
+    resources = engine.parse_state(document)
     asked = {"aws"} if options.cloud_api else set()
     groups = [name for cloud, name in nodes.elastic_groups(resources) if cloud not in asked]
     if groups:
@@ -178,14 +187,15 @@ def _export(stack: str, root: Path, options: Options) -> str:
 
 def _addresses(declared: fleet.Fleet, book: Path, at: datetime, notes: list[str]) -> Report:
     """Read an address book, ``{"rack/slot": "address"}``; slots that the stack does not declare are told."""
-    told = _json(_read(book), str(book))
-    if not isinstance(told, dict):
-        raise InputError("is not a mapping of rack/slot to address", where=str(book))
+    told = decode_json_object(read_text(book), str(book))
     places = {f"{use.rack.name}/{node.slot}": node.name for use in declared.racks for node in use.rack.nodes}
     strange = sorted(set(told) - set(places))
     if strange:
-        notes.append(f"{book.name}: no such slot in {declared.stack}: {', '.join(strange)}")
-    seen = [_located(name, place, str(told[place]), at) for place, name in places.items() if place in told]
+        notes.append(printable(f"{book.name}: no such slot in {declared.stack}: {', '.join(strange)}"))
+    found = {
+        place: check_identifier(told[place], "address", str(book), place) for place in places if place in told
+    }
+    seen = [_located(places[place], place, address, at) for place, address in found.items()]
     return Report("address_book", at, seen)
 
 
@@ -193,17 +203,3 @@ def _located(name: str, place: str, address: str, at: datetime) -> Observation:
     rack, _, slot = place.rpartition("/")
     who = Identity(rack=rack, slot=slot)
     return Observation("address_book", name, who, observed={"address": address}, observed_at=at)
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise EnvironmentFault(f"{path}: {error.strerror}") from None
-
-
-def _json(text: str, where: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise InputError(f"is not JSON ({error})", where=where) from None
