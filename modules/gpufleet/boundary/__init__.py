@@ -23,6 +23,7 @@ from gpufleet.boundary.limit import (
 from gpufleet.boundary.shape import check_shape, validate_model
 from gpufleet.boundary.text import decode_text, printable, printable_block
 from gpufleet.boundary.xml_tree import decode_xml
+from gpufleet.boundary.yaml_subset import decode_yaml_subset
 from gpufleet.boundary.yaml_value import check_yaml_size, decode_yaml
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "decode_text",
     "decode_xml",
     "decode_yaml",
+    "decode_yaml_subset",
     "is_identifier",
     "printable",
     "printable_block",

@@ -12,17 +12,19 @@ from gpufleet.fleet.application import Application, Container, PortMap, Volume
 from gpufleet.fleet.boot import Boot, BootMode, Image, Netboot
 from gpufleet.fleet.hardware import Fact, HardwareCost
 from gpufleet.fleet.image import OwnImage
-from gpufleet.fleet.load import json_schema, load, load_rack, parse
+from gpufleet.fleet.load import json_schema, load, parse
 from gpufleet.fleet.notes import node_usd_per_hour, notes
 from gpufleet.fleet.profile import Driver, HardwareProfile, SoftwareProfile
 from gpufleet.fleet.purchase import OnDemand, Purchase, Reserved, Spot, SpotWork
 from gpufleet.fleet.rack import Rack, RackNetwork, RackNode
+from gpufleet.fleet.rack_file import RACK_PLUGIN, load_rack, load_racks, rack_files
 from gpufleet.fleet.request import AcceleratorRequest, Budget, Count
 from gpufleet.fleet.rule import RULES, Rule
 from gpufleet.fleet.spec import Disk, Fleet, Pool, RackUse, Ssh, Workstation
 from gpufleet.fleet.template import Blueprint, Template
 
 __all__ = [
+    "RACK_PLUGIN",
     "RULES",
     "AcceleratorRequest",
     "Application",
@@ -61,7 +63,9 @@ __all__ = [
     "json_schema",
     "load",
     "load_rack",
+    "load_racks",
     "node_usd_per_hour",
     "notes",
     "parse",
+    "rack_files",
 ]
