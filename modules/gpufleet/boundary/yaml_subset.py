@@ -49,7 +49,7 @@ def decode_yaml_subset(text: str, limits: Limits = OPERATOR_FILE) -> Any:
         return None
 
 
-def _document(events: Iterator[yaml.Event], limits: Limits) -> Any:
+def _document(events: Iterator[Any], limits: Limits) -> Any:
     kinds = [type(next(events)), type(start := next(events))]
     if kinds != [yaml.StreamStartEvent, yaml.DocumentStartEvent] or start.version or start.tags:
         raise _UnusualError
@@ -73,7 +73,7 @@ class _Count:
             raise _UnusualError
 
 
-def _value(event: yaml.Event, events: Iterator[yaml.Event], count: _Count, depth: int) -> Any:
+def _value(event: Any, events: Iterator[Any], count: _Count, depth: int) -> Any:
     kind = type(event)
     if kind is yaml.AliasEvent or event.anchor is not None or event.tag is not None or depth > _DEEPEST:
         raise _UnusualError
@@ -88,7 +88,7 @@ def _value(event: yaml.Event, events: Iterator[yaml.Event], count: _Count, depth
     return items
 
 
-def _mapping(events: Iterator[yaml.Event], count: _Count, depth: int) -> dict[str, Any]:
+def _mapping(events: Iterator[Any], count: _Count, depth: int) -> dict[str, Any]:
     found: dict[str, Any] = {}
     while type(event := next(events)) is not yaml.MappingEndEvent:
         key = _value(event, events, count, depth + 1)

@@ -11,6 +11,14 @@ from __future__ import annotations
 from gpufleet.fleet.application import Application, Container, PortMap, Volume
 from gpufleet.fleet.boot import Boot, BootMode, Image, Netboot
 from gpufleet.fleet.hardware import Fact, HardwareCost
+from gpufleet.fleet.host_name import (
+    Declaration,
+    check_host_names,
+    pool_prefix,
+    rack_declarations,
+    slug,
+    stack_declarations,
+)
 from gpufleet.fleet.image import OwnImage
 from gpufleet.fleet.load import json_schema, load, parse
 from gpufleet.fleet.notes import node_usd_per_hour, notes
@@ -34,6 +42,7 @@ __all__ = [
     "Budget",
     "Container",
     "Count",
+    "Declaration",
     "Disk",
     "Driver",
     "Fact",
@@ -60,6 +69,7 @@ __all__ = [
     "Template",
     "Volume",
     "Workstation",
+    "check_host_names",
     "json_schema",
     "load",
     "load_rack",
@@ -67,5 +77,9 @@ __all__ = [
     "node_usd_per_hour",
     "notes",
     "parse",
+    "pool_prefix",
+    "rack_declarations",
     "rack_files",
+    "slug",
+    "stack_declarations",
 ]

@@ -19,12 +19,11 @@ from gpufleet.fleet import (  # noqa: F401 - they fill the tables
 )
 from gpufleet.fleet.document import Document, Problem, ambiguous_numbers, read
 from gpufleet.fleet.explain import explain
+from gpufleet.fleet.host_name import KEY, check_project
 from gpufleet.fleet.rack_file import label_of, load_rack, mentions_plugin
 from gpufleet.fleet.rule import check, check_fleet
 from gpufleet.fleet.spec import Fleet, RackRef, RackUse, Spec
 from gpufleet.paths import project_root
-
-KEY = "gpufleet:fleet"
 
 
 def load(stack: str, root: Path | None = None, config_file: Path | None = None) -> Fleet:
@@ -77,6 +76,7 @@ def _fleet(document: Document, stack: str, root: Path) -> Fleet:
     racks = tuple(_rack(ref, index, document, root) for index, ref in enumerate(spec.racks))
     fleet = Fleet.of(spec, stack, racks)
     document.refuse(check_fleet(fleet))
+    check_project(root, stack, spec, document.label)
     return fleet
 
 

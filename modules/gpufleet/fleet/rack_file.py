@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
@@ -23,21 +22,32 @@ _MOST_CACHED = 4096  # rack files whose content is remembered within a process
 def load_rack(path: Path, root: Path | None = None) -> Rack:
     """Return what a rack file declares; what is wrong is one line with file, line and key."""
     label = label_of(path, root or Path.cwd())
-    return _load(path, label, _read_text(path, label))
+    return _load(path, label, read_text(path, where=label))
 
 
-def load_racks(folder: Path, root: Path | None = None) -> list[Rack]:
-    """Return the racks of an inventory folder in the order of their files' names; each file is read once.
+def load_racks(folder: Path, root: Path | None = None, *, skip_broken: bool = False) -> dict[Path, Rack]:
+    """Return the racks of an inventory folder by file, in the order of names; each file is read once.
 
     Other YAML files there are left to Ansible. One that is not YAML, or looks like a rack but has no ``plugin`` line,
-    is an InputError.
+    is an InputError, as is a rack with a mistake; ``skip_broken`` leaves those out.
     """
-    return [_load(path, label, text) for path, label, text in _rack_texts(folder, root)]
+    racks: dict[Path, Rack] = {}
+    for path, label in _yaml_files(folder, root):
+        try:
+            text = read_text(path, where=label)
+            if _is_rack(text, label):
+                racks[path] = _load(path, label, text)
+        except InputError:
+            if not skip_broken:
+                raise
+    return racks
 
 
 def rack_files(folder: Path, root: Path | None = None) -> list[Path]:
     """Return the rack files of an inventory folder; one that misses its ``plugin`` line is refused."""
-    return [path for path, _, _ in _rack_texts(folder, root)]
+    return [
+        path for path, label in _yaml_files(folder, root) if _is_rack(read_text(path, where=label), label)
+    ]
 
 
 def mentions_plugin(path: Path) -> bool:
@@ -53,19 +63,11 @@ def label_of(path: Path, root: Path) -> str:
         return str(path)
 
 
-def _rack_texts(folder: Path, root: Path | None) -> Iterator[tuple[Path, str, str]]:
-    base = (root or folder.parent).resolve()
-    real = folder.resolve()
-    prefix = real.relative_to(base) if real.is_relative_to(base) else folder
+def _yaml_files(folder: Path, root: Path | None) -> Iterator[tuple[Path, str]]:
+    """Give the YAML files of a folder, each with its label; symbolic links of the folder are followed once."""
+    prefix = label_of(folder, root or folder.parent)
     for path in sorted(folder.glob("*.y*ml")):
-        label = str(prefix / path.name)
-        text = _read_text(path, label)
-        if _is_rack(text, label):
-            yield path, label, text
-
-
-def _read_text(path: Path, label: str) -> str:
-    return read_text(path, where=label)
+        yield path, f"{prefix}/{path.name}"
 
 
 # The key is the content itself, so that an answer is never stale. Nobody changes what is read.
@@ -79,7 +81,9 @@ def _is_rack(text: str, label: str) -> bool:
             data = decode_yaml(text, label)
         except InputError as error:
             raise InputError(
-                error.problem.replace("is not valid YAML:", "is not YAML:"), where=error.where, remedy=error.remedy
+                error.problem.replace("is not valid YAML:", "is not YAML:"),
+                where=error.where,
+                remedy=error.remedy,
             ) from None
     if not isinstance(data, Mapping):
         return False
