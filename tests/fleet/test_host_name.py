@@ -19,8 +19,10 @@ STACK = """\
 config:
   gpufleet:fleet:
     owner: ml
+    ssh: {{authorized_keys: [{key}], allowed_cidrs: [10.0.0.0/8]}}
     {more}
 """
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICnjZVo0X23w6Lv+MS0nX7ZSNB6ZUf6PUl3b3SBAbmnn example"
 POOL = "{name: %s, cloud: aws, region: us-east-1, machine: g5.2xlarge, count: %s, purchase: {kind: on_demand}}"
 
 
@@ -34,7 +36,7 @@ def project(tmp_path):
         for name, nodes in racks.items():
             (tmp_path / f"inventory/{name}.yaml").write_text(RACK.format(name=name, nodes=nodes))
         for name, more in stacks.items():
-            (tmp_path / f"stacks/Pulumi.{name}.yaml").write_text(STACK.format(more=more))
+            (tmp_path / f"stacks/Pulumi.{name}.yaml").write_text(STACK.format(key=KEY, more=more))
         return tmp_path
 
     return lay
