@@ -23,7 +23,9 @@ config:
     {more}
 """
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICnjZVo0X23w6Lv+MS0nX7ZSNB6ZUf6PUl3b3SBAbmnn example"
-POOL = "{name: %s, cloud: aws, region: us-east-1, machine: g5.2xlarge, count: %s, purchase: {kind: on_demand}}"
+POOL = (
+    "{name: %s, cloud: aws, region: us-east-1, machine: g5.2xlarge, count: %s, purchase: {kind: on_demand}}"
+)
 
 
 @pytest.fixture
@@ -58,7 +60,9 @@ def test_two_racks_of_one_stack_may_not_share_names(project):
 
 
 def test_a_rack_that_no_stack_uses_counts_too(project):
-    assert "blade01 is also declared" in refusal(project({"a": "blade01", "b": "blade01"}, one="racks: [{name: a}]"))
+    assert "blade01 is also declared" in refusal(
+        project({"a": "blade01", "b": "blade01"}, one="racks: [{name: a}]")
+    )
 
 
 def test_a_workstation_may_not_be_called_as_a_blade(project):

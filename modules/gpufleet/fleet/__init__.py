@@ -25,7 +25,7 @@ from gpufleet.fleet.notes import node_usd_per_hour, notes
 from gpufleet.fleet.profile import Driver, HardwareProfile, SoftwareProfile
 from gpufleet.fleet.purchase import OnDemand, Purchase, Reserved, Spot, SpotWork
 from gpufleet.fleet.rack import Rack, RackNetwork, RackNode
-from gpufleet.fleet.rack_file import RACK_PLUGIN, load_rack, load_racks, rack_files
+from gpufleet.fleet.rack_file import RACK_PLUGIN, load_rack, load_racks
 from gpufleet.fleet.request import AcceleratorRequest, Budget, Count
 from gpufleet.fleet.rule import RULES, Rule
 from gpufleet.fleet.spec import Disk, Fleet, Pool, RackUse, Ssh, Workstation
@@ -79,7 +79,6 @@ __all__ = [
     "parse",
     "pool_prefix",
     "rack_declarations",
-    "rack_files",
     "slug",
     "stack_declarations",
 ]

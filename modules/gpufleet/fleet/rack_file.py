@@ -43,13 +43,6 @@ def load_racks(folder: Path, root: Path | None = None, *, skip_broken: bool = Fa
     return racks
 
 
-def rack_files(folder: Path, root: Path | None = None) -> list[Path]:
-    """Return the rack files of an inventory folder; one that misses its ``plugin`` line is refused."""
-    return [
-        path for path, label in _yaml_files(folder, root) if _is_rack(read_text(path, where=label), label)
-    ]
-
-
 def mentions_plugin(path: Path) -> bool:
     """Return True if a file looks like a rack file, however broken it is: for remedies that name racks."""
     return f"plugin: {RACK_PLUGIN}" in path.read_text(encoding="utf-8", errors="replace")
