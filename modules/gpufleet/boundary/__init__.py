@@ -25,6 +25,7 @@ from gpufleet.boundary.packaged import packaged_json, packaged_rows, packaged_te
 from gpufleet.boundary.shape import check_scalar, check_shape, validate_model
 from gpufleet.boundary.text import decode_text, printable, printable_block, shorten
 from gpufleet.boundary.xml_tree import decode_xml
+from gpufleet.boundary.yaml_subset import decode_yaml_subset
 from gpufleet.boundary.yaml_value import check_yaml_size, decode_yaml, decode_yaml_comments, decode_yaml_lines
 
 __all__ = [
@@ -52,6 +53,7 @@ __all__ = [
     "decode_yaml",
     "decode_yaml_comments",
     "decode_yaml_lines",
+    "decode_yaml_subset",
     "is_identifier",
     "packaged_json",
     "packaged_rows",

@@ -125,8 +125,8 @@ def declare_racks(registry: Registry, root: Path, stack: str | None, at: datetim
         for use in fleet.load(stack, root).racks:
             registry.report(nodes.rack_report(use.rack, at, stack, use.template))
         return
-    for path in nodes.rack_files(root / "inventory"):
-        registry.report(nodes.rack_report(fleet.load_rack(path, root), at))
+    for rack in fleet.load_racks(root / "inventory", root).values():
+        registry.report(nodes.rack_report(rack, at))
 
 
 _Source = tuple[str, Callable[[], Report]]
