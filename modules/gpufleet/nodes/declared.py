@@ -11,7 +11,7 @@ from gpufleet.errors import InputError
 from gpufleet.fleet import AcceleratorRequest, Rack, RackNode, Workstation
 from gpufleet.nodes.identity import Identity
 from gpufleet.nodes.model import Observation
-from gpufleet.nodes.reconcile import Report
+from gpufleet.nodes.report import Report
 
 RACK_KINDS = {"blades": "compute_blade", "bench": "pi_gpu_bench", "servers": "gpu_server"}
 """The kind of node that each kind of rack holds; burn-in chooses its checks by it."""
