@@ -245,6 +245,11 @@ class Registry:
                 journal.note(connection, row.id, moment, event, reason or "answered")
             return turned
 
+    def is_news(self, node: str) -> bool:
+        """Return True if this transaction is not older than what led to the node's state."""
+        with self._writing() as connection:
+            return bool(query.find_row(connection, node).state_revision <= revision.current(connection))
+
     def note(self, node: str, event: str, reason: str, when: datetime | None = None) -> None:
         """Add a line to a node's history, once however often it is told."""
         moment = when or now()
