@@ -29,6 +29,7 @@ class Workspace:
         self._confirmed = {name: int(row.revision) for name, row in sources.items()}
         self._nodes: dict[str, Row] = {}
         self._presence: dict[_Key, Row] = {}
+        self._present: dict[str, set[str]] = defaultdict(set)
         self._sources_of: dict[str, set[str]] = defaultdict(set)
         self._values: dict[str, dict[_Key, Value]] = {}  # of nodes of which something may differ
         self._fresh: dict[str, tuple[str, datetime]] = {}
@@ -44,18 +45,26 @@ class Workspace:
         for match in matches:
             self._fresh |= {i: (match.report.source, match.report.observed_at) for i in match.fresh}
         meant = {i for match in matches for i in (*match.observations, *match.doubted)} - set(self._fresh)
+        meant |= self._known_to({match.report.source for match in matches if match.report.complete})
         for some in slices(sorted(meant), IDS_AT_ONCE):
-            self._enter(_rows(self._connection, select(table).where(table.c.node_id.in_(some))))
-        sources = {match.report.source for match in matches if match.report.complete}
-        for some in slices(sorted(sources), IDS_AT_ONCE):
-            present = table.c.source.in_(some), table.c.missing_since.is_(None)
-            self._enter(_rows(self._connection, select(table).where(*present)))
+            for row in _rows(self._connection, select(table).where(table.c.node_id.in_(some))):
+                self._presence[row["node_id"], row["source"]] = row
+                self._sources_of[row["node_id"]].add(row["source"])
         for match in matches:
             source = match.report.source
             for node_id, seen in match.observations.items():
                 if not match.report.complete or not self._is_settled(node_id, source, seen):
                     self._values[node_id] = {}
         self._load_values([node_id for node_id in self._values if node_id not in self._fresh])
+
+    def _known_to(self, sources: set[str]) -> set[str]:
+        """Return the nodes that are present in any of the sources."""
+        table = schema.presence.c
+        for some in slices(sorted(sources), IDS_AT_ONCE):
+            present = table.source.in_(some), table.missing_since.is_(None)
+            for node_id, source in self._connection.execute(select(table.node_id, table.source).where(*present)):
+                self._present[source].add(node_id)
+        return set().union(*self._present.values())
 
     def _load_values(self, ids: Sequence[str]) -> None:
         for some in slices(ids, IDS_AT_ONCE):
@@ -65,11 +74,6 @@ class Workspace:
                 self._values[row.node_id][row.source, row.key] = value
             for known in _rows(self._connection, select(schema.node).where(schema.node.c.id.in_(some))):
                 self._nodes[known["id"]] = known
-
-    def _enter(self, rows: Iterable[Row]) -> None:
-        for row in rows:
-            self._presence[row["node_id"], row["source"]] = row
-            self._sources_of[row["node_id"]].add(row["source"])
 
     def apply(self, match: Match) -> list[str]:
         """Take in a matched report; return the ids of the nodes that its source has lost."""
@@ -158,11 +162,7 @@ class Workspace:
         """Mark the nodes that a complete report leaves out as missing from its source."""
         source, at = match.report.source, match.report.observed_at
         here = {*match.observations, *match.doubted}
-        lost = [
-            node_id
-            for (node_id, owner), row in self._presence.items()
-            if owner == source and row["missing_since"] is None and node_id not in here
-        ]
+        lost = sorted(self._present[source] - here)
         for node_id in lost:
             self._presence[node_id, source] |= {"missing_since": at, "revision": self._number}
             self._presence_rows.pop((node_id, source), None)
