@@ -30,6 +30,7 @@ TIMEOUT = "GPUFLEET_DATABASE_TIMEOUT"
 """Environment variable: seconds to wait for another writer, or for a server to answer."""
 
 _USUAL_TIMEOUT = 30.0
+_SMALLEST_FILE = 512  # bytes of a page: SQLite takes anything shorter for a new database
 _WRITER_LOCK = 7_465_823_901  # any fixed number: the advisory lock that writers of one database share
 
 
@@ -186,8 +187,8 @@ def _make_file(path: Path, url: URL, timeout: float) -> None:
     try:
         if path.exists() or path.is_symlink():
             _keep_private(path)
-            if path.is_file() and path.stat().st_size == 0:
-                raise damaged(url, "is an empty file")
+            if path.is_file() and path.stat().st_size < _SMALLEST_FILE:
+                raise damaged(url, "is cut off")
             return
         paths.make_private_folder(path.parent)
         draft = path.with_name(f".{path.name}.{os.getpid()}")

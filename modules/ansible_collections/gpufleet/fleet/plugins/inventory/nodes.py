@@ -47,7 +47,7 @@ from dataclasses import asdict  # noqa: E402
 
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable  # noqa: E402
 
-from ansible_collections.gpufleet.fleet.plugins.plugin_utils.inventory import add, build  # noqa: E402
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.inventory import add, build, failing_whole  # noqa: E402
 
 
 class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
@@ -58,12 +58,13 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
 
     def parse(self, inventory, loader, path, cache=True):
         super().parse(inventory, loader, path, cache)
-        self._read_config_data(path)
-        model = self._cached(path, use=cache)
-        for note in model["notes"]:
-            self.display.warning(note)
-        add(inventory, model)
-        self._construct(model)
+        with failing_whole():
+            self._read_config_data(path)
+            model = self._cached(path, use=cache)
+            for note in model["notes"]:
+                self.display.warning(note)
+            add(inventory, model)
+            self._construct(model)
 
     def get_cache_key(self, path):
         """Name the cache by everything that the answer depends on, so that no other registry's hosts appear."""

@@ -33,7 +33,7 @@ from pathlib import Path  # noqa: E402
 
 from ansible.plugins.inventory import BaseInventoryPlugin  # noqa: E402
 
-from ansible_collections.gpufleet.fleet.plugins.plugin_utils.inventory import add, build  # noqa: E402
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.inventory import add, build, failing_whole  # noqa: E402
 
 
 class InventoryModule(BaseInventoryPlugin):
@@ -44,4 +44,5 @@ class InventoryModule(BaseInventoryPlugin):
 
     def parse(self, inventory, loader, path, cache=True):
         super().parse(inventory, loader, path, cache)
-        add(inventory, asdict(build(path, rack=Path(path).stem)))
+        with failing_whole():
+            add(inventory, asdict(build(path, rack=Path(path).stem)))
