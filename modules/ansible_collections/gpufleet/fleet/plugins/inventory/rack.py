@@ -32,7 +32,11 @@ from pathlib import Path  # noqa: E402 - Ansible wants its documentation above t
 
 from ansible.plugins.inventory import BaseInventoryPlugin  # noqa: E402
 
-from ansible_collections.gpufleet.fleet.plugins.plugin_utils.inventory import add, read  # noqa: E402
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.inventory import (  # noqa: E402
+    add,
+    failing_whole,
+    read,
+)
 
 
 class InventoryModule(BaseInventoryPlugin):
@@ -43,7 +47,8 @@ class InventoryModule(BaseInventoryPlugin):
 
     def parse(self, inventory, loader, path, cache=True):
         super().parse(inventory, loader, path, cache)
-        reading, rack = read(inventory, path), Path(path).stem
-        for warning in reading.warnings(rack):
-            self.display.warning(warning)
-        add(inventory, reading, rack)
+        with failing_whole():
+            reading, rack = read(inventory, path), Path(path).stem
+            for warning in reading.warnings(rack):
+                self.display.warning(warning)
+            add(inventory, reading, rack)
