@@ -15,6 +15,7 @@ from typing import Any
 
 from gpufleet.errors import InputError
 from gpufleet.remote.progress import reason_of
+from gpufleet.remote.reporting import reported_event
 
 CONTROLLER_ACTIONS = frozenset(
     {
@@ -72,7 +73,6 @@ def task_event(
 ) -> TaskEvent:
     """Return the event of a task's result, live or recorded."""
     moment = at or datetime.now(UTC)
-    report = result.get("gpufleet")
     return TaskEvent(
         host,
         outcome,
@@ -81,7 +81,7 @@ def task_event(
         action,
         reason_of(dict(result)) if outcome != "ok" else "",
         delegated="_ansible_delegated_vars" in result,
-        report=report if isinstance(report, Mapping) else {},
+        report=reported_event(host, action, result),
     )
 
 
