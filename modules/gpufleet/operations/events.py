@@ -115,8 +115,10 @@ def task_event(
 
 def _report(host: str, action: str, result: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     """Return a result's report to the registry as plain bounded values, or why it is bad."""
-    raw = reported_event(host, action, result)
-    if not raw:
+    raw = result.get("gpufleet")
+    if isinstance(raw, Mapping):
+        raw = reported_event(host, action, result) or None
+    if raw is None:
         return {}, ""
     try:
         # Live results hold Ansible's own kinds of text: written and read again they are plain, as in artifacts.
