@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import equivalents
 import results
-from rooms import ROOT, TEST_FOLDERS, rooms
+from rooms import ROOT, Room, rooms
 from sampling import draw, mutants_of
 from sandbox import sandbox
 from selection import Coverage, Selection, measure
@@ -35,9 +35,10 @@ def main() -> int:
     with sandbox() as copy:
         server = Server(copy)
         try:
-            coverage = _coverage(copy, server)
             for name in options.room or known:
-                _try_room(known[name], Trials(copy, server, Selection(coverage, known[name], options.budget)), run)
+                coverage = _coverage(known[name], copy, server)
+                selection = Selection(coverage, known[name], options.budget)
+                _try_room(known[name], Trials(copy, server, selection), run)
         except KeyboardInterrupt:
             print("mutants: interrupted; the table holds what was tried", file=sys.stderr)
         finally:
@@ -56,12 +57,10 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _coverage(copy, server) -> Coverage:
+def _coverage(room: Room, copy, server) -> Coverage:
     whole = Coverage()
-    for folder in TEST_FOLDERS:
-        if (ROOT / "tests" / folder).is_dir():
-            whole.add(measure(folder, copy, server))
-            print(f"mutants: coverage of tests/{folder}", file=sys.stderr, flush=True)
+    for folder in room.tests:
+        whole.add(measure(folder, copy, server))
     return whole
 
 

@@ -61,9 +61,9 @@ class Mutant:
 
     def changed_lines(self, source: str) -> tuple[str, str]:
         """Return the lines that the mutation removes and adds, stripped."""
-        lines = difflib.ndiff(source.splitlines(), (self.apply(source) or source).splitlines())
-        kept = [line for line in lines if line[:2] in ("- ", "+ ")]
-        sides = {sign: [line[2:].strip() for line in kept if line[0] == sign] for sign in "-+"}
+        changed = self.apply(source) or source
+        kept = list(difflib.unified_diff(source.splitlines(), changed.splitlines(), n=0, lineterm=""))[2:]
+        sides = {sign: [line[1:].strip() for line in kept if line[0] == sign] for sign in "-+"}
         return " ".join(sides["-"]), " ".join(sides["+"])
 
 

@@ -115,14 +115,17 @@ def fork(request: dict) -> dict:
         sys.stdout.flush()
         os._exit(int(code))
     os.close(writing)
-    code = _wait(child, started + request["timeout"])
-    _end_leftovers(child)
+    try:
+        code = _wait(child, started + request["timeout"])
+    finally:
+        _end_leftovers(child)
     with os.fdopen(reading) as file:
         failed = file.read().split("\n")[0]
     return {"code": code, "failed": failed, "seconds": round(time.monotonic() - started, 2)}
 
 
 def _prepare_child(log: str) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.setsid()
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -168,6 +171,7 @@ def _children() -> list[int]:
 def main() -> None:
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
     for name in HEAVY:
         with contextlib.suppress(ImportError):

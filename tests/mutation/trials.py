@@ -23,7 +23,7 @@ class Server:
         self.log = copy.root.parent / "last-run.txt"
         self.process = subprocess.Popen(
             [copy.python, SERVER], cwd=copy.root, env=copy.clean_environment(), text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            start_new_session=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         )  # fmt: skip
 
     def ask(self, **request) -> dict:
@@ -35,9 +35,10 @@ class Server:
         return json.loads(answer)
 
     def close(self) -> None:
-        self.process.stdin.close()
+        """End the process and the tests that it runs."""
+        self.process.terminate()
         try:
-            self.process.wait(10)
+            self.process.wait(30)
         except subprocess.TimeoutExpired:
             self.process.kill()
 
