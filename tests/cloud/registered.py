@@ -19,11 +19,16 @@ class Monitor(mocks.MockMonitor):
         super().__init__(recorder)
         self.registered = []
         self.looked_up = []
+        self.outputs = {}
 
     def RegisterResource(self, request):  # noqa: N802 - Pulumi's name
         if request.type != "pulumi:pulumi:Stack":
             self.registered.append(_resource(request))
         return super().RegisterResource(request)
+
+    def RegisterResourceOutputs(self, request):  # noqa: N802 - Pulumi's name
+        self.outputs[request.urn] = rpc.deserialize_properties(request.outputs)
+        return super().RegisterResourceOutputs(request)
 
     def Invoke(self, request):  # noqa: N802 - Pulumi's name
         self.looked_up.append({"function": request.tok, "arguments": rpc.deserialize_properties(request.args)})
@@ -66,9 +71,11 @@ def record(fleet, recorder, monkeypatch):
         return await exported["nodes"].future()
 
     nodes = asyncio.run(program())
+    outputs = [{"component": _short(urn), "outputs": monitor.outputs[urn]} for urn in sorted(monitor.outputs)]
     lookups = {yaml.safe_dump(each, sort_keys=True): each for each in monitor.looked_up}
     return {
         "resources": sorted(monitor.registered, key=lambda each: (each["type"], each["name"], each["parent"])),
+        "outputs": [each for each in outputs if each["component"]],
         "lookups": [lookups[key] for key in sorted(lookups)],
         "nodes": nodes,
     }

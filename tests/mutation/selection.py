@@ -63,6 +63,8 @@ def measure(folder: str, copy: Sandbox, server) -> Coverage:
     data = copy.root.parent / f"coverage-{folder}"
     source = [str(copy.root / CODE), str(copy.root / COLLECTION)]
     server.ask(folder=f"tests/{folder}", data=str(data), source=source, timeout=FOLDER_LIMIT_S)
+    if not Path(f"{data}.json").is_file():
+        raise SystemExit(f"mutants: the tests of {folder} did not end:\n{server.log.read_text()[-2000:]}")
     found = _read(data, copy.root)
     for old in CACHE.glob(f"{folder}-*.pickle"):
         old.unlink()
