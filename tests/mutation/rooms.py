@@ -10,12 +10,11 @@ CODE = "modules/gpufleet"
 COLLECTION = "modules/ansible_collections/gpufleet/fleet/plugins"
 # The test folders that cover a room beside the one of its name.
 ALSO = {
-    "boundary": ("fleet", "cost"),
+    "boundary": ("fleet",),
     "burnin": ("operations",),
     "catalog": ("sizing",),
-    "cli": ("catalog", "operations", "rehearsal", "cost"),
+    "cli": ("catalog", "operations", "rehearsal"),
     "collection": ("playbooks", "burnin", "operations"),
-    "engine": ("cost",),
     "fleet": ("cloud", "sizing"),
     "nodes": ("operations",),
     "operations": ("nodes", "collection"),
