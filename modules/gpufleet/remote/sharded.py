@@ -18,13 +18,13 @@ from gpufleet.paths import state_home
 from gpufleet.remote import shards
 from gpufleet.remote.display import Follower, open_display
 from gpufleet.remote.plan import RunPlan, ask_inventory
+from gpufleet.remote.process_tree import memory_folder
 from gpufleet.remote.progress import HostProgress, Progress
 from gpufleet.remote.run import (
     KEEP_ARTIFACTS,
     RunOutcome,
     forget_environment,
     interruptible,
-    memory_folder,
     new_id,
     slim,
     worth_keeping,
