@@ -47,9 +47,12 @@ def export(kind: str, as_json: bool, **asked: Any) -> None:  # noqa: ARG001 - on
     "--method", default="auto", show_default=True, help="How to wipe; auto is the surest a drive knows."
 )
 @click.option("--force", is_flag=True, help="Although a job runs there.")
+@click.option("--yes", is_flag=True, help="Retire without asking for the node's name; not with --wipe.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def retire(as_json: bool, **asked: Any) -> None:
     """End a node's life: drain it, wipe it where asked, forget its keys and address.
+
+    Asks for the node's name first; without a terminal it needs --yes.
 
     With --wipe the plan comes first: which drives, by serial, are wiped how, and which are left and why. Nothing is
     touched before the node's serial is typed.
@@ -66,7 +69,7 @@ def retire(as_json: bool, **asked: Any) -> None:
     def say(line: str) -> None:
         click.echo(line, err=True)
 
-    hands = operation.Hands(operation.runner(paths.project_root(), sys.stderr), ask, say)
+    hands = operation.Hands(operation.runner(paths.project_root(), sys.stderr), ask, say, can_ask=sys.stdin.isatty())
     with view.open_registry() as registry:
         done = operation.retire(registry, operation.Request(**asked), hands)
     click.echo(json.dumps(done.as_json(), indent=2) if as_json else "\n".join(done.lines))

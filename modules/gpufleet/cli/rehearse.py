@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -74,25 +75,52 @@ def env(stack: str, as_json: bool) -> None:
 
 @command.command()
 @click.option("-s", "--stack", help="The stack whose rehearsal to remove.")
+@click.option("--all", "every", is_flag=True, help="Remove every rehearsal of this project.")
 @click.option(
-    "--all", "every", is_flag=True, help="Remove every rehearsal of this project, and of deleted ones."
+    "--deleted", is_flag=True, help="End hosts of other projects whose folder was deleted; asks first."
 )
+@click.option("--yes", is_flag=True, help="With --deleted: do not ask.")
 @json_option
-def down(stack: str | None, every: bool, as_json: bool) -> None:
+def down(stack: str | None, every: bool, deleted: bool, yes: bool, as_json: bool) -> None:
     """Remove the rehearsal: hosts, namespaces, processes, files."""
     from gpufleet.rehearsal import World, lifecycle
 
-    if (stack is None) != every:
-        raise click.UsageError("say which: -s STACK, or --all")
-    worlds = [_world(stack)] if stack else World.all_in(paths.project_root())
+    if [stack is not None, every, deleted].count(True) != 1:
+        raise click.UsageError("say which: -s STACK, --all or --deleted")
+    if yes and not deleted:
+        raise click.UsageError("--yes goes with --deleted")
+    if deleted:
+        _down_deleted(yes)
+        return
+    root = paths.project_root()
+    worlds = [_world(stack)] if stack else World.all_in(root)
     for world in worlds:
         world.check_known()
     for world in worlds:
         lifecycle.down(world, _say)
     if every:
-        lifecycle.sweep(_say)
+        lifecycle.remove_deleted(lifecycle.deleted_homes(root), _say)
+        if others := lifecycle.deleted_homes():
+            _say(f"left {len(others)} deleted rehearsals of other projects: gpufleet rehearse down --deleted")
     if as_json:
         click.echo(json.dumps([lifecycle.report(world) for world in worlds], indent=2))
+
+
+def _down_deleted(yes: bool) -> None:
+    """End the hosts of rehearsals whose project is gone, once a person agrees."""
+    from gpufleet.errors import InputError
+    from gpufleet.rehearsal import lifecycle
+
+    homes = lifecycle.deleted_homes()
+    if not homes:
+        _say("no deleted rehearsal has hosts")
+        return
+    for home in homes:
+        _say(f"deleted while its hosts ran: {home}")
+    if not yes and not sys.stdin.isatty():
+        raise InputError("other projects' hosts are ended", where="--deleted", remedy="add --yes")
+    if yes or click.confirm(f"end the hosts of these {len(homes)} rehearsals?", err=True):
+        lifecycle.remove_deleted(homes, _say)
 
 
 @command.command()

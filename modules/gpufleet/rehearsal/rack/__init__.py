@@ -11,7 +11,7 @@ from gpufleet.rehearsal.rack.faults import KINDS as FAULT_KINDS
 from gpufleet.rehearsal.rack.faults import Faults, load_faults
 from gpufleet.rehearsal.rack.hosts import HostStatus
 from gpufleet.rehearsal.rack.images import ensure_base
-from gpufleet.rehearsal.rack.lifecycle import down, forsaken, status, up
+from gpufleet.rehearsal.rack.lifecycle import Forsaken, down, forsaken, status, up
 from gpufleet.rehearsal.rack.requirements import missing_packages, unavailable_reason
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "HostStatus",
     "down",
     "ensure_base",
+    "Forsaken",
     "forsaken",
     "load_faults",
     "missing_packages",
