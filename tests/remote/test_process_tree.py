@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from gpufleet import paths
+from gpufleet.remote.record import Record, write_record
+
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
 HANG_SECONDS = 120
 SECRET = "hunter2-in-a-variable"
@@ -120,3 +123,22 @@ def test_a_killed_run_leaves_no_variables(run):
     process.kill()
     process.wait()
     wait_until(lambda: not file.parent.exists(), "the variables to go")
+
+
+@pytest.mark.parametrize("mask", [0o000, 0o022])
+def test_run_folders_and_records_are_private(tmp_path, mask):
+    before = os.umask(mask)
+    try:
+        folder = tmp_path / "state" / "artifacts" / "r1"
+        write_record(folder, Record("site", "all", "auto", False, (), ("a",)))
+    finally:
+        os.umask(before)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in (folder.parent.parent, folder.parent, folder)}
+    assert modes == {"state": 0o700, "artifacts": 0o700, "r1": 0o700}
+    assert (folder / "run.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_an_open_state_folder_is_closed(tmp_path, monkeypatch):
+    monkeypatch.setenv("GPUFLEET_HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir(mode=0o755)
+    assert paths.private_state(tmp_path).stat().st_mode & 0o777 == 0o700

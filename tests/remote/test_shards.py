@@ -18,8 +18,8 @@ import pytest
 
 from gpufleet.errors import InputError
 from gpufleet.remote import Record, last_record, read_record, write_record
-from gpufleet.remote.sharded import place_of
 from gpufleet.remote.process_tree import SUPERVISOR
+from gpufleet.remote.sharded import place_of
 from gpufleet.remote.shards import assign, bundle, destinations, private_data, shards_of
 
 RACKS = {f"r{rack}-{slot}": f"rack-{rack}" for rack in (1, 2) for slot in range(1, 4)}

@@ -9,7 +9,7 @@ No other room calls ``json.loads``, a YAML, CSV or XML reader; ``tests/boundary/
 from __future__ import annotations
 
 from gpufleet.boundary.csv_rows import decode_csv
-from gpufleet.boundary.file import read_bytes, read_text
+from gpufleet.boundary.file import read_bytes, read_text, refuse_symlinks, write_text
 from gpufleet.boundary.identifier import IDENTIFIERS, check_identifier, is_identifier
 from gpufleet.boundary.json_value import decode_json, decode_json_lines, decode_json_object
 from gpufleet.boundary.limit import (
@@ -48,5 +48,7 @@ __all__ = [
     "printable_block",
     "read_bytes",
     "read_text",
+    "refuse_symlinks",
     "validate_model",
+    "write_text",
 ]

@@ -23,7 +23,12 @@ import click
 )  # fmt: skip
 @click.option("--check", is_flag=True, help="Say what would change; change nothing.")
 @click.option(
-    "-e", "--extra-var", "extra_vars", multiple=True, metavar="KEY=VALUE", help="A variable for the play."
+    "-e",
+    "--extra-var",
+    "extra_vars",
+    multiple=True,
+    metavar="KEY=VALUE|@FILE",
+    help="A variable for the play, or a YAML or JSON file of them: what is secret belongs in a file.",
 )
 @click.option(
     "--workers", metavar="HOST,…", help="Run by shards on these hosts, reached over SSH (docs/runs.md)."

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import click
 
-from gpufleet.engine import decode_text
-from gpufleet.errors import InputError
+from gpufleet import boundary
 
 
 @click.command()
@@ -42,12 +41,10 @@ def comment(
 
 def _read(file: str) -> str:
     if file == "-":
-        return decode_text(sys.stdin.buffer.read(), "standard input")
-    try:
-        content = Path(file).read_bytes()
-    except OSError as error:
-        raise InputError(error.strerror or "cannot be read", where=file) from None
-    return decode_text(content, file)
+        return boundary.decode_text(sys.stdin.buffer.read(), "standard input")
+    # What is posted is public: a pull request may have put a symlink to a secret here.
+    boundary.refuse_symlinks(Path(file))
+    return boundary.read_text(Path(file), follow_symlinks=False)
 
 
 def _show(text: str, why: str) -> None:

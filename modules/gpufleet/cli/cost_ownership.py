@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from gpufleet import paths
+from gpufleet import boundary, paths
 from gpufleet.errors import InputError
 
 KINDS = ("on_demand", "spot", "reserved_1y", "reserved_3y")
@@ -92,7 +92,4 @@ def _there(path: Path) -> Path:
 
 
 def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InputError(error.strerror or "cannot be written", where=str(path)) from None
+    boundary.write_text(path, text)

@@ -69,7 +69,9 @@ def retire(as_json: bool, **asked: Any) -> None:
     def say(line: str) -> None:
         click.echo(line, err=True)
 
-    hands = operation.Hands(operation.runner(paths.project_root(), sys.stderr), ask, say, can_ask=sys.stdin.isatty())
+    hands = operation.Hands(
+        operation.runner(paths.project_root(), sys.stderr), ask, say, can_ask=sys.stdin.isatty()
+    )
     with view.open_registry() as registry:
         done = operation.retire(registry, operation.Request(**asked), hands)
     click.echo(json.dumps(done.as_json(), indent=2) if as_json else "\n".join(done.lines))

@@ -301,8 +301,7 @@ def certify(home: Path, node: Node, request: Request, evidence: Mapping[str, Any
         "left_alone": evidence["refused"],
         "stand_in": any(one.get("stand_in") for one in evidence["evidence"]),
     }
-    folder = home / "certificates"
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    folder = paths.private_folder(home / "certificates")
     safe = re.sub(r"[^A-Za-z0-9-]", "-", f"{node.name}-{node.serial}")
     path = folder / f"{safe}-{moment:%Y%m%dT%H%M%SZ}.json"
     export.put(path, json.dumps(text, indent=2) + "\n", 0o600)

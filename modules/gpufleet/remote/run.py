@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from gpufleet.errors import EnvironmentFault
-from gpufleet.paths import state_home
+from gpufleet.paths import private_folder, private_state
 from gpufleet.remote import process_tree
 from gpufleet.remote.display import Follower, open_display
 from gpufleet.remote.plan import RunPlan, ansible_environment
@@ -80,8 +80,7 @@ def run_playbook(
         follower.see(event)
         return worth_keeping(event)
 
-    artifacts = state_home(plan.root) / "artifacts"
-    artifacts.mkdir(parents=True, exist_ok=True)
+    artifacts = private_folder(private_state(plan.root) / "artifacts")
     ident = ident or new_id()
     try:
         with interruptible() as interrupted, process_tree.scratch_folder() as scratch:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from gpufleet.errors import EnvironmentFault
-from gpufleet.paths import state_home
+from gpufleet.paths import private_folder, private_state, state_home
 from gpufleet.remote import shards
 from gpufleet.remote.display import Follower, open_display
 from gpufleet.remote.plan import RunPlan, ask_inventory
@@ -104,7 +104,8 @@ class _ShardedRun:
 
     def follow(self, follower: Follower) -> RunOutcome:
         """Run every worker's shards one after the other, the workers beside each other, until all have ended."""
-        self.artifacts.mkdir(parents=True, exist_ok=True)
+        private_state(self.plan.root)
+        private_folder(self.artifacts)
         with interruptible() as interrupted:
             threads = [
                 threading.Thread(target=self._work, args=(line, interrupted), daemon=True)

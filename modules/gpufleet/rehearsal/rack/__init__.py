@@ -17,10 +17,10 @@ from gpufleet.rehearsal.rack.requirements import missing_packages, unavailable_r
 __all__ = [
     "FAULT_KINDS",
     "Faults",
+    "Forsaken",
     "HostStatus",
     "down",
     "ensure_base",
-    "Forsaken",
     "forsaken",
     "load_faults",
     "missing_packages",
