@@ -8,8 +8,10 @@ No other room calls ``json.loads``, a YAML, CSV or XML reader; ``tests/boundary/
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from gpufleet.boundary.csv_rows import decode_csv
-from gpufleet.boundary.file import read_bytes, read_text, refuse_symlinks, write_text
+from gpufleet.boundary.file import read_bytes, read_text
 from gpufleet.boundary.identifier import IDENTIFIERS, check_identifier, is_identifier
 from gpufleet.boundary.json_value import decode_json, decode_json_lines, decode_json_object
 from gpufleet.boundary.limit import (
@@ -22,8 +24,12 @@ from gpufleet.boundary.limit import (
 )
 from gpufleet.boundary.shape import check_shape, validate_model
 from gpufleet.boundary.text import decode_text, printable, printable_block
+from gpufleet.boundary.values import printable_values
+from gpufleet.boundary.written_file import refuse_symlinks, write_text
 from gpufleet.boundary.xml_tree import decode_xml
-from gpufleet.boundary.yaml_value import check_yaml_size, decode_yaml
+
+if TYPE_CHECKING:
+    from gpufleet.boundary.yaml_value import check_yaml_size, decode_yaml
 
 __all__ = [
     "ENGINE_DOCUMENT",
@@ -46,9 +52,19 @@ __all__ = [
     "is_identifier",
     "printable",
     "printable_block",
+    "printable_values",
     "read_bytes",
     "read_text",
     "refuse_symlinks",
     "validate_model",
     "write_text",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the YAML readers with the first use: they take longer than a quick question's answer."""
+    if name in __all__:
+        from gpufleet.boundary import yaml_value
+
+        return getattr(yaml_value, name)
+    raise AttributeError(name)

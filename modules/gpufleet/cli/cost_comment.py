@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from gpufleet import boundary
+from gpufleet.cli import output
 
 
 @click.command()
@@ -36,7 +37,7 @@ def comment(
         _show(comments.fit(text), f"the token may not write comments ({refusal})")
         return
     more = f", {posted.removed} more removed" if posted.removed else ""
-    click.echo(" ".join(part for part in (f"comment {posted.done}{more}", posted.url) if part))
+    output.say(" ".join(part for part in (f"comment {posted.done}{more}", posted.url) if part))
 
 
 def _read(file: str) -> str:
@@ -53,7 +54,7 @@ def _show(text: str, why: str) -> None:
     if summary:
         with Path(summary).open("a", encoding="utf-8") as page:
             page.write(f"{text}\n")
-        click.echo(f"{why}: the comment is in the job's summary", err=True)
+        output.say(f"{why}: the comment is in the job's summary", err=True)
         return
-    click.echo(text)
-    click.echo(f"{why}: the comment is above", err=True)
+    output.say_block(text)
+    output.say(f"{why}: the comment is above", err=True)

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from gpufleet import boundary
+from gpufleet.cli import output
 from gpufleet.cost import DIFF_FORMATS, CostDiff, PriceDates, render_diff
 from gpufleet.errors import InputError
 
@@ -64,12 +65,13 @@ def _newest(day: date | None) -> date:
 def write(answer: CostDiff, form: str | None, as_json: bool, outputs: Sequence[Path]) -> None:
     """Write the answer to every file asked for, else to standard output."""
     if not outputs:
-        click.echo(render_diff(answer, "json" if as_json else form or "table"))
+        written = "json" if as_json else form or "table"
+        output.say_rendered(render_diff(answer, written), as_json=written == "json")
         return
     forms = [_form(path, "json" if as_json else form, many=len(outputs) > 1) for path in outputs]
     for path, each in zip(outputs, forms, strict=True):
         boundary.write_text(path, render_diff(answer, each).rstrip("\n") + "\n")
-        click.echo(f"wrote {path}", err=True)
+        output.say(f"wrote {path}", err=True)
 
 
 def _form(path: Path, asked: str | None, *, many: bool) -> str:

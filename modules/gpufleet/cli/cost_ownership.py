@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import click
 
 from gpufleet import boundary, paths
+from gpufleet.cli import output
 from gpufleet.errors import InputError
 
 KINDS = ("on_demand", "spot", "reserved_1y", "reserved_3y")
@@ -72,8 +72,8 @@ def ownership(
         _write(svg_file, of.svg(comparison))
     if html_file:
         _write(html_file, of.page(comparison, others))
-    click.echo(
-        json.dumps(of.document(comparison, others), indent=2) if as_json else of.table(comparison, others)
+    output.show(
+        as_json, (comparison, others), lambda found: of.document(*found), lambda found: of.table(*found)
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpufleet import paths
+from gpufleet.cli import output
 
 if TYPE_CHECKING:
     from gpufleet.rehearsal import World
@@ -46,7 +46,7 @@ def up(stack: str, faults: str | None, no_rack: bool, as_json: bool) -> None:
     lifecycle.up(world, _say, faults=faults, with_racks=not no_rack)
     _say(f'next: eval "$(gpufleet rehearse env -s {stack})"; pulumi up -s {stack} --yes')
     if as_json:
-        click.echo(json.dumps(lifecycle.report(world), indent=2))
+        output.say_json(lifecycle.report(world))
 
 
 @command.command()
@@ -58,7 +58,7 @@ def status(stack: str, as_json: bool) -> None:
     from gpufleet.rehearsal import lifecycle
 
     report = lifecycle.report(_world(stack))
-    click.echo(json.dumps(report, indent=2) if as_json else lifecycle.as_text(report))
+    output.show(as_json, report, lambda found: found, lifecycle.as_text)
     if not report["up"]:
         raise AnswerIsNo(f"the rehearsal of {stack} is not up", hint=f"gpufleet rehearse up -s {stack}")
 
@@ -70,7 +70,10 @@ def env(stack: str, as_json: bool) -> None:
     """Print what a shell needs to use the rehearsal: eval "$(gpufleet rehearse env -s STACK)"."""
     variables = _world(stack).env()
     lines = (f"export {name}={shlex.quote(value)}" for name, value in variables.items())
-    click.echo(json.dumps(variables, indent=2) if as_json else "\n".join(lines))
+    if as_json:
+        output.say_json(variables)
+    else:
+        output.say_block("\n".join(lines))
 
 
 @command.command()
@@ -103,7 +106,7 @@ def down(stack: str | None, every: bool, deleted: bool, yes: bool, as_json: bool
         if others := lifecycle.deleted_homes():
             _say(f"left {len(others)} deleted rehearsals of other projects: gpufleet rehearse down --deleted")
     if as_json:
-        click.echo(json.dumps([lifecycle.report(world) for world in worlds], indent=2))
+        output.say_json([lifecycle.report(world) for world in worlds])
 
 
 def _down_deleted(yes: bool) -> None:
@@ -119,7 +122,7 @@ def _down_deleted(yes: bool) -> None:
         _say(f"deleted while its hosts ran: {home}")
     if not yes and not sys.stdin.isatty():
         raise InputError("other projects' hosts are ended", where="--deleted", remedy="add --yes")
-    if yes or click.confirm(f"end the hosts of these {len(homes)} rehearsals?", err=True):
+    if yes or output.confirm(f"end the hosts of these {len(homes)} rehearsals?"):
         lifecycle.remove_deleted(homes, _say)
 
 
@@ -143,4 +146,4 @@ def _world(stack: str) -> World:
 
 
 def _say(text: str) -> None:
-    click.echo(text, err=True)
+    output.say_block(text, err=True)

@@ -199,7 +199,7 @@ def as_text(configured: Configured) -> str:
         )
     groups: dict[str, list[str]] = {}
     for host in configured.hosts:
-        groups.setdefault(describe(host), []).append(host.name)
+        groups.setdefault(boundary.printable(describe(host), None), []).append(boundary.printable(host.name))
     lines = [f"{len(names):>3}  {remote.fold(names)}  {text}" for text, names in groups.items()]
     if configured.run.interrupted:
         lines.append(

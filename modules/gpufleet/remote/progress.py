@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from gpufleet.boundary import printable
+
 Status = Literal["waiting", "running", "ok", "rescued", "failed", "unreachable", "stopped"]
 Step = Literal["ok", "changed", "skipped", "failed", "unreachable"]
 
@@ -135,7 +137,7 @@ def task_label(data: dict[str, Any]) -> str:
 
 def plain(text: str) -> str:
     """Return the text in one line, without terminal colours."""
-    return " ".join(re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text).split())
+    return printable(" ".join(re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text).split()), None)
 
 
 def ssh_words(said: str) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
+from gpufleet.boundary import printable
 from gpufleet.errors import EnvironmentFault
 from gpufleet.paths import private_folder, private_state, state_home
 from gpufleet.remote import shards
@@ -71,7 +72,7 @@ def run_sharded(
     given = shards.assign(parts, [worker.name for worker in workers])
     for worker in workers:
         names = ", ".join(f"{part.name} ({len(part.hosts)} hosts)" for part in given.get(worker.name, ()))
-        stream.write(f"worker {worker.name}: {names or 'nothing to do'}\n")
+        stream.write(printable(f"worker {worker.name}: {names or 'nothing to do'}", None) + "\n")
     ident = ident or new_id()
     lines = [
         [shards.Pipeline(worker, bundle, part, ident, plan.playbook, options) for part in given[worker.name]]
@@ -202,7 +203,7 @@ def _prepared(
                 stream.write(f"worker {worker.name}: brought Ansible and gpufleet, {size:.0f} MB, once\n")
             ready.append(worker)
         except EnvironmentFault as trouble:
-            stream.write(f"{trouble}: left out\n")
+            stream.write(printable(f"{trouble}: left out", None) + "\n")
             last = trouble
     if not ready:
         raise EnvironmentFault(f"no worker can be used; {last}")

@@ -23,6 +23,7 @@ from datetime import UTC, datetime  # noqa: E402
 from ansible.plugins.callback import CallbackBase  # noqa: E402
 
 from gpufleet import nodes, paths  # noqa: E402
+from gpufleet.boundary import printable  # noqa: E402
 from gpufleet.operations import ingest  # noqa: E402
 from gpufleet.operations.events import task_event  # noqa: E402
 
@@ -101,7 +102,7 @@ class CallbackModule(CallbackBase):
         self._warn(f"the registry was not written: {error}")
 
     def _warn(self, text):
-        self._display.warning(f"gpufleet: {text}")
+        self._display.warning(printable(f"gpufleet: {text}", None))
 
 
 def _known_as(host):

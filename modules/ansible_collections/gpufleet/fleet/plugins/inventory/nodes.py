@@ -48,6 +48,7 @@ from dataclasses import asdict  # noqa: E402
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable  # noqa: E402
 
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.inventory import add, build  # noqa: E402
+from gpufleet.boundary import printable  # noqa: E402
 
 
 class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
@@ -61,7 +62,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         self._read_config_data(path)
         model = self._cached(path, use=cache)
         for note in model["notes"]:
-            self.display.warning(note)
+            self.display.warning(printable(note, None))
         add(inventory, model)
         self._construct(model)
 
