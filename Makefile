@@ -7,7 +7,7 @@ help:
 	@echo "make demo    rehearse the production fleet on this machine, end to end, and write report.html"
 	@echo "make test    linters and every test (Pulumi's engine and booted hosts included)"
 	@echo "make lint    linters only      make unit    tests that need neither engine nor hosts"
-	@echo "make bench   measured claims   make clean   end the rehearsals, remove what make made"
+	@echo "make bench   measured claims   make clean   end this checkout's rehearsals, remove what make made"
 
 setup:
 	@.ci/setup

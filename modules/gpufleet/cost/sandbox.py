@@ -48,10 +48,18 @@ INNER_ID = 1000  # who root is inside: a number that gets no privileges from run
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store")
 SETTINGS = tuple(
     f"/etc/{name}"
-    for name in (
-        "group ld.so.cache ld.so.conf ld.so.conf.d localtime mime.types nsswitch.conf passwd "
-        "timezone alternatives"
-    ).split()
+    for name in [
+        "group",
+        "ld.so.cache",
+        "ld.so.conf",
+        "ld.so.conf.d",
+        "localtime",
+        "mime.types",
+        "nsswitch.conf",
+        "passwd",
+        "timezone",
+        "alternatives",
+    ]
 )
 DEVICES = ("null", "zero", "full", "random", "urandom")
 
