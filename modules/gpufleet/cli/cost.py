@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from gpufleet import cost, paths
+from gpufleet.boundary import ENGINE_DOCUMENT, read_stream, read_text
 from gpufleet.cli.cost_buying import breakeven, whatif
 from gpufleet.cli.cost_buys import buys
 from gpufleet.cli.cost_comment import comment
@@ -18,7 +19,7 @@ from gpufleet.cli.cost_output import dates, output_options, write
 from gpufleet.cli.cost_ownership import ownership
 from gpufleet.cli.cost_pack import policy_pack
 from gpufleet.cost import Asked, CostDiff, Estimate
-from gpufleet.engine import decode_text, read_document, read_events, reading
+from gpufleet.engine import read_document, read_events, reading
 from gpufleet.errors import AnswerIsNo, InputError
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
@@ -191,12 +192,8 @@ def _difference(  # noqa: PLR0917 - click hands each option over by name
 def _read(file: str) -> tuple[str, str]:
     """Return a file's text (- is standard input) and what to call it in an error."""
     if file == "-":
-        return decode_text(sys.stdin.buffer.read(), "standard input"), "standard input"
-    try:
-        content = Path(file).read_bytes()
-    except OSError as error:
-        raise InputError(error.strerror or "cannot be read", where=file) from None
-    return decode_text(content, file), file
+        return read_stream(sys.stdin.buffer, "standard input", ENGINE_DOCUMENT), "standard input"
+    return read_text(Path(file), ENGINE_DOCUMENT), file
 
 
 def _usage(file: Path | None) -> cost.UsageFile:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from gpufleet.boundary import Limits, decode_text, read_text
+from gpufleet.boundary import Limits, read_stream, read_text
 from gpufleet.errors import InputError
 
 COMMENT = Limits(bytes=1 << 20)
@@ -65,7 +65,7 @@ def comment(
 
 def _read(file: str) -> str:
     if file == "-":
-        return decode_text(sys.stdin.buffer.read(COMMENT.bytes + 1), "standard input", COMMENT)
+        return read_stream(sys.stdin.buffer, "standard input", COMMENT)
     return read_text(Path(file), COMMENT, follow_symlinks=False)  # an artifact may hold anything
 
 
