@@ -161,7 +161,9 @@ def _inert_call(node: ast.Call) -> list[ast.AST]:
 def draw(mutants: list[Mutant], seed: str, root: Path):
     """Yield mutants in a random order fixed by the seed, no place in the code twice."""
     chance = random.Random(seed)
-    families: dict[str, dict[tuple[str, tuple[int, int]], list[Mutant]]] = defaultdict(lambda: defaultdict(list))
+    families: dict[str, dict[tuple[str, tuple[int, int]], list[Mutant]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
     for each in mutants:
         families[each.family][each.file, each.place].append(each)
     while families:

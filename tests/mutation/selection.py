@@ -226,5 +226,7 @@ def _names(file: str, line: int) -> set[str]:
             names.add(each.name)
         elif isinstance(each, ast.Assign | ast.AnnAssign):
             targets = each.targets if isinstance(each, ast.Assign) else [each.target]
-            names |= {node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)}
+            names |= {
+                node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)
+            }
     return names

@@ -103,7 +103,11 @@ def test_json_has_the_months_and_their_bounds(found, months):
     document = json.loads(cost.render_diff(found, "json"))
     money = {side: document[side] for side in ("before", "after")}
     assert Decimal(str(money["before"]["usd_per_month"])) == reading.cents(months["before"])
-    for key, side in (("usd_per_month", "after"), ("usd_per_month_low", "low"), ("usd_per_month_high", "high")):
+    for key, side in (
+        ("usd_per_month", "after"),
+        ("usd_per_month_low", "low"),
+        ("usd_per_month_high", "high"),
+    ):
         assert Decimal(str(money["after"][key])) == reading.cents(months[side])
     change = reading.cents(months["after"]) - reading.cents(months["before"])
     assert Decimal(str(document["change"]["usd_per_month"])) == change
@@ -118,7 +122,9 @@ def test_json_has_every_line_and_every_gap(case, found):
         assert hours == pytest.approx(document[side]["usd_per_hour"], abs=1e-4)
     reasons = {gap["reason"] for gap in document["unpriced"]}
     assert all(any(part in reason for reason in reasons) for part in case["expect"].get("unpriced", []))
-    assert len(document["unpriced"]) == len({(gap["urn"], gap["component"], gap["reason"]) for gap in found_gaps(found)})
+    assert len(document["unpriced"]) == len(
+        {(gap["urn"], gap["component"], gap["reason"]) for gap in found_gaps(found)}
+    )
 
 
 def found_gaps(found):
