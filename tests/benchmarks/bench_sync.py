@@ -63,14 +63,18 @@ def postgresql() -> Iterator[str | None]:
         user = [str(shutil.which("setpriv")), "--reuid=nobody", "--regid=nogroup", "--clear-groups"]
         shutil.chown(folder, "nobody", "nogroup")
     data, quiet = str(folder / "data"), subprocess.DEVNULL
-    subprocess.run([*user, initdb, "-D", data, "-U", "bench", "-A", "trust"], check=True, cwd=folder, stdout=quiet)
+    subprocess.run(
+        [*user, initdb, "-D", data, "-U", "bench", "-A", "trust"], check=True, cwd=folder, stdout=quiet
+    )
     options = f"-c listen_addresses='' -c unix_socket_directories={folder}"
     start = [*user, control, "-D", data, "-w", "-l", str(folder / "log"), "-o", options, "start"]
     subprocess.run(start, check=True, cwd=folder, stdout=quiet)
     try:
         yield f"postgresql+psycopg://bench@/postgres?host={folder}"
     finally:
-        subprocess.run([*user, control, "-D", data, "-m", "fast", "stop"], check=True, cwd=folder, stdout=quiet)
+        subprocess.run(
+            [*user, control, "-D", data, "-m", "fast", "stop"], check=True, cwd=folder, stdout=quiet
+        )
         shutil.rmtree(folder)
 
 

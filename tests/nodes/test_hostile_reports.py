@@ -133,7 +133,13 @@ BAD_FILES = {
 def test_a_bad_event_file_is_reported_and_the_others_go_on(registry, tmp_path, content):
     folder = tmp_path / "artifacts" / "run1" / "job_events"
     folder.mkdir(parents=True)
-    raw = content if isinstance(content, bytes) else content if isinstance(content, str) else json.dumps(content)
+    raw = (
+        content
+        if isinstance(content, bytes)
+        else content
+        if isinstance(content, str)
+        else json.dumps(content)
+    )
     (folder / "1-a.json").write_bytes(raw if isinstance(raw, bytes) else raw.encode())
     data = {"host": "blade02", "task_action": REPORT, "res": {"gpufleet": GOOD}, "start": "2999", "end": {}}
     (folder / "2-b.json").write_text(json.dumps({"event": "runner_on_ok", "event_data": data, "created": 5}))

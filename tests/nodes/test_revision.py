@@ -84,7 +84,9 @@ def test_events_of_a_run_are_placed_after_one_another(registry, lab):
     registry.report(lab.rack(lab.blade(1), at=60))
     numbers = []
     for minute in (10, 11, 12):
-        with registry.placed_transaction("run", lab.minutes(minute), numbers[-1] if numbers else None) as number:
+        with registry.placed_transaction(
+            "run", lab.minutes(minute), numbers[-1] if numbers else None
+        ) as number:
             registry.record_event(event_key("run", minute), "run")
             numbers.append(number)
     assert STEP < numbers[0] < numbers[1] < numbers[2] < 2 * STEP

@@ -81,7 +81,9 @@ def conclude(
     if _row(connection, node.id, attempt).ended_at is not None:
         return ignore(connection, node.id, at, f"attempt {attempt} had ended", attempt)
     if node.state_revision > revision.current(connection):
-        return ignore(connection, node.id, at, f"attempt {attempt} ran before the node became {node.state}", attempt)
+        return ignore(
+            connection, node.id, at, f"attempt {attempt} ran before the node became {node.state}", attempt
+        )
     _store(connection, node.id, attempt, report=report, records=records, digest=digest, at=at)
     return _act(connection, fresh(connection, node.id), attempt, report["verdict"], reason=reason, at=at)
 

@@ -79,7 +79,9 @@ def exists(url: str) -> bool:
 def sqlite_file(url: URL) -> Path | None:
     """Return the file of a SQLite URL, None for another database or one in memory."""
     name = url.database
-    plain = url.get_backend_name() == "sqlite" and name and name != ":memory:" and not name.startswith("file:")
+    plain = (
+        url.get_backend_name() == "sqlite" and name and name != ":memory:" and not name.startswith("file:")
+    )
     return Path(str(name)) if plain else None
 
 

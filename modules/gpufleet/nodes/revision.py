@@ -88,9 +88,7 @@ def find_event(connection: Connection, key: str) -> int | None:
 def first_of_run(connection: Connection, run: str) -> int | None:
     """Return the lowest revision of a run's applied events, None where the registry has none of it."""
     table = schema.event.c
-    number: int | None = connection.execute(
-        select(func.min(table.revision)).where(table.run == run)
-    ).scalar()
+    number: int | None = connection.execute(select(func.min(table.revision)).where(table.run == run)).scalar()
     return number
 
 

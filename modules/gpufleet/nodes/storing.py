@@ -96,7 +96,11 @@ def _birth(row: dict[str, Any]) -> dict[str, Any]:
 def drop_values(connection: Connection, keys: dict[str, list[tuple[str, str]]]) -> None:
     """Delete values that their source no longer gives: by source, (node, key)."""
     table = schema.observation.c
-    mine = (table.source == bindparam("of"), table.node_id == bindparam("node"), table.key == bindparam("name"))
+    mine = (
+        table.source == bindparam("of"),
+        table.node_id == bindparam("node"),
+        table.key == bindparam("name"),
+    )
     rows = [{"of": source, "node": i, "name": key} for source, some in keys.items() for i, key in some]
     for some in slices(rows, _ROWS_AT_ONCE):
         connection.execute(delete(schema.observation).where(*mine), some)

@@ -62,7 +62,9 @@ class Workspace:
         table = schema.presence.c
         for some in slices(sorted(sources), IDS_AT_ONCE):
             present = table.source.in_(some), table.missing_since.is_(None)
-            for node_id, source in self._connection.execute(select(table.node_id, table.source).where(*present)):
+            for node_id, source in self._connection.execute(
+                select(table.node_id, table.source).where(*present)
+            ):
                 self._present[source].add(node_id)
         return set().union(*self._present.values())
 
@@ -188,8 +190,7 @@ class Workspace:
         storing.upsert(self._connection, schema.presence, list(self._presence_rows.values()))
         storing.write_lost(self._connection, self._lost, self._number)
         return {
-            source: {merged[i]["name"] for i in ids if i in merged}
-            for source, ids in self._speakers.items()
+            source: {merged[i]["name"] for i in ids if i in merged} for source, ids in self._speakers.items()
         }
 
     def _differs(self, node_id: str, row: Row) -> bool:
@@ -198,9 +199,14 @@ class Workspace:
 
     def _merged(self, node_id: str) -> Row:
         """Return a node's fields in force, from every source's values."""
-        lost = {s for s in self._sources_of[node_id] if self._presence[node_id, s]["missing_since"] is not None}
+        lost = {
+            s for s in self._sources_of[node_id] if self._presence[node_id, s]["missing_since"] is not None
+        }
         values = [
-            _ranked(value, max(value.revision, 0 if value.source in lost else self._confirmed.get(value.source, 0)))
+            _ranked(
+                value,
+                max(value.revision, 0 if value.source in lost else self._confirmed.get(value.source, 0)),
+            )
             for value in self._values[node_id].values()
             if value.key.partition(".")[2] in _MERGED
         ]

@@ -228,7 +228,9 @@ def bad_event(place: str, problem: str, host: str = "") -> TaskEvent:
     """Return an event of which nothing counts but that it was bad."""
     moment = datetime.now(UTC)
     where = f"{printable(place)}: " if place else ""
-    return TaskEvent(host, "ok", moment, moment, "meta", key=event_key(place, host), problem=f"{where}{problem}")
+    return TaskEvent(
+        host, "ok", moment, moment, "meta", key=event_key(place, host), problem=f"{where}{problem}"
+    )
 
 
 def read_artifacts(folder: Path) -> Iterator[TaskEvent]:

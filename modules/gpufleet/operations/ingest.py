@@ -32,8 +32,6 @@ _STILL_THERE = timedelta(seconds=15)
 """A host that keeps answering is noted this often: every task would be a write."""
 
 
-
-
 Handler: TypeAlias = "Callable[[Ingest, str, TaskEvent], None]"
 
 
@@ -207,7 +205,9 @@ class Ingest:
             self.registry.note(self.registry.get(self._known[event.host]).id, "bad_report", line, event.at)
         if outcome.old:
             keys = ", ".join(key.partition(".")[2] for key in outcome.old[:5])
-            self.note_stale(self.registry.get(self._known[event.host]), event, f"{seen.source} reported {keys}")
+            self.note_stale(
+                self.registry.get(self._known[event.host]), event, f"{seen.source} reported {keys}"
+            )
         return [one.detail for one in outcome.conflicts]
 
     def began(self, event: TaskEvent) -> int:
@@ -307,11 +307,12 @@ def _blade(ingest: Ingest, who: str, event: TaskEvent) -> None:
     told = _mapping(event.report.get("facts"))
     reasons = told.get("reasons")
     node = ingest.registry.get(who)
-    seen = {"blade": dict(_mapping(told.get("facts"))), "blade_reasons": reasons if isinstance(reasons, list) else []}
+    seen = {
+        "blade": dict(_mapping(told.get("facts"))),
+        "blade_reasons": reasons if isinstance(reasons, list) else [],
+    }
     identity = Identity(instance_id=node.instance_id, rack=node.rack, slot=node.slot)
-    ingest.observe(
-        Observation("ansible", node.name, identity, observed=seen, observed_at=event.at), event
-    )
+    ingest.observe(Observation("ansible", node.name, identity, observed=seen, observed_at=event.at), event)
 
 
 def _burnt_in(ingest: Ingest, who: str, event: TaskEvent) -> None:

@@ -26,9 +26,7 @@ def upgrade() -> None:
     """Add the revisions, and give every fact that is there the place of its time."""
     for table, columns in RANKED.items():
         for name in columns:
-            op.add_column(
-                table, sa.Column(name, sa.BigInteger, nullable=False, server_default=sa.text("0"))
-            )
+            op.add_column(table, sa.Column(name, sa.BigInteger, nullable=False, server_default=sa.text("0")))
     op.add_column("presence", sa.Column("digest", sa.String(32)))
     op.create_table(
         "revision",
