@@ -75,7 +75,7 @@ TROUBLE = {
 
 
 @pytest.mark.parametrize(("trouble", "remedy"), TROUBLE.items(), ids=lambda one: getattr(one, "__name__", ""))
-def test_a_registry_in_trouble_stops_the_inventory_anywhere(
+def test_a_registry_in_trouble_stops_the_inventory_anywhere(  # noqa: PLR0917 - pytest passes by name
     path, small, clean_env, tmp_path, trouble, remedy
 ):
     trouble(path)

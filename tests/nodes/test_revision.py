@@ -163,9 +163,11 @@ def _first_version(url, lab):
         config.attributes["connection"] = connection
         command.upgrade(config, "0001")
         for statement in (
-            "INSERT INTO node (id, name, kind, state, state_since, state_reason, rack, slot, accelerators, "
-            "reachable, reachable_at, attempt) VALUES ('n-000000000001', 'blade01', 'compute_blade', 'burn_in', "
-            ":t1, 'test', 'r1', '1', '[]', TRUE, :t2, 'a1')",
+            (
+                "INSERT INTO node (id, name, kind, state, state_since, state_reason, rack, slot, accelerators, "
+                "reachable, reachable_at, attempt) VALUES ('n-000000000001', 'blade01', 'compute_blade', 'burn_in', "
+                ":t1, 'test', 'r1', '1', '[]', TRUE, :t2, 'a1')"
+            ),
             "INSERT INTO observation VALUES ('n-000000000001', 'rack:r1', 'declared.kind', '\"compute_blade\"', :t0)",
             "INSERT INTO presence VALUES ('n-000000000001', 'rack:r1', :t0, NULL)",
             "INSERT INTO source VALUES ('rack:r1', :t0, NULL, NULL)",

@@ -14,7 +14,6 @@ from gpufleet.nodes.identify import Contradiction
 from gpufleet.nodes.model import Conflict
 from gpufleet.nodes.storing import upsert
 
-
 Found = tuple[str, Sequence[Contradiction], datetime, bool]
 """A source, the contradictions of its report, when it reported, whether the report was complete."""
 

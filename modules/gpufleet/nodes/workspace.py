@@ -43,7 +43,7 @@ class Workspace:
         """Read what the registry knows of the nodes meant, and who is present in the reporting sources."""
         table = schema.presence
         for match in matches:
-            self._fresh |= {i: (match.report.source, match.report.observed_at) for i in match.fresh}
+            self._fresh |= dict.fromkeys(match.fresh, (match.report.source, match.report.observed_at))
         meant = {i for match in matches for i in (*match.observations, *match.doubted)} - set(self._fresh)
         meant |= self._known_to({match.report.source for match in matches if match.report.complete})
         for some in slices(sorted(meant), IDS_AT_ONCE):
@@ -94,7 +94,7 @@ class Workspace:
         return self._lose(match) if report.complete else []
 
     def _is_settled(self, node_id: str, source: str, seen: Observation) -> bool:
-        """True if a complete report says of a node what it said before, and no other source's order depends on it."""
+        """Return True if a report repeats what its source said of a node, and no other source's rank depends on it."""
         known = self._presence.get((node_id, source))
         makers = [name for name in self._sources_of[node_id] if name.partition(":")[0] not in WITNESSES]
         return (
