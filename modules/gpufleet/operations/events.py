@@ -27,6 +27,7 @@ from gpufleet.boundary import (
 from gpufleet.errors import InputError
 from gpufleet.nodes.revision import event_key
 from gpufleet.remote.progress import reason_of
+from gpufleet.remote.reporting import reported_event
 
 CONTROLLER_ACTIONS = frozenset(
     {
@@ -96,7 +97,7 @@ def task_event(
 ) -> TaskEvent:
     """Return the event of a task's result, live or recorded; never raises for what a host made of its result."""
     moment = at or datetime.now(UTC)
-    report, problem = _report(result)
+    report, problem = _report(host, action, result)
     return TaskEvent(
         host,
         outcome,
@@ -112,9 +113,11 @@ def task_event(
     )
 
 
-def _report(result: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+def _report(host: str, action: str, result: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     """Return a result's report to the registry as plain bounded values, or why it is bad."""
     raw = result.get("gpufleet")
+    if isinstance(raw, Mapping):
+        raw = reported_event(host, action, result) or None
     if raw is None:
         return {}, ""
     try:

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from gpufleet import engine, fleet, nodes, paths
-from gpufleet.boundary import ENGINE_DOCUMENT, OPERATOR_FILE, Limits, decode_json, read_bytes
-from gpufleet.errors import AnswerIsNo, EnvironmentFault, GpufleetError, InputError
+from gpufleet.boundary import ENGINE_DOCUMENT, check_identifier, decode_json_object, printable, read_text
+from gpufleet.errors import AnswerIsNo, GpufleetError
 from gpufleet.nodes import Identity, Observation, Outcome, Registry, Report
 from gpufleet.nodes.model import now
 from gpufleet.operations.reach import Reach, login, reach
@@ -151,7 +151,7 @@ def declare_racks(registry: Registry, root: Path, stack: str | None, at: datetim
         used = fleet.load(stack, root).racks
         registry.report_all([nodes.rack_report(use.rack, at, stack, use.template) for use in used])
         return
-    racks = [fleet.load_rack(path, root) for path in nodes.rack_files(root / "inventory")]
+    racks = fleet.load_racks(root / "inventory", root).values()
     registry.report_all([nodes.rack_report(rack, at) for rack in racks])
 
 
@@ -182,12 +182,17 @@ def _aws(stack: str, region: str, at: datetime) -> Report:
 
 
 def _pulumi(declared: fleet.Fleet, root: Path, options: Options, at: datetime, notes: list[str]) -> Report:
-    text = (
-        _read(options.state_file, ENGINE_DOCUMENT)
-        if options.state_file
-        else _export(declared.stack, root, options)
-    )
-    resources = engine.parse_state(decode_json(text, "pulumi stack export", ENGINE_DOCUMENT))
+    where = str(options.state_file or "pulumi stack export")
+    file = options.state_file
+    text = read_text(file, ENGINE_DOCUMENT) if file else _export(declared.stack, root, options)
+    with engine.reading(where):
+        return _state_report(engine.read_document(text, where), declared, options, at, notes)
+
+
+def _state_report(
+    document: dict[str, Any], declared: fleet.Fleet, options: Options, at: datetime, notes: list[str]
+) -> Report:
+    resources = engine.parse_state(document)
     asked = {"aws"} if options.cloud_api else set()
     groups = [name for cloud, name in nodes.elastic_groups(resources) if cloud not in asked]
     if groups:
@@ -208,14 +213,15 @@ def _export(stack: str, root: Path, options: Options) -> str:
 
 def _addresses(declared: fleet.Fleet, book: Path, at: datetime, notes: list[str]) -> Report:
     """Read an address book, ``{"rack/slot": "address"}``; slots that the stack does not declare are told."""
-    told = decode_json(_read(book, OPERATOR_FILE), str(book), OPERATOR_FILE)
-    if not isinstance(told, dict):
-        raise InputError("is not a mapping of rack/slot to address", where=str(book))
+    told = decode_json_object(read_text(book), str(book))
     places = {f"{use.rack.name}/{node.slot}": node.name for use in declared.racks for node in use.rack.nodes}
     strange = sorted(set(told) - set(places))
     if strange:
-        notes.append(f"{book.name}: no such slot in {declared.stack}: {', '.join(strange)}")
-    seen = [_located(name, place, str(told[place]), at) for place, name in places.items() if place in told]
+        notes.append(printable(f"{book.name}: no such slot in {declared.stack}: {', '.join(strange)}"))
+    found = {
+        place: check_identifier(told[place], "address", str(book), place) for place in places if place in told
+    }
+    seen = [_located(places[place], place, address, at) for place, address in found.items()]
     return Report("address_book", at, seen)
 
 
@@ -223,9 +229,3 @@ def _located(name: str, place: str, address: str, at: datetime) -> Observation:
     rack, _, slot = place.rpartition("/")
     who = Identity(rack=rack, slot=slot)
     return Observation("address_book", name, who, observed={"address": address}, observed_at=at)
-
-
-def _read(path: Path, limits: Limits) -> bytes:
-    if not path.exists():
-        raise EnvironmentFault(f"{path}: No such file or directory")
-    return read_bytes(path, limits, str(path))
