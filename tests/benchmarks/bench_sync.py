@@ -1,9 +1,9 @@
-"""How long ``nodes sync`` of a large fleet takes, first and unchanged, on SQLite and PostgreSQL. Prints, judges nothing.
+"""How long ``nodes sync`` of a large fleet takes, first and unchanged, on both databases. Prints, judges nothing.
 
     python tests/benchmarks/bench_sync.py [RACKS] [NODES IN EACH] [POSTGRESQL URL]
 
-PostgreSQL is measured where a URL of an empty database is given, or where its server programs are installed. Budget on
-an idle core: 10,000 nodes in 500 rack files within 8 s first and 3 s unchanged, the whole process included.
+PostgreSQL is measured where a URL of an empty database is given, or where its server programs are installed.
+Budget on an idle core: 10,000 nodes in 500 rack files within 8 s first and 3 s unchanged, the whole process included.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def main() -> None:
         folder = Path(name)
         project(folder, racks, size)
         measure("SQLite", folder, f"sqlite:///{folder}/registry.db")
-        if len(sys.argv) > 3:  # noqa: PLR2004 - the third word
+        if len(sys.argv) > 3:
             measure("PostgreSQL", folder, sys.argv[3])
             return
         with postgresql() as url:
