@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
@@ -18,6 +19,9 @@ from gpufleet.errors import GpufleetError
 # What one reading of the inventory has built and added, by the data that it fills. Each reading builds anew, so that
 # nothing is stale; within one, 500 rack files ask for the same model.
 _READINGS = WeakKeyDictionary()
+# (folder, rack) of every rack file that this process has read, and the plugin that takes such files at once.
+_KNOWN_RACKS = set()
+KNOWN_RACK_PLUGIN = "gpufleet.fleet.known_rack"
 
 
 def build(path, *, url=None, missing=False, rack=None):
@@ -76,7 +80,35 @@ def read(inventory, path, *, url=None, missing=False, model=None):
     readings = _READINGS.setdefault(data, {})
     if key not in readings:
         readings[key] = Reading(model or build(path, url=url, missing=missing))
+        _take_known_racks(Path(path).parent, readings[key].model.racks)
     return readings[key]
+
+
+def _take_known_racks(folder, racks):
+    """Let Ansible ask our plugin first for the rack files that were just read.
+
+    Its own way is to parse each of them with its tagging YAML reader, only to learn which plugin the file names: with
+    500 racks as long as everything that we do.
+    """
+    _KNOWN_RACKS.update((str(folder), rack) for rack in racks)
+    if KNOWN_RACK_PLUGIN not in constants.INVENTORY_ENABLED:
+        constants.INVENTORY_ENABLED = [KNOWN_RACK_PLUGIN, *constants.INVENTORY_ENABLED]
+
+
+def is_known_rack(path):
+    """Return True for a rack file that this process has read, at this or an earlier reading of the inventory."""
+    folder, name = os.path.split(path)
+    stem, suffix = os.path.splitext(name)
+    return suffix in (".yaml", ".yml") and (folder, stem) in _KNOWN_RACKS
+
+
+def add_rack(plugin, inventory, path):
+    """Add the hosts of one rack file for a plugin that was given it."""
+    reading, rack = read(inventory, path), Path(path).stem
+    for warning in reading.warnings(rack):
+        plugin.display.warning(warning)
+    add(inventory, reading, rack)
+    return reading
 
 
 def add(inventory, reading, rack=None):
@@ -114,4 +146,7 @@ def literal(value):
         return {key: literal(item) for key, item in value.items()}
     if not isinstance(value, str) or "{" in value or value.startswith("#"):
         return value
-    return trust_as_template(value)
+    return _trusted(value)
+
+
+_trusted = lru_cache(maxsize=100_000)(trust_as_template)  # few texts, many hosts
