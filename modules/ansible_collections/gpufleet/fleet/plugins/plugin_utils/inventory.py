@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import os
-from functools import lru_cache
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
@@ -22,6 +21,7 @@ _READINGS = WeakKeyDictionary()
 # (folder, rack) of every rack file that this process has read, and the plugin that takes such files at once.
 _KNOWN_RACKS = set()
 KNOWN_RACK_PLUGIN = "gpufleet.fleet.known_rack"
+OWN = ("ansible_host", "gpufleet_id", "gpufleet_name", "gpufleet_serial")  # variables that no two hosts share
 
 
 def build(path, *, url=None, missing=False, rack=None):
@@ -43,11 +43,15 @@ def build(path, *, url=None, missing=False, rack=None):
 
 
 class Reading:
-    """One model in one reading of the inventory: its hosts by rack, and which of them Ansible has already."""
+    """One model in one reading of the inventory: its hosts by rack, and which of them Ansible has already.
+
+    ``tagged`` are values as Ansible keeps them, by variable, trust and value.
+    """
 
     def __init__(self, model):
         self.model = model
         self.added = set()
+        self.tagged = {}
         self._by_rack = {}
         for host in model.hosts:
             self._by_rack.setdefault(host.rack, []).append(host)
@@ -127,11 +131,23 @@ def add(inventory, reading, rack=None):
         reading.added.add(host.name)
         inventory.add_host(host.name)
         for group in host.groups:
-            inventory.add_child(inventory.add_group(group), host.name)
-        for key, value in host.observed.items():
-            inventory.set_variable(host.name, key, value)
-        for key, value in host.vars.items():
-            inventory.set_variable(host.name, key, literal(value))
+            if group not in inventory.groups:
+                inventory.add_group(group)
+            inventory.add_child(group, host.name)
+        _set_variables(inventory, reading, host)
+
+
+def _set_variables(inventory, reading, host):
+    """Set a host's variables. Ansible tags each value with its origin: that of a value many hosts share is reused."""
+    for values, trusted in ((host.observed, False), (host.vars, True)):
+        for key, value in values.items():
+            mark = (key, trusted, id(value) if isinstance(value, dict | list) else value)
+            if mark in reading.tagged:
+                inventory.set_variable(host.name, key, reading.tagged[mark])
+                continue
+            inventory.set_variable(host.name, key, literal(value) if trusted else value)
+            if key not in OWN:
+                reading.tagged[mark] = inventory.get_host(host.name).vars[key]
 
 
 def literal(value):
@@ -146,7 +162,4 @@ def literal(value):
         return {key: literal(item) for key, item in value.items()}
     if not isinstance(value, str) or "{" in value or value.startswith("#"):
         return value
-    return _trusted(value)
-
-
-_trusted = lru_cache(maxsize=100_000)(trust_as_template)  # few texts, many hosts
+    return trust_as_template(value)
