@@ -11,7 +11,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cache, cached_property
 from pathlib import Path
 
 from rooms import CODE, COLLECTION, ROOT, Room
@@ -177,12 +177,12 @@ def _grouped(tests: list[str]) -> list[str]:
     return sorted(tests, key=lambda test: files[test.partition("::")[0]])
 
 
-@lru_cache(maxsize=None)
+@cache
 def _lines(file: str) -> list[str]:
     return (ROOT / file).read_text().splitlines()
 
 
-@lru_cache(maxsize=None)
+@cache
 def _tree(file: str) -> ast.Module:
     return ast.parse((ROOT / file).read_text())
 
@@ -197,7 +197,7 @@ def _holders(file: str, line: int) -> list[ast.stmt]:
 
 
 def _statement(file: str, line: int) -> tuple[int, int, bool]:
-    """Return the first and last line of the statement at a line (its head, if others are in it), and if in a function."""
+    """Return a statement's first and last line (of its head, if others are in it), and if it is in a function."""
     holders = _holders(file, line)
     if not holders:
         return line, line, False
@@ -226,5 +226,7 @@ def _names(file: str, line: int) -> set[str]:
             names.add(each.name)
         elif isinstance(each, ast.Assign | ast.AnnAssign):
             targets = each.targets if isinstance(each, ast.Assign) else [each.target]
-            names |= {node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)}
+            names |= {
+                node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)
+            }
     return names

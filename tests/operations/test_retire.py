@@ -220,7 +220,12 @@ def test_a_retired_node_s_history_is_found_by_the_name_that_another_has_now(desk
 @pytest.mark.parametrize("fakes", [[True], [False], [False, True], [False, False], [None]])
 def test_a_certificate_says_whether_any_drive_was_a_fake(desk, registry, tmp_path, fakes):
     evidence = [
-        {"path": f"/dev/nvme{at}n1", "serial": f"D{at}", "wiped": True, **({} if fake is None else {"stand_in": fake})}
+        {
+            "path": f"/dev/nvme{at}n1",
+            "serial": f"D{at}",
+            "wiped": True,
+            **({} if fake is None else {"stand_in": fake}),
+        }
         for at, fake in enumerate(fakes)
     ]
     desk()

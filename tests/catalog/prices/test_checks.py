@@ -254,4 +254,6 @@ def test_a_price_of_the_same_lot_comes_before_the_known_one():
     dearer = Known(prices={KEY: (1.0, "2026-01-01")})
     rows = [price(10.0), price(5.0, "spot")]
     assert not [each for each in examine(rows, dearer) if each.code == "spot-not-cheaper"]
-    assert [each.code for each in examine(rows[1:], dearer) if each.row.purchase == "spot"] == ["spot-not-cheaper"]
+    assert [each.code for each in examine(rows[1:], dearer) if each.row.purchase == "spot"] == [
+        "spot-not-cheaper"
+    ]
