@@ -100,8 +100,10 @@ def test_a_source_speaks_only_of_its_own(registry, lab):
 
 
 def test_an_older_report_changes_nothing(registry, lab):
-    registry.report(lab.rack(lab.blade(1), lab.blade(2), at=5))
-    assert registry.report(lab.rack(lab.blade(1), at=1)).stale
+    begun = registry.draw_revision()
+    registry.report(lab.rack(lab.blade(1), lab.blade(2), at=1))
+    with registry.transaction(number=begun):
+        assert registry.report(lab.rack(lab.blade(1), at=5)).stale
     assert not registry.get("blade02").missing
 
 
@@ -142,8 +144,10 @@ def test_a_hold_stands_beside_the_state(registry, lab):
 def test_reachability_is_a_fact_with_a_time(registry, lab):
     registry.report(lab.rack(lab.blade(1)))
     assert registry.get("blade01").reachable is None
+    begun = registry.draw_revision()
     registry.set_reachable("blade01", False, lab.minutes(5), "timed out")
-    assert not registry.set_reachable("blade01", True, lab.minutes(4))
+    with registry.transaction(number=begun):
+        assert not registry.set_reachable("blade01", True, lab.minutes(9))
     node = registry.get("blade01")
     assert (node.reachable, node.reachable_detail, node.state) == (False, "timed out", "expected")
 
