@@ -157,9 +157,8 @@ def test_go_is_asked_for_exactly_what_the_recipe_pins(machine, tmp_path):
     said = [line.partition(": ")[2] for line in calls]
     stale = "{{if .Stale}}{{.ImportPath}}{{end}}"
     packages = [part.package for part in (build.ENGINE, build.HOST)]
-    assert [line for line in said if "-deps" in line] == [
-        f"list -mod=readonly -deps -f {stale} {one}" for one in packages
-    ]
+    listed = [line for line in said if "-deps" in line]
+    assert listed == [f"list -mod=readonly -deps -f {stale} {one}" for one in packages]
     assert said[-1] == "list -mod=readonly -m -f {{.Dir}} github.com/pulumi/pulumi/sdk/v3"
     for line, part in zip(
         (line for line in said if line.startswith("build")), (build.ENGINE, build.HOST), strict=True
@@ -231,7 +230,8 @@ def test_pip_installs_the_toolchain_by_hash_and_nothing_else(machine, tmp_path, 
     python = tmp_path / "python"
     target = tmp_path / "cache/go"
     python.write_text(
-        f'#!/bin/sh\necho "$*" >{log}\nmkdir -p {target}/go/bin\n'
+        f'#!/bin/sh\necho "$*" >{log}\n'
+        f"mkdir -p {target}/go/bin\n"
         f"printf '#!/bin/sh\\necho go1.26.1\\n' >{target}/go/bin/go\nchmod 644 {target}/go/bin/go\n"
         f"chmod 755 {target}/go/bin/go\n"
     )
