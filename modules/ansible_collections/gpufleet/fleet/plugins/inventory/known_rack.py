@@ -31,6 +31,6 @@ class InventoryModule(BaseInventoryPlugin):
     def verify_file(self, path):
         return is_known_rack(path)
 
-    def parse(self, inventory, loader, path, cache=True):
+    def parse(self, inventory, loader, path, cache=True):  # noqa: ARG002 - Ansible's signature
         if Path(path).stem not in add_rack(self, inventory, path).model.racks:
             raise AnsibleParserError("is no longer a rack file")  # the next plugin finds out what it is
