@@ -24,8 +24,8 @@ from gpufleet.nodes.model import (
     Value,
 )
 from gpufleet.nodes.pulumi import elastic_groups, state_report
-from gpufleet.nodes.reconcile import Outcome, Report
 from gpufleet.nodes.registry import Registry
+from gpufleet.nodes.report import Outcome, Report
 from gpufleet.nodes.states import HOLDS, NEW_STATES, STATES, TRANSITIONS, VERDICT_MOVES
 
 __all__ = [

@@ -21,6 +21,7 @@ from ansible.plugins.inventory import BaseInventoryPlugin  # noqa: E402
 
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.inventory import (  # noqa: E402
     add_rack,
+    failing_whole,
     is_known_rack,
 )
 
@@ -32,5 +33,7 @@ class InventoryModule(BaseInventoryPlugin):
         return is_known_rack(path)
 
     def parse(self, inventory, loader, path, cache=True):  # noqa: ARG002 - Ansible's signature
-        if Path(path).stem not in add_rack(self, inventory, path).model.racks:
+        with failing_whole():
+            reading = add_rack(self, inventory, path)
+        if Path(path).stem not in reading.model.racks:
             raise AnsibleParserError("is no longer a rack file")  # the next plugin finds out what it is

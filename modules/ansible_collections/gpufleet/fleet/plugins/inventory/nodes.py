@@ -47,8 +47,13 @@ from dataclasses import asdict  # noqa: E402
 
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable  # noqa: E402
 
-from ansible_collections.gpufleet.fleet.plugins.plugin_utils.inventory import add, read  # noqa: E402
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.inventory import (  # noqa: E402
+    add,
+    failing_whole,
+    read,
+)
 from gpufleet import nodes  # noqa: E402
+from gpufleet.boundary import printable  # noqa: E402
 
 FORMAT = 2  # of what is cached
 
@@ -61,12 +66,13 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
 
     def parse(self, inventory, loader, path, cache=True):
         super().parse(inventory, loader, path, cache)
-        self._read_config_data(path)
-        reading = self._read(inventory, path, use=cache)
-        for warning in reading.warnings():
-            self.display.warning(warning)
-        add(inventory, reading)
-        self._construct(reading.hosts())
+        with failing_whole():
+            self._read_config_data(path)
+            reading = self._read(inventory, path, use=cache)
+            for warning in reading.warnings():
+                self.display.warning(printable(warning, None))
+            add(inventory, reading)
+            self._construct(reading.hosts())
 
     def get_cache_key(self, path):
         """Name the cache by everything that the answer depends on, so that no other registry's hosts appear."""

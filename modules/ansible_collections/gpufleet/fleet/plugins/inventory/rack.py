@@ -30,7 +30,10 @@ nodes: blade[01-20]
 
 from ansible.plugins.inventory import BaseInventoryPlugin  # noqa: E402 - its documentation stands above the imports
 
-from ansible_collections.gpufleet.fleet.plugins.plugin_utils.inventory import add_rack  # noqa: E402
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.inventory import (  # noqa: E402
+    add_rack,
+    failing_whole,
+)
 
 
 class InventoryModule(BaseInventoryPlugin):
@@ -41,4 +44,5 @@ class InventoryModule(BaseInventoryPlugin):
 
     def parse(self, inventory, loader, path, cache=True):
         super().parse(inventory, loader, path, cache)
-        add_rack(self, inventory, path)
+        with failing_whole():
+            add_rack(self, inventory, path)

@@ -5,14 +5,16 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
 from ansible import constants
-from ansible.errors import AnsibleParserError
+from ansible.errors import AnsibleError, AnsibleParserError
 from ansible.template import trust_as_template
 
 from gpufleet import nodes, paths
+from gpufleet.boundary import printable
 from gpufleet.errors import GpufleetError
 
 # What one reading of the inventory has built and added, by the data that it fills. Each reading builds anew, so that
@@ -24,22 +26,33 @@ KNOWN_RACK_PLUGIN = "gpufleet.fleet.known_rack"
 OWN = ("ansible_host", "gpufleet_id", "gpufleet_name", "gpufleet_serial")  # variables that no two hosts share
 
 
+@contextmanager
+def failing_whole():
+    """Let whatever goes wrong inside stop Ansible: half an inventory, or an empty one, must never look whole.
+
+    By default Ansible only warns about a source that fails, and goes on without its hosts.
+    """
+    try:
+        yield
+    except Exception as error:
+        constants.INVENTORY_ANY_UNPARSED_IS_FAILED = True
+        if isinstance(error, AnsibleError):
+            raise
+        hint = f" ({printable(error.hint)})" if getattr(error, "hint", None) else ""
+        name = "" if isinstance(error, GpufleetError) else f"{type(error).__name__}: "
+        raise AnsibleParserError(f"{name}{printable(error, 1000)}{hint}") from None
+
+
 def build(path, *, url=None, missing=False, rack=None):
     """Return the inventory of the project around ``path``."""
-    try:
-        root = paths.project_root(Path(path).parent)
-        return nodes.inventory_model(
-            root,
-            url or paths.database_url(root),
-            rehearsal=os.environ.get("GPUFLEET_REHEARSAL") or None,
-            include_missing=missing,
-            rack=rack,
-        )
-    except GpufleetError as error:
-        # By default Ansible only warns about a source that fails, and goes on without its hosts.
-        constants.INVENTORY_ANY_UNPARSED_IS_FAILED = True
-        hint = f" ({error.hint})" if error.hint else ""
-        raise AnsibleParserError(f"{error}{hint}") from None
+    root = paths.project_root(Path(path).parent)
+    return nodes.inventory_model(
+        root,
+        url or paths.database_url(root),
+        rehearsal=os.environ.get("GPUFLEET_REHEARSAL") or None,
+        include_missing=missing,
+        rack=rack,
+    )
 
 
 class Reading:
