@@ -236,7 +236,7 @@ def _facts(raw: Mapping[str, Any]) -> Facts:
         arch=ARCHITECTURES.get(str(raw["arch"]), str(raw["arch"])),
         secure_boot=raw.get("secure_boot"),
         headers_installed=bool(raw.get("headers_installed")),
-        packages=_texts(raw.get("packages")),
+        packages={name: version or "" for name, version in _texts(raw.get("packages")).items()},
         candidates=None if offered is None else {name: _listed(found) for name, found in offered.items()},
         loaded=_texts(raw.get("loaded")),
         held=_listed(raw.get("held") or []),
@@ -249,9 +249,10 @@ def _facts(raw: Mapping[str, Any]) -> Facts:
     )
 
 
-def _texts(raw: Any) -> dict[str, str]:
+def _texts(raw: Any) -> dict[str, Any]:
+    """Return names with their versions; a module of the kernel's own has none."""
     found = dict(raw or {})
-    if not all(isinstance(value, str) for value in found.values()):
+    if not all(value is None or isinstance(value, str) for value in found.values()):
         raise TypeError("a version that is not a text")
     return found
 

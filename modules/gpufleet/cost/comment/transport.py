@@ -14,7 +14,7 @@ from http.client import HTTPException
 from typing import Any
 
 from gpufleet import __version__
-from gpufleet.boundary import Limits, decode_json
+from gpufleet.boundary import Limits, decode_json, printable
 from gpufleet.errors import EnvironmentFault, GpufleetError, InputError
 
 TRIES = 5
@@ -155,4 +155,4 @@ def _message(body: Any) -> str:
         if isinstance(errors, list)
         else []
     )
-    return "; ".join(part for part in told if part)[:300]
+    return printable("; ".join(part for part in told if part))
