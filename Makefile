@@ -1,5 +1,5 @@
 # Thin on purpose: each line is a command a person could type.
-.PHONY: help setup demo test lint unit bench clean
+.PHONY: help setup demo test lint unit bench fuzz clean
 GPUFLEET := .venv/bin/gpufleet
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
@@ -7,6 +7,7 @@ help:
 	@echo "make demo    rehearse the production fleet on this machine, end to end, and write report.html"
 	@echo "make test    linters and every test (Pulumi's engine and booted hosts included)"
 	@echo "make lint    linters only      make unit    tests that need neither engine nor hosts"
+	@echo "make fuzz    100,000 mutated inputs for every parser; FUZZ=\"--target rack --count 1000 --seed 2\" for less"
 	@echo "make bench   measured claims   make clean   end the rehearsals, remove what make made"
 
 setup:
@@ -35,6 +36,9 @@ test: setup
 
 bench: setup
 	for bench in tests/benchmarks/bench_*.py; do echo "== $$bench"; python "$$bench" || exit 1; done
+
+fuzz: setup
+	python tests/fuzz/campaign.py $(FUZZ)
 
 clean:
 	-$(GPUFLEET) rehearse down --all

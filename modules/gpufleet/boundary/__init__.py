@@ -8,6 +8,9 @@ No other room calls ``json.loads``, a YAML, CSV or XML reader; ``tests/boundary/
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from gpufleet.boundary.csv_rows import check_cell, decode_csv, decode_csv_lines
 from gpufleet.boundary.file import read_bytes, read_stream, read_text
 from gpufleet.boundary.identifier import IDENTIFIERS, check_identifier, is_identifier
@@ -24,8 +27,15 @@ from gpufleet.boundary.limit import (
 from gpufleet.boundary.packaged import packaged_json, packaged_rows, packaged_text, packaged_yaml
 from gpufleet.boundary.shape import check_scalar, check_shape, validate_model
 from gpufleet.boundary.text import decode_text, printable, printable_block, shorten
-from gpufleet.boundary.xml_tree import decode_xml
-from gpufleet.boundary.yaml_value import check_yaml_size, decode_yaml, decode_yaml_comments, decode_yaml_lines
+
+if TYPE_CHECKING:
+    from gpufleet.boundary.xml_tree import decode_xml
+    from gpufleet.boundary.yaml_value import (
+        check_yaml_size,
+        decode_yaml,
+        decode_yaml_comments,
+        decode_yaml_lines,
+    )
 
 __all__ = [
     "ENGINE_DOCUMENT",
@@ -65,3 +75,18 @@ __all__ = [
     "shorten",
     "validate_model",
 ]
+
+# Loaded when they are first asked for: ruamel alone takes as long as the rest of a short command.
+_LATER = {
+    "decode_xml": "xml_tree",
+    "check_yaml_size": "yaml_value",
+    "decode_yaml": "yaml_value",
+    "decode_yaml_comments": "yaml_value",
+    "decode_yaml_lines": "yaml_value",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)

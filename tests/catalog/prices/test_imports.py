@@ -216,3 +216,27 @@ def test_json_with_a_list_inside_is_read_too(cases, tmp_path):
     inner = json.loads((cases / "gpuhunt-gcp.json").read_text())
     (tmp_path / "gcp.json").write_text(json.dumps({"items": inner}))
     assert len(load(tmp_path / "gcp.json").rows) == 3
+
+
+@pytest.mark.parametrize(
+    "name", ["=cmd|' /C calc'!A0", "+1+cmd", "-2+3", "@SUM(A1)", "p4d\x1b[2J", "p4d\u202e", "p4d\u200b"]
+)
+@pytest.mark.parametrize("column", ["machine", "region", "source"])
+def test_a_formula_or_an_escape_in_a_name_refuses_the_file_with_its_place(tmp_path, column, name):
+    columns = HEAD.strip().split(",")
+    row = dict(zip(columns, GOOD.strip().split(","), strict=True)) | {column: f'"{name}"'}
+    path = tmp_path / "prices.csv"
+    path.write_text(HEAD + GOOD + ",".join(row.values()) + "\n")
+    with pytest.raises(
+        InputError, match=rf"prices\.csv:3: {column}: .* (is a formula|holds a control character)"
+    ) as caught:
+        load(path)
+    assert str(caught.value).isprintable()
+
+
+def test_a_formula_in_json_is_refused_with_its_place(tmp_path):
+    offer = {"cloud": "aws", "region": "us-east-1", "machine": "=A1", "purchase": "spot", "usd_per_hour": 1}
+    path = tmp_path / "prices.json"
+    path.write_text(json.dumps([offer | {"source": "x"}]))
+    with pytest.raises(InputError, match=r"prices\.json\[0\]: machine: '=A1' is a formula"):
+        load(path)
