@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from gpufleet.boundary import shorten
+from gpufleet.drivers.versions import LONGEST_NUMBER
 from gpufleet.errors import InputError
 
 Vendor = Literal["nvidia", "amd", "none"]
@@ -278,7 +279,9 @@ def _version(value: object, part: str) -> str | None:
         return None
     text = str(value)
     pieces = text.split(".")
-    if len(pieces) not in (2, 3) or not all(piece.isdigit() for piece in pieces):
+    if len(pieces) not in (2, 3) or not all(
+        each.isdecimal() and len(each) <= LONGEST_NUMBER for each in pieces
+    ):
         raise InputError(
             f"is {shorten(value)}", where="gpufleet_software", key=part, remedy=f"give {PARTS[part]}"
         )

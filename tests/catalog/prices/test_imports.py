@@ -6,6 +6,7 @@ import zipfile
 import pytest
 
 from gpufleet import catalog
+from gpufleet.boundary import packaged_text
 from gpufleet.catalog.prices import Facts, Store
 from gpufleet.catalog.prices.imports import FORMATS, Origin, bring, known_codes, load
 from gpufleet.errors import InputError
@@ -141,7 +142,7 @@ def test_plain_columns_know_months_parts_and_ways_to_pay(cases, store):
 def test_our_own_data_files_can_be_read_back(path):
     for name in ("prices.csv", "parts.csv"):
         file = path.parent / name
-        file.write_text((catalog.table.files("gpufleet.catalog") / "data" / name).read_text())
+        file.write_text(packaged_text("gpufleet.catalog", f"data/{name}"))
         with Store(path) as store:
             summary = bring(store, load(file))
         assert (summary.apart, summary.taken) == (0, len(catalog.table.rows(name)))

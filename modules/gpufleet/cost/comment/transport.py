@@ -117,14 +117,14 @@ def _asked_wait(answer: Answer | None, attempt: int) -> float:
     headers = answer.headers if answer else {}
     now = datetime.now(UTC).timestamp()
     if told := headers.get("retry-after"):
-        if told.strip().isdigit():
+        if told.strip().isdecimal():
             return float(told)
         try:
             return max(0.0, parsedate_to_datetime(told).timestamp() - now)
         except ValueError:
             pass
     reset = headers.get("x-ratelimit-reset") or headers.get("ratelimit-reset") or ""
-    if reset.isdigit() and answer and answer.status in (403, 429):
+    if reset.isdecimal() and answer and answer.status in (403, 429):
         return max(1.0, float(reset) - now)
     return float(2 ** (attempt - 1))
 
