@@ -13,6 +13,7 @@ from pathlib import Path
 
 from gpufleet.errors import InputError
 
+STATE_FOLDER = ".gpufleet"
 EMBEDDED_PRICES = "embedded"  # GPUFLEET_PRICES says so: no store
 
 
@@ -28,7 +29,20 @@ def project_root(start: Path | None = None) -> Path:
 def state_home(root: Path | None = None) -> Path:
     """Return the folder of local state: ``GPUFLEET_HOME``, else ``<root>/.gpufleet``."""
     override = os.environ.get("GPUFLEET_HOME")
-    return Path(override) if override else (root or project_root()) / ".gpufleet"
+    return Path(override) if override else (root or project_root()) / STATE_FOLDER
+
+
+def make_private_folder(folder: Path, *, existing: bool = False) -> None:
+    """Make a folder for its owner alone (0700), whatever the umask; ``existing`` also narrows one that is there.
+
+    Folders above it that are missing are made as private. A folder of another user's stays as it is.
+    """
+    missing = [one for one in (folder, *folder.parents) if not one.exists()]
+    for one in reversed(missing):
+        one.mkdir(mode=0o700, exist_ok=True)
+        one.chmod(0o700)
+    if existing and folder.stat().st_uid == os.geteuid() and folder.stat().st_mode & 0o077:
+        folder.chmod(0o700)
 
 
 def database_url(root: Path | None = None) -> str:
@@ -57,3 +71,22 @@ def user_cache() -> Path:
     import platformdirs  # not for the quick questions, which need no cache
 
     return Path(platformdirs.user_cache_dir("gpufleet", appauthor=False))
+
+
+def private_folder(folder: Path) -> Path:
+    """Return the folder, made if needed, such that only its owner can enter it, whatever the umask.
+
+    Folders above it that are made on the way are as private. A folder of another user is left as it is.
+    """
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    for each in reversed(missing):
+        each.mkdir(mode=0o700, exist_ok=True)
+    status = folder.stat()
+    if status.st_uid == os.geteuid() and status.st_mode & 0o077:
+        folder.chmod(0o700)
+    return folder
+
+
+def private_state(root: Path | None = None) -> Path:
+    """Return the folder of local state, made if needed and only its owner's to enter."""
+    return private_folder(state_home(root))

@@ -1,154 +1,111 @@
-"""JSON from outside: limits, numbers and texts; never another exception."""
+"""JSON from outside: each limit on both of its sides, and one line for whatever is wrong."""
 
 from __future__ import annotations
 
 import json
-from contextlib import suppress
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from gpufleet.boundary import (
-    ENGINE_DOCUMENT,
-    Limits,
-    NotJsonError,
-    check_shape,
-    decode_json,
-    decode_json_lines,
-    decode_json_object,
-    validate_model,
-)
+from gpufleet.boundary import Limits, NotJsonError, decode_json, decode_json_lines, decode_json_object
 from gpufleet.errors import InputError
 
-SMALL = Limits(bytes=1000, depth=3, values=10, characters=20)
-TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=20)
-NUMBERS = st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)
-TREES = st.recursive(
-    st.none() | st.booleans() | NUMBERS | TEXT,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
-    max_leaves=20,
-)
+SMALL = Limits(bytes=60, depth=3, values=6, characters=10)
+# (text, what is wrong with it, None: nothing)
+CASES = [
+    ("[1, 2, 3, 4, 5]", None),  # the list and five numbers
+    ("[1, 2, 3, 4, 5, 6]", "holds more than 6 values"),
+    ('{"a": 1, "b": [2]}', None),
+    ('{"a": 1, "b": [2, 3]}', "holds more than 6 values"),  # keys count
+    ('[", , , , , , , , ,"]', "holds a text of 17 characters"),  # marks inside of a text are no values
+    ("[[1]]", None),
+    ("[[[1]]]", None),
+    ("[[[[1]]]]", "is nested deeper than 3 levels"),
+    ('"' + "x" * 10 + '"', None),
+    ('"' + "x" * 11 + '"', "holds a text of 11 characters"),
+    (" " * 59 + "1", None),
+    (" " * 60 + "1", "is too large: 61 bytes"),
+    ("9223372036854775807", None),
+    ("9223372036854775808", "holds a whole number over 64 bits"),
+    ("-9223372036854775808", None),
+    ("-9223372036854775809", "holds a whole number over 64 bits"),
+    ("NaN", "is not JSON: NaN is not a number that JSON can carry"),
+    ("-Infinity", "is not JSON: -Infinity is not a number that JSON can carry"),
+    ("1e999", "inf is not a number that JSON can carry"),
+    ('"a\\u0000"', r"holds a NUL character: a\x00"),
+    ('"a\\ud800"', r"holds a lone surrogate: a\ud800"),
+    ('"\\ud83d\\ude00"', None),
+    ('{"a\\u0000": 1}', r"holds a NUL character: a\x00"),
+    ("true", None),
+    ("null", None),
+]
 
 
-@given(TREES)
-def test_what_json_can_carry_comes_back(value):
-    assert decode_json(json.dumps(value), "f") == value
-    assert decode_json(json.dumps(value, ensure_ascii=False).encode(), "f") == value
+@pytest.mark.parametrize(("text", "wrong"), CASES)
+@pytest.mark.parametrize("kind", [str, str.encode], ids=["text", "bytes"])
+def test_a_value_within_its_limits_is_itself_and_others_are_one_line(text, wrong, kind):
+    if wrong is None:
+        assert decode_json(kind(text), "here", SMALL) == json.loads(text)
+        return
+    with pytest.raises(InputError) as caught:
+        decode_json(kind(text), "here", SMALL)
+    assert str(caught.value).startswith(f"here: {wrong}")
+    assert "\n" not in str(caught.value)
 
 
-@given(st.binary(max_size=60) | st.text(max_size=60).map(lambda text: text.encode("utf-8", "surrogatepass")))
-def test_any_bytes_are_a_value_or_one_line(content):
-    with suppress(InputError):  # its message is one line, whatever it quotes: test_errors.py
-        decode_json(content, "f")
+def test_a_mistake_has_its_line_reason_and_position():
+    with pytest.raises(NotJsonError, match=r"^here:3: is not JSON: ") as caught:
+        decode_json('{\n"a": 1,\n"b" 2}', "here")
+    assert (caught.value.line, caught.value.position, caught.value.reason) == (
+        3,
+        14,
+        "Expecting ':' delimiter",
+    )
+
+
+def test_a_number_of_many_digits_costs_nothing():
+    with pytest.raises(InputError, match=r"^here: is not JSON: a number is too long$"):
+        decode_json("1" * 10_000, "here")
+
+
+def test_brackets_without_end_are_refused():
+    with pytest.raises(InputError, match=r"is nested deeper than|holds more than"):
+        decode_json("[" * 100_000, "here")
 
 
 @pytest.mark.parametrize(
-    ("text", "problem"),
+    ("text", "kind"),
     [
-        ("{", "f:1: is not JSON: Expecting property name"),
-        ('{"a": 1}\n{"b": 2}', "f:2: is not JSON: Extra data"),
-        ("[NaN]", "NaN is not a number"),
-        ("[-Infinity]", "-Infinity is not a number"),
-        ("[1e999]", "inf is not a number"),
-        (f"[{2**63}]", "whole number over 64 bits"),
-        (f"[{-(2**63) - 1}]", "whole number over 64 bits"),
-        (f"[{'9' * 5000}]", "a number is too long"),
-        (r'["\u0000"]', "NUL character"),
-        (r'{"\u0000": 1}', "NUL character"),
-        (r'["\ud800"]', "lone surrogate"),
-        ("[" * 100_000, "nested deeper than 3 levels|too large"),
+        ("[]", "a list"),
+        ('"x"', "a text"),
+        ("true", "a boolean"),
+        ("null", "null"),
+        ("7", "a number"),
+        ("1.5", "a number"),
     ],
 )
-def test_what_others_could_not_read_is_refused(text, problem):
-    with pytest.raises(InputError, match=problem):
-        decode_json(text, "f", Limits(bytes=200_000, depth=3))
+def test_what_is_no_object_is_named(text, kind):
+    with pytest.raises(InputError, match=f"^here: is not a JSON object but {kind}$"):
+        decode_json_object(text, "here")
+    assert decode_json_object('{"a": 1}', "here") == {"a": 1}
 
 
-@pytest.mark.parametrize(
-    ("within", "beyond", "problem"),
-    [
-        ([[[1]]], [[[[1]]]], "nested deeper than 3 levels"),
-        ([0] * 9, [0] * 10, "more than 10 values"),
-        (["x" * 20], ["x" * 21], "a text of 21 characters"),
-        ({"a": {"b": 1}, "c": [2, 3]}, {"a": {"b": 1}, "c": [2, 3, 4, 5]}, "more than 10 values"),
-    ],
-)
-def test_a_limit_is_kept_exactly(within, beyond, problem):
-    assert decode_json(json.dumps(within), "f", SMALL) == within
-    with pytest.raises(InputError, match=problem):
-        decode_json(json.dumps(beyond), "f", SMALL)
+def told(content, limits=SMALL):
+    return [
+        (n, str(v) if isinstance(v, InputError) else v) for n, v in decode_json_lines(content, "log", limits)
+    ]
 
 
-def test_size_is_measured_before_anything_is_built():
-    with pytest.raises(InputError, match=r"^f: is too large: 1,001 bytes; at most 1,000 bytes$"):
-        decode_json(" " * 1001, "f", SMALL)
-    with pytest.raises(InputError, match="more than 10 values"):
-        decode_json("[" + "[]," * 300, "f", SMALL)  # not JSON either: nobody looked
-    with pytest.raises(InputError, match="more than 1,500,000 values"):
-        decode_json("[" + "[]," * 5_000_000 + "1]", "f", ENGINE_DOCUMENT)
+def test_lines_have_numbers_and_a_bad_one_spoils_no_other():
+    found = told('1\n\n  \n{"a": 2}\n{"a\n3\n', Limits(bytes=100, values=50))
+    assert [found[0], found[1], found[3]] == [(1, 1), (4, {"a": 2}), (6, 3)]
+    assert found[2][0] == 5
+    assert found[2][1].startswith("log:5:1: is not JSON: ")
 
 
-def test_marks_inside_of_a_text_are_no_values():
-    value = [",:[{" * 5, r"\"" * 5, "\\", '"']
-    assert decode_json(json.dumps(value), "f", SMALL) == value
-
-
-def test_many_texts_are_refused_before_they_are_taken_apart():
-    with pytest.raises(InputError, match="more than 10 values"):
-        decode_json("[" + '"\\\\",' * 60 + "1]", "f", Limits(bytes=1000, values=10))
-
-
-@pytest.mark.parametrize(
-    ("text", "kind"), [("[1]", "a list"), ('"a"', "a text"), ("1", "a number"), ("null", "null")]
-)
-def test_an_object_is_demanded(text, kind):
-    with pytest.raises(InputError, match=f"^f: is not a JSON object but {kind}$"):
-        decode_json_object(text, "f")
-
-
-def test_a_reader_learns_where_json_ends():
-    with pytest.raises(NotJsonError) as caught:
-        decode_json('{\n"a": tru', "f")
-    assert (caught.value.line, caught.value.position, caught.value.reason) == (2, 7, "Expecting value")
-
-
-def test_lines_come_with_their_numbers_and_a_bad_one_does_not_end_them():
-    found = list(decode_json_lines('{"a": 1}\n\n{bad\n[2]\n{"cut', "log"))
-    assert [number for number, _ in found] == [1, 3, 4, 5]
-    assert (found[0][1], found[2][1]) == ({"a": 1}, [2])
-    assert str(found[1][1]).startswith("log:3:1: is not JSON")
-    assert isinstance(found[3][1], InputError)
-
-
-def test_all_lines_together_are_bounded():
-    found = list(decode_json_lines("[1,2]\n" * 10, "log", SMALL))
-    assert [value for _, value in found[:2]] == [[1, 2], [1, 2]]
-    assert "more than 10 values" in str(found[-1][1])
-    assert len(found) < 5
-    assert len(list(decode_json_lines("\n" * 500, "log", SMALL))) == 1
-
-
-def test_a_separator_of_unicode_does_not_end_a_line():
-    text = '"a\u2028b\x85c"'
-    assert list(decode_json_lines(text, "log")) == [(1, "a\u2028b\x85c")]
-
-
-def test_shape_counts_keys_and_values():
-    assert check_shape({"a": [1, {"b": None}]}, "f") == 7
-    with pytest.raises(InputError, match="NUL"):
-        check_shape({"a\x00": 1}, "f")
-
-
-def test_a_models_first_problem_is_one_line_with_its_key():
-    from pydantic import BaseModel
-
-    class Card(BaseModel):
-        count: int
-        names: list[str]
-
-    assert validate_model(Card, {"count": 1, "names": []}, "f").count == 1
-    with pytest.raises(
-        InputError, match=r"^f: names\.0: Input should be a valid string, got .* \(and 1 more\)$"
-    ):
-        validate_model(Card, {"count": 1, "names": [10**400, ["\x1b"]]}, "f")
+def test_the_limits_of_lines_hold_for_all_of_them():
+    assert [n for n, _ in told("1\n2\n3", SMALL)] == [1, 2, 3]
+    lines = told("1\n2\n3\n4\n5\n6\n7\n8", SMALL)
+    assert lines[-1][1].endswith("holds more than 6 values")
+    assert len(lines) < 8
+    with pytest.raises(InputError, match="is too large: 61 bytes"):
+        list(decode_json_lines("1" * 61, "log", SMALL))

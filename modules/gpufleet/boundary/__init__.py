@@ -8,7 +8,6 @@ No other room calls ``json.loads``, a YAML, CSV or XML reader; ``tests/boundary/
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from gpufleet.boundary.csv_rows import check_cell, decode_csv, decode_csv_lines
@@ -27,9 +26,12 @@ from gpufleet.boundary.limit import (
 from gpufleet.boundary.packaged import packaged_json, packaged_rows, packaged_text, packaged_yaml
 from gpufleet.boundary.shape import check_scalar, check_shape, validate_model
 from gpufleet.boundary.text import decode_text, printable, printable_block, shorten
+from gpufleet.boundary.values import printable_values
+from gpufleet.boundary.written_file import refuse_symlinks, write_text
+from gpufleet.boundary.xml_tree import decode_xml
 
 if TYPE_CHECKING:
-    from gpufleet.boundary.xml_tree import decode_xml
+    from gpufleet.boundary.yaml_subset import decode_yaml_subset
     from gpufleet.boundary.yaml_value import (
         check_yaml_size,
         decode_yaml,
@@ -62,6 +64,7 @@ __all__ = [
     "decode_yaml",
     "decode_yaml_comments",
     "decode_yaml_lines",
+    "decode_yaml_subset",
     "is_identifier",
     "packaged_json",
     "packaged_rows",
@@ -69,24 +72,25 @@ __all__ = [
     "packaged_yaml",
     "printable",
     "printable_block",
+    "printable_values",
     "read_bytes",
     "read_stream",
     "read_text",
+    "refuse_symlinks",
     "shorten",
     "validate_model",
+    "write_text",
 ]
-
-# Loaded when they are first asked for: ruamel alone takes as long as the rest of a short command.
-_LATER = {
-    "decode_xml": "xml_tree",
-    "check_yaml_size": "yaml_value",
-    "decode_yaml": "yaml_value",
-    "decode_yaml_comments": "yaml_value",
-    "decode_yaml_lines": "yaml_value",
-}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+    """Import the YAML readers with the first use: they take longer than a quick question's answer."""
+    if name == "decode_yaml_subset":
+        from gpufleet.boundary import yaml_subset
+
+        return yaml_subset.decode_yaml_subset
+    if name in __all__:
+        from gpufleet.boundary import yaml_value
+
+        return getattr(yaml_value, name)
+    raise AttributeError(name)

@@ -20,7 +20,7 @@ from gpufleet.boundary.shape import check_scalar, is_storable
 from gpufleet.boundary.text import printable, too_large
 from gpufleet.errors import InputError
 
-_READER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml where it is built in: 15 times faster
+YAML_READER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml where it is built in: 15 times faster
 _CORE = "tag:yaml.org,2002:"
 _TEXT_TAGS = frozenset({"!", f"{_CORE}str"})  # other tags make sets, bytes or programs' own types
 _WRITTEN_BACK = Limits(bytes=128 * KIB, values=10_000)
@@ -97,7 +97,7 @@ def _read_events(text: str, where: str, limits: Limits) -> Iterator[yaml.Event]:
     if len(text) > limits.bytes:
         raise too_large(len(text), where, limits)
     measure = _Measure(where, limits)
-    for event in yaml.parse(text, Loader=_READER):
+    for event in yaml.parse(text, Loader=YAML_READER):
         measure.add(event)
         yield event
 

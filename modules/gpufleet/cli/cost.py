@@ -12,6 +12,7 @@ import click
 
 from gpufleet import cost, paths
 from gpufleet.boundary import ENGINE_DOCUMENT, read_stream, read_text
+from gpufleet.cli import output
 from gpufleet.cli.cost_buying import breakeven, whatif
 from gpufleet.cli.cost_buys import buys
 from gpufleet.cli.cost_comment import comment
@@ -53,11 +54,17 @@ TIME_LIMIT = click.option(
     show_default=True,
     help="Seconds that the Pulumi program may take.",
 )
+TRUST = click.option(
+    "--trust-program",
+    "trusted",
+    is_flag=True,
+    help="Give the Pulumi program your environment, network and files.",
+)
 
 
 def program_options(verb: Verb) -> Verb:
     """Add what goes with the evaluation of a program."""
-    for option in (TIME_LIMIT, COMMITMENTS, USAGE, PROJECT, CONFIG_FILE, STATE):
+    for option in (TRUST, TIME_LIMIT, COMMITMENTS, USAGE, PROJECT, CONFIG_FILE, STATE):
         verb = option(verb)
     return verb
 
@@ -87,12 +94,14 @@ def estimate(
     usage_file: Path | None,
     commitments_file: Path | None,
     limit_s: float,
+    trusted: bool,
     **of: Any,
 ) -> None:
     """Price a stack by pool: per hour, per month, range, budget, and the prices behind it."""
     held = _commitments(commitments_file, of["project"])
-    answer = _estimate(Asked(None, _usage(usage_file), limit_s, held), **of)
-    click.echo(cost.render_estimate(answer, "json" if as_json else form))
+    answer = _estimate(Asked(None, _usage(usage_file), limit_s, held, trusted=trusted), **of)
+    written = "json" if as_json else form
+    output.say_rendered(cost.render_estimate(answer, written), as_json=written == "json")
 
 
 @command.command()
@@ -118,13 +127,14 @@ def diff(
     usage_file: Path | None,
     commitments_file: Path | None,
     limit_s: float,
+    trusted: bool,
     **of: Any,
 ) -> None:
     """Price a change: the working tree against a git ref or a state, or the two sides of a preview."""
     policy = cost.load_policy(policy_file) if policy_file else None
     held = _commitments(commitments_file, of["project"])
     days = dates(prices_before, prices_after)
-    answer = _difference(Asked(policy, _usage(usage_file), limit_s, held, days), **of)
+    answer = _difference(Asked(policy, _usage(usage_file), limit_s, held, days, trusted), **of)
     write(answer, form, as_json, outputs)
     if not answer.policy.passed:
         first = answer.policy.violations[0]

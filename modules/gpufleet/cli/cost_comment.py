@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
-from gpufleet.boundary import read_stream, read_text
+from gpufleet.boundary import Limits, read_stream, read_text, refuse_symlinks
+from gpufleet.cli import output
+from gpufleet.errors import InputError
+
+COMMENT = Limits(bytes=1 << 20)
 
 
 @click.command()
@@ -18,31 +23,53 @@ from gpufleet.boundary import read_stream, read_text
 @click.option("--file", default="-", show_default=True, help="What `cost diff --format markdown` wrote.")
 @click.option("--author", default="", help="Whose comments are ours; default: whose token it is.")
 @click.option("--head-sha", default="", help="Write only while the request is at this commit.")
+@click.option("--head", default="", help="OWNER:BRANCH on GitHub: find the request by it and --head-sha.")
 def comment(
-    *, provider: str | None, repo: str | None, number: int | None, file: str, author: str, head_sha: str
+    *,
+    provider: str | None,
+    repo: str | None,
+    number: int | None,
+    file: str,
+    author: str,
+    head_sha: str,
+    head: str,
 ) -> None:
     """Write the cost comment, or bring the one that is there up to date."""
     from gpufleet.cost import comment as comments
 
     text = _read(file)
-    place = comments.read_place(os.environ, provider=provider, repo=repo, number=number, author=author)
+    is_unknown = bool(head) and number is None
+    place = comments.read_place(
+        os.environ,
+        provider=provider,
+        repo=repo,
+        number=number,
+        author=author,
+        needs_number=not is_unknown,
+    )
     if not place.token:
         _show(comments.fit(text), "no token that may write comments")
         return
     thread = comments.GitHub.at(place) if place.provider == "github" else comments.GitLab.at(place)
+    if is_unknown:
+        if not isinstance(thread, comments.GitHub) or not head_sha:
+            raise InputError("needs GitHub and --head-sha", where="--head", remedy="or give --pr")
+        thread.place = replace(place, number=thread.find_number(head, head_sha))
     try:
         posted = comments.post(thread, text, head_sha)
     except comments.Refused as refusal:
         _show(comments.fit(text), f"the token may not write comments ({refusal})")
         return
     more = f", {posted.removed} more removed" if posted.removed else ""
-    click.echo(" ".join(part for part in (f"comment {posted.done}{more}", posted.url) if part))
+    output.say(" ".join(part for part in (f"comment {posted.done}{more}", posted.url) if part))
 
 
 def _read(file: str) -> str:
     if file == "-":
-        return read_stream(sys.stdin.buffer, "standard input")
-    return read_text(Path(file))
+        return read_stream(sys.stdin.buffer, "standard input", COMMENT)
+    # What is posted is public: a pull request may have put a symlink to a secret here.
+    refuse_symlinks(Path(file))
+    return read_text(Path(file), COMMENT, follow_symlinks=False)
 
 
 def _show(text: str, why: str) -> None:
@@ -51,7 +78,7 @@ def _show(text: str, why: str) -> None:
     if summary:
         with Path(summary).open("a", encoding="utf-8") as page:
             page.write(f"{text}\n")
-        click.echo(f"{why}: the comment is in the job's summary", err=True)
+        output.say(f"{why}: the comment is in the job's summary", err=True)
         return
-    click.echo(text)
-    click.echo(f"{why}: the comment is above", err=True)
+    output.say_block(text)
+    output.say(f"{why}: the comment is above", err=True)

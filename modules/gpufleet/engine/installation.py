@@ -63,7 +63,7 @@ def find_built() -> Engine | None:
         return None
     bin_dir = folder / "bin"
     complete = all((bin_dir / name).is_file() for name in ("pulumi", LANGUAGE_HOST, LANGUAGE_EXEC))
-    if not complete or record.get("recipe") != recipe_digest():
+    if not complete or not isinstance(record, dict) or record.get("recipe") != recipe_digest():
         return None
     return Engine(bin_dir / "pulumi", str(record["version"]), bin_dir, "built")
 

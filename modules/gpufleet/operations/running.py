@@ -44,6 +44,7 @@ def run(plan: remote.RunPlan, request: Request, given: dict[str, Any], stream: T
     record = remote.Record(
         request.play, request.limit, request.burn_in, request.check, tuple(sorted(given)), plan.hosts
     )
+    paths.private_state(plan.root)
     kept = _Kept(paths.state_home(plan.root) / "artifacts" / ident, record)
     if request.way is None:
         ended = remote.run_playbook(
@@ -77,10 +78,11 @@ class _Kept:
 def telling(root: Path) -> Iterator[Callable[[dict[str, Any]], None]]:
     """Give what tells the registry an event of a worker's run as it arrives: Ansible can't reach it from there."""
     with Registry(paths.database_url(root)) as registry:
-        into = ingest.Ingest.of_project(registry, root)
+        into = ingest.Ingest.of_project(registry, root, live=True)
+        reader = events.EventReader()
 
         def tell(event: dict[str, Any]) -> None:
-            if found := events.runner_event(event):
+            if found := reader.read(event):
                 into.apply(found)
 
         yield tell

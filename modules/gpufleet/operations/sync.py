@@ -21,6 +21,8 @@ from gpufleet.nodes import Identity, Observation, Outcome, Registry, Report
 from gpufleet.nodes.model import now
 from gpufleet.operations.reach import Reach, login, reach
 
+STALE = "stale, changed nothing: another sync read this source later and was faster"
+
 
 @dataclass(frozen=True)
 class Options:
@@ -58,6 +60,8 @@ class Synced:
                     "created": one.created,
                     "missing": one.missing,
                     "conflicts": [conflict.detail for conflict in one.conflicts],
+                    "stale": one.stale,
+                    "bad": one.bad,
                 }
                 for one in self.outcomes
             ],
@@ -68,6 +72,9 @@ class Synced:
     def lines(self) -> Iterator[str]:
         """Give a line for each source that answered."""
         for one in self.outcomes:
+            if one.stale:
+                yield f"{one.source}: {STALE}"
+                continue
             added = f", {len(one.created)} new" if one.created else ""
             lost = f", missing: {', '.join(one.missing)}" if one.missing else ""
             yield f"{one.source}: {one.seen} nodes{added}{lost}"
@@ -78,9 +85,11 @@ class Synced:
         """Give what a person should know beside the account."""
         yield from self.notes
         yield from (f"conflict: {one.detail}" for report in self.outcomes for one in report.conflicts)
+        yield from (f"left out: {line}" for report in self.outcomes for line in report.bad)
         if self.reach:
             yield from (f"{node} does not answer: {why}" for node, why in self.reach.silent.items())
             yield from (f"conflict: {detail}" for detail in self.reach.conflicts)
+            yield from (f"left out: {line}" for line in self.reach.bad)
         for source, error in self.failures.items():
             yield f"{source} failed: {error}" + (f" ({error.hint})" if error.hint else "")
 
@@ -95,21 +104,38 @@ class Synced:
 def run(stack: str, options: Options) -> Synced:
     """Sync a stack of the project we are in into its registry."""
     root = paths.project_root()
-    declared = fleet.load(stack, root)  # a wrong spec is told before a registry is made for it
-    with Registry(paths.database_url(root)) as registry:
-        return sync(registry, root, declared, options)
+    url = paths.database_url(root)
+    if not Registry.exists(url):
+        fleet.load(stack, root)  # a wrong spec is reported before a registry is made for it
+    with Registry(url) as registry:
+        number = registry.draw_revision()  # before anything is read: what reads later is newer
+        return sync(registry, root, fleet.load(stack, root), options, number)
 
 
-def sync(registry: Registry, root: Path, declared: fleet.Fleet, options: Options | None = None) -> Synced:
-    """Bring every source of a declared fleet into the registry."""
+def sync(
+    registry: Registry,
+    root: Path,
+    declared: fleet.Fleet,
+    options: Options | None = None,
+    number: int | None = None,
+) -> Synced:
+    """Bring every source of a declared fleet into the registry, in one transaction.
+
+    ``number`` is the revision that was drawn before ``declared`` was read.
+    """
     chosen = options or Options()
     synced = Synced()
+    number = number or registry.draw_revision()
+    reports = []
     for source, ask in _sources(declared, root, chosen, synced.notes):
         try:
-            synced.outcomes.append(registry.report(ask()))
+            reports.append(ask())
         except GpufleetError as error:
-            registry.source_failed(source, str(error))
             synced.failures[source] = error
+    with registry.transaction(number=number):
+        synced.outcomes += registry.report_all(reports)
+        for source, fault in synced.failures.items():
+            registry.source_failed(source, str(fault))
     if chosen.probe:
         try:
             rehearsal = bool(chosen.environment.get("GPUFLEET_REHEARSAL"))
@@ -122,11 +148,11 @@ def sync(registry: Registry, root: Path, declared: fleet.Fleet, options: Options
 def declare_racks(registry: Registry, root: Path, stack: str | None, at: datetime) -> None:
     """Register the slots of every rack file, or of one stack's racks: needs no engine and no network."""
     if stack:
-        for use in fleet.load(stack, root).racks:
-            registry.report(nodes.rack_report(use.rack, at, stack, use.template))
+        used = fleet.load(stack, root).racks
+        registry.report_all([nodes.rack_report(use.rack, at, stack, use.template) for use in used])
         return
-    for path in nodes.rack_files(root / "inventory"):
-        registry.report(nodes.rack_report(fleet.load_rack(path, root), at))
+    racks = fleet.load_racks(root / "inventory", root).values()
+    registry.report_all([nodes.rack_report(rack, at) for rack in racks])
 
 
 _Source = tuple[str, Callable[[], Report]]
