@@ -1,5 +1,5 @@
 # Thin on purpose: each line is a command a person could type.
-.PHONY: help setup demo test lint unit bench mutants clean
+.PHONY: help setup demo test lint unit bench fuzz mutants clean
 GPUFLEET := .venv/bin/gpufleet
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
@@ -8,6 +8,7 @@ help:
 	@echo "make test    linters and every test (Pulumi's engine and booted hosts included)"
 	@echo "make lint    linters only      make unit    tests that need neither engine nor hosts"
 	@echo "make bench   measured claims   make mutants change the code at random places; do the tests notice?"
+	@echo "make fuzz    100,000 mutated inputs for every parser; FUZZ=\"--target rack --count 1000 --seed 2\" for less"
 	@echo "make clean   end this checkout's rehearsals, remove what make made"
 
 setup:
@@ -36,6 +37,10 @@ test: setup
 
 bench: setup
 	for bench in tests/benchmarks/bench_*.py; do echo "== $$bench"; python "$$bench" || exit 1; done
+
+# FUZZ="--target rack --count 1000 --seed 2" chooses; the same command goes on where it was stopped.
+fuzz: setup
+	nice -n 19 python tests/fuzz/campaign.py $(FUZZ)
 
 # ROOM="cost catalog" COUNT=15 SEED=1 are what can be chosen; without ROOM every room is sampled.
 mutants: setup

@@ -50,7 +50,8 @@ def _one_line(text: str) -> str:
     shown = text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
     if shown.isprintable():
         return shown
-    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in shown)
+    escaped = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in shown)
+    return escaped if len(escaped) <= LONGEST else f"{escaped[:LONGEST]}…"
 
 
 class EnvironmentFault(GpufleetError, RuntimeError):  # noqa: N818 - EnvironmentError is a builtin

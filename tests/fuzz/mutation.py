@@ -29,8 +29,10 @@ TOKENS = (
     b"\xfe\xff", b"\xef\xbb\xbf", b"\xed\xa0\x80", b"\xe2\x80\xa8", b"\xc2\x85", b"- ", b"? ", b"&a ", b"*a", b"<<: ",
     b"!!python/object:os.system ", b"!!binary ", b"!!set ", b"| ", b">-\n", b"%YAML 1.1\n", b"---\n", b"...\n", b"# ",
     b"~",
-    b"<", b">", b"<!ENTITY a 'b'>", b"&a;", b"&#0;", b"<![CDATA[", b"]]>", b"</", b"\\u0000", b"\\ud800", b"1e999", b"-0",
-    b"99999999999999999999", b"NaN", b"Infinity", b"0x", b"=", b"+", b"@", b"''", b'""', b"\xff\xff\xff\xff\xff\xff\xff\x7f",
+    b"<", b">", b"<!ENTITY a 'b'>", b"&a;", b"&#0;", b"<![CDATA[", b"]]>", b"</", b"\\u0000", b"\\ud800", b"1e999",
+    b"-0",
+    b"99999999999999999999", b"NaN", b"Infinity", b"0x", b"=", b"+", b"@", b"''", b'""',
+    b"\xff\xff\xff\xff\xff\xff\xff\x7f",
     b"\x08\x00\x00\x00", b"\x09\x00\x00\x00",
 )  # fmt: skip
 DEEPEST = 400
@@ -42,10 +44,11 @@ MOST_BYTES = (
 def mutate(random: Random, seeds: list[bytes], kind: str) -> bytes:
     """Return one mutated input made of one or two seeds; ``kind`` says how they are structured."""
     seed = random.choice(seeds)
-    if kind in STRUCTURES and random.random() < 0.65:
-        content = STRUCTURES[kind](random, seed)
-    else:
-        content = mutate_bytes(random, seed, seeds)
+    try:
+        structured = kind in STRUCTURES and random.random() < 0.65
+        content = STRUCTURES[kind](random, seed) if structured else mutate_bytes(random, seed, seeds)
+    except RecursionError:  # nested in what was nested before: Python cannot write it down either
+        content = b"[" * 1000 + seed
     return content[:MOST_BYTES]
 
 
@@ -138,7 +141,7 @@ def _yaml(random: Random, seed: bytes) -> bytes:
     """Return YAML in flow style: JSON is YAML, and is written 20 times as fast."""
     import yaml
 
-    tree = yaml.load(seed, Loader=yaml.CBaseLoader if random.random() < 0.1 else yaml.CSafeLoader)  # noqa: S506
+    tree = yaml.load(seed, Loader=yaml.CBaseLoader if random.random() < 0.1 else yaml.CSafeLoader)
     content = json.dumps(mutate_tree(random, tree), default=str, ensure_ascii=random.random() < 0.5)
     return content.encode("utf-8", "surrogatepass")
 

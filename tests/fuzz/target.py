@@ -36,7 +36,7 @@ class Target:
 def scratch() -> Path:
     return Path(
         tempfile.mkdtemp(prefix="gpufleet-fuzz-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None)
-    )  # noqa: S108
+    )
 
 
 def in_file(name: str, read: Callable[[Path], object]) -> Callable[[bytes], object]:
@@ -350,7 +350,9 @@ STACK = b"""config:
   gpufleet:fleet:
     owner: ml
     budget_usd_per_month: 60000
-    ssh: {authorized_keys: ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA x"], allowed_cidrs: [10.0.0.0/8]}
+    ssh:
+      authorized_keys: [ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA x]
+      allowed_cidrs: [10.0.0.0/8]
     pools:
       - name: train
         cloud: aws

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from gpufleet.boundary import packaged_yaml, shorten
+from gpufleet.boundary import packaged_yaml, printable, shorten
 from gpufleet.errors import InputError
 
 OFF: dict[str, int] = {}
@@ -93,7 +93,9 @@ def _profiles(wanted: Any, device: str, index: int) -> dict[str, int]:
         raise InputError(f"profiles {shorten(wanted)} is no mapping of profile to count", key="mig")
     wrong = next((name for name, count in wanted.items() if not _is_count(count)), None)
     if wrong is not None:
-        raise InputError(f"{shorten(wrong)}: {shorten(wanted[wrong])} is no number of instances", key="mig")
+        raise InputError(
+            f"{printable(wrong, 60)}: {shorten(wanted[wrong])} is no number of instances", key="mig"
+        )
     return _fitting(family, {str(name): count for name, count in wanted.items() if count})
 
 

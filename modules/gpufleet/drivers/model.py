@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from gpufleet.boundary import shorten
+from gpufleet.drivers.versions import LONGEST_NUMBER
 from gpufleet.errors import InputError
 
 Vendor = Literal["nvidia", "amd", "none"]
@@ -236,7 +237,7 @@ def _facts(raw: Mapping[str, Any]) -> Facts:
         arch=ARCHITECTURES.get(str(raw["arch"]), str(raw["arch"])),
         secure_boot=raw.get("secure_boot"),
         headers_installed=bool(raw.get("headers_installed")),
-        packages=_texts(raw.get("packages")),
+        packages={name: version or "" for name, version in _texts(raw.get("packages")).items()},
         candidates=None if offered is None else {name: _listed(found) for name, found in offered.items()},
         loaded=_texts(raw.get("loaded")),
         held=_listed(raw.get("held") or []),
@@ -249,9 +250,10 @@ def _facts(raw: Mapping[str, Any]) -> Facts:
     )
 
 
-def _texts(raw: Any) -> dict[str, str]:
+def _texts(raw: Any) -> dict[str, Any]:
+    """Return names with their versions; a module of the kernel's own has none."""
     found = dict(raw or {})
-    if not all(isinstance(value, str) for value in found.values()):
+    if not all(value is None or isinstance(value, str) for value in found.values()):
         raise TypeError("a version that is not a text")
     return found
 
@@ -277,7 +279,9 @@ def _version(value: object, part: str) -> str | None:
         return None
     text = str(value)
     pieces = text.split(".")
-    if len(pieces) not in (2, 3) or not all(piece.isdigit() for piece in pieces):
+    if len(pieces) not in (2, 3) or not all(
+        each.isdecimal() and len(each) <= LONGEST_NUMBER for each in pieces
+    ):
         raise InputError(
             f"is {shorten(value)}", where="gpufleet_software", key=part, remedy=f"give {PARTS[part]}"
         )

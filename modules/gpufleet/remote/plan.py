@@ -20,7 +20,7 @@ from gpufleet.boundary import LARGE_DOCUMENT, decode_json_object, printable
 from gpufleet.errors import EnvironmentFault, InputError
 
 LIST_TIMEOUT_SECONDS = 120
-MOST_NAMES = 100_000  # of one range
+MOST_NAMES = 20_000  # that the ranges of a limit mean
 # A name with a range of numbers in it, and the sign that Ansible lets stand before it.
 FOLDED = re.compile(r"(!?)([\w.-]+(?:\[\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*\][\w.-]*)+)")
 
@@ -76,14 +76,14 @@ def unfold_limit(limit: str) -> str:
 
     Ansible's own brackets, ``group[0:2]``, stay as they are: they have a colon.
     """
+    if sum(_count(match[2]) for match in FOLDED.finditer(limit)) > MOST_NAMES:
+        raise InputError(f"{printable(limit, 60)} means over {MOST_NAMES:,} names", key="--limit")
     return FOLDED.sub(lambda match: ",".join(match[1] + name for name in _names(match[2])), limit)
 
 
 def _names(folded: str) -> list[str]:
     from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetParseError
 
-    if _count(folded) > MOST_NAMES:
-        raise InputError(f"{printable(folded, 60)} means over {MOST_NAMES:,} names", key="--limit")
     try:
         return list(NodeSet(folded, resolver=RESOLVER_NOGROUP))
     except (NodeSetParseError, AssertionError, ValueError) as error:
