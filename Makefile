@@ -1,5 +1,5 @@
 # Thin on purpose: each line is a command a person could type.
-.PHONY: help setup demo test lint unit bench clean
+.PHONY: help setup demo test lint unit bench mutants clean
 GPUFLEET := .venv/bin/gpufleet
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
@@ -7,7 +7,8 @@ help:
 	@echo "make demo    rehearse the production fleet on this machine, end to end, and write report.html"
 	@echo "make test    linters and every test (Pulumi's engine and booted hosts included)"
 	@echo "make lint    linters only      make unit    tests that need neither engine nor hosts"
-	@echo "make bench   measured claims   make clean   end this checkout's rehearsals, remove what make made"
+	@echo "make bench   measured claims   make mutants change the code at random places; do the tests notice?"
+	@echo "make clean   end this checkout's rehearsals, remove what make made"
 
 setup:
 	@.ci/setup
@@ -35,6 +36,10 @@ test: setup
 
 bench: setup
 	for bench in tests/benchmarks/bench_*.py; do echo "== $$bench"; python "$$bench" || exit 1; done
+
+# ROOM="cost catalog" COUNT=15 SEED=1 are what can be chosen; without ROOM every room is sampled.
+mutants: setup
+	nice -n 19 python tests/mutation --room $(ROOM) --count $(or $(COUNT),15) --seed $(or $(SEED),1)
 
 clean:
 	-$(GPUFLEET) rehearse down --all

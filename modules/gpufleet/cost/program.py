@@ -1,8 +1,9 @@
 """The child of ``evaluation``: runs Pulumi programs under mocks and writes down what they register.
 
-Run as a script: the jobs are the first line of standard input, the word to run them is the second. It
-imports nothing of gpufleet, so that each fork takes the package that its own project brings. The project may
-be anybody's, and this Python then the one of that project's virtual environment.
+Run as a script: the jobs are the first line of standard input, the word to run them is the second. Each job runs
+in a fork that ``sandbox`` confines before any code or file of its project is read. It imports nothing of gpufleet,
+so that each fork takes the package that its own project brings. The project may be anybody's: one whose virtual
+environment is not this Python's gets its own Python, inside, with the job as the argument.
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ from __future__ import annotations
 import asyncio
 import gc
 import importlib
+import importlib.util
 import json
 import os
-import re
 import runpy
 import sys
-import traceback
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -55,26 +56,49 @@ class InputError(Exception):
 
 
 def main() -> None:
-    """Import once, then evaluate each job in a fork of its own."""
+    """Import once, then evaluate each job confined; or, as a job's own Python, the one that was given."""
     here = str(Path(__file__).parent)
     sys.path[:] = [place for place in sys.path if place != here]  # our files are no modules of the program's
-    jobs: list[Job] = json.loads(sys.stdin.readline())
+    if len(sys.argv) > 1:
+        answer(json.loads(sys.argv[1]))
+        return
+    sandbox = load_module("sandbox")
+    order: dict[str, Any] = json.loads(sys.stdin.readline())
     gc.disable()  # the SDKs make a million long-lived objects; collecting among them takes a third of the time
-    preload(jobs)
+    if order["clouds"] is not None:
+        preload(order["clouds"])
     gc.freeze()
-    if sys.stdin.read().strip() != GO:
+    if sys.stdin.readline().strip() != GO:
         return  # the parent has found a mistake meanwhile
-    children = [fork(job) for job in jobs]
-    for child in children:
-        os.waitpid(child, 0)
+    jobs: list[Job] = order["jobs"]
+    supervisors = [sandbox.start(job["bounds"], partial(perform, job), report) for job in jobs]
+    null = os.open(os.devnull, os.O_RDWR)
+    for job in jobs:  # so that only the confined hold them
+        os.dup2(null, job["output"])
+        os.dup2(null, job["result"])
+    for supervisor in supervisors:
+        os.waitpid(supervisor, 0)
 
 
-def preload(jobs: list[Job]) -> None:
-    """Import the SDKs of the clouds that any of the stacks names."""
+def load_module(name: str) -> Any:
+    """Return a module of this folder, which no name on the path reaches."""
+    place = Path(__file__).with_name(f"{name}.py")
+    spec: Any = importlib.util.spec_from_file_location(f"gpufleet_{name}", place)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def report(missing: list[str]) -> None:
+    """Write what could not be confined to the parent, as one line."""
+    os.write(1, f"{json.dumps(missing)}\n".encode())
+
+
+def preload(clouds: list[str]) -> None:
+    """Import the SDKs of clouds; nothing of a project is read or run here, where nothing is confined yet."""
     import pulumi.runtime  # noqa: F401 - every program needs it
 
-    text = "".join(path.read_text(encoding="utf-8") for job in jobs if (path := stack_file(job)).is_file())
-    for cloud in SDKS.keys() & set(re.findall(r"\bcloud:\s*[\"']?(\w+)", text)):
+    for cloud in SDKS.keys() & set(clouds):
         for module, name in SDKS[cloud]:
             try:
                 getattr(importlib.import_module(module), name)
@@ -82,19 +106,31 @@ def preload(jobs: list[Job]) -> None:
                 continue  # then the program, if it needs it, says so
 
 
-def fork(job: Job) -> int:
-    """Evaluate a job in a fork, and return the fork's process id."""
-    child = os.fork()
-    if child:
-        return child
-    answer: dict[str, Any]
+def perform(job: Job) -> None:
+    """Evaluate a job in this confined process, or in the Python of the project's virtual environment."""
+    null = os.open(os.devnull, os.O_RDONLY)
+    for source, descriptor in ((null, 0), (job["output"], 1), (job["output"], 2), (job["result"], 3)):
+        os.dup2(source, descriptor)
+    os.closerange(4, os.sysconf("SC_OPEN_MAX"))
+    if not job["bounds"]["trusted"]:
+        folder = job["bounds"]["folder"]
+        os.environ.update(HOME=f"{folder}/home", TMPDIR=f"{folder}/tmp")  # noqa: S108 - its own
+    if job["python"]:
+        os.execv(job["python"], [job["python"], __file__, json.dumps(job)])  # noqa: S606 - no shell is meant
+    answer(job)
+
+
+def answer(job: Job) -> None:
+    """Evaluate a job, and write its records or its error to descriptor 3."""
+    failure = load_module("failure")
+    found: dict[str, Any]
     try:
-        answer = {"resources": evaluate(job)}
+        found = {"resources": evaluate(job)}
     except BaseException as error:  # noqa: BLE001 - whatever a program raises is told to the parent
-        answer = {"error": describe(error, job)}
-    Path(job["result"]).write_text(json.dumps(answer), encoding="utf-8")
+        found = {"error": failure.describe(error, job, is_ours=isinstance(error, InputError))}
+    with open(3, "w", encoding="utf-8") as result:
+        json.dump(found, result)
     sys.stdout.flush()
-    os._exit(0)
 
 
 def evaluate(job: Job) -> list[dict[str, Any]]:
@@ -145,7 +181,7 @@ def enter(job: Job) -> Path:
     folder = root / str(project(job).get("main", "."))
     os.chdir(folder)
     sys.path[:0] = [str(folder), str(root / "modules")]
-    sys.dont_write_bytecode = job["may_be_absent"]
+    sys.dont_write_bytecode = job["may_be_absent"] or not job["bounds"]["trusted"]
     importlib.invalidate_caches()
     return folder
 
@@ -336,43 +372,6 @@ def look_up(token: str, arguments: dict[str, Any], region: str) -> dict[str, Any
     where = arguments.get("region") or region
     filled = json.loads(json.dumps(known).replace("{region}", str(where)))
     return {**answer, **{key: value for key, value in filled.items() if key not in arguments}}
-
-
-def describe(error: BaseException, job: Job) -> dict[str, str]:
-    """Return an error as one line; one of gpufleet's own keeps its place, key and remedy."""
-    told = own(reread(error, job))
-    if told:
-        return told
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename.startswith(job["root"])]
-    where = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "the Pulumi program"
-    lines = str(error).strip().splitlines() or [""]
-    problem = f"the Pulumi program failed: {type(error).__name__}: {lines[0]}".rstrip(": ")
-    return {"problem": problem, "where": where, "key": "", "remedy": "make `pulumi preview` succeed first"}
-
-
-def reread(error: BaseException, job: Job) -> BaseException:
-    """Read the stack's file again as the command line does: that error knows the line."""
-    if own(error) is None or (isinstance(error, InputError) and not (Path(job["root"]) / "stacks").is_dir()):
-        return error
-    try:
-        load = importlib.import_module("gpufleet.fleet").load
-        load(job["stack"], Path(job["root"]), Path(job["config_file"]) if job["config_file"] else None)
-    except Exception as better:  # noqa: BLE001 - an older fleet may fail in any way; the first error stands then
-        return better if own(better) else error
-    return error
-
-
-def own(error: BaseException) -> dict[str, str] | None:
-    """Return the parts of one of gpufleet's input errors, whichever commit's class it is; of others None."""
-    chain = (error, error.__cause__, error.__context__)
-    found = next(
-        (each for each in chain if "InputError" in {kind.__name__ for kind in type(each).__mro__}), None
-    )
-    return (
-        {part: str(getattr(found, part, "")) for part in ("problem", "where", "key", "remedy")}
-        if found
-        else None
-    )
 
 
 if __name__ == "__main__":

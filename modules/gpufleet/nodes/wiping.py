@@ -12,12 +12,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
-from importlib import resources
 from typing import Any
 
-from ruamel.yaml import YAML
-
+from gpufleet.boundary import packaged_yaml
 from gpufleet.errors import InputError
+from gpufleet.nodes.wiping_report import check_drives
 
 # Somebody's system lives here: a drive that carries one of these can't be wiped from the system that runs on it.
 SYSTEM_MOUNTS = (
@@ -101,8 +100,7 @@ class Plan:
 @cache
 def table() -> dict[str, Any]:
     """Return the methods and their sources."""
-    text = (resources.files("gpufleet.nodes") / "data" / "wipe_methods.yaml").read_text()
-    found: dict[str, Any] = YAML(typ="safe").load(text)
+    found: dict[str, Any] = packaged_yaml("gpufleet.nodes", "data/wipe_methods.yaml")
     return found
 
 
@@ -118,6 +116,7 @@ def known_method(method: str) -> None:
 def plan(seen: Mapping[str, Any], method: str = "auto") -> Plan:
     """Return what would be wiped of what a node has told (``gpufleet.fleet.disks``)."""
     known_method(method)
+    check_drives(seen)
     drives: list[Drive] = []
     refused: list[Refused] = []
     for disk in seen.get("lsblk", {}).get("blockdevices", []):

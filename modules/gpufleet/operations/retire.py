@@ -16,7 +16,7 @@ from typing import Any, TextIO
 
 from gpufleet import paths, remote
 from gpufleet.errors import AnswerIsNo, EnvironmentFault, InputError
-from gpufleet.nodes import TRANSITIONS, Node, Registry, wiping
+from gpufleet.nodes import TRANSITIONS, Node, Registry, wiping, wiping_report
 from gpufleet.nodes.model import now, stamp
 from gpufleet.operations import export, reach
 
@@ -165,7 +165,7 @@ def wipe(registry: Registry, node: Node, request: Request, hands: Hands) -> dict
     drives = ", ".join(f"{drive['path']} {drive['serial']}" for drive in plan["drives"])
     registry.note(node.id, BEGUN, f"plan {plan['id']}: {drives}; {request.reason}")
     outcome = hands.run(node, {**variables, "wipe_confirm": typed, "wipe_plan_id": plan["id"]})
-    return conclude(registry, node, outcome)
+    return conclude(registry, node, outcome, plan)
 
 
 def refuse_plan(node: Node, planned: Mapping[str, Any], request: Request) -> None:
@@ -181,11 +181,14 @@ def refuse_plan(node: Node, planned: Mapping[str, Any], request: Request) -> Non
         raise AnswerIsNo(f"no drive of {node.name} can be wiped; nothing was touched", hint=hint)
 
 
-def conclude(registry: Registry, node: Node, outcome: remote.RunOutcome) -> dict[str, Any]:
+def conclude(
+    registry: Registry, node: Node, outcome: remote.RunOutcome, plan: Mapping[str, Any]
+) -> dict[str, Any]:
     """Keep the evidence in the node's history; say no where a drive was not wiped."""
     try:
         told = reported(outcome, "wiped", node)
-    except EnvironmentFault as lost:
+        wiping_report.check_evidence(told, plan, node.name)
+    except (EnvironmentFault, InputError) as lost:
         hint = "run the same command again: drives that are done are not wiped twice"
         raise AnswerIsNo(f"{lost.message}; what is left on its drives is unknown", hint=hint) from None
     bad = [one for one in told["evidence"] if not one["wiped"]]

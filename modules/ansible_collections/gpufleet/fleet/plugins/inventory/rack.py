@@ -28,12 +28,12 @@ machine: Compute Blade CM4 8GB
 nodes: blade[01-20]
 """
 
-from dataclasses import asdict  # noqa: E402 - Ansible wants its documentation above the imports
-from pathlib import Path  # noqa: E402
+from ansible.plugins.inventory import BaseInventoryPlugin  # noqa: E402 - its documentation stands above the imports
 
-from ansible.plugins.inventory import BaseInventoryPlugin  # noqa: E402
-
-from ansible_collections.gpufleet.fleet.plugins.plugin_utils.inventory import add, build  # noqa: E402
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.inventory import (  # noqa: E402
+    add_rack,
+    failing_whole,
+)
 
 
 class InventoryModule(BaseInventoryPlugin):
@@ -44,4 +44,5 @@ class InventoryModule(BaseInventoryPlugin):
 
     def parse(self, inventory, loader, path, cache=True):
         super().parse(inventory, loader, path, cache)
-        add(inventory, asdict(build(path, rack=Path(path).stem)))
+        with failing_whole():
+            add_rack(self, inventory, path)

@@ -1,0 +1,49 @@
+"""The rooms that are mutated: where the code of each is, and which test folders mirror it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+CODE = "modules/gpufleet"
+COLLECTION = "modules/ansible_collections/gpufleet/fleet/plugins"
+# What else covers a room beside the test folder of its name: folders and files under tests/.
+ALSO = {
+    "boundary": ("engine/test_document.py", "fleet/test_errors.py", "fleet/test_any_input.py"),
+    "cli": (
+        "operations/test_nodes_cli.py", "catalog/test_prices_cli.py", "cost/test_cli.py", "cost/test_buying_cli.py",
+        "sizing/test_size_cli.py", "rehearsal/test_world_command.py",
+    ),
+    "collection": ("burnin/test_module.py",),
+}  # fmt: skip
+# What is data for another machine or a program's own text: its tests are elsewhere (hosts, engine).
+NEVER = ("nodes/migrations/", "rehearsal/rack/images.py")
+
+
+@dataclass(frozen=True)
+class Room:
+    name: str
+    files: tuple[str, ...]  # relative to the root
+    tests: tuple[str, ...]  # test files relative to the root, the room's own first
+
+
+def rooms(root: Path = ROOT) -> dict[str, Room]:
+    """Return every room of the package, and the collection as one more."""
+    folders = {path.name: path for path in (root / CODE).iterdir() if (path / "__init__.py").is_file()}
+    folders["collection"] = root / COLLECTION
+    return {name: Room(name, _files(folders[name], root), _tests(name, root)) for name in sorted(folders)}
+
+
+def _tests(name: str, root: Path) -> tuple[str, ...]:
+    found: list[str] = []
+    for part in (name, *ALSO.get(name, ())):
+        path = root / "tests" / part
+        files = sorted(path.rglob("test_*.py")) if path.is_dir() else [path]
+        found += [str(file.relative_to(root)) for file in files if file.is_file()]
+    return tuple(found)
+
+
+def _files(folder: Path, root: Path) -> tuple[str, ...]:
+    names = sorted(str(path.relative_to(root)) for path in folder.rglob("*.py"))
+    return tuple(name for name in names if not any(part in name for part in NEVER))
