@@ -60,9 +60,9 @@ class Policy:
 
     ``grace``: seconds between SIGTERM to the work's process group and SIGKILL to all; 0 sends SIGKILL at once.
     ``foreground`` keeps the work in the front's process group, so that it may use the terminal. ``spare_packages``
-    leaves package managers to finish their transaction. ``after_success`` also ends what a finished work left running; without it only SSH masters
-    end whose socket is in ``scratch``. ``scratch`` is a folder that goes when the work is stopped. ``is_orphaned``
-    is asked once a second; the work is stopped when it says true.
+    leaves package managers to finish their transaction. ``after_success`` also ends what a finished work left running;
+    without it only SSH masters end whose socket is in ``scratch``, a folder that goes when the work is stopped.
+    ``is_orphaned`` is called once a second; the work is stopped when it returns true.
     """
 
     grace: float = 0.0
