@@ -7,7 +7,7 @@ import re
 import pytest
 
 from gpufleet.console import ReportData, headline, render
-from gpufleet.console.report import concerns, money_lines, rack_grids
+from gpufleet.console.report import concerns, money_lines, node_reasons, rack_grids, standing
 
 
 def node(name, state="ready", **more):
@@ -124,3 +124,67 @@ def test_page_answers_the_questions_people_have(part):
 def test_report_without_money_or_burn_in_still_renders():
     page = render(ReportData(stack="dev", written_at="now", nodes=[node("blade01")]))
     assert "None: nothing failed" in page
+
+
+def test_the_page_is_the_one_on_record(repo_root, golden):
+    """Drawings are left out: their own tests look at what they draw from."""
+    page = re.sub(r"<svg.*?</svg>", "<svg/>", render(FLEET), flags=re.DOTALL)
+    golden(repo_root / "tests/cases/console/report.html", "\n".join(line.rstrip() for line in page.splitlines()))
+
+
+@pytest.mark.parametrize(
+    ("changed", "how"),
+    [
+        ({}, "ready"),
+        ({"reachable": False}, "unreachable"),
+        ({"reachable": None}, "ready"),
+        ({"reachable": False, "state": "retired"}, "retired"),
+        ({"holds": [{"kind": "operator", "reason": "x"}]}, "ready (held)"),
+        ({"holds": [{"kind": "operator", "reason": "x"}], "state": "repair"}, "repair"),
+    ],
+)
+def test_how_a_node_stands(changed, how):
+    assert standing(node("a", **changed)) == how
+
+
+@pytest.mark.parametrize(
+    ("changed", "made", "reasons"),
+    [
+        ({}, None, []),
+        ({}, report("a", checks=[check("memory", "pass")]), []),
+        ({"state": "repair"}, None, ["repair"]),
+        ({"state": "quarantined"}, None, ["quarantined"]),
+        ({"state": "quarantined"}, report("a", checks=[check("m", "fail")]), ["m fail: measured below 5"]),
+        ({"reachable": False, "reachable_detail": "timed out"}, None, ["timed out"]),
+        ({"reachable": False}, None, ["does not answer over SSH"]),
+        ({"holds": [{"kind": "k", "reason": "burn-in: bad"}]}, None, ["held (k): burn-in: bad"]),
+        ({"holds": [{"kind": "k", "reason": "burn-in: bad"}]}, report("a", checks=[check("m", "warn")]),
+         ["m warn: measured below 5", "held (k) until somebody has looked"]),
+        ({"holds": [{"kind": "k", "reason": "leak"}]}, report("a", checks=[check("m", "warn")]),
+         ["m warn: measured below 5", "held (k): leak"]),
+    ],
+)  # fmt: skip
+def test_why_a_node_is_not_simply_fine(changed, made, reasons):
+    assert node_reasons(node("a", **changed), made) == reasons
+
+
+def test_the_largest_rack_comes_first_and_a_held_blade_has_a_colour_of_its_own():
+    nodes = [
+        node("z1", rack="z"), node("z2", rack="z", slot=None), node("b1", rack="b"), node("a1", rack="a"),
+        node("free", rack=None), node("held", rack="z", slot=3, holds=[{"kind": "k", "reason": "r"}]),
+    ]  # fmt: skip
+    grids = rack_grids(ReportData("x", "now", nodes))
+    assert [grid["name"] for grid in grids] == ["z", "a", "b"]
+    assert [cell["name"] for cell in grids[0]["cells"]] == ["z2", "z1", "held"]
+    assert grids[0]["cells"][2] == {"name": "held", "slot": 3, "standing": "ready (held)", "css": "ready-held"}
+
+
+def test_states_are_counted_most_first_then_by_name():
+    nodes = [node("a", "repair"), node("b", "expected"), node("c", "expected"), node("d", "burn_in")]
+    assert headline(ReportData("x", "now", nodes)) == "4 nodes: 2 expected, 1 burn_in, 1 repair"
+
+
+def test_a_line_that_goes_is_ranked_by_what_it_cost():
+    change = {**CHANGE, "resources": [line("a", 0.0, 1.0), line("gone", 3.0, 0.0), line("b", 9.0, 2.0)]}
+    assert [entry["name"] for entry in money_lines(change)] == ["gone", "b", "a"]
+    assert money_lines(None) == []
