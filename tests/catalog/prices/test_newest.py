@@ -81,10 +81,11 @@ def test_what_offers_are_compared_by(wanted, cards, usd):
     ("wanted", "fits"),
     [
         ({}, True), ({"cloud": "aws"}, True), ({"cloud": "gcp"}, False), ({"region": "r"}, True),
-        ({"region": "x"}, False), ({"machine": "m"}, True), ({"machine": "n"}, False), ({"purchase": "spot"}, True), ({"purchase": "x"}, False),
-        ({"accelerator": "h100"}, True), ({"accelerator": "a100"}, False), ({"most_usd": 80.0}, True),
-        ({"most_usd": 79.99}, False), ({"count": 1}, True), ({"cloud": "aws", "region": "x"}, False),
-        ({"most_usd": 10.0, "by": "accelerator"}, True), ({"most_usd": 9.99, "by": "accelerator"}, False),
+        ({"region": "x"}, False), ({"machine": "m"}, True), ({"machine": "n"}, False), ({"purchase": "spot"}, True),
+        ({"purchase": "x"}, False), ({"accelerator": "h100"}, True), ({"accelerator": "a100"}, False),
+        ({"most_usd": 80.0}, True), ({"most_usd": 79.99}, False), ({"count": 1}, True),
+        ({"cloud": "aws", "region": "x"}, False), ({"most_usd": 10.0, "by": "accelerator"}, True),
+        ({"most_usd": 9.99, "by": "accelerator"}, False),
     ],
 )  # fmt: skip
 def test_which_offers_are_wanted(wanted, fits):
