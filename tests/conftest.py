@@ -15,6 +15,24 @@ os.environ["GPUFLEET_PRICES"] = "embedded"  # not what the developer has importe
 PROJECT_PARTS = ("Pulumi.yaml", "stacks", "inventory", "playbooks", "docs/examples", ".ci")
 
 
+def pytest_addoption(parser):
+    help_ = "write the records that golden tests compare with, instead of comparing"
+    parser.addoption("--regenerate", action="store_true", help=help_)
+
+
+@pytest.fixture
+def golden(request):
+    """Compare a text with its record in the repository, or write the record with ``--regenerate``."""
+
+    def compare(path, text):
+        if request.config.getoption("--regenerate"):
+            path.write_text(text)
+        assert path.is_file(), f"{path.name} is missing; write it with --regenerate"
+        assert text.splitlines() == path.read_text().splitlines()
+
+    return compare
+
+
 @pytest.fixture(scope="session")
 def repo_root():
     """Return this checkout; tests read it and never write to it."""
@@ -42,18 +60,40 @@ def make_project(target):
     return target
 
 
+@pytest.fixture(scope="session")
+def project_template(tmp_path_factory):
+    """Make the project that others are copied from once, and verify at the end that no test wrote into it."""
+    template = make_project(tmp_path_factory.mktemp("template"))
+    yield template
+    status = ["git", "-C", str(template), "status", "--porcelain"]
+    changed = subprocess.run(status, check=True, capture_output=True, text=True).stdout
+    assert not changed, f"a test wrote into files that all projects share: unlink them first\n{changed}"
+
+
+def copy_project(template, target):
+    """Copy a project: what tests edit as files of their own, the package and git's objects as hard links."""
+
+    def copy(source, destination):
+        part = Path(source).relative_to(template).as_posix()
+        if part.startswith(("modules/", ".git/objects/")):
+            os.link(source, destination)
+        else:
+            shutil.copy2(source, destination)
+
+    shutil.copytree(template, target, symlinks=True, copy_function=copy)
+    return target
+
+
 @pytest.fixture
-def project(tmp_path):
+def project(tmp_path, project_template):
     """Give a project of the test's own: a git repository with the shipped stacks, racks and playbooks."""
-    target = tmp_path / "project"
-    target.mkdir()
-    return make_project(target)
+    return copy_project(project_template, tmp_path / "project")
 
 
 @pytest.fixture(scope="session")
-def shared_project(tmp_path_factory):
+def shared_project(tmp_path_factory, project_template):
     """Give one project to a whole session, for tests that need an engine or hosts and put back what they edit."""
-    return make_project(tmp_path_factory.mktemp("shared"))
+    return copy_project(project_template, tmp_path_factory.mktemp("shared") / "project")
 
 
 @pytest.fixture(scope="session")

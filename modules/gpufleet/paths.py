@@ -13,6 +13,7 @@ from pathlib import Path
 
 from gpufleet.errors import InputError
 
+STATE_FOLDER = ".gpufleet"
 EMBEDDED_PRICES = "embedded"  # GPUFLEET_PRICES says so: no store
 
 
@@ -28,7 +29,20 @@ def project_root(start: Path | None = None) -> Path:
 def state_home(root: Path | None = None) -> Path:
     """Return the folder of local state: ``GPUFLEET_HOME``, else ``<root>/.gpufleet``."""
     override = os.environ.get("GPUFLEET_HOME")
-    return Path(override) if override else (root or project_root()) / ".gpufleet"
+    return Path(override) if override else (root or project_root()) / STATE_FOLDER
+
+
+def make_private_folder(folder: Path, *, existing: bool = False) -> None:
+    """Make a folder for its owner alone (0700), whatever the umask; ``existing`` also narrows one that is there.
+
+    Folders above it that are missing are made as private. A folder of another user's stays as it is.
+    """
+    missing = [one for one in (folder, *folder.parents) if not one.exists()]
+    for one in reversed(missing):
+        one.mkdir(mode=0o700, exist_ok=True)
+        one.chmod(0o700)
+    if existing and folder.stat().st_uid == os.geteuid() and folder.stat().st_mode & 0o077:
+        folder.chmod(0o700)
 
 
 def database_url(root: Path | None = None) -> str:

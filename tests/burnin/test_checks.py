@@ -322,3 +322,25 @@ def test_workers_run_side_by_side():
 def test_a_program_that_hangs_is_ended():
     assert run_command(["sleep", "30"], 0.1).code == 124
     assert run_command(["no-such-program-here"], 1).code == 127
+
+
+@pytest.mark.parametrize(("asked", "seconds"), [(20, "20s"), (0.2, "1s")])
+def test_stress_ng_verifies_every_answer_on_every_core(make_host, asked, seconds):
+    line = f"stress-ng --cpu 0 --verify --metrics-brief --timeout {seconds}"
+    host = make_host(tools={line: Output(2, "x" * 3000, "cpu: 1 of 3 verifications failed")})
+    told = cpu.stress_ng(Host(params={"stress_ng_seconds": asked}, run=host.run, which=host.which))
+    assert (told["ran"], told["code"], len(told["text"])) == (True, 2, 2000)
+    assert told["text"].endswith("cpu: 1 of 3 verifications failed")
+
+
+def test_stress_ng_gets_half_a_minute_beyond_its_own_end(make_host):
+    limits = []
+
+    def run(argv, timeout):
+        limits.append(timeout)
+        return Output(0, "", "")
+
+    cpu.stress_ng(Host(params={"stress_ng_seconds": 60}, run=run, which=lambda tool: tool))
+    assert limits == [90]
+    assert cpu.stress_ng(make_host())["reason"] == "not asked for (stress_ng_seconds)"
+    assert cpu.stress_ng(make_host(stress_ng_seconds=5))["reason"] == "stress-ng is not installed"

@@ -76,7 +76,7 @@ def test_nothing_that_fits_is_an_answer_of_no(prices):
     ("arguments", "words"),
     [
         (("--gpu", "volta 9000"), "unknown accelerator 'volta 9000'"),
-        (("import", "none.csv"), "none.csv: No such file or directory"),
+        (("import", "none.csv"), "none.csv: cannot be read: No such file or directory"),
         (("import", "-", "--accept", "everything"), "no check is called 'everything'"),
     ],
 )

@@ -116,6 +116,11 @@ def sdks():
 
 
 @pytest.fixture
+def recorder():
+    return Recorder(ANSWERS)
+
+
+@pytest.fixture
 def evaluate(monkeypatch, sdks):
     """Evaluate a fleet, given as pools or whole; returns what it registered."""
 

@@ -94,3 +94,17 @@ def test_azure_set_between_its_bounds(evaluate):
     (profile,) = found.one("AutoscaleSetting")["profiles"]
     assert profile["capacity"] == {"minimum": "1", "maximum": "4", "default": "2"}
     assert found.one("VirtualMachineScaleSet")["virtualMachineProfile"]["evictionPolicy"] == "Delete"
+
+
+@pytest.mark.parametrize("zones", [["us-central1-a"], ["us-central1-f", "us-central1-b"]])
+def test_a_gcp_group_stays_in_the_declared_zones(evaluate, zones):
+    """Machines elsewhere would be far from the data and outside the quota that was asked for."""
+    manager = evaluate({"cloud": "gcp", "count": ELASTIC, "zones": zones}).one("RegionInstanceGroupManager")
+    assert manager["distributionPolicyZones"] == zones
+    assert manager["updatePolicy"]["maxUnavailableFixed"] == len(zones)
+
+
+def test_a_gcp_group_without_zones_leaves_them_to_google(evaluate):
+    manager = evaluate({"cloud": "gcp", "count": ELASTIC, "zones": []}).one("RegionInstanceGroupManager")
+    assert "distributionPolicyZones" not in manager
+    assert manager["updatePolicy"]["maxUnavailableFixed"] == 3

@@ -135,3 +135,32 @@ def test_the_record_is_json_that_a_person_can_read(tmp_path):
     module.write(file, EMPTY)
     assert json.loads(file.read_text()) == EMPTY
     assert file.read_text().count("\n") > 2
+
+
+def test_a_remembered_set_is_whole(monkeypatch):
+    monkeypatch.setattr(module.time, "gmtime", lambda: (2026, 11, 22, 9, 5, 7, 6, 326, 0))
+    (kept,) = module.remembered(EMPTY, state(loaded="570.172.08"), params())["sets"]
+    assert kept == {
+        "recorded_at": "2026-11-22T09:05:07Z", "why": "upgrade to 580.95.05", "packages": OLD,
+        "held": ["nvidia-open"], "kernel": "6.8", "loaded": "570.172.08",
+    }  # fmt: skip
+
+
+def test_an_upgrade_a_rollback_and_the_next_upgrade_keep_each_set_in_turn():
+    """The newest remembered set is what a rollback returns to: each replaced set is added, the same one never twice."""
+    first, second = {"nvidia-open": "1"}, {"nvidia-open": "2"}
+    to = {version: [{"name": "nvidia-open", "version": version}] for version in ("1", "2", "3")}
+    record = module.remembered(EMPTY, state(first), params(to["2"]))
+    record = module.remembered(record, state(second), params(to["1"], rolled_back=True))
+    assert [one["packages"] for one in record["sets"]] == [first, second]
+    assert record["rolled_back_from"] == second
+    again = module.remembered(record, state(first), params(to["1"]))
+    assert again == record  # nothing is replaced: what was rolled back from stays known
+    record = module.remembered(record, state(first), params(to["3"]))
+    assert [one["packages"] for one in record["sets"]] == [first, second, first]
+    assert record["rolled_back_from"] == {}
+
+
+def test_one_package_of_the_wanted_set_that_is_missing_is_a_change():
+    wanted = [{"name": "nvidia-open", "version": "570.172.08-1"}, {"name": "nvidia-persistenced", "version": None}]
+    assert [one["packages"] for one in module.remembered(EMPTY, state(), params(wanted))["sets"]] == [OLD]

@@ -21,6 +21,7 @@ def git(root, *words):
 def rewrite(path, old, new):
     text = path.read_text()
     assert old in text
+    path.unlink()  # the package's files are shared with other projects
     path.write_text(text.replace(old, new))
 
 

@@ -33,7 +33,7 @@ def test_each_program_is_looked_at():
     assert {path.name for path in PROGRAMS.iterdir() if path.is_dir()} == set(BILLABLE)
 
 
-@pytest.fixture(params=sorted(BILLABLE))
+@pytest.fixture(scope="module", params=sorted(BILLABLE))
 def program(request):
     resources = cost.evaluate(PROGRAMS / request.param, "dev")
     return request.param, resources, cost.price(resources)

@@ -100,3 +100,77 @@ def test_the_table_has_every_host_and_every_finding():
     assert "no module is loaded" in "\n".join(lines)
     assert lines[-1].strip().startswith("skew: ")
     assert len(lines) == 4
+
+
+def test_findings_come_skews_first_then_by_host_and_code():
+    stopped = {"version": "580.95.05", "active": False}
+    hosts = [
+        host("b", loaded=None, container="lxc"), host("z", held=[], fabric_manager=stopped), host("a", unsound=["x"]),
+    ]  # fmt: skip
+    assert [(one.kind, one.host, one.code) for one in consistency.check(hosts).findings] == [
+        ("skew", "a", "half_installed"),
+        ("skew", "z", "fabric_manager_stopped"),
+        ("skew", "z", "holds_missing"),
+        ("note", "b", "not_loaded"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changed", "message", "remedy"),
+    [
+        ({"unsound": ["a", "b"]}, "left half-way: a, b", "dpkg --configure -a"),
+        ({"held": []}, "not held: none of its packages is held", "run the play drivers on it"),
+        ({"holds_wanted": ["z", "nvidia-open", "c"]}, "not held: c, z", "run the play drivers on it"),
+        ({"loaded": None, "built": None}, "no module of 580.95.05 is built for kernel 6.8.0-60-generic",
+         "dkms status; the kernel's headers are there"),
+        ({"loaded": None, "built": None, "headers": False},
+         "no module of 580.95.05 is built for kernel 6.8.0-60-generic",
+         "dkms status; the kernel's headers are missing"),
+        ({"fabric_manager": None, "fabric_manager_wanted": True}, "has NVSwitch and no fabric manager",
+         "run the play drivers on it"),
+    ],
+)  # fmt: skip
+def test_a_finding_says_what_and_what_to_do(changed, message, remedy):
+    (found,) = consistency.check([host("a", **changed)]).findings
+    assert (found.message, found.remedy) == (message, remedy)
+
+
+def test_a_stopped_fabric_manager_in_a_container_is_only_a_note():
+    stopped = {"version": "580.95.05", "active": False}
+    assert codes(host("a", fabric_manager=stopped, container="lxc", loaded="580.95.05")) == {
+        ("a", "fabric_manager_stopped", "note")
+    }
+
+
+def test_a_driver_without_cards_takes_part_and_lacks_nothing():
+    report = consistency.check([host("a", cards=False)])
+    assert [one.name for one in report.hosts] == ["a"]
+    assert not report.findings
+
+
+def test_the_report_for_programs_is_whole():
+    report = consistency.check([host("b", held=[]), host("a", group="serve", cuda=None, fabric_manager=None)])
+    assert report.as_json() == {
+        "agree": False,
+        "hosts": [
+            {"name": "a", "group": "serve", "read": True, "installed": "580.95.05", "loaded": "580.95.05",
+             "user_space": "580.95.05", "fabric_manager": None, "cuda": [], "held": 1},
+            {"name": "b", "group": "train", "read": True, "installed": "580.95.05", "loaded": "580.95.05",
+             "user_space": "580.95.05", "fabric_manager": "580.95.05", "cuda": ["12.8"], "held": 0},
+        ],
+        "findings": [
+            {"host": "b", "code": "holds_missing", "kind": "skew", "remedy": "run the play drivers on it",
+             "message": "not held: none of its packages is held"},
+        ],
+    }  # fmt: skip
+
+
+def test_the_table_is_aligned_and_says_a_second_finding_under_the_first():
+    report = consistency.check([host("a", held=[], unsound=["x"]), host("bb", cuda=["12.8", "13.0"])])
+    assert consistency.table(report) == [
+        "NODE  GROUP  INSTALLED  LOADED     LIBRARIES  FABRIC     CUDA        HELD  FINDING",
+        "a     train  580.95.05  580.95.05  580.95.05  580.95.05  12.8        -     skew: CUDA 12.8; 1 of 2 in train have 12.8, 13.0",
+        "                                                                           skew: left half-way: x",
+        "                                                                           skew: not held: none of its packages is held",
+        "bb    train  580.95.05  580.95.05  580.95.05  580.95.05  12.8, 13.0  1     agrees",
+    ]

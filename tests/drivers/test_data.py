@@ -142,3 +142,82 @@ def test_cuda_table_matches_the_majors():
 def test_branches_with_an_architecture_that_ends():
     ends = {row.name: row.last_branch for row in tables.architectures().values() if row.last_branch}
     assert ends == {"Maxwell": 580, "Pascal": 580, "Volta": 580}
+
+
+def test_each_kind_of_problem_in_the_shipped_files_is_looked_for(monkeypatch):
+    """A table of its own for each file, with one mistake that only that file's check finds."""
+    wrong = {
+        "cards.csv": [CARD | {"market": "gaming"}],
+        "branches.csv": [{"branch": "700", "kind": "odd", "end_of_life": "", "proprietary": "yes",
+                          "default_module": "open", "sources": "pci-ids", "as_of": "2026-10-24"}],
+        "rocm.csv": [{"release": "9.9", "gfx": "gfx0", "systems": "", "kernels": "", "only": "", "driver": "9.9",
+                      "sources": "pci-ids", "as_of": "2026-10-24"}],
+        "sources.csv": [{"id": "gossip", "as_of": "lately"}],
+    }  # fmt: skip
+    monkeypatch.setattr(lint, "rows", lambda name: wrong.get(name, []))
+    monkeypatch.setattr(lint, "rules", lambda: {"a.b": {"message": "", "source": "pci-ids"}})
+    monkeypatch.setattr(lint, "systems", lambda: {"odd-1": {"as_of": "2026-10-24", "sources": "gossip"}})
+    assert lint.problems() == [
+        "cards.csv: 10de:2330 : unknown market",
+        "branches.csv: 700: unknown kind 'odd'",
+        "rocm.csv: 9.9: no card has gfx0",
+        "rocm.csv: 9.9: unknown driver 9.9",
+        "rules.yaml: a.b: no message",
+        "systems.yaml: odd-1: unknown source 'gossip'",
+        "sources.csv: gossip: no day",
+    ]
+
+
+RELEASE = {"release": "6.3", "gfx": "gfx90a", "systems": "debian-12", "kernels": "debian-12=6.1", "only": "",
+           "driver": "6.10.5"}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        ({}, None),
+        ({"gfx": "gfx90a gfx0"}, "rocm.csv: 6.3: no card has gfx0"),
+        ({"systems": "debian-12 plan9"}, "rocm.csv: 6.3: unknown system plan9"),
+        ({"kernels": "ubuntu-24.04=6.8"}, "rocm.csv: 6.3: ubuntu-24.04=6.8 is of no system of its own"),
+        ({"only": "ubuntu-24.04"}, "rocm.csv: 6.3: ubuntu-24.04 is of no system of its own"),
+        ({"driver": "0.1"}, "rocm.csv: 6.3: unknown driver 0.1"),
+    ],
+)
+def test_a_wrong_release_is_named(change, line):
+    row = {**RELEASE, "driver": next(iter(tables.amd_drivers())), **change}
+    assert list(lint.bad_releases([row], [{"gfx": "gfx90a"}])) == ([line] if line else [])
+
+
+@pytest.mark.parametrize(
+    ("change", "lines"),
+    [
+        ({}, []),
+        ({"kind": "new_feature", "end_of_life": ""}, []),
+        ({"kind": "odd"}, ["unknown kind 'odd'"]),
+        ({"kind": "lts", "end_of_life": ""}, ["no month in which it ends"]),
+        ({"kind": "production", "end_of_life": "2026"}, ["no month in which it ends"]),
+        ({"kind": "ended", "end_of_life": "2026-09-01"}, ["no month in which it ends"]),
+        ({"proprietary": "no"}, ["its default module does not exist"]),
+        ({"proprietary": "no", "default_module": "open"}, []),
+    ],
+)
+def test_a_wrong_branch_is_named(change, lines):
+    row = {"branch": "535", "kind": "lts", "end_of_life": "2026-06", "proprietary": "yes",
+           "default_module": "proprietary"}  # fmt: skip
+    assert list(lint.bad_branches([row | change])) == [f"branches.csv: 535: {line}" for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        ({"pci": "1002:74a1", "architecture": "CDNA3", "gfx": "gfx942"}, None),
+        ({"pci": "1002:74a1", "architecture": "CDNA3", "gfx": ""}, "gfx missing"),
+        ({"pci": "1002:74a1", "architecture": "CDNA3", "gfx": "", "market": "integrated"}, None),
+        ({"first_branch": "", "market": "switch"}, None),
+        ({"first_branch": "535"}, None),
+        ({"pci": "8086:0bd5"}, "Hopper is of nvidia, the id is of other"),
+    ],
+)
+def test_a_makers_columns_fit_the_maker(change, line):
+    row = CARD | change
+    assert list(lint.bad_cards([row])) == ([f"cards.csv: {row['pci']}: {line}"] if line else [])

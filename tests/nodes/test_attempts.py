@@ -48,14 +48,14 @@ def test_a_late_result_of_an_old_attempt_changes_nothing(registry, blade, lab):
 
 
 def test_an_unheard_of_attempt_that_began_earlier_is_late_too(registry, blade, lab):
+    begun = {"began": registry.draw_revision(), "when": lab.minutes(9)}
     registry.start_attempt(blade, "burn_in", "new", lab.minutes(3))
-    begun = {"started_at": lab.minutes(2), "when": lab.minutes(9)}
     assert registry.record_result(blade, "older", report("faulty"), [{}], **begun) == "ignored"
 
 
 def test_an_unheard_of_attempt_that_began_later_counts(registry, blade, lab):
     registry.start_attempt(blade, "burn_in", "first", lab.minutes(2))
-    begun = {"started_at": lab.minutes(5), "when": lab.minutes(9)}
+    begun = {"began": registry.draw_revision(), "when": lab.minutes(9)}
     assert registry.record_result(blade, "second", report("healthy"), [{}], **begun) == "applied"
     assert registry.get(blade).attempt == "second"
 

@@ -5,9 +5,11 @@ from dataclasses import replace
 import pytest
 
 from gpufleet.errors import InputError
-from gpufleet.nodes import Registry, inventory_model, is_rehearsed, rack_files
+from gpufleet.fleet import load_racks
+from gpufleet.nodes import Registry, inventory_model, is_rehearsed
+from gpufleet.nodes.host import group_name
 from gpufleet.nodes.inventory import _fabric as fabric_of
-from gpufleet.nodes.inventory import group_name, model
+from gpufleet.nodes.inventory import model
 
 
 def hosts(inventory):
@@ -59,8 +61,11 @@ def test_a_board_must_be_the_one_that_the_rack_file_names(registry, lab):
     registry.report(lab.rack(lab.blade(1)))
     known = replace(registry.list()[0], serial="10000000aaaaaaaa")
     slot = replace(known, id="", serial="10000000bbbbbbbb")
-    assert model([known], [slot]).hosts[0].vars["gpufleet_serial"] == "10000000bbbbbbbb"
-    assert model([known], [replace(slot, serial=None)]).hosts[0].vars["gpufleet_serial"] == "10000000aaaaaaaa"
+    assert model([known], [slot]).hosts[0].variables["gpufleet_serial"] == "10000000bbbbbbbb"
+    assert (
+        model([known], [replace(slot, serial=None)]).hosts[0].variables["gpufleet_serial"]
+        == "10000000aaaaaaaa"
+    )
 
 
 def test_a_ready_blade_leaves_new_blades_which_then_stands_empty(registry, lab):
@@ -115,7 +120,7 @@ def test_one_rack_alone_gives_the_same_hosts(repo_root, tmp_path):
 
 
 def test_host_vars_stay_small(repo_root, nowhere):
-    assert all(len(host.vars) <= 12 for host in inventory_model(repo_root, nowhere).hosts)
+    assert all(len(host.variables) <= 12 for host in inventory_model(repo_root, nowhere).hosts)
 
 
 @pytest.mark.parametrize(
@@ -126,15 +131,16 @@ def test_host_vars_stay_small(repo_root, nowhere):
     ],
 )
 def test_a_broken_rack_file_names_file_and_remedy(tmp_path, text, said):
-    (tmp_path / "r9.yaml").write_text(text)
+    (tmp_path / "inventory").mkdir()
+    (tmp_path / "inventory/r9.yaml").write_text(text)
     with pytest.raises(InputError, match=said) as refused:
-        rack_files(tmp_path)
+        load_racks(tmp_path / "inventory")
     assert "inventory/r9.yaml" in str(refused.value)
 
 
 def test_an_ordinary_inventory_file_is_left_to_ansible(tmp_path):
     (tmp_path / "lab.yaml").write_text("all:\n  hosts:\n    server9:\n")
-    assert rack_files(tmp_path) == []
+    assert load_racks(tmp_path) == {}
 
 
 def test_group_names_need_no_warning():

@@ -100,8 +100,10 @@ def test_a_source_speaks_only_of_its_own(registry, lab):
 
 
 def test_an_older_report_changes_nothing(registry, lab):
-    registry.report(lab.rack(lab.blade(1), lab.blade(2), at=5))
-    assert registry.report(lab.rack(lab.blade(1), at=1)).stale
+    begun = registry.draw_revision()
+    registry.report(lab.rack(lab.blade(1), lab.blade(2), at=1))
+    with registry.transaction(number=begun):
+        assert registry.report(lab.rack(lab.blade(1), at=5)).stale
     assert not registry.get("blade02").missing
 
 
@@ -142,8 +144,10 @@ def test_a_hold_stands_beside_the_state(registry, lab):
 def test_reachability_is_a_fact_with_a_time(registry, lab):
     registry.report(lab.rack(lab.blade(1)))
     assert registry.get("blade01").reachable is None
+    begun = registry.draw_revision()
     registry.set_reachable("blade01", False, lab.minutes(5), "timed out")
-    assert not registry.set_reachable("blade01", True, lab.minutes(4))
+    with registry.transaction(number=begun):
+        assert not registry.set_reachable("blade01", True, lab.minutes(9))
     node = registry.get("blade01")
     assert (node.reachable, node.reachable_detail, node.state) == (False, "timed out", "expected")
 
@@ -175,3 +179,39 @@ def test_a_database_that_is_none_is_told_in_a_line(tmp_path):
     (tmp_path / "file.db").write_text("this is no database, and long enough to be read as one" * 9)
     with pytest.raises(EnvironmentFault, match="does not answer"):
         Registry(f"sqlite:///{tmp_path / 'file.db'}")
+
+
+def test_a_complete_report_makes_what_it_leaves_out_missing_and_a_partial_one_does_not(registry, lab):
+    both, first = (lab.blade(1), lab.blade(2)), (lab.blade(1, at=5),)
+    registry.report(lab.rack(*both))
+    partial = registry.report(Report("rack:r1", lab.minutes(5), first, complete=False))
+    assert (partial.missing, registry.get("blade02").missing) == ([], False)
+    complete = registry.report(Report("rack:r1", lab.minutes(6), first, complete=True))
+    assert (complete.missing, registry.get("blade02").missing) == (["blade02"], True)
+
+
+def test_a_complete_report_replaces_a_nodes_values_and_a_partial_one_adds_to_them(registry, lab):
+    def told():
+        return {v.key: v.value for v in registry.values("blade01") if v.source == "scan" and "observed." in v.key}
+
+    def seen(at, complete, **observed):
+        who = Identity(rack="r1", slot="1")
+        one = Observation("scan", "blade01", who, observed=observed, observed_at=lab.minutes(at))
+        registry.report(Report("scan", lab.minutes(at), [one], complete=complete))
+
+    registry.report(lab.rack(lab.blade(1)))
+    seen(1, True, arch="aarch64", kernel="6.1")
+    seen(2, False, kernel="6.6")
+    assert told() == {"observed.arch": "aarch64", "observed.kernel": "6.6"}
+    seen(3, True, kernel="6.8")
+    assert told() == {"observed.kernel": "6.8"}
+
+
+def test_only_a_complete_report_counts_as_the_sources_last_word(registry, lab):
+    registry.report(Report("rack:r1", lab.minutes(0), (lab.blade(1),), complete=True))
+    registry.report(Report("rack:r1", lab.minutes(9), (lab.blade(1, at=9),), complete=False))
+    (source,) = [one for one in registry.sources() if one.name == "rack:r1"]
+    assert source.observed_at == lab.minutes(0)
+    late = registry.report(Report("rack:r1", lab.minutes(5), (lab.blade(1, at=5), lab.blade(2, at=5))))
+    assert not late.stale
+    assert registry.report(Report("rack:r1", lab.minutes(4), (lab.blade(1, at=4),))).stale

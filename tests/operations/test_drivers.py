@@ -29,7 +29,8 @@ def registry(tmp_path):
 def tell(registry, node, event, minutes=1, **facts):
     at = START + timedelta(minutes=minutes)
     said = {"gpufleet": {"node": node, "event": event, "facts": facts}}
-    ingest.apply(registry, [task_event(node, "ok", said, action="gpufleet.fleet.driver_state", at=at)])
+    action = "gpufleet.fleet.driver_state" if event == "drivers" else "gpufleet.fleet.report"
+    ingest.apply(registry, [task_event(node, "ok", said, action=action, at=at)])
 
 
 def report(registry):

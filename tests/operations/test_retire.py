@@ -215,3 +215,26 @@ def test_a_retired_node_s_history_is_found_by_the_name_that_another_has_now(desk
     (line,) = show.namesakes(one.registry, "blade01")
     assert line.startswith(f"blade01 was also {gone.id}, retired since ")
     assert line.endswith(f"gpufleet nodes history {gone.id}")
+
+
+@pytest.mark.parametrize("fakes", [[True], [False], [False, True], [False, False], [None]])
+def test_a_certificate_says_whether_any_drive_was_a_fake(desk, registry, tmp_path, fakes):
+    evidence = [
+        {"path": f"/dev/nvme{at}n1", "serial": f"D{at}", "wiped": True, **({} if fake is None else {"stand_in": fake})}
+        for at, fake in enumerate(fakes)
+    ]
+    desk()
+    node, request = registry.get("blade01"), retire.Request("blade01", "broken fan", wipe=True)
+    path = retire.certify(tmp_path, node, request, {**PROOF, "evidence": evidence})
+    told = json.loads(path.read_text())
+    assert told["stand_in"] is any(fakes)
+    assert told["drives"] == evidence
+    assert told["left_alone"] == [LEFT]
+
+
+def test_a_certificate_does_not_call_a_half_wiped_node_complete(desk, registry, tmp_path):
+    desk()
+    node, request = registry.get("blade01"), retire.Request("blade01", "broken fan", wipe=True)
+    for complete in (True, False):
+        path = retire.certify(tmp_path, node, request, {**PROOF, "complete": complete})
+        assert json.loads(path.read_text())["complete"] is complete

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from gpufleet import fleet
 from gpufleet.errors import AnswerIsNo
 from gpufleet.nodes import Registry
-from gpufleet.operations.sync import Options, sync
+from gpufleet.operations.sync import Options, declare_racks, sync
 
 STATE = Path(__file__).parents[1] / "cases/nodes/state-production.json"
 QUIET = {"PATH": "/nonexistent"}
@@ -127,3 +128,24 @@ def test_a_node_that_answers_is_discovered(empty, repo_root, monkeypatch):
     sync(empty, repo_root, fleet.load("poc", repo_root), Options(probe=True, environment=QUIET))
     node = empty.get("poc-blade01")
     assert (node.state, node.reachable, node.serial) == ("discovered", True, "10000000a1b2c3d4")
+
+
+def test_only_the_racks_of_the_stack_are_registered(empty, repo_root, production):
+    """Racks that lie in inventory/ and belong to another stack stay out."""
+    files = {path.stem for path in (repo_root / "inventory").glob("*.yaml")}
+    named = {use.rack.name for use in production.racks}
+    assert files - named  # there is a rack of another stack to leave out
+    sync(empty, repo_root, production, Options(state_file=STATE, environment=QUIET))
+    assert {node.rack for node in empty.list() if node.rack} == named
+
+
+@pytest.mark.parametrize(("stack", "racks"), [("production", {"blades-1", "bench-1"}), ("poc", {"blades-poc"})])
+def test_a_run_declares_the_racks_of_its_stack(empty, repo_root, stack, racks):
+    declare_racks(empty, repo_root, stack, datetime(2026, 11, 21, tzinfo=UTC))
+    assert {node.rack for node in empty.list()} == racks
+    assert {node.stack for node in empty.list()} == {stack}
+
+
+def test_a_run_without_a_stack_declares_every_rack_file(empty, repo_root):
+    declare_racks(empty, repo_root, None, datetime(2026, 11, 21, tzinfo=UTC))
+    assert {node.rack for node in empty.list()} == {"blades-1", "bench-1", "blades-poc"}

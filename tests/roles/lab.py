@@ -25,7 +25,7 @@ import testinfra
 from gpufleet import catalog, fleet
 from gpufleet.errors import GpufleetError
 from gpufleet.nodes.declared import RACK_KINDS
-from gpufleet.nodes.inventory import group_name
+from gpufleet.nodes.host import group_name
 from gpufleet.rehearsal import processes, rack
 from gpufleet.rehearsal.rack.faults import parse_faults
 from gpufleet.rehearsal.rack.images import native_arch

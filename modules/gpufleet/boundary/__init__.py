@@ -8,22 +8,25 @@ No other room calls ``json.loads``, a YAML, CSV or XML reader; ``tests/boundary/
 
 from __future__ import annotations
 
-from gpufleet.boundary.csv_rows import decode_csv
-from gpufleet.boundary.file import read_bytes, read_text
+from gpufleet.boundary.csv_rows import check_cell, decode_csv, decode_csv_lines
+from gpufleet.boundary.file import read_bytes, read_stream, read_text
 from gpufleet.boundary.identifier import IDENTIFIERS, check_identifier, is_identifier
-from gpufleet.boundary.json_value import decode_json, decode_json_lines, decode_json_object
+from gpufleet.boundary.json_value import NotJsonError, decode_json, decode_json_lines, decode_json_object
 from gpufleet.boundary.limit import (
     ENGINE_DOCUMENT,
     LARGE_DOCUMENT,
     NODE_REPORT,
     OPERATOR_FILE,
+    OWN_STATE,
     RUNNER_EVENT,
     Limits,
 )
-from gpufleet.boundary.shape import check_shape, validate_model
-from gpufleet.boundary.text import decode_text, printable, printable_block
+from gpufleet.boundary.packaged import packaged_json, packaged_rows, packaged_text, packaged_yaml
+from gpufleet.boundary.shape import check_scalar, check_shape, validate_model
+from gpufleet.boundary.text import decode_text, printable, printable_block, shorten
 from gpufleet.boundary.xml_tree import decode_xml
-from gpufleet.boundary.yaml_value import check_yaml_size, decode_yaml
+from gpufleet.boundary.yaml_subset import decode_yaml_subset
+from gpufleet.boundary.yaml_value import check_yaml_size, decode_yaml, decode_yaml_comments, decode_yaml_lines
 
 __all__ = [
     "ENGINE_DOCUMENT",
@@ -31,22 +34,36 @@ __all__ = [
     "LARGE_DOCUMENT",
     "NODE_REPORT",
     "OPERATOR_FILE",
+    "OWN_STATE",
     "RUNNER_EVENT",
     "Limits",
+    "NotJsonError",
+    "check_cell",
     "check_identifier",
+    "check_scalar",
     "check_shape",
     "check_yaml_size",
     "decode_csv",
+    "decode_csv_lines",
     "decode_json",
     "decode_json_lines",
     "decode_json_object",
     "decode_text",
     "decode_xml",
     "decode_yaml",
+    "decode_yaml_comments",
+    "decode_yaml_lines",
+    "decode_yaml_subset",
     "is_identifier",
+    "packaged_json",
+    "packaged_rows",
+    "packaged_text",
+    "packaged_yaml",
     "printable",
     "printable_block",
     "read_bytes",
+    "read_stream",
     "read_text",
+    "shorten",
     "validate_model",
 ]

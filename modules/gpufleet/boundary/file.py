@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
+from typing import BinaryIO
 
 from gpufleet.boundary.limit import OPERATOR_FILE, Limits
 from gpufleet.boundary.text import decode_text, printable, too_large
@@ -42,3 +43,8 @@ def read_text(
     """Return a regular file's text, as ``decode_text`` reads it."""
     label = where or printable(path)
     return decode_text(read_bytes(path, limits, label, follow_symlinks=follow_symlinks), label, limits)
+
+
+def read_stream(stream: BinaryIO, where: str, limits: Limits = OPERATOR_FILE) -> str:
+    """Return the text of a stream, such as standard input, to its end."""
+    return decode_text(stream.read(limits.bytes + 1), where, limits)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +12,18 @@ from gpufleet.boundary.shape import check_shape
 from gpufleet.boundary.text import decode_text, printable, too_large
 from gpufleet.errors import InputError
 
+_TEXTS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+
+
+class NotJsonError(InputError):
+    """A text that is not JSON: ``reason`` as Python's reader words it, ``position`` in characters, ``line`` from 1."""
+
+    def __init__(self, error: json.JSONDecodeError, where: str) -> None:
+        super().__init__(f"is not JSON: {printable(error.msg)}", where=f"{where}:{error.lineno}")
+        self.reason = error.msg
+        self.position = error.pos
+        self.line = error.lineno
+
 
 class _NotANumberError(ValueError):
     """``NaN`` or ``Infinity``: Python's reader takes them, JSON and PostgreSQL do not."""
@@ -18,22 +31,7 @@ class _NotANumberError(ValueError):
 
 def decode_json(content: str | bytes, where: str, limits: Limits = NODE_REPORT) -> Any:
     """Return the one JSON value in ``content``, which came from ``where`` (a file, a host, standard input)."""
-    text = content if isinstance(content, str) else decode_text(content, where, limits)
-    if len(text) > limits.bytes:
-        raise too_large(len(text), where, limits)
-    try:
-        value = json.loads(text, parse_constant=_refuse_constant)
-    except RecursionError:
-        raise InputError(f"is nested deeper than {limits.depth} levels", where=where) from None
-    except json.JSONDecodeError as error:
-        place = f"{where}:{error.lineno}"
-        raise InputError(f"is not JSON: {printable(error.msg)}", where=place) from None
-    except _NotANumberError as error:
-        raise InputError(f"is not JSON: {error} is not a number that JSON can carry", where=where) from None
-    except ValueError:  # more digits than Python converts
-        raise InputError("is not JSON: a number is too long", where=where) from None
-    check_shape(value, where, limits)
-    return value
+    return _decode(content, where, limits, limits.values)[0]
 
 
 def decode_json_object(content: str | bytes, where: str, limits: Limits = NODE_REPORT) -> dict[str, Any]:
@@ -49,19 +47,74 @@ def decode_json_lines(
 ) -> Iterator[tuple[int, Any | InputError]]:
     """Yield each line's number with its value, or with the InputError that says why it has none.
 
-    The limits hold for the whole content and for each line. Blank lines are left out. It is the caller who decides
-    whether a bad line spoils the rest: a log that was cut off ends with one.
+    The limits hold for the whole content. Blank lines are left out. It is the caller who decides whether a bad line
+    spoils the rest: a log that was cut off ends with one. After a line that is over the limits nothing more comes.
     """
     text = content if isinstance(content, str) else decode_text(content, where, limits)
     if len(text) > limits.bytes:
         raise too_large(len(text), where, limits)
-    for number, line in enumerate(text.split("\n"), start=1):
-        if not line.strip():
+    left = limits.values
+    for number, line in enumerate(_lines(text), start=1):
+        left -= 1
+        if left > 0 and (not line or line.isspace()):
             continue
         try:
-            yield number, decode_json(line, f"{where}:{number}", limits)
+            value, count = _decode(line, f"{where}:{number}", limits, left)
+        except _TooManyError as error:
+            yield number, error
+            return
         except InputError as error:
             yield number, error
+        else:
+            left -= count
+            yield number, value
+
+
+class _TooManyError(InputError):
+    """More values than the limits allow."""
+
+
+def _decode(content: str | bytes, where: str, limits: Limits, values: int) -> tuple[Any, int]:
+    """Return the value and how many values it is made of."""
+    text = content if isinstance(content, str) else decode_text(content, where, limits)
+    if len(text) > limits.bytes:
+        raise too_large(len(text), where, limits)
+    if not _is_within(text, values):  # before anything is built: 128 MiB of "[]," are 3 GB of lists
+        raise _TooManyError(f"holds more than {limits.values:,} values", where=where)
+    try:
+        value = json.loads(text, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise InputError(f"is nested deeper than {limits.depth} levels", where=where) from None
+    except json.JSONDecodeError as error:
+        raise NotJsonError(error, where) from None
+    except _NotANumberError as error:
+        raise InputError(f"is not JSON: {error} is not a number that JSON can carry", where=where) from None
+    except ValueError:  # more digits than Python converts
+        raise InputError("is not JSON: a number is too long", where=where) from None
+    return value, check_shape(value, where, limits)
+
+
+def _is_within(text: str, values: int) -> bool:
+    """Return False if a text holds more than so many values and keys; marks inside of texts do not count."""
+    if _marks(text) < values:
+        return True
+    # A text takes two quotes. Without this bound the next line would make millions of pieces.
+    if text.count('"') - text.count('\\"') > 4 * values:
+        return False
+    return _marks(_TEXTS.sub("", text)) < values
+
+
+def _marks(text: str) -> int:
+    return sum(map(text.count, ",:[{"))
+
+
+def _lines(text: str) -> Iterator[str]:
+    """Yield the lines, one at a time: a list of them may take ten times the text's memory."""
+    start = 0
+    while (end := text.find("\n", start)) >= 0:
+        yield text[start:end]
+        start = end + 1
+    yield text[start:]
 
 
 def _refuse_constant(name: str) -> Any:

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpufleet.boundary.limit import NODE_REPORT, Limits
-from gpufleet.boundary.text import printable
+from gpufleet.boundary.text import printable, shorten
 from gpufleet.errors import InputError
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 _LARGEST_WHOLE = 1 << 63  # what SQLite, PostgreSQL and most JSON readers keep exactly
 
 
-def check_shape(value: Any, where: str, limits: Limits = NODE_REPORT) -> None:
-    """Raise InputError unless decoded JSON or YAML is within its limits.
+def check_shape(value: Any, where: str, limits: Limits = NODE_REPORT) -> int:
+    """Return how many values decoded JSON or YAML holds; raise InputError unless it is within its limits.
 
     Refused are also what JSON cannot carry or a database cannot store: NaN, infinities, whole numbers over 64 bits,
     NUL characters and lone surrogates. The walk keeps a list of its own, so that depth costs no stack.
@@ -38,29 +38,35 @@ def check_shape(value: Any, where: str, limits: Limits = NODE_REPORT) -> None:
             elif kind is list:
                 deeper.extend(item)
             else:
-                _check_scalar(item, kind, where, limits)
+                check_scalar(item, where, limits)
         depth += 1
         if deeper and depth > limits.depth:
             raise InputError(f"is nested deeper than {limits.depth} levels", where=where)
         level = deeper
+    return count
 
 
-def _check_scalar(item: Any, kind: type, where: str, limits: Limits) -> None:
-    if kind is str:
+def check_scalar(item: Any, where: str, limits: Limits = NODE_REPORT) -> None:
+    """Raise InputError where a text or number cannot be carried by JSON or stored by a database."""
+    if isinstance(item, str):
         if len(item) > limits.characters:
             raise InputError(f"holds a text of {len(item):,} characters", where=where)
-        if not item.isascii() and not _is_unicode(item):
-            raise InputError(f"holds a lone surrogate: {printable(item, 60)}", where=where)
-        if "\x00" in item:
-            raise InputError(f"holds a NUL character: {printable(item, 60)}", where=where)
-    elif kind is float:
+        if not is_storable(item):
+            kind = "a NUL character" if "\x00" in item else "a lone surrogate"
+            raise InputError(f"holds {kind}: {printable(item, 60)}", where=where)
+    elif isinstance(item, float):
         if not math.isfinite(item):
-            raise InputError(f"{item} is not a number that JSON can carry", where=where)
-    elif kind is int and not -_LARGEST_WHOLE <= item < _LARGEST_WHOLE:
+            raise InputError(f"{float(item)} is not a number that JSON can carry", where=where)
+    elif isinstance(item, int) and not -_LARGEST_WHOLE <= item < _LARGEST_WHOLE:
         raise InputError("holds a whole number over 64 bits", where=where)
 
 
-def _is_unicode(text: str) -> bool:
+def is_storable(text: str) -> bool:
+    """Return True if a text is Unicode without NUL: what UTF-8 can carry and every database stores."""
+    if "\x00" in text:
+        return False
+    if text.isascii():
+        return True
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
@@ -79,5 +85,5 @@ def validate_model(model: type[Model], data: Any, where: str) -> Model:
         first = problems[0]
         key = ".".join(printable(step, 60) for step in first["loc"])
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-        text = f"{printable(first['msg'])}, got {printable(repr(first['input']), 60)}{more}"
+        text = f"{printable(first['msg'])}, got {shorten(first['input'])}{more}"
         raise InputError(text, where=where, key=key) from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import codecs
-import unicodedata
+import reprlib
 
 from gpufleet.boundary.limit import OPERATOR_FILE, Limits
 from gpufleet.errors import InputError
@@ -31,7 +31,7 @@ def too_large(size: int, where: str, limits: Limits) -> InputError:
 def printable(text: object, longest: int | None = LONGEST) -> str:
     r"""Return a text as one line that does nothing to a terminal, a log or a reader's eye.
 
-    Control characters, line ends, bidirectional marks, zero-width and unassigned characters become escapes such as
+    Control characters, line ends, bidirectional marks, invisible and unassigned characters become escapes such as
     ``\x1b``; a longer text is cut. ``longest=None`` cuts nothing.
     """
     shown = str(text)
@@ -40,6 +40,11 @@ def printable(text: object, longest: int | None = LONGEST) -> str:
     if shown.isascii() and shown.isprintable():
         return shown
     return "".join(map(_printable_character, shown))
+
+
+def shorten(value: object, longest: int = 60) -> str:
+    """Return how a value of any size is written in Python, as the few characters that an error line shows."""
+    return printable(_SHORT.repr(value), longest)
 
 
 def printable_block(text: object, longest_line: int | None = None, lines: int | None = None) -> str:
@@ -51,6 +56,37 @@ def printable_block(text: object, longest_line: int | None = None, lines: int | 
 
 
 def _printable_character(character: str) -> str:
-    if character == _PLAIN_SPACE or (character.isprintable() and unicodedata.category(character) != "Cf"):
+    if character == _PLAIN_SPACE or (character.isprintable() and not _is_invisible(character)):
         return character
     return ascii(character)[1:-1]
+
+
+def _is_invisible(character: str) -> bool:
+    """Return True if a character shows nothing of its own: Unicode's default ignorable ones, and blanks.
+
+    Python calls most of them not printable. These it prints: fillers and variation selectors, which can hide a text
+    in another. U+FE0E and U+FE0F, which choose between a sign and an emoji, may stay.
+    """
+    if character in "\ufe0e\ufe0f":
+        return False
+    return (
+        character in _FILLERS
+        or "\ufe00" <= character <= "\ufe0d"
+        or "\U000e0000" <= character <= "\U000e0fff"
+    )
+
+
+_FILLERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0")
+
+
+class _Short(reprlib.Repr):
+    """Python's shortening repr, which also bounds what it converts: a number of a million digits is not written."""
+
+    def repr_int(self, value: int, level: int) -> str:  # noqa: ARG002 - as the library calls it
+        return f"a number of {value.bit_length()} bits" if value.bit_length() > 256 else repr(value)  # noqa: PLR2004
+
+
+_SHORT = _Short()
+_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 100
+_SHORT.maxdict = _SHORT.maxlist = _SHORT.maxset = _SHORT.maxtuple = 4
+_SHORT.maxlevel = 3

@@ -16,9 +16,11 @@ def decode_xml(text: str, where: str, limits: Limits = NODE_REPORT) -> Element:
     """Return the root element; a document that declares entities, or is nested too deep, is an InputError."""
     if len(text) > limits.bytes:
         raise too_large(len(text), where, limits)
+    if text.count("<") + text.count("=") > limits.values:  # starts of elements and of attributes' values
+        raise InputError(f"holds more than {limits.values:,} values", where=where)
     try:
         root: Element = defusedxml.ElementTree.fromstring(text)
-    except (ParseError, ValueError, defusedxml.DefusedXmlException) as error:
+    except (ParseError, ValueError, LookupError, defusedxml.DefusedXmlException) as error:
         raise InputError(f"is not XML: {printable(error, 120)}", where=where) from None
     _check_depth(root, where, limits)
     return root

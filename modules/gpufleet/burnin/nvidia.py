@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import base64
 import binascii
-import csv
 import re
 import zlib
 from dataclasses import dataclass
 from functools import cache
-from xml.etree import ElementTree as ET
+from xml.etree.ElementTree import Element
 
-from gpufleet.burnin.thresholds import data
+from gpufleet.boundary import Limits, decode_xml, packaged_rows
+from gpufleet.errors import InputError
 
 # Nothing that nvidia-smi prints comes near this; a packed record that unfolds beyond it is not one.
 UNPACKED_LIMIT = 8 << 20
+REPORT = Limits(bytes=UNPACKED_LIMIT, depth=32, values=100_000)  # 16 GPUs make some 10,000 elements
 
 
 @dataclass(frozen=True)
@@ -50,17 +51,14 @@ def unpack(raw: object) -> str | None:
 
 def parse_report(xml: str) -> list[Gpu] | None:
     """Return the GPUs of `nvidia-smi -q -x`, or None when the text is not such a report."""
-    # The report names a DTD that is nowhere; a report with declared entities is not nvidia-smi's.
-    if "<!ENTITY" in xml:
-        return None
     try:
-        root = ET.fromstring(xml)  # noqa: S314 - no entities (above), size limited by unpack
-    except ET.ParseError:
+        root = decode_xml(xml, "nvidia-smi", REPORT)
+    except InputError:
         return None
     return [parse_gpu(node) for node in root.iter("gpu")] if root.tag == "nvidia_smi_log" else None
 
 
-def parse_gpu(node: ET.Element) -> Gpu:
+def parse_gpu(node: Element) -> Gpu:
     """Read one GPU's element."""
     return Gpu(
         model=text(node, "product_name") or "",
@@ -78,24 +76,24 @@ def parse_gpu(node: ET.Element) -> Gpu:
     )
 
 
-def text(node: ET.Element, path: str) -> str | None:
+def text(node: Element, path: str) -> str | None:
     """Return an element's text; None when it is missing or N/A."""
     value = (node.findtext(path) or "").strip()
     return value if value and value not in {"N/A", "[N/A]", "Not Found"} else None
 
 
-def integer(node: ET.Element, path: str) -> int | None:
+def integer(node: Element, path: str) -> int | None:
     """Return the leading integer of ``16x``, ``81559 MiB`` or ``52 C``."""
     found = re.match(r"(\d{1,12})(?:\s*\w+)?$", text(node, path) or "")
     return int(found[1]) if found else None
 
 
-def yes(node: ET.Element, path: str) -> bool | None:
+def yes(node: Element, path: str) -> bool | None:
     """Return Yes/Active as True, No/Not Active as False."""
     return {"Yes": True, "Active": True, "No": False, "Not Active": False}.get(text(node, path) or "")
 
 
-def uncorrected(node: ET.Element) -> int | None:
+def uncorrected(node: Element) -> int | None:
     """Sum volatile uncorrected errors; drivers name them by cause, older ones only in total."""
     counts = [
         integer(element, ".")
@@ -107,7 +105,7 @@ def uncorrected(node: ET.Element) -> int | None:
     return sum(known) if known else None
 
 
-def hardware_slowdown(node: ET.Element) -> bool | None:
+def hardware_slowdown(node: Element) -> bool | None:
     """Tell whether the hardware itself slows the GPU; the section was renamed in newer drivers."""
     states = [
         yes(node, f"{section}/{prefix}_hw_{cause}")
@@ -124,7 +122,7 @@ def hardware_slowdown(node: ET.Element) -> bool | None:
 @cache
 def xid_classes() -> dict[int, str]:
     """Return what each XID code means for the node: application, fatal or ignore."""
-    return {int(row["code"]): row["class"] for row in csv.DictReader(data("xid.csv").splitlines())}
+    return {int(row["code"]): row["class"] for row in packaged_rows("gpufleet.burnin", "data/xid.csv")}
 
 
 def parse_xids(lines: list[str]) -> list[int]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
-from gpufleet.burnin.thresholds import data
+from gpufleet.boundary import packaged_json
 
 # Worst first: a measured failure outweighs what was not measured, and that outweighs a warning.
 OUTCOMES = ("fail", "not_run", "warn", "pass")
@@ -60,5 +59,5 @@ class Report:
 
 def report_schema() -> dict[str, Any]:
     """Return the JSON Schema of a report."""
-    schema: dict[str, Any] = json.loads(data("report.schema.json"))
+    schema: dict[str, Any] = packaged_json("gpufleet.burnin", "data/report.schema.json")
     return schema

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from functools import cache
-from importlib import resources
 from typing import Any
 
-from ruamel.yaml import YAML
-
+from gpufleet.boundary import packaged_rows, packaged_yaml
 from gpufleet.errors import InputError
 
 KINDS = ("compute_blade", "pi_gpu_bench", "gpu_server", "cloud_vm")
@@ -59,24 +56,18 @@ def number(text: str) -> float | None:
     return float(text) if text else None
 
 
-def parse(text: str) -> tuple[Threshold, ...]:
-    """Read the table's text."""
-    rows = csv.DictReader(text.splitlines())
+def parse(rows: Iterable[Mapping[str, str]]) -> tuple[Threshold, ...]:
+    """Read the table's rows."""
     return tuple(
         Threshold(**{**row, "value": number(row["value"]), "peak": number(row["peak"])})  # type: ignore[arg-type]
         for row in rows
     )
 
 
-def data(name: str) -> str:
-    """Return a data file of this room."""
-    return (resources.files("gpufleet.burnin") / "data" / name).read_text(encoding="utf-8")
-
-
 @cache
 def load_thresholds() -> tuple[Threshold, ...]:
     """Return every threshold we judge by."""
-    return parse(data("thresholds.csv"))
+    return parse(packaged_rows("gpufleet.burnin", "data/thresholds.csv"))
 
 
 def thresholds_for(kind: str, *, rehearsal: bool = False) -> tuple[Threshold, ...]:
@@ -92,7 +83,7 @@ def thresholds_for(kind: str, *, rehearsal: bool = False) -> tuple[Threshold, ..
 @cache
 def required_table() -> dict[str, Any]:
     """Return the required checks as the data file has them."""
-    table: dict[str, Any] = YAML(typ="safe").load(data("required.yaml"))
+    table: dict[str, Any] = packaged_yaml("gpufleet.burnin", "data/required.yaml")
     return table
 
 

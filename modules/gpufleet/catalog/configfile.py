@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gpufleet.boundary import decode_json_object, read_bytes
 from gpufleet.catalog.architecture import Architecture, Experts, LatentAttention, LinearAttention
 from gpufleet.catalog.parameters import counted
 from gpufleet.errors import InputError
@@ -99,7 +99,7 @@ def parse(document: dict[str, Any], *, where: str, name: str) -> Architecture:
     """Return the model of a parsed config.json; language part only where there are several."""
     try:
         return _parsed(document, where=where, name=name)
-    except (TypeError, AttributeError, ValueError, ZeroDivisionError) as error:
+    except (TypeError, AttributeError, ValueError, ArithmeticError, LookupError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError("holds a setting of another kind than its name says", where=where) from error
@@ -162,15 +162,7 @@ def _short(value: Any) -> str:
 
 
 def _load(path: Path) -> dict[str, Any]:
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot be read: {error}", where=str(path)) from error
-    except json.JSONDecodeError as error:
-        raise InputError(f"is not JSON: {error.msg}", where=f"{path}:{error.lineno}") from error
-    if not isinstance(document, dict):
-        raise InputError("holds no object of settings", where=str(path))
-    return document
+    return decode_json_object(read_bytes(path), str(path))
 
 
 def _name(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""An architecture from the header of a GGUF file: memory-mapped, no weight is read."""
+"""An architecture from the header of a GGUF file."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from gpufleet.boundary import shorten
 from gpufleet.catalog.architecture import Architecture, Experts, LatentAttention
+from gpufleet.catalog.gguffile import MAGIC, Array, GgufFile, read_gguf
 from gpufleet.errors import InputError
 
 ALTERNATING = {"gemma2": 2, "gemma3": 6, "gpt-oss": 2, "cohere2": 4, "llama4": 4}  # one layer in n sees all
 WINDOWED = {"phi3", "mistral", "starcoder2"}  # every layer has the window
 PLAIN_BLOCKS = {"gpt2", "gptneox", "gptj", "starcoder", "starcoder2", "bloom", "mpt", "falcon", "phi2"}
-MAGIC = b"GGUF"
+LARGEST = 10**12  # of any setting: beyond it is damage
 SPLIT = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$")
-DAMAGED = (ValueError, IndexError, KeyError, TypeError, OSError, EOFError, OverflowError, UnicodeDecodeError)
+DAMAGED = (ValueError, KeyError, OSError)  # no such type of tensor, no text in UTF-8
 
 
 class Header:
@@ -23,9 +25,9 @@ class Header:
 
     def __init__(self, path: Path) -> None:
         self.where = str(path)
-        readers = [_open(part) for part in _parts(path)]
-        self.fields = readers[0].fields
-        self.tensors = [tensor for reader in readers for tensor in reader.tensors]
+        files = [_open(part) for part in _parts(path)]
+        self.fields = files[0].fields
+        self.tensors = [tensor for file in files for tensor in file.tensors]
         self.kind = str(self.raw("general.architecture") or "")
         if not self.kind or not self.tensors:
             raise InputError(
@@ -34,26 +36,24 @@ class Header:
 
     def raw(self, key: str) -> Any:
         """Return the value of a key as it is named in the file, None where it is not there."""
-        field = self.fields.get(key)
-        return None if field is None else field.contents()
+        return self.fields.get(key)
 
     def number(self, key: str, default: int | None = None) -> int:
         """Return a number of the model's architecture; of a list, its largest."""
         value = self.raw(f"{self.kind}.{key}")
-        if isinstance(value, list):
-            value = max(value, default=None)
+        if isinstance(value, Array):
+            value = max(value.numbers, default=None)
         if value is None:
             if default is not None:
                 return default
             raise InputError("is missing", where=self.where, key=f"{self.kind}.{key}")
-        try:
-            return int(value)
-        except DAMAGED as error:
-            raise InputError("is no number", where=self.where, key=f"{self.kind}.{key}") from error
+        if not isinstance(value, int | float) or not 0 <= value < LARGEST:
+            raise InputError(f"{shorten(value)} is not a number", where=self.where, key=f"{self.kind}.{key}")
+        return int(value)
 
     def rows(self, tensor: str) -> int:
         """Return the number of rows of a tensor, 0 where there is none of that name."""
-        return next((int(t.shape[-1]) for t in self.tensors if t.name == tensor), 0)
+        return next((t.shape[-1] if t.shape else 1 for t in self.tensors if t.name == tensor), 0)
 
 
 def read(path: Path) -> Architecture:
@@ -65,11 +65,11 @@ def read(path: Path) -> Architecture:
         raise InputError("holds a model without layers or heads", where=header.where)
     experts, latent = _experts(header), _latent(header, heads)
     window = header.number("attention.sliding_window", 0)
-    vocabulary = header.rows("token_embd.weight") or len(header.raw("tokenizer.ggml.tokens") or [])
+    vocabulary = header.rows("token_embd.weight") or _length(header.raw("tokenizer.ggml.tokens"))
     total, active = _counts(header, experts)
     sizes: Counter[str] = Counter()
     for tensor in header.tensors:
-        sizes[tensor.tensor_type.name.lower()] += int(tensor.n_bytes)
+        sizes[tensor.kind] += tensor.bytes
     return Architecture(
         name=str(header.raw("general.name") or path.stem),
         family=header.kind,
@@ -95,11 +95,9 @@ def read(path: Path) -> Architecture:
     )
 
 
-def _open(path: Path) -> Any:
-    from gguf import GGUFReader
-
+def _open(path: Path) -> GgufFile:
     try:
-        return GGUFReader(path)
+        return read_gguf(path)
     except DAMAGED as error:
         raise InputError(
             f"is no whole GGUF file: {_reason(path)}", where=str(path), remedy="fetch it again"
@@ -167,11 +165,15 @@ def _latent(header: Header, heads: int) -> LatentAttention | None:
 def _counts(header: Header, experts: Experts | None) -> tuple[float, float]:
     total = active = 0.0
     for tensor in header.tensors:
-        elements = float(tensor.n_elements)
+        elements = float(tensor.elements)
         routed = experts and "_exps" in tensor.name
         total += elements
         active += elements * experts.per_token / experts.count if experts and routed else elements
     return total, active
+
+
+def _length(field: Any) -> int:
+    return field.count if isinstance(field, Array) else 0
 
 
 def _windowed(kind: str, layers: int) -> int:
@@ -187,5 +189,5 @@ def _precision(header: Header, sizes: Counter[str]) -> str:
     number = header.raw("general.file_type")
     try:
         return LlamaFileType(int(number)).name.removeprefix("MOSTLY_").removeprefix("ALL_").lower()
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return sizes.most_common(1)[0][0]

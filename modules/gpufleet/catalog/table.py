@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 from datetime import date
 from functools import cache
-from importlib.resources import files
 from typing import cast
 
+from gpufleet.boundary import packaged_rows
 from gpufleet.catalog.model import (
     HOURS_PER_MONTH,
     AcceleratorCount,
@@ -23,8 +22,7 @@ PriceKey = tuple[str, str, str, str]  # cloud, region, machine or part, purchase
 
 def rows(name: str) -> list[Row]:
     """Return the rows of one data file."""
-    text = files("gpufleet.catalog").joinpath("data", name).read_text(encoding="utf-8")
-    return list(csv.DictReader(text.splitlines()))
+    return packaged_rows("gpufleet.catalog", f"data/{name}")
 
 
 @cache

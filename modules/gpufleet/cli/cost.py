@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from gpufleet import cost, paths
+from gpufleet.boundary import ENGINE_DOCUMENT, read_stream, read_text
 from gpufleet.cli.cost_buying import breakeven, whatif
 from gpufleet.cli.cost_buys import buys
 from gpufleet.cli.cost_comment import comment
@@ -18,7 +19,7 @@ from gpufleet.cli.cost_output import dates, output_options, write
 from gpufleet.cli.cost_ownership import ownership
 from gpufleet.cli.cost_pack import policy_pack
 from gpufleet.cost import Asked, CostDiff, Estimate
-from gpufleet.engine import decode_text, read_document, read_events, reading
+from gpufleet.engine import read_document, read_events, reading
 from gpufleet.errors import AnswerIsNo, InputError
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
@@ -52,11 +53,17 @@ TIME_LIMIT = click.option(
     show_default=True,
     help="Seconds that the Pulumi program may take.",
 )
+TRUST = click.option(
+    "--trust-program",
+    "trusted",
+    is_flag=True,
+    help="Give the Pulumi program your environment, network and files.",
+)
 
 
 def program_options(verb: Verb) -> Verb:
     """Add what goes with the evaluation of a program."""
-    for option in (TIME_LIMIT, COMMITMENTS, USAGE, PROJECT, CONFIG_FILE, STATE):
+    for option in (TRUST, TIME_LIMIT, COMMITMENTS, USAGE, PROJECT, CONFIG_FILE, STATE):
         verb = option(verb)
     return verb
 
@@ -86,11 +93,12 @@ def estimate(
     usage_file: Path | None,
     commitments_file: Path | None,
     limit_s: float,
+    trusted: bool,
     **of: Any,
 ) -> None:
     """Price a stack by pool: per hour, per month, range, budget, and the prices behind it."""
     held = _commitments(commitments_file, of["project"])
-    answer = _estimate(Asked(None, _usage(usage_file), limit_s, held), **of)
+    answer = _estimate(Asked(None, _usage(usage_file), limit_s, held, trusted=trusted), **of)
     click.echo(cost.render_estimate(answer, "json" if as_json else form))
 
 
@@ -117,13 +125,14 @@ def diff(
     usage_file: Path | None,
     commitments_file: Path | None,
     limit_s: float,
+    trusted: bool,
     **of: Any,
 ) -> None:
     """Price a change: the working tree against a git ref or a state, or the two sides of a preview."""
     policy = cost.load_policy(policy_file) if policy_file else None
     held = _commitments(commitments_file, of["project"])
     days = dates(prices_before, prices_after)
-    answer = _difference(Asked(policy, _usage(usage_file), limit_s, held, days), **of)
+    answer = _difference(Asked(policy, _usage(usage_file), limit_s, held, days, trusted), **of)
     write(answer, form, as_json, outputs)
     if not answer.policy.passed:
         first = answer.policy.violations[0]
@@ -183,12 +192,8 @@ def _difference(  # noqa: PLR0917 - click hands each option over by name
 def _read(file: str) -> tuple[str, str]:
     """Return a file's text (- is standard input) and what to call it in an error."""
     if file == "-":
-        return decode_text(sys.stdin.buffer.read(), "standard input"), "standard input"
-    try:
-        content = Path(file).read_bytes()
-    except OSError as error:
-        raise InputError(error.strerror or "cannot be read", where=file) from None
-    return decode_text(content, file), file
+        return read_stream(sys.stdin.buffer, "standard input", ENGINE_DOCUMENT), "standard input"
+    return read_text(Path(file), ENGINE_DOCUMENT), file
 
 
 def _usage(file: Path | None) -> cost.UsageFile:

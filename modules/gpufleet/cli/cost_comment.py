@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
-from gpufleet.engine import decode_text
+from gpufleet.boundary import Limits, read_stream, read_text
 from gpufleet.errors import InputError
+
+COMMENT = Limits(bytes=1 << 20)
 
 
 @click.command()
@@ -19,18 +22,38 @@ from gpufleet.errors import InputError
 @click.option("--file", default="-", show_default=True, help="What `cost diff --format markdown` wrote.")
 @click.option("--author", default="", help="Whose comments are ours; default: whose token it is.")
 @click.option("--head-sha", default="", help="Write only while the request is at this commit.")
+@click.option("--head", default="", help="OWNER:BRANCH on GitHub: find the request by it and --head-sha.")
 def comment(
-    *, provider: str | None, repo: str | None, number: int | None, file: str, author: str, head_sha: str
+    *,
+    provider: str | None,
+    repo: str | None,
+    number: int | None,
+    file: str,
+    author: str,
+    head_sha: str,
+    head: str,
 ) -> None:
     """Write the cost comment, or bring the one that is there up to date."""
     from gpufleet.cost import comment as comments
 
     text = _read(file)
-    place = comments.read_place(os.environ, provider=provider, repo=repo, number=number, author=author)
+    is_unknown = bool(head) and number is None
+    place = comments.read_place(
+        os.environ,
+        provider=provider,
+        repo=repo,
+        number=number,
+        author=author,
+        needs_number=not is_unknown,
+    )
     if not place.token:
         _show(comments.fit(text), "no token that may write comments")
         return
     thread = comments.GitHub.at(place) if place.provider == "github" else comments.GitLab.at(place)
+    if is_unknown:
+        if not isinstance(thread, comments.GitHub) or not head_sha:
+            raise InputError("needs GitHub and --head-sha", where="--head", remedy="or give --pr")
+        thread.place = replace(place, number=thread.find_number(head, head_sha))
     try:
         posted = comments.post(thread, text, head_sha)
     except comments.Refused as refusal:
@@ -42,12 +65,8 @@ def comment(
 
 def _read(file: str) -> str:
     if file == "-":
-        return decode_text(sys.stdin.buffer.read(), "standard input")
-    try:
-        content = Path(file).read_bytes()
-    except OSError as error:
-        raise InputError(error.strerror or "cannot be read", where=file) from None
-    return decode_text(content, file)
+        return read_stream(sys.stdin.buffer, "standard input", COMMENT)
+    return read_text(Path(file), COMMENT, follow_symlinks=False)  # an artifact may hold anything
 
 
 def _show(text: str, why: str) -> None:

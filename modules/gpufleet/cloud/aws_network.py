@@ -8,9 +8,8 @@ from typing import Any
 import pulumi
 import pulumi_aws as aws
 
-from gpufleet.cloud.plan import slug
 from gpufleet.errors import InputError
-from gpufleet.fleet import Fleet
+from gpufleet.fleet import Fleet, slug
 
 VPC_BLOCK = "10.64.0.0/16"  # the same in every region: none of our networks is joined to another
 

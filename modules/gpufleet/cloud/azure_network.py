@@ -8,8 +8,7 @@ from typing import Any
 import pulumi
 from pulumi_azure_native import network, resources
 
-from gpufleet.cloud.plan import slug
-from gpufleet.fleet import Fleet
+from gpufleet.fleet import Fleet, slug
 
 VNET_BLOCK = "10.66.0.0/16"  # the same in every region: none of our networks is joined to another
 SUBNET_BLOCK = "10.66.0.0/20"

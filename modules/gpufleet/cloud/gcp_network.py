@@ -9,8 +9,7 @@ from typing import Any
 import pulumi
 import pulumi_gcp as gcp
 
-from gpufleet.cloud.plan import slug
-from gpufleet.fleet import Fleet
+from gpufleet.fleet import Fleet, slug
 
 REGION_BLOCKS = 1023  # /20 ranges from 10.160.0.0 on; not 1,024, where two of Google's regions would meet
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
 from gpufleet import catalog
 from gpufleet.errors import InputError
-from gpufleet.fleet import Fleet, Pool
+from gpufleet.fleet import Fleet, Pool, pool_prefix, slug
 
 SSH_USER = "ubuntu"  # the first user of every image that we choose
 
@@ -24,7 +23,7 @@ class PoolPlan:
     @property
     def prefix(self) -> str:
         """Return what the names of this pool's resources start with: two stacks may share an account."""
-        return f"{slug(self.fleet.stack)}-{self.pool.name}"
+        return pool_prefix(self.fleet.stack, self.pool.name)
 
     @property
     def node_names(self) -> list[str]:
@@ -128,8 +127,3 @@ class PoolPlan:
         """Return an error that names the place in the stack's file."""
         where = f"stacks/Pulumi.{self.fleet.stack}.yaml"
         return InputError(problem, where=where, key=f"pools[{self.pool.name}].{key}", remedy=remedy)
-
-
-def slug(text: str) -> str:
-    """Return ``text`` in the letters that every cloud takes in names and labels."""
-    return re.sub(r"[^a-z0-9-]+", "-", text.lower()).strip("-")

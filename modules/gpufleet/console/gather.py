@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from gpufleet.boundary import ENGINE_DOCUMENT, NotJsonError, decode_json, read_bytes
 from gpufleet.console.report import ReportData, render
 from gpufleet.errors import InputError
 from gpufleet.nodes import Node
@@ -61,10 +61,8 @@ def described(node: Node) -> dict[str, Any]:
 def read_change(path: Path) -> dict[str, Any]:
     """Read a ``cost diff --format json`` file; InputError where it is something else."""
     try:
-        change: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", where=str(path)) from None
-    except ValueError:
+        change = decode_json(read_bytes(path, ENGINE_DOCUMENT), str(path), ENGINE_DOCUMENT)
+    except NotJsonError:
         raise InputError(
             "is not JSON", where=str(path), remedy="give gpufleet cost diff --format json"
         ) from None

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from decimal import Decimal
-from importlib.resources import files
 from typing import Any
 
+from gpufleet.boundary import packaged_json
 from gpufleet.cost.answers import Estimate
 from gpufleet.cost.change import Check, CostDiff, Line, PriceMove
 from gpufleet.cost.commitments import Use
@@ -65,8 +64,7 @@ def estimate_document(estimate: Estimate) -> dict[str, Any]:
 
 def schema() -> dict[str, Any]:
     """Return the JSON Schema of a difference."""
-    text = (files("gpufleet.cost") / "data" / "cost_diff.schema.json").read_text(encoding="utf-8")
-    found: dict[str, Any] = json.loads(text)
+    found: dict[str, Any] = packaged_json("gpufleet.cost", "data/cost_diff.schema.json")
     return found
 
 

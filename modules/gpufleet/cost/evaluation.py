@@ -1,47 +1,59 @@
 """Run the project's Pulumi program without an engine, and return the resources that it declares.
 
 The program runs in a child process under Pulumi's own mocks: no engine, no provider, no network, no
-credentials. For a comparison both sides run in that one child, forked after it has imported the provider
-SDKs once, because those imports are most of the time. The child imports nothing of this package: a program
-from another commit brings its own.
+credentials. For a comparison one child imports the provider SDKs once, because those imports are most of the
+time, and forks for each side. Each fork is confined before it reads or runs anything of its project
+(``confinement``, ``sandbox``): a pull request is somebody else's code. The child imports nothing of this
+package: a program from another commit brings its own.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import os
-import re
 import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
 
 from gpufleet import engine
+from gpufleet.boundary import decode_json_lines, printable
+from gpufleet.cost import confinement
 from gpufleet.cost.gitref import unpack
 from gpufleet.cost.sides import billable
+from gpufleet.cost.stream import KIB, MIB, Stream, read_streams
 from gpufleet.engine import Resource
-from gpufleet.errors import EnvironmentFault, InputError
+from gpufleet.errors import EnvironmentFault
 
 TIME_LIMIT_S = 120.0
+STOP_LIMIT_S = 10.0
 GO = "go"
+OUTPUT_BYTES, OUTPUT_KEPT_BYTES, REPORT_BYTES = 64 * MIB, 64 * KIB, MIB
+RESULT_BYTES = 32 * MIB
 
 Run = Callable[[], list[tuple[Resource, ...]]]
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Program:
-    """One evaluation: the project ``root`` to run in, and how to name it in an error ("" is the tree itself)."""
+    """One evaluation: the project ``root`` to run in, and how to name it in an error ("" is the tree itself).
+
+    A ``trusted`` program gets the environment, the network and the files of the person who evaluates it.
+    """
 
     root: Path
     stack: str
     config_file: Path | None = None
     side: str = ""
+    trusted: bool = False
 
 
 def evaluate(
@@ -50,25 +62,35 @@ def evaluate(
     ref: str | None = None,
     config_file: Path | None = None,
     limit_s: float = TIME_LIMIT_S,
+    *,
+    trusted: bool = False,
 ) -> tuple[Resource, ...]:
     """Return the resources that ``stack`` declares in the working tree, or at a git ref."""
     if ref is None:
-        with evaluating([Program(root, stack, config_file)], limit_s) as run:
+        with evaluating([Program(root, stack, config_file, trusted=trusted)], limit_s) as run:
             return run()[0]
     with tempfile.TemporaryDirectory(prefix="gpufleet-base-") as folder:
         unpack(root, ref, Path(folder))
-        with evaluating([Program(Path(folder), stack, config_file, side=f"at {ref}")], limit_s) as run:
+        program = Program(Path(folder), stack, config_file, side=f"at {ref}", trusted=trusted)
+        with evaluating([program], limit_s) as run:
             return run()[0]
 
 
 @contextmanager
 def evaluating_both(
-    root: Path, stack: str, base: str, config_file: Path | None = None, limit_s: float = TIME_LIMIT_S
+    root: Path,
+    stack: str,
+    base: str,
+    config_file: Path | None = None,
+    limit_s: float = TIME_LIMIT_S,
+    *,
+    trusted: bool = False,
 ) -> Iterator[Run]:
     """Evaluate a stack at ``base`` and in the working tree, which ``config_file`` may replace there."""
     with tempfile.TemporaryDirectory(prefix="gpufleet-base-") as folder:
-        before = Program(Path(folder), stack, side=f"at {base}")
-        with evaluating([before, Program(root, stack, config_file)], limit_s) as run:
+        before = Program(Path(folder), stack, side=f"at {base}", trusted=trusted)
+        after = Program(root, stack, config_file, trusted=trusted)
+        with evaluating([before, after], limit_s) as run:
             unpack(root, base, Path(folder))  # while the child imports
             yield run
 
@@ -79,96 +101,165 @@ def evaluating(programs: Sequence[Program], limit_s: float = TIME_LIMIT_S) -> It
 
     A stack that a side with a name does not declare yet has no resources there.
     """
-    with tempfile.TemporaryDirectory(prefix="gpufleet-evaluate-") as folder:
-        results = [Path(folder) / f"{at}.json" for at in range(len(programs))]
-        jobs = [_job(program, result) for program, result in zip(programs, results, strict=True)]
-        child = _start(jobs, _python(programs[-1].root))
+    with ExitStack() as cleanup:
+        folder = Path(
+            cleanup.enter_context(tempfile.TemporaryDirectory(prefix="gpufleet-evaluate-"))
+        ).resolve()
+        evaluations = []
+        for at, program in enumerate(programs):
+            real = replace(program, root=program.root.resolve())
+            evaluations.append(_Evaluation.open(real, folder / str(at)))
+            cleanup.callback(evaluations[-1].close)
+        child = _start(evaluations, folder, limit_s)
+        cleanup.callback(_stop, child)
 
         def run() -> list[tuple[Resource, ...]]:
-            said = _finish(child, limit_s)
-            return [_read(program, result, said) for program, result in zip(programs, results, strict=True)]
+            printed = _run(child, evaluations, limit_s)
+            return [each.resources(printed) for each in evaluations]
 
-        try:
-            yield run
-        finally:
-            _end(child)
+        yield run
 
 
-def _job(program: Program, result: Path) -> dict[str, Any]:
-    return {
-        "root": str(program.root),
-        "stack": program.stack,
-        "config_file": str(program.config_file.resolve()) if program.config_file else None,
-        "may_be_absent": bool(program.side),
-        "result": str(result),
+@dataclass
+class _Evaluation:
+    """One program, the folder that it may write to, and the pipes for what it prints and what it registers."""
+
+    program: Program
+    folder: Path
+    output: Stream
+    result: Stream
+    write_ends: tuple[int, ...]
+
+    @classmethod
+    def open(cls, program: Program, folder: Path) -> _Evaluation:
+        for name in ("root", "home", "tmp"):
+            (folder / name).mkdir(parents=True, mode=0o700)
+        output, output_end = os.pipe()
+        result, result_end = os.pipe()
+        return cls(
+            program,
+            folder,
+            Stream(output, "what it prints", OUTPUT_BYTES, OUTPUT_KEPT_BYTES),
+            Stream(result, "what it registers", RESULT_BYTES, RESULT_BYTES),
+            (output_end, result_end),
+        )
+
+    def job(self, python: Path | None, limit_s: float) -> dict[str, Any]:
+        """Return what ``program.py`` is to do."""
+        program = self.program
+        config_file = program.config_file.resolve() if program.config_file else None
+        output, result = self.write_ends
+        return {
+            "root": str(program.root),
+            "stack": program.stack,
+            "config_file": str(config_file) if config_file else None,
+            "may_be_absent": bool(program.side),
+            "python": str(python) if python else None,
+            "output": output,
+            "result": result,
+            "bounds": confinement.bounds(
+                program.root, config_file, python, self.folder, limit_s, trusted=program.trusted
+            ),
+        }
+
+    def close_write_ends(self) -> None:
+        for descriptor in self.write_ends:
+            os.close(descriptor)
+        self.write_ends = ()
+
+    def close(self) -> None:
+        self.close_write_ends()
+        os.close(self.output.descriptor)
+        os.close(self.result.descriptor)
+
+    def resources(self, printed: str) -> tuple[Resource, ...]:
+        """Return what the program registered; ``printed`` is what its parent printed, where it has no answer."""
+        from gpufleet.cost.registration import (
+            decode_answer,
+            program_error,
+        )  # pydantic: while the child imports
+
+        at = f" {self.program.side}" if self.program.side else ""
+        if not self.result.content:
+            lines = f"{printed}\n{self.output.text()}".strip().splitlines() or ["it printed nothing"]
+            raise EnvironmentFault(f"the Pulumi program ended early{at}: {printable(lines[-1])}")
+        answer = decode_answer(bytes(self.result.content), f"what the Pulumi program registers{at}")
+        if answer.error is not None:
+            raise program_error(answer.error, f"{self.program.root}{os.sep}", self.program.side)
+        records = [each.model_dump() for each in answer.resources]
+        resources = engine.parse_state({"deployment": {"resources": records}})
+        return tuple(resource for resource in resources if billable(resource))
+
+
+def _start(evaluations: Sequence[_Evaluation], folder: Path, limit_s: float) -> subprocess.Popen[bytes]:
+    """Start the child and give it its jobs; it waits for the word to run them."""
+    last = evaluations[-1].program
+    python = confinement.project_python(last.root)
+    clouds = {
+        cloud
+        for each in evaluations
+        for cloud in confinement.clouds(each.program.root, each.program.stack, each.program.config_file)
     }
-
-
-def _python(root: Path) -> str:
-    """Return the Python of the virtual environment that a project names, where it is there; else this one."""
-    settings = root / "Pulumi.yaml"
-    text = settings.read_text(encoding="utf-8", errors="replace") if settings.is_file() else ""
-    named = re.search(r"^\s*virtualenv:\s*[\"']?([^\"'\s#]+)", text, re.MULTILINE)
-    python = root / named.group(1) / "bin" / "python" if named else None
-    return str(python) if python and python.exists() else sys.executable
-
-
-def _start(jobs: list[dict[str, Any]], python: str) -> subprocess.Popen[str]:
-    """Start the child and tell it its jobs; it waits for the word to run them."""
+    jobs = [each.job(python, limit_s) for each in evaluations]
     with as_file(files("gpufleet.cost") / "program.py") as script:
         child = subprocess.Popen(
-            [python, str(script)],
+            [sys.executable, str(script)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,  # so that ending it ends its forks too
+            stderr=subprocess.PIPE,
+            env=os.environ if last.trusted else confinement.environment(os.environ, folder),
+            pass_fds=[descriptor for each in evaluations for descriptor in each.write_ends],
+            start_new_session=True,  # so that an interrupt reaches us alone, and we stop it
         )
-    if child.stdin:
-        with suppress(BrokenPipeError):  # a child that could not start says why in what it printed
-            child.stdin.write(json.dumps(jobs) + "\n")
-            child.stdin.flush()
+    for each in evaluations:
+        each.close_write_ends()
+    order = {"clouds": None if python else sorted(clouds), "jobs": jobs}
+    _tell(child, json.dumps(order))
     return child
 
 
-def _finish(child: subprocess.Popen[str], limit_s: float) -> str:
-    """Let the child run its programs, and return what they printed."""
+def _tell(child: subprocess.Popen[bytes], line: str) -> None:
+    if child.stdin:
+        with suppress(BrokenPipeError):  # a child that could not start says why in what it printed
+            child.stdin.write(f"{line}\n".encode())
+            child.stdin.flush()
+
+
+def _run(child: subprocess.Popen[bytes], evaluations: Sequence[_Evaluation], limit_s: float) -> str:
+    """Let the child run its programs, and return what it printed itself."""
+    if child.stdout is None or child.stderr is None:
+        return ""
+    _tell(child, GO)
+    reports = Stream(child.stdout.fileno(), "its report", REPORT_BYTES, REPORT_BYTES)
+    printed = Stream(child.stderr.fileno(), "what it prints", OUTPUT_BYTES, OUTPUT_KEPT_BYTES)
+    pipes = [stream for each in evaluations for stream in (each.output, each.result)]
+    read_streams(reports, [printed, *pipes], limit_s)
+    _warn(reports)
+    return printed.text()
+
+
+def _warn(reports: Stream) -> None:
+    """Say in one line what could not be confined on this machine."""
+    lines = [value for _, value in decode_json_lines(reports.text(), "the sandbox")]
+    missing = list(dict.fromkeys(name for line in lines if isinstance(line, list) for name in line))
+    if missing:
+        _log.warning(
+            "warning: this machine cannot keep the Pulumi program from %s; docs/cost.md says what is missing",
+            " and ".join((", ".join(missing[:-1]), missing[-1]) if len(missing) > 1 else missing),
+        )
+
+
+def _stop(child: subprocess.Popen[bytes]) -> None:
+    """Stop the child and all that its programs started: the end of its standard input tells the supervisors."""
+    if child.stdin:
+        with suppress(BrokenPipeError):
+            child.stdin.close()
     try:
-        return child.communicate(GO, timeout=limit_s)[0]
-    except BrokenPipeError:  # it ended before it heard its jobs; what it printed says why
-        return child.stdout.read() if child.stdout else ""
+        child.wait(STOP_LIMIT_S)
     except subprocess.TimeoutExpired:
-        raise EnvironmentFault(
-            f"the Pulumi program did not end within {limit_s:g} s", hint="it may wait for input or a network"
-        ) from None
-
-
-def _end(child: subprocess.Popen[str]) -> None:
-    """End the child's whole session, which is ours alone, whatever interrupted the wait."""
-    with suppress(ProcessLookupError):
-        os.killpg(child.pid, signal.SIGKILL)
-    child.wait()
-
-
-def _read(program: Program, result: Path, said: str) -> tuple[Resource, ...]:
-    try:
-        answer = json.loads(result.read_text(encoding="utf-8"))
-    except (OSError, json.JSONDecodeError):
-        last = said.strip().splitlines()[-1:] or ["it said nothing"]
-        raise EnvironmentFault(f"the Pulumi program ended early{_at(program)}: {last[0]}") from None
-    if "error" in answer:
-        raise _error(program, answer["error"])
-    resources = engine.parse_state({"deployment": {"resources": answer["resources"]}})
-    return tuple(resource for resource in resources if billable(resource))
-
-
-def _error(program: Program, told: dict[str, str]) -> InputError:
-    """Return the program's error as one line that says on which side it happened."""
-    place = told["where"].replace(f"{program.root}{os.sep}", "")
-    where = f"{program.side}: {place}".rstrip(": ") if program.side else place
-    problem = told["problem"].replace(f"{program.root}{os.sep}", "")
-    return InputError(problem, where=where, key=told["key"], remedy=told["remedy"])
-
-
-def _at(program: Program) -> str:
-    return f" {program.side}" if program.side else ""
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+    for pipe in (child.stdout, child.stderr):
+        if pipe:
+            pipe.close()

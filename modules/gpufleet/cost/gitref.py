@@ -10,7 +10,10 @@ from pathlib import Path
 
 from gpufleet.errors import EnvironmentFault, InputError
 
-QUIET = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}  # read without refreshing the index or asking
+# Read without refreshing the index, asking, or fetching; and a folder that somebody made to look like a bare
+# repository, with settings of its own that name programs, is none.
+QUIET = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1"}
+SAFE = ("-c", "safe.bareRepository=explicit", "-c", "core.fsmonitor=false")
 
 
 def unpack(root: Path, ref: str, into: Path) -> None:
@@ -18,11 +21,11 @@ def unpack(root: Path, ref: str, into: Path) -> None:
     prefix = _repository_prefix(root)
     commit = _commit(root, ref)
     tree = f"{commit}:{prefix.rstrip('/')}"
-    if _git(root, "cat-file", "-e", tree).returncode:
+    if run_git(root, "cat-file", "-e", tree).returncode:
         return
     # From a subfolder git archive would take the folder twice, once as tree and once as place.
-    top = _git(root, "rev-parse", "--show-toplevel").stdout.decode().strip()
-    packed = _git(Path(top), "archive", "--format=tar", tree)
+    top = run_git(root, "rev-parse", "--show-toplevel").stdout.decode().strip()
+    packed = run_git(Path(top), "archive", "--format=tar", tree)
     if packed.returncode:
         raise EnvironmentFault(f"git archive failed: {packed.stderr.decode(errors='replace').strip()}")
     with tarfile.open(fileobj=BytesIO(packed.stdout)) as archive:
@@ -39,7 +42,7 @@ def _inside(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo | None:
 
 def _repository_prefix(root: Path) -> str:
     """Return the project's folder within its repository, empty at the top."""
-    asked = _git(root, "rev-parse", "--show-prefix")
+    asked = run_git(root, "rev-parse", "--show-prefix")
     if asked.returncode:
         raise InputError(
             "not in a git repository",
@@ -50,7 +53,7 @@ def _repository_prefix(root: Path) -> str:
 
 
 def _commit(root: Path, ref: str) -> str:
-    asked = _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
+    asked = run_git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
     if asked.returncode:
         raise InputError(
             f"no commit named {ref!r}",
@@ -60,10 +63,11 @@ def _commit(root: Path, ref: str) -> str:
     return asked.stdout.decode().strip()
 
 
-def _git(root: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+def run_git(root: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    """Run git in a folder, reading only."""
     try:
         return subprocess.run(
-            ["git", "-C", str(root), *arguments],
+            ["git", *SAFE, "-C", str(root), *arguments],
             capture_output=True,
             check=False,
             env=os.environ | QUIET,

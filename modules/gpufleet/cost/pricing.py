@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from fnmatch import fnmatchcase
 from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING
 
+from gpufleet.boundary import packaged_rows
 from gpufleet.catalog import Price
 from gpufleet.cost.coverage import Share, covered
 from gpufleet.cost.demand import Bill, Charge, Demand, Findings, Gap, Unpriced
@@ -133,9 +132,8 @@ def usage_types() -> dict[str, str]:
 
 
 def _pairs(name: str) -> dict[str, str]:
-    with (files("gpufleet.cost") / "data" / name).open(encoding="utf-8") as lines:
-        first, second, *_ = (rows := csv.DictReader(lines)).fieldnames or ()
-        return {row[first]: row[second] for row in rows}
+    pairs = (tuple(row.values()) for row in packaged_rows("gpufleet.cost", f"data/{name}"))
+    return {pair[0]: pair[1] for pair in pairs}
 
 
 def _bought(

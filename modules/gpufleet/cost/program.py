@@ -1,8 +1,9 @@
 """The child of ``evaluation``: runs Pulumi programs under mocks and writes down what they register.
 
-Run as a script: the jobs are the first line of standard input, the word to run them is the second. It
-imports nothing of gpufleet, so that each fork takes the package that its own project brings. The project may
-be anybody's, and this Python then the one of that project's virtual environment.
+Run as a script: the jobs are the first line of standard input, the word to run them is the second. Each job runs
+in a fork that ``sandbox`` confines before any code or file of its project is read. It imports nothing of gpufleet,
+so that each fork takes the package that its own project brings. The project may be anybody's: one whose virtual
+environment is not this Python's gets its own Python, inside, with the job as the argument.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ from __future__ import annotations
 import asyncio
 import gc
 import importlib
+import importlib.util
 import json
 import os
-import re
 import runpy
 import sys
 import traceback
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -55,26 +57,50 @@ class InputError(Exception):
 
 
 def main() -> None:
-    """Import once, then evaluate each job in a fork of its own."""
+    """Import once, then evaluate each job confined; or, as a job's own Python, the one that was given."""
     here = str(Path(__file__).parent)
     sys.path[:] = [place for place in sys.path if place != here]  # our files are no modules of the program's
-    jobs: list[Job] = json.loads(sys.stdin.readline())
+    if len(sys.argv) > 1:
+        answer(json.loads(sys.argv[1]))
+        return
+    sandbox = load_sandbox()
+    order: dict[str, Any] = json.loads(sys.stdin.readline())
     gc.disable()  # the SDKs make a million long-lived objects; collecting among them takes a third of the time
-    preload(jobs)
+    if order["clouds"] is not None:
+        preload(order["clouds"])
     gc.freeze()
-    if sys.stdin.read().strip() != GO:
+    if sys.stdin.readline().strip() != GO:
         return  # the parent has found a mistake meanwhile
-    children = [fork(job) for job in jobs]
-    for child in children:
-        os.waitpid(child, 0)
+    jobs: list[Job] = order["jobs"]
+    supervisors = [sandbox.start(job["bounds"], partial(perform, job), report) for job in jobs]
+    null = os.open(os.devnull, os.O_RDWR)
+    for job in jobs:  # so that only the confined hold them
+        os.dup2(null, job["output"])
+        os.dup2(null, job["result"])
+    for supervisor in supervisors:
+        os.waitpid(supervisor, 0)
 
 
-def preload(jobs: list[Job]) -> None:
-    """Import the SDKs of the clouds that any of the stacks names."""
+def load_sandbox() -> Any:
+    """Return the module beside this one, which no name on the path reaches."""
+    spec: Any = importlib.util.spec_from_file_location(
+        "gpufleet_sandbox", Path(__file__).with_name("sandbox.py")
+    )
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def report(missing: list[str]) -> None:
+    """Write what could not be confined to the parent, as one line."""
+    os.write(1, f"{json.dumps(missing)}\n".encode())
+
+
+def preload(clouds: list[str]) -> None:
+    """Import the SDKs of clouds; nothing of a project is read or run here, where nothing is confined yet."""
     import pulumi.runtime  # noqa: F401 - every program needs it
 
-    text = "".join(path.read_text(encoding="utf-8") for job in jobs if (path := stack_file(job)).is_file())
-    for cloud in SDKS.keys() & set(re.findall(r"\bcloud:\s*[\"']?(\w+)", text)):
+    for cloud in SDKS.keys() & set(clouds):
         for module, name in SDKS[cloud]:
             try:
                 getattr(importlib.import_module(module), name)
@@ -82,19 +108,30 @@ def preload(jobs: list[Job]) -> None:
                 continue  # then the program, if it needs it, says so
 
 
-def fork(job: Job) -> int:
-    """Evaluate a job in a fork, and return the fork's process id."""
-    child = os.fork()
-    if child:
-        return child
-    answer: dict[str, Any]
+def perform(job: Job) -> None:
+    """Evaluate a job in this confined process, or in the Python of the project's virtual environment."""
+    null = os.open(os.devnull, os.O_RDONLY)
+    for source, descriptor in ((null, 0), (job["output"], 1), (job["output"], 2), (job["result"], 3)):
+        os.dup2(source, descriptor)
+    os.closerange(4, os.sysconf("SC_OPEN_MAX"))
+    if not job["bounds"]["trusted"]:
+        folder = job["bounds"]["folder"]
+        os.environ.update(HOME=f"{folder}/home", TMPDIR=f"{folder}/tmp")
+    if job["python"]:
+        os.execv(job["python"], [job["python"], __file__, json.dumps(job)])  # noqa: S606 - no shell is meant
+    answer(job)
+
+
+def answer(job: Job) -> None:
+    """Evaluate a job, and write its records or its error to descriptor 3."""
+    found: dict[str, Any]
     try:
-        answer = {"resources": evaluate(job)}
+        found = {"resources": evaluate(job)}
     except BaseException as error:  # noqa: BLE001 - whatever a program raises is told to the parent
-        answer = {"error": describe(error, job)}
-    Path(job["result"]).write_text(json.dumps(answer), encoding="utf-8")
+        found = {"error": describe(error, job)}
+    with open(3, "w", encoding="utf-8") as result:
+        json.dump(found, result)
     sys.stdout.flush()
-    os._exit(0)
 
 
 def evaluate(job: Job) -> list[dict[str, Any]]:
@@ -145,7 +182,7 @@ def enter(job: Job) -> Path:
     folder = root / str(project(job).get("main", "."))
     os.chdir(folder)
     sys.path[:0] = [str(folder), str(root / "modules")]
-    sys.dont_write_bytecode = job["may_be_absent"]
+    sys.dont_write_bytecode = job["may_be_absent"] or not job["bounds"]["trusted"]
     importlib.invalidate_caches()
     return folder
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpufleet.boundary import read_text
 from gpufleet.cost.answers import Estimate, diff, estimate
 from gpufleet.cost.automation import from_automation
 from gpufleet.cost.change import CostDiff
@@ -30,6 +31,7 @@ class Asked:
     """What goes with any question: the policy to judge by, the use of what we do not declare, patience.
 
     ``commitments`` are what is bought already; ``dates`` are those of each side's prices, where they differ.
+    ``trusted`` programs are evaluated with the whole environment, the network and every file.
     """
 
     policy: Policy | None = None
@@ -37,6 +39,7 @@ class Asked:
     limit_s: float = TIME_LIMIT_S
     commitments: tuple[Commitment, ...] = ()
     dates: PriceDates | None = None
+    trusted: bool = False
 
 
 PLAINLY = Asked()
@@ -46,7 +49,7 @@ def estimate_stack(
     root: Path, stack: str, config_file: Path | None = None, asked: Asked = PLAINLY
 ) -> Estimate:
     """Evaluate a stack in the working tree and price it; the project may be anybody's."""
-    with evaluating([Program(root, stack, config_file)], asked.limit_s) as run:
+    with evaluating([_program(root, stack, config_file, asked)], asked.limit_s) as run:
         declared = _declared(root, stack, config_file)
         return estimate(run()[0], declared, stack=stack, usage=asked.usage, commitments=asked.commitments)
 
@@ -62,7 +65,7 @@ def diff_against(
     root: Path, stack: str, base: str, config_file: Path | None = None, asked: Asked = PLAINLY
 ) -> CostDiff:
     """Compare a stack in the working tree with itself at a git ref."""
-    with evaluating_both(root, stack, base, config_file, asked.limit_s) as run:
+    with evaluating_both(root, stack, base, config_file, asked.limit_s, trusted=asked.trusted) as run:
         declared = _declared(root, stack, config_file)
         before, after = run()
     return _answer(before, after, Sides(stack=stack), declared, asked)
@@ -70,7 +73,7 @@ def diff_against(
 
 def diff_prices(root: Path, stack: str, config_file: Path | None = None, asked: Asked = PLAINLY) -> CostDiff:
     """Compare a stack with itself at the prices of two days: no code is compared."""
-    with evaluating([Program(root, stack, config_file)], asked.limit_s) as run:
+    with evaluating([_program(root, stack, config_file, asked)], asked.limit_s) as run:
         declared = _declared(root, stack, config_file)
         same = run()[0]
     return _answer(same, same, Sides(stack=stack), declared, asked)
@@ -84,7 +87,7 @@ def diff_state(
     asked: Asked = PLAINLY,
 ) -> CostDiff:
     """Compare what is deployed with what the program in the working tree declares."""
-    with evaluating([Program(root, stack, config_file)], asked.limit_s) as run:
+    with evaluating([_program(root, stack, config_file, asked)], asked.limit_s) as run:
         declared = _declared(root, stack, config_file)
         before, after = resources_from_state(document), run()[0]
     deployed = _stack(r.urn for r in before)
@@ -125,6 +128,10 @@ def uncollected() -> Iterator[None]:
             gc.enable()
 
 
+def _program(root: Path, stack: str, config_file: Path | None, asked: Asked) -> Program:
+    return Program(root, stack, config_file, trusted=asked.trusted)
+
+
 def _answer(before: Any, after: Any, sides: Sides, declared: Fleet | None, asked: Asked) -> CostDiff:
     return diff(
         before,
@@ -159,7 +166,7 @@ def _is_ours(root: Path, stack: str, config_file: Path | None) -> bool:
         if config_file
         else [root / "stacks" / f"Pulumi.{stack}.yaml", root / f"Pulumi.{stack}.yaml"]
     )
-    texts = [place.read_text(encoding="utf-8", errors="replace") for place in places if place.is_file()]
+    texts = [read_text(place) for place in places if place.is_file()]
     return any("gpufleet:" in text for text in texts) if texts else (root / "stacks").is_dir()
 
 

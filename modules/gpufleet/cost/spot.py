@@ -18,15 +18,14 @@ Waiting for capacity costs time and no money: it is not in the figure.
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING
 
+from gpufleet.boundary import packaged_rows
 from gpufleet.catalog import Price
 from gpufleet.cost.money import HOURS_PER_MONTH, NOTHING, ONE, ZERO, Range, exact, hourly
 from gpufleet.cost.rates import PriceBook
@@ -76,8 +75,7 @@ class Work:
 @cache
 def bands() -> dict[str, tuple[Decimal, Decimal]]:
     """Return the ranges in which AWS publishes interruptions: the share of machines per month, from and to."""
-    with (files("gpufleet.cost") / "data" / "spot_bands.csv").open(encoding="utf-8") as lines:
-        rows = list(csv.DictReader(lines))
+    rows = packaged_rows("gpufleet.cost", "data/spot_bands.csv")
     return {row["band"]: (Decimal(row["low_share"]), Decimal(row["high_share"])) for row in rows}
 
 

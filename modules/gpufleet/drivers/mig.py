@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from typing import Any
 
+from gpufleet.boundary import packaged_yaml
 from gpufleet.errors import InputError
 
 OFF: dict[str, int] = {}
@@ -29,10 +29,7 @@ class Family:
 @cache
 def families() -> tuple[Family, ...]:
     """Return the table of GPUs that know MIG."""
-    from ruamel.yaml import YAML
-
-    text = resources.files("gpufleet.drivers").joinpath("data/mig.yaml").read_text(encoding="utf-8")
-    data = YAML(typ="safe").load(text)
+    data = packaged_yaml("gpufleet.drivers", "data/mig.yaml")
     return tuple(
         Family(
             row["name"],

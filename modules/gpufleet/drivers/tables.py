@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
-import yaml  # type: ignore[import-untyped]  # its stubs are not among our dependencies
+from gpufleet.boundary import packaged_rows, packaged_yaml
 
 Row = dict[str, str]
-# Each host's plan is made in a process of its own: libyaml, where PyYAML has it, reads the tables ten times as fast.
-_SafeLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(frozen=True)
@@ -111,15 +107,13 @@ class AmdDriver:
 
 def rows(name: str) -> list[Row]:
     """Return the rows of one CSV file."""
-    text = files("gpufleet.drivers").joinpath("data", name).read_text(encoding="utf-8")
-    return list(csv.DictReader(text.splitlines()))
+    return packaged_rows("gpufleet.drivers", f"data/{name}")
 
 
 @cache
 def document(name: str) -> Mapping[str, Any]:
     """Return one YAML file."""
-    text = files("gpufleet.drivers").joinpath("data", name).read_text(encoding="utf-8")
-    loaded: Mapping[str, Any] = yaml.load(text, Loader=_SafeLoader)  # noqa: S506 - a safe loader by either name
+    loaded: Mapping[str, Any] = packaged_yaml("gpufleet.drivers", f"data/{name}")
     return loaded
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from gpufleet.engine.build import ensure
 from gpufleet.engine.command import run_pulumi
-from gpufleet.engine.document import decode_text, read_document, reading
+from gpufleet.engine.document import read_document, reading
 from gpufleet.engine.events import Events, parse_events, read_events
 from gpufleet.engine.installation import LAUNCHER_MARK, VERSION, Engine, Found, find, installed
 from gpufleet.engine.lock import exclusive
@@ -31,7 +31,6 @@ __all__ = [
     "Resource",
     "Step",
     "decode_object",
-    "decode_text",
     "ensure",
     "exclusive",
     "find",

@@ -7,13 +7,13 @@ a secret is in it in plain text, so it is read here and never repeated.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from gpufleet.engine.document import TOO_DEEP, reading
+from gpufleet.boundary import ENGINE_DOCUMENT, NotJsonError, decode_json_lines
+from gpufleet.engine.document import UNEXPECTED, reading
 from gpufleet.engine.preview import Step, refuse_failure
 from gpufleet.engine.state import parse_resource
 from gpufleet.errors import InputError
@@ -48,22 +48,25 @@ class Events:
 
 def read_events(text: str, where: str) -> Events:
     """Return what an event log says; a last line that was cut off is left out, another is an InputError."""
-    lines = [(at, line) for at, line in enumerate(text.splitlines(), start=1) if line.strip()]
-    if not lines:
+    if not text.strip():
         raise InputError("empty: the engine wrote no event", where=where, remedy=REMEDY)
     found: list[Mapping[str, Any]] = []
-    cut = False
-    for at, line in lines:
-        try:
-            found.append(_event(line))
-        except ValueError as error:
-            if at == lines[-1][0] and found and line.startswith("{"):
-                cut = True
-                continue
-            raise InputError(f"not an engine event: {error}", where=f"{where}:{at}", remedy=REMEDY) from None
+    cut: InputError | None = None
+    value: Any
+    for at, value in decode_json_lines(text, where, ENGINE_DOCUMENT):
+        if cut is not None:
+            raise cut
+        why = _why_not_event(value)
+        if not why:
+            found.append(value)
+            continue
+        refusal = InputError(f"not an engine event: {why}", where=f"{where}:{at}", remedy=REMEDY)
+        if not isinstance(value, NotJsonError) or not found:
+            raise refusal
+        cut = refusal  # a mistake, unless it is the last line
     with reading(where):
         events = parse_events(found)
-    events.cut = cut
+    events.cut = cut is not None
     return events
 
 
@@ -77,7 +80,7 @@ def parse_events(events: Iterable[Mapping[str, Any]]) -> Events:
             _take(event, phases[-1])
         except InputError:
             raise
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
+        except UNEXPECTED as error:
             raise InputError(
                 f"an engine event of another shape: {type(error).__name__} {error}", remedy=REMEDY
             ) from None
@@ -87,18 +90,15 @@ def parse_events(events: Iterable[Mapping[str, Any]]) -> Events:
     return told
 
 
-def _event(line: str) -> Mapping[str, Any]:
-    try:
-        event = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise ValueError(error.msg) from None
-    except RecursionError:
-        raise ValueError(TOO_DEEP) from None
-    if not isinstance(event, dict):
-        raise ValueError("not an object")  # noqa: TRY004 - a mistake of the text, told like the others
-    if not KINDS & event.keys() and "sequence" not in event:
-        raise ValueError("no event in it")
-    return event
+def _why_not_event(value: Any) -> str:
+    """Return why a line is not an event of the engine's, or nothing."""
+    if isinstance(value, NotJsonError):
+        return value.reason
+    if isinstance(value, InputError):
+        return value.problem
+    if not isinstance(value, dict):
+        return "not an object"
+    return "" if KINDS & value.keys() or "sequence" in value else "no event in it"
 
 
 def _take(event: Mapping[str, Any], phase: Events) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -12,6 +11,8 @@ from pathlib import Path
 from typing import Literal
 
 from gpufleet import paths
+from gpufleet.boundary import decode_json_object, read_bytes
+from gpufleet.errors import InputError
 
 # What we build, and the oldest we take: the engine that our own tests run on.
 VERSION = "3.258.0"
@@ -57,12 +58,12 @@ def find_built() -> Engine | None:
     """Return the engine built by this version's recipe, when its build was finished."""
     folder = built_folder()
     try:
-        record = json.loads((folder / "built.json").read_text())
-    except (OSError, json.JSONDecodeError):
+        record = decode_json_object(read_bytes(folder / "built.json"), "built.json")
+    except InputError:
         return None
     bin_dir = folder / "bin"
     complete = all((bin_dir / name).is_file() for name in ("pulumi", LANGUAGE_HOST, LANGUAGE_EXEC))
-    if not complete or record.get("recipe") != recipe_digest():
+    if not complete or not isinstance(record, dict) or record.get("recipe") != recipe_digest():
         return None
     return Engine(bin_dir / "pulumi", str(record["version"]), bin_dir, "built")
 

@@ -11,18 +11,28 @@ from __future__ import annotations
 from gpufleet.fleet.application import Application, Container, PortMap, Volume
 from gpufleet.fleet.boot import Boot, BootMode, Image, Netboot
 from gpufleet.fleet.hardware import Fact, HardwareCost
+from gpufleet.fleet.host_name import (
+    Declaration,
+    check_host_names,
+    pool_prefix,
+    rack_declarations,
+    slug,
+    stack_declarations,
+)
 from gpufleet.fleet.image import OwnImage
-from gpufleet.fleet.load import json_schema, load, load_rack, parse
+from gpufleet.fleet.load import json_schema, load, parse
 from gpufleet.fleet.notes import node_usd_per_hour, notes
 from gpufleet.fleet.profile import Driver, HardwareProfile, SoftwareProfile
 from gpufleet.fleet.purchase import OnDemand, Purchase, Reserved, Spot, SpotWork
 from gpufleet.fleet.rack import Rack, RackNetwork, RackNode
+from gpufleet.fleet.rack_file import RACK_PLUGIN, load_rack, load_racks
 from gpufleet.fleet.request import AcceleratorRequest, Budget, Count
 from gpufleet.fleet.rule import RULES, Rule
 from gpufleet.fleet.spec import Disk, Fleet, Pool, RackUse, Ssh, Workstation
 from gpufleet.fleet.template import Blueprint, Template
 
 __all__ = [
+    "RACK_PLUGIN",
     "RULES",
     "AcceleratorRequest",
     "Application",
@@ -32,6 +42,7 @@ __all__ = [
     "Budget",
     "Container",
     "Count",
+    "Declaration",
     "Disk",
     "Driver",
     "Fact",
@@ -58,10 +69,16 @@ __all__ = [
     "Template",
     "Volume",
     "Workstation",
+    "check_host_names",
     "json_schema",
     "load",
     "load_rack",
+    "load_racks",
     "node_usd_per_hour",
     "notes",
     "parse",
+    "pool_prefix",
+    "rack_declarations",
+    "slug",
+    "stack_declarations",
 ]

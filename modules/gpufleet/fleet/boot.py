@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import zoneinfo
+from functools import cache
 from ipaddress import IPv4Address
 from typing import Annotated, Literal, Self
 
@@ -40,8 +41,11 @@ _domain, _domain_schema = matching(
 )
 
 
+_zones = cache(zoneinfo.available_timezones)  # reads 600 files
+
+
 def _zone(value: str) -> str:
-    if value not in zoneinfo.available_timezones():
+    if value not in _zones():
         raise refusal(f"{value!r} is not a time zone", "give one like Etc/UTC or Europe/Berlin")
     return value
 

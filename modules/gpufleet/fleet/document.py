@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.scalarint import BinaryInt, HexInt, OctalInt, ScalarInt
 
+from gpufleet.boundary import decode_yaml_lines, printable, read_text
 from gpufleet.errors import InputError
 
 LONGEST = 300  # characters of one part of an error
@@ -70,20 +69,7 @@ class Document:
 
 def read(path: Path, label: str) -> Document:
     """Return a YAML file as a document; broken YAML is an InputError with its line."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise InputError("is not UTF-8 text", where=label, remedy="save it as UTF-8") from error
-    try:
-        node = YAML(typ="rt").load(text)
-    except MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        where = label if mark is None else f"{label}:{mark.line + 1}"
-        detail = " ".join((error.problem or "not YAML").split())
-        raise InputError(f"is not valid YAML: {detail}", where=where, remedy="correct that line") from error
-    except YAMLError as error:
-        raise InputError("is not valid YAML", where=label, remedy="correct the file") from error
-    return Document(label, node)
+    return Document(label, decode_yaml_lines(read_text(path, where=label), label))
 
 
 def plain(node: Any) -> Any:
@@ -124,8 +110,7 @@ def _oddity(number: ScalarInt) -> str:
 
 def one_line(text: str) -> str:
     """Return a text with what would break the line, or hide in it, written as an escape."""
-    shown = text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
-    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in shown)
+    return printable(text, LONGEST)
 
 
 def spell(prefix: str, path: Path_) -> str:

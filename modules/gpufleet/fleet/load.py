@@ -9,7 +9,6 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from gpufleet import catalog
 from gpufleet.errors import InputError
 from gpufleet.fleet import (  # noqa: F401 - they fill the tables
     rules_fleet,
@@ -20,12 +19,11 @@ from gpufleet.fleet import (  # noqa: F401 - they fill the tables
 )
 from gpufleet.fleet.document import Document, Problem, ambiguous_numbers, read
 from gpufleet.fleet.explain import explain
-from gpufleet.fleet.rack import Rack
+from gpufleet.fleet.host_name import KEY, check_project
+from gpufleet.fleet.rack_file import label_of, load_rack, mentions_plugin
 from gpufleet.fleet.rule import check, check_fleet
 from gpufleet.fleet.spec import Fleet, RackRef, RackUse, Spec
 from gpufleet.paths import project_root
-
-KEY = "gpufleet:fleet"
 
 
 def load(stack: str, root: Path | None = None, config_file: Path | None = None) -> Fleet:
@@ -33,10 +31,10 @@ def load(stack: str, root: Path | None = None, config_file: Path | None = None) 
     root = root or project_root()
     path = config_file or root / "stacks" / f"Pulumi.{stack}.yaml"
     if config_file is not None and not path.is_file():
-        raise InputError("no such file", where=_label(path, root), remedy="check --config-file")
+        raise InputError("no such file", where=label_of(path, root), remedy="check --config-file")
     if not path.is_file():
-        raise InputError(f"no stack {stack!r}", where=_label(path, root), remedy=_stacks(root))
-    whole = read(path, _label(path, root))
+        raise InputError(f"no stack {stack!r}", where=label_of(path, root), remedy=_stacks(root))
+    whole = read(path, label_of(path, root))
     config = whole.node.get("config") if isinstance(whole.node, Mapping) else None
     if not isinstance(config, Mapping) or KEY not in config:
         close = get_close_matches(KEY, [str(key) for key in config or ()], n=1)
@@ -48,22 +46,6 @@ def load(stack: str, root: Path | None = None, config_file: Path | None = None) 
 def parse(mapping: Any, *, stack: str = "", root: Path | None = None, where: str = "") -> Fleet:
     """Return the fleet of a config that is parsed already, as a Pulumi program has it."""
     return _fleet(Document(where or "config", mapping, KEY), stack, root or project_root())
-
-
-def load_rack(path: Path, root: Path | None = None) -> Rack:
-    """Return what a rack file declares."""
-    document = read(path, _label(path, root or Path.cwd()))
-    document.refuse(list(ambiguous_numbers(document.node)))
-    try:
-        rack = Rack.model_validate(document.data)
-    except ValidationError as error:
-        document.refuse(explain(error, Rack, document.data))
-        raise
-    document.refuse(list(_machines(rack)))
-    if rack.name != path.stem:
-        wrong = Problem(("name",), f"is {rack.name!r} in a file called {path.name}", f"say {path.stem!r}")
-        document.refuse([wrong])
-    return rack
 
 
 def json_schema() -> dict[str, Any]:
@@ -94,63 +76,19 @@ def _fleet(document: Document, stack: str, root: Path) -> Fleet:
     racks = tuple(_rack(ref, index, document, root) for index, ref in enumerate(spec.racks))
     fleet = Fleet.of(spec, stack, racks)
     document.refuse(check_fleet(fleet))
+    check_project(root, stack, spec, document.label)
     return fleet
 
 
 def _rack(ref: RackRef, index: int, document: Document, root: Path) -> RackUse:
     path = root / ref.file
     if not path.is_file():
-        known = sorted(file.stem for file in (root / "inventory").glob("*.yaml") if _is_rack(file))
+        known = sorted(file.stem for file in (root / "inventory").glob("*.yaml") if mentions_plugin(file))
         close = get_close_matches(path.stem, known, n=1)
         remedy = f"did you mean {close[0]!r}?" if close else f"racks here: {', '.join(known) or 'none'}"
         key = ("racks", index, "inventory" if ref.inventory else "name")
         document.refuse([Problem(key, f"there is no {ref.file}", remedy)])
     return RackUse(**ref.model_dump(), rack=load_rack(path, root))
-
-
-def _is_rack(file: Path) -> bool:
-    return "plugin: gpufleet.fleet.rack" in file.read_text(encoding="utf-8", errors="replace")
-
-
-def _machines(rack: Rack) -> list[Problem]:
-    """Return a problem for every machine of a rack that the catalogue does not know, or that brings its own cards.
-
-    A GPU server may be one of the owner's own making: then its cards must be said.
-    """
-    named: list[tuple[tuple[str | int, ...], str, bool]] = [
-        (("machine",), rack.machine, bool(rack.accelerators))
-    ]
-    for index, entry in enumerate(rack.entries):
-        if entry.machine:
-            added = rack.accelerators if entry.accelerators is None else entry.accelerators
-            named.append((("nodes", index, "machine"), entry.machine, bool(added)))
-    problems = []
-    for key, name, cards in named:
-        try:
-            machine = catalog.machine(name, "onprem")
-        except InputError as error:
-            if rack.kind == "servers":
-                if not cards:
-                    remedy = f"{error.remedy}; for a server of your own say its accelerators"
-                    problems.append(Problem(key, error.problem, remedy))
-            else:
-                problems.append(Problem(key, error.problem, error.remedy))
-            continue
-        if rack.kind == "servers" and cards and machine.accelerators:
-            own = ", ".join(f"{card.count} x {card.model}" for card in machine.accelerators)
-            problem = f"{name} brings {own}, and accelerators would come on top"
-            problems.append(
-                Problem(key, problem, "leave accelerators out, or give your server a name of its own")
-            )
-    return problems
-
-
-def _label(path: Path, root: Path) -> str:
-    """Return a path as the user would type it in the project."""
-    try:
-        return str(path.resolve().relative_to(root.resolve()))
-    except ValueError:
-        return str(path)
 
 
 def _stacks(root: Path) -> str:

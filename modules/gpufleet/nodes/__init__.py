@@ -8,8 +8,9 @@ changes only along ``TRANSITIONS``. SQLite by default, PostgreSQL by URL, one sc
 """
 
 from gpufleet.nodes.declared import RACK_KINDS, rack_report, workstation_report
+from gpufleet.nodes.host import Host
 from gpufleet.nodes.identity import Identity, usable_serial
-from gpufleet.nodes.inventory import Host, Inventory, is_rehearsed, rack_files
+from gpufleet.nodes.inventory import Inventory, LeftOut, is_rehearsed
 from gpufleet.nodes.inventory import build as inventory_model
 from gpufleet.nodes.model import (
     Change,
@@ -23,8 +24,8 @@ from gpufleet.nodes.model import (
     Value,
 )
 from gpufleet.nodes.pulumi import elastic_groups, state_report
-from gpufleet.nodes.reconcile import Outcome, Report
 from gpufleet.nodes.registry import Registry
+from gpufleet.nodes.report import Outcome, Report
 from gpufleet.nodes.states import HOLDS, NEW_STATES, STATES, TRANSITIONS, VERDICT_MOVES
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "Host",
     "Identity",
     "Inventory",
+    "LeftOut",
     "Node",
     "Observation",
     "Outcome",
@@ -52,7 +54,6 @@ __all__ = [
     "elastic_groups",
     "inventory_model",
     "is_rehearsed",
-    "rack_files",
     "rack_report",
     "state_report",
     "usable_serial",

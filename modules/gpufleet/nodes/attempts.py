@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import Connection, insert, select, update
 
-from gpufleet.nodes import journal, schema
+from gpufleet.nodes import journal, revision, schema
 from gpufleet.nodes.states import VERDICT_MOVES
 
 FORWARD = ("expected", "discovered", "commissioning", "burn_in")
@@ -35,16 +35,22 @@ def fresh(connection: Connection, node_id: str) -> Any:
     return connection.execute(select(schema.node).where(schema.node.c.id == node_id)).one()
 
 
-def admit(connection: Connection, node: Any, attempt: str, kind: str, started_at: datetime) -> bool:
-    """Say whether an attempt is the node's current one, starting it where it is new and newest."""
+def admit(
+    connection: Connection, node: Any, attempt: str, kind: str, started_at: datetime, began: int | None = None
+) -> bool:
+    """Return True if an attempt is the node's current one; one that is new and newest is started.
+
+    ``began`` is the revision at which it began; now, when left out.
+    """
     if node.attempt == attempt:
         return True
     if _row(connection, node.id, attempt) is not None:
         return False
+    number = began or revision.current(connection)
     current = _row(connection, node.id, node.attempt) if node.attempt else None
-    if current is not None and current.started_at > started_at:
+    if current is not None and current.revision > number:
         return False
-    journal.begin_attempt(connection, node, attempt, kind, started_at)
+    journal.begin_attempt(connection, node, attempt, kind, started_at, number)
     return True
 
 
@@ -64,15 +70,20 @@ def conclude(
     reason: str,
     started_at: datetime,
     at: datetime,
+    began: int | None = None,
 ) -> str:
     """Record a result and let its verdict act; return ``applied``, ``repeated`` or ``ignored``."""
     digest = hashlib.sha256(json.dumps(records, sort_keys=True).encode()).hexdigest()
     if _recorded(connection, node.id, attempt, digest):
         return "repeated"
-    if not admit(connection, node, attempt, "burn_in", started_at):
+    if not admit(connection, node, attempt, "burn_in", started_at, began):
         return ignore(connection, node.id, at, f"late result of attempt {attempt}", attempt)
     if _row(connection, node.id, attempt).ended_at is not None:
         return ignore(connection, node.id, at, f"attempt {attempt} had ended", attempt)
+    if node.state_revision > revision.current(connection):
+        return ignore(
+            connection, node.id, at, f"attempt {attempt} ran before the node became {node.state}", attempt
+        )
     _store(connection, node.id, attempt, report=report, records=records, digest=digest, at=at)
     return _act(connection, fresh(connection, node.id), attempt, report["verdict"], reason=reason, at=at)
 

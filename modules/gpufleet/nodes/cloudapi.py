@@ -14,7 +14,7 @@ from gpufleet.nodes.declared import accelerators
 from gpufleet.nodes.identity import Identity
 from gpufleet.nodes.model import Observation
 from gpufleet.nodes.pulumi import usd_per_hour
-from gpufleet.nodes.reconcile import Report
+from gpufleet.nodes.report import Report
 
 if TYPE_CHECKING:
     from mypy_boto3_ec2 import EC2Client

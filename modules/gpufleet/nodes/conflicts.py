@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
@@ -13,22 +14,27 @@ from gpufleet.nodes.identify import Contradiction
 from gpufleet.nodes.model import Conflict
 from gpufleet.nodes.storing import upsert
 
+Found = tuple[str, Sequence[Contradiction], datetime, bool]
+"""A source, the contradictions of its report, when it reported, whether the report was complete."""
 
-def record_conflicts(
-    connection: Connection, source: str, found: Sequence[Contradiction], at: datetime, *, whole: bool
-) -> None:
+
+def record_conflicts(connection: Connection, reports: Sequence[Found]) -> None:
     """Open new conflicts with a drift hold on their nodes; a complete report closes what it does not repeat."""
     table = schema.conflict
-    query = select(table).where(table.c.source == source, table.c.resolved_at.is_(None))
-    open_now = {(row.kind, row.subject): row for row in connection.execute(query)}
-    rows = {(one.kind, one.subject): _row(one, source, open_now, at) for one in found}
-    upsert(connection, table, list(rows.values()))
-    for one in found:
-        if (one.kind, one.subject) not in open_now:
-            for node_id in one.nodes:
-                journal.set_hold(connection, node_id, "drift", f"conflict: {one.detail}", at)
-    if whole:
-        for kind, subject in set(open_now) - set(rows):
+    open_now: dict[str, dict[tuple[str, str], Any]] = defaultdict(dict)
+    sources = {source for source, *_ in reports}
+    for row in connection.execute(select(table).where(table.c.resolved_at.is_(None))):
+        if row.source in sources:
+            open_now[row.source][row.kind, row.subject] = row
+    for source, found, at, whole in reports:
+        mine = open_now[source]
+        rows = {(one.kind, one.subject): _row(one, source, mine, at) for one in found}
+        upsert(connection, table, list(rows.values()))
+        for one in found:
+            if (one.kind, one.subject) not in mine:
+                for node_id in one.nodes:
+                    journal.set_hold(connection, node_id, "drift", f"conflict: {one.detail}", at)
+        for kind, subject in set(mine) - set(rows) if whole else ():
             key = table.c.kind == kind, table.c.subject == subject, table.c.source == source
             connection.execute(update(table).where(*key).values(resolved_at=at))
 

@@ -1,25 +1,36 @@
 """The registry's database: connections, the one-writer rule, migrations.
 
 Writers take turns on both databases (``BEGIN IMMEDIATE`` on SQLite, an advisory lock on PostgreSQL): each
-transaction is short, and what it read is still true when it writes.
+transaction is short, and what it read is still true when it writes. A registry that cannot be used is an
+EnvironmentFault with what helps: it never looks empty. A new SQLite file appears under its name only when it is
+whole, so a file that is empty is a damaged one.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event, inspect, make_url, text
-from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError, OperationalError
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
+from gpufleet import paths
 from gpufleet.errors import EnvironmentFault, InputError
+from gpufleet.nodes.fault import URL_REMEDY, damaged, reported
 
-HEAD = "0001"
-"""The newest migration in ``migrations/versions``; a test compares them."""
+VERSIONS = ("0001", "0002")
+HEAD = VERSIONS[-1]
+"""The migrations in ``migrations/versions``, and the newest; a test compares them."""
 
-BUSY_SECONDS = 30
+TIMEOUT = "GPUFLEET_DATABASE_TIMEOUT"
+"""Environment variable: seconds to wait for another writer, or for a server to answer."""
+
+_USUAL_TIMEOUT = 30.0
+_SMALLEST_FILE = 512  # bytes of a page: SQLite takes anything shorter for a new database
 _WRITER_LOCK = 7_465_823_901  # any fixed number: the advisory lock that writers of one database share
 
 
@@ -27,88 +38,87 @@ class Database:
     """Opens the database, bringing its schema up to date first."""
 
     def __init__(self, url: str) -> None:
-        self.url = url
-        self.engine = _engine(url)
-        with _reported(url):
-            if self._version() != HEAD:
-                self._migrate()
+        self.timeout = _timeout()
+        self.url = _parsed(url)
+        path = sqlite_file(self.url)
+        if path is not None:
+            _make_file(path, self.url, self.timeout)
+        self.engine = _engine(self.url, self.timeout)
+        _migrated(self.engine, self.url, self.timeout)
+
+    def __repr__(self) -> str:
+        return f"Database({self.url.render_as_string(hide_password=True)})"
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """Give a connection that sees one moment of the registry."""
-        with _reported(self.url), self.engine.connect() as connection, connection.begin():
+        with reported(self.url), self.engine.connect() as connection, connection.begin():
             yield connection
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """Give the registry's one writing transaction; all of it happens or nothing."""
-        options = {"gpufleet_writer": True}
-        with (
-            _reported(self.url),
-            self.engine.connect().execution_options(**options) as connection,
-            connection.begin(),
-        ):
-            if connection.dialect.name == "postgresql":
-                connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _WRITER_LOCK})
+        with _writing(self.engine, self.url, self.timeout) as connection:
             yield connection
 
     def close(self) -> None:
         self.engine.dispose()
 
-    def _version(self) -> str | None:
-        with self.engine.connect() as connection:
-            if not inspect(connection).has_table("alembic_version"):
-                return None
-            return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
-
-    def _migrate(self) -> None:
-        from alembic import command
-        from alembic.config import Config
-
-        config = Config()
-        config.set_main_option("script_location", "gpufleet.nodes:migrations")
-        with self.writing() as connection:
-            config.attributes["connection"] = connection
-            command.upgrade(config, "head")
-
 
 def exists(url: str) -> bool:
-    """Say whether there is a registry to read, without making one."""
-    parsed = _parsed(url)
-    if parsed.get_backend_name() != "sqlite":
+    """Return True if there is something where the registry should be, usable or not; make nothing."""
+    path = sqlite_file(_parsed(url))
+    if path is None:
         return True
-    return bool(parsed.database) and Path(str(parsed.database)).is_file()
-
-
-def _parsed(url: str) -> Any:
     try:
-        return make_url(url)
-    except ArgumentError:
-        raise InputError("not a database URL", key="GPUFLEET_DATABASE_URL", remedy=_URL_REMEDY) from None
+        return path.exists() or path.is_symlink()
+    except OSError as error:
+        raise EnvironmentFault(f"the registry {path} cannot be read: {error.strerror}") from None
 
 
-_URL_REMEDY = "for example sqlite:///registry.db or postgresql://user@host/gpufleet"
+def sqlite_file(url: URL) -> Path | None:
+    """Return the file of a SQLite URL, None for another database or one in memory."""
+    name = url.database
+    plain = (
+        url.get_backend_name() == "sqlite" and name and name != ":memory:" and not name.startswith("file:")
+    )
+    return Path(str(name)) if plain else None
 
 
-def _engine(url: str) -> Engine:
-    parsed = _parsed(url)
+def _timeout() -> float:
+    given = os.environ.get(TIMEOUT)
+    try:
+        seconds = float(given) if given else _USUAL_TIMEOUT
+    except ValueError:
+        seconds = -1
+    if not 0 < seconds <= 3600:  # noqa: PLR2004 - an hour
+        raise InputError("is not a number of seconds", key=TIMEOUT, remedy="for example 30")
+    return seconds
+
+
+def _parsed(url: str) -> URL:
+    try:
+        parsed = make_url(url)
+    except (ArgumentError, ValueError):  # ValueError: a port that is not a number
+        raise InputError("not a database URL", key="GPUFLEET_DATABASE_URL", remedy=URL_REMEDY) from None
     backend = parsed.get_backend_name()
-    if backend == "sqlite":
-        if parsed.database:
-            Path(parsed.database).parent.mkdir(parents=True, exist_ok=True)
-        engine = create_engine(parsed, connect_args={"timeout": BUSY_SECONDS})
-        event.listen(engine, "connect", _prepare_sqlite)
-        event.listen(engine, "begin", _begin_sqlite)
-        return engine
-    if backend != "postgresql":
-        raise InputError(f"no support for {backend}", key="GPUFLEET_DATABASE_URL", remedy=_URL_REMEDY)
-    if parsed.drivername == "postgresql":
-        parsed = parsed.set(drivername="postgresql+psycopg")
+    if backend not in ("sqlite", "postgresql"):
+        raise InputError(f"no support for {backend}", key="GPUFLEET_DATABASE_URL", remedy=URL_REMEDY)
+    return parsed.set(drivername="postgresql+psycopg") if parsed.drivername == "postgresql" else parsed
+
+
+def _engine(url: URL, timeout: float) -> Engine:
     try:
-        return create_engine(parsed)
+        if url.get_backend_name() == "sqlite":
+            engine = create_engine(url, connect_args={"timeout": timeout})
+            event.listen(engine, "connect", _prepare_sqlite)
+            event.listen(engine, "begin", _begin_sqlite)
+            return engine
+        limits = {} if "connect_timeout" in url.query else {"connect_timeout": max(2, round(timeout))}
+        return create_engine(url, connect_args=limits)
     except (NoSuchModuleError, ModuleNotFoundError) as error:
         hint = "pip install 'gpufleet[postgresql]'"
-        raise EnvironmentFault(f"PostgreSQL needs a driver: {error}", hint=hint) from None
+        raise EnvironmentFault(f"{url.drivername} needs a driver: {error}", hint=hint) from None
 
 
 def _prepare_sqlite(connection: Any, _record: Any) -> None:
@@ -123,13 +133,88 @@ def _begin_sqlite(connection: Connection) -> None:
 
 
 @contextmanager
-def _reported(url: str) -> Iterator[None]:
-    """Turn the database's own trouble (gone, locked, full, refused) into one line of ours."""
+def _writing(engine: Engine, url: URL, timeout: float) -> Iterator[Connection]:
+    options = {"gpufleet_writer": True}
+    with (
+        reported(url),
+        engine.connect().execution_options(**options) as connection,
+        connection.begin(),
+    ):
+        if connection.dialect.name == "postgresql":
+            connection.execute(text(f"SET LOCAL lock_timeout = {round(timeout * 1000)}"))
+            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _WRITER_LOCK})
+        yield connection
+
+
+def _migrated(engine: Engine, url: URL, timeout: float) -> None:
+    """Bring the schema up to date; EnvironmentFault for one that this version does not know."""
+    with reported(url):
+        version = _version(engine, url)
+        if version == HEAD:
+            return
+        if version is not None and version not in VERSIONS:
+            shown = url.render_as_string(hide_password=True)
+            raise EnvironmentFault(
+                f"the registry {shown} was made by a newer gpufleet (schema {version})",
+                hint="upgrade: pip install --upgrade gpufleet",
+            )
+        from alembic import command
+        from alembic.config import Config
+
+        config = Config()
+        config.set_main_option("script_location", "gpufleet.nodes:migrations")
+        with _writing(engine, url, timeout) as connection:
+            config.attributes["connection"] = connection
+            command.upgrade(config, "head")
+
+
+def _version(engine: Engine, url: URL) -> str | None:
+    """Return the schema's version, None for a database without any table."""
+    with engine.connect() as connection:
+        tables = inspect(connection).get_table_names()
+        if "alembic_version" in tables:
+            found = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+            if found is not None:
+                return str(found)
+        elif not tables or url.get_backend_name() == "postgresql":
+            return None
+    raise damaged(url, "is not a registry of gpufleet")
+
+
+def _make_file(path: Path, url: URL, timeout: float) -> None:
+    """Make a registry under another name and give it its own when it is whole; one that is there is kept.
+
+    The file and its folder are for their owner alone, whatever the umask: they say where every node is.
+    """
     try:
-        yield
-    except DatabaseError as error:
-        if not (isinstance(error, OperationalError) or type(error) is DatabaseError):
-            raise
-        first = str(error.orig).strip().splitlines()[0] if error.orig else str(error)
-        shown = make_url(url).render_as_string(hide_password=True)
-        raise EnvironmentFault(f"the registry {shown} does not answer: {first}") from error
+        if path.exists() or path.is_symlink():
+            _keep_private(path)
+            if path.is_file() and path.stat().st_size < _SMALLEST_FILE:
+                raise damaged(url, "is cut off")
+            return
+        paths.make_private_folder(path.parent)
+        draft = path.with_name(f".{path.name}.{os.getpid()}")
+        os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except OSError as error:
+        hint = "it must be a file in a folder that this user may write to"
+        raise EnvironmentFault(f"the registry {path} cannot be made: {error.strerror}", hint=hint) from None
+    try:
+        engine = _engine(url.set(database=str(draft)), timeout)
+        _migrated(engine, url, timeout)
+        engine.dispose()
+        with suppress(FileExistsError):  # another process was first, and its registry counts
+            os.link(draft, path)
+    except OSError as error:
+        raise EnvironmentFault(f"the registry {path} cannot be made: {error.strerror}") from None
+    finally:
+        for name in (draft.name, f"{draft.name}-wal", f"{draft.name}-shm"):
+            (draft.parent / name).unlink(missing_ok=True)
+
+
+def _keep_private(path: Path) -> None:
+    """Narrow a registry that others may read, where it is ours to narrow."""
+    paths.make_private_folder(path.parent, existing=path.parent.name == paths.STATE_FOLDER)
+    for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
+        file = path.with_name(name)
+        if file.is_file() and file.stat().st_uid == os.geteuid() and file.stat().st_mode & 0o077:
+            file.chmod(0o600)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from gpufleet import catalog
 from gpufleet.errors import InputError
 from gpufleet.fleet import AcceleratorRequest, Rack, RackNode, Workstation
-from gpufleet.nodes.identity import Identity
-from gpufleet.nodes.model import Observation
-from gpufleet.nodes.reconcile import Report
+from gpufleet.nodes.identity import Identity, usable_serial
+from gpufleet.nodes.model import Node, Observation
+from gpufleet.nodes.report import Report
 
+NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 RACK_KINDS = {"blades": "compute_blade", "bench": "pi_gpu_bench", "servers": "gpu_server"}
 """The kind of node that each kind of rack holds; burn-in chooses its checks by it."""
+
+KINDS = (*RACK_KINDS.values(), "workstation", "cloud_vm")
 
 
 def rack_report(rack: Rack, at: datetime, stack: str | None = None, template: str | None = None) -> Report:
@@ -24,6 +27,36 @@ def rack_report(rack: Rack, at: datetime, stack: str | None = None, template: st
     used = {"stack": stack, "template": template} if stack else {}
     seen = [_rack_node(node, rack, source, {**shared, **used}, at) for node in rack.nodes]
     return Report(source, at, seen)
+
+
+def declared_nodes(rack: Rack, stack: str | None = None, template: str | None = None) -> list[Node]:
+    """Return a rack's slots as nodes that nobody has met: expected, without an id; as the registry would have them."""
+    reason = f"declared by rack:{rack.name}"
+    shared = {"kind": RACK_KINDS[rack.kind], "usd_per_hour": _share(rack), "rack": rack.name}
+    used = {"stack": stack, "template": template} if stack else {}
+    cards: dict[Any, tuple[dict[str, Any], ...]] = {}
+    found = []
+    for node in rack.nodes:
+        hardware = (node.machine, node.accelerators)
+        if hardware not in cards:
+            cards[hardware] = tuple(accelerators(*hardware))
+        found.append(
+            Node(
+                id="",
+                name=node.name,
+                state="expected",
+                state_since=NEVER,
+                state_reason=reason,
+                slot=str(node.slot),
+                machine=node.machine,
+                address=node.address,
+                serial=usable_serial(node.serial) if node.serial else None,
+                accelerators=cards[hardware],
+                **shared,
+                **used,
+            )
+        )
+    return found
 
 
 def _share(rack: Rack) -> float | None:

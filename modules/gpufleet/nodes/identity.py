@@ -8,10 +8,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from typing import TypeAlias
 
-from ruamel.yaml import YAML
+from gpufleet.boundary import packaged_yaml
 
 Slot: TypeAlias = "tuple[str, str]"
 """A place in a rack: (rack, slot)."""
@@ -53,6 +52,5 @@ def _plain(text: str) -> str:
 
 @cache
 def _placeholders() -> frozenset[str]:
-    text = files("gpufleet.nodes").joinpath("data/placeholder-serials.yaml").read_text(encoding="utf-8")
-    groups = YAML(typ="safe").load(text)
+    groups = packaged_yaml("gpufleet.nodes", "data/placeholder-serials.yaml")
     return frozenset(_plain(value) for group in groups for value in group["values"])

@@ -10,9 +10,17 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, insert, select, update
 
-from gpufleet.nodes import schema
+from gpufleet.nodes import revision, schema
 from gpufleet.nodes.states import check_hold, check_move
 from gpufleet.nodes.storing import upsert
+
+LONGEST_REASON = 2000  # characters
+
+
+def bounded(reason: str) -> str:
+    """Return a reason as the registry keeps it: without NUL characters, cut where it is too long."""
+    text = reason.replace("\x00", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")
+    return text if len(text) <= LONGEST_REASON else f"{text[: LONGEST_REASON - 1]}…"
 
 
 def note(
@@ -27,7 +35,7 @@ def note(
 ) -> None:
     """Add a line of history."""
     old, new = moved or (None, None)
-    row = {"node_id": node_id, "at": at, "event": event, "reason": reason}
+    row = {"node_id": node_id, "at": at, "event": event, "reason": bounded(reason)}
     connection.execute(insert(schema.history), row | {"old_state": old, "new_state": new, "attempt": attempt})
 
 
@@ -36,7 +44,8 @@ def move(
 ) -> None:
     """Move a node to a state that the table allows."""
     check_move(node.name, node.state, to)
-    change = {"state": to, "state_since": at, "state_reason": reason}
+    number = revision.current(connection)
+    change = {"state": to, "state_since": at, "state_reason": bounded(reason), "state_revision": number}
     connection.execute(update(schema.node).where(schema.node.c.id == node.id).values(change))
     note(connection, node.id, at, "state", reason, moved=(node.state, to), attempt=attempt)
 
@@ -44,7 +53,7 @@ def move(
 def set_hold(connection: Connection, node_id: str, kind: str, reason: str, at: datetime) -> bool:
     """Hold a node; say whether anything changed."""
     check_hold(node_id, kind)
-    table = schema.hold
+    table, reason = schema.hold, bounded(reason)
     query = select(table.c.reason).where(table.c.node_id == node_id, table.c.kind == kind)
     if connection.execute(query).scalar() == reason:
         return False
@@ -64,9 +73,11 @@ def drop_hold(connection: Connection, node_id: str, kind: str, reason: str, at: 
     return True
 
 
-def begin_attempt(connection: Connection, node: Any, attempt: str, kind: str, at: datetime) -> None:
+def begin_attempt(
+    connection: Connection, node: Any, attempt: str, kind: str, at: datetime, number: int
+) -> None:
     """Make an attempt the node's current one; results of earlier ones count no more."""
-    row = {"node_id": node.id, "id": attempt, "kind": kind, "started_at": at}
+    row = {"node_id": node.id, "id": attempt, "kind": kind, "started_at": at, "revision": number}
     connection.execute(insert(schema.attempt), row)
     connection.execute(update(schema.node).where(schema.node.c.id == node.id).values(attempt=attempt))
     note(connection, node.id, at, "attempt", f"{kind} attempt started", attempt=attempt)

@@ -61,4 +61,4 @@ def _may_say(source: str, field: str) -> bool:
 def _rank(value: Value, aspect: str, field: str, lost: Collection[str]) -> tuple[Any, ...]:
     """Order the claims on one field; the address book knows where a rehearsed host really answers."""
     booked = field == "address" and value.source == "address_book"
-    return (value.source not in lost, booked, aspect == _FIRST[field], value.observed_at, value.source)
+    return (value.source not in lost, booked, aspect == _FIRST[field], value.revision, value.source)

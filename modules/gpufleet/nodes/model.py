@@ -45,12 +45,13 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """One value with where it comes from and when it was seen."""
+    """One value with where it comes from and when it was seen; ``revision`` orders it among others."""
 
     source: str
     key: str
     value: Any
     observed_at: datetime
+    revision: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from gpufleet.errors import InputError
 from gpufleet.nodes.declared import accelerators
 from gpufleet.nodes.identity import Identity
 from gpufleet.nodes.model import Observation
-from gpufleet.nodes.reconcile import Report
+from gpufleet.nodes.report import Report
 
 Facts = dict[str, Any]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, select
@@ -96,17 +97,36 @@ def _holds(connection: Connection, ids: Sequence[str] | None) -> dict[str, list[
 
 
 def _sources(connection: Connection, ids: Sequence[str] | None) -> dict[str, list[Seen]]:
+    """Return who knows each node; a source's last complete report confirms every node that it did not lose."""
     found: dict[str, list[Seen]] = defaultdict(list)
+    answers = _answers(connection)
     for row in connection.execute(_about(schema.presence, ids).order_by(schema.presence.c.source)):
-        found[row.node_id].append(Seen(row.source, row.observed_at, row.missing_since))
+        number, answered_at = answers.get(row.source, (0, None))
+        confirmed = row.missing_since is None and answered_at is not None and number > row.revision
+        seen_at = answered_at if confirmed and answered_at else row.observed_at
+        found[row.node_id].append(Seen(row.source, seen_at, row.missing_since))
     return found
+
+
+def _answers(connection: Connection) -> dict[str, tuple[int, datetime | None]]:
+    """Return the revision and time of each source's last complete report."""
+    table = schema.source.c
+    query = select(table.name, table.revision, table.observed_at)
+    return {row.name: (row.revision, row.observed_at) for row in connection.execute(query)}
 
 
 def values(connection: Connection, node_id: str) -> list[Value]:
     """Return every value that any source gives for a node, with source and time."""
-    table = schema.observation
+    table, answers = schema.observation, _answers(connection)
+    lost = {seen.source for seen in _sources(connection, [node_id])[node_id] if seen.missing_since}
     query = select(table).where(table.c.node_id == node_id).order_by(table.c.key, table.c.source)
-    return [Value(row.source, row.key, row.value, row.observed_at) for row in connection.execute(query)]
+    found = []
+    for row in connection.execute(query):
+        number, at = answers.get(row.source, (0, None))
+        confirmed = row.source not in lost and at is not None and number > row.revision
+        rank, seen_at = (number, at) if confirmed and at else (row.revision, row.observed_at)
+        found.append(Value(row.source, row.key, row.value, seen_at, rank))
+    return found
 
 
 def history(connection: Connection, node_id: str) -> list[Change]:

@@ -1,22 +1,25 @@
 """The registry: what is known of every node, and the only place where a node's state changes.
 
-Each method is one transaction. A node is named by its id, its name or its ``rack/slot``.
+Each method is one transaction, and ``transaction()`` joins several. A node is named by its id, its name or its
+``rack/slot``.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self
 
 from sqlalchemy import Connection, select, update
 
-from gpufleet.nodes import attempts, conflicts, database, journal, query, schema
+from gpufleet.nodes import attempts, conflicts, database, journal, query, revision, schema
 from gpufleet.nodes.model import Change, Conflict, Node, Observation, Result, SourceStatus, Value, now
-from gpufleet.nodes.reconcile import Outcome, Report, fold
+from gpufleet.nodes.reconcile import fold_all
+from gpufleet.nodes.report import Outcome, Report
 from gpufleet.nodes.storing import upsert
 
 
@@ -29,6 +32,7 @@ class Registry:
 
     def __init__(self, url: str) -> None:
         self._database = database.Database(url)
+        self._thread = threading.local()
 
     @staticmethod
     def exists(url: str) -> bool:
@@ -46,18 +50,94 @@ class Registry:
     def close(self) -> None:
         self._database.close()
 
-    def _reading(self) -> AbstractContextManager[Connection]:
-        return self._database.reading()
+    @contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        if (connection := self._open_connection()) is not None:
+            yield connection
+            return
+        with self._database.reading() as connection:
+            yield connection
 
-    def _writing(self) -> AbstractContextManager[Connection]:
-        return self._database.writing()
+    @contextmanager
+    def _writing(self, at: datetime | None = None) -> Iterator[Connection]:
+        with self.transaction(at):
+            connection = self._open_connection()
+            assert connection is not None  # noqa: S101 - the transaction has just set it
+            yield connection
+
+    def _open_connection(self) -> Connection | None:
+        return getattr(self._thread, "connection", None)
+
+    # Transactions and their order
+
+    @contextmanager
+    def transaction(self, at: datetime | None = None, number: int | None = None) -> Iterator[int]:
+        """Join what is called inside into one transaction: all of it happens, or nothing. Give its revision.
+
+        The revision is newer than everything stored; ``number`` is one that ``draw_revision`` returned earlier.
+        """
+        with self._transaction(lambda connection: number or revision.draw(connection, at or now())) as drawn:
+            yield drawn
+
+    @contextmanager
+    def placed_transaction(self, run: str, at: datetime, previous: int | None) -> Iterator[int]:
+        """Join calls as ``transaction`` does, for an event of ``run`` that is told after the fact.
+
+        Its revision follows ``previous``, the run's event before it; else it comes before what the registry has of
+        the run; else, for a run that the registry has never met, ``at`` decides.
+        """
+
+        def place(connection: Connection) -> int:
+            if previous is not None:
+                return revision.place_after(connection, previous, at)
+            if (first := revision.first_of_run(connection, run)) is not None:
+                return revision.place_before(connection, first, at)
+            return revision.place_by_time(connection, at)
+
+        with self._transaction(place) as placed:
+            yield placed
+
+    @contextmanager
+    def _transaction(self, choose: Callable[[Connection], int]) -> Iterator[int]:
+        if (connection := self._open_connection()) is not None:
+            yield revision.current(connection)
+            return
+        with self._database.writing() as connection:
+            chosen = choose(connection)
+            revision.begin(connection, chosen)
+            self._thread.connection = connection
+            try:
+                yield chosen
+            finally:
+                self._thread.connection = None
+
+    def draw_revision(self, at: datetime | None = None) -> int:
+        """Return a new revision for a transaction that writes later what is read from now on."""
+        with self.transaction(at) as number:
+            return number
+
+    def find_event(self, key: str) -> int | None:
+        """Return the revision at which an event (``revision.event_key``) was applied, None where it was not."""
+        with self._reading() as connection:
+            return revision.find_event(connection, key)
+
+    def record_event(self, key: str, run: str) -> None:
+        """Record that an event was applied, in the transaction that applies it."""
+        with self._writing() as connection:
+            revision.record_event(connection, key, run)
 
     # Sources
 
     def report(self, report: Report) -> Outcome:
         """Fold everything that one source says into the registry."""
-        with self._writing() as connection:
-            return fold(connection, report)
+        return self.report_all([report])[0]
+
+    def report_all(self, reports: Sequence[Report]) -> Sequence[Outcome]:
+        """Fold the reports of several sources into the registry, all in one transaction."""
+        if not reports:
+            return []
+        with self._writing(reports[0].observed_at) as connection:
+            return fold_all(connection, reports)
 
     def observe(self, observation: Observation) -> Outcome:
         """Fold in one observation; what it leaves out stays as it was."""
@@ -65,8 +145,8 @@ class Registry:
 
     def source_failed(self, source: str, failure: str, when: datetime | None = None) -> None:
         """Note that a source did not answer; its last good report stays in force."""
-        with self._writing() as connection:
-            row = {"name": source, "failed_at": when or now(), "failure": failure}
+        with self._writing(when) as connection:
+            row = {"name": source, "failed_at": when or now(), "failure": journal.bounded(failure)}
             upsert(connection, schema.source, [row])
 
     # Reading
@@ -119,7 +199,7 @@ class Registry:
         self, node: str, to: str, reason: str, when: datetime | None = None, attempt: str | None = None
     ) -> bool:
         """Walk a new node forward to ``to`` (at most ``burn_in``); say whether anything moved."""
-        with self._writing() as connection:
+        with self._writing(when) as connection:
             row = query.find_row(connection, node)
             after = attempts.advance(connection, row, to, reason, at=when or now(), attempt=attempt)
             return bool(after.state != row.state)
@@ -144,25 +224,37 @@ class Registry:
     def set_reachable(
         self, node: str, reachable: bool, when: datetime | None = None, detail: str | None = None
     ) -> bool:
-        """Note whether a node answered; older news than we have changes nothing. Say whether it turned."""
+        """Note whether a node answered; older news than we have changes nothing. Return True if it turned."""
         moment = when or now()
-        with self._writing() as connection:
+        with self._writing(moment) as connection:
             row = query.find_row(connection, node)
-            if row.reachable_at is not None and row.reachable_at >= moment:
+            number = revision.current(connection)
+            if row.reachable_revision > number:
                 return False
-            change = {"reachable": reachable, "reachable_at": moment, "reachable_detail": detail}
+            reason = journal.bounded(detail) if detail else None
+            change = {
+                "reachable": reachable,
+                "reachable_at": moment,
+                "reachable_detail": reason,
+                "reachable_revision": number,
+            }
             connection.execute(update(schema.node).where(schema.node.c.id == row.id).values(change))
             turned = row.reachable is not reachable
             if turned:
                 event = "reachable" if reachable else "unreachable"
-                journal.note(connection, row.id, moment, event, detail or "answered")
+                journal.note(connection, row.id, moment, event, reason or "answered")
             return turned
+
+    def is_news(self, node: str) -> bool:
+        """Return True if this transaction is not older than what led to the node's state."""
+        with self._writing() as connection:
+            return bool(query.find_row(connection, node).state_revision <= revision.current(connection))
 
     def note(self, node: str, event: str, reason: str, when: datetime | None = None) -> None:
         """Add a line to a node's history, once however often it is told."""
         moment = when or now()
         columns = schema.history.c
-        with self._writing() as connection:
+        with self._writing(moment) as connection:
             row = query.find_row(connection, node)
             same = (columns.node_id == row.id, columns.event == event, columns.at == moment)
             if connection.execute(select(columns.number).where(*same)).first() is None:
@@ -176,7 +268,7 @@ class Registry:
         """Start an attempt and return its id; results of earlier attempts no longer count."""
         moment = when or now()
         name = attempt or f"{moment.astimezone(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
-        with self._writing() as connection:
+        with self._writing(moment) as connection:
             attempts.admit(connection, query.find_row(connection, node), name, kind, moment)
         return name
 
@@ -190,16 +282,19 @@ class Registry:
         reason: str = "",
         started_at: datetime | None = None,
         when: datetime | None = None,
+        began: int | None = None,
     ) -> str:
         """Keep a judged result with its raw records and let its verdict move the node.
 
+        ``began`` is the revision at which an attempt began that the registry may not know yet.
         Returns ``applied``, ``repeated`` (known already) or ``ignored`` (an old attempt's, or the node is
         not burn-in's to move); what is ignored leaves a line of history and changes nothing else.
         """
         moment = when or now()
-        with self._writing() as connection:
+        with self._writing(moment) as connection:
             row = query.find_row(connection, node)
             start = started_at or moment
             return attempts.conclude(
-                connection, row, attempt, report, records, reason=reason, started_at=start, at=moment
-            )
+                connection, row, attempt, report, records,
+                reason=reason, started_at=start, at=moment, began=began,
+            )  # fmt: skip

@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import (
     JSON,
+    BigInteger,
     Boolean,
     Column,
     Dialect,
@@ -44,6 +45,11 @@ def _node_id(*, primary: bool = False) -> Column[str]:
     return Column("node_id", String(16), ForeignKey("node.id"), primary_key=primary, nullable=False)
 
 
+def _revision(name: str = "revision") -> Column[int]:
+    """Return the column of the revision that wrote a fact (``nodes/revision.py``)."""
+    return Column(name, BigInteger, nullable=False, server_default=text("0"), default=0)
+
+
 node = Table(
     "node",
     metadata,
@@ -71,6 +77,8 @@ node = Table(
     Column("reachable_detail", Text),
     Column("attempt", String(64)),
     Column("verdict", String(16)),
+    _revision("state_revision"),
+    _revision("reachable_revision"),
 )
 
 _LIVE = text("state <> 'retired'")
@@ -89,6 +97,7 @@ observation = Table(
     Column("key", String(255), primary_key=True),
     Column("value", JSON),
     Column("observed_at", Moment, nullable=False),
+    _revision(),
 )
 
 presence = Table(
@@ -98,6 +107,8 @@ presence = Table(
     Column("source", String(255), primary_key=True),
     Column("observed_at", Moment, nullable=False),
     Column("missing_since", Moment),
+    _revision(),
+    Column("digest", String(32)),
 )
 
 source = Table(
@@ -107,6 +118,7 @@ source = Table(
     Column("observed_at", Moment),
     Column("failed_at", Moment),
     Column("failure", Text),
+    _revision(),
 )
 
 hold = Table(
@@ -127,6 +139,7 @@ attempt = Table(
     Column("started_at", Moment, nullable=False),
     Column("ended_at", Moment),
     Column("verdict", String(16)),
+    _revision(),
 )
 
 result = Table(
@@ -167,6 +180,23 @@ conflict = Table(
     Column("nodes", JSON, nullable=False),
     Column("since", Moment, nullable=False),
     Column("resolved_at", Moment),
+)
+
+revision = Table(
+    "revision",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=True),
+    Column("number", BigInteger, nullable=False, index=True),
+    Column("at", Moment, nullable=False, index=True),
+)
+
+event = Table(
+    "event",
+    metadata,
+    Column("key", String(32), primary_key=True),
+    Column("run", String(255), nullable=False),
+    Column("revision", BigInteger, nullable=False),
+    Index("ix_event_run", "run", "revision"),
 )
 
 APPEND_ONLY = ("history", "result")

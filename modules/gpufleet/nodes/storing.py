@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
@@ -10,7 +11,8 @@ from sqlalchemy import Connection, Table, bindparam, delete, insert, select, upd
 from sqlalchemy.dialects import postgresql, sqlite
 
 from gpufleet.nodes import schema
-from gpufleet.nodes.model import WITNESSES, Value
+from gpufleet.nodes.model import WITNESSES
+from gpufleet.nodes.report import Report
 
 T = TypeVar("T")
 
@@ -37,90 +39,110 @@ def upsert(connection: Connection, table: Table, rows: Sequence[dict[str, Any]])
         connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=rest), some)
 
 
-def write_nodes(
-    connection: Connection, rows: dict[str, dict[str, Any]], fresh: Sequence[str], source: str, at: datetime
-) -> None:
-    """Update the known, then add the new: an update may free the slot that a new node takes."""
-    new = set(fresh)
-    known = [{"node_id": i, **_filled(row)} for i, row in rows.items() if i not in new]
-    if known:
-        columns: dict[str, Any] = {name: bindparam(name) for name in known[0] if name != "node_id"}
-        statement = update(schema.node).where(schema.node.c.id == bindparam("node_id")).values(columns)
-        connection.execute(statement, known)
-    if new:
-        born = [_newborn(i, rows[i], source, at) for i in fresh]
-        connection.execute(insert(schema.node), born)
-        connection.execute(insert(schema.history), [_birth(row) for row in born])
+def update_nodes(connection: Connection, rows: dict[str, dict[str, Any]]) -> None:
+    """Write the merged fields of known nodes; boards that change places leave theirs first."""
+    if not rows:
+        return
+    for ids in slices(rows, IDS_AT_ONCE):
+        leave = update(schema.node).where(schema.node.c.id.in_(ids))
+        connection.execute(leave.values(serial=None, instance_id=None, slot=None))
+    known = [{"node_id": i, **filled(row)} for i, row in rows.items()]
+    columns: dict[str, Any] = {name: bindparam(name) for name in known[0] if name != "node_id"}
+    statement = update(schema.node).where(schema.node.c.id == bindparam("node_id")).values(columns)
+    connection.execute(statement, known)
 
 
-def _filled(row: dict[str, Any]) -> dict[str, Any]:
+def insert_nodes(connection: Connection, born: Sequence[dict[str, Any]]) -> None:
+    """Insert new nodes, each with its first line of history."""
+    for some in slices(born, _ROWS_AT_ONCE):
+        connection.execute(insert(schema.node), some)
+        connection.execute(insert(schema.history), [_birth(row) for row in some])
+
+
+def filled(row: dict[str, Any]) -> dict[str, Any]:
+    """Return merged fields as the node's row has them."""
     slot = None if row["slot"] is None else str(row["slot"])
     return {**row, "kind": row["kind"] or "server", "slot": slot}
 
 
-def _newborn(node_id: str, row: dict[str, Any], source: str, at: datetime) -> dict[str, Any]:
-    """Return a new node's row: what has a cloud instance exists, a declared slot is only expected."""
+def newborn(
+    node_id: str,
+    row: dict[str, Any],
+    source: str,
+    at: datetime,
+    *,
+    previous: set[tuple[str, ...]],
+    number: int,
+) -> dict[str, Any]:
+    """Return a new node's row: what has a cloud instance exists, a declared slot is only expected.
+
+    Its state has revision 0, so that a run from before its first sync still counts, unless a retired node had its
+    name or place (``previous``): reports of that one must not count.
+    """
     found = row["instance_id"] is not None
+    whole = filled(row)
+    successor = not previous.isdisjoint({(whole["name"],), (whole["rack"] or "", whole["slot"] or "")})
     return {
         "id": node_id,
-        **_filled(row),
+        **whole,
         "state": "discovered" if found else "expected",
         "state_since": at,
         "state_reason": f"{'found' if found else 'declared'} by {source}",
+        "state_revision": number if successor else 0,
     }
 
 
 def _birth(row: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "node_id": row["id"],
-        "at": row["state_since"],
-        "event": "created",
-        "old_state": None,
-        "new_state": row["state"],
-        "reason": row["state_reason"],
-        "attempt": None,
-    }
+    return _event(row["id"], row["state_since"], "created", row["state_reason"]) | {"new_state": row["state"]}
 
 
-def write_values(
-    connection: Connection, source: str, values: dict[str, list[Value]], *, replace: bool
-) -> None:
-    """Store each value with its source; a complete report replaces what the source said before."""
-    table = schema.observation
-    rows = [
-        {"node_id": i, "source": v.source, "key": v.key, "value": v.value, "observed_at": v.observed_at}
-        for i, spoken in values.items()
-        for v in spoken
-    ]
-    if not replace:
-        upsert(connection, table, rows)
-        return
-    for ids in slices(values, IDS_AT_ONCE):
-        connection.execute(delete(table).where(table.c.source == source, table.c.node_id.in_(ids)))
+def drop_values(connection: Connection, keys: dict[str, list[tuple[str, str]]]) -> None:
+    """Delete values that their source no longer gives: by source, (node, key)."""
+    table = schema.observation.c
+    mine = (
+        table.source == bindparam("of"),
+        table.node_id == bindparam("node"),
+        table.key == bindparam("name"),
+    )
+    rows = [{"of": source, "node": i, "name": key} for source, some in keys.items() for i, key in some]
     for some in slices(rows, _ROWS_AT_ONCE):
-        connection.execute(insert(table), some)
+        connection.execute(delete(schema.observation).where(*mine), some)
 
 
-def write_presence(
-    connection: Connection, source: str, here: Iterable[str], at: datetime, complete: bool
-) -> list[str]:
-    """Note who was seen; after a complete report return who went missing from the source."""
+def write_values(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
+    """Store values; one that the same source gave before is replaced. The last of several counts."""
+    last = {(row["node_id"], row["source"], row["key"]): row for row in rows}
+    upsert(connection, schema.observation, list(last.values()))
+
+
+def write_lost(connection: Connection, lost: Sequence[tuple[str, str, datetime]], number: int) -> None:
+    """Mark nodes as missing from a source: (node, source, when)."""
     table = schema.presence
-    seen = set(here)
-    rows = [{"node_id": i, "source": source, "observed_at": at, "missing_since": None} for i in sorted(seen)]
-    upsert(connection, table, rows)
-    if not complete:
-        return []
-    query = select(table.c.node_id).where(table.c.source == source, table.c.missing_since.is_(None))
-    lost = [i for i in connection.execute(query).scalars() if i not in seen]
-    for ids in slices(lost, IDS_AT_ONCE):
-        gone = table.c.source == source, table.c.node_id.in_(ids)
-        connection.execute(update(table).where(*gone).values(missing_since=at))
-    reason = f"no longer in {source}"
-    lines = [_event(i, at, "missing", reason) for i in lost]
+    by_source: dict[tuple[str, datetime], list[str]] = defaultdict(list)
+    for node_id, source, at in lost:
+        by_source[source, at].append(node_id)
+    for (source, at), gone in by_source.items():
+        for ids in slices(gone, IDS_AT_ONCE):
+            mine = table.c.source == source, table.c.node_id.in_(ids)
+            connection.execute(update(table).where(*mine).values(missing_since=at, revision=number))
+    lines = [_event(i, at, "missing", f"no longer in {source}") for i, source, at in lost]
     if lines:
         connection.execute(insert(schema.history), lines)
-    return lost
+
+
+def write_sources(connection: Connection, reports: Iterable[Report], number: int) -> None:
+    """Record when each source last answered in full."""
+    answered = {
+        report.source: {
+            "name": report.source,
+            "observed_at": report.observed_at,
+            "failed_at": None,
+            "failure": None,
+            "revision": number,
+        }
+        for report in reports
+    }
+    upsert(connection, schema.source, list(answered.values()))
 
 
 def _event(node_id: str, at: datetime, event: str, reason: str) -> dict[str, Any]:

@@ -12,11 +12,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
-from importlib import resources
 from typing import Any
 
-from ruamel.yaml import YAML
-
+from gpufleet.boundary import packaged_yaml
 from gpufleet.errors import InputError
 
 # Somebody's system lives here: a drive that carries one of these can't be wiped from the system that runs on it.
@@ -101,8 +99,7 @@ class Plan:
 @cache
 def table() -> dict[str, Any]:
     """Return the methods and their sources."""
-    text = (resources.files("gpufleet.nodes") / "data" / "wipe_methods.yaml").read_text()
-    found: dict[str, Any] = YAML(typ="safe").load(text)
+    found: dict[str, Any] = packaged_yaml("gpufleet.nodes", "data/wipe_methods.yaml")
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gpufleet import burnin, paths
+from gpufleet.boundary import decode_json_lines
 from gpufleet.errors import AnswerIsNo, EnvironmentFault, InputError
 from gpufleet.nodes import Node, Registry, Result
 
@@ -154,8 +154,9 @@ def collect(agent: Path, attempt: str) -> dict[str, Json]:
     only = [word for check in MEASURED for word in ("--only", check)]
     argv = [sys.executable, str(agent), "run", "--attempt", attempt, "--param", "rehearsal=1", *only]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=300, check=True)
-    records = [json.loads(line) for line in done.stdout.splitlines()]
-    return {record["name"]: record for record in records if record["type"] == "check"}
+    records = [line for _, line in decode_json_lines(done.stdout, "the burn-in agent")]
+    checks = [one for one in records if isinstance(one, dict) and one.get("type") == "check"]
+    return {record["name"]: record for record in checks}
 
 
 def reports_as_text(reports: list[Json]) -> str:

@@ -1,4 +1,7 @@
-"""Changes that a person makes to nodes: by name, id, rack/slot or a printed range, and all of them or none."""
+"""Changes that a person makes to nodes: by name, id, rack/slot or a printed range, and all of them or none.
+
+Each change is one transaction of the registry: a process that is killed has changed every node, or none.
+"""
 
 from __future__ import annotations
 
@@ -14,25 +17,28 @@ def named(registry: Registry, names: str) -> list[Node]:
 
 def move(registry: Registry, names: str, to: str, reason: str) -> list[str]:
     """Move nodes to another state, once every one of them may go there; say so for each."""
-    nodes = named(registry, names)
-    for node in nodes:
-        check_move(node.name, node.state, to)
-    for node in nodes:
-        registry.move(node.id, to, reason)
+    with registry.transaction():
+        nodes = named(registry, names)
+        for node in nodes:
+            check_move(node.name, node.state, to)
+        for node in nodes:
+            registry.move(node.id, to, reason)
     return [f"{node.name}: {to}" for node in nodes]
 
 
 def hold(registry: Registry, names: str, kind: str, reason: str) -> list[str]:
     """Keep nodes from use without changing their state; say for each whether that is new."""
-    nodes = named(registry, names)
     check_hold(names, kind)
     told = {True: "set", False: "stands already"}
-    return [f"{node.name}: {kind} hold {told[registry.hold(node.id, kind, reason)]}" for node in nodes]
+    with registry.transaction():
+        nodes = named(registry, names)
+        return [f"{node.name}: {kind} hold {told[registry.hold(node.id, kind, reason)]}" for node in nodes]
 
 
 def release(registry: Registry, names: str, kind: str, reason: str) -> list[str]:
     """Release nodes from a hold; say for each whether there was one."""
-    nodes = named(registry, names)
     check_hold(names, kind)
     told = {True: "released", False: "was not set"}
-    return [f"{node.name}: {kind} hold {told[registry.release(node.id, kind, reason)]}" for node in nodes]
+    with registry.transaction():
+        nodes = named(registry, names)
+        return [f"{node.name}: {kind} hold {told[registry.release(node.id, kind, reason)]}" for node in nodes]

@@ -6,7 +6,6 @@ does. Here the registry is only read, unless it missed the run: then the run's a
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from gpufleet import paths, remote
+from gpufleet.boundary import NotJsonError, decode_json
 from gpufleet.errors import InputError
 from gpufleet.nodes import Node, Registry
 from gpufleet.operations import events, ingest, running
@@ -131,8 +131,8 @@ def parse_extra_vars(pairs: Iterable[str]) -> dict[str, Any]:
         if not key or not equals:
             raise InputError(f"{pair!r} is not KEY=VALUE", key="--extra-var")
         try:
-            found[key] = json.loads(value)
-        except ValueError:
+            found[key] = decode_json(value, "--extra-var")
+        except NotJsonError:
             found[key] = value
     return found
 

@@ -1,20 +1,33 @@
-"""What a playbook run did to its hosts, one task at a time, whoever tells it.
+"""What a playbook run did to its hosts, one task at a time: the gate between Ansible's results and the registry.
 
 The callback plugin makes these from live results, ``read_artifacts`` from the events that ansible-runner
-leaves behind; both are folded into the registry by ``ingest``.
+leaves behind; both are folded into the registry by ``ingest``. A result that is not what it must be becomes an event
+with a ``problem``: it is recorded as bad, and the others go on.
 """
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from gpufleet.boundary import (
+    NODE_REPORT,
+    RUNNER_EVENT,
+    decode_json,
+    decode_json_object,
+    is_identifier,
+    printable,
+    read_bytes,
+)
 from gpufleet.errors import InputError
+from gpufleet.nodes.revision import event_key
 from gpufleet.remote.progress import reason_of
+from gpufleet.remote.reporting import reported_event
 
 CONTROLLER_ACTIONS = frozenset(
     {
@@ -40,10 +53,17 @@ CONTROLLER_ACTIONS = frozenset(
 )
 """Actions that run without the host: their success does not show that it answers."""
 
+_LONGEST_HOST = 255
+_LONGEST_TEXT = 20_000  # characters of a message that the reason is taken from
+
 
 @dataclass(frozen=True, slots=True)
 class TaskEvent:
-    """One task's end on one host. ``report`` is the task's own word to the registry, where it has one."""
+    """One task's end on one host.
+
+    ``report`` is what the task reports to the registry, where it does; ``key`` tells the event apart from every other,
+    ``run`` names the Ansible process. ``problem`` says why an event is bad; nothing else of it counts then.
+    """
 
     host: str
     outcome: str  # ok, failed or unreachable
@@ -53,10 +73,13 @@ class TaskEvent:
     message: str = ""
     delegated: bool = False
     report: Mapping[str, Any] = field(default_factory=dict)
+    key: str = ""
+    run: str = ""
+    problem: str = ""
 
     @property
     def touched(self) -> bool:
-        """Say whether the host itself answered."""
+        """Return True if the host itself answered."""
         controller = self.action.rpartition(".")[2] in CONTROLLER_ACTIONS
         return self.outcome != "unreachable" and not controller and not self.delegated
 
@@ -69,20 +92,86 @@ def task_event(
     action: str = "",
     at: datetime | None = None,
     started_at: datetime | None = None,
+    key: str = "",
+    run: str = "",
 ) -> TaskEvent:
-    """Return the event of a task's result, live or recorded."""
+    """Return the event of a task's result, live or recorded; never raises for what a host made of its result."""
     moment = at or datetime.now(UTC)
-    report = result.get("gpufleet")
+    report, problem = _report(host, action, result)
     return TaskEvent(
         host,
         outcome,
         moment,
         started_at or moment,
         action,
-        reason_of(dict(result)) if outcome != "ok" else "",
+        _message(result) if outcome != "ok" else "",
         delegated="_ansible_delegated_vars" in result,
-        report=report if isinstance(report, Mapping) else {},
+        report=report,
+        key=key,
+        run=run,
+        problem=problem,
     )
+
+
+def _report(host: str, action: str, result: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    """Return a result's report to the registry as plain bounded values, or why it is bad."""
+    raw = result.get("gpufleet")
+    if isinstance(raw, Mapping):
+        raw = reported_event(host, action, result) or None
+    if raw is None:
+        return {}, ""
+    try:
+        # Live results hold Ansible's own kinds of text: written and read again they are plain, as in artifacts.
+        report = decode_json_object(json.dumps(raw, allow_nan=False), "report", NODE_REPORT)
+        _check_report(report)
+    except InputError as error:
+        return {}, printable(error)
+    except (ValueError, TypeError, RecursionError) as error:
+        return {}, printable(f"report: is not JSON: {error}")
+    return report, ""
+
+
+_KINDS: dict[str, tuple[type, ...]] = {
+    "event": (str,),
+    "attempt": (str, type(None)),
+    "part": (str, type(None)),
+    "facts": (dict, type(None)),
+    "records": (list, type(None)),
+}
+_WORDS = {str: "text", dict: "a mapping", list: "a list"}
+
+
+def _check_report(report: Mapping[str, Any]) -> None:
+    """Raise InputError unless a report's parts have the types that they must have."""
+    for name, kinds in _KINDS.items():
+        if not isinstance(report.get(name, "" if name == "event" else None), kinds):
+            wanted = _WORDS[kinds[0]]
+            got = printable(repr(report[name]), 60)
+            raise InputError(f"must be {wanted}, got {got}", where="report", key=name)
+    for name, pattern in (("attempt", "attempt"), ("part", "name")):
+        value = report.get(name)
+        if value and not is_identifier(value, pattern):
+            raise InputError(f"is not well-formed: {printable(repr(value), 60)}", where="report", key=name)
+    if not all(isinstance(record, dict) for record in report.get("records") or ()):
+        raise InputError("must hold mappings only", where="report", key="records")
+
+
+def _message(result: Mapping[str, Any]) -> str:
+    """Return why a task failed, whatever the host put into its result."""
+    texts = {name: _text(result.get(name)) for name in ("msg", "stderr", "exception")}
+    items = result.get("results")
+    if isinstance(items, list):
+        failed = (item for item in items if isinstance(item, Mapping) and item.get("failed"))
+        first = next(failed, {})
+        texts = {name: _text(first.get(name)) or text for name, text in texts.items()}
+    return printable(reason_of({name: text for name, text in texts.items() if text}), None)
+
+
+def _text(value: Any) -> str:
+    """Return a text that is not too long to look at; of anything else only its type."""
+    if value is None:
+        return ""
+    return value[:_LONGEST_TEXT] if isinstance(value, str) else f"({type(value).__name__})"
 
 
 _OUTCOMES = {
@@ -92,27 +181,77 @@ _OUTCOMES = {
 }
 
 
-def read_artifacts(folder: Path) -> Iterator[TaskEvent]:
-    """Give the events of a run's artifacts folder in their order; half-written files are left out."""
-    yield from (told for event in _runner_events(_events_folder(folder)) if (told := runner_event(event)))
+class EventReader:
+    """Makes events of what ansible-runner records of a run, and of live results: the same keys for the same event.
+
+    A task may end several times on a host (a handler that is notified again), so a key counts its turns.
+    """
+
+    def __init__(self) -> None:
+        self._turns: Counter[tuple[str, str]] = Counter()
+
+    def key(self, task: str, host: str) -> str:
+        """Return the key of the next end of a task on a host."""
+        self._turns[task, host] += 1
+        return event_key(task, host, self._turns[task, host])
+
+    def read(self, event: Mapping[str, Any], place: str = "") -> TaskEvent | None:
+        """Return what an event of ansible-runner tells of a host; None where it is no task's result."""
+        kind = event.get("event")
+        outcome = _OUTCOMES.get(kind) if isinstance(kind, str) else None
+        if outcome is None:
+            return None
+        data = event.get("event_data")
+        if not isinstance(data, Mapping):
+            return bad_event(place, "event_data must be a mapping")
+        host, result = data.get("host"), data.get("res")
+        if not isinstance(host, str) or not 0 < len(host) <= _LONGEST_HOST:
+            return bad_event(place, f"host must be a name, got {printable(repr(host), 60)}")
+        ended = _moment(data.get("end")) or _moment(event.get("created")) or datetime.now(UTC)
+        task = data.get("task_uuid")
+        named = isinstance(task, str) and 0 < len(task) <= _LONGEST_HOST
+        return task_event(
+            host,
+            outcome,
+            result if isinstance(result, Mapping) else {},
+            action=str(data.get("task_action") or "")[:_LONGEST_HOST],
+            at=ended,
+            started_at=_moment(data.get("start")) or ended,
+            key=self.key(str(task), host) if named else event_key(place, host),
+            run=run_of(str(task)) if named else str(Path(place).parent),
+        )
 
 
-def runner_event(event: Mapping[str, Any]) -> TaskEvent | None:
-    """Return what an event of ansible-runner tells of a host; None where it is no task's result."""
-    outcome = _OUTCOMES.get(str(event.get("event")))
-    data = event.get("event_data")
-    if outcome is None or not isinstance(data, Mapping) or not data.get("host"):
-        return None
-    result = data.get("res")
-    ended = _moment(data.get("end")) or _moment(event.get("created"))
-    return task_event(
-        str(data["host"]),
-        outcome,
-        result if isinstance(result, Mapping) else {},
-        action=str(data.get("task_action") or ""),
-        at=ended,
-        started_at=_moment(data.get("start")) or ended,
+def run_of(task: str) -> str:
+    """Return the Ansible process that a task's id names: all but its count."""
+    return task.rpartition("-")[0] or task
+
+
+def bad_event(place: str, problem: str, host: str = "") -> TaskEvent:
+    """Return an event of which nothing counts but that it was bad."""
+    moment = datetime.now(UTC)
+    where = f"{printable(place)}: " if place else ""
+    return TaskEvent(
+        host, "ok", moment, moment, "meta", key=event_key(place, host), problem=f"{where}{problem}"
     )
+
+
+def read_artifacts(folder: Path) -> Iterator[TaskEvent]:
+    """Give the events of a run's artifacts folder in their order; the one being written when it died is left out."""
+    reader = EventReader()
+    jobs = _events_folder(folder)
+    for path in _event_files(jobs):
+        place = f"{jobs.parent.name}/{path.name}"
+        try:
+            content = read_bytes(path, RUNNER_EVENT, place)
+            event = decode_json(content, place, RUNNER_EVENT)
+        except InputError as error:
+            yield bad_event(place, printable(error.problem))
+            continue
+        if not isinstance(event, Mapping):
+            yield bad_event(place, "is not a mapping")
+        elif told := reader.read(event, place):
+            yield told
 
 
 def _events_folder(folder: Path) -> Path:
@@ -131,20 +270,18 @@ def _events_folder(folder: Path) -> Path:
     )
 
 
-def _runner_events(folder: Path) -> Iterator[Mapping[str, Any]]:
-    """Read one event after the other, by its counter; runner's ``-partial.json`` files are unfinished."""
+def _event_files(folder: Path) -> list[Path]:
+    """Return the files of events by their counter; runner's ``-partial.json`` files are unfinished."""
     numbered = [
         (int(number), path)
         for path in folder.iterdir()
-        if path.suffix == ".json" and (number := path.name.partition("-")[0]).isdigit()
+        if path.suffix == ".json"
+        and not path.name.endswith("-partial.json")
+        and (number := path.name.partition("-")[0]).isascii()
+        and number.isdigit()
+        and len(number) < 20  # noqa: PLR2004 - digits of a 64-bit counter
     ]
-    for _, path in sorted(numbered):
-        try:
-            event = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            continue  # the run was killed while it wrote this one
-        if isinstance(event, Mapping):
-            yield event
+    return [path for _, path in sorted(numbered)]
 
 
 def _moment(text: Any) -> datetime | None:
@@ -153,6 +290,6 @@ def _moment(text: Any) -> datetime | None:
         return None
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError:
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
         return None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

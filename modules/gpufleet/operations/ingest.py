@@ -1,7 +1,8 @@
 """Folds what playbook runs report into the registry: the same way live and from a run's artifacts.
 
-Telling it twice changes nothing: older news than the registry has is left out, a result is known by its
-content, and an attempt that has ended or was overtaken moves nothing.
+A live event is newer than whatever the registry has. An event of recorded artifacts is placed where it belongs in
+the order of revisions (``gpufleet.nodes.revision``): one that was applied already is left out, one that is older than
+what the registry has since learned changes nothing and is reported as stale. An event is applied whole or not at all.
 """
 
 from __future__ import annotations
@@ -9,15 +10,18 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from gpufleet import paths
-from gpufleet.errors import AnswerIsNo, InputError
+from gpufleet.boundary import printable
+from gpufleet.errors import EnvironmentFault, InputError
 from gpufleet.nodes import NEW_STATES, Identity, Node, Observation, Registry
+from gpufleet.nodes.model import stamp
+from gpufleet.operations.applied import Applied
 from gpufleet.operations.events import TaskEvent, read_artifacts
 from gpufleet.operations.sync import declare_racks
 from gpufleet.remote import with_next_step
@@ -28,39 +32,13 @@ _STILL_THERE = timedelta(seconds=15)
 """A host that keeps answering is noted this often: every task would be a write."""
 
 
-@dataclass
-class Applied:
-    """What came of the events, by host."""
-
-    events: int = 0
-    unreachable: dict[str, str] = field(default_factory=dict)
-    verdicts: dict[str, str] = field(default_factory=dict)
-    ignored: list[str] = field(default_factory=list)
-    conflicts: list[str] = field(default_factory=list)
-    unknown: list[str] = field(default_factory=list)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the account for programs."""
-        return asdict(self)
-
-    def lines(self) -> Iterator[str]:
-        """Give the account in words."""
-        yield f"{self.events} events"
-        yield from (f"{node}: {verdict}" for node, verdict in self.verdicts.items())
-        yield from (f"{host}: unreachable: {why}" for host, why in self.unreachable.items())
-        yield from (f"ignored: {what}" for what in self.ignored)
-        yield from (f"conflict: {what}" for what in self.conflicts)
-
-    def raise_for_unknown(self) -> None:
-        """Answer no where the run had hosts that the registry does not know."""
-        if self.unknown:
-            hint = "gpufleet nodes sync -s STACK, then ingest again"
-            raise AnswerIsNo(f"not in the registry: {', '.join(self.unknown)}", hint=hint)
+Handler: TypeAlias = "Callable[[Ingest, str, TaskEvent], None]"
 
 
 class Ingest:
     """Folds events one at a time, each into the registry at once: a killed run loses at most its last task.
 
+    ``live``: the events come as they happen, so each is newer than what the registry has; recorded ones are placed.
     ``declare`` is called once when a host is not registered yet; it may register the racks as of a moment.
     """
 
@@ -70,20 +48,24 @@ class Ingest:
         *,
         rehearsal: bool = False,
         declare: Callable[[datetime], object] | None = None,
+        live: bool = False,
     ) -> None:
         self.registry = registry
         self.rehearsal = rehearsal
+        self.live = live
         self.applied = Applied()
+        self._previous: dict[str, int] = {}  # the newest revision of each run's events so far
+        self._began: dict[str, int] = {}  # the first
         self._declare = declare
         self._answered: dict[str, datetime] = {}
         self._known: dict[str, str] = {}
 
     @classmethod
-    def of_project(cls, registry: Registry, root: Path) -> Ingest:
+    def of_project(cls, registry: Registry, root: Path, *, live: bool = False) -> Ingest:
         """Return one for a project's own runs: in a rehearsal its stack's racks are declared, else all."""
         stack = os.environ.get("GPUFLEET_REHEARSAL") or None
         declare = partial(declare_racks, registry, root, stack)
-        return cls(registry, rehearsal=bool(stack), declare=declare)
+        return cls(registry, rehearsal=bool(stack), declare=declare, live=live)
 
     def apply_all(self, events: Iterable[TaskEvent]) -> Applied:
         """Fold events in as a stream."""
@@ -92,11 +74,56 @@ class Ingest:
         return self.applied
 
     def apply(self, event: TaskEvent) -> None:
-        """Fold one event in."""
-        self.applied.events += 1
+        """Fold one event in, whole or not at all; a bad one is recorded as bad."""
+        self.applied.events += not event.problem
         handler = _HANDLERS.get(str(event.report.get("event")))
-        if handler is None and self._tells_nothing(event):
+        if handler is None and not event.problem and self._tells_nothing(event):
             return
+        if self._is_repeated(event):
+            return
+        try:
+            with self._transaction(event):
+                if event.problem:
+                    self._record_bad(event, event.problem)
+                else:
+                    self._apply(event, handler)
+        except EnvironmentFault:
+            raise  # the registry's trouble is not the event's
+        except Exception as error:  # noqa: BLE001 - whatever a node put into its report, the other events go on
+            self._known.clear()
+            with self._transaction(event):
+                self._record_bad(event, f"{type(error).__name__}: {error}")
+
+    @contextmanager
+    def _transaction(self, event: TaskEvent) -> Iterator[None]:
+        """Open the event's transaction; what it changed in our own account goes with it when it fails."""
+        lengths = self.applied.lengths()
+        opened = (
+            self.registry.transaction(event.at)
+            if self.live
+            else self.registry.placed_transaction(event.run, event.at, self._previous.get(event.run))
+        )
+        try:
+            with opened as number:
+                self._began.setdefault(event.run, number)
+                yield
+        except BaseException:
+            self.applied.cut(lengths)
+            raise
+        self._previous[event.run] = number
+
+    def _is_repeated(self, event: TaskEvent) -> bool:
+        """Return True if the registry has the event already."""
+        if self.live or not event.key or (number := self.registry.find_event(event.key)) is None:
+            return False
+        self.applied.repeated += 1
+        self._previous[event.run] = number
+        self._began.setdefault(event.run, number)
+        if event.outcome == "unreachable":
+            self.applied.unreachable[event.host] = event.message
+        return True
+
+    def _apply(self, event: TaskEvent, handler: Handler | None) -> None:
         node = self._node(event)
         if node is None:
             return
@@ -104,21 +131,34 @@ class Ingest:
         if event.outcome == "unreachable":
             self._answered.pop(node, None)
             self.applied.unreachable[event.host] = event.message
-            why = with_next_step(event.message) or "no answer"
-            self.registry.set_reachable(node, False, event.at, why)
-            return
-        if event.touched:
-            self._answers(node, event.at)
-        if handler:
-            handler(self, node, event)
-            self._known.clear()  # a report may join two nodes into one
+            self._set_reachable(node, event, with_next_step(event.message) or "no answer")
+        else:
+            if event.touched:
+                self._answers(node, event)
+            if handler:
+                handler(self, node, event)
+                self._known.clear()  # a report may join two nodes into one
+        if event.key:
+            self.registry.record_event(event.key, event.run)
+
+    def _record_bad(self, event: TaskEvent, problem: str) -> None:
+        """Record an event as bad: a line of the node's history, a line of the account."""
+        shown = printable(problem)
+        self.applied.bad.append(f"{printable(event.host)}: {shown}" if event.host else shown)
+        node = self._node(event) if event.host else None
+        if node is not None:
+            self.registry.note(node, "bad_report", shown, event.at)
+            if event.touched:
+                self._answers(node, event)
+        if event.key and (node is not None or not event.host):
+            self.registry.record_event(event.key, event.run)
 
     def _tells_nothing(self, event: TaskEvent) -> bool:
-        """Say whether the registry has it already: it is asked once a host, not once a task."""
+        """Return True if the registry needs no write for it: that is asked once a host, not once a task."""
         if event.outcome == "unreachable" or event.host not in self._known:
             return False
         last = self._answered.get(self._known[event.host])
-        return not event.touched or (last is not None and event.at - last < _STILL_THERE)
+        return not event.touched or (last is not None and abs(event.at - last) < _STILL_THERE)
 
     def _node(self, event: TaskEvent) -> str | None:
         """Return how the registry calls a host; hosts that share a name carry their id behind it."""
@@ -138,11 +178,41 @@ class Ingest:
             self.applied.unknown.append(host)
         return None
 
-    def _answers(self, node: str, at: datetime) -> None:
+    def _answers(self, node: str, event: TaskEvent) -> None:
         last = self._answered.get(node)
-        if last is None or at - last >= _STILL_THERE:
-            self.registry.set_reachable(node, True, at)
-            self._answered[node] = at
+        if last is None or abs(event.at - last) >= _STILL_THERE:
+            self._set_reachable(node, event)
+            self._answered[node] = event.at
+
+    def _set_reachable(self, node: str, event: TaskEvent, why: str | None = None) -> None:
+        """Note whether a host answered; report it as stale where the registry knows something newer that differs."""
+        answers = why is None
+        self.registry.set_reachable(node, answers, event.at, why)
+        known = self.registry.get(node)
+        if known.reachable is not answers:
+            said = "it answered" if answers else "it did not answer"
+            self.note_stale(known, event, said)
+
+    def note_stale(self, node: Node, event: TaskEvent, what: str) -> None:
+        """Report that an event is older than what the registry has since learned."""
+        self.applied.stale.append(f"{printable(node.name)}: {what} at {stamp(event.at)}")
+
+    def observe(self, seen: Observation, event: TaskEvent) -> list[str]:
+        """Fold an observation in; return its conflicts, and report what was old or not well-formed."""
+        outcome = self.registry.observe(seen)
+        self.applied.bad += [printable(line) for line in outcome.bad]
+        for line in outcome.bad:
+            self.registry.note(self.registry.get(self._known[event.host]).id, "bad_report", line, event.at)
+        if outcome.old:
+            keys = ", ".join(key.partition(".")[2] for key in outcome.old[:5])
+            self.note_stale(
+                self.registry.get(self._known[event.host]), event, f"{seen.source} reported {keys}"
+            )
+        return [one.detail for one in outcome.conflicts]
+
+    def began(self, event: TaskEvent) -> int:
+        """Return the revision at which the event's run began, as far as this process has seen."""
+        return self._began[event.run]
 
 
 def run(artifacts: Path) -> Applied:
@@ -159,7 +229,7 @@ def apply(
     rehearsal: bool = False,
     declare: Callable[[datetime], object] | None = None,
 ) -> Applied:
-    """Fold events into the registry, as a stream."""
+    """Fold recorded events into the registry, as a stream."""
     return Ingest(registry, rehearsal=rehearsal, declare=declare).apply_all(events)
 
 
@@ -167,7 +237,10 @@ def _commissioned(ingest: Ingest, who: str, event: TaskEvent) -> None:
     """Note that the node answered and said who it is; a new one goes on to commissioning."""
     registry, node = ingest.registry, ingest.registry.get(who)
     facts = _mapping(event.report.get("facts"))
-    if not _is_itself(ingest, node, "ansible", facts, event) or not _news(node, event):
+    if not _is_itself(ingest, node, "ansible", facts, event) or node.state not in NEW_STATES:
+        return
+    if not registry.is_news(who):
+        ingest.note_stale(node, event, "it was commissioned")
         return
     if attempt := _attempt(event):
         registry.start_attempt(who, "commission", attempt, event.started_at)
@@ -180,14 +253,9 @@ def _is_itself(ingest: Ingest, node: Node, source: str, facts: Mapping[str, Any]
     identity = Identity(serial if isinstance(serial, str) else None, node.instance_id, node.rack, node.slot)
     observed = {key: value for key, value in facts.items() if key != "serial"}
     seen = Observation(source, node.name, identity, observed=observed, observed_at=event.at)
-    conflicts = ingest.registry.observe(seen).conflicts
-    ingest.applied.conflicts += [one.detail for one in conflicts]
+    conflicts = ingest.observe(seen, event)
+    ingest.applied.conflicts += conflicts
     return not conflicts
-
-
-def _news(node: Node, event: TaskEvent) -> bool:
-    """Say whether the event tells of a new node's life as it is now, not of an earlier one."""
-    return node.state in NEW_STATES and event.at >= node.state_since
 
 
 def _configured(ingest: Ingest, who: str, event: TaskEvent) -> None:
@@ -199,8 +267,8 @@ def _configured(ingest: Ingest, who: str, event: TaskEvent) -> None:
     if part == BASE or facts:
         told |= {"configuration" if part == BASE else f"configuration_{part}": dict(facts)}
     identity = Identity(instance_id=node.instance_id, rack=node.rack, slot=node.slot)
-    ingest.registry.observe(
-        Observation("configuration", node.name, identity, observed=told, observed_at=event.at)
+    ingest.observe(
+        Observation("configuration", node.name, identity, observed=told, observed_at=event.at), event
     )
     if not done:
         ingest.registry.note(who, "configure_failed", _why(facts), event.at)
@@ -229,7 +297,7 @@ def _drivers(ingest: Ingest, who: str, event: TaskEvent) -> None:
     )
     identity = Identity(instance_id=node.instance_id, rack=node.rack, slot=node.slot)
     seen = Observation("configuration", node.name, identity, observed=told, observed_at=event.at)
-    ingest.registry.observe(seen)
+    ingest.observe(seen, event)
     if failed:
         ingest.registry.note(who, "drivers_failed", _why(facts), event.at)
 
@@ -237,10 +305,14 @@ def _drivers(ingest: Ingest, who: str, event: TaskEvent) -> None:
 def _blade(ingest: Ingest, who: str, event: TaskEvent) -> None:
     """Keep what a blade's power, links and board are like, each finding with its reason."""
     told = _mapping(event.report.get("facts"))
+    reasons = told.get("reasons")
     node = ingest.registry.get(who)
-    seen = {"blade": dict(_mapping(told.get("facts"))), "blade_reasons": list(told.get("reasons") or ())}
+    seen = {
+        "blade": dict(_mapping(told.get("facts"))),
+        "blade_reasons": reasons if isinstance(reasons, list) else [],
+    }
     identity = Identity(instance_id=node.instance_id, rack=node.rack, slot=node.slot)
-    ingest.registry.observe(Observation("ansible", node.name, identity, observed=seen, observed_at=event.at))
+    ingest.observe(Observation("ansible", node.name, identity, observed=seen, observed_at=event.at), event)
 
 
 def _burnt_in(ingest: Ingest, who: str, event: TaskEvent) -> None:
@@ -273,9 +345,11 @@ def _burnt_in(ingest: Ingest, who: str, event: TaskEvent) -> None:
         reason="; ".join(report.reasons()[:3]) or "every required check passed",
         started_at=event.started_at,
         when=event.at,
+        began=ingest.began(event),
     )
     if outcome == "ignored":
-        ingest.applied.ignored.append(f"{node.name}: attempt {attempt}")
+        ingest.applied.ignored.append(f"{node.name}: attempt {attempt}: {report.verdict}")
+        return
     ingest.applied.verdicts[node.name] = report.verdict
 
 
@@ -298,7 +372,7 @@ def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-_HANDLERS: dict[str, Callable[[Ingest, str, TaskEvent], None]] = {
+_HANDLERS: dict[str, Handler] = {
     "commissioned": _commissioned,
     "configured": _configured,
     "configure_failed": _configured,

@@ -14,11 +14,12 @@ from gpufleet.nodes.model import now
 
 @dataclass
 class Reach:
-    """Who answered, who did not and why, and whose identity contradicts the registry."""
+    """Who answered, who did not and why, whose identity contradicts the registry, and what is not well-formed."""
 
     answered: list[str] = field(default_factory=list)
     silent: dict[str, str] = field(default_factory=dict)
     conflicts: list[str] = field(default_factory=list)
+    bad: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -80,9 +81,12 @@ def _met(registry: Registry, node: Node, facts: remote.Facts, found: Reach) -> N
     """Note an answer; a board that is not this node's is told and changes nothing."""
     told = {key: value for key, value in asdict(facts).items() if value and key != "serial"}
     identity = Identity(facts.serial or None, node.instance_id, node.rack, node.slot)
-    outcome = registry.observe(Observation("ssh", node.name, identity, observed=told, observed_at=now()))
-    registry.set_reachable(node.id, True)
+    seen = Observation("ssh", node.name, identity, observed=told, observed_at=now())
+    with registry.transaction():
+        outcome = registry.observe(seen)
+        registry.set_reachable(node.id, True)
+        if not outcome.conflicts:
+            registry.advance(node.id, "discovered", "answered over SSH")
     found.answered.append(node.name)
     found.conflicts += [one.detail for one in outcome.conflicts]
-    if not outcome.conflicts:
-        registry.advance(node.id, "discovered", "answered over SSH")
+    found.bad += outcome.bad

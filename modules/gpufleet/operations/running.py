@@ -77,10 +77,11 @@ class _Kept:
 def telling(root: Path) -> Iterator[Callable[[dict[str, Any]], None]]:
     """Give what tells the registry an event of a worker's run as it arrives: Ansible can't reach it from there."""
     with Registry(paths.database_url(root)) as registry:
-        into = ingest.Ingest.of_project(registry, root)
+        into = ingest.Ingest.of_project(registry, root, live=True)
+        reader = events.EventReader()
 
         def tell(event: dict[str, Any]) -> None:
-            if found := events.runner_event(event):
+            if found := reader.read(event):
                 into.apply(found)
 
         yield tell

@@ -6,7 +6,6 @@ force, the failure is noted and told. A spec that is wrong stops the sync before
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -16,10 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from gpufleet import engine, fleet, nodes, paths
-from gpufleet.errors import AnswerIsNo, EnvironmentFault, GpufleetError, InputError
+from gpufleet.boundary import ENGINE_DOCUMENT, check_identifier, decode_json_object, printable, read_text
+from gpufleet.errors import AnswerIsNo, GpufleetError
 from gpufleet.nodes import Identity, Observation, Outcome, Registry, Report
 from gpufleet.nodes.model import now
 from gpufleet.operations.reach import Reach, login, reach
+
+STALE = "stale, changed nothing: another sync read this source later and was faster"
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,8 @@ class Synced:
                     "created": one.created,
                     "missing": one.missing,
                     "conflicts": [conflict.detail for conflict in one.conflicts],
+                    "stale": one.stale,
+                    "bad": one.bad,
                 }
                 for one in self.outcomes
             ],
@@ -68,6 +72,9 @@ class Synced:
     def lines(self) -> Iterator[str]:
         """Give a line for each source that answered."""
         for one in self.outcomes:
+            if one.stale:
+                yield f"{one.source}: {STALE}"
+                continue
             added = f", {len(one.created)} new" if one.created else ""
             lost = f", missing: {', '.join(one.missing)}" if one.missing else ""
             yield f"{one.source}: {one.seen} nodes{added}{lost}"
@@ -78,9 +85,11 @@ class Synced:
         """Give what a person should know beside the account."""
         yield from self.notes
         yield from (f"conflict: {one.detail}" for report in self.outcomes for one in report.conflicts)
+        yield from (f"left out: {line}" for report in self.outcomes for line in report.bad)
         if self.reach:
             yield from (f"{node} does not answer: {why}" for node, why in self.reach.silent.items())
             yield from (f"conflict: {detail}" for detail in self.reach.conflicts)
+            yield from (f"left out: {line}" for line in self.reach.bad)
         for source, error in self.failures.items():
             yield f"{source} failed: {error}" + (f" ({error.hint})" if error.hint else "")
 
@@ -95,21 +104,38 @@ class Synced:
 def run(stack: str, options: Options) -> Synced:
     """Sync a stack of the project we are in into its registry."""
     root = paths.project_root()
-    declared = fleet.load(stack, root)  # a wrong spec is told before a registry is made for it
-    with Registry(paths.database_url(root)) as registry:
-        return sync(registry, root, declared, options)
+    url = paths.database_url(root)
+    if not Registry.exists(url):
+        fleet.load(stack, root)  # a wrong spec is reported before a registry is made for it
+    with Registry(url) as registry:
+        number = registry.draw_revision()  # before anything is read: what reads later is newer
+        return sync(registry, root, fleet.load(stack, root), options, number)
 
 
-def sync(registry: Registry, root: Path, declared: fleet.Fleet, options: Options | None = None) -> Synced:
-    """Bring every source of a declared fleet into the registry."""
+def sync(
+    registry: Registry,
+    root: Path,
+    declared: fleet.Fleet,
+    options: Options | None = None,
+    number: int | None = None,
+) -> Synced:
+    """Bring every source of a declared fleet into the registry, in one transaction.
+
+    ``number`` is the revision that was drawn before ``declared`` was read.
+    """
     chosen = options or Options()
     synced = Synced()
+    number = number or registry.draw_revision()
+    reports = []
     for source, ask in _sources(declared, root, chosen, synced.notes):
         try:
-            synced.outcomes.append(registry.report(ask()))
+            reports.append(ask())
         except GpufleetError as error:
-            registry.source_failed(source, str(error))
             synced.failures[source] = error
+    with registry.transaction(number=number):
+        synced.outcomes += registry.report_all(reports)
+        for source, error in synced.failures.items():
+            registry.source_failed(source, str(error))
     if chosen.probe:
         try:
             rehearsal = bool(chosen.environment.get("GPUFLEET_REHEARSAL"))
@@ -122,11 +148,11 @@ def sync(registry: Registry, root: Path, declared: fleet.Fleet, options: Options
 def declare_racks(registry: Registry, root: Path, stack: str | None, at: datetime) -> None:
     """Register the slots of every rack file, or of one stack's racks: needs no engine and no network."""
     if stack:
-        for use in fleet.load(stack, root).racks:
-            registry.report(nodes.rack_report(use.rack, at, stack, use.template))
+        used = fleet.load(stack, root).racks
+        registry.report_all([nodes.rack_report(use.rack, at, stack, use.template) for use in used])
         return
-    for path in nodes.rack_files(root / "inventory"):
-        registry.report(nodes.rack_report(fleet.load_rack(path, root), at))
+    racks = fleet.load_racks(root / "inventory", root).values()
+    registry.report_all([nodes.rack_report(rack, at) for rack in racks])
 
 
 _Source = tuple[str, Callable[[], Report]]
@@ -156,8 +182,17 @@ def _aws(stack: str, region: str, at: datetime) -> Report:
 
 
 def _pulumi(declared: fleet.Fleet, root: Path, options: Options, at: datetime, notes: list[str]) -> Report:
-    text = _read(options.state_file) if options.state_file else _export(declared.stack, root, options)
-    resources = engine.parse_state(_json(text, "pulumi stack export"))
+    where = str(options.state_file or "pulumi stack export")
+    file = options.state_file
+    text = read_text(file, ENGINE_DOCUMENT) if file else _export(declared.stack, root, options)
+    with engine.reading(where):
+        return _state_report(engine.read_document(text, where), declared, options, at, notes)
+
+
+def _state_report(
+    document: dict[str, Any], declared: fleet.Fleet, options: Options, at: datetime, notes: list[str]
+) -> Report:
+    resources = engine.parse_state(document)
     asked = {"aws"} if options.cloud_api else set()
     groups = [name for cloud, name in nodes.elastic_groups(resources) if cloud not in asked]
     if groups:
@@ -178,14 +213,15 @@ def _export(stack: str, root: Path, options: Options) -> str:
 
 def _addresses(declared: fleet.Fleet, book: Path, at: datetime, notes: list[str]) -> Report:
     """Read an address book, ``{"rack/slot": "address"}``; slots that the stack does not declare are told."""
-    told = _json(_read(book), str(book))
-    if not isinstance(told, dict):
-        raise InputError("is not a mapping of rack/slot to address", where=str(book))
+    told = decode_json_object(read_text(book), str(book))
     places = {f"{use.rack.name}/{node.slot}": node.name for use in declared.racks for node in use.rack.nodes}
     strange = sorted(set(told) - set(places))
     if strange:
-        notes.append(f"{book.name}: no such slot in {declared.stack}: {', '.join(strange)}")
-    seen = [_located(name, place, str(told[place]), at) for place, name in places.items() if place in told]
+        notes.append(printable(f"{book.name}: no such slot in {declared.stack}: {', '.join(strange)}"))
+    found = {
+        place: check_identifier(told[place], "address", str(book), place) for place in places if place in told
+    }
+    seen = [_located(places[place], place, address, at) for place, address in found.items()]
     return Report("address_book", at, seen)
 
 
@@ -193,17 +229,3 @@ def _located(name: str, place: str, address: str, at: datetime) -> Observation:
     rack, _, slot = place.rpartition("/")
     who = Identity(rack=rack, slot=slot)
     return Observation("address_book", name, who, observed={"address": address}, observed_at=at)
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise EnvironmentFault(f"{path}: {error.strerror}") from None
-
-
-def _json(text: str, where: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise InputError(f"is not JSON ({error})", where=where) from None

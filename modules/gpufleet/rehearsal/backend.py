@@ -6,7 +6,6 @@ from a scratch project of the same name, and the salt that the engine chose is k
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import tempfile
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpufleet import engine
+from gpufleet.boundary import ENGINE_DOCUMENT, decode_json_object, read_bytes
 from gpufleet.errors import EnvironmentFault, InputError
 from gpufleet.rehearsal import launcher, processes
 
@@ -111,8 +111,8 @@ def _salt_of(state: Path) -> str | None:
 
 def _latest(state: Path) -> dict[str, Any]:
     try:
-        checkpoint = json.loads(state.read_text())["checkpoint"]
-    except (OSError, ValueError, KeyError, TypeError):
+        document = decode_json_object(read_bytes(state, ENGINE_DOCUMENT), str(state), ENGINE_DOCUMENT)
+        latest = document["checkpoint"].get("latest")
+    except (ValueError, LookupError, TypeError, AttributeError):  # an InputError is a ValueError
         return {}
-    latest: dict[str, Any] = checkpoint.get("latest") or {}
-    return latest
+    return latest if isinstance(latest, dict) else {}

@@ -8,7 +8,6 @@ would show nothing.
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import subprocess
@@ -18,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gpufleet.boundary import ENGINE_DOCUMENT, decode_json, decode_yaml_comments, read_bytes, read_text
 from gpufleet.errors import AnswerIsNo, EnvironmentFault
 
 Say = Callable[[str], None]
@@ -78,7 +78,7 @@ def run(root: Path, stack: str, home: Path, env: Mapping[str, str], say: Say) ->
         run_step(step, root, env)
     nodes = read_json(["gpufleet", "nodes", "list", "--json"], root, env)
     reports = read_json(["gpufleet", "burnin", "report", "--json"], root, env)
-    say(f"\n{money(json.loads(change.read_text()))}")
+    say(f"\n{money(decode_json(read_bytes(change, ENGINE_DOCUMENT), str(change), ENGINE_DOCUMENT))}")
     for line in reasons(reports):
         say(f"  {line}")
     say(summary(nodes))
@@ -93,7 +93,7 @@ def write_what_if(stack_file: Path, target: Path) -> None:
     from ruamel.yaml import YAML
 
     yaml = YAML()
-    spec = yaml.load(stack_file.read_text())
+    spec = decode_yaml_comments(read_text(stack_file), str(stack_file))
     pool = next(pool for pool in spec["config"]["gpufleet:fleet"]["pools"] if isinstance(pool["count"], int))
     pool["count"] += 1
     with target.open("w") as out:
@@ -115,7 +115,7 @@ def read_json(command: list[str], root: Path, env: Mapping[str, str]) -> list[di
     """Return what a verb prints as JSON; its exit code says whether the answer is yes, not whether there is one."""
     done = subprocess.run(command, cwd=root, env=dict(env), check=False, capture_output=True, text=True)
     try:
-        rows: list[dict[str, Any]] = json.loads(done.stdout)
+        rows: list[dict[str, Any]] = decode_json(done.stdout, command[0], ENGINE_DOCUMENT)
     except ValueError:
         said = done.stderr.strip().splitlines()[-1:] or ["nothing"]
         raise EnvironmentFault(f"{' '.join(command)} said no JSON but: {said[0]}") from None

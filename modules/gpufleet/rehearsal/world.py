@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from gpufleet import engine
+from gpufleet.boundary import OWN_STATE, decode_json_object, read_bytes
 from gpufleet.errors import EnvironmentFault, InputError
 from gpufleet.rehearsal import backend, processes
 
@@ -144,8 +145,11 @@ class World:
 
     def read_facts(self) -> dict[str, Any]:
         """Return what ``up`` wrote down."""
-        facts: dict[str, Any] = json.loads(self.facts.read_text())
-        return facts
+        try:
+            return decode_json_object(read_bytes(self.facts, OWN_STATE), str(self.facts), OWN_STATE)
+        except InputError as damaged:
+            remedy = f"gpufleet rehearse down -s {self.stack}, then up again"
+            raise InputError(damaged.problem, where=damaged.where, remedy=remedy) from None
 
     def _install_providers(self) -> None:
         from gpufleet.rehearsal.providers import install

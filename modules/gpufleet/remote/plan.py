@@ -7,7 +7,6 @@ told apart from a group that is empty today.
 from __future__ import annotations
 
 import difflib
-import json
 import os
 import re
 import subprocess
@@ -17,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gpufleet.boundary import LARGE_DOCUMENT, decode_json_object
 from gpufleet.errors import EnvironmentFault, InputError
 
 LIST_TIMEOUT_SECONDS = 120
@@ -110,8 +110,7 @@ def ask_inventory(root: Path) -> dict[str, Any]:
     if status:
         cause = first_cause(err)
         raise InputError(cause or first_error(err), where="" if cause else "inventory")
-    found: dict[str, Any] = json.loads(out)
-    return found
+    return decode_json_object(out, "ansible-inventory", LARGE_DOCUMENT)
 
 
 def ansible_environment(root: Path, base: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -149,7 +148,7 @@ def suggest(root: Path, pattern: str) -> str:
 
 def inventory_names(text: str) -> list[str]:
     """Return every group and host in an inventory as JSON."""
-    inventory = json.loads(text)
+    inventory = decode_json_object(text, "ansible-inventory", LARGE_DOCUMENT)
     hosts = inventory.get("_meta", {}).get("hostvars", {})
     return sorted({*inventory, *hosts} - {"_meta"})
 

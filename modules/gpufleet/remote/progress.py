@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from gpufleet.remote.reporting import reported_event
+
 Status = Literal["waiting", "running", "ok", "rescued", "failed", "unreachable", "stopped"]
 Step = Literal["ok", "changed", "skipped", "failed", "unreachable"]
 
@@ -84,8 +86,8 @@ class Progress:
         host = self._host(data["host"])
         host.task = task_label(data)
         host.done = self._position(host.task, host.done)
-        if isinstance(result.get("gpufleet"), dict):
-            self.reports.append(result["gpufleet"])
+        if report := reported_event(host.name, str(data.get("task_action") or ""), result):
+            self.reports.append(report)
         if step == "ok" and result.get("changed"):
             step = "changed"
             host.changed += 1
@@ -156,6 +158,7 @@ def reason_of(result: dict[str, Any]) -> str:
     said = str(result.get("msg") or result.get("stderr") or result.get("exception") or "no reason given")
     for frame in ("Task failed: ", "Module failed: "):
         said = said.removeprefix(frame)
+    said = said.rpartition("stdout output: gpufleet: ")[2]
     for frame in ("reached over ssh:", "to the host via ssh:"):
         _, found, after = said.partition(frame)
         said = ssh_words(after.strip()) or "the connection ended without a word" if found else said

@@ -9,6 +9,7 @@ import json
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from gpufleet.boundary import OWN_STATE, decode_json_object, read_bytes
 from gpufleet.errors import InputError
 
 FILE = "run.json"
@@ -46,15 +47,20 @@ def write_record(artifacts: Path, record: Record) -> None:
 
 def read_record(artifacts: Path) -> Record:
     """Return a run's record; raise InputError where the folder has none."""
-    try:
-        told = json.loads((artifacts / FILE).read_text())
-        lists = {key: tuple(told[key]) for key in ("extra_vars", "hosts", "done")}
-        return Record(**{**told, **lists})
-    except FileNotFoundError:
+    path = artifacts / FILE
+    if not path.is_file():
         remedy = "name a run of `gpufleet configure`, or leave the name out for the newest"
-        raise InputError(f"no run {artifacts.name!r}", key="--resume", remedy=remedy) from None
-    except (ValueError, KeyError, TypeError) as damaged:
-        raise InputError("is damaged", where=str(artifacts / FILE), remedy="start a new run") from damaged
+        raise InputError(f"no run {artifacts.name!r}", key="--resume", remedy=remedy)
+    try:
+        fields = decode_json_object(read_bytes(path, OWN_STATE), str(path), OWN_STATE)
+        lists = {key: tuple(fields[key]) for key in ("extra_vars", "hosts", "done")}
+        record = Record(**{**fields, **lists})
+    except (ValueError, KeyError, TypeError) as damaged:  # an InputError is a ValueError
+        raise InputError("is damaged", where=str(path), remedy="start a new run") from damaged
+    names = (*record.hosts, *record.done, *record.extra_vars, record.play, record.limit, record.burn_in)
+    if not all(isinstance(name, str) for name in names):
+        raise InputError("is damaged", where=str(path), remedy="start a new run")
+    return record
 
 
 def last_record(folder: Path) -> str:

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-from gpufleet.errors import EnvironmentFault
+from gpufleet.boundary import OWN_STATE, decode_json_object, read_bytes
+from gpufleet.errors import EnvironmentFault, InputError
 from gpufleet.paths import state_home
 from gpufleet.remote.display import Follower, open_display
 from gpufleet.remote.plan import RunPlan, ansible_environment
@@ -208,5 +209,9 @@ def slim(event: dict[str, Any]) -> None:
 def forget_environment(path: Path) -> None:
     """Take the environment out of what runner wrote down: it may hold credentials."""
     if path.is_file():
-        written = json.loads(path.read_text())
-        path.write_text(json.dumps({key: written[key] for key in ("command", "cwd")}))
+        try:
+            written = decode_json_object(read_bytes(path, OWN_STATE), str(path), OWN_STATE)
+        except InputError:
+            path.unlink()  # it cannot be cleaned
+            return
+        path.write_text(json.dumps({key: written.get(key) for key in ("command", "cwd")}))

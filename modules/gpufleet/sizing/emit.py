@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from gpufleet import catalog
+from gpufleet.boundary import decode_yaml_comments, read_text
 from gpufleet.catalog import HOURS_PER_MONTH
 from gpufleet.errors import InputError
 from gpufleet.sizing.plans.answer import Answer, Plan
@@ -179,13 +180,7 @@ def _what(plan: Plan) -> str:
 
 
 def _read(path: Path) -> Any:
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import YAMLError
-
-    try:
-        return YAML(typ="rt").load(path.read_text(encoding="utf-8"))
-    except (YAMLError, UnicodeDecodeError):
-        raise InputError("is not valid YAML", where=str(path.name), remedy="correct the file first") from None
+    return decode_yaml_comments(read_text(path, where=path.name), path.name)
 
 
 def _text(document: Any) -> str:

@@ -15,12 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from gpufleet import catalog, paths
+from gpufleet.boundary import decode_yaml, read_text
 from gpufleet.errors import InputError
 from gpufleet.sizing.hardware import Hardware, Offer, Origin
 
 RACK_MARK = "plugin: gpufleet.fleet.rack"
 RANGE = re.compile(r"^[a-z][a-z0-9-]*?(?:\[(\d+)-(\d+)\])?$")
 HOURS_PER_YEAR = 8760
+# What reading a file of another shape raises; an InputError is a ValueError.
+UNEXPECTED = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError)
 FAMILIAR = {"capital_usd", "capital_eur", "usd_per_eur", "life_years", "watts_per_node", "usd_per_kwh", "pue"}
 FAMILIAR |= {"residual_fraction"}
 
@@ -86,11 +89,14 @@ def _all(root: Path | None) -> tuple[Owned, ...]:
 
 
 def _rack(path: Path, root: Path) -> Iterator[Owned]:
-    text = path.read_text(encoding="utf-8", errors="replace")
+    text = read_text(path)
     if RACK_MARK not in text:
         return
-    data = _yaml(text)
-    light = _light_rack(data) if isinstance(data, Mapping) else None
+    data = decode_yaml(text, path.name)
+    try:
+        light = _light_rack(data) if isinstance(data, Mapping) else None
+    except UNEXPECTED:
+        light = None  # the spec's own reader words what is wrong
     yield light or _heavy_rack(path, root)
 
 
@@ -119,14 +125,23 @@ def _heavy_rack(path: Path, root: Path) -> Owned:
 
 
 def _stations(path: Path) -> Iterator[Owned]:
-    text = path.read_text(encoding="utf-8", errors="replace")
+    text = read_text(path)
     if "workstations:" not in text:
         return
-    data = _yaml(text)
+    try:
+        yield from [_station(item) for item in _listed_stations(decode_yaml(text, path.name))]
+    except UNEXPECTED:
+        return  # a stack that cannot be read has no workstations to place a model on
+
+
+def _listed_stations(data: Any) -> list[Any]:
     fleet = data.get("config", {}).get("gpufleet:fleet") if isinstance(data, Mapping) else None
-    for item in (fleet or {}).get("workstations") or ():
-        usd = _usd_per_hour(item.get("cost"), 1) or (None, None, "its cost facts say more than sizing reads")
-        yield Owned(str(item["name"]), str(item["machine"]), 1, *usd, rack=False)
+    return (fleet or {}).get("workstations") or []
+
+
+def _station(item: Mapping[str, Any]) -> Owned:
+    usd = _usd_per_hour(item.get("cost"), 1) or (None, None, "its cost facts say more than sizing reads")
+    return Owned(str(item["name"]), str(item["machine"]), 1, *usd, rack=False)
 
 
 def _nodes(given: Any) -> int | None:
@@ -200,13 +215,3 @@ def _machine_hardware(each: Owned) -> Hardware | None:
     return replace(
         part, devices_per_node=each.cards[1], machine=machine.name, host_memory_gib=machine.memory_gib
     )
-
-
-def _yaml(text: str) -> Any:
-    """Return a file's content by the fast reader that Ansible and Pulumi bring along; None where it is no YAML."""
-    import yaml  # type: ignore[import-untyped]  # no stubs are installed
-
-    try:
-        return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - both are safe
-    except yaml.YAMLError:
-        return None

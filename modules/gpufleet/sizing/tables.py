@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 from functools import cache
 from pathlib import Path
+
+from gpufleet.boundary import packaged_rows
 
 Row = dict[str, str]
 DATA = Path(__file__).parent / "data"
@@ -13,8 +14,7 @@ DATA = Path(__file__).parent / "data"
 @cache
 def rows(name: str) -> tuple[Row, ...]:
     """Return the rows of one data file."""
-    with (DATA / name).open(encoding="utf-8", newline="") as lines:
-        return tuple(csv.DictReader(lines))
+    return tuple(packaged_rows("gpufleet.sizing", f"data/{name}"))
 
 
 def number(text: str) -> float | None:

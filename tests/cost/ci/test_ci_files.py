@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -16,37 +17,89 @@ def steps(document):
     return [step for job in jobs.values() for step in job["steps"]]
 
 
-@pytest.mark.parametrize("path", [*WORKFLOWS, ROOT / ".github/actions/cost/action.yml"], ids=lambda p: p.name)
-def test_no_expression_stands_inside_a_script(tools, path):
+ACTION = ROOT / ".github/actions/cost/action.yml"
+PINNED = re.compile(r"uses: [\w.-]+/[\w./-]+@[0-9a-f]{40}  # v\d+\.\d+\.\d+$")
+# Each commit as its repository's tag names it, read from `git for-each-ref` of the repositories themselves.
+COMMITS = {
+    "actions/checkout": ("d23441a48e516b6c34aea4fa41551a30e30af803", "v6.1.0"),
+    "actions/setup-python": ("ece7cb06caefa5fff74198d8649806c4678c61a1", "v6.3.0"),
+    "actions/upload-artifact": ("b7c566a772e6b6bfb58ed0dc250532a479d7789f", "v6.0.0"),
+    "actions/download-artifact": ("37930b1c2abaa49bbe596cd826c3c89aef350131", "v7.0.0"),
+}
+
+
+@pytest.mark.parametrize("path", [*WORKFLOWS, ACTION], ids=lambda p: p.name)
+def test_no_expression_is_inside_a_script(tools, path):
     scripts = [step["run"] for step in steps(tools["read"](path)) if "run" in step]
     assert scripts or path.name == "cost.yml"  # that one only calls the action
     assert not any("${{" in script for script in scripts)
 
 
+@pytest.mark.parametrize("path", [*WORKFLOWS, ACTION], ids=lambda p: p.name)
+def test_every_action_is_pinned_by_the_commit_of_its_version(path):
+    uses = [line.strip().removeprefix("- ") for line in path.read_text().splitlines() if "uses: " in line]
+    assert uses
+    for line in uses:
+        if line == "uses: ./.github/actions/cost":
+            continue  # of the same commit
+        assert PINNED.fullmatch(line), line
+        name, _, rest = line.removeprefix("uses: ").partition("@")
+        assert tuple(rest.split("  # ")) == COMMITS[name]
+
+
+PERMISSIONS = {
+    "cost.yml": {"contents": "read"},
+    "audit.yml": {"contents": "read"},
+    "cost-comment.yml": {"actions": "read", "contents": "read", "pull-requests": "write"},
+}
+
+
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda p: p.name)
-def test_a_workflow_says_what_its_token_may_do_and_keeps_none_in_the_checkout(tools, path):
+def test_a_workflow_names_what_its_token_may_do_and_keeps_none_in_the_checkout(tools, path):
     document = tools["read"](path)
     assert "pull_request_target" not in str(document["on"])
-    assert set(document["permissions"]) <= {"actions", "contents", "pull-requests"}
-    assert document["permissions"]["contents"] == "read"
+    assert document["permissions"] == {"contents": "read"}
+    assert [job["permissions"] for job in document["jobs"].values()] == [PERMISSIONS[path.name]]
     checkouts = [step for step in steps(document) if "checkout" in step.get("uses", "")]
     assert all(step["with"]["persist-credentials"] is False for step in checkouts)
 
 
-def test_the_workflow_that_writes_checks_out_nothing_of_the_fork(tools):
-    document = tools["read"](".github/workflows/cost-fork.yml")
+@pytest.mark.parametrize("path", [ROOT / ".github/workflows/cost.yml", ACTION], ids=lambda p: p.name)
+def test_what_runs_a_request_has_neither_token_nor_secret(path):
+    text = path.read_text()
+    assert "github.token" not in text
+    assert "secrets." not in text
+    assert ": write" not in text
+
+
+def test_the_workflow_that_writes_checks_out_the_default_branch_and_takes_no_number_of_the_artifact(tools):
+    document = tools["read"](".github/workflows/cost-comment.yml")
     (checkout,) = (step for step in steps(document) if "checkout" in step.get("uses", ""))
     assert set(checkout["with"]) == {"persist-credentials"}  # no ref: the default branch
-    assert "workflow_run" in document["on"]
+    assert set(document["on"]) == {"workflow_run"}
+    (step,) = (step for step in steps(document) if "GITHUB_TOKEN" in step.get("env", {}))
+    assert "--head-sha" in step["run"]
+    assert "--pr" not in step["run"]
+
+
+def test_the_gitlab_job_that_runs_a_request_is_not_the_one_with_the_token(tools):
+    jobs = tools["read"](".ci/gitlab-cost.yml")
+    assert "environment" not in jobs["cost"]
+    assert jobs["cost-comment"]["environment"] == {"name": "cost-comment", "action": "access"}
+    assert jobs["cost-comment"]["script"][1] == "git checkout --quiet --force --detach FETCH_HEAD"
+
+
+def test_the_audit_is_pinned_by_hash_and_reads_every_pinned_package():
+    script, pins = (ROOT / ".ci/audit").read_text(), (ROOT / ".ci/audit.txt").read_text()
+    assert "--require-hashes -r .ci/audit.txt" in script
+    assert "--requirement .ci/constraints.txt" in script
+    assert "cyclonedx-json" in script
+    packages = [line for line in pins.splitlines() if line and not line.startswith((" ", "#"))]
+    assert all(re.match(r"[\w.-]+==[\w.]+", line) for line in packages)
+    assert pins.count("--hash=sha256:") >= len(packages)
 
 
 def test_no_ci_file_names_cloud_credentials():
-    files = [
-        *WORKFLOWS,
-        ROOT / ".github/actions/cost/action.yml",
-        ROOT / ".ci/gitlab-cost.yml",
-        ROOT / ".ci/cost",
-    ]
-    for path in files:
+    for path in [*WORKFLOWS, ACTION, ROOT / ".ci/gitlab-cost.yml", ROOT / ".ci/cost"]:
         text = path.read_text()
         assert not any(name in text for name in ("AWS_", "GOOGLE_", "ARM_", "AZURE_", "secrets."))

@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-ACTION, FORK = ".github/actions/cost/action.yml", ".github/workflows/cost-fork.yml"
+ACTION, COMMENT = ".github/actions/cost/action.yml", ".github/workflows/cost-comment.yml"
 LEAD = "**This change raises the monthly cost of dev by"
 MARK = "<!-- gpufleet-cost:dev -->"
 
@@ -16,12 +16,11 @@ MARK = "<!-- gpufleet-cost:dev -->"
 def act(tools, runner, github):
     """Run the composite action's shell steps with inputs, in order, until one fails."""
 
-    def run(token="t0ken", **inputs):
+    def run(**inputs):
         action = tools["read"](ACTION)
         given = {name: str(of.get("default", "")) for name, of in action["inputs"].items()}
-        known = {"github.token": token}
-        given = {name: tools["expanded"](value, known) for name, value in (given | inputs).items()}
-        known |= {f"inputs.{name}": value for name, value in given.items()}
+        given |= inputs
+        known = {f"inputs.{name}": value for name, value in given.items()}
         done = None
         for step in (step for step in action["runs"]["steps"] if "run" in step):
             extra = {name: tools["expanded"](value, known) for name, value in step.get("env", {}).items()}
@@ -33,59 +32,51 @@ def act(tools, runner, github):
     return run
 
 
-def test_the_action_comments_on_the_pull_request(act, github, pull_request):
+def test_the_action_writes_reports_and_asks_the_code_host_nothing(act, github, pull_request, tmp_path):
     done = act(stack="dev")
     assert done.returncode == 0, done.stderr
-    (comment,) = github.comments
-    assert comment["body"].startswith(LEAD)
-    assert comment["body"].endswith(MARK)
-    assert "train machine" in comment["body"]
     folder = pull_request.root / "cost"
+    assert (folder / "dev.md").read_text().startswith(LEAD)
+    assert "train machine" in (folder / "dev.md").read_text()
     assert json.loads((folder / "dev.json").read_text())["change"]["usd_per_month"] > 0
     assert ET.parse(folder / "dev.xml").getroot().get("failures") == "0"
-    assert (folder / "pull-request").read_text() == f"{github.number}\n"
+    assert (tmp_path / "summary.md").read_text().startswith(LEAD)
+    assert github.asked == []
 
 
-def test_a_second_push_updates_the_comment_and_a_broken_policy_fails_the_job_after_it(
-    act, github, pull_request
-):
-    github.add("github-actions[bot]", f"older\n\n{MARK}")
+def test_a_broken_policy_fails_the_job_after_the_reports_are_written(act, pull_request, tmp_path):
     (pull_request.root / "tight.yaml").write_text("max_increase_usd_per_month: 1\n")
     done = act(stack="dev", policy="tight.yaml")
     assert done.returncode == 1
     assert "policy violated: max_increase_usd_per_month" in done.stderr
-    (comment,) = github.comments
-    assert "**Policy violated**" in comment["body"]
+    assert "**Policy violated**" in (tmp_path / "summary.md").read_text()
     assert ET.parse(pull_request.root / "cost/dev.xml").getroot().get("failures") == "1"
 
 
-def test_a_forks_token_only_reads_and_the_run_ends_well(act, github, tmp_path):
-    github.may_write = False
-    done = act(stack="dev")
-    assert done.returncode == 0, done.stderr
-    assert github.comments == []
-    assert (tmp_path / "summary.md").read_text().startswith(LEAD)
-
-
-def test_a_mistake_is_neither_a_comment_nor_a_success(act, github):
+def test_a_mistake_is_neither_a_report_nor_a_success(act, pull_request):
     done = act(stack="nowhere")
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
-    assert github.comments == []
+    assert not (pull_request.root / "cost/nowhere.md").exists()
 
 
 @pytest.fixture
-def fork(tools, runner, github, tmp_path):
-    """Run the shell steps of the workflow that comments on a fork's request, with what the fork made."""
+def comment(tools, runner, github, tmp_path):
+    """Run the shell steps of the workflow that comments, with artifacts as the pricing job left them."""
 
-    def run(head, number="7", text=f"{LEAD} $1 @team\n\n{MARK}\n"):
-        folder = tmp_path / "runner/cost/cost-dev"
-        folder.mkdir(parents=True)
-        (folder / "dev.md").write_text(text)
-        (folder / "pull-request").write_text(number)
-        known = {"github.token": "t0ken", "github.event.workflow_run.head_sha": head}
+    def run(head_sha, text=f"{LEAD} $1 @team\n\n{MARK}\n", name="cost-dev/dev.md", branch="change"):
+        path = tmp_path / "runner/cost" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.is_symlink():
+            path.write_text(text)
+        known = {
+            "github.token": "t0ken",
+            "github.event.workflow_run.head_sha": head_sha,
+            "github.event.workflow_run.head_branch": branch,
+            "github.event.workflow_run.head_repository.owner.login": "stranger",
+        }
         done = None
-        for step in tools["read"](FORK)["jobs"]["comment"]["steps"]:
+        for step in tools["read"](COMMENT)["jobs"]["comment"]["steps"]:
             if "run" in step:
                 extra = {name: tools["expanded"](value, known) for name, value in step.get("env", {}).items()}
                 done = runner(github).run(step["run"], extra)
@@ -94,58 +85,104 @@ def fork(tools, runner, github, tmp_path):
     return run
 
 
-def test_a_forks_comment_is_posted_by_a_workflow_that_runs_nothing_of_the_fork(fork, github):
-    done = fork(github.head)
+def test_a_comment_is_posted_by_a_workflow_that_runs_nothing_of_the_request(comment, github):
+    done = comment(github.head)
     assert done.returncode == 0, done.stderr
-    (comment,) = github.comments
-    assert comment["body"].startswith(LEAD)
-    assert "@&#8203;team" in comment["body"]
+    (posted,) = github.comments
+    assert posted["body"].startswith(LEAD)
+    assert "@&#8203;team" in posted["body"]
 
 
-def test_a_fork_cannot_have_us_write_on_another_request(fork, github):
-    done = fork("f" * 40)
+def test_a_second_run_updates_the_comment(comment, github):
+    github.add("github-actions[bot]", f"older\n\n{MARK}")
+    assert comment(github.head).returncode == 0
+    (posted,) = github.comments
+    assert posted["body"].startswith(LEAD)
+
+
+def test_a_token_that_may_not_write_ends_well_with_the_comment_in_the_summary(comment, github, tmp_path):
+    github.may_write = False
+    done = comment(github.head)
+    assert done.returncode == 0, done.stderr
+    assert github.comments == []
+    assert (tmp_path / "summary.md").read_text().startswith(LEAD)
+
+
+@pytest.mark.parametrize(("head_sha", "branch"), [("f" * 40, "change"), ("a" * 40, "another")])
+def test_nothing_is_written_on_a_request_that_the_event_does_not_name(comment, github, head_sha, branch):
+    done = comment(head_sha, branch=branch)
     assert done.returncode == 2
-    assert "is not at ffff" in done.stderr
+    assert "0 open pull requests are at" in done.stderr
     assert github.comments == []
 
 
-def test_a_fork_cannot_bring_a_command_as_its_number(fork, github):
-    done = fork(github.head, number="7; touch pwned")
+@pytest.mark.parametrize("name", ["cost-dev/a b.md", "cost-$(id)/dev.md", "cost-dev/-x;y.md"])
+def test_an_artifact_with_another_name_is_refused(comment, github, name):
+    done = comment(github.head, name=name)
     assert done.returncode == 1
-    assert "no pull request in" in done.stderr
+    assert "not a comment's name" in done.stderr
     assert github.comments == []
+
+
+def test_an_artifact_that_is_too_large_or_a_link_is_refused(comment, github, tmp_path):
+    done = comment(github.head, text="x" * 2_000_000 + MARK)
+    assert (done.returncode, github.comments) == (2, [])
+    assert "is too large" in done.stderr
+    path = tmp_path / "runner/cost/cost-dev/dev.md"
+    path.unlink()
+    path.symlink_to("/etc/passwd")
+    done = comment(github.head)
+    assert (done.returncode, github.comments) == (2, [])
+    assert "cannot be read" in done.stderr
+
+
+def test_html_links_and_images_of_an_artifact_are_broken(comment, github):
+    text = f"<img src=x onerror=y> ![a](https://b) [click](javascript:c) <details><summary>s</summary></details>\n\n{MARK}\n"
+    assert comment(github.head, text=text).returncode == 0
+    body = github.comments[0]["body"]
+    assert "<img" not in body
+    assert "](" not in body
+    assert "![" not in body
+    assert "<details><summary>s</summary></details>" in body
 
 
 @pytest.fixture
-def job(tools, runner, gitlab):
-    """Run the script of the GitLab job, one shell for all its lines as the runner does."""
+def job(tools, runner, gitlab, pull_request):
+    """Run the script of a GitLab job, one shell for all its lines as the runner does."""
+    pull_request.git("branch", "-f", "main", pull_request.base)
+    pull_request.git("remote", "add", "origin", str(pull_request.root))
 
-    def run(token="t0ken", **variables):
-        cost = tools["read"](".ci/gitlab-cost.yml")["cost"]
-        said = {name: str(value) for name, value in cost["variables"].items()} | variables
+    def run(name, token="", **variables):
+        cost = tools["read"](".ci/gitlab-cost.yml")[name]
+        said = {name: str(value) for name, value in cost.get("variables", {}).items()} | variables
         secret = {"GITLAB_TOKEN": token} if token else {}
-        return runner(gitlab).run("\n".join(cost["script"]), said | secret)
+        return runner(gitlab).run("\n".join(cost["script"]), {"CI_DEFAULT_BRANCH": "main"} | said | secret)
 
     return run
 
 
-def test_the_gitlab_job_comments_on_the_merge_request(job, gitlab, pull_request):
-    done = job(COST_STACK="dev", COST_POLICY="")
+def test_the_gitlab_jobs_price_without_a_token_and_comment_from_the_default_branch(job, gitlab, pull_request):
+    done = job("cost", COST_STACK="dev", COST_POLICY="")
+    assert done.returncode == 0, done.stderr
+    assert (pull_request.root / "cost/dev.xml").is_file()
+    assert gitlab.comments == []
+    done = job("cost-comment", token="t0ken")
     assert done.returncode == 0, done.stderr
     (note,) = gitlab.comments
     assert note["body"].startswith(LEAD)
-    assert (pull_request.root / "cost/dev.xml").is_file()
+    assert pull_request.git("rev-parse", "HEAD") == pull_request.base
 
 
 def test_a_forks_gitlab_job_has_no_token_and_shows_the_comment_in_its_log(job, gitlab):
-    done = job(token="", COST_STACK="dev", COST_POLICY="")
+    assert job("cost", COST_STACK="dev", COST_POLICY="").returncode == 0
+    done = job("cost-comment")
     assert done.returncode == 0, done.stderr
     assert LEAD in done.stdout
     assert gitlab.comments == []
 
 
 def test_the_shell_recipe_needs_no_code_host(pull_request, clean_env, runner, github):
-    done = runner(github).run(".ci/cost dev HEAD^1 out", {"COST_COMMENT": ""})
+    done = runner(github).run(".ci/cost dev HEAD^1 out")
     assert done.returncode == 0, done.stderr
     assert (pull_request.root / "out/dev.md").read_text().startswith(LEAD)
     assert github.asked == []

@@ -83,7 +83,7 @@ class StandIn:
 
 
 class StandInGitHub(StandIn):
-    repo, number = "acme/fleet", 7
+    repo, number, branch = "acme/fleet", 7, "stranger:change"
 
     def record(self, row):
         url = f"https://github.invalid/{self.repo}/pull/{self.number}#issuecomment-{row['id']}"
@@ -95,6 +95,13 @@ class StandInGitHub(StandIn):
         if (method, path) == ("GET", "/user"):
             told = {"message": "Resource not accessible by integration"}
             return (403, {}, told) if self.login.endswith("[bot]") else (200, {}, {"login": self.login})
+        if (method, path) == ("GET", f"/repos/{self.repo}/pulls"):
+            found = (
+                [{"number": self.number, "head": {"sha": self.head}}]
+                if query.get("head") == self.branch
+                else []
+            )
+            return 200, {}, found
         if (method, path) == ("GET", f"/repos/{self.repo}/pulls/{self.number}"):
             return 200, {}, {"head": {"sha": self.head}}
         if (method, path) == ("GET", thread):

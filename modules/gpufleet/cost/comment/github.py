@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 from gpufleet.cost.comment.place import Place
 from gpufleet.cost.comment.transport import Client, Refused
 from gpufleet.cost.comment.updating import PAGES, PER_PAGE, Comment
+from gpufleet.errors import InputError
 
 ACTIONS = "github-actions[bot]"  # whose name the token of a workflow writes under; it may not ask for it
 
@@ -62,6 +64,19 @@ class GitHub:
     def delete(self, comment: Comment) -> None:
         """Remove a comment."""
         self.client.ask("DELETE", f"/repos/{self.place.repo}/issues/comments/{comment.id}")
+
+    def find_number(self, head: str, head_sha: str) -> int:
+        """Return the open pull request from ``head`` (OWNER:BRANCH) that is at a commit.
+
+        Raise InputError unless there is exactly one: the number is never taken from the request's own artifacts.
+        """
+        path = f"/repos/{self.place.repo}/pulls?state=open&per_page={PER_PAGE}&head={quote(head, safe='')}"
+        requests = self.client.ask("GET", path).body or []
+        numbers = [int(each["number"]) for each in requests if each["head"]["sha"] == head_sha]
+        if len(numbers) != 1:
+            problem = f"{len(numbers)} open pull requests are at {head_sha[:12]}"
+            raise InputError(problem, where="--head", remedy="it moved on, or give --pr")
+        return numbers[0]
 
     def head(self) -> str:
         """Return the commit that the pull request is at."""

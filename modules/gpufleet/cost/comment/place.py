@@ -35,8 +35,9 @@ def read_place(
     repo: str | None = None,
     number: int | None = None,
     author: str = "",
+    needs_number: bool = True,
 ) -> Place:
-    """Return the request that a comment is for."""
+    """Return the request that a comment is for; its number is 0 where it is not known yet."""
     kind = _provider(environment, provider)
     if kind == "github":
         told = environment.get("GITHUB_REPOSITORY", ""), _pull(environment.get("GITHUB_REF", ""))
@@ -45,10 +46,10 @@ def read_place(
         project = environment.get("CI_MERGE_REQUEST_PROJECT_ID") or environment.get("CI_PROJECT_ID", "")
         told = project, environment.get("CI_MERGE_REQUEST_IID", "")
         api = environment.get("CI_API_V4_URL", "")
-    where, which = repo or told[0], str(number or told[1])
+    where, which = repo or told[0], str(number or (told[1] if needs_number else "0"))
     if not re.fullmatch(REPOS[kind], where):
         raise InputError(f"{where!r} is not a repository", where="--repo", remedy="for example owner/name")
-    if not re.fullmatch(r"[1-9]\d*", which):
+    if needs_number and not re.fullmatch(r"[1-9]\d{0,17}", which):
         raise InputError("no pull or merge request given", where="--pr", remedy="give its number")
     token = next((environment[name] for name in TOKENS[kind] if environment.get(name)), "")
     return Place(kind, where, int(which), _checked(api or APIS[kind]), token, author)

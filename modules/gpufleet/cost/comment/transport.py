@@ -14,11 +14,14 @@ from http.client import HTTPException
 from typing import Any
 
 from gpufleet import __version__
+from gpufleet.boundary import Limits, decode_json
 from gpufleet.errors import EnvironmentFault, GpufleetError, InputError
 
 TRIES = 5
 LONGEST_WAIT_S = 120.0  # of all waits together: a CI job is billed by the minute
 TIMEOUT_S = 30.0
+ANSWER = Limits(bytes=8 << 20)  # a page of a hundred comments has some 200 KB
+MOST = ANSWER.bytes + 1
 PASSING = frozenset({429, 500, 502, 503, 504})
 
 
@@ -79,10 +82,10 @@ class Client:
         opener = urllib.request.build_opener(_NoRedirect)
         try:
             with opener.open(request, timeout=TIMEOUT_S) as came:
-                return _read(came.status, came.headers, came.read())
+                return _read(came.status, came.headers, came.read(MOST))
         except urllib.error.HTTPError as error:
             with error:
-                return _read(error.code, error.headers, error.read())
+                return _read(error.code, error.headers, error.read(MOST))
         except (OSError, HTTPException):
             return None
 
@@ -97,8 +100,8 @@ class Client:
 
 def _read(status: int, headers: Any, text: bytes) -> Answer:
     try:
-        body = json.loads(text) if text.strip() else None
-    except ValueError:
+        body = decode_json(text, "the answer", ANSWER) if text.strip() else None
+    except InputError:
         body = None
     return Answer(status, {name.lower(): value for name, value in headers.items()}, body)
 

@@ -7,11 +7,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from gpufleet.boundary import printable_block
 from gpufleet.cost.comment.transport import Refused
-from gpufleet.cost.reports.markdown import MOST_CHARACTERS, defuse
+from gpufleet.cost.reports.markdown import MOST_CHARACTERS, UNSEEN, defuse
 from gpufleet.errors import InputError
 
 PER_PAGE, PAGES = 100, 100
+LONGEST_REF = 255
+# What our comments are made of. Whatever else looks like HTML, an image or a link comes from somebody's program.
+HTML = re.compile(r"<(?!/?(?:details|summary)>)")
+LINK = re.compile(r"(?<=!)(?=\[)|(?<=\])(?=[(\[])")
 MARK = re.compile(r"<!-- gpufleet-cost:[\w.%~-]* -->")
 CUT = "This comment was longer than it may be; the rest is left out."
 
@@ -67,9 +72,10 @@ def post(thread: Thread, text: str, expected_head: str = "") -> Posted:
 
 
 def fit(text: str) -> str:
-    """Return the text without mentions and no longer than it may be, its mark last."""
+    """Return the text without mentions, links and foreign HTML, no longer than it may be, its mark last."""
     mark = _mark(text)
-    body = defuse(MARK.sub("", text)).rstrip()
+    plain = LINK.sub(UNSEEN, HTML.sub("&lt;", MARK.sub("", text)))
+    body = defuse(printable_block(plain)).rstrip()
     whole = f"{body}\n\n{mark}"
     if len(whole) <= MOST_CHARACTERS:
         return whole

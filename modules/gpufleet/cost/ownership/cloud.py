@@ -6,14 +6,13 @@ memory, core for core: a newer core does more, and nobody has measured ours agai
 
 from __future__ import annotations
 
-import csv
 import math
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from gpufleet import catalog
+from gpufleet.boundary import packaged_rows
 from gpufleet.catalog import AcceleratorCount, Machine, Price
 from gpufleet.cost.money import HOURS_PER_MONTH
 from gpufleet.cost.rates import PriceBook
@@ -71,8 +70,7 @@ class _Known:
 @cache
 def _comparables() -> dict[str, _Known]:
     """Return the machines without cards that are here to compare with, each price with source and date."""
-    with (files("gpufleet.cost") / "data" / "comparables.csv").open(encoding="utf-8") as lines:
-        return {row["machine"]: _known(row) for row in csv.DictReader(lines)}
+    return {row["machine"]: _known(row) for row in packaged_rows("gpufleet.cost", "data/comparables.csv")}
 
 
 def _known(row: dict[str, str]) -> _Known:

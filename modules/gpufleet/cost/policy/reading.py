@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from gpufleet.boundary import decode_yaml_lines, read_text, shorten
 from gpufleet.cost.money import exact
 from gpufleet.cost.policy.model import LIMITS, Limits, Policy, Rule, Scope
 from gpufleet.errors import InputError
@@ -17,18 +18,7 @@ SCOPES = ("stack", "pool", "owner")
 
 def load_policy(path: Path) -> Policy:
     """Read a policy file."""
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import MarkedYAMLError
-
-    try:
-        data = YAML(typ="rt").load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(error.strerror or "cannot be read", where=str(path)) from None
-    except UnicodeDecodeError:
-        raise InputError("not text in UTF-8", where=str(path)) from None
-    except MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise InputError(f"not YAML: {error.problem}", where=f"{path}:{line}") from None
+    data = decode_yaml_lines(read_text(path), str(path))
     return _policy(data, path)
 
 
@@ -95,7 +85,7 @@ def _limit(key: Any, value: Any, where: str, known: tuple[str, ...]) -> Any:
     try:
         return check(value)
     except ValueError as error:
-        raise InputError(f"{value!r} is not {error}", where=where, key=key) from None
+        raise InputError(f"{shorten(value)} is not {error}", where=where, key=key) from None
 
 
 def _nearest(key: str, known: tuple[str, ...]) -> str:

@@ -6,12 +6,11 @@ as every version is supported for as long as those after it at most.
 
 from __future__ import annotations
 
-import csv
 from datetime import UTC, date, datetime
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
+from gpufleet.boundary import packaged_rows
 from gpufleet.cost.demand import Findings, Gap
 from gpufleet.cost.values import text
 
@@ -40,8 +39,8 @@ def extended(inputs: Any, on: date | None = None) -> Findings:
 @cache
 def ends() -> dict[tuple[int, int], date]:
     """Return the day on which standard support of each version ends."""
-    with (files("gpufleet.cost") / "data" / "eks_support.csv").open(encoding="utf-8") as lines:
-        rows = [(_order(row["version"]), row["standard_support_ends"]) for row in csv.DictReader(lines)]
+    table = packaged_rows("gpufleet.cost", "data/eks_support.csv")
+    rows = [(_order(row["version"]), row["standard_support_ends"]) for row in table]
     return {version: date.fromisoformat(day) for version, day in rows if version}
 
 

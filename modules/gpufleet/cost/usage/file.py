@@ -16,6 +16,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from gpufleet.boundary import decode_yaml_lines, read_text, shorten
 from gpufleet.cost.money import HOURS_PER_MONTH, exact
 from gpufleet.cost.usage.model import OVERLAP_HOURS, Entry, Usage, UsageFile
 from gpufleet.cost.usage.schedule import monthly_hours
@@ -24,7 +25,7 @@ from gpufleet.errors import InputError
 
 def load_usage(path: Path) -> UsageFile:
     """Read a usage file."""
-    data = _read(path)
+    data = decode_yaml_lines(read_text(path), str(path))
     if data is None:
         return UsageFile(str(path))
     _mapping(data, f"{path}:1", "the file")
@@ -45,19 +46,6 @@ def load_usage(path: Path) -> UsageFile:
         if overlap is None
         else _checked(_amount, overlap, _place(path, data, "overlap_hours"), "overlap_hours"),
     )
-
-
-def _read(path: Path) -> Any:
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import MarkedYAMLError
-
-    try:
-        return YAML(typ="rt").load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(getattr(error, "strerror", None) or "cannot be read", where=str(path)) from None
-    except MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise InputError(f"not YAML: {error.problem}", where=f"{path}:{line}") from None
 
 
 def _entries(path: Path, data: Any, section: str) -> tuple[Entry, ...]:
@@ -106,7 +94,7 @@ def _checked(check: Callable[[Any], Decimal], value: Any, where: str, key: str) 
     try:
         return check(value)
     except ValueError as error:
-        raise InputError(f"{value!r} is not {error}", where=where, key=key) from None
+        raise InputError(f"{shorten(value)} is not {error}", where=where, key=key) from None
 
 
 def _mapping(value: Any, where: str, what: str) -> None:

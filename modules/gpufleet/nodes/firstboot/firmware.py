@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from typing import Any
 
-from ruamel.yaml import YAML
-
+from gpufleet.boundary import packaged_rows, packaged_yaml
 from gpufleet.errors import InputError
 from gpufleet.fleet import Boot, BootMode, Rack, RackNode
 
@@ -38,7 +35,7 @@ def boards() -> tuple[Board, ...]:
 
 def table(name: str) -> Any:
     """Return one of the tables beside this file."""
-    return YAML(typ="safe").load((resources.files(__package__) / "data" / f"{name}.yaml").read_text())
+    return packaged_yaml("gpufleet.nodes.firstboot", f"data/{name}.yaml")
 
 
 def board_of(machine: str) -> Board:
@@ -55,8 +52,8 @@ def board_of(machine: str) -> Board:
 @cache
 def modes() -> dict[str, tuple[str, str]]:
     """Return each boot mode's digit and meaning."""
-    text = (resources.files(__package__) / "data" / "boot_modes.csv").read_text()
-    return {row["mode"]: (row["digit"], row["meaning"]) for row in csv.DictReader(text.splitlines())}
+    rows = packaged_rows("gpufleet.nodes.firstboot", "data/boot_modes.csv")
+    return {row["mode"]: (row["digit"], row["meaning"]) for row in rows}
 
 
 def boot_order(order: Iterable[BootMode]) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
 
+from gpufleet.boundary import decode_json_object, read_bytes
+from gpufleet.errors import InputError
 from gpufleet.rehearsal.machine.check import Check
 
 PLUGINS = {"aws": "pulumi-aws", "gcp": "pulumi-gcp", "azure-native": "pulumi-azure-native"}
@@ -81,7 +82,6 @@ def _backend(home: Path, environment: Mapping[str, str]) -> Check:
 
 def _json(file: Path) -> dict[str, object]:
     try:
-        content = json.loads(file.read_text())
-    except (OSError, ValueError):
+        return decode_json_object(read_bytes(file), str(file))
+    except InputError:
         return {}
-    return content if isinstance(content, dict) else {}

@@ -41,7 +41,8 @@ exec setsid --fork env -i PATH="$PATH" LC_ALL=C "$PYTHON" -I -S "$PROGRAM" "$CON
 def ensure(home: Path, bridge: str, addresses: Iterable[str], suites: Iterable[str], say: Say) -> bool:
     """Have a server on these addresses; where that can't be, say why and return False: hosts boot all the same."""
     folder = home.resolve() / GROUP
-    text = json.dumps(_facts(sorted(addresses), sorted(suites)), indent=1) + "\n"
+    facts = _facts(sorted(addresses), sorted(suites))
+    text = json.dumps(facts, indent=1) + "\n"
     config = folder / "config.json"
     if running(bridge) and config.is_file() and config.read_text() == text:
         return True
@@ -56,7 +57,7 @@ def ensure(home: Path, bridge: str, addresses: Iterable[str], suites: Iterable[s
     variables |= {"CONFIG": str(config), "LOG": str(log)}
     words = [f"{name}={value}" for name, value in variables.items()]
     run(["env", *words, "sh", "-c", START, "start", *map(str, cgroups.TREES)])
-    if _answers(json.loads(text)["addresses"], bridge):
+    if _answers(facts["addresses"], bridge):
         return True
     said = last_line(log.read_text(errors="replace")) if log.exists() else "nothing"
     say(f"packages: hosts have none to install, the server did not start: {said}")

@@ -18,6 +18,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from gpufleet.boundary import decode_yaml
 from gpufleet.errors import EnvironmentFault, InputError
 from gpufleet.paths import user_cache
 from gpufleet.rehearsal.rack.shell import alone, run
@@ -56,13 +57,7 @@ def ensure_repository(text: str | None = None, cache: Path | None = None) -> Pat
 
 def parse(text: str, where: str = DATA) -> list[dict[str, Any]]:
     """Read the data and refuse what no package can be made of, naming the entry."""
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import YAMLError
-
-    try:
-        entries = (YAML(typ="safe").load(text) or {}).get("packages", [])
-    except YAMLError as wrong:
-        raise InputError(f"not YAML: {str(wrong).splitlines()[0]}", where=where) from wrong
+    entries = (decode_yaml(text, where) or {}).get("packages", [])
     for entry in entries:
         name = str(entry.get("name"))
         if lacks := [key for key in REQUIRED if not entry.get(key)]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import importlib.metadata
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from gpufleet.boundary import packaged_json
 
 _DATA = Path(__file__).parent / "data"
 
@@ -45,7 +46,7 @@ class Schema:
 
 def load(cloud: str) -> Schema:
     """Read the cloud's data file; its version is that of the SDK, as with the real plugin."""
-    data = json.loads((_DATA / f"{cloud}.json").read_text(encoding="utf-8"))
+    data = packaged_json("gpufleet.rehearsal.providers", f"data/{cloud}.json")
     types = {token: _resource_type(token, fields) for token, fields in data["types"].items()}
     version = importlib.metadata.version(f"pulumi-{cloud}")
     return Schema(cloud, version, data["defaults"], data.get("required_config", {}), types)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gpufleet.boundary import ENGINE_DOCUMENT, decode_json_object
 from gpufleet.paths import state_home
 from gpufleet.rehearsal.providers.addresses import host_addresses
 
@@ -117,4 +118,8 @@ class Memory:
             f"select id, type, urn, inputs, outputs, acknowledged from resources where {where} order by id"  # noqa: S608
         )
         for identity, kind, urn, inputs, outputs, acknowledged in self._db.execute(query, values).fetchall():
-            yield Row(identity, kind, urn, json.loads(inputs), json.loads(outputs), bool(acknowledged))
+            yield Row(identity, kind, urn, _object(inputs), _object(outputs), bool(acknowledged))
+
+
+def _object(text: str) -> dict[str, Any]:
+    return decode_json_object(text, "the rehearsed cloud", ENGINE_DOCUMENT)

@@ -8,6 +8,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from gpufleet.boundary import decode_yaml_lines, read_text
 from gpufleet.errors import InputError
 
 KINDS = {
@@ -77,19 +78,14 @@ def load_faults(choice: str | Path | None) -> Faults:
     path = Path(choice)
     if not path.is_file():
         raise InputError(f"no faults file or set {str(choice)!r}", remedy="give a file, or the set 'demo'")
-    return parse_faults(path.read_text(), str(path))
+    return parse_faults(read_text(path), str(path))
 
 
 def parse_faults(text: str, source: str) -> Faults:
     """Read a faults file: ``faults`` maps places to faults, ``arm64`` lists places, ``disks`` counts their drives."""
-    from ruamel.yaml import YAML
     from ruamel.yaml.comments import CommentedMap
-    from ruamel.yaml.error import YAMLError
 
-    try:
-        document = YAML(typ="rt").load(text) or {}
-    except YAMLError as wrong:
-        raise InputError(f"not YAML: {str(wrong).splitlines()[0]}", where=source) from wrong
+    document = decode_yaml_lines(text, source) or {}
     if not isinstance(document, dict) or set(document) - set(SECTIONS):
         raise InputError("unknown section", where=source, remedy=f"sections are {', '.join(SECTIONS)}")
     faults, arm64 = document.get("faults") or CommentedMap(), document.get("arm64") or []

@@ -11,7 +11,8 @@ from dataclasses import asdict, dataclass, fields
 from importlib import resources
 from pathlib import Path
 
-from gpufleet.errors import EnvironmentFault
+from gpufleet.boundary import OWN_STATE, decode_json_object, read_bytes
+from gpufleet.errors import EnvironmentFault, InputError
 from gpufleet.rehearsal.rack import processes
 from gpufleet.rehearsal.rack.faults import amount
 from gpufleet.rehearsal.rack.layout import DEVICE_TREE
@@ -160,12 +161,12 @@ def write_record(folder: Path, record: Record) -> None:
 def read_record(folder: Path) -> Record | None:
     """Read a host's record, if it was ever started."""
     path = _record_path(folder)
-    return _parse_record(path.read_text()) if path.is_file() else None
+    return _read_record(path) if path.is_file() else None
 
 
 def read_records(rack_folder: Path) -> list[Record]:
     """Read the records of all hosts, in order of rack and slot."""
-    found = [_parse_record(path.read_text()) for path in rack_folder.glob("*.json")]
+    found = [_read_record(path) for path in rack_folder.glob("*.json")]
     return sorted(found, key=lambda r: (r.place.rpartition("/")[0], int(r.place.rpartition("/")[2])))
 
 
@@ -200,10 +201,14 @@ async def _greets(address: str, limit_s: float) -> bool:
     return greeting == b"SSH-"
 
 
-def _parse_record(text: str) -> Record:
-    written = json.loads(text)
-    known = {field.name: written[field.name] for field in fields(Record) if field.name in written}
-    return Record(**{**known, "faults": tuple(known["faults"])})
+def _read_record(path: Path) -> Record:
+    try:
+        written = decode_json_object(read_bytes(path, OWN_STATE), str(path), OWN_STATE)
+        known = {field.name: written[field.name] for field in fields(Record) if field.name in written}
+        return Record(**{**known, "faults": tuple(known["faults"])})
+    except (ValueError, LookupError, TypeError):  # an InputError is a ValueError
+        remedy = "gpufleet rehearse down, then up again"
+        raise InputError("is damaged", where=str(path), remedy=remedy) from None
 
 
 def _record_path(folder: Path) -> Path:

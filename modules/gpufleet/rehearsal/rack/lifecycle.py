@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpufleet.errors import EnvironmentFault
+from gpufleet.boundary import OWN_STATE, decode_json_object, read_bytes
+from gpufleet.errors import EnvironmentFault, InputError
 from gpufleet.rehearsal import packages
 from gpufleet.rehearsal.rack import cgroups, drives, hosts, images, layout, limits, network, pci, processes
 from gpufleet.rehearsal.rack.faults import Faults
@@ -102,12 +103,21 @@ def _plan(world: World, racks: Sequence[RackUse], faults: Faults) -> list[HostPl
     """Plan the hosts; which network each rack has is kept, so that addresses stay."""
     bridge, kept_in = prefix(world.home), world.home / "rack" / ".networks"
     with alone(LOCKS / "gpufleet-networks.lock", lambda _line: None, "chooses networks"):
-        kept = json.loads(kept_in.read_text()) if kept_in.is_file() else {}
+        kept = _kept_networks(kept_in)
         blocks = choose_blocks([use.name for use in racks], kept, network.taken_blocks(bridge))
         plans = plan_hosts(world.home.resolve(), racks, blocks, faults, images.native_arch())
         write_whole(kept_in, json.dumps(blocks))
         network.ensure_bridge(bridge, blocks.values())
     return plans
+
+
+def _kept_networks(file: Path) -> dict[str, int]:
+    """Return which network each rack has; none where the file is missing or damaged, then new ones are chosen."""
+    try:
+        kept = decode_json_object(read_bytes(file, OWN_STATE), str(file), OWN_STATE)
+    except InputError:
+        return {}
+    return {rack: block for rack, block in kept.items() if isinstance(block, int)}
 
 
 def _serve_packages(world: World, plans: Sequence[HostPlan], base: Mapping[str, Path], say: Say) -> None:

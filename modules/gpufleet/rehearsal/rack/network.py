@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
+from typing import Any
 
+from gpufleet.boundary import ENGINE_DOCUMENT, decode_json
 from gpufleet.rehearsal.rack.plan import HostPlan, network_address
 from gpufleet.rehearsal.rack.processes import NAMESPACES
 from gpufleet.rehearsal.rack.shell import run
@@ -20,7 +21,7 @@ def ours(prefix: str) -> list[str]:
 def taken_blocks(own_bridge: str) -> set[int]:
     """Return which /24 networks of the test range others on this machine use."""
     found: set[int] = set()
-    for link in json.loads(run(["ip", "-json", "address"])):
+    for link in _show("ip", "address"):
         for address in link.get("addr_info", []):
             numbers = [int(n) for n in address["local"].split(".")] if address["family"] == "inet" else []
             if link["ifname"] != own_bridge and numbers[:1] == [198] and numbers[1] in {18, 19}:
@@ -30,7 +31,7 @@ def taken_blocks(own_bridge: str) -> set[int]:
 
 def ensure_bridge(name: str, blocks: Iterable[int]) -> None:
     """Set up the rehearsal's bridge with the controller's address in every rack's network."""
-    links = {link["ifname"]: link for link in json.loads(run(["ip", "-json", "address"]))}
+    links = {link["ifname"]: link for link in _show("ip", "address")}
     lines = [] if name in links else [f"link add {name} type bridge"]
     present = {info["local"] for info in links.get(name, {}).get("addr_info", [])}
     wanted = [network_address(block, 1) for block in blocks]
@@ -40,7 +41,7 @@ def ensure_bridge(name: str, blocks: Iterable[int]) -> None:
 
 def unwired(bridge: str, plans: Sequence[HostPlan]) -> list[HostPlan]:
     """Return the hosts whose link is missing or half made: joining the bridge is the last step of making it."""
-    links = json.loads(run(["ip", "-json", "link"]))
+    links = _show("ip", "link")
     joined = {link["ifname"] for link in links if link.get("master") == bridge}
     return [p for p in plans if p.label not in joined or not (NAMESPACES / p.label).exists()]
 
@@ -64,7 +65,7 @@ def wire(bridge: str, plans: Sequence[HostPlan]) -> None:
 def unwire(labels: Iterable[str]) -> None:
     """Remove links and namespaces; those that do not exist are no matter."""
     labels = list(labels)
-    present = {link["ifname"] for link in json.loads(run(["ip", "-json", "link"]))}
+    present = {link["ifname"] for link in _show("ip", "link")}
     _batch(f"link delete {label}" for label in labels if label in present)
     _batch(f"netns delete {label}" for label in labels if (NAMESPACES / label).exists())
 
@@ -72,7 +73,7 @@ def unwire(labels: Iterable[str]) -> None:
 def apply_faults(plans: Sequence[HostPlan]) -> None:
     """Pull out or plug in each host's cable, and make it slow or not, as its faults say."""
     _batch(f"link set {p.label} {'down' if 'link_down' in p.faults else 'up'}" for p in plans)
-    slowed = {queue["dev"] for queue in json.loads(run(["tc", "-json", "qdisc"])) if queue["kind"] == "tbf"}
+    slowed = {queue["dev"] for queue in _show("tc", "qdisc") if queue["kind"] == "tbf"}
     for plan in plans:
         wanted = "slow_link" in plan.faults
         if wanted != (plan.label in slowed):
@@ -83,8 +84,13 @@ def apply_faults(plans: Sequence[HostPlan]) -> None:
 
 def remove_bridge(name: str) -> None:
     """Remove the rehearsal's bridge and any link still named after it."""
-    links = [link["ifname"] for link in json.loads(run(["ip", "-json", "link"]))]
+    links = [link["ifname"] for link in _show("ip", "link")]
     _batch(f"link delete {link}" for link in links if link == name or link.startswith(f"{name}-"))
+
+
+def _show(tool: str, kind: str) -> Any:
+    """Return what iproute2 shows of one kind of object."""
+    return decode_json(run([tool, "-json", kind]), f"{tool} {kind}", ENGINE_DOCUMENT)
 
 
 def _batch(lines: Iterable[str]) -> None:

@@ -7,10 +7,10 @@ with a screen (public listings of lspci, read 2026-11-21).
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator, Sequence
 from functools import cache
-from importlib import resources
+
+from gpufleet.boundary import packaged_rows
 
 SCREENLESS = {"10de": "0x030200", "1002": "0x120000"}
 WITH_SCREEN = "0x030000"
@@ -49,9 +49,8 @@ def _cards(accelerators: Sequence[tuple[str, int]]) -> Iterator[dict[str, str]]:
 @cache
 def _table() -> dict[str, dict[str, str]]:
     """Return catalogue model -> its first row among the drivers' cards."""
-    text = (resources.files("gpufleet.drivers") / "data" / "cards.csv").read_text()
     table: dict[str, dict[str, str]] = {}
-    for row in csv.DictReader(text.splitlines()):
+    for row in packaged_rows("gpufleet.drivers", "data/cards.csv"):
         if row["catalogue"]:
             table.setdefault(row["catalogue"], row)
     return table

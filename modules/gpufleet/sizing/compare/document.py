@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import Any
 
+from gpufleet.boundary import packaged_json
 from gpufleet.sizing.compare.comparison import Comparison, Subject, peak_tflops, rates, ridge
 from gpufleet.sizing.plans import Plan
-from gpufleet.sizing.tables import DATA
 from gpufleet.sizing.workload import Workload
 
 Json = dict[str, Any]
@@ -17,7 +16,7 @@ SCHEMA = "compare.schema.json"
 
 def schema() -> Json:
     """Return the JSON Schema of a comparison."""
-    found: Json = json.loads((DATA / SCHEMA).read_text(encoding="utf-8"))
+    found: Json = packaged_json("gpufleet.sizing", f"data/{SCHEMA}")
     return found
 
 

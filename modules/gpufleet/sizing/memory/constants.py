@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from importlib.resources import files
+
+from gpufleet.boundary import packaged_rows
 
 _tried: list[dict[str, float]] = []  # values on trial while constants are fitted
 
@@ -28,5 +28,7 @@ def trial(**values: float) -> Iterator[None]:
 
 @cache
 def _stored() -> dict[str, float]:
-    text = files("gpufleet.sizing").joinpath("data", "memory_constants.csv").read_text(encoding="utf-8")
-    return {row["name"]: float(row["value"]) for row in csv.DictReader(text.splitlines())}
+    return {
+        row["name"]: float(row["value"])
+        for row in packaged_rows("gpufleet.sizing", "data/memory_constants.csv")
+    }

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib.resources import files
 from typing import Any, cast
 
 from gpufleet import catalog
+from gpufleet.boundary import packaged_rows
 from gpufleet.sizing.hardware import Hardware, Layout
 from gpufleet.sizing.memory.result import GIB
 from gpufleet.sizing.workload import Task, Training, Workload
@@ -54,8 +53,7 @@ class MeasuredMemory:
 @cache
 def measured() -> tuple[MeasuredMemory, ...]:
     """Return every row of the measured set."""
-    text = files("gpufleet.sizing").joinpath("data", "measured_memory.csv").read_text(encoding="utf-8")
-    return tuple(_measurement(row) for row in csv.DictReader(text.splitlines()))
+    return tuple(_measurement(row) for row in packaged_rows("gpufleet.sizing", "data/measured_memory.csv"))
 
 
 def _measurement(row: Row) -> MeasuredMemory:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
+from gpufleet.boundary import packaged_json
 from gpufleet.sizing.caution import Caution
 from gpufleet.sizing.hardware import Layout, Offer
 from gpufleet.sizing.memory import Memory
 from gpufleet.sizing.plans.answer import Answer, Plan
-from gpufleet.sizing.tables import DATA
 from gpufleet.sizing.workload import Workload
 
 Json = dict[str, Any]
@@ -20,7 +19,7 @@ DIGITS = 6  # significant: figures are estimates
 
 def schema() -> Json:
     """Return the JSON Schema of the answer."""
-    found: Json = json.loads((DATA / SCHEMA).read_text(encoding="utf-8"))
+    found: Json = packaged_json("gpufleet.sizing", f"data/{SCHEMA}")
     return found
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from gpufleet.catalog.prices.checks import CODES
 from gpufleet.catalog.prices.imports import gpuhunt, plain, skypilot
-from gpufleet.catalog.prices.imports.sheet import Origin, Sheet, name_of, read_bytes, sheets
+from gpufleet.catalog.prices.imports.sheet import Origin, Sheet, name_of, read_content, sheets
 from gpufleet.catalog.prices.row import PriceRow, check
 from gpufleet.catalog.prices.store import Store, Summary
 from gpufleet.errors import InputError
@@ -39,7 +39,7 @@ class Loaded:
 def load(path: Path, form: str = "auto", origin: Origin | None = None) -> Loaded:
     """Read a file's prices, each checked to be a price at all; a wrong one refuses the file."""
     given = origin or Origin()
-    content = read_bytes(path)
+    content = read_content(path)
     rows = tuple(_rows(path, content, form, given))
     if not rows:
         raise InputError("holds no prices", where=name_of(path))

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-import codecs
-import csv
 import io
-import json
 import math
+import struct
 import sys
 import zipfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gpufleet.boundary import (
+    LARGE_DOCUMENT,
+    check_cell,
+    decode_csv_lines,
+    decode_json,
+    decode_text,
+    printable,
+    read_bytes,
+)
 from gpufleet.errors import InputError
 
-WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # what PowerShell 5 writes with `>`
-ENOUGH = 512 * 1024 * 1024  # a price catalogue has some megabytes; more is something else
+# What Python's reader raises for archives that are cut off, encrypted or packed in a way it does not know.
+BAD_ARCHIVE = (
+    zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, NotImplementedError, RuntimeError, KeyError,
+    UnicodeDecodeError,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -40,7 +51,7 @@ class Record:
     def text(self, column: str) -> str:
         """Return a value as text, empty where there is none."""
         value = self.values.get(column)
-        return "" if value is None else str(value).strip()
+        return "" if value is None else check_cell(str(value).strip(), self.where, column)
 
     def number(self, column: str) -> float | None:
         """Return an amount, None where there is none."""
@@ -52,9 +63,9 @@ class Record:
         except ValueError:
             amount = math.nan
         if not math.isfinite(amount):
-            raise InputError(f"{text!r} is not a number", where=self.where, key=column)
+            raise InputError(f"{text[:40]!r} is not a number", where=self.where, key=column)
         if amount < 0:
-            raise InputError(f"{text} is negative", where=self.where, key=column, remedy="zero or more")
+            raise InputError(f"{text[:40]} is negative", where=self.where, key=column, remedy="zero or more")
         return amount
 
     def needed(self, column: str) -> str:
@@ -82,59 +93,54 @@ class Sheet:
             raise InputError(
                 f"no column {missing[0]}",
                 where=f"{self.name}:1",
-                remedy=f"it has {', '.join(sorted(self.columns))}",
+                remedy=printable(f"it has {', '.join(sorted(self.columns))}"),
             )
 
 
-def read_bytes(path: Path) -> bytes:
+def read_content(path: Path) -> bytes:
     """Return a file's content; ``-`` is standard input."""
-    try:
-        content = sys.stdin.buffer.read(ENOUGH + 1) if str(path) == "-" else _file(path)
-    except OSError as error:
-        raise InputError(error.strerror or "cannot be read", where=str(path)) from None
-    if len(content) > ENOUGH:
+    if str(path) != "-":
+        return read_bytes(path, LARGE_DOCUMENT)
+    content = sys.stdin.buffer.read(LARGE_DOCUMENT.bytes + 1)
+    if len(content) > LARGE_DOCUMENT.bytes:
         raise InputError("is too large for a price catalogue", where=name_of(path))
     return content
 
 
 def name_of(path: Path) -> str:
     """Return what messages call a file."""
-    return "standard input" if str(path) == "-" else str(path)
+    return "standard input" if str(path) == "-" else printable(path)
 
 
 def sheets(path: Path, content: bytes) -> Iterator[Sheet]:
     """Yield what a file holds: one sheet, or those of a zip."""
     if zipfile.is_zipfile(io.BytesIO(content)):
-        yield from _zipped(path, content)
+        for name, member in _zipped(path, content):
+            yield _sheet(
+                f"{name_of(path)}!{printable(name)}", Path(name).stem, Path(name).parent.name, member
+            )
     else:
         yield _sheet(name_of(path), path.stem, path.resolve().parent.name, content)
 
 
-def _file(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(ENOUGH + 1)
-
-
-def _zipped(path: Path, content: bytes) -> Iterator[Sheet]:
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        names = [name for name in archive.namelist() if name.endswith((".csv", ".json"))]
-        if not names:
-            raise InputError("holds no .csv and no .json", where=str(path))
-        for name in names:
-            if archive.getinfo(name).file_size > ENOUGH:
-                raise InputError("is too large for a price catalogue", where=f"{path}!{name}")
-            yield _sheet(f"{path}!{name}", Path(name).stem, Path(name).parent.name, archive.read(name))
+def _zipped(path: Path, content: bytes) -> Iterator[tuple[str, bytes]]:
+    left = LARGE_DOCUMENT.bytes
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            members = [each for each in archive.infolist() if each.filename.endswith((".csv", ".json"))]
+            for member in members:
+                left -= member.file_size  # a member is never read past the size that it declares
+                if left < 0:
+                    raise InputError("is too large for a price catalogue", where=name_of(path))
+                yield member.filename, archive.read(member)
+    except BAD_ARCHIVE as error:
+        raise InputError(f"is a damaged archive: {printable(error, 80)}", where=name_of(path)) from None
+    if not members:
+        raise InputError("holds no .csv and no .json", where=name_of(path))
 
 
 def _sheet(name: str, stem: str, folder: str, content: bytes) -> Sheet:
-    try:
-        text = content.decode("utf-16" if content.startswith(WIDE) else "utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"is no text (byte {error.start})", where=name, remedy="give a CSV or JSON file"
-        ) from None
-    if "\0" in text:
-        raise InputError("is no text", where=name, remedy="give a CSV or JSON file")
+    text = decode_text(content, name, LARGE_DOCUMENT)
     records = _json(name, text) if text.lstrip()[:1] in ("[", "{") else _csv(name, text)
     if not records:
         raise InputError("holds no rows", where=name)
@@ -143,27 +149,12 @@ def _sheet(name: str, stem: str, folder: str, content: bytes) -> Sheet:
 
 
 def _csv(name: str, text: str) -> list[Record]:
-    reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
-    records = []
-    try:
-        if not reader.fieldnames or len(reader.fieldnames) < 2:  # noqa: PLR2004 - one column is no table
-            raise InputError("is no CSV", where=f"{name}:1", remedy="it needs a header line and commas")
-        for row in reader:
-            if None in row:
-                raise InputError("has more fields than the header", where=f"{name}:{reader.line_num}")
-            records.append(Record(f"{name}:{reader.line_num}", row))
-    except csv.Error as error:
-        raise InputError(f"is no CSV: {error}", where=f"{name}:{reader.line_num}") from None
-    return records
+    rows = decode_csv_lines(text, name, limits=LARGE_DOCUMENT, least_columns=2)
+    return [Record(f"{name}:{line}", row) for line, row in rows]
 
 
 def _json(name: str, text: str) -> list[Record]:
-    try:
-        found = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise InputError(f"is no JSON: {error.msg}", where=f"{name}:{error.lineno}") from None
-    except RecursionError:
-        raise InputError("is nested too deep for a price catalogue", where=name) from None
+    found = decode_json(text, name, LARGE_DOCUMENT)
     items = found.get("items", found.get("offers")) if isinstance(found, dict) else found
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
         raise InputError("is no list of offers", where=name)

@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from gpufleet.boundary import decode_json
 from gpufleet.catalog.prices.refresh import aws
 from gpufleet.catalog.prices.refresh.feed import Batch, Scope, Unreachable, sound
 from gpufleet.catalog.prices.row import Facts, PriceRow
@@ -51,7 +51,7 @@ class AwsList:
         call = self.clients("pricing", aws.HOME).get_products
         given = {"ServiceCode": "AmazonEC2", "Filters": filters, "FormatVersion": "aws_v1", "MaxResults": 100}
         for text in aws.items(call, "NextToken", "PriceList", self.name, **given):
-            product = json.loads(str(text))  # a ValueError is a bad page to aws.faults
+            product = decode_json(str(text), self.name)  # an InputError is a bad page to aws.faults
             if not isinstance(product, dict):
                 raise Unreachable(f"{self.name}: a product that is no object")
             yield product

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gpufleet.boundary import LARGE_DOCUMENT
 from gpufleet.catalog.prices.imports import gpuhunt
-from gpufleet.catalog.prices.imports.sheet import Origin, sheets
+from gpufleet.catalog.prices.imports.sheet import BAD_ARCHIVE, Origin, sheets
 from gpufleet.catalog.prices.refresh.feed import Batch, Scope, Unreachable, sound
 from gpufleet.catalog.prices.refresh.web import Web
 from gpufleet.catalog.prices.row import PriceRow
@@ -23,7 +24,7 @@ from gpufleet.errors import InputError
 BASE = "https://dstack-gpu-pricing.s3.eu-west-1.amazonaws.com/v3"  # gpuhunt 0.1.34, _internal/catalog.py
 VERSION = re.compile(r"[\w.-]{1,64}\Z")
 DAY = re.compile(r"(20\d\d)-?([01]\d)-?([0-3]\d)")
-ENOUGH = 256 * 1024 * 1024
+ENOUGH = LARGE_DOCUMENT.bytes
 
 
 @dataclass
@@ -57,7 +58,7 @@ class Hunted:
             content = _member(archive, f"{self.cloud}.csv")
             (sheet,) = sheets(Path(f"{self.cloud}.csv"), content)
             return list(gpuhunt.read(sheet, origin))
-        except (InputError, zipfile.BadZipFile, KeyError) as error:
+        except (InputError, *BAD_ARCHIVE) as error:
             raise Unreachable(f"{self.name}: its archive cannot be read: {error}") from None
 
 

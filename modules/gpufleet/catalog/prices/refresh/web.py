@@ -7,7 +7,6 @@ Messages name host and path, never the query or the headers: keys may stand ther
 
 from __future__ import annotations
 
-import json
 import random
 import time
 from collections.abc import Callable, Mapping
@@ -20,12 +19,14 @@ from urllib.request import getproxies, proxy_bypass
 
 import urllib3
 
+from gpufleet.boundary import LARGE_DOCUMENT, decode_json, printable
 from gpufleet.catalog.prices.refresh.feed import Refused, Unreachable
+from gpufleet.errors import InputError
 
 TRIES = 6
 CONNECT_S, READ_S, WHOLE_S = 10.0, 60.0, 180.0
 LONGEST_WAIT_S = 120.0
-ENOUGH = 128 * 1024 * 1024  # a page of Google's SKUs has some 10 MB
+ENOUGH = LARGE_DOCUMENT.bytes  # a page of Google's SKUs has some 10 MB
 PIECE = 1024 * 1024
 AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
 OK = 200
@@ -146,8 +147,8 @@ def retry_after(said: str | None, now: datetime | None = None) -> float | None:
 
 def _object(content: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(content)
-    except ValueError:
+        found = decode_json(content, "a page", LARGE_DOCUMENT)
+    except InputError:
         raise _Flawed("a page that is no JSON") from None
     if not isinstance(found, dict):
         raise _Flawed("a page that is no JSON object")
@@ -168,7 +169,7 @@ def _reason(error: urllib3.exceptions.HTTPError) -> str:
 def _said(content: bytes) -> str:
     """Return what a refusal says, as far as it is JSON with a message (Google's and Microsoft's are)."""
     try:
-        error = json.loads(content)["error"]
-        return f": {str(error['message']).splitlines()[0][:200]}"
+        error = decode_json(content, "a refusal")["error"]
+        return f": {printable(str(error['message']).splitlines()[0], 200)}"
     except (ValueError, KeyError, TypeError, IndexError):
         return ""

@@ -18,15 +18,20 @@ author: gpufleet contributors
 """
 
 import time  # noqa: E402 - Ansible wants its documentation above the imports
+from collections import deque  # noqa: E402
 from datetime import UTC, datetime  # noqa: E402
 
 from ansible.plugins.callback import CallbackBase  # noqa: E402
 
 from gpufleet import nodes, paths  # noqa: E402
+from gpufleet.boundary import printable  # noqa: E402
+from gpufleet.errors import EnvironmentFault  # noqa: E402
 from gpufleet.operations import ingest  # noqa: E402
-from gpufleet.operations.events import task_event  # noqa: E402
+from gpufleet.operations.events import EventReader, run_of, task_event  # noqa: E402
 
 _RETRY_SECONDS = 30
+_MOST_SHOWN = 20
+_MOST_WAITING = 2000  # events that wait for a registry that does not answer
 
 
 class CallbackModule(CallbackBase):
@@ -39,6 +44,8 @@ class CallbackModule(CallbackBase):
         super().__init__(*args, **kwargs)
         self._ingest = None
         self._started = {}
+        self._reader = EventReader()
+        self._waiting = deque()
         self._lost = 0
         self._silent_until = 0.0
 
@@ -55,50 +62,78 @@ class CallbackModule(CallbackBase):
         self._fold(result, "unreachable")
 
     def v2_playbook_on_stats(self, stats):  # noqa: ARG002 - Ansible's signature
-        if self._lost:
-            self._warn(
-                f"{self._lost} results did not reach the registry; tell it later: gpufleet nodes ingest"
-            )
+        self._silent_until = 0.0
+        self._write()
+        if lost := self._lost + len(self._waiting):
+            self._warn(f"{lost} results did not reach the registry; tell it later: gpufleet nodes ingest")
         if self._ingest is None:
             return
-        for host in self._ingest.applied.unknown:
-            self._warn(f"{host} is in no registry and in no rack file: nothing was noted of it")
-        for detail in self._ingest.applied.conflicts:
-            self._warn(f"identity conflict: {detail}; see: gpufleet nodes show")
+        applied = self._ingest.applied
+        for host in applied.unknown:
+            self._warn(f"{printable(host)} is in no registry and in no rack file: nothing was noted of it")
+        for detail in applied.conflicts:
+            self._warn(f"identity conflict: {printable(detail)}; see: gpufleet nodes show")
+        for line in applied.bad[:_MOST_SHOWN]:
+            self._warn(f"bad report, left out: {line}")
+        if len(applied.bad) > _MOST_SHOWN:
+            self._warn(f"{len(applied.bad) - _MOST_SHOWN} more bad reports were left out")
 
     def _fold(self, result, outcome):
-        host = result.host.get_name()
-        began = self._started.pop((host, result.task._uuid), None)  # noqa: SLF001 - as above
-        told = task_event(
-            _known_as(result.host), outcome, result.result, action=result.task.action, started_at=began
-        )
-        if not self._open():
-            self._lost += 1
-            return
+        """Take a result in; whatever it holds, and whatever becomes of the registry, the play goes on."""
         try:
-            self._ingest.apply(told)
-        except Exception as error:  # noqa: BLE001 - the run must go on, whatever the registry does
+            self._waiting.append(self._event(result, outcome))
+            while len(self._waiting) > _MOST_WAITING:
+                self._waiting.popleft()
+                self._lost += 1
+            self._write()
+        except Exception as error:  # noqa: BLE001 - the run must go on, whatever a host made of its result
             self._lost += 1
             self._fail(error)
 
+    def _event(self, result, outcome):
+        host, task = result.host.get_name(), result.task._uuid  # noqa: SLF001 - as above
+        began = self._started.pop((host, task), None)
+        return task_event(
+            _known_as(result.host),
+            outcome,
+            result.result,
+            action=result.task.action,
+            started_at=began,
+            key=self._reader.key(task, host),
+            run=run_of(task),
+        )
+
+    def _write(self):
+        """Write what waits, in its order: an event leaves the line only once the registry has it."""
+        while self._waiting and self._open():
+            try:
+                self._ingest.apply(self._waiting[0])
+            except EnvironmentFault as error:
+                self._fail(error)
+                return
+            except Exception as error:  # noqa: BLE001 - as above
+                self._lost += 1
+                self._warn(f"a result was not written: {printable(error)}")
+            self._waiting.popleft()
+
     def _open(self):
         """Open the registry with the first result; after a failure try again, but not at every task."""
-        if self._ingest is not None:
-            return True
         if time.monotonic() < self._silent_until:
             return False
+        if self._ingest is not None:
+            return True
         try:
             root = paths.project_root()
             registry = nodes.Registry(paths.database_url(root))
         except Exception as error:  # noqa: BLE001 - as above
             self._fail(error)
             return False
-        self._ingest = ingest.Ingest.of_project(registry, root)
+        self._ingest = ingest.Ingest.of_project(registry, root, live=True)
         return True
 
     def _fail(self, error):
         self._silent_until = time.monotonic() + _RETRY_SECONDS
-        self._warn(f"the registry was not written: {error}")
+        self._warn(f"the registry was not written: {printable(error)}")
 
     def _warn(self, text):
         self._display.warning(f"gpufleet: {text}")

@@ -47,7 +47,14 @@ from dataclasses import asdict  # noqa: E402
 
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable  # noqa: E402
 
-from ansible_collections.gpufleet.fleet.plugins.plugin_utils.inventory import add, build  # noqa: E402
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.inventory import (  # noqa: E402
+    add,
+    failing_whole,
+    read,
+)
+from gpufleet import nodes  # noqa: E402
+
+FORMAT = 2  # of what is cached
 
 
 class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
@@ -58,35 +65,40 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
 
     def parse(self, inventory, loader, path, cache=True):
         super().parse(inventory, loader, path, cache)
-        self._read_config_data(path)
-        model = self._cached(path, use=cache)
-        for note in model["notes"]:
-            self.display.warning(note)
-        add(inventory, model)
-        self._construct(model)
+        with failing_whole():
+            self._read_config_data(path)
+            reading = self._read(inventory, path, use=cache)
+            for warning in reading.warnings():
+                self.display.warning(warning)
+            add(inventory, reading)
+            self._construct(reading.hosts())
 
     def get_cache_key(self, path):
         """Name the cache by everything that the answer depends on, so that no other registry's hosts appear."""
-        facts = [path, self.get_option("database_url"), self.get_option("include_missing")]
+        facts = [FORMAT, path, self.get_option("database_url"), self.get_option("include_missing")]
         facts += [os.environ.get(name) for name in ("GPUFLEET_HOME", "GPUFLEET_REHEARSAL")]
         return f"gpufleet_{hashlib.sha256(json.dumps(facts).encode()).hexdigest()}"
 
-    def _cached(self, path, *, use):
-        key, caching = self.get_cache_key(path), self.get_option("cache")
-        if caching and use and key in self._cache:
-            return self._cache[key]
-        found = build(path, url=self.get_option("database_url"), missing=self.get_option("include_missing"))
-        model = asdict(found)
-        if caching:
-            self._cache[key] = model
-        return model
+    def _read(self, inventory, path, *, use):
+        options = {"url": self.get_option("database_url"), "missing": self.get_option("include_missing")}
+        if not self.get_option("cache"):
+            return read(inventory, path, **options)
+        key = self.get_cache_key(path)
+        if use and key in self._cache:
+            return read(inventory, path, **options, model=nodes.Inventory.from_json(self._cache[key]))
+        reading = read(inventory, path, **options)
+        self._cache[key] = asdict(reading.model)
+        return reading
 
-    def _construct(self, model):
+    def _construct(self, hosts):
+        chosen = {name: self.get_option(name) for name in ("compose", "groups", "keyed_groups")}
+        if not any(chosen.values()):
+            return
         strict = self.get_option("strict")
-        for host in model["hosts"]:
-            name = host["name"]
+        for host in hosts:
+            name = host.name
             variables = {**self.inventory.get_host(name).get_vars(), "inventory_hostname": name}
-            self._set_composite_vars(self.get_option("compose"), variables, name, strict=strict)
+            self._set_composite_vars(chosen["compose"], variables, name, strict=strict)
             variables = {**variables, **self.inventory.get_host(name).get_vars()}
-            self._add_host_to_composed_groups(self.get_option("groups"), variables, name, strict=strict)
-            self._add_host_to_keyed_groups(self.get_option("keyed_groups"), variables, name, strict=strict)
+            self._add_host_to_composed_groups(chosen["groups"], variables, name, strict=strict)
+            self._add_host_to_keyed_groups(chosen["keyed_groups"], variables, name, strict=strict)

@@ -28,12 +28,15 @@ machine: Compute Blade CM4 8GB
 nodes: blade[01-20]
 """
 
-from dataclasses import asdict  # noqa: E402 - Ansible wants its documentation above the imports
-from pathlib import Path  # noqa: E402
+from pathlib import Path  # noqa: E402 - Ansible wants its documentation above the imports
 
 from ansible.plugins.inventory import BaseInventoryPlugin  # noqa: E402
 
-from ansible_collections.gpufleet.fleet.plugins.plugin_utils.inventory import add, build  # noqa: E402
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.inventory import (  # noqa: E402
+    add,
+    failing_whole,
+    read,
+)
 
 
 class InventoryModule(BaseInventoryPlugin):
@@ -44,4 +47,8 @@ class InventoryModule(BaseInventoryPlugin):
 
     def parse(self, inventory, loader, path, cache=True):
         super().parse(inventory, loader, path, cache)
-        add(inventory, asdict(build(path, rack=Path(path).stem)))
+        with failing_whole():
+            reading, rack = read(inventory, path), Path(path).stem
+            for warning in reading.warnings(rack):
+                self.display.warning(warning)
+            add(inventory, reading, rack)

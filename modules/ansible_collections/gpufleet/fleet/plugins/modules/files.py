@@ -71,9 +71,15 @@ def main():
         if not module.check_mode:
             work.apply_all(changes)
     except Trouble as trouble:
-        module.fail_json(msg=trouble.msg, **trouble.more)
+        # Without arguments, as below.
+        module.fail_json(msg=trouble.msg, invocation={"module_args": {}}, **trouble.more)
     paths = [str(change.path) for change in changes]
-    module.exit_json(changed=bool(changes), changed_paths=paths, diff=[change.diff() for change in changes])
+    result = {"changed": bool(changes), "changed_paths": paths}
+    # Ansible would send all arguments back with the result: the files' contents, and secrets among them.
+    result["invocation"] = {"module_args": {"files": [entry["path"] for entry in module.params["files"]]}}
+    if module.check_mode or module._diff:  # noqa: SLF001 - Ansible's own modules read it so
+        result["diff"] = [change.diff() for change in changes]
+    module.exit_json(**result)
 
 
 if __name__ == "__main__":

@@ -5,53 +5,126 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 from ansible import constants
-from ansible.errors import AnsibleParserError
+from ansible.errors import AnsibleError, AnsibleParserError
 from ansible.template import trust_as_template
 
 from gpufleet import nodes, paths
+from gpufleet.boundary import printable
 from gpufleet.errors import GpufleetError
+
+# What one reading of the inventory has built and added, by the data that it fills. Each reading builds anew, so that
+# nothing is stale; within one, 500 rack files ask for the same model.
+_READINGS = WeakKeyDictionary()
+
+
+@contextmanager
+def failing_whole():
+    """Let whatever goes wrong inside stop Ansible: half an inventory, or an empty one, must never look whole.
+
+    By default Ansible only warns about a source that fails, and goes on without its hosts.
+    """
+    try:
+        yield
+    except Exception as error:
+        constants.INVENTORY_ANY_UNPARSED_IS_FAILED = True
+        if isinstance(error, AnsibleError):
+            raise
+        hint = f" ({printable(error.hint)})" if getattr(error, "hint", None) else ""
+        name = "" if isinstance(error, GpufleetError) else f"{type(error).__name__}: "
+        raise AnsibleParserError(f"{name}{printable(error, 1000)}{hint}") from None
 
 
 def build(path, *, url=None, missing=False, rack=None):
     """Return the inventory of the project around ``path``."""
-    try:
-        root = paths.project_root(Path(path).parent)
-        return nodes.inventory_model(
-            root,
-            url or paths.database_url(root),
-            rehearsal=os.environ.get("GPUFLEET_REHEARSAL") or None,
-            include_missing=missing,
-            rack=rack,
-        )
-    except GpufleetError as error:
-        # By default Ansible only warns about a source that fails, and goes on without its hosts.
-        constants.INVENTORY_ANY_UNPARSED_IS_FAILED = True
-        hint = f" ({error.hint})" if error.hint else ""
-        raise AnsibleParserError(f"{error}{hint}") from None
+    root = paths.project_root(Path(path).parent)
+    return nodes.inventory_model(
+        root,
+        url or paths.database_url(root),
+        rehearsal=os.environ.get("GPUFLEET_REHEARSAL") or None,
+        include_missing=missing,
+        rack=rack,
+    )
 
 
-def add(inventory, model):
-    """Add a built model's groups, hosts and variables."""
-    for group in model["groups"]:
+class Reading:
+    """One model in one reading of the inventory: its hosts by rack, and which of them Ansible has already."""
+
+    def __init__(self, model):
+        self.model = model
+        self.added = set()
+        self._by_rack = {}
+        for host in model.hosts:
+            self._by_rack.setdefault(host.rack, []).append(host)
+        self._left_out = {}
+        for one in model.left_out:
+            self._left_out.setdefault(one.rack, []).append(one.line)
+
+    def hosts(self, rack=None):
+        """Return all hosts, or one rack's."""
+        return self.model.hosts if rack is None else self._by_rack.get(rack, [])
+
+    def warnings(self, rack=None):
+        """Return what an operator should know of the whole model, or of one rack."""
+        lines = [one.line for one in self.model.left_out] if rack is None else self._left_out.get(rack, [])
+        return [*(self.model.notes if rack is None else ()), *lines]
+
+
+def read(inventory, path, *, url=None, missing=False, model=None):
+    """Return the reading of the project around ``path``, built at its first file and shared by the others.
+
+    ``model`` is one from the cache of the plugin, used instead of a new one.
+    """
+    data = getattr(inventory, "__wrapped__", inventory)
+    key = (
+        str(Path(path).parent),
+        url,
+        missing,
+        *map(os.environ.get, ("GPUFLEET_REHEARSAL", "GPUFLEET_HOME")),
+    )
+    readings = _READINGS.setdefault(data, {})
+    if key not in readings:
+        readings[key] = Reading(model or build(path, url=url, missing=missing))
+    return readings[key]
+
+
+def add(inventory, reading, rack=None):
+    """Add hosts with their groups and variables, where they are not there yet: all, or one rack's.
+
+    Only what comes from the operator's files may be trusted by Ansible. A host with the name of a group from another
+    source is refused: its variables would become the group's.
+    """
+    for group in reading.model.groups if rack is None else ("new_blades", "new_nodes"):
         inventory.add_group(group)
-    for host in model["hosts"]:
-        inventory.add_host(host["name"])
-        for group in host["groups"]:
-            inventory.add_child(group, host["name"])
-        for key, value in host["vars"].items():
-            inventory.set_variable(host["name"], key, plain(value))
+    for host in reading.hosts(rack):
+        if host.name in reading.added:
+            continue
+        if host.name in inventory.groups:
+            raise AnsibleParserError(f"{host.name} is a node and a group; give one of them another name")
+        reading.added.add(host.name)
+        inventory.add_host(host.name)
+        for group in host.groups:
+            inventory.add_child(inventory.add_group(group), host.name)
+        for key, value in host.observed.items():
+            inventory.set_variable(host.name, key, value)
+        for key, value in host.vars.items():
+            inventory.set_variable(host.name, key, literal(value))
 
 
-def plain(value):
-    """Let text without a brace through as plain: it holds no template, so there is nothing to distrust.
+def literal(value):
+    """Return an operator's value as text that Ansible shows and uses as it is.
 
-    Anything else stays untrusted, as Ansible treats what comes from outside: never evaluated.
+    A stack is not a template: what an application's own templates look like (``{{.Name}}``) is never evaluated. So
+    that is left untrusted, like everything that was observed.
     """
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+        return [literal(item) for item in value]
     if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
-    return trust_as_template(value) if isinstance(value, str) and "{" not in value else value
+        return {key: literal(item) for key, item in value.items()}
+    if not isinstance(value, str) or "{" in value or value.startswith("#"):
+        return value
+    return trust_as_template(value)

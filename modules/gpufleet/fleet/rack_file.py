@@ -1,0 +1,159 @@
+"""Rack files on disk: one read each, the fast reader first, the one that knows lines where something is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from gpufleet import catalog
+from gpufleet.boundary import check_yaml_size, decode_yaml, decode_yaml_subset, read_text
+from gpufleet.errors import InputError
+from gpufleet.fleet.document import Document, Problem, ambiguous_numbers, read
+from gpufleet.fleet.explain import explain
+from gpufleet.fleet.rack import Rack
+
+RACK_PLUGIN = "gpufleet.fleet.rack"
+_MOST_CACHED = 4096  # rack files whose content is remembered within a process
+
+
+def load_rack(path: Path, root: Path | None = None) -> Rack:
+    """Return what a rack file declares; what is wrong is one line with file, line and key."""
+    label = label_of(path, root or Path.cwd())
+    return _load(path, label, read_text(path, where=label))
+
+
+def load_racks(folder: Path, root: Path | None = None, *, skip_broken: bool = False) -> dict[Path, Rack]:
+    """Return the racks of an inventory folder by file, in the order of names; each file is read once.
+
+    Other YAML files there are left to Ansible. One that is not YAML, or looks like a rack but has no ``plugin`` line,
+    is an InputError, as is a rack with a mistake; ``skip_broken`` leaves those out.
+    """
+    racks: dict[Path, Rack] = {}
+    for path, label in _yaml_files(folder, root):
+        try:
+            text = read_text(path, where=label)
+            if _is_rack(text, label):
+                racks[path] = _load(path, label, text)
+        except InputError:
+            if not skip_broken:
+                raise
+    return racks
+
+
+def mentions_plugin(path: Path) -> bool:
+    """Return True if a file looks like a rack file, however broken it is: for remedies that name racks."""
+    return f"plugin: {RACK_PLUGIN}" in path.read_text(encoding="utf-8", errors="replace")
+
+
+def label_of(path: Path, root: Path) -> str:
+    """Return a path as the user would type it in the project."""
+    try:
+        return str(path.resolve().relative_to(root.resolve()))
+    except ValueError:
+        return str(path)
+
+
+def _yaml_files(folder: Path, root: Path | None) -> Iterator[tuple[Path, str]]:
+    """Give the YAML files of a folder, each with its label; symbolic links of the folder are followed once."""
+    prefix = label_of(folder, root or folder.parent)
+    for path in sorted(folder.glob("*.y*ml")):
+        yield path, f"{prefix}/{path.name}"
+
+
+# The key is the content itself, so that an answer is never stale. Nobody changes what is read.
+_values = lru_cache(maxsize=_MOST_CACHED)(decode_yaml_subset)
+
+
+def _is_rack(text: str, label: str) -> bool:
+    data = _values(text)
+    if data is None:
+        try:
+            data = decode_yaml(text, label)
+        except InputError as error:
+            raise InputError(
+                error.problem.replace("is not valid YAML:", "is not YAML:"),
+                where=error.where,
+                remedy=error.remedy,
+            ) from None
+    if not isinstance(data, Mapping):
+        return False
+    if "plugin" not in data and {"nodes", "machine"} <= data.keys():
+        raise InputError("is missing", where=label, key="plugin", remedy=f"begin with plugin: {RACK_PLUGIN}")
+    return data.get("plugin") == RACK_PLUGIN
+
+
+def _load(path: Path, label: str, text: str) -> Rack:
+    rack = _decode(text, path.stem)
+    if rack is not None:
+        return rack
+    check_yaml_size(text, label)  # before the slow reader writes aliases out
+    return _load_with_lines(path, label)
+
+
+@lru_cache(maxsize=_MOST_CACHED)
+def _decode(text: str, stem: str) -> Rack | None:
+    """Return a rack from its file's text, or None where anything in it is unusual or wrong."""
+    try:
+        rack = Rack.model_validate(_values(text))
+    except ValidationError:
+        return None
+    return None if rack.name != stem or _machine_problems(rack) else rack
+
+
+def _load_with_lines(path: Path, label: str) -> Rack:
+    document = read(path, label)
+    document.refuse(list(ambiguous_numbers(document.node)))
+    try:
+        rack = Rack.model_validate(document.data)
+    except ValidationError as error:
+        document.refuse(explain(error, Rack, document.data))
+        raise
+    document.refuse(_machine_problems(rack))
+    if rack.name != path.stem:
+        document.refuse([_wrong_name(rack, path)])
+    return rack
+
+
+def _wrong_name(rack: Rack, path: Path) -> Problem:
+    return Problem(("name",), f"is {rack.name!r} in a file called {path.name}", f"say {path.stem!r}")
+
+
+def _machine_problems(rack: Rack) -> list[Problem]:
+    """Return a problem for every machine of a rack that the catalogue does not know, or that brings its own cards.
+
+    A GPU server may be one of the owner's own making: then its cards must be said.
+    """
+    named: list[tuple[tuple[str | int, ...], str, bool]] = [
+        (("machine",), rack.machine, bool(rack.accelerators))
+    ]
+    for index, entry in enumerate(rack.entries):
+        if entry.machine:
+            added = rack.accelerators if entry.accelerators is None else entry.accelerators
+            named.append((("nodes", index, "machine"), entry.machine, bool(added)))
+    problems = []
+    for key, name, cards in named:
+        try:
+            machine = catalog.machine(name, "onprem")
+        except InputError as error:
+            if rack.kind == "servers":
+                if not cards:
+                    remedy = f"{error.remedy}; for a server of your own say its accelerators"
+                    problems.append(Problem(key, error.problem, remedy))
+            else:
+                problems.append(Problem(key, error.problem, error.remedy))
+            continue
+        if rack.kind == "servers" and cards and machine.accelerators:
+            own = ", ".join(f"{card.count} x {card.model}" for card in machine.accelerators)
+            problem = f"{name} brings {own}, and accelerators would come on top"
+            problems.append(
+                Problem(key, problem, "leave accelerators out, or give your server a name of its own")
+            )
+    return problems
+
+
+def rack_document(path: Path, root: Path) -> Document:
+    """Return a rack file with the line of every key, for errors that concern several files."""
+    return read(path, label_of(path, root))

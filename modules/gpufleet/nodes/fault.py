@@ -1,0 +1,65 @@
+"""The database's own trouble as one line of ours, with what helps, and never with a password."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import DatabaseError, OperationalError
+
+from gpufleet.boundary import printable
+from gpufleet.errors import EnvironmentFault, GpufleetError, InputError
+
+URL_REMEDY = "for example sqlite:///registry.db or postgresql://user@host/gpufleet"
+RESTORE = "restore it from a backup; or move it away, and `gpufleet nodes sync` begins a new one"
+
+_HINTS = {
+    "locked": "another gpufleet is writing; wait for it, or raise GPUFLEET_DATABASE_TIMEOUT (seconds)",
+    "lock timeout": "another gpufleet is writing; wait for it, or raise GPUFLEET_DATABASE_TIMEOUT (seconds)",
+    "readonly": "make the file and its folder writable for this user",
+    "read-only": "make the database writable for this user",
+    "is full": "free some space on its disk, then run it again; what was recorded before is safe",
+    "no space": "free some space on its disk, then run it again; what was recorded before is safe",
+    "disk i/o": "see whether its disk is full or damaged; what was recorded before is safe",
+    "not a database": RESTORE,
+    "malformed": RESTORE,
+    "no such table": RESTORE,
+    "no such column": RESTORE,
+    "unable to open": "it must be a file in a folder that this user may read and write",
+    "password": "correct the password in GPUFLEET_DATABASE_URL, or keep it in ~/.pgpass",
+    "connection": "see whether the server runs and GPUFLEET_DATABASE_URL names it",
+}
+
+
+def damaged(url: URL, what: str) -> EnvironmentFault:
+    """Return the fault of a registry that is there and cannot be one."""
+    return EnvironmentFault(f"the registry {_shown(url)} {what}", hint=RESTORE)
+
+
+@contextmanager
+def reported(url: URL) -> Iterator[None]:
+    """Turn the database's own trouble (gone, locked, full, refused) into one line of ours."""
+    try:
+        yield
+    except GpufleetError:
+        raise
+    except DatabaseError as error:
+        first = _without_password(str(error.orig or error).strip().partition("\n")[0], url)
+        if isinstance(error, OperationalError) or type(error) is DatabaseError:
+            hint = next((hint for sign, hint in _HINTS.items() if sign in first.lower()), None)
+            raise EnvironmentFault(
+                f"the registry {_shown(url)} does not answer: {first}", hint=hint
+            ) from error
+        if error.statement is None:  # refused before any statement: the URL's own options
+            raise InputError(first, key="GPUFLEET_DATABASE_URL", remedy=URL_REMEDY) from None
+        raise
+
+
+def _shown(url: URL) -> str:
+    return printable(url.render_as_string(hide_password=True))
+
+
+def _without_password(message: str, url: URL) -> str:
+    password = str(url.password or "")
+    return printable(message.replace(password, "***") if password else message)

@@ -1,0 +1,68 @@
+"""What a source reports of its nodes, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from gpufleet.nodes.identify import Contradiction
+from gpufleet.nodes.model import WITNESSES, Observation, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything one source said at one time; ``complete`` when what it leaves out is not there."""
+
+    source: str
+    observed_at: datetime
+    observations: Sequence[Observation]
+    complete: bool = True
+
+
+@dataclass
+class Outcome:
+    """What folding a report did. ``stale``: it was older than what its source said last, and changed nothing.
+
+    ``bad`` names values that were left out because they are not well-formed, ``old`` the values of a partial report
+    that the same source has since reported anew.
+    """
+
+    source: str
+    seen: int = 0
+    created: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    conflicts: list[Contradiction] = field(default_factory=list)
+    stale: bool = False
+    bad: list[str] = field(default_factory=list)
+    old: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Match:
+    """Which node each observation of a report means; contradicted nodes change nothing but are not missing."""
+
+    report: Report
+    outcome: Outcome
+    observations: dict[str, Observation] = field(default_factory=dict)
+    fresh: list[str] = field(default_factory=list)
+    doubted: set[str] = field(default_factory=set)
+
+
+def spoken(seen: Observation) -> Iterator[Value]:
+    """Give every value of an observation, its identity included, with source and time."""
+    for key, value in {**seen.values(), **_identity_values(seen)}.items():
+        yield Value(seen.source, key, value, seen.observed_at)
+
+
+def _identity_values(seen: Observation) -> dict[str, Any]:
+    """Return the identity as values with provenance too; a serial that we only declared stays declared."""
+    who = seen.identity
+    witness = seen.source.partition(":")[0] in WITNESSES
+    place = {"declared.name": seen.name, "declared.rack": who.rack, "declared.slot": who.slot}
+    found: dict[str, Any] = {"observed.instance_id": who.instance_id}
+    if "serial" not in seen.declared:
+        found["observed.serial"] = who.serial
+    told = found if witness else {**place, **found}
+    return {key: value for key, value in told.items() if value is not None}

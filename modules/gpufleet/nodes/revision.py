@@ -1,0 +1,97 @@
+"""The order of what the registry learns: revisions that the database counts, never a wall clock.
+
+Every writing transaction has one revision. What a process reports live takes the next one, so it is newer than
+everything stored, whatever the clock says. An event that is ingested later is placed where it belongs: after the
+last event of its run that the registry has, or, for a run that it has never met, by the run's clock. Each fact keeps
+the revision that wrote it; a fact with a higher revision is newer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import datetime
+
+from sqlalchemy import Connection, func, insert, select
+
+from gpufleet.nodes import schema
+
+STEP = 1 << 32
+"""Distance between live revisions: room for the events of runs that are ingested later."""
+
+_STRIDE = 1 << 10  # distance between placed events, so that another run still fits between two of them
+_KEY = "gpufleet_revision"
+
+
+def current(connection: Connection) -> int:
+    """Return the revision of the writing transaction that the connection is in."""
+    return int(connection.info[_KEY])
+
+
+def begin(connection: Connection, revision: int) -> None:
+    """Give the connection's writing transaction its revision."""
+    connection.info[_KEY] = revision
+
+
+def draw(connection: Connection, at: datetime) -> int:
+    """Record and return a revision that is newer than every other."""
+    newest = connection.execute(select(func.max(schema.revision.c.number))).scalar() or 0
+    return _record(connection, (newest // STEP + 1) * STEP, at)
+
+
+def place_after(connection: Connection, previous: int, at: datetime) -> int:
+    """Record and return a revision right after ``previous``; it equals ``previous`` where there is no room."""
+    table = schema.revision.c
+    following = connection.execute(select(func.min(table.number)).where(table.number > previous)).scalar()
+    if following is None:
+        return draw(connection, at)
+    room = previous + _STRIDE < following
+    return _record(connection, previous + _STRIDE if room else previous, at)
+
+
+def place_before(connection: Connection, following: int, at: datetime) -> int:
+    """Record and return a revision before ``following``, after whatever comes before that."""
+    table = schema.revision.c
+    previous = connection.execute(select(func.max(table.number)).where(table.number < following)).scalar()
+    return place_after(connection, previous or 0, at)
+
+
+def place_by_time(connection: Connection, at: datetime) -> int:
+    """Record and return a revision for something at ``at`` of which only the clock tells the order.
+
+    It comes before the first revision that is later by the clock. After a clock was set back that may be too early,
+    never too late: the worst is that news is reported as stale.
+    """
+    table = schema.revision.c
+    later = connection.execute(select(func.min(table.number)).where(table.at > at)).scalar()
+    if later is None:
+        return draw(connection, at)
+    return place_before(connection, later, at)
+
+
+def _record(connection: Connection, number: int, at: datetime) -> int:
+    connection.execute(insert(schema.revision), {"number": number, "at": at})
+    return number
+
+
+def event_key(*parts: object) -> str:
+    """Return the key under which an event is known, from what tells it apart from every other event."""
+    return hashlib.sha256("\x1f".join(map(str, parts)).encode("utf-8", "replace")).hexdigest()[:32]
+
+
+def find_event(connection: Connection, key: str) -> int | None:
+    """Return the revision at which an event was applied, None where it was not."""
+    table = schema.event.c
+    number: int | None = connection.execute(select(table.revision).where(table.key == key)).scalar()
+    return number
+
+
+def first_of_run(connection: Connection, run: str) -> int | None:
+    """Return the lowest revision of a run's applied events, None where the registry has none of it."""
+    table = schema.event.c
+    number: int | None = connection.execute(select(func.min(table.revision)).where(table.run == run)).scalar()
+    return number
+
+
+def record_event(connection: Connection, key: str, run: str) -> None:
+    """Record that an event was applied in this transaction."""
+    connection.execute(insert(schema.event), {"key": key, "run": run, "revision": current(connection)})

@@ -1,0 +1,231 @@
+"""What the registry knows of the nodes that reports concern: read in bulk, changed in memory, written where changed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, select
+
+from gpufleet.nodes import schema, storing
+from gpufleet.nodes.merge import FIELDS, merge
+from gpufleet.nodes.model import WITNESSES, Observation, Value
+from gpufleet.nodes.report import Match, spoken
+from gpufleet.nodes.storing import IDS_AT_ONCE, slices
+
+Row = dict[str, Any]
+_Key = tuple[str, str]  # node id, source
+
+
+class Workspace:
+    """Rows of one writing transaction. Load first, apply every report, then write once."""
+
+    def __init__(self, connection: Connection, sources: Mapping[str, Any], number: int) -> None:
+        self._connection, self._number = connection, number
+        self._confirmed = {name: int(row.revision) for name, row in sources.items()}
+        self._nodes: dict[str, Row] = {}
+        self._presence: dict[_Key, Row] = {}
+        self._present: dict[str, set[str]] = defaultdict(set)
+        self._sources_of: dict[str, set[str]] = defaultdict(set)
+        self._values: dict[str, dict[_Key, Value]] = {}  # of nodes of which something may differ
+        self._fresh: dict[str, tuple[str, datetime]] = {}
+        self._speakers: dict[str, set[str]] = defaultdict(set)
+        self._value_rows: list[Row] = []
+        self._value_drops: dict[str, list[tuple[str, str]]] = defaultdict(list)
+        self._presence_rows: dict[_Key, Row] = {}
+        self._lost: list[tuple[str, str, datetime]] = []
+
+    def load(self, matches: Sequence[Match]) -> None:
+        """Read what the registry knows of the nodes meant, and who is present in the reporting sources."""
+        table = schema.presence
+        for match in matches:
+            self._fresh |= dict.fromkeys(match.fresh, (match.report.source, match.report.observed_at))
+        meant = {i for match in matches for i in (*match.observations, *match.doubted)} - set(self._fresh)
+        meant |= self._known_to({match.report.source for match in matches if match.report.complete})
+        for some in slices(sorted(meant), IDS_AT_ONCE):
+            for row in _rows(self._connection, select(table).where(table.c.node_id.in_(some))):
+                self._presence[row["node_id"], row["source"]] = row
+                self._sources_of[row["node_id"]].add(row["source"])
+        for match in matches:
+            source = match.report.source
+            for node_id, seen in match.observations.items():
+                if not match.report.complete or not self._is_settled(node_id, source, seen):
+                    self._values[node_id] = {}
+        self._load_values([node_id for node_id in self._values if node_id not in self._fresh])
+
+    def _known_to(self, sources: set[str]) -> set[str]:
+        """Return the nodes that are present in any of the sources."""
+        table = schema.presence.c
+        for some in slices(sorted(sources), IDS_AT_ONCE):
+            present = table.source.in_(some), table.missing_since.is_(None)
+            for node_id, source in self._connection.execute(
+                select(table.node_id, table.source).where(*present)
+            ):
+                self._present[source].add(node_id)
+        return set().union(*self._present.values())
+
+    def _load_values(self, ids: Sequence[str]) -> None:
+        for some in slices(ids, IDS_AT_ONCE):
+            table = schema.observation
+            for row in self._connection.execute(select(table).where(table.c.node_id.in_(some))):
+                value = Value(row.source, row.key, row.value, row.observed_at, row.revision)
+                self._values[row.node_id][row.source, row.key] = value
+            for known in _rows(self._connection, select(schema.node).where(schema.node.c.id.in_(some))):
+                self._nodes[known["id"]] = known
+
+    def apply(self, match: Match) -> list[str]:
+        """Take in a matched report; return the ids of the nodes that its source has lost."""
+        report = match.report
+        if report.complete:
+            self._confirmed[report.source] = self._number
+        for node_id, seen in match.observations.items():
+            self._speakers[report.source].add(node_id)
+            values = [_ranked(value, self._number) for value in spoken(seen)]
+            if report.complete:
+                self._replace(node_id, report.source, values, report.observed_at)
+            else:
+                match.outcome.old += self._add(node_id, report.source, values, report.observed_at)
+        for node_id in match.doubted:
+            self._see(node_id, report.source, report.observed_at, None, confirm=False)
+        return self._lose(match) if report.complete else []
+
+    def _is_settled(self, node_id: str, source: str, seen: Observation) -> bool:
+        """True if a complete report says of a node what it said before, and no other source's order depends on it."""
+        known = self._presence.get((node_id, source))
+        makers = [name for name in self._sources_of[node_id] if name.partition(":")[0] not in WITNESSES]
+        return (
+            known is not None
+            and known["missing_since"] is None
+            and makers in ([source], [])
+            and known["digest"] == _digest(spoken(seen))
+        )
+
+    def _replace(self, node_id: str, source: str, values: list[Value], at: datetime) -> None:
+        if node_id not in self._values:
+            return
+        mine = self._values[node_id]
+        said = {value.key for value in values}
+        for key in [key for owner, key in mine if owner == source and key not in said]:
+            del mine[source, key]
+            self._value_drops[source].append((node_id, key))
+        for value in values:
+            old = mine.get((source, value.key))
+            if old is None or old.value != value.value or type(old.value) is not type(value.value):
+                self._keep(node_id, value)
+        self._see(node_id, source, at, _digest(values))
+
+    def _add(self, node_id: str, source: str, values: list[Value], at: datetime) -> list[str]:
+        """Take in a partial report; return the keys of which the source has since said something newer."""
+        old = []
+        for value in values:
+            known = self._values[node_id].get((source, value.key))
+            if known is not None and known.revision > self._number:
+                old.append(value.key)
+            else:
+                self._keep(node_id, value)
+        if len(old) < len(values) or not values:
+            self._see(node_id, source, at, None)
+        return old
+
+    def _keep(self, node_id: str, value: Value) -> None:
+        self._values[node_id][value.source, value.key] = value
+        self._value_rows.append(
+            {
+                "node_id": node_id,
+                "source": value.source,
+                "key": value.key,
+                "value": value.value,
+                "observed_at": value.observed_at,
+                "revision": value.revision,
+            }
+        )
+
+    def _see(
+        self, node_id: str, source: str, at: datetime, digest: str | None, *, confirm: bool = True
+    ) -> None:
+        """Note that a source knows a node; a newer note of the same source stays."""
+        known = self._presence.get((node_id, source))
+        if known is not None and known["revision"] > self._number:
+            return
+        if not confirm and known is not None and known["missing_since"] is None:
+            return
+        row = {
+            "node_id": node_id, "source": source, "observed_at": at, "missing_since": None,
+            "revision": self._number, "digest": digest,
+        }  # fmt: skip
+        self._presence[node_id, source] = self._presence_rows[node_id, source] = row
+        self._sources_of[node_id].add(source)
+
+    def _lose(self, match: Match) -> list[str]:
+        """Mark the nodes that a complete report leaves out as missing from its source."""
+        source, at = match.report.source, match.report.observed_at
+        here = {*match.observations, *match.doubted}
+        lost = sorted(self._present[source] - here)
+        for node_id in lost:
+            self._presence[node_id, source] |= {"missing_since": at, "revision": self._number}
+            self._presence_rows.pop((node_id, source), None)
+            self._lost.append((node_id, source, at))
+        return lost
+
+    def write(self, previous: set[tuple[str, ...]]) -> dict[str, set[str]]:
+        """Write what differs; return the names that each source's nodes carry now.
+
+        ``previous`` are the names and places of retired nodes: a new node there begins a life of its own, so that
+        reports of the earlier one are stale.
+        """
+        merged = {i: self._merged(i) for i in self._values}
+        known = {i: row for i, row in merged.items() if i not in self._fresh and self._differs(i, row)}
+        storing.update_nodes(self._connection, known)
+        born = [
+            storing.newborn(i, merged[i], *self._fresh[i], previous=previous, number=self._number)
+            for i in self._fresh
+        ]
+        storing.insert_nodes(self._connection, born)
+        storing.drop_values(self._connection, self._value_drops)
+        storing.write_values(self._connection, self._value_rows)
+        storing.upsert(self._connection, schema.presence, list(self._presence_rows.values()))
+        storing.write_lost(self._connection, self._lost, self._number)
+        return {
+            source: {merged[i]["name"] for i in ids if i in merged} for source, ids in self._speakers.items()
+        }
+
+    def _differs(self, node_id: str, row: Row) -> bool:
+        old = self._nodes[node_id]
+        return any(old[name] != value for name, value in storing.filled(row).items())
+
+    def _merged(self, node_id: str) -> Row:
+        """Return a node's fields in force, from every source's values."""
+        lost = {
+            s for s in self._sources_of[node_id] if self._presence[node_id, s]["missing_since"] is not None
+        }
+        values = [
+            _ranked(
+                value,
+                max(value.revision, 0 if value.source in lost else self._confirmed.get(value.source, 0)),
+            )
+            for value in self._values[node_id].values()
+            if value.key.partition(".")[2] in _MERGED
+        ]
+        return merge(values, lost)
+
+
+_MERGED = frozenset(FIELDS)
+
+
+def _ranked(value: Value, number: int) -> Value:
+    return Value(value.source, value.key, value.value, value.observed_at, number)
+
+
+def _digest(values: Iterable[Value]) -> str:
+    text = json.dumps({value.key: value.value for value in values}, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:32]
+
+
+def _rows(connection: Connection, query: Any) -> Iterator[Row]:
+    """Yield rows as dictionaries."""
+    for row in connection.execute(query):
+        yield dict(row._mapping)  # noqa: SLF001 - SQLAlchemy's public name for it

@@ -1,0 +1,63 @@
+"""What came of folding a run's events into the registry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from gpufleet.errors import AnswerIsNo
+
+
+@dataclass
+class Applied:
+    """What came of the events, by host."""
+
+    events: int = 0
+    unreachable: dict[str, str] = field(default_factory=dict)
+    verdicts: dict[str, str] = field(default_factory=dict)
+    ignored: list[str] = field(default_factory=list)
+    conflicts: list[str] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+    stale: list[str] = field(default_factory=list)
+    bad: list[str] = field(default_factory=list)
+    repeated: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the account for programs."""
+        return asdict(self)
+
+    def lines(self) -> Iterator[str]:
+        """Give the account in words."""
+        yield f"{self.events} events"
+        yield from (f"{node}: {verdict}" for node, verdict in self.verdicts.items())
+        yield from (f"{host}: unreachable: {why}" for host, why in self.unreachable.items())
+        yield from (f"ignored: {what}" for what in self.ignored)
+        yield from (f"conflict: {what}" for what in self.conflicts)
+        yield from _first(self.stale, "stale, changed nothing")
+        yield from _first(self.bad, "bad, left out")
+
+    def lengths(self) -> tuple[int, ...]:
+        """Return how long each list is, for ``cut``."""
+        return tuple(len(one) for one in self._lists())
+
+    def cut(self, lengths: tuple[int, ...]) -> None:
+        """Forget what was added to the lists since."""
+        for one, length in zip(self._lists(), lengths, strict=True):
+            del one[length:]
+
+    def _lists(self) -> tuple[list[str], ...]:
+        return self.ignored, self.conflicts, self.unknown, self.stale, self.bad
+
+    def raise_for_unknown(self) -> None:
+        """Answer no where the run had hosts that the registry does not know."""
+        if self.unknown:
+            hint = "gpufleet nodes sync -s STACK, then ingest again"
+            raise AnswerIsNo(f"not in the registry: {', '.join(self.unknown)}", hint=hint)
+
+
+def _first(lines: list[str], what: str, most: int = 20) -> Iterator[str]:
+    """Yield the first lines of a kind, and how many more there are."""
+    yield from (f"{what}: {line}" for line in lines[:most])
+    if len(lines) > most:
+        yield f"{what}: {len(lines) - most} more"

@@ -1,0 +1,163 @@
+"""What a host prints as its module's result stays text: no host, no variable, no command on the controller."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from gpufleet.nodes import Registry
+
+MODULES = {
+    "probe": {"node": "blade01"},
+    "resources": {"files": []},
+    "files": {"files": []},
+    "sysctl": {"path": "/nowhere", "settings": {}},
+    "blade": {},
+    "eeprom": {"settings": {}},
+    "burn_in": {"node": "blade01", "agent": "/nowhere", "attempt": "a1"},
+    "firewall": {},
+    "ping": {},
+}
+TEMPLATE = "#jinja2:variable_start_string:'[[',variable_end_string:']]'\n"
+
+
+def forged(marker):
+    """Return a result with every key that could mean something to the controller."""
+    command = f"ProxyCommand='touch {marker}'"
+    pipe = f"lookup('ansible.builtin.pipe', 'touch {marker}')"
+    variables = {
+        "ansible_ssh_common_args": f"-o {command}",
+        "ansible_ssh_args": f"-o {command}",
+        "ansible_ssh_executable": f"/usr/bin/touch {marker}",
+        "ansible_connection": "local",
+        "ansible_host": "127.0.0.1",
+        "ansible_python_interpreter": f"touch {marker};",
+        "ansible_become_exe": f"touch {marker}",
+        "ansible_shell_executable": f"touch {marker}",
+        "text": "{{ " + pipe + " }}",
+        "header": TEMPLATE + "[[ " + pipe + " ]]",
+    }
+    return {
+        "changed": True,
+        "msg": "{{ " + pipe + " }}",
+        "add_host": {"host_name": "planted", "groups": ["all"], "host_vars": variables},
+        "add_group": "planted_group",
+        "ansible_facts": variables,
+        "_ansible_delegated_vars": variables,
+        "_ansible_no_log": False,
+        "facts": variables,
+        **variables,
+    }
+
+
+@pytest.fixture
+def hostile(tmp_path):
+    """Give ``hostile(module, result)``: a task on an interpreter that prints the result, whatever it is to run."""
+    written = []
+
+    def task(module, result):
+        text = result if isinstance(result, str) else json.dumps(result)
+        written.append(tmp_path / f"python3-{len(written)}")
+        # The first line is how a transport of ours once recognised its answer.
+        written[-1].with_suffix(".printed").write_text(f"gpufleet-result:{text}\n{text}\n")
+        written[-1].write_text(f'#!/bin/sh\ncat > /dev/null\nexec cat "{written[-1]}.printed"\n')
+        written[-1].chmod(0o755)
+        name = module if module == "ping" else f"gpufleet.fleet.{module}"
+        python = {"ansible_python_interpreter": str(written[-1])}
+        return {name: MODULES[module], "register": "answer", "ignore_errors": True, "vars": python}
+
+    return task
+
+
+@pytest.fixture
+def registry(small):
+    """Open the project's registry once the run is over."""
+
+    def look():
+        return Registry(f"sqlite:///{small / '.gpufleet' / 'registry.db'}")
+
+    return look
+
+
+SHOW = {
+    "ansible.builtin.debug": {
+        "msg": "KNOWN {{ groups['all'] | sort | join(',') }} "
+        "ARGS {{ hostvars[inventory_hostname].ansible_ssh_common_args | default('none') }} "
+        "TEXT {{ answer.facts | default('') }} {{ answer.msg | default('') }} {{ ansible_facts }}"
+    }
+}
+REACH = {
+    "ansible.builtin.ping": {},
+    "vars": {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1},
+    "ignore_unreachable": True,
+}
+
+
+@pytest.mark.parametrize("inject", ["True", "False"])
+def test_a_forged_result_reaches_no_variable_and_runs_nothing_here(play, hostile, tmp_path, inject):
+    marker = tmp_path / "marker"
+    answers = [task for module in MODULES for task in (hostile(module, forged(marker)), SHOW, REACH)]
+    done = play(*answers, limit="blade01", ANSIBLE_INJECT_FACT_VARS=inject)
+    assert "Removed unexpected internal key" in done.stderr, "the forged results were not read"
+    assert done.stdout.count("ARGS none") == len(MODULES), done.stdout + done.stderr
+    assert "planted" not in "".join(re.findall("KNOWN(.*?)ARGS", done.stdout))
+    assert not marker.exists()
+
+
+def posing(event, **more):
+    return {"changed": False, "gpufleet": {"node": "blade02", "event": event, "attempt": "a9", **more}}
+
+
+def test_a_host_cannot_report_for_another(play, hostile, registry):
+    started = {"type": "start", "profile": "quick", "host": {}}
+    events = {"probe": "commissioned", "burn_in": "burn_in", "blade": "blade", "resources": "configured"}
+    more = {"facts": {"serial": "10000000000000ff"}, "records": [started]}
+    done = play(*(hostile(module, posing(event, **more)) for module, event in events.items()))
+    assert done.returncode == 0, done.stdout + done.stderr
+    with registry() as opened:
+        other = opened.get("blade02")
+        assert (other.state, other.serial, other.attempt) == ("expected", None, None)
+        assert opened.results("blade02") == []
+
+
+def test_a_module_reports_only_its_own_event(play, hostile, registry):
+    events = ["configured", "configure_failed", "drivers_failed", "wiped", "burn_in", "drivers"]
+    done = play(*(hostile("probe", posing(event, facts={"part": "x"})) for event in events))
+    assert done.returncode == 0, done.stdout + done.stderr
+    with registry() as opened:
+        assert {change.event for change in opened.history("blade01")} & set(events) == set()
+        assert opened.results("blade01") == []
+        assert "observed.configured" not in {value.key for value in opened.values("blade01")}
+
+
+def test_a_delegated_module_does_not_report_for_the_host_of_the_play(play, hostile, registry):
+    task = hostile("probe", posing("commissioned", facts={"serial": "10000000000000ff"}))
+    local = {"delegate_to": "blade02", "vars": task["vars"] | {"ansible_connection": "local"}}
+    done = play(task | local)
+    assert "blade01 -> blade02" in done.stdout, done.stdout + done.stderr
+    with registry() as opened:
+        assert {opened.get(name).serial for name in ("blade01", "blade02")} == {None}
+
+
+NONSENSE = [
+    "[" * 200_000,
+    '{"a":' * 200_000,
+    '{"changed": NaN}',
+    '{"ansible_facts": 5, "warnings": 7, "changed": [1]}',
+    '{"results": 5, "gpufleet": 5}',
+    '{"gpufleet": {"event": ["x"], "node": {}}}',
+    '{"failed": "no", "exception": 5}',
+    "\x1b]0;title\x07",
+    "",
+]
+
+
+def test_a_host_that_prints_nonsense_stops_no_other(play, hostile):
+    only = {"when": "inventory_hostname == 'blade01'"}
+    tasks = [hostile("probe", printed) | only for printed in NONSENSE]
+    done = play(*tasks, {"ansible.builtin.ping": {}}, limit="blade01,blade02")
+    assert f"blade01                    : ok={len(NONSENSE) + 1}" in done.stdout, done.stdout + done.stderr
+    assert "blade02                    : ok=1" in done.stdout
+    assert "Traceback (most recent call last)" not in done.stderr

@@ -1,0 +1,83 @@
+"""Our modules behave as Ansible's own do: vault, no_log, async, delegate_to, check mode, an interpreter of choice."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SECRET = "vaulted-4711-secret"
+VAULT = Path(sys.executable).with_name("ansible-vault")
+
+
+def keep(path, content, **more):
+    task = {"gpufleet.fleet.files": {"files": [{"path": str(path), "content": content}]}}
+    return {"name": path.name, **task, **more}
+
+
+@pytest.fixture
+def vault(tmp_path, clean_env):
+    """Give a file of variables that only Ansible's vault can read, and the environment that opens it."""
+    (tmp_path / "password").write_text("opens\n")
+    variables = tmp_path / "secrets.yml"
+    variables.write_text(json.dumps({"secret": SECRET}))
+    env = {"ANSIBLE_VAULT_PASSWORD_FILE": str(tmp_path / "password")}
+    subprocess.run([VAULT, "encrypt", variables], env=clean_env | env, check=True, capture_output=True)
+    return variables, env
+
+
+def test_vault_no_log_async_delegation_and_check_mode_work(play, tmp_path, vault):
+    variables, env = vault
+    out = tmp_path / "out"
+    out.mkdir()
+    delegated = {"delegate_to": "blade02", "vars": {"ansible_connection": "local"}}
+    done = play(
+        {"ansible.builtin.include_vars": {"file": str(variables)}, "no_log": True},
+        keep(out / "vaulted", "{{ secret }}\n"),
+        keep(out / "silent", "{{ secret }}\n", no_log=True),
+        keep(out / "later", "{{ secret }}\n", **{"async": 300, "poll": 1}),
+        keep(out / "delegated", "{{ secret }}\n", **delegated),
+        keep(out / "checked", "{{ secret }}\n", check_mode=True),
+        {"gpufleet.fleet.resources": {"files": [{"path": str(out / "batch"), "content": "{{ secret }}\n"}]}},
+        {"gpufleet.fleet.probe": {"node": "{{ inventory_hostname }}"}, "async": 300, "poll": 1},
+        ANSIBLE_VERBOSITY="3",
+        **env,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "blade01 -> blade02" in done.stdout
+    written = {path.name: path.read_text() for path in out.iterdir()}
+    assert written == dict.fromkeys(("vaulted", "silent", "later", "delegated", "batch"), f"{SECRET}\n")
+    assert done.stdout.count("output has been hidden") == 2
+    # The difference is shown where it was asked for, as by Ansible's own modules.
+    shown, _, checked = done.stdout.partition("TASK [checked]")
+    assert SECRET not in shown + checked.partition("TASK [")[2]
+
+
+def test_the_interpreter_is_the_one_that_the_inventory_names(play, tmp_path):
+    named = tmp_path / "python-of-choice"
+    named.symlink_to(sys.executable)
+    env = {"ANSIBLE_VERBOSITY": "3"}
+    done = play(keep(tmp_path / "a", "x") | {"vars": {"ansible_python_interpreter": str(named)}}, **env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert str(named) in done.stdout
+
+
+def test_a_wrong_argument_is_named(play):
+    done = play({"gpufleet.fleet.files": {"files": [{"path": "/a", "contnt": "x"}]}})
+    assert "Supported parameters" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("pipelining", ["1", "0"])
+def test_with_and_without_pipelining_the_same_is_done(play, tmp_path, pipelining):
+    done = play(keep(tmp_path / "b", "x\n"), keep(tmp_path / "b", "x\n"), ANSIBLE_PIPELINING=pipelining)
+    assert "changed=1" in done.stdout, done.stdout + done.stderr
+    assert (tmp_path / "b").read_text() == "x\n"
+
+
+def test_no_action_plugin_stands_between_ansible_and_a_module_of_the_host(repo_root):
+    plugins = repo_root / "modules/ansible_collections/gpufleet/fleet/plugins"
+    transport = "_low_level_execute_command"
+    assert [path.name for path in plugins.rglob("*.py") if transport in path.read_text()] == []

@@ -1,0 +1,58 @@
+"""Azure's managed disks bill by tier: the smallest that holds the size.
+
+Sizes and tiers: learn.microsoft.com, "Azure managed disk types", the table of Premium SSD sizes.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from gpufleet.catalog import Price
+from gpufleet.cost import PriceBook, price
+from gpufleet.cost.pricers.azure_parts import tier
+from gpufleet.engine import Resource
+
+PUBLISHED = {
+    "1": 4, "2": 8, "3": 16, "4": 32, "6": 64, "10": 128, "15": 256, "20": 512, "30": 1024, "40": 2048,
+    "50": 4096, "60": 8192, "70": 16384, "80": 32767,
+}  # fmt: skip
+ORDER = list(PUBLISHED)
+
+
+@pytest.mark.parametrize("number", ORDER)
+def test_a_tier_holds_up_to_its_size_and_not_a_gib_more(number):
+    assert tier(Decimal(PUBLISHED[number])) == number
+    larger = ORDER[min(ORDER.index(number) + 1, len(ORDER) - 1)]
+    assert tier(Decimal(PUBLISHED[number] + 1)) == larger
+
+
+def test_the_least_disk_is_of_the_least_tier():
+    assert tier(Decimal(1)) == "1"
+
+
+@pytest.mark.parametrize(
+    ("sku", "gib", "item"),
+    [
+        ("Premium_LRS", 64, "premium-ssd-p6"),
+        ("Premium_LRS", 65, "premium-ssd-p10"),
+        ("Premium_LRS", 128, "premium-ssd-p10"),
+        ("Premium_LRS", 129, "premium-ssd-p15"),
+        ("StandardSSD_LRS", 65, "standard-ssd-e10"),
+        ("Standard_LRS", 32, "standard-hdd-s4"),
+    ],
+)
+def test_a_disk_is_priced_as_the_tier_that_holds_it(sku, gib, item):
+    """Every tier has a price of its own here, so that a neighbour's would show."""
+    kind = "azure-native:compute:Disk"
+    inputs = {"location": "eastus", "diskSizeGB": gib, "sku": {"name": sku}, "creationData": {}}
+    disk = Resource(f"urn:pulumi:prod::p::{kind}::d", kind, "d", inputs, {})
+
+    def each(cloud, region, of, purchase):
+        usd = sum(map(ord, of)) / 1000
+        return Price(usd, "disk", "2026-07-06", "written by hand", "high", region, purchase)
+
+    (charge,) = price([disk], PriceBook(each, each)).charges
+    assert (charge.item, charge.quantity.expected, charge.hours_per_month) == (item, 1, 730)
+    assert charge.usd_per_hour.expected == Decimal(str(sum(map(ord, item)) / 1000))

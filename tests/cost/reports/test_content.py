@@ -1,0 +1,176 @@
+"""Every form of report of every case under tests/cases/cost says what the bills say: names, order, amounts, signs.
+
+The amounts come from each case's own arithmetic (price times count times hours) and from the bills; the text is
+read back by tests/cost/reports/reading.py, which shares no code with the writers.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import xml.etree.ElementTree as ET
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from gpufleet import cost
+
+spec = importlib.util.spec_from_file_location("cost_report_reading", Path(__file__).with_name("reading.py"))
+reading = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(reading)
+
+CASES = sorted((Path(__file__).resolve().parents[2] / "cases" / "cost").glob("*.json"))
+TABLE_HEAD = ["OP", "NAME", "WHAT", "PURCHASE", "BEFORE", "AFTER", "CHANGE"]
+
+
+def total(rows):
+    return sum((Decimal(a) * Decimal(b) * Decimal(c) for a, b, c in rows), Decimal(0))
+
+
+@pytest.fixture(params=CASES, ids=lambda path: path.stem)
+def case(request):
+    return json.loads(request.param.read_text(), parse_float=str)
+
+
+@pytest.fixture
+def found(case, book):
+    sides = cost.resources_from_preview(json.loads(json.dumps(case["preview"])))
+    return cost.diff(sides.before, sides.after, sides=sides, book=book)
+
+
+@pytest.fixture
+def months(case):
+    """Return both months and the greatest and least of the second, from the case's own arithmetic."""
+    expect = case["expect"]
+    after = expect["after"]
+    return {
+        "before": total(expect["before"]),
+        "after": total(after),
+        "low": total(expect.get("low", after)),
+        "high": total(expect.get("high", after)),
+    }
+
+
+def lead_says(text, found, months):
+    """Verify the first sentence: the direction, the amount of the change, and the month where it is known."""
+    change = reading.cents(months["after"]) - reading.cents(months["before"])
+    machines = [gap for gap in (*found.before.unpriced, *found.after.unpriced) if gap.component == "machine"]
+    if found.partial or not machines:
+        verbs = [verb for verb in ("raises", "lowers") if verb in text]
+        assert verbs == ([] if change == 0 else ["raises"] if change > 0 else ["lowers"])
+        assert change == 0 or f"by {reading.dollars(abs(change))}" in text
+    if not found.partial:
+        assert reading.dollars(months["after"]) in text
+    missing = sum(not gap.bounded for gap in found.after.unpriced)
+    assert (f"not counting {missing} item" in text) == bool(missing and not found.partial)
+
+
+def test_the_table_names_every_changed_line_with_its_amounts(found, months):
+    text = cost.render_diff(found, "table")
+    lead_says(text.splitlines()[0], found, months)
+    changed = [line for line in found.lines if reading.differs(line)]
+    rows = reading.grid_rows(text, TABLE_HEAD)
+    assert [reading.ends_of(row) for row in rows] == [reading.line_cells(line) for line in changed]
+    same = len(found.lines) - len(changed)
+    assert (f"\n{same} line{'s' * (same != 1)} unchanged" in text) == bool(same)
+
+
+def test_markdown_orders_the_changes_by_money_and_folds_the_rest(found, months):
+    text = cost.render_diff(found, "markdown")
+    lead_says(reading.plain(text.splitlines()[0]), found, months)
+    shown, _, folded = text.partition("<details>")
+    changed = reading.by_money(line for line in found.lines if reading.differs(line))
+    same = reading.by_money(line for line in found.lines if not reading.differs(line))
+    for part, lines in ((shown, changed), (folded, same)):
+        rows = [reading.ends_of(row) for row in reading.pipe_rows(part, 7)]
+        assert rows == [reading.line_cells(line) for line in lines]
+
+
+def test_markdown_has_the_totals_of_both_sides(found, months):
+    certain = found.before.usd_per_month.certain and found.after.usd_per_month.certain
+    text = cost.render_diff(found, "markdown")
+    before, after = reading.pipe_rows(text, 3 if certain else 4)[:2]
+    assert (before[0], before[2]) == ("Before", reading.dollars(months["before"]))
+    assert (after[0], after[2]) == ("After", reading.dollars(months["after"]))
+    hour = sum((charge.usd_per_hour.expected for charge in found.after.charges), Decimal(0))
+    assert after[1] == reading.dollars(hour)
+    if months["low"] != months["high"]:
+        assert after[3] == f"{reading.dollars(months['low'])} to {reading.dollars(months['high'])}"
+
+
+def test_json_has_the_months_and_their_bounds(found, months):
+    document = json.loads(cost.render_diff(found, "json"))
+    money = {side: document[side] for side in ("before", "after")}
+    assert Decimal(str(money["before"]["usd_per_month"])) == reading.cents(months["before"])
+    for key, side in (("usd_per_month", "after"), ("usd_per_month_low", "low"), ("usd_per_month_high", "high")):
+        assert Decimal(str(money["after"][key])) == reading.cents(months[side])
+    change = reading.cents(months["after"]) - reading.cents(months["before"])
+    assert Decimal(str(document["change"]["usd_per_month"])) == change
+
+
+def test_json_has_every_line_and_every_gap(case, found):
+    document = json.loads(cost.render_diff(found, "json"))
+    lines = [(line["op"], f"{line['name']} {line['component']}") for line in document["resources"]]
+    assert lines == [reading.line_cells(line)[:2] for line in found.lines]
+    for side in ("before", "after"):
+        hours = sum(line[f"{side}_usd_per_hour"] for line in document["resources"])
+        assert hours == pytest.approx(document[side]["usd_per_hour"], abs=1e-4)
+    reasons = {gap["reason"] for gap in document["unpriced"]}
+    assert all(any(part in reason for reason in reasons) for part in case["expect"].get("unpriced", []))
+    assert len(document["unpriced"]) == len({(gap["urn"], gap["component"], gap["reason"]) for gap in found_gaps(found)})
+
+
+def found_gaps(found):
+    return [vars(gap) for gap in (*found.before.unpriced, *found.after.unpriced)]
+
+
+def test_the_page_has_the_same_lines_and_cards(found, months):
+    page = reading.Page(cost.render_diff(found, "html"))
+    lead_says(page.lead, found, months)
+    changed = reading.by_money(line for line in found.lines if reading.differs(line))
+    same = reading.by_money(line for line in found.lines if not reading.differs(line))
+    for heading, lines in (("What changes", changed), ("Unchanged", same)):
+        rows = [reading.ends_of(row) for row in page.rows(heading)]
+        assert rows == [reading.line_cells(line) for line in lines]
+    cards = {card[0]: card[1:] for card in page.cards}
+    change = reading.cents(months["after"]) - reading.cents(months["before"])
+    assert cards["Change a month"][0] == reading.dollars(change, signed=True)
+    assert cards["Before"][0] == reading.dollars(months["before"])
+    assert cards["After"][0] == reading.dollars(months["after"])
+    wide = months["low"] != months["high"]
+    expected = [reading.dollars(months["low"]), f"to {reading.dollars(months['high'])}"] if wide else None
+    assert cards.get("Range after") == expected
+
+
+@pytest.mark.parametrize("form", ["table", "markdown", "html"])
+def test_each_gap_each_warning_and_each_price_is_listed(case, found, form):
+    text = cost.render_diff(found, form)
+    text = reading.plain(text)
+    for gap in found.unpriced:
+        assert gap.reason in text
+    for warning in found.warnings:
+        assert warning.removeprefix("WARNING: ") in text
+    shown = [line.after or line.before for line in found.lines if form != "table" or reading.differs(line)]
+    for charge in shown:
+        if charge.price:
+            dated = f"as of {charge.price.as_of or 'an unknown date'}, {charge.price.source}"
+            assert f"{charge.item} in {charge.region}, {charge.price.purchase.replace('_', ' ')}: " in text
+            assert dated in text
+
+
+def test_junit_has_the_amounts_and_a_case_for_every_gap(found, months):
+    suite = ET.fromstring(cost.render_diff(found, "junit")).find("testsuite")
+    said = {each.get("name"): each.get("value") for each in suite.iter("property")}
+    before, after = reading.cents(months["before"]), reading.cents(months["after"])
+    assert Decimal(said["before_usd_per_month"]) == before
+    assert Decimal(said["after_usd_per_month"]) == after
+    assert Decimal(said["change_usd_per_month"]) == after - before
+    skipped = [case.find("skipped").get("message") for case in suite if case.find("skipped") is not None]
+    assert skipped == [gap.reason for gap in found.unpriced]
+    assert (suite.get("tests"), suite.get("skipped")) == (str(1 + len(skipped)), str(len(skipped)))
+
+
+@pytest.mark.parametrize("form", ["table", "markdown", "json", "html", "junit"])
+def test_no_report_shows_a_secret(found, form):
+    assert "p5.48xlarge" not in cost.render_diff(found, form)

@@ -1,0 +1,419 @@
+"""Programs that try what a hostile pull request would: secrets, network, files, processes, output, other results."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from gpufleet import cost
+from gpufleet.cost import evaluation, registration
+from gpufleet.errors import EnvironmentFault, GpufleetError, InputError
+
+HANG_GUARD_S = 60
+CANARY = "canary-8f1e"
+COMPONENT = "import pulumi\npulumi.ComponentResource('t:m:C', {name}, {{'said': {said}}})\n"
+
+
+def can_confine():
+    """Return True where this machine's kernel gives namespaces."""
+    import ctypes
+
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if ctypes.CDLL(None).unshare(0x10000000 | 0x60020000) == 0 else 1)
+    return os.waitpid(child, 0)[1] == 0
+
+
+confined = pytest.mark.skipif(
+    sys.platform != "linux" or not can_confine(), reason="this kernel allows no namespaces"
+)
+
+
+@pytest.fixture
+def hostile(tmp_path):
+    """Make a project with a program of the given text; return its root."""
+
+    def write(text, folder="hostile"):
+        root = tmp_path / folder
+        root.mkdir(exist_ok=True)
+        (root / "Pulumi.yaml").write_text("name: hostile\nruntime: python\n")
+        (root / "Pulumi.dev.yaml").write_text("config: {}\n")
+        (root / "__main__.py").write_text(text)
+        return root
+
+    return write
+
+
+@pytest.fixture
+def say(hostile):
+    """Evaluate an expression inside a program, and return what it gave as text."""
+
+    def evaluate(expression, before="", **options):
+        body = f"import os, sys\n{before}\n" + COMPONENT.format(name="'c'", said=f"str(({expression}))")
+        resources = cost.evaluate(hostile(body), "dev", **options)
+        return next(each for each in resources if each.name == "c").inputs["said"]
+
+    return evaluate
+
+
+@pytest.fixture
+def secrets(monkeypatch, tmp_path):
+    """Put secrets where people have them: in the environment and in the home folder."""
+    for name in (
+        "AWS_SECRET_ACCESS_KEY", "PULUMI_CONFIG_PASSPHRASE", "GPUFLEET_DATABASE_URL", "GITHUB_TOKEN", "GITHUB_ENV",
+        "GITHUB_PATH", "ACTIONS_RUNTIME_TOKEN", "GITLAB_TOKEN", "CI_JOB_TOKEN", "SSH_AUTH_SOCK", "PULUMI_ACCESS_TOKEN",
+    ):  # fmt: skip
+        monkeypatch.setenv(name, CANARY)
+    home = tmp_path / "home"
+    (home / ".aws").mkdir(parents=True)
+    (home / ".aws/credentials").write_text(CANARY)
+    monkeypatch.setenv("HOME", str(home))
+    return home
+
+
+def test_a_program_gets_no_secret_of_the_environment(say, secrets, monkeypatch):
+    monkeypatch.setenv("AWS_REGION", "eu-west-1")
+    environment = say("dict(os.environ)")
+    assert CANARY not in environment
+    assert "eu-west-1" in environment
+    assert str(secrets) not in environment
+
+
+def test_a_trusted_program_gets_the_environment_and_the_files(say, secrets):
+    assert CANARY in say("dict(os.environ)", trusted=True)
+    assert say(f"open({str(secrets / '.aws/credentials')!r}).read()", trusted=True) == CANARY
+
+
+@confined
+def test_a_program_sees_neither_the_home_folder_nor_what_a_project_keeps_secret(say, hostile, secrets):
+    root = hostile("")
+    for name in (".env", ".git/config", ".gpufleet/registry.db"):
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text(CANARY)
+    places = [
+        str(secrets / ".aws/credentials"),
+        *(str(root / n) for n in (".git/config", ".gpufleet/registry.db")),
+    ]
+    assert say(f"[os.path.exists(p) for p in {places!r}]") == "[False, False, False]"
+    assert say(f"open({str(root / '.env')!r}).read()") == ""
+
+
+@confined
+def test_a_program_reaches_no_listener_of_this_machine(say):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        attempt = f"socket.socket().connect_ex(('127.0.0.1', {listener.getsockname()[1]}))"
+        assert say(attempt, before="import socket") != "0"
+        assert say(attempt, before="import socket", trusted=True) == "0"
+
+
+@confined
+@pytest.mark.parametrize(
+    "path", ["Pulumi.yaml", "/usr/bin/x", "/x", "/proc/sys/kernel/core_pattern", "/etc/x"]
+)
+def test_a_program_writes_nowhere_but_in_its_own_folder(say, hostile, path):
+    before = "def attempt(p):\n  try:\n    open(p, 'a').close()\n    return 'written'\n  except OSError as e:\n    return type(e).__name__"
+    assert say(f"attempt({path!r})", before=before) in {"OSError", "PermissionError"}
+    assert (
+        say("attempt(os.environ['TMPDIR'] + '/x'), attempt(os.environ['HOME'] + '/x')", before)
+        == "('written', 'written')"
+    )
+
+
+@confined
+def test_a_program_has_no_descriptors_but_its_own_and_no_privileges(say):
+    targets = say(
+        "[os.readlink('/proc/self/fd/' + n) for n in os.listdir('/proc/self/fd') if os.path.lexists('/proc/self/fd/' + n)]"
+    )
+    kinds = {target.split(":")[0] for target in eval(targets)}
+    assert kinds == {"/dev/null", "pipe", "anon_inode", "socket"}  # the last two are asyncio's own
+    status = "[line.split()[1] for line in open('/proc/self/status') if line.startswith('Cap')]"
+    assert set(eval(say(status))) == {"0" * 16}
+    assert "No space" in say(
+        "subprocess.run(['unshare', '-Ur', 'true'], capture_output=True).stderr", "import subprocess"
+    )
+
+
+GRANDCHILD = """
+import os, sys, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        for fd in range(20):
+            try: os.close(fd)
+            except OSError: pass
+        while True: time.sleep({seconds})
+    os._exit(0)
+{then}
+"""
+
+
+def wait_until_gone(namespaces, limit_s=HANG_GUARD_S):
+    deadline = time.monotonic() + limit_s
+    while left := in_namespaces(namespaces):
+        assert time.monotonic() < deadline, left
+        time.sleep(0.02)
+
+
+def in_namespaces(namespaces):
+    """Return the processes that are in one of these PID namespaces."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                if os.readlink(entry / "ns/pid") in namespaces:
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+    return found
+
+
+@confined
+def test_a_grandchild_in_a_session_of_its_own_ends_with_the_evaluation(say):
+    namespace = say("os.readlink('/proc/self/ns/pid')", GRANDCHILD.format(seconds=600, then=""))
+    assert in_namespaces({namespace}) == []  # gone before the answer was given
+
+
+@confined
+def test_a_grandchild_ends_when_the_evaluation_takes_too_long(hostile):
+    before = namespaces_below(os.getpid())
+    with pytest.raises(EnvironmentFault, match="within 5 s"):
+        cost.evaluate(hostile(GRANDCHILD.format(seconds=600, then="time.sleep(600)")), "dev", limit_s=5)
+    assert namespaces_below(os.getpid()) <= before
+
+
+@pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@confined
+def test_a_grandchild_ends_when_gpufleet_is_killed(hostile, tmp_path, signum):
+    """The program says which namespace it is in through what it prints; then gpufleet gets the signal."""
+    root = hostile(GRANDCHILD.format(seconds=600, then="time.sleep(600)"))
+    code = f"from pathlib import Path; from gpufleet import cost; cost.evaluate(Path({str(root)!r}), 'dev')"
+    process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL)
+    namespaces, deadline = set(), time.monotonic() + HANG_GUARD_S
+    while len(in_namespaces(namespaces)) < 3:  # init, the program and its grandchild
+        namespaces = namespaces_below(process.pid)
+        assert time.monotonic() < deadline
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.send_signal(signum)
+    process.wait(HANG_GUARD_S)
+    wait_until_gone(namespaces)
+
+
+def namespaces_below(parent):
+    """Return the PID namespaces of a process's descendants, without its own."""
+    parents = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+    family, size = {parent}, 0
+    while len(family) != size:
+        size = len(family)
+        family |= {pid for pid, above in parents.items() if above in family}
+    found = set()
+    for pid in family:
+        with suppress(OSError):
+            found.add(os.readlink(f"/proc/{pid}/ns/pid"))
+    return found - {os.readlink("/proc/self/ns/pid")}
+
+
+FLOOD = "import os\nwhile True: os.write({descriptor}, b'x' * 65536)\n"
+
+
+@pytest.mark.parametrize(("descriptor", "name"), [(1, "prints"), (2, "prints"), (3, "registers")])
+def test_output_without_end_is_cut_off_and_costs_little_memory(hostile, monkeypatch, descriptor, name):
+    import resource
+
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(InputError, match=f"what it {name} is over"):
+        cost.evaluate(hostile(FLOOD.format(descriptor=descriptor)), "dev")
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 150 * 1024  # KiB
+
+
+def test_output_that_ends_keeps_its_last_lines(hostile):
+    root = hostile(
+        "import os\nfor _ in range(400): os.write(1, b'x' * 65536)\nprint('\\nlast words')\nos._exit(3)"
+    )
+    with pytest.raises(EnvironmentFault, match="ended early: last words"):
+        cost.evaluate(root, "dev")
+
+
+@confined
+def test_processes_are_counted(say):
+    """Fork until the kernel says no; each fork waits for the end of a pipe, so none uses the processor."""
+    bomb = (
+        "reading, writing = os.pipe()\n"
+        "count = 0\n"
+        "try:\n"
+        "  while count < 2000:\n"
+        "    if os.fork() == 0:\n"
+        "      os.close(writing); os.read(reading, 1); os._exit(0)\n"
+        "    count += 1\n"
+        "except BlockingIOError: pass\n"
+        "os.close(writing)\n"
+        "for _ in range(count): os.wait()\n"
+    )
+    if os.getuid() == 0 and tuple(map(int, os.uname().release.split(".")[:2])) < (6, 14):
+        pytest.skip("as root only Linux 6.14 bounds a PID namespace")
+    assert 100 < int(say("count", bomb)) < 600
+
+
+@confined
+def test_a_program_cannot_touch_the_other_side(project):
+    """Both sides run at once; the head looks for the base's folder, processes and result, and finds none."""
+    git = ["git", "-C", str(project), "-c", "user.name=t", "-c", "user.email=t@example.org"]
+    main = project / "stacks/__main__.py"
+    main.write_text("import pulumi\npulumi.ComponentResource('t:m:C', 'base', {})\n")
+    subprocess.run([*git, "commit", "-qam", "base"], check=True)
+    look = "[p for p in os.listdir('/proc') if p.isdigit()]"
+    places = "[n for n in os.listdir('/tmp') if n.startswith('gpufleet-base')]"
+    main.write_text("import os\n" + COMPONENT.format(name="'head'", said=f"str(({look}, {places}))"))
+    with evaluation.evaluating_both(project, "poc", "HEAD") as run:
+        base, head = run()
+    assert [each.name for each in base] == ["base"]
+    assert head[0].name == "head"
+    assert head[0].inputs["said"] == "(['1', '2'], [])"
+
+
+def test_a_forged_answer_is_refused_by_type_and_by_size(hostile, monkeypatch):
+    forged = "import os\nos.write(3, {content})\nos._exit(0)\n"
+    for content, problem in (
+        (b"{", "is not JSON"),
+        (b"[1]", "should be a valid dictionary"),
+        (b'{"resources": [{"urn": 5}]}', "resources.0.urn"),
+        (
+            b'{"resources": [{"urn": "a", "type": "b", "custom": "yes", "inputs": {}, "outputs": {}}]}',
+            "custom",
+        ),
+        (b"[" * 100_000, "is (not JSON|nested deeper)"),
+        (b'{"resources": NaN}', "is not a number"),
+    ):
+        with pytest.raises(InputError, match=problem):
+            cost.evaluate(hostile(forged.format(content=repr(content))), "dev")
+    with pytest.raises(InputError, match="holds more than"):
+        registration.decode_answer(b"[" + b"1," * 2_000_001 + b"1]", "it")
+
+
+def test_a_program_cannot_mark_its_resources_as_gone(hostile):
+    record = '{"urn": "urn:pulumi:dev::p::t:m:C::c", "type": "t:m:C", "custom": true, "inputs": {}, "outputs": {}, "delete": true, "external": true}'
+    content = f'{{"resources": [{record}]}}'.encode()
+    (resource,) = cost.evaluate(hostile(f"import os\nos.write(3, {content!r})\nos._exit(0)\n"), "dev")
+    assert not resource.delete
+    assert not resource.external
+
+
+def test_symlinks_of_a_program_lead_us_nowhere(hostile, tmp_path):
+    (tmp_path / "victim").write_text("kept")
+    attack = (
+        "import os, shutil\n"
+        "for name in ('HOME', 'TMPDIR'):\n"
+        "  place = os.environ[name]\n"
+        "  shutil.rmtree(place, ignore_errors=True)\n"
+        f"  try: os.symlink({str(tmp_path)!r}, place)\n"
+        "  except OSError: pass\n"
+    )
+    cost.evaluate(hostile(attack), "dev")
+    assert (tmp_path / "victim").read_text() == "kept"
+
+
+@pytest.mark.parametrize("code", ["raise RuntimeError(NASTY)", "print(NASTY); import os; os._exit(1)"])
+def test_what_a_program_says_does_nothing_to_a_terminal(hostile, code):
+    root = hostile(f"NASTY = '\\x1b]0;owned\\x07 \\u202e \\x9b2J'\n{code}\n")
+    with pytest.raises(GpufleetError) as caught:
+        cost.evaluate(root, "dev")
+    assert str(caught.value).isprintable()
+    assert "owned" in str(caught.value)
+
+
+def test_a_stack_file_that_never_ends_is_not_read_before_confinement(hostile):
+    root = hostile("")
+    (root / "Pulumi.dev.yaml").unlink()
+    (root / "Pulumi.dev.yaml").symlink_to("/dev/zero")
+    with pytest.raises(GpufleetError):
+        cost.evaluate(root, "dev", limit_s=30)
+
+
+def test_a_virtual_environment_that_git_keeps_is_not_used(hostile, tmp_path):
+    from gpufleet.cost import confinement
+
+    root = hostile("")
+    (root / "Pulumi.yaml").write_text("name: h\nruntime: {name: python, options: {virtualenv: venv}}\n")
+    python = root / "venv/bin/python"
+    python.parent.mkdir(parents=True)
+    python.symlink_to(sys.executable)
+    (root / "Pulumi.yaml").write_text("name: h\nruntime:\n  name: python\n  options:\n    virtualenv: venv\n")
+    assert confinement.project_python(root) == python
+    subprocess.run(["git", "-C", str(root), "init", "-q"], check=True)
+    subprocess.run(["git", "-C", str(root), "add", "-A"], check=True)
+    assert confinement.project_python(root) is None
+
+
+def test_a_folder_that_looks_like_a_bare_repository_runs_none_of_its_settings(hostile, tmp_path):
+    root = hostile("")
+    subprocess.run(["git", "init", "-q", "--bare", str(root)], check=True)
+    with (root / "config").open("a") as settings:
+        settings.write(f"[core]\n\tfsmonitor = touch {tmp_path}/owned\n")
+    with pytest.raises(InputError, match="not in a git repository"):
+        cost.diff_against(root, "dev", "HEAD")
+    assert not (tmp_path / "owned").exists()
+
+
+NO_NAMESPACES = (
+    'echo 0 >/proc/sys/user/max_user_namespaces; exec setpriv --bounding-set -all --no-new-privs "$@"'
+)
+
+
+@pytest.fixture
+def without_namespaces(clean_env):
+    """Run a command where the kernel allows no namespaces, as on some machines of CI systems."""
+
+    def run(code):
+        command = [
+            "unshare",
+            "--user",
+            "--map-root-user",
+            "sh",
+            "-c",
+            NO_NAMESPACES,
+            "sh",
+            sys.executable,
+            "-c",
+            code,
+        ]
+        return subprocess.run(
+            command, capture_output=True, text=True, timeout=HANG_GUARD_S, env=clean_env, check=False
+        )
+
+    return run
+
+
+@confined
+def test_without_namespaces_one_line_says_so_and_environment_and_processes_are_kept_all_the_same(
+    hostile, without_namespaces, secrets
+):
+    grandchild = GRANDCHILD.format(seconds=600, then="").replace(
+        "if os.fork() == 0:\n        for",
+        f"if os.fork() == 0:\n        os.write(w, str(os.getpid()).encode())\n        for",
+    )
+    said = "str((dict(os.environ), os.read(r, 20)))"
+    root = hostile(f"import os\nr, w = os.pipe()\n{grandchild}" + COMPONENT.format(name="'c'", said=said))
+    code = (
+        "from pathlib import Path; from gpufleet import cost;"
+        f"print(cost.evaluate(Path({str(root)!r}), 'dev')[0].inputs['said'])"
+    )
+    done = without_namespaces(code)
+    assert done.returncode == 0, done.stderr
+    assert CANARY not in done.stdout
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("warning: this machine cannot keep the Pulumi program from the network")
+    grandchild = int(eval(done.stdout)[1])
+    assert not Path(f"/proc/{grandchild}").exists()

@@ -1,0 +1,109 @@
+"""A host name is declared in one place of a project: racks, workstations, pools' nodes."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpufleet import fleet
+from gpufleet.errors import InputError
+
+RACK = """\
+plugin: gpufleet.fleet.rack
+name: {name}
+kind: blades
+site: lab
+machine: Compute Blade CM4 8GB
+nodes: {nodes}
+"""
+STACK = """\
+config:
+  gpufleet:fleet:
+    owner: ml
+    ssh: {{authorized_keys: [{key}], allowed_cidrs: [10.0.0.0/8]}}
+    {more}
+"""
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICnjZVo0X23w6Lv+MS0nX7ZSNB6ZUf6PUl3b3SBAbmnn example"
+POOL = (
+    "{name: %s, cloud: aws, region: us-east-1, machine: g5.2xlarge, count: %s, purchase: {kind: on_demand}}"
+)
+
+
+@pytest.fixture
+def project(tmp_path):
+    """Give ``project(racks, **stacks)``: a folder with these racks (name to nodes) and stacks (name to a line)."""
+
+    def lay(racks, **stacks):
+        (tmp_path / "inventory").mkdir()
+        (tmp_path / "stacks").mkdir()
+        for name, nodes in racks.items():
+            (tmp_path / f"inventory/{name}.yaml").write_text(RACK.format(name=name, nodes=nodes))
+        for name, more in stacks.items():
+            (tmp_path / f"stacks/Pulumi.{name}.yaml").write_text(STACK.format(key=KEY, more=more))
+        return tmp_path
+
+    return lay
+
+
+def refusal(root, stack="one"):
+    with pytest.raises(InputError) as caught:
+        fleet.load(stack, root)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_two_racks_of_one_stack_may_not_share_names(project):
+    root = project({"a": "blade[01-06]", "b": "blade[05-08]"}, one="racks: [{name: a}, {name: b}]")
+    assert refusal(root) == (
+        "inventory/b.yaml:6: nodes: blade[05-06] is also declared in inventory/a.yaml: nodes; "
+        "give the nodes in one of the two files other names"
+    )
+
+
+def test_a_rack_that_no_stack_uses_counts_too(project):
+    assert "blade01 is also declared" in refusal(
+        project({"a": "blade01", "b": "blade01"}, one="racks: [{name: a}]")
+    )
+
+
+def test_a_workstation_may_not_be_called_as_a_blade(project):
+    root = project({"a": "blade[01-02]"}, one="workstations: [{name: blade02, machine: MacBook Pro M2 16GB}]")
+    assert refusal(root).startswith(
+        "stacks/Pulumi.one.yaml: gpufleet:fleet.workstations: blade02 is also declared in inventory/a.yaml: nodes;"
+    )
+
+
+def test_a_pool_s_node_may_not_be_called_as_a_rack_s(project):
+    root = project({"a": "one-train-2"}, one=f"pools: [{POOL % ('train', 2)}]")
+    assert "gpufleet:fleet.pools: one-train-2 is also declared in inventory/a.yaml" in refusal(root)
+
+
+def test_pools_of_two_stacks_may_not_make_the_same_name(project):
+    root = project({}, **{"one": f"pools: [{POOL % ('a-b', 1)}]", "one-a": f"pools: [{POOL % ('b', 1)}]"})
+    assert "one-a-b-1 is also declared in stacks/Pulumi.one-a.yaml" in refusal(root)
+
+
+def test_an_elastic_pool_names_its_nodes_by_the_cloud_s_ids(project):
+    root = project({"a": "one-train-1"}, one=f"pools: [{POOL % ('train', '{min: 1, max: 2}')}]")
+    assert fleet.load("one", root).stack == "one"
+
+
+def test_a_workstation_of_two_stacks_is_one_machine(project):
+    station = "workstations: [{name: m2, machine: MacBook Pro M2 16GB}]"
+    assert fleet.load("one", project({}, one=station, two=station)).workstations[0].name == "m2"
+
+
+@pytest.mark.parametrize("name", ["all", "localhost", "missing", "ungrouped"])
+def test_a_name_with_a_meaning_in_ansible_is_refused(project, name):
+    root = project({"a": f"[{{name: {name}, slot: 1}}]"}, one="racks: [{name: a}]")
+    assert f"inventory/a.yaml:6: nodes: {name!r} has a meaning of its own in Ansible" in refusal(root)
+
+
+def test_a_broken_rack_or_stack_elsewhere_does_not_stop_this_one(project):
+    root = project({"a": "blade01", "b": "blade[01-"}, one="racks: [{name: a}]", two="pools: 7")
+    (root / "stacks/Pulumi.three.yaml").write_text("config: [")
+    assert fleet.load("one", root).racks[0].name == "a"
+
+
+def test_the_shipped_project_declares_every_name_once(repo_root):
+    racks = fleet.load_racks(repo_root / "inventory", repo_root)
+    fleet.check_host_names([*fleet.rack_declarations(racks, repo_root), *fleet.stack_declarations(repo_root)])

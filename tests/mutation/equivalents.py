@@ -1,0 +1,23 @@
+"""Mutants that no test can notice, each with the reason: the explicit list in equivalents.yaml."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import yaml
+from rooms import ROOT
+from sampling import Mutant
+
+LIST = ROOT / "tests/mutation/equivalents.yaml"
+
+
+@lru_cache(maxsize=1)
+def _entries() -> dict[tuple[str, str], str]:
+    listed = yaml.safe_load(LIST.read_text()) or []
+    return {(each["file"], each["becomes"]): each["reason"] for each in listed}
+
+
+def reason(mutant: Mutant) -> str | None:
+    """Return why the mutant is the same program for its users; None where it is not listed."""
+    _, after = mutant.changed_lines((ROOT / mutant.file).read_text())
+    return _entries().get((mutant.file, after))

@@ -1,0 +1,230 @@
+"""Which tests run which line, and which of them to try on a mutant, the likeliest to notice first."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import pickle
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from pathlib import Path
+
+from rooms import CODE, COLLECTION, ROOT, Room
+from sampling import Mutant
+from sandbox import Sandbox
+
+CACHE = ROOT / ".gpufleet/mutation/coverage"
+FOLDER_LIMIT_S = 3600
+
+
+def _line_table() -> dict[int, set[str]]:
+    return defaultdict(set)
+
+
+@dataclass
+class Coverage:
+    """Lines of our files with the tests that run them, and how long each test takes."""
+
+    lines: dict[str, dict[int, set[str]]] = field(default_factory=lambda: defaultdict(_line_table))
+    imported: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def add(self, other: Coverage) -> None:
+        for file, lines in other.lines.items():
+            for line, tests in lines.items():
+                self.lines[file][line] |= tests
+        for file, at_import in other.imported.items():
+            self.imported[file] |= at_import
+        self.seconds |= other.seconds
+
+    @cached_property
+    def by_test_file(self) -> dict[str, set[str]]:
+        found = defaultdict(set)
+        for test in self.seconds:
+            found[test.partition("::")[0]].add(test)
+        return found
+
+    def of_file(self, file: str) -> set[str]:
+        return set().union(*self.lines.get(file, {}).values())
+
+
+def measure(folder: str, copy: Sandbox, server) -> Coverage:
+    """Return the coverage of one folder of tests: from the cache while neither its tests nor the code changed."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    cached = CACHE / f"{folder}-{_digest(folder)}.pickle"
+    if cached.is_file():
+        return pickle.loads(cached.read_bytes())
+    print(f"mutants: measuring which lines the tests of {folder} run", file=sys.stderr, flush=True)
+    data = copy.root.parent / f"coverage-{folder}"
+    source = [str(copy.root / CODE), str(copy.root / COLLECTION)]
+    server.ask(folder=f"tests/{folder}", data=str(data), source=source, timeout=FOLDER_LIMIT_S)
+    if not Path(f"{data}.json").is_file():
+        raise SystemExit(f"mutants: the tests of {folder} did not end:\n{server.log.read_text()[-2000:]}")
+    found = _read(data, copy.root)
+    for old in CACHE.glob(f"{folder}-*.pickle"):
+        old.unlink()
+    cached.write_bytes(pickle.dumps(found))
+    return found
+
+
+def _digest(folder: str) -> str:
+    seen = hashlib.sha256()
+    for part in (f"tests/{folder}", f"tests/cases/{folder}", CODE, COLLECTION):
+        for path in sorted((ROOT / part).rglob("*")):
+            if path.is_file() and path.suffix in (".py", ".json", ".yaml", ".csv"):
+                seen.update(path.read_bytes())
+    return seen.hexdigest()[:16]
+
+
+def _read(data: Path, root: Path) -> Coverage:
+    from coverage import CoverageData
+
+    found = Coverage()
+    told = json.loads(Path(f"{data}.json").read_text())
+    found.seconds = {test: took for test, took in told["seconds"].items() if test not in told["failed"]}
+    for part in data.parent.glob(f"{data.name}.*"):
+        if part.suffix == ".json":
+            continue
+        read = CoverageData(basename=str(part))
+        read.read()
+        for file in read.measured_files():
+            name = str(Path(file).relative_to(root))
+            for line, contexts in read.contexts_by_lineno(file).items():
+                found.lines[name][line] |= {each for each in contexts if each in found.seconds}
+                found.imported[name].add(line)
+    return found
+
+
+class Selection:
+    """Chooses tests for mutants, from the coverage of all folders."""
+
+    def __init__(self, coverage: Coverage, room: Room, budget_s: float) -> None:
+        self.coverage = coverage
+        self.room = room
+        self.budget_s = budget_s
+
+    def is_run(self, mutant: Mutant) -> bool:
+        """Say whether any test runs the mutated line."""
+        first, last, inside = _statement(mutant.file, mutant.line)
+        if inside:
+            return any(self.coverage.lines[mutant.file].get(line) for line in range(first, last + 1))
+        return bool(self.coverage.of_file(mutant.file))
+
+    def tests(self, mutant: Mutant) -> list[str]:
+        """Return the tests to try, in order, as many as the budget of seconds takes."""
+        chosen: list[str] = []
+        left = self.budget_s
+        seen: set[str] = set()
+        for tier in self._tiers(mutant):
+            for test in self._ranked(tier - seen):
+                cost = self.coverage.seconds[test] + 0.005
+                if cost <= left or not chosen:
+                    chosen.append(test)
+                    left -= cost
+            seen |= tier
+        return _grouped(chosen)
+
+    def _tiers(self, mutant: Mutant) -> Iterable[set[str]]:
+        first, last, inside = _statement(mutant.file, mutant.line)
+        lines = self.coverage.lines[mutant.file]
+        if inside:
+            yield set().union(*(lines.get(line, set()) for line in range(first, last + 1)))
+        else:
+            yield self._users(_names(mutant.file, first))
+        around = _definition(mutant.file, mutant.line)
+        near = set().union(*(lines.get(line, set()) for line in range(around[0], around[1] + 1)))
+        yield near
+        # Cached tables and shared fixtures run a line in one test and are looked at in others.
+        yield set().union(*(self.coverage.by_test_file[test.partition("::")[0]] for test in near))
+        yield self.coverage.of_file(mutant.file)
+        yield {test for test in self.coverage.seconds if self._is_own(test)}
+
+    def _users(self, names: set[str]) -> set[str]:
+        """Return the tests that run a line which mentions one of the names."""
+        if not names:
+            return set()
+        wanted = re.compile(rf"\b({'|'.join(map(re.escape, sorted(names)))})\b")
+        found: set[str] = set()
+        for file, lines in self.coverage.lines.items():
+            for number, text in enumerate(_lines(file), 1):
+                if lines.get(number) and wanted.search(text):
+                    found |= lines[number]
+        return found
+
+    def _is_own(self, test: str) -> bool:
+        return test.split("/")[1] == self.room.tests[0]
+
+    def _ranked(self, tests: set[str]) -> list[str]:
+        """Return own tests before others', short before long, and a test of each file before more of one."""
+        turns: dict[str, int] = defaultdict(int)
+        ranked = []
+        for test in sorted(tests, key=lambda test: (self.coverage.seconds.get(test, 1e9), test)):
+            if test in self.coverage.seconds:
+                file = test.partition("::")[0]
+                turns[file] += 1
+                ranked.append((not self._is_own(test), turns[file] // 8, test))
+        return [test for *_, test in sorted(ranked, key=lambda each: each[:2])]
+
+
+def _grouped(tests: list[str]) -> list[str]:
+    """Return the tests file by file, in the order of each file's first: fixtures are then made once."""
+    files = {file: rank for rank, file in enumerate(dict.fromkeys(test.partition("::")[0] for test in tests))}
+    return sorted(tests, key=lambda test: files[test.partition("::")[0]])
+
+
+@lru_cache(maxsize=None)
+def _lines(file: str) -> list[str]:
+    return (ROOT / file).read_text().splitlines()
+
+
+@lru_cache(maxsize=None)
+def _tree(file: str) -> ast.Module:
+    return ast.parse((ROOT / file).read_text())
+
+
+def _holders(file: str, line: int) -> list[ast.stmt]:
+    """Return the statements around a line, outermost first."""
+    found = [
+        node for node in ast.walk(_tree(file))
+        if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or node.lineno)
+    ]  # fmt: skip
+    return sorted(found, key=lambda node: (node.lineno, -(node.end_lineno or 0)))
+
+
+def _statement(file: str, line: int) -> tuple[int, int, bool]:
+    """Return the first and last line of the statement at a line (its head, if others are in it), and if in a function."""
+    holders = _holders(file, line)
+    if not holders:
+        return line, line, False
+    last = holders[-1]
+    body = getattr(last, "body", None)
+    inside = any(isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) for each in holders[:-1])
+    if isinstance(body, list) and body:
+        return last.lineno, max(last.lineno, body[0].lineno - 1), inside
+    return last.lineno, last.end_lineno or last.lineno, inside
+
+
+def _definition(file: str, line: int) -> tuple[int, int]:
+    """Return the lines of the innermost function or class around a line, else of the whole file."""
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    around = [each for each in _holders(file, line) if isinstance(each, kinds)]
+    if not around:
+        return 1, len(_lines(file))
+    return around[-1].lineno, around[-1].end_lineno or around[-1].lineno
+
+
+def _names(file: str, line: int) -> set[str]:
+    """Return the names that the statement at a line gives to a module or a class."""
+    names: set[str] = set()
+    for each in _holders(file, line):
+        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(each.name)
+        elif isinstance(each, ast.Assign | ast.AnnAssign):
+            targets = each.targets if isinstance(each, ast.Assign) else [each.target]
+            names |= {node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)}
+    return names

@@ -1,0 +1,36 @@
+"""How we log in where Ansible and ssh would: the same key, user and known hosts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpufleet.operations.reach import login
+
+
+@pytest.mark.parametrize(
+    ("environment", "user", "key"),
+    [
+        ({}, "root", Path.home() / ".ssh/id_ed25519"),
+        ({"ANSIBLE_PRIVATE_KEY_FILE": "/keys/fleet"}, "root", Path("/keys/fleet")),
+        ({"ANSIBLE_PRIVATE_KEY_FILE": ""}, "root", Path.home() / ".ssh/id_ed25519"),
+        ({"ANSIBLE_REMOTE_USER": "ops"}, "ops", Path.home() / ".ssh/id_ed25519"),
+        (
+            {"ANSIBLE_REMOTE_USER": "ops", "ANSIBLE_PRIVATE_KEY_FILE": "/keys/fleet"},
+            "ops",
+            Path("/keys/fleet"),
+        ),
+    ],
+)
+def test_the_login_is_ansibles_own_where_it_is_set(tmp_path, environment, user, key):
+    who = login(environment, tmp_path)
+    assert (who.user, who.key) == (user, key)
+
+
+def test_a_rehearsals_known_hosts_win_over_the_users_own(tmp_path):
+    assert login({}, tmp_path).known_hosts == Path.home() / ".ssh/known_hosts"
+    own = tmp_path / "ssh/known_hosts"
+    own.parent.mkdir()
+    own.write_text("")
+    assert login({}, tmp_path).known_hosts == own
