@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -57,6 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run_campaign(kinds: Sequence[type[Kind]], count: int, seed: int) -> list[Outcome]:
     """Run every kind so often, each run with a seed of its own, in turn."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # hosts and servers are ended then too
     world = World()
     outcomes: list[Outcome] = []
     try:
@@ -103,8 +105,8 @@ def _line(outcome: Outcome, number: int, total: int) -> str:
 
 
 def _missing(kind: type[Kind]) -> str:
-    if kind.needs == "hosts" and (sys.platform != "linux" or os.geteuid()):
-        return "hosts need root on Linux"
+    if kind.needs == "hosts":
+        return "root on Linux" if sys.platform != "linux" or os.geteuid() else "" if shutil.which("nft") else "nft"
     if kind.needs == "engine":
         from gpufleet import engine
 

@@ -1,17 +1,10 @@
-"""A module that answers as a recorded blade did, each host with a serial of its own."""
+"""An action that answers as a recorded blade did, each host with a serial of its own."""
 
 import json
 import zlib
 from pathlib import Path
 
-from ansible.module_utils.basic import AnsibleModule
-
-SPEC = {
-    "node": {"type": "str", "required": True},
-    "event": {"type": "str", "required": True},
-    "attempt": {"type": "str", "default": ""},
-    "base": {"type": "path"},
-}
+from ansible.plugins.action import ActionBase
 
 
 def serial_of(node):
@@ -30,16 +23,13 @@ def records_of(base, node, attempt):
     return records
 
 
-def main():
-    module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
-    node, event, attempt = (module.params[key] for key in ("node", "event", "attempt"))
-    report = {"node": node, "event": event, "attempt": attempt, "facts": {}}
-    if event == "commissioned":
-        report["facts"] = {"serial": serial_of(node), "arch": "aarch64"}
-    if event == "burn_in":
-        report["records"] = records_of(module.params["base"], node, attempt)
-    module.exit_json(changed=False, gpufleet=report)
-
-
-if __name__ == "__main__":
-    main()
+class ActionModule(ActionBase):
+    def run(self, tmp=None, task_vars=None):
+        result = super().run(tmp, task_vars)
+        node, event, attempt = (self._task.args[key] for key in ("node", "event", "attempt"))
+        report = {"node": node, "event": event, "attempt": attempt, "facts": {}}
+        if event == "commissioned":
+            report["facts"] = {"serial": serial_of(node), "arch": "aarch64"}
+        if event == "burn_in":
+            report["records"] = records_of(self._task.args["base"], node, attempt)
+        return {**result, "changed": False, "gpufleet": report}

@@ -14,7 +14,7 @@ from faults.kinds.base import Kind
 from faults.recordings import BASE
 from faults.world import Running
 
-NODES = ["blade01", "blade02", "blade03"]
+NODES = ["blade01", "blade02"]
 CONFIGURE = ("configure", "--play", "faults", "--limit", ",".join(NODES))
 ATTEMPT = "fault-1"
 
@@ -24,7 +24,7 @@ class RunKind(Kind):
 
     def setup(self) -> None:
         self.start_registry()
-        self.run.env |= {"FAULT_ATTEMPT": ATTEMPT, "FAULT_BASE": str(BASE), "ANSIBLE_FORKS": "3"}
+        self.run.env |= {"FAULT_ATTEMPT": ATTEMPT, "FAULT_BASE": str(BASE), "ANSIBLE_FORKS": "2"}
 
     def act(self) -> None:
         self.before = self.evidence()
@@ -100,6 +100,7 @@ class KillAnsiblePlaybook(RunKind):
         """Kill Ansible's main process, at any moment of its life."""
         self.run.until(lambda: self.victims() or not running.is_alive)
         self.run.pause(self.rng.uniform(0, whole * 0.8), running)
+        self.run.until(lambda: self.victims() or not running.is_alive)
         victims = self.victims()
         for pid in victims:
             with suppress(ProcessLookupError):
