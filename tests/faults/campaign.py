@@ -44,9 +44,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     chosen = [kinds[name] for name in options.kind or kinds]
     chosen = [kind for kind in chosen if not kind.needs or kind.needs not in options.without]
-    missing = {kind.needs for kind in chosen if (reason := _missing(kind))} if chosen else set()
-    for need in sorted(missing):
-        print(f"left out: kinds that need {need}", file=sys.stderr)
+    missing = {kind.needs: reason for kind in chosen if (reason := _missing(kind))}
+    for reason in missing.values():
+        print(f"left out: kinds that need {reason}", file=sys.stderr)
     chosen = [kind for kind in chosen if kind.needs not in missing]
     outcomes = run_campaign(chosen, options.count, options.seed)
     options.report.parent.mkdir(parents=True, exist_ok=True)
@@ -93,7 +93,9 @@ def table(outcomes: Sequence[Outcome]) -> str:
         mine = [each for each in outcomes if each.kind == kind]
         bad = [each.seed for each in mine if each.violations]
         seeds = f"{min(each.seed for each in mine)}-{max(each.seed for each in mine)}"
-        lines.append(f"{kind:<24} {len(mine):>5} {seeds:<10} {len(bad):>10}  {' '.join(map(str, bad))}".rstrip())
+        lines.append(
+            f"{kind:<24} {len(mine):>5} {seeds:<10} {len(bad):>10}  {' '.join(map(str, bad))}".rstrip()
+        )
     total = sum(bool(each.violations) for each in outcomes)
     seconds = sum(each.seconds for each in outcomes)
     return "\n".join([*lines, f"{len(outcomes)} runs, {total} with violations, {seconds:.0f} s"])
@@ -106,7 +108,13 @@ def _line(outcome: Outcome, number: int, total: int) -> str:
 
 def _missing(kind: type[Kind]) -> str:
     if kind.needs == "hosts":
-        return "root on Linux" if sys.platform != "linux" or os.geteuid() else "" if shutil.which("nft") else "nft"
+        return (
+            "root on Linux"
+            if sys.platform != "linux" or os.geteuid()
+            else ""
+            if shutil.which("nft")
+            else "nft"
+        )
     if kind.needs == "engine":
         from gpufleet import engine
 

@@ -49,7 +49,18 @@ class Evidence:
 
     def _digest_of(self, row: Row) -> dict[str, Any]:
         name = row["name"]
-        kept = ("kind", "state", "rack", "slot", "stack", "template", "machine", "address", "serial", "verdict")
+        kept = (
+            "kind",
+            "state",
+            "rack",
+            "slot",
+            "stack",
+            "template",
+            "machine",
+            "address",
+            "serial",
+            "verdict",
+        )
         return {key: row[key] for key in kept} | {
             "reachable": None if row["reachable"] is None else bool(row["reachable"]),
             "sources": sorted(
@@ -73,7 +84,9 @@ class Evidence:
 
     def _unearned(self, row: Row) -> Iterator[str]:
         """Yield why a node that is ready has not earned it: its current attempt ended and passed."""
-        own = [each for each in self["attempt"] if each["node_id"] == row["id"] and each["id"] == row["attempt"]]
+        own = [
+            each for each in self["attempt"] if each["node_id"] == row["id"] and each["id"] == row["attempt"]
+        ]
         results = [
             each["verdict"]
             for each in sorted(self["result"], key=lambda each: each["number"])

@@ -25,9 +25,7 @@ def life(node: str, attempt: str = ATTEMPT) -> Iterator[tuple[str, dict[str, Any
     yield BURN_IN, {**said, "event": "burn_in", "records": records_of(BASE, node, attempt)}
 
 
-def write_run(
-    folder: Path, nodes: Sequence[str], attempt: str = ATTEMPT, at: datetime | None = None
-) -> Path:
+def write_run(folder: Path, nodes: Sequence[str], attempt: str = ATTEMPT, at: datetime | None = None) -> Path:
     """Write the events of a run over these nodes; return the run's folder."""
     events = folder / "job_events"
     events.mkdir(parents=True, exist_ok=True)

@@ -128,7 +128,9 @@ class Run:
         for stream in (ended.out, ended.err) if ended.arguments[0] != "bash" else ():
             self.expect("Traceback (most recent call last)" not in stream, f"traceback: {ended}")
 
-    def start(self, *arguments: Any, program: str = "gpufleet", cwd: Path | None = None, **env: str) -> Running:
+    def start(
+        self, *arguments: Any, program: str = "gpufleet", cwd: Path | None = None, **env: str
+    ) -> Running:
         """Start one of our commands, or another program."""
         words = (program, *map(str, arguments))
         return Running(self, words, self.env | env, cwd or self.project)
@@ -283,7 +285,9 @@ def leftovers(run: Run) -> Iterator[str]:
         if str(run.folder) in line and line.split()[1] not in run.world.shared.get("mounts", ()):
             yield f"mount {line.split()[1]}"
     for path in run.home.rglob("*") if run.home.is_dir() else ():
-        if path.name.endswith((".new", ".part", ".tmp", "-partial.json")) or path.name.startswith(".building"):
+        if path.name.endswith((".new", ".part", ".tmp", "-partial.json")) or path.name.startswith(
+            ".building"
+        ):
             yield f"half-written {path.relative_to(run.home)}"
     for path in Path("/dev/shm").glob("gpufleet-*"):
         if path.is_file() and run.mark in _text(path):

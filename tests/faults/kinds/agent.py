@@ -1,4 +1,4 @@
-"""The burn-in agent killed at a random moment, and its record damaged: what it recorded stays, the next start goes on."""
+"""The burn-in agent killed at a random moment, or its record damaged: the next start completes the attempt."""
 
 from __future__ import annotations
 
@@ -9,12 +9,18 @@ from pathlib import Path
 from faults.kinds.base import Kind
 from faults.kinds.damage import damage
 
-PACE = {"rehearsal": "1", "cpu_seconds": "0.3", "memory_mib": "16", "memory_seconds": "0.1", "storage_mib": "4"}
+PACE = {
+    "rehearsal": "1",
+    "cpu_seconds": "0.3",
+    "memory_mib": "16",
+    "memory_seconds": "0.1",
+    "storage_mib": "4",
+}
 BUILD = "import sys; from gpufleet import burnin; burnin.build_agent(__import__('pathlib').Path(sys.argv[1]))"
 
 
 class KillAgent(Kind):
-    """SIGKILL of the agent: each record that it printed is in its record, its load ends, the next start completes it."""
+    """SIGKILL of the agent: what it printed is in its record, its load ends, the next start completes it."""
 
     name = "kill-agent"
     leaves_registry = False

@@ -26,7 +26,9 @@ class ClockJump(Kind):
 
     def sync_addresses(self, number: int, offset: str) -> None:
         """Sync with addresses of this number, the clock so far off."""
-        self.book.write_text(json.dumps({f"blades-1/{slot}": f"10.9.{number}.{slot}" for slot in range(1, 21)}))
+        self.book.write_text(
+            json.dumps({f"blades-1/{slot}": f"10.9.{number}.{slot}" for slot in range(1, 21)})
+        )
         ended = self.run.call("-f", offset, "gpufleet", *self.sync, program="faketime")
         self.run.expect(ended.code == 0, f"sync at {offset}: {ended}")
         self.run.notes.append(f"sync {offset}")
@@ -54,7 +56,12 @@ class ClockJump(Kind):
             path.unlink()
         data = {"host": NODE, "task_action": "gpufleet.fleet.probe", "start": moment.isoformat()}
         data |= {"end": moment.isoformat(), "res": {"msg": "timed out", "unreachable": True}}
-        event = {"event": "runner_on_unreachable", "uuid": "u1", "created": moment.isoformat(), "event_data": data}
+        event = {
+            "event": "runner_on_unreachable",
+            "uuid": "u1",
+            "created": moment.isoformat(),
+            "event_data": data,
+        }
         (events / "1-u1.json").write_text(json.dumps(event))
 
     def act(self) -> None:

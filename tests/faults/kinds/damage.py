@@ -43,7 +43,16 @@ class DamagedState(Kind):
         self.book = self.run.folder / "book.json"
         shutil.copy(STATE, self.state)
         self.book.write_text(json.dumps({f"blades-1/{slot}": f"10.9.0.{slot}" for slot in range(1, 21)}))
-        self.command = ("nodes", "sync", "-s", "production", "--state", self.state, "--address-book", self.book)
+        self.command = (
+            "nodes",
+            "sync",
+            "-s",
+            "production",
+            "--state",
+            self.state,
+            "--address-book",
+            self.book,
+        )
         self.run.succeed(*self.command)
 
     def act(self) -> None:
@@ -63,7 +72,9 @@ class DamagedState(Kind):
         self.run.expect(set(self.before.names) <= set(after.names), "a node was forgotten")
         self.victim.write_bytes(self.whole_text)
         self.run.succeed(*self.command)
-        self.run.expect(self.before.digest() == self.evidence().digest(), "the whole file does not bring all back")
+        self.run.expect(
+            self.before.digest() == self.evidence().digest(), "the whole file does not bring all back"
+        )
 
     def _still_json(self) -> bool:
         try:
@@ -99,7 +110,9 @@ class DamagedRegistry(Kind):
         self.ended = [
             self.run.call("nodes", "list"),
             self.run.call(*SYNC),
-            self.run.call(*inventory, program="ansible-inventory", cwd=self.run.folder, GPUFLEET_HOME=str(self.run.home)),
+            self.run.call(
+                *inventory, program="ansible-inventory", cwd=self.run.folder, GPUFLEET_HOME=str(self.run.home)
+            ),
         ]
 
     def check(self) -> None:
@@ -130,7 +143,9 @@ class DamagedPrices(KillPriceImport):
         for words in (("prices", "status"), ("prices", "--gpu", "h100"), self.command):
             ended = self.run.call(*words)
             self.run.expect(ended.code in (0, 1, 3), f"unexpected: {ended}")
-            self.run.expect(ended.code == 0 or len(ended.err.splitlines()) <= 4, f"not one line: {ended.err[:300]}")
+            self.run.expect(
+                ended.code == 0 or len(ended.err.splitlines()) <= 4, f"not one line: {ended.err[:300]}"
+            )
 
     def check(self) -> None:
         for path in self.run.home.glob("prices.db*"):
@@ -140,7 +155,7 @@ class DamagedPrices(KillPriceImport):
 
 
 class DamagedArtifacts(Kind):
-    """A run's artifacts damaged: the whole events count, no node is ready by a damaged one, the whole run completes it."""
+    """A run's artifacts damaged: whole events count, no node is ready by a damaged one, the whole run completes it."""
 
     name = "damaged-artifacts"
 
@@ -151,7 +166,9 @@ class DamagedArtifacts(Kind):
         shutil.copytree(self.artifacts, self.kept)
 
     def act(self) -> None:
-        events = sorted((self.artifacts / "job_events").iterdir(), key=lambda path: int(path.name.split("-")[0]))
+        events = sorted(
+            (self.artifacts / "job_events").iterdir(), key=lambda path: int(path.name.split("-")[0])
+        )
         self.hit = set()
         for path in self.rng.sample(events, self.rng.randint(1, 4)):
             self.hit.add(NODES[events.index(path) // 3])
@@ -167,10 +184,14 @@ class DamagedArtifacts(Kind):
         after = self.evidence()
         for name in NODES:
             if name not in self.hit:
-                self.run.expect(after.node(name)["state"] == "ready", f"{name} was held up by another's damage")
+                self.run.expect(
+                    after.node(name)["state"] == "ready", f"{name} was held up by another's damage"
+                )
         self.run.succeed("nodes", "ingest", self.kept)
         after = self.evidence()
         for name in NODES:
-            self.run.expect(after.node(name)["state"] in ("ready", "burn_in"), f"{name}: {after.node(name)['state']}")
+            self.run.expect(
+                after.node(name)["state"] in ("ready", "burn_in"), f"{name}: {after.node(name)['state']}"
+            )
             if name not in self.hit:
                 self.run.expect(after.node(name)["state"] == "ready", f"{name} lost its verdict")

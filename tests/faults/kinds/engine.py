@@ -49,10 +49,12 @@ class Rehearsal(Kind):
         found = self.resources()
         expected = self.run.world.keep(f"resources:{self.stack}", lambda: found)
         self.run.expect(found == expected and len(found) > 1, f"{len(found)} of {len(expected)} resources")
-        locks = [path for path in self.run.home.rglob("locks/**/*.json")]
+        locks = list(self.run.home.rglob("locks/**/*.json"))
         self.run.expect(not locks, f"locks: {locks}")
         self.run.succeed("rehearse", "down", "-s", self.stack)
-        left = [path.name for path in (self.run.home / "rehearsal").glob("*")] if self.run.home.exists() else []
+        left = (
+            [path.name for path in (self.run.home / "rehearsal").glob("*")] if self.run.home.exists() else []
+        )
         self.run.expect(not left, f"`rehearse down` left {left}")
 
     def expect_ok(self, ended: Ended) -> None:
@@ -129,10 +131,16 @@ class DamagedRehearsal(Rehearsal):
         files = [path for path in self.run.home.rglob("*.json") if path.stat().st_size]
         victim = self.rng.choice(sorted(files))
         self.run.notes.append(damage(victim, self.rng))
-        for command in (("rehearse", "status", "-s", self.stack), ("rehearse", "env", "-s", self.stack), self.rehearse):
+        for command in (
+            ("rehearse", "status", "-s", self.stack),
+            ("rehearse", "env", "-s", self.stack),
+            self.rehearse,
+        ):
             ended = self.run.call(*command)
             self.run.expect(ended.code in (0, 1, 2, 3), f"unexpected: {ended}")
-            self.run.expect(ended.code == 0 or len(ended.err.strip().splitlines()) <= 6, f"long: {ended.err[:400]}")
+            self.run.expect(
+                ended.code == 0 or len(ended.err.strip().splitlines()) <= 6, f"long: {ended.err[:400]}"
+            )
         if ended.code:
             self.run.notes.append("refused")
             self.run.succeed("rehearse", "down", "-s", self.stack)

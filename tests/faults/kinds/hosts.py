@@ -182,7 +182,9 @@ class ChangedHostKey(HostKind):
     name = "changed-host-key"
 
     def before_run(self) -> None:
-        change = f"cp {KEY} /run/kept-key; rm {KEY}; ssh-keygen -q -t ed25519 -N '' -f {KEY}; systemctl reload ssh"
+        change = (
+            f"cp {KEY} /run/kept-key; rm {KEY}; ssh-keygen -q -t ed25519 -N '' -f {KEY}; systemctl reload ssh"
+        )
         self.run.closing.callback(self.restore)
         self.rack.inside(self.victim, change)
 
@@ -223,7 +225,13 @@ class KillHostAgent(HostKind):
         report = {"node": self.victim, "event": "configured", "attempt": "", "facts": {}}
         moment = subprocess.run(["date", "-u", "-Ins"], capture_output=True, text=True, check=True)
         when = moment.stdout.strip().replace(",", ".")
-        data = {"host": self.victim, "task_action": REPORT, "start": when, "end": when, "res": {"gpufleet": report}}
+        data = {
+            "host": self.victim,
+            "task_action": REPORT,
+            "start": when,
+            "end": when,
+            "res": {"gpufleet": report},
+        }
         event = {"event": "runner_on_ok", "uuid": "u1", "created": when, "event_data": data}
         (folder / "job_events" / "1-u1.json").write_text(json.dumps(event))
         return folder

@@ -19,7 +19,7 @@ class PostgresRestart(Kind):
     def setup(self) -> None:
         self.server: Server = self.run.world.keep("postgres", lambda: _server(self.run.world))
         name = f"r{self.run.seed}x{self.rng.randrange(10**9)}"
-        template = self.run.world.keep("postgres:template", lambda: self.prepare())
+        template = self.run.world.keep("postgres:template", self.prepare)
         self.run.env["GPUFLEET_DATABASE_URL"] = self.server.database(name, template)
         self.artifacts = write_run(self.run.home / "artifacts" / "recorded", NODES)
 
@@ -46,7 +46,7 @@ class PostgresRestart(Kind):
         self.ended = [each.wait() for each in running]
 
     def check(self) -> None:
-        after, (ingest, state, sync) = self.evidence(), self.ended
+        after, (ingest, state, _) = self.evidence(), self.ended
         for one in self.ended:
             self.run.expect(one.code in (0, 1, 3), f"unexpected: {one}")
         if ingest.code == 0:
