@@ -1,5 +1,5 @@
 # Thin on purpose: each line is a command a person could type.
-.PHONY: help setup demo test lint unit bench clean
+.PHONY: help setup demo test lint unit bench faults clean
 GPUFLEET := .venv/bin/gpufleet
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
@@ -7,6 +7,7 @@ help:
 	@echo "make demo    rehearse the production fleet on this machine, end to end, and write report.html"
 	@echo "make test    linters and every test (Pulumi's engine and booted hosts included)"
 	@echo "make lint    linters only      make unit    tests that need neither engine nor hosts"
+	@echo "make faults  the fault campaign: seeded kills, broken networks, disks, clocks, files, and what must hold"
 	@echo "make bench   measured claims   make clean   end the rehearsals, remove what make made"
 
 setup:
@@ -35,6 +36,9 @@ test: setup
 
 bench: setup
 	for bench in tests/benchmarks/bench_*.py; do echo "== $$bench"; python "$$bench" || exit 1; done
+
+faults: setup
+	PYTHONPATH=tests python -m faults.campaign --count 15
 
 clean:
 	-$(GPUFLEET) rehearse down --all

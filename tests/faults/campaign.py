@@ -18,6 +18,7 @@ from pathlib import Path
 
 from faults.kinds import load_kinds
 from faults.kinds.base import Kind
+from faults.postgres import programs
 from faults.world import ROOT, World
 
 REPORT = ROOT / ".gpufleet" / "faults" / "report.json"
@@ -44,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     chosen = [kinds[name] for name in options.kind or kinds]
     chosen = [kind for kind in chosen if not kind.needs or kind.needs not in options.without]
-    missing = {kind.needs: reason for kind in chosen if (reason := _missing(kind))}
+    missing = {kind.needs: reason for kind in chosen if (reason := missing_need(kind))}
     for reason in missing.values():
         print(f"left out: kinds that need {reason}", file=sys.stderr)
     chosen = [kind for kind in chosen if kind.needs not in missing]
@@ -106,24 +107,18 @@ def _line(outcome: Outcome, number: int, total: int) -> str:
     return "\n  ".join([f"{head} {'; '.join(outcome.notes)}", *outcome.violations])
 
 
-def _missing(kind: type[Kind]) -> str:
+def missing_need(kind: type[Kind]) -> str:
+    """Return what this machine has not and the kind needs; empty when it has everything."""
+    missing = [program for program in kind.programs if not shutil.which(program)]
+    if missing:
+        return missing[0]
     if kind.needs == "hosts":
-        return (
-            "root on Linux"
-            if sys.platform != "linux" or os.geteuid()
-            else ""
-            if shutil.which("nft")
-            else "nft"
-        )
+        return "root on Linux" if sys.platform != "linux" or os.geteuid() else ""
     if kind.needs == "engine":
         from gpufleet import engine
 
-        return "" if engine.find() else "run gpufleet doctor --fix"
-    if kind.needs == "postgresql":
-        from faults.postgres import programs
-
-        return "" if programs() else "PostgreSQL's server programs are not installed"
-    return "" if kind.needs in ("", "hosts") or shutil.which(kind.needs) else f"no {kind.needs}"
+        return "" if engine.find() else "the Pulumi engine"
+    return "PostgreSQL's server programs" if kind.needs == "postgresql" and not programs() else ""
 
 
 def _parser() -> argparse.ArgumentParser:

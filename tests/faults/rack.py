@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from pathlib import Path
 from types import SimpleNamespace
@@ -101,7 +102,8 @@ class Rack:
             for where, device in ((("-n", label), "eth0"), ((), label)):
                 command = ["tc", *where, "qdisc", "delete", "dev", device, "root"]
                 subprocess.run(command, check=False, capture_output=True)
-            self._nft(name, f"table inet {TABLE}\ndelete table inet {TABLE}\n")
+            if shutil.which("nft"):
+                self._nft(name, f"table inet {TABLE}\ndelete table inet {TABLE}\n")
 
 
 def declaration() -> str:

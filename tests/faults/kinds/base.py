@@ -16,10 +16,15 @@ GRACE_SECONDS = 20
 
 
 class Kind:
-    """One kind of fault. ``needs`` names what a machine must have for it: nothing, ``engine`` or ``hosts``."""
+    """One kind of fault.
+
+    ``needs`` names what a machine must have for it: nothing, ``engine``, ``hosts`` or ``postgresql``; ``programs``
+    must be on PATH.
+    """
 
     name: ClassVar[str] = ""
     needs: ClassVar[str] = ""
+    programs: ClassVar[tuple[str, ...]] = ()
     leaves_registry: ClassVar[bool] = True  # False where the fault is in the registry file itself
 
     def __init__(self, run: Run) -> None:

@@ -17,7 +17,7 @@ class ClockJump(Kind):
     """The clock is set back and forth: a sync is never a silent no-op, a later verdict and silence count."""
 
     name = "clock-jump"
-    needs = "faketime"
+    programs = ("faketime",)
 
     def setup(self) -> None:
         self.book = self.run.folder / "book.json"

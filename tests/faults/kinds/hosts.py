@@ -130,6 +130,7 @@ class LossyHost(HostKind):
     """A host loses packets both ways."""
 
     name = "lossy-host"
+    programs = ("nft",)
 
     def before_run(self) -> None:
         loss = self.rng.randrange(2, 30)
