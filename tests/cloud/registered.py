@@ -31,7 +31,9 @@ class Monitor(mocks.MockMonitor):
         return super().RegisterResourceOutputs(request)
 
     def Invoke(self, request):  # noqa: N802 - Pulumi's name
-        self.looked_up.append({"function": request.tok, "arguments": rpc.deserialize_properties(request.args)})
+        self.looked_up.append(
+            {"function": request.tok, "arguments": rpc.deserialize_properties(request.args)}
+        )
         return super().Invoke(request)
 
 
@@ -56,7 +58,9 @@ def _resource(request):
 def _short(urn):
     """Return a resource's type and name without project, stack and ancestors."""
     parts = urn.split("::")
-    return f"{parts[2].split('$')[-1]} {parts[3]}" if len(parts) == 4 and "pulumi:Stack" not in parts[2] else ""
+    return (
+        f"{parts[2].split('$')[-1]} {parts[3]}" if len(parts) == 4 and "pulumi:Stack" not in parts[2] else ""
+    )
 
 
 def record(fleet, recorder, monkeypatch):
@@ -74,7 +78,9 @@ def record(fleet, recorder, monkeypatch):
     outputs = [{"component": _short(urn), "outputs": monitor.outputs[urn]} for urn in sorted(monitor.outputs)]
     lookups = {yaml.safe_dump(each, sort_keys=True): each for each in monitor.looked_up}
     return {
-        "resources": sorted(monitor.registered, key=lambda each: (each["type"], each["name"], each["parent"])),
+        "resources": sorted(
+            monitor.registered, key=lambda each: (each["type"], each["name"], each["parent"])
+        ),
         "outputs": [each for each in outputs if each["component"]],
         "lookups": [lookups[key] for key in sorted(lookups)],
         "nodes": nodes,

@@ -23,13 +23,18 @@ CASES = Path(__file__).resolve().parents[1] / "cases/cloud"
 SMALL = yaml.safe_load((CASES / "stacks.yaml").read_text())
 
 
+@pytest.fixture
+def evaluation(recorder, monkeypatch, sdks):
+    return lambda declared: registered.record(declared, recorder, monkeypatch)
+
+
 @pytest.mark.parametrize("stack", ["dev", "poc", "production"])
-def test_a_shipped_stack_registers_what_is_recorded(stack, repo_root, recorder, monkeypatch, golden, sdks):
-    found = registered.record(fleet.load(stack, repo_root), recorder, monkeypatch)
+def test_a_shipped_stack_registers_what_is_recorded(stack, repo_root, evaluation, golden):
+    found = evaluation(fleet.load(stack, repo_root))
     golden(CASES / f"{stack}.yaml", registered.as_yaml(found))
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_a_small_stack_registers_what_is_recorded(name, recorder, monkeypatch, golden, sdks):
-    found = registered.record(fleet.parse(SMALL[name], stack="small"), recorder, monkeypatch)
+def test_a_small_stack_registers_what_is_recorded(name, evaluation, golden):
+    found = evaluation(fleet.parse(SMALL[name], stack="small"))
     golden(CASES / f"small-{name}.yaml", registered.as_yaml(found))

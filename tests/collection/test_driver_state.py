@@ -162,5 +162,8 @@ def test_an_upgrade_a_rollback_and_the_next_upgrade_keep_each_set_in_turn():
 
 
 def test_one_package_of_the_wanted_set_that_is_missing_is_a_change():
-    wanted = [{"name": "nvidia-open", "version": "570.172.08-1"}, {"name": "nvidia-persistenced", "version": None}]
+    wanted = [
+        {"name": "nvidia-open", "version": "570.172.08-1"},
+        {"name": "nvidia-persistenced", "version": None},
+    ]
     assert [one["packages"] for one in module.remembered(EMPTY, state(), params(wanted))["sets"]] == [OLD]

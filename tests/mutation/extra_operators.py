@@ -82,7 +82,7 @@ def _has_effect(statement):
         return True
     if statement.type == "expr_stmt":
         target, operator = statement.children[:2]
-        changed = getattr(operator, "value", "") not in ("=",) and operator.type == "operator"
+        changed = operator.type == "operator" and operator.value != "="
         stored = operator == "=" and target.type in ("atom_expr", "power")
         return changed or stored
     return statement.type in ("atom_expr", "power") and statement.children[-1].type == "trailer"

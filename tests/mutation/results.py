@@ -42,8 +42,8 @@ class Run:
 
     def table(self) -> str:
         """Return the table: a room a line, then all of them."""
-        lines = [f"{'room':12} {'mutants':>8} {'tried':>6} {'killed':>6} {'survived':>8} {'killed %':>8} "
-                 f"{'equivalent':>10} {'not run':>7}"]  # fmt: skip
+        heads = ("mutants", "tried", "killed", "survived", "killed %", "equivalent", "not run")
+        lines = [" ".join([f"{'room':12}", *(f"{head:>{max(8, len(head))}}" for head in heads)])]
         for room, trials in self.trials.items():
             lines.append(_row(room, self.sizes[room], trials, len(self.equivalent[room]), self.skipped[room]))
         everything = [trial for trials in self.trials.values() for trial in trials]
@@ -85,8 +85,11 @@ def _percent(trials: list[Trial]) -> float:
 
 def _row(room: str, size: int, trials: list[Trial], equivalent: int, skipped: int) -> str:
     survived = sum(trial.outcome == SURVIVED for trial in trials)
-    return (f"{room:12} {size:8} {len(trials):6} {len(trials) - survived:6} {survived:8} {_percent(trials):8.0f} "
-            f"{equivalent:10} {skipped:7}")  # fmt: skip
+    killed = len(trials) - survived
+    return (
+        f"{room:12} {size:8} {len(trials):8} {killed:8} {survived:8} {_percent(trials):8.0f} "
+        f"{equivalent:10} {skipped:8}"
+    )
 
 
 def _change(mutant: Mutant) -> tuple[str, str]:

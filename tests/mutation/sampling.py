@@ -32,6 +32,7 @@ FAMILIES = {
     "text": r"ChangeText",
 }
 LOGGING = re.compile(r"\b(log|logger|logging|warnings)\.\w+\(|\b(echo|secho|print)\(")
+DECLARED = {"__all__", "DOCUMENTATION", "EXAMPLES", "RETURN", "__slots__"}
 WORDS_FOR_PEOPLE = {"help", "metavar", "description", "hint", "epilog", "short_help"}
 
 
@@ -118,32 +119,30 @@ def _spans(source: str, choose) -> list[tuple[tuple[int, int], tuple[int, int]]]
 def _inert(node: ast.AST) -> list[ast.AST]:
     """Return the parts of one syntax node that change nothing when they change."""
     parts: list[ast.AST | None] = []
-    if isinstance(node, ast.AnnAssign):
-        parts = [node.annotation]
-    elif isinstance(node, ast.arg):
+    if isinstance(node, ast.AnnAssign | ast.arg):
         parts = [node.annotation]
     elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         parts = [node.returns]
         if any(ast.unparse(each).endswith("overload") for each in node.decorator_list):
             parts = [node]
-    elif isinstance(node, ast.Import | ast.ImportFrom):
-        parts = [node]
-    elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-        parts = [node]  # a docstring
     elif isinstance(node, ast.Call):
         parts = _inert_call(node)
     elif isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "__name__ == '__main__'"):
         parts = [node.test, *node.body]
-    elif isinstance(node, ast.Assign) and ast.unparse(node.value).startswith(
-        ("TypeVar(", "Literal[", "Callable[", "logging.")
-    ):
-        parts = [node]
-    elif isinstance(node, ast.Assign) and any(
-        ast.unparse(each) in ("__all__", "DOCUMENTATION", "EXAMPLES", "RETURN", "__slots__")
-        for each in node.targets
-    ):
+    elif _is_declaration(node):
         parts = [node]
     return [each for each in parts if each is not None]
+
+
+def _is_declaration(node: ast.AST) -> bool:
+    """Return True for imports, docstrings, names of types and the documentation of Ansible's modules."""
+    if isinstance(node, ast.Assign):
+        names = {ast.unparse(each) for each in node.targets}
+        value = ast.unparse(node.value)
+        return bool(names & DECLARED) or value.startswith(("TypeVar(", "Literal[", "Callable[", "logging."))
+    if isinstance(node, ast.Expr):
+        return isinstance(node.value, ast.Constant)
+    return isinstance(node, ast.Import | ast.ImportFrom)
 
 
 def _inert_call(node: ast.Call) -> list[ast.AST]:
@@ -161,7 +160,9 @@ def _inert_call(node: ast.Call) -> list[ast.AST]:
 def draw(mutants: list[Mutant], seed: str, root: Path):
     """Yield mutants in a random order fixed by the seed, no place in the code twice."""
     chance = random.Random(seed)
-    families: dict[str, dict[tuple[str, tuple[int, int]], list[Mutant]]] = defaultdict(lambda: defaultdict(list))
+    families: dict[str, dict[tuple[str, tuple[int, int]], list[Mutant]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
     for each in mutants:
         families[each.family][each.file, each.place].append(each)
     while families:

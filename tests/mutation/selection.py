@@ -11,7 +11,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cache, cached_property
 from pathlib import Path
 
 from rooms import CODE, COLLECTION, ROOT, Room
@@ -19,7 +19,7 @@ from sampling import Mutant
 from sandbox import Sandbox
 
 CACHE = ROOT / ".gpufleet/mutation/coverage"
-FOLDER_LIMIT_S = 3600
+FILE_LIMIT_S = 400
 
 
 def _line_table() -> dict[int, set[str]]:
@@ -53,32 +53,43 @@ class Coverage:
         return set().union(*self.lines.get(file, {}).values())
 
 
-def measure(folder: str, copy: Sandbox, server) -> Coverage:
-    """Return the coverage of one folder of tests: from the cache while neither its tests nor the code changed."""
+def measure(file: str, copy: Sandbox, server) -> Coverage:
+    """Return the coverage of a test file: from the cache while neither it nor its fixtures nor the code changed."""
     CACHE.mkdir(parents=True, exist_ok=True)
-    cached = CACHE / f"{folder}-{_digest(folder)}.pickle"
+    name = file.removeprefix("tests/").removesuffix(".py").replace("/", "-")
+    cached = CACHE / f"{name}.{_digest(file)}.pickle"
     if cached.is_file():
         return pickle.loads(cached.read_bytes())
-    print(f"mutants: measuring which lines the tests of {folder} run", file=sys.stderr, flush=True)
-    data = copy.root.parent / f"coverage-{folder}"
+    data = copy.root.parent / f"coverage-{name}"
     source = [str(copy.root / CODE), str(copy.root / COLLECTION)]
-    server.ask(folder=f"tests/{folder}", data=str(data), source=source, timeout=FOLDER_LIMIT_S)
-    if not Path(f"{data}.json").is_file():
-        raise SystemExit(f"mutants: the tests of {folder} did not end:\n{server.log.read_text()[-2000:]}")
-    found = _read(data, copy.root)
-    for old in CACHE.glob(f"{folder}-*.pickle"):
+    print(f"mutants: measuring which lines {file} runs", file=sys.stderr, flush=True)
+    server.ask(folder=file, data=str(data), source=source, timeout=FILE_LIMIT_S)
+    found = _read(data, copy.root) if Path(f"{data}.json").is_file() else Coverage()
+    if not found.seconds:
+        print(f"mutants: {file} ran no test within {FILE_LIMIT_S} s: left out", file=sys.stderr, flush=True)
+    for old in CACHE.glob(f"{name}.*.pickle"):
         old.unlink()
     cached.write_bytes(pickle.dumps(found))
     return found
 
 
-def _digest(folder: str) -> str:
-    seen = hashlib.sha256()
-    for part in (f"tests/{folder}", f"tests/cases/{folder}", CODE, COLLECTION):
-        for path in sorted((ROOT / part).rglob("*")):
-            if path.is_file() and path.suffix in (".py", ".json", ".yaml", ".csv"):
-                seen.update(path.read_bytes())
+def _digest(file: str) -> str:
+    seen = hashlib.sha256((ROOT / file).read_bytes())
+    for folder in (ROOT / file).parents:
+        if (folder / "conftest.py").is_file():
+            seen.update((folder / "conftest.py").read_bytes())
+    seen.update(_code_digest())
     return seen.hexdigest()[:16]
+
+
+@cache
+def _code_digest() -> bytes:
+    seen = hashlib.sha256()
+    for part in (CODE, COLLECTION):
+        for path in sorted((ROOT / part).rglob("*")):
+            if path.suffix in (".py", ".json", ".yaml", ".csv"):
+                seen.update(path.read_bytes())
+    return seen.digest()
 
 
 def _read(data: Path, root: Path) -> Coverage:
@@ -157,7 +168,7 @@ class Selection:
         return found
 
     def _is_own(self, test: str) -> bool:
-        return test.split("/")[1] == self.room.tests[0]
+        return test.startswith(f"tests/{self.room.name}/")
 
     def _ranked(self, tests: set[str]) -> list[str]:
         """Return own tests before others', short before long, and a test of each file before more of one."""
@@ -177,12 +188,12 @@ def _grouped(tests: list[str]) -> list[str]:
     return sorted(tests, key=lambda test: files[test.partition("::")[0]])
 
 
-@lru_cache(maxsize=None)
+@cache
 def _lines(file: str) -> list[str]:
     return (ROOT / file).read_text().splitlines()
 
 
-@lru_cache(maxsize=None)
+@cache
 def _tree(file: str) -> ast.Module:
     return ast.parse((ROOT / file).read_text())
 
@@ -197,7 +208,7 @@ def _holders(file: str, line: int) -> list[ast.stmt]:
 
 
 def _statement(file: str, line: int) -> tuple[int, int, bool]:
-    """Return the first and last line of the statement at a line (its head, if others are in it), and if in a function."""
+    """Return a statement's first and last line (of its head, if others are in it), and if it is in a function."""
     holders = _holders(file, line)
     if not holders:
         return line, line, False
@@ -226,5 +237,7 @@ def _names(file: str, line: int) -> set[str]:
             names.add(each.name)
         elif isinstance(each, ast.Assign | ast.AnnAssign):
             targets = each.targets if isinstance(each, ast.Assign) else [each.target]
-            names |= {node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)}
+            names |= {
+                node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)
+            }
     return names

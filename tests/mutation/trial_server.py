@@ -27,7 +27,16 @@ HEAVY = (
     "pulumi.automation", "coverage", "defusedxml.ElementTree",
 )  # fmt: skip
 MEMORY = 6 << 30
-OPTIONS = ["-q", "-x", "--no-header", "--tb=short", "-p", "no:cacheprovider", "-o", "addopts=--import-mode=importlib"]
+OPTIONS = [
+    "-q",
+    "-x",
+    "--no-header",
+    "--tb=short",
+    "-p",
+    "no:cacheprovider",
+    "-o",
+    "addopts=--import-mode=importlib",
+]
 UNMARKED = ["-m", "not engine and not hosts"]
 
 

@@ -192,7 +192,9 @@ def test_a_complete_report_makes_what_it_leaves_out_missing_and_a_partial_one_do
 
 def test_a_complete_report_replaces_a_nodes_values_and_a_partial_one_adds_to_them(registry, lab):
     def told():
-        return {v.key: v.value for v in registry.values("blade01") if v.source == "scan" and "observed." in v.key}
+        return {
+            v.key: v.value for v in registry.values("blade01") if v.source == "scan" and "observed." in v.key
+        }
 
     def seen(at, complete, **observed):
         who = Identity(rack="r1", slot="1")

@@ -139,7 +139,9 @@ def test_only_the_racks_of_the_stack_are_registered(empty, repo_root, production
     assert {node.rack for node in empty.list() if node.rack} == named
 
 
-@pytest.mark.parametrize(("stack", "racks"), [("production", {"blades-1", "bench-1"}), ("poc", {"blades-poc"})])
+@pytest.mark.parametrize(
+    ("stack", "racks"), [("production", {"blades-1", "bench-1"}), ("poc", {"blades-poc"})]
+)
 def test_a_run_declares_the_racks_of_its_stack(empty, repo_root, stack, racks):
     declare_racks(empty, repo_root, stack, datetime(2026, 11, 21, tzinfo=UTC))
     assert {node.rack for node in empty.list()} == racks

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from gpufleet import boundary
 from gpufleet.boundary import ENGINE_DOCUMENT, NotJsonError, decode_json, read_bytes
 from gpufleet.console.report import ReportData, render
 from gpufleet.errors import InputError
@@ -20,9 +21,7 @@ def write_report(target: Path, stack: str, cost_file: Path | None) -> ReportData
     data = gather(stack, cost_file)
     if not target.parent.is_dir():
         raise InputError("no such folder", where=str(target), remedy="name a file in a folder that exists")
-    partly = target.with_name(f".{target.name}.partly")
-    partly.write_text(render(data), encoding="utf-8")
-    partly.replace(target)
+    boundary.write_text(target, render(data))
     return data
 
 

@@ -17,7 +17,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpufleet.boundary import ENGINE_DOCUMENT, decode_json, decode_yaml_comments, read_bytes, read_text
+from gpufleet.boundary import (
+    ENGINE_DOCUMENT,
+    decode_json,
+    decode_yaml_comments,
+    printable_values,
+    read_bytes,
+    read_text,
+)
 from gpufleet.errors import AnswerIsNo, EnvironmentFault
 
 Say = Callable[[str], None]
@@ -79,9 +86,9 @@ def run(root: Path, stack: str, home: Path, env: Mapping[str, str], say: Say) ->
     nodes = read_json(["gpufleet", "nodes", "list", "--json"], root, env)
     reports = read_json(["gpufleet", "burnin", "report", "--json"], root, env)
     say(f"\n{money(decode_json(read_bytes(change, ENGINE_DOCUMENT), str(change), ENGINE_DOCUMENT))}")
-    for line in reasons(reports):
+    for line in reasons(printable_values(reports)):
         say(f"  {line}")
-    say(summary(nodes))
+    say(summary(printable_values(nodes)))
     say(f"Report: {os.path.relpath(report)}   took {time.monotonic() - started:.0f} s")
     say(
         f'Look around: eval "$(gpufleet rehearse env -s {stack})"   end it: gpufleet rehearse down -s {stack}'

@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpufleet.boundary import LARGE_DOCUMENT, decode_json_object
+from gpufleet.boundary import LARGE_DOCUMENT, decode_json_object, printable
 from gpufleet.errors import EnvironmentFault, InputError
 
 LIST_TIMEOUT_SECONDS = 120
+MOST_NAMES = 100_000  # of one range
 # A name with a range of numbers in it, and the sign that Ansible lets stand before it.
 FOLDED = re.compile(r"(!?)([\w.-]+(?:\[\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*\][\w.-]*)+)")
 
@@ -81,10 +82,25 @@ def unfold_limit(limit: str) -> str:
 def _names(folded: str) -> list[str]:
     from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetParseError
 
+    if _count(folded) > MOST_NAMES:
+        raise InputError(f"{printable(folded, 60)} means over {MOST_NAMES:,} names", key="--limit")
     try:
         return list(NodeSet(folded, resolver=RESOLVER_NOGROUP))
-    except NodeSetParseError as error:
-        raise InputError(str(error), key="--limit", remedy="write ranges like blade[01-20]") from None
+    except (NodeSetParseError, AssertionError, ValueError) as error:
+        raise InputError(printable(error), key="--limit", remedy="write ranges like blade[01-20]") from None
+
+
+def _count(folded: str) -> int:
+    """Return how many names a folded name means, without writing them out."""
+    count = 1
+    for ranges in re.findall(r"\[([^\]]*)\]", folded):
+        pairs = (each.partition("-") for each in ranges.split(","))
+        count *= sum(max(1, _whole(last) - _whole(first) + 1) if dash else 1 for first, dash, last in pairs)
+    return count
+
+
+def _whole(digits: str) -> int:
+    return int(digits) if len(digits) < 10 else 10**9  # noqa: PLR2004 - a slot of ten digits is none
 
 
 def ask_ansible(root: Path, command: list[str]) -> tuple[int, str, str]:

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from gpufleet.boundary import printable
 from gpufleet.remote.reporting import reported_event
 
 Status = Literal["waiting", "running", "ok", "rescued", "failed", "unreachable", "stopped"]
@@ -137,7 +138,7 @@ def task_label(data: dict[str, Any]) -> str:
 
 def plain(text: str) -> str:
     """Return the text in one line, without terminal colours."""
-    return " ".join(re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text).split())
+    return printable(" ".join(re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text).split()), None)
 
 
 def ssh_words(said: str) -> str:

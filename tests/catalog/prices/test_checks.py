@@ -156,3 +156,104 @@ def test_judging_never_fails_and_does_not_depend_on_the_order(usds, purchase, fa
     assert {each.row for each in examine(rows, Known()) if each.code == "zero-price"} == {
         row for row in rows if row.usd_per_hour == 0
     }
+
+
+DEMAND = price(10.0)
+FOUR = [1.0, 1.0, 1.0]
+# (rows, known, code, how many of them): on each side of every bound that the module's first lines give a reason for.
+BOUNDS = [
+    ([DEMAND, price(10.0, "spot")], Known(), "spot-not-cheaper", 1),
+    ([DEMAND, price(9.999, "spot")], Known(), "spot-not-cheaper", 0),
+    ([DEMAND, price(9.5, "spot")], Known(), "spot-placeholder", 1),
+    ([DEMAND, price(9.49, "spot")], Known(), "spot-placeholder", 0),
+    ([DEMAND, price(1.0, "spot")], Known(), "spot-placeholder", 1),
+    ([DEMAND, price(1.0004, "spot")], Known(), "spot-placeholder", 1),
+    ([DEMAND, price(1.002, "spot")], Known(), "spot-placeholder", 0),
+    ([DEMAND, price(0.998, "spot")], Known(), "spot-placeholder", 0),
+    ([DEMAND, price(10.0, "spot")], Known(), "spot-placeholder", 0),
+    ([DEMAND, price(10.0, "reserved_1y")], Known(), "commitment-not-cheaper", 1),
+    ([DEMAND, price(9.99, "reserved_1y")], Known(), "commitment-not-cheaper", 0),
+    ([DEMAND, price(499.9, "reserved_1y")], Known(), "commitment-not-cheaper", 1),
+    ([DEMAND, price(500.0, "reserved_1y")], Known(), "commitment-not-cheaper", 0),
+    ([DEMAND, price(500.0, "reserved_1y")], Known(), "whole-term", 1),
+    ([DEMAND, price(499.9, "reserved_1y")], Known(), "whole-term", 0),
+    ([price(1500.0, "reserved_3y")], Known(), "whole-term", 1),
+    ([price(1499.9, "reserved_3y")], Known(), "whole-term", 0),
+    ([price(9000.0, "reserved_3y", kind="part", unit="gib")], Known(), "whole-term", 0),
+    ([price(9000.0, "spot")], Known(), "whole-term", 0),
+    (across([1.8, 1.0, 1.0, 1.0]), Known(), "region-outlier", 0),
+    (across([1.81, 1.0, 1.0, 1.0]), Known(), "region-outlier", 1),
+    (across([0.6, 1.0, 1.0, 1.0]), Known(), "region-outlier", 0),
+    (across([0.59, 1.0, 1.0, 1.0]), Known(), "region-outlier", 1),
+    (across([6.0, 1.0, 1.0, 1.0], purchase="spot"), Known(), "region-outlier", 0),
+    (across([6.1, 1.0, 1.0, 1.0], purchase="spot"), Known(), "region-outlier", 1),
+    (across([1 / 6, 1.0, 1.0, 1.0], purchase="spot"), Known(), "region-outlier", 0),
+    (across([0.16, 1.0, 1.0, 1.0], purchase="spot"), Known(), "region-outlier", 1),
+    (across([9.0, 1.0, 1.0]), Known(), "region-outlier", 0),  # of three regions, nobody knows which is right
+    (across([0.6, 1.0, 1.0, 1.0], **H100), Known(), "dws-mismatch", 0),
+    (across([0.59, 1.0, 1.0, 1.0], **H100), Known(), "dws-mismatch", 1),
+    (across([0.59, 1.0], **H100), Known(), "dws-mismatch", 1),
+    (across([0.59, 0.5, 1.0], **H100), Known(), "dws-mismatch", 2),  # of few regions, the dearest is believed
+    (across([0.59, 1.0, 1.0, 1.0], purchase="spot", **H100), Known(), "dws-mismatch", 0),
+    (across([0.59, 1.0, 1.0, 1.0]), Known(), "dws-mismatch", 0),  # AWS sells no such thing
+    ([price(1.5)], BEFORE, "jump", 0),
+    ([price(1.51)], BEFORE, "jump", 1),
+    ([price(0.5)], BEFORE, "jump", 0),
+    ([price(0.49)], BEFORE, "jump", 1),
+    ([price(2.0, as_of="2026-01-01")], BEFORE, "jump", 1),
+    ([price(2.0, upfront="all")], BEFORE, "jump", 0),
+    ([price(5.0, "spot")], Known(prices={(*KEY[:3], "spot"): (1.0, "")}), "jump", 0),
+    ([price(5.1, "spot")], Known(prices={(*KEY[:3], "spot"): (1.0, "")}), "jump", 1),
+    ([price(0.2, "spot")], Known(prices={(*KEY[:3], "spot"): (1.0, "")}), "jump", 0),
+    ([price(0.19, "spot")], Known(prices={(*KEY[:3], "spot"): (1.0, "")}), "jump", 1),
+    ([price(1.0, as_of="2026-01-31")], RETIRED, "not-offered", 1),
+    ([price(1.0, as_of="2026-01-30")], RETIRED, "not-offered", 0),
+    ([price(1.0, as_of="")], RETIRED, "not-offered", 1),
+    ([price(1.0, as_of="2027-03-30")], OFFERED, "not-offered", 1),  # 180 days after the list
+    ([price(1.0, as_of="2027-03-31")], OFFERED, "not-offered", 0),
+    ([price(1.0, offered=True)], OFFERED, "not-offered", 0),
+    ([price(1.0, facts=Facts(accelerator="T4", accelerators=8.07))], EIGHT, "accelerators", 0),
+    ([price(1.0, facts=Facts(accelerator="T4", accelerators=8.09))], EIGHT, "accelerators", 1),
+    ([price(1.0, facts=Facts(accelerator="T4", accelerators=7.91))], EIGHT, "accelerators", 1),
+    *(([price(usd)], Known(), "sentinel", 1) for usd in (700.0, 999.0, 9999.0, 99999.0)),
+    ([price(998.0)], Known(), "sentinel", 0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("rows", "known", "code", "count"), BOUNDS)
+def test_a_check_holds_to_its_bound(rows, known, code, count):
+    known = replace(known, today=date(2027, 12, 1))
+    assert sum(each.code == code for each in examine(rows, known)) == count
+
+
+@pytest.mark.parametrize(
+    ("rows", "known", "reason"),
+    [
+        ([price(0.0)], Known(), "costs 0.00"),
+        ([DEMAND, price(10.5, "spot")], Known(), "spot 10.5 is not below on-demand 10"),
+        ([DEMAND, price(9.6, "spot")], Known(), "spot is 96.0% of on-demand 10"),
+        ([DEMAND, price(10.5, "reserved_1y")], Known(), "reserved_1y 10.5 is not below on-demand 10"),
+        ([price(8760.0, "reserved_1y")], Known(), "8760 per hour looks like the whole term: 1 an hour"),
+        ([price(52560.0, "reserved_3y")], Known(), "52560 per hour looks like the whole term: 2 an hour"),
+        ([price(2.0)], BEFORE, "2, after 1 on 2026-01-01"),
+        ([price(1.0)], RETIRED, "zz.large was retired on 2026-01-31"),
+        ([price(1.0)], OFFERED, "zz.large is not offered in us-east-1 (a list, 2026-10-01)"),
+        ([price(1.0, offered=False)], Known(), "its source does not list zz.large in us-east-1"),
+        ([price(1.0, facts=Facts(accelerators=1))], EIGHT, "says 1 accelerators, zz.large has 8"),
+        ([price(1.0, facts=Facts(vcpus=9))], EIGHT, "prices zz.large without its 8 accelerators"),
+        (across([2.5, 1.0, 1.0, 1.0]), Known(), "2.5 in us-central1, 1 in the median region"),
+        ([price(700.0)], Known(), "700 stands for no price"),
+    ],
+)  # fmt: skip
+def test_a_finding_says_what_it_saw_and_what_it_expected(rows, known, reason):
+    known = replace(known, today=date(2027, 12, 1))
+    assert [each.reason for each in examine(rows, known)] == [reason]
+
+
+def test_a_price_of_the_same_lot_comes_before_the_known_one():
+    dearer = Known(prices={KEY: (1.0, "2026-01-01")})
+    rows = [price(10.0), price(5.0, "spot")]
+    assert not [each for each in examine(rows, dearer) if each.code == "spot-not-cheaper"]
+    assert [each.code for each in examine(rows[1:], dearer) if each.row.purchase == "spot"] == [
+        "spot-not-cheaper"
+    ]

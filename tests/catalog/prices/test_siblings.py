@@ -28,7 +28,9 @@ def skypilot(path, order, region="us-central1"):
     return {(row.item, row.purchase): row for row in load(path, origin=Origin(cloud="gcp")).rows}
 
 
-@pytest.mark.parametrize("order", [PAIRS, PAIRS[::-1], PAIRS[2:] + PAIRS[:2]], ids=["as is", "reversed", "turned"])
+@pytest.mark.parametrize(
+    "order", [PAIRS, PAIRS[::-1], PAIRS[2:] + PAIRS[:2]], ids=["as is", "reversed", "turned"]
+)
 def test_each_google_machine_takes_the_price_of_its_own_cards(tmp_path, order):
     found = skypilot(tmp_path / "gcp.csv", order)
     for host, price, _, count, cards in PAIRS:

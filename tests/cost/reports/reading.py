@@ -49,8 +49,7 @@ def by_money(lines):
 def differs(line):
     """Say whether a line is more than the same charge twice."""
     sides = [
-        side
-        and (side.item, side.purchase, side.quantity, side.usd_per_hour, side.hours_per_month)
+        side and (side.item, side.purchase, side.quantity, side.usd_per_hour, side.hours_per_month)
         for side in (line.before, line.after)
     ]
     return sides[0] != sides[1]

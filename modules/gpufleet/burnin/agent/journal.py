@@ -6,10 +6,12 @@ import contextlib
 import fcntl
 import json
 import os
+import time
 from collections import Counter
 from typing import Any, TextIO
 
 Record = dict[str, Any]
+LOCK_SECONDS = 3.0
 
 
 class BusyError(RuntimeError):
@@ -28,11 +30,20 @@ def parse(text: str) -> list[Record]:
 
 
 def lock(file: TextIO) -> None:
-    """Take the file for this process alone; the lock goes when the process does."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        raise BusyError("another agent is writing this record") from None
+    """Take the file for this process alone; the lock goes when the process does.
+
+    The work of an agent that was killed a moment ago may still be ending: it gets a few seconds.
+    """
+    deadline = time.monotonic() + LOCK_SECONDS
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            if time.monotonic() > deadline:
+                raise BusyError("another agent is writing this record") from None
+            time.sleep(0.05)
+        else:
+            return
 
 
 class Journal:

@@ -1,0 +1,70 @@
+"""Files from outside: regular ones, whole, never past their limit."""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+
+import pytest
+
+from gpufleet.boundary import Limits, read_bytes, read_stream, read_text
+from gpufleet.errors import InputError
+
+TEN = Limits(bytes=10)
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "f"
+    path.write_text("0123456789")
+    return path
+
+
+def test_a_file_up_to_its_limit_is_read(file):
+    assert read_bytes(file, TEN) == b"0123456789"
+    assert read_text(file, TEN) == "0123456789"
+    file.write_text("0123456789a")
+    with pytest.raises(InputError, match=r"f: is too large: 11 bytes; at most 10 bytes$"):
+        read_bytes(file, TEN)
+
+
+def test_a_file_that_says_it_is_empty_is_read_up_to_the_limit(tmp_path):
+    content = read_bytes(Path("/proc/self/status"))
+    assert content.startswith(b"Name:")
+    with pytest.raises(InputError, match="is too large: 11 bytes"):
+        read_bytes(Path("/proc/self/status"), TEN)
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir], ids=["pipe", "folder"])
+def test_what_is_no_file_is_refused_at_once(tmp_path, make):
+    make(tmp_path / "x")
+    with pytest.raises(InputError, match=r"x: is not a regular file; give a file$|Is a directory"):
+        read_bytes(tmp_path / "x")
+    with pytest.raises(InputError, match=r"^/dev/zero: is not a regular file"):
+        read_bytes(Path("/dev/zero"))
+
+
+def test_a_missing_file_is_one_line_under_the_name_it_is_given(tmp_path):
+    with pytest.raises(InputError, match=r"none: cannot be read: No such file or directory$"):
+        read_bytes(tmp_path / "none")
+    with pytest.raises(InputError, match=r"^--file: cannot be read: No such file or directory$"):
+        read_text(tmp_path / "none", where="--file")
+    with pytest.raises(InputError, match=r"cannot be read: .*null"):
+        read_bytes(tmp_path / "a\x00b")
+
+
+def test_a_symlink_is_followed_unless_it_must_not_be(file, tmp_path):
+    link = tmp_path / "link"
+    link.symlink_to(file)
+    assert read_text(link) == "0123456789"
+    with pytest.raises(InputError, match=r"link: cannot be read: Too many levels of symbolic links$"):
+        read_text(link, follow_symlinks=False)
+    with pytest.raises(InputError, match="Too many levels of symbolic links"):
+        read_bytes(link, follow_symlinks=False)
+
+
+def test_a_stream_is_read_to_its_end_or_its_limit():
+    assert read_stream(io.BytesIO(b"0123456789"), "-", TEN) == "0123456789"
+    with pytest.raises(InputError, match=r"^-: is too large: 11 bytes"):
+        read_stream(io.BytesIO(b"0" * 100), "-", TEN)

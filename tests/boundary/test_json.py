@@ -1,0 +1,111 @@
+"""JSON from outside: each limit on both of its sides, and one line for whatever is wrong."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from gpufleet.boundary import Limits, NotJsonError, decode_json, decode_json_lines, decode_json_object
+from gpufleet.errors import InputError
+
+SMALL = Limits(bytes=60, depth=3, values=6, characters=10)
+# (text, what is wrong with it, None: nothing)
+CASES = [
+    ("[1, 2, 3, 4, 5]", None),  # the list and five numbers
+    ("[1, 2, 3, 4, 5, 6]", "holds more than 6 values"),
+    ('{"a": 1, "b": [2]}', None),
+    ('{"a": 1, "b": [2, 3]}', "holds more than 6 values"),  # keys count
+    ('[", , , , , , , , ,"]', "holds a text of 17 characters"),  # marks inside of a text are no values
+    ("[[1]]", None),
+    ("[[[1]]]", None),
+    ("[[[[1]]]]", "is nested deeper than 3 levels"),
+    ('"' + "x" * 10 + '"', None),
+    ('"' + "x" * 11 + '"', "holds a text of 11 characters"),
+    (" " * 59 + "1", None),
+    (" " * 60 + "1", "is too large: 61 bytes"),
+    ("9223372036854775807", None),
+    ("9223372036854775808", "holds a whole number over 64 bits"),
+    ("-9223372036854775808", None),
+    ("-9223372036854775809", "holds a whole number over 64 bits"),
+    ("NaN", "is not JSON: NaN is not a number that JSON can carry"),
+    ("-Infinity", "is not JSON: -Infinity is not a number that JSON can carry"),
+    ("1e999", "inf is not a number that JSON can carry"),
+    ('"a\\u0000"', r"holds a NUL character: a\x00"),
+    ('"a\\ud800"', r"holds a lone surrogate: a\ud800"),
+    ('"\\ud83d\\ude00"', None),
+    ('{"a\\u0000": 1}', r"holds a NUL character: a\x00"),
+    ("true", None),
+    ("null", None),
+]
+
+
+@pytest.mark.parametrize(("text", "wrong"), CASES)
+@pytest.mark.parametrize("kind", [str, str.encode], ids=["text", "bytes"])
+def test_a_value_within_its_limits_is_itself_and_others_are_one_line(text, wrong, kind):
+    if wrong is None:
+        assert decode_json(kind(text), "here", SMALL) == json.loads(text)
+        return
+    with pytest.raises(InputError) as caught:
+        decode_json(kind(text), "here", SMALL)
+    assert str(caught.value).startswith(f"here: {wrong}")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_mistake_has_its_line_reason_and_position():
+    with pytest.raises(NotJsonError, match=r"^here:3: is not JSON: ") as caught:
+        decode_json('{\n"a": 1,\n"b" 2}', "here")
+    assert (caught.value.line, caught.value.position, caught.value.reason) == (
+        3,
+        14,
+        "Expecting ':' delimiter",
+    )
+
+
+def test_a_number_of_many_digits_costs_nothing():
+    with pytest.raises(InputError, match=r"^here: is not JSON: a number is too long$"):
+        decode_json("1" * 10_000, "here")
+
+
+def test_brackets_without_end_are_refused():
+    with pytest.raises(InputError, match=r"is nested deeper than|holds more than"):
+        decode_json("[" * 100_000, "here")
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("[]", "a list"),
+        ('"x"', "a text"),
+        ("true", "a boolean"),
+        ("null", "null"),
+        ("7", "a number"),
+        ("1.5", "a number"),
+    ],
+)
+def test_what_is_no_object_is_named(text, kind):
+    with pytest.raises(InputError, match=f"^here: is not a JSON object but {kind}$"):
+        decode_json_object(text, "here")
+    assert decode_json_object('{"a": 1}', "here") == {"a": 1}
+
+
+def told(content, limits=SMALL):
+    return [
+        (n, str(v) if isinstance(v, InputError) else v) for n, v in decode_json_lines(content, "log", limits)
+    ]
+
+
+def test_lines_have_numbers_and_a_bad_one_spoils_no_other():
+    found = told('1\n\n  \n{"a": 2}\n{"a\n3\n', Limits(bytes=100, values=50))
+    assert [found[0], found[1], found[3]] == [(1, 1), (4, {"a": 2}), (6, 3)]
+    assert found[2][0] == 5
+    assert found[2][1].startswith("log:5:1: is not JSON: ")
+
+
+def test_the_limits_of_lines_hold_for_all_of_them():
+    assert [n for n, _ in told("1\n2\n3", SMALL)] == [1, 2, 3]
+    lines = told("1\n2\n3\n4\n5\n6\n7\n8", SMALL)
+    assert lines[-1][1].endswith("holds more than 6 values")
+    assert len(lines) < 8
+    with pytest.raises(InputError, match="is too large: 61 bytes"):
+        list(decode_json_lines("1" * 61, "log", SMALL))

@@ -1,0 +1,209 @@
+"""CSV, XML and YAML from outside, identifiers, and typed models: limits, messages and places."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import BaseModel
+
+from gpufleet.boundary import (
+    Limits,
+    check_cell,
+    check_identifier,
+    decode_csv,
+    decode_csv_lines,
+    decode_xml,
+    decode_yaml,
+    decode_yaml_lines,
+    decode_yaml_subset,
+    is_identifier,
+    validate_model,
+)
+from gpufleet.errors import InputError
+
+SMALL = Limits(bytes=60, depth=3, values=6, characters=10)
+
+
+def wrong(call):
+    with pytest.raises(InputError) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_csv_rows_have_columns_and_lines():
+    text = 'a,b\r\n1,"x\ny"\n\n3,4\n'
+    assert decode_csv(text, "f", ["a", "b"]) == [{"a": "1", "b": "x\ny"}, {"a": "3", "b": "4"}]
+    assert [line for line, _ in decode_csv_lines(text, "f")] == [3, 5]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a,b\n1\n", "f:2: has 1 fields, the header has 2"),
+        ("a,b\n1,2,3\n", "f:2: has 3 fields, the header has 2"),
+        ("a,a\n", "f:1: has two columns 'a'; name each once"),
+        ("b\n", "f:1: has no column 'a'"),
+        ("", "f:1: is not CSV; it needs a header line and commas"),
+        ("a\n\x00\n", "f: holds a NUL character"),
+        ('a\n"x"y\n', "f:2: is not CSV: ',' expected after '\"'"),
+        ("a\n" + "1\n" * 7, "f: holds more than 6 values"),
+        ("a" * 61, "f: is too large: 61 bytes; at most 60 bytes"),
+    ],
+)
+def test_a_wrong_table_is_one_line(text, message):
+    assert wrong(lambda: decode_csv(text, "f", ["a"], SMALL)) == message
+
+
+def test_a_table_at_its_limits_is_read():
+    assert len(decode_csv("a\n" + "1\n" * 6, "f", ["a"], SMALL)) == 6
+    assert wrong(lambda: list(decode_csv_lines("a\n", "f", least_columns=2))).startswith("f:1: is not CSV")
+    assert list(decode_csv_lines("a,b\n", "f", least_columns=2)) == []
+
+
+@pytest.mark.parametrize(
+    "text", ["=1+1", "+cmd", "-x", "@SUM(A1)", "\uff1dx", "\uff0bx", "\uff0dx", "\uff20x"]
+)
+def test_a_formula_is_no_cell(text):
+    assert wrong(lambda: check_cell(text, "f:2", "name")).startswith("f:2: name: ")
+    assert "is a formula; give the value itself" in wrong(lambda: check_cell(text, "f:2", "name"))
+
+
+@pytest.mark.parametrize("text", ["-1.5", "+2", "-", "=", "@", "", "p4d.24xlarge", "a=b"])
+def test_numbers_lone_marks_and_names_are_cells(text):
+    assert check_cell(text, "f:2", "name") == text
+
+
+def test_a_control_character_is_no_cell():
+    assert wrong(lambda: check_cell("a\x1b[2J", "f:2", "x")) == (
+        r"f:2: x: 'a\\x1b[2J' holds a control character; remove it"
+    )
+
+
+def test_xml_within_limits_and_nothing_that_expands():
+    assert decode_xml("<a><b c='1'/></a>", "x", SMALL)[0].get("c") == "1"
+    assert wrong(lambda: decode_xml("<a><b><c><d/></c></b></a>", "x", Limits(bytes=60, depth=3))) == (
+        "x: is nested deeper than 3 levels"
+    )
+    assert decode_xml("<a><b><c/></b></a>", "x", Limits(bytes=60, depth=3)).tag == "a"
+    assert wrong(lambda: decode_xml("<a>" + "<b/>" * 5 + "</a>", "x", SMALL)) == "x: holds more than 6 values"
+    assert decode_xml("<a>" + "<b/>" * 4 + "</a>", "x", SMALL).tag == "a"
+    assert wrong(lambda: decode_xml("<a>", "x")).startswith("x: is not XML: ")
+    assert wrong(lambda: decode_xml("x" * 61, "x", SMALL)) == "x: is too large: 61 bytes; at most 60 bytes"
+    bomb = '<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>'
+    assert wrong(lambda: decode_xml(bomb, "x")).startswith("x: is not XML: Entit")
+
+
+YAML_CASES = [
+    ("a: 1\nb: [x, 2.5, true, null]\n", {"a": 1, "b": ["x", 2.5, True, None]}),
+    ("x: &a [1]\ny: *a\n", {"x": [1], "y": [1]}),
+    ("no: yes\n", {"no": "yes"}),  # YAML 1.2: neither is a boolean
+    ("a: 010\n", {"a": 10}),
+    ("", None),
+]
+WRONG_YAML = [
+    ("a: [1, 2, 3, 4, 5]", "f:1: holds more than 6 values"),
+    ("a:\n  b:\n    c:\n      d: 1\n", "f:4: is nested deeper than 3 levels"),
+    ("a: " + "x" * 11, "f:1: holds a text that is too long"),
+    ("a: &a [*a]", "f:1: an anchor contains itself"),
+    ("a: *b", "f:1: "),
+    ("a: 1\n---\nb: 2\n", "f:2: is more than one YAML document; keep one"),
+    ("%YAML 1.1\n---\na: 1\n", "f:1: is YAML 1.1; leave the %YAML line out"),
+    ("a: !!set {}", "f:1: has the tag !!set; leave the tag out"),
+    ("a: !x 1", "f:1: has the tag !x; leave the tag out"),
+    ("? [1]\n: 2\n", "f:1: has a key that is no text; correct that line"),
+    ("a: 1\nb: [\n", "f:"),
+    ("a: .nan", "f:1: nan is not a number that JSON can carry"),
+    ("a: 2026-13-01", "f:1: '2026-13-01' is not a value: "),
+    ("x" * 61, "f: is too large: 61 bytes; at most 60 bytes"),
+    ("a: &a [x,x]\nb: [*a, *a]", "f:2: holds more than 6 values"),
+]
+
+
+@pytest.mark.parametrize(("text", "value"), YAML_CASES)
+def test_yaml_is_read_as_1_2(text, value):
+    assert decode_yaml(text, "f") == value
+    if text:
+        assert decode_yaml_lines(text, "f") == value
+
+
+@pytest.mark.parametrize(("text", "message"), WRONG_YAML)
+@pytest.mark.parametrize("reader", [decode_yaml, decode_yaml_lines])
+def test_wrong_yaml_is_one_line_with_its_place(reader, text, message):
+    assert wrong(lambda: reader(text, "f", SMALL)).startswith(message)
+
+
+def test_yaml_at_its_limits_is_read():
+    assert decode_yaml("a: [1, 2, 3]", "f", SMALL) == {"a": [1, 2, 3]}
+    assert decode_yaml("a:\n  b:\n    c: 1\n", "f", Limits(bytes=60, depth=3)) == {"a": {"b": {"c": 1}}}
+    assert decode_yaml("a: " + "x" * 10, "f", SMALL) == {"a": "x" * 10}
+
+
+def test_lines_of_keys_are_known():
+    document = decode_yaml_lines("a: 1\n\nb:\n  c: 2\n", "f")
+    assert [document.lc.key(key)[0] for key in ("a", "b")] == [0, 2]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: 1\nb: [x, 2.5, true, null, -3]\nc: 'q'\nd: 10.0.0.0/8\ne: 2026-11-21\n",
+        "- a\n- b: {c: ~}\n",
+        "a: aa:bb:cc:dd:ee:ff",
+    ],
+)
+def test_the_quick_reader_agrees_with_the_complete_one(text):
+    assert decode_yaml_subset(text) == decode_yaml(text, "f")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a: &x 1", "a: *x", "a: !!str 1", "a: 010", "a: 0x1f", "a: 1e3", "a: yes", "<<: {a: 1}", "a: 1\na: 2", "a: .nan",
+     "%YAML 1.2\n---\na: 1", "a: 1\n---\nb: 1", "a: [", "1: a", "a: '\\x00'\x00", "a: -0", "a: 1_0", "a: +1",
+     "a: 12e5"],
+)  # fmt: skip
+def test_the_quick_reader_leaves_what_readers_differ_on(text):
+    assert decode_yaml_subset(text) is None
+
+
+def test_the_quick_reader_has_the_same_limits():
+    assert decode_yaml_subset("[1, 2, 3, 4, 5]", SMALL) == [1, 2, 3, 4, 5]
+    assert decode_yaml_subset("[1, 2, 3, 4, 5, 6]", SMALL) is None
+    assert decode_yaml_subset("'" + "x" * 10 + "'", SMALL) == "x" * 10
+    assert decode_yaml_subset("'" + "x" * 11 + "'", SMALL) is None
+    assert decode_yaml_subset(" " * 60 + "a", SMALL) is None
+    assert decode_yaml_subset("[" * 20 + "a" + "]" * 20) is not None
+    assert decode_yaml_subset("[" * 21 + "a" + "]" * 21) is None
+
+
+IDENTIFIERS = [
+    ("serial", ["S123", "a", "SN 12:3/4.", "x" * 128], ["", " a", "a ", "-a", "a\n", "a{b", "x" * 129, "a#b", None, 7]),
+    ("name", ["blade01", "a_b.c", "x" * 253], ["", "-a", "a-", "a b", "x" * 254, "a/b", "#jinja2:x"]),
+    ("instance id", ["i-0123", "subscriptions/a/b(1)", "x" * 512], ["", "a b", "/a/", "x" * 513]),
+    ("model", ["NVIDIA A100-SXM4-80GB", "AMD Radeon(TM) 780M", "(x)", "A™", "x" * 256],
+     ["", " x", "x ", "{{x}}", "x\ty", "x" * 257]),
+    ("attempt", ["20261121T1000Z-ab", "a+b", "x" * 128], ["", "a/b", "a b", "x" * 129, "-a"]),
+    ("address", ["10.0.0.1", "blade01.lan", "fe80::1%eth0", "::1", "2001:db8::2"],
+     ["", "10.0.0.1;rm", "::1%" + "x" * 16, "fe80::1%e h", "a b", "[::1]"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "good", "bad"), IDENTIFIERS, ids=[kind for kind, *_ in IDENTIFIERS])
+def test_an_identifier_is_well_formed_or_refused(kind, good, bad):
+    assert [value for value in good if not is_identifier(value, kind)] == []
+    assert [value for value in bad if is_identifier(value, kind)] == []
+    assert check_identifier(good[0], kind, "h") == good[0]
+    assert wrong(lambda: check_identifier(bad[-1], kind, "h", "k")).startswith("h: k: ")
+    assert f"is not a well-formed {kind}" in wrong(lambda: check_identifier(bad[0], kind, "h"))
+
+
+class Report(BaseModel):
+    name: str
+    cards: list[int] = []
+
+
+def test_a_model_says_the_first_mistake_with_its_key():
+    assert validate_model(Report, {"name": "a", "cards": [1]}, "h").cards == [1]
+    text = wrong(lambda: validate_model(Report, {"name": "a", "cards": [1, "\x1b"]}, "h"))
+    assert text.startswith("h: cards.1: Input should be a valid integer")
+    assert text.endswith(r"got '\x1b'")
+    assert wrong(lambda: validate_model(Report, {"cards": ["x", "y"]}, "h")).endswith("(and 2 more)")

@@ -1,0 +1,84 @@
+"""Text from outside, decoded once; and what a terminal, a log or a reader may see of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpufleet.boundary import Limits, decode_text, printable, printable_block, shorten
+from gpufleet.errors import InputError
+
+TEN = Limits(bytes=10)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_a_file_is_read_however_it_was_saved(encoding):
+    assert decode_text("é1".encode(encoding), "f") == "é1"
+
+
+def test_other_bytes_and_larger_files_are_one_line():
+    with pytest.raises(InputError, match=r"^f: is not text in UTF-8; save it as UTF-8$"):
+        decode_text(b"\xff\xfe\xff\xd8\x00", "f")
+    assert decode_text(b"x" * 10, "f", TEN) == "x" * 10
+    with pytest.raises(InputError, match=r"^f: is too large: 11 bytes; at most 10 bytes$"):
+        decode_text(b"x" * 11, "f", TEN)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain text, 1+1=2 ~", "plain text, 1+1=2 ~"),
+        ("naïve 日本 😀 ✈\ufe0f", "naïve 日本 😀 ✈\ufe0f"),
+        ("\x1b]0;owned\x07", r"\x1b]0;owned\x07"),
+        ("a\nb\rc\td\x00e\x7f", r"a\nb\rc\td\x00e\x7f"),
+        ("\u202egpj.exe", r"\u202egpj.exe"),
+        ("a\u200bb\ufeff", r"a\u200bb\ufeff"),
+        ("a\u00a0b\u2028", r"a\xa0b\u2028"),
+        ("\ud800", r"\ud800"),
+        ("x\u115f\u3164\u2800", r"x\u115f\u3164\u2800"),
+        ("x\ufe00\ufe0d", r"x\ufe00\ufe0d"),
+        ("x\ufe0e", "x\ufe0e"),
+        ("x\U000e0100\U000e0fff", r"x\U000e0100\U000e0fff"),
+        ("x\U000e1000", r"x\U000e1000"),
+        (7, "7"),
+        (None, "None"),
+    ],
+)
+def test_a_text_does_nothing_to_a_terminal(text, shown):
+    assert printable(text) == shown
+
+
+def test_a_long_text_is_cut_with_a_mark():
+    assert printable("x" * 300) == "x" * 300
+    assert printable("x" * 301) == "x" * 300 + "…"
+    assert printable("x" * 301, None) == "x" * 301
+    assert printable("abc", 2) == "ab…"
+    assert printable("\n\n\n", 2) == r"\n\n…"
+
+
+def test_a_block_keeps_its_lines_and_counts_those_left_out():
+    assert printable_block("a\r\nb\tc\n\x1b[2J") == "a\nb       c\n\\x1b[2J"
+    assert printable_block("1\n2\n3\n4", lines=2) == "1\n2\n(2 more lines)"
+    assert printable_block("1\n2", lines=2) == "1\n2"
+    assert printable_block("abc\nd", 2) == "ab…\nd"
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("x", "'x'"),
+        ([1, 2, 3, 4, 5], "[1, 2, 3, 4, ...]"),
+        ((1, 2, 3, 4, 5), "(1, 2, 3, 4, ...)"),
+        ({"a": 1, "b": 2, "c": 3, "d": 4, "e": 5}, "{'a': 1, 'b': 2, 'c': 3, 'd': 4, ...}"),
+        ([[[[1]]]], "[[[[...]]]]"),
+        (1 << 255, str(1 << 255)[:60] + "…"),
+        (1 << 256, "a number of 257 bits"),
+    ],
+)
+def test_a_value_of_any_size_is_a_few_characters(value, shown):
+    assert shorten(value) == shown
+
+
+def test_a_long_text_is_short_in_a_line():
+    assert len(shorten("y" * 200)) == 61
+    assert len(shorten("y" * 200, 20)) == 21
+    assert shorten("y" * 200, None) == "'" + "y" * 47 + "..." + "y" * 48 + "'"
