@@ -73,13 +73,17 @@ class Job:
         scripts = str(Path(sys.executable).parent)
         cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
         kept = {name: os.environ[name] for name in ("LANG", "USER") if name in os.environ}
-        return kept | self.secrets | {
-            "PATH": os.pathsep.join([scripts, os.environ["PATH"]]),
-            "VIRTUAL_ENV": str(Path(scripts).parent),
-            "XDG_CACHE_HOME": cache,
-            "HOME": str(self.user),
-            "TMPDIR": str(self.tmp),
-        }
+        return (
+            kept
+            | self.secrets
+            | {
+                "PATH": os.pathsep.join([scripts, os.environ["PATH"]]),
+                "VIRTUAL_ENV": str(Path(scripts).parent),
+                "XDG_CACHE_HOME": cache,
+                "HOME": str(self.user),
+                "TMPDIR": str(self.tmp),
+            }
+        )
 
     def lay_project(self) -> None:
         """Copy the project, with a vaulted variable and a play that uses it, and commit it for `cost diff`."""
@@ -91,7 +95,15 @@ class Job:
         shutil.copy(ROOT / ".gitignore", self.project)
         (self.project / "playbooks" / "canary.yml").write_text(PLAY)
         self.lay_vault()
-        git = ["git", "-c", "user.name=canary", "-c", "user.email=canary@example.org", "-C", str(self.project)]
+        git = [
+            "git",
+            "-c",
+            "user.name=canary",
+            "-c",
+            "user.email=canary@example.org",
+            "-C",
+            str(self.project),
+        ]
         for words in (("init", "-q"), ("add", "-A"), ("commit", "-qm", "start")):
             subprocess.run([*git, *words], check=True, capture_output=True)
 
@@ -131,7 +143,9 @@ class Job:
         """Yield every secret in what the job left and printed; its own inputs are left out."""
         key = self.home / "ssh" / "id_ed25519"
         yield from search.files([self.project, self.tmp, self.user], without=[key])
-        shared = [path for path in Path("/dev/shm").glob("*") if path.name.startswith(("gpufleet", "ansible"))]
+        shared = [
+            path for path in Path("/dev/shm").glob("*") if path.name.startswith(("gpufleet", "ansible"))
+        ]
         for path in shared:
             with contextlib.suppress(OSError):
                 yield from search.files([path] if path.is_dir() else [])
@@ -175,7 +189,10 @@ def secret_config(job: Job) -> None:
     value.write_text(job.secrets["pulumi_secret"])
     backend = job.project / ".gpufleet" / "backend"
     backend.mkdir(parents=True, exist_ok=True)
-    env = {"PULUMI_BACKEND_URL": backend.as_uri(), "PULUMI_CONFIG_PASSPHRASE": job.secrets["PULUMI_CONFIG_PASSPHRASE"]}
+    env = {
+        "PULUMI_BACKEND_URL": backend.as_uri(),
+        "PULUMI_CONFIG_PASSPHRASE": job.secrets["PULUMI_CONFIG_PASSPHRASE"],
+    }
     env |= {"PULUMI_SKIP_UPDATE_CHECK": "true", "PATH": _engine_path(job.env["PATH"])}
     for command in (
         "pulumi stack init poc",
@@ -219,7 +236,9 @@ def database_url(job: Job, url: str) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the job and print what was found."""
-    parser = argparse.ArgumentParser(prog="canary.job", description="Plant secrets, run the job, search for them")
+    parser = argparse.ArgumentParser(
+        prog="canary.job", description="Plant secrets, run the job, search for them"
+    )
     parser.add_argument("--demo", metavar="STACK", help="run the whole demo of this stack")
     options = parser.parse_args(argv)
     job = Job(Path(tempfile.mkdtemp(prefix="gpufleet-canary-")) / "job", options.demo or "poc")

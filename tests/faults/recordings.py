@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from faults.data.recorded import records_of, serial_of
+from faults.data.recorded_agent import records_of, serial_of
 from faults.world import CASES
 
 BASE = CASES / "burnin" / "bases" / "compute_blade.json"

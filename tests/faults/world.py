@@ -257,10 +257,8 @@ def make_project(target: Path) -> None:
             target.mkdir(parents=True, exist_ok=True)
             shutil.copy(source, target / part)
     (target / ".venv").symlink_to(Path(sys.executable).parents[1])
-    shutil.copy(Path(__file__).with_name("data") / "faults.yml", target / "playbooks" / "faults.yml")
-    library = target / "playbooks" / "action_plugins"
-    library.mkdir()
-    shutil.copy(Path(__file__).with_name("data") / "recorded.py", library / "recorded.py")
+    for name in ("faults.yml", "recorded_agent.py"):
+        shutil.copy(Path(__file__).with_name("data") / name, target / "playbooks" / name)
 
 
 def signature(path: Path) -> tuple[tuple[str, int, int], ...]:

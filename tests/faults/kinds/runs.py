@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from faults.data.recorded_agent import serial_of
 from faults.kinds.base import Kind
 from faults.recordings import BASE
 from faults.world import Running
@@ -24,7 +25,8 @@ class RunKind(Kind):
 
     def setup(self) -> None:
         self.start_registry()
-        self.run.env |= {"FAULT_ATTEMPT": ATTEMPT, "FAULT_BASE": str(BASE), "ANSIBLE_FORKS": "2"}
+        serials = json.dumps({name: serial_of(name) for name in NODES})
+        self.run.env |= {"FAULT_ATTEMPT": ATTEMPT, "FAULT_BASE": str(BASE), "FAULT_SERIALS": serials}
 
     def act(self) -> None:
         self.before = self.evidence()
