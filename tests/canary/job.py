@@ -155,6 +155,7 @@ class Job:
             yield from (Hit(name, place) for name in search.names(data))
 
     def close(self) -> None:
+        """End the rehearsal and the database, and remove everything."""
         with contextlib.suppress(RuntimeError, subprocess.SubprocessError):
             self.run(f"gpufleet rehearse down -s {self.stack}", 1, 2, 3)
         self.cleanup.close()
@@ -229,9 +230,47 @@ def find_hits(job: Job, *parts: Callable[[Job], None]) -> tuple[list[Hit], Watch
     return sorted({*job.hits(Search(job.secrets)), *watcher.hits}, key=str), watcher
 
 
-def database_url(job: Job, url: str) -> None:
-    """Let the job use a database whose URL holds a password."""
-    job.env["GPUFLEET_DATABASE_URL"] = url.format(password=quote(job.secrets["database_password"], safe=""))
+def database(job: Job) -> None:
+    """Keep a registry in a PostgreSQL that wants a password, let it stop, and give a URL that is wrong."""
+    from faults.postgres import Server, programs
+
+    if not programs():
+        return
+    job.secrets["database_password"] = make_secret("database_password")
+    server = Server()
+    job.cleanup.callback(server.close)
+    password = quote(job.secrets["database_password"], safe="")
+    server.require_password(job.secrets["database_password"])
+    url = f"postgresql+psycopg://test:{password}@/registry?host={server.folder}"
+    wrong = url.replace("test:", "test:not").replace("postgresql+psycopg://", "postgresql+psycopg:/")
+    steps = (
+        ("gpufleet nodes sync -s poc", url, ()),
+        ("ansible-inventory -i inventory --list", url, ()),
+        ("gpufleet nodes list", wrong, (1, 2, 3)),
+        ("gpufleet nodes list", url.replace("/registry", "/absent"), (1, 2, 3)),
+    )
+    for command, each, allowed in steps:
+        job.run(
+            command,
+            *allowed,
+            env={"GPUFLEET_DATABASE_URL": each, "GPUFLEET_HOME": str(job.project / ".gpufleet/pg")},
+        )
+    server.stop("fast")
+    for command in (
+        "gpufleet nodes list",
+        "gpufleet nodes sync -s poc",
+        "ansible-inventory -i inventory --list",
+    ):
+        job.run(
+            command,
+            1,
+            2,
+            3,
+            4,
+            5,
+            env={"GPUFLEET_DATABASE_URL": url, "GPUFLEET_HOME": str(job.project / ".gpufleet/pg")},
+        )
+    server.start()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -243,7 +282,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     job = Job(Path(tempfile.mkdtemp(prefix="gpufleet-canary-")) / "job", options.demo or "poc")
     try:
-        hits, watcher = find_hits(job, *((demo,) if options.demo else (small_job, secret_config)))
+        hits, watcher = find_hits(
+            job, *((demo, database) if options.demo else (small_job, secret_config, database))
+        )
     finally:
         job.close()
     for hit in hits:

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 DEBIAN_BINARIES = "/usr/lib/postgresql/15/bin"
-NAMES = ("initdb", "pg_ctl", "createdb", "setpriv")
+NAMES = ("initdb", "pg_ctl", "createdb", "psql", "setpriv")
 
 
 def programs() -> dict[str, str]:
@@ -47,12 +47,22 @@ class Server:
         self._call("createdb", "-h", self.folder, "-U", "test", "-T", template, name)
         return f"postgresql+psycopg://test@/{name}?host={self.folder}"
 
+    def require_password(self, password: str) -> None:
+        """Make a database ``registry`` and let nobody in without this password from now on."""
+        self._call("createdb", "-h", self.folder, "-U", "test", "registry")
+        quoted = password.replace("'", "''")
+        statement = f"ALTER USER test PASSWORD '{quoted}'"
+        self._call("psql", "-h", self.folder, "-U", "test", "registry", text=statement)
+        (self.data / "pg_hba.conf").write_text("local all all scram-sha-256\n")
+        self._call("pg_ctl", "-D", self.data, "reload")
+
     def close(self) -> None:
         self.stop("immediate")
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _call(self, program: str, *arguments: object) -> None:
+    def _call(self, program: str, *arguments: object, text: str = "") -> None:
         subprocess.run(
             [*self.user, self.programs[program], *map(str, arguments)],
-            check=True, cwd=self.folder, timeout=120, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            check=True, cwd=self.folder, timeout=120, input=text.encode(), stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )  # fmt: skip

@@ -23,7 +23,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 CASES = ROOT / "tests" / "cases"
 MARK = "GPUFLEET_FAULT_RUN"
-HANG_SECONDS = 180
+HANG_SECONDS = 300
 PROJECT_PARTS = ("Pulumi.yaml", "stacks", "inventory", "playbooks")
 KEPT_VARIABLES = ("LANG", "USER", "SSL_CERT_FILE", "GOPROXY", "GOFLAGS")
 EXIT_CODES = {0, 1, 2, 3, 130, -signal.SIGKILL}

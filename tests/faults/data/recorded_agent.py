@@ -1,4 +1,4 @@
-"""A burn-in agent that measures nothing: it prints what a recorded blade measured, as the node that it is asked to be."""
+"""A burn-in agent that measures nothing: it prints what a recorded blade measured, as the node that it plays."""
 
 import json
 import sys

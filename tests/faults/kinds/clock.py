@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta
+import sys
+from pathlib import Path
 
-from faults.kinds.base import STATE, SYNC, Kind
-from faults.recordings import write_run
+from faults.kinds.base import SYNC, Kind
+from faults.recordings import PROBE, life
 
 NODE = "blade01"
 OFFSETS = ("-40d", "-3d", "-26h", "-61m", "-90s", "+90s", "+2h", "+9d")
-UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+DRIVER = Path(__file__).resolve().parents[1] / "data" / "live_events.py"
 
 
 class ClockJump(Kind):
@@ -38,44 +39,29 @@ class ClockJump(Kind):
             address == f"10.9.{number}.1" or told, f"sync at {offset} silently changed nothing: {address}"
         )
 
-    def ingest(self, attempt: str, offset: str, outcome: str) -> None:
-        """Ingest a run that happened with the clock so far off."""
-        seconds = int(offset[1:-1]) * UNITS[offset[-1]] * (1 if offset[0] == "+" else -1)
-        moment = datetime.now(UTC) + timedelta(seconds=seconds)
-        folder = write_run(self.run.home / "artifacts" / attempt, [NODE], attempt, moment)
-        if outcome == "unreachable":
-            self.silence(folder, moment)
-        ended = self.run.call("-f", offset, "gpufleet", "nodes", "ingest", folder, program="faketime")
-        self.run.expect(ended.code == 0, f"ingest at {offset}: {ended}")
-        self.run.notes.append(f"{outcome} {offset}")
-
-    def silence(self, folder: object, moment: datetime) -> None:
-        """Make the run's only event one of a host that does not answer."""
-        events = folder / "job_events"  # type: ignore[operator]
-        for path in events.iterdir():
-            path.unlink()
-        data = {"host": NODE, "task_action": "gpufleet.fleet.probe", "start": moment.isoformat()}
-        data |= {"end": moment.isoformat(), "res": {"msg": "timed out", "unreachable": True}}
-        event = {
-            "event": "runner_on_unreachable",
-            "uuid": "u1",
-            "created": moment.isoformat(),
-            "event_data": data,
-        }
-        (events / "1-u1.json").write_text(json.dumps(event))
+    def report(self, outcome: str, attempt: str = "") -> None:
+        """Let the node's run happen now, with the clock off; its events reach the registry as they come."""
+        offset = self.rng.choice(OFFSETS)
+        self.run.notes.append(f"{attempt or outcome} {offset}")
+        silent = [(NODE, "unreachable", PROBE, {"msg": "timed out", "unreachable": True})]
+        events = [(NODE, "ok", action, {"gpufleet": said}) for action, said in life(NODE, attempt)]
+        file = self.run.folder / "events.json"
+        file.write_text(json.dumps(silent if outcome == "unreachable" else events))
+        ended = self.run.call("-f", offset, sys.executable, DRIVER, file, program="faketime")
+        self.run.expect(ended.code == 0, f"{outcome} at {offset}: {ended}")
 
     def act(self) -> None:
         for number in range(1, 3):
             self.sync_addresses(number, self.rng.choice(OFFSETS))
-        self.ingest("first", self.rng.choice(OFFSETS[4:]), "healthy")
+        self.report("healthy", "first")
         self.run.expect(self.evidence().node(NODE)["state"] == "ready", "the first verdict was ignored")
-        self.ingest("silent", self.rng.choice(OFFSETS), "unreachable")
-        seen = self.evidence().node(NODE)["reachable"]
-        self.run.expect(seen in (0, False), "later silence was ignored")
-        self.ingest("second", self.rng.choice(OFFSETS), "healthy")
-        results = {row["attempt"] for row in self.evidence().rows_of("result", NODE)}
+        self.report("unreachable")
+        self.run.expect(self.evidence().node(NODE)["reachable"] == 0, "later silence was ignored")
+        self.report("healthy", "second")
+        seen = self.evidence()
+        results = {row["attempt"] for row in seen.rows_of("result", NODE)}
         self.run.expect("second" in results, "a later verdict was ignored")
+        self.run.expect(seen.node(NODE)["reachable"] == 1, "a later answer was ignored")
 
     def check(self) -> None:
         self.run.succeed(*SYNC)
-        self.run.expect(STATE.is_file(), "the recorded state is there")
