@@ -223,6 +223,27 @@ def run_server_answer(content: bytes) -> object:
     return transport._judged(transport._read(status, {"Retry-After": "3"}, content), "GET", "/x")
 
 
+def run_program_answer(content: bytes) -> object:
+    from gpufleet import engine
+    from gpufleet.cost import registration
+
+    answer = registration.decode_answer(content, "program")
+    with engine.reading("program"):
+        return [
+            engine.parse_state({"deployment": {"resources": [one.model_dump()]}}) for one in answer.resources
+        ]
+
+
+def program_answers() -> list[bytes]:
+    found = [{"error": {"problem": "no", "where": "__main__.py:3", "key": "a", "remedy": "b"}}]
+    for state in states():
+        resources = json.loads(state)["deployment"]["resources"]
+        found.append(
+            {"resources": [{"custom": True, "outputs": {}, "inputs": {}} | one for one in resources]}
+        )
+    return [dump(one) for one in found]
+
+
 # --- catalogue -------------------------------------------------------------------------------------------------
 
 LLAMA = {
@@ -475,6 +496,35 @@ HOST = {
 }  # fmt: skip
 
 
+def run_events_of_a_run(path: Path) -> object:
+    from gpufleet.operations.events import read_artifacts
+
+    return list(read_artifacts(path.parent.parent))
+
+
+def runner_events() -> list[bytes]:
+    lines = (CASES / "remote/site-run.jsonl").read_bytes().splitlines()
+    chosen = [line for line in lines if b"runner_on_" in line and b"runner_on_start" not in line]
+    facts = {
+        "node": "blade01",
+        "event": "burn_in",
+        "attempt": "a-1",
+        "records": [{"type": "start"}, {"type": "end"}],
+    }
+    data = {
+        "host": "blade01",
+        "task_action": "gpufleet.fleet.report",
+        "res": {"gpufleet": facts, "changed": False},
+    }
+    report = {
+        "counter": 9,
+        "created": "2026-11-21T11:41:36+00:00",
+        "event": "runner_on_ok",
+        "event_data": data,
+    }
+    return [*(line for line in chosen[:12] if len(line) < MOST_SEED), dump(report)]
+
+
 def run_host_facts(content: bytes) -> object:
     from gpufleet import boundary
     from gpufleet.drivers import Facts, Wanted, plan
@@ -569,6 +619,7 @@ TARGETS: dict[str, Target] = {
         Target("priced preview", "json", previews, run_priced_preview),
         Target("state", "json", states, run_state),
         Target("event log", "json lines", event_logs, run_events),
+        Target("program answer", "json", program_answers, run_program_answer),
         Target("commitments", "yaml", commitments, in_file("commitments.yaml", run_commitments)),
         Target("policy", "yaml", lambda: [POLICY], in_file("policy.yaml", run_policy)),
         Target("usage", "yaml", lambda: [USAGE], in_file("usage.yaml", run_usage)),
@@ -608,6 +659,7 @@ TARGETS: dict[str, Target] = {
         Target("mig", "yaml", migs, run_mig),
         Target("driver facts", "json", host_facts, run_host_facts),
         Target("ssh probe", "bytes", lambda: files("remote/probe-*.txt"), run_probe),
+        Target("runner event", "json", runner_events, in_file("1/job_events/5-a.json", run_events_of_a_run)),
         Target("run record", "json", run_records, in_file("run/run.json", run_record)),
         Target("ansible listing", "bytes", lambda: files("remote/site-list.txt"), run_listing),
         Target("host pattern", "bytes", lambda: [b"blade[01-20],!new[3,5-6]:rack-[1-2]-n[1-4]"], run_limit),
