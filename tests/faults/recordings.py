@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -30,12 +31,14 @@ def write_run(folder: Path, nodes: Sequence[str], attempt: str = ATTEMPT, at: da
     events = folder / "job_events"
     events.mkdir(parents=True, exist_ok=True)
     moment = at or datetime.now(UTC) + timedelta(seconds=5)  # later than the declaration of the nodes
-    number = 0
+    number, process = 0, f"0242ac11-0002-{zlib.crc32(attempt.encode()):08x}"
     for node in nodes:
-        for action, report in life(node, attempt):
+        for task, (action, report) in enumerate(life(node, attempt), start=1):
             number += 1
             when = (moment + timedelta(seconds=number)).isoformat()
-            data = {"host": node, "task_action": action, "start": when, "end": when}
+            # A task's id as Ansible makes it: its process, then its count, the same for every host.
+            uuid = f"{process}-{task:012}"
+            data = {"host": node, "task_action": action, "task_uuid": uuid, "start": when, "end": when}
             data |= {"res": {"changed": False, "gpufleet": report}}
             event = {"event": "runner_on_ok", "uuid": f"u{number}", "created": when, "event_data": data}
             (events / f"{number}-u{number}.json").write_text(json.dumps(event))
