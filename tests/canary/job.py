@@ -28,6 +28,7 @@ VARIABLES = (
     "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "GITHUB_TOKEN", "GITLAB_TOKEN", "ARM_CLIENT_SECRET",
     "GOOGLE_OAUTH_ACCESS_TOKEN", "PULUMI_ACCESS_TOKEN", "PULUMI_CONFIG_PASSPHRASE", "ANSIBLE_BECOME_PASSWORD",
 )  # fmt: skip
+INPUTS = ("vault_password", "vault_value", "extra_variable", "pulumi_secret", "database_password")
 BLADE = "poc-blade01"
 PLAY = """---
 - name: Use the secrets
@@ -64,7 +65,7 @@ class Job:
         for each in (self.project, self.inputs, self.tmp, self.user):
             each.mkdir(parents=True)
         self.home = self.project / ".gpufleet" / "rehearsal" / self.stack
-        self.secrets = {name: make_secret(name) for name in VARIABLES}
+        self.secrets = {name: make_secret(name) for name in (*VARIABLES, *INPUTS)}
         self.env = self.environment()
         self.lay_project()
 
@@ -109,8 +110,6 @@ class Job:
 
     def lay_vault(self) -> None:
         """Encrypt a variable with ansible-vault; its password is in a file outside the project."""
-        for name in ("vault_password", "vault_value", "extra_variable"):
-            self.secrets[name] = make_secret(name)
         password = self.inputs / "vault-password"
         password.write_text(self.secrets["vault_password"] + "\n")
         self.env["ANSIBLE_VAULT_PASSWORD_FILE"] = str(password)
@@ -185,7 +184,6 @@ def small_job(job: Job) -> None:
 
 def secret_config(job: Job) -> None:
     """Build the stack with a secret in its Pulumi config, in a backend of its own, and price and sync it."""
-    job.secrets["pulumi_secret"] = make_secret("pulumi_secret")
     value = job.inputs / "pulumi-secret"
     value.write_text(job.secrets["pulumi_secret"])
     backend = job.project / ".gpufleet" / "backend"
@@ -223,8 +221,7 @@ def demo(job: Job) -> None:
 
 def find_hits(job: Job, *parts: Callable[[Job], None]) -> tuple[list[Hit], Watcher]:
     """Run the parts while the process list is watched, then search everything."""
-    planted = dict(job.secrets)
-    with Watcher(Search(planted)) as watcher:
+    with Watcher(Search(job.secrets)) as watcher:
         for part in parts:
             part(job)
     return sorted({*job.hits(Search(job.secrets)), *watcher.hits}, key=str), watcher
@@ -236,7 +233,6 @@ def database(job: Job) -> None:
 
     if not programs():
         return
-    job.secrets["database_password"] = make_secret("database_password")
     server = Server()
     job.cleanup.callback(server.close)
     password = quote(job.secrets["database_password"], safe="")

@@ -11,8 +11,9 @@ from typing import Self
 from canary.search import Hit, Search
 
 PAUSE_SECONDS = 0.02
-# Programs that somebody else wrote, or that run on a host: the operator's environment is not theirs.
-STRANGERS = ("cost/program.py", "agent.pyz", "AnsiballZ", "rehearsal.packages", "/sbin/init", "sshd:")
+# A program that somebody else wrote, though it runs here. What runs in another process namespace is a host's or a
+# sandbox's: the operator's environment is not theirs either.
+STRANGER = b"cost/program.py"
 
 
 class Watcher:
@@ -21,6 +22,7 @@ class Watcher:
     def __init__(self, search: Search) -> None:
         self.search, self.hits, self.samples = search, set[Hit](), 0
         self.strangers: set[str] = set()
+        self._home = Path("/proc/self/ns/pid").readlink()
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
@@ -44,9 +46,9 @@ class Watcher:
         command = (process / "cmdline").read_bytes()
         for name in self.search.names(command):
             self.hits.add(Hit(name, f"the command line {_text(command)}"))
-        stranger = next((word for word in STRANGERS if word.encode() in command), None)
-        if stranger:
-            self.strangers.add(stranger)
+        abroad = (process / "ns" / "pid").readlink() != self._home
+        if abroad or STRANGER in command:
+            self.strangers.add("a host or sandbox" if abroad else STRANGER.decode())
             for name in self.search.names((process / "environ").read_bytes()):
                 self.hits.add(Hit(name, f"the environment of {_text(command)}"))
 

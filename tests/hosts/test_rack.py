@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 SOUND, NO_SSHD, FULL, UNDERVOLTED = (f"blades-poc/{slot}" for slot in range(1, 5))
@@ -42,6 +44,20 @@ def test_identity_is_each_hosts_own(faulty_rack, what):
     answers = {faulty_rack.read(place, what) for place in ANSWERING}
     assert len(answers) == len(ANSWERING)
     assert all(answers)
+
+
+def test_a_host_gets_nothing_of_the_environment_that_boots_it(faulty_rack):
+    programs = [
+        pid for pid, _ in faulty_rack.inside() if faulty_rack.name_of(pid) in ("systemd-nspawn", "systemd")
+    ]
+    names = {
+        variable.partition("=")[0]
+        for pid in programs
+        for variable in Path(f"/proc/{pid}/environ").read_text().split("\0")
+        if "GPUFLEET" in variable or "PYTEST" in variable or "HOME=" in variable
+    }
+    assert programs
+    assert names <= {"HOME"}
 
 
 def test_boot_is_clean(faulty_rack):

@@ -17,7 +17,7 @@ from gpufleet.rehearsal.rack import processes
 from gpufleet.rehearsal.rack.faults import amount
 from gpufleet.rehearsal.rack.layout import DEVICE_TREE
 from gpufleet.rehearsal.rack.plan import HostPlan
-from gpufleet.rehearsal.rack.shell import Say, last_line, run, write_whole
+from gpufleet.rehearsal.rack.shell import Say, environment, last_line, run, write_whole
 
 SSH_PORT = 22
 SMALL_DISK_MIB = 48
@@ -82,8 +82,10 @@ def start(plan: HostPlan, image: Path, drives: Sequence[str]) -> None:
         *("--resolv-conf=off", "--timezone=off", "--link-journal=no", "--console=pipe"),
     ]
     log = plan.folder / "console.log"
-    # Opens the sysctls under net.*, which belong to the host's own namespace.
-    command = ["env", "SYSTEMD_NSPAWN_API_VFS_WRITABLE=network", *command]
+    # The host lives for hours beside its console: the credentials of the shell that boots it are not its business.
+    # API_VFS_WRITABLE opens the sysctls under net.*, which belong to the host's own namespace.
+    path = environment()["PATH"]
+    command = ["env", "-i", f"PATH={path}", "LC_ALL=C", "SYSTEMD_NSPAWN_API_VFS_WRITABLE=network", *command]
     run(["sh", "-c", 'exec "$@" </dev/null >"$0" 2>&1', str(log), *command])
 
 
