@@ -37,7 +37,7 @@ class Evidence:
         rows = sorted(self.rows_of("history", name), key=lambda row: row["number"])
         return [(row["new_state"], row["reason"]) for row in rows if row["new_state"]]
 
-    def whole(self, name: str) -> dict[str, list[Row]]:
+    def rows_by_table(self, name: str) -> dict[str, list[Row]]:
         """Return everything of one node, to be compared before and after."""
         own = {"node": [row for row in self["node"] if row["name"] == name]}
         others = (table for table in TABLES if table not in ("node", "source", "conflict"))

@@ -30,7 +30,7 @@ EXIT_CODES = {0, 1, 2, 3, 130, -signal.SIGKILL}
 
 
 @dataclass(frozen=True)
-class Ended:
+class CommandResult:
     """How one command ended."""
 
     arguments: tuple[str, ...]
@@ -66,7 +66,7 @@ class Running:
         with contextlib.suppress(ProcessLookupError):
             self.process.kill()
 
-    def wait(self) -> Ended:
+    def wait(self) -> CommandResult:
         """Return how it ended; a command that hangs is a violation and is killed."""
         try:
             code = self.process.wait(HANG_SECONDS)
@@ -74,9 +74,9 @@ class Running:
             self.run.violate(f"`{' '.join(self.arguments)}` did not end in {HANG_SECONDS} s")
             self.process.kill()
             code = self.process.wait()
-        ended = Ended(self.arguments, code, _text(self._out), _text(self._err))
-        self.run.inspect(ended)
-        return ended
+        result = CommandResult(self.arguments, code, _text(self._out), _text(self._err))
+        self.run.inspect(result)
+        return result
 
 
 @dataclass
@@ -121,12 +121,12 @@ class Run:
         if not holds:
             self.violate(sentence)
 
-    def inspect(self, ended: Ended) -> None:
+    def inspect(self, result: CommandResult) -> None:
         """Check what every command of ours owes: a known exit code, and no traceback."""
-        self.expect(ended.code in EXIT_CODES, f"unknown exit code: {ended}")
+        self.expect(result.code in EXIT_CODES, f"unknown exit code: {result}")
         # The engine prints its Python host's own tracebacks where a plugin was killed under it.
-        for stream in (ended.out, ended.err) if ended.arguments[0] != "bash" else ():
-            self.expect("Traceback (most recent call last)" not in stream, f"traceback: {ended}")
+        for stream in (result.out, result.err) if result.arguments[0] != "bash" else ():
+            self.expect("Traceback (most recent call last)" not in stream, f"traceback: {result}")
 
     def start(
         self, *arguments: Any, program: str = "gpufleet", cwd: Path | None = None, **env: str
@@ -135,15 +135,15 @@ class Run:
         words = (program, *map(str, arguments))
         return Running(self, words, self.env | env, cwd or self.project)
 
-    def call(self, *arguments: Any, **more: Any) -> Ended:
+    def call(self, *arguments: Any, **more: Any) -> CommandResult:
         """Run a command to its end."""
         return self.start(*arguments, **more).wait()
 
-    def succeed(self, *arguments: Any, **more: Any) -> Ended:
+    def succeed(self, *arguments: Any, **more: Any) -> CommandResult:
         """Run a command that must end well; anything else is a violation."""
-        ended = self.call(*arguments, **more)
-        self.expect(ended.code == 0, f"the same command again does not converge: {ended}")
-        return ended
+        result = self.call(*arguments, **more)
+        self.expect(result.code == 0, f"the same command again does not converge: {result}")
+        return result
 
     def interrupt(self, running: Running, watched: Path, whole: float) -> bool:
         """SIGKILL a command: at any moment, or soon after it first changes a watched file or folder.

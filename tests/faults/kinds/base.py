@@ -70,7 +70,7 @@ class Kind:
         self.run.home.mkdir(parents=True, exist_ok=True)
         shutil.copy(prepared, self.run.home / "registry.db")
 
-    def whole(self, name: str, *arguments: object) -> float:
+    def undisturbed_seconds(self, name: str, *arguments: object) -> float:
         """Return how long a command takes undisturbed, measured once in a run of its own."""
 
         def command() -> None:

@@ -30,13 +30,14 @@ class ClockJump(Kind):
         self.book.write_text(
             json.dumps({f"blades-1/{slot}": f"10.9.{number}.{slot}" for slot in range(1, 21)})
         )
-        ended = self.run.call("-f", offset, "gpufleet", *self.sync, program="faketime")
-        self.run.expect(ended.code == 0, f"sync at {offset}: {ended}")
+        result = self.run.call("-f", offset, "gpufleet", *self.sync, program="faketime")
+        self.run.expect(result.code == 0, f"sync at {offset}: {result}")
         self.run.notes.append(f"sync {offset}")
         address = self.evidence().node(NODE).get("address")
-        told = "older" in ended.err or "clock" in ended.err
+        is_reported = "older" in result.err or "clock" in result.err
         self.run.expect(
-            address == f"10.9.{number}.1" or told, f"sync at {offset} silently changed nothing: {address}"
+            address == f"10.9.{number}.1" or is_reported,
+            f"sync at {offset} silently changed nothing: {address}",
         )
 
     def report(self, outcome: str, attempt: str = "") -> None:
@@ -47,8 +48,8 @@ class ClockJump(Kind):
         events = [(NODE, "ok", action, {"gpufleet": said}) for action, said in life(NODE, attempt)]
         file = self.run.folder / "events.json"
         file.write_text(json.dumps(silent if outcome == "unreachable" else events))
-        ended = self.run.call("-f", offset, sys.executable, DRIVER, file, program="faketime")
-        self.run.expect(ended.code == 0, f"{outcome} at {offset}: {ended}")
+        result = self.run.call("-f", offset, sys.executable, DRIVER, file, program="faketime")
+        self.run.expect(result.code == 0, f"{outcome} at {offset}: {result}")
 
     def act(self) -> None:
         for number in range(1, 3):

@@ -58,19 +58,19 @@ class DamagedState(Kind):
     def act(self) -> None:
         self.before = self.evidence()
         victim = self.rng.choice([self.state, self.book])
-        self.whole_text = victim.read_bytes()
+        self.good = victim.read_bytes()
         self.run.notes.append(damage(victim, self.rng))
         self.victim = victim
-        self.ended = self.run.call(*self.command)
+        self.result = self.run.call(*self.command)
 
     def check(self) -> None:
         after = self.evidence()
-        changed = self.victim.read_bytes() != self.whole_text
+        changed = self.victim.read_bytes() != self.good
         if changed and not self._still_json():
-            self.run.expect(self.ended.code in (1, 2), f"damage was not reported: {self.ended}")
+            self.run.expect(self.result.code in (1, 2), f"damage was not reported: {self.result}")
             self.run.expect(self.before.digest() == after.digest(), "a damaged source changed nodes")
         self.run.expect(set(self.before.names) <= set(after.names), "a node was forgotten")
-        self.victim.write_bytes(self.whole_text)
+        self.victim.write_bytes(self.good)
         self.run.succeed(*self.command)
         self.run.expect(
             self.before.digest() == self.evidence().digest(), "the whole file does not bring all back"
@@ -107,7 +107,7 @@ class DamagedRegistry(Kind):
         self.bad = bytes(data)
         self.run.notes.append(f"{size} bytes, {len(data)} left")
         inventory = ("-i", self.run.project / "inventory", "--list")
-        self.ended = [
+        self.result = [
             self.run.call("nodes", "list"),
             self.run.call(*SYNC),
             self.run.call(
@@ -116,7 +116,7 @@ class DamagedRegistry(Kind):
         ]
 
     def check(self) -> None:
-        listed, synced, inventory = self.ended
+        listed, synced, inventory = self.result
         for one in (listed, synced):
             self.run.expect(one.code == 3, f"a damaged registry went unnoticed: {one}")
             self.run.expect(len(one.err.strip().splitlines()) <= 4, f"not one line: {one.err[:300]}")
@@ -141,10 +141,10 @@ class DamagedPrices(KillPriceImport):
             extra.unlink()
         self.run.notes.append(damage(self.run.home / "prices.db", self.rng))
         for words in (("prices", "status"), ("prices", "--gpu", "h100"), self.command):
-            ended = self.run.call(*words)
-            self.run.expect(ended.code in (0, 1, 3), f"unexpected: {ended}")
+            result = self.run.call(*words)
+            self.run.expect(result.code in (0, 1, 3), f"unexpected: {result}")
             self.run.expect(
-                ended.code == 0 or len(ended.err.splitlines()) <= 4, f"not one line: {ended.err[:300]}"
+                result.code == 0 or len(result.err.splitlines()) <= 4, f"not one line: {result.err[:300]}"
             )
 
     def check(self) -> None:
@@ -177,10 +177,10 @@ class DamagedArtifacts(Kind):
                 self.run.notes.append(f"lost {path.name}")
             else:
                 self.run.notes.append(damage(path, self.rng))
-        self.ended = self.run.call("nodes", "ingest", self.artifacts)
+        self.result = self.run.call("nodes", "ingest", self.artifacts)
 
     def check(self) -> None:
-        self.run.expect(self.ended.code in (0, 1, 2), f"unexpected: {self.ended}")
+        self.run.expect(self.result.code in (0, 1, 2), f"unexpected: {self.result}")
         after = self.evidence()
         for name in NODES:
             if name not in self.hit:

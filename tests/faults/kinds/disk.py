@@ -42,11 +42,13 @@ class FullDisk(Kind):
         self.fill(ballast, self.rng.choice([0, 4096, self.rng.randrange(300_000)]))
         self.rng.shuffle(self.commands)
         for command in self.commands:
-            ended = self.run.call(*command)
-            self.run.expect(ended.code in (0, 1, 3), f"unexpected on a full disk: {ended}")
-            if ended.code == 3:
-                self.run.expect(len(ended.err.strip().splitlines()) <= 4, f"not one line: {ended.err[:300]}")
-            if ended.code == 0 and command[1] == "state":
+            result = self.run.call(*command)
+            self.run.expect(result.code in (0, 1, 3), f"unexpected on a full disk: {result}")
+            if result.code == 3:
+                self.run.expect(
+                    len(result.err.strip().splitlines()) <= 4, f"not one line: {result.err[:300]}"
+                )
+            if result.code == 0 and command[1] == "state":
                 moved = all(self.evidence().node(f"blade{n}")["state"] == "discovered" for n in range(11, 15))
                 self.run.expect(moved, "the move was acknowledged and lost")
         ballast.unlink()

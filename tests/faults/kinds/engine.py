@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from faults.kinds.base import Kind
 from faults.kinds.damage import damage
-from faults.world import Ended, Running
+from faults.world import CommandResult, Running
 
 STACK = "poc"
 REHEARSE = ("rehearse", "up", "-s", STACK, "--no-rack")
@@ -57,8 +57,8 @@ class Rehearsal(Kind):
         )
         self.run.expect(not left, f"`rehearse down` left {left}")
 
-    def expect_ok(self, ended: Ended) -> None:
-        self.run.expect(ended.code == 0, f"the same command again does not converge: {ended}")
+    def expect_ok(self, result: CommandResult) -> None:
+        self.run.expect(result.code == 0, f"the same command again does not converge: {result}")
 
 
 class KillRehearse(Rehearsal):
@@ -67,7 +67,7 @@ class KillRehearse(Rehearsal):
     name = "kill-rehearse-up"
 
     def act(self) -> None:
-        whole = self.whole("rehearse", *self.rehearse)
+        whole = self.undisturbed_seconds("rehearse", *self.rehearse)
         running = self.run.start(*self.rehearse)
         self.run.interrupt(running, self.run.home, whole)
         running.wait()
@@ -95,8 +95,8 @@ class KillEngine(Rehearsal):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self.run.notes.append(f"killed {len(victims)}")
-        ended = running.wait()
-        self.run.expect(ended.code != 0 or not victims, f"a killed engine ended in success: {ended}")
+        result = running.wait()
+        self.run.expect(result.code != 0 or not victims, f"a killed engine ended in success: {result}")
 
     def victims(self) -> list[int]:
         """Return the engine's process."""
@@ -136,11 +136,11 @@ class DamagedRehearsal(Rehearsal):
             ("rehearse", "env", "-s", self.stack),
             self.rehearse,
         ):
-            ended = self.run.call(*command)
-            self.run.expect(ended.code in (0, 1, 2, 3), f"unexpected: {ended}")
+            result = self.run.call(*command)
+            self.run.expect(result.code in (0, 1, 2, 3), f"unexpected: {result}")
             self.run.expect(
-                ended.code == 0 or len(ended.err.strip().splitlines()) <= 6, f"long: {ended.err[:400]}"
+                result.code == 0 or len(result.err.strip().splitlines()) <= 6, f"long: {result.err[:400]}"
             )
-        if ended.code:
+        if result.code:
             self.run.notes.append("refused")
             self.run.succeed("rehearse", "down", "-s", self.stack)

@@ -56,8 +56,8 @@ class HostKind(Kind):
         self.before_run()
         running = self.run.start(*self.command)
         self.during(running)
-        self.ended = running.wait()
-        self.run.expect(self.ended.code in (0, 1, 3), f"unexpected: {self.ended}")
+        self.result = running.wait()
+        self.run.expect(self.result.code in (0, 1, 3), f"unexpected: {self.result}")
 
     def before_run(self) -> None:
         """Do harm before the run begins."""
@@ -69,8 +69,8 @@ class HostKind(Kind):
         seen = self.evidence()
         for name in HOSTS:
             if name != self.victim and name in self.limit():
-                self.run.expect(self.is_well(seen, name), f"{name} suffered for {self.victim}: {self.ended}")
-        if self.ended.code == 0:
+                self.run.expect(self.is_well(seen, name), f"{name} suffered for {self.victim}: {self.result}")
+        if self.result.code == 0:
             self.run.expect(self.is_well(seen, self.victim), "exit 0 although a host was not done")
         self.heal()
         self.run.succeed(*self.command)
@@ -91,7 +91,7 @@ class HostKind(Kind):
         node = self.evidence().node(self.victim)
         self.run.expect(node["reachable"] == 0 and node["reachable_detail"], f"silence is not noted: {node}")
         self.run.expect(node["state"] == "expected", f"{self.victim} is {node['state']} unseen")
-        self.run.expect(self.ended.code == 1, f"a silent host and: {self.ended}")
+        self.run.expect(self.result.code == 1, f"a silent host and: {self.result}")
 
 
 class UnreachableHost(HostKind):

@@ -23,7 +23,7 @@ class KillSync(Kind):
             self.start_registry()
 
     def act(self) -> None:
-        whole = self.whole("sync", *SYNC)
+        whole = self.undisturbed_seconds("sync", *SYNC)
         sync = self.run.start(*SYNC)
         self.run.interrupt(sync, self.run.home, whole)
         sync.wait()
@@ -57,20 +57,22 @@ class KillState(Kind):
 
     def act(self) -> None:
         self.before = self.evidence()
-        whole = self.whole("state", *self.move)
+        whole = self.undisturbed_seconds("state", *self.move)
         command = self.run.start(*self.move)
         self.run.interrupt(command, self.run.home, whole)
-        self.ended = command.wait()
+        self.result = command.wait()
 
     def check(self) -> None:
         after = self.evidence()
         moved = [name for name in BLADES if after.node(name)["state"] == "discovered"]
         self.run.expect(len(moved) in (0, 20), f"{len(moved)} of 20 nodes moved")
-        for line in self.ended.err.splitlines():
+        for line in self.result.err.splitlines():
             name = line.partition(":")[0]
             self.run.expect(after.node(name)["state"] == "discovered", f"acknowledged and lost: {line}")
         for name in set(self.before.names.values()) - set(BLADES):
-            self.run.expect(self.before.whole(name) == after.whole(name), f"{name} was touched")
+            self.run.expect(
+                self.before.rows_by_table(name) == after.rows_by_table(name), f"{name} was touched"
+            )
         again = self.run.call(*self.move)
         self.run.expect(again.code == (2 if moved else 0), f"again: {again}")
         states = {self.evidence().node(name)["state"] for name in BLADES}
@@ -89,7 +91,7 @@ class KillIngest(Kind):
 
     def act(self) -> None:
         self.before = self.evidence()
-        whole = self.whole("ingest", "nodes", "ingest", self.artifacts)
+        whole = self.undisturbed_seconds("ingest", "nodes", "ingest", self.artifacts)
         command = self.run.start("nodes", "ingest", self.artifacts)
         self.run.interrupt(command, self.run.home, whole)
         command.wait()
@@ -102,7 +104,9 @@ class KillIngest(Kind):
             results = [row["attempt"] for row in after.rows_of("result", name)]
             self.run.expect(results == [ATTEMPT], f"{name} has results {results}")
         for name in set(self.before.names.values()) - set(self.nodes):
-            self.run.expect(self.before.whole(name) == after.whole(name), f"{name} was touched")
+            self.run.expect(
+                self.before.rows_by_table(name) == after.rows_by_table(name), f"{name} was touched"
+            )
 
 
 class KillPriceImport(Kind):
@@ -114,14 +118,14 @@ class KillPriceImport(Kind):
     command = ("prices", "import", FILE, "--cloud", "aws", "--as-of", "2026-11-20", "--source", "faults")
 
     def act(self) -> None:
-        whole = self.whole("import", *self.command)
+        whole = self.undisturbed_seconds("import", *self.command)
         running = self.run.start(*self.command)
         self.run.interrupt(running, self.run.home, whole)
-        self.ended = running.wait()
+        self.result = running.wait()
 
     def check(self) -> None:
         self.run.expect(self.visible() in (0, self.expected()), f"{self.visible()} prices are visible")
-        if self.ended.code == 0:
+        if self.result.code == 0:
             self.run.expect(self.visible() == self.expected(), "acknowledged and lost")
         self.run.succeed(*self.command)
         self.run.expect(self.visible() == self.expected(), f"{self.visible()} prices after the import")
@@ -166,7 +170,7 @@ class KillCostDiff(Kind):
             self.run.call(*git, *words, program="git")
 
     def act(self) -> None:
-        whole = self.whole("diff", *self.command)
+        whole = self.undisturbed_seconds("diff", *self.command)
         running = self.run.start(*self.command)
         self.run.interrupt(running, self.run.tmp, whole)
         running.wait()

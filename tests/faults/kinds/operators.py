@@ -25,9 +25,9 @@ class TwoSyncs(Kind):
             self.run.pause(self.rng.uniform(0, 1.0), first)
             first.kill()
         for command in (first, second):
-            ended = command.wait()
+            result = command.wait()
             if not (killed and command is first):
-                self.run.expect(ended.code == 0, f"an operator was refused: {ended}")
+                self.run.expect(result.code == 0, f"an operator was refused: {result}")
 
     def check(self) -> None:
         for _ in range(2):
@@ -73,9 +73,9 @@ class TwoChanges(Kind):
             self.started[self.rng.randrange(4)][2].kill()
 
     def check(self) -> None:
-        ended = [(change, reason, running.wait()) for change, reason, running in self.started]
+        result = [(change, reason, running.wait()) for change, reason, running in self.started]
         after = self.evidence()
-        for change, reason, one in ended:
+        for change, reason, one in result:
             self.run.expect(one.code in (0, 2, -9), f"unexpected: {one}")
             for line in one.err.splitlines() if one.code == 0 else ():
                 name, _, what = line.partition(": ")

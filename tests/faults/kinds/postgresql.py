@@ -43,11 +43,11 @@ class PostgresRestart(Kind):
         self.server.stop(self.rng.choice(["fast", "immediate"]))
         self.run.pause(self.rng.uniform(0, 0.5))
         self.server.start()
-        self.ended = [each.wait() for each in running]
+        self.result = [each.wait() for each in running]
 
     def check(self) -> None:
-        after, (ingest, state, _) = self.evidence(), self.ended
-        for one in self.ended:
+        after, (ingest, state, _) = self.evidence(), self.result
+        for one in self.result:
             self.run.expect(one.code in (0, 1, 3), f"unexpected: {one}")
         if ingest.code == 0:
             self.run.expect(all(after.rows_of("result", name) for name in NODES), "ingest lost a result")

@@ -30,10 +30,10 @@ class RunKind(Kind):
 
     def act(self) -> None:
         self.before = self.evidence()
-        whole = self.whole("configure", *CONFIGURE)
+        whole = self.undisturbed_seconds("configure", *CONFIGURE)
         running = self.run.start(*CONFIGURE)
         self.strike(running, whole)
-        self.ended = running.wait()
+        self.result = running.wait()
 
     def strike(self, running: Running, whole: float) -> None:
         """Do the damage."""
@@ -58,7 +58,9 @@ class RunKind(Kind):
                 (node["state"], node["verdict"]) == ("ready", "healthy"), f"{name} is {node['state']}"
             )
         for name in set(self.before.names.values()) - set(NODES):
-            self.run.expect(self.before.whole(name) == after.whole(name), f"{name} was touched")
+            self.run.expect(
+                self.before.rows_by_table(name) == after.rows_by_table(name), f"{name} was touched"
+            )
 
 
 def acknowledged(artifacts: Path) -> Iterator[tuple[str, str]]:
@@ -117,7 +119,7 @@ class KillAnsiblePlaybook(RunKind):
         return sorted(mine)[:1]
 
     def check(self) -> None:
-        if self.hit and self.ended.code == 0:
+        if self.hit and self.result.code == 0:
             self.run.expect(
                 all(self.evidence().node(name)["state"] == "ready" for name in NODES),
                 "a killed run ended in exit 0 without its work",
@@ -157,10 +159,10 @@ class KillAnsibleRunner(RunKind):
 
     def act(self) -> None:
         self.before = self.evidence()
-        whole = self.whole("configure", *CONFIGURE)
+        whole = self.undisturbed_seconds("configure", *CONFIGURE)
         running = self.run.start(*self.command, program="ansible-runner")
         self.run.interrupt(running, self.run.home / "registry.db-wal", whole)
-        self.ended = running.wait()
+        self.result = running.wait()
 
 
 class TwoConfigures(RunKind):
