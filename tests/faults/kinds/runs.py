@@ -103,9 +103,10 @@ class KillAnsiblePlaybook(RunKind):
     def strike(self, running: Running, whole: float) -> None:
         """Kill Ansible's main process, at any moment of its life."""
         self.run.until(lambda: self.victims() or not running.is_alive)
-        self.run.pause(self.rng.uniform(0, whole * 0.8), running)
-        self.run.until(lambda: self.victims() or not running.is_alive)
-        victims = self.victims()
+        self.run.pause(self.rng.uniform(0, whole * 0.4), running)
+        victims: list[int] = []
+        while not victims and running.is_alive:
+            victims = self.victims()
         for pid in victims:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -113,10 +114,19 @@ class KillAnsiblePlaybook(RunKind):
         self.hit = bool(victims)
 
     def victims(self) -> list[int]:
-        """Return the processes to kill: the playbook's own process, not the listing before the run."""
-        found = self.run.processes()
-        mine = [pid for pid, text in found.items() if self.program in text and "--list-hosts" not in text]
-        return sorted(mine)[:1]
+        """Return the processes to kill: the playbook's own process."""
+        return [pid for pid, parent in self.playbooks().items() if parent not in self.playbooks()][:1]
+
+    def playbooks(self) -> dict[int, int]:
+        """Return Ansible's processes and their parents; neither the listing before the run nor its supervisor."""
+        found = {}
+        for pid, text in self.run.processes().items():
+            words = text.split()
+            if len(words) > 1 and Path(words[1]).name == self.program and "--list-hosts" not in words:
+                with suppress(OSError):
+                    stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+                    found[pid] = int(stat[1])
+        return found
 
     def check(self) -> None:
         if self.hit and self.result.code == 0:
@@ -133,12 +143,8 @@ class KillAnsibleWorker(KillAnsiblePlaybook):
     name = "kill-ansible-worker"
 
     def victims(self) -> list[int]:
-        playbooks = sorted(
-            pid
-            for pid, text in self.run.processes().items()
-            if self.program in text and "--list-hosts" not in text
-        )
-        return [self.rng.choice(playbooks[1:])] if playbooks[1:] else []
+        forks = sorted(pid for pid, parent in self.playbooks().items() if parent in self.playbooks())
+        return [self.rng.choice(forks)] if forks else []
 
 
 class KillAnything(KillAnsiblePlaybook):
