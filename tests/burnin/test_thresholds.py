@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gpufleet import burnin
-from gpufleet.burnin import readings
+from gpufleet.burnin import readings, thresholds
 
 FLOOR = burnin.Threshold(
     applies_to="gpu_server",
@@ -96,3 +96,89 @@ def test_a_rehearsal_replaces_only_what_it_names():
 def test_pi_flags_all_have_a_rule():
     ruled = {row.metric for row in burnin.load_thresholds() if row.check == "pi_throttled"}
     assert set(burnin.decode_throttled(0)) < ruled
+
+
+def row(**changed):
+    plain = {
+        "applies_to": "compute_blade", "check": "memory", "metric": "copy_mb_per_s", "bound": "floor", "value": 50.0,
+        "unit": "MB/s", "on_miss": "fail", "absent": "not_run", "peak": 100.0, "basis": "measured", "meaning": "slow",
+        "source": "a test", "date": "2026-11-21",
+    }  # fmt: skip
+    return thresholds.Threshold(**{**plain, **changed})
+
+
+@pytest.mark.parametrize(
+    ("bound", "below", "at", "above"),
+    [("floor", False, True, True), ("ceiling", True, True, False), ("below", True, False, False)],
+)
+def test_a_bound_includes_its_own_value_or_does_not(bound, below, at, above):
+    rule = row(bound=bound)
+    assert [rule.holds(value) for value in (49.999, 50.0, 50.001)] == [below, at, above]
+    assert row(bound="unjudged", value=None).holds(1e9)
+
+
+@pytest.mark.parametrize(
+    ("changed", "text"),
+    [
+        ({}, "at least 50 MB/s"),
+        ({"bound": "ceiling", "value": 0.5, "unit": "ms"}, "at most 0.5 ms"),
+        ({"bound": "below", "unit": ""}, "below 50"),
+        ({"bound": "unjudged", "value": None}, "not judged"),
+    ],
+)
+def test_a_bound_in_words(changed, text):
+    assert row(**changed).words == text
+
+
+@pytest.mark.parametrize(
+    ("changed", "fault"),
+    [
+        ({}, None),
+        ({"value": 30.0}, None),
+        ({"value": 29.9}, "floor 29.9 MB/s is 29.90% of the peak: it can hardly fail a bad part"),
+        ({"value": 100.0}, None),
+        ({"value": 101.0}, "floor 101 MB/s is 101% of the peak: no part can reach it"),
+        ({"peak": 0.0}, "floor 50 MB/s is 0.00% of the peak: it can hardly fail a bad part"),
+        ({"peak": None}, "a measured floor without the part's peak"),
+        ({"peak": None, "applies_to": "rehearsal"}, None),
+        ({"peak": None, "basis": "documented"}, None),
+        ({"peak": None, "bound": "ceiling"}, None),
+        ({"value": None}, "a bound without a value"),
+        ({"bound": "unjudged"}, "a bound without a value"),
+        ({"bound": "unjudged", "value": None}, None),
+        ({"source": ""}, "no source"),
+        ({"unit": ""}, "no unit"),
+        ({"basis": ""}, "no basis"),
+        ({"date": "2026-13-01"}, "date '2026-13-01' is not YYYY-MM-DD"),
+        ({"applies_to": "toaster"}, "applies to unknown kind 'toaster'"),
+        ({"applies_to": "any"}, None),
+        ({"on_miss": "shout"}, "unknown word among 'floor', 'shout', 'not_run'"),
+        ({"absent": "pass"}, "unknown word among 'floor', 'fail', 'pass'"),
+    ],
+)
+def test_what_is_wrong_with_a_threshold(changed, fault):
+    found = thresholds.lint_thresholds((row(**changed),))
+    applies = changed.get("applies_to", "compute_blade")
+    assert found == ([f"{applies}: memory.copy_mb_per_s: {fault}"] if fault else [])
+
+
+def test_a_rehearsals_own_rows_replace_the_kinds():
+    real = {(each.check, each.metric): each for each in thresholds.thresholds_for("compute_blade")}
+    rehearsed = thresholds.thresholds_for("compute_blade", rehearsal=True)
+    own = {(each.check, each.metric) for each in rehearsed if each.applies_to == "rehearsal"}
+    assert own
+    assert {each.applies_to for each in real.values()} == {"compute_blade", "any"}
+    assert {(each.check, each.metric) for each in rehearsed} == {*real, *own}
+    assert not [
+        each for each in rehearsed if (each.check, each.metric) in own and each.applies_to != "rehearsal"
+    ]
+
+
+@pytest.mark.parametrize("kind", ["cloud_vm", "gpu_server"])
+def test_gpus_are_required_of_a_rented_machine_only_where_they_are_declared(kind):
+    plain, declared = (
+        thresholds.required_checks(kind, "quick", gpus_declared=each) for each in (False, True)
+    )
+    assert {"gpu_nvidia", "gpu_xid"} <= set(declared)
+    assert ({"gpu_nvidia", "gpu_xid"} <= set(plain)) == (kind == "gpu_server")
+    assert plain[:5] == ("configuration", "cpu", "memory", "storage", "network")

@@ -93,6 +93,9 @@ class Dumper(yaml.SafeDumper):
     def ignore_aliases(self, data):
         return True
 
+    def increase_indent(self, flow=False, indentless=False):
+        return super().increase_indent(flow, False)  # lists are indented, as yamllint wants them
+
 
 def _text(dumper, value):
     return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from gpufleet.console import ReportData, headline, render
-from gpufleet.console.report import concerns, money_lines, rack_grids
+from gpufleet.console import ReportData, headline, plots, render
+from gpufleet.console.report import concerns, money_lines, node_reasons, rack_grids, standing
 
 
 def node(name, state="ready", **more):
@@ -124,3 +124,140 @@ def test_page_answers_the_questions_people_have(part):
 def test_report_without_money_or_burn_in_still_renders():
     page = render(ReportData(stack="dev", written_at="now", nodes=[node("blade01")]))
     assert "None: nothing failed" in page
+
+
+def test_the_page_is_the_one_on_record(repo_root, golden):
+    """Drawings are left out: their own tests look at what they draw from."""
+    page = re.sub(r"<svg.*?</svg>", "<svg/>", render(FLEET), flags=re.DOTALL)
+    golden(
+        repo_root / "tests/cases/console/report.html", "\n".join(line.rstrip() for line in page.splitlines())
+    )
+
+
+@pytest.mark.parametrize(
+    ("changed", "how"),
+    [
+        ({}, "ready"),
+        ({"reachable": False}, "unreachable"),
+        ({"reachable": None}, "ready"),
+        ({"reachable": False, "state": "retired"}, "retired"),
+        ({"holds": [{"kind": "operator", "reason": "x"}]}, "ready (held)"),
+        ({"holds": [{"kind": "operator", "reason": "x"}], "state": "repair"}, "repair"),
+    ],
+)
+def test_how_a_node_stands(changed, how):
+    assert standing(node("a", **changed)) == how
+
+
+@pytest.mark.parametrize(
+    ("changed", "made", "reasons"),
+    [
+        ({}, None, []),
+        ({}, report("a", checks=[check("memory", "pass")]), []),
+        ({"state": "repair"}, None, ["repair"]),
+        ({"state": "quarantined"}, None, ["quarantined"]),
+        ({"state": "quarantined"}, report("a", checks=[check("m", "fail")]), ["m fail: measured below 5"]),
+        ({"reachable": False, "reachable_detail": "timed out"}, None, ["timed out"]),
+        ({"reachable": False}, None, ["does not answer over SSH"]),
+        ({"holds": [{"kind": "k", "reason": "burn-in: bad"}]}, None, ["held (k): burn-in: bad"]),
+        ({"holds": [{"kind": "k", "reason": "burn-in: bad"}]}, report("a", checks=[check("m", "warn")]),
+         ["m warn: measured below 5", "held (k) until somebody has looked"]),
+        ({"holds": [{"kind": "k", "reason": "leak"}]}, report("a", checks=[check("m", "warn")]),
+         ["m warn: measured below 5", "held (k): leak"]),
+    ],
+)  # fmt: skip
+def test_why_a_node_is_not_simply_fine(changed, made, reasons):
+    assert node_reasons(node("a", **changed), made) == reasons
+
+
+def test_the_largest_rack_comes_first_and_a_held_blade_has_a_colour_of_its_own():
+    nodes = [
+        node("z1", rack="z"), node("z2", rack="z", slot=None), node("b1", rack="b"), node("a1", rack="a"),
+        node("free", rack=None), node("held", rack="z", slot=3, holds=[{"kind": "k", "reason": "r"}]),
+    ]  # fmt: skip
+    grids = rack_grids(ReportData("x", "now", nodes))
+    assert [grid["name"] for grid in grids] == ["z", "a", "b"]
+    assert [cell["name"] for cell in grids[0]["cells"]] == ["z2", "z1", "held"]
+    assert grids[0]["cells"][2] == {
+        "name": "held",
+        "slot": 3,
+        "standing": "ready (held)",
+        "css": "ready-held",
+    }
+
+
+def test_states_are_counted_most_first_then_by_name():
+    nodes = [node("a", "repair"), node("b", "expected"), node("c", "expected"), node("d", "burn_in")]
+    assert headline(ReportData("x", "now", nodes)) == "4 nodes: 2 expected, 1 burn_in, 1 repair"
+
+
+def test_a_line_that_goes_is_ranked_by_what_it_cost():
+    change = {**CHANGE, "resources": [line("a", 0.0, 1.0), line("gone", 3.0, 0.0), line("b", 9.0, 2.0)]}
+    assert [entry["name"] for entry in money_lines(change)] == ["gone", "b", "a"]
+    assert money_lines(None) == []
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """Collect the charts instead of drawing them, as the specification that Vega-Lite is given."""
+    charts = []
+    monkeypatch.setattr(plots, "to_svg", lambda chart: charts.append(chart.to_dict()) or "<svg/>")
+    return charts
+
+
+def test_money_is_drawn_per_month_and_only_what_can_be_seen(drawn):
+    resources = [
+        line("dear", 1.0, 2.0),
+        line("least", 0.0, 0.01),
+        line("less", 0.0, 0.0099),
+        line("free", 0.0, 0.0),
+    ]
+    plots.money_by_resource({**CHANGE, "resources": resources})
+    (chart,) = drawn
+    assert chart["data"]["values"] == [
+        {"resource": "dear Instance", "when": "before", "usd_per_month": 730.0},
+        {"resource": "dear Instance", "when": "after", "usd_per_month": 1460.0},
+        {"resource": "least Instance", "when": "after", "usd_per_month": pytest.approx(7.3)},
+    ]
+    assert chart["encoding"]["color"]["scale"] == {
+        "domain": ["before", "after"],
+        "range": [plots.BEFORE, plots.AFTER],
+    }
+    assert chart["encoding"]["x"]["field"] == "usd_per_month"
+    plots.money_by_resource({**CHANGE, "resources": []})
+    assert drawn[1]["data"]["values"] == []
+
+
+def test_what_half_of_the_nodes_measured_is_drawn_with_its_limits(drawn):
+    reports = [
+        report("b", checks=[check("memory", measured=9.0), check("rare"), check("flag", measured=True)]),
+        report("a", checks=[check("memory", "fail", 4, threshold=None), check("text", measured="x")]),
+        report(
+            "c", checks=[check("bare", unit=None, threshold=None), check("bare2", unit="", threshold="5")]
+        ),
+    ]
+    plots.measured_by_node(reports, ["c", "b", "a"])
+    (panel,) = drawn[0]["vconcat"]
+    marks, limits = panel["layer"]
+    assert marks["title"]["text"] == "memory [MB/s]"
+    assert [row["node"] for row in marks["data"]["values"]] == ["b", "a"]
+    assert marks["encoding"]["x"]["sort"] == ["b", "a"]
+    assert limits["data"]["values"] == [{"limit": 5.0}]
+
+
+def test_without_a_limit_there_is_no_line_and_without_a_unit_no_brackets(drawn):
+    plots.measured_by_node([report("c", checks=[check("bare", unit=None, threshold=None)])], ["c"])
+    (panel,) = drawn[0]["vconcat"]
+    assert "layer" not in panel
+    assert panel["title"]["text"] == "bare"
+    scales = {name: panel["encoding"][name]["scale"] for name in ("color", "shape")}
+    assert scales["color"]["domain"] == scales["shape"]["domain"] == ["pass", "warn", "fail", "not_run"]
+    assert scales["shape"]["range"] == ["circle", "triangle-up", "cross", "square"]
+    assert len(set(scales["color"]["range"])) == 4
+
+
+def test_only_what_the_data_allows_is_drawn(drawn):
+    measured = [report("a", checks=[check("memory")])]
+    assert set(plots.all_plots([node("a")], measured, CHANGE)) == {"money", "measured"}
+    assert set(plots.all_plots([node("a")], measured, None)) == {"measured"}
+    assert set(plots.all_plots([node("a")], [report("a", checks=[check("m", measured=None)])], None)) == set()

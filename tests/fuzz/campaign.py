@@ -20,10 +20,10 @@ from pathlib import Path
 from random import Random
 
 sys.path.insert(0, str(Path(__file__).parent))
-from mutation import mutate  # beside this file; tests are no package
 from target import ROOT, TARGETS, Target
 
 from gpufleet.errors import GpufleetError
+from mutation import mutate  # beside this file; tests are no package
 
 SLOWEST_S = 2.0
 HANG_S = 120  # of one input, by the wall clock

@@ -9,9 +9,10 @@ from random import Random
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-import mutation  # beside this file; tests are no package
 from campaign import one_input, try_input
 from target import TARGETS
+
+import mutation  # beside this file; tests are no package
 
 SEED = 2026
 INPUTS = 150  # for each parser; the campaign of `make fuzz` tries 100,000

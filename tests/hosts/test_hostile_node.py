@@ -1,4 +1,4 @@
-"""A booted host that reports a serial with a template in it: the play runs on, and nothing of it on the controller."""
+"""Booted hosts that report serials with templates in them: the others are done, and nothing runs on the controller."""
 
 from __future__ import annotations
 
@@ -7,15 +7,30 @@ import subprocess
 
 import pytest
 
-HOSTILE, OTHER = "poc-blade01", "poc-blade02"
 HEADER = "#jinja2:variable_start_string:'[[',variable_end_string:']]'\n"
+OTHER = "poc-blade03"
 
 
 @pytest.fixture
-def env(box, project, gpufleet, clean_env):
-    """Boot two blades; give the environment of a rehearsal with them, its registry synced."""
+def hostile(make_box, tmp_path):
+    """Boot three blades, of which two report what would make a file; give them and that file."""
+    box, mark = make_box(tmp_path / "home", slots=3), tmp_path / "mark"
+    command = f"lookup('pipe', 'touch {mark}')"
+    try:
+        box.up()
+        for slot, serial in ((1, f"{HEADER}[[ {command} ]]"), (2, f"{{{{ {command} }}}}")):
+            (box.home / f"rack/blades-poc-{slot}/devicetree/base/serial-number").write_text(serial)
+            assert box.read(f"blades-poc/{slot}", "cat /sys/firmware/devicetree/base/serial-number") == serial
+        yield box, mark
+    finally:
+        box.down()
+
+
+@pytest.fixture
+def ask(hostile, project, gpufleet, clean_env):
+    """Give ``ask(folder, program, *words)`` in a rehearsal of these blades, with its registry synced."""
+    box, _ = hostile
     (project / "inventory/blades-poc.yaml").write_text(box.declaration())
-    box.up()
     env = clean_env | {
         "GPUFLEET_HOME": str(box.home),
         "GPUFLEET_REHEARSAL": "poc",
@@ -26,36 +41,37 @@ def env(box, project, gpufleet, clean_env):
     }
     synced = gpufleet("nodes", "sync", "-s", "poc", cwd=project, env=env)
     assert synced.returncode == 0, synced.stderr
-    return env
+
+    def run(folder, *words):
+        return subprocess.run(
+            words, cwd=project / folder, env=env, capture_output=True, text=True, timeout=900, check=False
+        )
+
+    return run
 
 
-@pytest.mark.parametrize("form", ["header", "braces"])
-def test_a_hostile_serial_runs_nothing_on_the_controller(box, project, gpufleet, env, tmp_path, form):
-    mark = tmp_path / "mark"
-    command = f"lookup('pipe', 'touch {mark}')"
-    serial = {"header": f"{HEADER}[[ {command} ]]", "braces": f"{{{{ {command} }}}}"}[form]
-    (box.home / "rack/blades-poc-1/devicetree/base/serial-number").write_text(serial)
-    assert box.read("blades-poc/1", "cat /sys/firmware/devicetree/base/serial-number") == serial
+def test_a_hostile_serial_runs_nothing_on_the_controller(hostile, ask):
+    _, mark = hostile
+    site = ("ansible-playbook", "-i", "../inventory", "site.yml", "-e", "gpufleet_burn_in=never")
     runs = [
-        site(project, env) for _ in range(2)
-    ]  # the second has what the first one reported in its inventory
-    shown = subprocess.run(
-        ["ansible", "-i", "inventory", "all", "-m", "debug", "-a", "msg={{ gpufleet_serial | default('') }}"],
-        cwd=project, env=env, capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
-    assert not mark.exists(), "\n".join(run.stdout[-3000:] for run in [*runs, shown])
-    nodes = {
-        node["name"]: node
-        for node in json.loads(gpufleet("nodes", "list", "--json", cwd=project, env=env).stdout)
-    }
-    assert nodes[OTHER]["state"] == "burn_in"
-    assert f"{OTHER} | SUCCESS" in shown.stdout
-    assert f"{HOSTILE} | SUCCESS" not in shown.stdout or "lookup" not in shown.stdout
-
-
-def site(project, env):
-    """Run site.yml without burn-in, as a person types it."""
-    words = ["ansible-playbook", "-i", "../inventory", "site.yml", "-e", "gpufleet_burn_in=never"]
-    return subprocess.run(
-        words, cwd=project / "playbooks", env=env, capture_output=True, text=True, timeout=600, check=False
+        ask("playbooks", *site) for _ in range(2)
+    ]  # the second has in its inventory what the first one reported
+    debug = (
+        "ansible",
+        "-i",
+        "inventory",
+        "all",
+        "-m",
+        "debug",
+        "-a",
+        "msg={{ gpufleet_serial | default('') }}",
     )
+    shown = ask(".", *debug)
+    assert not mark.exists(), "\n".join(run.stdout[-3000:] for run in (*runs, shown))
+    assert "lookup" not in shown.stdout
+    assert f"{OTHER} | SUCCESS" in shown.stdout
+    nodes = json.loads(ask(".", "gpufleet", "nodes", "list", "--json").stdout)
+    assert {node["name"]: node["state"] for node in nodes}[OTHER] == "commissioning"
+    for run in runs:
+        recap = next(line for line in run.stdout.splitlines() if line.startswith(OTHER) and "failed=" in line)
+        assert "unreachable=0    failed=0" in recap

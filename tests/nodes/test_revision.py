@@ -1,4 +1,4 @@
-"""The clock of whoever reports may jump by a day or a year: order follows revisions."""
+"""A clock may jump by a day or a year: order follows revisions."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_statements_grow_with_batches_not_with_nodes_or_sources(registry, lab):
 
 def _statements(registry, work):
     seen = []
-    note = lambda *given: seen.append(given[2])  # noqa: E731 - a listener
+    note = lambda *event_arguments: seen.append(event_arguments[2])  # noqa: E731 - a listener
     event.listen(registry._database.engine, "before_cursor_execute", note)
     work()
     event.remove(registry._database.engine, "before_cursor_execute", note)

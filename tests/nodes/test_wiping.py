@@ -108,3 +108,150 @@ def test_a_drive_of_another_shape_is_one_line(change):
     seen = {"lsblk": {"blockdevices": [{"name": "sda", "type": "disk", "size": 1} | change]}}
     with pytest.raises(InputError, match=r"^the node's drives: lsblk\.blockdevices\.0"):
         wiping.plan(seen)
+
+
+def test_every_plan_is_the_one_on_record(golden):
+    """Whole plans: commands, polls, what is unmounted and released first, names by id, sizes, reasons."""
+    plans = {}
+    for path in CASES:
+        told = json.loads(path.read_text())
+        plans[path.stem] = wiping.plan(told["seen"], told["method"]).as_json()
+    golden(CASES[0].parents[1] / "wipe-plans.json", json.dumps(plans, indent=1, sort_keys=True) + "\n")
+
+
+def disk(**changed):
+    plain = {
+        "name": "sda",
+        "path": "/dev/sda",
+        "type": "disk",
+        "tran": "sata",
+        "serial": "S1",
+        "size": 10**12,
+    }
+    return {"lsblk": {"blockdevices": [{**plain, **changed}]}}
+
+
+@pytest.mark.parametrize(
+    ("changed", "ours", "reason"),
+    [
+        ({"tran": "iscsi"}, False, "it is reached by iSCSI: its storage server's, not the node's"),
+        ({"tran": "fc"}, False, "it is reached by Fibre Channel: its storage server's, not the node's"),
+        ({"tran": "virtio"}, False, "it is a virtual machine's: who rents it out erases it"),
+        ({"name": "vda", "tran": None}, False, "it is a virtual machine's: who rents it out erases it"),
+        ({"name": "xvda", "tran": None}, False, "it is a virtual machine's: who rents it out erases it"),
+        ({"tran": "usb"}, False, "it can be pulled out: take it out, or wipe it where it belongs"),
+        ({"rm": True}, False, "it can be pulled out: take it out, or wipe it where it belongs"),
+        ({"rm": "1"}, False, "it can be pulled out: take it out, or wipe it where it belongs"),
+        ({"name": "md0"}, False, "it is no drive of its own (disk)"),
+        ({"type": "raid1"}, False, "it is no drive of its own (raid1)"),
+        ({"ro": True}, True, "it is write-protected"),
+        ({"ro": "1"}, True, "it is write-protected"),
+        ({"serial": " "}, True, "it tells no serial, so it can't be told apart from another"),
+        ({"serial": None}, True, "it tells no serial, so it can't be told apart from another"),
+        ({"size": 0}, True, "its size is 0: it does not answer"),
+        ({"mountpoints": ["/home"]}, True, "the running system lives on it (/home): boot the node from elsewhere"),
+        ({"fstype": "zfs_member"}, True, "it belongs to a ZFS pool (zpool export): take it out of that first"),
+        ({"children": [{"name": "x", "path": "/dev/x", "type": "mpath"}]}, True,
+         "it is part of mpath, which we do not know how to end"),
+    ],
+)  # fmt: skip
+def test_a_drive_that_stays_says_why(changed, ours, reason):
+    plan = wiping.plan(disk(**changed))
+    assert plan.drives == ()
+    assert [(one.ours, one.reason) for one in plan.refused] == [(ours, reason)]
+    assert plan.complete is not ours
+
+
+@pytest.mark.parametrize("mount", wiping.SYSTEM_MOUNTS)
+def test_no_drive_with_a_system_folder_is_wiped(mount):
+    part = {"name": "sda1", "path": "/dev/sda1", "type": "part", "mountpoints": [mount]}
+    assert wiping.plan(disk(children=[part])).drives == ()
+
+
+def test_the_drive_with_the_root_stays_even_where_no_mount_shows_it():
+    part = {"name": "sda1", "path": "/dev/sda1", "type": "part"}
+    (refused,) = wiping.plan({**disk(children=[part]), "root": "/dev/sda1"}).refused
+    assert refused.reason == "the running system's root /dev/sda1 is on it: boot the node from elsewhere"
+
+
+@pytest.mark.parametrize("name", ["zram0", "ram1", "loop7", "fd0", "sr0"])
+def test_memory_and_loops_are_not_even_listed(name):
+    plan = wiping.plan(disk(name=name))
+    assert (plan.drives, plan.refused) == ((), ())
+
+
+def test_inside_a_container_the_disks_are_the_hosts_unless_they_are_fakes():
+    (refused,) = wiping.plan({**disk(), "container": "lxc"}).refused
+    assert (refused.ours, refused.reason) == (
+        False,
+        "inside a container (lxc) the disks to be seen are its host's",
+    )
+    assert len(wiping.plan({**disk(), "container": "lxc", "stand_in": True}).drives) == 1
+
+
+@pytest.mark.parametrize(
+    ("told", "can"),
+    [
+        ({"oacs": 2}, {"format"}), ({"oacs": 1}, set()), ({"fna": 4}, {"format_crypto"}), ({"fna": 1}, set()),
+        ({"sanicap": 1}, {"sanitize_crypto"}), ({"sanicap": 2}, {"sanitize_block"}),
+        ({"sanicap": 3, "oacs": 2, "fna": 4},
+         {"sanitize_crypto", "sanitize_block", "format", "format_crypto"}), ({}, set()),
+    ],
+)  # fmt: skip
+def test_what_an_nvme_controller_can_do_by_its_bits(told, can):
+    """NVM Express base specification, Identify Controller: OACS bit 1, FNA bit 2, SANICAP bits 0 and 1."""
+    seen = {"controllers": {"nvme0": {"id_ctrl": told}}}
+    assert wiping.abilities({"name": "nvme0n1"}, seen) == can
+    assert wiping.abilities({"name": "nvme0n1", "disc-max": "4096"}, seen, "x") == can | {"asked", "discard"}
+
+
+SECURITY = (
+    "Security: \n\tMaster password revision code = 65534\n\t\tsupported\n{words}\nLogical Unit WWN: 5\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("words", "can"),
+    [
+        ("\tnot\tlocked\n\tnot\tfrozen\n\t2min for SECURITY ERASE UNIT.", {"ata_erase"}),
+        ("\tnot\tlocked\n\tnot\tfrozen\n\t\tsupported: enhanced erase\n\t2min for SECURITY ERASE UNIT.",
+         {"ata_erase", "ata_enhanced_erase"}),
+        ("\tlocked\n\tnot\tfrozen\n\t2min for SECURITY ERASE UNIT.", set()),
+        ("\tnot\tlocked\n\tfrozen\n\t2min for SECURITY ERASE UNIT.", set()),
+        ("\tnot\tlocked\n\tnot\tfrozen", set()),
+    ],
+)  # fmt: skip
+def test_a_frozen_or_locked_drive_cannot_be_erased(words, can):
+    seen = {"hdparm": {"sda": SECURITY.format(words=words)}}
+    assert wiping.abilities({"name": "sda"}, seen) == can
+
+
+@pytest.mark.parametrize(
+    ("changed", "kind"),
+    [({}, "ata"), ({"tran": "sas"}, "scsi"), ({"tran": None}, "scsi"), ({"tran": "ata"}, "ata"),
+     ({"name": "mmcblk0"}, "mmc"), ({"name": "nvme0n1"}, "nvme"), ({"tran": "nvme", "name": "x"}, "nvme")],
+)  # fmt: skip
+def test_the_kind_of_a_drive(changed, kind):
+    (one,) = disk(**changed)["lsblk"]["blockdevices"]
+    assert wiping.kind_of(one) == kind
+
+
+def test_a_namespace_that_must_stay_keeps_its_whole_controller():
+    """FNA bit 0: a format takes every namespace of the controller."""
+    both = [
+        {"name": f"nvme0n{n}", "path": f"/dev/nvme0n{n}", "type": "disk", "tran": "nvme", "serial": f"S{n}",
+         "size": 10**9, "mountpoints": ["/"] if n == 2 else []}
+        for n in (1, 2)
+    ]  # fmt: skip
+    for fna, wiped in ((0b101, 0), (0b100, 1)):
+        seen = {
+            "lsblk": {"blockdevices": both},
+            "controllers": {"nvme0": {"id_ctrl": {"oacs": 2, "fna": fna}}},
+        }
+        plan = wiping.plan(seen, "format-crypto")
+        assert len(plan.drives) == wiped
+        if not wiped:
+            assert plan.refused[-1].reason == (
+                "format-crypto erases the whole controller, and /dev/nvme0n2 must stay"
+            )
+            assert plan.refused[-1].ours

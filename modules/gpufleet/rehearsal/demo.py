@@ -8,6 +8,7 @@ would show nothing.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import subprocess
@@ -26,8 +27,12 @@ from gpufleet.boundary import (
     read_text,
 )
 from gpufleet.errors import AnswerIsNo, EnvironmentFault
+from gpufleet.remote import process_tree
+from gpufleet.remote.run import interruptible
 
 Say = Callable[[str], None]
+GRACE_S = 60.0
+POLL_S = 0.2
 
 
 @dataclass(frozen=True)
@@ -108,14 +113,30 @@ def write_what_if(stack_file: Path, target: Path) -> None:
 
 
 def run_step(step: Step, root: Path, env: Mapping[str, str]) -> None:
-    done = subprocess.run(
-        ["bash", "-o", "pipefail", "-c", step.command], cwd=root, env=dict(env), check=False
-    )
-    if done.returncode and not (step.no_is_fine and done.returncode == 1):
+    code = run_supervised(["bash", "-o", "pipefail", "-c", step.command], root, env)
+    if code and not (step.no_is_fine and code == 1):
         raise EnvironmentFault(
-            f"the demo stopped at: {step.command} (exit {done.returncode})",
+            f"the demo stopped at: {step.command} (exit {code})",
             hint="its own message is above; run make demo again once that is mended",
         )
+
+
+def run_supervised(command: list[str], root: Path, env: Mapping[str, str]) -> int:
+    """Run a command with all that it starts ending when we are interrupted or killed; return its exit code.
+
+    It gets time to stop by itself: the engine gives back its lock, a run of ours stops Ansible.
+    """
+    words = process_tree.supervised(follow=True, grace_s=GRACE_S)
+    with interruptible() as interrupted:
+        process = subprocess.Popen([*words, *command], cwd=root, env=dict(env))
+        while process.poll() is None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(POLL_S)
+            if interrupted.is_set():
+                process.terminate()
+                process.wait()
+                raise KeyboardInterrupt
+    return process.returncode
 
 
 def read_json(command: list[str], root: Path, env: Mapping[str, str]) -> list[dict[str, Any]]:

@@ -49,9 +49,15 @@ def environment(ident: str, scratch: Path) -> dict[str, str]:
     return {MARK: ident, "ANSIBLE_SSH_CONTROL_PATH_DIR": str(scratch)}
 
 
-def supervised(scratch: Path) -> list[str]:
-    """Return the words before a command that put it under supervision."""
-    return [sys.executable, str(SUPERVISOR), "--scratch", str(scratch), "--"]
+def supervised(scratch: Path | None = None, *, follow: bool = False, grace_s: float = 0.0) -> list[str]:
+    """Return the words before a command that put it under supervision.
+
+    ``follow`` stops it when this process dies; a command with a terminal of its own hears of that from the terminal.
+    ``grace_s`` are the seconds that it gets to stop by itself.
+    """
+    options = ["--scratch", str(scratch)] if scratch else []
+    options += ["--follow-parent"] if follow else []
+    return [sys.executable, str(SUPERVISOR), *options, "--grace", str(grace_s), "--"]
 
 
 def end_run(ident: str, scratch: Path, *, stopped: bool) -> None:

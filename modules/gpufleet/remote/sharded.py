@@ -188,7 +188,7 @@ class _ShardedRun:
 def place_of(facts: Mapping[str, Any], by: str) -> str | None:
     """Return where a host belongs: its rack, or its pool where it is in none; the other way round by pool."""
     keys = ("gpufleet_rack", "gpufleet_pool") if by == "rack" else ("gpufleet_pool", "gpufleet_rack")
-    return next((str(facts[key]) for key in keys if facts.get(key)), None)
+    return next((str(shards.unwrap(facts[key])) for key in keys if facts.get(key)), None)
 
 
 def _prepared(

@@ -58,11 +58,11 @@ class Process:
 class Policy:
     """How work ends.
 
-    ``grace``: seconds between SIGTERM and SIGKILL; 0 sends SIGKILL at once. ``foreground`` keeps the work in the
-    front's process group, so that it may use the terminal. ``spare_packages`` leaves package managers to finish
-    their transaction. ``after_success`` also ends what a finished work left running; without it only SSH masters
-    end whose socket is in ``scratch``. ``scratch`` is a folder that goes when the work is stopped. ``is_orphaned``
-    is asked once a second; the work is stopped when it says true.
+    ``grace``: seconds between SIGTERM to the work's process group and SIGKILL to all; 0 sends SIGKILL at once.
+    ``foreground`` keeps the work in the front's process group, so that it may use the terminal. ``spare_packages``
+    leaves package managers to finish their transaction. ``after_success`` also ends what a finished work left running;
+    without it only SSH masters end whose socket is in ``scratch``, a folder that goes when the work is stopped.
+    ``is_orphaned`` is called once a second; the work is stopped when it returns true.
     """
 
     grace: float = 0.0
@@ -219,10 +219,11 @@ class _Keeper:
     reader: int
     handlers: Mapping[signal.Signals, object]
     stopped: int = 0
+    group: int = 0
 
     def run(self) -> int:
         """Start the work and stay until it has ended; return its exit code."""
-        front_group = os.getpgid(os.getppid())
+        self.group = os.getpgid(os.getppid())
         os.setpgid(0, 0)
         set_process_option(PR_SET_CHILD_SUBREAPER, 1)
         wake_reader, wake_writer = os.pipe()
@@ -237,7 +238,7 @@ class _Keeper:
             signal.set_wakeup_fd(-1)
             for descriptor in (self.reader, wake_reader, wake_writer):
                 os.close(descriptor)
-            self._work(me, front_group)
+            self._work(me)
         self._close_streams()
         status = self._wait(child, wake_reader)
         if status is None:
@@ -253,13 +254,13 @@ class _Keeper:
     def _on_signal(self, number: int, _frame: object) -> None:
         self.stopped = self.stopped or number
 
-    def _work(self, keeper: int, front_group: int) -> None:
+    def _work(self, keeper: int) -> None:
         """Do the work and leave; never returns."""
         code = 1
         try:
             if self.policy.foreground:
                 with contextlib.suppress(OSError):  # the front is gone: the keeper will see
-                    os.setpgid(0, front_group)
+                    os.setpgid(0, self.group)
             die_with_parent(keeper)
             for number, handler in self.handlers.items():
                 signal.signal(number, handler if handler is not None else signal.SIG_DFL)  # type: ignore[arg-type]
@@ -294,17 +295,28 @@ class _Keeper:
                 return None
 
     def _stop(self, child: int) -> int:
-        """Ask for the end where there is grace; return the status to report."""
-        if self.policy.grace:
-            for process in descendants(os.getpid()):
-                send(process.pid, signal.SIGTERM)
-            deadline = time.monotonic() + self.policy.grace
-            while time.monotonic() < deadline:
-                ended = reap()
-                if child in ended:
-                    return ended[child]
-                time.sleep(0.05)
-        return self.stopped
+        """Ask the work's group to end where there is grace, and wait for it; return the status to report."""
+        if not self.policy.grace:
+            return self.stopped
+        if (
+            self.stopped != signal.SIGINT
+        ):  # the terminal has sent that to the whole group; twice would mean at once
+            for pid in self._group_members():
+                send(pid, signal.SIGTERM)
+        deadline, status = time.monotonic() + self.policy.grace, self.stopped
+        while self._group_members() and time.monotonic() < deadline:
+            status = reap().get(child, status)
+            time.sleep(0.05)
+        return status
+
+    def _group_members(self) -> list[int]:
+        """Return the work's processes that are in its group still, as it was started."""
+        members = []
+        for process in descendants(os.getpid()):
+            with contextlib.suppress(OSError):
+                if os.getpgid(process.pid) == self.group:
+                    members.append(process.pid)
+        return members
 
     def _end_masters(self, root: int) -> None:
         """End the SSH connections that the work kept open for later commands."""

@@ -30,8 +30,10 @@ BUILD_GIB, WORK_GIB = 4.0, 1.0
 ARM64_PROGRAMS = {"qemu-aarch64-static": "qemu-user-static", "update-binfmts": "binfmt-support"}
 TEST_PROGRAMS = {
     "chromium": "chromium",
+    "faketime": "faketime",
     "fio": "fio",
     "iperf3": "iperf3",
+    "nft": "nftables",
     "shellcheck": "shellcheck",
     "stress-ng": "stress-ng",
 }

@@ -32,7 +32,7 @@ class InventoryModule(BaseInventoryPlugin):
     def verify_file(self, path):
         return is_known_rack(path)
 
-    def parse(self, inventory, loader, path, cache=True):
+    def parse(self, inventory, loader, path, cache=True):  # noqa: ARG002 - Ansible's signature
         with failing_whole():
             reading = add_rack(self, inventory, path)
         if Path(path).stem not in reading.model.racks:

@@ -114,9 +114,8 @@ def _take_known_racks(folder, racks):
 
 def is_known_rack(path):
     """Return True for a rack file that this process has read, at this or an earlier reading of the inventory."""
-    folder, name = os.path.split(path)
-    stem, suffix = os.path.splitext(name)
-    return suffix in (".yaml", ".yml") and (folder, stem) in _KNOWN_RACKS
+    file = Path(path)
+    return file.suffix in (".yaml", ".yml") and (str(file.parent), file.stem) in _KNOWN_RACKS
 
 
 def add_rack(plugin, inventory, path):

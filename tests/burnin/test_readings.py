@@ -1,0 +1,106 @@
+"""From a check's raw record to metrics: each metric from its key, and none from what makes no sense."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from gpufleet.burnin import nvidia
+from gpufleet.burnin.readings import missing, numeric, read
+
+CASES = yaml.safe_load((Path(__file__).parents[1] / "cases/burnin/readings.yaml").read_text())
+
+
+@pytest.mark.parametrize("case", CASES, ids=[f"{at}-{case['check']}" for at, case in enumerate(CASES)])
+def test_a_record_is_read(case):
+    found = read(case["check"], case["raw"])
+    assert found.metrics == pytest.approx(case["metrics"])
+    assert (found.shown, found.unit, found.unreadable) == (case["shown"], case["unit"], "")
+
+
+@pytest.mark.parametrize(
+    ("check", "raw", "why"),
+    [
+        ("pi_throttled", {"text": "VCHI initialization failed"},
+         "not an answer of get_throttled: 'VCHI initialization failed'"),
+        ("pi_temperature", {"text": "x" * 99}, f"not an answer of measure_temp: '{'x' * 60}'"),
+        ("nvme_link", {}, "no list of drives"),
+        ("gpu_nvidia", {"xml": {"text": "<other/>"}}, "not a report of nvidia-smi -q -x"),
+        ("gpu_nvidia", {}, "not a report of nvidia-smi -q -x"),
+        ("gpu_xid", {"lines": "x"}, "no list of kernel log lines"),
+    ],
+)  # fmt: skip
+def test_a_record_that_makes_no_sense_says_why(check, raw, why):
+    assert read(check, raw).unreadable == why
+
+
+def test_throttle_flags_are_metrics_of_their_own():
+    found = read("pi_throttled", {"text": "throttled=0x80050005"})
+    # https://www.raspberrypi.com/documentation/computers/os.html#get_throttled: bits 0, 2, 16, 18; 31 means nothing
+    assert {name for name, value in found.metrics.items() if value} == {
+        "undervoltage_now", "throttled_now", "undervoltage_since_boot", "throttled_since_boot", "undocumented_bits",
+    }  # fmt: skip
+    assert len(found.metrics) == 9
+    assert (found.shown, found.unit) == ("0x80050005", "flags")
+
+
+@pytest.mark.parametrize(
+    ("changed", "metrics"),
+    [
+        ({}, {"gpus_missing": 0.0}),
+        ({"expect_gpus": 3}, {"gpus_missing": 1.0}),
+        ({"on_bus": ["a", "b", "c", "d"]}, {"gpus_missing": 2.0}),
+        ({"expect_gpus": 3, "on_bus": ["a"] * 4}, {"gpus_missing": 2.0}),
+    ],
+)
+def test_gpus_are_counted_against_the_bus_and_what_is_declared(tool_output, changed, metrics):
+    found = read("gpu_nvidia", {"xml": {"text": tool_output("nvidia-smi-h100-healthy.xml")}, **changed})
+    assert found.metrics["gpus_missing"] == metrics["gpus_missing"]
+    assert (found.shown, found.unit) == (2.0, "GPUs")
+    assert found.metrics["hardware_slowdown"] == 0
+
+
+def test_no_gpu_at_all_is_one_missing():
+    assert read("gpu_nvidia", {"xml": {"text": "<nvidia_smi_log/>"}}).metrics == {"gpus_missing": 1.0}
+
+
+GPU = """<nvidia_smi_log><gpu id="0"><temperature><gpu_temp>{temp} C</gpu_temp>
+<gpu_temp_slow_threshold>90 C</gpu_temp_slow_threshold></temperature><pci><pci_gpu_link_info><link_widths>
+<current_link_width>{width}x</current_link_width><max_link_width>16x</max_link_width></link_widths>
+</pci_gpu_link_info></pci></gpu></nvidia_smi_log>"""
+
+
+@pytest.mark.parametrize(("width", "narrow"), [(16, 0), (8, 1)])
+def test_a_narrow_link_and_the_margin_to_the_slowdown_are_read(width, narrow):
+    found = read("gpu_nvidia", {"xml": {"text": GPU.format(temp=60, width=width)}}).metrics
+    assert (found["link_narrow"], found["thermal_margin_c"]) == (narrow, 30)
+
+
+@pytest.mark.parametrize(
+    ("value", "number"),
+    [(1, 1.0), (-2.5, -2.5), (0, 0.0), (True, None), ("1", None), (None, None), (float("nan"), None),
+     (float("inf"), None), (1e18, None), (9.9e17, 9.9e17), (10**400, None)],
+)  # fmt: skip
+def test_only_a_finite_number_is_a_measurement(value, number):
+    assert numeric(value) == number
+
+
+def test_more_than_declared_is_nothing_missing():
+    assert [missing(4.0, found) for found in (3.0, 4.0, 5.0, None)] == [1.0, 0.0, 0.0, None]
+    assert missing(None, 3.0) is missing(0.0, 3.0) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("16x", 16), ("81559 MiB", 81559), ("52 C", 52), ("0", 0), ("N/A", None), ("[N/A]", None), ("-1", None),
+     ("1.5", None)],
+)  # fmt: skip
+def test_the_number_of_an_element(text, number):
+    root = nvidia.decode_xml(f"<a><b>{text}</b></a>", "x")
+    assert nvidia.integer(root, "b") == number
+
+
+def test_xids_that_nobody_knows_count_as_fatal():
+    assert nvidia.count_xids([79, 424242, 13, 13]) == {"fatal": 2, "application": 2, "ignore": 0}

@@ -1,0 +1,123 @@
+"""Every field of a resource's record, and every field of a step in an event log."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from gpufleet.engine import parse_state
+from gpufleet.engine.events import read_events
+from gpufleet.engine.state import parse_resource
+from gpufleet.errors import InputError
+
+URN = "urn:pulumi:dev::p::a:b:C$aws:ec2/instance:Instance::node::1"
+BARE = {"urn": URN}
+FLAGS = {
+    "custom": "custom", "external": "external", "protect": "protect", "retainOnDelete": "retain_on_delete",
+    "delete": "delete", "pendingReplacement": "pending_replacement", "remote": "remote",
+}  # fmt: skip
+
+
+def test_a_bare_record_has_no_flag_set():
+    found = parse_resource(BARE)
+    assert (found.urn, found.type, found.name) == (URN, "aws:ec2/instance:Instance", "node::1")
+    assert not any(getattr(found, name) for name in FLAGS.values())
+    assert (found.inputs, found.outputs, found.ignore_changes, found.property_dependencies) == (
+        {},
+        {},
+        (),
+        {},
+    )
+    assert (found.parent, found.provider, found.id, found.view_of, found.pending) == (None,) * 5
+
+
+@pytest.mark.parametrize(("key", "name"), FLAGS.items())
+def test_each_flag_is_read_from_its_own_key(key, name):
+    found = parse_resource({**BARE, key: True})
+    assert {each for each in FLAGS.values() if getattr(found, each)} == {name}
+
+
+def test_a_full_record_is_read():
+    found = parse_resource(
+        {
+            **BARE, "type": "t:u:V", "inputs": {"a": 1}, "outputs": {"b": 2}, "parent": "P", "provider": "Q",
+            "id": "i-1", "viewOf": "W", "ignoreChanges": ["x", "y"],
+            "propertyDependencies": {"a": ["U"], "b": None},
+        },
+        pending="creating",
+    )  # fmt: skip
+    assert (found.type, found.inputs, found.outputs) == ("t:u:V", {"a": 1}, {"b": 2})
+    assert (found.parent, found.provider, found.id, found.view_of) == ("P", "Q", "i-1", "W")
+    assert (found.ignore_changes, found.property_dependencies) == (("x", "y"), {"a": ("U",), "b": ()})
+    assert found.pending == "creating"
+
+
+@pytest.mark.parametrize("urn", [None, 7, "", "urn:pulumi:dev::p::t"])
+def test_a_record_without_a_urn_is_refused(urn):
+    with pytest.raises(InputError, match="a resource without a URN"):
+        parse_resource({"urn": urn})
+
+
+@pytest.mark.parametrize("key", ["ignoreChanges", "propertyDependencies"])
+def test_a_field_of_another_shape_is_refused_by_name(key):
+    with pytest.raises(InputError, match=f"{key}: is no (list|mapping)"):
+        parse_resource({**BARE, key: "x"})
+
+
+@pytest.mark.parametrize("key", ["resources", "pending_operations"])
+def test_a_list_of_another_shape_is_refused_by_name(key):
+    with pytest.raises(InputError, match=f"{key}: is no list"):
+        parse_state({"deployment": {key: {"a": 1}}})
+    with pytest.raises(InputError, match=f"{key}: is no mapping"):
+        parse_state({"deployment": {key: ["x"]}})
+
+
+def events(*each):
+    return "\n".join(json.dumps({"sequence": at, **event}) for at, event in enumerate(each))
+
+
+def pre(op, **metadata):
+    return {"resourcePreEvent": {"planning": False, "metadata": {"op": op, "urn": URN, **metadata}}}
+
+
+def done(op, **metadata):
+    return {"resOutputsEvent": {"metadata": {"op": op, "urn": URN, **metadata}}}
+
+
+def test_a_step_has_both_states_and_why_it_is_made():
+    log = events(pre("replace", old={**BARE, "id": "1"}, new=BARE, diffs=["size"], keys=["zone", "size"]))
+    (step,) = read_events(log, "log").steps
+    assert (step.op, step.urn, step.old.id, step.new.urn) == ("replace", URN, "1", URN)
+    assert (step.diff_reasons, step.replace_reasons) == (("size",), ("zone", "size"))
+
+
+def test_outputs_complete_the_step_of_their_operation():
+    made = {**BARE, "id": "i-2", "outputs": {"ip": "10.0.0.1"}}
+    first, second = read_events(
+        events(
+            pre("delete-replaced", old=BARE),
+            pre("create-replacement", new=BARE),
+            done("create-replacement", new=made),
+        ),
+        "log",
+    ).steps
+    assert first.new is None
+    assert (second.new.id, second.new.outputs) == ("i-2", {"ip": "10.0.0.1"})
+
+
+@pytest.mark.parametrize("late", [done("create"), done("same", new={**BARE, "id": "x"})])
+def test_outputs_of_no_known_step_change_nothing(late):
+    log = events(pre("create", new={**BARE, "id": "i-1"}), late)
+    (step,) = read_events(log, "log").steps
+    assert step.new.id == "i-1"
+
+
+def test_what_failed_is_kept_and_a_phase_begins_after_a_summary():
+    summary = {"summaryEvent": {"resourceChanges": {"create": 2}}}
+    failed = {"resOpFailedEvent": {"metadata": {"urn": URN}}}
+    found = read_events(
+        events(pre("create", new=BARE), summary, pre("update", new=BARE), failed, summary), "log"
+    )
+    assert [step.op for step in found.steps] == ["update"]
+    assert (found.failed, found.summary, found.planning) == ([URN], {"create": 2}, False)
