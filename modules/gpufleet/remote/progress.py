@@ -153,7 +153,9 @@ def ssh_words(said: str) -> str:
 
 def reason_of(result: dict[str, Any]) -> str:
     """Return why a task failed, in one bounded line: what ssh or the module said, without Ansible's frame."""
-    items = [item for item in result.get("results") or () if isinstance(item, dict) and item.get("failed")]
+    results = result.get("results")
+    items = [item for item in results if isinstance(item, dict)] if isinstance(results, list) else []
+    items = [item for item in items if item.get("failed")]
     if items:  # a loop only says that one or more of its items failed
         return reason_of(items[0])
     said = str(result.get("msg") or result.get("stderr") or result.get("exception") or "no reason given")

@@ -59,8 +59,8 @@ class Journal:
         """Return what this attempt has recorded already; another attempt's record is cleared."""
         if not self.file:
             return []
-        self.file.buffer.seek(0)
-        data = self.file.buffer.read()
+        self.file.seek(0)
+        data = bytes(self.file.buffer.read())
         records = parse(data.decode("utf-8", errors="replace"))
         same = bool(records) and records[0].get("type") == "start" and records[0].get("attempt") == attempt
         kept = records if same else []
