@@ -26,7 +26,9 @@ def test_a_damaged_record_of_a_rehearsal_says_how_to_make_it_anew(tmp_path, text
 def test_a_damaged_record_of_a_host_says_how_to_make_it_anew(tmp_path, text):
     (tmp_path / "r-1.json").write_text(text)
     for read in (lambda: hosts.read_record(tmp_path / "r-1"), lambda: hosts.read_records(tmp_path)):
-        with pytest.raises(InputError, match=r"r-1\.json: is damaged; gpufleet rehearse down, then up again$"):
+        with pytest.raises(
+            InputError, match=r"r-1\.json: is damaged; gpufleet rehearse down, then up again$"
+        ):
             read()
 
 
