@@ -24,7 +24,6 @@ from gpufleet.paths import user_cache
 
 # What plays use on the controlling side: Ansible, the runner, and what our action plugins import.
 ROOTS = (
-<<<<<<< HEAD
     "ansible-core",
     "ansible-runner",
     "clustershell",
@@ -34,11 +33,6 @@ ROOTS = (
     "pydantic",
     "ruamel.yaml",
 )
-=======
-    "ansible-core", "ansible-runner", "ruamel.yaml", "defusedxml", "pydantic", "clustershell", "click",
-    "platformdirs",
-)  # fmt: skip
->>>>>>> parsers
 LEFT_OUT = re.compile(r"(^|/)(__pycache__|tests)/|\.pyc$|^(ansible_test|\.\.)(/|$)")
 PLAYBOOK = '#!/bin/sh\nexec "${GPUFLEET_WORKER_PYTHON:-python3}" -m ansible playbook "$@"\n'
 OURS = Path(package_file).resolve().parent
