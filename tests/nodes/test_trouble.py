@@ -27,7 +27,9 @@ def fault(path):
     return caught.value
 
 
-@pytest.mark.parametrize("content", [b"", b"x", b"this is no database" * 99, b"SQLite format 3\x00" + b"\xff" * 4096])
+@pytest.mark.parametrize(
+    "content", [b"", b"x", b"this is no database" * 99, b"SQLite format 3\x00" + b"\xff" * 4096]
+)
 def test_a_file_that_is_not_a_registry_is_not_an_empty_fleet(tmp_path, content):
     file = tmp_path / "damaged.db"
     file.write_bytes(content)
