@@ -1,5 +1,5 @@
 # Thin on purpose: each line is a command a person could type.
-.PHONY: help setup demo test lint unit bench mutants clean
+.PHONY: help setup demo test lint unit bench fuzz mutants faults canary clean
 GPUFLEET := .venv/bin/gpufleet
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
@@ -7,8 +7,10 @@ help:
 	@echo "make demo    rehearse the production fleet on this machine, end to end, and write report.html"
 	@echo "make test    linters and every test (Pulumi's engine and booted hosts included)"
 	@echo "make lint    linters only      make unit    tests that need neither engine nor hosts"
+	@echo "make faults  break things at random moments and check what must hold   make canary  search for planted secrets"
 	@echo "make bench   measured claims   make mutants change the code at random places; do the tests notice?"
-	@echo "make clean   end the rehearsals, remove what make made"
+	@echo "make fuzz    100,000 mutated inputs for every parser; FUZZ=\"--target rack --count 1000 --seed 2\" for less"
+	@echo "make clean   end this checkout's rehearsals, remove what make made"
 
 setup:
 	@.ci/setup
@@ -37,9 +39,20 @@ test: setup
 bench: setup
 	for bench in tests/benchmarks/bench_*.py; do echo "== $$bench"; python "$$bench" || exit 1; done
 
+# FUZZ="--target rack --count 1000 --seed 2" chooses; the same command goes on where it was stopped.
+fuzz: setup
+	nice -n 19 python tests/fuzz/campaign.py $(FUZZ)
+
 # ROOM="cost catalog" COUNT=15 SEED=1 are what can be chosen; without ROOM every room is sampled.
 mutants: setup
 	nice -n 19 python tests/mutation --room $(ROOM) --count $(or $(COUNT),15) --seed $(or $(SEED),1)
+
+# Every kind of fault so often, each run with a seed of its own; --kind, --seed: python -m faults.campaign --help.
+faults: setup
+	PYTHONPATH=tests python -m faults.campaign --count $(or $(COUNT),15) --seed $(or $(SEED),1)
+
+canary: setup
+	PYTHONPATH=tests python -m canary.job --demo production
 
 clean:
 	-$(GPUFLEET) rehearse down --all

@@ -8,6 +8,8 @@ GpufleetError
 
 from __future__ import annotations
 
+LONGEST = 1500  # characters of a message
+
 
 class GpufleetError(Exception):
     """Carries a one-line message and, where there is one, a hint for the next step."""
@@ -36,11 +38,20 @@ class InputError(GpufleetError, ValueError):
     def __init__(self, problem: str, *, where: str = "", key: str = "", remedy: str = "") -> None:
         place = ": ".join(part for part in (where, key) if part)
         line = f"{place}: {problem}" if place else problem
-        super().__init__(f"{line}; {remedy}" if remedy else line)
+        super().__init__(_one_line(f"{line}; {remedy}" if remedy else line))
         self.problem = problem
         self.where = where
         self.key = key
         self.remedy = remedy
+
+
+def _one_line(text: str) -> str:
+    """Return a message as one line of bounded length: values of bad input are quoted in it."""
+    shown = text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+    if shown.isprintable():
+        return shown
+    escaped = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in shown)
+    return escaped if len(escaped) <= LONGEST else f"{escaped[:LONGEST]}…"
 
 
 class EnvironmentFault(GpufleetError, RuntimeError):  # noqa: N818 - EnvironmentError is a builtin

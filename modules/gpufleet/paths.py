@@ -71,3 +71,22 @@ def user_cache() -> Path:
     import platformdirs  # not for the quick questions, which need no cache
 
     return Path(platformdirs.user_cache_dir("gpufleet", appauthor=False))
+
+
+def private_folder(folder: Path) -> Path:
+    """Return the folder, made if needed, such that only its owner can enter it, whatever the umask.
+
+    Folders above it that are made on the way are as private. A folder of another user is left as it is.
+    """
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    for each in reversed(missing):
+        each.mkdir(mode=0o700, exist_ok=True)
+    status = folder.stat()
+    if status.st_uid == os.geteuid() and status.st_mode & 0o077:
+        folder.chmod(0o700)
+    return folder
+
+
+def private_state(root: Path | None = None) -> Path:
+    """Return the folder of local state, made if needed and only its owner's to enter."""
+    return private_folder(state_home(root))

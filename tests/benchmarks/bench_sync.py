@@ -1,9 +1,9 @@
-"""How long ``nodes sync`` of a large fleet takes, first and unchanged, on SQLite and PostgreSQL. Prints, judges nothing.
+"""How long ``nodes sync`` of a large fleet takes, first and unchanged, on both databases. Prints, judges nothing.
 
     python tests/benchmarks/bench_sync.py [RACKS] [NODES IN EACH] [POSTGRESQL URL]
 
-PostgreSQL is measured where a URL of an empty database is given, or where its server programs are installed. Budget on
-an idle core: 10,000 nodes in 500 rack files within 8 s first and 3 s unchanged, the whole process included.
+PostgreSQL is measured where a URL of an empty database is given, or where its server programs are installed.
+Budget on an idle core: 10,000 nodes in 500 rack files within 8 s first and 3 s unchanged, the whole process included.
 """
 
 from __future__ import annotations
@@ -63,14 +63,18 @@ def postgresql() -> Iterator[str | None]:
         user = [str(shutil.which("setpriv")), "--reuid=nobody", "--regid=nogroup", "--clear-groups"]
         shutil.chown(folder, "nobody", "nogroup")
     data, quiet = str(folder / "data"), subprocess.DEVNULL
-    subprocess.run([*user, initdb, "-D", data, "-U", "bench", "-A", "trust"], check=True, cwd=folder, stdout=quiet)
+    subprocess.run(
+        [*user, initdb, "-D", data, "-U", "bench", "-A", "trust"], check=True, cwd=folder, stdout=quiet
+    )
     options = f"-c listen_addresses='' -c unix_socket_directories={folder}"
     start = [*user, control, "-D", data, "-w", "-l", str(folder / "log"), "-o", options, "start"]
     subprocess.run(start, check=True, cwd=folder, stdout=quiet)
     try:
         yield f"postgresql+psycopg://bench@/postgres?host={folder}"
     finally:
-        subprocess.run([*user, control, "-D", data, "-m", "fast", "stop"], check=True, cwd=folder, stdout=quiet)
+        subprocess.run(
+            [*user, control, "-D", data, "-m", "fast", "stop"], check=True, cwd=folder, stdout=quiet
+        )
         shutil.rmtree(folder)
 
 
@@ -99,7 +103,7 @@ def main() -> None:
         folder = Path(name)
         project(folder, racks, size)
         measure("SQLite", folder, f"sqlite:///{folder}/registry.db")
-        if len(sys.argv) > 3:  # noqa: PLR2004 - the third word
+        if len(sys.argv) > 3:
             measure("PostgreSQL", folder, sys.argv[3])
             return
         with postgresql() as url:

@@ -46,15 +46,9 @@ ALLOWED = {
     "ansible_collections/gpufleet/fleet/plugins/modules/": "runs on the host, with its Python alone",
     "gpufleet/boundary/": "the gate itself",
     "gpufleet/burnin/agent/": "runs on the node: the standard library only",
+    "gpufleet/cost/program.py": "runs in another Python, confined, and reads its own project and what its parent wrote",
     "gpufleet/rehearsal/launcher.py": "starts with `python -I -S`, reads what `rehearse up` wrote",
     "gpufleet/rehearsal/packages/server.py": "starts with `python -I -S`, reads what `rehearse up` wrote",
-    # Others' work in progress: each line goes when its file does.
-    "ansible_collections/gpufleet/fleet/plugins/plugin_utils/courier.py": "is being removed",
-    "ansible_collections/gpufleet/fleet/plugins/plugin_utils/courier_start.py": "is being removed",
-    "gpufleet/cost/evaluation.py": "moves to the boundary with the sandbox of evaluated programs",
-    "gpufleet/cost/program.py": "runs inside the sandbox of evaluated programs, which is being built",
-    "gpufleet/nodes/inventory.py": "moves to the boundary with the faster inventory",
-    "gpufleet/operations/events.py": "moves to the boundary with typed events",
 }
 
 

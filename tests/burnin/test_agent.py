@@ -216,3 +216,36 @@ def alive(pid):
         return Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1][0] not in "ZX"
     except OSError:
         return False
+
+
+@pytest.fixture
+def recorded(tmp_path):
+    """Give an attempt's record of three lines, the last one torn."""
+    path = tmp_path / "attempt.jsonl"
+    whole = ['{"type": "start", "attempt": "a1"}', '{"type": "check", "name": "cpu"}']
+    path.write_text("\n".join([*whole, '{"type": "che']))
+    return path
+
+
+def test_a_kill_while_an_attempt_is_resumed_loses_no_record(recorded, monkeypatch):
+    def die(_journal):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(journal.Journal, "_sync", die)
+    with pytest.raises(KeyboardInterrupt):
+        journal.Journal(sys.stdout, str(recorded)).resume("a1")
+    assert [record["type"] for record in journal.parse(recorded.read_text())] == ["start", "check"]
+
+
+def test_bytes_that_are_not_text_cost_only_their_line(recorded):
+    recorded.write_bytes(recorded.read_bytes() + b"\xff\xfe\n" + b'{"type": "check", "name": "memory"}\n')
+    opened = journal.Journal(sys.stdout, str(recorded))
+    assert [record.get("name") for record in opened.resume("a1")] == [None, "cpu", "memory"]
+    opened.close()
+
+
+def test_another_attempt_starts_an_empty_record(recorded):
+    opened = journal.Journal(sys.stdout, str(recorded))
+    assert opened.resume("a2") == []
+    opened.close()
+    assert recorded.read_text() == ""

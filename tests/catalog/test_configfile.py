@@ -136,7 +136,9 @@ def test_a_wrong_value_is_told_under_the_name_that_was_given(tmp_path):
 @pytest.mark.parametrize("value", ["many", -1, 1.5, True, [32], float("inf"), float("nan")])
 def test_a_wrong_value_is_refused(tmp_path, value):
     path = written(tmp_path, LLAMA | {"num_hidden_layers": value})
-    with pytest.raises(InputError, match=r"num_hidden_layers: .* is no whole number|is not a number that JSON can carry"):
+    with pytest.raises(
+        InputError, match=r"num_hidden_layers: .* is no whole number|is not a number that JSON can carry"
+    ):
         catalog.model(str(path))
 
 

@@ -14,7 +14,11 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs/examples/permissions"
 EVERY_STACK = "every stack"
 READS = ("Describe", "Get", "List")
-MODULES = {"aws": ("aws",), "gcp": ("gcp",), "azure": ("compute", "network", "resources", "monitor", "azure_native")}
+MODULES = {
+    "aws": ("aws",),
+    "gcp": ("gcp",),
+    "azure": ("compute", "network", "resources", "monitor", "azure_native"),
+}
 
 
 def read_yaml(path):
@@ -32,7 +36,12 @@ def declared_types(cloud):
             if not isinstance(node, ast.Call):
                 continue
             *modules, name = ast.unparse(node.func).split(".")
-            if not modules or modules[0] not in MODULES[cloud] or not name[:1].isupper() or name.endswith("Args"):
+            if (
+                not modules
+                or modules[0] not in MODULES[cloud]
+                or not name[:1].isupper()
+                or name.endswith("Args")
+            ):
                 continue
             if len(modules) == 1 and cloud != "azure":
                 continue
@@ -66,7 +75,9 @@ def test_every_aws_action_is_an_operation_of_its_service():
 
 def test_the_aws_policies_are_what_the_types_need():
     assert set(policy_actions("aws-up.json")) == union("aws")
-    assert set(policy_actions("aws-preview.json")) == {a for a in union("aws") if a.split(":")[1].startswith(READS)}
+    assert set(policy_actions("aws-preview.json")) == {
+        a for a in union("aws") if a.split(":")[1].startswith(READS)
+    }
     assert policy_actions("aws-inventory.json") == ["ec2:DescribeInstances"]
 
 

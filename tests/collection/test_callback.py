@@ -71,6 +71,8 @@ def test_a_run_s_artifacts_tell_another_registry_the_same(ansible, small, regist
     other = {"GPUFLEET_DATABASE_URL": f"sqlite:///{tmp_path}/other.db"}
     for _ in range(2):
         assert gpufleet("nodes", "ingest", "artifacts/r1", cwd=small, env=other).returncode == 0
+    again = gpufleet("nodes", "ingest", "artifacts/r1", "--json", cwd=small)
+    assert json.loads(again.stdout)["repeated"] == 1, "the callback and the artifacts have the same keys"
     with registry() as opened, Registry(other["GPUFLEET_DATABASE_URL"]) as told:
         assert told.get("blade01").state == opened.get("blade01").state == "commissioning"
 
@@ -79,3 +81,20 @@ def test_a_wrong_event_is_refused(play):
     done = play({"gpufleet.fleet.report": {"node": "x", "event": "promoted"}})
     assert done.returncode != 0
     assert "value of event must be one of" in done.stdout
+
+
+def test_a_report_that_is_nonsense_stops_no_play_and_is_named(play, registry, tmp_path):
+    folder = tmp_path / "library"
+    folder.mkdir()
+    (folder / "hostile.py").write_text(
+        "#!/usr/bin/python\n"
+        "import json\n"
+        "print(json.dumps({'changed': False, 'results': 5, 'msg': ['x'], 'gpufleet':"
+        " {'event': 'burn_in', 'attempt': 'a1', 'records': 7}}))\n"
+    )
+    done = play({"hostile": {}}, COMMISSIONED, ANSIBLE_LIBRARY=str(folder))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "bad report, left out: blade01: report: records: must be a list" in " ".join(done.stderr.split())
+    with registry() as opened:
+        assert opened.get("blade01").state == "commissioning"
+        assert "bad_report" in [line.event for line in opened.history("blade01")]

@@ -66,7 +66,7 @@ def test_the_interpreter_is_the_one_that_the_inventory_names(play, tmp_path):
 
 
 def test_a_wrong_argument_is_named(play):
-    done = play({"gpufleet.fleet.files": {"files": [{"path": "/a", "contnt": "x"}]}})
+    done = play({"gpufleet.fleet.files": {"files": [{"path": "/a", "content": "x", "contnt": "x"}]}})
     assert "Supported parameters" in done.stdout + done.stderr
 
 

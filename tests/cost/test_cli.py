@@ -85,7 +85,7 @@ def test_a_preview_without_steps_is_refused(gpufleet, project):
         (["diff", "--base", "HEAD"], "--stack: no stack given"),
         (["diff", "-s", "poc", "--base", "HEAD", "--preview", "-"], "give one of --base, --preview"),
         (["diff", "-s", "poc", "--base", "nosuch"], "--base: no commit named 'nosuch'"),
-        (["diff", "--preview", "none.json"], "none.json: No such file"),
+        (["diff", "--preview", "none.json"], "none.json: cannot be read: No such file"),
         (["diff", "--preview", "-"], "standard input: empty"),
         (["diff", "--preview", "Pulumi.json"], "Pulumi.json: not a preview: no 'steps'"),
         (["diff", "--preview", "steps.json"], "steps.json: not a preview: a step without 'op'"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -119,7 +120,10 @@ def test_a_program_reaches_no_listener_of_this_machine(say):
     "path", ["Pulumi.yaml", "/usr/bin/x", "/x", "/proc/sys/kernel/core_pattern", "/etc/x"]
 )
 def test_a_program_writes_nowhere_but_in_its_own_folder(say, hostile, path):
-    before = "def attempt(p):\n  try:\n    open(p, 'a').close()\n    return 'written'\n  except OSError as e:\n    return type(e).__name__"
+    before = (
+        "def attempt(p):\n  try:\n    open(p, 'a').close()\n    return 'written'\n"
+        "  except OSError as e:\n    return type(e).__name__"
+    )
     assert say(f"attempt({path!r})", before=before) in {"OSError", "PermissionError"}
     assert (
         say("attempt(os.environ['TMPDIR'] + '/x'), attempt(os.environ['HOME'] + '/x')", before)
@@ -129,9 +133,8 @@ def test_a_program_writes_nowhere_but_in_its_own_folder(say, hostile, path):
 
 @confined
 def test_a_program_has_no_descriptors_but_its_own_and_no_privileges(say):
-    targets = say(
-        "[os.readlink('/proc/self/fd/' + n) for n in os.listdir('/proc/self/fd') if os.path.lexists('/proc/self/fd/' + n)]"
-    )
+    listing = "ls = '/proc/self/fd/'"
+    targets = say("[os.readlink(ls + n) for n in os.listdir(ls) if os.path.lexists(ls + n)]", listing)
     kinds = {target.split(":")[0] for target in eval(targets)}
     assert kinds == {"/dev/null", "pipe", "anon_inode", "socket"}  # the last two are asyncio's own
     status = "[line.split()[1] for line in open('/proc/self/status') if line.startswith('Cap')]"
@@ -168,7 +171,7 @@ def in_namespaces(namespaces):
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
-                if os.readlink(entry / "ns/pid") in namespaces:
+                if str((entry / "ns/pid").readlink()) in namespaces:
                     found.append(int(entry.name))
             except OSError:
                 continue
@@ -222,8 +225,8 @@ def namespaces_below(parent):
     found = set()
     for pid in family:
         with suppress(OSError):
-            found.add(os.readlink(f"/proc/{pid}/ns/pid"))
-    return found - {os.readlink("/proc/self/ns/pid")}
+            found.add(str(Path(f"/proc/{pid}/ns/pid").readlink()))
+    return found - {str(Path("/proc/self/ns/pid").readlink())}
 
 
 FLOOD = "import os\nwhile True: os.write({descriptor}, b'x' * 65536)\n"
@@ -304,8 +307,14 @@ def test_a_forged_answer_is_refused_by_type_and_by_size(hostile, monkeypatch):
 
 
 def test_a_program_cannot_mark_its_resources_as_gone(hostile):
-    record = '{"urn": "urn:pulumi:dev::p::t:m:C::c", "type": "t:m:C", "custom": true, "inputs": {}, "outputs": {}, "delete": true, "external": true}'
-    content = f'{{"resources": [{record}]}}'.encode()
+    record = {
+        "urn": "urn:pulumi:dev::p::t:m:C::c",
+        "type": "t:m:C",
+        "custom": True,
+        "inputs": {},
+        "outputs": {},
+    }
+    content = json.dumps({"resources": [record | {"delete": True, "external": True}]}).encode()
     (resource,) = cost.evaluate(hostile(f"import os\nos.write(3, {content!r})\nos._exit(0)\n"), "dev")
     assert not resource.delete
     assert not resource.external
@@ -402,7 +411,7 @@ def test_without_namespaces_one_line_says_so_and_environment_and_processes_are_k
 ):
     grandchild = GRANDCHILD.format(seconds=600, then="").replace(
         "if os.fork() == 0:\n        for",
-        f"if os.fork() == 0:\n        os.write(w, str(os.getpid()).encode())\n        for",
+        "if os.fork() == 0:\n        os.write(w, str(os.getpid()).encode())\n        for",
     )
     said = "str((dict(os.environ), os.read(r, 20)))"
     root = hostile(f"import os\nr, w = os.pipe()\n{grandchild}" + COMPONENT.format(name="'c'", said=said))

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+import subprocess
+import sys
 import time
+from contextlib import suppress
+from importlib import metadata
+from pathlib import Path
 
 import pytest
 
@@ -116,6 +123,42 @@ def test_a_projects_own_environment_runs_it(program, tmp_path):
     python.chmod(0o755)
     with pytest.raises(EnvironmentFault, match="this is another python"):
         machines(root)
+
+
+def distributions(name, known=()):
+    """Return a distribution's name with those that it requires here."""
+    known = {*known, name}
+    for line in metadata.requires(name) or ():
+        required = re.match(r"[\w.-]+", line)[0].lower()
+        if "extra ==" not in line and required not in known:
+            with suppress(metadata.PackageNotFoundError):  # for another system or Python
+                known |= distributions(required, known)
+    return known
+
+
+def copy_distribution(name, target):
+    for each in metadata.files(name):
+        source = Path(each.locate())
+        if ".." in each.parts or not source.is_file():
+            continue
+        (target / each).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(source, target / each)
+
+
+def test_a_projects_own_environment_evaluates_it_confined(program, tmp_path):
+    """A real virtual environment, with copies of what a Pulumi program imports."""
+    text = (
+        "import os, sys, pulumi\n"
+        "pulumi.ComponentResource('t:m:C', sys.prefix.rpartition('/')[2], {'root': str(os.listdir('/tmp'))})\n"
+    )
+    root = program(text, yaml="name: other\nruntime:\n  name: python\n  options:\n    virtualenv: mine\n")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "mine")], check=True)
+    target = next((tmp_path / "mine/lib").glob("python3*")) / "site-packages"
+    for name in distributions("pulumi"):
+        copy_distribution(name, target)
+    (resource,) = cost.evaluate(root, "dev")
+    assert resource.name == "mine"
+    assert "gpufleet-evaluate" in resource.inputs["root"]
 
 
 def test_the_command_line_prices_another_project(gpufleet, program, tmp_path):

@@ -55,9 +55,9 @@ def test_a_state_is_priced_and_compared(gpufleet, tmp_path):
     ("words", "said"),
     [
         (["diff", "--event-log", "-"], "standard input: empty: the engine wrote no event"),
-        (["diff", "--event-log", "none.jsonl"], "none.jsonl: No such file"),
+        (["diff", "--event-log", "none.jsonl"], "none.jsonl: cannot be read: No such file"),
         (["estimate", "--state", "-", "-s", "x"], "--state: goes without a stack"),
-        (["estimate", "--usage", "none.yaml", "-s", "x"], "none.yaml: No such file"),
+        (["estimate", "--usage", "none.yaml", "-s", "x"], "none.yaml: cannot be read: No such file"),
     ],
 )
 def test_mistakes_are_one_line(gpufleet, tmp_path, words, said):

@@ -43,7 +43,7 @@ def test_the_form_that_was_asked_for_comes_before_the_ending(ask, tmp_path):
     ("words", "said"),
     [
         (("--output", "a.pdf"), "--output: no form ends in '.pdf'; add --format"),
-        (("--output", "nowhere/a.md"), "nowhere/a.md: No such file or directory"),
+        (("--output", "nowhere/a.md"), "nowhere/a.md: cannot be written: No such file or directory"),
         (("--prices-before", "2026-07-01", "--prices-after", "2026-07-01"), "both sides at the same prices"),
     ],
 )

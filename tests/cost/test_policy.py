@@ -115,7 +115,7 @@ def test_an_empty_policy_has_no_rules(tmp_path):
             "policy.yaml:1: budget_usd_per_month: nan is not a number of 0 or more",
         ),
         ("- a\n", "policy.yaml:1: not a mapping of rules"),
-        ("a: [\n", "policy.yaml:2: not YAML"),
+        ("a: [\n", "policy.yaml:2: is not valid YAML"),
     ],
 )
 def test_mistakes_are_one_line_with_their_place(tmp_path, text, line):

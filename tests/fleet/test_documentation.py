@@ -44,6 +44,11 @@ def test_example_rack_loads(examples, tmp_path):
     assert rack.nodes[6].serial == "10000000c0ffee07"
 
 
+def test_example_rack_goes_with_the_shipped_ones(examples, project):
+    (project / "inventory/rack-7.yaml").write_text(examples[1])
+    assert fleet.load("production", project).stack == "production"
+
+
 @pytest.mark.parametrize(("old", "new"), SHOWN)
 def test_error_shown_is_the_real_one(page, project, old, new):
     stack = project / "stacks/Pulumi.dev.yaml"

@@ -75,6 +75,16 @@ def test_several_ranges_and_steps(rack):
         ("blade[01-03]", "[{nme: blade01}]", "nodes[0].nme: unknown key 'nme'; did you mean 'name'?"),
         ("blade[01-03]", "[{name: blade01, mac: X}]", "nodes[0].mac: is 'X'; give a lowercase MAC"),
         ("blade[01-03]", "[{name: blade01, machine: PC}]", "r1.yaml:8: nodes[0].machine: unknown onprem"),
+        (
+            "blade[01-03]",
+            "[{name: blade01, address: -oProxyCommand=x}]",
+            "r1.yaml:8: nodes[0].address: '-oProxyCommand=x' is not a well-formed address; give the node's address",
+        ),
+        (
+            "blade[01-03]",
+            "[{name: blade01, serial: '{{ 1 }}'}]",
+            "nodes[0].serial: '{{ 1 }}' is not a well-formed",
+        ),
         ("site: lab", "ste: lab", "unknown key 'ste'; did you mean 'site'?"),
         ("name: r1", "name: r2", "r1.yaml:2: name: is 'r2' in a file called r1.yaml; say 'r1'"),
         ("plugin: gpufleet.fleet.rack", "plugin: rack", "plugin: is 'rack'"),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
-from ansible_collections.gpufleet.fleet.plugins.modules import resources
-from ansible_collections.gpufleet.fleet.plugins.plugin_utils import courier
-
 PLACE = "blades-poc/1"
+PROGRAM = Path(sys.executable).with_name("ansible")
 PACKAGE = """set -e
 mkdir -p /tmp/p/DEBIAN
 cd /tmp/p/DEBIAN
@@ -29,39 +29,37 @@ UNIT = "[Unit]\n{more}\n[Service]\nExecStart=/bin/sleep infinity\n[Install]\nWan
 
 
 class Bare:
-    """One blade, and the module run there as the courier runs it."""
+    """One blade, and the module run there by Ansible."""
 
-    def __init__(self, box):
+    def __init__(self, box, env):
         self.box = box
+        self.env = env | {
+            "ANSIBLE_PRIVATE_KEY_FILE": str(box.home / "ssh/id_ed25519"),
+            "ANSIBLE_SSH_COMMON_ARGS": f"-o UserKnownHostsFile={box.home}/ssh/known_hosts",
+            "ANSIBLE_PIPELINING": "1",
+            "ANSIBLE_NOCOLOR": "1",
+        }
 
     def run(self, check=False, **wanted):
-        spec = courier.unexpanded(resources.SPEC)
-        checked = courier.ArgumentSpecValidator(spec).validate(wanted)
-        assert not checked.error_messages
-        given = json.dumps({"params": checked.validated_parameters, "check_mode": check, "diff": False})
-        home = self.box.home
-        files = ["-i", home / "ssh/id_ed25519", "-o", f"UserKnownHostsFile={home}/ssh/known_hosts"]
-        command = [
-            "ssh",
-            "-F",
-            "none",
-            *files,
-            "-o",
-            "BatchMode=yes",
-            f"root@{self.box.address(PLACE)}",
-            "python3 -",
+        command = [PROGRAM, "-i", f"{self.box.address(PLACE)},", "-u", "root", "all", "--one-line"]
+        command += [
+            "-m",
+            "gpufleet.fleet.resources",
+            "-a",
+            json.dumps(wanted),
+            *(["--check"] if check else []),
         ]
         done = subprocess.run(
-            command, input=courier.program("resources", given), capture_output=True, timeout=120, check=False
+            command, env=self.env, capture_output=True, text=True, timeout=120, check=False, cwd=self.box.home
         )
-        return courier.outcome("resources", {"stdout": done.stdout.decode(), "stderr": done.stderr.decode()})
+        return json.loads(done.stdout.partition(" => ")[2])
 
 
 @pytest.fixture
-def bare(box):
+def bare(box, clean_env):
     box.slots = 1
     box.up()
-    return Bare(box)
+    return Bare(box, clean_env)
 
 
 def test_a_blade_s_packages_users_and_units(bare):

@@ -46,7 +46,7 @@ def test_a_truncated_registry_is_refused(path):
 def test_another_program_s_database_is_refused(tmp_path):
     with sqlite3.connect(tmp_path / "other.db") as other:
         other.execute("CREATE TABLE songs (name text)")
-    assert "is not a registry" in str(fault(tmp_path / "other.db"))
+    assert "it is not a registry" in str(fault(tmp_path / "other.db"))
 
 
 def test_a_folder_in_place_of_the_file_is_refused(tmp_path):

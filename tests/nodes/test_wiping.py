@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpufleet.errors import InputError
-from gpufleet.nodes import wiping
+from gpufleet.nodes import wiping, wiping_report
 
 CASES = sorted((Path(__file__).parents[1] / "cases/nodes/wipe").glob("*.json"))
 
@@ -67,6 +67,47 @@ def test_every_method_says_where_it_may_be_claimed():
     assert {one["strength"] for some in kinds.values() for one in some} == {"purge", "clear", "discard"}
     # Every kind ends with something that any drive of it can do.
     assert all(kinds[kind][-1]["needs"] == [] for kind in ("nvme", "ata", "scsi", "mmc"))
+
+
+PLAN = {"id": "abc", "drives": [{"path": "/dev/sda", "serial": "S1"}, {"path": "/dev/sdb", "serial": "S2"}]}
+WIPED = [{"path": one["path"], "serial": one["serial"], "wiped": True, "size": 5} for one in PLAN["drives"]]
+EVIDENCE = {"plan": "abc", "complete": True, "evidence": WIPED, "refused": []}
+
+
+def test_evidence_of_the_plan_is_taken():
+    wiping_report.check_evidence(EVIDENCE, PLAN, "blade01")
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"evidence": WIPED[:1]}, "speaks of /dev/sda, the plan of others"),
+        ({"evidence": []}, "speaks of no drive"),
+        ({"evidence": [*WIPED, WIPED[0]]}, "the plan of others"),
+        ({"evidence": [WIPED[0], WIPED[1] | {"serial": "S9"}]}, "the plan of others"),
+        ({"evidence": [WIPED[0], WIPED[1] | {"wiped": "false"}]}, "valid boolean, got 'false'"),
+        ({"evidence": [WIPED[0], {"path": "/dev/sdb", "serial": "S2"}]}, "wiped: Field required"),
+        ({"evidence": {"a": 1}}, "valid list"),
+        ({"plan": "xyz"}, "is of plan xyz, not of abc"),
+        ({"complete": 1}, "valid boolean"),
+    ],
+)
+def test_evidence_of_anything_else_is_refused(change, problem):
+    with pytest.raises(InputError, match=problem):
+        wiping_report.check_evidence(EVIDENCE | change, PLAN, "blade01")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"name": None}, {"name": ["sda"]}, {"size": "many"}, {"children": 5}, {"children": [{}]}, {"mountpoints": [1]},
+        {"type": 1}, {"tran": []}, {"disc-max": "x"},
+    ],
+)  # fmt: skip
+def test_a_drive_of_another_shape_is_one_line(change):
+    seen = {"lsblk": {"blockdevices": [{"name": "sda", "type": "disk", "size": 1} | change]}}
+    with pytest.raises(InputError, match=r"^the node's drives: lsblk\.blockdevices\.0"):
+        wiping.plan(seen)
 
 
 def test_every_plan_is_the_one_on_record(golden):

@@ -168,7 +168,7 @@ def test_values_are_json_where_they_read_as_such():
 
 @pytest.mark.parametrize("pair", ["a", "=1", ""])
 def test_what_is_not_a_pair_is_wrong_input(pair):
-    with pytest.raises(InputError, match="is not KEY=VALUE"):
+    with pytest.raises(InputError, match="is neither KEY=VALUE nor @FILE"):
         parse_extra_vars([pair])
 
 

@@ -156,16 +156,16 @@ def test_a_play_that_could_not_look_is_the_environments_fault(desk):
 @pytest.mark.parametrize("state", ["expected", "commissioning", "ready", "draining"])
 def test_without_wiping_any_idle_node_ends(desk, state):
     one = desk(state=state)
-    done = one.retire(wipe=False)
+    done = one.retire(wipe=False, yes=True)
     assert (one.state, one.runs, done.certificate) == ("retired", [], None)
     assert "another board there" in done.lines[-1]
 
 
 def test_a_retired_node_is_not_retired_again(desk):
     one = desk()
-    one.retire(wipe=False)
+    one.retire(wipe=False, yes=True)
     with pytest.raises(InputError, match="retired since"):
-        one.retire(wipe=False)
+        one.retire(wipe=False, yes=True)
 
 
 def test_a_node_without_a_serial_can_not_be_confirmed(desk):
@@ -179,7 +179,7 @@ def test_a_rented_machine_goes_by_its_pool(registry, desk):
     registry.observe(Observation("pulumi:production", "train-1", who, declared=said))
     one = desk()
     with pytest.raises(AnswerIsNo, match="rented from aws: the pool's count must go down") as refused:
-        one.retire(node="train-1", wipe=False)
+        one.retire(node="train-1", wipe=False, yes=True)
     assert "pulumi up" in refused.value.hint
 
 
@@ -202,7 +202,7 @@ def test_a_request_that_cannot_be_meant_reaches_no_host(desk, asked, said):
 def test_a_workstation_that_its_stack_still_declares_is_said_to_come_back(registry, tmp_path, monkeypatch):
     monkeypatch.setenv("GPUFLEET_HOME", str(tmp_path))
     registry.observe(Observation("workstation:poc", "m2", declared={"kind": "workstation", "stack": "poc"}))
-    done = retire.retire(registry, retire.Request("m2", "sold"), retire.Hands(None, None, print))
+    done = retire.retire(registry, retire.Request("m2", "sold", yes=True), retire.Hands(None, None, print))
     assert done.lines[-1].startswith("stacks/Pulumi.poc.yaml still declares it: take it out")
 
 
@@ -243,3 +243,33 @@ def test_a_certificate_does_not_call_a_half_wiped_node_complete(desk, registry, 
     for complete in (True, False):
         path = retire.certify(tmp_path, node, request, {**PROOF, "complete": complete})
         assert json.loads(path.read_text())["complete"] is complete
+
+
+def test_a_node_is_retired_only_after_its_name_is_typed(desk):
+    one = desk()
+    for typed in ("", "y", "blade02"):
+        one.typed = typed
+        with pytest.raises(InputError, match="is not its name: nothing was changed"):
+            one.retire(wipe=False)
+    assert (one.state, one.runs) == ("ready", [])
+    one.typed = "blade01"
+    one.retire(wipe=False)
+    assert one.state == "retired"
+
+
+def test_yes_is_no_consent_to_a_wipe(desk):
+    one = desk()
+    with pytest.raises(InputError, match="--yes: does not confirm --wipe"):
+        one.retire(yes=True)
+    assert (one.state, one.runs) == ("ready", [])
+
+
+def test_without_a_terminal_retire_needs_yes(project, gpufleet):
+    assert gpufleet("nodes", "sync", "-s", "poc", cwd=project).returncode == 0
+    refused = gpufleet("nodes", "retire", "poc-blade01", "--reason", "sold", cwd=project)
+    assert refused.returncode == 2
+    assert "add --yes" in refused.stderr
+    state = json.loads(gpufleet("nodes", "list", "poc-blade01", "--json", cwd=project).stdout)[0]["state"]
+    assert state != "retired"
+    done = gpufleet("nodes", "retire", "poc-blade01", "--reason", "sold", "--yes", cwd=project)
+    assert done.returncode == 0, done.stderr

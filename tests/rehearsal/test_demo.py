@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+import time
+
 import pytest
 from ruamel.yaml import YAML
 
+from gpufleet.burnin.agent import supervisor
 from gpufleet.errors import AnswerIsNo, EnvironmentFault
 from gpufleet.rehearsal import demo
 
@@ -82,3 +88,42 @@ def test_a_verb_that_gives_no_json_is_named_with_what_it_said(tmp_path):
     with pytest.raises(EnvironmentFault, match="said no JSON but: broken"):
         demo.read_json(["sh", "-c", "echo broken >&2; exit 3"], tmp_path, {"PATH": "/usr/bin:/bin"})
     assert demo.read_json(["sh", "-c", "echo [1]; exit 1"], tmp_path, {"PATH": "/usr/bin:/bin"}) == [1]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_an_interrupted_demo_ends_its_step(tmp_path, number):
+    """Test that a step gets its signal, time to stop by itself, and that nothing of it is left."""
+    program = tmp_path / "step.py"
+    program.write_text(
+        "import signal, subprocess, sys, time\n"
+        f"here = {str(tmp_path)!r}\n"
+        "def stop(*_):\n"
+        "    time.sleep(0.5)\n"
+        "    open(here + '/tidy', 'w').close()\n"
+        "    sys.exit(3)\n"
+        "signal.signal(signal.SIGTERM, stop)\n"
+        "child = subprocess.Popen(['sleep', '600'], start_new_session=True)\n"
+        "open(here + '/child.new', 'w').write(str(child.pid))\n"
+        "import os; os.rename(here + '/child.new', here + '/child')\n"
+        "time.sleep(600)\n"
+    )
+    run = (
+        "import os, sys\nfrom pathlib import Path\nfrom gpufleet.rehearsal import demo\n"
+        f"step = demo.Step('t', {f'true | {sys.executable} {program}'!r})\n"
+        f"demo.run_step(step, Path({str(tmp_path)!r}), os.environ)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", run], start_new_session=True, stderr=subprocess.DEVNULL)
+    wait_until((tmp_path / "child").exists)
+    child = int((tmp_path / "child").read_text())
+    started = supervisor.start_time(child)
+    process.send_signal(number)
+    process.wait(120)
+    wait_until((tmp_path / "tidy").exists)
+    wait_until(lambda: supervisor.start_time(child) != started)
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(0.05)

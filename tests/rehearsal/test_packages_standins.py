@@ -97,7 +97,7 @@ def test_bytes_that_fill_a_disk(tmp_path):
 @pytest.mark.parametrize(
     ("data", "problem"),
     [
-        ("packages: [", "not YAML"),
+        ("packages: [", "is not valid YAML"),
         (DATA.replace("summary: a driver", "summary: ''"), "lacks summary"),
         (DATA.replace("conflicts:", "conflict:"), "unknown conflict"),
         (DATA + ENTRY, "given twice: card-driver=1:2.0-1 all, card-driver=3.0-1 all"),

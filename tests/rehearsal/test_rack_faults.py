@@ -46,7 +46,7 @@ def test_empty_files_are_no_faults(text):
         ("disks: {r/1: yes}\n", "f.yaml: r/1: not a number of disks"),
         ("faults: [r/1]\n", "f.yaml: wrong shape; faults is a mapping, arm64 a list"),
         ("- faults\n", "f.yaml: unknown section"),
-        ("faults: {r/1: \n", "f.yaml: not YAML"),
+        ("faults: {r/1: \n", "f.yaml:2: is not valid YAML"),
     ],
 )
 def test_refusals_name_file_line_and_remedy(text, line):

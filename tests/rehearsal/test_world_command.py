@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+
+from gpufleet.cli import rehearse
+from gpufleet.errors import InputError
+from gpufleet.rehearsal import lifecycle, rack
 
 
 def test_env_before_up_is_a_fault_with_the_next_step(gpufleet, project):
@@ -29,6 +35,8 @@ def test_status_of_nothing_is_no(gpufleet, project):
 def test_down_wants_to_know_which(gpufleet, project):
     assert gpufleet("rehearse", "down", cwd=project).returncode == 2
     assert gpufleet("rehearse", "down", "--all", "-s", "dev", cwd=project).returncode == 2
+    assert gpufleet("rehearse", "down", "--all", "--deleted", cwd=project).returncode == 2
+    assert gpufleet("rehearse", "down", "--all", "--yes", cwd=project).returncode == 2
 
 
 def test_down_of_nothing_is_done(gpufleet, project):
@@ -46,3 +54,23 @@ def test_an_unknown_fault_set_is_refused_before_anything_is_made(gpufleet, proje
     done = gpufleet("rehearse", "up", "-s", "production", "--faults", "nosuch", cwd=project)
     assert done.returncode == 2
     assert not (project / ".gpufleet").exists()
+
+
+def test_down_all_leaves_other_projects_rehearsals(tmp_path, monkeypatch):
+    """Test with the list that the machine keeps of rehearsals whose folder is gone."""
+    mine, other = tmp_path / "mine", tmp_path / "other"
+    homes = [rack.Forsaken(root / ".gpufleet/rehearsal/poc") for root in (mine, other)]
+    monkeypatch.setattr(rack, "forsaken", lambda: homes)
+    assert lifecycle.deleted_homes(mine) == [homes[0].home]
+    assert lifecycle.deleted_homes() == [home.home for home in homes]
+
+
+def test_others_hosts_are_ended_only_with_consent(monkeypatch):
+    ended = []
+    monkeypatch.setattr(rack, "forsaken", lambda: [rack.Forsaken(Path("/gone/home"))])
+    monkeypatch.setattr(rack, "down", lambda lost, _say: ended.append(lost.home))
+    refused = CliRunner().invoke(rehearse.command, ["down", "--deleted"])
+    assert isinstance(refused.exception, InputError)
+    assert ended == []
+    assert CliRunner().invoke(rehearse.command, ["down", "--deleted", "--yes"]).exit_code == 0
+    assert ended == [Path("/gone/home")]

@@ -116,3 +116,15 @@ def test_the_first_cause_of_an_inventory_that_does_not_parse_is_told(project):
 )
 def test_printed_ranges_are_unfolded_and_ansibles_own_kept(limit, means):
     assert planning.unfold_limit(limit) == means
+
+
+@pytest.mark.parametrize(
+    "limit", ["blade[1-99999999]", "b[1-3][1-999999]", "a[1-15000],b[1-15000]", "b[1-99999999999999999999]"]
+)
+def test_a_range_that_means_too_many_names_is_refused(limit):
+    with pytest.raises(InputError, match="means over 20,000 names"):
+        planning.unfold_limit(limit)
+
+
+def test_a_range_of_a_whole_fleet_is_unfolded():
+    assert planning.unfold_limit("blade[00001-10000]").count(",") == 9999

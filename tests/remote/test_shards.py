@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -17,6 +18,7 @@ import pytest
 
 from gpufleet.errors import InputError
 from gpufleet.remote import Record, last_record, read_record, write_record
+from gpufleet.remote.process_tree import SUPERVISOR
 from gpufleet.remote.sharded import place_of
 from gpufleet.remote.shards import assign, bundle, destinations, private_data, shards_of
 
@@ -203,6 +205,9 @@ def worker(folder, bin_folder):
         "print('began', line.strip(), flush=True)\n"
         "time.sleep(0 if line.startswith('quick') else 600)\n"
     )
+    supervised = bin_folder / "site/gpufleet/burnin/agent"
+    supervised.mkdir(parents=True)
+    shutil.copy(SUPERVISOR, supervised)
     script = bin_folder / "worker.py"
     script.write_text(Path(private_data.__file__).with_name("worker.py").read_text())
     return subprocess.Popen(
@@ -224,7 +229,7 @@ def left(folder):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="workers are Linux hosts")
-@pytest.mark.parametrize("word", ["quick", "slow"])
+@pytest.mark.parametrize("word", ["quick", "slow", "killed"])
 def test_nothing_outlives_a_run_on_a_worker(tmp_path, word):
     """Neither when it ends, nor when the sender is gone: not even a child in a session of its own."""
     folder = tmp_path / "run"
@@ -235,9 +240,11 @@ def test_nothing_outlives_a_run_on_a_worker(tmp_path, word):
     if word == "slow":
         assert left(folder)
         process.stdin.close()
+    if word == "killed":
+        process.kill()
     process.wait(60)
-    deadline = time.monotonic() + 20
-    while left(folder) and time.monotonic() < deadline:
+    deadline = time.monotonic() + 60
+    while (left(folder) or folder.exists()) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert left(folder) == []
     assert not folder.exists()

@@ -8,6 +8,8 @@ No other room calls ``json.loads``, a YAML, CSV or XML reader; ``tests/boundary/
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from gpufleet.boundary.csv_rows import check_cell, decode_csv, decode_csv_lines
 from gpufleet.boundary.file import read_bytes, read_stream, read_text
 from gpufleet.boundary.identifier import IDENTIFIERS, check_identifier, is_identifier
@@ -24,9 +26,18 @@ from gpufleet.boundary.limit import (
 from gpufleet.boundary.packaged import packaged_json, packaged_rows, packaged_text, packaged_yaml
 from gpufleet.boundary.shape import check_scalar, check_shape, validate_model
 from gpufleet.boundary.text import decode_text, printable, printable_block, shorten
+from gpufleet.boundary.values import printable_values
+from gpufleet.boundary.written_file import refuse_symlinks, write_text
 from gpufleet.boundary.xml_tree import decode_xml
-from gpufleet.boundary.yaml_subset import decode_yaml_subset
-from gpufleet.boundary.yaml_value import check_yaml_size, decode_yaml, decode_yaml_comments, decode_yaml_lines
+
+if TYPE_CHECKING:
+    from gpufleet.boundary.yaml_subset import decode_yaml_subset
+    from gpufleet.boundary.yaml_value import (
+        check_yaml_size,
+        decode_yaml,
+        decode_yaml_comments,
+        decode_yaml_lines,
+    )
 
 __all__ = [
     "ENGINE_DOCUMENT",
@@ -61,9 +72,25 @@ __all__ = [
     "packaged_yaml",
     "printable",
     "printable_block",
+    "printable_values",
     "read_bytes",
     "read_stream",
     "read_text",
+    "refuse_symlinks",
     "shorten",
     "validate_model",
+    "write_text",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the YAML readers with the first use: they take longer than a quick question's answer."""
+    if name == "decode_yaml_subset":
+        from gpufleet.boundary import yaml_subset
+
+        return yaml_subset.decode_yaml_subset
+    if name in __all__:
+        from gpufleet.boundary import yaml_value
+
+        return getattr(yaml_value, name)
+    raise AttributeError(name)

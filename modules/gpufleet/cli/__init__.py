@@ -7,6 +7,7 @@ so that a quick question stays quick.
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from importlib import import_module
@@ -15,6 +16,7 @@ from pathlib import Path
 import click
 
 from gpufleet import __version__
+from gpufleet.cli import output
 from gpufleet.errors import EnvironmentFault, GpufleetError
 
 VERBS = {
@@ -74,10 +76,12 @@ def main() -> None:
     except click.Abort:
         sys.exit(130)
     except click.ClickException as error:
-        error.show()
+        usage = io.StringIO()
+        error.show(file=usage)
+        output.say_block(usage.getvalue().rstrip("\n"), err=True)
         sys.exit(error.exit_code)
     except GpufleetError as error:
-        click.echo(f"error: {error}", err=True)
+        output.say(f"error: {error}", err=True)
         if error.hint:
-            click.echo(f"\nhint: {error.hint}", err=True)
+            output.say("", f"hint: {error.hint}", err=True)
         sys.exit(error.exit_code)

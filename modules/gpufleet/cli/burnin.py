@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable
 from typing import Any
 
 import click
+
+from gpufleet.cli import output
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -29,7 +30,7 @@ def run(nodes: tuple[str, ...], as_json: bool) -> None:
         "burn_in", ",".join(nodes) or running.DEFAULT_LIMIT, "always" if nodes else "auto"
     )
     done = configure.configure(paths.project_root(), request, sys.stderr)
-    click.echo(json.dumps(done.as_json(), indent=2) if as_json else configure.as_text(done))
+    output.show(as_json, done, configure.Configured.as_json, configure.as_text)
     sys.exit(done.exit_code)
 
 
@@ -44,7 +45,7 @@ def report(node: str | None, attempt: str | None, as_json: bool) -> None:
     reports = burnin.stored_reports(node, attempt)
     # One node asked for: one document, as its schema describes it.
     if node and as_json:
-        click.echo(json.dumps(reports[0], indent=2))
+        output.say_json(reports[0])
     else:
         show(reports, as_json, burnin.reports_as_text)
     burnin.refuse_unhealthy(reports)
@@ -84,4 +85,4 @@ def thresholds(kind: str | None, measure: bool, as_json: bool) -> None:
 
 def show(data: list[dict[str, Any]], as_json: bool, text: Callable[[list[dict[str, Any]]], str]) -> None:
     """Print data as JSON or as text."""
-    click.echo(json.dumps(data, indent=2) if as_json else text(data))
+    output.show(as_json, data, lambda found: found, text)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import gc
-import json
 from pathlib import Path
 from typing import Any
 
 import click
+
+from gpufleet.cli import output
 
 PLOTS = ("roofline", "memory-bandwidth", "tokens", "per-watt", "per-dollar", "training", "power")
 Written = click.Path(dir_okay=False, path_type=Path)
@@ -50,7 +51,7 @@ def command(
     refuse_idle_plots(plots, svg=svg_file is not None, html=html_file is not None)
     found = of.compare(accelerators, question(**asked))
     if svg_file or html_file:
-        from gpufleet.sizing.compare import output
+        from gpufleet.sizing.compare.output import write
 
-        output.write(found, plots, svg_file, html_file)
-    click.echo(json.dumps(of.document(found), indent=2) if as_json else of.report(found))
+        write(found, plots, svg_file, html_file)
+    output.show(as_json, found, of.document, of.report)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
 import click
+
+from gpufleet.cli import output
 
 
 @click.command(name="configure")
@@ -23,7 +24,12 @@ import click
 )  # fmt: skip
 @click.option("--check", is_flag=True, help="Say what would change; change nothing.")
 @click.option(
-    "-e", "--extra-var", "extra_vars", multiple=True, metavar="KEY=VALUE", help="A variable for the play."
+    "-e",
+    "--extra-var",
+    "extra_vars",
+    multiple=True,
+    metavar="KEY=VALUE|@FILE",
+    help="A variable for the play, or a YAML or JSON file of them: what is secret belongs in a file.",
 )
 @click.option(
     "--workers", metavar="HOST,…", help="Run by shards on these hosts, reached over SSH (docs/runs.md)."
@@ -78,9 +84,9 @@ def command(
         done = configure.configure(paths.project_root(), running.Request(**asked, way=way), sys.stderr)
     else:
         done = configure.go_on(paths.project_root(), resume, asked["extra_vars"], way, sys.stderr)
-    click.echo(json.dumps(done.as_json(), indent=2) if as_json else configure.as_text(done))
+    output.show(as_json, done, configure.Configured.as_json, configure.as_text)
     for error in done.run.errors if done.run else ():
-        click.echo(f"ansible: {error}", err=True)
+        output.say(f"ansible: {error}", err=True)
     sys.exit(done.exit_code)
 
 
@@ -120,10 +126,10 @@ def write_folder(request: Any, folder: Path) -> None:
     given = configure.parse_extra_vars(request.extra_vars)
     hosts = running.pack(paths.project_root(), request, given, folder)
     if not hosts:
-        click.echo(f"{request.limit} has no hosts: nothing to do")
+        output.say(f"{request.limit} has no hosts: nothing to do")
         return
-    click.echo(f"{len(hosts)} hosts, {request.play}.yml: {folder}")
-    click.echo(f"next: ansible-runner transmit {folder} -p {request.play}.yml", err=True)
+    output.say(f"{len(hosts)} hosts, {request.play}.yml: {folder}")
+    output.say(f"next: ansible-runner transmit {folder} -p {request.play}.yml", err=True)
 
 
 def alone(asked: dict[str, Any], **others: str | None) -> None:
@@ -144,9 +150,12 @@ def show_plans(limit: str, extra_vars: tuple[str, ...], *, as_json: bool, source
 
     given = configure.parse_extra_vars(extra_vars)
     plans = driver_plans.plan_drivers(paths.project_root(), limit, given, sys.stderr)
-    click.echo(
-        json.dumps(plans.as_json(), indent=2) if as_json else driver_plans.as_text(plans, sources=sources)
+    output.show(
+        as_json,
+        plans,
+        driver_plans.DriverPlans.as_json,
+        lambda found: driver_plans.as_text(found, sources=sources),
     )
     for error in plans.run.errors if plans.run else ():
-        click.echo(f"ansible: {error}", err=True)
+        output.say(f"ansible: {error}", err=True)
     sys.exit(plans.exit_code)

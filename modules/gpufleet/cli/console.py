@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from gpufleet.cli import output
+
 
 @click.command(name="console")
 @click.option("-s", "--stack", required=True, help="The stack's name, for the page's title.")
@@ -23,5 +25,5 @@ def command(stack: str, target: Path, cost_file: Path | None) -> None:
     from gpufleet import console
 
     data = console.write_report(target, stack, cost_file)
-    click.echo(console.headline(data), err=True)
-    click.echo(target)
+    output.say(console.headline(data), err=True)
+    output.say(target)

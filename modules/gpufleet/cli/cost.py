@@ -12,6 +12,7 @@ import click
 
 from gpufleet import cost, paths
 from gpufleet.boundary import ENGINE_DOCUMENT, read_stream, read_text
+from gpufleet.cli import output
 from gpufleet.cli.cost_buying import breakeven, whatif
 from gpufleet.cli.cost_buys import buys
 from gpufleet.cli.cost_comment import comment
@@ -99,7 +100,8 @@ def estimate(
     """Price a stack by pool: per hour, per month, range, budget, and the prices behind it."""
     held = _commitments(commitments_file, of["project"])
     answer = _estimate(Asked(None, _usage(usage_file), limit_s, held, trusted=trusted), **of)
-    click.echo(cost.render_estimate(answer, "json" if as_json else form))
+    written = "json" if as_json else form
+    output.say_rendered(cost.render_estimate(answer, written), as_json=written == "json")
 
 
 @command.command()

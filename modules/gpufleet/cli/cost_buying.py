@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
 from gpufleet import catalog, cost, paths
 from gpufleet.catalog import Price
+from gpufleet.cli import output
 from gpufleet.errors import InputError
 
 JSON = click.option("--json", "as_json", is_flag=True, help="The answer as JSON.")
@@ -35,9 +35,7 @@ def breakeven(*, machine: str, region: str, own: float | None, as_json: bool) ->
         raise InputError(
             f"no price of {machine} in {region}", where="--region", remedy=f"regions with one: {there}"
         )
-    click.echo(
-        json.dumps(cost.break_even_document(found), indent=2) if as_json else cost.break_even_table(found)
-    )
+    output.show(as_json, found, cost.break_even_document, cost.break_even_table)
 
 
 @click.command()
@@ -47,4 +45,4 @@ def breakeven(*, machine: str, region: str, own: float | None, as_json: bool) ->
 def whatif(*, stack: str, config_file: Path | None, as_json: bool) -> None:
     """Price each pool of a stack under every kind of purchase that has a price."""
     rows = cost.what_if(cost.estimate_stack(paths.project_root(), stack, config_file).bill)
-    click.echo(json.dumps(cost.what_if_document(rows), indent=2) if as_json else cost.what_if_table(rows))
+    output.show(as_json, rows, cost.what_if_document, cost.what_if_table)

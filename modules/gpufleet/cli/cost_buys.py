@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from decimal import Decimal
 
 import click
 
 from gpufleet.catalog.prices import PURCHASES
+from gpufleet.cli import output
 from gpufleet.errors import InputError
 
 
@@ -52,8 +52,12 @@ def buys(
         raise InputError(
             "no priced machine fits", where="cost buys", remedy="leave an option out, or raise --budget"
         )
-    told = cost.buys_document(budgets, found) if as_json else None
-    click.echo(json.dumps(told, indent=2) if told else cost.buys_table(budgets, found))
+    output.show(
+        as_json,
+        found,
+        lambda rows: cost.buys_document(budgets, rows),
+        lambda rows: cost.buys_table(budgets, rows),
+    )
 
 
 def _budgets(text: str) -> list[Decimal]:

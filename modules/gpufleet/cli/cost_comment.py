@@ -9,7 +9,8 @@ from pathlib import Path
 
 import click
 
-from gpufleet.boundary import Limits, read_stream, read_text
+from gpufleet.boundary import Limits, read_stream, read_text, refuse_symlinks
+from gpufleet.cli import output
 from gpufleet.errors import InputError
 
 COMMENT = Limits(bytes=1 << 20)
@@ -60,13 +61,15 @@ def comment(
         _show(comments.fit(text), f"the token may not write comments ({refusal})")
         return
     more = f", {posted.removed} more removed" if posted.removed else ""
-    click.echo(" ".join(part for part in (f"comment {posted.done}{more}", posted.url) if part))
+    output.say(" ".join(part for part in (f"comment {posted.done}{more}", posted.url) if part))
 
 
 def _read(file: str) -> str:
     if file == "-":
         return read_stream(sys.stdin.buffer, "standard input", COMMENT)
-    return read_text(Path(file), COMMENT, follow_symlinks=False)  # an artifact may hold anything
+    # What is posted is public: a pull request may have put a symlink to a secret here.
+    refuse_symlinks(Path(file))
+    return read_text(Path(file), COMMENT, follow_symlinks=False)
 
 
 def _show(text: str, why: str) -> None:
@@ -75,7 +78,7 @@ def _show(text: str, why: str) -> None:
     if summary:
         with Path(summary).open("a", encoding="utf-8") as page:
             page.write(f"{text}\n")
-        click.echo(f"{why}: the comment is in the job's summary", err=True)
+        output.say(f"{why}: the comment is in the job's summary", err=True)
         return
-    click.echo(text)
-    click.echo(f"{why}: the comment is above", err=True)
+    output.say_block(text)
+    output.say(f"{why}: the comment is above", err=True)

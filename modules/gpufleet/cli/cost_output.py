@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from pathlib import Path
@@ -11,6 +9,8 @@ from typing import Any, TypeVar
 
 import click
 
+from gpufleet import boundary
+from gpufleet.cli import output
 from gpufleet.cost import DIFF_FORMATS, CostDiff, PriceDates, render_diff
 from gpufleet.errors import InputError
 
@@ -65,12 +65,13 @@ def _newest(day: date | None) -> date:
 def write(answer: CostDiff, form: str | None, as_json: bool, outputs: Sequence[Path]) -> None:
     """Write the answer to every file asked for, else to standard output."""
     if not outputs:
-        click.echo(render_diff(answer, "json" if as_json else form or "table"))
+        written = "json" if as_json else form or "table"
+        output.say_rendered(render_diff(answer, written), as_json=written == "json")
         return
     forms = [_form(path, "json" if as_json else form, many=len(outputs) > 1) for path in outputs]
     for path, each in zip(outputs, forms, strict=True):
-        _whole(path, render_diff(answer, each).rstrip("\n") + "\n")
-        click.echo(f"wrote {path}", err=True)
+        boundary.write_text(path, render_diff(answer, each).rstrip("\n") + "\n")
+        output.say(f"wrote {path}", err=True)
 
 
 def _form(path: Path, asked: str | None, *, many: bool) -> str:
@@ -80,18 +81,3 @@ def _form(path: Path, asked: str | None, *, many: bool) -> str:
     if found is None:
         raise InputError(f"no form ends in {path.suffix!r}", where="--output", remedy="add --format")
     return found
-
-
-def _whole(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
-    try:
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", dir=path.absolute().parent, prefix=f".{path.name}.", delete=False
-        ) as draft:
-            draft.write(text)
-        mask = os.umask(0)
-        os.umask(mask)
-        Path(draft.name).chmod(0o666 & ~mask)
-        Path(draft.name).replace(path)
-    except OSError as error:
-        raise InputError(error.strerror or "cannot be written", where=str(path)) from None

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
-from gpufleet import paths
+from gpufleet import boundary, paths
+from gpufleet.cli import output
 from gpufleet.errors import InputError
 
 KINDS = ("on_demand", "spot", "reserved_1y", "reserved_3y")
@@ -72,8 +72,8 @@ def ownership(
         _write(svg_file, of.svg(comparison))
     if html_file:
         _write(html_file, of.page(comparison, others))
-    click.echo(
-        json.dumps(of.document(comparison, others), indent=2) if as_json else of.table(comparison, others)
+    output.show(
+        as_json, (comparison, others), lambda found: of.document(*found), lambda found: of.table(*found)
     )
 
 
@@ -92,7 +92,4 @@ def _there(path: Path) -> Path:
 
 
 def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InputError(error.strerror or "cannot be written", where=str(path)) from None
+    boundary.write_text(path, text)

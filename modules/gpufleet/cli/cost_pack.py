@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from gpufleet.cli import output
+
 
 @click.command("policy-pack")
 @click.argument("folder", type=click.Path(path_type=Path))
@@ -21,4 +23,4 @@ def policy_pack(*, folder: Path, policy_file: Path | None) -> None:
     write_pack(folder)
     if policy_file:
         shutil.copyfile(policy_file, folder / "policy.yaml")
-    click.echo(f"wrote {folder}; next: pulumi preview -s STACK --policy-pack {folder / PROGRAM}", err=True)
+    output.say(f"wrote {folder}; next: pulumi preview -s STACK --policy-pack {folder / PROGRAM}", err=True)

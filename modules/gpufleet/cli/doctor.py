@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 
 import click
+
+from gpufleet.boundary import printable_values
+from gpufleet.cli import output
 
 
 @click.command(name="doctor")
@@ -21,10 +23,13 @@ def command(fix: bool, tests: bool, as_json: bool) -> None:
 
     checks = machine.survey()
     if fix:
-        machine.mend(checks, lambda text: click.echo(text, err=True), tests=tests)
+        machine.mend(checks, lambda text: output.say_block(text, err=True), tests=tests)
         checks = machine.survey()
     lacking = [check.name for check in checks if check.need == "required" and not check.ok]
     report = {"ok": not lacking, "checks": [asdict(check) for check in checks]}
-    click.echo(json.dumps(report, indent=2) if as_json else machine.as_table(checks))
+    if as_json:
+        output.say_json(report)
+    else:
+        output.say_block(machine.as_table(printable_values(checks)))
     if lacking:
         raise EnvironmentFault(f"missing: {', '.join(lacking)}", hint="gpufleet doctor --fix")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -10,15 +9,17 @@ from typing import Any
 
 import click
 
-from gpufleet.cli import nodes_life
+from gpufleet.cli import nodes_life, output
 
 as_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 reason_option = click.option("--reason", required=True, help="Why; kept in the node's history.")
 
 
 def _print(data: Any, as_json: bool, lines: Iterable[str]) -> None:
-    for line in [json.dumps(data, indent=2)] if as_json else lines:
-        click.echo(line)
+    if as_json:
+        output.say_json(data)
+    else:
+        output.say(*lines)
 
 
 @click.group()
@@ -42,7 +43,7 @@ def sync(stack: str, as_json: bool, **asked: Any) -> None:
     synced = operation.run(stack, operation.Options(**asked))
     _print(synced.as_json(), as_json, synced.lines())
     for line in synced.talk():
-        click.echo(line, err=True)
+        output.say(line, err=True)
     synced.raise_for_failures()
 
 
@@ -75,7 +76,7 @@ def list_(as_ranges: bool, as_json: bool, **asked: Any) -> None:
     data = [node.as_json() for node in nodes]
     _print(data, as_json, view.folded(nodes) if as_ranges else view.table(nodes))
     for conflict in conflicts:
-        click.echo(f"conflict: {conflict.detail} (from {conflict.source})", err=True)
+        output.say(f"conflict: {conflict.detail} (from {conflict.source})", err=True)
 
 
 @command.command()
@@ -101,7 +102,7 @@ def history(node: str, as_json: bool) -> None:
         changes = [view.change_json(change) for change in view.by_time(registry.history(node))]
         earlier = view.namesakes(registry, node)
     for line in earlier:
-        click.echo(line, err=True)
+        output.say(line, err=True)
     _print(changes, as_json, map(view.change_text, changes))
 
 
@@ -162,7 +163,7 @@ def _change(what: Callable[..., list[str]], nodes: str, to: str, reason: str) ->
     with view.open_registry() as registry:
         lines = what(registry, nodes, to, reason)
     for line in lines:
-        click.echo(line, err=True)
+        output.say(line, err=True)
 
 
 command.add_command(nodes_life.export)

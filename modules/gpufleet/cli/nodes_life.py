@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
 import click
+
+from gpufleet.cli import output
 
 
 @click.command()
@@ -32,10 +33,9 @@ def export(kind: str, as_json: bool, **asked: Any) -> None:  # noqa: ARG001 - on
 
     done = operation.run(operation.Request(**asked))
     if as_json:
-        click.echo(json.dumps({"folder": str(done.folder), "files": sorted(done.made.files())}, indent=2))
+        output.say_json({"folder": str(done.folder), "files": sorted(done.made.files())})
         return
-    for line in done.lines():
-        click.echo(line)
+    output.say(*done.lines())
 
 
 @click.command()
@@ -47,9 +47,12 @@ def export(kind: str, as_json: bool, **asked: Any) -> None:  # noqa: ARG001 - on
     "--method", default="auto", show_default=True, help="How to wipe; auto is the surest a drive knows."
 )
 @click.option("--force", is_flag=True, help="Although a job runs there.")
+@click.option("--yes", is_flag=True, help="Retire without asking for the node's name; not with --wipe.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def retire(as_json: bool, **asked: Any) -> None:
     """End a node's life: drain it, wipe it where asked, forget its keys and address.
+
+    Asks for the node's name first; without a terminal it needs --yes.
 
     With --wipe the plan comes first: which drives, by serial, are wiped how, and which are left and why. Nothing is
     touched before the node's serial is typed.
@@ -61,12 +64,17 @@ def retire(as_json: bool, **asked: Any) -> None:
     def ask(question: str) -> str:
         if not sys.stdin.isatty():
             return ""
-        return str(click.prompt(question, prompt_suffix="", default="", show_default=False, err=True))
+        return output.ask(question)
 
     def say(line: str) -> None:
-        click.echo(line, err=True)
+        output.say(line, err=True)
 
-    hands = operation.Hands(operation.runner(paths.project_root(), sys.stderr), ask, say)
+    hands = operation.Hands(
+        operation.runner(paths.project_root(), sys.stderr), ask, say, can_ask=sys.stdin.isatty()
+    )
     with view.open_registry() as registry:
         done = operation.retire(registry, operation.Request(**asked), hands)
-    click.echo(json.dumps(done.as_json(), indent=2) if as_json else "\n".join(done.lines))
+    if as_json:
+        output.say_json(done.as_json())
+    else:
+        output.say(*done.lines)

@@ -9,8 +9,10 @@ from pathlib import Path
 import click
 
 from gpufleet import paths
+from gpufleet.boundary import printable, printable_values
 from gpufleet.catalog.prices.apis import CLOUDS, NAMES
 from gpufleet.catalog.prices.row import PURCHASES
+from gpufleet.cli import output
 from gpufleet.errors import AnswerIsNo, EnvironmentFault
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -83,9 +85,9 @@ def command(  # noqa: PLR0917 - click hands each option over by name
     if machine and not shown and _parts(machine, cloud, region, purchase, on, as_json=as_json):
         return
     if as_json:
-        click.echo(report.dump({"currency": "USD", "more": more, "offers": shown}))
+        output.say_rendered(report.dump({"currency": "USD", "more": more, "offers": shown}), as_json=True)
     elif shown:
-        click.echo(report.offers_table(shown, count, more=more))
+        output.say_block(report.offers_table(printable_values(shown), count, more=more))
     if not shown:
         raise AnswerIsNo("no priced machine fits", hint="gpufleet prices status says what is known")
 
@@ -106,7 +108,7 @@ def _parts(
     day = on.date() if on else None
     found = report.parts_as_dicts(part_offers(name, cloud=cloud, region=region, purchase=purchase, on=day))
     if found:
-        click.echo(report.dump({"currency": "USD", "parts": found}) if as_json else report.parts_table(found))
+        output.show(as_json, found, lambda rows: {"currency": "USD", "parts": rows}, report.parts_table)
     return bool(found)
 
 
@@ -118,7 +120,7 @@ def status(as_json: bool) -> None:
     from gpufleet.catalog.prices.status import status as look
 
     render = report.status_json if as_json else report.status_text
-    click.echo(render(look(), date.today()))  # noqa: DTZ011 - a day
+    output.say_rendered(render(printable_values(look()), date.today()), as_json=as_json)  # noqa: DTZ011 - a day
 
 
 @command.command()
@@ -153,13 +155,14 @@ def refresh(  # noqa: PLR0917 - click hands each option over by name
     imports.known_codes(accept)
 
     def say(line: str) -> None:
-        click.echo(line, err=True)
+        output.say(line, err=True)
 
     scope = fresh.scope(datetime.now(UTC).date(), regions, cloud)
     sources = fresh.make(names, cloud, scope, say)
     with Store(_store()) as store:
         outcomes = fresh.refresh(store, sources, scope, again=again, accept=accept, say=say)
-    click.echo(report.as_json(outcomes) if as_json else report.text(outcomes))
+    shown = outcomes if as_json else printable_values(outcomes)
+    output.say_rendered((report.as_json if as_json else report.text)(shown), as_json=as_json)
     fault = fresh.verdict(outcomes, named=bool(names or cloud))
     if fault:
         raise fault
@@ -193,7 +196,8 @@ def import_(  # noqa: PLR0917 - click hands each option over by name
     with Store(_store()) as store:
         summary = imports.bring(store, loaded, accept)
     render = report.summary_json if as_json else report.summary_text
-    click.echo(render(summary, loaded.name))
+    shown = summary if as_json else printable_values(summary)
+    output.say_rendered(render(shown, printable(loaded.name)), as_json=as_json)
 
 
 @command.command()
@@ -211,9 +215,10 @@ def check(  # noqa: PLR0917 - click hands each option over by name
 
     origin = imports.Origin(cloud, _day(as_of), source)
     found = judge.in_file(file, form, origin) if file else judge.in_force()
-    click.echo(
-        report.findings_json(found) if as_json else "\n".join(report.findings_lines(found)) or "nothing found"
-    )
+    if as_json:
+        output.say_rendered(report.findings_json(found), as_json=True)
+    else:
+        output.say(*report.findings_lines(found) or ["nothing found"])
     if found:
         raise AnswerIsNo(f"{len({each.row for each in found})} suspicious prices")
 

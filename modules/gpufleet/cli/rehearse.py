@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import shlex
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from gpufleet import paths
+from gpufleet.cli import output
 
 if TYPE_CHECKING:
     from gpufleet.rehearsal import World
@@ -45,7 +46,7 @@ def up(stack: str, faults: str | None, no_rack: bool, as_json: bool) -> None:
     lifecycle.up(world, _say, faults=faults, with_racks=not no_rack)
     _say(f'next: eval "$(gpufleet rehearse env -s {stack})"; pulumi up -s {stack} --yes')
     if as_json:
-        click.echo(json.dumps(lifecycle.report(world), indent=2))
+        output.say_json(lifecycle.report(world))
 
 
 @command.command()
@@ -57,7 +58,7 @@ def status(stack: str, as_json: bool) -> None:
     from gpufleet.rehearsal import lifecycle
 
     report = lifecycle.report(_world(stack))
-    click.echo(json.dumps(report, indent=2) if as_json else lifecycle.as_text(report))
+    output.show(as_json, report, lambda found: found, lifecycle.as_text)
     if not report["up"]:
         raise AnswerIsNo(f"the rehearsal of {stack} is not up", hint=f"gpufleet rehearse up -s {stack}")
 
@@ -69,30 +70,60 @@ def env(stack: str, as_json: bool) -> None:
     """Print what a shell needs to use the rehearsal: eval "$(gpufleet rehearse env -s STACK)"."""
     variables = _world(stack).env()
     lines = (f"export {name}={shlex.quote(value)}" for name, value in variables.items())
-    click.echo(json.dumps(variables, indent=2) if as_json else "\n".join(lines))
+    if as_json:
+        output.say_json(variables)
+    else:
+        output.say_block("\n".join(lines))
 
 
 @command.command()
 @click.option("-s", "--stack", help="The stack whose rehearsal to remove.")
+@click.option("--all", "every", is_flag=True, help="Remove every rehearsal of this project.")
 @click.option(
-    "--all", "every", is_flag=True, help="Remove every rehearsal of this project, and of deleted ones."
+    "--deleted", is_flag=True, help="End hosts of other projects whose folder was deleted; asks first."
 )
+@click.option("--yes", is_flag=True, help="With --deleted: do not ask.")
 @json_option
-def down(stack: str | None, every: bool, as_json: bool) -> None:
+def down(stack: str | None, every: bool, deleted: bool, yes: bool, as_json: bool) -> None:
     """Remove the rehearsal: hosts, namespaces, processes, files."""
     from gpufleet.rehearsal import World, lifecycle
 
-    if (stack is None) != every:
-        raise click.UsageError("say which: -s STACK, or --all")
-    worlds = [_world(stack)] if stack else World.all_in(paths.project_root())
+    if [stack is not None, every, deleted].count(True) != 1:
+        raise click.UsageError("say which: -s STACK, --all or --deleted")
+    if yes and not deleted:
+        raise click.UsageError("--yes goes with --deleted")
+    if deleted:
+        _down_deleted(yes)
+        return
+    root = paths.project_root()
+    worlds = [_world(stack)] if stack else World.all_in(root)
     for world in worlds:
         world.check_known()
     for world in worlds:
         lifecycle.down(world, _say)
     if every:
-        lifecycle.sweep(_say)
+        lifecycle.remove_deleted(lifecycle.deleted_homes(root), _say)
+        if others := lifecycle.deleted_homes():
+            _say(f"left {len(others)} deleted rehearsals of other projects: gpufleet rehearse down --deleted")
     if as_json:
-        click.echo(json.dumps([lifecycle.report(world) for world in worlds], indent=2))
+        output.say_json([lifecycle.report(world) for world in worlds])
+
+
+def _down_deleted(yes: bool) -> None:
+    """End the hosts of rehearsals whose project is gone, once a person agrees."""
+    from gpufleet.errors import InputError
+    from gpufleet.rehearsal import lifecycle
+
+    homes = lifecycle.deleted_homes()
+    if not homes:
+        _say("no deleted rehearsal has hosts")
+        return
+    for home in homes:
+        _say(f"deleted while its hosts ran: {home}")
+    if not yes and not sys.stdin.isatty():
+        raise InputError("other projects' hosts are ended", where="--deleted", remedy="add --yes")
+    if yes or output.confirm(f"end the hosts of these {len(homes)} rehearsals?"):
+        lifecycle.remove_deleted(homes, _say)
 
 
 @command.command()
@@ -115,4 +146,4 @@ def _world(stack: str) -> World:
 
 
 def _say(text: str) -> None:
-    click.echo(text, err=True)
+    output.say_block(text, err=True)

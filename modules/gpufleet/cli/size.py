@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import gc
-import json
 from collections.abc import Callable
 from typing import Any
 
 import click
 from click.core import ParameterSource
 
+from gpufleet.cli import output
 from gpufleet.errors import AnswerIsNo, InputError
 
 TASK_NAMES = "inference, full_finetune, lora, qlora, dpo or pretrain"
@@ -160,7 +160,7 @@ def command(emit: str | None, merge: bool, as_json: bool, **asked: Any) -> None:
 
     wanted = question(Asked(**asked))
     answer = plan(wanted)
-    click.echo(json.dumps(document(answer), indent=2) if as_json else report(answer))
+    output.show(as_json, answer, document, report)
     if not answer.plans:
         raise AnswerIsNo(answer.cautions[-1].message if answer.cautions else "no plan")
     misses = [caution.message for caution in answer.cautions if is_miss(caution)]
@@ -171,6 +171,6 @@ def command(emit: str | None, merge: bool, as_json: bool, **asked: Any) -> None:
         from gpufleet.sizing.emit import lasting, write
 
         chosen, said = lasting(wanted, answer)
-        click.echo(write(chosen, emit, paths.project_root(), merge=merge), err=True)
+        output.say_block(write(chosen, emit, paths.project_root(), merge=merge), err=True)
         if said:
-            click.echo(said, err=True)
+            output.say(said, err=True)

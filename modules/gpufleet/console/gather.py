@@ -8,7 +8,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from gpufleet.boundary import ENGINE_DOCUMENT, NotJsonError, decode_json, read_bytes
+from pydantic import BaseModel, ConfigDict, Field, StrictStr
+
+from gpufleet import boundary
+from gpufleet.boundary import ENGINE_DOCUMENT, NotJsonError, decode_json, read_bytes, validate_model
 from gpufleet.console.report import ReportData, render
 from gpufleet.errors import InputError
 from gpufleet.nodes import Node
@@ -20,9 +23,7 @@ def write_report(target: Path, stack: str, cost_file: Path | None) -> ReportData
     data = gather(stack, cost_file)
     if not target.parent.is_dir():
         raise InputError("no such folder", where=str(target), remedy="name a file in a folder that exists")
-    partly = target.with_name(f".{target.name}.partly")
-    partly.write_text(render(data), encoding="utf-8")
-    partly.replace(target)
+    boundary.write_text(target, render(data))
     return data
 
 
@@ -70,4 +71,58 @@ def read_change(path: Path) -> dict[str, Any]:
         raise InputError(
             "is not a cost difference", where=str(path), remedy="give gpufleet cost diff --format json"
         )
+    validate_model(Change, change, str(path))
     return change
+
+
+class Total(BaseModel):
+    """One side of a change; the values that the page shows."""
+
+    model_config = ConfigDict(strict=True)
+
+    usd_per_month: float | None
+    usd_per_month_low: float | None
+    usd_per_month_high: float | None
+
+
+class Difference(BaseModel):
+    """After minus before."""
+
+    model_config = ConfigDict(strict=True)
+
+    usd_per_month: float | None
+    percent: float | None
+
+
+class Line(BaseModel):
+    """A priced component."""
+
+    model_config = ConfigDict(strict=True)
+
+    name: StrictStr
+    type: StrictStr
+    hours_per_month: float
+    purchase: StrictStr | None = None
+    before_usd_per_hour: float | None
+    after_usd_per_hour: float | None
+    price: dict[str, Any] | None = None
+
+
+class Gap(BaseModel):
+    """A component without a price."""
+
+    urn: StrictStr
+    type: StrictStr
+    reason: StrictStr
+
+
+class Change(BaseModel):
+    """A cost difference as far as the page shows it."""
+
+    model_config = ConfigDict(strict=True)
+
+    before: Total
+    after: Total
+    change: Difference
+    resources: list[Line]
+    unpriced: list[Gap] = Field(default_factory=list)

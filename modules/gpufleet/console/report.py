@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+from gpufleet.boundary import printable_block, printable_values
 from gpufleet.console import plots
 
 JsonDict = dict[str, Any]
@@ -117,6 +118,9 @@ def render(data: ReportData) -> str:
     """Return the report as one self-contained HTML page."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
+    data = printable_values(
+        data, printable_block
+    )  # markup is escaped below; this is for what hides or turns text
     pages = Environment(
         loader=PackageLoader("gpufleet.console"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import site
-import subprocess
 import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress

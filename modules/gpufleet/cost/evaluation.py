@@ -15,7 +15,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -31,6 +30,7 @@ from gpufleet.cost.sides import billable
 from gpufleet.cost.stream import KIB, MIB, Stream, read_streams
 from gpufleet.engine import Resource
 from gpufleet.errors import EnvironmentFault
+from gpufleet.scratch import scratch_folder
 
 TIME_LIMIT_S = 120.0
 STOP_LIMIT_S = 10.0
@@ -69,9 +69,9 @@ def evaluate(
     if ref is None:
         with evaluating([Program(root, stack, config_file, trusted=trusted)], limit_s) as run:
             return run()[0]
-    with tempfile.TemporaryDirectory(prefix="gpufleet-base-") as folder:
-        unpack(root, ref, Path(folder))
-        program = Program(Path(folder), stack, config_file, side=f"at {ref}", trusted=trusted)
+    with scratch_folder("base") as folder:
+        unpack(root, ref, folder)
+        program = Program(folder, stack, config_file, side=f"at {ref}", trusted=trusted)
         with evaluating([program], limit_s) as run:
             return run()[0]
 
@@ -87,11 +87,11 @@ def evaluating_both(
     trusted: bool = False,
 ) -> Iterator[Run]:
     """Evaluate a stack at ``base`` and in the working tree, which ``config_file`` may replace there."""
-    with tempfile.TemporaryDirectory(prefix="gpufleet-base-") as folder:
-        before = Program(Path(folder), stack, side=f"at {base}", trusted=trusted)
+    with scratch_folder("base") as folder:
+        before = Program(folder, stack, side=f"at {base}", trusted=trusted)
         after = Program(root, stack, config_file, trusted=trusted)
         with evaluating([before, after], limit_s) as run:
-            unpack(root, base, Path(folder))  # while the child imports
+            unpack(root, base, folder)  # while the child imports
             yield run
 
 
@@ -102,9 +102,7 @@ def evaluating(programs: Sequence[Program], limit_s: float = TIME_LIMIT_S) -> It
     A stack that a side with a name does not declare yet has no resources there.
     """
     with ExitStack() as cleanup:
-        folder = Path(
-            cleanup.enter_context(tempfile.TemporaryDirectory(prefix="gpufleet-evaluate-"))
-        ).resolve()
+        folder = cleanup.enter_context(scratch_folder("evaluate")).resolve()
         evaluations = []
         for at, program in enumerate(programs):
             real = replace(program, root=program.root.resolve())

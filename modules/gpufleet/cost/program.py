@@ -16,7 +16,6 @@ import json
 import os
 import runpy
 import sys
-import traceback
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -63,7 +62,7 @@ def main() -> None:
     if len(sys.argv) > 1:
         answer(json.loads(sys.argv[1]))
         return
-    sandbox = load_sandbox()
+    sandbox = load_module("sandbox")
     order: dict[str, Any] = json.loads(sys.stdin.readline())
     gc.disable()  # the SDKs make a million long-lived objects; collecting among them takes a third of the time
     if order["clouds"] is not None:
@@ -81,11 +80,10 @@ def main() -> None:
         os.waitpid(supervisor, 0)
 
 
-def load_sandbox() -> Any:
-    """Return the module beside this one, which no name on the path reaches."""
-    spec: Any = importlib.util.spec_from_file_location(
-        "gpufleet_sandbox", Path(__file__).with_name("sandbox.py")
-    )
+def load_module(name: str) -> Any:
+    """Return a module of this folder, which no name on the path reaches."""
+    place = Path(__file__).with_name(f"{name}.py")
+    spec: Any = importlib.util.spec_from_file_location(f"gpufleet_{name}", place)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -116,7 +114,7 @@ def perform(job: Job) -> None:
     os.closerange(4, os.sysconf("SC_OPEN_MAX"))
     if not job["bounds"]["trusted"]:
         folder = job["bounds"]["folder"]
-        os.environ.update(HOME=f"{folder}/home", TMPDIR=f"{folder}/tmp")
+        os.environ.update(HOME=f"{folder}/home", TMPDIR=f"{folder}/tmp")  # noqa: S108 - its own
     if job["python"]:
         os.execv(job["python"], [job["python"], __file__, json.dumps(job)])  # noqa: S606 - no shell is meant
     answer(job)
@@ -124,11 +122,12 @@ def perform(job: Job) -> None:
 
 def answer(job: Job) -> None:
     """Evaluate a job, and write its records or its error to descriptor 3."""
+    failure = load_module("failure")
     found: dict[str, Any]
     try:
         found = {"resources": evaluate(job)}
     except BaseException as error:  # noqa: BLE001 - whatever a program raises is told to the parent
-        found = {"error": describe(error, job)}
+        found = {"error": failure.describe(error, job, is_ours=isinstance(error, InputError))}
     with open(3, "w", encoding="utf-8") as result:
         json.dump(found, result)
     sys.stdout.flush()
@@ -373,43 +372,6 @@ def look_up(token: str, arguments: dict[str, Any], region: str) -> dict[str, Any
     where = arguments.get("region") or region
     filled = json.loads(json.dumps(known).replace("{region}", str(where)))
     return {**answer, **{key: value for key, value in filled.items() if key not in arguments}}
-
-
-def describe(error: BaseException, job: Job) -> dict[str, str]:
-    """Return an error as one line; one of gpufleet's own keeps its place, key and remedy."""
-    told = own(reread(error, job))
-    if told:
-        return told
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename.startswith(job["root"])]
-    where = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "the Pulumi program"
-    lines = str(error).strip().splitlines() or [""]
-    problem = f"the Pulumi program failed: {type(error).__name__}: {lines[0]}".rstrip(": ")
-    return {"problem": problem, "where": where, "key": "", "remedy": "make `pulumi preview` succeed first"}
-
-
-def reread(error: BaseException, job: Job) -> BaseException:
-    """Read the stack's file again as the command line does: that error knows the line."""
-    if own(error) is None or (isinstance(error, InputError) and not (Path(job["root"]) / "stacks").is_dir()):
-        return error
-    try:
-        load = importlib.import_module("gpufleet.fleet").load
-        load(job["stack"], Path(job["root"]), Path(job["config_file"]) if job["config_file"] else None)
-    except Exception as better:  # noqa: BLE001 - an older fleet may fail in any way; the first error stands then
-        return better if own(better) else error
-    return error
-
-
-def own(error: BaseException) -> dict[str, str] | None:
-    """Return the parts of one of gpufleet's input errors, whichever commit's class it is; of others None."""
-    chain = (error, error.__cause__, error.__context__)
-    found = next(
-        (each for each in chain if "InputError" in {kind.__name__ for kind in type(each).__mro__}), None
-    )
-    return (
-        {part: str(getattr(found, part, "")) for part in ("problem", "where", "key", "remedy")}
-        if found
-        else None
-    )
 
 
 if __name__ == "__main__":

@@ -10,6 +10,9 @@ The supervisor waits in the caller's namespaces. When the call ends, when standa
 namespace with it. Without namespaces the supervisor adopts orphans (Linux) and stops what it started by itself.
 """
 
+# System calls take paths as text or bytes, and /tmp is the new file system's own.
+# ruff: noqa: PTH103, PTH110, PTH112, PTH114, PTH115, PTH120, PTH123, PTH211, S108
+
 from __future__ import annotations
 
 import ctypes
@@ -46,13 +49,10 @@ SYSCALLS = {
 }
 INNER_ID = 1000  # who root is inside: a number that gets no privileges from running a program
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store")
-SETTINGS = tuple(
-    f"/etc/{name}"
-    for name in (
-        "group ld.so.cache ld.so.conf ld.so.conf.d localtime mime.types nsswitch.conf passwd "
-        "timezone alternatives"
-    ).split()
-)
+SETTINGS = (
+    "/etc/alternatives", "/etc/group", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime",
+    "/etc/mime.types", "/etc/nsswitch.conf", "/etc/passwd", "/etc/timezone",
+)  # fmt: skip
 DEVICES = ("null", "zero", "full", "random", "urandom")
 
 GIB, MIB = 1 << 30, 1 << 20

@@ -11,6 +11,7 @@ from gpufleet.drivers.host import Host
 from gpufleet.drivers.installed import Installed
 from gpufleet.drivers.rule import refuse
 from gpufleet.drivers.tables import Branch, Card, branches, cuda_releases
+from gpufleet.drivers.versions import LONGEST_NUMBER
 
 FOREVER = 9999
 KINDS = {
@@ -188,7 +189,7 @@ def _asked(host: Host) -> int | None:
     wanted = host.wanted.branch
     if wanted == "auto":
         return None
-    if not wanted.isdigit() or int(wanted) not in branches():
+    if not wanted.isdecimal() or len(wanted) > LONGEST_NUMBER or int(wanted) not in branches():
         raise refuse("branch.unknown", branch=wanted, known=", ".join(map(str, branches())))
     number = int(wanted)
     for card in host.found.nvidia:

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from gpufleet.drivers.versions import LONGEST_NUMBER
+
 
 @dataclass(frozen=True, slots=True)
 class Host:
@@ -105,7 +107,11 @@ def _against(
 
 
 def _numbers(version: str) -> list[int]:
-    return [int(part) for part in version.replace(", ", ".").split(".") if part.isdigit()]
+    return [
+        int(part)
+        for part in version.replace(", ", ".").split(".")
+        if part.isdecimal() and len(part) <= LONGEST_NUMBER
+    ]
 
 
 def _read(host: Host) -> Iterator[Finding]:

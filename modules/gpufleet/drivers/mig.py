@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from gpufleet.boundary import packaged_yaml
+from gpufleet.boundary import packaged_yaml, printable, shorten
 from gpufleet.errors import InputError
 
 OFF: dict[str, int] = {}
@@ -59,7 +59,7 @@ def geometry(wanted: Any, devices: Iterable[str]) -> list[dict[str, Any]]:
     chosen: list[dict[str, int] | None] = [None] * len(cards)
     for entry in entries:
         if not isinstance(entry, Mapping):
-            raise InputError(f"{entry!r} is no mapping of devices and profiles", key="mig")
+            raise InputError(f"{shorten(entry)} is no mapping of devices and profiles", key="mig")
         for index in _indexes(entry, len(cards)):
             chosen[index] = _profiles(entry.get("profiles"), cards[index], index)
     return [
@@ -74,7 +74,7 @@ def _indexes(entry: Mapping[str, Any], count: int) -> list[int]:
     if asked == "all":
         return list(range(count))
     if not isinstance(asked, list) or not all(isinstance(one, int) for one in asked):
-        raise InputError(f"devices {asked!r} is neither 'all' nor a list of indexes", key="mig")
+        raise InputError(f"devices {shorten(asked)} is neither 'all' nor a list of indexes", key="mig")
     beyond = [one for one in asked if not 0 <= one < count]
     if beyond:
         raise InputError(f"no GPU {beyond[0]}: the host has {count}", key="mig")
@@ -90,10 +90,12 @@ def _profiles(wanted: Any, device: str, index: int) -> dict[str, int]:
     if isinstance(wanted, str):
         wanted = {wanted.removeprefix("all-"): _every(family, wanted)}
     if not isinstance(wanted, Mapping):
-        raise InputError(f"profiles {wanted!r} is no mapping of profile to count", key="mig")
+        raise InputError(f"profiles {shorten(wanted)} is no mapping of profile to count", key="mig")
     wrong = next((name for name, count in wanted.items() if not _is_count(count)), None)
     if wrong is not None:
-        raise InputError(f"{wrong}: {wanted[wrong]!r} is no number of instances", key="mig")
+        raise InputError(
+            f"{printable(wrong, 60)}: {shorten(wanted[wrong])} is no number of instances", key="mig"
+        )
     return _fitting(family, {str(name): count for name, count in wanted.items() if count})
 
 
@@ -110,7 +112,7 @@ def _fitting(family: Family, wanted: dict[str, int]) -> dict[str, int]:
     for name, count in wanted.items():
         if name not in family.profiles:
             raise InputError(
-                f"no MIG profile {name!r} on {family.name}",
+                f"no MIG profile {shorten(name)} on {family.name}",
                 key="mig",
                 remedy=f"it has: {', '.join(family.profiles)}",
             )

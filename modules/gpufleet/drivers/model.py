@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
+from gpufleet.boundary import shorten
+from gpufleet.drivers.versions import LONGEST_NUMBER
 from gpufleet.errors import InputError
 
 Vendor = Literal["nvidia", "amd", "none"]
@@ -235,10 +237,10 @@ def _facts(raw: Mapping[str, Any]) -> Facts:
         arch=ARCHITECTURES.get(str(raw["arch"]), str(raw["arch"])),
         secure_boot=raw.get("secure_boot"),
         headers_installed=bool(raw.get("headers_installed")),
-        packages=dict(raw.get("packages") or {}),
-        candidates=None if offered is None else {name: tuple(found) for name, found in offered.items()},
-        loaded=dict(raw.get("loaded") or {}),
-        held=tuple(raw.get("held") or ()),
+        packages={name: version or "" for name, version in _texts(raw.get("packages")).items()},
+        candidates=None if offered is None else {name: _listed(found) for name, found in offered.items()},
+        loaded=_texts(raw.get("loaded")),
+        held=_listed(raw.get("held") or []),
         newest_kernel=str(raw.get("newest_kernel") or ""),
         container=str(raw.get("container") or ""),
         virtual=str(raw.get("virtual") or ""),
@@ -246,6 +248,20 @@ def _facts(raw: Mapping[str, Any]) -> Facts:
         rehearsed=bool(raw.get("rehearsed")),
         date=str(raw.get("date") or ""),
     )
+
+
+def _texts(raw: Any) -> dict[str, Any]:
+    """Return names with their versions; a module of the kernel's own has none."""
+    found = dict(raw or {})
+    if not all(value is None or isinstance(value, str) for value in found.values()):
+        raise TypeError("a version that is not a text")
+    return found
+
+
+def _listed(raw: Any) -> tuple[str, ...]:
+    if not isinstance(raw, list | tuple) or not all(isinstance(value, str) for value in raw):
+        raise TypeError("not a list of texts")
+    return tuple(raw)
 
 
 def _device(raw: Mapping[str, Any]) -> PciDevice:
@@ -263,8 +279,12 @@ def _version(value: object, part: str) -> str | None:
         return None
     text = str(value)
     pieces = text.split(".")
-    if len(pieces) not in (2, 3) or not all(piece.isdigit() for piece in pieces):
-        raise InputError(f"is {value!r}", where="gpufleet_software", key=part, remedy=f"give {PARTS[part]}")
+    if len(pieces) not in (2, 3) or not all(
+        each.isdecimal() and len(each) <= LONGEST_NUMBER for each in pieces
+    ):
+        raise InputError(
+            f"is {shorten(value)}", where="gpufleet_software", key=part, remedy=f"give {PARTS[part]}"
+        )
     return ".".join(pieces[:2])
 
 
@@ -274,11 +294,11 @@ def _mapping(raw: object, key: str, known: tuple[str, ...]) -> dict[str, Any]:
         return {}
     if not isinstance(raw, Mapping):
         remedy = f"give a mapping with any of {', '.join(known)}"
-        raise InputError(f"is {raw!r}", where="gpufleet_software", key=key, remedy=remedy)
+        raise InputError(f"is {shorten(raw)}", where="gpufleet_software", key=key, remedy=remedy)
     strange = next((each for each in raw if each not in known), None)
     if strange is not None:
         remedy = f"known keys: {', '.join(known)}"
-        raise InputError(f"unknown key {strange!r}", where="gpufleet_software", key=key, remedy=remedy)
+        raise InputError(f"unknown key {shorten(strange)}", where="gpufleet_software", key=key, remedy=remedy)
     return dict(raw)
 
 
@@ -292,6 +312,9 @@ def _checked(wanted: Wanted) -> Wanted:
         value = getattr(wanted, key)
         if value not in choices:
             raise InputError(
-                f"is {value!r}", where="gpufleet_software", key=key, remedy=f"give {', '.join(choices)}"
+                f"is {shorten(value)}",
+                where="gpufleet_software",
+                key=key,
+                remedy=f"give {', '.join(choices)}",
             )
     return wanted

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetParseError
 from pydantic import AfterValidator, Field, IPvAnyNetwork, model_validator
 
+from gpufleet.boundary import is_identifier
 from gpufleet.fleet.base import NAME, NAME_MEANING, Amount, Frozen, Name, Positive, Whole, matching, refusal
 from gpufleet.fleet.boot import Boot
 from gpufleet.fleet.hardware import HardwareCost
@@ -46,6 +47,17 @@ def _names(names: str) -> str:
     return names
 
 
+def _well_formed(kind: str) -> AfterValidator:
+    """Return a check of a value that becomes part of Ansible's inventory and of ssh's command line."""
+
+    def check(value: str) -> str:
+        if not is_identifier(value, kind):
+            raise refusal(f"{value!r} is not a well-formed {kind}", f"give the node's {kind}")
+        return value
+
+    return AfterValidator(check)
+
+
 class RackNetwork(Frozen):
     """The rack's subnet: slot n has the host number ``slot_offset`` + n, unless its node says otherwise."""
 
@@ -67,8 +79,8 @@ class NodeEntry(Frozen):
 
     name: Annotated[str, AfterValidator(_names)]
     slot: Slot | None = None
-    serial: Annotated[str, Field(min_length=4)] | None = None
-    address: str | None = None
+    serial: Annotated[str, Field(min_length=4), _well_formed("serial")] | None = None
+    address: Annotated[str, _well_formed("address")] | None = None
     mac: Mac | None = None
     machine: str | None = None
     storage_gb: Positive | None = None

@@ -36,7 +36,13 @@ def fresh(connection: Connection, node_id: str) -> Any:
 
 
 def admit(
-    connection: Connection, node: Any, attempt: str, kind: str, started_at: datetime, began: int | None = None
+    connection: Connection,
+    node: Any,
+    attempt: str,
+    kind: str,
+    started_at: datetime,
+    *,
+    began: int | None = None,
 ) -> bool:
     """Return True if an attempt is the node's current one; one that is new and newest is started.
 
@@ -50,7 +56,7 @@ def admit(
     current = _row(connection, node.id, node.attempt) if node.attempt else None
     if current is not None and current.revision > number:
         return False
-    journal.begin_attempt(connection, node, attempt, kind, started_at, number)
+    journal.begin_attempt(connection, node, attempt, kind, started_at, number=number)
     return True
 
 
@@ -76,7 +82,7 @@ def conclude(
     digest = hashlib.sha256(json.dumps(records, sort_keys=True).encode()).hexdigest()
     if _recorded(connection, node.id, attempt, digest):
         return "repeated"
-    if not admit(connection, node, attempt, "burn_in", started_at, began):
+    if not admit(connection, node, attempt, "burn_in", started_at, began=began):
         return ignore(connection, node.id, at, f"late result of attempt {attempt}", attempt)
     if _row(connection, node.id, attempt).ended_at is not None:
         return ignore(connection, node.id, at, f"attempt {attempt} had ended", attempt)

@@ -32,8 +32,7 @@ def rack_report(rack: Rack, at: datetime, stack: str | None = None, template: st
 def declared_nodes(rack: Rack, stack: str | None = None, template: str | None = None) -> list[Node]:
     """Return a rack's slots as nodes that nobody has met: expected, without an id; as the registry would have them."""
     reason = f"declared by rack:{rack.name}"
-    shared = {"kind": RACK_KINDS[rack.kind], "usd_per_hour": _share(rack), "rack": rack.name}
-    used = {"stack": stack, "template": template} if stack else {}
+    kind, share = RACK_KINDS[rack.kind], _share(rack)
     cards: dict[Any, tuple[dict[str, Any], ...]] = {}
     found = []
     for node in rack.nodes:
@@ -52,8 +51,11 @@ def declared_nodes(rack: Rack, stack: str | None = None, template: str | None = 
                 address=node.address,
                 serial=usable_serial(node.serial) if node.serial else None,
                 accelerators=cards[hardware],
-                **shared,
-                **used,
+                kind=kind,
+                usd_per_hour=share,
+                rack=rack.name,
+                stack=stack,
+                template=template if stack else None,
             )
         )
     return found

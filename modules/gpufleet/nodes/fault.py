@@ -34,7 +34,7 @@ _HINTS = {
 
 def damaged(url: URL, what: str) -> EnvironmentFault:
     """Return the fault of a registry that is there and cannot be one."""
-    return EnvironmentFault(f"the registry {_shown(url)} {what}", hint=RESTORE)
+    return EnvironmentFault(f"the registry {_shown(url)} does not answer: it {what}", hint=RESTORE)
 
 
 @contextmanager

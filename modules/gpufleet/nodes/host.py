@@ -54,6 +54,8 @@ def make_host(
     said = facts(node)
     files = said if declared is node else facts(declared) if declared else {}
     theirs = {key: value for key, value in said.items() if key in files and files[key] == value}
+    if planned is not None:  # so the stack declares a template of that name
+        theirs["gpufleet_template"] = node.template
     words = {key: value for key, value in said.items() if _is_word(key, value)}
     observed = {key: value for key, value in said.items() if key not in theirs and key not in words}
     return Host(name, tuple(groups(node)), {**theirs, **words, **(planned or {})}, observed, node.rack)

@@ -37,19 +37,20 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Inventory:
-    """Hosts with their groups and variables; ``groups`` also lists those that stand empty."""
+    """Hosts with their groups and variables; ``groups`` also lists those that stand empty, ``racks`` the racks read."""
 
     hosts: tuple[Host, ...]
     groups: tuple[str, ...]
     notes: tuple[str, ...] = field(default=())
     left_out: tuple[LeftOut, ...] = field(default=())
+    racks: tuple[str, ...] = field(default=())
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Inventory:
         """Return what ``dataclasses.asdict`` made of an inventory, as it comes back from a cache."""
         hosts = tuple(Host(**{**host, "groups": tuple(host["groups"])}) for host in value["hosts"])
         left_out = tuple(LeftOut(**one) for one in value["left_out"])
-        return cls(hosts, tuple(value["groups"]), tuple(value["notes"]), left_out)
+        return cls(hosts, tuple(value["groups"]), tuple(value["notes"]), left_out, tuple(value["racks"]))
 
     def of_rack(self, rack: str) -> Inventory:
         """Return the part that belongs to one rack."""
@@ -68,8 +69,10 @@ def build(
     rack: str | None = None,
 ) -> Inventory:
     """Return the inventory of a project; with ``rack`` only that rack's hosts."""
-    declared = [node for use in _racks(root, rehearsal) for node in declared_nodes(*use)]
+    uses = _racks(root, rehearsal)
+    declared = [node for use in uses for node in declared_nodes(*use)]
     whole = model(_registered(url), declared, include_missing=include_missing, plans=stack_plans(root))
+    whole = replace(whole, racks=tuple(use[0].name for use in uses))
     if rehearsal:
         whole = replace(whole, hosts=tuple(map(_nobody_there, whole.hosts)))
     return whole if rack is None else whole.of_rack(rack)

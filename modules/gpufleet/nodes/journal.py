@@ -74,7 +74,7 @@ def drop_hold(connection: Connection, node_id: str, kind: str, reason: str, at: 
 
 
 def begin_attempt(
-    connection: Connection, node: Any, attempt: str, kind: str, at: datetime, number: int
+    connection: Connection, node: Any, attempt: str, kind: str, at: datetime, *, number: int
 ) -> None:
     """Make an attempt the node's current one; results of earlier ones count no more."""
     row = {"node_id": node.id, "id": attempt, "kind": kind, "started_at": at, "revision": number}

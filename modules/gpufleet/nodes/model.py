@@ -108,7 +108,7 @@ class Node:
     @property
     def slot_number(self) -> int | str | None:
         """Return the slot as people count it: a number where it is one."""
-        return int(self.slot) if self.slot and self.slot.isdigit() else self.slot
+        return int(self.slot) if self.slot and self.slot.isdecimal() else self.slot
 
     @property
     def missing(self) -> bool:

@@ -49,7 +49,7 @@ def load(connection: Connection, rows: Iterable[Any] | None = None) -> list[Node
 
 def _order(node: Node) -> tuple[Any, ...]:
     slot = node.slot or ""
-    return (node.cloud or "", node.rack or "", int(slot) if slot.isdigit() else 0, slot, node.name, node.id)
+    return (node.cloud or "", node.rack or "", int(slot) if slot.isdecimal() else 0, slot, node.name, node.id)
 
 
 _DIRECT = (

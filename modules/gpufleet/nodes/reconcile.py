@@ -69,7 +69,7 @@ def load_index(connection: Connection) -> tuple[Index, set[tuple[str, ...]]]:
 
 def _match(index: Index, match: Match) -> None:
     """Enter which node each observation of a report means."""
-    report, outcome = match.report, match.outcome
+    outcome = match.outcome
     observations = list(_well_formed(index, match))
     twice = repeated_serials(observations)
     for serial, same in twice.items():

@@ -40,12 +40,9 @@ def upsert(connection: Connection, table: Table, rows: Sequence[dict[str, Any]])
 
 
 def update_nodes(connection: Connection, rows: dict[str, dict[str, Any]]) -> None:
-    """Write the merged fields of known nodes; boards that change places leave theirs first."""
+    """Write the merged fields of known nodes."""
     if not rows:
         return
-    for ids in slices(rows, IDS_AT_ONCE):
-        leave = update(schema.node).where(schema.node.c.id.in_(ids))
-        connection.execute(leave.values(serial=None, instance_id=None, slot=None))
     known = [{"node_id": i, **filled(row)} for i, row in rows.items()]
     columns: dict[str, Any] = {name: bindparam(name) for name in known[0] if name != "node_id"}
     statement = update(schema.node).where(schema.node.c.id == bindparam("node_id")).values(columns)

@@ -16,6 +16,7 @@ from typing import Any
 
 from gpufleet.boundary import packaged_yaml
 from gpufleet.errors import InputError
+from gpufleet.nodes.wiping_report import check_drives
 
 # Somebody's system lives here: a drive that carries one of these can't be wiped from the system that runs on it.
 SYSTEM_MOUNTS = (
@@ -115,6 +116,7 @@ def known_method(method: str) -> None:
 def plan(seen: Mapping[str, Any], method: str = "auto") -> Plan:
     """Return what would be wiped of what a node has told (``gpufleet.fleet.disks``)."""
     known_method(method)
+    check_drives(seen)
     drives: list[Drive] = []
     refused: list[Refused] = []
     for disk in seen.get("lsblk", {}).get("blockdevices", []):

@@ -94,7 +94,7 @@ class Workspace:
         return self._lose(match) if report.complete else []
 
     def _is_settled(self, node_id: str, source: str, seen: Observation) -> bool:
-        """True if a complete report says of a node what it said before, and no other source's order depends on it."""
+        """Return True if a report repeats what its source said of a node, and no other source's rank depends on it."""
         known = self._presence.get((node_id, source))
         makers = [name for name in self._sources_of[node_id] if name.partition(":")[0] not in WITNESSES]
         return (

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -15,6 +14,7 @@ from gpufleet import burnin, paths
 from gpufleet.boundary import decode_json_lines
 from gpufleet.errors import AnswerIsNo, EnvironmentFault, InputError
 from gpufleet.nodes import Node, Registry, Result
+from gpufleet.scratch import scratch_folder
 
 Json = dict[str, Any]
 # The numbers that a rehearsal's floors bound, and the share of what this machine reaches that becomes a floor:
@@ -136,8 +136,8 @@ def refuse_implausible() -> None:
 
 def measure_here() -> list[Json]:
     """Run the agent on this machine at a rehearsal's pace; return its slowest results and the floors they give."""
-    with tempfile.TemporaryDirectory() as folder:
-        agent = burnin.build_agent(Path(folder) / "agent.pyz")
+    with scratch_folder("measure") as folder:
+        agent = burnin.build_agent(folder / "agent.pyz")
         runs = [collect(agent, f"measure-{number}") for number in range(MEASURE_ROUNDS)]
     rows = []
     for check, metric in MEASURED.items():

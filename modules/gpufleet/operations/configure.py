@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TextIO
 
-from gpufleet import paths, remote
+from gpufleet import boundary, paths, remote
 from gpufleet.boundary import NotJsonError, decode_json
 from gpufleet.errors import InputError
 from gpufleet.nodes import Node, Registry
@@ -124,16 +124,30 @@ def go_on(
 
 
 def parse_extra_vars(pairs: Iterable[str]) -> dict[str, Any]:
-    """Read KEY=VALUE pairs; a value that reads as JSON is what it says, any other is text."""
+    """Read KEY=VALUE pairs and @FILE; a value that reads as JSON is what it says, any other is text."""
     found: dict[str, Any] = {}
     for pair in pairs:
+        if pair.startswith("@"):
+            found |= read_vars_file(Path(pair[1:]))
+            continue
         key, equals, value = pair.partition("=")
         if not key or not equals:
-            raise InputError(f"{pair!r} is not KEY=VALUE", key="--extra-var")
+            raise InputError(f"{pair!r} is neither KEY=VALUE nor @FILE", key="--extra-var")
         try:
             found[key] = decode_json(value, "--extra-var")
         except NotJsonError:
             found[key] = value
+    return found
+
+
+def read_vars_file(path: Path) -> dict[str, Any]:
+    """Return the variables of a YAML or JSON file: one mapping with names as keys."""
+    where = boundary.printable(path)
+    found = boundary.decode_yaml(boundary.read_text(path), where)
+    if not isinstance(found, dict) or not all(isinstance(key, str) for key in found):
+        raise InputError(
+            "is not a mapping of variables", where=where, remedy="write lines such as key: value"
+        )
     return found
 
 
@@ -185,7 +199,7 @@ def as_text(configured: Configured) -> str:
         )
     groups: dict[str, list[str]] = {}
     for host in configured.hosts:
-        groups.setdefault(describe(host), []).append(host.name)
+        groups.setdefault(boundary.printable(describe(host), None), []).append(boundary.printable(host.name))
     lines = [f"{len(names):>3}  {remote.fold(names)}  {text}" for text, names in groups.items()]
     if configured.run.interrupted:
         lines.append(

@@ -138,7 +138,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "facts": (dict, type(None)),
     "records": (list, type(None)),
 }
-_WORDS = {str: "text", dict: "a mapping", list: "a list"}
+_WORDS: dict[type, str] = {str: "text", dict: "a mapping", list: "a list"}
 
 
 def _check_report(report: Mapping[str, Any]) -> None:

@@ -16,7 +16,7 @@ from typing import Any, TextIO
 
 from gpufleet import paths, remote
 from gpufleet.errors import AnswerIsNo, EnvironmentFault, InputError
-from gpufleet.nodes import TRANSITIONS, Node, Registry, wiping
+from gpufleet.nodes import TRANSITIONS, Node, Registry, wiping, wiping_report
 from gpufleet.nodes.model import now, stamp
 from gpufleet.operations import export, reach
 
@@ -27,16 +27,17 @@ Run = Callable[[Node, dict[str, Any]], remote.RunOutcome]
 
 @dataclass(frozen=True)
 class Hands:
-    """How the play is run, a person asked and told."""
+    """How the play is run, a person asked and told; ``can_ask`` is false where no terminal is there to answer."""
 
     run: Run
     ask: Callable[[str], str]
     say: Callable[[str], None]
+    can_ask: bool = True
 
 
 @dataclass(frozen=True)
 class Request:
-    """What to retire and how; ``confirm`` is the serial where it is given beforehand."""
+    """What to retire and how; ``confirm`` is the serial, ``yes`` the answer, where they are given beforehand."""
 
     node: str
     reason: str
@@ -44,6 +45,7 @@ class Request:
     confirm: str | None = None
     method: str = "auto"
     force: bool = False
+    yes: bool = False
 
 
 @dataclass
@@ -77,6 +79,8 @@ def retire(registry: Registry, request: Request, hands: Hands) -> Retired:
     done = Retired(node)
     if request.wipe:
         done.evidence = wipe(registry, node, request, hands)
+    else:
+        confirm(node, request, hands)
     drain(registry, node, request)
     deregister(registry, node, request, done)
     return done
@@ -87,6 +91,8 @@ def asked_well(request: Request) -> None:
     if not request.reason.strip():
         raise InputError("is empty", where="--reason", remedy="say why; history and certificate keep it")
     wiping.known_method(request.method)
+    if request.yes and request.wipe:
+        raise InputError("does not confirm --wipe", where="--yes", remedy="give --confirm SERIAL")
     for option, given in (("--confirm", request.confirm is not None), ("--method", request.method != "auto")):
         if given and not request.wipe:
             raise InputError("is for --wipe", where=option, remedy=f"add --wipe, or leave out {option}")
@@ -112,6 +118,21 @@ def refuse(node: Node, request: Request) -> None:
     if request.wipe and not node.serial:
         remedy = "commission it, or note its serial in the rack file"
         raise InputError("no serial is known, by which a wipe is confirmed", where=node.name, remedy=remedy)
+
+
+def confirm(node: Node, request: Request, hands: Hands) -> None:
+    """Have the node's name typed; InputError where it is not, or where nobody can type it."""
+    if request.yes:
+        return
+    if not hands.can_ask:
+        raise InputError(
+            "retiring a node cannot be undone", where=node.name, remedy="add --yes where nobody can be asked"
+        )
+    typed = hands.ask(f"{node.name} is {node.state}; type its name to retire it: ")
+    if typed.strip() != node.name:
+        raise InputError(
+            f"{typed!r} is not its name: nothing was changed", where=node.name, remedy="type it, or add --yes"
+        )
 
 
 def unfinished(registry: Registry, node: Node) -> str:
@@ -144,7 +165,7 @@ def wipe(registry: Registry, node: Node, request: Request, hands: Hands) -> dict
     drives = ", ".join(f"{drive['path']} {drive['serial']}" for drive in plan["drives"])
     registry.note(node.id, BEGUN, f"plan {plan['id']}: {drives}; {request.reason}")
     outcome = hands.run(node, {**variables, "wipe_confirm": typed, "wipe_plan_id": plan["id"]})
-    return conclude(registry, node, outcome)
+    return conclude(registry, node, outcome, plan)
 
 
 def refuse_plan(node: Node, planned: Mapping[str, Any], request: Request) -> None:
@@ -160,11 +181,14 @@ def refuse_plan(node: Node, planned: Mapping[str, Any], request: Request) -> Non
         raise AnswerIsNo(f"no drive of {node.name} can be wiped; nothing was touched", hint=hint)
 
 
-def conclude(registry: Registry, node: Node, outcome: remote.RunOutcome) -> dict[str, Any]:
+def conclude(
+    registry: Registry, node: Node, outcome: remote.RunOutcome, plan: Mapping[str, Any]
+) -> dict[str, Any]:
     """Keep the evidence in the node's history; say no where a drive was not wiped."""
     try:
         told = reported(outcome, "wiped", node)
-    except EnvironmentFault as lost:
+        wiping_report.check_evidence(told, plan, node.name)
+    except (EnvironmentFault, InputError) as lost:
         hint = "run the same command again: drives that are done are not wiped twice"
         raise AnswerIsNo(f"{lost.message}; what is left on its drives is unknown", hint=hint) from None
     bad = [one for one in told["evidence"] if not one["wiped"]]
@@ -280,8 +304,7 @@ def certify(home: Path, node: Node, request: Request, evidence: Mapping[str, Any
         "left_alone": evidence["refused"],
         "stand_in": any(one.get("stand_in") for one in evidence["evidence"]),
     }
-    folder = home / "certificates"
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    folder = paths.private_folder(home / "certificates")
     safe = re.sub(r"[^A-Za-z0-9-]", "-", f"{node.name}-{node.serial}")
     path = folder / f"{safe}-{moment:%Y%m%dT%H%M%SZ}.json"
     export.put(path, json.dumps(text, indent=2) + "\n", 0o600)

@@ -44,6 +44,7 @@ def run(plan: remote.RunPlan, request: Request, given: dict[str, Any], stream: T
     record = remote.Record(
         request.play, request.limit, request.burn_in, request.check, tuple(sorted(given)), plan.hosts
     )
+    paths.private_state(plan.root)
     kept = _Kept(paths.state_home(plan.root) / "artifacts" / ident, record)
     if request.way is None:
         ended = remote.run_playbook(

@@ -134,8 +134,8 @@ def sync(
             synced.failures[source] = error
     with registry.transaction(number=number):
         synced.outcomes += registry.report_all(reports)
-        for source, error in synced.failures.items():
-            registry.source_failed(source, str(error))
+        for source, fault in synced.failures.items():
+            registry.source_failed(source, str(fault))
     if chosen.probe:
         try:
             rehearsal = bool(chosen.environment.get("GPUFLEET_REHEARSAL"))

@@ -8,6 +8,7 @@ would show nothing.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import subprocess
@@ -17,10 +18,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpufleet.boundary import ENGINE_DOCUMENT, decode_json, decode_yaml_comments, read_bytes, read_text
+from gpufleet.boundary import (
+    ENGINE_DOCUMENT,
+    decode_json,
+    decode_yaml_comments,
+    printable_values,
+    read_bytes,
+    read_text,
+)
 from gpufleet.errors import AnswerIsNo, EnvironmentFault
+from gpufleet.remote import process_tree
+from gpufleet.remote.run import interruptible
 
 Say = Callable[[str], None]
+GRACE_S = 60.0
+POLL_S = 0.2
 
 
 @dataclass(frozen=True)
@@ -79,9 +91,9 @@ def run(root: Path, stack: str, home: Path, env: Mapping[str, str], say: Say) ->
     nodes = read_json(["gpufleet", "nodes", "list", "--json"], root, env)
     reports = read_json(["gpufleet", "burnin", "report", "--json"], root, env)
     say(f"\n{money(decode_json(read_bytes(change, ENGINE_DOCUMENT), str(change), ENGINE_DOCUMENT))}")
-    for line in reasons(reports):
+    for line in reasons(printable_values(reports)):
         say(f"  {line}")
-    say(summary(nodes))
+    say(summary(printable_values(nodes)))
     say(f"Report: {os.path.relpath(report)}   took {time.monotonic() - started:.0f} s")
     say(
         f'Look around: eval "$(gpufleet rehearse env -s {stack})"   end it: gpufleet rehearse down -s {stack}'
@@ -101,14 +113,30 @@ def write_what_if(stack_file: Path, target: Path) -> None:
 
 
 def run_step(step: Step, root: Path, env: Mapping[str, str]) -> None:
-    done = subprocess.run(
-        ["bash", "-o", "pipefail", "-c", step.command], cwd=root, env=dict(env), check=False
-    )
-    if done.returncode and not (step.no_is_fine and done.returncode == 1):
+    code = run_supervised(["bash", "-o", "pipefail", "-c", step.command], root, env)
+    if code and not (step.no_is_fine and code == 1):
         raise EnvironmentFault(
-            f"the demo stopped at: {step.command} (exit {done.returncode})",
+            f"the demo stopped at: {step.command} (exit {code})",
             hint="its own message is above; run make demo again once that is mended",
         )
+
+
+def run_supervised(command: list[str], root: Path, env: Mapping[str, str]) -> int:
+    """Run a command with all that it starts ending when we are interrupted or killed; return its exit code.
+
+    It gets time to stop by itself: the engine gives back its lock, a run of ours stops Ansible.
+    """
+    words = process_tree.supervised(follow=True, grace_s=GRACE_S)
+    with interruptible() as interrupted:
+        process = subprocess.Popen([*words, *command], cwd=root, env=dict(env))
+        while process.poll() is None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(POLL_S)
+            if interrupted.is_set():
+                process.terminate()
+                process.wait()
+                raise KeyboardInterrupt
+    return process.returncode
 
 
 def read_json(command: list[str], root: Path, env: Mapping[str, str]) -> list[dict[str, Any]]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from gpufleet import fleet
@@ -54,11 +55,20 @@ def down(world: World, say: Say) -> None:
     world.down(say)
 
 
-def sweep(say: Say) -> None:
-    """End the hosts of rehearsals whose project was deleted while they ran: no stack's name leads to them."""
-    for lost in rack.forsaken() if sys.platform == "linux" else ():
-        say(f"a rehearsal in {lost.home}, which was deleted, still had hosts")
-        rack.down(lost, say)
+def deleted_homes(root: Path | None = None) -> list[Path]:
+    """Return the homes of rehearsals that were deleted while their hosts ran: no stack's name leads to them.
+
+    With ``root`` only those of one project.
+    """
+    homes = [lost.home for lost in rack.forsaken()] if sys.platform == "linux" else []
+    return [home for home in homes if root is None or home.is_relative_to(root.resolve())]
+
+
+def remove_deleted(homes: Iterable[Path], say: Say) -> None:
+    """End the hosts of deleted rehearsals."""
+    for home in homes:
+        say(f"a rehearsal in {home}, which was deleted, still had hosts")
+        rack.down(rack.Forsaken(home), say)
 
 
 def report(world: World) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpufleet import engine
+from gpufleet import engine, paths
 from gpufleet.boundary import OWN_STATE, decode_json_object, read_bytes
 from gpufleet.errors import EnvironmentFault, InputError
 from gpufleet.rehearsal import backend, processes
@@ -85,7 +85,7 @@ class World:
                 self.ssh,
                 self.artifacts,
             ):
-                folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+                paths.private_folder(folder)
             self._install_providers()
             salt = backend.ensure_stack(self, found)
             self._install_launcher()

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
+from gpufleet.boundary import printable
 from gpufleet.remote.progress import HostProgress, Progress, Update
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ class Lines:
 
     def write(self, text: str) -> None:
         """Write one line at once, so that it is seen through a pipe too."""
-        self.stream.write(f"{text}\n")
+        self.stream.write(f"{printable(text, None)}\n")
         self.stream.flush()
 
     def close(self) -> None:
@@ -122,12 +123,14 @@ class Board:
     def table(self) -> Table:
         """Draw every host with how far it is."""
         from rich.table import Table
+        from rich.text import Text
 
         table = Table(box=None, pad_edge=False, header_style="bold")
         for title in ("", "host", "state", "done", "task"):
             table.add_column(title, no_wrap=title != "task")
         for name in sorted(self.progress.hosts):
-            table.add_row(*self.row(self.progress.hosts[name]))
+            # As Text: in a plain string rich would obey [markup], with which a host could draw links.
+            table.add_row(*(Text(printable(cell, None)) for cell in self.row(self.progress.hosts[name])))
         return table
 
     def row(self, host: HostProgress) -> tuple[str, str, str, str, str]:

@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpufleet.boundary import LARGE_DOCUMENT, decode_json_object
+from gpufleet.boundary import LARGE_DOCUMENT, decode_json_object, printable
 from gpufleet.errors import EnvironmentFault, InputError
 
 LIST_TIMEOUT_SECONDS = 120
+MOST_NAMES = 20_000  # that the ranges of a limit mean
 # A name with a range of numbers in it, and the sign that Ansible lets stand before it.
 FOLDED = re.compile(r"(!?)([\w.-]+(?:\[\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*\][\w.-]*)+)")
 
@@ -75,6 +76,8 @@ def unfold_limit(limit: str) -> str:
 
     Ansible's own brackets, ``group[0:2]``, stay as they are: they have a colon.
     """
+    if sum(_count(match[2]) for match in FOLDED.finditer(limit)) > MOST_NAMES:
+        raise InputError(f"{printable(limit, 60)} means over {MOST_NAMES:,} names", key="--limit")
     return FOLDED.sub(lambda match: ",".join(match[1] + name for name in _names(match[2])), limit)
 
 
@@ -83,8 +86,21 @@ def _names(folded: str) -> list[str]:
 
     try:
         return list(NodeSet(folded, resolver=RESOLVER_NOGROUP))
-    except NodeSetParseError as error:
-        raise InputError(str(error), key="--limit", remedy="write ranges like blade[01-20]") from None
+    except (NodeSetParseError, AssertionError, ValueError) as error:
+        raise InputError(printable(error), key="--limit", remedy="write ranges like blade[01-20]") from None
+
+
+def _count(folded: str) -> int:
+    """Return how many names a folded name means, without writing them out."""
+    count = 1
+    for ranges in re.findall(r"\[([^\]]*)\]", folded):
+        pairs = (each.partition("-") for each in ranges.split(","))
+        count *= sum(max(1, _whole(last) - _whole(first) + 1) if dash else 1 for first, dash, last in pairs)
+    return count
+
+
+def _whole(digits: str) -> int:
+    return int(digits) if len(digits) < 10 else 10**9  # noqa: PLR2004 - a slot of ten digits is none
 
 
 def ask_ansible(root: Path, command: list[str]) -> tuple[int, str, str]:

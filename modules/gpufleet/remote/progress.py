@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from gpufleet.boundary import printable
 from gpufleet.remote.reporting import reported_event
 
 Status = Literal["waiting", "running", "ok", "rescued", "failed", "unreachable", "stopped"]
@@ -137,7 +138,7 @@ def task_label(data: dict[str, Any]) -> str:
 
 def plain(text: str) -> str:
     """Return the text in one line, without terminal colours."""
-    return " ".join(re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text).split())
+    return printable(" ".join(re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text).split()), None)
 
 
 def ssh_words(said: str) -> str:
@@ -152,7 +153,9 @@ def ssh_words(said: str) -> str:
 
 def reason_of(result: dict[str, Any]) -> str:
     """Return why a task failed, in one bounded line: what ssh or the module said, without Ansible's frame."""
-    items = [item for item in result.get("results") or () if isinstance(item, dict) and item.get("failed")]
+    results = result.get("results")
+    items = [item for item in results if isinstance(item, dict)] if isinstance(results, list) else []
+    items = [item for item in items if item.get("failed")]
     if items:  # a loop only says that one or more of its items failed
         return reason_of(items[0])
     said = str(result.get("msg") or result.get("stderr") or result.get("exception") or "no reason given")

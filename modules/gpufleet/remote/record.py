@@ -9,8 +9,9 @@ import json
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from gpufleet.boundary import OWN_STATE, decode_json_object, read_bytes
+from gpufleet.boundary import OWN_STATE, decode_json_object, read_bytes, write_text
 from gpufleet.errors import InputError
+from gpufleet.paths import private_folder
 
 FILE = "run.json"
 
@@ -39,10 +40,8 @@ class Record:
 
 def write_record(artifacts: Path, record: Record) -> None:
     """Write the record beside its place and rename it there."""
-    artifacts.mkdir(parents=True, exist_ok=True)
-    fresh = artifacts / f".{FILE}.new"
-    fresh.write_text(json.dumps(asdict(record), indent=1) + "\n")
-    fresh.replace(artifacts / FILE)
+    private_folder(artifacts)
+    write_text(artifacts / FILE, json.dumps(asdict(record), indent=1) + "\n", mode=0o600)
 
 
 def read_record(artifacts: Path) -> Record:

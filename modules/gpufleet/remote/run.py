@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import signal
 import sys
-import tempfile
 import threading
 import uuid
 from collections.abc import Callable, Iterator
@@ -17,7 +15,8 @@ from typing import Any, TextIO
 
 from gpufleet.boundary import OWN_STATE, decode_json_object, read_bytes
 from gpufleet.errors import EnvironmentFault, InputError
-from gpufleet.paths import state_home
+from gpufleet.paths import private_folder, private_state
+from gpufleet.remote import process_tree
 from gpufleet.remote.display import Follower, open_display
 from gpufleet.remote.plan import RunPlan, ansible_environment
 from gpufleet.remote.progress import HostProgress, Progress
@@ -25,6 +24,8 @@ from gpufleet.remote.progress import HostProgress, Progress
 KEEP_ARTIFACTS = 20
 # How soon an interrupt is noticed: runner looks between two reads of Ansible's output.
 INTERRUPT_SECONDS = 1
+# What ansible-playbook returns when it reached its end: done, errors, failed hosts, unreachable hosts, both, bad input.
+ANSIBLE_CODES = (0, 1, 2, 3, 4, 5)
 
 
 @dataclass(frozen=True)
@@ -80,15 +81,19 @@ def run_playbook(
         follower.see(event)
         return worth_keeping(event)
 
-    artifacts = state_home(plan.root) / "artifacts"
-    artifacts.mkdir(parents=True, exist_ok=True)
+    artifacts = private_folder(private_state(plan.root) / "artifacts")
+    ident = ident or new_id()
     try:
-        with interruptible() as interrupted, private_vars(extra_vars or {}) as given:
+        with interruptible() as interrupted, process_tree.scratch_folder() as scratch:
             runner = make_runner(
-                plan, artifacts=artifacts, on_event=on_event, interrupted=interrupted, ident=ident or new_id(),
-                options=" ".join(filter(None, [given, options])),
+                plan, artifacts=artifacts, on_event=on_event, interrupted=interrupted, ident=ident, scratch=scratch,
+                options=" ".join(filter(None, [write_vars(extra_vars or {}, scratch), options])),
             )  # fmt: skip
-            runner.run()
+            try:
+                runner.run()
+            finally:
+                stopped = interrupted.is_set() or runner.rc not in ANSIBLE_CODES
+                process_tree.end_run(ident, scratch, stopped=stopped)
     finally:
         display.close()
     folder = artifacts / runner.config.ident
@@ -118,8 +123,9 @@ def make_runner(
     interrupted: threading.Event,
     ident: str,
     options: str,
+    scratch: Path,
 ) -> Any:
-    """Prepare the same run that ``ansible-runner run . --project-dir playbooks`` makes."""
+    """Prepare the same run that ``ansible-runner run . --project-dir playbooks`` makes, under supervision."""
     try:
         import ansible_runner
     except ImportError as missing:
@@ -134,7 +140,7 @@ def make_runner(
         ident=ident,
         artifact_dir=str(artifacts),
         rotate_artifacts=KEEP_ARTIFACTS,
-        envvars=ansible_environment(plan.root),
+        envvars=ansible_environment(plan.root) | process_tree.environment(ident, scratch),
         cmdline=options or None,
         # Nothing of ours is left in the repository's env folder, which belongs to the user.
         suppress_env_files=True,
@@ -144,31 +150,21 @@ def make_runner(
     )
     # Only the file env/settings can say this, and that is the user's.
     runner.config.pexpect_timeout = INTERRUPT_SECONDS
+    runner.config.command = [*process_tree.supervised(scratch), *runner.config.command]
     return runner
 
 
-@contextlib.contextmanager
-def private_vars(extra_vars: dict[str, Any]) -> Iterator[str]:
-    """Give the option that names the variables' file: in memory, ours alone, gone after the run.
+def write_vars(extra_vars: dict[str, Any], scratch: Path) -> str:
+    """Write the variables to a file of the run's own folder; return the option that names it.
 
     On the command line they would be seen in the list of processes and kept in the run's artifacts.
     """
     if not extra_vars:
-        yield ""
-        return
-    handle, name = tempfile.mkstemp(prefix="gpufleet-vars-", suffix=".json", dir=memory_folder())
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(extra_vars, file)
-        yield f"-e @{name}"
-    finally:
-        Path(name).unlink(missing_ok=True)
-
-
-def memory_folder() -> str | None:
-    """Return a folder whose files never reach a disk, where the system has one."""
-    shared = "/dev/shm"  # noqa: S108 - files there are made by mkstemp and mkdtemp
-    return shared if os.access(shared, os.W_OK) else None
+        return ""
+    file = scratch / "vars.json"
+    file.touch(mode=0o600)
+    file.write_text(json.dumps(extra_vars), encoding="utf-8")
+    return f"-e @{file}"
 
 
 @contextlib.contextmanager

@@ -13,18 +13,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
+from gpufleet.boundary import printable
 from gpufleet.errors import EnvironmentFault
-from gpufleet.paths import state_home
+from gpufleet.paths import private_folder, private_state, state_home
 from gpufleet.remote import shards
 from gpufleet.remote.display import Follower, open_display
 from gpufleet.remote.plan import RunPlan, ask_inventory
+from gpufleet.remote.process_tree import memory_folder
 from gpufleet.remote.progress import HostProgress, Progress
 from gpufleet.remote.run import (
     KEEP_ARTIFACTS,
     RunOutcome,
     forget_environment,
     interruptible,
-    memory_folder,
     new_id,
     slim,
     worth_keeping,
@@ -71,7 +72,7 @@ def run_sharded(
     given = shards.assign(parts, [worker.name for worker in workers])
     for worker in workers:
         names = ", ".join(f"{part.name} ({len(part.hosts)} hosts)" for part in given.get(worker.name, ()))
-        stream.write(f"worker {worker.name}: {names or 'nothing to do'}\n")
+        stream.write(printable(f"worker {worker.name}: {names or 'nothing to do'}", None) + "\n")
     ident = ident or new_id()
     lines = [
         [shards.Pipeline(worker, bundle, part, ident, plan.playbook, options) for part in given[worker.name]]
@@ -104,7 +105,8 @@ class _ShardedRun:
 
     def follow(self, follower: Follower) -> RunOutcome:
         """Run every worker's shards one after the other, the workers beside each other, until all have ended."""
-        self.artifacts.mkdir(parents=True, exist_ok=True)
+        private_state(self.plan.root)
+        private_folder(self.artifacts)
         with interruptible() as interrupted:
             threads = [
                 threading.Thread(target=self._work, args=(line, interrupted), daemon=True)
@@ -186,7 +188,7 @@ class _ShardedRun:
 def place_of(facts: Mapping[str, Any], by: str) -> str | None:
     """Return where a host belongs: its rack, or its pool where it is in none; the other way round by pool."""
     keys = ("gpufleet_rack", "gpufleet_pool") if by == "rack" else ("gpufleet_pool", "gpufleet_rack")
-    return next((str(facts[key]) for key in keys if facts.get(key)), None)
+    return next((str(shards.unwrap(facts[key])) for key in keys if facts.get(key)), None)
 
 
 def _prepared(
@@ -201,7 +203,7 @@ def _prepared(
                 stream.write(f"worker {worker.name}: brought Ansible and gpufleet, {size:.0f} MB, once\n")
             ready.append(worker)
         except EnvironmentFault as trouble:
-            stream.write(f"{trouble}: left out\n")
+            stream.write(printable(f"{trouble}: left out", None) + "\n")
             last = trouble
     if not ready:
         raise EnvironmentFault(f"no worker can be used; {last}")

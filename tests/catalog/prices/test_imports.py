@@ -6,6 +6,7 @@ import zipfile
 import pytest
 
 from gpufleet import catalog
+from gpufleet.boundary import packaged_text
 from gpufleet.catalog.prices import Facts, Store
 from gpufleet.catalog.prices.imports import FORMATS, Origin, bring, known_codes, load
 from gpufleet.errors import InputError
@@ -141,7 +142,7 @@ def test_plain_columns_know_months_parts_and_ways_to_pay(cases, store):
 def test_our_own_data_files_can_be_read_back(path):
     for name in ("prices.csv", "parts.csv"):
         file = path.parent / name
-        file.write_text((catalog.table.files("gpufleet.catalog") / "data" / name).read_text())
+        file.write_text(packaged_text("gpufleet.catalog", f"data/{name}"))
         with Store(path) as store:
             summary = bring(store, load(file))
         assert (summary.apart, summary.taken) == (0, len(catalog.table.rows(name)))
@@ -187,7 +188,7 @@ def test_a_wrong_file_is_refused_in_one_line_with_its_place(tmp_path, text, mess
 @pytest.mark.parametrize("content", [b"\xff\xfe\x00bytes!", b"a,b\n\0,1\n"])
 def test_a_file_that_is_no_text_is_refused(tmp_path, content):
     (tmp_path / "picture.png").write_bytes(content)
-    with pytest.raises(InputError, match="is not text|NUL"):
+    with pytest.raises(InputError, match=r"is not text|NUL"):
         load(tmp_path / "picture.png")
 
 
@@ -216,3 +217,27 @@ def test_json_with_a_list_inside_is_read_too(cases, tmp_path):
     inner = json.loads((cases / "gpuhunt-gcp.json").read_text())
     (tmp_path / "gcp.json").write_text(json.dumps({"items": inner}))
     assert len(load(tmp_path / "gcp.json").rows) == 3
+
+
+@pytest.mark.parametrize(
+    "name", ["=cmd|' /C calc'!A0", "+1+cmd", "-2+3", "@SUM(A1)", "p4d\x1b[2J", "p4d\u202e", "p4d\u200b"]
+)
+@pytest.mark.parametrize("column", ["machine", "region", "source"])
+def test_a_formula_or_an_escape_in_a_name_refuses_the_file_with_its_place(tmp_path, column, name):
+    columns = HEAD.strip().split(",")
+    row = dict(zip(columns, GOOD.strip().split(","), strict=True)) | {column: f'"{name}"'}
+    path = tmp_path / "prices.csv"
+    path.write_text(HEAD + GOOD + ",".join(row.values()) + "\n")
+    with pytest.raises(
+        InputError, match=rf"prices\.csv:3: {column}: .* (is a formula|holds a control character)"
+    ) as caught:
+        load(path)
+    assert str(caught.value).isprintable()
+
+
+def test_a_formula_in_json_is_refused_with_its_place(tmp_path):
+    offer = {"cloud": "aws", "region": "us-east-1", "machine": "=A1", "purchase": "spot", "usd_per_hour": 1}
+    path = tmp_path / "prices.json"
+    path.write_text(json.dumps([offer | {"source": "x"}]))
+    with pytest.raises(InputError, match=r"prices\.json\[0\]: machine: '=A1' is a formula"):
+        load(path)

@@ -352,3 +352,13 @@ def test_the_newest_price_not_after_the_day_wins_whatever_comes_in(tmp_path, mon
     listed = {offer.price for offer in catalog.offers(machine=KEY[2], region=KEY[1], purchase=KEY[3], on=on)}
     assert listed == ({price} if price else set())
     path.unlink()
+
+
+def test_a_disk_that_fills_while_rows_are_staged_is_one_line_and_changes_nothing(store):
+    pages = store.link.execute("PRAGMA page_count").fetchone()[0]
+    store.link.execute(f"PRAGMA max_page_count = {pages}")  # SQLite answers as on a full disk
+    many = [row(key=(KEY[0], f"region-{number}", *KEY[2:])) for number in range(500)]
+    run = store.begin("test", "full")
+    with pytest.raises(EnvironmentFault, match=r"prices.db cannot be written: database or disk is full"):
+        store.write_batch("all", many, run)
+    assert store.link.execute("SELECT count(*) FROM staged").fetchone() == (0,)

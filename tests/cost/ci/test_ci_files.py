@@ -79,7 +79,7 @@ def test_the_workflow_that_writes_checks_out_the_default_branch_and_takes_no_num
     assert set(document["on"]) == {"workflow_run"}
     (step,) = (step for step in steps(document) if "GITHUB_TOKEN" in step.get("env", {}))
     assert "--head-sha" in step["run"]
-    assert "--pr" not in step["run"]
+    assert "--pr " not in step["run"]
 
 
 def test_the_gitlab_job_that_runs_a_request_is_not_the_one_with_the_token(tools):

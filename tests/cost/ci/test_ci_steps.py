@@ -137,7 +137,8 @@ def test_an_artifact_that_is_too_large_or_a_link_is_refused(comment, github, tmp
 
 
 def test_html_links_and_images_of_an_artifact_are_broken(comment, github):
-    text = f"<img src=x onerror=y> ![a](https://b) [click](javascript:c) <details><summary>s</summary></details>\n\n{MARK}\n"
+    folded = "<details><summary>s</summary></details>"
+    text = f"<img src=x onerror=y> ![a](https://b) [click](javascript:c) {folded}\n\n{MARK}\n"
     assert comment(github.head, text=text).returncode == 0
     body = github.comments[0]["body"]
     assert "<img" not in body

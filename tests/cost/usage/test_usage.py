@@ -126,7 +126,7 @@ def test_an_empty_file_says_nothing(usage, make):
         ("resources: [a]\n", "usage.yaml:1: resources is not a mapping"),
         ("overlap_hours: soon\n", "usage.yaml:1: overlap_hours: 'soon' is not a number"),
         ("- a\n", "usage.yaml:1: the file is not a mapping"),
-        ("a: [\n", "usage.yaml:2: not YAML"),
+        ("a: [\n", "usage.yaml:2: is not valid YAML"),
     ],
 )
 def test_mistakes_are_one_line_with_their_place(usage, text, line):

@@ -186,7 +186,7 @@ def test_table_and_json_of_the_command(gpufleet, project):
         (("--plot", "training", "--svg", "x.svg", "--model", "qwen2-0.5b"), "needs a training task"),
         (("--plot", "pie", "--svg", "x.svg"), "'pie' is not one of"),
         (("--model", "no-such-model"), "unknown model"),
-        (("--svg", "no/such/folder/x.svg"), "can't write"),
+        (("--svg", "no/such/folder/x.svg"), "cannot be written"),
     ],
 )
 def test_wrong_arguments_end_in_one_line_and_write_nothing(arguments, said, gpufleet, project, tmp_path):

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Callable, Sequence  # noqa: UP035 - Python 3.9 runs this
+
+from .supervisor import die_with_parent
 
 # A tool that prints more than this is broken; the record must stay small.
 OUTPUT_LIMIT = 1 << 20
@@ -45,7 +49,10 @@ def failed(reason: str, **raw: Any) -> Result:
 def run_command(argv: Sequence[str], timeout: float) -> Output:
     """Run a program with a time limit; code 124 when it ran past it, 127 when it cannot be started."""
     try:
-        done = subprocess.run(list(argv), capture_output=True, timeout=timeout, check=False)
+        done = subprocess.run(
+            list(argv), capture_output=True, timeout=timeout, check=False,
+            preexec_fn=partial(die_with_parent, os.getpid()),
+        )  # fmt: skip
     except subprocess.TimeoutExpired:
         return Output(124, "", f"no answer within {timeout:g} s")
     except OSError as error:

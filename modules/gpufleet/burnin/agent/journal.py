@@ -6,10 +6,12 @@ import contextlib
 import fcntl
 import json
 import os
+import time
 from collections import Counter
 from typing import Any, TextIO
 
 Record = dict[str, Any]
+LOCK_SECONDS = 3.0
 
 
 class BusyError(RuntimeError):
@@ -28,11 +30,20 @@ def parse(text: str) -> list[Record]:
 
 
 def lock(file: TextIO) -> None:
-    """Take the file for this process alone; the lock goes when the process does."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        raise BusyError("another agent is writing this record") from None
+    """Take the file for this process alone; the lock goes when the process does.
+
+    The work of an agent that was killed a moment ago may still be ending: it gets a few seconds.
+    """
+    deadline = time.monotonic() + LOCK_SECONDS
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            if time.monotonic() > deadline:
+                raise BusyError("another agent is writing this record") from None
+            time.sleep(0.05)
+        else:
+            return
 
 
 class Journal:
@@ -49,13 +60,12 @@ class Journal:
         if not self.file:
             return []
         self.file.seek(0)
-        records = parse(self.file.read())
+        data = bytes(self.file.buffer.read())
+        records = parse(data.decode("utf-8", errors="replace"))
         same = bool(records) and records[0].get("type") == "start" and records[0].get("attempt") == attempt
         kept = records if same else []
-        # Rewritten whole, so that nothing is ever appended to a torn line.
-        self.file.seek(0)
-        self.file.truncate()
-        self.file.writelines(json.dumps(record) + "\n" for record in kept)
+        # Cut in one step: a kill at this moment loses nothing that was recorded, and no line follows a torn one.
+        os.ftruncate(self.file.fileno(), data.rfind(b"\n") + 1 if same else 0)
         self._sync()
         return kept
 

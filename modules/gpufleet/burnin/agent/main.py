@@ -16,6 +16,7 @@ from .identity import identity
 from .journal import BusyError, Journal, Record, begun, finished
 from .network import serve
 from .profiles import CHECKS, PROFILES, limit, parameters
+from .supervisor import Policy, supervise, watch_session
 from .workers import bounded
 
 # A check that was begun this often and never finished takes the host or the agent down with it.
@@ -99,6 +100,7 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--attempt", required=True, help="id of this attempt, from the controller")
     run.add_argument("--out", help="keep the record here; an attempt found in it is continued")
     run.add_argument("--only", action="append", choices=list(CHECKS), help="only this check; may be repeated")
+    run.add_argument("--attached", action="store_true", help="stop when the caller or its SSH session ends")
     run.add_argument("-p", "--param", action="append", type=pair, default=[], metavar="KEY=VALUE")
     peer = verbs.add_parser("serve", help="receive other nodes' network throughput checks")
     peer.add_argument("--address", default="0.0.0.0")  # noqa: S104 - other nodes must reach it
@@ -128,7 +130,8 @@ def main(argv: list[str] | None = None) -> int:
     """Do what the command line says."""
     args = parser().parse_args(argv)
     if args.verb == "run":
-        return run(args, sys.stdout)
+        policy = Policy(is_orphaned=watch_session()) if args.attached else Policy()
+        return supervise(lambda: run(args, sys.stdout), policy)
     with socket.create_server((args.address, args.port)) as listener:
         print(f"took {serve(listener, args.seconds)} senders", file=sys.stderr)
     return 0

@@ -134,6 +134,7 @@ def fio(host: Host, folder: str) -> dict[str, Any]:
         "--ioengine=libaio",
         "--direct=1",
         "--time_based",
+        "--thread",  # a job that is a process of its own outlives fio
     ]
     argv = ["fio", *job, f"--filename={name}", "--size=64m", f"--runtime={seconds:g}", "--output-format=json"]
     done = host.run(argv, seconds + 60)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import os
 import select
@@ -13,14 +12,7 @@ import traceback
 from functools import partial
 from typing import Any, Callable  # noqa: UP035 - Python 3.9 runs this
 
-PR_SET_PDEATHSIG = 1
-
-
-def die_with_parent() -> None:
-    """Ask the kernel to end this process when its parent ends, so that a killed agent leaves nothing."""
-    # Not Linux: then nothing asks, and the deadline still holds.
-    with contextlib.suppress(AttributeError, OSError):
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+from .supervisor import die_with_parent
 
 
 def spawn(job: Callable[[], Any], *, lead: bool) -> tuple[int, int]:
@@ -29,14 +21,14 @@ def spawn(job: Callable[[], Any], *, lead: bool) -> tuple[int, int]:
     ``lead`` gives it a session of its own, so that it and its children can be ended together.
     """
     reader, writer = os.pipe()
-    pid = os.fork()
+    parent, pid = os.getpid(), os.fork()
     if pid:
         os.close(writer)
         return pid, reader
     code = 1
     try:
         os.close(reader)
-        die_with_parent()
+        die_with_parent(parent)
         if lead:
             os.setsid()
         with os.fdopen(writer, "w") as pipe:

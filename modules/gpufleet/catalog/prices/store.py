@@ -148,15 +148,15 @@ class Store:
                 self.link.execute("ROLLBACK")
             if type(error) is sqlite3.DatabaseError:
                 raise damaged(self.path, error) from None
+            if isinstance(error, sqlite3.OperationalError):
+                raise _unwritable(self.path, error) from None
             raise
 
     def _execute(self, statement: str) -> None:
         try:
             self.link.execute(statement)
         except sqlite3.OperationalError as error:
-            raise EnvironmentFault(
-                f"{self.path} cannot be written: {error}", hint="is another import running, is the disk full?"
-            ) from None
+            raise _unwritable(self.path, error) from None
 
     def _run(self, where: str, *values: Any) -> Run:
         row = self.link.execute(
@@ -251,6 +251,11 @@ def connect(path: Path, *, create: bool) -> sqlite3.Connection:
     except sqlite3.OperationalError as error:
         raise EnvironmentFault(f"{path} cannot be opened: {error}", hint="see GPUFLEET_PRICES") from None
     return link
+
+
+def _unwritable(path: Path, error: sqlite3.OperationalError) -> EnvironmentFault:
+    hint = "is another import running, is the disk full?"
+    return EnvironmentFault(f"{path} cannot be written: {error}", hint=hint)
 
 
 def _now() -> str:

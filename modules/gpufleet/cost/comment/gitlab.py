@@ -42,7 +42,7 @@ class GitLab:
                 if not each.get("system"):
                     yield _comment(each)
             page = answer.headers.get("x-next-page", "")
-            if not page.isdigit():
+            if not page.isdecimal():
                 return
 
     def create(self, body: str) -> tuple[Comment, int]:

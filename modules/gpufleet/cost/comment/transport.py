@@ -14,7 +14,7 @@ from http.client import HTTPException
 from typing import Any
 
 from gpufleet import __version__
-from gpufleet.boundary import Limits, decode_json
+from gpufleet.boundary import Limits, decode_json, printable
 from gpufleet.errors import EnvironmentFault, GpufleetError, InputError
 
 TRIES = 5
@@ -117,14 +117,14 @@ def _asked_wait(answer: Answer | None, attempt: int) -> float:
     headers = answer.headers if answer else {}
     now = datetime.now(UTC).timestamp()
     if told := headers.get("retry-after"):
-        if told.strip().isdigit():
+        if told.strip().isdecimal():
             return float(told)
         try:
             return max(0.0, parsedate_to_datetime(told).timestamp() - now)
         except ValueError:
             pass
     reset = headers.get("x-ratelimit-reset") or headers.get("ratelimit-reset") or ""
-    if reset.isdigit() and answer and answer.status in (403, 429):
+    if reset.isdecimal() and answer and answer.status in (403, 429):
         return max(1.0, float(reset) - now)
     return float(2 ** (attempt - 1))
 
@@ -155,4 +155,4 @@ def _message(body: Any) -> str:
         if isinstance(errors, list)
         else []
     )
-    return "; ".join(part for part in told if part)[:300]
+    return printable("; ".join(part for part in told if part))

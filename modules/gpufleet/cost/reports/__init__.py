@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
+from gpufleet.boundary import printable_values
 from gpufleet.cost.answers import Estimate
 from gpufleet.cost.change import CostDiff
 from gpufleet.cost.document import diff_document, estimate_document
@@ -24,10 +25,10 @@ ESTIMATE_FORMATS: dict[str, Callable[[Estimate], str]] = {
 
 
 def render_diff(diff: CostDiff, form: str) -> str:
-    """Write a difference in one of ``DIFF_FORMATS``."""
-    return DIFF_FORMATS[form](diff)
+    """Write a difference in one of ``DIFF_FORMATS``; for people, with every name in it printable."""
+    return DIFF_FORMATS[form](diff if form == "json" else printable_values(diff))
 
 
 def render_estimate(estimate: Estimate, form: str) -> str:
     """Write an estimate in one of ``ESTIMATE_FORMATS``."""
-    return ESTIMATE_FORMATS[form](estimate)
+    return ESTIMATE_FORMATS[form](estimate if form == "json" else printable_values(estimate))

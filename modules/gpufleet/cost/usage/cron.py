@@ -55,7 +55,7 @@ def _field(text: str, low: int, high: int) -> set[int]:
 def _number(text: str) -> int:
     if text in WEEKDAYS:
         return WEEKDAYS[text]
-    if not text.isdigit():
+    if not text.isdecimal():
         raise ValueError(f"{text!r} in a cron expression is not understood")
     return int(text)
 

@@ -28,7 +28,15 @@ PYTHON_PACKAGES = (
 # leaves 0.13 GB; a base image of rehearsed hosts takes 0.35 GB and twenty hosts write less than that.
 BUILD_GIB, WORK_GIB = 4.0, 1.0
 ARM64_PROGRAMS = {"qemu-aarch64-static": "qemu-user-static", "update-binfmts": "binfmt-support"}
-TEST_PROGRAMS = {"chromium": "chromium", "shellcheck": "shellcheck"}
+TEST_PROGRAMS = {
+    "chromium": "chromium",
+    "faketime": "faketime",
+    "fio": "fio",
+    "iperf3": "iperf3",
+    "nft": "nftables",
+    "shellcheck": "shellcheck",
+    "stress-ng": "stress-ng",
+}
 POSTGRES_FOLDERS = "/usr/lib/postgresql"
 
 

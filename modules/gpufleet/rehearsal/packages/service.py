@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from gpufleet.paths import user_cache
 from gpufleet.rehearsal.packages import server
@@ -87,7 +88,7 @@ def end(home: Path, bridge: str) -> None:
     cgroups.remove(f"{bridge}/{GROUP}")
 
 
-def _facts(addresses: list[str], suites: list[str]) -> dict[str, object]:
+def _facts(addresses: list[str], suites: list[str]) -> dict[str, Any]:
     archives = [archive for suite in suites for archive in apt.archives(suite, apt.system_sources())]
     return {
         "addresses": addresses,

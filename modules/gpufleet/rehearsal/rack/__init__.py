@@ -11,12 +11,13 @@ from gpufleet.rehearsal.rack.faults import KINDS as FAULT_KINDS
 from gpufleet.rehearsal.rack.faults import Faults, load_faults
 from gpufleet.rehearsal.rack.hosts import HostStatus
 from gpufleet.rehearsal.rack.images import ensure_base
-from gpufleet.rehearsal.rack.lifecycle import down, forsaken, status, up
+from gpufleet.rehearsal.rack.lifecycle import Forsaken, down, forsaken, status, up
 from gpufleet.rehearsal.rack.requirements import missing_packages, unavailable_reason
 
 __all__ = [
     "FAULT_KINDS",
     "Faults",
+    "Forsaken",
     "HostStatus",
     "down",
     "ensure_base",

@@ -7,7 +7,7 @@ worker is nothing (``worker``): its folder is in memory and goes when the run en
 """
 
 from gpufleet.remote.shards.bundle import Bundle, make_bundle
-from gpufleet.remote.shards.destination import Destination, destinations
+from gpufleet.remote.shards.destination import Destination, destinations, unwrap
 from gpufleet.remote.shards.pack import pack
 from gpufleet.remote.shards.pipeline import Pipeline
 from gpufleet.remote.shards.plan import Shard, assign, shards_of
@@ -22,4 +22,5 @@ __all__ = [
     "make_bundle",
     "pack",
     "shards_of",
+    "unwrap",
 ]

@@ -96,8 +96,14 @@ def destinations(names: Iterable[str], hostvars: Mapping[str, Mapping[str, Any]]
     return tuple(Destination(name, tuple(_command(name, hostvars.get(name)))) for name in wanted)
 
 
+def unwrap(value: Any) -> Any:
+    """Return what ``ansible-inventory --list`` wraps where Ansible must not read it as a template."""
+    wrapped = isinstance(value, Mapping) and value.keys() == {"__ansible_unsafe"}
+    return value["__ansible_unsafe"] if wrapped else value
+
+
 def _command(name: str, known: Mapping[str, Any] | None) -> list[str]:
-    facts = known or {}
+    facts = {key: unwrap(value) for key, value in (known or {}).items()}
     key = facts.get("ansible_ssh_private_key_file") or os.environ.get("ANSIBLE_PRIVATE_KEY_FILE")
     common = facts.get("ansible_ssh_common_args") or os.environ.get("ANSIBLE_SSH_COMMON_ARGS", "")
     user = facts.get("ansible_user") or os.environ.get("ANSIBLE_REMOTE_USER")

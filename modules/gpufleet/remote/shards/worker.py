@@ -20,6 +20,7 @@ import time
 from pathlib import Path
 
 MARK = "GPUFLEET_WORKER"
+SUPERVISOR = "site/gpufleet/burnin/agent/supervisor.py"
 PATIENCE_SECONDS = 10.0
 CHUNK = 1 << 16
 
@@ -32,8 +33,10 @@ def main(folder: Path) -> int:
     (folder / "cp").mkdir()
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
+        # The supervisor is the ancestor of all that runs here, and follows this process into its end.
+        above = [sys.executable, str(bundle / SUPERVISOR), "--follow-parent", "--scratch", str(folder), "--"]
         runner = subprocess.Popen(
-            [sys.executable, "-m", "ansible_runner", "worker", "--private-data-dir", str(folder)],
+            [*above, sys.executable, "-m", "ansible_runner", "worker", "--private-data-dir", str(folder)],
             stdin=subprocess.PIPE,
             env=environment(bundle, folder),
             start_new_session=True,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpufleet.errors import InputError
+from gpufleet import boundary
 from gpufleet.sizing.compare import plots
 from gpufleet.sizing.compare.comparison import Comparison
 from gpufleet.sizing.compare.report import report
@@ -21,10 +21,7 @@ def write(comparison: Comparison, names: tuple[str, ...], svg: Path | None, html
     if html:
         texts[html] = page(comparison, names)
     for path, text in texts.items():
-        try:
-            path.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise InputError(f"can't write: {error.strerror}", where=str(path)) from None
+        boundary.write_text(path, text)
 
 
 def page(comparison: Comparison, names: tuple[str, ...] = ()) -> str:

@@ -9,6 +9,7 @@ import sys
 import zipfile
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from gpufleet.errors import InputError
 # What Python's reader raises for archives that are cut off, encrypted or packed in a way it does not know.
 BAD_ARCHIVE = (
     zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, NotImplementedError, RuntimeError, KeyError,
-    UnicodeDecodeError,
+    ValueError,
 )  # fmt: skip
 
 
@@ -124,19 +125,26 @@ def sheets(path: Path, content: bytes) -> Iterator[Sheet]:
 
 
 def _zipped(path: Path, content: bytes) -> Iterator[tuple[str, bytes]]:
-    left = LARGE_DOCUMENT.bytes
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            members = [each for each in archive.infolist() if each.filename.endswith((".csv", ".json"))]
-            for member in members:
-                left -= member.file_size  # a member is never read past the size that it declares
-                if left < 0:
-                    raise InputError("is too large for a price catalogue", where=name_of(path))
-                yield member.filename, archive.read(member)
-    except BAD_ARCHIVE as error:
-        raise InputError(f"is a damaged archive: {printable(error, 80)}", where=name_of(path)) from None
+    where = name_of(path)
+    with _archive_errors(where), zipfile.ZipFile(io.BytesIO(content)) as archive:
+        members = [each for each in archive.infolist() if each.filename.endswith((".csv", ".json"))]
+        # No member is read past the size that it declares.
+        if sum(member.file_size for member in members) > LARGE_DOCUMENT.bytes:
+            raise InputError("is too large for a price catalogue", where=where)
+        for member in members:
+            yield member.filename, archive.read(member)
     if not members:
-        raise InputError("holds no .csv and no .json", where=name_of(path))
+        raise InputError("holds no .csv and no .json", where=where)
+
+
+@contextmanager
+def _archive_errors(where: str) -> Iterator[None]:
+    try:
+        yield
+    except InputError:
+        raise
+    except BAD_ARCHIVE as error:
+        raise InputError(f"is a damaged archive: {printable(error, 80)}", where=where) from None
 
 
 def _sheet(name: str, stem: str, folder: str, content: bytes) -> Sheet:

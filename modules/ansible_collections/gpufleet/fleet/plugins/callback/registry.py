@@ -136,7 +136,7 @@ class CallbackModule(CallbackBase):
         self._warn(f"the registry was not written: {printable(error)}")
 
     def _warn(self, text):
-        self._display.warning(f"gpufleet: {text}")
+        self._display.warning(printable(f"gpufleet: {text}", None))
 
 
 def _known_as(host):

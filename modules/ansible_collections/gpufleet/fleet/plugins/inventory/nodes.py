@@ -53,6 +53,7 @@ from ansible_collections.gpufleet.fleet.plugins.plugin_utils.inventory import ( 
     read,
 )
 from gpufleet import nodes  # noqa: E402
+from gpufleet.boundary import printable  # noqa: E402
 
 FORMAT = 2  # of what is cached
 
@@ -69,7 +70,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             self._read_config_data(path)
             reading = self._read(inventory, path, use=cache)
             for warning in reading.warnings():
-                self.display.warning(warning)
+                self.display.warning(printable(warning, None))
             add(inventory, reading)
             self._construct(reading.hosts())
 

@@ -28,14 +28,11 @@ machine: Compute Blade CM4 8GB
 nodes: blade[01-20]
 """
 
-from pathlib import Path  # noqa: E402 - Ansible wants its documentation above the imports
-
-from ansible.plugins.inventory import BaseInventoryPlugin  # noqa: E402
+from ansible.plugins.inventory import BaseInventoryPlugin  # noqa: E402 - its documentation stands above the imports
 
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.inventory import (  # noqa: E402
-    add,
+    add_rack,
     failing_whole,
-    read,
 )
 
 
@@ -48,7 +45,4 @@ class InventoryModule(BaseInventoryPlugin):
     def parse(self, inventory, loader, path, cache=True):
         super().parse(inventory, loader, path, cache)
         with failing_whole():
-            reading, rack = read(inventory, path), Path(path).stem
-            for warning in reading.warnings(rack):
-                self.display.warning(warning)
-            add(inventory, reading, rack)
+            add_rack(self, inventory, path)

@@ -55,7 +55,7 @@ def command(params):
     """Return the agent's command line; the node's record is named by the attempt."""
     name = re.sub(r"[^A-Za-z0-9._-]", "_", params["attempt"])
     out = params["out"] or str(Path(params["agent"]).with_name(f"burn-in-{name}.jsonl"))
-    argv = [sys.executable, params["agent"], "run", "--attempt", params["attempt"]]
+    argv = [sys.executable, params["agent"], "run", "--attached", "--attempt", params["attempt"]]
     argv += ["--profile", params["profile"], "--out", out]
     for check in params["only"]:
         argv += ["--only", check]

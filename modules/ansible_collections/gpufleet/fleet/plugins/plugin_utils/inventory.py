@@ -20,6 +20,10 @@ from gpufleet.errors import GpufleetError
 # What one reading of the inventory has built and added, by the data that it fills. Each reading builds anew, so that
 # nothing is stale; within one, 500 rack files ask for the same model.
 _READINGS = WeakKeyDictionary()
+# (folder, rack) of every rack file that this process has read, and the plugin that takes such files at once.
+_KNOWN_RACKS = set()
+KNOWN_RACK_PLUGIN = "gpufleet.fleet.known_rack"
+OWN = ("ansible_host", "gpufleet_id", "gpufleet_name", "gpufleet_serial")  # variables that no two hosts share
 
 
 @contextmanager
@@ -52,11 +56,15 @@ def build(path, *, url=None, missing=False, rack=None):
 
 
 class Reading:
-    """One model in one reading of the inventory: its hosts by rack, and which of them Ansible has already."""
+    """One model in one reading of the inventory: its hosts by rack, and which of them Ansible has already.
+
+    ``tagged`` are values as Ansible keeps them, by variable, trust and value.
+    """
 
     def __init__(self, model):
         self.model = model
         self.added = set()
+        self.tagged = {}
         self._by_rack = {}
         for host in model.hosts:
             self._by_rack.setdefault(host.rack, []).append(host)
@@ -89,7 +97,34 @@ def read(inventory, path, *, url=None, missing=False, model=None):
     readings = _READINGS.setdefault(data, {})
     if key not in readings:
         readings[key] = Reading(model or build(path, url=url, missing=missing))
+        _take_known_racks(Path(path).parent, readings[key].model.racks)
     return readings[key]
+
+
+def _take_known_racks(folder, racks):
+    """Let Ansible ask our plugin first for the rack files that were just read.
+
+    Its own way is to parse each of them with its tagging YAML reader, only to learn which plugin the file names: with
+    500 racks as long as everything that we do.
+    """
+    _KNOWN_RACKS.update((str(folder), rack) for rack in racks)
+    if KNOWN_RACK_PLUGIN not in constants.INVENTORY_ENABLED:
+        constants.INVENTORY_ENABLED = [KNOWN_RACK_PLUGIN, *constants.INVENTORY_ENABLED]
+
+
+def is_known_rack(path):
+    """Return True for a rack file that this process has read, at this or an earlier reading of the inventory."""
+    file = Path(path)
+    return file.suffix in (".yaml", ".yml") and (str(file.parent), file.stem) in _KNOWN_RACKS
+
+
+def add_rack(plugin, inventory, path):
+    """Add the hosts of one rack file for a plugin that was given it."""
+    reading, rack = read(inventory, path), Path(path).stem
+    for warning in reading.warnings(rack):
+        plugin.display.warning(warning)
+    add(inventory, reading, rack)
+    return reading
 
 
 def add(inventory, reading, rack=None):
@@ -108,11 +143,23 @@ def add(inventory, reading, rack=None):
         reading.added.add(host.name)
         inventory.add_host(host.name)
         for group in host.groups:
-            inventory.add_child(inventory.add_group(group), host.name)
-        for key, value in host.observed.items():
-            inventory.set_variable(host.name, key, value)
-        for key, value in host.vars.items():
-            inventory.set_variable(host.name, key, literal(value))
+            if group not in inventory.groups:
+                inventory.add_group(group)
+            inventory.add_child(group, host.name)
+        _set_variables(inventory, reading, host)
+
+
+def _set_variables(inventory, reading, host):
+    """Set a host's variables. Ansible tags each value with its origin: that of a value many hosts share is reused."""
+    for values, trusted in ((host.observed, False), (host.vars, True)):
+        for key, value in values.items():
+            mark = (key, trusted, id(value) if isinstance(value, dict | list) else value)
+            if mark in reading.tagged:
+                inventory.set_variable(host.name, key, reading.tagged[mark])
+                continue
+            inventory.set_variable(host.name, key, literal(value) if trusted else value)
+            if key not in OWN:
+                reading.tagged[mark] = inventory.get_host(host.name).vars[key]
 
 
 def literal(value):

@@ -1,0 +1,39 @@
+# Copyright: gpufleet contributors
+# GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Show the nodes of a rack file that this process has read already."""
+
+from __future__ import annotations
+
+DOCUMENTATION = """
+name: known_rack
+short_description: The nodes of a rack file that was read with its folder
+description:
+  - P(gpufleet.fleet.nodes#inventory) and P(gpufleet.fleet.rack#inventory) read all rack files of a folder at once and
+    put this plugin first, so that Ansible does not parse each of them again. Not for use by hand.
+options: {}
+author: gpufleet contributors
+"""
+
+from pathlib import Path  # noqa: E402 - Ansible wants its documentation above the imports
+
+from ansible.errors import AnsibleParserError  # noqa: E402
+from ansible.plugins.inventory import BaseInventoryPlugin  # noqa: E402
+
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.inventory import (  # noqa: E402
+    add_rack,
+    failing_whole,
+    is_known_rack,
+)
+
+
+class InventoryModule(BaseInventoryPlugin):
+    NAME = "gpufleet.fleet.known_rack"
+
+    def verify_file(self, path):
+        return is_known_rack(path)
+
+    def parse(self, inventory, loader, path, cache=True):  # noqa: ARG002 - Ansible's signature
+        with failing_whole():
+            reading = add_rack(self, inventory, path)
+        if Path(path).stem not in reading.model.racks:
+            raise AnsibleParserError("is no longer a rack file")  # the next plugin finds out what it is

@@ -1,0 +1,47 @@
+"""Files that a verb writes: whole or not at all, and through no symlink."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from gpufleet.boundary.text import printable
+from gpufleet.errors import InputError
+
+
+def refuse_symlinks(path: Path, where: str = "") -> None:
+    """Raise InputError for a symlink, or for a path that leads through one below the current folder.
+
+    A pull request can plant both in its checkout, where a CI job then reads a secret or writes over a file.
+    """
+    label, here = where or printable(path), Path.cwd()
+    full = path if path.is_absolute() else here / path
+    below = [full, *full.parents]
+    steps = [step for step in below if step == full or (here in step.parents and step != here)]
+    if any(step.is_symlink() for step in steps):
+        raise InputError("is a symlink, or leads through one", where=label, remedy="name the file itself")
+
+
+def write_text(path: Path, text: str, where: str = "", *, mode: int | None = None) -> None:
+    """Write a file whole or not at all, never through a symlink; ``mode`` is that of the umask unless given."""
+    label = where or printable(path)
+    refuse_symlinks(path, label)
+    try:
+        handle, name = tempfile.mkstemp(dir=path.absolute().parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                os.fchmod(handle, _default_mode() if mode is None else mode)
+                file.write(text)
+            Path(name).replace(path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror or error}", where=label) from None
+
+
+def _default_mode() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask

@@ -1,0 +1,381 @@
+"""Run work under supervision: when its front dies, of whatever cause, everything that the work started ends too.
+
+    python3 supervisor.py [--scratch FOLDER] [--grace SECONDS] [--follow-parent] -- COMMAND…
+
+Three processes share the task. The front is the process that others know and signal. The keeper is its child, in a
+process group of its own, and the ancestor of all work: what the work leaves behind becomes its child, for the kernel
+gives orphans to the nearest subreaper. The work runs below the keeper.
+
+- The front dies or gets a signal: the keeper reads it from their pipe and ends the tree.
+- The keeper dies: the kernel ends the work, and the front, a subreaper too, ends what is left of the tree.
+- The work ends: the keeper ends what it left behind, and the front returns the work's exit code.
+
+The file imports nothing of ours: the agent carries it to nodes, and runs of playbooks start it as a program. Systems
+without Linux's subreapers have the pipe only: there a process that leaves its parent can outlive the work.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import ctypes
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Callable, Iterable, Mapping  # noqa: UP035 - Python 3.9 runs this
+
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+SWEEP_SECONDS = 30.0
+POLL_SECONDS = 1.0
+PACKAGE_MANAGERS = frozenset({"apt", "apt-get", "dpkg", "dnf", "yum", "rpm"})
+"""Programs that leave a system half installed when they are killed in the middle of their work."""
+
+try:
+    LIBC = ctypes.CDLL(None, use_errno=True)  # loaded before any fork, for a forked child must not load it
+except OSError:
+    LIBC = None  # type: ignore[assignment]
+
+
+@dataclass(frozen=True)
+class Process:
+    """One row of the process table."""
+
+    pid: int
+    parent: int
+    name: str
+    zombie: bool
+
+
+@dataclass(frozen=True)
+class Policy:
+    """How work ends.
+
+    ``grace``: seconds between SIGTERM to the work's process group and SIGKILL to all; 0 sends SIGKILL at once.
+    ``foreground`` keeps the work in the front's process group, so that it may use the terminal. ``spare_packages``
+    leaves package managers to finish their transaction. ``after_success`` also ends what a finished work left running;
+    without it only SSH masters end whose socket is in ``scratch``, a folder that goes when the work is stopped.
+    ``is_orphaned`` is called once a second; the work is stopped when it returns true.
+    """
+
+    grace: float = 0.0
+    foreground: bool = False
+    spare_packages: bool = False
+    after_success: bool = True
+    scratch: str = ""
+    is_orphaned: Callable[[], bool] = lambda: False
+
+
+def set_process_option(option: int, value: int) -> None:
+    """Call prctl where there is one."""
+    with contextlib.suppress(AttributeError, OSError):
+        LIBC.prctl(option, value, 0, 0, 0)
+
+
+def die_with_parent(parent: int = 0, number: int = signal.SIGKILL) -> None:
+    """Ask the kernel to signal this process when its parent ends; exit at once if ``parent`` has ended already."""
+    set_process_option(PR_SET_PDEATHSIG, number)
+    if parent and os.getppid() != parent:
+        os._exit(128 + number)
+
+
+def read_processes() -> list[Process]:
+    """Return the process table: from /proc, or from ps where there is none."""
+    folders = [entry for entry in os.listdir("/proc") if entry.isdigit()] if os.path.isdir("/proc/1") else []  # noqa: PTH208, PTH112 - a thousand paths a pass
+    if not folders:
+        listing = subprocess.run(
+            ["ps", "-A", "-o", "pid=,ppid=,stat=,comm="], capture_output=True, text=True, check=False
+        ).stdout
+        rows = [line.split(None, 3) for line in listing.splitlines()]
+        return [Process(int(r[0]), int(r[1]), r[3].rsplit("/", 1)[-1], r[2][0] == "Z") for r in rows if r[3:]]
+    found = []
+    for entry in folders:
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            head, _, tail = Path(f"/proc/{entry}/stat").read_text(errors="replace").rpartition(")")
+            fields = tail.split()
+            found.append(Process(int(entry), int(fields[1]), head.partition("(")[2], fields[0] in "ZX"))
+    return found
+
+
+def descendants(root: int) -> list[Process]:
+    """Return the live processes below one, parents before their children."""
+    children: dict[int, list[Process]] = {}
+    for process in read_processes():
+        children.setdefault(process.parent, []).append(process)
+    found, level = [], [root]
+    while level:
+        below = [process for pid in level for process in children.get(pid, ())]
+        found += below
+        level = [process.pid for process in below]
+    return [process for process in found if not process.zombie]
+
+
+def spared(processes: Iterable[Process]) -> set[int]:
+    """Return package managers with what they started and what reads their output, up to Ansible's processes."""
+    table = {process.pid: process for process in processes}
+    kept: set[int] = set()
+    for process in table.values():
+        above: Process | None = process
+        line: list[Process] = []
+        while above and not is_ansible(above):
+            line.append(above)
+            above = table.get(above.parent)
+        if any(each.name in PACKAGE_MANAGERS for each in line):
+            kept |= {each.pid for each in line}
+    return kept
+
+
+def is_ansible(process: Process) -> bool:
+    """Return true for a process of Ansible itself, false for a module that it started."""
+    if process.name.startswith("ansible"):
+        return True
+    with contextlib.suppress(OSError):
+        words = Path(f"/proc/{process.pid}/cmdline").read_bytes().split(b"\0")
+        return b"-m" in words[:3] and any(word.startswith(b"ansible") for word in words[:4])
+    return False
+
+
+def sweep(root: int, policy: Policy) -> None:
+    """Kill everything below a process, again and again until nothing is left but what the policy spares."""
+    deadline = time.monotonic() + SWEEP_SECONDS
+    while time.monotonic() < deadline:
+        reap()
+        left = descendants(root)
+        kept = spared(left) if policy.spare_packages else set()
+        targets = [process.pid for process in left if process.pid not in kept]
+        if not targets:
+            return
+        for pid in targets:
+            send(pid, signal.SIGKILL)
+        time.sleep(0.02)
+
+
+def send(pid: int, number: int) -> None:
+    """Signal a process that may be gone."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)
+
+
+def reap() -> dict[int, int]:
+    """Collect children that have ended; return their wait status by pid."""
+    ended = {}
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if not pid:
+                break
+            ended[pid] = status
+    return ended
+
+
+def exit_code(status: int) -> int:
+    """Return a wait status as a shell would."""
+    return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+
+
+def supervise(work: Callable[[], int], policy: Policy = Policy()) -> int:
+    """Run the work in a process of its own; return its exit code, or 128 + the signal that ended it or us."""
+    set_process_option(PR_SET_CHILD_SUBREAPER, 1)
+    before = {number: signal.getsignal(number) for number in FORWARDED}
+    reader, writer = os.pipe()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    keeper = os.fork()
+    if not keeper:
+        os.close(writer)
+        os._exit(_Keeper(work, policy, reader, before).run())
+    os.close(reader)
+    received: list[int] = []
+
+    def forward(number: int, _frame: object) -> None:
+        received.append(number)
+        with contextlib.suppress(OSError):
+            os.write(writer, bytes([number]))
+
+    for number in FORWARDED:
+        signal.signal(number, forward)
+    try:
+        status = os.waitpid(keeper, 0)[1]
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if os.WIFSIGNALED(status):
+        sweep(os.getpid(), policy)
+    os.close(writer)
+    return 128 + received[0] if received else exit_code(status)
+
+
+@dataclass
+class _Keeper:
+    work: Callable[[], int]
+    policy: Policy
+    reader: int
+    handlers: Mapping[signal.Signals, object]
+    stopped: int = 0
+    group: int = 0
+
+    def run(self) -> int:
+        """Start the work and stay until it has ended; return its exit code."""
+        self.group = os.getpgid(os.getppid())
+        os.setpgid(0, 0)
+        set_process_option(PR_SET_CHILD_SUBREAPER, 1)
+        wake_reader, wake_writer = os.pipe()
+        os.set_blocking(wake_writer, False)
+        for number in FORWARDED:
+            signal.signal(number, self._on_signal)
+        signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(wake_writer)
+        me, child = os.getpid(), os.fork()
+        if not child:
+            signal.set_wakeup_fd(-1)
+            for descriptor in (self.reader, wake_reader, wake_writer):
+                os.close(descriptor)
+            self._work(me)
+        self._close_streams()
+        status = self._wait(child, wake_reader)
+        if status is None:
+            status = self._stop(child)
+        if self.stopped or os.WIFSIGNALED(status) or self.policy.after_success:
+            sweep(me, self.policy)
+        else:
+            self._end_masters(me)
+        if self.policy.scratch and (self.stopped or os.WIFSIGNALED(status)):
+            shutil.rmtree(self.policy.scratch, ignore_errors=True)
+        return exit_code(status)
+
+    def _on_signal(self, number: int, _frame: object) -> None:
+        self.stopped = self.stopped or number
+
+    def _work(self, keeper: int) -> None:
+        """Do the work and leave; never returns."""
+        code = 1
+        try:
+            if self.policy.foreground:
+                with contextlib.suppress(OSError):  # the front is gone: the keeper will see
+                    os.setpgid(0, self.group)
+            die_with_parent(keeper)
+            for number, handler in self.handlers.items():
+                signal.signal(number, handler if handler is not None else signal.SIG_DFL)  # type: ignore[arg-type]
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            signal.signal(signal.SIGTTOU, signal.SIG_DFL)
+            code = self.work()
+            sys.stdout.flush()
+        finally:
+            os._exit(code)
+
+    def _close_streams(self) -> None:
+        """Let go of the streams, so that who reads them sees the work's end as their end."""
+        null = os.open(os.devnull, os.O_RDWR)
+        for descriptor in (0, 1, 2):
+            os.dup2(null, descriptor)
+        os.close(null)
+
+    def _wait(self, child: int, wake: int) -> int | None:
+        """Return the work's wait status, or None when the work is to be stopped."""
+        while True:
+            ready = select.select([self.reader, wake], [], [], POLL_SECONDS)[0]
+            if wake in ready:
+                os.read(wake, 4096)
+            ended = reap()
+            if child in ended:
+                return ended[child]
+            if self.reader in ready:
+                self.stopped = self.stopped or int.from_bytes(os.read(self.reader, 1) or b"\x0f", "big")
+            elif not ready and self.policy.is_orphaned():
+                self.stopped = self.stopped or signal.SIGHUP
+            if self.stopped:
+                return None
+
+    def _stop(self, child: int) -> int:
+        """Ask the work's group to end where there is grace, and wait for it; return the status to report."""
+        if not self.policy.grace:
+            return self.stopped
+        if (
+            self.stopped != signal.SIGINT
+        ):  # the terminal has sent that to the whole group; twice would mean at once
+            for pid in self._group_members():
+                send(pid, signal.SIGTERM)
+        deadline, status = time.monotonic() + self.policy.grace, self.stopped
+        while self._group_members() and time.monotonic() < deadline:
+            status = reap().get(child, status)
+            time.sleep(0.05)
+        return status
+
+    def _group_members(self) -> list[int]:
+        """Return the work's processes that are in its group still, as it was started."""
+        members = []
+        for process in descendants(os.getpid()):
+            with contextlib.suppress(OSError):
+                if os.getpgid(process.pid) == self.group:
+                    members.append(process.pid)
+        return members
+
+    def _end_masters(self, root: int) -> None:
+        """End the SSH connections that the work kept open for later commands."""
+        mark = b"ssh: " + os.fsencode(self.policy.scratch) + b"/"
+        for process in descendants(root) if self.policy.scratch else ():
+            with contextlib.suppress(OSError):
+                if Path(f"/proc/{process.pid}/cmdline").read_bytes().startswith(mark):
+                    send(process.pid, signal.SIGTERM)
+
+
+def watch_session() -> Callable[[], bool]:
+    """Return a function that is true once the process that started us, or its SSH session, has ended."""
+    table = {process.pid: process for process in read_processes()}
+    watched = [os.getppid()]
+    above = table.get(os.getppid())
+    while above and not above.name.startswith("sshd"):
+        above = table.get(above.parent)
+    watched += [above.pid] if above else []
+    started = {pid: start_time(pid) for pid in watched}
+    return lambda: any(start_time(pid) != moment for pid, moment in started.items())
+
+
+def start_time(pid: int) -> str:
+    """Return when a process began, in the kernel's ticks; empty when it has ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return _start_time_of_ps(pid) if not os.path.isdir("/proc/1") else ""  # noqa: PTH112
+    return "" if fields[0] in "ZX" else fields[19]
+
+
+def _start_time_of_ps(pid: int) -> str:
+    command = ["ps", "-o", "lstart=", "-p", str(pid)]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run a command under supervision."""
+    parser = argparse.ArgumentParser(prog="supervisor.py")
+    parser.add_argument("--scratch", default="")
+    parser.add_argument("--grace", type=float, default=0.0)
+    parser.add_argument("--follow-parent", action="store_true")
+    parser.add_argument("command", nargs="+")
+    options = parser.parse_args(argv)
+    if options.follow_parent:
+        die_with_parent(number=signal.SIGTERM)
+
+    def work() -> int:
+        os.execvp(options.command[0], options.command)  # noqa: S606 - no shell on purpose
+
+    policy = Policy(
+        grace=options.grace,
+        foreground=True,
+        spare_packages=True,
+        after_success=False,
+        scratch=options.scratch,
+    )
+    return supervise(work, policy)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

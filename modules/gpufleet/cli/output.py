@@ -1,0 +1,74 @@
+"""What the command line prints: the one place that writes to standard output and error.
+
+Names, serials, reasons and messages come from nodes, clouds, files and pull requests. Every line is made printable
+here, so that none of them moves a cursor, sets a title, hides text or commands a CI system. JSON stays JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from gpufleet.boundary import printable, printable_block, printable_values
+
+Answer = TypeVar("Answer")
+
+WORKFLOW_COMMAND = re.compile(r"^(\s*)::|##\[", re.MULTILINE)
+"""What GitHub's and Azure's runners obey when a job prints it: `::set-output …` and `##[set-output …]`."""
+
+
+def say(*lines: object, err: bool = False) -> None:
+    """Print each value as one line."""
+    for line in lines:
+        click.echo(harmless(printable(line, None)), err=err)
+
+
+def say_block(text: object, *, err: bool = False) -> None:
+    """Print a text of several lines, whose values are printable already (``boundary.printable_values``)."""
+    click.echo(harmless(printable_block(text)), err=err)
+
+
+def say_json(data: Any) -> None:
+    """Print data as JSON; its strings are ASCII, with everything else escaped."""
+    say_rendered(json.dumps(data, indent=2), as_json=True)
+
+
+def say_rendered(text: str, *, as_json: bool) -> None:
+    """Print what another room wrote: JSON that decodes to the same values, or a text of several lines."""
+    if not as_json:
+        say_block(text)
+        return
+    ascii_text = text if text.isascii() else "".join(map(_escaped, text))
+    click.echo(ascii_text.replace("\x7f", "\\u007f").replace("##[", "#\\u0023["))
+
+
+def _escaped(character: str) -> str:
+    return character if character.isascii() else json.dumps(character)[1:-1]
+
+
+def show(as_json: bool, value: Answer, data: Callable[[Answer], Any], text: Callable[[Answer], str]) -> None:
+    """Print a verb's answer as JSON, or as text with every string in the answer printable."""
+    if as_json:
+        say_json(data(value))
+    else:
+        say_block(text(printable_values(value)))
+
+
+def harmless(text: str) -> str:
+    """Return text that no CI system takes for a command."""
+    return WORKFLOW_COMMAND.sub(lambda match: f"{match[1]}: :" if match[1] is not None else "# #[", text)
+
+
+def ask(question: str) -> str:
+    """Return what a person types."""
+    shown = harmless(printable(question, None))
+    return str(click.prompt(shown, prompt_suffix="", default="", show_default=False, err=True))
+
+
+def confirm(question: str) -> bool:
+    """Return whether a person agrees."""
+    return click.confirm(harmless(printable(question, None)), err=True)

@@ -1,0 +1,165 @@
+"""Files, CSV and XML from outside."""
+
+from __future__ import annotations
+
+import io
+import os
+import socket
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpufleet.boundary import (
+    Limits,
+    check_cell,
+    decode_csv,
+    decode_csv_lines,
+    decode_xml,
+    packaged_rows,
+    packaged_yaml,
+    read_bytes,
+    read_stream,
+    read_text,
+)
+from gpufleet.errors import InputError
+
+TEN = Limits(bytes=10)
+CELL = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00\r"), max_size=10)
+
+
+def test_a_file_is_read_whole_up_to_its_limit(tmp_path):
+    path = tmp_path / "f"
+    path.write_bytes(b"x" * 10)
+    assert read_bytes(path, TEN) == b"x" * 10
+    path.write_bytes(b"x" * 11)
+    with pytest.raises(InputError, match="is too large: 11 bytes; at most 10 bytes"):
+        read_bytes(path, TEN)
+
+
+def test_what_is_not_a_regular_file_is_refused_at_once(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)  # nobody ever writes to it
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "s"))
+        for path in (pipe, tmp_path, tmp_path / "s", tmp_path / "none", "/dev/zero", "a\x00b"):
+            with pytest.raises(InputError):
+                read_bytes(path)
+
+
+def test_a_file_that_lies_about_its_size_is_not_read_past_its_limit():
+    with pytest.raises(InputError, match="too large"):
+        read_text("/proc/self/environ" if len(os.environ) > 1 else "/proc/cpuinfo", TEN)
+
+
+def test_a_symlink_is_followed_only_where_it_may(tmp_path):
+    (tmp_path / "f").write_text("a")
+    (tmp_path / "link").symlink_to(tmp_path / "f")
+    assert read_text(tmp_path / "link") == "a"
+    with pytest.raises(InputError, match="cannot be read"):
+        read_text(tmp_path / "link", follow_symlinks=False)
+
+
+def test_a_stream_is_not_read_past_its_limit():
+    assert read_stream(io.BytesIO(b"x" * 10), "standard input", TEN) == "x" * 10
+    with pytest.raises(InputError, match="standard input: is too large"):
+        read_stream(io.BytesIO(b"x" * 1000), "standard input", TEN)
+
+
+@given(st.lists(st.lists(CELL, min_size=2, max_size=2), max_size=5))
+def test_csv_comes_back(rows):
+    text = "a,b\n" + "".join(
+        ",".join('"' + cell.replace('"', '""') + '"' for cell in row) + "\n" for row in rows
+    )
+    assert decode_csv(text, "f") == [{"a": one, "b": two} for one, two in rows]
+
+
+@given(st.text(max_size=40) | st.text('",\n\rab', max_size=40))
+def test_any_text_is_rows_or_one_line(text):
+    with suppress(InputError):  # its message is one line, whatever it quotes: test_errors.py
+        decode_csv(text, "f", ("a",))
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "f:1: is not CSV"),
+        ("a\n1\n", "f:1: has no column 'b'"),
+        ("b,b\n", "f:1: has two columns 'b'"),
+        ("b,c\n1\n", "f:2: has 1 fields, the header has 2"),
+        ("b,c\n1,2\n1,2,3\n", "f:3: has 3 fields, the header has 2"),
+        ('b,c\n"1,2\n', "f:2: is not CSV"),
+        ("b,c\n1,\x00\n", "NUL"),
+        ("b\n" + "x" * 200_000, "f:2: is not CSV: field larger"),
+        ("b,c\n" + "1,2\n" * 60_000, "more than 100,000 values"),
+    ],
+)
+def test_what_is_no_table(text, problem):
+    with pytest.raises(InputError, match=problem):
+        decode_csv(text, "f", ("b",))
+
+
+def test_rows_come_with_their_lines_and_blank_ones_are_left_out():
+    assert list(decode_csv_lines('a,b\n1,"x\ny"\n\n3,4\n', "f")) == [
+        (3, {"a": "1", "b": "x\ny"}),
+        (5, {"a": "3", "b": "4"}),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text", ["=1+1", "=cmd|' /C calc'!A0", "+A1", "-A1", "@SUM(A1)", "\uff1d1+1", "-2+3"]
+)
+def test_a_formula_is_refused_with_its_place(text):
+    with pytest.raises(InputError, match=r"^f:3: machine: .* is a formula"):
+        check_cell(text, "f:3", "machine")
+
+
+@pytest.mark.parametrize("text", ["\x1b[2J", "a\nb", "a\tb", "a\u202eb", "a\u200bb", "\x7f"])
+def test_a_control_character_is_refused_with_its_place(text):
+    with pytest.raises(
+        InputError, match=r"^f:3: machine: .* holds a control character; remove it$"
+    ) as caught:
+        check_cell(text, "f:3", "machine")
+    assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize("text", ["-1.5", "+2", "-", "1e-3", "", "p4d.24xlarge", "Zürich", "a=b", "-inf"])
+def test_a_plain_cell_stays(text):
+    assert check_cell(text, "f:3", "machine") == text
+
+
+def test_xml_is_a_tree():
+    root = decode_xml('<?xml version="1.0"?><!DOCTYPE a SYSTEM "none.dtd"><a><b c="1">x</b></a>', "f")
+    assert (root.tag, root.findtext("b")) == ("a", "x")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>', "is not XML: EntitiesForbidden"),
+        ('<!DOCTYPE a [<!ENTITY b SYSTEM "file:///etc/passwd">]><a>&b;</a>', "EntitiesForbidden"),
+        ("<a>" * 100, "is not XML|nested deeper"),
+        ("<a>" * 40 + "</a>" * 40, "is nested deeper than 32 levels"),
+        ("<a>" + "<b/>" * 60_000 + "</a>", "more than 50,000 values"),
+        ("<a b='1' b='2'/>", "is not XML: duplicate attribute"),
+        ("", "is not XML"),
+        ("<a>\x00</a>", "is not XML"),
+        ("<a>\ud800</a>", "is not XML"),
+        ("x" * (5 << 20), "too large"),
+    ],
+)
+def test_what_is_no_tree(text, problem):
+    with pytest.raises(InputError, match=problem):
+        decode_xml(text, "f")
+
+
+@given(st.text(max_size=40) | st.text("<>/&;!ab'\"=", max_size=40))
+def test_any_text_is_a_tree_or_one_line(text):
+    with suppress(InputError):  # its message is one line, whatever it quotes: test_errors.py
+        decode_xml(text, "f")
+
+
+def test_packaged_data_is_read_by_package():
+    assert packaged_rows("gpufleet.burnin", "data/xid.csv")[0]["code"]
+    assert packaged_yaml("gpufleet.nodes", "data/wipe_methods.yaml")["any"]

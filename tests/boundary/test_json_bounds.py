@@ -1,0 +1,154 @@
+"""JSON from outside: limits, numbers and texts; never another exception."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpufleet.boundary import (
+    ENGINE_DOCUMENT,
+    Limits,
+    NotJsonError,
+    check_shape,
+    decode_json,
+    decode_json_lines,
+    decode_json_object,
+    validate_model,
+)
+from gpufleet.errors import InputError
+
+SMALL = Limits(bytes=1000, depth=3, values=10, characters=20)
+TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=20)
+NUMBERS = st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)
+TREES = st.recursive(
+    st.none() | st.booleans() | NUMBERS | TEXT,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(TREES)
+def test_what_json_can_carry_comes_back(value):
+    assert decode_json(json.dumps(value), "f") == value
+    assert decode_json(json.dumps(value, ensure_ascii=False).encode(), "f") == value
+
+
+@given(st.binary(max_size=60) | st.text(max_size=60).map(lambda text: text.encode("utf-8", "surrogatepass")))
+def test_any_bytes_are_a_value_or_one_line(content):
+    with suppress(InputError):  # its message is one line, whatever it quotes: test_errors.py
+        decode_json(content, "f")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("{", "f:1: is not JSON: Expecting property name"),
+        ('{"a": 1}\n{"b": 2}', "f:2: is not JSON: Extra data"),
+        ("[NaN]", "NaN is not a number"),
+        ("[-Infinity]", "-Infinity is not a number"),
+        ("[1e999]", "inf is not a number"),
+        (f"[{2**63}]", "whole number over 64 bits"),
+        (f"[{-(2**63) - 1}]", "whole number over 64 bits"),
+        (f"[{'9' * 5000}]", "a number is too long"),
+        (r'["\u0000"]', "NUL character"),
+        (r'{"\u0000": 1}', "NUL character"),
+        (r'["\ud800"]', "lone surrogate"),
+        ("[" * 100_000, "nested deeper than 3 levels|too large"),
+    ],
+)
+def test_what_others_could_not_read_is_refused(text, problem):
+    with pytest.raises(InputError, match=problem):
+        decode_json(text, "f", Limits(bytes=200_000, depth=3))
+
+
+@pytest.mark.parametrize(
+    ("within", "beyond", "problem"),
+    [
+        ([[[1]]], [[[[1]]]], "nested deeper than 3 levels"),
+        ([0] * 9, [0] * 10, "more than 10 values"),
+        (["x" * 20], ["x" * 21], "a text of 21 characters"),
+        ({"a": {"b": 1}, "c": [2, 3]}, {"a": {"b": 1}, "c": [2, 3, 4, 5]}, "more than 10 values"),
+    ],
+)
+def test_a_limit_is_kept_exactly(within, beyond, problem):
+    assert decode_json(json.dumps(within), "f", SMALL) == within
+    with pytest.raises(InputError, match=problem):
+        decode_json(json.dumps(beyond), "f", SMALL)
+
+
+def test_size_is_measured_before_anything_is_built():
+    with pytest.raises(InputError, match=r"^f: is too large: 1,001 bytes; at most 1,000 bytes$"):
+        decode_json(" " * 1001, "f", SMALL)
+    with pytest.raises(InputError, match="more than 10 values"):
+        decode_json("[" + "[]," * 300, "f", SMALL)  # not JSON either: nobody looked
+    with pytest.raises(InputError, match="more than 1,500,000 values"):
+        decode_json("[" + "[]," * 5_000_000 + "1]", "f", ENGINE_DOCUMENT)
+
+
+def test_marks_inside_of_a_text_are_no_values():
+    value = [",:[{" * 5, r"\"" * 5, "\\", '"']
+    assert decode_json(json.dumps(value), "f", SMALL) == value
+
+
+def test_many_texts_are_refused_before_they_are_taken_apart():
+    with pytest.raises(InputError, match="more than 10 values"):
+        decode_json("[" + '"\\\\",' * 60 + "1]", "f", Limits(bytes=1000, values=10))
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"), [("[1]", "a list"), ('"a"', "a text"), ("1", "a number"), ("null", "null")]
+)
+def test_an_object_is_demanded(text, kind):
+    with pytest.raises(InputError, match=f"^f: is not a JSON object but {kind}$"):
+        decode_json_object(text, "f")
+
+
+def test_a_reader_learns_where_json_ends():
+    with pytest.raises(NotJsonError) as caught:
+        decode_json('{\n"a": tru', "f")
+    assert (caught.value.line, caught.value.position, caught.value.reason) == (2, 7, "Expecting value")
+
+
+def test_lines_come_with_their_numbers_and_a_bad_one_does_not_end_them():
+    found = list(decode_json_lines('{"a": 1}\n\n{bad\n[2]\n{"cut', "log"))
+    assert [number for number, _ in found] == [1, 3, 4, 5]
+    assert (found[0][1], found[2][1]) == ({"a": 1}, [2])
+    assert str(found[1][1]).startswith("log:3:1: is not JSON")
+    assert isinstance(found[3][1], InputError)
+
+
+def test_all_lines_together_are_bounded():
+    found = list(decode_json_lines("[1,2]\n" * 10, "log", SMALL))
+    assert [value for _, value in found[:2]] == [[1, 2], [1, 2]]
+    assert "more than 10 values" in str(found[-1][1])
+    assert len(found) < 5
+    assert len(list(decode_json_lines("\n" * 500, "log", SMALL))) == 1
+
+
+def test_a_separator_of_unicode_does_not_end_a_line():
+    text = '"a\u2028b\x85c"'
+    assert list(decode_json_lines(text, "log")) == [(1, "a\u2028b\x85c")]
+
+
+def test_shape_counts_keys_and_values():
+    assert check_shape({"a": [1, {"b": None}]}, "f") == 7
+    with pytest.raises(InputError, match="NUL"):
+        check_shape({"a\x00": 1}, "f")
+
+
+def test_a_models_first_problem_is_one_line_with_its_key():
+    from pydantic import BaseModel
+
+    class Card(BaseModel):
+        count: int
+        names: list[str]
+
+    assert validate_model(Card, {"count": 1, "names": []}, "f").count == 1
+    with pytest.raises(
+        InputError, match=r"^f: names\.0: Input should be a valid string, got .* \(and 1 more\)$"
+    ):
+        validate_model(Card, {"count": 1, "names": [10**400, ["\x1b"]]}, "f")

@@ -1,0 +1,129 @@
+"""What people see is printable; what is read is text."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpufleet.boundary import Limits, decode_text, is_identifier, printable, printable_block, shorten
+from gpufleet.errors import InputError
+
+VALUES = [10**5000, "x" * 10**6, [[[[[[1]]]]]], {"a": ["b"] * 10**5}, "\x1b[2J", None, b"\xff"]
+ANY = st.text(st.characters(), max_size=80)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\x1b]0;owned\x07", r"\x1b]0;owned\x07"),  # OSC: sets the window's title
+        ("\x1b]8;;http://x\x1b\\a", r"\x1b]8;;http://x\x1b\a"),  # OSC 8: a link
+        ("\x1b[2J", r"\x1b[2J"),
+        ("\x9b31m", r"\x9b31m"),  # CSI in one byte
+        ("a\nb", r"a\nb"),
+        ("a\rb", r"a\rb"),
+        ("a\tb", r"a\tb"),
+        ("a\u2028b\u2029c\x85d", r"a\u2028b\u2029c\x85d"),
+        ("\u202egnp.exe", r"\u202egnp.exe"),
+        ("\u2066a\u2069", r"\u2066a\u2069"),
+        ("a\u200bb\u200db\u2060c\ufeffd", r"a\u200bb\u200db\u2060c\ufeffd"),
+        ("a\u00adb", r"a\xadb"),  # soft hyphen
+        ("\U000e0041\U000e007f", r"\U000e0041\U000e007f"),  # tags
+        ("a\U000e0101", r"a\U000e0101"),  # a variation selector carries a hidden byte
+        ("a\ufe00", r"a\ufe00"),
+        ("\u3164\u2800\u115f", r"\u3164\u2800\u115f"),  # letters that show nothing
+        ("\ud800", r"\ud800"),
+        ("\ue000", r"\ue000"),  # private use
+        ("\u0378", r"\u0378"),  # unassigned
+        ("a\u00a0b", r"a\xa0b"),
+        ("\x00\x7f", r"\x00\x7f"),
+    ],
+)
+def test_what_acts_on_a_terminal_or_hides_becomes_an_escape(text, shown):
+    assert printable(text) == shown
+
+
+@pytest.mark.parametrize(
+    "text", ["Zürich", "节点", "🚀 ready", "❤\ufe0f", "e\u0301", "NVIDIA A100-SXM4-80GB", "a b"]
+)
+def test_what_a_reader_sees_stays(text):
+    assert printable(text) == text
+
+
+@given(ANY)
+def test_a_printable_text_is_one_line_without_control_or_format_characters(text):
+    shown = printable(text)
+    assert shown.isprintable()
+    assert not {unicodedata.category(each) for each in shown} & {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+    assert printable(shown, None) == shown  # a second gate changes nothing
+    shown.encode()
+
+
+def test_a_long_text_is_cut():
+    assert printable("a" * 1000) == "a" * 300 + "…"
+    assert printable("a" * 1000, None) == "a" * 1000
+
+
+@given(st.lists(ANY, max_size=5))
+def test_a_block_keeps_its_lines_and_nothing_else(lines):
+    text = "\n".join(each.replace("\n", "") for each in lines)
+    assert len(printable_block(text).split("\n")) == len(text.split("\n"))
+
+
+def test_a_blocks_lines_are_counted_where_they_are_left_out():
+    assert printable_block("a\r\nb\x1b\nc\nd", lines=2) == "a\nb\\x1b\n(2 more lines)"
+
+
+@pytest.mark.parametrize("value", VALUES, ids=range(len(VALUES)))
+def test_a_value_of_any_size_is_a_few_characters(value):
+    assert len(shorten(value)) <= 61
+    assert shorten(value).isprintable()
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_text_is_read_however_a_shell_wrote_it(encoding):
+    assert decode_text("Zürich".encode(encoding), "f") == "Zürich"
+
+
+@pytest.mark.parametrize(
+    "content", [b"\xff\x00\x80", b"\xed\xa0\x80", "Zürich".encode("latin-1"), b"\xff\xfea"]
+)
+def test_other_bytes_are_one_line(content):
+    with pytest.raises(InputError, match=r"^f: is not text in UTF-8; save it as UTF-8$"):
+        decode_text(content, "f")
+
+
+def test_a_text_over_its_limit_is_refused_with_both_sizes():
+    with pytest.raises(InputError, match=r"^f: is too large: 11 bytes; at most 10 bytes$"):
+        decode_text(b"x" * 11, "f", Limits(bytes=10))
+    assert decode_text(b"x" * 10, "f", Limits(bytes=10)) == "x" * 10
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        ("10.0.0.1", "address"), ("fe80::1%eth0", "address"), ("::1", "address"), ("node-1.example.org", "address"),
+        ("1324-5678/AB", "serial"), ("100000003d1e2f4a", "serial"), ("blade01", "name"), ("a", "name"),
+        ("Raspberry Pi Compute Module 4 Rev 1.1", "model"), ("AMD Radeon(TM) 780M", "model"),
+        ("i-0abc", "instance id"), ("/subscriptions/x"[1:], "instance id"),
+    ],
+)  # fmt: skip
+def test_well_formed_identifiers(value, kind):
+    assert is_identifier(value, kind)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        ("-oProxyCommand=id", "address"), ("fe80::1%$(id)", "address"), ("fe80::1%eth0%x", "address"),
+        ("a b", "address"),
+        ("10.0.0.1\n", "address"), ("", "address"), (None, "address"), (["a"], "name"), ("{{ x }}", "serial"),
+        ("#jinja2:variable_start_string:'[['", "serial"), ("a\n", "serial"), ("a\x00", "serial"), ("-a", "name"),
+        ("a/b", "name"), ("é", "name"), ("x" * 129, "serial"),
+        ("a\u202eb", "model"), ("`id`", "model"), ("$(id)", "serial"),
+    ],
+)  # fmt: skip
+def test_what_is_no_identifier(value, kind):
+    assert not is_identifier(value, kind)

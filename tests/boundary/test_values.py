@@ -1,0 +1,42 @@
+"""Strings in any value made printable, and the value left alone where they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from pydantic import BaseModel
+
+from gpufleet.boundary import printable_block, printable_values
+
+BAD, GOOD = "a\nb\x1b]0;x\x07\u202e", "a\\nb\\x1b]0;x\\x07\\u202e"
+
+
+class Pair(NamedTuple):
+    a: str
+    b: int
+
+
+@dataclass(frozen=True)
+class Part:
+    name: str
+    parts: tuple = ()
+    size: int = field(default=0, init=False)
+
+
+class Model(BaseModel):
+    name: str
+
+
+def test_every_string_is_reached():
+    shown = printable_values({BAD: [Part(BAD, (Pair(BAD, 1), {BAD})), Model(name=BAD), None, 1.5]})
+    assert shown == {GOOD: [Part(GOOD, (Pair(GOOD, 1), {GOOD})), Model(name=GOOD), None, 1.5]}
+
+
+def test_a_harmless_value_is_the_same_object():
+    value = {"a": [Part("é", (Pair("b", 1),))]}
+    assert printable_values(value) is value
+
+
+def test_lines_can_be_kept():
+    assert printable_values({"text": "a\n\x07"}, printable_block) == {"text": "a\n\\x07"}

@@ -1,0 +1,205 @@
+"""Nothing that the agent started outlives it, whichever of its processes dies of whatever signal."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from gpufleet.burnin.agent import supervisor
+
+HANG_SECONDS = 90
+FAST = {"rehearsal": "1", "cpu_seconds": "0.1", "storage_mib": "4", "memory_mib": "32"}
+TOOLS = {
+    "stress-ng": ("cpu", {"stress_ng_seconds": "300"}),
+    "fio": ("storage", {"fio_seconds": "300"}),
+    "iperf3": ("network", {"network_seconds": "300"}),
+}
+PROGRAM = Path(supervisor.__file__)
+
+
+def wait_until(condition, what):
+    deadline = time.monotonic() + HANG_SECONDS
+    while not (value := condition()):
+        assert time.monotonic() < deadline, f"waited too long for {what}"
+        time.sleep(0.02)
+    return value
+
+
+def is_alive(pid, started):
+    return supervisor.start_time(pid) == started
+
+
+def below(pid):
+    return {process.pid: supervisor.start_time(process.pid) for process in supervisor.descendants(pid)}
+
+
+def marked(mark):
+    """Return the processes that carry a mark in their environment."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark in (folder / "environ").read_bytes() and supervisor.start_time(int(folder.name)):
+                found.append(int(folder.name))
+        except OSError:
+            continue
+    return found
+
+
+def nothing_is_left(processes, mark):
+    return not any(is_alive(*process) for process in processes.items()) and not marked(mark)
+
+
+@pytest.fixture
+def peer():
+    """Run the iperf3 server that a network check sends to."""
+    server = subprocess.Popen(["iperf3", "-s", "-B", "127.0.0.1", "-p", "5291"], stdout=subprocess.DEVNULL)
+    yield "5291"
+    server.kill()
+    server.wait()
+
+
+@pytest.fixture
+def start(agent, tmp_path, request):
+    """Start the agent on one check; return it with everything below it once the tool runs."""
+    started = []
+
+    def begin(tool):
+        if shutil.which(tool) is None:
+            pytest.skip(f"{tool} is not installed")
+        check, params = TOOLS[tool]
+        if tool == "iperf3":
+            params = {**params, "iperf3_port": request.getfixturevalue("peer"), "peer": "127.0.0.1"}
+        argv = [sys.executable, str(agent), "run", "--attempt", tool, "--only", check]
+        argv += [word for key, value in {**FAST, **params}.items() for word in ("-p", f"{key}={value}")]
+        mark = f"GPUFLEET_TEST_MARK={os.getpid()}-{tmp_path.name}"
+        env = dict(os.environ, **dict([mark.split("=")]))
+        process = subprocess.Popen(argv, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        started.append(process)
+
+        def tools():
+            return [each for each in supervisor.descendants(process.pid) if each.name.startswith(tool)]
+
+        wait_until(lambda: len(tools()) >= (2 if tool == "stress-ng" else 1), tool)
+        return process, mark.encode()
+
+    yield begin
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize("tool", sorted(TOOLS))
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_signal_to_the_agent_ends_its_tools(start, tool, number):
+    process, mark = start(tool)
+    every = below(process.pid)
+    process.send_signal(number)
+    code = process.wait(HANG_SECONDS)
+    assert code == (-number if number == signal.SIGKILL else 128 + number)
+    wait_until(lambda: nothing_is_left(every, mark), "the tools to end")
+
+
+@pytest.mark.parametrize("tool", ["fio", "stress-ng"])
+@pytest.mark.parametrize("place", ["keeper", "work", "check", "tool"])
+def test_a_kill_of_any_process_in_between_leaves_nothing(start, tool, place):
+    process, mark = start(tool)
+    every = supervisor.descendants(process.pid)
+    known = below(process.pid)
+    line = [next(each for each in every if each.name.startswith(tool))]
+    parents = {each.pid: each for each in every}
+    while line[0].parent in parents:
+        line.insert(0, parents[line[0].parent])
+    keeper, work, check = line[:3]
+    victim = {"keeper": keeper, "work": work, "check": check, "tool": line[-1]}[place]
+    os.kill(victim.pid, signal.SIGKILL)
+    process.wait(HANG_SECONDS)
+    wait_until(lambda: nothing_is_left(known, mark), "the tools to end")
+
+
+@pytest.mark.parametrize("tool", ["fio", "stress-ng"])
+def test_a_kill_of_all_our_processes_at_once_leaves_nothing(start, tool):
+    process, mark = start(tool)
+    known = below(process.pid)
+    ours = [pid for pid in known if b"agent.pyz" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    for pid in [process.pid, *ours]:
+        os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: nothing_is_left(known, mark), "the tools to end")
+
+
+def test_work_that_left_its_session_ends_too(tmp_path):
+    script = tmp_path / "deep.sh"
+    script.write_text(f"setsid sh -c 'sleep 600 & echo $! > {tmp_path}/pid; wait' & wait\n")
+    process = subprocess.Popen([sys.executable, str(PROGRAM), "--", "sh", str(script)])
+    pid = int(wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text(), "the pid"))
+    started = supervisor.start_time(pid)
+    process.kill()
+    process.wait()
+    wait_until(lambda: not is_alive(pid, started), "the sleeper to end")
+
+
+@pytest.mark.parametrize(("script", "code"), [("exit 7", 7), ("true", 0), ("kill -9 $$", 137)])
+def test_the_exit_code_is_the_work_s(script, code):
+    done = subprocess.run([sys.executable, str(PROGRAM), "--", "sh", "-c", script], check=False)
+    assert done.returncode == code
+
+
+def test_grace_lets_work_end_by_itself(tmp_path):
+    script = (
+        f"trap 'echo tidy > {tmp_path}/said; exit 3' TERM; touch {tmp_path}/up; while :; do sleep 0.1; done"
+    )
+    process = subprocess.Popen([sys.executable, str(PROGRAM), "--grace", "60", "--", "sh", "-c", script])
+    wait_until((tmp_path / "up").exists, "the trap")
+    process.terminate()
+    assert process.wait(HANG_SECONDS) == 143
+    assert (tmp_path / "said").read_text() == "tidy\n"
+
+
+def test_a_package_manager_is_left_to_finish(tmp_path):
+    manager = tmp_path / "dpkg"
+    shutil.copy(shutil.which("sleep"), manager)
+    script = f"{manager} 600 & sleep 601 & echo $! > {tmp_path}/other; wait"
+    process = subprocess.Popen([sys.executable, str(PROGRAM), "--", "sh", "-c", script])
+
+    def named():
+        return [each for each in supervisor.descendants(process.pid) if each.name == "dpkg"]
+
+    dpkg = wait_until(named, "the package manager")[0]
+    other = int(wait_until(lambda: (tmp_path / "other").exists() and (tmp_path / "other").read_text(), "pid"))
+    process.terminate()
+    process.wait(HANG_SECONDS)
+    try:
+        assert supervisor.start_time(dpkg.pid)
+        assert not supervisor.start_time(other)
+    finally:
+        os.kill(dpkg.pid, signal.SIGKILL)
+
+
+def test_an_attached_agent_ends_with_its_caller(agent, tmp_path):
+    argv = [sys.executable, str(agent), "run", "--attached", "--attempt", "a", "--only", "cpu"]
+    argv += ["-p", "cpu_seconds=300", "-p", "rehearsal=1"]
+    script = f"import subprocess; p = subprocess.Popen({argv!r}); print(p.pid, flush=True); p.wait()"
+    caller = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    front = int(caller.stdout.readline())
+    every = wait_until(lambda: len(found := below(front)) >= 3 and found, "the check")
+    caller.kill()
+    caller.wait()
+    wait_until(lambda: not any(is_alive(*process) for process in every.items()), "the agent to end")
+
+
+def test_an_agent_that_nobody_waits_for_goes_on(agent, tmp_path):
+    """Test that a person's `nohup agent.pyz run &` survives the shell that started it."""
+    out = tmp_path / "record.jsonl"
+    command = (
+        f"nohup {sys.executable} {agent} run --attempt a --only pi_throttled --out {out} >/dev/null 2>&1 &"
+    )
+    subprocess.run(["sh", "-c", command], check=True)
+    wait_until(lambda: out.exists() and '"end"' in out.read_text(), "the end of the attempt")
+    assert json.loads(out.read_text().splitlines()[-1])["type"] == "end"

@@ -1,0 +1,62 @@
+"""Secrets in all the forms that a program may write them in, and where they are found."""
+
+from __future__ import annotations
+
+import base64
+import json
+import secrets
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+LARGEST = 64 << 20  # no file that a job leaves is larger
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A secret, by the name of its input, and where it stands."""
+
+    secret: str
+    place: str
+
+    def __str__(self) -> str:
+        return f"{self.secret} in {self.place}"
+
+
+def make_secret(name: str) -> str:
+    """Return a secret that is told from its URL and JSON forms."""
+    return f'canary/{name}"{secrets.token_hex(12)}+&='
+
+
+def forms(secret: str) -> list[bytes]:
+    """Return the secret plain, in base64 at each offset, URL-encoded, JSON-escaped and in hexadecimal."""
+    data = secret.encode()
+    found = {data, quote(secret, safe="").encode(), quote(secret).encode(), json.dumps(secret)[1:-1].encode()}
+    found |= {data.hex().encode(), base64.urlsafe_b64encode(data).rstrip(b"=")[:-2]}
+    for lead in range(3):
+        # The first and last characters depend on what stands beside the secret.
+        text = base64.b64encode(b"\0" * lead + data)
+        found.add(text[(lead * 8 + 5) // 6 : -4])
+    return sorted(found)
+
+
+class Search:
+    """Looks for several secrets at once."""
+
+    def __init__(self, planted: Mapping[str, str]) -> None:
+        self.forms = {name: forms(secret) for name, secret in planted.items()}
+
+    def names(self, data: bytes) -> list[str]:
+        """Return the names of the secrets that stand in some bytes."""
+        return [name for name, each in self.forms.items() if any(form in data for form in each)]
+
+    def files(self, folders: Iterable[Path], *, without: Iterable[Path] = ()) -> Iterator[Hit]:
+        """Yield the secrets in all files of folders, in their contents or their names."""
+        left_out = {path.resolve() for path in without}
+        for folder in folders:
+            for path in folder.rglob("*"):
+                yield from (Hit(name, f"the name {path}") for name in self.names(str(path).encode()))
+                if path.is_file() and not path.is_symlink() and path.resolve() not in left_out:
+                    data = path.read_bytes()[:LARGEST]
+                    yield from (Hit(name, str(path)) for name in self.names(data))

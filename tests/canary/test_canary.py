@@ -1,0 +1,74 @@
+"""No input's secret is in what the job leaves, prints or starts; and the search would find one."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from canary.job import Job, database, find_hits, secret_config, small_job
+from canary.search import Search, make_secret
+from canary.watcher import Watcher
+
+SECRET = make_secret("test")
+WRITTEN = {
+    "plain": f"a {SECRET} b".encode(),
+    "url": quote(f"x={SECRET}", safe="").encode(),
+    "json": json.dumps({"a": f"b{SECRET}"}).encode(),
+    "hex": f"z{SECRET}".encode().hex().encode(),
+    **{f"base64 at {lead}": base64.b64encode(b"u" * lead + SECRET.encode() + b"tail") for lead in range(4)},
+}
+
+
+@pytest.mark.parametrize("form", WRITTEN)
+def test_a_secret_is_found_in_every_form(form):
+    assert Search({"it": SECRET}).names(WRITTEN[form]) == ["it"]
+
+
+def test_a_secret_is_found_in_a_file_and_in_a_name(tmp_path):
+    (tmp_path / "log").write_bytes(WRITTEN["json"])
+    (tmp_path / "abc-secret").touch()
+    places = {hit.place for hit in Search({"it": SECRET, "other": "abc-secret"}).files([tmp_path])}
+    assert places == {str(tmp_path / "log"), f"the name {tmp_path / 'abc-secret'}"}
+
+
+def test_an_input_itself_is_left_out(tmp_path):
+    (tmp_path / "key").write_text(SECRET)
+    assert list(Search({"it": SECRET}).files([tmp_path], without=[tmp_path / "key"])) == []
+
+
+def test_a_command_line_and_a_stranger_s_environment_are_seen():
+    search = Search({"argument": "secret-argument-1", "variable": "secret-variable-1"})
+    script = "import sys; sys.stdin.read()"
+    with Watcher(search) as watcher:
+        process = subprocess.Popen(
+            [sys.executable, "-c", script, "cost/program.py", "secret-argument-1"], stdin=subprocess.PIPE,
+            env=os.environ | {"TOKEN": "secret-variable-1"},
+        )  # fmt: skip
+        while len(watcher.hits) < 2 and watcher.samples < 5000:
+            pass
+        process.communicate()
+    assert {hit.secret for hit in watcher.hits} == {"argument", "variable"}
+
+
+@pytest.mark.hosts
+@pytest.mark.engine
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="hosts need root on Linux")
+def test_the_job_leaves_no_secret_anywhere(tmp_path):
+    job = Job(tmp_path / "job")
+    try:
+        hits, watcher = find_hits(job, small_job, secret_config, database)
+    finally:
+        job.close()
+    assert [str(hit) for hit in hits] == []
+    assert {"cost/program.py", "AnsiballZ"} & watcher.strangers, "the processes to look at were never seen"
+    assert len(job.secrets) >= 14

@@ -1,0 +1,55 @@
+"""Samples the process list while a job runs: no command line may have a secret, nor some processes' environment."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from pathlib import Path
+from typing import Self
+
+from canary.search import Hit, Search
+
+PAUSE_SECONDS = 0.02
+# Programs that somebody else wrote, or that run on a host: the operator's environment is not theirs.
+STRANGERS = ("cost/program.py", "agent.pyz", "AnsiballZ", "rehearsal.packages", "/sbin/init", "sshd:")
+
+
+class Watcher:
+    """Watches from its start to its end; ``hits`` says what it saw."""
+
+    def __init__(self, search: Search) -> None:
+        self.search, self.hits, self.samples = search, set[Hit](), 0
+        self.strangers: set[str] = set()
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._end.wait(PAUSE_SECONDS):
+            self.samples += 1
+            for entry in os.scandir("/proc"):
+                if entry.name.isdigit() and int(entry.name) != os.getpid():
+                    with contextlib.suppress(OSError):
+                        self._look(Path(entry.path))
+
+    def _look(self, process: Path) -> None:
+        command = (process / "cmdline").read_bytes()
+        for name in self.search.names(command):
+            self.hits.add(Hit(name, f"the command line {_text(command)}"))
+        stranger = next((word for word in STRANGERS if word.encode() in command), None)
+        if stranger:
+            self.strangers.add(stranger)
+            for name in self.search.names((process / "environ").read_bytes()):
+                self.hits.add(Hit(name, f"the environment of {_text(command)}"))
+
+
+def _text(command: bytes) -> str:
+    return command.replace(b"\0", b" ").decode(errors="replace")[:160]

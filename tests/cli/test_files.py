@@ -1,0 +1,76 @@
+"""Files that a verb reads or writes: never through a symlink that a pull request can plant."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from gpufleet import boundary
+from gpufleet.errors import InputError
+from gpufleet.operations.configure import parse_extra_vars
+
+SECRET = "the-token-of-this-job"
+
+
+@pytest.fixture
+def checkout(tmp_path, monkeypatch):
+    """Give a checkout as the current folder, with a secret next to it."""
+    (tmp_path / "secret").write_text(SECRET)
+    (tmp_path / "checkout").mkdir()
+    monkeypatch.chdir(tmp_path / "checkout")
+    return tmp_path / "checkout"
+
+
+@pytest.mark.parametrize("place", ["cost.md", "out/secret"])
+def test_a_comment_is_not_read_through_a_symlink(checkout, gpufleet, place):
+    (checkout / "cost.md").symlink_to("../secret")
+    (checkout / "out").symlink_to("..")
+    done = gpufleet("cost", "comment", "--file", place, cwd=checkout)
+    assert done.returncode == 2
+    assert "is a symlink, or leads through one" in done.stderr
+    assert SECRET not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("place", ["cost.md", "out/secret"])
+def test_nothing_is_written_through_a_symlink(checkout, place):
+    (checkout / "cost.md").symlink_to("../secret")
+    (checkout / "out").symlink_to("..")
+    for path in (boundary.write_text, lambda path, _text: boundary.refuse_symlinks(path)):
+        with pytest.raises(InputError, match="leads through one"):
+            path(checkout / place, "x")
+    assert (checkout.parent / "secret").read_text() == SECRET
+
+
+def test_a_folder_above_may_be_a_symlink(checkout, monkeypatch):
+    (checkout.parent / "elsewhere").symlink_to(checkout)
+    monkeypatch.chdir(checkout.parent / "elsewhere")
+    boundary.write_text(checkout.parent / "elsewhere" / "a.md", "x")
+    assert (checkout / "a.md").read_text() == "x"
+
+
+def test_a_written_file_has_the_umask_s_mode_or_the_one_given(checkout):
+    before = os.umask(0o027)
+    try:
+        boundary.write_text(checkout / "a", "x")
+        boundary.write_text(checkout / "b", "x", mode=0o600)
+    finally:
+        os.umask(before)
+    assert [(checkout / name).stat().st_mode & 0o777 for name in "ab"] == [0o640, 0o600]
+
+
+@pytest.mark.parametrize("text", ["token: s3cret\nsize: 3\n", json.dumps({"token": "s3cret", "size": 3})])
+def test_variables_are_read_from_a_file(checkout, text):
+    (checkout / "vars.yml").write_text(text)
+    assert parse_extra_vars([f"@{checkout}/vars.yml", "size=4"]) == {"token": "s3cret", "size": 4}
+
+
+@pytest.mark.parametrize(
+    ("text", "says"), [("- a\n", "is not a mapping"), ("a: [", "is not valid YAML"), (None, "cannot be read")]
+)
+def test_a_wrong_variables_file_is_one_line(checkout, text, says):
+    if text is not None:
+        (checkout / "vars.yml").write_text(text)
+    with pytest.raises(InputError, match=says):
+        parse_extra_vars(["@vars.yml"])

@@ -1,0 +1,245 @@
+"""No text from outside reaches a terminal, a log or a CI system as anything but text."""
+
+from __future__ import annotations
+
+import ast
+import io
+import json
+import re
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from gpufleet import boundary, cli
+from gpufleet.cli import output
+from gpufleet.console.report import ReportData, render
+from gpufleet.errors import EnvironmentFault, InputError
+from gpufleet.nodes import Identity, Observation, Registry
+from gpufleet.operations import configure, running
+from gpufleet.remote import display
+from gpufleet.remote.progress import HostProgress, Progress, Update
+from gpufleet.remote.run import RunOutcome
+
+MODULES = Path(boundary.__file__).parents[1]
+HOSTILE = "x\x1b]0;owned\x07\x1b[2J\n::error::owned\r\x9b31m\u202egnp.exe\u2066\u200b##[error]owned\x7f"
+PRINTING = re.compile(r"^(echo|secho|print|prompt|confirm|write)$")
+# Files that print: the one of the command line, what shows runs, and programs of their own.
+ALLOWED = {
+    "cli/output.py",
+    "remote/display.py",  # every line through printable
+    "remote/sharded.py",  # likewise
+    "burnin/agent/journal.py",  # runs on a node; prints JSON
+    "burnin/agent/main.py",
+    "fleet/schema.py",  # prints our own schema
+    "nodes/template_vars.py",  # prints JSON
+    "cost/program.py",  # flushes what a user's program printed
+    "rehearsal/launcher.py",
+    "rehearsal/packages/server.py",  # its own log file
+    "rehearsal/providers/__main__.py",
+    "sizing/calibration/__main__.py",
+}
+
+
+def writes_out(node):
+    """Return whether a call prints: click's functions, print, or a write to the standard streams."""
+    called = node.func
+    if isinstance(called, ast.Name):
+        return called.id == "print"
+    if not isinstance(called, ast.Attribute) or not PRINTING.match(called.attr):
+        return False
+    owner = ast.unparse(called.value)
+    return owner in ("click", "console", "sys.stdout", "sys.stderr") or owner.endswith("stream")
+
+
+def test_only_few_files_print():
+    found = set()
+    for path in MODULES.rglob("*.py"):
+        calls = (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call))
+        if any(writes_out(call) for call in calls):
+            found.add(path.relative_to(MODULES).as_posix())
+    assert found <= ALLOWED, "print with gpufleet.cli.output"
+
+
+def assert_harmless(text):
+    for line in text.split("\n"):
+        assert boundary.printable(line, None) == line
+        assert not line.lstrip().startswith("::")
+        assert "##[" not in line
+
+
+@pytest.mark.parametrize("err", [False, True])
+def test_output_escapes_and_defuses(capsys, err):
+    output.say(HOSTILE, "::set-output name=a::b", "  ::add-mask::x", err=err)
+    output.say_block(HOSTILE + "\n\t::group::x", err=err)
+    printed = capsys.readouterr()
+    assert_harmless(printed.err if err else printed.out)
+    assert "owned" in (printed.err if err else printed.out)
+
+
+def test_json_keeps_its_values(capsys):
+    output.say_json({"name": HOSTILE})
+    output.say_rendered(json.dumps({"name": HOSTILE}, ensure_ascii=False), as_json=True)
+    printed = capsys.readouterr().out
+    assert_harmless(printed)
+    decoder = json.JSONDecoder()
+    first, end = decoder.raw_decode(printed)
+    second, _ = decoder.raw_decode(printed[end:].lstrip())
+    assert first == second == {"name": HOSTILE}
+
+
+@pytest.mark.parametrize("error", [InputError(HOSTILE), click.UsageError(HOSTILE)])
+def test_errors_are_harmless(monkeypatch, capsys, error):
+    def fail(*_args, **_options):
+        raise error
+
+    monkeypatch.setattr(cli.gpufleet, "main", fail)
+    monkeypatch.setattr("sys.argv", ["gpufleet"])
+    with pytest.raises(SystemExit):
+        cli.main()
+    assert_harmless(capsys.readouterr().err)
+
+
+def test_hints_are_harmless(monkeypatch, capsys):
+    def fail(**_options):
+        raise EnvironmentFault("no", hint=HOSTILE)
+
+    monkeypatch.setattr(cli.gpufleet, "main", fail)
+    monkeypatch.setattr("sys.argv", ["gpufleet"])
+    with pytest.raises(SystemExit):
+        cli.main()
+    assert_harmless(capsys.readouterr().err)
+
+
+@pytest.fixture(scope="module")
+def hostile_registry(tmp_path_factory):
+    """Give the folder of a registry with hostile values wherever a source may write text."""
+    folder = tmp_path_factory.mktemp("hostile")
+    with Registry(f"sqlite:///{folder}/registry.db") as registry:
+        who = Identity(serial="S1", rack="r1", slot="1")
+        facts = {"kind": "compute_blade", "address": "10.9.0.11"}
+        registry.observe(Observation("rack:r1", "blade01", who, declared=facts))
+        observed = {"machine": HOSTILE, "model": HOSTILE, "drivers": {"installed": HOSTILE}}
+        registry.observe(Observation("ssh", "blade01", who, observed=observed))
+        registry.hold("blade01", "operator", HOSTILE)
+        registry.move("blade01", "discovered", HOSTILE)
+        registry.note(registry.get("blade01").id, "wiped", HOSTILE)
+    return folder
+
+
+@pytest.fixture
+def hostile(hostile_registry, shared_project, monkeypatch):
+    monkeypatch.setenv("GPUFLEET_HOME", str(hostile_registry))
+    monkeypatch.setenv("GPUFLEET_DATABASE_URL", f"sqlite:///{hostile_registry}/registry.db")
+    monkeypatch.chdir(shared_project)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["nodes", "list"],
+        ["nodes", "list", "--fold"],
+        ["nodes", "list", "--json"],
+        ["nodes", "list", HOSTILE],
+        ["nodes", "list", "--rack", HOSTILE],
+        ["nodes", "show", "blade01"],
+        ["nodes", "show", "blade01", "--json"],
+        ["nodes", "history", "blade01"],
+        ["nodes", "history", "blade01", "--json"],
+        ["nodes", "hold", "blade01", "drift", "--reason", HOSTILE],
+        ["nodes", "release", "blade01", "operator", "--reason", HOSTILE],
+        ["nodes", "state", "blade01", "commissioning", "--reason", HOSTILE],
+        ["nodes", "state", "blade01", HOSTILE, "--reason", "x"],
+        ["nodes", "drivers"],
+        ["nodes", "retire", "blade01", "--reason", HOSTILE],
+        ["nodes", "sync", "-s", HOSTILE],
+        ["nodes", "export", "--rack", HOSTILE],
+        ["burnin", "report"],
+        ["burnin", "report", HOSTILE],
+        ["burnin", "rejudge"],
+        ["burnin", "thresholds", "--kind", HOSTILE],
+        ["configure", "--play", HOSTILE],
+        ["configure", "-e", HOSTILE],
+        ["cost", "estimate", "-s", HOSTILE],
+        ["cost", "buys", "--budget", HOSTILE],
+        ["prices", HOSTILE],
+        ["prices", "check", HOSTILE],
+        ["size", "--model", HOSTILE],
+        ["compare", HOSTILE],
+        ["rehearse", "status", "-s", HOSTILE],
+        ["console", "-s", HOSTILE, "--html", HOSTILE + "/x"],
+    ],
+    ids=lambda words: " ".join(word for word in words if word != HOSTILE),
+)
+def test_every_verb_is_harmless(hostile, monkeypatch, capsys, words):
+    monkeypatch.setattr("sys.argv", ["gpufleet", *words])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    printed = capsys.readouterr()
+    assert printed.out + printed.err
+    assert ended.value.code in (None, 0, 1, 2, 3)
+    assert_harmless(printed.out)
+    assert_harmless(printed.err)
+
+
+def test_every_verb_is_in_the_list_above():
+    cases = test_every_verb_is_harmless.pytestmark[0].args[1]
+    assert {words[0] for words in cases} | {"doctor"} == set(cli.VERBS)
+
+
+def outcome(tmp_path):
+    hosts = (HostProgress(HOSTILE, "failed", 1, 0, HOSTILE, HOSTILE), HostProgress("b", "ok"))
+    return RunOutcome("r1", "site", tmp_path, hosts, (), (HOSTILE,), interrupted=True, completed=False)
+
+
+def test_the_end_of_a_run_is_harmless(tmp_path, capsys):
+    run = outcome(tmp_path)
+    ends = tuple(configure.HostEnd(host.name, host.status, host.reason, 0) for host in run.hosts)
+    done = configure.Configured(running.Request(), ends, run)
+    output.show(False, done, configure.Configured.as_json, configure.as_text)
+    assert_harmless(capsys.readouterr().out)
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize("stream", [io.StringIO, Terminal])
+def test_progress_is_harmless(stream):
+    host = HostProgress(f"{HOSTILE}[/bold][link=file:///etc/passwd]", "failed", 1, 0, HOSTILE, HOSTILE)
+    progress, shown = Progress({host.name: host}, ("a",), ()), stream()
+    board = display.open_display(progress, shown)
+    board.show(Update(host.name, "failed", 1, HOSTILE, HOSTILE))
+    board.show(Update(host.name, "ok", 1, HOSTILE))
+    board.close()
+    ours = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")  # colours and cursor moves of rich
+    text = ours.sub("", shown.getvalue()).replace("\r", "\n")
+    for line in text.split("\n"):
+        assert boundary.printable(line, None) == line
+    assert "owned" in text
+
+
+def test_a_page_is_harmless():
+    node = {
+        "name": f"{HOSTILE}<script>alert(1)</script>", "state": "quarantined", "holds": [], "kind": "server",
+        "reachable": False, "reachable_detail": HOSTILE, "rack": HOSTILE, "slot": "1", "cloud": None,
+        "region": None, "pool": None, "template": None, "address": HOSTILE, "accelerators": [],
+        "usd_per_hour": None, "id": "n1", "sources": [],
+    }  # fmt: skip
+    page = render(ReportData(HOSTILE, "2026-01-01", [node]))
+    assert "<script>alert(1)" not in page
+    for line in page.split("\n"):
+        assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u202a-\u202e\u2066-\u2069]", line)
+
+
+def test_prompts_are_harmless():
+    @click.command()
+    def asks():
+        output.ask(HOSTILE)
+        output.confirm(HOSTILE)
+
+    done = CliRunner().invoke(asks, input="a\ny\n")
+    assert done.exit_code == 0
+    assert_harmless(done.stderr.replace("\r", ""))

@@ -1,0 +1,172 @@
+"""What nodes and clouds say of themselves never runs on the controller: real Ansible on a registry that is hostile."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from gpufleet.nodes import Identity, Observation, Registry
+from gpufleet.nodes.inventory import build
+
+HEADER = "#jinja2:variable_start_string:'[[',variable_end_string:']]'\n"
+BAD_ADDRESSES = ("-oProxyCommand=touch {mark}", "198.18.1.1 -oProxyCommand=touch {mark}", "x;touch {mark}")
+BAD_NAMES = ("-oProxyCommand=x", "a b", "x;id", "localhost", "all", "kind_cloud_vm", "{{ 1 }}", "a,b")
+
+
+@pytest.fixture
+def registry(small):
+    """Give the project's own registry, with the racks of production."""
+    from gpufleet.operations.sync import declare_racks
+
+    with Registry(f"sqlite:///{small / '.gpufleet' / 'registry.db'}") as opened:
+        declare_racks(opened, small, "production", datetime.now(UTC))
+        yield opened
+
+
+@pytest.fixture
+def write(registry):
+    """Change a node's row past every check on input: a registry may be older than those."""
+    from sqlalchemy import update
+
+    from gpufleet.nodes import schema
+
+    def change(node, **values):
+        with registry._writing() as connection:
+            connection.execute(update(schema.node).where(schema.node.c.name == node).values(**values))
+
+    return change
+
+
+@pytest.fixture
+def cloud_node(registry):
+    """Add a node that a cloud names."""
+
+    def add(name, **observed):
+        declared = {"kind": "cloud_vm", "cloud": "aws"}
+        seen = Observation("pulumi:dev", name, Identity(instance_id=f"i-{name}"), declared, observed)
+        registry.observe(seen)
+
+    return add
+
+
+def payloads(mark):
+    command = f"lookup('pipe', 'touch {mark}')"
+    return {
+        "header": f"{HEADER}[[ {command} ]]",
+        "braces": f"{{{{ {command} }}}}",
+        "statement": f"{{% set x = {command} %}}",
+        "blanks": f"  {{{{ {command} }}}}",
+    }
+
+
+def debug(ansible, what, limit="blade07"):
+    return ansible("ansible", "-i", "inventory", limit, "-m", "debug", "-a", what)
+
+
+def test_no_observed_value_in_any_form_runs_on_the_controller(ansible, write, tmp_path):
+    mark = tmp_path / "mark"
+    forms = payloads(mark)
+    keys = ("serial", "pool", "region", "template", "machine")
+    attacks = [(key, text) for key in keys for text in forms.values()]
+    for number, (key, text) in enumerate(attacks, start=1):
+        write(f"blade{number:02}", **{key: text})
+    shown = [f"{{{{ gpufleet_{key} | default('') }}}}" for key in keys]
+    done = debug(ansible, json.dumps({"msg": shown}), "all")
+    assert not mark.exists()
+    assert "bench01 | SUCCESS" in done.stdout
+    refused = {f"blade{number:02}" for number, (key, _) in enumerate(attacks, start=1) if key != "machine"}
+    assert {name for name in refused if f"{name} is left out" in done.stderr} == refused
+    # A machine of the operator's own may be called anything: it stays, as text.
+    assert "blade18 | SUCCESS" in done.stdout
+    assert "\nblade01 | SUCCESS" not in f"\n{done.stdout}"
+
+
+def test_observed_text_is_untrusted_by_where_it_comes_from(small, registry, cloud_node):
+    cloud_node("web-1", address="203.0.113.7")
+    registry.observe(
+        Observation("ssh", "blade07", Identity(serial="10000000abcd0007", rack="blades-1", slot="7"))
+    )
+    hosts = {host.name: host for host in build(small, f"sqlite:///{small}/.gpufleet/registry.db").hosts}
+    assert hosts["web-1"].observed == {
+        "ansible_host": "203.0.113.7", "gpufleet_name": "web-1", "gpufleet_cloud": "aws"
+    }  # fmt: skip
+    assert hosts["blade07"].observed == {"gpufleet_serial": "10000000abcd0007"}
+    assert hosts["blade07"].vars["gpufleet_rack"] == "blades-1"
+
+
+def test_a_rack_s_own_word_in_the_registry_counts_as_observed_once_the_file_says_otherwise(small, registry):
+    file = small / "inventory/blades-1.yaml"
+    file.write_text(
+        file.read_text().replace("10.20.1.0/24", "10.99.1.0/24").replace("10.20.1.1", "10.99.1.1")
+    )
+    hosts = {host.name: host for host in build(small, f"sqlite:///{small}/.gpufleet/registry.db").hosts}
+    assert hosts["blade07"].observed == {"ansible_host": "10.20.1.17"}
+
+
+def test_untrusted_values_are_used_as_they_are_without_a_warning(ansible, cloud_node):
+    cloud_node("web-1", address="203.0.113.7")
+    done = debug(ansible, "msg={{ ansible_host ~ '!' }}", "web-1")
+    assert '"msg": "203.0.113.7!"' in done.stdout
+    assert done.stderr == ""
+
+
+def test_an_address_that_is_none_never_reaches_ssh(ansible, write, tmp_path):
+    mark = tmp_path / "mark"
+    for number, address in enumerate(BAD_ADDRESSES, start=1):
+        write(f"blade{number:02}", address=address.format(mark=mark))
+    done = ansible("ansible", "-i", "inventory", "blade01:blade02:blade03", "-m", "ping", "-T", "2")
+    assert not mark.exists()
+    assert [f"blade0{n} is left out: its address" in done.stderr for n in (1, 2, 3)] == [True] * 3
+    assert "No hosts matched" in done.stderr
+
+
+def test_a_name_that_is_none_is_left_out_and_the_others_stay(listing, ansible, cloud_node, write):
+    cloud_node("good-1", address="203.0.113.7")
+    for number, name in enumerate(BAD_NAMES):
+        cloud_node(f"bad-{number}", address="203.0.113.8")
+        write(f"bad-{number}", name=name)
+    listed = listing()
+    addresses = [facts.get("ansible_host") for facts in listed["_meta"]["hostvars"].values()]
+    assert {"__ansible_unsafe": "203.0.113.7"} in addresses
+    assert "203.0.113.8" not in json.dumps(listed)
+    said = " ".join(ansible("ansible-inventory", "-i", "inventory", "--graph").stderr.split())
+    assert said.count("is left out: ") == len(BAD_NAMES)
+
+
+def test_one_rack_file_alone_warns_too(ansible, write):
+    write("blade07", address="-oProxyCommand=x")
+    done = ansible("ansible-inventory", "-i", "inventory/blades-1.yaml", "--graph")
+    assert "blade07 is left out" in done.stderr
+    assert "blade08" in done.stdout
+    assert "blade07" not in done.stdout
+
+
+def test_compose_and_keyed_groups_do_not_evaluate_what_was_observed(small, ansible, cloud_node, tmp_path):
+    mark = tmp_path / "mark"
+    (small / "inventory/gpufleet.yaml").write_text(
+        "plugin: gpufleet.fleet.nodes\n"
+        "compose: {copied: gpufleet_name ~ ''}\n"
+        "keyed_groups: [{prefix: at, key: ansible_host}]\n"
+        "groups: {odd: \"'[[' in gpufleet_name\"}\n"
+    )
+    cloud_node("web-1", address="203.0.113.7")
+    done = debug(ansible, "msg={{ copied }}", "at_203_0_113_7")
+    assert '"msg": "web-1"' in done.stdout
+    assert not mark.exists()
+
+
+def test_a_template_in_a_stack_is_text_for_its_application(small, ansible, registry, tmp_path):
+    mark = tmp_path / "mark"
+    stack = small / "stacks/Pulumi.production.yaml"
+    lookup = f"{{{{ lookup('pipe', 'touch {mark}') }}}}"
+    told = json.dumps({"image": "a", "env": {"A": lookup, "B": "#jinja2: x"}})
+    text = stack.read_text().replace(
+        "      ci-runner:\n", f"      ci-runner:\n        application:\n          containers: [{told}]\n"
+    )
+    assert text != stack.read_text()
+    stack.write_text(text)
+    done = debug(ansible, "var=gpufleet_application")
+    assert not mark.exists()
+    assert "lookup('pipe'" in done.stdout

@@ -1,0 +1,98 @@
+"""How often a folder of rack files is read: once each, one model, whatever Ansible asks. Counted, not timed."""
+
+from __future__ import annotations
+
+import shutil
+import warnings
+from collections import Counter
+
+import pytest
+from ansible import constants
+from ansible.inventory.manager import InventoryManager
+from ansible.parsing.dataloader import DataLoader
+from ansible.plugins.loader import init_plugin_loader
+
+from gpufleet import nodes
+from gpufleet.fleet import rack_file
+
+RACKS = 30
+
+
+@pytest.fixture
+def many(small):
+    """Give an inventory folder of 30 racks with two nodes each, some before and some after gpufleet.yaml by name."""
+    folder = small / "inventory"
+    shutil.rmtree(folder / "group_vars")
+    shipped = (folder / "blades-1.yaml").read_text()
+    for number in range(RACKS - 3):
+        name = f"{'a' if number % 2 else 'z'}-{number}"
+        text = shipped.replace("name: blades-1", f"name: {name}").replace("blade[01-20]", f"{name}-[1-2]")
+        (folder / f"{name}.yaml").write_text(text)
+    return folder
+
+
+@pytest.fixture
+def counts(monkeypatch, many):
+    """Count models built, files that we read and files that Ansible parses."""
+    found = Counter()
+
+    def count(owner, name, what):
+        real = getattr(owner, name)
+
+        def counted(*words, **more):
+            found[what] += 1
+            return real(*words, **more)
+
+        monkeypatch.setattr(owner, name, counted)
+
+    monkeypatch.setattr(constants, "INVENTORY_ENABLED", list(constants.INVENTORY_ENABLED))
+    monkeypatch.chdir(many.parent)
+    monkeypatch.setenv("GPUFLEET_HOME", str(many.parent / "home"))
+    monkeypatch.delenv("GPUFLEET_REHEARSAL", raising=False)
+    with warnings.catch_warnings():  # it says so where an earlier test has done it
+        warnings.simplefilter("ignore")
+        init_plugin_loader()
+    count(nodes, "inventory_model", "models")
+    count(rack_file, "read_text", "files")
+    count(DataLoader, "load_from_file", "parses")
+    return found
+
+
+def read(folder):
+    return InventoryManager(loader=DataLoader(), sources=[str(folder)])
+
+
+def test_a_folder_is_read_once(many, counts):
+    found = read(many)
+    assert counts["models"] == 1
+    assert counts["files"] == RACKS + 1  # gpufleet.yaml is looked at, too
+    assert counts["parses"] <= 3  # the first rack and gpufleet.yaml, which Ansible's own plugins find
+    assert len(found.hosts) == 25 + 2 * (RACKS - 3)
+
+
+def test_a_new_reading_sees_what_changed_and_an_old_one_does_not(many, counts):
+    first = read(many)
+    file = many / "z-0.yaml"
+    file.write_text(file.read_text().replace("z-0-[1-2]", "z-0-[1-3]"))
+    second = read(many)
+    assert counts["models"] == 2
+    assert ("z-0-3" in first.hosts, "z-0-3" in second.hosts) == (False, True)
+    second.refresh_inventory()
+    assert counts["models"] == 3
+    assert "z-0-3" in second.hosts
+
+
+def test_the_order_of_files_does_not_matter(many, counts):
+    whole = read(many)
+    before, after = whole.hosts["a-1-1"], whole.hosts["z-0-1"]
+    names = [{group.name for group in host.groups} - {"rack_a_1", "rack_z_0"} for host in (before, after)]
+    assert names[0] == names[1]
+    assert before.vars.keys() == after.vars.keys()
+
+
+def test_a_rack_that_became_an_ordinary_file_is_left_to_ansible(many, counts):
+    read(many)
+    (many / "z-0.yaml").write_text("all:\n  hosts:\n    server9:\n")
+    found = read(many)
+    assert "server9" in found.hosts
+    assert "z-0-1" not in found.hosts

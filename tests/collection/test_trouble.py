@@ -1,0 +1,121 @@
+"""A registry that cannot be used stops Ansible, also outside playbooks/ and without an ansible.cfg of ours."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from sqlalchemy import create_engine, text
+
+from gpufleet.nodes import Registry
+
+PROGRAMS = Path(sys.executable).parent
+LOCK = """
+import sqlite3, sys
+held = sqlite3.connect(sys.argv[1], isolation_level=None)
+held.execute("PRAGMA locking_mode=EXCLUSIVE")
+held.execute("PRAGMA journal_mode=DELETE")
+held.execute("BEGIN EXCLUSIVE")
+print("locked", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def path(small):
+    """Give the file of the project's registry, which is fine so far."""
+    file = small / ".gpufleet" / "registry.db"
+    Registry(f"sqlite:///{file}").close()
+    return file
+
+
+def run(program, *words, cwd, env, small):
+    return subprocess.run(
+        [PROGRAMS / program, "-i", small / "inventory", *map(str, words)],
+        cwd=cwd, env=env | {"ANSIBLE_NOCOLOR": "1", "GPUFLEET_DATABASE_TIMEOUT": "0.3"},
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+
+
+def damage(file):
+    file.write_bytes(b"garbage, and long enough to be read as a database" * 99)
+
+
+def cut(file):
+    os.truncate(file, 8192)
+
+
+def empty(file):
+    os.truncate(file, 0)
+
+
+def replace(file):
+    file.unlink()
+    file.mkdir()
+
+
+def newer(file):
+    engine = create_engine(f"sqlite:///{file}")
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '0999'"))
+    engine.dispose()
+
+
+TROUBLE = {
+    damage: "restore it from a backup",
+    cut: "restore it from a backup",
+    empty: "restore it from a backup",
+    replace: "it must be a file",
+    newer: "upgrade",
+}
+
+
+@pytest.mark.parametrize(("trouble", "remedy"), TROUBLE.items(), ids=lambda one: getattr(one, "__name__", ""))
+def test_a_registry_in_trouble_stops_the_inventory_anywhere(  # noqa: PLR0917 - pytest passes by name
+    path, small, clean_env, tmp_path, trouble, remedy
+):
+    trouble(path)
+    done = run("ansible-inventory", "--list", cwd=tmp_path, env=clean_env, small=small)
+    assert done.returncode != 0
+    assert done.stdout.strip() == ""
+    assert remedy in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+
+
+def test_a_locked_registry_stops_a_play_before_its_first_task(path, small, clean_env, tmp_path):
+    book = tmp_path / "play.yml"
+    book.write_text(
+        json.dumps([{"hosts": "all", "gather_facts": False, "tasks": [{"debug": {"msg": "ran"}}]}])
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", LOCK, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout.readline() == "locked\n"
+        done = run("ansible-playbook", book, cwd=tmp_path, env=clean_env, small=small)
+        holder.stdin.close()
+    assert done.returncode != 0
+    assert "ran" not in done.stdout
+    assert "another gpufleet is writing" in " ".join(done.stderr.split())
+
+
+def test_a_database_url_s_password_is_not_shown(small, clean_env, tmp_path):
+    env = clean_env | {"GPUFLEET_DATABASE_URL": "postgresql://me:s3cr3t@127.0.0.1:1/fleet"}
+    done = run("ansible-inventory", "--list", "-vvv", cwd=tmp_path, env=env, small=small)
+    assert done.returncode != 0
+    assert "s3cr3t" not in done.stdout + done.stderr
+
+
+def test_what_we_did_not_expect_stops_everything_too(path, small, clean_env, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(
+        "import gpufleet.nodes.inventory as inventory\n"
+        "def broken(*given, **more): raise ZeroDivisionError('by chance')\n"
+        "inventory.model = broken\n"
+    )
+    env = clean_env | {"PYTHONPATH": os.pathsep.join((str(tmp_path), clean_env.get("PYTHONPATH", "")))}
+    done = run("ansible-inventory", "--list", cwd=tmp_path, env=env, small=small)
+    assert done.returncode != 0
+    assert "ZeroDivisionError: by chance" in " ".join(done.stderr.split())

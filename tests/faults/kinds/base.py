@@ -1,0 +1,95 @@
+"""What every kind of fault has: the order of a run, and the invariants that hold after each."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import ClassVar
+
+from faults import evidence
+from faults.evidence import Evidence
+from faults.world import CASES, Run, World, leftovers
+
+STATE = CASES / "nodes" / "state-production.json"
+SYNC = ("nodes", "sync", "-s", "production", "--state", STATE)
+GRACE_SECONDS = 20
+
+
+class Kind:
+    """One kind of fault.
+
+    ``needs`` names what a machine must have for it: nothing, ``engine``, ``hosts`` or ``postgresql``; ``programs``
+    must be on PATH.
+    """
+
+    name: ClassVar[str] = ""
+    needs: ClassVar[str] = ""
+    programs: ClassVar[tuple[str, ...]] = ()
+    leaves_registry: ClassVar[bool] = True  # False where the fault is in the registry file itself
+
+    def __init__(self, run: Run) -> None:
+        self.run, self.rng = run, run.rng
+
+    def setup(self) -> None:
+        """Prepare what the fault will hit."""
+
+    def act(self) -> None:
+        """Do it, with the fault at a random moment."""
+
+    def check(self) -> None:
+        """Check what this kind promises; the common invariants are checked for every kind."""
+
+    def live(self) -> None:
+        """Live through the run, then check what holds after every fault."""
+        self.setup()
+        self.act()
+        self.check_registry("after the fault")
+        self.check()
+        self.check_registry("at the end")
+        run = self.run
+        run.until(lambda: not list(leftovers(run)), GRACE_SECONDS)
+        for each in leftovers(run):
+            run.violate(f"left behind: {each}")
+
+    def check_registry(self, when: str) -> None:
+        """Check the registry's own invariants with SQL."""
+        if not self.leaves_registry:
+            return
+        for fault in (*evidence.integrity(self.run.database), *self.evidence().faults()):
+            self.run.violate(f"{when}: {fault}")
+
+    def evidence(self) -> Evidence:
+        """Return what the registry holds now."""
+        return Evidence(self.run.database)
+
+    # Registries that many kinds start from, made once a campaign
+
+    def start_registry(self, name: str = "synced") -> None:
+        """Put a prepared registry into the run's state folder."""
+        prepared = self.run.world.keep(f"registry:{name}", lambda: _prepare(self.run.world, name))
+        self.run.home.mkdir(parents=True, exist_ok=True)
+        shutil.copy(prepared, self.run.home / "registry.db")
+
+    def whole(self, name: str, *arguments: object) -> float:
+        """Return how long a command takes undisturbed, measured once in a run of its own."""
+
+        def command() -> None:
+            run = self.run.world.open(f"measured-{type(self).name}", 0)
+            type(self)(run).setup()
+            run.call(*arguments)
+            run.close()
+
+        return self.run.world.seconds(name, command)
+
+
+def _prepare(world: World, name: str) -> Path:
+    """Make a registry by undisturbed commands: ``synced`` knows the production stack's racks and clouds."""
+    run = world.open("prepared", 0)
+    done = run.call(*SYNC)
+    if done.code:
+        raise RuntimeError(f"cannot prepare the registry {name}: {done}")
+    kept = world.folder / f"{name}.db"
+    shutil.copy(run.home / "registry.db", kept)
+    world.shared[f"digest:{name}"] = Evidence(run.database).digest()
+    run.close()
+    return kept

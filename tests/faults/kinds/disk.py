@@ -1,0 +1,70 @@
+"""The controller's disk full: the state folder on a small file system with a few free bytes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+from faults.kinds.base import SYNC, Kind
+from faults.kinds.kills import KillPriceImport
+from faults.recordings import write_run
+
+NODES = [f"blade{slot:02}" for slot in range(1, 7)]
+SIZE = 4 << 20
+
+
+class FullDisk(Kind):
+    """Commands on a full disk: one line and exit 3 or done; what was there stays; with space again, all succeeds."""
+
+    name = "full-disk"
+    needs = "hosts"  # mounting wants root
+
+    def setup(self) -> None:
+        home = self.run.home
+        home.mkdir(parents=True)
+        mount = ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "gpufleet-faults", str(home)]
+        subprocess.run(mount, check=True)
+        self.run.closing.callback(subprocess.run, ["umount", "-l", str(home)], check=False)
+        self.run.world.shared.setdefault("mounts", set()).add(str(home))
+        self.start_registry()
+        self.artifacts = write_run(self.run.folder / "recorded", NODES)
+        self.commands = [
+            ("nodes", "ingest", self.artifacts),
+            ("nodes", "state", "blade[11-14]", "discovered", "--reason", "campaign"),
+            SYNC,
+            KillPriceImport.command,
+        ]
+
+    def act(self) -> None:
+        self.before = self.evidence()
+        ballast = self.run.home / "ballast"
+        self.fill(ballast, self.rng.choice([0, 4096, self.rng.randrange(300_000)]))
+        self.rng.shuffle(self.commands)
+        for command in self.commands:
+            ended = self.run.call(*command)
+            self.run.expect(ended.code in (0, 1, 3), f"unexpected on a full disk: {ended}")
+            if ended.code == 3:
+                self.run.expect(len(ended.err.strip().splitlines()) <= 4, f"not one line: {ended.err[:300]}")
+            if ended.code == 0 and command[1] == "state":
+                moved = all(self.evidence().node(f"blade{n}")["state"] == "discovered" for n in range(11, 15))
+                self.run.expect(moved, "the move was acknowledged and lost")
+        ballast.unlink()
+
+    def fill(self, path: Path, leave: int) -> None:
+        """Leave so many bytes free."""
+        free = os.statvfs(self.run.home)
+        size = max(0, free.f_bavail * free.f_frsize - leave)
+        path.write_bytes(b"\0" * size)
+        self.run.notes.append(f"{leave} bytes free")
+
+    def check(self) -> None:
+        after = self.evidence()
+        self.run.expect(set(self.before.names) <= set(after.names), "a node was lost")
+        for command in self.commands:
+            again = self.run.call(*command)
+            moved = command[1] == "state" and again.code == 2
+            self.run.expect(again.code == 0 or moved, f"with space again: {again}")
+        after = self.evidence()
+        for name in NODES:
+            self.run.expect(after.node(name)["state"] == "ready", f"{name}: {after.node(name)['state']}")

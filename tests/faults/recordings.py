@@ -1,0 +1,42 @@
+"""A run's artifacts as ansible-runner leaves them, in which recorded blades are commissioned and measured."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from faults.data.recorded_agent import records_of, serial_of
+from faults.world import CASES
+
+BASE = CASES / "burnin" / "bases" / "compute_blade.json"
+ATTEMPT = "recorded-1"
+PROBE, REPORT, BURN_IN = "gpufleet.fleet.probe", "gpufleet.fleet.report", "gpufleet.fleet.burn_in"
+
+
+def life(node: str, attempt: str = ATTEMPT) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the reports of a healthy node's run, each with its action."""
+    said = {"node": node, "attempt": attempt}
+    facts = {"serial": serial_of(node), "arch": "aarch64"}
+    yield PROBE, {**said, "event": "commissioned", "facts": facts}
+    yield REPORT, {**said, "event": "configured", "facts": {}}
+    yield BURN_IN, {**said, "event": "burn_in", "records": records_of(BASE, node, attempt)}
+
+
+def write_run(folder: Path, nodes: Sequence[str], attempt: str = ATTEMPT, at: datetime | None = None) -> Path:
+    """Write the events of a run over these nodes; return the run's folder."""
+    events = folder / "job_events"
+    events.mkdir(parents=True, exist_ok=True)
+    moment = at or datetime.now(UTC) + timedelta(seconds=5)  # later than the declaration of the nodes
+    number = 0
+    for node in nodes:
+        for action, report in life(node, attempt):
+            number += 1
+            when = (moment + timedelta(seconds=number)).isoformat()
+            data = {"host": node, "task_action": action, "start": when, "end": when}
+            data |= {"res": {"changed": False, "gpufleet": report}}
+            event = {"event": "runner_on_ok", "uuid": f"u{number}", "created": when, "event_data": data}
+            (events / f"{number}-u{number}.json").write_text(json.dumps(event))
+    return folder

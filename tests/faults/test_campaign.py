@@ -1,0 +1,67 @@
+"""The campaign's short form: one run of each kind that needs no host, and a sample of the others."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from faults.campaign import missing_need, run_once, table
+from faults.kinds import load_kinds
+from faults.world import World
+
+KINDS = load_kinds()
+SAMPLE = (
+    "kill-rehearse-up",
+    "kill-engine",
+    "full-disk",
+    "unreachable-host",
+    "wrong-host-key",
+    "kill-host-agent",
+)
+MARKS = {"hosts": [pytest.mark.hosts], "engine": [pytest.mark.engine]}
+SEED = 1
+
+
+def parameter(name):
+    """Return a kind as a test's parameter, marked by what it needs."""
+    return pytest.param(name, marks=MARKS.get(KINDS[name].needs, []))
+
+
+@pytest.fixture(scope="module")
+def world():
+    """Share prepared registries, a database server and hosts among the runs."""
+    shared = World()
+    yield shared
+    shared.close()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [parameter(name) for name, kind in KINDS.items() if kind.needs not in MARKS or name in SAMPLE],
+)
+def test_no_invariant_is_violated(world, name):
+    kind = KINDS[name]
+    if reason := missing_need(kind):
+        pytest.skip(f"needs {reason}")
+    outcome = run_once(world, kind, SEED)
+    assert outcome.violations == [], table([outcome])
+
+
+def test_every_kind_says_what_it_does():
+    assert all(kind.__doc__ for kind in KINDS.values())
+    assert len(KINDS) >= 30
+
+
+def test_the_table_names_the_seeds_of_violations(world):
+    class Broken(KINDS["kill-sync"]):
+        name = "broken"
+
+        def live(self):
+            self.run.violate("on purpose")
+
+    outcomes = [run_once(world, Broken, seed) for seed in (3, 4)]
+    assert table(outcomes).splitlines()[1].split() == ["broken", "2", "3-4", "2", "3", "4"]

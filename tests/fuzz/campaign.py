@@ -1,0 +1,174 @@
+"""Fuzz the parsers: ``python tests/fuzz/campaign.py --count 100000 --seed 1 [--target NAME]``.
+
+Input number N of a target follows from seed, target and N alone. Progress is kept in ``.gpufleet/fuzz/``: the same
+command goes on where it was stopped. Each finding is written there whole; copy it into ``tests/fuzz/corpus/TARGET/``
+with its fix. Atheris (``pip install atheris``) can drive a target by coverage: ``--atheris --target NAME``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import resource
+import signal
+import sys
+import time
+import traceback
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from random import Random
+
+sys.path.insert(0, str(Path(__file__).parent))
+from target import ROOT, TARGETS, Target
+
+from gpufleet.errors import GpufleetError
+from mutation import mutate  # beside this file; tests are no package
+
+SLOWEST_S = 2.0
+HANG_S = 120  # of one input, by the wall clock
+GROWTH_MIB = 300
+KEPT = ROOT / ".gpufleet" / "fuzz"
+MOST_FINDINGS = 25  # of one target: the same mistake again and again needs no more files
+
+
+@dataclass
+class Progress:
+    """How far a target's campaign is."""
+
+    target: str
+    seed: int
+    inputs: int = 0
+    refused: int = 0
+    slowest_s: float = 0.0
+    growth_mib: int = 0
+    cpu_s: float = 0.0
+    findings: dict[str, str] = field(default_factory=dict)  # kind of mistake -> the input's file
+
+
+def peak_mib() -> int:
+    """Return the most memory that this process ever had."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+
+
+def one_input(target: Target, seed: int, number: int, seeds: list[bytes]) -> bytes:
+    """Return a campaign's input by its number."""
+    return mutate(Random(f"{seed}:{target.name}:{number}"), seeds, target.kind)
+
+
+def try_input(target: Target, content: bytes) -> tuple[str, bool, float]:
+    """Return what is wrong (empty: nothing), whether the input was refused, and the CPU seconds that it took."""
+    before = peak_mib()
+    started = time.process_time()
+    refused, wrong = False, ""
+    signal.alarm(HANG_S)
+    try:
+        target.run(content)
+    except GpufleetError as error:
+        refused = True
+        wrong = "a message of several lines" if "\n" in str(error) else ""
+        wrong = wrong or ("a message of 2000 characters" if len(str(error)) > 2000 else "")
+    except Exception as error:  # noqa: BLE001 - the very thing that is looked for
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        ours = [one for one in traceback.extract_tb(error.__traceback__) if "/gpufleet/" in one.filename] or [
+            last
+        ]
+        wrong = (
+            f"{type(error).__name__} at {Path(ours[-1].filename).name}:{ours[-1].lineno} {str(error)[:60]!r}"
+        )
+    finally:
+        signal.alarm(0)
+    took = time.process_time() - started
+    if took > SLOWEST_S:
+        wrong = wrong or f"took {took:.0f} s"
+    if peak_mib() - before > GROWTH_MIB:
+        wrong = wrong or f"took {peak_mib() - before} MiB"
+    return wrong, refused, took
+
+
+def mistake(wrong: str) -> str:
+    """Return a finding's kind: where it is, without the values of the input."""
+    return wrong.partition(" '")[0].partition(' "')[0]
+
+
+def run_target(target: Target, seed: int, count: int) -> Progress:
+    """Go on with a target's campaign up to ``count`` inputs."""
+    kept = KEPT / f"{target.name.replace(' ', '-')}-{seed}.json"
+    progress = Progress(**json.loads(kept.read_text())) if kept.is_file() else Progress(target.name, seed)
+    seeds = target.seeds()
+    for content in seeds:  # imports and tables are loaded once; they are no input's doing
+        try_input(target, content)
+    baseline, since = peak_mib(), time.process_time()
+    while progress.inputs < count:
+        content = one_input(target, seed, progress.inputs, seeds)
+        wrong, refused, took = try_input(target, content)
+        progress.inputs += 1
+        progress.refused += refused
+        progress.slowest_s = max(progress.slowest_s, round(took, 3))
+        progress.growth_mib = max(progress.growth_mib, peak_mib() - baseline)
+        if wrong and mistake(wrong) not in progress.findings and len(progress.findings) < MOST_FINDINGS:
+            progress.findings[mistake(wrong)] = save_finding(target, content)
+            print(f"  {target.name} #{progress.inputs - 1}: {wrong}", flush=True)
+        if progress.inputs % 1000 == 0 or progress.inputs == count:
+            progress.cpu_s += round(time.process_time() - since, 1)
+            since = time.process_time()
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            kept.write_text(json.dumps(asdict(progress), indent=1))
+    return progress
+
+
+def save_finding(target: Target, content: bytes) -> str:
+    """Keep an input that broke a parser; return its file's name."""
+    folder = KEPT / "findings" / target.name.replace(" ", "-")
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / hashlib.sha256(content).hexdigest()[:16]
+    path.write_bytes(content)
+    return str(path.relative_to(KEPT))
+
+
+def run_atheris(target: Target) -> None:
+    """Hand a target to libFuzzer, which keeps what reaches new code."""
+    import atheris
+
+    def test_one(content: bytes) -> None:
+        wrong, _, _ = try_input(target, content)
+        if wrong:
+            raise AssertionError(wrong)
+
+    folder = KEPT / "atheris" / target.name.replace(" ", "-")
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, content in enumerate(target.seeds()):
+        (folder / f"seed-{number}").write_bytes(content)
+    atheris.Setup([sys.argv[0], str(folder)], test_one)
+    atheris.Fuzz()
+
+
+def main() -> int:
+    """Run the campaign; exit 1 where something was found."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--target", action="append", choices=list(TARGETS), help="one parser; default: all")
+    parser.add_argument("--count", type=int, default=100_000, help="inputs per parser (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--atheris", action="store_true", help="guided by coverage, one target, until stopped"
+    )
+    given = parser.parse_args()
+    names = given.target or list(TARGETS)
+    if given.atheris:
+        run_atheris(TARGETS[names[0]])
+    print(f"seed {given.seed}, {given.count:,} inputs per parser", flush=True)
+    print("parser               inputs  refused  kinds found  slowest s  MiB more  CPU s", flush=True)
+    found = 0
+    for name in names:
+        done = run_target(TARGETS[name], given.seed, given.count)
+        found += len(done.findings)
+        print(
+            f"{name:<18} {done.inputs:>8} {done.refused:>8} {len(done.findings):>12} {done.slowest_s:>10.3f}"
+            f" {done.growth_mib:>9} {done.cpu_s:>6.0f}",
+            flush=True,
+        )
+    return int(bool(found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,77 @@
+"""Booted hosts that report serials with templates in them: the others are done, and nothing runs on the controller."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+
+HEADER = "#jinja2:variable_start_string:'[[',variable_end_string:']]'\n"
+OTHER = "poc-blade03"
+
+
+@pytest.fixture
+def hostile(make_box, tmp_path):
+    """Boot three blades, of which two report what would make a file; give them and that file."""
+    box, mark = make_box(tmp_path / "home", slots=3), tmp_path / "mark"
+    command = f"lookup('pipe', 'touch {mark}')"
+    try:
+        box.up()
+        for slot, serial in ((1, f"{HEADER}[[ {command} ]]"), (2, f"{{{{ {command} }}}}")):
+            (box.home / f"rack/blades-poc-{slot}/devicetree/base/serial-number").write_text(serial)
+            assert box.read(f"blades-poc/{slot}", "cat /sys/firmware/devicetree/base/serial-number") == serial
+        yield box, mark
+    finally:
+        box.down()
+
+
+@pytest.fixture
+def ask(hostile, project, gpufleet, clean_env):
+    """Give ``ask(folder, program, *words)`` in a rehearsal of these blades, with its registry synced."""
+    box, _ = hostile
+    (project / "inventory/blades-poc.yaml").write_text(box.declaration())
+    env = clean_env | {
+        "GPUFLEET_HOME": str(box.home),
+        "GPUFLEET_REHEARSAL": "poc",
+        "GPUFLEET_DATABASE_URL": f"sqlite:///{box.home}/registry.db",
+        "GPUFLEET_ADDRESS_BOOK": str(box.home / "addresses.json"),
+        "ANSIBLE_PRIVATE_KEY_FILE": str(box.home / "ssh/id_ed25519"),
+        "ANSIBLE_SSH_COMMON_ARGS": f"-o UserKnownHostsFile={box.home}/ssh/known_hosts",
+    }
+    synced = gpufleet("nodes", "sync", "-s", "poc", cwd=project, env=env)
+    assert synced.returncode == 0, synced.stderr
+
+    def run(folder, *words):
+        return subprocess.run(
+            words, cwd=project / folder, env=env, capture_output=True, text=True, timeout=900, check=False
+        )
+
+    return run
+
+
+def test_a_hostile_serial_runs_nothing_on_the_controller(hostile, ask):
+    _, mark = hostile
+    site = ("ansible-playbook", "-i", "../inventory", "site.yml", "-e", "gpufleet_burn_in=never")
+    runs = [
+        ask("playbooks", *site) for _ in range(2)
+    ]  # the second has in its inventory what the first one reported
+    debug = (
+        "ansible",
+        "-i",
+        "inventory",
+        "all",
+        "-m",
+        "debug",
+        "-a",
+        "msg={{ gpufleet_serial | default('') }}",
+    )
+    shown = ask(".", *debug)
+    assert not mark.exists(), "\n".join(run.stdout[-3000:] for run in (*runs, shown))
+    assert "lookup" not in shown.stdout
+    assert f"{OTHER} | SUCCESS" in shown.stdout
+    nodes = json.loads(ask(".", "gpufleet", "nodes", "list", "--json").stdout)
+    assert {node["name"]: node["state"] for node in nodes}[OTHER] == "commissioning"
+    for run in runs:
+        recap = next(line for line in run.stdout.splitlines() if line.startswith(OTHER) and "failed=" in line)
+        assert "unreachable=0    failed=0" in recap

@@ -1,0 +1,185 @@
+"""A clock may jump by a day or a year: order follows revisions."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import create_engine, event, text
+
+from gpufleet.nodes import Identity, Observation, Registry
+from gpufleet.nodes.database import HEAD
+from gpufleet.nodes.revision import STEP, event_key
+
+DAY = 24 * 60
+YEAR = 365 * DAY
+JUMPS = pytest.mark.parametrize("jump", [-DAY, YEAR], ids=["a_day_back", "a_year_ahead"])
+
+
+@JUMPS
+def test_a_live_report_counts_whatever_the_clock_says(registry, lab, jump):
+    registry.report(lab.rack(lab.blade(1), lab.blade(2), at=0))
+    registry.report(lab.rack(lab.blade(1), at=jump))
+    last = registry.report(lab.rack(lab.blade(1), lab.blade(3), at=5))
+    assert not last.stale
+    assert {node.name: node.missing for node in registry.list()} == {
+        "blade01": False, "blade02": True, "blade03": False,
+    }  # fmt: skip
+
+
+@JUMPS
+def test_whether_a_node_answers_follows_the_last_report(registry, lab, jump):
+    registry.report(lab.rack(lab.blade(1)))
+    registry.set_reachable("blade01", True, lab.minutes(jump))
+    registry.set_reachable("blade01", False, lab.minutes(1), "timed out")
+    assert registry.get("blade01").reachable is False
+    registry.set_reachable("blade01", True, lab.minutes(-jump))
+    assert registry.get("blade01").reachable is True
+    assert lab.events(registry, "blade01")[1:] == ["reachable", "unreachable", "reachable"]
+
+
+@JUMPS
+def test_a_verdict_counts_whatever_the_clock_says(registry, lab, jump):
+    registry.report(lab.rack(lab.blade(1)))
+    registry.start_attempt("blade01", "burn_in", "first", lab.minutes(jump))
+    begun = {"started_at": lab.minutes(1), "when": lab.minutes(2)}
+    assert registry.record_result("blade01", "second", {"verdict": "healthy"}, [{}], **begun) == "applied"
+    late = {"started_at": lab.minutes(YEAR), "when": lab.minutes(YEAR)}
+    assert registry.record_result("blade01", "first", {"verdict": "faulty"}, [{}], **late) == "ignored"
+    assert (registry.get("blade01").state, registry.get("blade01").attempt) == ("ready", "second")
+
+
+@JUMPS
+def test_the_newest_claim_wins_whatever_the_clock_says(registry, lab, jump):
+    who = Identity(instance_id="i-1")
+    for minute, machine, source in ((jump, "old", "pulumi:a"), (0, "new", "aws:r")):
+        seen = Observation(source, "vm", who, observed={"machine": machine}, observed_at=lab.minutes(minute))
+        registry.observe(seen)
+    assert registry.get("vm").machine == "new"
+
+
+def test_what_began_to_read_first_does_not_undo_what_read_later(registry, lab):
+    slow = registry.draw_revision()
+    fast = registry.draw_revision()
+    with registry.transaction(number=fast):
+        registry.report(lab.rack(lab.blade(1)))
+    with registry.transaction(number=slow):
+        assert registry.report(lab.rack(lab.blade(2))).stale
+    assert [node.name for node in registry.list()] == ["blade01"]
+
+
+def test_a_healthy_result_from_before_a_repair_frees_nobody(registry, lab):
+    registry.report(lab.rack(lab.blade(1)))
+    registry.advance("blade01", "burn_in", "test")
+    before = registry.draw_revision()
+    registry.move("blade01", "repair", "board is out")
+    registry.move("blade01", "burn_in", "board is back")
+    with registry.transaction(number=before):
+        assert registry.record_result("blade01", "old", {"verdict": "healthy"}, [{}]) == "ignored"
+    assert registry.get("blade01").state == "burn_in"
+
+
+def test_events_of_a_run_are_placed_after_one_another(registry, lab):
+    registry.report(lab.rack(lab.blade(1), at=0))
+    registry.report(lab.rack(lab.blade(1), at=60))
+    numbers = []
+    for minute in (10, 11, 12):
+        with registry.placed_transaction(
+            "run", lab.minutes(minute), numbers[-1] if numbers else None
+        ) as number:
+            registry.record_event(event_key("run", minute), "run")
+            numbers.append(number)
+    assert STEP < numbers[0] < numbers[1] < numbers[2] < 2 * STEP
+    with registry.placed_transaction("run", lab.minutes(9), None) as earlier:
+        assert STEP <= earlier <= numbers[0]
+    assert registry.find_event(event_key("run", 11)) == numbers[1]
+
+
+def test_an_unchanged_report_writes_no_node(registry, lab):
+    blades = [lab.blade(n) for n in range(1, 200)]
+    registry.report(lab.rack(*blades))
+    statements = _statements(registry, lambda: registry.report(lab.rack(*blades, at=1)))
+    written = [one for one in statements if one.startswith(("INSERT", "UPDATE", "DELETE"))]
+    assert [one.split()[2].strip('"') for one in written] == ["revision", "source"]
+    assert registry.get("blade07").sources[0].observed_at == lab.minutes(1)
+    assert {value.observed_at for value in registry.values("blade07")} == {lab.minutes(1)}
+
+
+def test_statements_grow_with_batches_not_with_nodes_or_sources(registry, lab):
+    from gpufleet.nodes import Report
+
+    def reports(count, at):
+        for rack in range(count):
+            who = [Identity(rack=f"r{rack}", slot=str(n)) for n in range(5)]
+            seen = [
+                Observation(f"rack:r{rack}", f"r{rack}-{n}", who[n], declared={"kind": "server", "at": at})
+                for n in range(5)
+            ]
+            yield Report(f"rack:r{rack}", lab.minutes(at), seen)
+
+    first = _statements(registry, lambda: registry.report_all(list(reports(90, 0))))
+    again = _statements(registry, lambda: registry.report_all(list(reports(90, 1))))
+    assert len(first) < 25
+    assert len(again) < 25
+
+
+def _statements(registry, work):
+    seen = []
+    note = lambda *event_arguments: seen.append(event_arguments[2])  # noqa: E731 - a listener
+    event.listen(registry._database.engine, "before_cursor_execute", note)
+    work()
+    event.remove(registry._database.engine, "before_cursor_execute", note)
+    return seen
+
+
+@pytest.mark.parametrize("ready", [False, True])
+def test_a_registry_of_the_first_version_keeps_its_facts_in_their_order(empty_url, lab, ready):
+    _first_version(empty_url, lab)
+    with Registry(empty_url) as registry:
+        with registry._reading() as connection:
+            assert connection.execute(text("SELECT version_num FROM alembic_version")).scalar() == HEAD
+        node = registry.get("blade01")
+        assert (node.state, node.reachable, node.attempt) == ("burn_in", True, "a1")
+        with registry.placed_transaction("old-run", lab.minutes(5), None):
+            assert not registry.set_reachable("blade01", False, lab.minutes(5), "late news")
+        assert registry.get("blade01").reachable is True
+        verdict = {"verdict": "healthy" if ready else "faulty"}
+        assert registry.record_result("blade01", "a1", verdict, [{}]) == "applied"
+        assert not registry.report(lab.rack(lab.blade(1), at=-DAY)).stale
+
+
+def _first_version(url, lab):
+    """Make a registry of version 0001 with one node in burn-in."""
+    from alembic import command
+    from alembic.config import Config
+
+    from gpufleet.nodes.model import stamp
+
+    engine = create_engine(url)
+    config = Config()
+    config.set_main_option("script_location", "gpufleet.nodes:migrations")
+    times = {name: stamp(lab.minutes(minute)) for name, minute in (("t0", 0), ("t1", 10), ("t2", 20))}
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0001")
+        for statement in (
+            (
+                "INSERT INTO node (id, name, kind, state, state_since, state_reason, rack, slot, accelerators, "
+                "reachable, reachable_at, attempt) VALUES ('n-000000000001', 'blade01', 'compute_blade', 'burn_in', "
+                ":t1, 'test', 'r1', '1', '[]', TRUE, :t2, 'a1')"
+            ),
+            "INSERT INTO observation VALUES ('n-000000000001', 'rack:r1', 'declared.kind', '\"compute_blade\"', :t0)",
+            "INSERT INTO presence VALUES ('n-000000000001', 'rack:r1', :t0, NULL)",
+            "INSERT INTO source VALUES ('rack:r1', :t0, NULL, NULL)",
+            "INSERT INTO attempt VALUES ('n-000000000001', 'a1', 'burn_in', :t1, NULL, NULL)",
+        ):
+            names = {name: value for name, value in times.items() if f":{name}" in statement}
+            connection.execute(text(statement), names)
+    engine.dispose()
+
+
+def test_time_alone_places_a_run_before_what_is_later(registry, lab):
+    registry.report(lab.rack(lab.blade(1), at=0))
+    registry.report(lab.rack(lab.blade(1), at=YEAR))
+    with registry.placed_transaction("unknown", lab.minutes(0) + timedelta(hours=1), None) as number:
+        assert STEP < number < 2 * STEP

@@ -1,0 +1,68 @@
+"""Changes to many nodes: all of them or none, also for a process that is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from gpufleet.errors import InputError
+from gpufleet.nodes import Identity, Observation, Registry, Report
+from gpufleet.nodes.model import now
+from gpufleet.operations import change
+
+COUNT = 30
+KILLED = """
+import os, signal, sys
+from gpufleet.nodes import Registry, journal
+from gpufleet.operations import change
+url, verb, names, word, moment = sys.argv[1:]
+note, left = journal.note, [int(moment)]
+def killing(*given, **more):
+    note(*given, **more)
+    left[0] -= 1
+    if not left[0]:
+        os.kill(os.getpid(), signal.SIGKILL)
+journal.note = killing
+with Registry(url) as registry:
+    getattr(change, verb)(registry, names, word, "test")
+"""
+
+
+@pytest.fixture
+def url(tmp_path):
+    """Give a registry of many expected blades, each with a cost hold."""
+    seen = [Observation("rack:r", f"b{n:02}", Identity(rack="r", slot=str(n))) for n in range(COUNT)]
+    url = f"sqlite:///{tmp_path}/many.db"
+    with Registry(url) as registry:
+        registry.report(Report("rack:r", now(), seen))
+        for node in registry.list():
+            registry.hold(node.id, "cost", "over budget")
+    return url
+
+
+@pytest.mark.parametrize(
+    ("verb", "word"), [("move", "discovered"), ("hold", "security"), ("release", "cost")]
+)
+@pytest.mark.parametrize("moment", [1, COUNT // 2, COUNT])
+def test_a_killed_change_of_many_nodes_changed_none(url, verb, word, moment):
+    command = [sys.executable, "-c", KILLED, url, verb, f"b[00-{COUNT - 1}]", word, str(moment)]
+    done = subprocess.run(command, check=False, env=os.environ, capture_output=True, timeout=300)
+    assert done.returncode == -signal.SIGKILL
+    with Registry(url) as registry:
+        assert {(node.state, *(hold.kind for hold in node.holds)) for node in registry.list()} == {
+            ("expected", "cost")
+        }
+        getattr(change, verb)(registry, f"b[00-{COUNT - 1}]", word, "again")
+        assert len({(node.state, *(hold.kind for hold in node.holds)) for node in registry.list()}) == 1
+
+
+def test_one_node_that_may_not_move_keeps_all_where_they_are(url):
+    with Registry(url) as registry:
+        registry.move("b07", "retired", "sold")
+        with pytest.raises(InputError, match="retired cannot become discovered"):
+            change.move(registry, f"b[00-{COUNT - 1}]", "discovered", "test")
+        assert {node.state for node in registry.list()} == {"expected", "retired"}

@@ -1,0 +1,166 @@
+"""The order of what runs report: by run and event, whatever the clocks say, live and from artifacts."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from gpufleet.operations.events import EventReader, read_artifacts, run_of, task_event
+from gpufleet.operations.ingest import Ingest, apply
+
+BASE = Path(__file__).resolve().parents[1] / "cases/burnin/bases/compute_blade.json"
+RECORDS = json.loads(BASE.read_text())["records"]
+NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+PROBE, BURN_IN = "gpufleet.fleet.probe", "gpufleet.fleet.burn_in"
+JUMPS = pytest.mark.parametrize("jump", [timedelta(days=-1), timedelta(days=365)], ids=["back", "ahead"])
+
+
+class Run:
+    """One Ansible process: its events as the callback makes them, and as ansible-runner records them."""
+
+    def __init__(self, name):
+        self.name, self.reader, self.files = name, EventReader(), []
+
+    def event(self, task, at, outcome="ok", action=PROBE, host="blade01", **result):
+        """Return the live event of a task, and record it."""
+        uuid = f"{self.name}-{task:012x}"
+        data = {
+            "host": host, "task_uuid": uuid, "task_action": action, "res": result,
+            "start": at.isoformat(), "end": at.isoformat(),
+        }  # fmt: skip
+        self.files.append({"event": f"runner_on_{outcome}", "event_data": data, "created": at.isoformat()})
+        key = self.reader.key(uuid, host)
+        return task_event(host, outcome, result, action=action, at=at, key=key, run=run_of(uuid))
+
+    def artifacts(self, folder):
+        """Write what ansible-runner leaves; return the run's folder."""
+        jobs = folder / self.name / "job_events"
+        jobs.mkdir(parents=True)
+        for number, event in enumerate(self.files, 1):
+            (jobs / f"{number}-x.json").write_text(json.dumps(event))
+        return jobs.parent
+
+
+def said(event, attempt, **more):
+    return {"gpufleet": {"event": event, "attempt": attempt, **more}}
+
+
+def measured(run, task, at, attempt):
+    return run.event(task, at, action=BURN_IN, **said("burn_in", attempt, records=RECORDS))
+
+
+def lives(registry):
+    return [registry.history(name) for name in ("blade01", "blade02")], registry.list()
+
+
+@JUMPS
+def test_a_live_run_counts_though_the_clock_jumps_in_it(registry, jump):
+    run = Run("aa")
+    events = [
+        run.event(1, NOON, **said("commissioned", "a1", facts={"serial": "10000000a1b2c3d4"})),
+        measured(run, 2, NOON + jump, "a1"),
+        run.event(3, NOON + jump + timedelta(minutes=5), "unreachable", msg="timed out"),
+        run.event(4, NOON + timedelta(minutes=6)),
+    ]
+    applied = Ingest(registry, live=True).apply_all(events)
+    node = registry.get("blade01")
+    assert (node.state, node.reachable, applied.stale) == ("ready", True, [])
+
+
+@JUMPS
+def test_a_live_run_told_again_from_its_artifacts_changes_nothing(registry, tmp_path, jump):
+    run = Run("aa")
+    events = [
+        run.event(1, NOON, **said("commissioned", "a1", facts={"serial": "10000000a1b2c3d4"})),
+        run.event(2, NOON + jump, "unreachable", msg="timed out"),
+        run.event(3, NOON + jump + timedelta(minutes=1)),
+        measured(run, 4, NOON + timedelta(minutes=2), "a1"),
+    ]
+    Ingest(registry, live=True).apply_all(events)
+    before = lives(registry)
+    applied = apply(registry, read_artifacts(run.artifacts(tmp_path)))
+    assert lives(registry) == before
+    assert (applied.repeated, applied.stale) == (4, [])
+
+
+def test_what_the_registry_missed_is_told_from_artifacts_in_its_place(registry, tmp_path):
+    run = Run("aa")
+    events = [
+        run.event(1, NOON, **said("commissioned", "a1", facts={"serial": "10000000a1b2c3d4"})),
+        measured(run, 2, NOON + timedelta(minutes=2), "a1"),
+        run.event(3, NOON + timedelta(minutes=3), "unreachable", msg="timed out"),
+    ]
+    live = Ingest(registry, live=True)
+    live.apply(events[0])
+    live.apply(events[2])
+    apply(registry, read_artifacts(run.artifacts(tmp_path)))
+    node = registry.get("blade01")
+    assert (node.state, node.verdict, node.reachable) == ("ready", "healthy", False)
+
+
+@JUMPS
+def test_an_older_run_told_later_is_stale_and_shown(registry, tmp_path, jump):
+    old, new = Run("aa"), Run("bb")
+    old.event(1, NOON, **said("commissioned", "a1", facts={"serial": "10000000a1b2c3d4"}))
+    measured(old, 2, NOON + timedelta(minutes=1), "a1")
+    old.event(3, NOON + timedelta(minutes=2), "unreachable", msg="timed out")
+    registry.draw_revision(NOON + timedelta(hours=1))  # the operator went on by a right clock
+    live = [
+        new.event(1, NOON + jump, **said("commissioned", "b1", facts={"serial": "10000000a1b2c3d4"})),
+        new.event(2, NOON + jump, **said("configure_failed", "b1", facts={"reason": "no space"})),
+    ]
+    Ingest(registry, live=True).apply_all(live)
+    before = [(node.state, node.attempt, node.verdict, node.reachable) for node in registry.list()]
+    applied = apply(registry, read_artifacts(old.artifacts(tmp_path)))
+    assert [(node.state, node.attempt, node.verdict, node.reachable) for node in registry.list()] == before
+    assert applied.ignored == ["blade01: attempt a1: healthy"]
+    assert any("it did not answer" in line for line in applied.stale)
+    assert any("ansible reported" in line for line in applied.stale)
+    shown = list(applied.lines())
+    assert any(line.startswith("stale, changed nothing: blade01") for line in shown)
+    assert applied.as_json()["stale"] == applied.stale
+
+
+def test_a_run_from_before_the_first_sync_counts(registry, tmp_path):
+    """The registry's own hint for an unknown host is to sync and to ingest again."""
+    run, early = Run("aa"), datetime(2026, 11, 20, tzinfo=UTC)
+    run.event(1, early, **said("commissioned", "a1", facts={"serial": "10000000a1b2c3d4"}))
+    measured(run, 2, early + timedelta(minutes=1), "a1")
+    apply(registry, read_artifacts(run.artifacts(tmp_path)))
+    assert registry.get("blade01").state == "ready"
+
+
+def test_a_run_of_the_board_before_does_not_move_its_successor(registry, tmp_path):
+    from gpufleet.nodes import Identity, Observation
+
+    run = Run("aa")
+    run.event(1, NOON - timedelta(days=1), **said("commissioned", "a1", facts={"arch": "aarch64"}))
+    registry.move("blade01", "retired", "sold")
+    who = Identity(rack="r1", slot="1")
+    registry.observe(Observation("rack:r1", "blade01", who, observed_at=NOON))
+    applied = apply(registry, read_artifacts(run.artifacts(tmp_path)))
+    assert registry.get("blade01").state == "expected"
+    assert applied.stale
+
+
+def test_a_late_live_result_of_an_overtaken_attempt_is_ignored(registry):
+    slow, fast = Run("aa"), Run("bb")
+    one, other = Ingest(registry, live=True), Ingest(registry, live=True)
+    one.apply(slow.event(1, NOON))
+    other.apply(fast.event(1, NOON, **said("commissioned", "b1", facts={"serial": "10000000a1b2c3d4"})))
+    one.apply(measured(slow, 2, NOON + timedelta(days=365), "a1"))
+    assert one.applied.ignored == ["blade01: attempt a1: healthy"]
+    assert registry.get("blade01").state == "commissioning"
+
+
+def test_a_handler_that_runs_twice_is_two_events(registry, tmp_path):
+    run = Run("aa")
+    live = Ingest(registry, live=True)
+    for minute, answer in enumerate(["unreachable", "ok", "unreachable"]):
+        live.apply(run.event(7, NOON + timedelta(minutes=minute), answer))
+    before = lives(registry)
+    assert apply(registry, read_artifacts(run.artifacts(tmp_path))).repeated == 3
+    assert lives(registry) == before

@@ -1,0 +1,144 @@
+"""An interrupted run ends with everything that it started: real ansible-runner runs in a process of their own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from gpufleet import paths
+from gpufleet.remote.record import Record, write_record
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
+HANG_SECONDS = 120
+SECRET = "hunter2-in-a-variable"
+PLAYBOOK = """
+- name: Wait
+  hosts: all
+  gather_facts: false
+  tasks:
+    - name: Sleep in a session of its own
+      ansible.builtin.shell: setsid sh -c 'touch {{ flag }}.{{ inventory_hostname }}; sleep 600'
+      changed_when: true
+"""
+RUN = """
+import sys
+from pathlib import Path
+from gpufleet.remote.plan import plan_run
+from gpufleet.remote.run import run_playbook
+root = Path(sys.argv[1])
+done = run_playbook(plan_run(root, "wait", "all"), extra_vars={"flag": str(root / "flag"), "secret": sys.stdin.read()})
+sys.exit(done.exit_code)
+"""
+
+
+def marked(mark):
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            alive = (folder / "stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+            if alive and mark in (folder / "environ").read_bytes():
+                found[int(folder.name)] = (folder / "cmdline").read_bytes()
+        except OSError:
+            continue
+    return found
+
+
+def wait_until(condition, what):
+    deadline = time.monotonic() + HANG_SECONDS
+    while not (value := condition()):
+        assert time.monotonic() < deadline, f"waited too long for {what}"
+        time.sleep(0.05)
+    return value
+
+
+@pytest.fixture
+def project(tmp_path):
+    """Give a project with two hosts that are this machine."""
+    (tmp_path / "playbooks").mkdir()
+    (tmp_path / "playbooks/wait.yml").write_text(PLAYBOOK)
+    (tmp_path / "playbooks/ansible.cfg").write_text("[defaults]\nlocalhost_warning = False\n")
+    (tmp_path / "inventory").mkdir()
+    local = (
+        "[all:vars]\nansible_connection=local\nansible_python_interpreter='{{ ansible_playbook_python }}'\n"
+    )
+    (tmp_path / "inventory/hosts.ini").write_text(f"[pair]\na1\na2\n{local}")
+    return tmp_path
+
+
+@pytest.fixture
+def run(project):
+    """Start the run; return it when both hosts are in their task, with the mark that its processes carry."""
+    mark = f"GPUFLEET_TEST_MARK={os.getpid()}-{project.name}"
+    env = dict(os.environ, GPUFLEET_HOME=str(project / "home"), **dict([mark.split("=")]))
+    words = [sys.executable, "-c", RUN, str(project)]
+    process = subprocess.Popen(words, env=env, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    process.stdin.write(SECRET)
+    process.stdin.close()
+    wait_until(lambda: all((project / f"flag.a{n}").exists() for n in (1, 2)), "the tasks")
+    yield process, mark.encode()
+    process.kill()
+    process.wait()
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 130), (signal.SIGKILL, -9)]
+)
+def test_a_signal_ends_workers_and_tasks(run, number, code):
+    process, mark = run
+    assert len(marked(mark)) > 4
+    process.send_signal(number)
+    assert process.wait(HANG_SECONDS) == code
+    if number != signal.SIGKILL:
+        assert marked(mark) == {}
+    wait_until(lambda: not marked(mark), "the tree to end")
+
+
+@pytest.mark.parametrize("name", ["supervisor.py", "ansible-playbook"])
+def test_a_kill_in_between_ends_the_rest(run, name):
+    process, mark = run
+    places = [pid for pid, words in marked(mark).items() if name.encode() in words]
+    os.kill(min(places), signal.SIGKILL)
+    assert process.wait(HANG_SECONDS) == 3
+    wait_until(lambda: not marked(mark), "the tree to end")
+
+
+def test_a_killed_run_leaves_no_variables(run):
+    process, mark = run
+    every = marked(mark)
+    assert not any(SECRET.encode() in words for words in every.values())
+    folders = {
+        word
+        for words in every.values()
+        for word in words.decode(errors="replace").split("\0")
+        if word.startswith("@") and word.endswith("vars.json")
+    }
+    file = Path(folders.pop()[1:])
+    assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    process.kill()
+    process.wait()
+    wait_until(lambda: not file.parent.exists(), "the variables to go")
+
+
+@pytest.mark.parametrize("mask", [0o000, 0o022])
+def test_run_folders_and_records_are_private(tmp_path, mask):
+    before = os.umask(mask)
+    try:
+        folder = tmp_path / "state" / "artifacts" / "r1"
+        write_record(folder, Record("site", "all", "auto", False, (), ("a",)))
+    finally:
+        os.umask(before)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in (folder.parent.parent, folder.parent, folder)}
+    assert modes == {"state": 0o700, "artifacts": 0o700, "r1": 0o700}
+    assert (folder / "run.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_an_open_state_folder_is_closed(tmp_path, monkeypatch):
+    monkeypatch.setenv("GPUFLEET_HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir(mode=0o755)
+    assert paths.private_state(tmp_path).stat().st_mode & 0o777 == 0o700

@@ -1,0 +1,78 @@
+"""Temporary folders of killed processes: the next process of the same kind removes them, and only them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+
+import pytest
+
+from gpufleet.scratch import scratch_folder
+
+HOLD = """
+import sys
+from gpufleet.scratch import scratch_folder
+with scratch_folder("test") as folder:
+    (folder / "file").write_text("x")
+    print(folder, flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path, monkeypatch):
+    """Give a temporary folder of the test's own, to this process and those that it starts."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def holder():
+    """Start a process that holds a folder until it is killed."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    yield process, process.stdout.readline().strip()
+    process.kill()
+    process.communicate()
+
+
+def test_a_folder_is_private_and_removed_at_the_end(place):
+    with scratch_folder("test") as folder:
+        assert folder.stat().st_mode & 0o777 == 0o700
+    assert list(place.iterdir()) == []
+
+
+def test_the_folder_of_a_killed_process_is_removed_by_the_next(holder, place):
+    process, folder = holder
+    process.kill()
+    process.wait()
+    assert [str(path) for path in place.iterdir()] == [folder]
+    with scratch_folder("test") as mine:
+        assert list(place.iterdir()) == [mine]
+
+
+def test_the_folder_of_a_living_process_stays(holder, place):
+    with scratch_folder("test"):
+        assert len(list(place.iterdir())) == 2
+
+
+def test_a_reused_process_number_is_not_the_owner(holder, place):
+    _, folder = holder
+    stale = place / folder.rpartition("/")[2].replace("-", "-", 1)
+    lead, _, rest = stale.name.rpartition(".")
+    older = place / f"{lead}.1-{rest.partition('-')[2]}"
+    older.mkdir()
+    with scratch_folder("test"):
+        assert not older.exists()
+        assert stale.exists()
+
+
+def test_what_others_put_there_stays(place):
+    kept = [place / "gpufleet-test-mine", place / "gpufleet-other-1.1.1-a"]
+    for path in kept:
+        path.mkdir()
+    with scratch_folder("test"):
+        assert all(path.exists() for path in kept)
