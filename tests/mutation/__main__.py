@@ -25,7 +25,9 @@ from trials import Server, Trials
 
 def main() -> int:
     options = _options()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # like Ctrl-C: the table of what was tried, and gone
+    signal.signal(
+        signal.SIGTERM, signal.default_int_handler
+    )  # like Ctrl-C: the table of what was tried, and gone
     known = rooms()
     wrong = [name for name in options.room if name not in known]
     if wrong:
