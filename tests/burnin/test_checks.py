@@ -365,6 +365,7 @@ def test_fio_runs_past_the_page_cache_on_a_file_that_is_gone_afterwards(tmp_path
     ((argv, timeout),) = calls
     assert (argv[0], timeout) == ("fio", 62.5)
     assert {
+        "--name=burn-in",
         "--rw=randrw",
         "--direct=1",
         "--time_based",
