@@ -68,3 +68,17 @@ def test_a_stream_is_read_to_its_end_or_its_limit():
     assert read_stream(io.BytesIO(b"0123456789"), "-", TEN) == "0123456789"
     with pytest.raises(InputError, match=r"^-: is too large: 11 bytes"):
         read_stream(io.BytesIO(b"0" * 100), "-", TEN)
+
+
+def test_a_pipe_that_the_shell_opened_is_read_as_a_file_is():
+    reader, writer = os.pipe()
+    os.write(writer, b"12345")
+    os.close(writer)
+    assert read_bytes(Path(f"/dev/fd/{reader}"), TEN) == b"12345"
+    os.close(reader)
+    reader, writer = os.pipe()
+    os.write(writer, b"x" * (TEN.bytes + 1))
+    os.close(writer)
+    with pytest.raises(InputError, match=r"is too large"):
+        read_bytes(Path(f"/dev/fd/{reader}"), TEN)
+    os.close(reader)

@@ -8,7 +8,7 @@ import socket
 from contextlib import suppress
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpufleet.boundary import (
@@ -25,6 +25,8 @@ from gpufleet.boundary import (
 )
 from gpufleet.errors import InputError
 
+# The same examples each time, and as long as a busy machine takes.
+CALM = settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 TEN = Limits(bytes=10)
 CELL = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00\r"), max_size=10)
 
@@ -67,6 +69,7 @@ def test_a_stream_is_not_read_past_its_limit():
         read_stream(io.BytesIO(b"x" * 1000), "standard input", TEN)
 
 
+@CALM
 @given(st.lists(st.lists(CELL, min_size=2, max_size=2), max_size=5))
 def test_csv_comes_back(rows):
     text = "a,b\n" + "".join(
@@ -75,6 +78,7 @@ def test_csv_comes_back(rows):
     assert decode_csv(text, "f") == [{"a": one, "b": two} for one, two in rows]
 
 
+@CALM
 @given(st.text(max_size=40) | st.text('",\n\rab', max_size=40))
 def test_any_text_is_rows_or_one_line(text):
     with suppress(InputError):  # its message is one line, whatever it quotes: test_errors.py
@@ -154,6 +158,7 @@ def test_what_is_no_tree(text, problem):
         decode_xml(text, "f")
 
 
+@CALM
 @given(st.text(max_size=40) | st.text("<>/&;!ab'\"=", max_size=40))
 def test_any_text_is_a_tree_or_one_line(text):
     with suppress(InputError):  # its message is one line, whatever it quotes: test_errors.py

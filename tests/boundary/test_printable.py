@@ -5,12 +5,14 @@ from __future__ import annotations
 import unicodedata
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpufleet.boundary import Limits, decode_text, is_identifier, printable, printable_block, shorten
 from gpufleet.errors import InputError
 
+# The same examples each time, and as long as a busy machine takes.
+CALM = settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 VALUES = [10**5000, "x" * 10**6, [[[[[[1]]]]]], {"a": ["b"] * 10**5}, "\x1b[2J", None, b"\xff"]
 ANY = st.text(st.characters(), max_size=80)
 
@@ -52,6 +54,7 @@ def test_what_a_reader_sees_stays(text):
     assert printable(text) == text
 
 
+@CALM
 @given(ANY)
 def test_a_printable_text_is_one_line_without_control_or_format_characters(text):
     shown = printable(text)
@@ -66,6 +69,7 @@ def test_a_long_text_is_cut():
     assert printable("a" * 1000, None) == "a" * 1000
 
 
+@CALM
 @given(st.lists(ANY, max_size=5))
 def test_a_block_keeps_its_lines_and_nothing_else(lines):
     text = "\n".join(each.replace("\n", "") for each in lines)

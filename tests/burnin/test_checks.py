@@ -344,3 +344,125 @@ def test_stress_ng_gets_half_a_minute_beyond_its_own_end(make_host):
     assert limits == [90]
     assert cpu.stress_ng(make_host())["reason"] == "not asked for (stress_ng_seconds)"
     assert cpu.stress_ng(make_host(stress_ng_seconds=5))["reason"] == "stress-ng is not installed"
+
+
+FIO = '{"jobs": [{"error": 5, "read": {"iops": 100.5}, "write": {"iops": 50.5}}]}'
+
+
+def test_fio_runs_past_the_page_cache_on_a_file_that_is_gone_afterwards(tmp_path):
+    calls = []
+
+    def run(argv, timeout):
+        calls.append((argv, timeout))
+        (tmp_path / f".gpufleet-fio-{os.getpid()}").write_text("x")
+        return Output(1, FIO, "e" * 400)
+
+    host = Host(params={"fio_seconds": 2.5}, run=run, which=lambda tool: tool)
+    told = storage.fio(host, str(tmp_path))
+    assert told == {
+        "ran": True, "code": 1, "error_code": 5, "read_iops": 100.5, "write_iops": 50.5, "error": "e" * 300,
+    }  # fmt: skip
+    ((argv, timeout),) = calls
+    assert (argv[0], timeout) == ("fio", 62.5)
+    assert {
+        "--name=burn-in",
+        "--rw=randrw",
+        "--direct=1",
+        "--time_based",
+        "--runtime=2.5",
+        "--size=64m",
+        "--output-format=json",
+    } < set(argv)
+    assert f"--filename={tmp_path}/.gpufleet-fio-{os.getpid()}" in argv
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"jobs": []}', '{"jobs": [{"error": 0}]}', "[]"])
+def test_a_report_that_fio_did_not_end_is_kept_as_text(text):
+    assert storage.fio_rates(text) == {"text": text}
+
+
+def test_fio_is_asked_for_and_must_be_there(make_host, tmp_path):
+    assert storage.fio(make_host(), "x") == {"ran": False, "reason": "not asked for (fio_seconds)"}
+    assert storage.fio(make_host(fio_seconds=1), "x") == {"ran": False, "reason": "fio is not installed"}
+    plain = storage.check(
+        make_host({"/proc/mounts": "/dev/x / ext4 ro 0 0\n"}, scratch=str(tmp_path), storage_mib=1)
+    )
+    assert plain.raw["fio"]["reason"] == "not asked for (fio_seconds)"
+    assert (plain.raw["root"]["type"], plain.raw["root"]["read_only"]) == ("ext4", True)
+    assert plain.raw["scratch"] == {"folder": str(tmp_path), "type": "ext4"}
+    assert plain.raw["scratch_mib"] == 1
+    none = storage.check(make_host(scratch=str(tmp_path / "absent")))
+    assert none.raw["fio"] == {"ran": False, "reason": "no room"}
+
+
+def test_how_a_file_was_read_back_is_said(tmp_path, monkeypatch):
+    direct = getattr(os, "O_DIRECT", 0)
+    real = os.open
+
+    def refuse(path, flags, *more):
+        if flags & direct:
+            raise OSError(22, "Invalid argument")
+        return real(path, flags, *more)
+
+    descriptor = storage.open_scratch(str(tmp_path))
+    dropped = []
+    monkeypatch.setattr(os, "posix_fadvise", lambda *asked: dropped.append(asked))
+    try:
+        monkeypatch.setattr(os, "open", lambda path, flags, *more: real(path, flags & ~direct, *more))
+        reader, method = storage.open_direct(descriptor)
+        os.close(reader)
+        assert (method, dropped) == ("direct", [])
+        monkeypatch.setattr(os, "open", refuse)
+        reader, method = storage.open_direct(descriptor)
+        os.close(reader)
+        assert method == "buffered"
+        assert dropped == [(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)]
+    finally:
+        os.close(descriptor)
+
+
+def test_a_tools_answer_is_kept_as_it_is_with_its_command_and_code(make_host):
+    answers = {"vcgencmd get_throttled": Output(0, "throttled=0x50005\n", ""),
+               "vcgencmd measure_temp": Output(0, "t" * 5000, ""),
+               "bladectl get status": Output(3, "", " no daemon \n")}  # fmt: skip
+    host = make_host(tools=answers)
+    told = pi.throttled(host)
+    assert (told.status, told.reason) == ("ran", "")
+    assert told.raw == {"command": "vcgencmd get_throttled", "text": "throttled=0x50005\n", "code": 0}
+    assert len(pi.temperature(host).raw["text"]) == 4000
+    failed = pi.blade(host)
+    assert (failed.status, failed.reason) == ("error", "bladectl ended with code 3: no daemon")
+    assert failed.raw["code"] == 3
+    missing = pi.throttled(make_host())
+    assert (missing.status, missing.reason, missing.raw) == ("not_run", "vcgencmd is not installed", {})
+
+
+def test_the_kernels_temperature_on_a_pi_without_its_tool(make_host):
+    files = {
+        "/sys/class/thermal/thermal_zone0/temp": "52149\n",
+        "/proc/device-tree/model": "Raspberry Pi Compute Module 4\x00",
+    }
+    told = pi.temperature(make_host(files))
+    assert told.status == "ran"
+    assert told.raw == {"command": "/sys/class/thermal/thermal_zone0/temp", "text": "temp=52.1'C"}
+
+
+def test_drives_in_sysfs_with_their_size_and_link(make_host):
+    base = "/sys/class/nvme"
+    files = {
+        f"{base}/nvme0/model": "KIOXIA  \n", f"{base}/nvme0/nvme0n1/size": "1000215216\n",
+        f"{base}/nvme0/device/current_link_speed": "5.0 GT/s PCIe\n", f"{base}/nvme0/device/max_link_width": "4\n",
+        f"{base}/nvme1/nvme1c0n1/size": "7\n", f"{base}/nvme-fabrics/x": "",
+    }  # fmt: skip
+    told = pi.nvme_link(make_host(files, expect_nvme=2))
+    assert (told.status, told.measured, told.unit) == ("ran", 2, "drives")
+    assert told.raw["expect_nvme"] == 2
+    assert told.raw["root"] == "/sys"
+    first, second = told.raw["devices"]
+    assert first == {
+        "name": "nvme0", "model": "KIOXIA", "sectors": 1000215216, "current_link_speed": "5.0 GT/s PCIe",
+        "current_link_width": None, "max_link_speed": None, "max_link_width": "4",
+    }  # fmt: skip
+    assert (second["name"], second["sectors"]) == ("nvme1", 7)
+    assert pi.nvme_link(make_host(nvme_sysfs="/elsewhere/")).reason == "/elsewhere is not there"

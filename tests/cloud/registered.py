@@ -58,9 +58,8 @@ def _resource(request):
 def _short(urn):
     """Return a resource's type and name without project, stack and ancestors."""
     parts = urn.split("::")
-    return (
-        f"{parts[2].split('$')[-1]} {parts[3]}" if len(parts) == 4 and "pulumi:Stack" not in parts[2] else ""
-    )
+    kind = parts[2].split("$")[-1] if len(parts) == 4 else "pulumi:pulumi:Stack"
+    return "" if kind == "pulumi:pulumi:Stack" else f"{kind} {parts[3]}"
 
 
 def record(fleet, recorder, monkeypatch):

@@ -31,13 +31,21 @@ def test_a_preview_on_standard_input(gpufleet, project, preview):
 
 @pytest.mark.parametrize("form", ["table", "markdown", "json", "junit", "html"])
 def test_a_hostile_name_breaks_no_form(gpufleet, tmp_path, preview, form):
-    hostile = "a\\u0000\\ud800\\u001b[31m\\u202e<b>"  # what JSON can hold and neither a terminal nor XML can
+    hostile = "a\\u001b[31m\\u202e\\uffff<b>"  # what JSON can hold and neither a terminal nor XML can
     text = preview("create").replace('::a"', f'::{hostile}"')
     assert hostile in text
     (tmp_path / "p.json").write_text(text, encoding="utf-16")
     done = gpufleet("cost", "diff", "--preview", "p.json", "--format", form, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert not {"\0", "\x1b", "\u202e"} & set(done.stdout)
+
+
+@pytest.mark.parametrize("hostile", ["a\\u0000", "a\\ud800"])
+def test_a_name_that_no_database_stores_is_refused_in_one_line(gpufleet, tmp_path, preview, hostile):
+    (tmp_path / "p.json").write_text(preview("create").replace('::a"', f'::{hostile}"'))
+    done = gpufleet("cost", "diff", "--preview", "p.json", cwd=tmp_path)
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+    assert "p.json: holds a" in done.stderr
 
 
 def test_a_preview_outside_any_project(gpufleet, tmp_path, preview):

@@ -112,7 +112,7 @@ def test_an_empty_policy_has_no_rules(tmp_path):
         ),
         (
             "budget_usd_per_month: .nan\n",
-            "policy.yaml:1: budget_usd_per_month: nan is not a number of 0 or more",
+            "policy.yaml:1: nan is not a number that JSON can carry",
         ),
         ("- a\n", "policy.yaml:1: not a mapping of rules"),
         ("a: [\n", "policy.yaml:2: is not valid YAML"),

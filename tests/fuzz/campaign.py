@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import resource
 import signal
 import sys
 import time
@@ -46,9 +45,31 @@ class Progress:
     findings: dict[str, str] = field(default_factory=dict)  # kind of mistake -> the input's file
 
 
-def peak_mib() -> int:
-    """Return the most memory that this process ever had."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+class Memory:
+    """The memory of this process: how much more one input took at its most than there was before."""
+
+    def __init__(self) -> None:
+        self.status = Path("/proc/self/status")
+        self.peak = Path("/proc/self/clear_refs")
+        self.before = 0
+
+    def start(self) -> None:
+        """Note what there is, and let the kernel note the peak anew."""
+        if not self.peak.exists():  # not Linux: no figures of memory
+            return
+        self.peak.write_text("5")
+        self.before = self._read("VmRSS:")
+
+    def growth_mib(self) -> int:
+        """Return the peak since ``start`` over what there was."""
+        return max(0, self._read("VmHWM:") - self.before) // 1024 if self.before else 0
+
+    def _read(self, name: str) -> int:
+        text = self.status.read_text()
+        return int(text[text.index(name) + len(name) :].split(maxsplit=1)[0])
+
+
+MEMORY = Memory()
 
 
 def one_input(target: Target, seed: int, number: int, seeds: list[bytes]) -> bytes:
@@ -56,9 +77,19 @@ def one_input(target: Target, seed: int, number: int, seeds: list[bytes]) -> byt
     return mutate(Random(f"{seed}:{target.name}:{number}"), seeds, target.kind)
 
 
-def try_input(target: Target, content: bytes) -> tuple[str, bool, float]:
-    """Return what is wrong (empty: nothing), whether the input was refused, and the CPU seconds that it took."""
-    before = peak_mib()
+@dataclass(frozen=True)
+class Result:
+    """What became of an input: ``wrong`` is empty where nothing is, ``took_s`` are CPU seconds."""
+
+    wrong: str
+    refused: bool
+    took_s: float
+    growth_mib: int
+
+
+def try_input(target: Target, content: bytes) -> Result:
+    """Give a parser one input."""
+    MEMORY.start()
     started = time.process_time()
     refused, wrong = False, ""
     signal.alarm(HANG_S)
@@ -81,9 +112,10 @@ def try_input(target: Target, content: bytes) -> tuple[str, bool, float]:
     took = time.process_time() - started
     if took > SLOWEST_S:
         wrong = wrong or f"took {took:.0f} s"
-    if peak_mib() - before > GROWTH_MIB:
-        wrong = wrong or f"took {peak_mib() - before} MiB"
-    return wrong, refused, took
+    growth = MEMORY.growth_mib()
+    if growth > GROWTH_MIB:
+        wrong = wrong or f"took {growth} MiB"
+    return Result(wrong, refused, took, growth)
 
 
 def mistake(wrong: str) -> str:
@@ -98,14 +130,15 @@ def run_target(target: Target, seed: int, count: int) -> Progress:
     seeds = target.seeds()
     for content in seeds:  # imports and tables are loaded once; they are no input's doing
         try_input(target, content)
-    baseline, since = peak_mib(), time.process_time()
+    since = time.process_time()
     while progress.inputs < count:
         content = one_input(target, seed, progress.inputs, seeds)
-        wrong, refused, took = try_input(target, content)
+        result = try_input(target, content)
+        wrong = result.wrong
         progress.inputs += 1
-        progress.refused += refused
-        progress.slowest_s = max(progress.slowest_s, round(took, 3))
-        progress.growth_mib = max(progress.growth_mib, peak_mib() - baseline)
+        progress.refused += result.refused
+        progress.slowest_s = max(progress.slowest_s, round(result.took_s, 3))
+        progress.growth_mib = max(progress.growth_mib, result.growth_mib)
         if wrong and mistake(wrong) not in progress.findings and len(progress.findings) < MOST_FINDINGS:
             progress.findings[mistake(wrong)] = save_finding(target, content)
             print(f"  {target.name} #{progress.inputs - 1}: {wrong}", flush=True)
@@ -131,8 +164,7 @@ def run_atheris(target: Target) -> None:
     import atheris
 
     def test_one(content: bytes) -> None:
-        wrong, _, _ = try_input(target, content)
-        if wrong:
+        if wrong := try_input(target, content).wrong:
             raise AssertionError(wrong)
 
     folder = KEPT / "atheris" / target.name.replace(" ", "-")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import marshal
 from collections.abc import Callable
 from random import Random
 from typing import Any
@@ -81,11 +82,19 @@ def mutate_bytes(random: Random, seed: bytes, seeds: list[bytes]) -> bytes:
 
 def mutate_tree(random: Random, value: Any) -> Any:
     """Return a tree of lists and mappings with one to four places changed."""
-    root = [copy.deepcopy(value)]
+    root = [copied(value)]
     for _ in range(random.choice((1, 1, 1, 2, 4))):
         holder, key = pick(random, root)
         change_place(random, root, holder, key)
     return root[0]
+
+
+def copied(value: Any) -> Any:
+    """Return a deep copy; ten times as fast as ``copy.deepcopy`` where there is nothing but JSON."""
+    try:
+        return marshal.loads(marshal.dumps(value))
+    except ValueError:  # a date of YAML's, or nested too deep
+        return copy.deepcopy(value)
 
 
 def pick(random: Random, root: list[Any]) -> tuple[Any, Any]:
@@ -101,7 +110,7 @@ def pick(random: Random, root: list[Any]) -> tuple[Any, Any]:
 def change_place(random: Random, root: list[Any], holder: Any, key: Any) -> None:
     change = random.randrange(9)
     if change <= 3:
-        holder[key] = copy.deepcopy(random.choice(VALUES))
+        holder[key] = copied(random.choice(VALUES))
     elif change == 4 and holder is not root:
         del holder[key]
     elif change == 5 and isinstance(holder, dict):
@@ -114,11 +123,12 @@ def change_place(random: Random, root: list[Any], holder: Any, key: Any) -> None
         holder[key] = nested
     elif change == 7:
         other, place = pick(random, root)
-        holder[key] = copy.deepcopy(other[place])
+        holder[key] = copied(other[place])
     elif isinstance(holder, list) and holder is not root:
-        holder[key:key] = [copy.deepcopy(holder[key])] * random.choice((1, 20, 300))
+        many = random.choice((1, 20, 300))
+        holder[key:key] = [holder[key]] * (many if len(repr(holder[key])) * many < MOST_BYTES else 1)
     else:
-        holder[key] = [copy.deepcopy(holder[key])] * random.choice((1, 2, 20))
+        holder[key] = [holder[key]] * random.choice((1, 2, 20))
 
 
 def dump_json(value: Any) -> bytes:

@@ -25,7 +25,9 @@ from trials import Server, Trials
 
 def main() -> int:
     options = _options()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    signal.signal(
+        signal.SIGTERM, signal.default_int_handler
+    )  # like Ctrl-C: the table of what was tried, and gone
     known = rooms()
     wrong = [name for name in options.room if name not in known]
     if wrong:
@@ -39,6 +41,7 @@ def main() -> int:
                 coverage = _coverage(known[name], copy, server)
                 selection = Selection(coverage, known[name], options.budget)
                 _try_room(known[name], Trials(copy, server, selection), run)
+                run.write()
         except KeyboardInterrupt:
             print("mutants: interrupted; the table holds what was tried", file=sys.stderr)
         finally:

@@ -19,7 +19,8 @@ ALSO = {
 # Tests that mostly wait for programs which they start: a mutant would take minutes. Only the room cli is tried with
 # such tests, as its code runs nowhere else.
 WAITING = (
-    "burnin/test_module.py", "collection/test_callback.py", "collection/test_courier.py",
+    "burnin/test_module.py", "catalog/prices/refresh/test_cli.py", "catalog/test_prices_cli.py",
+    "collection/test_callback.py", "operations/test_nodes_cli.py",
     "collection/test_inventory.py", "cost/ci/", "cost/golden/", "cost/test_buying_cli.py", "cost/test_cli.py",
     "cost/test_confinement.py", "cost/test_evaluation.py", "cost/test_foreign.py", "cost/test_programs.py",
     "console/test_gather.py", "engine/test_interrupts.py", "playbooks/", "rehearsal/test_world_command.py",

@@ -178,7 +178,7 @@ class Selection:
             if test in self.coverage.seconds:
                 file = test.partition("::")[0]
                 turns[file] += 1
-                ranked.append((not self._is_own(test), turns[file] // 8, test))
+                ranked.append((not self._is_own(test), turns[file] // 2, test))
         return [test for *_, test in sorted(ranked, key=lambda each: each[:2])]
 
 

@@ -159,3 +159,14 @@ def test_in_a_rehearsal_a_slot_that_was_not_booted_cannot_be_reached(repo_root, 
 )
 def test_only_the_test_range_is_rehearsed(address, can):
     assert is_rehearsed(address) is can
+
+
+def test_a_name_that_two_racks_declare_is_refused_before_any_sync(tmp_path, nowhere):
+    text = "plugin: gpufleet.fleet.rack\nname: {}\nkind: blades\nsite: lab\nmachine: Compute Blade CM4 8GB\nnodes: {}\n"
+    (tmp_path / "inventory").mkdir()
+    for name in ("r1", "r2"):
+        (tmp_path / f"inventory/{name}.yaml").write_text(text.format(name, "blade[01-06]"))
+    with pytest.raises(
+        InputError, match=r"r2.yaml:6: nodes: blade\[01-06\] is also declared in inventory/r1.yaml"
+    ):
+        inventory_model(tmp_path, nowhere)

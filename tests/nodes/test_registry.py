@@ -219,3 +219,19 @@ def test_only_a_complete_report_counts_as_the_sources_last_word(registry, lab):
     assert not late.stale
     with registry.transaction(number=begun):
         assert registry.report(Report("rack:r1", lab.minutes(4), (lab.blade(1, at=4),))).stale
+
+
+def test_a_partial_report_read_earlier_brings_back_no_value_that_the_source_has_since_changed(registry, lab):
+    who = Identity(rack="r1", slot="1")
+
+    def seen(**observed):
+        one = Observation("ssh", "blade01", who, observed=observed, observed_at=lab.minutes(1))
+        return Report("ssh", lab.minutes(1), [one], complete=False)
+
+    registry.report(lab.rack(lab.blade(1)))
+    begun = registry.draw_revision()
+    registry.report(seen(kernel="6.6"))
+    with registry.transaction(number=begun):
+        registry.report(seen(kernel="6.1", arch="aarch64"))
+    told = {v.key: v.value for v in registry.values("blade01") if v.source == "ssh"}
+    assert (told["observed.kernel"], told["observed.arch"]) == ("6.6", "aarch64")

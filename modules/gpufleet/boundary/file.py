@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from pathlib import Path
 from typing import BinaryIO
@@ -11,12 +12,19 @@ from gpufleet.boundary.limit import OPERATOR_FILE, Limits
 from gpufleet.boundary.text import decode_text, printable, too_large
 from gpufleet.errors import InputError
 
+_OPEN_ALREADY = re.compile(r"/dev/stdin|(/dev|/proc/self)/fd/[0-9]+")
+
 
 def read_bytes(
     path: Path, limits: Limits = OPERATOR_FILE, where: str = "", *, follow_symlinks: bool = True
 ) -> bytes:
-    """Return a regular file's content; a pipe, device, folder or larger file is an InputError, as is a missing one."""
+    """Return a regular file's content; a pipe, device, folder or larger file is an InputError, as is a missing one.
+
+    A pipe that the shell has opened for us, ``<(pulumi preview --json)``, is read as a file is.
+    """
     label = where or printable(path)
+    if follow_symlinks and _OPEN_ALREADY.fullmatch(str(path)):
+        return _read_open_pipe(path, limits, label)
     # Non-blocking, so that opening a pipe that nobody writes to returns at once.
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow_symlinks else os.O_NOFOLLOW)
     try:
@@ -32,6 +40,17 @@ def read_bytes(
             raise
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise InputError(f"cannot be read: {reason}", where=label) from None
+    if len(content) > limits.bytes:
+        raise too_large(len(content), label, limits)
+    return content
+
+
+def _read_open_pipe(path: Path, limits: Limits, label: str) -> bytes:
+    try:
+        with path.open("rb") as stream:
+            content = stream.read(limits.bytes + 1)
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", where=label) from None
     if len(content) > limits.bytes:
         raise too_large(len(content), label, limits)
     return content

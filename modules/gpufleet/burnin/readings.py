@@ -94,7 +94,7 @@ def memory(raw: Raw) -> Readings:
 def storage(raw: Raw) -> Readings:
     """Room, mount state, and what the scratch file showed."""
     root, scratch = table(raw.get("root")), table(raw.get("scratch"))
-    on_disk = scratch.get("type") not in MEMORY_BACKED
+    on_disk = str(scratch.get("type")) not in MEMORY_BACKED
     wrote = "write_error" in raw or numeric(raw.get("write_mb_per_s")) is not None
     state = root.get("read_only")
     metrics = keep(

@@ -37,7 +37,8 @@ def load(stack: str, root: Path | None = None, config_file: Path | None = None) 
     whole = read(path, label_of(path, root))
     config = whole.node.get("config") if isinstance(whole.node, Mapping) else None
     if not isinstance(config, Mapping) or KEY not in config:
-        close = get_close_matches(KEY, [str(key) for key in config or ()], n=1)
+        keys = [str(key) for key in config] if isinstance(config, Mapping) else []
+        close = get_close_matches(KEY, keys, n=1)
         remedy = f"{close[0]!r} should read {KEY!r}" if close else f"put the fleet under config: {KEY}:"
         raise InputError(f"has no {KEY}", where=whole.label, remedy=remedy)
     return _fleet(Document(whole.label, config[KEY], KEY), stack, root)

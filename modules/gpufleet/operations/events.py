@@ -27,7 +27,7 @@ from gpufleet.boundary import (
 from gpufleet.errors import InputError
 from gpufleet.nodes.revision import event_key
 from gpufleet.remote.progress import reason_of
-from gpufleet.remote.reporting import reported_event
+from gpufleet.remote.reporting import COLLECTION, reported_event
 
 CONTROLLER_ACTIONS = frozenset(
     {
@@ -116,9 +116,7 @@ def task_event(
 def _report(host: str, action: str, result: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     """Return a result's report to the registry as plain bounded values, or why it is bad."""
     raw = result.get("gpufleet")
-    if isinstance(raw, Mapping):
-        raw = reported_event(host, action, result) or None
-    if raw is None:
+    if raw is None or not action.startswith(COLLECTION):
         return {}, ""
     try:
         # Live results hold Ansible's own kinds of text: written and read again they are plain, as in artifacts.
@@ -128,7 +126,7 @@ def _report(host: str, action: str, result: Mapping[str, Any]) -> tuple[dict[str
         return {}, printable(error)
     except (ValueError, TypeError, RecursionError) as error:
         return {}, printable(f"report: is not JSON: {error}")
-    return report, ""
+    return reported_event(host, action, {**result, "gpufleet": report}), ""
 
 
 _KINDS: dict[str, tuple[type, ...]] = {

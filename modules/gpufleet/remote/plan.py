@@ -22,7 +22,8 @@ from gpufleet.errors import EnvironmentFault, InputError
 LIST_TIMEOUT_SECONDS = 120
 MOST_NAMES = 20_000  # that the ranges of a limit mean
 # A name with a range of numbers in it, and the sign that Ansible lets stand before it.
-FOLDED = re.compile(r"(!?)([\w.-]+(?:\[\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*\][\w.-]*)+)")
+# It begins where a name does and never goes back, or a long text without brackets takes time by its square.
+FOLDED = re.compile(r"(!?)(?<![\w.-])([\w.-]++(?:\[\d++(?:-\d++)?(?:,\d++(?:-\d++)?)*+\][\w.-]*+)+)")
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,16 @@ from gpufleet.errors import EnvironmentFault
 from gpufleet.paths import user_cache
 
 # What plays use on the controlling side: Ansible, the runner, and what our action plugins import.
-ROOTS = ("ansible-core", "ansible-runner", "ruamel.yaml", "pydantic", "clustershell", "click", "platformdirs")
+ROOTS = (
+    "ansible-core",
+    "ansible-runner",
+    "clustershell",
+    "click",
+    "defusedxml",
+    "platformdirs",
+    "pydantic",
+    "ruamel.yaml",
+)
 LEFT_OUT = re.compile(r"(^|/)(__pycache__|tests)/|\.pyc$|^(ansible_test|\.\.)(/|$)")
 PLAYBOOK = '#!/bin/sh\nexec "${GPUFLEET_WORKER_PYTHON:-python3}" -m ansible playbook "$@"\n'
 OURS = Path(package_file).resolve().parent

@@ -1,0 +1,27 @@
+"""Every threat in the threat model names a test that is there."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs/threat-model.md").read_text()
+SECTION = PAGE.partition("## Threats")[2].partition("\n## ")[0]
+ROWS = [line for line in SECTION.splitlines() if line.startswith("| ")][1:]
+TEST = re.compile(r"\[`(test_\w+)`\]\(\.\./(tests/[\w/]+\.py)\) \|$")
+
+
+def test_each_attacker_has_threats():
+    attackers = {row.split(" | ")[0].removeprefix("| ") for row in ROWS}
+    assert attackers == {"A node", "A pull request", "A file", "A local user", "A package", "An accident"}
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_a_threat_names_its_test(row):
+    name, file = TEST.search(row).groups()
+    tree = ast.parse((ROOT / file).read_text())
+    assert name in {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}

@@ -1,0 +1,96 @@
+"""What a sync answers: lines for people, the account for programs, and when the answer is no."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpufleet.errors import AnswerIsNo, EnvironmentFault, InputError
+from gpufleet.nodes import Outcome
+from gpufleet.nodes.identify import Contradiction
+from gpufleet.operations.reach import Reach
+from gpufleet.operations.sync import STALE, Options, Synced
+
+TWICE = Contradiction("serial_twice", "S1", "serial S1 is claimed by a, b", ())
+
+
+def synced(**more):
+    outcomes = [
+        Outcome("rack:r1", 3, created=["a", "b"], missing=["c", "d"]),
+        Outcome("pulumi:dev", 1),
+        Outcome("address_book", 2, stale=True, conflicts=[TWICE], bad=["node x: no name"]),
+    ]
+    return Synced(outcomes, **more)
+
+
+def test_a_line_for_each_source_that_answered():
+    reach = Reach(answered=["a", "b"], silent={"c": "timed out"})
+    assert list(synced(reach=reach).lines()) == [
+        "rack:r1: 3 nodes, 2 new, missing: c, d",
+        "pulumi:dev: 1 nodes",
+        f"address_book: {STALE}",
+        "ssh: 2 answer, 1 do not",
+    ]
+    assert len(list(synced().lines())) == 3
+
+
+def test_what_a_person_should_know_beside_it():
+    reach = Reach(silent={"c": "timed out"}, conflicts=["c shows another serial"])
+    failures = {
+        "aws:x": EnvironmentFault("no credentials", hint="aws configure"),
+        "rack:r2": InputError("is empty"),
+    }
+    assert list(synced(reach=reach, notes=["one note"], failures=failures).talk()) == [
+        "one note",
+        "conflict: serial S1 is claimed by a, b",
+        "left out: node x: no name",
+        "c does not answer: timed out",
+        "conflict: c shows another serial",
+        "aws:x failed: no credentials (aws configure)",
+        "rack:r2 failed: is empty",
+    ]
+
+
+def test_the_account_for_programs_is_whole():
+    found = synced(
+        reach=Reach(silent={"c": "timed out"}), failures={"aws:x": InputError("is empty")}
+    ).as_json()
+    assert found["sources"][0] == {
+        "source": "rack:r1", "nodes": 3, "created": ["a", "b"], "missing": ["c", "d"], "conflicts": [], "stale": False,
+        "bad": [],
+    }  # fmt: skip
+    assert found["sources"][2]["conflicts"] == ["serial S1 is claimed by a, b"]
+    assert (found["sources"][2]["stale"], found["sources"][2]["bad"]) == (True, ["node x: no name"])
+    assert (found["failures"], found["unreachable"]) == ({"aws:x": "is empty"}, {"c": "timed out"})
+    assert synced().as_json()["unreachable"] == {}
+
+
+@pytest.mark.parametrize(
+    ("account", "no"),
+    [
+        (Synced([Outcome("a")]), None),
+        (Synced([Outcome("a")], reach=Reach(silent={"c": "x"})), None),
+        (Synced([Outcome("a")], reach=Reach(conflicts=["x"])), "sources contradict each other"),
+        (Synced([Outcome("a"), Outcome("b", conflicts=[TWICE])]), "sources contradict each other"),
+        (
+            Synced([], {"a": InputError("x"), "b": InputError("y")}),
+            "not synced: a, b; their last good report stays",
+        ),
+        (Synced([Outcome("b", conflicts=[TWICE])], {"a": InputError("x")}), "not synced: a;"),
+    ],
+)
+def test_a_failed_or_contradicting_source_is_an_answer_of_no(account, no):
+    if no is None:
+        account.raise_for_failures()
+        return
+    with pytest.raises(AnswerIsNo, match=no):
+        account.raise_for_failures()
+
+
+def test_the_address_book_is_the_given_one_else_the_rehearsals_that_is_there(tmp_path):
+    book = tmp_path / "book.json"
+    set_ = {"GPUFLEET_ADDRESS_BOOK": str(book)}
+    assert Options(environment=set_).book is None
+    book.write_text("{}")
+    assert Options(environment=set_).book == book
+    assert Options(environment=set_, address_book=tmp_path / "own").book == tmp_path / "own"
+    assert Options(environment={}).book is None

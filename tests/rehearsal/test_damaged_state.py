@@ -1,0 +1,45 @@
+"""Files of our own that a full disk cut off, or that somebody edited: one line with the remedy."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpufleet.errors import InputError
+from gpufleet.rehearsal import backend
+from gpufleet.rehearsal.rack import hosts, lifecycle
+from gpufleet.rehearsal.world import World
+
+DAMAGED = pytest.mark.parametrize("text", ["", "{", "[]", '{"a": NaN}', "[" * 5000, "\x00"])
+
+
+@DAMAGED
+def test_a_damaged_record_of_a_rehearsal_says_how_to_make_it_anew(tmp_path, text):
+    world = World(tmp_path, "poc")
+    world.facts.parent.mkdir(parents=True)
+    world.facts.write_text(text)
+    with pytest.raises(InputError, match=r"gpufleet rehearse down -s poc, then up again$") as caught:
+        world.read_facts()
+    assert str(caught.value).startswith(str(world.facts))
+
+
+@DAMAGED
+def test_a_damaged_record_of_a_host_says_how_to_make_it_anew(tmp_path, text):
+    (tmp_path / "r-1.json").write_text(text)
+    for read in (lambda: hosts.read_record(tmp_path / "r-1"), lambda: hosts.read_records(tmp_path)):
+        with pytest.raises(
+            InputError, match=r"r-1\.json: is damaged; gpufleet rehearse down, then up again$"
+        ):
+            read()
+
+
+@DAMAGED
+def test_damaged_networks_are_chosen_anew(tmp_path, text):
+    (tmp_path / "n").write_text(text)
+    assert lifecycle._kept_networks(tmp_path / "n") == {}
+    assert lifecycle._kept_networks(tmp_path / "none") == {}
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"checkpoint": 5}', '{"checkpoint": {"latest": []}}'])
+def test_a_damaged_state_of_the_engine_counts_nothing(tmp_path, text):
+    (tmp_path / "s.json").write_text(text)
+    assert backend._latest(tmp_path / "s.json") == {}
