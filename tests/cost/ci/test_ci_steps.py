@@ -133,7 +133,7 @@ def test_an_artifact_that_is_too_large_or_a_link_is_refused(comment, github, tmp
     path.symlink_to("/etc/passwd")
     done = comment(github.head)
     assert (done.returncode, github.comments) == (2, [])
-    assert "cannot be read" in done.stderr
+    assert "is a symlink" in done.stderr
 
 
 def test_html_links_and_images_of_an_artifact_are_broken(comment, github):
