@@ -108,6 +108,19 @@ def test_a_program_sees_neither_the_home_folder_nor_what_a_project_keeps_secret(
 
 
 @confined
+def test_of_a_hidden_folder_only_the_stack_file_asked_for_is_shown(say, hostile):
+    folder = hostile("") / ".gpufleet/rehearsal/dev"
+    folder.mkdir(parents=True)
+    (folder / "registry.db").write_text(CANARY)
+    stack = folder / "what-if.yaml"
+    stack.write_text("config: {}\n")
+    seen = say(f"open({str(stack)!r}).read(), os.listdir({str(folder)!r})", config_file=stack)
+    assert seen == str(("config: {}\n", ["what-if.yaml"]))
+    attempt = f"os.access({str(stack)!r}, os.W_OK), os.access({str(folder)!r}, os.W_OK)"
+    assert say(attempt, config_file=stack) == "(False, False)"
+
+
+@confined
 def test_a_program_reaches_no_listener_of_this_machine(say):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         attempt = f"socket.socket().connect_ex(('127.0.0.1', {listener.getsockname()[1]}))"

@@ -78,6 +78,8 @@ def bounds(
         "folder": str(folder),
         "visible": _without_covered(shown),
         "hidden": sorted(str(path) for path in hidden if path.is_relative_to(top)),
+        # A rehearsal keeps its own stack files in a folder that is hidden.
+        "revealed": [str(config_file.resolve())] if config_file and config_file.is_file() else [],
         "cpu_s": int(limit_s) + GRACE_S,
     }
 

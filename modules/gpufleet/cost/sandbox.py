@@ -62,7 +62,9 @@ SCRATCH_BYTES = 256 * MIB  # of all that a program writes
 OPEN_FILES, PROCESS_LIMIT = 1024, 512
 
 Bounds = dict[str, Any]
-"""``visible`` and ``hidden`` paths, ``folder`` (the one place to write), ``cpu_s``; ``trusted`` confines nothing."""
+"""``visible`` and ``hidden`` paths, ``revealed`` files in hidden folders, ``folder`` (the one place to write),
+``cpu_s``; ``trusted`` confines nothing.
+"""
 
 
 def start(bounds: Bounds, call: Callable[[], object], report: Callable[[list[str]], object]) -> int:
@@ -197,7 +199,7 @@ def _make_root(bounds: Bounds) -> None:
     for path in (*SYSTEM, *SETTINGS, *bounds["visible"]):
         _show(new, path)
     for path in bounds["hidden"]:
-        _hide(new, path)
+        _hide(new, path, bounds["revealed"])
     os.makedirs(f"{new}{folder}", exist_ok=True)
     _mount("tmpfs", f"{new}{folder}", MS_NOSUID | MS_NODEV, f"mode=0700,size={SCRATCH_BYTES},nr_inodes=16384")
     for name in ("home", "tmp"):
@@ -219,11 +221,16 @@ def _show(new: str, path: str) -> None:
     _set_read_only(target, recursive=True)
 
 
-def _hide(new: str, path: str) -> None:
-    """Put nothing in the place of a file or a folder."""
+def _hide(new: str, path: str, revealed: list[str]) -> None:
+    """Put nothing in the place of a file or a folder, but for revealed files in the folder."""
     target = new + path
     if os.path.isdir(target):
-        _mount("tmpfs", target, MS_RDONLY | MS_NOSUID | MS_NODEV, "mode=0555,size=4k,nr_inodes=2")
+        _mount("tmpfs", target, MS_NOSUID | MS_NODEV, "mode=0555,size=64k,nr_inodes=64")
+        for file in revealed:
+            if file.startswith(f"{path}/"):
+                _bind(file, new + file)
+                _set_read_only(new + file, recursive=False)
+        _set_read_only(target, recursive=False)
     elif os.path.lexists(target):
         _bind(f"{new}/.empty", target)
 
