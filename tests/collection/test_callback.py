@@ -83,7 +83,7 @@ def test_a_wrong_event_is_refused(play):
     assert "value of event must be one of" in done.stdout
 
 
-def test_a_report_that_is_nonsense_stops_no_play_and_is_named(play, registry, tmp_path):
+def test_a_report_of_a_module_that_may_report_nothing_counts_for_nothing(play, registry, tmp_path):
     folder = tmp_path / "library"
     folder.mkdir()
     (folder / "hostile.py").write_text(
@@ -94,7 +94,6 @@ def test_a_report_that_is_nonsense_stops_no_play_and_is_named(play, registry, tm
     )
     done = play({"hostile": {}}, COMMISSIONED, ANSIBLE_LIBRARY=str(folder))
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "bad report, left out: blade01: report: records: must be a list" in " ".join(done.stderr.split())
     with registry() as opened:
         assert opened.get("blade01").state == "commissioning"
-        assert "bad_report" in [line.event for line in opened.history("blade01")]
+        assert not {"bad_report", "verdict"} & {line.event for line in opened.history("blade01")}

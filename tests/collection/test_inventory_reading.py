@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import warnings
 from collections import Counter
 
@@ -32,7 +33,21 @@ def many(small):
 
 
 @pytest.fixture
-def counts(monkeypatch, many):
+def _collections_by_ansible():
+    """Forget collections that a test imported as plain packages: Ansible finds plugins only in those it imports."""
+
+    def forget():
+        names = [name for name in sys.modules if name.partition(".")[0] == "ansible_collections"]
+        return {name: sys.modules.pop(name) for name in names}
+
+    plain = forget()
+    yield
+    forget()
+    sys.modules.update(plain)
+
+
+@pytest.fixture
+def counts(monkeypatch, many, _collections_by_ansible):
     """Count models built, files that we read and files that Ansible parses."""
     found = Counter()
 
