@@ -9,9 +9,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parents[1]
 os.environ["GPUFLEET_PRICES"] = "embedded"  # not what the developer has imported
+# Every run of the suite tries the same inputs, so that a change is what makes it fail; HYPOTHESIS_PROFILE=random tries
+# others each time, as `make fuzz` does with its seeds.
+settings.register_profile("repeatable", derandomize=True)
+settings.register_profile("random", derandomize=False)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 PROJECT_PARTS = ("Pulumi.yaml", "stacks", "inventory", "playbooks", "docs/examples", ".ci")
 
 
