@@ -26,7 +26,7 @@ lint: setup
 	lint-imports
 	yamllint --strict .
 	cd playbooks && ansible-lint --offline
-	shellcheck .ci/setup .ci/run .ci/tests .ci/lock .ci/cost modules/gpufleet/cost/data/policy_pack/*.sh
+	shellcheck .ci/setup .ci/run .ci/tests .ci/lock .ci/cost .ci/audit modules/gpufleet/cost/data/policy_pack/*.sh
 
 unit: setup
 	pytest -m "not engine and not hosts"

@@ -84,7 +84,7 @@ def text(node: Element, path: str) -> str | None:
 
 def integer(node: Element, path: str) -> int | None:
     """Return the leading integer of ``16x``, ``81559 MiB`` or ``52 C``."""
-    found = re.match(r"(\d{1,12})(?:\s*\w+)?$", text(node, path) or "")
+    found = re.match(r"(\d{1,12})(?:\s*[A-Za-z]\w*)?$", text(node, path) or "")
     return int(found[1]) if found else None
 
 
