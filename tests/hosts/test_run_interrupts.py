@@ -27,7 +27,7 @@ PLAY = """
       gpufleet.fleet.burn_in:
         node: "{{ inventory_hostname }}"
         agent: /run/agent.pyz
-        attempt: long
+        attempt: "{{ attempt }}"
         only: [cpu]
         params: {cpu_seconds: "{{ seconds }}", rehearsal: true}
       when: inventory_hostname == 'poc-blade02'
@@ -85,7 +85,8 @@ def test_an_interrupted_run_ends_here_and_on_the_host(rack, gpufleet, number, co
     box, project, env = rack
     mark = f"GPUFLEET_TEST_MARK=interrupt-{os.getpid()}-{int(number)}"
     words = ["configure", "--play", "long", "--limit", "poc-blade01,poc-blade02", "--json"]
-    variables = ["-e", f"agent={project}/agent.pyz"]
+    # An attempt of its own: the agent measures nothing twice in one attempt.
+    variables = ["-e", f"agent={project}/agent.pyz", "-e", f"attempt=interrupt-{int(number)}"]
     run = subprocess.Popen(
         [sys.executable, "-m", "gpufleet", *words, *variables, "-e", "seconds=900"], cwd=project,
         env=env | dict([mark.split("=")]), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,

@@ -41,12 +41,8 @@ PR_SET_CHILD_SUBREAPER, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 36, 47, 4
 CAPABILITY_VERSION, CAPABILITIES, KEYCTL_JOIN_SESSION_KEYRING = 0x20080522, 64, 1
 # glibc has no function for these calls: pivot_root and keyctl, by machine.
 SYSCALLS = {
-    "x86_64": (155, 250),
-    "aarch64": (41, 219),
-    "riscv64": (41, 219),
-    "ppc64le": (203, 271),
-    "s390x": (217, 280),
-}
+    "x86_64": (155, 250), "aarch64": (41, 219), "riscv64": (41, 219), "ppc64le": (203, 271), "s390x": (217, 280),
+}  # fmt: skip
 INNER_ID = 1000  # who root is inside: a number that gets no privileges from running a program
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store")
 SETTINGS = (
