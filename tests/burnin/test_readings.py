@@ -94,7 +94,8 @@ def test_more_than_declared_is_nothing_missing():
 
 @pytest.mark.parametrize(
     ("text", "number"),
-    [("16x", 16), ("81559 MiB", 81559), ("1234567890123", None), ("52 C", 52), ("0", 0), ("N/A", None), ("[N/A]", None), ("-1", None),
+    [("16x", 16), ("81559 MiB", 81559), ("1234567890123", None),
+     ("52 C", 52), ("0", 0), ("N/A", None), ("[N/A]", None), ("-1", None),
      ("1.5", None)],
 )  # fmt: skip
 def test_the_number_of_an_element(text, number):

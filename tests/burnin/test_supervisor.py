@@ -194,6 +194,16 @@ def test_an_attached_agent_ends_with_its_caller(agent, tmp_path):
     wait_until(lambda: not any(is_alive(*process) for process in every.items()), "the agent to end")
 
 
+def test_an_agent_whose_session_ended_before_it_began_ends(agent):
+    session = subprocess.Popen(["true"])
+    session.wait()
+    argv = [sys.executable, str(agent), "run", "--attached", "--session", str(session.pid), "--attempt", "a"]
+    done = subprocess.run(
+        [*argv, "--only", "cpu", "-p", "cpu_seconds=300", "-p", "rehearsal=1"], timeout=120, check=False
+    )
+    assert done.returncode == 128 + signal.SIGHUP
+
+
 def test_an_agent_that_nobody_waits_for_goes_on(agent, tmp_path):
     """Test that a person's `nohup agent.pyz run &` survives the shell that started it."""
     out = tmp_path / "record.jsonl"

@@ -101,6 +101,7 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--out", help="keep the record here; an attempt found in it is continued")
     run.add_argument("--only", action="append", choices=list(CHECKS), help="only this check; may be repeated")
     run.add_argument("--attached", action="store_true", help="stop when the caller or its SSH session ends")
+    run.add_argument("--session", type=int, default=0, help="with --attached: the process of the SSH session")
     run.add_argument("-p", "--param", action="append", type=pair, default=[], metavar="KEY=VALUE")
     peer = verbs.add_parser("serve", help="receive other nodes' network throughput checks")
     peer.add_argument("--address", default="0.0.0.0")  # noqa: S104 - other nodes must reach it
@@ -130,7 +131,7 @@ def main(argv: list[str] | None = None) -> int:
     """Do what the command line says."""
     args = parser().parse_args(argv)
     if args.verb == "run":
-        policy = Policy(is_orphaned=watch_session()) if args.attached else Policy()
+        policy = Policy(is_orphaned=watch_session(args.session)) if args.attached else Policy()
         return supervise(lambda: run(args, sys.stdout), policy)
     with socket.create_server((args.address, args.port)) as listener:
         print(f"took {serve(listener, args.seconds)} senders", file=sys.stderr)

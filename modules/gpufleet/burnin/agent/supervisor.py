@@ -327,16 +327,19 @@ class _Keeper:
                     send(process.pid, signal.SIGTERM)
 
 
-def watch_session() -> Callable[[], bool]:
-    """Return a function that is true once the process that started us, or its SSH session, has ended."""
+def watch_session(session: int = 0) -> Callable[[], bool]:
+    """Return a function that is true once the process that started us, or its SSH session, has ended.
+
+    Whoever started us may name the session's process: it may have ended before we could look for it.
+    """
     table = {process.pid: process for process in read_processes()}
     watched = [os.getppid()]
     above = table.get(os.getppid())
     while above and not above.name.startswith("sshd"):
         above = table.get(above.parent)
-    watched += [above.pid] if above else []
+    watched += [session or (above.pid if above else watched[0])]
     started = {pid: start_time(pid) for pid in watched}
-    return lambda: any(start_time(pid) != moment for pid, moment in started.items())
+    return lambda: any(not moment or start_time(pid) != moment for pid, moment in started.items())
 
 
 def start_time(pid: int) -> str:

@@ -51,12 +51,26 @@ LIMIT = 20000
 KEPT = ("start", "check", "end")
 
 
+def ssh_session():
+    """Return the process of the SSH session that we run in, 0 in none; the agent could look for it too late."""
+    pid = os.getpid()
+    while pid > 1:
+        try:
+            head, _, tail = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")
+        except OSError:
+            return 0
+        if head.partition("(")[2].startswith("sshd"):
+            return pid
+        pid = int(tail.split()[1])
+    return 0
+
+
 def command(params):
     """Return the agent's command line; the node's record is named by the attempt."""
     name = re.sub(r"[^A-Za-z0-9._-]", "_", params["attempt"])
     out = params["out"] or str(Path(params["agent"]).with_name(f"burn-in-{name}.jsonl"))
     argv = [sys.executable, params["agent"], "run", "--attached", "--attempt", params["attempt"]]
-    argv += ["--profile", params["profile"], "--out", out]
+    argv += ["--profile", params["profile"], "--out", out, "--session", str(ssh_session())]
     for check in params["only"]:
         argv += ["--only", check]
     for key, value in sorted(params["params"].items()):
