@@ -65,7 +65,10 @@ def test_ownership_writes_plot_page_and_json(gpufleet, project):
             ["ownership", "blades-1", "--region", "mars"],
             "--region: no on_demand price in mars of a machine",
         ),
-        (["ownership", "blades-1", "--svg", "/nosuch/plot.svg"], "/nosuch/plot.svg: cannot be written: No such file"),
+        (
+            ["ownership", "blades-1", "--svg", "/nosuch/plot.svg"],
+            "/nosuch/plot.svg: cannot be written: No such file",
+        ),
         (["estimate", "-s", "dev", "--commitments", "none.yaml"], "none.yaml: no such file"),
     ],
 )
