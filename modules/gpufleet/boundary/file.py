@@ -23,14 +23,14 @@ def read_bytes(
     A pipe that the shell has opened for us, ``<(pulumi preview --json)``, is read as a file is.
     """
     label = where or printable(path)
-    if follow_symlinks and _OPEN_ALREADY.fullmatch(str(path)):
-        return _read_open_pipe(path, limits, label)
+    is_open = follow_symlinks and _OPEN_ALREADY.fullmatch(str(path)) is not None
     # Non-blocking, so that opening a pipe that nobody writes to returns at once.
-    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow_symlinks else os.O_NOFOLLOW)
+    flags = os.O_RDONLY | os.O_CLOEXEC | (0 if is_open else os.O_NONBLOCK)
+    flags |= 0 if follow_symlinks else os.O_NOFOLLOW
     try:
         with os.fdopen(os.open(path, flags), "rb") as file:
             status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode):
+            if not is_open and not stat.S_ISREG(status.st_mode):
                 raise InputError("is not a regular file", where=label, remedy="give a file")
             if status.st_size > limits.bytes:
                 raise too_large(status.st_size, label, limits)
@@ -40,17 +40,6 @@ def read_bytes(
             raise
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise InputError(f"cannot be read: {reason}", where=label) from None
-    if len(content) > limits.bytes:
-        raise too_large(len(content), label, limits)
-    return content
-
-
-def _read_open_pipe(path: Path, limits: Limits, label: str) -> bytes:
-    try:
-        with path.open("rb") as stream:
-            content = stream.read(limits.bytes + 1)
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", where=label) from None
     if len(content) > limits.bytes:
         raise too_large(len(content), label, limits)
     return content
