@@ -33,7 +33,6 @@ from gpufleet.boundary.xml_tree import decode_xml
 if TYPE_CHECKING:
     from gpufleet.boundary.yaml_subset import decode_yaml_subset
     from gpufleet.boundary.yaml_value import (
-        check_yaml_size,
         decode_yaml,
         decode_yaml_comments,
         decode_yaml_lines,
@@ -53,7 +52,6 @@ __all__ = [
     "check_identifier",
     "check_scalar",
     "check_shape",
-    "check_yaml_size",
     "decode_csv",
     "decode_csv_lines",
     "decode_json",

@@ -52,16 +52,6 @@ def decode_yaml_comments(text: str, where: str) -> Any:
         return loader.load(text)
 
 
-def check_yaml_size(text: str, where: str, limits: Limits = OPERATOR_FILE) -> None:
-    """Raise InputError where a document is too large, too deep, or too large once its aliases are written out.
-
-    Only for a text that another reader builds: ruamel's own where comments must be kept. Others use ``decode_yaml``.
-    """
-    with _one_line(where):
-        for event in _read_events(text, where, limits):
-            del event
-
-
 def _decode(text: str, where: str, limits: Limits, loader: YAML) -> Any:
     with _one_line(where):
         node = _Composer(where, limits, loader).compose(_read_events(text, where, limits))

@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from gpufleet import catalog
-from gpufleet.boundary import check_yaml_size, decode_yaml, decode_yaml_subset, read_text
+from gpufleet.boundary import decode_yaml, decode_yaml_subset, read_text
 from gpufleet.errors import InputError
 from gpufleet.fleet.document import Document, Problem, ambiguous_numbers, read
 from gpufleet.fleet.explain import explain
@@ -89,7 +89,6 @@ def _load(path: Path, label: str, text: str) -> Rack:
     rack = _decode(text, path.stem)
     if rack is not None:
         return rack
-    check_yaml_size(text, label)  # before the slow reader writes aliases out
     return _load_with_lines(path, label)
 
 
