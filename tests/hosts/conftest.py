@@ -56,6 +56,17 @@ class Box:
     def down(self):
         rack.down(self, self.said.append)
 
+    def environment(self, base):
+        """Return ``base`` with what `rehearse env` says of this home."""
+        return base | {
+            "GPUFLEET_HOME": str(self.home),
+            "GPUFLEET_REHEARSAL": "poc",
+            "GPUFLEET_DATABASE_URL": f"sqlite:///{self.home}/registry.db",
+            "GPUFLEET_ADDRESS_BOOK": str(self.home / "addresses.json"),
+            "ANSIBLE_PRIVATE_KEY_FILE": str(self.home / "ssh/id_ed25519"),
+            "ANSIBLE_SSH_COMMON_ARGS": f"-o UserKnownHostsFile={self.home}/ssh/known_hosts",
+        }
+
     def address(self, place):
         return json.loads((self.home / "addresses.json").read_text())[place]
 

@@ -63,14 +63,7 @@ def rack(tmp_path_factory, shared_project, gpufleet, clean_env, make_box):
     """Give the rack after the first run, with what the registry and the hosts say then."""
     project = make_project(tmp_path_factory.mktemp("faults") / "project", shared_project)
     box = make_box(tmp_path_factory.mktemp("ailing") / "home", slots=6)
-    env = clean_env | {
-        "GPUFLEET_HOME": str(box.home),
-        "GPUFLEET_REHEARSAL": "poc",
-        "GPUFLEET_DATABASE_URL": f"sqlite:///{box.home}/registry.db",
-        "GPUFLEET_ADDRESS_BOOK": str(box.home / "addresses.json"),
-        "ANSIBLE_PRIVATE_KEY_FILE": str(box.home / "ssh/id_ed25519"),
-        "ANSIBLE_SSH_COMMON_ARGS": f"-o UserKnownHostsFile={box.home}/ssh/known_hosts",
-    }
+    env = box.environment(clean_env)
     try:
         box.up(json.dumps({"faults": {f"{RACK}/{slot}": fault for slot, fault in FAULTS.items()}}, indent=0))
         found = Rack(box, project, gpufleet, env)

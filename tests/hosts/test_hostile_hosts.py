@@ -88,14 +88,7 @@ def rack(tmp_path_factory, shared_project, gpufleet, clean_env, make_box):
     """Give the rack after a run on all five blades."""
     project = make_project(tmp_path_factory.mktemp("hostile") / "project", shared_project)
     box = make_box(tmp_path_factory.mktemp("lying") / "home", slots=len(BLADES))
-    env = clean_env | {
-        "GPUFLEET_HOME": str(box.home),
-        "GPUFLEET_REHEARSAL": "poc",
-        "GPUFLEET_DATABASE_URL": f"sqlite:///{box.home}/registry.db",
-        "GPUFLEET_ADDRESS_BOOK": str(box.home / "addresses.json"),
-        "ANSIBLE_PRIVATE_KEY_FILE": str(box.home / "ssh/id_ed25519"),
-        "ANSIBLE_SSH_COMMON_ARGS": f"-o UserKnownHostsFile={box.home}/ssh/known_hosts",
-    }
+    env = box.environment(clean_env)
     try:
         box.up()
         found = Rack(box, project, gpufleet, env, box.home / "marker")

@@ -31,14 +31,7 @@ def ask(hostile, project, gpufleet, clean_env):
     """Give ``ask(folder, program, *words)`` in a rehearsal of these blades, with its registry synced."""
     box, _ = hostile
     (project / "inventory/blades-poc.yaml").write_text(box.declaration())
-    env = clean_env | {
-        "GPUFLEET_HOME": str(box.home),
-        "GPUFLEET_REHEARSAL": "poc",
-        "GPUFLEET_DATABASE_URL": f"sqlite:///{box.home}/registry.db",
-        "GPUFLEET_ADDRESS_BOOK": str(box.home / "addresses.json"),
-        "ANSIBLE_PRIVATE_KEY_FILE": str(box.home / "ssh/id_ed25519"),
-        "ANSIBLE_SSH_COMMON_ARGS": f"-o UserKnownHostsFile={box.home}/ssh/known_hosts",
-    }
+    env = box.environment(clean_env)
     synced = gpufleet("nodes", "sync", "-s", "poc", cwd=project, env=env)
     assert synced.returncode == 0, synced.stderr
 

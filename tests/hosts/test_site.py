@@ -69,14 +69,7 @@ class Site:
 
 
 def make_site(box, project, gpufleet, clean_env):
-    env = clean_env | {
-        "GPUFLEET_HOME": str(box.home),
-        "GPUFLEET_REHEARSAL": "poc",
-        "GPUFLEET_DATABASE_URL": f"sqlite:///{box.home}/registry.db",
-        "GPUFLEET_ADDRESS_BOOK": str(box.home / "addresses.json"),
-        "ANSIBLE_PRIVATE_KEY_FILE": str(box.home / "ssh/id_ed25519"),
-        "ANSIBLE_SSH_COMMON_ARGS": f"-o UserKnownHostsFile={box.home}/ssh/known_hosts",
-    }
+    env = box.environment(clean_env)
     site = Site(box, project, gpufleet, env)
     synced = site.ask("nodes", "sync", "-s", "poc")
     assert synced.returncode == 0, synced.stderr
