@@ -7,9 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpufleet import catalog
-from gpufleet.sizing.placing import degrees, divides, inference, nodes_for, training
+from gpufleet.sizing.placing import inference, nodes_for, training
 from gpufleet.sizing.plans.placed import place, sizes, smallest
 from gpufleet.sizing.resolve import resolve
+from gpufleet.sizing.tensor_parallel import degrees, divides
 from gpufleet.sizing.workload import Workload
 
 MODELS = ["qwen2-0.5b", "qwen2.5-7b", "llama-3.1-8b", "llama-3.1-70b", "mixtral-8x7b", "gemma-2-9b"]

@@ -9,8 +9,9 @@ import pytest
 from gpufleet import catalog, fleet
 from gpufleet.errors import InputError
 from gpufleet.sizing.hosts import link_of, network_of, usual_host
+from gpufleet.sizing.node_hardware import joined
 from gpufleet.sizing.owned import owned
-from gpufleet.sizing.resolve import joined, resolve
+from gpufleet.sizing.resolve import resolve
 from gpufleet.sizing.tables import rows
 
 

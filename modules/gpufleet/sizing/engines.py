@@ -10,6 +10,8 @@ from functools import cache
 from gpufleet.catalog import Accelerator
 from gpufleet.errors import InputError
 from gpufleet.sizing.hardware import Hardware, Split
+from gpufleet.sizing.memory.blocks import is_gguf
+from gpufleet.sizing.speed.device import engine_for
 from gpufleet.sizing.tables import rows
 from gpufleet.sizing.workload import Workload
 
@@ -60,9 +62,6 @@ def engine_on(hardware: Hardware, workload: Workload, nodes: int = 1) -> Engine:
 
     The table of usual ones is in docs/sizing.md, "Which engine".
     """
-    from gpufleet.sizing.memory.blocks import is_gguf
-    from gpufleet.sizing.speed.device import engine_for
-
     if workload.engine:
         return engine(workload.engine)
     part = hardware.accelerator

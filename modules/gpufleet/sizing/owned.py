@@ -18,6 +18,7 @@ from gpufleet import catalog, paths
 from gpufleet.boundary import decode_yaml, read_text
 from gpufleet.errors import InputError
 from gpufleet.sizing.hardware import Hardware, Offer, Origin
+from gpufleet.sizing.node_hardware import of_machine, of_part
 
 RACK_MARK = "plugin: gpufleet.fleet.rack"
 RANGE = re.compile(r"^[a-z][a-z0-9-]*?(?:\[(\d+)-(\d+)\])?$")
@@ -203,8 +204,6 @@ def _hardware(each: Owned) -> Hardware | None:
 
 
 def _machine_hardware(each: Owned) -> Hardware | None:
-    from gpufleet.sizing.resolve import of_machine, of_part
-
     try:
         machine = catalog.machine(each.machine, "onprem")
         if each.cards is None:

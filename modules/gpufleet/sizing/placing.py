@@ -8,6 +8,8 @@ from dataclasses import replace
 from gpufleet.sizing.caution import Caution
 from gpufleet.sizing.engines import engine_on
 from gpufleet.sizing.hardware import Hardware, Layout, Split
+from gpufleet.sizing.legality import judge
+from gpufleet.sizing.tensor_parallel import degrees, divides
 from gpufleet.sizing.workload import Workload
 
 STAGES = (1, 2, 4, 8, 16)
@@ -15,8 +17,6 @@ STAGES = (1, 2, 4, 8, 16)
 
 def layouts(workload: Workload, hardware: Hardware, devices: int) -> tuple[list[Layout], list[Caution]]:
     """Return the legal layouts of one replica on so many devices, best first, and what is to be said of them."""
-    from gpufleet.sizing.legality import judge
-
     found = list(
         training(workload, hardware, devices) if workload.trains else inference(workload, hardware, devices)
     )
@@ -81,19 +81,6 @@ def _on(hardware: Hardware, tensor: int, pipeline: int, data: int) -> Layout:
 def nodes_for(hardware: Hardware, devices: int) -> int:
     """Return how many nodes hold so many devices."""
     return -(-devices // hardware.devices_per_node)
-
-
-def divides(workload: Workload, tensor: int) -> bool:
-    """Tell whether heads divide over so many tensor-parallel devices: query heads evenly, KV heads or their copies."""
-    model = workload.model
-    shared = model.kv_heads % tensor == 0 or tensor % model.kv_heads == 0
-    return model.heads % tensor == 0 and shared
-
-
-def degrees(workload: Workload, hardware: Hardware, most: int) -> list[int]:
-    """Return every tensor-parallel degree that heads and one node allow, up to ``most``, largest first."""
-    within = min(most, hardware.devices_per_node)
-    return [size for size in range(within, 0, -1) if divides(workload, size)]
 
 
 def _powers(workload: Workload, hardware: Hardware, devices: int) -> Layout:

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
 from gpufleet import catalog
-from gpufleet.catalog import Accelerator, Machine, naming
+from gpufleet.catalog import Accelerator, naming
 from gpufleet.errors import InputError
 from gpufleet.sizing.caution import Caution
 from gpufleet.sizing.hardware import Hardware
-from gpufleet.sizing.hosts import link_of, network_of, usual_host
+from gpufleet.sizing.node_hardware import of_machine, of_part, resized
 from gpufleet.sizing.owned import owned_named, owned_names
 
 SIZE = re.compile(r"^(?P<name>.*?)[\s(]*(?P<gib>\d+)\s*gi?b\)?$", re.IGNORECASE)
-RATES = (
-    "bandwidth_gb_s", "fp32_tflops", "bf16_tflops_dense", "fp16_tflops_dense", "fp8_tflops_dense",
-    "fp4_tflops_dense", "int8_tops_dense", "tdp_w",
-)  # fmt: skip
-BOARDS = {"Compute Blade CM4 8GB": "Compute Module 4 / Pi 4", "Raspberry Pi 5 8GB": "Compute Module 5 / Pi 5"}
 SHORTEST_WORD = 3  # two letters are in half the catalogue
 
 
@@ -46,67 +41,6 @@ def alternatives(name: str, root: Path | None = None) -> list[Resolved]:
     for found in _candidates(asked, root):
         return list(_retired(asked)) if found.cautions else [found]
     raise InputError(f"unknown hardware {name!r}", where="--on", remedy=_nearest(asked, root))
-
-
-def of_machine(machine: Machine) -> Hardware | None:
-    """Return a cloud's machine, or one of our own kinds, as hardware; None for one without anything to run on."""
-    if not machine.accelerators:
-        return _of_board(machine)
-    carried = machine.accelerators[0]
-    part = _resized(catalog.accelerator(carried.model), carried.memory_gib, carried.share)
-    link, link_name = link_of(part, carried.count)
-    network, kind, source = _network(machine, part)
-    return Hardware(
-        name=machine.name,
-        accelerator=part,
-        devices_per_node=carried.count,
-        link_gb_s=link,
-        link=link_name,
-        network_gb_s=network,
-        network=kind,
-        peer_access=part.peer_access,
-        unified=part.unified,
-        host_memory_gib=machine.memory_gib,
-        origin="workstation" if machine.cloud == "onprem" else "cloud",
-        machine=machine.name,
-        share=carried.share,
-        why=source,
-    )
-
-
-def _network(machine: Machine, part: Accelerator) -> tuple[float, str, str]:
-    """Return GB/s per device, the kind of network and its source: of ours, what such parts are usually joined with."""
-    if machine.cloud == "onprem":
-        host = usual_host(part)
-        return host.network_gb_s, host.network, f"{machine.source}; network: {host.source}"
-    network, kind, source = network_of(machine.name)
-    return network / machine.accelerators[0].count, kind, source
-
-
-def of_part(part: Accelerator) -> Hardware:
-    """Return a bare part in its usual host."""
-    host = usual_host(part)
-    link, name = link_of(part, host.devices)
-    return Hardware(
-        name=part.name,
-        accelerator=part,
-        devices_per_node=host.devices,
-        link_gb_s=link,
-        link=name,
-        network_gb_s=host.network_gb_s,
-        network=host.network,
-        peer_access=part.peer_access,
-        unified=part.unified,
-        host_memory_gib=part.memory_gib if part.unified else host.memory_gib,
-        why=host.source,
-    )
-
-
-def joined(hardware: Hardware, devices: int) -> Hardware:
-    """Return the hardware as so many devices of one node are joined: bridges join pairs only."""
-    part = hardware.accelerator
-    link, name = link_of(part, min(devices, hardware.devices_per_node))
-    return hardware if name == hardware.link else replace(hardware, link_gb_s=link, link=name)
 
 
 def _candidates(asked: str, root: Path | None) -> Iterator[Resolved]:
@@ -183,10 +117,10 @@ def _sized(name: str, gib: float, asked: str) -> Iterator[Resolved]:
         if "does not exist" in error.problem:
             raise
         known = catalog.accelerators()
-        meant = naming.candidates(name, {each: part.aliases for each, part in known.items()})
+        meant = naming.find_candidates(name, {each: part.aliases for each, part in known.items()})
         fitting = [known[each] for each in meant if gib in _sizes(known[each])]
         if len(fitting) == 1:
-            yield Resolved(of_part(_resized(fitting[0], gib, 1.0)))
+            yield Resolved(of_part(resized(fitting[0], gib, 1.0)))
         elif fitting:
             remedy = f"name one of: {', '.join(part.name for part in fitting)}"
             raise InputError(f"{asked!r} is ambiguous", where="--on", remedy=remedy) from None
@@ -203,27 +137,7 @@ def _sold_with(part: Accelerator, gib: float, asked: str) -> Accelerator:
         has = f"{part.name} has {_listed(sizes)} GB"
         worst = f"at most {max(sizes):g} GB" if gib > max(sizes) else f"no {gib:g} GB"
         raise InputError(f"{asked!r} does not exist: {worst}", where="--on", remedy=f"{has} ({part.source})")
-    return _resized(part, gib, 1.0)
-
-
-def _resized(part: Accelerator, gib: float, share: float) -> Accelerator:
-    """Return the part with another size of memory, or as the share of a card that a machine has of it."""
-    if share != 1.0:
-        scaled = {name: getattr(part, name) * share for name in RATES if getattr(part, name) is not None}
-        return replace(part, memory_gib=gib, usable_gib=None, **scaled)
-    if gib == part.memory_gib:
-        return part
-    usable = None if part.usable_gib is None else part.usable_gib * gib / part.memory_gib
-    return replace(part, memory_gib=gib, usable_gib=usable)
-
-
-def _of_board(machine: Machine) -> Hardware | None:
-    """Return a board of ours (blades, Raspberry Pi) as hardware: its processor is what it runs on."""
-    if machine.name not in BOARDS:
-        return None
-    part = _resized(catalog.accelerator(BOARDS[machine.name]), machine.memory_gib, 1.0)
-    kept = replace(of_part(part), name=machine.name, machine=machine.name)
-    return replace(kept, origin="workstation", why=machine.source)
+    return resized(part, gib, 1.0)
 
 
 def _listed(sizes: tuple[float, ...]) -> str:
@@ -237,7 +151,7 @@ def _nearest(asked: str, root: Path | None) -> str:
     names |= {name.lower(): name for name in catalog.accelerators()}
     names |= {name.lower(): name for name in owned_names(root)}
     wanted = asked.lower()
-    others = naming.near(asked, catalog.accelerators())[:4]
+    others = naming.find_similar_names(asked, catalog.accelerators())[:4]
     if others:
         return f"did you mean {' or '.join(others)}?"
     close = get_close_matches(wanted, names, n=3, cutoff=0.6)

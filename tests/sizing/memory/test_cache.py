@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from gpufleet import catalog, sizing
 from gpufleet.catalog.architecture import LinearAttention
 
-NAMES = sorted(catalog.models())
+NAMES = sorted(catalog.load_models())
 
 
 @pytest.mark.parametrize(

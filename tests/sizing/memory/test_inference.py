@@ -13,7 +13,7 @@ from gpufleet.sizing.memory.inference import engine_of
 GIB = 2**30
 EIGHT = catalog.model("Llama-3-8B")
 CARD = Hardware("a card", catalog.accelerator("H100 SXM5 80GB"), devices_per_node=8)
-NAMES = sorted(catalog.models())
+NAMES = sorted(catalog.load_models())
 
 
 def said(model=EIGHT, layout=None, hardware=CARD, **asked):

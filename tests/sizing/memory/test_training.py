@@ -14,7 +14,7 @@ from gpufleet.sizing.memory.states import adapter_parameters, states
 GIB = 2**30
 SEVEN = catalog.model("Qwen2.5-7B")
 CARD = Hardware("eight cards", catalog.accelerator("H100 SXM5 80GB"), devices_per_node=8)
-SMALL = sorted(name for name, model in catalog.models().items() if model.parameters < 2e10)
+SMALL = sorted(name for name, model in catalog.load_models().items() if model.parameters < 2e10)
 
 
 def asked(model=SEVEN, task="full_finetune", *, precision="bf16", tokens=512, batch=1, **knobs):

@@ -86,7 +86,7 @@ def test_an_unknown_precision_lists_what_is_known():
 
 
 def test_every_mixture_gives_a_size_for_every_model():
-    for model in catalog.models().values():
+    for model in catalog.load_models().values():
         for mixture in MIXTURES:
             bits = sizing.weight_bytes(model, mixture) * 8 / model.parameters
             assert 1.5 < bits < 17, (model.name, mixture)
@@ -141,7 +141,7 @@ def test_more_tokens_never_read_less(few, many, name):
 
 
 @given(
-    st.sampled_from(sorted(catalog.models())), st.sampled_from(["q2_k", "q4_k_m", "q5_k_m", "q6_k", "q8_0"])
+    st.sampled_from(sorted(catalog.load_models())), st.sampled_from(["q2_k", "q4_k_m", "q5_k_m", "q6_k", "q8_0"])
 )
 def test_fewer_bits_never_weigh_more(name, precision):
     model = catalog.model(name)

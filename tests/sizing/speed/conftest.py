@@ -8,7 +8,7 @@ import pytest
 
 from gpufleet import catalog
 from gpufleet.sizing import Layout, Workload
-from gpufleet.sizing.resolve import joined, of_part
+from gpufleet.sizing.node_hardware import joined, of_part
 from gpufleet.sizing.speed import speed
 
 

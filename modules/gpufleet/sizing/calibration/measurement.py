@@ -13,7 +13,7 @@ from gpufleet import catalog
 from gpufleet.catalog import Accelerator, Architecture
 from gpufleet.errors import InputError
 from gpufleet.sizing.hardware import Hardware, Layout, Split
-from gpufleet.sizing.resolve import joined, of_part
+from gpufleet.sizing.node_hardware import joined, of_part
 from gpufleet.sizing.speed import device, prefill
 from gpufleet.sizing.speed.efficiency import Efficiency
 from gpufleet.sizing.speed.predict import generation, setting, trained_tokens_per_s

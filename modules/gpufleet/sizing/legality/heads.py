@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpufleet.sizing.legality.rule import Case, rule
-from gpufleet.sizing.placing import degrees, divides
+from gpufleet.sizing.tensor_parallel import degrees, divides
 
 
 @rule(

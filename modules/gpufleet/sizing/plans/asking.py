@@ -18,6 +18,7 @@ from gpufleet.sizing.memory.blocks import is_gguf, precision_name
 from gpufleet.sizing.memory.recipes import recipe
 from gpufleet.sizing.memory.weights import stored_precision
 from gpufleet.sizing.plans.question import RANKS, Question, Rank
+from gpufleet.sizing.speed.device import usual_cache
 from gpufleet.sizing.workload import (
     Adapter,
     Offload,
@@ -194,8 +195,6 @@ def _workload(asked: Asked) -> tuple[Workload, bool, bool]:
 
 
 def _cache(asked: Asked) -> str:
-    from gpufleet.sizing.speed.device import usual_cache
-
     return usual_cache(engine(asked.engine).name if asked.engine else "", asked.precision or "")
 
 

@@ -10,10 +10,10 @@ from math import ceil
 from gpufleet import catalog
 from gpufleet.catalog import Accelerator, Machine
 from gpufleet.sizing.hardware import Hardware, Offer
+from gpufleet.sizing.node_hardware import of_machine, of_part
 from gpufleet.sizing.owned import owned
 from gpufleet.sizing.plans.answer import Plan
 from gpufleet.sizing.plans.question import Question
-from gpufleet.sizing.resolve import of_machine, of_part
 
 Shape = tuple[str, str, int, float, str]
 

@@ -10,7 +10,7 @@ from gpufleet.sizing.engines import engine_on
 from gpufleet.sizing.hardware import Hardware, Layout
 from gpufleet.sizing.memory import Memory
 from gpufleet.sizing.memory.total import fitted, recomputed
-from gpufleet.sizing.resolve import joined
+from gpufleet.sizing.node_hardware import joined
 from gpufleet.sizing.speed import Speed, speed
 from gpufleet.sizing.workload import Workload
 

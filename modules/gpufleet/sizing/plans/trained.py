@@ -13,8 +13,8 @@ from gpufleet.sizing import placing
 from gpufleet.sizing.engines import engine_on
 from gpufleet.sizing.hardware import Hardware, Layout
 from gpufleet.sizing.memory.total import recomputed
+from gpufleet.sizing.node_hardware import joined
 from gpufleet.sizing.plans.placed import Placed, held, shardings
-from gpufleet.sizing.resolve import joined
 from gpufleet.sizing.speed.efficiency import learned
 from gpufleet.sizing.speed.step import Setting
 from gpufleet.sizing.speed.training import parts, tokens_per_step
