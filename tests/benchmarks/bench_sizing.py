@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import median
 
 from gpufleet.sizing.calibration import Held, held_out, measurements, report
-from gpufleet.sizing.calibration.crossval import quantile
+from gpufleet.sizing.calibration.cross_validation import quantile
 
 sys.path.insert(0, str(Path(__file__).parent))
 from speed_formulas import FORMULAS

@@ -7,7 +7,7 @@ it is left out here as it is there. All are given the benefit of even sharding o
 from __future__ import annotations
 
 from gpufleet.sizing.memory import bits_per_weight, kv_bytes_per_token
-from gpufleet.sizing.memory.measured import MeasuredMemory
+from gpufleet.sizing.memory.measurement import MeasuredMemory
 from gpufleet.sizing.memory.result import GIB
 
 ADAM_IN_ACCELERATE = 4.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from gpufleet.sizing import active_weight_bytes, kv_bytes, weight_bytes
 from gpufleet.sizing.calibration import Measurement
-from gpufleet.sizing.speed import device, traffic
+from gpufleet.sizing.speed import device, operation_count
 
 CONSTANT = 0.65
 FLOPS_EFFICIENCY = (
@@ -56,7 +56,7 @@ def _generated(row: Measurement, memory: float, compute: float, *, whole: bool =
     if not part.bandwidth_gb_s or not rate:
         return None
     bandwidth = part.bandwidth_gb_s * 1e9 * memory * tensor
-    operations = traffic.operations(work.model) / (rate * compute * tensor)
+    operations = operation_count.operations(work.model) / (rate * compute * tensor)
     prompt = work.batch * work.input_tokens * operations
     if row.metric == "prefill":
         return work.batch * work.input_tokens / prompt
@@ -74,7 +74,9 @@ def _trained(row: Measurement, efficiency: float) -> float | None:
     if not rate:
         return None
     model, frozen = row.workload.model, row.workload.adapter != "none"
-    per_token = traffic.operations(model) + traffic.attention_operations(model, row.workload.context)
+    per_token = operation_count.operations(model) + operation_count.attention_operations(
+        model, row.workload.context
+    )
     passes = (2.0 if frozen else 3.0) + (1.0 if row.workload.training.recompute == "full" else 0.0)
     return rate * efficiency * _all(row) / (per_token * passes)
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from gpufleet import catalog
+from gpufleet.sizing.hardware_resolver import resolve
 from gpufleet.sizing.plans import plan
-from gpufleet.sizing.plans.asking import Asked, question
-from gpufleet.sizing.resolve import resolve
+from gpufleet.sizing.plans.options import Asked, question
 from gpufleet.sizing.workload import Workload
 
 
@@ -18,7 +18,7 @@ def workload():
     """Return a workload of a named model, changed as asked for."""
 
     def make(model="llama-3.1-8b", **changes):
-        return replace(Workload(catalog.model(model)), **changes)
+        return replace(Workload(catalog.get_model(model)), **changes)
 
     return make
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gpufleet.sizing import compare as of
-from gpufleet.sizing.compare.asking import question
+from gpufleet.sizing.compare.options import question
 from gpufleet.sizing.compare.plots import svg
 
 IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpufleet.errors import GpufleetError, InputError
-from gpufleet.sizing import tables
-from gpufleet.sizing.plans.asking import Asked, amount, lengths, question
-from gpufleet.sizing.resolve import resolve
+from gpufleet.sizing import data_file
+from gpufleet.sizing.hardware_resolver import resolve
+from gpufleet.sizing.plans.options import Asked, amount, lengths, question
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_whatever_is_typed_is_a_question_or_our_refusal(asked):
 
 
 def _measured():
-    path = Path(tables.DATA) / "measured.csv"
+    path = Path(data_file.DATA) / "measured.csv"
     with path.open(encoding="utf-8") as lines:
         rows = list(csv.DictReader(lines))
     return [

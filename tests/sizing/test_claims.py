@@ -11,9 +11,9 @@ import pytest
 
 from gpufleet import catalog
 from gpufleet.errors import InputError
+from gpufleet.sizing.data_file import rows
+from gpufleet.sizing.hardware_resolver import resolve
 from gpufleet.sizing.plans.document import document
-from gpufleet.sizing.resolve import resolve
-from gpufleet.sizing.tables import rows
 
 
 @pytest.mark.parametrize("model", ["llama-3.1-405b", "deepseek-v3"])
@@ -76,7 +76,7 @@ def test_12_mixed_precision_saves_no_states(size):
 def test_13_a_retired_machine_is_in_no_ranking(size):
     from gpufleet.catalog import table
 
-    retired = {gone.machine for gone in table.retirements().values()}
+    retired = {gone.machine for gone in table.load_retirements().values()}
     offered = {plan.hardware.name for plan in size("qwen2-0.5b", top=0, clouds=("azure",)).plans}
     assert "Standard_NC6s_v3" in retired
     assert offered
@@ -120,7 +120,10 @@ def test_pain_10_no_l4_has_179_gib():
     from gpufleet.catalog import table
 
     cards = [
-        card for machine in table.machines().values() for card in machine.accelerators if card.model == "L4"
+        card
+        for machine in table.load_machines().values()
+        for card in machine.accelerators
+        if card.model == "L4"
     ]
     assert cards
     assert all(card.memory_gib <= 24 for card in cards)

@@ -9,7 +9,7 @@ import pytest
 
 from gpufleet import catalog
 from gpufleet.errors import InputError
-from gpufleet.sizing.resolve import resolve
+from gpufleet.sizing.hardware_resolver import resolve
 
 
 def test_1_an_rtx_4090_has_no_nvlink_and_no_peer_access(size, codes):

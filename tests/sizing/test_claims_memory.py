@@ -35,7 +35,7 @@ def said(
 ):
     layout, hardware = on(*place, **(split or {}))
     asked = {"input_tokens": 1024, "output_tokens": 0} | asked
-    workload = Workload(catalog.model(model), task, precision, training=training or Training(), **asked)
+    workload = Workload(catalog.get_model(model), task, precision, training=training or Training(), **asked)
     return sizing.memory(workload, layout, hardware)
 
 
@@ -49,13 +49,13 @@ def states_gb(model, **knobs):
 @pytest.mark.parametrize(("precision", "gb"), [("bf16", 811.7), ("q4_0", 229.0), ("int4", 220.0)])
 def test_claim_2_405b_needs_810_gb_in_16_bits(precision, gb):
     """ "150-800 GB for 405B": the top fails for 16 bits, the bottom for any 4-bit copy."""
-    weights = sizing.weight_bytes(catalog.model("Llama-3.1-405B"), precision) / GB
+    weights = sizing.weight_bytes(catalog.get_model("Llama-3.1-405B"), precision) / GB
     assert weights == pytest.approx(gb, rel=0.02)
     assert weights > 800 if precision == "bf16" else weights > 150
 
 
 def test_claim_2_deepseek_in_four_bits_is_377_gib():
-    assert sizing.weight_bytes(catalog.model("DeepSeek-V3"), "q4_k_m") / GIB == pytest.approx(
+    assert sizing.weight_bytes(catalog.get_model("DeepSeek-V3"), "q4_k_m") / GIB == pytest.approx(
         376.65, rel=0.001
     )
 
@@ -68,7 +68,7 @@ def test_claim_2_one_card_of_24_gb_meets_neither(model):
 
 def test_claim_3_training_takes_16_bytes_a_parameter_not_12():
     """ "(2+1+1+2) x 2 bytes" omits weights and 32-bit states: 96 GB for an 8B; AdamW keeps 128."""
-    parameters = catalog.model("Llama-3.1-8B").parameters
+    parameters = catalog.get_model("Llama-3.1-8B").parameters
     assert states_gb("Llama-3.1-8B") == pytest.approx(16 * parameters / GB)
     assert states_gb("Llama-3.1-8B") > 6 * 2 * parameters / GB
 
@@ -97,7 +97,7 @@ def test_claim_3_a_low_memory_recipe_fits_where_the_formula_says_96_gb():
 
 def test_claim_4_the_quick_formula_has_no_cache_no_reserve_and_no_ceiling():
     """It gives 10.1 accelerators for 405B in 16 bits; eight cards of a node hold it nowhere near."""
-    workload = Workload(catalog.model("Llama-3.1-405B"), precision="bf16", input_tokens=8192)
+    workload = Workload(catalog.get_model("Llama-3.1-405B"), precision="bf16", input_tokens=8192)
     _, hardware = on("H100 SXM5 80GB", 8)
     quick = sizing.quick_estimate(workload, hardware)
     assert quick.accelerators == pytest.approx(
@@ -158,7 +158,7 @@ def test_claim_11_full_dpo_outgrows_the_cards_it_was_planned_for(model, gb, card
 
 
 def test_claim_12_mixed_precision_does_not_halve_the_states():
-    assert states_gb("Qwen2.5-7B") == pytest.approx(16 * catalog.model("Qwen2.5-7B").parameters / GB)
+    assert states_gb("Qwen2.5-7B") == pytest.approx(16 * catalog.get_model("Qwen2.5-7B").parameters / GB)
     full = said("Qwen2.5-7B", "full_finetune", "f32")
     mixed = said("Qwen2.5-7B", "full_finetune", "bf16")
     held = [a.weights + a.gradients + a.optimizer for a in (full, mixed)]
@@ -197,14 +197,14 @@ def test_pain_4_qlora_never_takes_more_than_lora_by_weights(recompute):
 
 def test_pain_5_a_mixture_is_sized_by_all_its_weights():
     """llmfit issue 230: 33 GB by active parameters, 70 to 75 in truth."""
-    model = catalog.model("Qwen3-30B-A3B")
+    model = catalog.get_model("Qwen3-30B-A3B")
     assert said("Qwen3-30B-A3B").weights == pytest.approx(2 * model.parameters / GIB)
     assert model.parameters > 9 * model.active_parameters
 
 
 def test_pain_6_hybrid_caches_are_not_counted_as_full():
     """lmstudio-bug-tracker issue 1862: overestimated by 40 to 67 %."""
-    model = catalog.model("Gemma-3-27B")
+    model = catalog.get_model("Gemma-3-27B")
     full = sizing.kv_bytes_per_token(model) * 32768
     assert sizing.kv_bytes(model, 32768) < full / 4
     assert sizing.kv_bytes(replace(model, sliding_window=0), 32768) == full

@@ -6,9 +6,9 @@ import pytest
 
 from gpufleet import fleet
 from gpufleet.errors import InputError
-from gpufleet.sizing.emit import lasting, write
 from gpufleet.sizing.plans import plan
-from gpufleet.sizing.plans.asking import Asked, question
+from gpufleet.sizing.plans.options import Asked, question
+from gpufleet.sizing.stack_file import lasting, write
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpufleet.sizing.engines import engine_on
+from gpufleet.sizing.model_engine import engine_on
 
 ONE, MANY = "llama.cpp", "vllm"
 USUAL = {

@@ -8,7 +8,7 @@ import pytest
 
 from gpufleet.sizing.hardware import Layout
 from gpufleet.sizing.legality import RULES, judge
-from gpufleet.sizing.placing import layouts
+from gpufleet.sizing.parallelism import layouts
 from gpufleet.sizing.workload import Training
 
 # rule: (speaks, keeps silent), each as hardware, devices and changes of the workload

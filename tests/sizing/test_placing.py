@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpufleet import catalog
-from gpufleet.sizing.placing import inference, nodes_for, training
-from gpufleet.sizing.plans.placed import place, sizes, smallest
-from gpufleet.sizing.resolve import resolve
+from gpufleet.sizing.hardware_resolver import resolve
+from gpufleet.sizing.parallelism import inference, nodes_for, training
+from gpufleet.sizing.plans.placement import place, sizes, smallest
 from gpufleet.sizing.tensor_parallel import degrees, divides
 from gpufleet.sizing.workload import Workload
 
@@ -29,7 +29,7 @@ cases = st.tuples(st.sampled_from(MODELS), st.sampled_from(PARTS), st.integers(1
 @settings(max_examples=120, deadline=None)
 def test_an_inference_replica_adds_up(case):
     model, part, devices = case
-    workload, hardware = Workload(catalog.model(model), precision="f16"), resolve(part).hardware
+    workload, hardware = Workload(catalog.get_model(model), precision="f16"), resolve(part).hardware
     for layout in inference(workload, hardware, devices):
         assert layout.tensor * layout.pipeline * layout.data == layout.devices <= devices
         assert layout.nodes == nodes_for(hardware, layout.devices)
@@ -41,7 +41,7 @@ def test_an_inference_replica_adds_up(case):
 @settings(max_examples=120, deadline=None)
 def test_tensor_parallel_engines_divide_heads(case):
     model, part, devices = case
-    workload = Workload(catalog.model(model), precision="f16", engine="vllm")
+    workload = Workload(catalog.get_model(model), precision="f16", engine="vllm")
     hardware = resolve(part).hardware
     for layout in inference(workload, hardware, devices):
         assert divides(workload, layout.tensor)
@@ -52,7 +52,7 @@ def test_tensor_parallel_engines_divide_heads(case):
 @settings(max_examples=60, deadline=None)
 def test_distributed_llama_uses_powers_of_two_up_to_kv_heads(case):
     model, _, devices = case
-    workload = Workload(catalog.model(model), precision="q4_0", engine="distributed-llama")
+    workload = Workload(catalog.get_model(model), precision="q4_0", engine="distributed-llama")
     (layout,) = inference(workload, resolve("Compute Module 5 / Pi 5").hardware, devices)
     assert layout.tensor & (layout.tensor - 1) == 0
     assert layout.tensor <= min(devices, workload.model.kv_heads)
@@ -62,7 +62,7 @@ def test_distributed_llama_uses_powers_of_two_up_to_kv_heads(case):
 @settings(max_examples=60, deadline=None)
 def test_a_training_adds_up_and_begins_with_data_over_every_device(case):
     model, part, devices = case
-    workload, hardware = Workload(catalog.model(model), task="full_finetune"), resolve(part).hardware
+    workload, hardware = Workload(catalog.get_model(model), task="full_finetune"), resolve(part).hardware
     found = list(training(workload, hardware, devices))
     assert (found[0].data, found[0].devices) == (devices, devices)
     for each in found:

@@ -10,9 +10,9 @@ import pytest
 from gpufleet import catalog
 from gpufleet.errors import InputError
 from gpufleet.sizing.plans import plan as answer_to
-from gpufleet.sizing.plans.answer import MILLION, SECONDS_PER_HOUR
-from gpufleet.sizing.plans.asking import Asked, question
-from gpufleet.sizing.plans.rank import key
+from gpufleet.sizing.plans.options import Asked, question
+from gpufleet.sizing.plans.ranking import key
+from gpufleet.sizing.plans.result import MILLION, SECONDS_PER_HOUR
 
 
 @pytest.mark.parametrize(

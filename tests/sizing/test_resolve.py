@@ -8,11 +8,11 @@ import pytest
 
 from gpufleet import catalog, fleet
 from gpufleet.errors import InputError
-from gpufleet.sizing.hosts import link_of, network_of, usual_host
+from gpufleet.sizing.data_file import rows
+from gpufleet.sizing.hardware_resolver import resolve
+from gpufleet.sizing.host import link_of, network_of, usual_host
 from gpufleet.sizing.node_hardware import joined
-from gpufleet.sizing.owned import owned
-from gpufleet.sizing.resolve import resolve
-from gpufleet.sizing.tables import rows
+from gpufleet.sizing.owned_hardware import owned
 
 
 def test_a_cloud_machine_has_its_cards_links_and_network(hardware):
@@ -66,7 +66,7 @@ def test_a_workstation_is_known_by_its_name_in_the_stacks(hardware):
     assert (desk.origin, desk.accelerator.memory_gib, desk.unified) == ("workstation", 16, True)
 
 
-@pytest.mark.parametrize("name", list(catalog.accelerators()))
+@pytest.mark.parametrize("name", list(catalog.load_accelerators()))
 def test_every_part_resolves_by_its_catalogue_name(name):
     found = resolve(name).hardware
     assert found.accelerator.name == name
@@ -159,7 +159,7 @@ def test_every_fact_has_a_source(file):
 
 
 def test_every_part_has_a_usual_host_and_every_machine_a_network():
-    assert all(usual_host(part).devices >= 1 for part in catalog.accelerators().values())
+    assert all(usual_host(part).devices >= 1 for part in catalog.load_accelerators().values())
     assert network_of("a machine of tomorrow")[0] > 0
 
 

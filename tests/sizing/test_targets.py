@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from gpufleet.sizing.plans import plan
-from gpufleet.sizing.plans.asking import Asked, question
-from gpufleet.sizing.plans.targets import distance, is_miss
+from gpufleet.sizing.plans.options import Asked, question
+from gpufleet.sizing.plans.target import distance, is_miss
 
 ONE = {"on": "p4d.24xlarge", "devices": 8}
 WORK = {"task": "pretrain", "tokens": "1T", **ONE}

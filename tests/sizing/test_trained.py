@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpufleet import catalog
-from gpufleet.sizing import placing
+from gpufleet.sizing import parallelism
+from gpufleet.sizing.hardware_resolver import resolve
 from gpufleet.sizing.legality import judge
-from gpufleet.sizing.plans.placed import held, shardings
-from gpufleet.sizing.plans.trained import WORTH_IT, fastest, tuned
-from gpufleet.sizing.resolve import resolve
+from gpufleet.sizing.plans.placement import held, shardings
+from gpufleet.sizing.plans.training_search import WORTH_IT, fastest, tuned
 from gpufleet.sizing.workload import Training, Workload
 
 MODELS = ["qwen2-0.5b", "llama-3.1-8b", "llama-3.1-70b", "mixtral-8x7b", "gpt-oss-120b", "qwen3-235b-a22b"]
@@ -24,7 +24,7 @@ several = st.lists(st.integers(1, 600), min_size=2, max_size=5, unique=True).map
 
 def _work(model, task="pretrain", batch=1, context=2048):
     return Workload(
-        catalog.model(model), task=task, input_tokens=context, output_tokens=0, batch=batch, training=OPEN
+        catalog.get_model(model), task=task, input_tokens=context, output_tokens=0, batch=batch, training=OPEN
     )
 
 
@@ -54,7 +54,7 @@ def test_more_devices_are_never_slower(model, part, numbers, task, open_batch):
 def test_no_layout_that_fits_is_faster(model, part, devices):
     hardware = resolve(part).hardware
     chosen = fastest(_work(model), hardware, devices)
-    for layout in placing.training(_work(model), hardware, devices):
+    for layout in parallelism.training(_work(model), hardware, devices):
         for asked in shardings(replace(_work(model), engine=chosen.workload.engine), layout.devices):
             placed = held(asked, hardware, layout)
             if placed.fits:
@@ -86,10 +86,10 @@ def test_a_slow_network_keeps_whole_copies_in_each_node():
 
 def test_hybrid_sharding_takes_the_memory_of_one_node():
     work, hardware = _work("llama-3.1-8b"), resolve("H100 SXM5 80GB").hardware
-    layouts = list(placing.training(work, hardware, 32))
+    layouts = list(parallelism.training(work, hardware, 32))
     whole, hybrid = layouts[0], next(each for each in layouts if each.shards)
     (asked,) = shardings(work, 32)
-    one = held(asked, hardware, placing.Layout(1, 8, data=8))
+    one = held(asked, hardware, parallelism.Layout(1, 8, data=8))
     assert (
         held(asked, hardware, whole).memory.per_device_gib
         < held(asked, hardware, hybrid).memory.per_device_gib

@@ -46,12 +46,12 @@ def command(
     """  # noqa: D301 - the escape is click's mark for lines that stay as they are
     gc.disable()  # as in size: a short process that keeps what it makes
     from gpufleet.sizing import compare as of
-    from gpufleet.sizing.compare.asking import question, refuse_idle_plots
+    from gpufleet.sizing.compare.options import question, refuse_idle_plots
 
     refuse_idle_plots(plots, svg=svg_file is not None, html=html_file is not None)
     found = of.compare(accelerators, question(**asked))
     if svg_file or html_file:
-        from gpufleet.sizing.compare.output import write
+        from gpufleet.sizing.compare.file_output import write
 
         write(found, plots, svg_file, html_file)
     output.show(as_json, found, of.document, of.report)

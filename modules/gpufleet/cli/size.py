@@ -153,10 +153,10 @@ def command(emit: str | None, merge: bool, as_json: bool, **asked: Any) -> None:
     _refuse_gaps(click.get_current_context(), merge=merge and not emit)
     gc.disable()  # a short process that keeps what it makes: searching it for garbage is a tenth of the answer's time
     from gpufleet.sizing.plans import plan
-    from gpufleet.sizing.plans.asking import Asked, question
     from gpufleet.sizing.plans.document import document
+    from gpufleet.sizing.plans.options import Asked, question
     from gpufleet.sizing.plans.report import report
-    from gpufleet.sizing.plans.targets import is_miss
+    from gpufleet.sizing.plans.target import is_miss
 
     wanted = question(Asked(**asked))
     answer = plan(wanted)
@@ -168,7 +168,7 @@ def command(emit: str | None, merge: bool, as_json: bool, **asked: Any) -> None:
         raise AnswerIsNo("; ".join(misses))
     if emit:
         from gpufleet import paths
-        from gpufleet.sizing.emit import lasting, write
+        from gpufleet.sizing.stack_file import lasting, write
 
         chosen, said = lasting(wanted, answer)
         output.say_block(write(chosen, emit, paths.project_root(), merge=merge), err=True)

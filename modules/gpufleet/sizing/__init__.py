@@ -7,8 +7,8 @@ to place, each with its reasons.
 
 from __future__ import annotations
 
-from gpufleet.sizing.caution import Caution
 from gpufleet.sizing.hardware import Hardware, Layout, Offer
+from gpufleet.sizing.hardware_resolver import resolve
 from gpufleet.sizing.memory import (
     Memory,
     QuickEstimate,
@@ -25,9 +25,9 @@ from gpufleet.sizing.memory import (
     usable_gib,
     weight_bytes,
 )
-from gpufleet.sizing.placing import layouts
+from gpufleet.sizing.parallelism import layouts
+from gpufleet.sizing.plan_warning import Caution
 from gpufleet.sizing.plans import Answer, Asked, Plan, Question, document, plan, question, report, schema
-from gpufleet.sizing.resolve import resolve
 from gpufleet.sizing.speed import Speed, speed
 from gpufleet.sizing.workload import Training, Workload
 

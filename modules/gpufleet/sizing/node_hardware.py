@@ -7,7 +7,7 @@ from dataclasses import replace
 from gpufleet import catalog
 from gpufleet.catalog import Accelerator, Machine
 from gpufleet.sizing.hardware import Hardware
-from gpufleet.sizing.hosts import link_of, network_of, usual_host
+from gpufleet.sizing.host import link_of, network_of, usual_host
 
 RATES = (
     "bandwidth_gb_s", "fp32_tflops", "bf16_tflops_dense", "fp16_tflops_dense", "fp8_tflops_dense",

@@ -12,8 +12,8 @@ import pytest
 from gpufleet import catalog
 from gpufleet.errors import InputError
 from gpufleet.sizing import compare as of
-from gpufleet.sizing.compare.asking import question
 from gpufleet.sizing.compare.comparison import peak_tflops, ridge
+from gpufleet.sizing.compare.options import question
 
 
 def compared(*names, **asked):
@@ -141,10 +141,10 @@ def test_the_ridge_is_rate_over_bandwidth():
     ],
 )
 def test_the_json_of_everything_obeys_the_schema(asked):
-    found = of.document(compared(*catalog.accelerators(), **asked))
+    found = of.document(compared(*catalog.load_accelerators(), **asked))
     jsonschema.Draft202012Validator.check_schema(of.schema())
     jsonschema.Draft202012Validator(of.schema()).validate(json.loads(json.dumps(found, allow_nan=False)))
-    assert len(found["accelerators"]) == len(catalog.accelerators())
+    assert len(found["accelerators"]) == len(catalog.load_accelerators())
     assert (
         all((each["result"] is None) == bool(each["why_not"]) for each in found["accelerators"]) or not asked
     )

@@ -12,8 +12,8 @@ import pytest
 from gpufleet import catalog
 from gpufleet.errors import InputError
 from gpufleet.sizing import compare as of
-from gpufleet.sizing.compare import output, plots
-from gpufleet.sizing.compare.asking import question
+from gpufleet.sizing.compare import file_output, plots
+from gpufleet.sizing.compare.options import question
 from gpufleet.sizing.compare.plots import labels, style
 
 TRAINED = {"model": "llama-3.1-8b", "task": "lora"}
@@ -108,7 +108,7 @@ def test_what_is_known_of_none_is_refused(name, part):
 
 
 def test_a_page_needs_nothing_else_and_says_where_figures_are_from():
-    page = output.page(compared("H100 SXM5 80GB", "RTX 4090", **SERVED))
+    page = file_output.page(compared("H100 SXM5 80GB", "RTX 4090", **SERVED))
     assert not re.search(r"""(?:src|href)=["'](?!#)""", page)
     assert "<script" not in page
     assert page.count("<svg") == 6  # all but training
@@ -176,7 +176,7 @@ def test_kinds_differ_by_colour_and_by_shape():
     colours, shapes = zip(*style.KINDS.values(), strict=True)
     assert len(set(colours)) == len(colours)
     assert len(set(shapes)) == len(shapes)
-    assert {part.kind for part in catalog.accelerators().values()} <= set(style.NAMES)
+    assert {part.kind for part in catalog.load_accelerators().values()} <= set(style.NAMES)
 
 
 def test_long_lists_of_names_are_cut_and_counted():

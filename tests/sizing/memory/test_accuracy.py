@@ -6,7 +6,7 @@ from gpufleet.sizing.memory import calibration
 from gpufleet.sizing.memory.accuracy import fit_reports, memory_report, percentile
 from gpufleet.sizing.memory.calibration import BLIND, fit, left_out, predict
 from gpufleet.sizing.memory.constants import constants, trial
-from gpufleet.sizing.memory.measured import measured
+from gpufleet.sizing.memory.measurement import measured
 
 
 def test_errors_on_sources_left_out_meet_the_goal():

@@ -24,7 +24,7 @@ NAMES = sorted(catalog.load_models())
     ],
 )
 def test_bytes_per_token_by_hand(name, size):
-    assert sizing.kv_bytes_per_token(catalog.model(name)) == size
+    assert sizing.kv_bytes_per_token(catalog.get_model(name)) == size
 
 
 def test_405b_at_128k_is_half_of_what_circulates():
@@ -33,7 +33,7 @@ def test_405b_at_128k_is_half_of_what_circulates():
     The config.json of meta-llama/Meta-Llama-3.1-405B has 8 (aiconfigurator-core 0.12.0), and Meta's own list
     keeps the 16 for the variant with 16-way model parallelism (llama-models 0.3.0 sku_list.py).
     """
-    model = catalog.model("Llama-3.1-405B")
+    model = catalog.get_model("Llama-3.1-405B")
     assert sizing.kv_bytes(model, 125 * 1024) / 2**30 == pytest.approx(61.52, abs=0.01)
     assert sizing.kv_bytes(replace(model, kv_heads=16), 125 * 1024) / 2**30 == pytest.approx(123.05, abs=0.01)
 
@@ -42,20 +42,20 @@ def test_405b_at_128k_is_half_of_what_circulates():
     ("kept", "share"), [("q8_0", 8.5 / 16), ("fp8", 0.5), ("q4_0", 4.5 / 16), ("f32", 2.0)]
 )
 def test_quantised_caches(kept, share):
-    model = catalog.model("Llama-3-8B")
+    model = catalog.get_model("Llama-3-8B")
     assert sizing.kv_bytes_per_token(model, kept) == pytest.approx(share * sizing.kv_bytes_per_token(model))
 
 
 def test_windowed_layers_stop_growing_at_their_window():
     """GPT-OSS 20B: 12 layers keep everything, 12 the last 128 tokens."""
-    model, each = catalog.model("GPT-OSS-20B"), 2 * 8 * 64 * 2
+    model, each = catalog.get_model("GPT-OSS-20B"), 2 * 8 * 64 * 2
     assert sizing.kv_bytes(model, 100) == 24 * each * 100
     assert sizing.kv_bytes(model, 10_000) == each * (12 * 10_000 + 12 * 128)
 
 
 def test_linear_layers_keep_one_state():
     linear = LinearAttention(layers=24, key_heads=16, key_dim=128, value_heads=32, value_dim=128)
-    hybrid = replace(catalog.model("Llama-3-8B"), linear=linear)
+    hybrid = replace(catalog.get_model("Llama-3-8B"), linear=linear)
     state = 24 * (32 * 128 * 128 + 4 * (2 * 16 * 128 + 32 * 128)) * 2
     assert sizing.kv_bytes(hybrid, 1000) == 8 * 4096 * 1000 + state
 
@@ -63,11 +63,11 @@ def test_linear_layers_keep_one_state():
 @given(st.sampled_from(NAMES), st.integers(1, 200_000), st.integers(1, 200_000))
 def test_a_longer_context_never_takes_less(name, one, other):
     short, long = sorted((one, other))
-    model = catalog.model(name)
+    model = catalog.get_model(name)
     assert sizing.kv_bytes(model, short) <= sizing.kv_bytes(model, long)
 
 
 @given(st.sampled_from(NAMES), st.integers(1, 200_000))
 def test_windows_only_ever_save(name, tokens):
-    model = catalog.model(name)
+    model = catalog.get_model(name)
     assert sizing.kv_bytes(model, tokens) <= sizing.kv_bytes_per_token(model) * tokens * (1 + 1e-9)

@@ -11,7 +11,7 @@ from gpufleet.sizing import Hardware, Layout, Workload
 from gpufleet.sizing.memory.inference import engine_of
 
 GIB = 2**30
-EIGHT = catalog.model("Llama-3-8B")
+EIGHT = catalog.get_model("Llama-3-8B")
 CARD = Hardware("a card", catalog.accelerator("H100 SXM5 80GB"), devices_per_node=8)
 NAMES = sorted(catalog.load_models())
 
@@ -45,18 +45,18 @@ def test_llama_cpp_sets_aside_logits_of_its_batch():
 def test_llama_cpp_looks_the_embedding_up_in_host_memory():
     """It logs for this file: CUDA0 model buffer size = 4403.49 MiB, CPU_Mapped model buffer size = 281.81 MiB."""
     card = said(precision="q4_k_m", engine="llama.cpp").weights
-    whole = sizing.weight_bytes(catalog.model("Llama-3-8B"), "q4_k_m") / GIB
+    whole = sizing.weight_bytes(catalog.get_model("Llama-3-8B"), "q4_k_m") / GIB
     assert card * 1024 == pytest.approx(4403.49, abs=0.5)
     assert (whole - card) * 1024 == pytest.approx(281.81, abs=0.5)
 
 
 def test_a_shared_memory_and_a_tied_embedding_hold_all_of_it():
-    tied = catalog.model("Llama-3.2-1B")
+    tied = catalog.get_model("Llama-3.2-1B")
     assert said(tied, precision="q8_0", engine="llama.cpp").weights == pytest.approx(
         sizing.weight_bytes(tied, "q8_0") / GIB
     )
     mac = sizing.memory(
-        Workload(model=catalog.model("Llama-3-8B"), precision="q4_k_m", engine="llama.cpp"),
+        Workload(model=catalog.get_model("Llama-3-8B"), precision="q4_k_m", engine="llama.cpp"),
         Layout(),
         Hardware(name="mac", accelerator=catalog.accelerator("M4 Max (40)"), unified=True),
     )
@@ -65,7 +65,7 @@ def test_a_shared_memory_and_a_tied_embedding_hold_all_of_it():
 
 def test_transformers_reserve_nothing_and_read_the_prompt_in_one_step():
     """Qwen2.5's speed_benchmark.rst: 0.97 GiB for 0.5B in bf16, 2.34 with a prompt of 30,720 tokens."""
-    small = catalog.model("Qwen2.5-0.5B")
+    small = catalog.get_model("Qwen2.5-0.5B")
     short, long = (
         said(small, engine="transformers", input_tokens=n, output_tokens=2048).per_device_gib
         for n in (1, 30720)
@@ -76,7 +76,7 @@ def test_transformers_reserve_nothing_and_read_the_prompt_in_one_step():
 @pytest.mark.parametrize(("name", "gib"), [("gpt-oss-20b", 11.27), ("gpt-oss-120b", 59.02)])
 def test_mxfp4_files_of_llama_cpp_have_attention_in_eight_bits(name, gib):
     """ggml-org/llama.cpp benches/dgx-spark.md prints both sizes; other engines keep it in sixteen bits."""
-    model = catalog.model(name)
+    model = catalog.get_model(name)
     assert sizing.weight_bytes(model, "mxfp4_moe") / GIB == pytest.approx(gib, abs=0.01)
     held = {engine: said(model, precision="mxfp4", engine=engine).weights for engine in ("llama.cpp", "vllm")}
     assert held["llama.cpp"] < gib < held["vllm"]
@@ -95,20 +95,20 @@ def test_cache_heads_are_copied_beyond_their_number():
 
 
 def test_latent_caches_are_whole_on_every_device():
-    model = catalog.model("DeepSeek-V3")
+    model = catalog.get_model("DeepSeek-V3")
     answer = said(model, Layout(devices=8, tensor=8, split="tensor"), precision="fp8", batch=4)
     assert answer.kv_cache == pytest.approx(8 * 4 * sizing.kv_bytes(model, 1280) / GIB)
 
 
 def test_a_layer_split_gives_one_device_an_end_more():
-    model = catalog.model("Llama-3-70B")
+    model = catalog.get_model("Llama-3-70B")
     answer = said(model, Layout(devices=4, split="layer"), precision="f16")
     layers = (model.parameters - 2 * 128256 * 8192) * 2 / 4
     assert answer.weights / 4 == pytest.approx((layers + 2 * 128256 * 8192) / GIB, rel=1e-3)
 
 
 def test_experts_are_spread_further_than_the_rest():
-    model = catalog.model("DeepSeek-V3")
+    model = catalog.get_model("DeepSeek-V3")
     tensor = said(model, Layout(devices=8, tensor=8, split="tensor"), precision="fp8")
     spread = said(model, Layout(devices=16, tensor=8, expert=16, split="tensor"), precision="fp8")
     assert spread.weights / 16 < 0.55 * tensor.weights / 8
@@ -144,7 +144,7 @@ def test_apple_memory_is_not_all_for_the_gpu():
     st.integers(1, 50_000),
 )
 def test_more_streams_and_tokens_never_take_less(name, precision, batch, tokens):
-    ask = Workload(catalog.model(name), precision=precision, batch=batch, input_tokens=tokens)
+    ask = Workload(catalog.get_model(name), precision=precision, batch=batch, input_tokens=tokens)
     here = sizing.memory(ask, Layout(), CARD).per_device_gib
     assert here <= sizing.memory(replace(ask, batch=batch + 1), Layout(), CARD).per_device_gib
     assert here <= sizing.memory(replace(ask, input_tokens=tokens + 1000), Layout(), CARD).per_device_gib
@@ -154,5 +154,7 @@ def test_more_streams_and_tokens_never_take_less(name, precision, batch, tokens)
 
 @given(st.sampled_from(NAMES), st.sampled_from(NAMES))
 def test_more_parameters_never_weigh_less(one, other):
-    small, large = sorted((catalog.model(one), catalog.model(other)), key=lambda model: model.parameters)
+    small, large = sorted(
+        (catalog.get_model(one), catalog.get_model(other)), key=lambda model: model.parameters
+    )
     assert sizing.weight_bytes(small, "bf16") <= sizing.weight_bytes(large, "bf16")

@@ -4,7 +4,7 @@ import pytest
 
 from gpufleet import catalog, sizing
 from gpufleet.sizing import Hardware, Layout, Training, Workload
-from gpufleet.sizing.memory.recipes import USUAL
+from gpufleet.sizing.memory.training_recipe import USUAL
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_who_is_not_known_gets_the_usual(engine):
 def test_the_ladder_of_saving(task, tokens, batch, recompute, fused):
     card = Hardware("cards", catalog.accelerator("H100 SXM5 80GB"), devices_per_node=8)
     ask = Workload(
-        catalog.model("Llama-3.1-8B"), task, "bf16", tokens, 0, batch, training=Training(recompute="auto")
+        catalog.get_model("Llama-3.1-8B"), task, "bf16", tokens, 0, batch, training=Training(recompute="auto")
     )
     chosen = sizing.settled(ask, Layout(devices=8, data=8), card).training
     assert (chosen.recompute, chosen.fused_loss) == (recompute, fused)
@@ -40,15 +40,15 @@ def test_the_ladder_of_saving(task, tokens, batch, recompute, fused):
 
 def test_what_was_asked_for_is_kept():
     card = Hardware("a card", catalog.accelerator("A10G"))
-    ask = Workload(catalog.model("Llama-3.1-8B"), "lora", training=Training(recompute="none"))
+    ask = Workload(catalog.get_model("Llama-3.1-8B"), "lora", training=Training(recompute="none"))
     assert sizing.settled(ask, Layout(), card) == ask
-    assert sizing.settled(Workload(catalog.model("Llama-3.1-8B")), Layout(), card).trains is False
+    assert sizing.settled(Workload(catalog.get_model("Llama-3.1-8B")), Layout(), card).trains is False
 
 
 def test_what_does_not_fit_is_told_what_would():
     card = Hardware("a card", catalog.accelerator("GeForce RTX 4090"))
     ask = Workload(
-        catalog.model("Llama-3.1-8B"),
+        catalog.get_model("Llama-3.1-8B"),
         "full_finetune",
         "bf16",
         2048,
@@ -63,5 +63,5 @@ def test_what_does_not_fit_is_told_what_would():
 
 @pytest.mark.parametrize("precision", ["nf4", "int4", "int4-g32", "nf4-single"])
 def test_dpo_on_four_bits_trains_an_adapter(precision):
-    assert Workload(catalog.model("Qwen2.5-7B"), "dpo", precision).adapter == "qlora"
-    assert Workload(catalog.model("Qwen2.5-7B"), "dpo", "bf16").adapter == "none"
+    assert Workload(catalog.get_model("Qwen2.5-7B"), "dpo", precision).adapter == "qlora"
+    assert Workload(catalog.get_model("Qwen2.5-7B"), "dpo", "bf16").adapter == "none"

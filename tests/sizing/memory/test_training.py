@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from gpufleet import catalog, sizing
 from gpufleet.sizing import Hardware, Layout, Training, Workload
-from gpufleet.sizing.memory.states import adapter_parameters, states
+from gpufleet.sizing.memory.model_state import adapter_parameters, states
 
 GIB = 2**30
-SEVEN = catalog.model("Qwen2.5-7B")
+SEVEN = catalog.get_model("Qwen2.5-7B")
 CARD = Hardware("eight cards", catalog.accelerator("H100 SXM5 80GB"), devices_per_node=8)
 SMALL = sorted(name for name, model in catalog.load_models().items() if model.parameters < 2e10)
 
@@ -80,7 +80,7 @@ def test_offloaded_states_are_told_apart():
 
 def test_adapters_by_hand():
     """Llama 2 7B, rank 8 on Q and V: 32 layers x 2 matrices x 8 x (4096 + 4096)."""
-    model = catalog.model("Llama-2-7B")
+    model = catalog.get_model("Llama-2-7B")
     assert adapter_parameters(asked(model, "lora", lora_rank=8, lora_targets="attention")) == 4_194_304
 
 
@@ -92,7 +92,7 @@ def test_qlora_holds_four_bits_and_lora_sixteen():
 
 def test_logits_of_a_large_vocabulary_are_the_peak():
     """Two sequences of 8,192 tokens, 128,256 entries, 18 bytes each: 35.2 GiB beside everything else."""
-    model = catalog.model("Llama-3.1-8B")
+    model = catalog.get_model("Llama-3.1-8B")
     whole = asked(model, tokens=8192, batch=2, recompute="full")
     fused = replace(whole, training=replace(whole.training, fused_loss=True))
     assert peak(whole) - peak(fused) > 28
@@ -114,8 +114,8 @@ def test_recomputing_more_keeps_less():
 
 def test_left_open_recomputation_is_the_least_that_fits():
     card = Hardware("one card", catalog.accelerator("GeForce RTX 4090"))
-    roomy = asked(catalog.model("TinyLlama-1.1B"), "lora", recompute="auto")
-    tight = asked(catalog.model("Llama-3.1-8B"), "lora", tokens=2048, batch=2, recompute="auto")
+    roomy = asked(catalog.get_model("TinyLlama-1.1B"), "lora", recompute="auto")
+    tight = asked(catalog.get_model("Llama-3.1-8B"), "lora", tokens=2048, batch=2, recompute="auto")
     assert sizing.settled(roomy, Layout(), card).training.recompute == "none"
     chosen = sizing.settled(tight, Layout(), card).training
     assert (chosen.recompute, chosen.fused_loss) == ("full", True)
@@ -134,7 +134,7 @@ def test_unsynchronised_accumulation_keeps_whole_gradients():
 
 
 def test_expert_parallelism_spreads_the_experts():
-    model = catalog.model("Mixtral-8x7B")
+    model = catalog.get_model("Mixtral-8x7B")
     together = states(asked(model, sharding="none"), on(8)).weights
     spread = states(asked(model, sharding="none"), replace(on(8), expert=8)).weights
     routed = 32 * 8 * 3 * 4096 * 14336 * 2
@@ -156,7 +156,7 @@ def test_the_whole_is_the_sum_of_its_parts():
     st.integers(64, 8192),
 )
 def test_stages_and_sizes_are_monotone(name, task, recompute, batch, tokens):
-    model = catalog.model(name)
+    model = catalog.get_model(name)
     ask = asked(model, task, tokens=tokens, batch=batch, recompute=recompute)
     staged = [
         states(replace(ask, training=replace(ask.training, sharding=stage)), on(8))
@@ -174,7 +174,7 @@ def test_stages_and_sizes_are_monotone(name, task, recompute, batch, tokens):
 @settings(max_examples=40, deadline=None)
 @given(st.sampled_from(SMALL), st.sampled_from([1, 2, 4, 8]), st.sampled_from([1, 2, 4]))
 def test_splitting_a_model_never_takes_more(name, tensor, pipeline):
-    model = catalog.model(name)
+    model = catalog.get_model(name)
     ask = asked(model, sharding="none", recompute="full", tokens=1024)
     devices = tensor * pipeline
     whole = states(ask, Layout()).total

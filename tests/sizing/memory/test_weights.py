@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from gpufleet import catalog, sizing
 from gpufleet.errors import InputError
-from gpufleet.sizing.memory.blocks import GGUF_BLOCKS, MIXTURES, precision_name
+from gpufleet.sizing.memory.quantization import GGUF_BLOCKS, MIXTURES, precision_name
 
 GIB = 2**30
 # ggml-org/llama.cpp tools/quantize/README.md@311c2c9: sizes of Llama-3.1-8B, measured by its authors
 TABLE = Path(__file__).parents[2] / "cases" / "sizing" / "llama_quantize.csv"
-EIGHT = catalog.model("Llama-3.1-8B")
+EIGHT = catalog.get_model("Llama-3.1-8B")
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_mixtures_are_to_the_fourth_digit_those_that_llama_cpp_makes(row):
     ],
 )
 def test_files_that_others_weighed(model, precision, gib, source):
-    predicted = sizing.weight_bytes(catalog.model(model), precision) / GIB
+    predicted = sizing.weight_bytes(catalog.get_model(model), precision) / GIB
     assert predicted == pytest.approx(gib, rel=0.025 if "README" in source else 0.001), source
 
 
@@ -101,14 +101,14 @@ def test_formats_keep_embeddings_in_sixteen_bits():
 
 def test_gpt_oss_as_published():
     """MXFP4 holds the experts only; openai--gpt-oss-120b is 60.8 GiB on disk with the rest in 16 bits."""
-    model = catalog.model("gpt-oss-120b")
+    model = catalog.get_model("gpt-oss-120b")
     experts = 36 * 128 * 3 * 2880 * 2880
     rest = model.parameters - experts
     assert sizing.weight_bytes(model, "mxfp4") == pytest.approx(experts * 4.25 / 8 + rest * 2)
 
 
 def test_experts_touched_by_hand():
-    model = catalog.model("Qwen3-30B-A3B")
+    model = catalog.get_model("Qwen3-30B-A3B")
     assert sizing.experts_touched(model, 1) == pytest.approx(8)
     assert sizing.experts_touched(model, 2) == pytest.approx(8 + 8 * (1 - 8 / 128))
     assert sizing.experts_touched(model, 10_000) == pytest.approx(128)
@@ -121,7 +121,7 @@ def test_a_dense_model_is_read_whole_but_for_its_embedding():
 
 
 def test_one_token_reads_the_active_weights():
-    model = catalog.model("DeepSeek-V3")
+    model = catalog.get_model("DeepSeek-V3")
     expected = 2 * (model.active_parameters - model.vocabulary * model.hidden)
     assert sizing.active_weight_bytes(model, "bf16", 1) == pytest.approx(expected)
 
@@ -131,7 +131,7 @@ def test_one_token_reads_the_active_weights():
 )
 def test_more_tokens_never_read_less(few, many, name):
     few, many = sorted((few, many))
-    model = catalog.model(name)
+    model = catalog.get_model(name)
     whole = sizing.weight_bytes(model, "q4_k_m")
     assert (
         sizing.active_weight_bytes(model, "q4_k_m", few)
@@ -141,10 +141,11 @@ def test_more_tokens_never_read_less(few, many, name):
 
 
 @given(
-    st.sampled_from(sorted(catalog.load_models())), st.sampled_from(["q2_k", "q4_k_m", "q5_k_m", "q6_k", "q8_0"])
+    st.sampled_from(sorted(catalog.load_models())),
+    st.sampled_from(["q2_k", "q4_k_m", "q5_k_m", "q6_k", "q8_0"]),
 )
 def test_fewer_bits_never_weigh_more(name, precision):
-    model = catalog.model(name)
+    model = catalog.get_model(name)
     assert sizing.weight_bytes(model, precision) < sizing.weight_bytes(model, "f16")
 
 

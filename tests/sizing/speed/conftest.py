@@ -19,7 +19,7 @@ def ask():
     def answer(model="Llama-3.1-8B", part="A100 SXM4 80GB", devices=1, split="tensor", nodes=1, **changes):
         named = catalog.accelerator(part) if isinstance(part, str) else part
         hardware = joined(of_part(named), devices // nodes)
-        workload = replace(Workload(catalog.model(model)), **changes)
+        workload = replace(Workload(catalog.get_model(model)), **changes)
         sizes = (
             {"data": devices} if workload.trains else {"tensor" if split == "tensor" else "pipeline": devices}
         )

@@ -8,7 +8,7 @@ from math import exp
 import pytest
 
 from gpufleet.sizing.calibration import fitted, measurements, report
-from gpufleet.sizing.calibration.crossval import (
+from gpufleet.sizing.calibration.cross_validation import (
     PUBLICATIONS,
     Held,
     covered,
@@ -17,10 +17,10 @@ from gpufleet.sizing.calibration.crossval import (
     weighted,
 )
 from gpufleet.sizing.calibration.fit import slopes_at, usual
-from gpufleet.sizing.calibration.priors import PRIORS
+from gpufleet.sizing.calibration.prior import PRIORS
+from gpufleet.sizing.data_file import rows as table
 from gpufleet.sizing.speed.efficiency import ANY, Efficiency, learned, spoken
 from gpufleet.sizing.speed.interval import Interval, interval, intervals
-from gpufleet.sizing.tables import rows as table
 
 BOUNDS = {
     "decode": (0.09, 0.25),

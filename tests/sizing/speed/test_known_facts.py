@@ -120,7 +120,7 @@ def test_training_reaches_the_shares_of_peak_that_are_published(ask, part, least
     from gpufleet import catalog
 
     found = ask("Llama-2-7B", part, 8, task="pretrain", input_tokens=2048, output_tokens=0, batch=8)
-    model = catalog.model("Llama-2-7B")
+    model = catalog.get_model("Llama-2-7B")
     per_token = 6 * model.parameters + 12 * model.layers * model.hidden * 2048
     share = found.tokens_per_s / 8 * per_token / (catalog.accelerator(part).bf16_tflops_dense * 1e12)
     assert least < share < most

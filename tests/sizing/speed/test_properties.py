@@ -115,7 +115,7 @@ def test_watts_lie_between_idle_and_the_rating(ask):
 
 
 def test_every_part_of_the_catalogue_has_a_speed_or_a_reason(ask):
-    for name, part in catalog.accelerators().items():
+    for name, part in catalog.load_accelerators().items():
         found = ask(model="TinyLlama-1.1B", part=part)
         assert found.tokens_per_s or found.notes, name
         assert device_class(part) not in ("", "other") or found.tokens_per_s is None or found.notes

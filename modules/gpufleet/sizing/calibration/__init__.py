@@ -7,7 +7,7 @@ workload is sized.
 
 from __future__ import annotations
 
-from gpufleet.sizing.calibration.crossval import Held, held_out
+from gpufleet.sizing.calibration.cross_validation import Held, held_out
 from gpufleet.sizing.calibration.fit import fitted
 from gpufleet.sizing.calibration.measurement import Measurement, measurements
 from gpufleet.sizing.calibration.report import report

@@ -6,11 +6,11 @@ import csv
 import sys
 from datetime import UTC, datetime
 
-from gpufleet.sizing.calibration.crossval import held_out, learned_intervals
+from gpufleet.sizing.calibration.cross_validation import held_out, learned_intervals
 from gpufleet.sizing.calibration.fit import bearing, fitted
 from gpufleet.sizing.calibration.measurement import measurements
 from gpufleet.sizing.calibration.report import report
-from gpufleet.sizing.tables import DATA
+from gpufleet.sizing.data_file import DATA
 
 TOO_SMALL = 0.005  # a factor nearer to one says nothing
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import cache
 from math import exp, log
 
+from gpufleet.sizing.calibration.least_squares import damped
 from gpufleet.sizing.calibration.measurement import Measurement
-from gpufleet.sizing.calibration.priors import LINK_SECONDS, LINK_SHARES, PRIORS
-from gpufleet.sizing.calibration.solve import damped
+from gpufleet.sizing.calibration.prior import LINK_SECONDS, LINK_SHARES, PRIORS
 from gpufleet.sizing.speed.efficiency import ANY, Efficiency, Key, spoken
 
 NOISE = 0.12  # of a published figure, as a share: settings that no publication states

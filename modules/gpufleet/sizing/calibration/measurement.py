@@ -12,13 +12,13 @@ from typing import cast
 from gpufleet import catalog
 from gpufleet.catalog import Accelerator, Architecture
 from gpufleet.errors import InputError
+from gpufleet.sizing.data_file import Row, rows
 from gpufleet.sizing.hardware import Hardware, Layout, Split
 from gpufleet.sizing.node_hardware import joined, of_part
 from gpufleet.sizing.speed import device, prefill
 from gpufleet.sizing.speed.efficiency import Efficiency
-from gpufleet.sizing.speed.predict import generation, setting, trained_tokens_per_s
-from gpufleet.sizing.speed.step import Setting
-from gpufleet.sizing.tables import Row, rows
+from gpufleet.sizing.speed.prediction import generation, setting, trained_tokens_per_s
+from gpufleet.sizing.speed.replica import Setting
 from gpufleet.sizing.workload import Recompute, Task, Training, Workload
 
 MANY_STREAMS = 2048  # what "as many as fit" comes to in a server's settings
@@ -111,7 +111,7 @@ def measurements() -> list[Measurement]:
 
 def _read(row: Row) -> Measurement | None:
     try:
-        part, model = catalog.accelerator(row["accelerator"]), catalog.model(row["model"])
+        part, model = catalog.accelerator(row["accelerator"]), catalog.get_model(row["model"])
     except InputError:
         return None
     return Measurement(row, _workload(row, model), _layout(row), _hardware(row, part))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gpufleet.sizing.calibration.crossval import ENOUGH, Held, covered, quantile
+from gpufleet.sizing.calibration.cross_validation import ENOUGH, Held, covered, quantile
 
 POOLED = "fewer than 10 each"
 

@@ -7,11 +7,11 @@ written as a table, as JSON, as plots and as one page; only plots need the plott
 
 from __future__ import annotations
 
-from gpufleet.sizing.compare.build import compare
+from gpufleet.sizing.compare.builder import compare
 from gpufleet.sizing.compare.comparison import Comparison, DevicePrice, Subject
 from gpufleet.sizing.compare.document import document, schema
 from gpufleet.sizing.compare.report import report
-from gpufleet.sizing.compare.subjects import USUAL, chosen
+from gpufleet.sizing.compare.selection import USUAL, chosen
 
 __all__ = [
     "USUAL",

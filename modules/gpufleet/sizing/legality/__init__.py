@@ -8,23 +8,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpufleet.sizing.caution import Caution
-from gpufleet.sizing.engines import engine_on
 from gpufleet.sizing.hardware import Hardware, Layout
-from gpufleet.sizing.legality import (  # noqa: F401 - each enters its rules into the table
+from gpufleet.sizing.legality import (  # noqa: F401 - importing a module registers its rules in RULES
+    attention_heads,
     backend,
-    boards,
+    board,
     context,
-    heads,
-    links,
+    interconnect,
     memory,
     mps,
-    nodes,
+    node_count,
     precision,
-    sparse,
-    steps,
+    sparsity,
+    training_step,
 )
 from gpufleet.sizing.legality.rule import RULES, Case, Rule
+from gpufleet.sizing.model_engine import engine_on
+from gpufleet.sizing.plan_warning import Caution
 from gpufleet.sizing.workload import Workload
 
 __all__ = ["RULES", "Case", "Rule", "blocked", "judge"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpufleet.sizing.engines import runs_on
 from gpufleet.sizing.legality.rule import Case, rule
+from gpufleet.sizing.model_engine import runs_on
 
 
 @rule(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from gpufleet.sizing.engines import Engine
 from gpufleet.sizing.hardware import Hardware, Layout
+from gpufleet.sizing.model_engine import Engine
 from gpufleet.sizing.workload import Workload
 
 

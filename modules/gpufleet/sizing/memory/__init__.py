@@ -6,11 +6,11 @@ gradients, optimiser states and reserve, whether it fits, and what quick formula
 
 from __future__ import annotations
 
-from gpufleet.sizing.memory.cache import kv_bytes, kv_bytes_per_token
-from gpufleet.sizing.memory.quick import quick_estimate
-from gpufleet.sizing.memory.recipes import recipe
+from gpufleet.sizing.memory.estimate import memory, settled, usable_gib
+from gpufleet.sizing.memory.kv_cache import kv_bytes, kv_bytes_per_token
 from gpufleet.sizing.memory.result import Memory, QuickEstimate
-from gpufleet.sizing.memory.total import memory, settled, usable_gib
+from gpufleet.sizing.memory.rule_of_thumb import quick_estimate
+from gpufleet.sizing.memory.training_recipe import recipe
 from gpufleet.sizing.memory.weights import (
     active_weight_bytes,
     bits_per_weight,

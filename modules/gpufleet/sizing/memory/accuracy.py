@@ -8,8 +8,8 @@ from math import ceil
 from statistics import median
 
 from gpufleet.sizing.memory.calibration import Prediction, left_out
-from gpufleet.sizing.memory.measured import MeasuredMemory, measured
-from gpufleet.sizing.memory.total import memory
+from gpufleet.sizing.memory.estimate import memory
+from gpufleet.sizing.memory.measurement import MeasuredMemory, measured
 
 POOLED = 10  # classes with fewer rows are reported together
 Formula = Callable[[MeasuredMemory], float | None]  # GiB on one device, None where the formula has no answer

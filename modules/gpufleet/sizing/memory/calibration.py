@@ -8,9 +8,9 @@ from math import log
 from statistics import median
 
 from gpufleet.sizing.memory.constants import trial
-from gpufleet.sizing.memory.measured import MeasuredMemory, measured
+from gpufleet.sizing.memory.estimate import memory
+from gpufleet.sizing.memory.measurement import MeasuredMemory, measured
 from gpufleet.sizing.memory.result import GIB
-from gpufleet.sizing.memory.total import memory
 from gpufleet.sizing.memory.weights import weight_bytes
 
 CANDIDATES: dict[str, tuple[float, ...]] = {

@@ -8,9 +8,9 @@ from gpufleet.catalog import Accelerator
 from gpufleet.catalog.architecture import Architecture
 from gpufleet.catalog.parameters import matrices
 from gpufleet.sizing.hardware import Hardware, Layout
-from gpufleet.sizing.memory.blocks import is_gguf, precision_name
-from gpufleet.sizing.memory.cache import kv_bytes
 from gpufleet.sizing.memory.constants import constants
+from gpufleet.sizing.memory.kv_cache import kv_bytes
+from gpufleet.sizing.memory.quantization import is_gguf, precision_name
 from gpufleet.sizing.memory.result import GIB, Share
 from gpufleet.sizing.memory.weights import matrix_bits, weight_bytes
 from gpufleet.sizing.workload import Workload

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from gpufleet.sizing.hardware import Layout
 from gpufleet.sizing.memory import activations
 from gpufleet.sizing.memory.constants import constants
+from gpufleet.sizing.memory.model_state import STAGES, base_bytes, kept_model, shards_of, states
 from gpufleet.sizing.memory.result import GIB, Share
-from gpufleet.sizing.memory.states import STAGES, base_bytes, kept_model, shards_of, states
 from gpufleet.sizing.workload import Workload
 
 

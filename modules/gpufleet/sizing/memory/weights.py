@@ -7,8 +7,8 @@ from functools import lru_cache
 from gpufleet.catalog.architecture import Architecture
 from gpufleet.catalog.parameters import Matrix, matrices
 from gpufleet.errors import InputError
-from gpufleet.sizing.memory.blocks import block_bits, is_gguf, precision_name
-from gpufleet.sizing.memory.mixtures import file_bits
+from gpufleet.sizing.memory.gguf_mixture import file_bits
+from gpufleet.sizing.memory.quantization import block_bits, is_gguf, precision_name
 
 PLAIN = {"f32", "f16", "bf16", "f64", "tf32"}
 KEPT = {"embedding", "output", "small", "router"}  # what formats other than GGUF leave in 16 bits

@@ -7,11 +7,11 @@ and one number of devices were asked for: that plan is always answered, with the
 
 from __future__ import annotations
 
-from gpufleet.sizing.plans.answer import Answer, Plan
-from gpufleet.sizing.plans.asking import Asked, question
 from gpufleet.sizing.plans.document import document, schema
-from gpufleet.sizing.plans.question import RANKS, Question
+from gpufleet.sizing.plans.options import Asked, question
 from gpufleet.sizing.plans.report import report
+from gpufleet.sizing.plans.request import RANKS, Question
+from gpufleet.sizing.plans.result import Answer, Plan
 from gpufleet.sizing.plans.search import plan
 
 __all__ = ["RANKS", "Answer", "Asked", "Plan", "Question", "document", "plan", "question", "report", "schema"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from gpufleet.boundary import packaged_json
-from gpufleet.sizing.caution import Caution
 from gpufleet.sizing.hardware import Layout, Offer
 from gpufleet.sizing.memory import Memory
-from gpufleet.sizing.plans.answer import Answer, Plan
+from gpufleet.sizing.plan_warning import Caution
+from gpufleet.sizing.plans.result import Answer, Plan
 from gpufleet.sizing.workload import Workload
 
 Json = dict[str, Any]

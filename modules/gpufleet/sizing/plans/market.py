@@ -11,9 +11,9 @@ from gpufleet import catalog
 from gpufleet.catalog import Accelerator, Machine
 from gpufleet.sizing.hardware import Hardware, Offer
 from gpufleet.sizing.node_hardware import of_machine, of_part
-from gpufleet.sizing.owned import owned
-from gpufleet.sizing.plans.answer import Plan
-from gpufleet.sizing.plans.question import Question
+from gpufleet.sizing.owned_hardware import owned
+from gpufleet.sizing.plans.request import Question
+from gpufleet.sizing.plans.result import Plan
 
 Shape = tuple[str, str, int, float, str]
 
@@ -25,7 +25,7 @@ def everything(question: Question) -> Iterator[Hardware]:
         return
     yield from machines(question)
     if not question.constrained:
-        yield from (of_part(part) for part in catalog.accelerators().values() if part.bandwidth_gb_s)
+        yield from (of_part(part) for part in catalog.load_accelerators().values() if part.bandwidth_gb_s)
 
 
 def machines(question: Question) -> Iterator[Hardware]:
@@ -107,7 +107,7 @@ def _part_offer(found: catalog.MachineOffer, usd: float, what: str) -> Offer:
 
 def _known(machine: Machine) -> bool:
     """Tell whether the machine carries something that the catalogue has figures for."""
-    return bool(machine.accelerators) and machine.accelerators[0].model in catalog.accelerators()
+    return bool(machine.accelerators) and machine.accelerators[0].model in catalog.load_accelerators()
 
 
 def _offer(found: catalog.MachineOffer) -> Offer:

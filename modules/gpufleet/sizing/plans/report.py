@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from gpufleet.sizing.memory import Memory
-from gpufleet.sizing.plans.answer import Answer, Plan
+from gpufleet.sizing.plans.result import Answer, Plan
 from gpufleet.sizing.workload import Workload
 
 Row = Sequence[str]

@@ -6,20 +6,20 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from gpufleet.errors import InputError
-from gpufleet.sizing.caution import Caution
 from gpufleet.sizing.hardware import Hardware, Layout, Offer
+from gpufleet.sizing.hardware_resolver import Resolved, alternatives
 from gpufleet.sizing.legality import blocked, judge
 from gpufleet.sizing.memory import quick_estimate
-from gpufleet.sizing.memory.blocks import is_gguf
+from gpufleet.sizing.memory.quantization import is_gguf
+from gpufleet.sizing.plan_warning import Caution
 from gpufleet.sizing.plans import market
-from gpufleet.sizing.plans.agreeing import agree
-from gpufleet.sizing.plans.answer import Answer, Plan
-from gpufleet.sizing.plans.build import chosen, exactly
-from gpufleet.sizing.plans.question import Question
-from gpufleet.sizing.plans.rank import key
-from gpufleet.sizing.plans.sharing import reserved, shared
-from gpufleet.sizing.plans.targets import distance, missed
-from gpufleet.sizing.resolve import Resolved, alternatives
+from gpufleet.sizing.plans.candidate import chosen, exactly
+from gpufleet.sizing.plans.consistency import agree
+from gpufleet.sizing.plans.ranking import key
+from gpufleet.sizing.plans.request import Question
+from gpufleet.sizing.plans.reserved_memory import reserved, shared
+from gpufleet.sizing.plans.result import Answer, Plan
+from gpufleet.sizing.plans.target import distance, missed
 
 SHOWN_WITH_CAUTIONS = 5
 TERMS = {"reserved_1y": 8760, "reserved_3y": 3 * 8760}  # hours

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gpufleet.sizing.plans.answer import Plan
-from gpufleet.sizing.plans.placed import Placed
-from gpufleet.sizing.plans.question import Question
+from gpufleet.sizing.plans.placement import Placed
+from gpufleet.sizing.plans.request import Question
+from gpufleet.sizing.plans.result import Plan
 from gpufleet.sizing.speed.device import engine_for, serves
 
 MOST_STREAMS = 1024

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gpufleet.sizing.memory import usable_gib, weight_bytes
-from gpufleet.sizing.speed import device, traffic
-from gpufleet.sizing.speed.step import Setting
+from gpufleet.sizing.speed import device, operation_count
+from gpufleet.sizing.speed.replica import Setting
 
 RESERVE = 0.10  # of usable memory: runtime, activations, fragments; serving engines' own default
 
@@ -18,5 +18,5 @@ def streams(setting: Setting) -> float:
     memory = usable_gib(part) * 2**30 * (1 - RESERVE) * layout.tensor * layout.pipeline
     held = weight_bytes(work.model, setting.precision)
     length = work.input_tokens + work.output_tokens / (2 if device.serves(setting.engine) else 1)
-    each = traffic.cache_bytes(work.model, setting.cache_precision, max(length, 1))
+    each = operation_count.cache_bytes(work.model, setting.cache_precision, max(length, 1))
     return max(0.0, (memory - held) / each)

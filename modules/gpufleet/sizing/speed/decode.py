@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpufleet.sizing.speed import traffic
+from gpufleet.sizing.speed import operation_count
 from gpufleet.sizing.speed.device import EAGER
-from gpufleet.sizing.speed.step import MOST, USUAL_RATE, Setting, together
+from gpufleet.sizing.speed.replica import MOST, USUAL_RATE, Setting, together
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ def _launch(setting: Setting, streams: float) -> float:
 
 def _memory(setting: Setting, streams: float, context: float) -> float:
     model, bandwidth = setting.model, setting.bandwidth or 1.0
-    read = traffic.bytes_read(model, setting.precision, streams)
-    cache = streams * traffic.cache_bytes(model, setting.cache_precision, context)
+    read = operation_count.bytes_read(model, setting.precision, streams)
+    cache = streams * operation_count.cache_bytes(model, setting.cache_precision, context)
     rate = setting.weight_rate * (setting.share("expert_bandwidth") if setting.expert_layers else 1.0)
     return read / rate + cache / (bandwidth * setting.share("cache_bandwidth"))
 
@@ -59,4 +59,4 @@ def _compute(setting: Setting, streams: float) -> float:
         return 0.0
     law = setting.law("compute_law", setting.flops, USUAL_RATE)
     rate = setting.flops * min(setting.factor("decode_compute") * law, MOST)
-    return streams * traffic.operations(setting.model) / rate
+    return streams * operation_count.operations(setting.model) / rate

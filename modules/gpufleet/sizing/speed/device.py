@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from gpufleet.catalog import Accelerator
-from gpufleet.sizing.speed.traffic import form
+from gpufleet.sizing.speed.operation_count import form
 
 HBM = re.compile(r"cc(6\.0|7\.0|8\.0|9\.0|10\.)|gfx9")  # architectures built with stacked memory
 LOCAL = frozenset({"llama.cpp", "mlx", "mlc", "distributed-llama", "rknn", "pytorch", "transformers"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from gpufleet.sizing.tables import rows
+from gpufleet.sizing.data_file import rows
 
 ANY = "*"
 Key = tuple[str, str, str]  # parameter, device class, engine; ANY where the factor holds for all

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
+from gpufleet.sizing.data_file import rows
 from gpufleet.sizing.speed.efficiency import ANY
-from gpufleet.sizing.tables import rows
 
 WIDER = 1.5  # for a class of devices without one measurement: the pooled interval, stretched
 

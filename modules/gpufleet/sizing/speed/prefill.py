@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from math import ceil
 
-from gpufleet.sizing.speed import traffic
+from gpufleet.sizing.speed import operation_count
 from gpufleet.sizing.speed.device import serves
-from gpufleet.sizing.speed.step import MOST, USUAL_RATE, Setting, together
+from gpufleet.sizing.speed.replica import MOST, USUAL_RATE, Setting, together
 
 CHUNK_LOCAL = 512  # llama.cpp's physical batch
 CHUNK_SERVED = 8192  # tokens that a server puts through at a time
@@ -32,17 +32,17 @@ def _compute(setting: Setting, tokens: float, length: float) -> float:
     nominal = setting.flops or 1.0
     share = setting.factor("prefill_compute") * setting.law("compute_law", nominal, USUAL_RATE)
     share *= setting.factor("prefill_experts") if setting.expert_layers else 1.0
-    dense = traffic.operations(setting.model) / min(
+    dense = operation_count.operations(setting.model) / min(
         share * setting.factor(f"prefill_compute_{setting.form}"), MOST
     )
-    attention = traffic.attention_operations(setting.model, length) / min(
+    attention = operation_count.attention_operations(setting.model, length) / min(
         share * setting.factor("prefill_attention"), MOST
     )
     return tokens * (dense + attention) / nominal
 
 
 def _reading(setting: Setting, tokens: float) -> float:
-    return traffic.bytes_read(setting.model, setting.precision, tokens) / setting.weight_rate
+    return operation_count.bytes_read(setting.model, setting.precision, tokens) / setting.weight_rate
 
 
 def _staged(setting: Setting, chunks: int) -> float:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import log2
 
-from gpufleet.sizing.speed import links, traffic
+from gpufleet.sizing.speed import interconnect, operation_count
+from gpufleet.sizing.speed.replica import MOST, USUAL_RATE, Setting, together
 from gpufleet.sizing.speed.result import Limit
-from gpufleet.sizing.speed.step import MOST, USUAL_RATE, Setting, together
 
 WEIGHT_BYTES = 2.0
 UNPACKED_BYTES = 2.5  # half a byte read, two written
@@ -84,8 +84,8 @@ def tokens_per_step(setting: Setting) -> float:
 def _operations(setting: Setting) -> float:
     """Return operations per token: forward, backward, and what is computed again."""
     model, training = setting.model, setting.workload.training
-    dense = traffic.operations(model)
-    attention = traffic.attention_operations(model, setting.workload.context) / setting.share(
+    dense = operation_count.operations(model)
+    attention = operation_count.attention_operations(model, setting.workload.context) / setting.share(
         "train_attention"
     )
     backward = 1.0 if frozen(setting) else 2.0  # frozen weights need no gradient of their own
@@ -113,7 +113,7 @@ def _rate(setting: Setting) -> float | None:
 def _form(setting: Setting) -> str:
     if setting.workload.task == "qlora":
         return "nf4"
-    return traffic.form(setting.workload.precision)
+    return operation_count.form(setting.workload.precision)
 
 
 def devices(setting: Setting) -> int:
@@ -153,7 +153,11 @@ def _routed(setting: Setting) -> float:
     tokens = float(setting.workload.batch * setting.workload.context)
     each = tokens * experts.per_token * setting.model.hidden * WEIGHT_BYTES * setting.expert_layers
     members = min(layout.data, experts.count)
-    link = links.inside if members * layout.tensor <= setting.hardware.devices_per_node else links.between
+    link = (
+        interconnect.inside
+        if members * layout.tensor <= setting.hardware.devices_per_node
+        else interconnect.between
+    )
     return 4.0 * each * (members - 1) / members / (link(setting.hardware).gb_s * RING_SHARE * 1e9)
 
 
@@ -178,8 +182,8 @@ def _staged(setting: Setting) -> float:
     span = layout.data * layout.pipeline  # stages lie one behind the other: copies of one are that far apart
     summed = _passed(setting, gradients, layout.data, span) / (MICRO_BATCHES * layout.pipeline)
     states = 2.0 * WEIGHT_BYTES * work.batch * work.context * setting.model.hidden / layout.tensor
-    link = links.inside(setting.hardware) if split <= setting.hardware.devices_per_node else None
-    return summed + states / ((link or links.between(setting.hardware)).gb_s * 1e9)
+    link = interconnect.inside(setting.hardware) if split <= setting.hardware.devices_per_node else None
+    return summed + states / ((link or interconnect.between(setting.hardware)).gb_s * 1e9)
 
 
 def _passed(setting: Setting, payload: float, members: int, spread: int) -> float:
@@ -194,13 +198,13 @@ def _around(setting: Setting, span: int) -> float:
     of a node shares that node's eight adapters, it does not queue for one.
     """
     hardware, tensor = setting.hardware, setting.layout.tensor
-    inside = links.inside(hardware).gb_s
+    inside = interconnect.inside(hardware).gb_s
     if span * tensor <= hardware.devices_per_node:
         return inside
     if hardware.accelerator.kind == "tpu":
-        return links.between(hardware).gb_s  # a pod's links run from chip to chip
+        return interconnect.between(hardware).gb_s  # a pod's links run from chip to chip
     neighbours = max(1, hardware.devices_per_node // tensor)
-    return min(inside, links.between(hardware).gb_s * neighbours * RING_SHARE)
+    return min(inside, interconnect.between(hardware).gb_s * neighbours * RING_SHARE)
 
 
 def _tensor(setting: Setting) -> float:
@@ -214,5 +218,7 @@ def _offload(setting: Setting) -> float:
     if kind == "none":
         return 0.0
     held = setting.model.parameters
-    crossing = held * 2.0 * (2.0 if kind == "optimizer" else 3.0) / devices(setting) / (links.PCIE_GB_S * 1e9)
+    crossing = (
+        held * 2.0 * (2.0 if kind == "optimizer" else 3.0) / devices(setting) / (interconnect.PCIE_GB_S * 1e9)
+    )
     return crossing + held * UPDATED_BYTES / setting.layout.nodes / (HOST_GB_S * 1e9)

@@ -10,8 +10,8 @@ from gpufleet.sizing.speed import capacity, decode, device, prefill, training
 from gpufleet.sizing.speed.efficiency import Efficiency, learned
 from gpufleet.sizing.speed.interval import interval
 from gpufleet.sizing.speed.power import watts
+from gpufleet.sizing.speed.replica import Setting
 from gpufleet.sizing.speed.result import Limit, Speed
-from gpufleet.sizing.speed.step import Setting
 from gpufleet.sizing.workload import Workload
 
 

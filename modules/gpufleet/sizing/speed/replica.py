@@ -7,7 +7,7 @@ from functools import cached_property
 
 from gpufleet.catalog import Architecture
 from gpufleet.sizing.hardware import Hardware, Layout
-from gpufleet.sizing.speed import device, links, traffic
+from gpufleet.sizing.speed import device, interconnect, operation_count
 from gpufleet.sizing.speed.efficiency import ANY, Efficiency
 from gpufleet.sizing.speed.result import Limit
 from gpufleet.sizing.workload import Workload
@@ -97,12 +97,12 @@ class Setting:
     @cached_property
     def form(self) -> str:
         """Return what kind of numbers the weights are."""
-        return traffic.form(self.workload.precision)
+        return operation_count.form(self.workload.precision)
 
     @cached_property
-    def link(self) -> links.Link:
+    def link(self) -> interconnect.Link:
         """Return what joins the devices that share each layer."""
-        return links.group(self.hardware, self.layout)
+        return interconnect.group(self.hardware, self.layout)
 
     @property
     def joined_by(self) -> Limit:
@@ -125,7 +125,7 @@ class Setting:
         """Return seconds in which states pass from stage to stage of a layer split."""
         if self.layout.pipeline <= 1:
             return 0.0
-        link = links.hop(self.hardware, self.layout)
+        link = interconnect.hop(self.hardware, self.layout)
         latency = self.efficiency.of("hop_latency", link.kind, self.engine)
         return (self.layout.pipeline - 1) * (latency + tokens * self.model.hidden * 2.0 / (link.gb_s * 1e9))
 

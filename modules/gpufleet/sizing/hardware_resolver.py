@@ -9,12 +9,12 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from gpufleet import catalog
-from gpufleet.catalog import Accelerator, naming
+from gpufleet.catalog import Accelerator, naming, table
 from gpufleet.errors import InputError
-from gpufleet.sizing.caution import Caution
 from gpufleet.sizing.hardware import Hardware
 from gpufleet.sizing.node_hardware import of_machine, of_part, resized
-from gpufleet.sizing.owned import owned_named, owned_names
+from gpufleet.sizing.owned_hardware import owned_named, owned_names
+from gpufleet.sizing.plan_warning import Caution
 
 SIZE = re.compile(r"^(?P<name>.*?)[\s(]*(?P<gib>\d+)\s*gi?b\)?$", re.IGNORECASE)
 SHORTEST_WORD = 3  # two letters are in half the catalogue
@@ -55,10 +55,8 @@ def _candidates(asked: str, root: Path | None) -> Iterator[Resolved]:
 
 
 def _machine(asked: str) -> Hardware | None:
-    from gpufleet.catalog import table
-
     wanted = _only_size(asked.lower())
-    for machine in table.machines().values():
+    for machine in table.load_machines().values():
         if machine.name.lower() == wanted:
             hardware = of_machine(machine)
             if hardware is None and machine.cloud == "onprem":
@@ -72,9 +70,7 @@ def _machine(asked: str) -> Hardware | None:
 
 def _only_size(wanted: str) -> str:
     """Return the machine that a family such as "p4d" is, as far as it has one size; several are an InputError."""
-    from gpufleet.catalog import table
-
-    sizes = [name for _, name in table.machines() if name.lower().startswith(f"{wanted}.")]
+    sizes = [name for _, name in table.load_machines() if name.lower().startswith(f"{wanted}.")]
     if len(sizes) > 1:
         raise InputError(
             f"{wanted!r} has several sizes", where="--on", remedy=f"name one of: {', '.join(sizes)}"
@@ -83,9 +79,7 @@ def _only_size(wanted: str) -> str:
 
 
 def _retired(asked: str) -> Iterator[Resolved]:
-    from gpufleet.catalog import table
-
-    for gone in table.retirements().values():
+    for gone in table.load_retirements().values():
         if gone.machine.lower() != asked.lower():
             continue
         for name in gone.substitutes:
@@ -116,7 +110,7 @@ def _sized(name: str, gib: float, asked: str) -> Iterator[Resolved]:
     except InputError as error:
         if "does not exist" in error.problem:
             raise
-        known = catalog.accelerators()
+        known = catalog.load_accelerators()
         meant = naming.find_candidates(name, {each: part.aliases for each, part in known.items()})
         fitting = [known[each] for each in meant if gib in _sizes(known[each])]
         if len(fitting) == 1:
@@ -145,13 +139,11 @@ def _listed(sizes: tuple[float, ...]) -> str:
 
 
 def _nearest(asked: str, root: Path | None) -> str:
-    from gpufleet.catalog import table
-
-    names = {name.lower(): name for _, name in table.machines()}
-    names |= {name.lower(): name for name in catalog.accelerators()}
+    names = {name.lower(): name for _, name in table.load_machines()}
+    names |= {name.lower(): name for name in catalog.load_accelerators()}
     names |= {name.lower(): name for name in owned_names(root)}
     wanted = asked.lower()
-    others = naming.find_similar_names(asked, catalog.accelerators())[:4]
+    others = naming.find_similar_names(asked, catalog.load_accelerators())[:4]
     if others:
         return f"did you mean {' or '.join(others)}?"
     close = get_close_matches(wanted, names, n=3, cutoff=0.6)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from gpufleet.sizing.caution import Caution
-from gpufleet.sizing.engines import engine_on
 from gpufleet.sizing.hardware import Hardware, Layout, Split
 from gpufleet.sizing.legality import judge
+from gpufleet.sizing.model_engine import engine_on
+from gpufleet.sizing.plan_warning import Caution
 from gpufleet.sizing.tensor_parallel import degrees, divides
 from gpufleet.sizing.workload import Workload
 

@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import inf
 
-from gpufleet.sizing import placing
-from gpufleet.sizing.engines import engine_on
+from gpufleet.sizing import parallelism
 from gpufleet.sizing.hardware import Hardware, Layout
-from gpufleet.sizing.memory.total import recomputed
+from gpufleet.sizing.memory.estimate import recomputed
+from gpufleet.sizing.model_engine import engine_on
 from gpufleet.sizing.node_hardware import joined
-from gpufleet.sizing.plans.placed import Placed, held, shardings
+from gpufleet.sizing.plans.placement import Placed, held, shardings
 from gpufleet.sizing.speed.efficiency import learned
-from gpufleet.sizing.speed.step import Setting
+from gpufleet.sizing.speed.replica import Setting
 from gpufleet.sizing.speed.training import parts, tokens_per_step
 from gpufleet.sizing.workload import Workload
 
@@ -28,7 +28,7 @@ def fastest(
     workload: Workload, hardware: Hardware, devices: int, *, open_batch: bool = False, quick: bool = False
 ) -> Placed:
     """Return the fastest training that fits on at most so many devices; where none fits, the simplest."""
-    runs_on = engine_on(hardware, workload, placing.nodes_for(hardware, devices))
+    runs_on = engine_on(hardware, workload, parallelism.nodes_for(hardware, devices))
     workload = replace(workload, engine=runs_on.name)
     best: Placed | None = None
     simplest: tuple[Workload, Layout] | None = None
@@ -73,7 +73,7 @@ def tuned(placed: Placed, most: float = inf) -> Placed:
 def _ways(
     workload: Workload, hardware: Hardware, devices: int, *, quick: bool
 ) -> Iterator[tuple[Workload, Layout]]:
-    for layout in placing.training(workload, hardware, devices, quick=quick):
+    for layout in parallelism.training(workload, hardware, devices, quick=quick):
         for asked in shardings(workload, layout.devices):
             yield asked, layout
 

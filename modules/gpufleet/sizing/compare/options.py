@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from gpufleet.errors import InputError
 from gpufleet.sizing.plans import Question
-from gpufleet.sizing.plans.asking import Asked
-from gpufleet.sizing.plans.asking import question as sized
+from gpufleet.sizing.plans.options import Asked
+from gpufleet.sizing.plans.options import question as sized
 
 
 def question(*, model: str, **asked: str) -> Question | None:

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from gpufleet.catalog import Architecture
 from gpufleet.sizing.memory import active_weight_bytes, kv_bytes
-from gpufleet.sizing.memory.blocks import block_bits, precision_name
+from gpufleet.sizing.memory.quantization import block_bits, precision_name
 
 UNITS = {"fp8": "fp8", "fp4": "fp4", "nvfp4": "fp4"}
 HALF_BITS, BYTE_BITS = 16, 6

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpufleet.catalog.architecture import Architecture
-from gpufleet.sizing.memory.blocks import block_bits, precision_name
+from gpufleet.sizing.memory.quantization import block_bits, precision_name
 
 STATE_BYTES = 2  # linear attention keeps its state in 16 bits
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from gpufleet.catalog import HOURS_PER_MONTH
-from gpufleet.sizing.caution import Caution
 from gpufleet.sizing.hardware import Hardware, Layout, Offer
 from gpufleet.sizing.memory import Memory, QuickEstimate
+from gpufleet.sizing.plan_warning import Caution
 from gpufleet.sizing.speed import Speed
 from gpufleet.sizing.workload import Workload
 

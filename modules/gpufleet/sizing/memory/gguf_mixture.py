@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from gpufleet.catalog.architecture import Architecture
 from gpufleet.catalog.parameters import Matrix
-from gpufleet.sizing.memory.blocks import GGUF_BLOCKS, MIXTURES, block_bits
+from gpufleet.sizing.memory.quantization import GGUF_BLOCKS, MIXTURES, block_bits
 
 MANY_QUERIES = 4  # query heads per KV head from which V is small enough to be given more bits
 EIGHT_EXPERTS = 8

@@ -78,7 +78,7 @@ def _measurement(row: Row) -> MeasuredMemory:
 def _workload(row: Row) -> Workload:
     task = "inference" if row["task"] == "storage" else row["task"]
     return Workload(
-        model=catalog.model(row["model"]),
+        model=catalog.get_model(row["model"]),
         task=cast("Task", task),
         precision=row["precision"],
         input_tokens=int(row["input_tokens"] or 1),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import inf
 
-from gpufleet.sizing.plans.answer import Plan
-from gpufleet.sizing.plans.question import Rank
+from gpufleet.sizing.plans.request import Rank
+from gpufleet.sizing.plans.result import Plan
 
 Key = tuple[float, ...]
 

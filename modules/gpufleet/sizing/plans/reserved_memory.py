@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from gpufleet.sizing.caution import Caution
 from gpufleet.sizing.hardware import Hardware
 from gpufleet.sizing.memory.constants import constants
-from gpufleet.sizing.plans.question import Question
+from gpufleet.sizing.plan_warning import Caution
+from gpufleet.sizing.plans.request import Question
 
 
 def shared(hardware: Hardware, question: Question) -> Hardware:

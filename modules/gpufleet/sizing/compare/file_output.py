@@ -8,7 +8,7 @@ from gpufleet import boundary
 from gpufleet.sizing.compare import plots
 from gpufleet.sizing.compare.comparison import Comparison
 from gpufleet.sizing.compare.report import report
-from gpufleet.sizing.tables import DATA
+from gpufleet.sizing.data_file import DATA
 
 PAGE = "compare.html.j2"
 

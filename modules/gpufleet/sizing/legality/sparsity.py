@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpufleet.sizing.data_file import rows
 from gpufleet.sizing.legality.rule import Case, rule
-from gpufleet.sizing.tables import rows
 
 
 @rule(

@@ -8,13 +8,13 @@ from gpufleet import catalog
 from gpufleet.catalog import Accelerator
 from gpufleet.errors import InputError
 from gpufleet.sizing.compare.comparison import Comparison, DevicePrice, Subject
-from gpufleet.sizing.compare.subjects import chosen
+from gpufleet.sizing.compare.selection import chosen
 from gpufleet.sizing.hardware import Hardware, Layout
 from gpufleet.sizing.legality import judge
 from gpufleet.sizing.node_hardware import of_part
 from gpufleet.sizing.plans import Plan, Question
-from gpufleet.sizing.plans.build import chosen as plans_on
-from gpufleet.sizing.plans.placed import place
+from gpufleet.sizing.plans.candidate import chosen as plans_on
+from gpufleet.sizing.plans.placement import place
 
 
 def compare(names: Iterable[str] = (), question: Question | None = None) -> Comparison:

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import ceil
 
-from gpufleet.sizing.engines import engine_on
 from gpufleet.sizing.hardware import Hardware, Layout
-from gpufleet.sizing.placing import nodes_for
-from gpufleet.sizing.plans.answer import SECONDS_PER_HOUR, Plan
-from gpufleet.sizing.plans.placed import MOST_NODES, Placed, place, smallest
-from gpufleet.sizing.plans.question import Question
+from gpufleet.sizing.model_engine import engine_on
+from gpufleet.sizing.parallelism import nodes_for
+from gpufleet.sizing.plans.placement import MOST_NODES, Placed, place, smallest
+from gpufleet.sizing.plans.request import Question
+from gpufleet.sizing.plans.result import SECONDS_PER_HOUR, Plan
 from gpufleet.sizing.plans.traffic import busiest, meets, requests_per_s
-from gpufleet.sizing.plans.trained import ceiling, fastest
+from gpufleet.sizing.plans.training_search import ceiling, fastest
 from gpufleet.sizing.speed import speed
 
 MOST_SCALINGS = 6

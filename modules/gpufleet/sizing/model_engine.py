@@ -9,10 +9,10 @@ from functools import cache
 
 from gpufleet.catalog import Accelerator
 from gpufleet.errors import InputError
+from gpufleet.sizing.data_file import rows
 from gpufleet.sizing.hardware import Hardware, Split
-from gpufleet.sizing.memory.blocks import is_gguf
+from gpufleet.sizing.memory.quantization import is_gguf
 from gpufleet.sizing.speed.device import engine_for
-from gpufleet.sizing.tables import rows
 from gpufleet.sizing.workload import Workload
 
 PROCESSORS = ("sbc", "npu")  # kinds of part whose processor is what a model runs on, or may

@@ -13,11 +13,11 @@ from typing import TypeVar, get_args
 from gpufleet import catalog
 from gpufleet.catalog import Architecture
 from gpufleet.errors import InputError
-from gpufleet.sizing.engines import engine
-from gpufleet.sizing.memory.blocks import is_gguf, precision_name
-from gpufleet.sizing.memory.recipes import recipe
+from gpufleet.sizing.memory.quantization import is_gguf, precision_name
+from gpufleet.sizing.memory.training_recipe import recipe
 from gpufleet.sizing.memory.weights import stored_precision
-from gpufleet.sizing.plans.question import RANKS, Question, Rank
+from gpufleet.sizing.model_engine import engine
+from gpufleet.sizing.plans.request import RANKS, Question, Rank
 from gpufleet.sizing.speed.device import usual_cache
 from gpufleet.sizing.workload import (
     Adapter,
@@ -172,7 +172,7 @@ def _workload(asked: Asked) -> tuple[Workload, bool, bool]:
     if most and trains:
         raise InputError("max is for inference", where="--batch", remedy="give the micro-batch of one device")
     try:
-        model = catalog.model(asked.model)
+        model = catalog.get_model(asked.model)
     except InputError as error:
         where = error.where or "--model"
         raise InputError(error.problem, where=where, key=error.key, remedy=error.remedy) from None
@@ -336,7 +336,7 @@ def _rank(text: str) -> Rank:
 
 
 def _regions(names: tuple[str, ...]) -> tuple[str, ...]:
-    known = {region for cloud in CLOUDS for region in catalog.regions(cloud)}
+    known = {region for cloud in CLOUDS for region in catalog.list_regions(cloud)}
     for name in names:
         if name not in known:
             close = get_close_matches(name, sorted(known), n=3)

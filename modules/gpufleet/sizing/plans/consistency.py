@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from gpufleet import catalog
+from gpufleet.catalog import table
 from gpufleet.errors import InputError
 from gpufleet.sizing.hardware import Hardware
-from gpufleet.sizing.plans.question import Question
+from gpufleet.sizing.plans.request import Question
 
 OURS = ("rack", "workstation")
 
@@ -28,17 +30,14 @@ def agree(question: Question, hardware: Hardware) -> None:
 
 
 def _agree_on_cloud(question: Question, hardware: Hardware) -> None:
-    from gpufleet import catalog
-    from gpufleet.catalog import table
-
-    clouds = {cloud for cloud, name in table.machines() if name == hardware.machine}
+    clouds = {cloud for cloud, name in table.load_machines() if name == hardware.machine}
     if question.clouds and not clouds & set(question.clouds):
         raise _refused(
             f"{hardware.name} is a machine of {' and '.join(sorted(clouds))}",
             "--cloud",
             "name its cloud, or leave it out",
         )
-    known = {region for cloud in clouds for region in catalog.regions(cloud)}
+    known = {region for cloud in clouds for region in catalog.list_regions(cloud)}
     if question.regions and not known & set(question.regions):
         raise _refused(
             f"{question.regions[0]} is no region of {' or '.join(sorted(clouds))}, whose machine {hardware.name} is",

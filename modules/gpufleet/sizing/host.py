@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 
 from gpufleet.catalog import Accelerator
-from gpufleet.sizing.tables import number, rows
+from gpufleet.sizing.data_file import number, rows
 
 GBIT_PER_GB = 8.0
 LANES_OF_A_FULL_SLOT = 16

@@ -8,7 +8,7 @@ from functools import lru_cache
 from gpufleet.catalog.architecture import Architecture
 from gpufleet.catalog.parameters import matrices
 from gpufleet.sizing.hardware import Layout
-from gpufleet.sizing.memory.blocks import precision_name
+from gpufleet.sizing.memory.quantization import precision_name
 from gpufleet.sizing.memory.result import Share
 from gpufleet.sizing.memory.weights import PLAIN, weight_bytes
 from gpufleet.sizing.workload import LoraTargets, Workload

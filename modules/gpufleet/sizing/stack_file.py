@@ -19,8 +19,8 @@ from gpufleet import catalog
 from gpufleet.boundary import decode_yaml_comments, read_text
 from gpufleet.catalog import HOURS_PER_MONTH
 from gpufleet.errors import InputError
-from gpufleet.sizing.plans.answer import Answer, Plan
-from gpufleet.sizing.plans.question import Question
+from gpufleet.sizing.plans.request import Question
+from gpufleet.sizing.plans.result import Answer, Plan
 from gpufleet.sizing.plans.search import plan
 
 KEY = "gpufleet:fleet"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import inf
 
-from gpufleet.sizing.caution import Caution
-from gpufleet.sizing.plans.answer import Plan
-from gpufleet.sizing.plans.question import Question
+from gpufleet.sizing.plan_warning import Caution
 from gpufleet.sizing.plans.report import figure
+from gpufleet.sizing.plans.request import Question
+from gpufleet.sizing.plans.result import Plan
 from gpufleet.sizing.plans.traffic import lone_first
 
 MILLISECONDS = 1000

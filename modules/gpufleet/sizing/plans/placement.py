@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from gpufleet.sizing import placing
-from gpufleet.sizing.engines import engine_on
+from gpufleet.sizing import parallelism
 from gpufleet.sizing.hardware import Hardware, Layout
 from gpufleet.sizing.memory import Memory
-from gpufleet.sizing.memory.total import fitted, recomputed
+from gpufleet.sizing.memory.estimate import fitted, recomputed
+from gpufleet.sizing.model_engine import engine_on
 from gpufleet.sizing.node_hardware import joined
 from gpufleet.sizing.speed import Speed, speed
 from gpufleet.sizing.workload import Workload
@@ -60,13 +60,13 @@ def place(workload: Workload, hardware: Hardware, devices: int, *, quick: bool =
 
     For a training that is the simplest; ``trained.fastest`` looks for the best.
     """
-    runs_on = engine_on(hardware, workload, placing.nodes_for(hardware, devices))
+    runs_on = engine_on(hardware, workload, parallelism.nodes_for(hardware, devices))
     workload = replace(workload, engine=runs_on.name)
     first: Placed | None = None
     if workload.trains:
-        ways = placing.training(workload, hardware, devices, quick=quick)
+        ways = parallelism.training(workload, hardware, devices, quick=quick)
     else:
-        ways = placing.inference(workload, hardware, devices)
+        ways = parallelism.inference(workload, hardware, devices)
     for layout in ways:
         for asked in shardings(workload, devices):
             placed = held(asked, hardware, layout)
