@@ -1,4 +1,4 @@
-"""Run the cloud room on the real provider SDKs with Pulumi's mocks in the engine's place."""
+"""Evaluate fleets with the real provider SDKs and Pulumi's mocks as engine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MACHINES = {
     "gcp": {"region": "us-central1", "zones": ["us-central1-a"], "machine": "a2-megagpu-16g"},
     "azure": {"region": "eastus", "machine": "Standard_ND96amsr_A100_v4"},
 }
-ANSWERS = {
+LOOKUP_REPLIES = {
     "aws:ec2/getAmi:getAmi": {"id": "ami-1", "rootDeviceName": "/dev/sda1"},
     "aws:ec2/getInstances:getInstances": {
         "ids": ["i-0123456789"],
@@ -45,10 +45,10 @@ OUTPUTS = {
 
 
 class Recorder(mocks.Mocks):
-    """Keeps what was registered and asked; without ``answers`` lookups stay unanswered."""
+    """Record resources and calls; lookups without a reply in ``replies`` get an empty one."""
 
-    def __init__(self, answers):
-        self.answers = answers
+    def __init__(self, replies):
+        self.replies = replies
         self.resources = []
         self.calls = []
 
@@ -58,11 +58,11 @@ class Recorder(mocks.Mocks):
 
     def call(self, args):
         self.calls.append(args)
-        return self.answers.get(args.token, {})
+        return self.replies.get(args.token, {})
 
 
-class Evaluated:
-    """What one evaluation registered."""
+class Evaluation:
+    """The resources that one evaluation registered."""
 
     def __init__(self, recorder, nodes):
         self.recorder = recorder
@@ -70,8 +70,8 @@ class Evaluated:
 
     def all(self, kind):
         """Return the inputs of every resource whose type ends in ``kind``, in the order of their names."""
-        found = [each for each in self.recorder.resources if each.typ.endswith(f":{kind}")]
-        return [each.inputs for each in sorted(found, key=lambda each: each.name)]
+        matches = [resource for resource in self.recorder.resources if resource.typ.endswith(f":{kind}")]
+        return [resource.inputs for resource in sorted(matches, key=lambda resource: resource.name)]
 
     def one(self, kind):
         (only,) = self.all(kind)
@@ -79,12 +79,12 @@ class Evaluated:
 
     @property
     def kinds(self):
-        return {found.typ.rpartition(":")[2] for found in self.recorder.resources}
+        return {resource.typ.rpartition(":")[2] for resource in self.recorder.resources}
 
 
-def declared(*pools, cidrs=("10.0.0.0/8",), **more):
-    """Return a fleet of these pools; what a pool leaves out is the large machine of its cloud."""
-    wanted = [
+def declare_fleet(*pools, cidrs=("10.0.0.0/8",), **sections):
+    """Return a fleet of these pools; defaults are the large machine of each cloud."""
+    pool_specs = [
         {
             "name": "train",
             "count": 1,
@@ -96,18 +96,18 @@ def declared(*pools, cidrs=("10.0.0.0/8",), **more):
         for pool in pools
     ]
     ssh = {"authorized_keys": [KEY, f"{KEY}-two"], "allowed_cidrs": list(cidrs)}
-    spec = {"owner": "research", "ssh": ssh, "pools": wanted, "templates": {"plain": {}}, **more}
+    spec = {"owner": "research", "ssh": ssh, "pools": pool_specs, "templates": {"plain": {}}, **sections}
     return fleet.parse(spec, stack="test")
 
 
 @pytest.fixture
 def declare():
-    return declared
+    return declare_fleet
 
 
 @pytest.fixture(scope="session")
 def sdks():
-    """Load the SDKs once; their million objects are then left out of every search for garbage."""
+    """Load the SDKs once; freeze their million objects so that garbage collection skips them."""
     gc.disable()
     for module in ("aws_pool", "gcp_pool", "azure_pool"):
         importlib.import_module(f"gpufleet.cloud.{module}")
@@ -117,23 +117,23 @@ def sdks():
 
 @pytest.fixture
 def recorder():
-    return Recorder(ANSWERS)
+    return Recorder(LOOKUP_REPLIES)
 
 
 @pytest.fixture
 def evaluate(monkeypatch, sdks):
-    """Evaluate a fleet, given as pools or whole; returns what it registered."""
+    """Return a function that evaluates pools, or a complete fleet, and returns the evaluation."""
 
-    def run(*pools, answers=ANSWERS, whole=None, **more):
-        recorder, exported = Recorder(answers), {}
+    def run(*pools, replies=LOOKUP_REPLIES, fleet=None, **sections):
+        recorder, exported = Recorder(replies), {}
         monkeypatch.setattr(pulumi, "export", exported.__setitem__)
-        wanted = whole or declared(*pools, **more)
+        declared = fleet or declare_fleet(*pools, **sections)
 
         async def program():
             mocks.set_mocks(recorder, project="gpufleet", stack="test")
-            await run_pulumi_func(lambda: cloud.build(wanted))
+            await run_pulumi_func(lambda: cloud.build(declared))
             return await exported["nodes"].future()
 
-        return Evaluated(recorder, asyncio.run(program()))
+        return Evaluation(recorder, asyncio.run(program()))
 
     return run

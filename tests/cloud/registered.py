@@ -1,4 +1,4 @@
-"""What a fleet registers, as readable records: every resource with its inputs and options, every lookup, the facts."""
+"""Record what a fleet registers: every resource with its inputs and options, every lookup, the node facts."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from gpufleet import cloud
 
 
 class Monitor(mocks.MockMonitor):
-    """The engine's place in an evaluation, keeping also what Pulumi's own mocks drop: parents and options."""
+    """A fake engine that also records what Pulumi's own mocks drop: parents and options."""
 
     def __init__(self, recorder):
         super().__init__(recorder)
         self.registered = []
-        self.looked_up = []
+        self.lookups = []
         self.outputs = {}
 
     def RegisterResource(self, request):  # noqa: N802 - Pulumi's name
         if request.type != "pulumi:pulumi:Stack":
-            self.registered.append(_resource(request))
+            self.registered.append(_resource_record(request))
         return super().RegisterResource(request)
 
     def RegisterResourceOutputs(self, request):  # noqa: N802 - Pulumi's name
@@ -31,16 +31,14 @@ class Monitor(mocks.MockMonitor):
         return super().RegisterResourceOutputs(request)
 
     def Invoke(self, request):  # noqa: N802 - Pulumi's name
-        self.looked_up.append(
-            {"function": request.tok, "arguments": rpc.deserialize_properties(request.args)}
-        )
+        self.lookups.append({"function": request.tok, "arguments": rpc.deserialize_properties(request.args)})
         return super().Invoke(request)
 
 
-def _resource(request):
+def _resource_record(request):
     options = {
         "delete_before_replace": request.deleteBeforeReplace,
-        "depends_on": sorted(_short(urn) for urn in request.dependencies if _short(urn)),
+        "depends_on": sorted(_short_name(urn) for urn in request.dependencies if _short_name(urn)),
         "ignore_changes": list(request.ignoreChanges),
         "protect": request.protect,
         "replace_on_changes": list(request.replaceOnChanges),
@@ -48,14 +46,14 @@ def _resource(request):
     record = {
         "type": request.type,
         "name": request.name,
-        "parent": _short(request.parent),
+        "parent": _short_name(request.parent),
         "inputs": rpc.deserialize_properties(request.object),
     }
-    kept = {name: value for name, value in options.items() if value}
-    return {**record, **({"options": kept} if kept else {})}
+    set_options = {name: value for name, value in options.items() if value}
+    return {**record, **({"options": set_options} if set_options else {})}
 
 
-def _short(urn):
+def _short_name(urn):
     """Return a resource's type and name without project, stack and ancestors."""
     parts = urn.split("::")
     kind = parts[2].split("$")[-1] if len(parts) == 4 else "pulumi:pulumi:Stack"
@@ -63,7 +61,7 @@ def _short(urn):
 
 
 def record(fleet, recorder, monkeypatch):
-    """Evaluate a fleet; return everything that it registered, in an order that does not depend on timing."""
+    """Evaluate a fleet; return everything that it registered, in a fixed order."""
     exported = {}
     monkeypatch.setattr(pulumi, "export", exported.__setitem__)
     monitor = Monitor(recorder)
@@ -74,20 +72,23 @@ def record(fleet, recorder, monkeypatch):
         return await exported["nodes"].future()
 
     nodes = asyncio.run(program())
-    outputs = [{"component": _short(urn), "outputs": monitor.outputs[urn]} for urn in sorted(monitor.outputs)]
-    lookups = {yaml.safe_dump(each, sort_keys=True): each for each in monitor.looked_up}
+    outputs = [
+        {"component": _short_name(urn), "outputs": monitor.outputs[urn]} for urn in sorted(monitor.outputs)
+    ]
+    lookups = {yaml.safe_dump(lookup, sort_keys=True): lookup for lookup in monitor.lookups}
     return {
         "resources": sorted(
-            monitor.registered, key=lambda each: (each["type"], each["name"], each["parent"])
+            monitor.registered,
+            key=lambda resource: (resource["type"], resource["name"], resource["parent"]),
         ),
-        "outputs": [each for each in outputs if each["component"]],
+        "outputs": [output for output in outputs if output["component"]],
         "lookups": [lookups[key] for key in sorted(lookups)],
         "nodes": nodes,
     }
 
 
 class Dumper(yaml.SafeDumper):
-    """Writes texts of several lines as blocks, and no anchors."""
+    """Write strings of several lines as blocks, and no anchors."""
 
     def ignore_aliases(self, data):
         return True
@@ -96,12 +97,12 @@ class Dumper(yaml.SafeDumper):
         return super().increase_indent(flow, False)  # lists are indented, as yamllint wants them
 
 
-def _text(dumper, value):
+def _represent_text(dumper, value):
     return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
 
 
-Dumper.add_representer(str, _text)
+Dumper.add_representer(str, _represent_text)
 
 
-def as_yaml(recorded):
-    return yaml.dump(recorded, Dumper=Dumper, sort_keys=False, width=110, allow_unicode=True)
+def as_yaml(record):
+    return yaml.dump(record, Dumper=Dumper, sort_keys=False, width=110, allow_unicode=True)

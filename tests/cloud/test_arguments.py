@@ -1,6 +1,6 @@
-"""Every argument that we pass exists in the provider's SDK, at every depth.
+"""Test that every argument we pass exists in the provider's SDK, at every depth.
 
-The SDKs take nested arguments as plain dictionaries, and pass on a misspelt key without a word.
+The SDKs take nested arguments as plain dictionaries, and pass on a misspelt key without an error.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ def arguments_class(token):
     return getattr(sdk, f"{name}InitArgs", None) or getattr(sdk, f"{name}Args")
 
 
-def nested(annotation):
+def nested_class(annotation):
     """Return the argument class inside ``Input[Optional[Sequence[Input[X]]]]``, if there is one."""
     if isinstance(annotation, type):
         return annotation if is_input_type(annotation) else None
-    found = [nested(part) for part in typing.get_args(annotation)]
-    return next((each for each in found if each), None)
+    classes = [nested_class(part) for part in typing.get_args(annotation)]
+    return next((each for each in classes if each), None)
 
 
-def unknown(kind, value, path):
+def unknown_keys(kind, value, path):
     """Yield every key below ``value`` that ``kind`` does not have."""
     if isinstance(value, list):
         for item in value:
-            yield from unknown(kind, item, path)
+            yield from unknown_keys(kind, item, path)
     elif kind is not None and isinstance(value, dict):
         names = {pulumi: python for python, pulumi in input_type_py_to_pulumi_names(kind).items()}
         for key, inner in value.items():
@@ -65,20 +65,22 @@ def unknown(kind, value, path):
                 yield f"{path}.{key}"
             else:
                 hints = typing.get_type_hints(getattr(kind, names[key]).fget)
-                yield from unknown(nested(hints["return"]), inner, f"{path}.{key}")
+                yield from unknown_keys(nested_class(hints["return"]), inner, f"{path}.{key}")
 
 
 @pytest.mark.parametrize("pool", POOLS.values(), ids=POOLS.keys())
 def test_every_argument_exists(evaluate, pool):
     resources = evaluate(pool, cidrs=["10.0.0.0/8", "fd00::/8"]).recorder.resources
-    ours = [found for found in resources if found.typ.split(":")[0] in SDKS]
-    assert len(ours) > 3
+    cloud_resources = [resource for resource in resources if resource.typ.split(":")[0] in SDKS]
+    assert len(cloud_resources) > 3
     assert [
-        bad for found in ours for bad in unknown(arguments_class(found.typ), found.inputs, found.typ)
+        key
+        for resource in cloud_resources
+        for key in unknown_keys(arguments_class(resource.typ), resource.inputs, resource.typ)
     ] == []
 
 
-def test_the_check_sees_a_misspelt_key_at_depth():
+def test_check_detects_a_misspelt_nested_key():
     kind = arguments_class("aws:ec2/instance:Instance")
-    wrong = {"instanceMarketOptions": {"marketType": "spot", "spotOptions": {"maxPrise": "1"}}}
-    assert list(unknown(kind, wrong, "it")) == ["it.instanceMarketOptions.spotOptions.maxPrise"]
+    misspelt = {"instanceMarketOptions": {"marketType": "spot", "spotOptions": {"maxPrise": "1"}}}
+    assert list(unknown_keys(kind, misspelt, "it")) == ["it.instanceMarketOptions.spotOptions.maxPrise"]

@@ -1,4 +1,4 @@
-"""From a fleet to components, names, tags and facts."""
+"""Test the components, names, tags and node facts that a fleet becomes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 
 from gpufleet import catalog, fleet
 from gpufleet.cloud import PoolPlan
-from gpufleet.cloud.aws_network import AwsNetwork  # noqa: F401 - that every cloud's module imports
-from gpufleet.cloud.gcp_network import subnet_block
+from gpufleet.cloud.aws_network import AwsNetwork  # noqa: F401 - checks that the module imports by itself
+from gpufleet.cloud.gcp_network import subnet_cidr
 from gpufleet.errors import InputError
 
 NODE = {"aws": "Instance", "gcp": "Instance", "azure": "VirtualMachine"}
@@ -17,14 +17,18 @@ PUBLIC = {"aws": "203.0.113.7", "gcp": "198.51.100.7", "azure": None}
 
 
 @pytest.mark.parametrize("cloud", NODE)
-def test_a_fixed_count_is_one_resource_per_node(evaluate, cloud):
-    found = evaluate({"cloud": cloud, "count": 3, "fabric": "none"})
-    tags = [node.get("tags") if cloud != "gcp" else node["labels"] for node in found.all(NODE[cloud])]
-    assert [each["gpufleet-node"] for each in tags] == ["test-train-1", "test-train-2", "test-train-3"]
+def test_fixed_count_declares_one_resource_per_node(evaluate, cloud):
+    evaluated = evaluate({"cloud": cloud, "count": 3, "fabric": "none"})
+    tags = [node.get("tags") if cloud != "gcp" else node["labels"] for node in evaluated.all(NODE[cloud])]
+    assert [node_tags["gpufleet-node"] for node_tags in tags] == [
+        "test-train-1",
+        "test-train-2",
+        "test-train-3",
+    ]
 
 
 @pytest.mark.parametrize("cloud", NODE)
-def test_every_node_carries_the_tags_that_others_read(evaluate, cloud):
+def test_every_node_has_the_tags_for_cost_and_inventory(evaluate, cloud):
     pool = {"cloud": cloud, "hours_per_month": 160, "purchase": {"kind": "spot"}}
     node = evaluate(pool).one(NODE[cloud])
     tags = node["labels"] if cloud == "gcp" else node["tags"]
@@ -43,21 +47,21 @@ def test_every_node_carries_the_tags_that_others_read(evaluate, cloud):
 
 
 @pytest.mark.parametrize("cloud", NODE)
-def test_facts_name_the_node_and_where_it_is(evaluate, cloud):
+def test_node_facts_have_name_and_addresses(evaluate, cloud):
     (fact,) = evaluate({"cloud": cloud}).nodes
     assert (fact["name"], fact["pool"], fact["cloud"]) == ("test-train-1", "train", cloud)
     assert fact["private_address"].endswith(".7")
     assert fact["public_address"] == PUBLIC[cloud]
 
 
-def test_ssh_goes_by_the_public_address_only_where_somebody_comes_from_outside(evaluate):
-    inside = evaluate({"cloud": "aws"}, cidrs=["10.0.0.0/8"])
-    outside = evaluate({"cloud": "aws"}, cidrs=["10.0.0.0/8", "8.8.8.0/24"])
-    assert inside.nodes[0]["address"] == "10.64.0.7"
-    assert outside.nodes[0]["address"] == "203.0.113.7"
+def test_ssh_uses_the_public_address_only_if_a_public_network_is_allowed(evaluate):
+    private = evaluate({"cloud": "aws"}, cidrs=["10.0.0.0/8"])
+    public = evaluate({"cloud": "aws"}, cidrs=["10.0.0.0/8", "8.8.8.0/24"])
+    assert private.nodes[0]["address"] == "10.64.0.7"
+    assert public.nodes[0]["address"] == "203.0.113.7"
 
 
-def test_members_of_an_aws_group_are_looked_up(evaluate):
+def test_nodes_include_the_members_of_an_aws_group(evaluate):
     purchase = {"kind": "spot", "fallback": "on_demand"}
     nodes = evaluate({"cloud": "aws", "machine": "g5.2xlarge", "purchase": purchase}).nodes
     assert [(node["id"], node["purchase"]) for node in nodes] == [
@@ -66,55 +70,55 @@ def test_members_of_an_aws_group_are_looked_up(evaluate):
     ]
 
 
-def test_every_aws_resource_says_its_region(evaluate):
-    for found in evaluate(
+def test_every_aws_resource_has_its_region(evaluate):
+    for resource in evaluate(
         {"cloud": "aws", "region": "us-west-2", "zones": ["us-west-2b"]}
     ).recorder.resources:
-        if found.typ.startswith("aws:"):
-            assert found.inputs["region"] == "us-west-2"
+        if resource.typ.startswith("aws:"):
+            assert resource.inputs["region"] == "us-west-2"
 
 
-def test_without_zones_a_pool_goes_where_its_machine_is_offered(evaluate):
-    found = evaluate({"cloud": "aws", "zones": []})
-    assert found.one("Subnet")["availabilityZone"] == "us-east-1b"
+def test_pool_without_zones_uses_a_zone_that_offers_its_machine(evaluate):
+    evaluated = evaluate({"cloud": "aws", "zones": []})
+    assert evaluated.one("Subnet")["availabilityZone"] == "us-east-1b"
 
 
-def test_an_evaluation_without_an_engine_gets_no_answers_and_goes_on(evaluate):
-    found = evaluate({"cloud": "aws", "zones": []}, {"cloud": "gcp", "name": "serve"}, answers={})
-    assert found.all("Subnet")[0]["availabilityZone"] == "us-east-1a"
-    assert len(found.all("Instance")) == 2
+def test_evaluation_without_an_engine_works_without_lookup_replies(evaluate):
+    evaluated = evaluate({"cloud": "aws", "zones": []}, {"cloud": "gcp", "name": "serve"}, replies={})
+    assert evaluated.all("Subnet")[0]["availabilityZone"] == "us-east-1a"
+    assert len(evaluated.all("Instance")) == 2
 
 
-def test_a_machine_that_is_offered_nowhere_is_refused(evaluate):
-    nowhere = {"aws:ec2/getInstanceTypeOfferings:getInstanceTypeOfferings": {"locations": []}}
-    with pytest.raises(InputError, match=r"AWS offers no p4d.24xlarge in us-east-1"):
-        evaluate({"cloud": "aws", "zones": []}, answers=nowhere)
+def test_machine_without_any_zone_offering_is_refused(evaluate):
+    no_offering = {"aws:ec2/getInstanceTypeOfferings:getInstanceTypeOfferings": {"locations": []}}
+    with pytest.raises(InputError, match=r"AWS does not offer p4d.24xlarge in us-east-1"):
+        evaluate({"cloud": "aws", "zones": []}, replies=no_offering)
 
 
-def test_a_gcp_node_needs_a_zone(evaluate):
+def test_gcp_node_needs_a_zone(evaluate):
     with pytest.raises(InputError, match=r"pools\[train\].zones: .* zones: \[us-central1-a\]"):
         evaluate({"cloud": "gcp", "zones": []})
 
 
-def test_accelerators_are_attached_to_n1_alone(evaluate):
-    small = {"cloud": "gcp", "machine": "n1-standard-8", "accelerators": {"model": "T4", "count": 2}}
-    assert evaluate(small).one("Instance")["guestAccelerators"] == [{"type": "nvidia-tesla-t4", "count": 2}]
+def test_accelerators_are_attached_only_to_n1(evaluate):
+    n1 = {"cloud": "gcp", "machine": "n1-standard-8", "accelerators": {"model": "T4", "count": 2}}
+    assert evaluate(n1).one("Instance")["guestAccelerators"] == [{"type": "nvidia-tesla-t4", "count": 2}]
     assert "guestAccelerators" not in evaluate({"cloud": "gcp"}).one("Instance")
 
 
-def test_nodes_take_the_zones_in_turn(evaluate):
+def test_nodes_use_the_zones_in_turn(evaluate):
     zones = ["us-central1-a", "us-central1-b"]
-    found = evaluate({"cloud": "gcp", "count": 3, "zones": zones})
-    assert [node["zone"] for node in found.all("Instance")] == [zones[0], zones[1], zones[0]]
+    evaluated = evaluate({"cloud": "gcp", "count": 3, "zones": zones})
+    assert [node["zone"] for node in evaluated.all("Instance")] == [zones[0], zones[1], zones[0]]
 
 
 def test_no_two_gcp_regions_share_a_subnet_range():
-    blocks = [subnet_block(region) for region in catalog.regions("gcp")]
-    assert len(blocks) > 10
-    assert all(one != other for one, other in itertools.combinations(blocks, 2))
+    cidrs = [subnet_cidr(region) for region in catalog.list_regions("gcp")]
+    assert len(cidrs) > 10
+    assert all(first != second for first, second in itertools.combinations(cidrs, 2))
 
 
-def test_stack_names_become_labels(declare):
+def test_stack_name_is_converted_to_label_characters(declare):
     plan = PoolPlan(
         declare({"cloud": "gcp"}).model_copy(update={"stack": "Team/Prod_1"}),
         declare({"cloud": "gcp"}).pools[0],
@@ -123,15 +127,15 @@ def test_stack_names_become_labels(declare):
 
 
 @pytest.mark.parametrize("stack", ["poc", "dev", "production"])
-def test_the_shipped_stacks_evaluate(evaluate, repo_root, stack):
-    whole = fleet.load(stack, repo_root)
-    found = evaluate(whole=whole)
-    assert len(found.all("Rack")) == len(whole.racks)
-    assert {node["pool"] for node in found.nodes} == {pool.name for pool in whole.pools}
+def test_shipped_stack_evaluates(evaluate, repo_root, stack):
+    shipped = fleet.load(stack, repo_root)
+    evaluated = evaluate(fleet=shipped)
+    assert len(evaluated.all("Rack")) == len(shipped.racks)
+    assert {node["pool"] for node in evaluated.nodes} == {pool.name for pool in shipped.pools}
 
 
-def test_a_rack_carries_what_it_costs(evaluate, repo_root):
-    rack = evaluate(whole=fleet.load("production", repo_root)).all("Rack")[1]
+def test_rack_component_has_its_cost(evaluate, repo_root):
+    rack = evaluate(fleet=fleet.load("production", repo_root)).all("Rack")[1]
     assert (rack["name"], rack["nodes"]) == ("blades-1", 20)
     assert rack["usd_per_hour"] > 0
     assert rack["usd_per_hour_source"]

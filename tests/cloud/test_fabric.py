@@ -1,4 +1,4 @@
-"""Network cards, placement and scale sets follow from the machine and the number of nodes."""
+"""Test that network cards, placement and scale sets match the machine and the number of nodes."""
 
 from __future__ import annotations
 
@@ -14,73 +14,75 @@ INFINIBAND = {"cloud": "azure", "count": 4, "fabric": "auto", "purchase": {"kind
 
 
 @pytest.mark.parametrize(("name", "cards"), [("p4d.24xlarge", 4), ("p5.48xlarge", 32), ("g5.48xlarge", 1)])
-def test_every_card_gets_its_efa(name, cards):
-    plan = efa_interfaces(catalog.machine(name, "aws"), "subnet-1", ["sg-1"])
-    assert [each["network_card_index"] for each in plan] == list(range(cards))
-    assert [each["device_index"] for each in plan] == [0] + [1] * (cards - 1)
-    assert {each["interface_type"] for each in plan} == {"efa"}
+def test_every_card_has_an_efa_interface(name, cards):
+    interfaces = efa_interfaces(catalog.machine(name, "aws"), "subnet-1", ["sg-1"])
+    assert [card["network_card_index"] for card in interfaces] == list(range(cards))
+    assert [card["device_index"] for card in interfaces] == [0] + [1] * (cards - 1)
+    assert {card["interface_type"] for card in interfaces} == {"efa"}
 
 
-def test_nodes_with_several_cards_ask_for_no_public_address_of_their_own(evaluate):
-    found = evaluate(EFA)
-    for node in found.all("Instance"):
+def test_nodes_with_several_cards_use_an_elastic_ip(evaluate):
+    evaluated = evaluate(EFA)
+    for node in evaluated.all("Instance"):
         assert not {"subnetId", "vpcSecurityGroupIds", "associatePublicIpAddress"} & node.keys()
         assert node["launchTemplate"]["id"] == "train-cards-id"
-    assert [len(each["networkInterfaces"]) for each in found.all("LaunchTemplate")] == [4]
-    assert len(found.all("Eip")) == 2
+    assert [len(template["networkInterfaces"]) for template in evaluated.all("LaunchTemplate")] == [4]
+    assert len(evaluated.all("Eip")) == 2
 
 
-def test_the_template_of_cards_holds_nothing_else(evaluate):
+def test_card_template_has_only_network_interfaces(evaluate):
     assert set(evaluate(EFA).one("LaunchTemplate")) == {"name", "networkInterfaces", "region", "tags"}
 
 
-def test_efa_nodes_may_say_anything_to_each_other_in_both_directions(evaluate):
-    found = evaluate(EFA)
+def test_efa_nodes_reach_each_other_in_both_directions(evaluate):
+    evaluated = evaluate(EFA)
     for kind in ("SecurityGroupIngressRule", "SecurityGroupEgressRule"):
-        (among,) = [rule for rule in found.all(kind) if "referencedSecurityGroupId" in rule]
-        assert among["referencedSecurityGroupId"] == among["securityGroupId"]
-        assert among["ipProtocol"] == "-1"
+        (internal,) = [rule for rule in evaluated.all(kind) if "referencedSecurityGroupId" in rule]
+        assert internal["referencedSecurityGroupId"] == internal["securityGroupId"]
+        assert internal["ipProtocol"] == "-1"
 
 
-def test_several_efa_nodes_are_placed_together(evaluate):
-    found = evaluate(EFA)
-    assert found.one("PlacementGroup")["strategy"] == "cluster"
-    assert {node["placementGroup"] for node in found.all("Instance")} == {"test-train"}
+def test_efa_nodes_are_in_one_placement_group(evaluate):
+    evaluated = evaluate(EFA)
+    assert evaluated.one("PlacementGroup")["strategy"] == "cluster"
+    assert {node["placementGroup"] for node in evaluated.all("Instance")} == {"test-train"}
 
 
-def test_a_reservation_lies_in_the_placement_group_of_its_nodes(evaluate):
-    found = evaluate({**EFA, "purchase": {"kind": "reserved"}})
-    assert found.one("CapacityReservation")["placementGroupArn"] == "arn:of-the-placement-group"
+def test_reservation_is_in_the_placement_group_of_its_nodes(evaluate):
+    evaluated = evaluate({**EFA, "purchase": {"kind": "reserved"}})
+    assert evaluated.one("CapacityReservation")["placementGroupArn"] == "arn:of-the-placement-group"
 
 
-def test_an_elastic_group_with_one_efa_card_has_a_way_out(evaluate):
+def test_elastic_group_with_one_efa_card_has_a_public_address(evaluate):
     (card,) = evaluate({**ELASTIC, "machine": "g5.48xlarge"}).one("LaunchTemplate")["networkInterfaces"]
     assert (card["interfaceType"], card["associatePublicIpAddress"]) == ("efa", "true")
     assert "subnetId" not in card
 
 
-def test_an_elastic_group_with_several_efa_cards_is_refused(evaluate):
+def test_elastic_group_with_several_efa_cards_is_refused(evaluate):
     with pytest.raises(InputError, match="several EFA cards"):
         evaluate(ELASTIC)
 
 
 @pytest.mark.parametrize("pool", [{**EFA, "count": 1}, {**EFA, "fabric": "none"}], ids=["single", "none"])
-def test_no_fabric_no_placement(evaluate, pool):
-    found = evaluate(pool)
-    assert not {"PlacementGroup", "LaunchTemplate", "Eip"} & found.kinds
-    assert all(node["associatePublicIpAddress"] for node in found.all("Instance"))
+def test_pool_without_fabric_has_no_placement_group(evaluate, pool):
+    evaluated = evaluate(pool)
+    assert not {"PlacementGroup", "LaunchTemplate", "Eip"} & evaluated.kinds
+    assert all(node["associatePublicIpAddress"] for node in evaluated.all("Instance"))
 
 
-def test_infiniband_joins_nodes_of_one_uniform_set(evaluate):
-    members = evaluate(INFINIBAND).one("VirtualMachineScaleSet")
-    assert members["orchestrationMode"] == "Uniform"
-    assert (members["singlePlacementGroup"], members["platformFaultDomainCount"]) == (True, 1)
-    assert members["overprovision"] is False
-    assert members["sku"]["capacity"] == 4
-    assert members["virtualMachineProfile"]["storageProfile"]["imageReference"]["offer"] == "ubuntu-hpc"
+def test_infiniband_nodes_are_in_one_uniform_scale_set(evaluate):
+    scale_set = evaluate(INFINIBAND).one("VirtualMachineScaleSet")
+    assert scale_set["orchestrationMode"] == "Uniform"
+    assert (scale_set["singlePlacementGroup"], scale_set["platformFaultDomainCount"]) == (True, 1)
+    assert scale_set["overprovision"] is False
+    assert scale_set["sku"]["capacity"] == 4
+    assert scale_set["virtualMachineProfile"]["storageProfile"]["imageReference"]["offer"] == "ubuntu-hpc"
 
 
-def test_a_single_infiniband_machine_stands_alone(evaluate):
-    found = evaluate({**INFINIBAND, "count": 1})
-    assert "VirtualMachineScaleSet" not in found.kinds
-    assert found.one("VirtualMachine")["storageProfile"]["imageReference"]["publisher"] == "microsoft-dsvm"
+def test_single_infiniband_machine_has_no_scale_set(evaluate):
+    evaluated = evaluate({**INFINIBAND, "count": 1})
+    assert "VirtualMachineScaleSet" not in evaluated.kinds
+    assert (
+        evaluated.one("VirtualMachine")["storageProfile"]["imageReference"]["publisher"] == "microsoft-dsvm"
+    )

@@ -1,7 +1,7 @@
-"""What stacks register, resource by resource, against the records in tests/cases/cloud.
+"""Test the resources that stacks register against the golden records in tests/cases/cloud.
 
-The shipped stacks, and small ones of tests/cases/cloud/stacks.yaml: each a way to buy, to group or to place that
-the shipped ones do not show. After an intended change: ``pytest tests/cloud/test_golden.py --regenerate``, and
+The stacks are the shipped ones and small ones of tests/cases/cloud/stacks.yaml, which cover other kinds of
+purchase, groups and placement. After an intended change: ``pytest tests/cloud/test_golden.py --regenerate``, and
 read the difference before you commit it.
 """
 
@@ -20,21 +20,21 @@ registered = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(registered)
 
 CASES = Path(__file__).resolve().parents[1] / "cases/cloud"
-SMALL = yaml.safe_load((CASES / "stacks.yaml").read_text())
+SMALL_STACKS = yaml.safe_load((CASES / "stacks.yaml").read_text())
 
 
 @pytest.fixture
-def evaluation(recorder, monkeypatch, sdks):
-    return lambda declared: registered.record(declared, recorder, monkeypatch)
+def record_fleet(recorder, monkeypatch, sdks):
+    return lambda declared_fleet: registered.record(declared_fleet, recorder, monkeypatch)
 
 
 @pytest.mark.parametrize("stack", ["dev", "poc", "production"])
-def test_a_shipped_stack_registers_what_is_recorded(stack, repo_root, evaluation, golden):
-    found = evaluation(fleet.load(stack, repo_root))
-    golden(CASES / f"{stack}.yaml", registered.as_yaml(found))
+def test_shipped_stack_matches_its_golden_record(stack, repo_root, record_fleet, golden):
+    record = record_fleet(fleet.load(stack, repo_root))
+    golden(CASES / f"{stack}.yaml", registered.as_yaml(record))
 
 
-@pytest.mark.parametrize("name", SMALL)
-def test_a_small_stack_registers_what_is_recorded(name, evaluation, golden):
-    found = evaluation(fleet.parse(SMALL[name], stack="small"))
-    golden(CASES / f"small-{name}.yaml", registered.as_yaml(found))
+@pytest.mark.parametrize("name", SMALL_STACKS)
+def test_small_stack_matches_its_golden_record(name, record_fleet, golden):
+    record = record_fleet(fleet.parse(SMALL_STACKS[name], stack="small"))
+    golden(CASES / f"small-{name}.yaml", registered.as_yaml(record))

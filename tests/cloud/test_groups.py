@@ -1,10 +1,10 @@
-"""Elastic pools are the cloud's own groups; an AWS fallback is a second group and an alarm."""
+"""Test elastic pools (the cloud's own groups) and the AWS fallback (a second group and an alarm)."""
 
 from __future__ import annotations
 
 import pytest
 
-from gpufleet.cloud.aws_group import MOST_STEPS, steps
+from gpufleet.cloud.aws_group import MAX_STEPS, scaling_steps
 
 ELASTIC = {"min": 1, "desired": 2, "max": 4}
 FALLBACK = {"cloud": "aws", "machine": "g5.2xlarge", "purchase": {"kind": "spot", "fallback": "on_demand"}}
@@ -19,7 +19,7 @@ def test_aws_group_bounds_and_purchase(evaluate, purchase, percent):
     assert policy["launchTemplate"]["overrides"] == [{"instanceType": "p4d.24xlarge"}]
 
 
-def test_a_group_tags_its_machines(evaluate):
+def test_aws_group_propagates_tags_to_its_machines(evaluate):
     tags = evaluate({"cloud": "aws", "count": ELASTIC, "hours_per_month": 60}).one("Group")["tags"]
     assert all(tag["propagateAtLaunch"] for tag in tags)
     values = {tag["key"]: tag["value"] for tag in tags}
@@ -27,84 +27,84 @@ def test_a_group_tags_its_machines(evaluate):
     assert values["gpufleet-hours-per-month"] == "60"
 
 
-def test_the_fallback_sleeps_at_zero_on_demand(evaluate):
+def test_aws_fallback_is_an_on_demand_group_of_size_zero(evaluate):
     spot, standby = evaluate(FALLBACK).all("Group")
     assert (standby["minSize"], standby["desiredCapacity"], standby["maxSize"]) == (0, 0, 1)
     distribution = standby["mixedInstancesPolicy"]["instancesDistribution"]
     assert distribution == {"onDemandBaseCapacity": 0, "onDemandPercentageAboveBaseCapacity": 100}
-    purchases = [{tag["key"]: tag["value"] for tag in group["tags"]} for group in (spot, standby)]
-    assert [each["gpufleet-purchase"] for each in purchases] == ["spot", "on_demand"]
-    assert [each["gpufleet-fallback"] for each in purchases] == ["on_demand", "standby"]
+    group_tags = [{tag["key"]: tag["value"] for tag in group["tags"]} for group in (spot, standby)]
+    assert [tags["gpufleet-purchase"] for tags in group_tags] == ["spot", "on_demand"]
+    assert [tags["gpufleet-fallback"] for tags in group_tags] == ["on_demand", "standby"]
 
 
-def test_the_alarm_watches_the_spot_group_and_moves_the_other(evaluate):
-    found = evaluate(FALLBACK)
-    alarm = found.one("MetricAlarm")
+def test_alarm_watches_the_spot_group_and_scales_the_standby_group(evaluate):
+    evaluated = evaluate(FALLBACK)
+    alarm = evaluated.one("MetricAlarm")
     assert alarm["dimensions"] == {"AutoScalingGroupName": "test-train"}
     assert (alarm["metricName"], alarm["comparisonOperator"], alarm["threshold"]) == (
         "GroupInServiceInstances",
         "LessThanThreshold",
         1,
     )
-    assert "GroupInServiceInstances" in found.all("Group")[0]["enabledMetrics"]
-    assert {policy["autoscalingGroupName"] for policy in found.all("Policy")} == {"test-train-standby"}
-    assert [policy.get("scalingAdjustment") for policy in found.all("Policy")] == [0, None]
+    assert "GroupInServiceInstances" in evaluated.all("Group")[0]["enabledMetrics"]
+    assert {policy["autoscalingGroupName"] for policy in evaluated.all("Policy")} == {"test-train-standby"}
+    assert [policy.get("scalingAdjustment") for policy in evaluated.all("Policy")] == [0, None]
 
 
-def started(wanted, present):
-    """Return how many machines AWS would start, by its rules for step adjustments."""
-    beyond = present - wanted
-    for step in steps(wanted):
+def simulate_scaling(desired, running):
+    """Return the number of machines that AWS would start, by its rules for step adjustments."""
+    difference = running - desired
+    for step in scaling_steps(desired):
         low = float(step.get("metric_interval_lower_bound", "-inf"))
-        if low < beyond <= float(step["metric_interval_upper_bound"]):
+        if low < difference <= float(step["metric_interval_upper_bound"]):
             return step["scaling_adjustment"]
     return None
 
 
-@pytest.mark.parametrize("wanted", [1, 2, 7, 20])
-def test_as_many_start_as_are_missing(wanted):
-    assert [started(wanted, wanted - missing) for missing in range(1, wanted + 1)] == list(
-        range(1, wanted + 1)
+@pytest.mark.parametrize("desired", [1, 2, 7, 20])
+def test_one_machine_starts_for_each_missing_one(desired):
+    assert [simulate_scaling(desired, desired - missing) for missing in range(1, desired + 1)] == list(
+        range(1, desired + 1)
     )
 
 
-def test_steps_stay_within_what_aws_takes_and_leave_no_gap():
-    found = steps(50)
-    assert len(found) == MOST_STEPS
-    assert started(50, 0) == 50
-    lows = [step.get("metric_interval_lower_bound") for step in found]
-    assert lows[:-1] == [step["metric_interval_upper_bound"] for step in found[1:]]
+def test_scaling_steps_have_no_gap_and_respect_the_limit_of_aws():
+    steps = scaling_steps(50)
+    assert len(steps) == MAX_STEPS
+    assert simulate_scaling(50, 0) == 50
+    lows = [step.get("metric_interval_lower_bound") for step in steps]
+    assert lows[:-1] == [step["metric_interval_upper_bound"] for step in steps[1:]]
     assert lows[-1] is None
 
 
-def test_gcp_group_between_its_bounds(evaluate):
-    found = evaluate({"cloud": "gcp", "count": ELASTIC, "purchase": {"kind": "spot"}})
-    policy = found.one("RegionAutoscaler")["autoscalingPolicy"]
+def test_gcp_group_has_its_bounds(evaluate):
+    evaluated = evaluate({"cloud": "gcp", "count": ELASTIC, "purchase": {"kind": "spot"}})
+    policy = evaluated.one("RegionAutoscaler")["autoscalingPolicy"]
     assert (policy["minReplicas"], policy["maxReplicas"]) == (1, 4)
-    assert found.one("RegionInstanceGroupManager")["targetSize"] == 2
-    template = found.one("RegionInstanceTemplate")
+    assert evaluated.one("RegionInstanceGroupManager")["targetSize"] == 2
+    template = evaluated.one("RegionInstanceTemplate")
     assert template["scheduling"]["provisioningModel"] == "SPOT"
     assert template["labels"]["gpufleet-purchase"] == "spot"
 
 
-def test_azure_set_between_its_bounds(evaluate):
-    found = evaluate(
+def test_azure_scale_set_has_its_bounds(evaluate):
+    evaluated = evaluate(
         {"cloud": "azure", "machine": "Standard_NC4as_T4_v3", "count": ELASTIC, "purchase": {"kind": "spot"}}
     )
-    (profile,) = found.one("AutoscaleSetting")["profiles"]
+    (profile,) = evaluated.one("AutoscaleSetting")["profiles"]
     assert profile["capacity"] == {"minimum": "1", "maximum": "4", "default": "2"}
-    assert found.one("VirtualMachineScaleSet")["virtualMachineProfile"]["evictionPolicy"] == "Delete"
+    assert evaluated.one("VirtualMachineScaleSet")["virtualMachineProfile"]["evictionPolicy"] == "Delete"
 
 
 @pytest.mark.parametrize("zones", [["us-central1-a"], ["us-central1-f", "us-central1-b"]])
-def test_a_gcp_group_stays_in_the_declared_zones(evaluate, zones):
-    """Machines elsewhere would be far from the data and outside the quota that was asked for."""
+def test_gcp_group_uses_only_the_declared_zones(evaluate, zones):
+    """Machines in other zones would be far from the data and outside the granted quota."""
     manager = evaluate({"cloud": "gcp", "count": ELASTIC, "zones": zones}).one("RegionInstanceGroupManager")
     assert manager["distributionPolicyZones"] == zones
     assert manager["updatePolicy"]["maxUnavailableFixed"] == len(zones)
 
 
-def test_a_gcp_group_without_zones_leaves_them_to_google(evaluate):
+def test_gcp_group_without_zones_leaves_the_choice_to_google(evaluate):
     manager = evaluate({"cloud": "gcp", "count": ELASTIC, "zones": []}).one("RegionInstanceGroupManager")
     assert "distributionPolicyZones" not in manager
     assert manager["updatePolicy"]["maxUnavailableFixed"] == 3

@@ -1,4 +1,4 @@
-"""Which image a pool boots, and what its first boot does; left out, everything is as it was."""
+"""Test which image a pool boots, and what its first boot installs."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def pool(image="auto"):
     return SimpleNamespace(image=fleet.OwnImage(**image) if isinstance(image, dict) else image)
 
 
-def aws(image):
-    found = images.aws_lookup(pool(image), P4D)
-    return found["owners"], found["filters"][0]["values"]
+def query_aws(image):
+    query = images.aws_image_query(pool(image), P4D)
+    return query["owners"], query["filters"][0]["values"]
 
 
 @pytest.mark.parametrize(
@@ -34,12 +34,12 @@ def aws(image):
         ({"id": "ami-0123456789abcdef0"}, "self", "ami-0123456789abcdef0"),
     ],
 )
-def test_aws(image, owner, value):
-    assert aws(image) == ([owner], [value])
+def test_aws_image_query(image, owner, value):
+    assert query_aws(image) == ([owner], [value])
 
 
 @pytest.mark.parametrize(
-    ("image", "found"),
+    ("image", "query"),
     [
         ("auto", {"project": "ubuntu-os-cloud", "family": "ubuntu-2204-lts"}),
         ("base", {"project": "ubuntu-os-cloud", "family": "ubuntu-2204-lts"}),
@@ -51,8 +51,8 @@ def test_aws(image, owner, value):
         ({"id": "gpufleet-node-1"}, {"name": "gpufleet-node-1"}),
     ],
 )
-def test_gcp(image, found):
-    assert images.gcp_lookup(pool(image), A2) == found
+def test_gcp_image_query(image, query):
+    assert images.gcp_image_query(pool(image), A2) == query
 
 
 @pytest.mark.parametrize(
@@ -64,33 +64,33 @@ def test_gcp(image, found):
         ({"id": "/subscriptions/s/i"}, "id", "/subscriptions/s/i"),
     ],
 )
-def test_azure(image, key, value):
-    assert images.azure_reference(pool(image), ND)[key] == value
+def test_azure_image_reference(image, key, value):
+    assert images.azure_image_reference(pool(image), ND)[key] == value
 
 
 @pytest.fixture
-def declared(repo_root):
+def production(repo_root):
     return fleet.load("production", repo_root)
 
 
-def test_left_out_the_first_boot_lets_the_keys_in_and_nothing_else(declared):
-    text = user_data.cloud_init(declared, declared.pools[0])
+def test_default_first_boot_only_authorizes_the_keys(production):
+    text = user_data.cloud_init_with_keys(production, production.pools[0])
     assert list(json.loads(text.partition("\n")[2])) == ["ssh_authorized_keys"]
-    assert user_data.alone(declared, declared.pools[0]) is None
+    assert user_data.cloud_init_without_keys(production, production.pools[0]) is None
 
 
 @pytest.mark.parametrize(
     ("engine", "package"), [("podman", "podman"), ("docker", "docker.io"), ("auto", "podman")]
 )
-def test_packages_are_those_that_the_template_will_need(declared, engine, package):
-    one = declared.pools[0].model_copy(update={"first_boot": "packages", "template": "t"})
+def test_first_boot_installs_the_packages_that_the_template_needs(production, engine, package):
+    pool = production.pools[0].model_copy(update={"first_boot": "packages", "template": "t"})
     template = fleet.Template(
         hardware=fleet.HardwareProfile(storage={"layout": "raid0", "filesystem": "xfs"}),
         software=fleet.SoftwareProfile(container_engine=engine, container_toolkit=True),
     )
-    stack = declared.model_copy(update={"templates": {"t": template}})
-    told = json.loads(user_data.alone(stack, one).partition("\n")[2])
-    assert told == {"package_update": True, "packages": ["python3", package, "mdadm", "xfsprogs"]}
-    whole = user_data.cloud_init(stack, one)
-    assert json.loads(whole.partition("\n")[2])["packages"] == told["packages"]
-    assert whole.startswith("#cloud-config\n")
+    stack = production.model_copy(update={"templates": {"t": template}})
+    settings = json.loads(user_data.cloud_init_without_keys(stack, pool).partition("\n")[2])
+    assert settings == {"package_update": True, "packages": ["python3", package, "mdadm", "xfsprogs"]}
+    with_keys = user_data.cloud_init_with_keys(stack, pool)
+    assert json.loads(with_keys.partition("\n")[2])["packages"] == settings["packages"]
+    assert with_keys.startswith("#cloud-config\n")

@@ -1,54 +1,53 @@
-"""Nodes that AWS keeps in number: an elastic pool, or a spot pool with on-demand machines to fall back on.
+"""Auto Scaling groups of a pool: an elastic pool, or a spot pool with an on-demand fallback.
 
 No AWS group turns to on-demand machines by itself when spot capacity is gone: a mixed instances policy and an
 EC2 fleet keep a fixed split. So a fallback is a second group that sleeps at zero nodes, and an alarm on the
 first one: for each node that has been missing for five minutes, the second group starts one on demand, and
-ends them once the spot nodes are back. docs/cloud.md says what this does and does not do.
+terminates them once the spot nodes are back. docs/cloud.md describes what this does and does not do.
 """
 
 from __future__ import annotations
 
 import base64
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pulumi
 import pulumi_aws as aws
 
 from gpufleet.cloud.aws_fabric import efa_interfaces
-from gpufleet.cloud.user_data import cloud_init
+from gpufleet.cloud.aws_parts import METADATA_OPTIONS, AwsPoolParts
+from gpufleet.cloud.user_data import cloud_init_with_keys
 
-if TYPE_CHECKING:
-    from gpufleet.cloud.aws_pool import AwsPool
-
-MINUTES_MISSING = 5
-MOST_STEPS = 20  # AWS takes no more step adjustments in one policy
+ALARM_MINUTES = 5
+MAX_STEPS = 20  # AWS takes no more step adjustments in one policy
 STANDBY = "standby"
 # A public address is the cheapest way out to packages and images; the security group lets nobody in by it.
-ONE_CARD = {"associate_public_ip_address": "true", "delete_on_termination": "true"}
+PUBLIC_ADDRESS = {"associate_public_ip_address": "true", "delete_on_termination": "true"}
 
 
 class AwsGroups:
     """The groups of one pool; ``nodes`` are the members that AWS reports at the time of the deployment."""
 
-    def __init__(self, pool: AwsPool) -> None:
-        """Declare the launch template, the group, and the fallback where one is wanted."""
-        self.pool, self.plan = pool, pool.plan
-        self.name = pool.plan.pool.name
-        self._refuse_stop()
-        self.template = self._template()
+    def __init__(self, parts: AwsPoolParts) -> None:
+        """Declare the launch template, the group, and the fallback if the pool has one."""
+        self.parts, self.plan = parts, parts.plan
+        self.name = parts.plan.pool.name
+        self._check_eviction()
+        self.template = self._declare_template()
         count, spot = self.plan.pool.count, self.plan.pool.purchase.kind == "spot"
-        main = self._group(self.name, (count.min, count.desired, count.max), self.plan.tags(), spot=spot)
-        members = [self._members(main, self.plan.pool.purchase.label)]
+        main = self._declare_group(
+            self.name, (count.min, count.desired, count.max), self.plan.tags(), spot=spot
+        )
+        members = [self._find_members(main, self.plan.pool.purchase.label)]
         if self.plan.pool.purchase.fallback == "on_demand":
-            members.append(self._members(self._fallback(main, count.desired, count.max), "on_demand"))
+            standby = self._declare_fallback(main, count.desired, count.max)
+            members.append(self._find_members(standby, "on_demand"))
         self.nodes = pulumi.Output.all(*members).apply(
-            lambda parts: [fact for part in parts for fact in part]
+            lambda groups: [facts for group in groups for facts in group]
         )
 
-    def _template(self) -> Any:
-        from gpufleet.cloud.aws_pool import METADATA
-
-        pool, plan = self.pool, self.plan
+    def _declare_template(self) -> Any:
+        plan = self.plan
         disk = {
             "volume_type": "gp3",
             "volume_size": plan.pool.disk.size_gib,
@@ -58,66 +57,68 @@ class AwsGroups:
         return aws.ec2.LaunchTemplate(
             self.name,
             name=plan.prefix,
-            image_id=pool.image.id,
+            image_id=self.parts.image.id,
             instance_type=plan.pool.machine,
-            key_name=pool.network.key.key_name,
-            user_data=base64.b64encode(cloud_init(plan.fleet, plan.pool).encode()).decode(),
-            block_device_mappings=[{"device_name": pool.image.root_device_name, "ebs": disk}],
-            metadata_options=METADATA,
+            key_name=self.parts.network.key.key_name,
+            user_data=base64.b64encode(cloud_init_with_keys(plan.fleet, plan.pool).encode()).decode(),
+            block_device_mappings=[{"device_name": self.parts.image.root_device_name, "ebs": disk}],
+            metadata_options=METADATA_OPTIONS,
             network_interfaces=self._interfaces(),
-            capacity_reservation_specification=pool.capacity(),
+            capacity_reservation_specification=self.parts.reservation_target(),
             region=plan.pool.region,
             tags=plan.tags(),
-            opts=pool.child(delete_before_replace=True, ignore_changes=["imageId", "userData"]),
+            opts=self.parts.child_options(delete_before_replace=True, ignore_changes=["imageId", "userData"]),
         )
 
     def _interfaces(self) -> list[dict[str, Any]]:
         """Describe the cards without a subnet: an Auto Scaling group chooses it."""
-        plan, groups = self.plan, [self.pool.group.id]
+        plan, groups = self.plan, [self.parts.security_group.id]
         if plan.fabric != "efa":
-            return [{"device_index": 0, "security_groups": groups, **ONE_CARD}]
+            return [{"device_index": 0, "security_groups": groups, **PUBLIC_ADDRESS}]
         if plan.machine.fabric_interfaces > 1:
             problem = (
                 f"{plan.machine.name} has several EFA cards, and a group gives such nodes no public address"
             )
-            raise plan.wrong("fabric", problem, "give a fixed count, or say fabric: none")
-        return [{**efa_interfaces(plan.machine, None, groups)[0], **ONE_CARD}]
+            raise plan.input_error("fabric", problem, "give a fixed count, or set fabric: none")
+        return [{**efa_interfaces(plan.machine, None, groups)[0], **PUBLIC_ADDRESS}]
 
-    def _refuse_stop(self) -> None:
+    def _check_eviction(self) -> None:
         if self.plan.pool.purchase.on_eviction == "stop":
-            problem = "is stop, but an Auto Scaling group ends what AWS takes back and starts another"
-            raise self.plan.wrong("purchase.on_eviction", problem, "say delete, or give a fixed count")
+            problem = "is stop, but an Auto Scaling group terminates interrupted instances and starts others"
+            raise self.plan.input_error("purchase.on_eviction", problem, "set delete, or give a fixed count")
 
-    def _group(self, name: str, sizes: tuple[int, int, int], tags: dict[str, str], *, spot: bool) -> Any:
-        least, wanted, most = sizes
-        plan, pool = self.plan, self.pool
+    def _declare_group(
+        self, name: str, bounds: tuple[int, int, int], tags: dict[str, str], *, spot: bool
+    ) -> Any:
+        minimum, desired, maximum = bounds
+        plan, parts = self.plan, self.parts
         return aws.autoscaling.Group(
             name,
             name=f"{plan.prefix}-{STANDBY}" if name != self.name else plan.prefix,
-            min_size=least,
-            desired_capacity=wanted,
-            max_size=most,
-            vpc_zone_identifiers=[pool.network.subnet(zone).id for zone in pool.zones],
-            placement_group=pool.placement.name if pool.placement else None,
-            mixed_instances_policy=self._policy(spot=spot),
+            min_size=minimum,
+            desired_capacity=desired,
+            max_size=maximum,
+            vpc_zone_identifiers=[parts.network.subnet(zone).id for zone in parts.zones],
+            placement_group=parts.placement_group.name if parts.placement_group else None,
+            mixed_instances_policy=self._mixed_instances_policy(spot=spot),
             # The alarm below and the AWS console need to see how many nodes there are.
             enabled_metrics=["GroupInServiceInstances", "GroupDesiredCapacity"],
             metrics_granularity="1Minute",
-            # Missing spot capacity is no failure of the deployment: the group goes on trying.
+            # Missing spot capacity does not fail the deployment: the group keeps trying.
             wait_for_capacity_timeout="0",
             tags=[
                 {"key": key, "value": value, "propagate_at_launch": True}
                 for key, value in {**tags, "Name": f"{plan.prefix}"}.items()
             ],
             region=plan.pool.region,
-            opts=pool.child(
+            opts=parts.child_options(
                 delete_before_replace=True,
-                # Whoever scales the group (an alarm, a scheduler, a person) owns the number between the bounds.
-                ignore_changes=["desiredCapacity"] if least != most else None,
+                # What scales the group (an alarm, a scheduler, a person) decides the number between the bounds.
+                ignore_changes=["desiredCapacity"] if minimum != maximum else None,
             ),
         )
 
-    def _policy(self, *, spot: bool) -> dict[str, Any]:
+    def _mixed_instances_policy(self, *, spot: bool) -> dict[str, Any]:
         distribution: dict[str, Any] = {
             "on_demand_base_capacity": 0,
             "on_demand_percentage_above_base_capacity": 0 if spot else 100,
@@ -137,10 +138,10 @@ class AwsGroups:
             },
         }
 
-    def _fallback(self, main: Any, wanted: int, most: int) -> Any:
-        """Declare the sleeping group, and the alarm that wakes it."""
+    def _declare_fallback(self, main: Any, desired: int, maximum: int) -> Any:
+        """Declare the standby group, and the alarm that scales it up."""
         tags = {**self.plan.tags(fallback=STANDBY), "gpufleet-purchase": "on_demand"}
-        standby = self._group(f"{self.name}-{STANDBY}", (0, 0, most), tags, spot=False)
+        standby = self._declare_group(f"{self.name}-{STANDBY}", (0, 0, maximum), tags, spot=False)
         region = self.plan.pool.region
         start = aws.autoscaling.Policy(
             f"{self.name}-start",
@@ -148,11 +149,11 @@ class AwsGroups:
             autoscaling_group_name=standby.name,
             policy_type="StepScaling",
             adjustment_type="ExactCapacity",
-            step_adjustments=steps(wanted),
+            step_adjustments=scaling_steps(desired),
             region=region,
-            opts=self.pool.child(),
+            opts=self.parts.child_options(),
         )
-        end = aws.autoscaling.Policy(
+        stop = aws.autoscaling.Policy(
             f"{self.name}-end",
             name=f"{self.plan.prefix}-end",
             autoscaling_group_name=standby.name,
@@ -160,7 +161,7 @@ class AwsGroups:
             adjustment_type="ExactCapacity",
             scaling_adjustment=0,
             region=region,
-            opts=self.pool.child(),
+            opts=self.parts.child_options(),
         )
         aws.cloudwatch.MetricAlarm(
             f"{self.name}-missing",
@@ -171,59 +172,64 @@ class AwsGroups:
             dimensions={"AutoScalingGroupName": main.name},
             statistic="Minimum",
             period=60,
-            evaluation_periods=MINUTES_MISSING,
+            evaluation_periods=ALARM_MINUTES,
             comparison_operator="LessThanThreshold",
-            threshold=wanted,
+            threshold=desired,
             alarm_actions=[start.arn],
-            ok_actions=[end.arn],
+            ok_actions=[stop.arn],
             region=region,
             tags=self.plan.tags(),
-            opts=self.pool.child(),
+            opts=self.parts.child_options(),
         )
         return standby
 
-    def _members(self, group: Any, purchase: str) -> Any:
-        found = aws.ec2.get_instances_output(
+    def _find_members(self, group: Any, purchase: str) -> Any:
+        instances = aws.ec2.get_instances_output(
             filters=[{"name": "tag:aws:autoscaling:groupName", "values": [group.name]}],
             instance_state_names=["pending", "running"],
             region=self.plan.pool.region,
-            opts=pulumi.InvokeOutputOptions(parent=self.pool, depends_on=[group]),
+            opts=pulumi.InvokeOutputOptions(parent=self.parts.component, depends_on=[group]),
         )
-        return found.apply(lambda answer: self._facts(answer, purchase))
+        return instances.apply(lambda reply: self._member_facts(reply, purchase))
 
-    def _facts(self, found: Any, purchase: str) -> list[dict[str, Any]]:
-        identities = found.ids or []
-        # Public addresses come as a list of their own, without those of machines that have none (yet).
-        public = (
-            found.public_ips if len(found.public_ips or []) == len(identities) else [None] * len(identities)
-        )
+    def _member_facts(self, instances: Any, purchase: str) -> list[dict[str, Any]]:
+        instance_ids = instances.ids or []
+        # AWS lists public addresses separately and leaves out machines that have none (yet).
+        are_complete = len(instances.public_ips or []) == len(instance_ids)
+        public_ips = instances.public_ips if are_complete else [None] * len(instance_ids)
         return [
-            self.plan.fact(
-                _member_name(self.plan.prefix, each), id=each, private=inner, public=outer, purchase=purchase
+            self.plan.node_facts(
+                _member_name(self.plan.prefix, instance_id),
+                id=instance_id,
+                private=private_ip,
+                public=public_ip,
+                purchase=purchase,
             )
-            for each, inner, outer in zip(identities, found.private_ips or [], public, strict=False)
+            for instance_id, private_ip, public_ip in zip(
+                instance_ids, instances.private_ips or [], public_ips, strict=False
+            )
         ]
 
 
-def _member_name(prefix: str, identity: str) -> str:
-    return f"{prefix}-{identity.removeprefix('i-')[:8]}"
+def _member_name(prefix: str, instance_id: str) -> str:
+    return f"{prefix}-{instance_id.removeprefix('i-')[:8]}"
 
 
-def steps(wanted: int) -> list[dict[str, Any]]:
+def scaling_steps(desired: int) -> list[dict[str, Any]]:
     """Return one step per number of missing nodes: 1 missing starts 1, 2 missing start 2.
 
-    Bounds are relative to the alarm's threshold, which is the wanted number; metric values are whole, so a
-    step from -1.5 to -0.5 is "one missing". Past AWS's limit of steps the last one stands for all the rest.
+    Bounds are relative to the alarm's threshold, which is the desired number. Metric values are integers, so a
+    step from -1.5 to -0.5 is "one missing". Past AWS's limit of steps the last one covers all the rest.
     """
-    last = min(wanted, MOST_STEPS)
-    found = []
+    last = min(desired, MAX_STEPS)
+    steps = []
     for missing in range(1, last + 1):
-        step: dict[str, Any] = {"scaling_adjustment": wanted if missing == last else missing}
+        step: dict[str, Any] = {"scaling_adjustment": desired if missing == last else missing}
         if missing > 1:
             step["metric_interval_upper_bound"] = str(0.5 - missing)
         else:
             step["metric_interval_upper_bound"] = "0"
         if missing < last:
             step["metric_interval_lower_bound"] = str(-0.5 - missing)
-        found.append(step)
-    return found
+        steps.append(step)
+    return steps

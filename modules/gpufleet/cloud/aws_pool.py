@@ -11,13 +11,11 @@ import pulumi_aws as aws
 from gpufleet.cloud.aws_fabric import efa_interfaces
 from gpufleet.cloud.aws_group import AwsGroups
 from gpufleet.cloud.aws_network import AwsNetwork
-from gpufleet.cloud.aws_security import security_group
-from gpufleet.cloud.images import aws_lookup
+from gpufleet.cloud.aws_parts import METADATA_OPTIONS, AwsPoolParts
+from gpufleet.cloud.aws_security import declare_security_group
+from gpufleet.cloud.images import aws_image_query
 from gpufleet.cloud.plan import PoolPlan
-from gpufleet.cloud.user_data import cloud_init
-
-# IMDSv2 only, and not one hop further than the node: a container can't ask for the node's credentials.
-METADATA = {"http_endpoint": "enabled", "http_tokens": "required", "http_put_response_hop_limit": 1}
+from gpufleet.cloud.user_data import cloud_init_with_keys
 
 
 @dataclass(frozen=True)
@@ -31,162 +29,164 @@ class AwsPool(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: AwsPoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         """Declare the pool and, as ``nodes``, the facts of its nodes."""
-        super().__init__("gpufleet:cloud:AwsPool", name, args.plan.props(), opts)
-        self.plan = args.plan
-        self.network = args.network
-        self.zones = self.plan.pool.zones or (self.network.zone_offering(self.plan.pool.machine),)
-        self.image = self._image()
-        self.group = security_group(self.plan, self.network, self.child())
-        self.placement = self._placement()
-        self.reservation = self._reservation()
-        if self.plan.grouped:
-            self.nodes = AwsGroups(self).nodes
-        else:
-            template = self._cards() if self.plan.fabric == "efa" else None
-            facts = [self._node(number, node, template) for number, node in enumerate(self.plan.node_names)]
-            self.nodes = pulumi.Output.from_input(facts)
+        super().__init__("gpufleet:cloud:AwsPool", name, args.plan.component_inputs(), opts)
+        self.parts = self._declare_parts(args.plan, args.network)
+        self.nodes = AwsGroups(self.parts).nodes if args.plan.is_grouped else declare_nodes(self.parts)
         self.register_outputs({"nodes": self.nodes})
 
-    def child(self, **options: Any) -> pulumi.ResourceOptions:
-        """Return options that make a resource ours."""
-        return pulumi.ResourceOptions(parent=self, **options)
-
-    def capacity(self) -> dict[str, Any] | None:
-        """Return which reservation the nodes draw on; None lets AWS match open ones."""
-        target = self.plan.foreign_reservation or (self.reservation.id if self.reservation else None)
-        return {"capacity_reservation_target": {"capacity_reservation_id": target}} if target else None
-
-    def _image(self) -> Any:
-        return aws.ec2.get_ami_output(
-            **aws_lookup(self.plan.pool, self.plan.machine),
+    def _declare_parts(self, plan: PoolPlan, network: AwsNetwork) -> AwsPoolParts:
+        zones = plan.pool.zones or (network.find_zone_offering(plan.pool.machine),)
+        image = aws.ec2.get_ami_output(
+            **aws_image_query(plan.pool, plan.machine),
             most_recent=True,
-            region=self.plan.pool.region,
+            region=plan.pool.region,
             opts=pulumi.InvokeOptions(parent=self),
         )
+        security_group = declare_security_group(plan, network, pulumi.ResourceOptions(parent=self))
+        placement_group = self._declare_placement_group(plan)
+        reservation = self._declare_reservation(plan, placement_group)
+        return AwsPoolParts(self, plan, network, zones, image, security_group, placement_group, reservation)
 
-    def _placement(self) -> Any:
-        """Declare a cluster placement group where the fabric needs its nodes close to each other.
+    def _declare_placement_group(self, plan: PoolPlan) -> Any:
+        """Declare a cluster placement group if the fabric needs its nodes close to each other.
 
-        A lone node with EFA gets one too: it could not join later, and a pool that grows would lose it. Never
-        around a reservation that is not ours: its capacity lies elsewhere, most of it out of reach.
+        A single node with EFA gets one too: it could not join later, and a pool that grows would lose it. A pool
+        on an existing reservation gets none: that capacity is elsewhere, most of it out of reach.
         """
-        if self.plan.fabric != "efa" or self.plan.foreign_reservation:
+        if plan.fabric != "efa" or plan.existing_reservation:
             return None
         return aws.ec2.PlacementGroup(
-            self.plan.pool.name,
-            name=self.plan.prefix,
+            plan.pool.name,
+            name=plan.prefix,
             strategy="cluster",
-            region=self.plan.pool.region,
-            tags=self.plan.tags(),
-            opts=self.child(delete_before_replace=True),
+            region=plan.pool.region,
+            tags=plan.tags(),
+            opts=pulumi.ResourceOptions(parent=self, delete_before_replace=True),
         )
 
-    def _reservation(self) -> Any:
-        if not self.plan.created_reservation:
+    def _declare_reservation(self, plan: PoolPlan, placement_group: Any) -> Any:
+        if not plan.needs_reservation:
             return None
-        pool = self.plan.pool
+        pool = plan.pool
         return aws.ec2.CapacityReservation(
             pool.name,
             instance_type=pool.machine,
             instance_platform="Linux/UNIX",
             availability_zone=pool.zones[0],
             instance_count=pool.count.max,
-            # Only instances that name it may use it: another team's can't take it by accident.
+            # Only instances that name it may use it: another team's cannot take it by accident.
             instance_match_criteria="targeted",
             end_date_type="unlimited",
             # Capacity inside a placement group must be reserved inside the same one.
-            placement_group_arn=self.placement.arn if self.placement else None,
+            placement_group_arn=placement_group.arn if placement_group else None,
             region=pool.region,
-            tags=self.plan.tags(),
-            opts=self.child(),
+            tags=plan.tags(),
+            opts=pulumi.ResourceOptions(parent=self),
         )
 
-    def _cards(self) -> Any:
-        """Declare a launch template for the network cards alone: an instance can't describe EFA itself.
 
-        Everything else stays with the instance, because a new template version replaces all instances.
-        """
-        subnet = self.network.subnet(self.zones[0])  # one: EFA does not leave its zone
-        return aws.ec2.LaunchTemplate(
-            f"{self.plan.pool.name}-cards",
-            name=f"{self.plan.prefix}-cards",
-            network_interfaces=efa_interfaces(self.plan.machine, subnet.id, [self.group.id]),
-            region=self.plan.pool.region,
-            tags=self.plan.tags(),
-            opts=self.child(delete_before_replace=True),
-        )
+def declare_nodes(parts: AwsPoolParts) -> pulumi.Output[list[dict[str, Any]]]:
+    """Declare one instance per node of a fixed count; return the nodes' facts."""
+    template = _declare_card_template(parts) if parts.plan.fabric == "efa" else None
+    names = parts.plan.node_names
+    return pulumi.Output.from_input(
+        [_declare_node(parts, index, node, template) for index, node in enumerate(names)]
+    )
 
-    def _node(self, number: int, node: str, template: Any) -> dict[str, Any]:
-        instance = self._instance(number, node, template)
-        public = instance.public_ip
-        if template is not None:
-            # The only way to a public address with several cards; without one the node can't fetch packages.
-            address = aws.ec2.Eip(
-                f"{self.plan.pool.name}-{number + 1}",
-                domain="vpc",
-                network_interface=instance.primary_network_interface_id,
-                region=self.plan.pool.region,
-                tags={**self.plan.tags(node), "Name": node},
-                opts=self.child(),
-            )
-            public = address.public_ip
-        return self.plan.fact(
-            node,
-            id=instance.id,
-            zone=instance.availability_zone,
-            private=instance.private_ip,
-            public=public,
-        )
 
-    def _instance(self, number: int, node: str, template: Any) -> Any:
-        plan, pool = self.plan, self.plan.pool
-        return aws.ec2.Instance(
-            f"{pool.name}-{number + 1}",
-            ami=self.image.id,
-            instance_type=pool.machine,
-            key_name=self.network.key.key_name,
-            user_data=cloud_init(plan.fleet, pool),
-            root_block_device=self._root_disk(node),
-            metadata_options=METADATA,
-            instance_market_options=self._market(),
-            capacity_reservation_specification=self.capacity(),
-            placement_group=self.placement.name if self.placement else None,
-            **self._attachment(number, template),
-            region=pool.region,
+def _declare_card_template(parts: AwsPoolParts) -> Any:
+    """Declare a launch template for the network cards alone: an instance cannot describe EFA itself.
+
+    Everything else stays with the instance, because a new template version replaces all instances.
+    """
+    plan = parts.plan
+    subnet = parts.network.subnet(parts.zones[0])  # one: EFA does not leave its zone
+    return aws.ec2.LaunchTemplate(
+        f"{plan.pool.name}-cards",
+        name=f"{plan.prefix}-cards",
+        network_interfaces=efa_interfaces(plan.machine, subnet.id, [parts.security_group.id]),
+        region=plan.pool.region,
+        tags=plan.tags(),
+        opts=parts.child_options(delete_before_replace=True),
+    )
+
+
+def _declare_node(parts: AwsPoolParts, index: int, node: str, template: Any) -> dict[str, Any]:
+    plan = parts.plan
+    instance = _declare_instance(parts, index, node, template)
+    public_address = instance.public_ip
+    if template is not None:
+        # The only way to a public address with several cards; without one the node cannot fetch packages.
+        elastic_ip = aws.ec2.Eip(
+            f"{plan.pool.name}-{index + 1}",
+            domain="vpc",
+            network_interface=instance.primary_network_interface_id,
+            region=plan.pool.region,
             tags={**plan.tags(node), "Name": node},
-            opts=self.child(
-                # A newer image or another key is for new nodes: running ones are Ansible's to change.
-                ignore_changes=["ami", "userData"],
-                # A reserved slot must be free before its new instance can have it.
-                delete_before_replace=pool.purchase.kind == "reserved" or None,
-            ),
+            opts=parts.child_options(),
         )
+        public_address = elastic_ip.public_ip
+    return plan.node_facts(
+        node,
+        id=instance.id,
+        zone=instance.availability_zone,
+        private=instance.private_ip,
+        public=public_address,
+    )
 
-    def _root_disk(self, node: str) -> dict[str, Any]:
-        disk = {"volume_type": "gp3", "volume_size": self.plan.pool.disk.size_gib, "encrypted": True}
-        return {**disk, "delete_on_termination": True, "tags": {**self.plan.tags(node), "Name": node}}
 
-    def _market(self) -> dict[str, Any] | None:
-        purchase = self.plan.pool.purchase
-        if purchase.kind != "spot":
-            return None
-        stops = purchase.on_eviction == "stop"
-        options: dict[str, Any] = {
-            "instance_interruption_behavior": "stop" if stops else "terminate",
-            # AWS stops (and starts again) only what a persistent request has launched.
-            "spot_instance_type": "persistent" if stops else "one-time",
-        }
-        if purchase.max_usd_per_hour is not None:
-            options["max_price"] = str(purchase.max_usd_per_hour)
-        return {"market_type": "spot", "spot_options": options}
+def _declare_instance(parts: AwsPoolParts, index: int, node: str, template: Any) -> Any:
+    plan, pool = parts.plan, parts.plan.pool
+    return aws.ec2.Instance(
+        f"{pool.name}-{index + 1}",
+        ami=parts.image.id,
+        instance_type=pool.machine,
+        key_name=parts.network.key.key_name,
+        user_data=cloud_init_with_keys(plan.fleet, pool),
+        root_block_device=_root_disk(plan, node),
+        metadata_options=METADATA_OPTIONS,
+        instance_market_options=_market_options(plan),
+        capacity_reservation_specification=parts.reservation_target(),
+        placement_group=parts.placement_group.name if parts.placement_group else None,
+        **_network_arguments(parts, index, template),
+        region=pool.region,
+        tags={**plan.tags(node), "Name": node},
+        opts=parts.child_options(
+            # A newer image or another key is for new nodes; Ansible changes running ones.
+            ignore_changes=["ami", "userData"],
+            # A reserved slot must be free before its new instance can have it.
+            delete_before_replace=pool.purchase.kind == "reserved" or None,
+        ),
+    )
 
-    def _attachment(self, number: int, template: Any) -> dict[str, Any]:
-        if template is not None:
-            return {"launch_template": {"id": template.id, "version": template.latest_version.apply(str)}}
-        subnet = self.network.subnet(self.zones[number % len(self.zones)])
-        # A public address is the cheapest way out to packages and images; the security group lets nobody in by it.
-        return {
-            "subnet_id": subnet.id,
-            "vpc_security_group_ids": [self.group.id],
-            "associate_public_ip_address": True,
-        }
+
+def _root_disk(plan: PoolPlan, node: str) -> dict[str, Any]:
+    disk = {"volume_type": "gp3", "volume_size": plan.pool.disk.size_gib, "encrypted": True}
+    return {**disk, "delete_on_termination": True, "tags": {**plan.tags(node), "Name": node}}
+
+
+def _market_options(plan: PoolPlan) -> dict[str, Any] | None:
+    purchase = plan.pool.purchase
+    if purchase.kind != "spot":
+        return None
+    stops = purchase.on_eviction == "stop"
+    options: dict[str, Any] = {
+        "instance_interruption_behavior": "stop" if stops else "terminate",
+        # AWS stops (and starts again) only what a persistent request has launched.
+        "spot_instance_type": "persistent" if stops else "one-time",
+    }
+    if purchase.max_usd_per_hour is not None:
+        options["max_price"] = str(purchase.max_usd_per_hour)
+    return {"market_type": "spot", "spot_options": options}
+
+
+def _network_arguments(parts: AwsPoolParts, index: int, template: Any) -> dict[str, Any]:
+    if template is not None:
+        return {"launch_template": {"id": template.id, "version": template.latest_version.apply(str)}}
+    subnet = parts.network.subnet(parts.zones[index % len(parts.zones)])
+    # A public address is the cheapest way out to packages and images; the security group lets nobody in by it.
+    return {
+        "subnet_id": subnet.id,
+        "vpc_security_group_ids": [parts.security_group.id],
+        "associate_public_ip_address": True,
+    }

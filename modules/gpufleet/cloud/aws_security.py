@@ -1,4 +1,4 @@
-"""Who may talk to the nodes of an AWS pool."""
+"""The firewall of an AWS pool: its security group and rules."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import pulumi_aws as aws
 
 from gpufleet.cloud.plan import PoolPlan
 
-_ANYWHERE = {"ipv4": "0.0.0.0/0", "ipv6": "::/0"}
+_ANY_ADDRESS = {"ipv4": "0.0.0.0/0", "ipv6": "::/0"}
 
 
-def security_group(plan: PoolPlan, network: Any, opts: pulumi.ResourceOptions) -> Any:
-    """Declare the pool's group: SSH from the spec's networks, anything outwards, its nodes among each other."""
+def declare_security_group(plan: PoolPlan, network: Any, opts: pulumi.ResourceOptions) -> Any:
+    """Declare the pool's group: SSH from the spec's networks, all egress, and traffic between its nodes."""
     name, region, tags = plan.pool.name, plan.pool.region, plan.tags()
     group = aws.ec2.SecurityGroup(
         name,
@@ -36,14 +36,14 @@ def security_group(plan: PoolPlan, network: Any, opts: pulumi.ResourceOptions) -
             tags=tags,
             opts=opts,
         )
-    _outwards(plan, group, opts)
-    if plan.several:
-        _among(plan, group, opts)
+    _declare_egress(plan, group, opts)
+    if plan.has_several_nodes:
+        _declare_internal_rules(plan, group, opts)
     return group
 
 
-def _outwards(plan: PoolPlan, group: Any, opts: pulumi.ResourceOptions) -> None:
-    for version, block in _ANYWHERE.items():
+def _declare_egress(plan: PoolPlan, group: Any, opts: pulumi.ResourceOptions) -> None:
+    for version, block in _ANY_ADDRESS.items():
         aws.vpc.SecurityGroupEgressRule(
             f"{plan.pool.name}-out-{version}",
             security_group_id=group.id,
@@ -56,8 +56,8 @@ def _outwards(plan: PoolPlan, group: Any, opts: pulumi.ResourceOptions) -> None:
         )
 
 
-def _among(plan: PoolPlan, group: Any, opts: pulumi.ResourceOptions) -> None:
-    """Let the nodes reach each other. EFA needs the group named in both directions: an address range won't do."""
+def _declare_internal_rules(plan: PoolPlan, group: Any, opts: pulumi.ResourceOptions) -> None:
+    """Let the nodes reach each other. EFA needs rules that name the group in both directions, not an address range."""
     for name, rule in (("in", aws.vpc.SecurityGroupIngressRule), ("out", aws.vpc.SecurityGroupEgressRule)):
         rule(
             f"{plan.pool.name}-among-{name}",

@@ -2,55 +2,53 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pulumi_azure_native import compute, monitor
 
+from gpufleet.cloud.azure_parts import AzurePoolParts
 from gpufleet.cloud.plan import SSH_USER
 
-if TYPE_CHECKING:
-    from gpufleet.cloud.azure_pool import AzurePool
-
-LONGEST_PREFIX = 53  # Azure adds digits to make a computer name of at most 64 letters
+MAX_PREFIX_LENGTH = 53  # Azure adds digits to make a computer name of at most 64 letters
 
 
-def scale_set(pool: AzurePool) -> None:
+def declare_scale_set(parts: AzurePoolParts) -> None:
     """Declare the scale set and, for an elastic pool, its bounds.
 
-    InfiniBand reaches only machines of one Uniform set in one placement group; it can't be spread over zones.
+    InfiniBand reaches only machines of one Uniform set in one placement group; it cannot be spread over zones.
     """
-    plan, count = pool.plan, pool.plan.pool.count
-    joined = plan.fabric == "infiniband"
-    members = compute.VirtualMachineScaleSet(
+    plan, count = parts.plan, parts.plan.pool.count
+    has_infiniband = plan.fabric == "infiniband"
+    scale_set = compute.VirtualMachineScaleSet(
         plan.pool.name,
         vm_scale_set_name=plan.prefix,
         orchestration_mode="Uniform",
         sku={"name": plan.pool.machine, "tier": "Standard", "capacity": count.desired},
-        single_placement_group=joined,
+        single_placement_group=has_infiniband,
         platform_fault_domain_count=1,
-        overprovision=False,  # more machines than asked for, even briefly, would cost and exceed a reservation
+        overprovision=False,  # more machines than requested, even briefly, would cost and exceed a reservation
         upgrade_policy={"mode": "Manual"},  # a new model is for new machines, it replaces no running one
-        virtual_machine_profile=_profile(pool),
-        zones=pool.zones,
+        virtual_machine_profile=_machine_profile(parts),
+        zones=parts.zones,
         tags=plan.tags(),
-        **pool.place,
-        opts=pool.child(
-            depends_on=[pool.reservation] if pool.reservation else None,
+        **parts.location,
+        opts=parts.child_options(
+            depends_on=[parts.reservation] if parts.reservation else None,
             ignore_changes=["sku.capacity"] if count.elastic else None,
         ),
     )
     if count.elastic:
-        _bounds(pool, members)
+        _declare_bounds(parts, scale_set)
 
 
-def _profile(pool: AzurePool) -> dict[str, Any]:
-    plan = pool.plan
-    address = {"name": "public", "sku": {"name": "Standard"}}
+def _machine_profile(parts: AzurePoolParts) -> dict[str, Any]:
+    plan = parts.plan
+    public_address = {"name": "public", "sku": {"name": "Standard"}}
     configuration = {
         "name": "primary",
         "primary": True,
-        "subnet": {"id": pool.network.subnet.id},
-        "public_ip_address_configuration": address,
+        "subnet": {"id": parts.network.subnet.id},
+        "public_ip_address_configuration": public_address,
     }
     card = {
         "name": "primary",
@@ -60,28 +58,28 @@ def _profile(pool: AzurePool) -> dict[str, Any]:
     }
     return {
         "os_profile": {
-            "computer_name_prefix": f"{plan.prefix[:LONGEST_PREFIX]}-",
+            "computer_name_prefix": f"{plan.prefix[:MAX_PREFIX_LENGTH]}-",
             "admin_username": SSH_USER,
-            "linux_configuration": pool.linux(),
-            **pool.first_boot(),
+            "linux_configuration": parts.linux_configuration(),
+            **parts.custom_data(),
         },
-        "storage_profile": pool.storage(),
+        "storage_profile": parts.storage_profile(),
         "network_profile": {"network_interface_configurations": [card]},
-        **pool.terms(),
+        **parts.purchase_arguments(),
     }
 
 
-def _bounds(pool: AzurePool, members: Any) -> None:
-    """Declare the least and most machines; without a rule, whoever scales the set decides between them."""
-    plan, count = pool.plan, pool.plan.pool.count
+def _declare_bounds(parts: AzurePoolParts, scale_set: Any) -> None:
+    """Declare the bounds without a scaling rule: what scales the set decides between them."""
+    plan, count = parts.plan, parts.plan.pool.count
     capacity = {"minimum": str(count.min), "maximum": str(count.max), "default": str(count.desired)}
     monitor.AutoscaleSetting(
         plan.pool.name,
         autoscale_setting_name=plan.prefix,
         enabled=True,
         profiles=[{"name": "bounds", "capacity": capacity, "rules": []}],
-        target_resource_uri=members.id,
+        target_resource_uri=scale_set.id,
         tags=plan.tags(),
-        **pool.place,
-        opts=pool.child(),
+        **parts.location,
+        opts=parts.child_options(),
     )

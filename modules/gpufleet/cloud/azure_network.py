@@ -1,4 +1,4 @@
-"""The ground that Azure pools of one region stand on: resource group, network, security group."""
+"""The resources that Azure pools of one region share: resource group, network, security group."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pulumi_azure_native import network, resources
 
 from gpufleet.fleet import Fleet, slug
 
-VNET_BLOCK = "10.66.0.0/16"  # the same in every region: none of our networks is joined to another
-SUBNET_BLOCK = "10.66.0.0/20"
-FIRST_PRIORITY = 1000
+VNET_CIDR = "10.66.0.0/16"  # the same in every region: these networks are not peered with each other
+SUBNET_CIDR = "10.66.0.0/20"
+FIRST_RULE_PRIORITY = 1000
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class AzureNetworkArgs:
 
 
 class AzureNetwork(pulumi.ComponentResource):
-    """One resource group per region: what is forgotten in it is easy to find and goes with it."""
+    """One resource group per region: leftovers in it are easy to find and are deleted with it."""
 
     def __init__(self, name: str, args: AzureNetworkArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         """Declare the group, a network with one subnet, and SSH from the spec's networks."""
@@ -32,48 +32,55 @@ class AzureNetwork(pulumi.ComponentResource):
         self.name = f"gpufleet-{self.stack}-{args.region}"
         self.tags = {"gpufleet-stack": self.stack, "gpufleet-owner": args.fleet.owner}
         self.group = resources.ResourceGroup(
-            name, resource_group_name=self.name, location=self.region, tags=self.tags, opts=self.child()
+            name,
+            resource_group_name=self.name,
+            location=self.region,
+            tags=self.tags,
+            opts=self.child_options(),
         )
-        guard = network.NetworkSecurityGroup(
+        security_group = network.NetworkSecurityGroup(
             name,
             network_security_group_name=self.name,
             resource_group_name=self.group.name,
             location=self.region,
             security_rules=ssh_rules(args.fleet),
             tags=self.tags,
-            opts=self.child(),
+            opts=self.child_options(),
         )
-        space = network.VirtualNetwork(
+        virtual_network = network.VirtualNetwork(
             name,
             virtual_network_name=self.name,
             resource_group_name=self.group.name,
             location=self.region,
-            address_space={"address_prefixes": [VNET_BLOCK]},
+            address_space={"address_prefixes": [VNET_CIDR]},
             tags=self.tags,
-            opts=self.child(),
+            opts=self.child_options(),
         )
         self.subnet = network.Subnet(
             name,
             subnet_name="nodes",
             resource_group_name=self.group.name,
-            virtual_network_name=space.name,
-            address_prefix=SUBNET_BLOCK,
-            network_security_group={"id": guard.id},
-            opts=self.child(),
+            virtual_network_name=virtual_network.name,
+            address_prefix=SUBNET_CIDR,
+            network_security_group={"id": security_group.id},
+            opts=self.child_options(),
         )
         self.register_outputs({"resource_group": self.group.name})
 
-    def child(self, **options: Any) -> pulumi.ResourceOptions:
-        """Return options that make a resource ours; names are ours too, so the old one must go first."""
+    def child_options(self, **options: Any) -> pulumi.ResourceOptions:
+        """Return resource options with this component as parent.
+
+        Names are fixed, so the old resource must be deleted before its replacement is created.
+        """
         return pulumi.ResourceOptions(parent=self, delete_before_replace=True, **options)
 
 
 def ssh_rules(fleet: Fleet) -> list[dict[str, Any]]:
-    """Return a rule per network of the spec; Azure itself denies the rest and lets the network talk inside."""
+    """Return a rule per network of the spec; Azure denies the rest and allows traffic inside the network."""
     return [
         {
             "name": f"ssh-{number}",
-            "priority": FIRST_PRIORITY + number,
+            "priority": FIRST_RULE_PRIORITY + number,
             "direction": "Inbound",
             "access": "Allow",
             "protocol": "Tcp",

@@ -1,4 +1,4 @@
-"""From a declared fleet to resources: racks and workstations, then the pools cloud by cloud."""
+"""Declare the resources of a fleet: racks and workstations, then the pools cloud by cloud."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Builder = Callable[[Fleet, Sequence[PoolPlan]], list[Facts]]
 def build(fleet: Fleet) -> None:
     """Declare every resource of the fleet and export the stack output ``nodes``."""
     for rack in fleet.racks:
-        Rack(rack.name, RackArgs.of(rack))
+        Rack(rack.name, RackArgs.from_rack(rack))
     for station in fleet.workstations:
-        Workstation(station.name, WorkstationArgs.of(station))
+        Workstation(station.name, WorkstationArgs.from_spec(station))
     facts: list[Facts] = []
     for cloud, builder in _BUILDERS.items():
         plans = [PoolPlan(fleet, pool) for pool in fleet.pools if pool.cloud == cloud]

@@ -1,37 +1,36 @@
-"""Nodes that Google keeps in number: a regional managed instance group between two bounds."""
+"""Elastic pools on GCP: a regional managed instance group between two bounds."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pulumi_gcp as gcp
 
-if TYPE_CHECKING:
-    from gpufleet.cloud.gcp_pool import GcpPool
+from gpufleet.cloud.gcp_parts import GcpPoolParts
 
-ZONES_BY_DEFAULT = 3  # over which a regional group spreads when none are named
+DEFAULT_ZONE_COUNT = 3  # over which a regional group spreads when none are named
 CPU_TARGET = 0.6  # Google's own default; an autoscaler must have some signal
 
 
-def group(pool: GcpPool) -> None:
+def declare_group(parts: GcpPoolParts) -> None:
     """Declare template, group and autoscaler of an elastic pool."""
-    plan = pool.plan
+    plan = parts.plan
     manager = gcp.compute.RegionInstanceGroupManager(
         plan.pool.name,
         name=plan.prefix,
         base_instance_name=plan.prefix,
         region=plan.pool.region,
-        versions=[{"instance_template": _template(pool).self_link}],
+        versions=[{"instance_template": _declare_template(parts).self_link}],
         target_size=plan.pool.count.desired,
         distribution_policy_zones=list(plan.pool.zones) or None,
-        # Take machines in whichever of the zones has them; an even spread would wait for the fullest.
+        # Take machines from any zone that has them; an even spread would wait for the fullest.
         distribution_policy_target_shape="ANY",
-        update_policy=_updates(plan.pool.zones),
-        # Missing capacity is no failure of the deployment: the group goes on trying.
+        update_policy=_update_policy(plan.pool.zones),
+        # Missing capacity does not fail the deployment: the group keeps trying.
         wait_for_instances=False,
-        project=pool.network.project,
+        project=parts.network.project,
         # The autoscaler owns the number between the bounds.
-        opts=pool.child(delete_before_replace=True, ignore_changes=["targetSize"]),
+        opts=parts.child_options(delete_before_replace=True, ignore_changes=["targetSize"]),
     )
     gcp.compute.RegionAutoscaler(
         plan.pool.name,
@@ -43,40 +42,40 @@ def group(pool: GcpPool) -> None:
             "max_replicas": plan.pool.count.max,
             "cpu_utilization": {"target": CPU_TARGET},
         },
-        project=pool.network.project,
-        opts=pool.child(delete_before_replace=True),
+        project=parts.network.project,
+        opts=parts.child_options(delete_before_replace=True),
     )
 
 
-def _updates(zones: tuple[str, ...]) -> dict[str, Any]:
-    # OPPORTUNISTIC: a new template is for new nodes, it replaces no running one.
+def _update_policy(zones: tuple[str, ...]) -> dict[str, Any]:
+    # OPPORTUNISTIC: a new template is for new nodes and does not replace running ones.
     return {
         "type": "OPPORTUNISTIC",
         "minimal_action": "REPLACE",
         "instance_redistribution_type": "NONE",
         "max_surge_fixed": 0,
-        "max_unavailable_fixed": len(zones) or ZONES_BY_DEFAULT,  # Google wants at least one per zone
+        "max_unavailable_fixed": len(zones) or DEFAULT_ZONE_COUNT,  # Google wants at least one per zone
     }
 
 
-def _template(pool: GcpPool) -> Any:
-    plan = pool.plan
+def _declare_template(parts: GcpPoolParts) -> Any:
+    plan = parts.plan
     return gcp.compute.RegionInstanceTemplate(
         plan.pool.name,
-        # Templates can't be changed, only replaced: the generated name lets the new one exist beside the old.
+        # Templates cannot be changed, only replaced: the generated name lets old and new exist together.
         name_prefix=f"{plan.prefix[:30]}-",
         region=plan.pool.region,
         disks=[
             {
                 "boot": True,
                 "auto_delete": True,
-                "source_image": pool.image.self_link,
+                "source_image": parts.image.self_link,
                 "disk_size_gb": plan.pool.disk.size_gib,
                 "disk_type": "pd-balanced",
             }
         ],
-        network_interfaces=[pool.interface()],
+        network_interfaces=[parts.network_interface()],
         labels=plan.tags(),
-        **pool.description(),
-        opts=pool.child(ignore_changes=["disks[0].sourceImage"]),
+        **parts.instance_arguments(),
+        opts=parts.child_options(ignore_changes=["disks[0].sourceImage"]),
     )

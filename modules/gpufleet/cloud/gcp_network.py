@@ -1,4 +1,4 @@
-"""The ground that GCP pools stand on: one network, a subnet per region, a firewall."""
+"""The resources that GCP pools share: one network, a subnet per region, a firewall."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pulumi_gcp as gcp
 
 from gpufleet.fleet import Fleet, slug
 
-REGION_BLOCKS = 1023  # /20 ranges from 10.160.0.0 on; not 1,024, where two of Google's regions would meet
+REGION_CIDR_COUNT = 1023  # /20 ranges from 10.160.0.0 on; with 1,024 two of Google's regions would collide
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class GcpNetworkArgs:
 
 
 class GcpNetwork(pulumi.ComponentResource):
-    """A network of our own: the project's default one lets the world in by SSH."""
+    """A network for the stack: the project's default one allows SSH from any address."""
 
     def __init__(self, name: str, args: GcpNetworkArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         """Declare network, subnets, and SSH from the spec's networks."""
@@ -34,31 +34,31 @@ class GcpNetwork(pulumi.ComponentResource):
             name=f"gpufleet-{self.stack}",
             auto_create_subnetworks=False,
             project=self.project,
-            opts=self.child(),
+            opts=self.child_options(),
         )
-        self.subnets = {region: self._subnet(region) for region in args.regions}
+        self.subnets = {region: self._declare_subnet(region) for region in args.regions}
         blocks = args.fleet.ssh.allowed_cidrs
         for version in (4, 6):  # a rule holds ranges of one version
-            self._let_in(version, [str(block) for block in blocks if block.version == version])
+            self._declare_ssh_rule(version, [str(block) for block in blocks if block.version == version])
         self.register_outputs({"network": self.network.id})
 
-    def child(self, **options: Any) -> pulumi.ResourceOptions:
-        """Return options that make a resource ours."""
+    def child_options(self, **options: Any) -> pulumi.ResourceOptions:
+        """Return resource options with this component as parent."""
         return pulumi.ResourceOptions(parent=self, **options)
 
-    def _subnet(self, region: str) -> Any:
+    def _declare_subnet(self, region: str) -> Any:
         return gcp.compute.Subnetwork(
             f"gcp-{region}",
             name=f"gpufleet-{self.stack}-{region}",
             network=self.network.id,
-            ip_cidr_range=subnet_block(region),
+            ip_cidr_range=subnet_cidr(region),
             region=region,
             private_ip_google_access=True,
             project=self.project,
-            opts=self.child(delete_before_replace=True),
+            opts=self.child_options(delete_before_replace=True),
         )
 
-    def _let_in(self, version: int, ranges: list[str]) -> None:
+    def _declare_ssh_rule(self, version: int, ranges: list[str]) -> None:
         if not ranges:
             return
         gcp.compute.Firewall(
@@ -70,14 +70,14 @@ class GcpNetwork(pulumi.ComponentResource):
             source_ranges=ranges,
             target_tags=[self.node_tag],
             project=self.project,
-            opts=self.child(delete_before_replace=True),
+            opts=self.child_options(delete_before_replace=True),
         )
 
 
-def subnet_block(region: str) -> str:
-    """Return a region's address range: from its name, so that another region in the spec moves nothing.
+def subnet_cidr(region: str) -> str:
+    """Return a region's address range, computed from its name: another region in the spec changes nothing.
 
-    A test sees to it that no two regions that we know share one.
+    A test verifies that no two known regions share one.
     """
-    number = int(hashlib.sha256(region.encode()).hexdigest(), 16) % REGION_BLOCKS
+    number = int(hashlib.sha256(region.encode()).hexdigest(), 16) % REGION_CIDR_COUNT
     return f"10.{160 + number // 16}.{16 * (number % 16)}.0/20"

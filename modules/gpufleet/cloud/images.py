@@ -12,7 +12,7 @@ from typing import Any, Literal
 from gpufleet.catalog import Machine
 from gpufleet.fleet import OwnImage, Pool
 
-CANONICAL_ON_AWS = "099720109477"  # Canonical's AWS account: an image name alone could be anybody's
+CANONICAL_ON_AWS = "099720109477"  # Canonical's AWS account: anybody can publish an image of the same name
 
 
 @dataclass(frozen=True)
@@ -38,56 +38,55 @@ class AzureImage:
     version: str = "latest"
 
 
-def aws_image(machine: Machine, wanted: Literal["auto", "vendor", "base"] = "auto") -> AwsImage:
+def aws_image(machine: Machine, choice: Literal["auto", "vendor", "base"] = "auto") -> AwsImage:
     """Return AWS's own GPU base image for NVIDIA machines, Canonical's for the rest."""
-    if wanted != "base" and machine.accelerators and machine.arch == "x86_64":
+    if choice != "base" and machine.accelerators and machine.arch == "x86_64":
         name = "Deep Learning Base OSS Nvidia Driver GPU AMI (Ubuntu 22.04) *"
         return AwsImage("amazon", name, "x86_64")
-    letters = "arm64" if machine.arch == "arm64" else "amd64"
-    name = f"ubuntu/images/hvm-ssd/ubuntu-jammy-22.04-{letters}-server-*"
+    architecture = "arm64" if machine.arch == "arm64" else "amd64"
+    name = f"ubuntu/images/hvm-ssd/ubuntu-jammy-22.04-{architecture}-server-*"
     return AwsImage(CANONICAL_ON_AWS, name, machine.arch)
 
 
-def aws_lookup(pool: Pool, machine: Machine) -> dict[str, Any]:
-    """Return how the pool's image is found: owners and filters, as the provider takes them."""
+def aws_image_query(pool: Pool, machine: Machine) -> dict[str, Any]:
+    """Return the query for the pool's image: owners and filters, as the provider takes them."""
     if isinstance(pool.image, OwnImage):
         key, value = ("image-id", pool.image.id) if pool.image.id else ("name", f"{pool.image.name}*")
-        found: dict[str, Any] = {"owners": [pool.image.owner], "filters": [{"name": key, "values": [value]}]}
-        found["filters"].append({"name": "architecture", "values": [machine.arch]})
-        return found
-    chosen = aws_image(machine, pool.image)
+        filters = [{"name": key, "values": [value]}, {"name": "architecture", "values": [machine.arch]}]
+        return {"owners": [pool.image.owner], "filters": filters}
+    image = aws_image(machine, pool.image)
     filters = [
-        {"name": "name", "values": [chosen.name]},
-        {"name": "architecture", "values": [chosen.architecture]},
+        {"name": "name", "values": [image.name]},
+        {"name": "architecture", "values": [image.architecture]},
     ]
-    return {"owners": [chosen.owner], "filters": filters}
+    return {"owners": [image.owner], "filters": filters}
 
 
 def gcp_image(machine: Machine) -> GcpImage:
-    """Return Canonical's family; the driver is the configuration's business."""
+    """Return Canonical's image family; Ansible installs the driver."""
     return GcpImage(
         "ubuntu-os-cloud", "ubuntu-2204-lts-arm64" if machine.arch == "arm64" else "ubuntu-2204-lts"
     )
 
 
-def gcp_lookup(pool: Pool, machine: Machine) -> dict[str, str]:
-    """Return how the pool's image is found; one of ours is in the pool's own project unless it says which."""
+def gcp_image_query(pool: Pool, machine: Machine) -> dict[str, str]:
+    """Return the query for the pool's image; a custom one is in the pool's project unless it names another."""
     if isinstance(pool.image, OwnImage):
-        found = {"name": pool.image.id} if pool.image.id else {"family": str(pool.image.name)}
-        place = {} if pool.image.owner == "self" else {"project": pool.image.owner}
-        return {key: str(value) for key, value in {**place, **found}.items()}
+        name = {"name": pool.image.id} if pool.image.id else {"family": str(pool.image.name)}
+        project = {} if pool.image.owner == "self" else {"project": pool.image.owner}
+        return {key: str(value) for key, value in {**project, **name}.items()}
     return asdict(gcp_image(machine))
 
 
-def azure_image(machine: Machine, wanted: Literal["auto", "vendor", "base"] = "auto") -> AzureImage:
+def azure_image(machine: Machine, choice: Literal["auto", "vendor", "base"] = "auto") -> AzureImage:
     """Return the HPC image, which has drivers, for InfiniBand machines; Canonical's Gen2 image for the rest."""
-    if wanted == "vendor" or (wanted == "auto" and machine.fabric == "infiniband"):
+    if choice == "vendor" or (choice == "auto" and machine.fabric == "infiniband"):
         return AzureImage("microsoft-dsvm", "ubuntu-hpc", "2204")
     return AzureImage("Canonical", "0001-com-ubuntu-server-jammy", "22_04-lts-gen2")
 
 
-def azure_reference(pool: Pool, machine: Machine) -> dict[str, str]:
-    """Return the image as Azure's machines name it."""
+def azure_image_reference(pool: Pool, machine: Machine) -> dict[str, str]:
+    """Return the image reference as Azure's machines take it."""
     if isinstance(pool.image, OwnImage):
         return {"id": str(pool.image.id)}
     return asdict(azure_image(machine, pool.image))

@@ -1,4 +1,4 @@
-"""What we own, as components without a cloud: so that one state, one cost report and one graph hold it all."""
+"""Owned machines as components without a cloud, so that they are in the same state and cost report."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpufleet.fleet import Workstation as WorkstationSpec
 
 @dataclass(frozen=True)
 class RackArgs:
-    """A rack of ``inventory/``; ``usd_per_hour`` is what all its nodes cost together."""
+    """A rack of ``inventory/``; ``usd_per_hour`` is the cost of all its nodes together."""
 
     name: str
     machine: str
@@ -23,7 +23,7 @@ class RackArgs:
     template: str | None
 
     @classmethod
-    def of(cls, use: RackUse) -> RackArgs:
+    def from_rack(cls, use: RackUse) -> RackArgs:
         rack = use.rack
         return cls(
             use.name,
@@ -40,14 +40,14 @@ class Rack(pulumi.ComponentResource):
     """A rack; nothing is created, its facts are recorded."""
 
     def __init__(self, name: str, args: RackArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        """Record the facts as inputs (a preview shows them) and as outputs (the state keeps them)."""
+        """Record the facts as inputs (shown in a preview) and as outputs (stored in the state)."""
         super().__init__("gpufleet:onprem:Rack", name, asdict(args), opts)
         self.register_outputs(asdict(args))
 
 
 @dataclass(frozen=True)
 class WorkstationArgs:
-    """A machine on a desk; without cost facts ``usd_per_hour`` is None and the source says why."""
+    """A machine on a desk; without cost facts ``usd_per_hour`` is None and the source gives the reason."""
 
     name: str
     machine: str
@@ -58,7 +58,7 @@ class WorkstationArgs:
     template: str | None
 
     @classmethod
-    def of(cls, spec: WorkstationSpec) -> WorkstationArgs:
+    def from_spec(cls, spec: WorkstationSpec) -> WorkstationArgs:
         return cls(
             spec.name,
             spec.machine,

@@ -1,4 +1,4 @@
-"""What a pool comes to before any cloud is asked: names, tags, keys, fabric. Pure."""
+"""What is known about a pool before any cloud is called: names, tags, keys, fabric. Pure."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ SSH_USER = "ubuntu"  # the first user of every image that we choose
 
 @dataclass(frozen=True)
 class PoolPlan:
-    """One pool of a fleet, with everything that the three clouds need to agree on."""
+    """One pool of a fleet, with everything that is the same on every cloud."""
 
     fleet: Fleet
     pool: Pool
 
     @property
     def prefix(self) -> str:
-        """Return what the names of this pool's resources start with: two stacks may share an account."""
+        """Return the prefix of this pool's resource names; it has the stack, as two stacks may share an account."""
         return pool_prefix(self.fleet.stack, self.pool.name)
 
     @property
@@ -35,43 +35,43 @@ class PoolPlan:
         return catalog.machine(self.pool.machine, self.pool.cloud)
 
     @property
-    def several(self) -> bool:
+    def has_several_nodes(self) -> bool:
         return self.pool.count.max > 1
 
     @property
     def fabric(self) -> Literal["efa", "infiniband"] | None:
-        """Return the fabric to build: with ``auto``, what the machine has, where there are several nodes."""
-        wanted = self.pool.fabric
-        if wanted == "auto":
-            return self.machine.fabric if self.several else None
-        return None if wanted == "none" else wanted
+        """Return the fabric to build; ``auto`` means the machine's own if there are several nodes."""
+        fabric = self.pool.fabric
+        if fabric == "auto":
+            return self.machine.fabric if self.has_several_nodes else None
+        return None if fabric == "none" else fabric
 
     @property
-    def accelerated(self) -> bool:
+    def has_accelerators(self) -> bool:
         return bool(self.machine.accelerators or self.pool.accelerators)
 
     @property
-    def created_reservation(self) -> bool:
-        """Tell whether we reserve; clouds reserve nothing less than one node."""
+    def needs_reservation(self) -> bool:
+        """True if this stack creates a reservation; clouds reserve at least one node."""
         return self.pool.purchase.reservation == "create" and self.pool.count.max > 0
 
     @property
-    def foreign_reservation(self) -> str | None:
+    def existing_reservation(self) -> str | None:
         """Return the id of a reservation that exists outside this stack."""
-        wanted = self.pool.purchase.reservation
-        return None if wanted == "create" else wanted
+        reservation = self.pool.purchase.reservation
+        return None if reservation == "create" else reservation
 
     @property
-    def grouped(self) -> bool:
-        """Tell whether the nodes belong to a cloud's group rather than to us one by one."""
+    def is_grouped(self) -> bool:
+        """True if the nodes belong to a cloud's group instead of being resources one by one."""
         return self.pool.count.elastic or self.pool.purchase.fallback is not None
 
-    def zone_of(self, number: int) -> str | None:
-        """Return the zone of a node: the zones in turn, None where the spec names none."""
+    def zone_of(self, index: int) -> str | None:
+        """Return the zone of a node: the spec's zones in turn, None if it names none."""
         zones = self.pool.zones
-        return zones[number % len(zones)] if zones else None
+        return zones[index % len(zones)] if zones else None
 
-    def tags(self, node: str | None = None, **more: str) -> dict[str, str]:
+    def tags(self, node: str | None = None, **extra: str) -> dict[str, str]:
         """Return the tags (on GCP: labels) that cost, inventory and sweeps read."""
         pool = self.pool
         values = {
@@ -83,12 +83,12 @@ class PoolPlan:
             "hours-per-month": None if pool.hours_per_month is None else str(pool.hours_per_month),
             "template": pool.template,
             "fallback": pool.purchase.fallback,
-            **more,
+            **extra,
         }
         return {f"gpufleet-{key}": value for key, value in values.items() if value is not None}
 
-    def props(self) -> dict[str, Any]:
-        """Return the facts that the pool's component carries in the state."""
+    def component_inputs(self) -> dict[str, Any]:
+        """Return the facts that the pool's component has in the state."""
         pool = self.pool
         count = {"min": pool.count.min, "desired": pool.count.desired, "max": pool.count.max}
         return {
@@ -101,11 +101,11 @@ class PoolPlan:
         }
 
     @property
-    def ssh_by_public_address(self) -> bool:
-        """Tell whether somebody comes in from outside: with private networks only, it is by VPN or peering."""
+    def has_public_ssh_source(self) -> bool:
+        """True if SSH is allowed from public addresses; private networks come by VPN or peering."""
         return any(block.is_global for block in self.fleet.ssh.allowed_cidrs)
 
-    def fact(self, name: str, *, private: Any, public: Any = None, **observed: Any) -> dict[str, Any]:
+    def node_facts(self, name: str, *, private: Any, public: Any = None, **observed: Any) -> dict[str, Any]:
         """Return one entry of the stack output ``nodes``; values may be outputs. ``address`` is the one for SSH."""
         pool = self.pool
         declared = {
@@ -117,13 +117,13 @@ class PoolPlan:
             "template": pool.template,
             "purchase": pool.purchase.label,
             "ssh_user": SSH_USER,
-            "address": public if self.ssh_by_public_address and public is not None else private,
+            "address": public if self.has_public_ssh_source and public is not None else private,
             "private_address": private,
             "public_address": public,
         }
         return {**declared, **observed}
 
-    def wrong(self, key: str, problem: str, remedy: str) -> InputError:
-        """Return an error that names the place in the stack's file."""
+    def input_error(self, key: str, problem: str, remedy: str) -> InputError:
+        """Return an error with the place in the stack's file."""
         where = f"stacks/Pulumi.{self.fleet.stack}.yaml"
         return InputError(problem, where=where, key=f"pools[{self.pool.name}].{key}", remedy=remedy)

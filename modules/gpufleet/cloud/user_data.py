@@ -1,4 +1,4 @@
-"""What a node does at its first boot. Pure."""
+"""The cloud-init data of a node's first boot. Pure."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from typing import Any
 
 from gpufleet.fleet import Fleet, Pool
 
-# Ubuntu 22.04's own packages, which are what our base images have (playbooks/roles/*/vars/ubuntu-22.04.yml).
-ENGINES = {"podman": ["podman"], "docker": ["docker.io"], "none": []}
+# Ubuntu 22.04's own packages, the release of every base image (playbooks/roles/*/vars/ubuntu-22.04.yml).
+ENGINE_PACKAGES = {"podman": ["podman"], "docker": ["docker.io"], "none": []}
 
 
-def cloud_init(fleet: Fleet, pool: Pool) -> str:
-    """Return cloud-init data that lets every key of the spec in; later changes of keys are Ansible's."""
-    told: dict[str, Any] = {"ssh_authorized_keys": list(fleet.ssh.authorized_keys)}
-    return "#cloud-config\n" + json.dumps(told | first_packages(fleet, pool)) + "\n"
+def cloud_init_with_keys(fleet: Fleet, pool: Pool) -> str:
+    """Return cloud-init data that authorizes every key of the spec; Ansible makes later changes of keys."""
+    settings: dict[str, Any] = {"ssh_authorized_keys": list(fleet.ssh.authorized_keys)}
+    return "#cloud-config\n" + json.dumps(settings | first_boot_packages(fleet, pool)) + "\n"
 
 
-def first_packages(fleet: Fleet, pool: Pool) -> dict[str, Any]:
-    """Return what cloud-init is to install, so that Ansible finds a node that is half way there."""
+def first_boot_packages(fleet: Fleet, pool: Pool) -> dict[str, Any]:
+    """Return the packages that cloud-init installs before Ansible configures the node."""
     if pool.first_boot == "login":
         return {}
     plan = fleet.blueprint(pool.template)
     storage = plan.hardware.storage
     tools = ["mdadm"] if storage.layout == "raid0" else []
     tools += ["xfsprogs"] if storage.layout != "none" and storage.filesystem == "xfs" else []
-    return {"package_update": True, "packages": ["python3", *ENGINES[plan.engine], *tools]}
+    return {"package_update": True, "packages": ["python3", *ENGINE_PACKAGES[plan.engine], *tools]}
 
 
-def alone(fleet: Fleet, pool: Pool) -> str | None:
-    """Return the same for clouds that let the keys in themselves; None where nothing is left to say."""
-    packages = first_packages(fleet, pool)
+def cloud_init_without_keys(fleet: Fleet, pool: Pool) -> str | None:
+    """Return cloud-init data for clouds that set up the keys themselves; None if there is nothing to do."""
+    packages = first_boot_packages(fleet, pool)
     return "#cloud-config\n" + json.dumps(packages) + "\n" if packages else None

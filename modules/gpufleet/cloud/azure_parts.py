@@ -1,0 +1,93 @@
+"""The parts of an Azure pool that its single nodes and its scale set share."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+
+from gpufleet.cloud.azure_network import AzureNetwork
+from gpufleet.cloud.images import azure_image_reference
+from gpufleet.cloud.plan import SSH_USER, PoolPlan
+from gpufleet.cloud.user_data import cloud_init_without_keys
+
+KEY_TYPES = ("ssh-rsa", "ssh-ed25519")  # Azure refuses the others
+
+
+@dataclass(frozen=True)
+class AzurePoolParts:
+    """What ``AzurePool`` has declared before its nodes; ``component`` becomes the parent of what follows."""
+
+    component: pulumi.ComponentResource
+    plan: PoolPlan
+    network: AzureNetwork
+    reservation_group: Any = None
+    reservation: Any = None
+
+    def child_options(self, **options: Any) -> pulumi.ResourceOptions:
+        """Return resource options with the pool's component as parent.
+
+        Names are fixed, so the old resource must be deleted before its replacement is created.
+        """
+        return pulumi.ResourceOptions(parent=self.component, delete_before_replace=True, **options)
+
+    @property
+    def zones(self) -> list[str] | None:
+        """Return the spec's zones; None leaves the zone to Azure."""
+        return list(self.plan.pool.zones) or None
+
+    @property
+    def location(self) -> dict[str, Any]:
+        """Return the resource group and the region of everything in the pool."""
+        return {"resource_group_name": self.network.group.name, "location": self.plan.pool.region}
+
+    def purchase_arguments(self) -> dict[str, Any]:
+        """Return how machines are bought; Azure refuses an eviction policy on anything but spot."""
+        purchase = self.plan.pool.purchase
+        if purchase.kind == "spot":
+            # -1: pay up to the on-demand price, and never be evicted for the price.
+            max_price = -1 if purchase.max_usd_per_hour is None else purchase.max_usd_per_hour
+            return {
+                "priority": "Spot",
+                "eviction_policy": "Deallocate" if purchase.on_eviction == "stop" else "Delete",
+                "billing_profile": {"max_price": max_price},
+            }
+        own_group = self.reservation_group.id if self.reservation_group else None
+        target = self.plan.existing_reservation or own_group
+        return {"capacity_reservation": {"capacity_reservation_group": {"id": target}} if target else None}
+
+    def linux_configuration(self) -> dict[str, Any]:
+        """Return the login: SSH keys, no password."""
+        keys = self.plan.fleet.ssh.authorized_keys
+        for key in keys:
+            if not key.startswith(KEY_TYPES):
+                problem = f"{key.split()[0]} keys do not work on Azure"
+                remedy = f"give {' or '.join(KEY_TYPES)} keys under ssh.authorized_keys"
+                raise self.plan.input_error("cloud", problem, remedy)
+        path = f"/home/{SSH_USER}/.ssh/authorized_keys"
+        return {
+            "disable_password_authentication": True,
+            "ssh": {"public_keys": [{"path": path, "key_data": key} for key in keys]},
+        }
+
+    def custom_data(self) -> dict[str, str]:
+        """Return what cloud-init does besides the SSH keys, which Azure sets up itself."""
+        user_data = cloud_init_without_keys(self.plan.fleet, self.plan.pool)
+        return {} if user_data is None else {"custom_data": base64.b64encode(user_data.encode()).decode()}
+
+    def storage_profile(self) -> dict[str, Any]:
+        """Return image and disk. Azure encrypts every managed disk at rest with its own keys.
+
+        Encryption at the host as well would need a feature that the subscription must first be registered
+        for; on others it makes the deployment fail.
+        """
+        disk = {
+            "create_option": "FromImage",
+            "disk_size_gb": self.plan.pool.disk.size_gib,
+            "managed_disk": {"storage_account_type": "Premium_LRS"},
+            "delete_option": "Delete",
+        }
+        image = azure_image_reference(self.plan.pool, self.plan.machine)
+        return {"image_reference": image, "os_disk": disk}
