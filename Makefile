@@ -22,7 +22,8 @@ demo: setup
 lint: setup
 	ruff check .
 	ruff format --check .
-	mypy -p gpufleet
+	mypy
+	mypy stacks
 	lint-imports
 	yamllint --strict .
 	cd playbooks && ansible-lint --offline

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from ansible import constants
 from ansible.errors import AnsibleActionFail
@@ -18,7 +19,7 @@ ARGUMENTS = {"roles": {"type": "list", "elements": "str", "required": True}}
 class ActionModule(ControllerAction):
     ARGUMENTS = ARGUMENTS
 
-    def answer(self, asked, task_vars):
+    def answer(self, asked: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         for role in asked["roles"]:
             options = self.options(role)
             given = self._templar.template({name: task_vars[name] for name in options if name in task_vars})
@@ -27,7 +28,7 @@ class ActionModule(ControllerAction):
                 raise AnsibleActionFail(f"role {role}: {'; '.join(checked.error_messages)}")
         return {}
 
-    def options(self, role):
+    def options(self, role: str) -> dict[str, Any]:
         """Return the documented options of a role."""
         folders = [Path(self._loader.get_basedir()) / "roles", *map(Path, constants.DEFAULT_ROLES_PATH or ())]
         file = next(
@@ -38,4 +39,7 @@ class ActionModule(ControllerAction):
             raise AnsibleActionFail(
                 f"role {role} has no meta/argument_specs.yml in {', '.join(map(str, folders))}"
             )
-        return self._loader.load_from_file(str(file))["argument_specs"]["main"].get("options", {})
+        options: dict[str, Any] = self._loader.load_from_file(str(file))["argument_specs"]["main"].get(
+            "options", {}
+        )
+        return options

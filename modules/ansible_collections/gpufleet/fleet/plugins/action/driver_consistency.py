@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.adapter import ControllerAction
 from gpufleet.drivers import consistency
 
@@ -13,7 +15,7 @@ ARGUMENTS = {"hosts": {"type": "dict", "required": True}}
 class ActionModule(ControllerAction):
     ARGUMENTS = ARGUMENTS
 
-    def answer(self, asked, task_vars):  # noqa: ARG002 - the adapter's signature
+    def answer(self, asked: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002 - the adapter's signature
         hosts = [
             consistency.Host(name, told.get("group") or "(none)", bool(told.get("cards")), told.get("state"))
             for name, told in asked["hosts"].items()

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.adapter import ControllerAction
 from gpufleet.drivers import Facts, Wanted, plan
 
@@ -17,10 +19,10 @@ ARGUMENTS = {
 class ActionModule(ControllerAction):
     ARGUMENTS = ARGUMENTS
 
-    def answer(self, asked, task_vars):
+    def answer(self, asked: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         made = plan(Facts.from_json(asked["hardware"]), Wanted.from_json(asked["wanted"]))
         told = made.as_json()
-        result = {"plan": told, "ansible_facts": {"driver_plan": told}}
+        result: dict[str, Any] = {"plan": told, "ansible_facts": {"driver_plan": told}}
         if asked["plan_only"]:  # what `gpufleet configure --plan` shows; the registry keeps none of it
             node = task_vars.get("inventory_hostname")
             result["gpufleet"] = {"node": node, "event": "driver_plan", "plan": told}

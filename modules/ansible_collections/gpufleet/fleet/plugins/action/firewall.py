@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
@@ -17,7 +18,7 @@ GRACE_SECONDS = 45
 class ActionModule(ActionBase):
     TRANSFERS_FILES = False
 
-    def run(self, tmp=None, task_vars=None):
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
         told = self._ask(task_vars)
         if not told.get("pending"):
@@ -26,12 +27,16 @@ class ActionModule(ActionBase):
         confirmed = self._confirm(told, time.monotonic() + seconds + GRACE_SECONDS, task_vars)
         return confirmed if confirmed.get("failed") else {**told, **confirmed, "pending": False}
 
-    def _ask(self, task_vars, **more):
-        return self._execute_module(
-            module_name=MODULE, module_args={**self._task.args, **more}, task_vars=task_vars
+    def _ask(self, task_vars: dict[str, Any] | None, **more: Any) -> dict[str, Any]:
+        arguments = {**self._task.args, **more}
+        answer: dict[str, Any] = self._execute_module(
+            module_name=MODULE, module_args=arguments, task_vars=task_vars
         )
+        return answer
 
-    def _confirm(self, told, deadline, task_vars):
+    def _confirm(
+        self, told: dict[str, Any], deadline: float, task_vars: dict[str, Any] | None
+    ) -> dict[str, Any]:
         """Ask over new connections until one gets in: in time it confirms, later it hears of the old rules' return."""
         confirm = {"confirm": told["pending"], "seen": told["connection"]}
         while True:

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.adapter import ControllerAction
 from gpufleet.drivers import mig
 
@@ -17,6 +19,6 @@ class ActionModule(ControllerAction):
     ARGUMENTS = ARGUMENTS
     REFUSED = "MIG geometry refused, nothing was touched: "
 
-    def answer(self, asked, task_vars):  # noqa: ARG002 - the adapter's signature
+    def answer(self, asked: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002 - the adapter's signature
         plan = mig.geometry(asked["wanted"], asked["devices"])
         return {"plan": plan, "config": mig.parted(plan)}

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.adapter import ControllerAction
 from gpufleet import burnin
 
@@ -18,7 +20,7 @@ ARGUMENTS = {
 class ActionModule(ControllerAction):
     ARGUMENTS = ARGUMENTS
 
-    def answer(self, asked, task_vars):  # noqa: ARG002 - the adapter's signature
+    def answer(self, asked: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002 - the adapter's signature
         report = burnin.judge(
             asked["records"], asked["kind"], asked["profile"], asked["rehearsal"], configured=True
         )

@@ -20,14 +20,18 @@ author: gpufleet contributors
 import time  # noqa: E402 - Ansible wants its documentation above the imports
 from collections import deque  # noqa: E402
 from datetime import UTC, datetime  # noqa: E402
+from typing import Any  # noqa: E402
 
+from ansible.executor.task_result import CallbackTaskResult  # noqa: E402
+from ansible.inventory.host import Host  # noqa: E402
+from ansible.playbook.task import Task  # noqa: E402
 from ansible.plugins.callback import CallbackBase  # noqa: E402
 
 from gpufleet import nodes, paths  # noqa: E402
 from gpufleet.boundary import printable  # noqa: E402
 from gpufleet.errors import EnvironmentFault  # noqa: E402
 from gpufleet.operations import ingest  # noqa: E402
-from gpufleet.operations.events import EventReader, run_of, task_event  # noqa: E402
+from gpufleet.operations.events import EventReader, TaskEvent, run_of, task_event  # noqa: E402
 
 _RETRY_SECONDS = 30
 _MOST_SHOWN = 20
@@ -40,28 +44,28 @@ class CallbackModule(CallbackBase):
     CALLBACK_NAME = "gpufleet.fleet.registry"
     CALLBACK_NEEDS_ENABLED = True
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._ingest = None
-        self._started = {}
+        self._ingest: ingest.Ingest | None = None
+        self._started: dict[tuple[str, str], datetime] = {}
         self._reader = EventReader()
-        self._waiting = deque()
+        self._waiting: deque[TaskEvent] = deque()
         self._lost = 0
         self._silent_until = 0.0
 
-    def v2_runner_on_start(self, host, task):
+    def v2_runner_on_start(self, host: Host, task: Task) -> None:
         self._started[host.get_name(), task._uuid] = datetime.now(UTC)  # noqa: SLF001 - Ansible's own callbacks read it
 
-    def v2_runner_on_ok(self, result):
+    def v2_runner_on_ok(self, result: CallbackTaskResult) -> None:
         self._fold(result, "ok")
 
-    def v2_runner_on_failed(self, result, ignore_errors=False):  # noqa: ARG002 - Ansible's signature
+    def v2_runner_on_failed(self, result: CallbackTaskResult, ignore_errors: bool = False) -> None:  # noqa: ARG002 - Ansible's signature
         self._fold(result, "failed")
 
-    def v2_runner_on_unreachable(self, result):
+    def v2_runner_on_unreachable(self, result: CallbackTaskResult) -> None:
         self._fold(result, "unreachable")
 
-    def v2_playbook_on_stats(self, stats):  # noqa: ARG002 - Ansible's signature
+    def v2_playbook_on_stats(self, stats: Any) -> None:  # noqa: ARG002 - Ansible's signature
         self._silent_until = 0.0
         self._write()
         if lost := self._lost + len(self._waiting):
@@ -78,7 +82,7 @@ class CallbackModule(CallbackBase):
         if len(applied.bad) > _MOST_SHOWN:
             self._warn(f"{len(applied.bad) - _MOST_SHOWN} more bad reports were left out")
 
-    def _fold(self, result, outcome):
+    def _fold(self, result: CallbackTaskResult, outcome: str) -> None:
         """Take a result in; whatever it holds, and whatever becomes of the registry, the play goes on."""
         try:
             self._waiting.append(self._event(result, outcome))
@@ -90,7 +94,7 @@ class CallbackModule(CallbackBase):
             self._lost += 1
             self._fail(error)
 
-    def _event(self, result, outcome):
+    def _event(self, result: CallbackTaskResult, outcome: str) -> TaskEvent:
         host, task = result.host.get_name(), result.task._uuid  # noqa: SLF001 - as above
         began = self._started.pop((host, task), None)
         return task_event(
@@ -103,11 +107,11 @@ class CallbackModule(CallbackBase):
             run=run_of(task),
         )
 
-    def _write(self):
+    def _write(self) -> None:
         """Write what waits, in its order: an event leaves the line only once the registry has it."""
-        while self._waiting and self._open():
+        while self._waiting and (registry := self._open()):
             try:
-                self._ingest.apply(self._waiting[0])
+                registry.apply(self._waiting[0])
             except EnvironmentFault as error:
                 self._fail(error)
                 return
@@ -116,29 +120,29 @@ class CallbackModule(CallbackBase):
                 self._warn(f"a result was not written: {printable(error)}")
             self._waiting.popleft()
 
-    def _open(self):
+    def _open(self) -> ingest.Ingest | None:
         """Open the registry with the first result; after a failure try again, but not at every task."""
         if time.monotonic() < self._silent_until:
-            return False
+            return None
         if self._ingest is not None:
-            return True
+            return self._ingest
         try:
             root = paths.project_root()
             registry = nodes.Registry(paths.database_url(root))
         except Exception as error:  # noqa: BLE001 - as above
             self._fail(error)
-            return False
+            return None
         self._ingest = ingest.Ingest.of_project(registry, root, live=True)
-        return True
+        return self._ingest
 
-    def _fail(self, error):
+    def _fail(self, error: Exception) -> None:
         self._silent_until = time.monotonic() + _RETRY_SECONDS
         self._warn(f"the registry was not written: {printable(error)}")
 
-    def _warn(self, text):
+    def _warn(self, text: str) -> None:
         self._display.warning(printable(f"gpufleet: {text}", None))
 
 
-def _known_as(host):
+def _known_as(host: Host) -> str:
     """Return the registry's id where the inventory knows it: names may change hands, ids do not."""
-    return host.vars.get("gpufleet_id") or host.get_name()
+    return str(host.vars.get("gpufleet_id") or host.get_name())

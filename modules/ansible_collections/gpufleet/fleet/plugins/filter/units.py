@@ -32,13 +32,24 @@ _value:
   type: dict
 """
 
-from ansible.errors import AnsibleFilterError  # noqa: E402 - Ansible wants its documentation above the imports
+from collections.abc import Callable  # noqa: E402 - Ansible wants its documentation above the imports
+from typing import Any  # noqa: E402
+
+from ansible.errors import AnsibleFilterError  # noqa: E402
 from pydantic import ValidationError  # noqa: E402
 
 from gpufleet.errors import InputError  # noqa: E402
 
 
-def units(application, *, engine, version, vendor="none", cdi=True, scratch="/scratch"):
+def units(
+    application: dict[str, Any],
+    *,
+    engine: str,
+    version: str,
+    vendor: str = "none",
+    cdi: bool = True,
+    scratch: str = "/scratch",
+) -> dict[str, Any]:
     """Return the units of an application as plain values."""
     from gpufleet.fleet import Application
     from gpufleet.operations.units import Engine, render
@@ -56,7 +67,7 @@ def units(application, *, engine, version, vendor="none", cdi=True, scratch="/sc
         raise AnsibleFilterError(f"gpufleet_application.{where}: {first['msg']}") from None
 
 
-def plain(value):
+def plain(value: Any) -> Any:
     """Return Ansible's tagged values as Python's own, which pydantic tells apart."""
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
@@ -71,5 +82,5 @@ def plain(value):
 class FilterModule:
     """Show the filter to Ansible."""
 
-    def filters(self):
+    def filters(self) -> dict[str, Callable[..., Any]]:
         return {"units": units}

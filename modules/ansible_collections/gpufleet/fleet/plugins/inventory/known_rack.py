@@ -17,6 +17,8 @@ author: gpufleet contributors
 from pathlib import Path  # noqa: E402 - Ansible wants its documentation above the imports
 
 from ansible.errors import AnsibleParserError  # noqa: E402
+from ansible.inventory.data import InventoryData  # noqa: E402
+from ansible.parsing.dataloader import DataLoader  # noqa: E402
 from ansible.plugins.inventory import BaseInventoryPlugin  # noqa: E402
 
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.inventory import (  # noqa: E402
@@ -29,10 +31,10 @@ from ansible_collections.gpufleet.fleet.plugins.plugin_utils.inventory import ( 
 class InventoryModule(BaseInventoryPlugin):
     NAME = "gpufleet.fleet.known_rack"
 
-    def verify_file(self, path):
+    def verify_file(self, path: str) -> bool:
         return is_known_rack(path)
 
-    def parse(self, inventory, loader, path, cache=True):  # noqa: ARG002 - Ansible's signature
+    def parse(self, inventory: InventoryData, loader: DataLoader, path: str, cache: bool = True) -> None:  # noqa: ARG002 - Ansible's signature
         with failing_whole():
             reading = add_rack(self, inventory, path)
         if Path(path).stem not in reading.model.racks:

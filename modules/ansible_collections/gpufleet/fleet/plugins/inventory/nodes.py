@@ -43,11 +43,15 @@ keyed_groups:
 import hashlib  # noqa: E402 - Ansible wants its documentation above the imports
 import json  # noqa: E402
 import os  # noqa: E402
+from collections.abc import Iterable  # noqa: E402
 from dataclasses import asdict  # noqa: E402
 
+from ansible.inventory.data import InventoryData  # noqa: E402
+from ansible.parsing.dataloader import DataLoader  # noqa: E402
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable  # noqa: E402
 
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.inventory import (  # noqa: E402
+    Reading,
     add,
     failing_whole,
     read,
@@ -55,16 +59,16 @@ from ansible_collections.gpufleet.fleet.plugins.plugin_utils.inventory import ( 
 from gpufleet import nodes  # noqa: E402
 from gpufleet.boundary import printable  # noqa: E402
 
-FORMAT = 2  # of what is cached
+FORMAT = 3  # of what is cached
 
 
 class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
     NAME = "gpufleet.fleet.nodes"
 
-    def verify_file(self, path):
+    def verify_file(self, path: str) -> bool:
         return super().verify_file(path) and path.endswith((".yaml", ".yml"))
 
-    def parse(self, inventory, loader, path, cache=True):
+    def parse(self, inventory: InventoryData, loader: DataLoader, path: str, cache: bool = True) -> None:
         super().parse(inventory, loader, path, cache)
         with failing_whole():
             self._read_config_data(path)
@@ -74,13 +78,13 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             add(inventory, reading)
             self._construct(reading.hosts())
 
-    def get_cache_key(self, path):
+    def get_cache_key(self, path: str) -> str:
         """Name the cache by everything that the answer depends on, so that no other registry's hosts appear."""
         facts = [FORMAT, path, self.get_option("database_url"), self.get_option("include_missing")]
         facts += [os.environ.get(name) for name in ("GPUFLEET_HOME", "GPUFLEET_REHEARSAL")]
         return f"gpufleet_{hashlib.sha256(json.dumps(facts).encode()).hexdigest()}"
 
-    def _read(self, inventory, path, *, use):
+    def _read(self, inventory: InventoryData, path: str, *, use: bool) -> Reading:
         options = {"url": self.get_option("database_url"), "missing": self.get_option("include_missing")}
         if not self.get_option("cache"):
             return read(inventory, path, **options)
@@ -91,7 +95,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         self._cache[key] = asdict(reading.model)
         return reading
 
-    def _construct(self, hosts):
+    def _construct(self, hosts: Iterable[nodes.Host]) -> None:
         chosen = {name: self.get_option(name) for name in ("compose", "groups", "keyed_groups")}
         if not any(chosen.values()):
             return

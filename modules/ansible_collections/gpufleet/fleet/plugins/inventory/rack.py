@@ -28,6 +28,8 @@ machine: Compute Blade CM4 8GB
 nodes: blade[01-20]
 """
 
+from ansible.inventory.data import InventoryData  # noqa: E402
+from ansible.parsing.dataloader import DataLoader  # noqa: E402
 from ansible.plugins.inventory import BaseInventoryPlugin  # noqa: E402 - its documentation stands above the imports
 
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.inventory import (  # noqa: E402
@@ -39,10 +41,10 @@ from ansible_collections.gpufleet.fleet.plugins.plugin_utils.inventory import ( 
 class InventoryModule(BaseInventoryPlugin):
     NAME = "gpufleet.fleet.rack"
 
-    def verify_file(self, path):
+    def verify_file(self, path: str) -> bool:
         return super().verify_file(path) and path.endswith((".yaml", ".yml"))
 
-    def parse(self, inventory, loader, path, cache=True):
+    def parse(self, inventory: InventoryData, loader: DataLoader, path: str, cache: bool = True) -> None:
         super().parse(inventory, loader, path, cache)
         with failing_whole():
             add_rack(self, inventory, path)

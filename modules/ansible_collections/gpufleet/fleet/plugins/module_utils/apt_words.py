@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import re
 
+from ansible_collections.gpufleet.fleet.plugins.module_utils.package_model import PackageChanges
+
 KINDS = [
     ("lock", r"Could not get lock|Unable to acquire the dpkg frontend lock|Unable to lock directory"),
     ("space", r"No space left on device|don't have enough free space"),
@@ -26,13 +28,13 @@ KINDS = [
 ]
 
 
-def kind(out, err):
+def kind(out: str, err: str) -> str:
     """Return what sort of failure apt's output tells."""
     text = f"{err}\n{out}"
     return next((name for name, pattern in KINDS if re.search(pattern, text)), "other")
 
 
-def line_with(text, pattern):
+def line_with(text: str, pattern: str) -> str:
     """Return the first line that fits, without apt's letter before it."""
     for line in text.splitlines():
         if re.search(pattern, line):
@@ -40,7 +42,7 @@ def line_with(text, pattern):
     return ""
 
 
-def dependencies(text):
+def dependencies(text: str) -> str:
     """Return what apt lists under unmet dependencies, on one line."""
     _, _, after = text.partition("unmet dependencies:")
     lines = []
@@ -51,7 +53,7 @@ def dependencies(text):
     return "; ".join(lines)
 
 
-def script(text):
+def script(text: str) -> str:
     """Return which package dpkg failed on and its words."""
     found = re.search(r"dpkg: error processing (?:package|archive) (\S+) \((--\w+)\):\n *(.*)", text)
     if not found:
@@ -64,7 +66,7 @@ def script(text):
     return f"{package} ({step[2:]}): {said.strip()}{more}"
 
 
-def reason(out, err):
+def reason(out: str, err: str) -> str:
     """Return apt's own reason on one line."""
     text = f"{err}\n{out}"
     sort = kind(out, err)
@@ -77,7 +79,7 @@ def reason(out, err):
     return " ".join(words.split())[:300] or "no reason given"
 
 
-def explain(lacking, out, err):
+def explain(lacking: PackageChanges, out: str, err: str) -> str:
     """Return the whole message for an install or removal that failed."""
     sort, why = kind(out, err), reason(out, err)
     names = ", ".join(

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import fnmatch
 import hashlib
+from typing import TypedDict
 
 from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import Trouble
 
@@ -13,28 +14,60 @@ KINDS = ("disk", "loop")
 MAKE = {"xfs": ["mkfs.xfs", "-q", "-L"], "ext4": ["mkfs.ext4", "-q", "-L"]}
 
 
-def label(mount):
+class Device(TypedDict, total=False):
+    """A block device as ``lsblk --json`` describes it."""
+
+    name: str
+    path: str
+    type: str
+    size: int
+    model: str | None
+    serial: str | None
+    tran: str | None
+    ro: bool
+    mountpoints: list[str | None]
+    children: list[Device]
+
+
+class Volume(TypedDict):
+    """One entry of the option ``volumes``."""
+
+    mount: str
+    devices: list[str]
+    count: int
+    filesystem: str
+    options: list[str]
+    owner: str
+    group: str
+    mode: str
+
+
+# What blkid prints of a device, by its names (TYPE, LABEL, UUID, PTTYPE); empty where it finds nothing.
+Signature = dict[str, str]
+
+
+def label(mount: str) -> str:
     """Return the name by which a volume is known again: XFS takes twelve letters at most."""
     return f"gf-{hashlib.sha256(mount.encode()).hexdigest()[:8]}"
 
 
-def text(value):
+def text(value: str | None) -> str:
     """Return one of lsblk's values without the blanks that drives pad theirs with."""
     return " ".join(str(value or "").split())
 
 
-def fits(disk, pattern):
+def fits(disk: Device, pattern: str) -> bool:
     """Say whether a disk is meant by a pattern. A loop device is meant only by its path."""
     key, colon, rest = pattern.partition(":")
     if pattern.startswith("/dev/"):
         return fnmatch.fnmatchcase(disk["path"], pattern)
-    field = {"model": "model", "serial": "serial", "transport": "tran"}.get(key)
-    if not colon or field is None:
+    values = {"model": disk.get("model"), "serial": disk.get("serial"), "transport": disk.get("tran")}
+    if not colon or key not in values:
         raise Trouble(f"refused: devices: {pattern}: begin with /dev/, model:, serial: or transport:")
-    return disk["type"] == "disk" and fnmatch.fnmatchcase(text(disk.get(field)), rest)
+    return disk["type"] == "disk" and fnmatch.fnmatchcase(text(values[key]), rest)
 
 
-def chosen(disks, volume):
+def chosen(disks: list[Device], volume: Volume) -> list[Device]:
     """Return the disks of a volume, or refuse with what was found instead."""
     found = [
         disk
@@ -53,17 +86,17 @@ def chosen(disks, volume):
     return sorted(found, key=lambda disk: disk["path"])
 
 
-def below(device):
+def below(device: Device) -> list[Device]:
     """Return a device and everything on it."""
     return [device, *(deeper for child in device.get("children", []) for deeper in below(child))]
 
 
-def mounted(device):
+def mounted(device: Device) -> list[str]:
     """Return where a device, or something on it, is mounted or swapped to."""
     return [place for part in below(device) for place in part.get("mountpoints") or [] if place]
 
 
-def holds(disk, signature):
+def holds(disk: Device, signature: Signature) -> str:
     """Say what a disk holds, in words; nothing where it is empty."""
     if places := mounted(disk):
         return f"is in use: {', '.join(places)}"
@@ -76,7 +109,7 @@ def holds(disk, signature):
     return "can only be read" if disk.get("ro") else ""
 
 
-def volume_on(disks, signatures, volume):
+def volume_on(disks: list[Device], signatures: dict[str, Signature], volume: Volume) -> str | None:
     """Return the device that is this volume already: one of the disks, or the one array made of all of them."""
     name = label(volume["mount"])
     arrays = [{c["path"] for c in disk.get("children", []) if c["type"] == "raid0"} for disk in disks]
@@ -89,7 +122,7 @@ def volume_on(disks, signatures, volume):
     return None
 
 
-def cleared(disk, signature, confirmed):
+def cleared(disk: Device, signature: Signature, confirmed: list[str]) -> list[list[str]]:
     """Return the steps that empty a disk; refuse unless it is empty or its serial was named."""
     why = holds(disk, signature)
     if not why:
@@ -116,7 +149,9 @@ def cleared(disk, signature, confirmed):
     ]
 
 
-def steps(disks, signatures, volume, confirmed):
+def steps(
+    disks: list[Device], signatures: dict[str, Signature], volume: Volume, confirmed: list[str]
+) -> tuple[str, list[list[str]]]:
     """Return the device that will be mounted and the commands that make it; none where it is there already."""
     found = chosen(disks, volume)
     there = volume_on(found, signatures, volume)
@@ -138,14 +173,14 @@ def steps(disks, signatures, volume, confirmed):
     return device, [*plan, [*MAKE[volume["filesystem"]], label(volume["mount"]), device]]
 
 
-def fstab_line(uuid, volume):
+def fstab_line(uuid: str, volume: Volume) -> str:
     """Return the line that mounts a volume at every start, or goes without it where its disk is dead."""
     options = ",".join([*volume["options"], "nofail", "x-systemd.device-timeout=30s"])
     order = 2 if volume["filesystem"] == "ext4" else 0
     return f"UUID={uuid} {volume['mount']} {volume['filesystem']} {options} 0 {order}"
 
 
-def with_line(table, line, mount):
+def with_line(table: str, line: str, mount: str) -> str:
     """Return the text of fstab with this one line for a mount point, and none other for it."""
     kept = [
         row for row in table.splitlines() if row == line or row.split()[1:2] != [mount] or row.startswith("#")

@@ -9,11 +9,15 @@ import os
 import pwd
 import re
 import tempfile
+from collections.abc import Collection
 from pathlib import Path
+from typing import Any, TypedDict
 
 from ansible_collections.gpufleet.fleet.plugins.module_utils.merging import merged_text
 from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import (
     NOT_FOUND,
+    Access,
+    Diff,
     Trouble,
     difference,
     replace,
@@ -25,7 +29,22 @@ STATES = ["file", "lines", "json", "directory", "link", "absent"]
 DEFAULT_MODES = {"file": 0o644, "lines": 0o644, "json": 0o644, "directory": 0o755}
 
 
-def option(required=False):
+class FileEntry(TypedDict):
+    """One entry of the option ``files``."""
+
+    path: str
+    state: str
+    content: str | None
+    lines: list[str] | None
+    remove: list[str] | None
+    target: str | None
+    mode: str | None
+    owner: str
+    group: str | None
+    validate: list[str] | None
+
+
+def option(required: bool = False) -> dict[str, Any]:
     """Return the argument specification of a list of files."""
     texts = {"type": "list", "elements": "str"}
     entry = {
@@ -49,12 +68,12 @@ def option(required=False):
     return {"type": "list", "elements": "dict", "required": required, "options": entry, "required_if": needs}
 
 
-def wanted_text(entry, current):
+def wanted_text(entry: FileEntry, current: str | None) -> str:
     """Return the content that an entry asks for, given what is there now (None: no file)."""
     if entry["state"] == "file":
-        return entry["content"]
+        return entry["content"] or ""
     if entry["state"] == "json":
-        return merged_text(entry["content"], current, entry["path"])
+        return merged_text(entry["content"] or "", current, entry["path"])
     wanted, unwanted = entry["lines"] or [], entry["remove"] or []
     lines = (current or "").splitlines()
     kept = [line for line in lines if line in wanted or not any(re.search(rule, line) for rule in unwanted)]
@@ -62,7 +81,7 @@ def wanted_text(entry, current):
     return "".join(f"{line}\n" for line in kept)
 
 
-def read(path):
+def read(path: Path) -> str | None:
     """Return the file's text, or None where there is none."""
     try:
         return path.read_text(encoding="utf-8", errors="surrogateescape")
@@ -70,7 +89,7 @@ def read(path):
         return None
 
 
-def wanted_access(entry, current_mode):
+def wanted_access(entry: FileEntry, current_mode: int | None) -> Access:
     """Return mode, user id and group id that the entry asks for."""
     if entry["mode"]:
         mode = int(entry["mode"], 8)
@@ -82,7 +101,7 @@ def wanted_access(entry, current_mode):
     return mode, user.pw_uid, grp.getgrnam(entry["group"]).gr_gid if entry["group"] else user.pw_gid
 
 
-def access(path):
+def access(path: Path) -> Access | None:
     """Return mode, user id and group id, or None where there is nothing."""
     try:
         found = path.lstat()
@@ -98,12 +117,13 @@ class Change:
     come, which may bring a user, a folder or a validator.
     """
 
-    def __init__(self, entry, coming=(), pending=False):
+    def __init__(self, entry: FileEntry, coming: Collection[str] = (), pending: bool = False) -> None:
         self.entry, self.state = entry, entry["state"]
         self.path = Path(os.path.expanduser(entry["path"]))  # noqa: PTH111 - pathlib's raises where no such user is
         self.coming, self.pending = coming, pending
-        self.before = self.after = None
-        self.rights = None
+        self.before: str | None = None
+        self.after: str | None = None
+        self.rights: Access | None = None
         if not self.path.is_absolute() and not pending:
             raise Trouble(f"{entry['path']}: a path is absolute, or starts with ~ and a user of the host")
         try:
@@ -111,17 +131,17 @@ class Change:
         except OSError as trouble:
             raise Trouble(f"cannot read {self.path}: {trouble.strerror}") from None
 
-    def _link(self):
+    def _link(self) -> bool:
         self.before = str(self.path.readlink()) if self.path.is_symlink() else None
-        self.after = self.entry["target"]
-        if not (self.pending or self.after in self.coming or (self.path.parent / self.after).exists()):
-            raise Trouble(f"refused, left as it was: {self.path}: {self.after} does not exist")
+        target = self.after = self.entry["target"] or ""
+        if not (self.pending or target in self.coming or (self.path.parent / target).exists()):
+            raise Trouble(f"refused, left as it was: {self.path}: {target} does not exist")
         return self.before != self.after
 
-    def _absent(self):
+    def _absent(self) -> bool:
         return os.path.lexists(self.path)
 
-    def _content(self):
+    def _content(self) -> bool:
         now = access(self.path)
         try:
             self.rights = wanted_access(self.entry, now[0] if now else None)
@@ -133,7 +153,7 @@ class Change:
             self.after = wanted_text(self.entry, self.before)
         return now is None or self.before != self.after or now != self.rights
 
-    def validate(self):
+    def validate(self) -> None:
         """Raise with the validator's own words unless it accepts the candidate."""
         if not self.entry["validate"] or self.after is None or self.state == "link":
             return
@@ -151,29 +171,36 @@ class Change:
             said = (err.strip() or out.strip() or f"status {status}").replace(candidate, self.entry["path"])
             raise Trouble(f"refused, left as it was: {self.path}: {said}", refused=str(self.path))
 
-    def apply(self):
+    def apply(self) -> None:
         """Make the change."""
         if self.state == "absent":
             self.path.rmdir() if self.path.is_dir() and not self.path.is_symlink() else self.path.unlink()
         elif self.state == "link":
             fresh = self.path.with_name(f".gpufleet-{os.getpid()}-{self.path.name}")
-            fresh.symlink_to(self.after)
+            fresh.symlink_to(self.after or "")
             fresh.replace(self.path)
         elif self.state == "directory":
             self.path.mkdir(parents=True, exist_ok=True)
-            set_access(self.path, self.rights)
+            set_access(self.path, self._known_rights())
         elif self.before == self.after:
-            set_access(self.path, self.rights)
+            set_access(self.path, self._known_rights())
         else:
-            replace(self.path, self.after, self.rights)
+            replace(self.path, self.after or "", self._known_rights())
 
-    def diff(self):
+    def _known_rights(self) -> Access:
+        """Return mode and owner; only a trial may go on without them."""
+        if self.rights is None:
+            raise Trouble(f"{self.path}: its owner is not known on this host")
+        return self.rights
+
+    def diff(self) -> Diff:
         return difference(str(self.path), self.before, self.after)
 
 
-def plan(entries, pending=False):
+def plan(entries: list[FileEntry], pending: bool = False) -> list[Change]:
     """Return the changes that are needed, each accepted by its validator; nothing is changed yet."""
-    coming, needed = set(), []
+    coming: set[str] = set()
+    needed: list[Change] = []
     for entry in entries:
         change = Change(entry, coming, pending)
         if entry["state"] != "absent":
@@ -185,9 +212,9 @@ def plan(entries, pending=False):
     return needed
 
 
-def apply_all(changes):
+def apply_all(changes: list[Change]) -> list[str]:
     """Apply the changes in order; name what was done before one that failed."""
-    done = []
+    done: list[str] = []
     for change in changes:
         try:
             change.apply()

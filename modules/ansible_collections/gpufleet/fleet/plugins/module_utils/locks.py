@@ -23,7 +23,7 @@ FLOCK = "hhqqi"
 PAUSE = 0.5
 
 
-def holder(path):
+def holder(path: str) -> int | None:
     """Return the process that holds a lock on the file, or None. Asks only, and so disturbs nobody."""
     try:
         handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
@@ -37,7 +37,7 @@ def holder(path):
     return None if kind == fcntl.F_UNLCK else process
 
 
-def name(process):
+def name(process: int) -> str:
     """Return a process as its command and number."""
     try:
         command = (
@@ -52,13 +52,13 @@ def name(process):
     return f"{command[:80]} (process {process})" if command else f"process {process}"
 
 
-def held():
+def held() -> tuple[str, int] | None:
     """Return the first lock that is held and its holder, or None."""
     found = ((path, holder(path)) for path in FILES)
     return next(((path, process) for path, process in found if process is not None), None)
 
 
-def wait(seconds):
+def wait(seconds: float) -> None:
     """Return when all locks are free; after so many seconds say who holds one."""
     deadline = time.monotonic() + seconds
     while True:

@@ -5,11 +5,12 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import Trouble
 
 
-def merge(theirs, ours):
+def merge(theirs: dict[str, Any], ours: dict[str, Any]) -> dict[str, Any]:
     """Return ``theirs`` with ``ours`` laid over it, mapping by mapping; a key that is null in ours goes."""
     merged = {key: value for key, value in theirs.items() if not (key in ours and ours[key] is None)}
     for key, value in ours.items():
@@ -21,7 +22,7 @@ def merge(theirs, ours):
     return merged
 
 
-def read(text, path):
+def read(text: str, path: str) -> dict[str, Any]:
     """Return the mapping that a file or a task holds; an empty file is an empty mapping."""
     try:
         found = json.loads(text) if text.strip() else {}
@@ -32,7 +33,7 @@ def read(text, path):
     return found
 
 
-def merged_text(content, current, path):
+def merged_text(content: str, current: str | None, path: str) -> str:
     """Return the file's new text; the old one, character for character, where it already says all of ours."""
     theirs = read(current or "", path)
     wanted = merge(theirs, read(content, f"the content for {path}"))

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Iterable
+from typing import TypedDict, cast
 
 from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HEADER, Trouble
 
@@ -26,9 +28,28 @@ PORTS = range(1, 65536)
 INTERFACE = re.compile(r"^[A-Za-z0-9_.-]{1,15}\*?$")
 
 
-def networks(texts, where):
+class OpenEntry(TypedDict):
+    """One entry of the option ``open``."""
+
+    name: str
+    ports: list[str]
+    protocol: str
+    sources: list[str]
+
+
+class FirewallOptions(TypedDict):
+    """The options that decide which rules a firewall has."""
+
+    ssh_from: list[str]
+    peers: list[str]
+    open: list[OpenEntry]
+    container_interfaces: list[str]
+    chains: list[str]
+
+
+def networks(texts: Iterable[str], where: str) -> dict[str, list[str]]:
     """Return addresses and networks as nft writes them, by family."""
-    found = {"ip": [], "ip6": []}
+    found: dict[str, list[str]] = {"ip": [], "ip6": []}
     for text in texts:
         try:
             network = ipaddress.ip_network(str(text).partition("%")[0], strict=False)
@@ -42,13 +63,16 @@ def networks(texts, where):
     return {family: _widest(names) for family, names in found.items()}
 
 
-def _widest(names):
+def _widest(names: list[str]) -> list[str]:
     """Leave out what another entry holds already: nft refuses intervals that overlap."""
-    merged = ipaddress.collapse_addresses([ipaddress.ip_network(name) for name in names])
+    # All of one family, which the type of ip_network() does not say.
+    merged = ipaddress.collapse_addresses(
+        [cast("ipaddress.IPv4Network", ipaddress.ip_network(name)) for name in names]
+    )
     return [str(net.network_address) if net.num_addresses == 1 else str(net) for net in merged]
 
 
-def ports(values, where):
+def ports(values: Iterable[str | int], where: str) -> list[str]:
     """Return ports and ranges as nft writes them."""
     found = []
     for value in map(str, values):
@@ -59,7 +83,7 @@ def ports(values, where):
     return found
 
 
-def admit(sources, what, where, comment):
+def admit(sources: list[str], what: str, where: str, comment: str) -> list[str]:
     """Return one line for each family of addresses; no sources means from everywhere."""
     if not sources:
         return [f'{what} accept comment "{comment}"']
@@ -71,7 +95,7 @@ def admit(sources, what, where, comment):
     ]
 
 
-def opened(entry):
+def opened(entry: OpenEntry) -> list[str]:
     """Return the lines of one entry of ``open``."""
     where = f"open: {entry['name']}"
     if not re.fullmatch(r"[\w .:/-]{1,100}", entry["name"]):
@@ -80,7 +104,7 @@ def opened(entry):
     return admit(entry["sources"], wanted, where, entry["name"])
 
 
-def from_containers(interfaces):
+def from_containers(interfaces: list[str]) -> list[str]:
     """Let containers ask the resolver that podman runs on its bridge; what they publish is forwarded, not input."""
     wrong = [name for name in interfaces if not INTERFACE.match(name)]
     if wrong:
@@ -89,7 +113,7 @@ def from_containers(interfaces):
     return [f"iifname {{ {names} }} meta l4proto {{ 6, 17 }} th dport 53 accept"] if names else []
 
 
-def render(wanted, operator):
+def render(wanted: FirewallOptions, operator: tuple[str, int] | None) -> str:
     """Return the whole file. ``operator`` is (address, port) of this run's login, None where it needs no network."""
     if operator is None and not wanted["ssh_from"]:
         raise Trouble("refused: this run does not come in over SSH, and ssh_from names nobody who may")

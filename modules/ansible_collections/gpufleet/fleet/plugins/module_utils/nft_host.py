@@ -8,6 +8,7 @@ import hashlib
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 from ansible_collections.gpufleet.fleet.plugins.module_utils.nft import CLEAR, TABLE
 from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import (
@@ -27,7 +28,7 @@ CANDIDATE, BEFORE = FOLDER / "candidate.nft", FOLDER / "before.nft"
 LIST = f"nft --stateless list table {TABLE}"
 
 
-def connection(root=Path("/proc")):
+def connection(root: Path = Path("/proc")) -> str:
     """Return this run's SSH connection as sshd told it to the session: our own environment may have lost it."""
     pid = os.getpid()
     while pid > 1:
@@ -43,13 +44,16 @@ def connection(root=Path("/proc")):
     return ""
 
 
-def operator():
+def operator() -> tuple[str, int] | None:
     """Return the address that this run comes from and the port of sshd, or None for a run without SSH."""
-    address, _, _, port = connection().split() or [None] * 4
-    return (address, int(port)) if address else None
+    parts = connection().split()
+    if not parts:
+        return None
+    address, _, _, port = parts
+    return address, int(port)
 
 
-def listing():
+def listing() -> tuple[str | None, str]:
     """Return the rules in force, None where there are none of ours; a reason where nobody may know."""
     status, out, err = run(LIST.split())
     if status == 0:
@@ -58,13 +62,13 @@ def listing():
     return None, "" if missing else first_words(err, out)
 
 
-def as_kernel(path):
+def as_kernel(path: Path) -> str | None:
     """Return what the kernel would list after loading a file, asked in a network of its own; None: can't be asked."""
     status, out, _ = run(["unshare", "--net", "sh", "-c", f'nft -f "$0" && {LIST}', str(path)])
     return out if status == 0 else None
 
 
-def apply(text, seconds, check_mode):
+def apply(text: str, seconds: int, check_mode: bool) -> dict[str, Any]:
     """Put new rules into force and leave them to be confirmed; change nothing where they are as wanted."""
     if not shutil.which("nft", path="/usr/sbin:/sbin:/usr/bin"):
         if check_mode:
@@ -80,7 +84,7 @@ def apply(text, seconds, check_mode):
             CANDIDATE.unlink(missing_ok=True)
 
 
-def _judge(text, now, seconds, check_mode):
+def _judge(text: str, now: str | None, seconds: int, check_mode: bool) -> dict[str, Any]:
     """Let nft read the candidate, and put it into force unless the host is as wanted."""
     _write(CANDIDATE, text)
     status, _, err = run(["nft", "--check", "--file", str(CANDIDATE)])
@@ -94,7 +98,7 @@ def _judge(text, now, seconds, check_mode):
     return result if check_mode else {**result, **_try(text, now, seconds)}
 
 
-def _try(text, now, seconds):
+def _try(text: str, now: str | None, seconds: int) -> dict[str, Any]:
     """Arm the way back, then let the new rules into force."""
     if not BEFORE.exists():  # else an earlier try was never confirmed, and this is what was there before it
         _write(BEFORE, CLEAR + (now or ""))
@@ -111,7 +115,7 @@ def _try(text, now, seconds):
     return {"pending": _digest(text), "connection": connection()}
 
 
-def confirm(pending, seen):
+def confirm(pending: str, seen: str) -> dict[str, Any]:
     """Keep the rules, now that a connection that did not exist before has come in through them."""
     told = connection()
     if told and told == seen:
@@ -135,7 +139,7 @@ def confirm(pending, seen):
     return {"changed": True}
 
 
-def remove(check_mode):
+def remove(check_mode: bool) -> dict[str, Any]:
     """Have no table of ours, now and after a restart."""
     now, trouble = listing() if shutil.which("nft", path="/usr/sbin:/sbin:/usr/bin") else (None, "")
     if trouble:
@@ -151,10 +155,10 @@ def remove(check_mode):
     return {"changed": True}
 
 
-def _write(path, text):
+def _write(path: Path, text: str) -> None:
     path.parent.mkdir(mode=0o700 if path.parent == FOLDER else 0o755, parents=True, exist_ok=True)
     replace(path, text, (0o600, 0, 0))
 
 
-def _digest(text):
+def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8")).hexdigest()

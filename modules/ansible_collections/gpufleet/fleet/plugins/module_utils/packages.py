@@ -6,12 +6,18 @@ from __future__ import annotations
 
 import fnmatch
 import shutil
+from typing import Any
 
 from ansible_collections.gpufleet.fleet.plugins.module_utils import dpkg, rpm
-from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import Trouble, difference
+from ansible_collections.gpufleet.fleet.plugins.module_utils.package_model import (
+    InstalledPackages,
+    PackageManager,
+    PackageOptions,
+)
+from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import Diff, Trouble, difference
 
 
-def option():
+def option() -> dict[str, Any]:
     """Return the argument specification of the part ``packages``."""
     names = {"type": "list", "elements": "str", "default": []}
     return {
@@ -31,7 +37,7 @@ def option():
     }
 
 
-def split(entry):
+def split(entry: str) -> tuple[str, str | None]:
     """Return name and version (or None) of ``name=version``."""
     name, equals, version = entry.partition("=")
     if not name or (equals and not version):
@@ -39,7 +45,7 @@ def split(entry):
     return name, version or None
 
 
-def family():
+def family() -> PackageManager:
     """Return the module that speaks with this host's package manager."""
     if dpkg.STATUS.exists():
         return dpkg
@@ -51,7 +57,7 @@ def family():
 class Difference:
     """What is missing, too many, held or not held; empty when the host is as wanted."""
 
-    def __init__(self, wanted, host):
+    def __init__(self, wanted: PackageOptions, host: InstalledPackages) -> None:
         self.present = [split(entry) for entry in wanted["present"]]
         names = {name for name, _ in self.present}
         both = sorted(names & set(wanted["absent"])) or sorted(set(wanted["held"]) & set(wanted["unheld"]))
@@ -70,11 +76,11 @@ class Difference:
             if host.is_held(name) and name not in [*wanted["held"], *wanted["unheld"]]
         ]
 
-    def __bool__(self):
+    def __bool__(self) -> bool:
         return bool(self.install or self.remove or self.hold or self.unhold)
 
 
-def fits(host, name, version):
+def fits(host: InstalledPackages, name: str, version: str | None) -> bool:
     """Say whether the host has the package, in the wanted version where one is asked for."""
     found = host.version(name)
     if version is None:
@@ -82,12 +88,12 @@ def fits(host, name, version):
     return found is not None and fnmatch.fnmatchcase(found, version)
 
 
-def described(name, version):
+def described(name: str, version: str | None) -> str:
     """Return a package as apt writes it."""
     return f"{name}={version}" if version else name
 
 
-def outcome(before, after):
+def outcome(before: dict[str, str], after: dict[str, str]) -> tuple[list[str], Diff]:
     """Return names whose version changed and the diff that says so."""
     changed = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
     left, right = (
@@ -96,7 +102,7 @@ def outcome(before, after):
     return changed, difference("packages", left, right)
 
 
-def trial(lacking, host):
+def trial(lacking: Difference, host: InstalledPackages) -> tuple[list[str], Diff]:
     """Say what a run would do; nothing is asked of the network."""
     after = dict(host.versions())
     after.update({name: version or "(newest)" for name, version in lacking.install})
@@ -105,7 +111,7 @@ def trial(lacking, host):
     return outcome(host.versions(), after)
 
 
-def apply(wanted, check_mode):
+def apply(wanted: PackageOptions, check_mode: bool) -> dict[str, Any]:
     """Bring the packages to what is wanted; return changed, changed_packages, mended and diff."""
     manager = family()
     mended = [] if check_mode else manager.mend(wanted)
@@ -135,7 +141,7 @@ def apply(wanted, check_mode):
     return result
 
 
-def confirm(wanted, host):
+def confirm(wanted: PackageOptions, host: InstalledPackages) -> None:
     """Raise where the package manager said that all is well and the host says otherwise."""
     left = Difference(wanted, host)
     if left.install:

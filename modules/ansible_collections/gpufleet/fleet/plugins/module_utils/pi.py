@@ -10,6 +10,7 @@ in Raspberry Pi's documentation of vcgencmd get_throttled.
 from __future__ import annotations
 
 import re
+from typing import TypedDict
 
 FLAGS = {
     0: ("undervoltage", "now"),
@@ -26,34 +27,51 @@ SUPPLY_WATTS = {"poe+": 30, "poeOrUsbC": 15}
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def throttled(text):
+class Drive(TypedDict):
+    """An NVMe drive with its PCIe link: lanes, and GT/s per lane."""
+
+    name: str
+    model: str
+    width: int | None
+    gigatransfers: float | None
+
+
+class Reason(TypedDict):
+    """A finding; ``level`` is fault, warning or unknown."""
+
+    code: str
+    level: str
+    message: str
+
+
+def throttled(text: str) -> int | None:
     """Return the bits of ``throttled=0x50005``, or None where the text is something else."""
     found = re.fullmatch(r"throttled=0x([0-9a-fA-F]{1,8})", text.strip())
     return int(found[1], 16) if found else None
 
 
-def flags(bits):
+def flags(bits: int) -> dict[str, str]:
     """Return what the bits mean: {"undervoltage": "now"}; what is so now was so since boot as well."""
-    found = {}
+    found: dict[str, str] = {}
     for bit, (name, when) in FLAGS.items():
         if bits >> bit & 1:
             found.setdefault(name, when)
     return found
 
 
-def temperature(text):
+def temperature(text: str) -> float | None:
     """Return the degrees of ``temp=52.1'C``."""
     found = re.fullmatch(r"temp=(-?\d{1,3}(?:\.\d+)?)'C", text.strip())
     return float(found[1]) if found else None
 
 
-def rails(text):
+def rails(text: str) -> dict[str, float]:
     """Return the volts and amperes of ``vcgencmd pmic_read_adc`` by rail; empty where the board has no such ADC."""
     found = re.findall(r"^\s*(\S+_[AV]) (?:volt|current)\(\d+\)=([0-9.]+)[AV]\s*$", text, re.MULTILINE)
     return {name: float(value) for name, value in found}
 
 
-def status(text):
+def status(text: str) -> dict[str, str]:
     """Return ``bladectl get status`` as a mapping from its headings, whatever lines the table is drawn with."""
     rows = []
     for line in STYLE.sub("", text).splitlines():
@@ -65,7 +83,7 @@ def status(text):
     return dict(zip(rows[0], rows[1], strict=True))
 
 
-def settings(text):
+def settings(text: str) -> dict[str, str]:
     """Return the settings of a bootloader configuration that hold for every board: those under [all]."""
     found, here = {}, True
     for raw in text.splitlines():
@@ -78,7 +96,7 @@ def settings(text):
     return found
 
 
-def with_settings(text, wanted):
+def with_settings(text: str, wanted: dict[str, str]) -> str:
     """Return a configuration with the wanted settings under [all]; every other line stays as it is."""
     kept, here = [], True
     for line in text.rstrip("\n").splitlines():
@@ -91,7 +109,7 @@ def with_settings(text, wanted):
     return "\n".join(lines) + "\n"
 
 
-def differing(now, wanted):
+def differing(now: dict[str, str], wanted: dict[str, str]) -> dict[str, list[str | None]]:
     """Return each wanted setting that is not so now: name to [now, wanted]. Numbers are compared as numbers."""
     return {
         name: [now.get(name), value]
@@ -100,14 +118,14 @@ def differing(now, wanted):
     }
 
 
-def _number(value):
+def _number(value: str | None) -> int | str | None:
     try:
         return int(str(value), 0)
     except ValueError:
         return value
 
 
-def power_reasons(bits, supply, watts):
+def power_reasons(bits: int | None, supply: str | None, watts: int) -> list[Reason]:
     """Say what the firmware's flags and the supply mean for the blade."""
     reasons = []
     if bits is None:
@@ -130,7 +148,7 @@ def power_reasons(bits, supply, watts):
     return reasons
 
 
-def link_reasons(drives, lanes, gigatransfers):
+def link_reasons(drives: list[Drive], lanes: int, gigatransfers: float) -> list[Reason]:
     """Say which NVMe drives' links are narrower or slower than asked."""
     reasons = []
     for drive in drives:
@@ -149,7 +167,7 @@ def link_reasons(drives, lanes, gigatransfers):
     return reasons
 
 
-def boot_reasons(source, medium):
+def boot_reasons(source: str, medium: str) -> list[Reason]:
     """Say whether the root file system lies where the rack file wants the node to boot from."""
     begins = {"nvme": "/dev/nvme", "sd": "/dev/mmcblk", "emmc": "/dev/mmcblk"}.get(medium)
     if not medium or (medium == "netboot" and not source.startswith("/dev/")):
@@ -161,5 +179,5 @@ def boot_reasons(source, medium):
     return []
 
 
-def _reason(code, level, message):
+def _reason(code: str, level: str, message: str) -> Reason:
     return {"code": code, "level": level, "message": message}

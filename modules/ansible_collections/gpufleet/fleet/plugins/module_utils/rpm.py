@@ -8,6 +8,10 @@ import fnmatch
 import re
 from pathlib import Path
 
+from ansible_collections.gpufleet.fleet.plugins.module_utils.package_model import (
+    PackageChanges,
+    PackageOptions,
+)
 from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import Trouble, first_words, run
 
 QUERY = "%{NAME}\\t%{ARCH}\\t%{EPOCHNUM}\\t%{VERSION}\\t%{RELEASE}\\n"
@@ -22,7 +26,7 @@ FAILURES = [
 class Host:
     """What rpm says of each package."""
 
-    def __init__(self, text, locked=""):
+    def __init__(self, text: str, locked: str = "") -> None:
         self.found = {}
         for line in text.splitlines():
             parts = line.split("\t")
@@ -34,22 +38,22 @@ class Host:
             line.strip() for line in locked.splitlines() if line.strip() and not line.startswith("#")
         ]
 
-    def version(self, name):
+    def version(self, name: str) -> str | None:
         return self.found.get(name)
 
-    def is_held(self, name):
+    def is_held(self, name: str) -> bool:
         """Say whether a line of versionlock (``name-[epoch:]version-release.arch``) locks the package."""
         return any(re.fullmatch(re.escape(name) + r"-(?:\d+:)?[^-]+-[^-]+", line) for line in self.locked)
 
-    def provides(self, name):
+    def provides(self, name: str) -> bool:
         """Say whether an installed package stands in for the name."""
         return run(["rpm", "-q", "--quiet", "--whatprovides", name])[0] == 0
 
-    def versions(self):
+    def versions(self) -> dict[str, str]:
         return dict(self.found)
 
 
-def look(_wanted=None):
+def look(_wanted: PackageOptions | None = None) -> Host:
     """Return the host as rpm knows it."""
     status, out, err = run(["rpm", "-qa", "--qf", QUERY])
     if status != 0:
@@ -57,12 +61,12 @@ def look(_wanted=None):
     return Host(out, LOCKS.read_text(encoding="utf-8") if LOCKS.exists() else "")
 
 
-def mend(_wanted):
+def mend(_wanted: PackageOptions) -> list[str]:
     """Do nothing: rpm's transactions leave no package half-way for a later call to finish."""
     return []
 
 
-def commands(lacking, wanted):
+def commands(lacking: PackageChanges, wanted: PackageOptions) -> list[list[str]]:
     """Return dnf's command lines: removal first, so that a successor does not conflict."""
     base = ["dnf", "-y", "-q"]
     base += [] if wanted["install_recommends"] else ["--setopt=install_weak_deps=False"]
@@ -73,7 +77,7 @@ def commands(lacking, wanted):
     return found
 
 
-def explain(lacking, out, err):
+def explain(lacking: PackageChanges, out: str, err: str) -> str:
     """Return dnf's failure as one line that names the package and the reason."""
     names = ", ".join([name for name, _ in lacking.install] + lacking.remove)
     for pattern, words in FAILURES:
@@ -83,7 +87,7 @@ def explain(lacking, out, err):
     return f"cannot install {names}: {first_words(err, out)}"
 
 
-def change(lacking, wanted):
+def change(lacking: PackageChanges, wanted: PackageOptions) -> None:
     """Remove and install; an older wanted version is a downgrade and must be allowed."""
     for argv in commands(lacking, wanted):
         status, out, err = run(argv, timeout=wanted["timeout_seconds"])
@@ -101,7 +105,7 @@ def change(lacking, wanted):
             raise Trouble(explain(lacking, out, err))
 
 
-def set_holds(names, on):
+def set_holds(names: list[str], on: bool) -> None:
     """Hold packages or let them go, by dnf's versionlock plugin."""
     status, out, err = run(["dnf", "-q", "versionlock", "add" if on else "delete", *names])
     if status != 0:

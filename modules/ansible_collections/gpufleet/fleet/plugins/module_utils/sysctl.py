@@ -6,29 +6,49 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TypedDict, Union
 
-from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HEADER, Trouble, difference, replace
+from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import (
+    HEADER,
+    Diff,
+    Trouble,
+    difference,
+    replace,
+)
 
 LIVE = Path("/proc/sys")
 
+# Kernel setting to value.
+Settings = dict[str, Union[str, int]]
 
-def render(settings):
+
+class SysctlResult(TypedDict):
+    """Ansible's result of a file of kernel settings."""
+
+    changed: bool
+    rewritten: bool
+    applied: list[str]
+    not_applied: dict[str, str]
+    diff: Diff
+
+
+def render(settings: Settings) -> str:
     """Return the file's text."""
     return HEADER + "".join(f"{key} = {settings[key]}\n" for key in sorted(settings))
 
 
-def live_path(key):
+def live_path(key: str) -> Path:
     """Return where the kernel keeps a setting; as in sysctl(8), a slash in a dotted name stands for a dot."""
     swapped = key if "." not in key.partition("/")[0] else key.translate(str.maketrans("./", "/."))
     return LIVE / swapped
 
 
-def same(live, wanted):
+def same(live: str, wanted: str | int) -> bool:
     """Compare as the kernel does: fields, not spaces."""
     return live.split() == str(wanted).split()
 
 
-def set_live(key, wanted, check_mode):
+def set_live(key: str, wanted: str | int, check_mode: bool) -> bool | str:
     """Set one value; return True when set, False when it already was, or the reason why it can't be."""
     path = live_path(key)
     try:
@@ -40,11 +60,11 @@ def set_live(key, wanted, check_mode):
     except FileNotFoundError:
         return "this kernel does not have it"
     except OSError as trouble:
-        return trouble.strerror.lower()
+        return str(trouble.strerror).lower()
     return True
 
 
-def keep(path, settings, check_mode):
+def keep(path: Path, settings: Settings, check_mode: bool) -> SysctlResult:
     """Write the file, set what differs; return Ansible's result. Without settings the file goes."""
     before = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
     after = render(settings) if settings else ""

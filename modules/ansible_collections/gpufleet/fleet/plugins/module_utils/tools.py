@@ -7,21 +7,34 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, TypedDict
 
 NOT_FOUND = 127  # the shell's status for a command that is not there
+# Mode, user id and group id of a path.
+Access = tuple[int, int, int]
 HEADER = "# Written by gpufleet; changes made here are overwritten.\n"
+
+
+class Diff(TypedDict):
+    """One entry of Ansible's diff."""
+
+    before_header: str
+    after_header: str
+    before: str
+    after: str
 
 
 class Trouble(Exception):
     """What keeps a host from its wanted state, in one line that names the thing; ``more`` joins the result."""
 
-    def __init__(self, msg, **more):
+    def __init__(self, msg: str, **more: Any) -> None:
         self.msg, self.more = " ".join(msg.split()), more
         super().__init__(self.msg)
 
 
-def environment(**more):
+def environment(**more: str) -> dict[str, str]:
     """Return the environment for the host's programs: their messages untranslated, system folders on PATH."""
     path = os.environ.get("PATH", "")
     return {
@@ -32,7 +45,9 @@ def environment(**more):
     }
 
 
-def run(argv, stdin=None, timeout=900, **env):
+def run(
+    argv: Sequence[str], stdin: str | None = None, timeout: float = 900, **env: str
+) -> tuple[int, str, str]:
     """Run a program to its end; return status, output and errors. A missing program is status 127."""
     try:
         done = subprocess.run(
@@ -46,14 +61,14 @@ def run(argv, stdin=None, timeout=900, **env):
     return done.returncode, done.stdout, done.stderr
 
 
-def first_words(*texts):
+def first_words(*texts: str) -> str:
     """Return the first line that says something."""
     return next(
         (line.strip() for text in texts for line in text.splitlines() if line.strip()), "no reason given"
     )
 
 
-def replace(path, text, rights):
+def replace(path: Path, text: str, rights: Access) -> None:
     """Put the text in the file's place in one rename, so that no reader ever sees half a file."""
     handle, name = tempfile.mkstemp(prefix=".gpufleet-", dir=path.parent)
     fresh = Path(name)
@@ -69,12 +84,12 @@ def replace(path, text, rights):
         raise
 
 
-def set_access(path, rights):
+def set_access(path: Path, rights: Access) -> None:
     """Give a path its mode, user id and group id."""
     os.chown(path, rights[1], rights[2])
     path.chmod(rights[0])
 
 
-def difference(title, before, after):
+def difference(title: str, before: str | None, after: str | None) -> Diff:
     """Return one entry of Ansible's diff."""
     return {"before_header": title, "after_header": title, "before": before or "", "after": after or ""}

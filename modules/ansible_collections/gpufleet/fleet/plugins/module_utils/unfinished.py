@@ -15,7 +15,7 @@ from pathlib import Path
 RECORD = Path("/run/gpufleet/unfinished.json")
 
 
-def read():
+def read() -> set[str]:
     """Return the recorded paths and packages."""
     try:
         found = json.loads(RECORD.read_text(encoding="utf-8"))
@@ -24,7 +24,7 @@ def read():
     return {thing for thing in found if isinstance(thing, str)} if isinstance(found, list) else set()
 
 
-def write(things):
+def write(things: set[str]) -> None:
     """Replace the record; an empty one is removed."""
     if not things:
         RECORD.unlink() if RECORD.exists() else None

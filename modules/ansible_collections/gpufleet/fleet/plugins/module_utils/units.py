@@ -5,7 +5,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any, Callable, TypedDict
 
 from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import Trouble, first_words, run
 
@@ -20,8 +22,23 @@ ASKED = ("Id", "LoadState", "LoadError", "UnitFileState", "ActiveState", "SubSta
 ENABLED = ("enabled", "static", "alias", "indirect", "generated", "transient")
 VERBS = ("unmask", "mask", "enable", "disable", "stop", "start", "restart", "reload-or-restart")
 
+# A unit's properties as `systemctl show` names them.
+Properties = dict[str, str]
 
-def option():
+
+class UnitEntry(TypedDict):
+    """One entry of the option ``units``; None leaves a thing as it is."""
+
+    name: str
+    enabled: bool | None
+    masked: bool | None
+    state: str | None
+    restart_on: list[str]
+    reload_on: list[str]
+    daemon_reload_on: list[str]
+
+
+def option() -> dict[str, Any]:
     """Return the argument specification of the part ``units``."""
     paths = {"type": "list", "elements": "str", "default": []}
     entry = {
@@ -36,18 +53,18 @@ def option():
     return {"type": "list", "elements": "dict", "default": [], "options": entry}
 
 
-def parse(text, names):
+def parse(text: str, names: list[str]) -> dict[str, Properties]:
     """Return each unit's properties from ``systemctl show``: blocks in the order asked, a blank line between."""
     blocks = [block for block in text.strip("\n").split("\n\n") if block]
     if len(blocks) != len(names):
         raise Trouble(f"systemctl described {len(blocks)} units where {len(names)} were asked")
     return {
         name: dict(line.partition("=")[::2] for line in block.splitlines())
-        for name, block in zip(names, blocks)  # noqa: B905 - Python 3.9 has no strict=
+        for name, block in zip(names, blocks)
     }
 
 
-def ask(names):
+def ask(names: list[str]) -> dict[str, Properties]:
     """Return the properties of all units in one call."""
     status, out, err = run(["systemctl", "show", f"--property={','.join(ASKED)}", "--", *names])
     if status != 0:
@@ -55,7 +72,7 @@ def ask(names):
     return parse(out, names)
 
 
-def touches(rules, touched):
+def touches(rules: Iterable[str], touched: Iterable[str]) -> bool:
     """Say whether one of the paths or packages was changed; a rule that ends with a slash means all below it."""
     return any(
         thing == rule or (rule.endswith("/") and thing.startswith(rule))
@@ -64,7 +81,7 @@ def touches(rules, touched):
     )
 
 
-def is_active(seen):
+def is_active(seen: Properties) -> bool:
     """Say whether a unit runs, or is a one-shot that ran well since the start of the machine."""
     if seen["ActiveState"] in ("active", "reloading"):
         return True
@@ -77,7 +94,7 @@ def is_active(seen):
     )
 
 
-def enabling(unit, seen):
+def enabling(unit: UnitEntry, seen: Properties) -> list[str]:
     """Return the verb that brings masking and the next start where they belong, in order."""
     state, verbs = seen["UnitFileState"], []
     masked = state.startswith("masked") or seen["LoadState"] == "masked"
@@ -94,7 +111,7 @@ def enabling(unit, seen):
     return verbs
 
 
-def running(unit, seen, touched):
+def running(unit: UnitEntry, seen: Properties, touched: set[str]) -> str | None:
     """Return the verb that brings the running unit where it belongs, or None."""
     active = is_active(seen)
     up = seen["ActiveState"] in ("active", "reloading", "activating")
@@ -111,26 +128,26 @@ def running(unit, seen, touched):
     return None
 
 
-def absent(unit, seen):
+def absent(unit: UnitEntry, seen: Properties) -> bool:
     """Say whether the unit is not there; raise where it ought to be, or can't be read."""
     if seen["LoadState"] in ("bad-setting", "error"):
         raise Trouble(f"{unit['name']} can't be loaded: {seen.get('LoadError') or seen['LoadState']}")
     return seen["LoadState"] == "not-found"
 
 
-def wants_nothing(unit):
+def wants_nothing(unit: UnitEntry) -> bool:
     """Say whether a unit that does not exist is as wanted."""
     return not unit["enabled"] and unit["state"] != "started"
 
 
-def unmet(name):
+def unmet(name: str) -> str:
     """Return which condition keeps a unit from starting, in systemd's words."""
     _, out, _ = run(["systemctl", "status", "--no-pager", "--lines=0", "--", name])
     found = re.search(r"(Condition\w+=.*?) was not met", out)
     return found[1] if found else "see systemctl status"
 
 
-def last_words(name):
+def last_words(name: str) -> str:
     """Return the last line that a unit logged."""
     status, out, _ = run(["journalctl", "--no-pager", "-q", "-o", "cat", "-n", "20", "-u", name])
     lines = [line.strip() for line in out.splitlines() if line.strip()] if status == 0 else []
@@ -141,12 +158,13 @@ def last_words(name):
 class Units:
     """The wanted units of one task, against those of the host."""
 
-    def __init__(self, wanted, touched, check_mode, pending):
+    def __init__(self, wanted: list[UnitEntry], touched: set[str], check_mode: bool, pending: bool) -> None:
         self.wanted, self.touched, self.check_mode, self.pending = wanted, touched, check_mode, pending
         self.names = [unit["name"] for unit in wanted]
-        self.changed, self.not_applied = {}, {}
+        self.changed: dict[str, list[str]] = {}
+        self.not_applied: dict[str, str] = {}
 
-    def apply(self):
+    def apply(self) -> None:
         """Bring all units where they belong."""
         if not self.wanted:
             return
@@ -166,12 +184,12 @@ class Units:
         self.act(lambda unit, now: [running(unit, now, self.touched)], present, seen)
         self.verify([unit for unit in present if unit["state"] == "started"], seen)
 
-    def must_reload(self, seen):
+    def must_reload(self, seen: dict[str, Properties]) -> bool:
         rules = [rule for unit in self.wanted for rule in unit["daemon_reload_on"]]
         stale = any(found.get("NeedDaemonReload") == "yes" for found in seen.values())
         return stale or touches(rules, self.touched) or touches(UNIT_FOLDERS, self.touched)
 
-    def is_there(self, unit, seen):
+    def is_there(self, unit: UnitEntry, seen: Properties) -> bool:
         if not absent(unit, seen):
             return True
         if wants_nothing(unit):
@@ -182,9 +200,14 @@ class Units:
             return False
         raise Trouble(f"no unit {unit['name']} on this host", unit=unit["name"])
 
-    def act(self, verbs_of, present, seen):
+    def act(
+        self,
+        verbs_of: Callable[[UnitEntry, Properties], list[str | None] | list[str]],
+        present: list[UnitEntry],
+        seen: dict[str, Properties],
+    ) -> None:
         """Collect what each unit needs and do it: one call for each verb."""
-        groups = {verb: [] for verb in VERBS}
+        groups: dict[str, list[str]] = {verb: [] for verb in VERBS}
         for unit in present:
             for verb in filter(None, verbs_of(unit, seen[unit["name"]])):
                 if verb == "start" and self.check_mode and self.is_kept_from(seen[unit["name"]]):
@@ -196,7 +219,7 @@ class Units:
             # A start may be declined by the unit's own condition: verify() says what came of it.
             self.note(verb, [] if verb == "start" and not self.check_mode else names)
 
-    def call(self, argv):
+    def call(self, argv: list[str]) -> None:
         """Run one verb; on failure name the unit and its own last words."""
         status, out, err = run(["systemctl", *argv])
         if status == 0:
@@ -209,7 +232,7 @@ class Units:
         words = (last_words(name) if broken else "") or first_words(err, out)
         raise Trouble(f"systemctl {argv[0]} {name} failed: {words}", unit=name, changed_units=self.changed)
 
-    def verify(self, units, before):
+    def verify(self, units: list[UnitEntry], before: dict[str, Properties]) -> None:
         """Say which wanted units run now, and why others don't: their own conditions, or a failure."""
         now = before if self.check_mode or not units else ask(self.names)
         for unit in units:
@@ -225,15 +248,15 @@ class Units:
             elif not self.check_mode and seen["ActiveState"] == "inactive":
                 raise Trouble(f"{name} was started and ended at once", unit=name, changed_units=self.changed)
 
-    def is_kept_from(self, seen):
+    def is_kept_from(self, seen: Properties) -> bool:
         tested = seen.get("ConditionTimestampMonotonic", "0") not in ("", "0")
         return tested and seen.get("ConditionResult") == "no"
 
-    def note(self, verb, names):
+    def note(self, verb: str, names: list[str]) -> None:
         for name in names:
             self.changed.setdefault(name, []).append(verb)
 
-    def offline(self):
+    def offline(self) -> None:
         """Serve a system that is not running (an image being built): enable and mask, start nothing."""
         for unit in self.wanted:
             name = unit["name"]

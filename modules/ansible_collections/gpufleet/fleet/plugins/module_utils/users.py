@@ -7,8 +7,11 @@ from __future__ import annotations
 import grp
 import pwd
 import re
+from typing import Any, TypedDict
 
+from ansible_collections.gpufleet.fleet.plugins.module_utils.files import FileEntry
 from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import (
+    Diff,
     Trouble,
     difference,
     first_words,
@@ -16,7 +19,20 @@ from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import (
 )
 
 
-def option():
+class UserEntry(TypedDict):
+    """One entry of the option ``users``; None leaves a thing as it is."""
+
+    name: str
+    comment: str | None
+    shell: str | None
+    groups: list[str]
+    authorized_keys: list[str]
+    revoked_keys: list[str]
+    system: bool
+    state: str
+
+
+def option() -> dict[str, Any]:
     """Return the argument specification of the part ``users``."""
     texts = {"type": "list", "elements": "str", "default": []}
     entry = {
@@ -32,7 +48,7 @@ def option():
     return {"type": "list", "elements": "dict", "default": [], "options": entry}
 
 
-def account(name):
+def account(name: str) -> pwd.struct_passwd | None:
     """Return the user's entry, or None."""
     try:
         return pwd.getpwnam(name)
@@ -40,13 +56,13 @@ def account(name):
         return None
 
 
-def missing_groups(entry):
+def missing_groups(entry: UserEntry) -> list[str]:
     """Return the wanted groups that the user is not in; unknown ones too."""
     member = {group.gr_name for group in grp.getgrall() if entry["name"] in group.gr_mem}
     return [name for name in entry["groups"] if name not in member]
 
 
-def command(entry):
+def command(entry: UserEntry) -> list[str] | None:
     """Return the command line that brings a user to what is wanted, or None."""
     name, now = entry["name"], account(entry["name"])
     if entry["state"] == "absent":
@@ -63,38 +79,32 @@ def command(entry):
     return ["usermod", *options, name] if options else None
 
 
-def key_files(entries):
+def key_files(entries: list[UserEntry]) -> list[FileEntry]:
     """Return the files that hold the users' keys, as entries of ``files``; a user without keys needs none."""
-    found = []
+    found: list[FileEntry] = []
     for entry in entries:
         if entry["state"] == "absent" or not (entry["authorized_keys"] or entry["revoked_keys"]):
             continue
-        own = {"owner": entry["name"], "group": None, "content": None, "target": None, "validate": None}
-        folder = {
-            "path": f"~{entry['name']}/.ssh",
-            "state": "directory",
-            "mode": "0700",
-            "lines": None,
-            "remove": None,
-        }
+        folder: FileEntry = {
+            "path": f"~{entry['name']}/.ssh", "state": "directory", "mode": "0700", "owner": entry["name"],
+            "group": None, "content": None, "lines": None, "remove": None, "target": None, "validate": None,
+        }  # fmt: skip
         revoked = [re.escape(key) for key in entry["revoked_keys"]]
-        keys = {
-            "path": f"{folder['path']}/authorized_keys",
-            "state": "lines",
-            "mode": "0600",
-            "remove": revoked,
-        }
-        found += [{**own, **folder}, {**own, **keys, "lines": entry["authorized_keys"]}]
+        keys: FileEntry = {
+            **folder, "path": f"{folder['path']}/authorized_keys", "state": "lines", "mode": "0600",
+            "lines": entry["authorized_keys"], "remove": revoked,
+        }  # fmt: skip
+        found += [folder, keys]
     return found
 
 
-def shown(name):
+def shown(name: str) -> str:
     """Return a user as a line of the diff."""
     now = account(name)
     return f"{name}: {now.pw_gecos}, {now.pw_shell}\n" if now else ""
 
 
-def apply(entries, check_mode):
+def apply(entries: list[UserEntry], check_mode: bool) -> tuple[list[str], list[Diff]]:
     """Bring the users to what is wanted; return their names and the diffs."""
     changed, diffs = [], []
     for entry in entries:

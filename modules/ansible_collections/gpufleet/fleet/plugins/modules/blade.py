@@ -54,7 +54,9 @@ identified: {description: Whether the LED answered or the button was pressed., r
 """
 
 import re  # noqa: E402 - Ansible wants its documentation above the imports
+from collections.abc import Iterable  # noqa: E402
 from pathlib import Path  # noqa: E402
+from typing import Any  # noqa: E402
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 
@@ -81,7 +83,7 @@ SPEC = {
 }
 
 
-def text_of(*paths):
+def text_of(*paths: str | Path) -> str:
     """Return the first of the files that can be read, without NULs and space at its ends."""
     for path in paths:
         try:
@@ -91,13 +93,13 @@ def text_of(*paths):
     return ""
 
 
-def answer(*argv):
+def answer(*argv: str) -> str:
     """Return a tool's output, or an empty string where it is missing or refuses."""
     code, out, _ = run(list(argv), timeout=20)
     return out if code == 0 else ""
 
 
-def compare(told, expected, required):
+def compare(told: str, expected: str, required: bool) -> None:
     """Stop where this is another board than the one expected here."""
     if expected and told and told != expected:
         raise Trouble(
@@ -109,7 +111,7 @@ def compare(told, expected, required):
         raise Trouble(f"no serial is expected here (the board says {told}): note it in the rack file first")
 
 
-def tried(commands, timeout=20, more=()):
+def tried(commands: Iterable[list[str]], timeout: float = 20, more: Iterable[str] = ()) -> tuple[bool, str]:
     """Run the first of the commands that the installed bladectl knows; return whether it succeeded, and its words."""
     for argv in commands:
         code, out, err = run([*argv, *more], timeout=timeout)
@@ -120,7 +122,7 @@ def tried(commands, timeout=20, more=()):
     return False, "bladectl knows none of the commands tried"
 
 
-def identify(params):
+def identify(params: dict[str, Any]) -> None:
     """Light or darken the LED; return whether that is certain."""
     wish = params["identify"]
     if wish == "dark":
@@ -137,9 +139,9 @@ def identify(params):
             raise Trouble(f"the blade can't be identified: its LED was asked for and bladectl says {shown!r}")
 
 
-def drives(sysfs):
+def drives(sysfs: str) -> list[pi.Drive]:
     """Return the NVMe drives with their links."""
-    found = []
+    found: list[pi.Drive] = []
     for folder in sorted(Path(sysfs).glob("class/nvme/nvme*")):
         speed = re.match(r"(\d+(?:\.\d+)?) GT/s", text_of(folder / "device/current_link_speed"))
         width = text_of(folder / "device/current_link_width")
@@ -152,7 +154,7 @@ def drives(sysfs):
     return found
 
 
-def root_source():
+def root_source() -> str:
     """Return what is mounted as root, as the kernel calls it."""
     for line in text_of("/proc/self/mountinfo").splitlines():
         before, _, after = line.partition(" - ")
@@ -161,13 +163,13 @@ def root_source():
     return "unknown"
 
 
-def read(params):
+def read(params: dict[str, Any]) -> tuple[dict[str, Any], list[pi.Reason]]:
     """Return facts and reasons."""
     bits = pi.throttled(answer("vcgencmd", "get_throttled"))
     shown = pi.status(answer("bladectl", "get", "status"))
     supply = shown.get("Power Status")
     found = drives(params["nvme_sysfs"])
-    facts = {
+    facts: dict[str, Any] = {
         "serial": text_of(*SERIALS) or None,
         "model": text_of(*MODELS) or None,
         "throttled": None if bits is None else f"{bits:#x}",
@@ -175,7 +177,7 @@ def read(params):
         "temperature_c": pi.temperature(answer("vcgencmd", "measure_temp")),
         "rails": pi.rails(answer("vcgencmd", "pmic_read_adc")) or None,
         "supply": supply,
-        "supply_watts": pi.SUPPLY_WATTS.get(supply),
+        "supply_watts": pi.SUPPLY_WATTS.get(supply or ""),
         "fan": shown.get("Fan Speed"),
         "nvme": found,
         "root": root_source(),
@@ -187,7 +189,7 @@ def read(params):
     return facts, reasons + pi.boot_reasons(facts["root"], params["medium"])
 
 
-def main():
+def main() -> None:
     module = AnsibleModule(
         argument_spec=SPEC,
         supports_check_mode=True,

@@ -43,6 +43,7 @@ import signal  # noqa: E402
 import subprocess  # noqa: E402
 import sys  # noqa: E402
 from pathlib import Path  # noqa: E402
+from typing import Any  # noqa: E402
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 
@@ -51,7 +52,7 @@ LIMIT = 20000
 KEPT = ("start", "check", "end")
 
 
-def ssh_session():
+def ssh_session() -> int:
     """Return the process of the SSH session that we run in, 0 in none; the agent could look for it too late."""
     pid = os.getpid()
     while pid > 1:
@@ -65,7 +66,7 @@ def ssh_session():
     return 0
 
 
-def command(params):
+def command(params: dict[str, Any]) -> list[str]:
     """Return the agent's command line; the node's record is named by the attempt."""
     name = re.sub(r"[^A-Za-z0-9._-]", "_", params["attempt"])
     out = params["out"] or str(Path(params["agent"]).with_name(f"burn-in-{name}.jsonl"))
@@ -78,7 +79,7 @@ def command(params):
     return argv
 
 
-def run(argv, timeout):
+def run(argv: list[str], timeout: int) -> tuple[bytes, bytes, str]:
     """Run the agent in a session of its own; return output, errors and how it ended early, if it did."""
     process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
     try:
@@ -91,7 +92,7 @@ def run(argv, timeout):
     return out, err, early
 
 
-def records_of(text):
+def records_of(text: bytes) -> list[dict[str, Any]]:
     """Return the records in the agent's output; a torn line is left out."""
     records = []
     for line in text.decode("utf-8", "replace").splitlines():
@@ -104,17 +105,17 @@ def records_of(text):
     return records
 
 
-def agent_error(reason):
+def agent_error(reason: str) -> dict[str, Any]:
     """Return the record that says why there are no more."""
     return {"type": "check", "name": "agent", "status": "error", "reason": reason, "raw": {}}
 
 
-def size(value):
+def size(value: Any) -> int:
     """Return how long a value is as JSON."""
     return len(json.dumps(value))
 
 
-def shortened(records):
+def shortened(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Keep the result small: the largest raw output goes first, and its check then has nothing to pass with."""
     while size(records) > LIMIT:
         largest = max(records, key=lambda record: size(record.get("raw") or {}))
@@ -126,7 +127,7 @@ def shortened(records):
     return records
 
 
-def main():
+def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "node": {"type": "str", "required": True},

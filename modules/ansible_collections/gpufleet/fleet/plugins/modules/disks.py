@@ -32,6 +32,7 @@ jobs: {description: Containers and units that run., returned: always, type: list
 import json  # noqa: E402 - Ansible wants its documentation above the imports
 import os  # noqa: E402
 from pathlib import Path  # noqa: E402
+from typing import Any  # noqa: E402
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 
@@ -40,20 +41,20 @@ from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import Troubl
 COLUMNS = "NAME,PATH,TYPE,SIZE,MODEL,SERIAL,TRAN,ROTA,RM,RO,DISC-MAX,FSTYPE,MOUNTPOINTS"
 
 
-def told(argv, **env):
+def told(argv: list[str], **env: str) -> str:
     """Return what a tool that may be missing says."""
     code, out, _ = run(argv, timeout=60, **env)
     return out if code == 0 else ""
 
 
-def read_json(text):
+def read_json(text: str) -> dict[str, Any]:
     try:
         return json.loads(text) if text else {}
     except ValueError:
         return {}
 
 
-def drives(**env):
+def drives(**env: str) -> dict[str, Any]:
     """Return lsblk's tree."""
     code, out, err = run(["lsblk", "--json", "--bytes", "--output", COLUMNS], timeout=60, **env)
     if code:
@@ -61,7 +62,7 @@ def drives(**env):
     return read_json(out)
 
 
-def controllers(tree, **env):
+def controllers(tree: dict[str, Any], **env: str) -> dict[str, Any]:
     """Return each NVMe controller's transport and what it says it can do."""
     found = {}
     for disk in tree.get("blockdevices", []):
@@ -74,13 +75,13 @@ def controllers(tree, **env):
     return found
 
 
-def security(tree, **env):
+def security(tree: dict[str, Any], **env: str) -> dict[str, str]:
     """Return ``hdparm -I`` of drives that may answer it."""
     names = [disk["name"] for disk in tree.get("blockdevices", []) if disk.get("tran") in ("sata", "ata")]
     return {name: told(["hdparm", "-I", f"/dev/{name}"], **env) for name in names}
 
 
-def by_id():
+def by_id() -> dict[str, str]:
     """Return one lasting name for each drive's path; the longest says most."""
     found = {}
     folder = Path("/dev/disk/by-id")
@@ -89,7 +90,7 @@ def by_id():
     return found
 
 
-def root_source():
+def root_source() -> str:
     """Return what is mounted as root."""
     for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines():
         before, _, after = line.partition(" - ")
@@ -98,7 +99,7 @@ def root_source():
     return ""
 
 
-def jobs(units):
+def jobs(units: list[str]) -> list[str]:
     """Return what runs here for somebody: containers of podman and Docker, units by pattern."""
     names = {tool: told([tool, "ps", "--format", "{{.Names}}"]).split() for tool in ("podman", "docker")}
     found = [f"container {name} ({tool})" for tool, some in names.items() for name in some]
@@ -108,7 +109,7 @@ def jobs(units):
     return found + [f"unit {line.split()[0]}" for line in listing.splitlines() if line.split()]
 
 
-def main():
+def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "units": {"type": "list", "elements": "str", "default": ["gpufleet-app-*"]},

@@ -50,6 +50,7 @@ import os  # noqa: E402
 import re  # noqa: E402
 import time  # noqa: E402
 from pathlib import Path  # noqa: E402
+from typing import Any, TypedDict  # noqa: E402
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 
@@ -67,25 +68,33 @@ TOOLKIT = re.compile(r"^cuda-(\d+\.\d+)$")
 KEPT = 5
 
 
-def upstream(version):
+class Record(TypedDict):
+    """The remembered driver sets of a host, the newest last."""
+
+    sets: list[dict[str, Any]]
+    rolled_back_from: dict[str, str]
+
+
+def upstream(version: str | None) -> str | None:
     """Return a package's version without epoch and revision: ``580.95.05`` of ``1:580.95.05-0ubuntu1``."""
-    return re.match(r"(?:\d+:)?([\d.]*\d)?", version or "").group(1) if version else None
+    match = re.match(r"(?:\d+:)?([\d.]*\d)?", version or "")
+    return match.group(1) if version and match else None
 
 
 class Host:
     """The one place that asks: every answer comes from a command or a file of the host."""
 
-    def __init__(self, module):
+    def __init__(self, module: AnsibleModule) -> None:
         self.module = module
 
-    def said(self, *command):
+    def said(self, *command: str) -> tuple[int | None, str]:
         path = self.module.get_bin_path(command[0])
         if path is None:
             return None, ""
         status, out, err = self.module.run_command([path, *command[1:]])
         return status, out.strip() or err.strip()
 
-    def packages(self):
+    def packages(self) -> dict[str, str]:
         """Return the installed driver set and the rest of the family, by name."""
         if self.module.get_bin_path("dpkg-query"):
             _, out = self.said("dpkg-query", "-W", "-f", "${db:Status-Status} ${Package} ${Version}\n")
@@ -94,20 +103,20 @@ class Host:
         _, out = self.said("rpm", "-qa", "--qf", "%{NAME} %{VERSION}-%{RELEASE}\n")
         return dict(line.split(" ", 1) for line in out.splitlines() if " " in line)
 
-    def unsound(self):
+    def unsound(self) -> list[str]:
         """Return packages that dpkg left half-way."""
         _, out = self.said("dpkg-query", "-W", "-f", "${db:Status-Status} ${Package}\n")
         rows = [line.split(" ") for line in out.splitlines() if line.count(" ") == 1]
         return sorted(name for status, name in rows if status.startswith(("half-", "unpacked", "trigger")))
 
-    def held(self):
+    def held(self) -> list[str]:
         status, out = self.said("apt-mark", "showhold")
         if status is not None:
             return sorted(out.split())
         _, out = self.said("dnf", "-q", "versionlock", "list")
         return sorted(line for line in out.splitlines() if line and not line.startswith("#"))
 
-    def loaded(self):
+    def loaded(self) -> str | None:
         for path in ("/sys/module/nvidia/version", "/sys/module/amdgpu/version"):
             try:
                 return Path(path).read_text(encoding="utf-8").strip()
@@ -115,7 +124,7 @@ class Host:
                 continue
         return None
 
-    def built(self):
+    def built(self) -> str | None:
         """Return the module's version for the running kernel, as modinfo reads the file itself."""
         for name in ("nvidia", "nvidia-current"):
             status, out = self.said("modinfo", "-F", "version", name)
@@ -123,7 +132,7 @@ class Host:
                 return out.splitlines()[0]
         return None
 
-    def smi(self):
+    def smi(self) -> dict[str, Any]:
         """Return what nvidia-smi answers: its driver version, or why it has none."""
         status, out = self.said("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
         if status is None:
@@ -134,7 +143,7 @@ class Host:
         stand_in = "STAND-IN" in self.said("nvidia-smi", "--version")[1]
         return {"driver": rows[0] if rows else None, "gpus": len(rows), "message": "", "stand_in": stand_in}
 
-    def unit(self, name):
+    def unit(self, name: str) -> dict[str, bool] | None:
         status, out = self.said("systemctl", "show", name, "--property=LoadState,UnitFileState,ActiveState")
         told = dict(line.split("=", 1) for line in out.splitlines() if "=" in line)
         if status != 0 or told.get("LoadState") != "loaded":
@@ -144,27 +153,27 @@ class Host:
             "active": told.get("ActiveState") == "active",
         }
 
-    def container(self):
+    def container(self) -> str | None:
         status, out = self.said("systemd-detect-virt", "--container")
         return out if status == 0 else None
 
-    def failed_units(self):
+    def failed_units(self) -> list[str]:
         _, out = self.said("systemctl", "list-units", "--state=failed", "--no-legend", "--plain")
         return sorted(line.split()[0] for line in out.splitlines() if line.strip())
 
-    def withdrawn_key(self):
+    def withdrawn_key(self) -> bool:
         """Say whether apt still trusts CUDA's first key: its id stands in the signature that it has of itself."""
         rings = [Path("/etc/apt/trusted.gpg"), *Path("/etc/apt/trusted.gpg.d").glob("*.gpg")]
         return any(bytes.fromhex("7fa2af80") in path.read_bytes() for path in rings if path.is_file())
 
-    def toolkits(self):
+    def toolkits(self) -> list[str]:
         found = [TOOLKIT.match(path.name) for path in Path("/usr/local").glob("cuda-*")]
         return sorted(
             (match.group(1) for match in found if match), key=lambda text: [*map(int, text.split("."))]
         )
 
 
-def restart_reasons(state, host):
+def restart_reasons(state: dict[str, Any], host: Host) -> list[str]:
     """Return why the host has to restart: what is installed is not what runs."""
     found = []
     installed, loaded = state["installed"], state["loaded"]
@@ -180,16 +189,16 @@ def restart_reasons(state, host):
     return found
 
 
-def first(packages, pattern):
+def first(packages: dict[str, str], pattern: re.Pattern[str]) -> str | None:
     """Return the upstream version of the first package that matches."""
     return next((upstream(packages[name]) for name in sorted(packages) if pattern.match(name)), None)
 
 
-def driver_set(packages):
+def driver_set(packages: dict[str, str]) -> dict[str, str]:
     return {n: v for n, v in packages.items() if DRIVER_SET.match(n) and not NOT_OF_THE_DRIVER.match(n)}
 
 
-def read_state(host):
+def read_state(host: Host) -> dict[str, Any]:
     packages = host.packages()
     mine = driver_set(packages)
     held = host.held()
@@ -217,7 +226,7 @@ def read_state(host):
     return {**state, "restart": restart_reasons(state, host)}
 
 
-def read_record(path):
+def read_record(path: str) -> Record:
     try:
         kept = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -225,14 +234,14 @@ def read_record(path):
     return {"sets": kept.get("sets", []), "rolled_back_from": kept.get("rolled_back_from", {})}
 
 
-def remembered(record, state, params):
+def remembered(record: Record, state: dict[str, Any], params: dict[str, Any]) -> Record:
     """Return the record with the installed set in it, where that is about to be replaced."""
     wanted = {entry["name"]: entry.get("version") for entry in params["wanted"]}
     here = state["packages"]
     same = all(name in here and version in (None, "", here[name]) for name, version in wanted.items())
     if not wanted or same:
         return record
-    fresh = dict(record)
+    fresh = record.copy()
     now = {key: state[key] for key in ("packages", "held", "kernel", "loaded")}
     last = record["sets"][-1]["packages"] if record["sets"] else None
     if here and here != last:
@@ -245,7 +254,7 @@ def remembered(record, state, params):
     return fresh
 
 
-def write(path, record):
+def write(path: str, record: Record) -> None:
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     fresh = target.with_name(f".{target.name}.{os.getpid()}")
@@ -253,7 +262,7 @@ def write(path, record):
     fresh.replace(target)
 
 
-def previous(state, wanted, holds):
+def previous(state: dict[str, Any], wanted: list[dict[str, str]], holds: list[str]) -> dict[str, Any]:
     """Return the way back: every package at the version it has, and what was not there before."""
     here = state["packages"]
     return {
@@ -265,7 +274,7 @@ def previous(state, wanted, holds):
     }
 
 
-def main():
+def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "wanted": {"type": "list", "elements": "dict", "default": []},

@@ -40,6 +40,7 @@ not_applied: {description: What was not done and why., returned: always, type: d
 
 import shutil  # noqa: E402 - Ansible wants its documentation above the imports
 from pathlib import Path  # noqa: E402
+from typing import Any  # noqa: E402
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 
@@ -58,7 +59,7 @@ SPEC = {
 }
 
 
-def model():
+def model() -> str:
     """Return what the board calls itself."""
     for path in MODELS:
         try:
@@ -68,7 +69,7 @@ def model():
     return ""
 
 
-def current():
+def current() -> str:
     """Return the bootloader's configuration."""
     code, out, err = tools.run([TOOL], timeout=60)
     if code:
@@ -76,7 +77,7 @@ def current():
     return out
 
 
-def apply(text, board):
+def apply(text: str, board: str) -> None:
     """Give the configuration to the bootloader and remember it until the next start."""
     APPLIED.parent.mkdir(parents=True, exist_ok=True)
     candidate = APPLIED.with_suffix(".new")
@@ -89,10 +90,10 @@ def apply(text, board):
     candidate.replace(APPLIED)
 
 
-def outcome(module):
+def outcome(module: AnsibleModule) -> dict[str, Any]:
     """Compare and, where wanted and possible, apply; return the result."""
     wanted = {name: str(value) for name, value in module.params["settings"].items()}
-    result = {"changed": False, "differing": {}, "reboot_needed": False, "not_applied": {}}
+    result: dict[str, Any] = {"changed": False, "differing": {}, "reboot_needed": False, "not_applied": {}}
     if not shutil.which(TOOL, path=tools.environment()["PATH"]):
         return {**result, "not_applied": {"eeprom": f"{TOOL} is not installed"}}
     text, board = current(), model()
@@ -113,7 +114,7 @@ def outcome(module):
     return {**result, "changed": True, "reboot_needed": True}
 
 
-def main():
+def main() -> None:
     module = AnsibleModule(
         argument_spec=SPEC,
         supports_check_mode=True,

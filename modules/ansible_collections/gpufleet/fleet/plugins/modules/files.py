@@ -64,7 +64,7 @@ from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import Troubl
 SPEC = {"files": work.option(required=True)}
 
 
-def main():
+def main() -> None:
     module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
     try:
         changes = work.plan(module.params["files"])

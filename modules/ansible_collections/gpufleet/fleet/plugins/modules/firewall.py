@@ -52,7 +52,9 @@ RETURN = """
 not_applied: {description: Why there can be no firewall here., returned: always, type: dict}
 """
 
-from ansible.module_utils.basic import AnsibleModule  # noqa: E402 - Ansible wants its documentation above the imports
+from typing import Any  # noqa: E402 - Ansible wants its documentation above the imports
+
+from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 
 from ansible_collections.gpufleet.fleet.plugins.module_utils import nft, nft_host  # noqa: E402
 from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import Trouble  # noqa: E402
@@ -77,17 +79,24 @@ SPEC = {
 }
 
 
-def work(wanted, check_mode):
+def work(wanted: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Do what this call is for and return Ansible's result."""
     if wanted["confirm"]:
         return nft_host.confirm(wanted["confirm"], wanted["seen"])
     if wanted["state"] == "absent":
         return nft_host.remove(check_mode)
-    text = nft.render(wanted, nft_host.operator())
+    options: nft.FirewallOptions = {
+        "ssh_from": wanted["ssh_from"],
+        "peers": wanted["peers"],
+        "open": wanted["open"],
+        "container_interfaces": wanted["container_interfaces"],
+        "chains": wanted["chains"],
+    }
+    text = nft.render(options, nft_host.operator())
     return nft_host.apply(text, wanted["confirm_seconds"], check_mode)
 
 
-def main():
+def main() -> None:
     module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
     try:
         module.exit_json(**{"changed": False, "not_applied": {}, **work(module.params, module.check_mode)})

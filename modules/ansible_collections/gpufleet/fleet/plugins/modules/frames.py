@@ -37,6 +37,7 @@ not_applied:
 import ipaddress  # noqa: E402 - Ansible wants its documentation above the imports
 import re  # noqa: E402
 from pathlib import Path  # noqa: E402
+from typing import Any  # noqa: E402
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 
@@ -48,7 +49,7 @@ LEAST, MOST = 1280, 65520
 HEADERS = {4: 20 + 8, 6: 40 + 8}
 
 
-def set_mtu(name, value, check_mode):
+def set_mtu(name: str, value: int, check_mode: bool) -> bool | str:
     """Bring one interface to its MTU; return True when set, False when it was, or the reason why it can't be."""
     if not re.fullmatch(r"[A-Za-z0-9_.-]{1,15}", name) or not LEAST <= value <= MOST:
         raise Trouble(f"refused: mtu: {name}: {value}: an MTU lies between {LEAST} and {MOST}")
@@ -62,7 +63,7 @@ def set_mtu(name, value, check_mode):
     return True if status == 0 else first_words(err, out)
 
 
-def version(peer):
+def version(peer: str) -> int:
     """Return which IP a peer is asked by; a name is left to ping's own choice of IPv4."""
     try:
         return ipaddress.ip_address(peer).version
@@ -70,7 +71,7 @@ def version(peer):
         return 4
 
 
-def reason(text):
+def reason(text: str) -> str:
     """Return why no frame came back in ping's own words, or nothing where it has none."""
     told = re.search(
         r"(message too long.*|Frag needed.*|Packet too big.*|.*Unreachable|.*unknown|.*not known)", text
@@ -78,7 +79,7 @@ def reason(text):
     return told[1].strip() if told else ""
 
 
-def ping(peer, size):
+def ping(peer: str, size: int) -> tuple[int, str]:
     """Send three frames that may not be split; return ping's status and words."""
     family = version(peer)
     words = ["ping", f"-{family}", "-M", "do", "-c", "3", "-i", "0.2", "-W", "2", "-n"]
@@ -86,7 +87,7 @@ def ping(peer, size):
     return status, f"{err}\n{out}"
 
 
-def send(peer, size):
+def send(peer: str, size: int) -> str:
     """Send full frames; where they are lost without a word, find out whether small ones are too."""
     status, text = ping(peer, size)
     if status == 0:
@@ -100,7 +101,7 @@ def send(peer, size):
     return reason(text) or "no answer, not even to small frames"
 
 
-def work(wanted, check_mode):
+def work(wanted: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Do both and return Ansible's result."""
     outcome = {name: set_mtu(name, int(value), check_mode) for name, value in wanted["mtu"].items()}
     ready = not check_mode or not any(value is True for value in outcome.values())
@@ -117,7 +118,7 @@ def work(wanted, check_mode):
     }
 
 
-def main():
+def main() -> None:
     spec = {
         "mtu": {"type": "dict", "default": {}},
         "peers": {"type": "list", "elements": "str", "default": []},

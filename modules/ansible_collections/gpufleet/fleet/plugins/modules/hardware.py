@@ -40,10 +40,12 @@ import platform  # noqa: E402
 import re  # noqa: E402
 import time  # noqa: E402
 from pathlib import Path  # noqa: E402
+from typing import Any, Optional, TypedDict  # noqa: E402
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 
 from ansible_collections.gpufleet.fleet.plugins.module_utils import dpkg, locks  # noqa: E402
+from ansible_collections.gpufleet.fleet.plugins.module_utils.package_model import FetchOptions  # noqa: E402
 from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import Trouble  # noqa: E402
 
 SYSFS = "sys/bus/pci/devices"
@@ -74,11 +76,18 @@ OFFERED_BY_DNF = (
     "amdrocm*", "rocm", "kernel-devel", "kernel-headers",
 )  # fmt: skip
 SECURE_BOOT = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
-FETCH = {"cache_valid_seconds": 3600, "lock_timeout_seconds": 120, "timeout_seconds": 600}
+FETCH: FetchOptions = {"cache_valid_seconds": 3600, "lock_timeout_seconds": 120, "timeout_seconds": 600}
 COLUMNS = ("${Package}", "${Version}", "${db:Status-Abbrev}")
 
+# Installed packages with versions, held packages, and what the repositories offer (None: unknown).
+PackageFacts = tuple[dict[str, str], list[str], Optional[dict[str, list[str]]]]
+# The functional form, because "class" is a key.
+PciFunction = TypedDict(
+    "PciFunction", {"address": str, "vendor": str, "device": str, "class": str, "subsystem": str}
+)
 
-def read(path):
+
+def read(path: Path) -> str:
     """Return a small file's text, or an empty string."""
     try:
         return path.read_text(encoding="utf-8", errors="replace").strip("\x00 \t\r\n")
@@ -86,18 +95,18 @@ def read(path):
         return ""
 
 
-def digits(text):
+def digits(text: str) -> str:
     """Return four hexadecimal digits of what sysfs writes as 0x10de."""
     return text.lower().replace("0x", "").zfill(4)
 
 
-def functions(root):
+def functions(root: Path) -> list[PciFunction]:
     """Return every PCI function below a folder like /sys/bus/pci/devices."""
     try:
         folders = sorted(root.iterdir())
     except OSError:
         return []
-    found = []
+    found: list[PciFunction] = []
     for folder in folders:
         vendor, device = read(folder / "vendor"), read(folder / "device")
         if not vendor or not device:
@@ -115,19 +124,19 @@ def functions(root):
     return found
 
 
-def could_need_driver(function):
+def could_need_driver(function: PciFunction) -> bool:
     """Say whether a function is one that the planner must look at."""
     return function["class"][:2] in MAKERS.get(function["vendor"], ())
 
 
-def system(text):
+def system(text: str) -> dict[str, str]:
     """Return id, version, codename and likes out of /etc/os-release."""
     pairs = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
     names = {"id": "ID", "version_id": "VERSION_ID", "codename": "VERSION_CODENAME", "like": "ID_LIKE"}
     return {ours: pairs.get(theirs, "").strip("\"'") for ours, theirs in names.items()}
 
 
-def secure_boot(root):
+def secure_boot(root: Path) -> bool | None:
     """Return whether secure boot is on; False without UEFI, None where the variable can't be read."""
     if not (root / "sys/firmware/efi").is_dir():
         return False
@@ -138,7 +147,7 @@ def secure_boot(root):
     return bool(said[-1]) if said else None  # one byte, after four of attributes
 
 
-def loaded(root):
+def loaded(root: Path) -> dict[str, str | None]:
     """Return the kernel's graphics modules that are loaded, with the version where they tell one."""
     found = {name: read(root / "sys/module" / name / "version") or None
              for name in KERNEL_MODULES if (root / "sys/module" / name).is_dir()}  # fmt: skip
@@ -150,13 +159,13 @@ def loaded(root):
     return found
 
 
-def kind_of(kernel):
+def kind_of(kernel: str) -> str:
     """Return what sort of kernel a release is: amd64, cloud-amd64, generic, x86_64."""
     _, _, kind = (*kernel.split("-", 2), "", "")[:3]
     return kind or kernel.rpartition(".")[2]
 
 
-def newest_kernel(root, running):
+def newest_kernel(root: Path, running: str) -> str:
     """Return the newest kernel of the running one's kind that has modules on the disk."""
     try:
         names = [entry.name for entry in (root / "lib/modules").iterdir()]
@@ -166,7 +175,7 @@ def newest_kernel(root, running):
     return max([*alike, running], key=lambda name: [int(part) for part in re.findall(r"\d+", name)])
 
 
-def headers(root, kernel):
+def headers(root: Path, kernel: str) -> bool:
     """Say whether the running kernel's build tree is there."""
     return (root / "lib/modules" / kernel / "build" / "Makefile").exists() or any(
         (root / "usr/src" / f"{name}{kernel}" / "Makefile").exists()
@@ -174,13 +183,13 @@ def headers(root, kernel):
     )
 
 
-def container(root):
+def container(root: Path) -> str:
     """Return what kind of container this is; empty on a machine."""
     said = read(root / "run/systemd/container") or read(root / "run/host/container-manager")
     return said.splitlines()[0] if said else ""
 
 
-def debian(module, kernel, ask):
+def debian(module: AnsibleModule, kernel: str, ask: bool) -> PackageFacts:
     """Return installed and held packages of the family, and what apt's sources offer."""
     _, out, _ = module.run_command(["dpkg-query", "-W", "-f", "\t".join(COLUMNS) + "\n"])
     rows = (line.split("\t") for line in out.splitlines())
@@ -192,7 +201,7 @@ def debian(module, kernel, ask):
     return packages, held, offered_by_apt(module, kernel) if ask else None
 
 
-def fetch_lists(module):
+def fetch_lists(module: AnsibleModule) -> None:
     """Bring apt's lists up to date; where that fails, say why and go on with what is there."""
     if not dpkg.stale(FETCH):
         return
@@ -205,7 +214,7 @@ def fetch_lists(module):
         module.warn(f"package lists could not be fetched: {trouble}")
 
 
-def offered_by_apt(module, kernel):
+def offered_by_apt(module: AnsibleModule, kernel: str) -> dict[str, list[str]] | None:
     """Return what apt offers of a plan's packages, by name, as ``apt-cache madison`` lists it: newest first.
 
     None where there are no lists, as on a new cloud image: such a host can't say what it could have.
@@ -220,9 +229,9 @@ def offered_by_apt(module, kernel):
     return madison(out)
 
 
-def madison(text):
+def madison(text: str) -> dict[str, list[str]]:
     """Read ``apt-cache madison``: name | version | source."""
-    found = {}
+    found: dict[str, list[str]] = {}
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.split("|")]
         name, version, source = cells if len(cells) == len(COLUMNS) else ("", "", "Sources")
@@ -231,7 +240,7 @@ def madison(text):
     return found
 
 
-def redhat(module, kernel, ask):
+def redhat(module: AnsibleModule, kernel: str, ask: bool) -> PackageFacts:
     """Return installed and locked packages of the family, and what dnf's repositories offer."""
     _, out, _ = module.run_command(["rpm", "-qa", "--qf", "%{NAME}\t%{EPOCHNUM}:%{VERSION}-%{RELEASE}\n"])
     rows = [line.split("\t") for line in out.splitlines() if "\t" in line]
@@ -243,7 +252,7 @@ def redhat(module, kernel, ask):
     return packages, held, offered_by_dnf(module, kernel) if ask else None
 
 
-def offered_by_dnf(module, kernel):
+def offered_by_dnf(module: AnsibleModule, kernel: str) -> dict[str, list[str]] | None:
     """Return what dnf's repositories offer, newest first."""
     wanted = [*OFFERED_BY_DNF, f"kernel-devel-{kernel}"]
     form = "%{name}\t%{epoch}:%{version}-%{release}\n"
@@ -253,7 +262,7 @@ def offered_by_dnf(module, kernel):
     )
     if status:
         return None
-    found = {}
+    found: dict[str, list[str]] = {}
     for line in reversed(out.splitlines()):
         name, _, version = line.partition("\t")
         if version:
@@ -265,13 +274,14 @@ def offered_by_dnf(module, kernel):
     return found
 
 
-def gather(module, root, pci_root, ask):
+def gather(module: AnsibleModule, root: Path, pci_root: str, ask: bool) -> dict[str, Any]:
     """Return everything that the planner reads."""
     rehearsed = (root / REHEARSAL).is_dir()
     bus = Path(pci_root) if pci_root else (root / REHEARSAL if rehearsed else root) / SYSFS
     kernel = platform.release()
-    found = {
-        "pci": functions(bus),
+    pci = functions(bus)
+    found: dict[str, Any] = {
+        "pci": pci,
         "os": system(read(root / "etc/os-release")),
         "kernel": kernel,
         "arch": platform.machine(),
@@ -279,12 +289,12 @@ def gather(module, root, pci_root, ask):
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
         "raspberry": "Raspberry Pi" in read(root / "proc/device-tree/model"),
     }
-    if any(could_need_driver(function) for function in found["pci"]):
+    if any(could_need_driver(function) for function in pci):
         found.update(details(module, root, kernel, ask))
     return found
 
 
-def details(module, root, kernel, ask):
+def details(module: AnsibleModule, root: Path, kernel: str, ask: bool) -> dict[str, Any]:
     """Return what is asked only of a host with cards."""
     manager = debian if module.get_bin_path("dpkg-query") else redhat if module.get_bin_path("rpm") else None
     packages, held, offered = manager(module, kernel, ask) if manager else ({}, [], None)
@@ -301,14 +311,14 @@ def details(module, root, kernel, ask):
     }
 
 
-def hypervisor(root):
+def hypervisor(root: Path) -> str:
     """Return the maker of the virtual machine that this is; empty on hardware."""
     if "hypervisor" not in read(root / "proc/cpuinfo"):
         return ""
     return read(root / "sys/class/dmi/id/sys_vendor") or "unknown"
 
 
-def main():
+def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "pci_root": {"type": "str", "default": ""},

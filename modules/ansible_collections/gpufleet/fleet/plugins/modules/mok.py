@@ -49,13 +49,13 @@ UNKNOWN = "is not enrolled"
 SHORTEST, LONGEST = 8, 16
 
 
-def said(module, *arguments, data=None):
+def said(module: AnsibleModule, *arguments: str, data: str | None = None) -> str:
     """Run mokutil; return its words on both channels."""
     _, out, err = module.run_command([module.get_bin_path("mokutil", required=True), *arguments], data=data)
     return " ".join(f"{out} {err}".split())
 
 
-def test_key(module, certificate):
+def test_key(module: AnsibleModule, certificate: str) -> str:
     """Return how shim knows the certificate, or mokutil's words where they say none of that."""
     words = said(module, "--test-key", certificate)
     if any(text in words for text in ENROLLED):
@@ -65,11 +65,13 @@ def test_key(module, certificate):
     return "absent" if UNKNOWN in words else words
 
 
-def finish(module, state, certificate="", not_applied="", changed=False):
+def finish(
+    module: AnsibleModule, state: str, certificate: str = "", not_applied: str = "", changed: bool = False
+) -> None:
     module.exit_json(changed=changed, state=state, certificate=certificate, not_applied=not_applied)
 
 
-def main():
+def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "certificates": {"type": "list", "elements": "path", "required": True},
@@ -93,15 +95,13 @@ def main():
     certificate = next((path for path in module.params["certificates"] if Path(path).exists()), None)
     if certificate is None:
         paths = " or ".join(module.params["certificates"])
-        finish(
-            module,
-            "no_key",
-            not_applied=f"no certificate at {paths}: DKMS makes it with the first module it builds",
-        )
-    request(module, certificate, password)
+        not_applied = f"no certificate at {paths}: DKMS makes it with the first module it builds"
+        finish(module, "no_key", not_applied=not_applied)
+    else:
+        request(module, certificate, password)
 
 
-def request(module, certificate, password):
+def request(module: AnsibleModule, certificate: str, password: str) -> None:
     """Bring the certificate as far as a program can, and say what is left to a person."""
     known = test_key(module, certificate)
     if known == "enrolled":

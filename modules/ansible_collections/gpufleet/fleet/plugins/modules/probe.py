@@ -41,6 +41,7 @@ network_keepers:
 import platform  # noqa: E402 - Ansible wants its documentation above the imports
 import shutil  # noqa: E402
 from pathlib import Path  # noqa: E402
+from typing import Any  # noqa: E402
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 
@@ -58,7 +59,7 @@ MODEL_FILES = (
 )
 
 
-def read(path):
+def read(path: Path) -> str:
     """Return a small file's text without NULs and space at its ends, or an empty string."""
     try:
         return path.read_text(encoding="utf-8", errors="replace").strip("\x00 \t\r\n")
@@ -66,7 +67,7 @@ def read(path):
         return ""
 
 
-def serial(root):
+def serial(root: Path) -> dict[str, str]:
     """Return the first serial that the board gives, with the place it came from."""
     for source, path in SERIAL_FILES:
         text = read(root / path)
@@ -75,14 +76,14 @@ def serial(root):
     return {}
 
 
-def os_release(text):
+def os_release(text: str) -> dict[str, str]:
     """Return id, version and name out of /etc/os-release."""
     pairs = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
     names = {"os": "ID", "os_version": "VERSION_ID", "os_name": "PRETTY_NAME"}
     return {ours: pairs[theirs].strip('"') for ours, theirs in names.items() if theirs in pairs}
 
 
-def default_interface(route_table):
+def default_interface(route_table: str) -> str:
     """Return the interface of the IPv4 default route in /proc/net/route, or the first one listed."""
     rows = [line.split() for line in route_table.splitlines()[1:]]
     for row in rows:
@@ -91,9 +92,13 @@ def default_interface(route_table):
     return rows[0][0] if rows and rows[0] else ""
 
 
-def facts(root):
+def facts(root: Path) -> dict[str, Any]:
     """Return everything that could be read."""
-    found = {"arch": platform.machine(), "kernel": platform.release(), "hostname": platform.node()}
+    found: dict[str, Any] = {
+        "arch": platform.machine(),
+        "kernel": platform.release(),
+        "hostname": platform.node(),
+    }
     found.update(serial(root))
     found["model"] = next(filter(None, (read(root / path) for path in MODEL_FILES)), "")
     found["machine_id"] = read(root / "etc/machine-id")
@@ -108,14 +113,14 @@ def facts(root):
     return {key: value for key, value in found.items() if value != ""}
 
 
-def applications(root):
+def applications(root: Path) -> list[str]:
     """Return the services of containers that a template brought here, so that a later one can end them."""
     found = [*(root / "etc/containers/systemd").glob("gpufleet-*.container")]
     found += (root / "etc/systemd/system").glob("gpufleet-*.service")
     return sorted(path.stem for path in found if "from the node's template" in read(path)[:120])
 
 
-def network_keepers(root):
+def network_keepers(root: Path) -> list[str]:
     """Return who brings up interfaces on this host, by what each leaves where it really works."""
     netplan = [
         name for place in ("etc", "usr/lib", "run") for name in (root / place / "netplan").glob("*.yaml")
@@ -135,7 +140,7 @@ def network_keepers(root):
     return [name for name, there in found.items() if there]
 
 
-def main():
+def main() -> None:
     module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
     found = facts(Path("/"))
     result = {

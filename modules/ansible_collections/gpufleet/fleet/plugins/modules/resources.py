@@ -125,7 +125,9 @@ not_applied: {description: "C(sysctl) and C(units), each name to reason; empty w
 mended: {description: What was found interrupted and was finished., returned: always, type: list, elements: str}
 """
 
+from collections.abc import Iterable  # noqa: E402
 from pathlib import Path  # noqa: E402 - Ansible wants its documentation above the imports
+from typing import Any  # noqa: E402
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 
@@ -137,7 +139,7 @@ from ansible_collections.gpufleet.fleet.plugins.module_utils import (  # noqa: E
     units,
     users,
 )
-from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import Trouble  # noqa: E402
+from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import Diff, Trouble  # noqa: E402
 
 SYSCTL_PATH = "/etc/sysctl.d/60-gpufleet.conf"
 SPEC = {
@@ -153,30 +155,30 @@ SPEC = {
 class Batch:
     """One task's work; ``result`` holds what is known of it at any time."""
 
-    def __init__(self, wanted, check_mode):
+    def __init__(self, wanted: dict[str, Any], check_mode: bool) -> None:
         self.wanted, self.check_mode = wanted, check_mode
-        self.result = {
+        self.result: dict[str, Any] = {
             "changed": False, "changed_paths": [], "changed_packages": [], "changed_users": [], "changed_units": {},
             "not_applied": {}, "mended": [], "diff": [],
         }  # fmt: skip
 
-    def run(self):
+    def run(self) -> None:
         """Do everything in order."""
         for part in (self.packages, self.users, self.files, self.sysctl, self.units):
             part()
 
-    def packages(self):
+    def packages(self) -> None:
         if not self.wanted["packages"]:
             return
         done = packages.apply(self.wanted["packages"], self.check_mode)
         self.note(done.pop("changed"), done.pop("diff"), **done)
 
-    def users(self):
+    def users(self) -> None:
         names, diffs = users.apply(self.wanted["users"], self.check_mode)
         self.note(bool(names), changed_users=names)
         self.result["diff"] += diffs
 
-    def files(self):
+    def files(self) -> None:
         changes = files.plan([*users.key_files(self.wanted["users"]), *self.wanted["files"]], self.pending)
         paths = [str(change.path) for change in changes]
         if not self.check_mode:
@@ -186,7 +188,7 @@ class Batch:
             self.note(True, change.diff())
         self.result["changed_paths"] += paths
 
-    def sysctl(self):
+    def sysctl(self) -> None:
         settings, path = self.wanted["sysctl"], self.wanted["sysctl_path"]
         if settings is None or not (settings or path):
             return
@@ -196,7 +198,7 @@ class Batch:
         if done["not_applied"]:
             self.result["not_applied"]["sysctl"] = done["not_applied"]
 
-    def units(self):
+    def units(self) -> None:
         if not self.wanted["units"]:
             return
         touched = {*self.result["changed_paths"], *self.result["changed_packages"]} | self.triggers(
@@ -213,11 +215,11 @@ class Batch:
             unfinished.write(left - self.triggers(left))
 
     @property
-    def pending(self):
+    def pending(self) -> bool:
         """Say whether this is a trial in which packages or users are yet to come."""
         return self.check_mode and bool(self.result["changed_packages"] or self.result["changed_users"])
 
-    def triggers(self, things):
+    def triggers(self, things: Iterable[str]) -> set[str]:
         """Return those of the paths and packages that a unit of this task waits for."""
         rules = [
             rule
@@ -226,20 +228,20 @@ class Batch:
         ]
         return {thing for thing in things if units.touches(rules, [thing])}
 
-    def remember(self, things):
+    def remember(self, things: set[str]) -> None:
         """Record what this task's units are to take up, before it is changed."""
         mine = self.triggers(things)
         if mine:
             unfinished.write(unfinished.read() | mine)
 
-    def note(self, changed, diff=None, **more):
+    def note(self, changed: bool, diff: Diff | None = None, **more: Any) -> None:
         """Add one part's outcome to the result."""
         self.result["changed"] = self.result["changed"] or changed
         self.result["diff"] += [diff] if diff else []
         self.result.update(more)
 
 
-def main():
+def main() -> None:
     module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
     batch = Batch(module.params, module.check_mode)
     # Ansible would send all arguments back with the result: kilobytes a task and host, and secrets among them.

@@ -51,11 +51,13 @@ import os  # noqa: E402
 import pwd  # noqa: E402
 import stat  # noqa: E402
 from pathlib import Path  # noqa: E402
+from typing import Any  # noqa: E402
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 
 from ansible_collections.gpufleet.fleet.plugins.module_utils import disks  # noqa: E402
 from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import (  # noqa: E402
+    Access,
     Trouble,
     first_words,
     replace,
@@ -85,7 +87,7 @@ SPEC = {
 }
 
 
-def must(*argv):
+def must(*argv: str | Path) -> str:
     """Run a program that has to succeed and return what it said."""
     status, out, err = run([str(word) for word in argv])
     if status != 0:
@@ -93,7 +95,7 @@ def must(*argv):
     return out
 
 
-def signature(path):
+def signature(path: str) -> disks.Signature:
     """Return what blkid finds on the device itself; a device that can't be read is taken to hold something."""
     try:
         os.close(os.open(path, os.O_RDONLY))
@@ -107,7 +109,7 @@ def signature(path):
     return found if status == 0 and found else {"TYPE": "more than one kind of data"}
 
 
-def survey(volumes):
+def survey(volumes: list[disks.Volume]) -> tuple[list[disks.Device], dict[str, disks.Signature]]:
     """Return all disks, and what is on those that any volume may mean and on the arrays made of them."""
     told = json.loads(must("lsblk", "--json", "--bytes", "--output", COLUMNS))["blockdevices"]
     meant = [d for d in told if any(disks.fits(d, p) for v in volumes for p in v["devices"])]
@@ -115,7 +117,7 @@ def survey(volumes):
     return told, {path: signature(path) for path in sorted(paths)}
 
 
-def real_paths(pattern):
+def real_paths(pattern: str) -> list[str]:
     """Return the devices that links under /dev/disk lead to; any other pattern as it is."""
     if not pattern.startswith(LINKS):
         return [pattern]
@@ -123,13 +125,13 @@ def real_paths(pattern):
     return sorted({str(link.resolve()) for link in links}) or [pattern]
 
 
-def kernel_knows(name):
+def kernel_knows(name: str) -> bool:
     """Say whether the running kernel has a file system or a RAID level, or could load it. Loads nothing."""
     listed = [words.strip("[]") for p in KERNEL_LISTS if p.exists() for words in p.read_text().split()]
     return name in listed or run(["modprobe", "--dry-run", "--quiet", name])[0] == 0
 
 
-def refuse_what_would_fail(volume, device, commands):
+def refuse_what_would_fail(volume: disks.Volume, device: str, commands: list[list[str]]) -> None:
     """Refuse what can be known to fail later, before anything is written."""
     needed = [volume["filesystem"], *["raid0" for words in commands if words[:2] == ["mdadm", "--create"]]]
     for name in needed:
@@ -141,7 +143,7 @@ def refuse_what_would_fail(volume, device, commands):
         raise Trouble(f"refused: {place}: another file system is mounted there")
 
 
-def wanted_access(volume, check_mode):
+def wanted_access(volume: disks.Volume, check_mode: bool) -> Access | None:
     """Return mode, user id and group id; None where check mode meets an owner whom the run has yet to make."""
     where = f"refused: {volume['mount']}"
     try:
@@ -156,7 +158,7 @@ def wanted_access(volume, check_mode):
         raise Trouble(f"{where}: no owner {volume['owner']} or no group {volume['group']}") from None
 
 
-def mount(device, volume, check_mode):
+def mount(device: str, volume: disks.Volume, check_mode: bool) -> bool:
     """Bring fstab, the mount and the folder's access to what is wanted; return whether anything differed."""
     place = Path(volume["mount"])
     uuid = signature(device).get("UUID")
@@ -180,23 +182,24 @@ def mount(device, volume, check_mode):
         if before != after:
             write_table(before)  # else the next run would find all as wanted
         raise
-    set_access(place, rights)
+    if rights:
+        set_access(place, rights)
     return True
 
 
-def write_table(text):
+def write_table(text: str) -> None:
     """Replace fstab and have systemd read it."""
     replace(FSTAB, text, access(FSTAB) if FSTAB.exists() else (0o644, 0, 0))
     run(["systemctl", "daemon-reload"])
 
 
-def access(path):
+def access(path: Path) -> Access:
     """Return mode, user id and group id."""
     found = path.stat()
     return stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid
 
 
-def work(wanted, check_mode):
+def work(wanted: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Plan all volumes, then make and mount them."""
     for volume in wanted["volumes"]:
         volume["devices"] = [path for pattern in volume["devices"] for path in real_paths(pattern)]
@@ -225,7 +228,7 @@ def work(wanted, check_mode):
     }
 
 
-def main():
+def main() -> None:
     module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
     try:
         module.exit_json(not_applied={}, **work(module.params, module.check_mode))

@@ -39,7 +39,7 @@ from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import Troubl
 SPEC = {"path": {"type": "path", "required": True}, "settings": {"type": "dict", "required": True}}
 
 
-def main():
+def main() -> None:
     module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
     try:
         result = work.keep(Path(module.params["path"]), module.params["settings"], module.check_mode)

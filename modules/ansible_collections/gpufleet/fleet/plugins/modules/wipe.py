@@ -43,6 +43,7 @@ import os  # noqa: E402
 import time  # noqa: E402
 from datetime import datetime, timezone  # noqa: E402
 from pathlib import Path  # noqa: E402
+from typing import Any, TypedDict  # noqa: E402
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 
@@ -55,38 +56,64 @@ SANITIZE_DONE, SANITIZE_RUNNING = 1, 2  # nvme-sanitize-log(1): status, lowest t
 KEPT_OUTPUT = 4000
 
 
-def now():
-    return datetime.now(timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")  # noqa: UP017 - Python 3.9
+class DrivePlan(TypedDict):
+    """How one drive is wiped: ``gpufleet.nodes.wiping`` makes it."""
+
+    path: str
+    by_id: str | None
+    model: str
+    serial: str
+    size: int
+    method: str
+    strength: str
+    unmount: list[str]
+    release: list[list[str]]
+    commands: list[list[str]]
+    poll: list[str]
+    zeroes: bool
+
+
+def now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 class Wiper:
     """Wipes one drive after another; ``stand_in`` is a rehearsal's folder."""
 
-    def __init__(self, stand_in, timeout):
+    def __init__(self, stand_in: str | None, timeout: float) -> None:
         self.stand_in, self.timeout = stand_in, timeout
         self.env = (
             {"PATH": f"{stand_in}/bin:{os.environ.get('PATH', '')}:/usr/sbin:/sbin"} if stand_in else {}
         )
         self.journal = json.loads(JOURNAL.read_text(encoding="utf-8")) if JOURNAL.is_file() else {}
 
-    def wipe(self, drive):
+    def wipe(self, drive: DrivePlan) -> dict[str, Any]:
         """Wipe one drive and return its evidence."""
-        told = {key: drive[key] for key in ("path", "by_id", "model", "serial", "size", "method", "strength")}
+        told: dict[str, Any] = {
+            "path": drive["path"],
+            "by_id": drive["by_id"],
+            "model": drive["model"],
+            "serial": drive["serial"],
+            "size": drive["size"],
+            "method": drive["method"],
+            "strength": drive["strength"],
+        }
+        commands: list[dict[str, Any]] = []
         noted = self.journal.get(drive["serial"], {})
         if noted.get("state") == "done" and self.untouched(drive, noted):
             return {**told, **noted["evidence"], "resumed": "done by an earlier call and unchanged since"}
         if noted:
             told["resumed"] = f"begun at {noted['at']} and not known to have ended: done again"
-        told.update(began=now(), commands=[], stand_in=bool(self.stand_in))
+        told.update(began=now(), commands=commands, stand_in=bool(self.stand_in))
         try:
             self.check(drive)
-            self.free(drive, told["commands"])
+            self.free(drive, commands)
             before = self.samples(drive)
             self.note(drive, "begun")
             if not (noted and self.sanitizing(drive)):
                 for argv in drive["commands"]:
-                    self.command(argv, told["commands"])
-            self.wait(drive, told["commands"])
+                    self.command(argv, commands)
+            self.wait(drive, commands)
             told["read_back"] = self.judge(drive, before)
         except Trouble as trouble:
             return {**told, "ended": now(), "wiped": False, "why": trouble.msg}
@@ -94,22 +121,22 @@ class Wiper:
         self.note(drive, "done", evidence=done, reads=self.samples(drive))
         return done
 
-    def untouched(self, drive, noted):
+    def untouched(self, drive: DrivePlan, noted: dict[str, Any]) -> bool:
         """Say whether a drive that was wiped still reads as it did right after."""
         try:
             self.check(drive)
-            return noted["method"] == drive["method"] and noted["reads"] == self.samples(drive)
+            return bool(noted["method"] == drive["method"] and noted["reads"] == self.samples(drive))
         except Trouble:
             return False
 
-    def sanitizing(self, drive):
+    def sanitizing(self, drive: DrivePlan) -> bool:
         """Say whether an operation that an earlier call began still runs: it can't be begun twice."""
         if not drive["poll"]:
             return False
         code, out, _ = run(drive["poll"], timeout=60, **self.env)
         return code == 0 and sanitize_status(out) == SANITIZE_RUNNING
 
-    def check(self, drive):
+    def check(self, drive: DrivePlan) -> None:
         """Refuse a drive that is another now than when it was planned."""
         columns = ["lsblk", "--json", "--bytes", "--output", "NAME,PATH,TYPE,SIZE,SERIAL,MOUNTPOINTS"]
         _, out, err = run(columns, timeout=60, **self.env)
@@ -123,7 +150,7 @@ class Wiper:
             told = f"{drive['path']} is serial {serial or 'none'}, {size} bytes now"
             raise Trouble(f"{told}; planned was {drive['serial']}, {drive['size']} bytes: not touched")
 
-    def free(self, drive, commands):
+    def free(self, drive: DrivePlan, commands: list[dict[str, Any]]) -> None:
         """End what stands between the drive and its users."""
         for mount in drive["unmount"]:
             self.command(["umount", mount], commands)
@@ -131,7 +158,7 @@ class Wiper:
             if argv[0] == "cryptsetup" or Path(argv[-1]).exists():
                 self.command(argv, commands)
 
-    def command(self, argv, commands):
+    def command(self, argv: list[str], commands: list[dict[str, Any]]) -> str:
         """Run one command and keep what it said."""
         began = now()
         code, out, err = run(argv, timeout=self.timeout, **self.env)
@@ -142,7 +169,7 @@ class Wiper:
             raise Trouble(f"{' '.join(argv[:2])} ended with {code}: {first_words(err, out)}")
         return out
 
-    def wait(self, drive, commands):
+    def wait(self, drive: DrivePlan, commands: list[dict[str, Any]]) -> None:
         """Wait until the drive says that its sanitize operation has ended."""
         deadline = time.monotonic() + self.timeout
         while drive["poll"]:
@@ -159,7 +186,7 @@ class Wiper:
             commands.pop()  # only the last answer is evidence
             time.sleep(POLL_SECONDS)
 
-    def samples(self, drive):
+    def samples(self, drive: DrivePlan) -> list[list[Any]]:
         """Return a digest and whether it is blank for places spread over the drive, from its first to its last."""
         path = f"{self.stand_in}/{Path(drive['path']).name}" if self.stand_in else drive["path"]
         last = max(drive["size"] // BLOCK - 1, 0)
@@ -176,10 +203,10 @@ class Wiper:
             raise Trouble(f"{path} can't be read: {error.strerror}") from None
         return found
 
-    def judge(self, drive, before):
+    def judge(self, drive: DrivePlan, before: list[list[Any]]) -> dict[str, int]:
         """Compare the places with what was there before."""
         after = self.samples(drive)
-        stayed = sum(was[0] == is_[0] and not was[1] for was, is_ in zip(before, after))  # noqa: B905 - Python 3.9
+        stayed = sum(was[0] == is_[0] and not was[1] for was, is_ in zip(before, after))
         blank = sum(is_[1] for is_ in after)
         told = {
             "places": PLACES,
@@ -193,7 +220,7 @@ class Wiper:
             raise Trouble(f"{PLACES - blank} of {PLACES} places are not zero ({json.dumps(told)})")
         return told
 
-    def note(self, drive, state, **more):
+    def note(self, drive: DrivePlan, state: str, **more: Any) -> None:
         """Write the journal, whole or not at all."""
         self.journal[drive["serial"]] = {"state": state, "method": drive["method"], "at": now(), **more}
         JOURNAL.parent.mkdir(parents=True, exist_ok=True)
@@ -202,7 +229,7 @@ class Wiper:
         fresh.replace(JOURNAL)
 
 
-def sanitize_status(text):
+def sanitize_status(text: str) -> int:
     """Return the lowest three bits of ``nvme sanitize-log -o json``'s status, wherever the version puts it."""
     try:
         told = json.loads(text)
@@ -217,7 +244,7 @@ def sanitize_status(text):
     return status & 7
 
 
-def main():
+def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "node": {"type": "str", "required": True},

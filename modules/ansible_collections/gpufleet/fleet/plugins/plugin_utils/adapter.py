@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
 from ansible.plugins.action import ActionBase
 
 from gpufleet.errors import InputError
@@ -17,10 +19,10 @@ class ControllerAction(ActionBase):
 
     TRANSFERS_FILES = False
     _requires_connection = False
-    ARGUMENTS = {}  # noqa: RUF012 - Ansible's own form of an argument specification
+    ARGUMENTS: ClassVar[dict[str, Any]] = {}
     REFUSED = ""  # what stands before the line of an InputError
 
-    def run(self, tmp=None, task_vars=None):
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result = super().run(tmp, task_vars)
         _, asked = self.validate_argument_spec(argument_spec=self.ARGUMENTS)
         try:

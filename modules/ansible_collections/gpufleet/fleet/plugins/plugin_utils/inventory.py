@@ -5,12 +5,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from ansible import constants
 from ansible.errors import AnsibleError, AnsibleParserError
+from ansible.inventory.data import InventoryData
+from ansible.plugins.inventory import BaseInventoryPlugin
 from ansible.template import trust_as_template
 
 from gpufleet import nodes, paths
@@ -19,15 +23,15 @@ from gpufleet.errors import GpufleetError
 
 # What one reading of the inventory has built and added, by the data that it fills. Each reading builds anew, so that
 # nothing is stale; within one, 500 rack files ask for the same model.
-_READINGS = WeakKeyDictionary()
+_READINGS: WeakKeyDictionary[InventoryData, dict[tuple[Any, ...], Reading]] = WeakKeyDictionary()
 # (folder, rack) of every rack file that this process has read, and the plugin that takes such files at once.
-_KNOWN_RACKS = set()
+_KNOWN_RACKS: set[tuple[str, str]] = set()
 KNOWN_RACK_PLUGIN = "gpufleet.fleet.known_rack"
 OWN = ("ansible_host", "gpufleet_id", "gpufleet_name", "gpufleet_serial")  # variables that no two hosts share
 
 
 @contextmanager
-def failing_whole():
+def failing_whole() -> Iterator[None]:
     """Let whatever goes wrong inside stop Ansible: half an inventory, or an empty one, must never look whole.
 
     By default Ansible only warns about a source that fails, and goes on without its hosts.
@@ -38,12 +42,15 @@ def failing_whole():
         constants.INVENTORY_ANY_UNPARSED_IS_FAILED = True
         if isinstance(error, AnsibleError):
             raise
-        hint = f" ({printable(error.hint)})" if getattr(error, "hint", None) else ""
+        advice = getattr(error, "hint", None)
+        hint = f" ({printable(advice)})" if advice else ""
         name = "" if isinstance(error, GpufleetError) else f"{type(error).__name__}: "
         raise AnsibleParserError(f"{name}{printable(error, 1000)}{hint}") from None
 
 
-def build(path, *, url=None, missing=False, rack=None):
+def build(
+    path: str, *, url: str | None = None, missing: bool = False, rack: str | None = None
+) -> nodes.Inventory:
     """Return the inventory of the project around ``path``."""
     root = paths.project_root(Path(path).parent)
     return nodes.inventory_model(
@@ -61,28 +68,35 @@ class Reading:
     ``tagged`` are values as Ansible keeps them, by variable, trust and value.
     """
 
-    def __init__(self, model):
+    def __init__(self, model: nodes.Inventory) -> None:
         self.model = model
-        self.added = set()
-        self.tagged = {}
-        self._by_rack = {}
+        self.added: set[str] = set()
+        self.tagged: dict[tuple[str, bool, Any], Any] = {}
+        self._by_rack: dict[str | None, list[nodes.Host]] = {}
         for host in model.hosts:
             self._by_rack.setdefault(host.rack, []).append(host)
-        self._left_out = {}
+        self._left_out: dict[str | None, list[str]] = {}
         for one in model.left_out:
             self._left_out.setdefault(one.rack, []).append(one.line)
 
-    def hosts(self, rack=None):
+    def hosts(self, rack: str | None = None) -> Sequence[nodes.Host]:
         """Return all hosts, or one rack's."""
         return self.model.hosts if rack is None else self._by_rack.get(rack, [])
 
-    def warnings(self, rack=None):
+    def warnings(self, rack: str | None = None) -> list[str]:
         """Return what an operator should know of the whole model, or of one rack."""
         lines = [one.line for one in self.model.left_out] if rack is None else self._left_out.get(rack, [])
         return [*(self.model.notes if rack is None else ()), *lines]
 
 
-def read(inventory, path, *, url=None, missing=False, model=None):
+def read(
+    inventory: InventoryData,
+    path: str,
+    *,
+    url: str | None = None,
+    missing: bool = False,
+    model: nodes.Inventory | None = None,
+) -> Reading:
     """Return the reading of the project around ``path``, built at its first file and shared by the others.
 
     ``model`` is one from the cache of the plugin, used instead of a new one.
@@ -101,7 +115,7 @@ def read(inventory, path, *, url=None, missing=False, model=None):
     return readings[key]
 
 
-def _take_known_racks(folder, racks):
+def _take_known_racks(folder: Path, racks: Iterable[str]) -> None:
     """Let Ansible ask our plugin first for the rack files that were just read.
 
     Its own way is to parse each of them with its tagging YAML reader, only to learn which plugin the file names: with
@@ -112,13 +126,13 @@ def _take_known_racks(folder, racks):
         constants.INVENTORY_ENABLED = [KNOWN_RACK_PLUGIN, *constants.INVENTORY_ENABLED]
 
 
-def is_known_rack(path):
+def is_known_rack(path: str) -> bool:
     """Return True for a rack file that this process has read, at this or an earlier reading of the inventory."""
     file = Path(path)
     return file.suffix in (".yaml", ".yml") and (str(file.parent), file.stem) in _KNOWN_RACKS
 
 
-def add_rack(plugin, inventory, path):
+def add_rack(plugin: BaseInventoryPlugin, inventory: InventoryData, path: str) -> Reading:
     """Add the hosts of one rack file for a plugin that was given it."""
     reading, rack = read(inventory, path), Path(path).stem
     for warning in reading.warnings(rack):
@@ -127,7 +141,7 @@ def add_rack(plugin, inventory, path):
     return reading
 
 
-def add(inventory, reading, rack=None):
+def add(inventory: InventoryData, reading: Reading, rack: str | None = None) -> None:
     """Add hosts with their groups and variables, where they are not there yet: all, or one rack's.
 
     Only what comes from the operator's files may be trusted by Ansible. A host with the name of a group from another
@@ -149,7 +163,7 @@ def add(inventory, reading, rack=None):
         _set_variables(inventory, reading, host)
 
 
-def _set_variables(inventory, reading, host):
+def _set_variables(inventory: InventoryData, reading: Reading, host: nodes.Host) -> None:
     """Set a host's variables. Ansible tags each value with its origin: that of a value many hosts share is reused."""
     for values, trusted in ((host.observed, False), (host.vars, True)):
         for key, value in values.items():
@@ -162,7 +176,7 @@ def _set_variables(inventory, reading, host):
                 reading.tagged[mark] = inventory.get_host(host.name).vars[key]
 
 
-def literal(value):
+def literal(value: Any) -> Any:
     """Return an operator's value as text that Ansible shows and uses as it is.
 
     A stack is not a template: what an application's own templates look like (``{{.Name}}``) is never evaluated. So

@@ -47,19 +47,23 @@ ROOM += """[ "${4:-8192}" -ge 8192 ] || [ ! -w /run ] || echo TMPDIR=/run)"""
 class ShellModule(PosixShell):
     SHELL_FAMILY = "sh"
 
-    def mkdtemp(self, basefile=None, system=False, mode=0o700, tmpdir=None):
+    def mkdtemp(
+        self, basefile: str | None = None, system: bool = False, mode: int = 0o700, tmpdir: str | None = None
+    ) -> str:
         """Return the command that makes a temporary folder and prints its name, as Ansible expects it.
 
         ``system`` asks for one below /tmp, which a second, unprivileged login can read: Ansible's own way.
         """
         if system:
-            return super().mkdtemp(basefile, system, mode, tmpdir)
+            return str(super().mkdtemp(basefile, system, mode, tmpdir))
         name = basefile or self._generate_temp_dir_name()
         base = tmpdir or self.get_option("remote_tmp")
         home, slash, rest = base.partition("/")
         quoted = f"{home}{slash}{shlex.quote(rest)}" if home == "~" else shlex.quote(base)
         return f"( {CHECK.format(base=quoted, name=shlex.quote(name))} )"
 
-    def build_module_command(self, env_string, shebang, cmd, arg_path=None):
+    def build_module_command(
+        self, env_string: str, shebang: str, cmd: str, arg_path: str | None = None
+    ) -> str:
         """Return the command that starts a module."""
         return f"env {ROOM} {super().build_module_command(env_string, shebang, cmd, arg_path)}"

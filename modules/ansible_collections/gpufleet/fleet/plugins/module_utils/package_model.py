@@ -1,0 +1,58 @@
+# Copyright: gpufleet contributors
+# GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The types that the package managers share: what a task asks for, what a host has, and the difference."""
+
+from __future__ import annotations
+
+from typing import Protocol, TypedDict
+
+
+class FetchOptions(TypedDict):
+    """How old package lists may be, and how long the package manager may take."""
+
+    cache_valid_seconds: int
+    lock_timeout_seconds: int
+    timeout_seconds: int
+
+
+class PackageOptions(FetchOptions):
+    """The part ``packages`` of a task."""
+
+    present: list[str]
+    absent: list[str]
+    held: list[str]
+    unheld: list[str]
+    allow_downgrade: bool
+    install_recommends: bool
+    purge: bool
+
+
+class InstalledPackages(Protocol):
+    """The packages of a host."""
+
+    def version(self, name: str) -> str | None: ...
+
+    def is_held(self, name: str) -> bool: ...
+
+    def provides(self, name: str) -> bool: ...
+
+    def versions(self) -> dict[str, str]: ...
+
+
+class PackageChanges(Protocol):
+    """Packages to install, as name and version (None: any), and packages to remove."""
+
+    install: list[tuple[str, str | None]]
+    remove: list[str]
+
+
+class PackageManager(Protocol):
+    """The interface that the modules ``dpkg`` and ``rpm`` share."""
+
+    def look(self, options: PackageOptions | None = None, /) -> InstalledPackages: ...
+
+    def mend(self, options: PackageOptions, /) -> list[str]: ...
+
+    def change(self, changes: PackageChanges, options: PackageOptions, /) -> None: ...
+
+    def set_holds(self, names: list[str], on: bool) -> None: ...
