@@ -18,7 +18,7 @@ def no_store(monkeypatch, tmp_path):
 
 def test_hours_are_the_budget_by_the_price():
     (found,) = cost.buys(Decimal(500), machine="g5.2xlarge", region="us-east-1", purchase="on_demand")
-    price = catalog.price("aws", "us-east-1", "g5.2xlarge", "on_demand")
+    price = catalog.find_price("aws", "us-east-1", "g5.2xlarge", "on_demand")
     assert found.hours == int(500 / Decimal(str(price.usd_per_hour)))  # 500 / 1.212 = 412
     assert (found.hours, found.always) == (412, 0)
 
@@ -42,7 +42,7 @@ def test_each_machine_and_purchase_is_there_once_in_its_cheapest_region():
     keys = [(each.offer.machine.name, each.offer.purchase) for each in found]
     assert len(keys) == len(set(keys)) > 5
     for each in found:
-        others = catalog.offers(machine=each.offer.machine.name, purchase=each.offer.purchase)
+        others = catalog.search_offers(machine=each.offer.machine.name, purchase=each.offer.purchase)
         assert each.offer.price.usd_per_hour == min(offer.price.usd_per_hour for offer in others)
 
 

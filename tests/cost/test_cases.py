@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpufleet import cost
-from gpufleet.cost.money import cents
+from gpufleet.cost.money import round_to_cents
 
 CASES = sorted((Path(__file__).resolve().parents[1] / "cases" / "cost").glob("*.json"))
 
@@ -43,7 +43,7 @@ def test_month_after_and_its_bounds(case, found):
 
 def test_what_the_change_costs_once(case, found):
     if "one_off" in case["expect"]:
-        assert found.one_off_usd == cents(total(case["expect"]["one_off"]))
+        assert found.one_off_usd == round_to_cents(total(case["expect"]["one_off"]))
 
 
 def test_what_has_no_price_is_listed(case, found):

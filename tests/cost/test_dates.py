@@ -10,7 +10,7 @@ import pytest
 from gpufleet import cost
 from gpufleet.catalog import Price
 from gpufleet.cost import PriceBook, PriceDates
-from gpufleet.cost.money import cents
+from gpufleet.cost.money import round_to_cents
 
 JULY, NOVEMBER = date(2026, 7, 1), date(2026, 11, 1)
 # Per hour on each day: p4d grows cheaper, the disk stays, g5 has a price on the later day only.
@@ -38,8 +38,12 @@ def asked():
 
 def test_the_same_stack_at_two_days_changes_by_prices_only(make, asked):
     found = asked([make()], [make()])
-    assert found.change_usd_per_month == cents(-MOVED)
-    assert (found.prices.by_code, found.prices.by_prices, found.prices.untold) == (0, cents(-MOVED), 0)
+    assert found.change_usd_per_month == round_to_cents(-MOVED)
+    assert (found.prices.by_code, found.prices.by_prices, found.prices.untold) == (
+        0,
+        round_to_cents(-MOVED),
+        0,
+    )
     assert found.prices.same_stack
     said = cost.render_diff(found, "table")
     assert said.startswith(
@@ -52,8 +56,8 @@ def test_the_same_stack_at_two_days_changes_by_prices_only(make, asked):
 def test_code_and_prices_are_told_apart_and_add_up(make, asked):
     found = asked([make("a")], [make("a"), make("b")])
     move = found.prices
-    assert move.by_code == cents(P4D)  # the second machine, at the old prices
-    assert move.by_prices == cents(-2 * MOVED)  # both machines
+    assert move.by_code == round_to_cents(P4D)  # the second machine, at the old prices
+    assert move.by_prices == round_to_cents(-2 * MOVED)  # both machines
     assert move.by_code + move.by_prices + move.untold == found.change_usd_per_month
     assert "comes from the code and -$15,789.90 from prices" in cost.render_diff(found, "markdown").replace(
         "\\", ""
@@ -63,7 +67,7 @@ def test_code_and_prices_are_told_apart_and_add_up(make, asked):
 def test_what_has_a_price_on_one_day_only_is_no_price_change(make, asked):
     new = make("g", inputs={"instanceType": "g5.2xlarge", "region": "us-east-1"})
     found = asked([new, make()], [new, make()])
-    assert found.change_usd_per_month == cents(-MOVED)
+    assert found.change_usd_per_month == round_to_cents(-MOVED)
     (gap,) = (gap for gap in found.unpriced if gap.name == "g" and gap.component == "machine")
     assert gap.reason == (
         "g5.2xlarge in us-east-1 has a price on only one of 2026-07-01 and 2026-11-01; left out on both sides"
@@ -73,8 +77,8 @@ def test_what_has_a_price_on_one_day_only_is_no_price_change(make, asked):
 def test_in_a_code_change_it_counts_for_neither(make, asked):
     new = make("g", inputs={"instanceType": "g5.2xlarge", "region": "us-east-1"})
     move = asked([make()], [make(), new]).prices
-    assert (move.by_code, move.by_prices) == (0, cents(-MOVED))
-    assert move.untold == cents(Decimal("1.212") * 730)
+    assert (move.by_code, move.by_prices) == (0, round_to_cents(-MOVED))
+    assert move.untold == round_to_cents(Decimal("1.212") * 730)
 
 
 def test_without_days_nothing_is_said_of_prices(make, book):

@@ -194,7 +194,7 @@ def test_encrypted_settings_stay_closed(project):
         "token = pulumi.Config('gpufleet').require_secret('token')\n"
         "pulumi.ComponentResource('gpufleet:onprem:Rack', 'r', {'usd_per_hour': token})\n"
     )
-    bill = cost.price(cost.evaluate(project, "poc"))
+    bill = cost.price_resources(cost.evaluate(project, "poc"))
     assert [gap.reason for gap in bill.unpriced] == ["hourly cost is a secret"]
 
 

@@ -7,20 +7,20 @@ import sys
 import pytest
 
 from gpufleet import cost
-from gpufleet.cost.pricers.extensions import extensions
+from gpufleet.cost.pricers.extensions import load_extension_pricers
 from gpufleet.errors import EnvironmentFault
 
 CODE = """
 from decimal import Decimal
 
-from gpufleet.cost import Demand, Gap, Terms
+from gpufleet.cost import CostComponent, Terms, UnpricedComponent
 
 PRICERS = {
     "acme:index:Box": lambda resource, graph: [
-        Demand("machine", ("g5.2xlarge",), "aws", "us-east-1", terms=graph.terms(resource))
+        CostComponent("machine", ("g5.2xlarge",), "aws", "us-east-1", terms=graph.terms_of(resource))
     ],
     "acme:index:Bad": lambda resource, graph: 1 / 0,
-    "aws:ebs/volume:Volume": lambda resource, graph: [Gap("ours gives way")],
+    "aws:ebs/volume:Volume": lambda resource, graph: [UnpricedComponent("ours gives way")],
 }
 """
 
@@ -36,16 +36,16 @@ def installed(tmp_path, monkeypatch):
         (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-pricers\nVersion: 1.0\n")
         (info / "entry_points.txt").write_text(f"[gpufleet.pricers]\nacme = {value}\n")
         monkeypatch.syspath_prepend(str(tmp_path))
-        extensions.cache_clear()
+        load_extension_pricers.cache_clear()
 
     yield install
-    extensions.cache_clear()
+    load_extension_pricers.cache_clear()
     sys.modules.pop("acme_pricers", None)
 
 
 def test_a_type_that_we_do_not_know_gets_its_price(installed, make, book):
     installed()
-    bill = cost.price([make("box", type_="acme:index:Box", inputs={})], book)
+    bill = cost.price_resources([make("box", type_="acme:index:Box", inputs={})], book)
     assert [(charge.item, str(charge.usd_per_hour.expected)) for charge in bill.charges] == [
         ("g5.2xlarge", "1.212")
     ]
@@ -53,7 +53,7 @@ def test_a_type_that_we_do_not_know_gets_its_price(installed, make, book):
 
 def test_one_that_fails_leaves_its_resource_without_price_and_the_bill_whole(installed, make, book):
     installed()
-    bill = cost.price([make("bad", type_="acme:index:Bad", inputs={}), make("a")], book)
+    bill = cost.price_resources([make("bad", type_="acme:index:Bad", inputs={}), make("a")], book)
     assert [gap.reason for gap in bill.unpriced] == [
         "the pricer acme failed: ZeroDivisionError: division by zero"
     ]
@@ -62,7 +62,7 @@ def test_one_that_fails_leaves_its_resource_without_price_and_the_bill_whole(ins
 
 def test_one_of_ours_gives_way(installed, make, book):
     installed()
-    bill = cost.price([make("v", type_="aws:ebs/volume:Volume", inputs={"size": 1})], book)
+    bill = cost.price_resources([make("v", type_="aws:ebs/volume:Volume", inputs={"size": 1})], book)
     assert [gap.reason for gap in bill.unpriced] == ["ours gives way"]
 
 
@@ -81,9 +81,9 @@ def test_one_of_ours_gives_way(installed, make, book):
 def test_one_that_cannot_be_loaded_is_told_at_once(installed, make, code, value, said):
     installed(code, value)
     with pytest.raises(EnvironmentFault, match=said):
-        cost.price([make()])
+        cost.price_resources([make()])
 
 
 def test_without_any_there_are_ours_only():
-    extensions.cache_clear()
-    assert extensions() == {}
+    load_extension_pricers.cache_clear()
+    assert load_extension_pricers() == {}

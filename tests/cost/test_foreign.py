@@ -111,7 +111,9 @@ def test_secrets_of_the_stack_reach_nobody(program):
 
 def test_the_region_of_the_stack_reaches_the_default_provider(program):
     text = "import pulumi_aws as aws\naws.ec2.Instance('a', instance_type='g5.2xlarge', ami='ami-1')\n"
-    bill = cost.price(cost.evaluate(program(text, Pulumi_dev="config:\n  aws:region: eu-west-1\n"), "dev"))
+    bill = cost.price_resources(
+        cost.evaluate(program(text, Pulumi_dev="config:\n  aws:region: eu-west-1\n"), "dev")
+    )
     assert [charge.region for charge in bill.charges if charge.component == "machine"] == ["eu-west-1"]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from gpufleet import cost
 from gpufleet.catalog.prices import PriceRow, Store
-from gpufleet.cost.history import price_history
+from gpufleet.cost.analysis.price_history import price_history
 
 DAYS = {"2026-03-01": 20.0, "2026-05-01": 21.0, "2026-10-01": 22.0}
 MACHINE = {"instanceType": "p4d.24xlarge", "region": "us-east-1"}
@@ -27,7 +27,7 @@ def stored(tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("stored")
 def test_every_day_that_the_store_knows_is_a_point(make):
-    points = price_history(cost.price([make(inputs=MACHINE)]).charges)
+    points = price_history(cost.price_resources([make(inputs=MACHINE)]).charges)
     assert {(day.isoformat(), float(usd)) for _, day, usd in points} == set(DAYS.items())
     assert {what for what, _, _ in points} == {"p4d.24xlarge in us-east-1, on demand"}
 

@@ -144,7 +144,7 @@ def test_no_sentinel_makes_a_size_zero(sentinel, book):
         )
     ]
     sides = cost.resources_from_preview({"steps": steps, "changeSummary": {"create": 2}})
-    machine = next(c for c in cost.price(sides.after, book).charges if c.component == "machine")
+    machine = next(c for c in cost.price_resources(sides.after, book).charges if c.component == "machine")
     assert (machine.quantity.low, machine.quantity.expected, machine.quantity.high) == (1, 4, 4)
 
 
@@ -176,7 +176,7 @@ def test_no_input_breaks_a_pricer(seed, book):
         if kind in PRICERS or "emplate" in kind or "utoscal" in kind
     ]
     resources = [each for each in resources if isinstance(each.inputs, dict)]
-    bill = cost.price(resources, book)
+    bill = cost.price_resources(resources, book)
     assert bill.usd_per_month.low <= bill.usd_per_month.expected <= bill.usd_per_month.high
 
 

@@ -4,13 +4,13 @@ from decimal import Decimal
 
 import pytest
 
-from gpufleet.cost.money import HOURS_PER_MONTH, Range, cents, exact, hourly
+from gpufleet.cost.money import HOURS_PER_MONTH, Range, round_hourly_rate, round_to_cents, to_decimal
 from gpufleet.cost.wording import count, span, usd
 
 
 def test_a_price_is_the_decimal_it_is_written_as():
-    assert exact(21.957642) * 730 == Decimal("16029.078660")
-    assert exact(0.1) + exact(0.2) == Decimal("0.3")
+    assert to_decimal(21.957642) * 730 == Decimal("16029.078660")
+    assert to_decimal(0.1) + to_decimal(0.2) == Decimal("0.3")
 
 
 def test_a_month_has_730_hours():
@@ -19,16 +19,16 @@ def test_a_month_has_730_hours():
 
 @pytest.mark.parametrize(("amount", "shown"), [("0.005", "0.01"), ("0.004", "0.00"), ("2.675", "2.68")])
 def test_half_a_cent_rounds_up(amount, shown):
-    assert cents(Decimal(amount)) == Decimal(shown)
+    assert round_to_cents(Decimal(amount)) == Decimal(shown)
 
 
 def test_hours_keep_what_price_lists_show():
-    assert hourly(Decimal("21.9576424")) == Decimal("21.957642")
+    assert round_hourly_rate(Decimal("21.9576424")) == Decimal("21.957642")
 
 
 def test_taking_away_never_goes_below_zero():
-    assert Range.of(1).beyond(Range.of(3)) == Range.of(0)
-    left = Range(Decimal(1), Decimal(2), Decimal(4)).beyond(Range.of(1))
+    assert Range.of(1).minus(Range.of(3)) == Range.of(0)
+    left = Range(Decimal(1), Decimal(2), Decimal(4)).minus(Range.of(1))
     assert left == Range(Decimal(0), Decimal(1), Decimal(3))
 
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpufleet.cost.places import aws_region, azure_region, gcp_region
 from gpufleet.cost.pricers.azure_parts import tier
+from gpufleet.cost.pricing.region import aws_region, azure_region, gcp_region
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from gpufleet import cost
 from gpufleet.cost import Policy
-from gpufleet.cost.money import exact
+from gpufleet.cost.money import to_decimal
 from gpufleet.errors import InputError
 from gpufleet.fleet import Budget
 
@@ -20,7 +20,10 @@ def judged(make, book):
     def judge(today=TODAY, after=None, budget=None, **rules):
         before, both = [make("a")], [make("a"), make("b")]
         policy = Policy(
-            **{name: exact(limit) if isinstance(limit, float) else limit for name, limit in rules.items()}
+            **{
+                name: to_decimal(limit) if isinstance(limit, float) else limit
+                for name, limit in rules.items()
+            }
         )
         return cost.diff(before, after or both, policy, book=book, today=today, budget=budget).policy
 
@@ -55,7 +58,7 @@ def test_increase(judged):
 
 
 def test_an_increase_from_nothing_has_no_percentage_and_breaks_the_rule(make, book):
-    found = cost.diff([], [make()], Policy(max_increase_percent=exact(1000)), book=book)
+    found = cost.diff([], [make()], Policy(max_increase_percent=to_decimal(1000)), book=book)
     assert rules(found.policy) == ["max_increase_percent"]
 
 
@@ -74,7 +77,7 @@ def test_unpriced(judged, make):
 
 def test_totals_that_are_partial_pass_no_gate_about_totals(make, book):
     sides = cost.Sides(partial=True)
-    policy = Policy(budget_usd_per_month=exact(10**9), max_increase_percent=exact(10**9))
+    policy = Policy(budget_usd_per_month=to_decimal(10**9), max_increase_percent=to_decimal(10**9))
     verdict = cost.diff([], [make()], policy, sides=sides, book=book).policy
     assert rules(verdict) == ["budget_usd_per_month", "max_increase_percent"]
     assert "--show-sames" in verdict.violations[0].message

@@ -36,7 +36,7 @@ def test_each_program_is_looked_at():
 @pytest.fixture(scope="module", params=sorted(BILLABLE))
 def program(request):
     resources = cost.evaluate(PROGRAMS / request.param, "dev")
-    return request.param, resources, cost.price(resources)
+    return request.param, resources, cost.price_resources(resources)
 
 
 def test_priced_and_unpriced_together_are_all_that_bills(program):

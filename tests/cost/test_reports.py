@@ -112,7 +112,7 @@ def test_estimate_says_how_it_stands_to_its_budget(make, book):
 
 def test_an_estimate_does_not_hide_machines_without_price(make, book):
     strange = make("b", inputs={"instanceType": "p9.huge", "region": "us-east-1"})
-    bill = cost.price([make(), strange], book)
+    bill = cost.price_resources([make(), strange], book)
     found = cost.Estimate("prod", bill, Budget(max=60000))
     first, second = cost.render_estimate(found, "table").splitlines()[:2]
     missing = len(bill.unpriced)
@@ -125,7 +125,7 @@ def test_an_estimate_does_not_hide_machines_without_price(make, book):
 
 def test_machines_without_price_do_not_hide_a_budget_already_broken(make, book):
     strange = make("b", inputs={"instanceType": "p9.huge", "region": "us-east-1"})
-    found = cost.Estimate("prod", cost.price([make(), strange], book), Budget(max=1))
+    found = cost.Estimate("prod", cost.price_resources([make(), strange], book), Budget(max=1))
     assert found.verdict.startswith("over the budget of $1.00")
     assert found.within_budget is False
 
@@ -205,6 +205,6 @@ def test_a_unit_that_is_used_up_is_not_by_the_hour():
 
 
 def test_an_old_price_is_named_with_its_region(make, book):
-    old = cost.price([make()], book)
+    old = cost.price_resources([make()], book)
     told = cost.price_notes(old, date(2030, 1, 1))
     assert any(each.startswith("the on_demand price of p4d.24xlarge in us-east-1 is ") for each in told)

@@ -14,26 +14,27 @@ from ruamel.yaml import YAML
 
 from gpufleet import catalog, cost, fleet
 from gpufleet.catalog import Price
-from gpufleet.cost import PriceBook, spot
-from gpufleet.cost.money import NOTHING, Range
+from gpufleet.cost import PriceBook
+from gpufleet.cost.money import ZERO_RANGE, Range
+from gpufleet.cost.pricing import spot
 from gpufleet.engine import Resource
 
 HOUR = Decimal(60)
 
 
-def work(per_month="0", checkpoint="60", restart="0", dump="0", fallback=NOTHING):
+def work(per_month="0", checkpoint="60", restart="0", dump="0", fallback=ZERO_RANGE):
     numbers = (Decimal(checkpoint), Decimal(restart), Decimal(dump))
-    return spot.Work(Range.of(per_month), *numbers, fallback)
+    return spot.SpotWorkload(Range.of(per_month), *numbers, fallback)
 
 
 def test_without_interruptions_only_checkpoints_cost():
     # 60 minutes of work, 3 to write them: 63 / 60
-    assert spot.expected(Decimal(1), None, work(dump="3")).expected == Decimal("1.05")
+    assert spot.usd_per_useful_hour(Decimal(1), None, work(dump="3")).expected == Decimal("1.05")
 
 
 def test_rare_interruptions_by_hand():
     # 7.3 a month: M = 100 h; C = 1 h, R = 0.5 h: 100 * e^0.005 * (e^0.01 - 1) = 1.010054
-    found = spot.expected(Decimal(1), None, work("7.3", restart="30")).expected
+    found = spot.usd_per_useful_hour(Decimal(1), None, work("7.3", restart="30")).expected
     assert found == Decimal("1.010054")
     assert float(found) == pytest.approx(1 + (0.5 + 0.5) / 100, abs=1e-4)  # half an interval, one restart
 
@@ -41,7 +42,7 @@ def test_rare_interruptions_by_hand():
 def test_a_share_on_demand_by_hand():
     # 0.8 * 1.010054 * 0.5 + 0.2 * 1 * 2.0 = 0.404022 + 0.4
     share = Range.of("0.2")
-    found = spot.expected(Decimal("0.5"), Decimal(2), work("7.3", restart="30", fallback=share))
+    found = spot.usd_per_useful_hour(Decimal("0.5"), Decimal(2), work("7.3", restart="30", fallback=share))
     assert found.expected == Decimal("0.804022")
 
 
@@ -76,18 +77,18 @@ def test_the_formula_is_what_a_simulated_job_pays():
 
 
 def test_work_that_never_ends_has_no_cost():
-    assert spot.expected(Decimal(1), None, work("7300", checkpoint="6000")) is None
+    assert spot.usd_per_useful_hour(Decimal(1), None, work("7300", checkpoint="6000")) is None
 
 
 def test_a_needed_fallback_without_price_has_no_cost():
-    assert spot.expected(Decimal(1), None, work(fallback=Range.of("0.1"))) is None
+    assert spot.usd_per_useful_hour(Decimal(1), None, work(fallback=Range.of("0.1"))) is None
 
 
 def test_bands_are_rates_of_what_does_not_survive():
-    band = spot.per_month("5-10%")
+    band = spot.band_interruptions_per_month("5-10%")
     assert float(band.low) == pytest.approx(-math.log(0.95))
     assert float(band.high) == pytest.approx(-math.log(0.90))
-    assert set(spot.bands()) == {"<5%", "5-10%", "10-15%", "15-20%"}
+    assert set(spot.load_interruption_bands()) == {"<5%", "5-10%", "10-15%", "15-20%"}
 
 
 @given(
@@ -98,8 +99,8 @@ def test_bands_are_rates_of_what_does_not_survive():
 )
 def test_more_interruptions_never_cost_less_and_never_less_than_the_price(price, one, other, restart):
     fewer, more = sorted((one, other))
-    cheap = spot.expected(price, None, work(str(fewer), restart=str(restart)))
-    dear = spot.expected(price, None, work(str(more), restart=str(restart)))
+    cheap = spot.usd_per_useful_hour(price, None, work(str(fewer), restart=str(restart)))
+    dear = spot.usd_per_useful_hour(price, None, work(str(more), restart=str(restart)))
     assert price <= cheap.expected <= dear.expected
 
 
@@ -112,7 +113,7 @@ def book(**usd):
 
 
 def test_dearer_names_the_cheapest_commitment_and_its_hours():
-    found = spot.dearer("gcp", "r", "m", book(spot=2.0, reserved_1y=1.8, reserved_3y=1.5))
+    found = spot.find_cheaper_commitment("gcp", "r", "m", book(spot=2.0, reserved_1y=1.8, reserved_3y=1.5))
     assert found.commitment.purchase == "reserved_3y"
     assert found.hours_per_month == Decimal("547.5")  # 730 * 1.5 / 2
     assert str(found).startswith("WARNING: spot of m in r ($2.00 an hour, 2026-07-30) is dearer than a 3y")
@@ -120,14 +121,14 @@ def test_dearer_names_the_cheapest_commitment_and_its_hours():
 
 @pytest.mark.parametrize("usd", [{"spot": 1.0, "reserved_3y": 1.5}, {"spot": 1.0}, {"reserved_3y": 0.5}])
 def test_no_warning_where_spot_is_cheaper_or_a_price_is_missing(usd):
-    assert spot.dearer("gcp", "r", "m", book(**usd)) is None
+    assert spot.find_cheaper_commitment("gcp", "r", "m", book(**usd)) is None
 
 
 def test_the_catalogue_has_such_places():
-    found = spot.dearer("gcp", "us-central1", "a2-megagpu-16g")
+    found = spot.find_cheaper_commitment("gcp", "us-central1", "a2-megagpu-16g")
     assert found is not None
     assert found.spot.usd_per_hour > found.commitment.usd_per_hour
-    assert found.commitment == catalog.price("gcp", "us-central1", "a2-megagpu-16g", "reserved_3y")
+    assert found.commitment == catalog.find_price("gcp", "us-central1", "a2-megagpu-16g", "reserved_3y")
 
 
 INSTANCE = "aws:ec2/instance:Instance"

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpufleet.cost.money import Range
-from gpufleet.cost.weighing import bills, cheapest, dearest
+from gpufleet.cost.pricing.weighted_capacity import bills, cheapest, dearest
 
 TYPES = st.lists(st.tuples(st.integers(1, 4), st.integers(1, 30).map(Decimal)), min_size=1, max_size=3)
 

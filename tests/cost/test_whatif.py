@@ -28,7 +28,7 @@ def rows():
         return Resource(f"urn:pulumi:s::p::{INSTANCE}::{name}", INSTANCE, name, inputs, {})
 
     book = PriceBook(look, look)
-    return cost.what_if(cost.price([instance("a", "100"), instance("b", "100")], book), book)
+    return cost.what_if(cost.price_resources([instance("a", "100"), instance("b", "100")], book), book)
 
 
 def test_every_kind_by_hand(rows):

@@ -11,17 +11,19 @@ from gpufleet.cost.answers import Estimate, diff, estimate, price_notes
 from gpufleet.cost.automation import from_automation
 from gpufleet.cost.buys import Buy, buys, buys_document
 from gpufleet.cost.change import CostDiff, Line, PolicyResult, Violation, compare
-from gpufleet.cost.commitments import BreakEven, break_even, break_even_document
-from gpufleet.cost.commitments import load as load_commitments
 from gpufleet.cost.dates import PriceDates
-from gpufleet.cost.demand import Around, Bill, Charge, Demand, Gap, Unpriced
 from gpufleet.cost.document import diff_document, estimate_document, schema
 from gpufleet.cost.evaluation import TIME_LIMIT_S, evaluate
 from gpufleet.cost.graph import Graph
 from gpufleet.cost.money import HOURS_PER_MONTH, Range
 from gpufleet.cost.policy import Policy, judge, load_policy
 from gpufleet.cost.pools import Pool, by_pool
-from gpufleet.cost.pricing import price
+from gpufleet.cost.pricing.bill import Bill, Charge, UnpricedResource
+from gpufleet.cost.pricing.billing import price_resources
+from gpufleet.cost.pricing.commitments import BreakEven, break_even, break_even_document
+from gpufleet.cost.pricing.commitments import load_commitments as load_commitments
+from gpufleet.cost.pricing.component import CostComponent, PartContext, UnpricedComponent
+from gpufleet.cost.pricing.rates import PriceBook
 from gpufleet.cost.questions import (
     Asked,
     diff_against,
@@ -33,7 +35,6 @@ from gpufleet.cost.questions import (
     estimate_stack,
     estimate_state,
 )
-from gpufleet.cost.rates import PriceBook
 from gpufleet.cost.reports import DIFF_FORMATS, render_diff, render_estimate
 from gpufleet.cost.reports.budget import buys_table
 from gpufleet.cost.reports.buying import break_even_table, what_if_table
@@ -46,18 +47,17 @@ __all__ = [
     "DIFF_FORMATS",
     "HOURS_PER_MONTH",
     "TIME_LIMIT_S",
-    "Around",
     "Asked",
     "Bill",
     "BreakEven",
     "Buy",
     "Charge",
+    "CostComponent",
     "CostDiff",
-    "Demand",
     "Estimate",
-    "Gap",
     "Graph",
     "Line",
+    "PartContext",
     "Policy",
     "PolicyResult",
     "Pool",
@@ -66,7 +66,8 @@ __all__ = [
     "Range",
     "Sides",
     "Terms",
-    "Unpriced",
+    "UnpricedComponent",
+    "UnpricedResource",
     "Usage",
     "UsageFile",
     "Violation",
@@ -97,8 +98,8 @@ __all__ = [
     "load_commitments",
     "load_policy",
     "load_usage",
-    "price",
     "price_notes",
+    "price_resources",
     "render_diff",
     "render_estimate",
     "resources_from_events",

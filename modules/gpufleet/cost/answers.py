@@ -9,15 +9,15 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from gpufleet.catalog import Price
-from gpufleet.cost import commitments as committed
-from gpufleet.cost import spot
 from gpufleet.cost.change import CostDiff, compare
 from gpufleet.cost.dates import PriceDates, comparable, split
-from gpufleet.cost.demand import Bill
-from gpufleet.cost.money import ZERO, cents, exact
+from gpufleet.cost.money import ZERO, round_to_cents, to_decimal
 from gpufleet.cost.policy import Policy, judge
-from gpufleet.cost.pricing import price
-from gpufleet.cost.rates import PriceBook
+from gpufleet.cost.pricing import commitments as committed
+from gpufleet.cost.pricing import spot
+from gpufleet.cost.pricing.bill import Bill
+from gpufleet.cost.pricing.billing import price_resources
+from gpufleet.cost.pricing.rates import PriceBook
 from gpufleet.cost.sides import Sides
 from gpufleet.cost.staleness import ignored_sizes
 from gpufleet.cost.usage import NO_USAGE, UsageFile
@@ -25,7 +25,7 @@ from gpufleet.cost.wording import printable, usd
 from gpufleet.engine import Resource
 
 if TYPE_CHECKING:
-    from gpufleet.cost.commitments.model import Commitment
+    from gpufleet.cost.pricing.commitments.model import Commitment
     from gpufleet.fleet import Budget, Fleet
 
 # gpufleet.fleet is imported where it is used: while it loads, the child imports the SDKs already.
@@ -51,18 +51,18 @@ class Estimate:
 
     @property
     def _verdict(self) -> str:
-        month = cents(self.bill.usd_per_month.expected)
+        month = round_to_cents(self.bill.usd_per_month.expected)
         if self.budget is None:
             return "no budget is declared"
-        limit = exact(self.budget.max)
+        limit = to_decimal(self.budget.max)
         if month > limit:
             return f"over the budget of {usd(limit)} by {usd(month - limit)}"
         if missing := self.bill.machines_without_price:
             told = "1 machine has" if missing == 1 else f"{missing} machines have"
             return f"cannot say whether it is within the budget of {usd(limit)}: {told} no price"
-        if month < exact(self.budget.min):
-            return f"under the budget's floor of {usd(exact(self.budget.min))}: is something missing?"
-        over = cents(self.bill.usd_per_month.high) - limit
+        if month < to_decimal(self.budget.min):
+            return f"under the budget's floor of {usd(to_decimal(self.budget.min))}: is something missing?"
+        over = round_to_cents(self.bill.usd_per_month.high) - limit
         risk = f", up to {usd(over)} over it at maximum size" if over > 0 else ""
         return f"within the budget of {usd(limit)}, {usd(limit - month)} to spare{risk}"
 
@@ -71,7 +71,7 @@ class Estimate:
         """Tell whether the month keeps the budget's ceiling; None without a budget, or where nobody can say."""
         if self.budget is None:
             return None
-        kept = cents(self.bill.usd_per_month.expected) <= exact(self.budget.max)
+        kept = round_to_cents(self.bill.usd_per_month.expected) <= to_decimal(self.budget.max)
         return None if kept and self.bill.machines_without_price else kept
 
 
@@ -88,13 +88,17 @@ def estimate(
     """Price resources, and note what their fleet means for the budget."""
     from gpufleet import fleet
 
-    listed, works, day = tuple(resources), spot.declared(declared), today or _today()
-    works = works | spot.used(listed, usage)
-    bill = price(listed, book, usage=usage, commitments=commitments, on=day)
-    bill = spot.annotate(bill, works, book)
-    told = (*ignored_sizes(listed), *usage.unmatched(listed), *spot.warnings(bill.charges, book))
-    told = (*told, *spot.notes(bill, works), *committed.notes(bill.commitments, day))
-    told = (*told, *committed.doubts(commitments, day), *missing(bill))
+    listed, works, day = tuple(resources), spot.read_fleet_workloads(declared), today or _today()
+    works = works | spot.read_usage_workloads(listed, usage)
+    bill = price_resources(listed, book, usage=usage, commitments=commitments, on=day)
+    bill = spot.add_useful_hour_rates(bill, works, book)
+    told = (*ignored_sizes(listed), *usage.unmatched(listed), *spot.format_spot_warnings(bill.charges, book))
+    told = (
+        *told,
+        *spot.format_spot_notes(bill, works),
+        *committed.format_commitment_notes(bill.commitments, day),
+    )
+    told = (*told, *committed.format_commitment_warnings(commitments, day), *missing(bill))
     notes = (*(fleet.notes(declared) if declared else ()), *told, *price_notes(bill), OUTSIDE)
     return Estimate(
         declared.stack if declared else stack, bill, _budget(declared), tuple(map(printable, notes))
@@ -122,21 +126,24 @@ def diff(
     its own, and the answer tells what the code changes from what prices do.
     """
     told, was, will = sides or Sides(), tuple(before), tuple(after)
-    limit, day = exact(budget.max) if budget else None, today or _today()
+    limit, day = to_decimal(budget.max) if budget else None, today or _today()
     books = (dates.book(dates.before), dates.book(dates.after)) if dates else (book, book)
 
-    works = spot.declared(declared) | spot.used((*was, *will), usage)
+    works = spot.read_fleet_workloads(declared) | spot.read_usage_workloads((*was, *will), usage)
 
     def bill(side: tuple[Resource, ...], prices: PriceBook | None) -> Bill:
-        bought = price(side, prices, usage=usage, commitments=commitments, on=day)
-        return spot.annotate(bought, works, prices)
+        bought = price_resources(side, prices, usage=usage, commitments=commitments, on=day)
+        return spot.add_useful_hour_rates(bought, works, prices)
 
     old, new, move = bill(was, books[0]), bill(will, books[1]), None
     if dates and was == will:
         old, new, move = comparable(dates, old, new)
     elif dates:
         move = split(dates, old, bill(will, books[0]), new)
-    money = (*spot.warnings(new.charges, books[1]), *committed.changes(old.commitments, new.commitments))
+    money = (
+        *spot.format_spot_warnings(new.charges, books[1]),
+        *committed.format_utilization_changes(old.commitments, new.commitments),
+    )
     found = compare(
         told.stack,
         old,
@@ -148,7 +155,11 @@ def diff(
         overlaps=told.overlaps,
         overlap_hours=usage.overlap_hours,
     )
-    told_too = (*committed.doubts(commitments, day), *committed.notes(new.commitments, day), *missing(found))
+    told_too = (
+        *committed.format_commitment_warnings(commitments, day),
+        *committed.format_commitment_notes(new.commitments, day),
+        *missing(found),
+    )
     found = replace(found, prices=move, notes=tuple(map(printable, told_too)))
     return judge(found, _with_budget(policy, limit), day) if policy else found
 

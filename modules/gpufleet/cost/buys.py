@@ -10,7 +10,7 @@ from typing import Any
 from gpufleet import catalog
 from gpufleet.catalog import MachineOffer
 from gpufleet.catalog.prices import COMMITMENTS
-from gpufleet.cost.money import HOURS_PER_MONTH, exact
+from gpufleet.cost.money import HOURS_PER_MONTH, to_decimal
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Buy:
     @property
     def usd_per_hour(self) -> Decimal:
         """Return the price."""
-        return exact(self.offer.price.usd_per_hour)
+        return to_decimal(self.offer.price.usd_per_hour)
 
 
 def buys(
@@ -42,13 +42,13 @@ def buys(
     most: int = 20,
 ) -> list[Buy]:
     """Return the machines that a budget buys most accelerator hours of, each in its cheapest region."""
-    offers = catalog.offers(
+    offers = catalog.search_offers(
         cloud=cloud,
         region=region,
         machine=machine,
         purchase=purchase,
         accelerator=accelerator,
-        by="accelerator",
+        compare_by="accelerator",
     )
     found = (_buy(budget, offer) for offer in _cheapest(offers))
     return [each for each in found if each.hours > 0][:most]
@@ -65,7 +65,7 @@ def _cheapest(offers: Iterable[MachineOffer]) -> Iterator[MachineOffer]:
 
 
 def _buy(budget: Decimal, offer: MachineOffer) -> Buy:
-    hours = budget / exact(offer.price.usd_per_hour)
+    hours = budget / to_decimal(offer.price.usd_per_hour)
     always = int((hours / HOURS_PER_MONTH).to_integral_value(ROUND_FLOOR))
     if offer.purchase in COMMITMENTS and not always:
         return Buy(offer, Decimal(0), 0)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from decimal import Decimal
 
-from gpufleet.cost.demand import Bill, Charge, Unpriced
-from gpufleet.cost.money import NOTHING, ZERO, Range, cents
+from gpufleet.cost.money import ZERO, ZERO_RANGE, Range, round_to_cents
+from gpufleet.cost.pricing.bill import Bill, Charge, UnpricedResource
 
 
 @dataclass(frozen=True)
@@ -101,21 +101,23 @@ class CostDiff:
     @property
     def change_usd_per_month(self) -> Decimal:
         """Return the change in cents: the difference of the two months as they are shown."""
-        return cents(self.after.usd_per_month.expected) - cents(self.before.usd_per_month.expected)
+        return round_to_cents(self.after.usd_per_month.expected) - round_to_cents(
+            self.before.usd_per_month.expected
+        )
 
     @property
     def one_off_usd(self) -> Decimal:
         """Return what the change itself costs, once: old machines that run on until their successors do."""
-        return cents(sum((line.one_off_usd for line in self.lines), ZERO))
+        return round_to_cents(sum((line.one_off_usd for line in self.lines), ZERO))
 
     @property
     def change_percent(self) -> Decimal | None:
         """Return the change in percent, None where there was nothing before or the whole is not known."""
-        base = cents(self.before.usd_per_month.expected)
-        return cents(self.change_usd_per_month * 100 / base) if base and not self.partial else None
+        base = round_to_cents(self.before.usd_per_month.expected)
+        return round_to_cents(self.change_usd_per_month * 100 / base) if base and not self.partial else None
 
     @property
-    def unpriced(self) -> tuple[Unpriced, ...]:
+    def unpriced(self) -> tuple[UnpricedResource, ...]:
         """Return what has no price after the change, and what had none before and goes."""
         after = {(gap.urn, gap.component) for gap in self.after.unpriced}
         gone = (gap for gap in self.before.unpriced if (gap.urn, gap.component) not in after)
@@ -157,7 +159,7 @@ def alike(before: Charge | None, after: Charge | None) -> bool:
 
 def month(charge: Charge | None) -> Range:
     """Return a charge's month; of none, nothing."""
-    return charge.usd_per_month if charge else NOTHING
+    return charge.usd_per_month if charge else ZERO_RANGE
 
 
 def _line(before: Charge | None, after: Charge | None, told: str | None) -> Line:

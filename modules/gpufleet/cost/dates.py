@@ -8,9 +8,9 @@ from datetime import date
 from decimal import Decimal
 
 from gpufleet.cost.change import PriceMove
-from gpufleet.cost.demand import Bill, Charge, Unpriced
-from gpufleet.cost.money import ZERO, cents
-from gpufleet.cost.rates import PriceBook
+from gpufleet.cost.money import ZERO, round_to_cents
+from gpufleet.cost.pricing.bill import Bill, Charge, UnpricedResource
+from gpufleet.cost.pricing.rates import PriceBook
 
 Key = tuple[str, str]
 
@@ -34,11 +34,11 @@ def split(dates: PriceDates, old: Bill, between: Bill, new: Bill) -> PriceMove:
 
     What has a price on one day only counts for neither: its whole amount would look like a price change.
     """
-    change = cents(new.usd_per_month.expected) - cents(old.usd_per_month.expected)
+    change = round_to_cents(new.usd_per_month.expected) - round_to_cents(old.usd_per_month.expected)
     known = _both(between, new)
-    by_code = cents(between.usd_per_month.expected) - cents(old.usd_per_month.expected)
-    by_prices = cents(_sum(new, known) - _sum(between, known))
-    lost = cents(_sum(between, _keys(between) - known))
+    by_code = round_to_cents(between.usd_per_month.expected) - round_to_cents(old.usd_per_month.expected)
+    by_prices = round_to_cents(_sum(new, known) - _sum(between, known))
+    lost = round_to_cents(_sum(between, _keys(between) - known))
     by_code -= lost  # it has no price today: what the code adds of it is not known
     return PriceMove(dates.before, dates.after, by_code, by_prices, change - by_code - by_prices)
 
@@ -56,7 +56,7 @@ def comparable(dates: PriceDates, old: Bill, new: Bill) -> tuple[Bill, Bill, Pri
         for side in (old, new)
     ]
     after = replace(sides[1], unpriced=(*sides[1].unpriced, *gaps))
-    change = cents(after.usd_per_month.expected) - cents(sides[0].usd_per_month.expected)
+    change = round_to_cents(after.usd_per_month.expected) - round_to_cents(sides[0].usd_per_month.expected)
     return sides[0], after, PriceMove(dates.before, dates.after, ZERO, change, same_stack=True)
 
 
@@ -70,7 +70,7 @@ def _keys(bill: Bill) -> set[Key]:
 
 
 def _bounded(bill: Bill) -> set[Key]:
-    return {(gap.urn, gap.component) for gap in bill.unpriced if gap.bounded}
+    return {(gap.urn, gap.component) for gap in bill.unpriced if gap.is_bounded}
 
 
 def _sum(bill: Bill, keys: Iterable[Key]) -> Decimal:
@@ -78,8 +78,8 @@ def _sum(bill: Bill, keys: Iterable[Key]) -> Decimal:
     return sum((c.usd_per_month.expected for c in bill.charges if c.key in wanted), ZERO)
 
 
-def _gap(charge: Charge, days: str) -> Unpriced:
+def _gap(charge: Charge, days: str) -> UnpricedResource:
     reason = f"{charge.item} in {charge.region} has a price on only one of {days}; left out on both sides"
-    return Unpriced(
+    return UnpricedResource(
         charge.urn, charge.type, charge.name, reason, charge.component, pool=charge.pool, owner=charge.owner
     )

@@ -8,10 +8,9 @@ from typing import Any
 from gpufleet.boundary import packaged_json
 from gpufleet.cost.answers import Estimate
 from gpufleet.cost.change import Check, CostDiff, Line, PriceMove
-from gpufleet.cost.commitments import Use
-from gpufleet.cost.demand import Bill, Charge, Unpriced
-from gpufleet.cost.money import NOTHING, ZERO, Range, cents, hourly
+from gpufleet.cost.money import ZERO, ZERO_RANGE, Range, round_hourly_rate, round_to_cents
 from gpufleet.cost.pools import Pool, by_pool
+from gpufleet.cost.pricing.bill import Bill, Charge, CommitmentUse, UnpricedResource
 
 
 def diff_document(diff: CostDiff) -> dict[str, Any]:
@@ -72,14 +71,14 @@ def _total(bill: Bill) -> dict[str, float]:
     month = bill.usd_per_month
     return {
         "usd_per_hour": _rate(bill.usd_per_hour.expected),
-        "usd_per_month": float(cents(month.expected)),
-        "usd_per_month_low": float(cents(month.low)),
-        "usd_per_month_high": float(cents(month.high)),
+        "usd_per_month": float(round_to_cents(month.expected)),
+        "usd_per_month_low": float(round_to_cents(month.low)),
+        "usd_per_month_high": float(round_to_cents(month.high)),
     }
 
 
 def _line(line: Line) -> dict[str, Any]:
-    after = line.after.usd_per_hour if line.after else NOTHING
+    after = line.after.usd_per_hour if line.after else ZERO_RANGE
     before = line.before.usd_per_hour.expected if line.before else ZERO
     shown = _charge(line.shown)
     return {
@@ -98,7 +97,7 @@ def _line(line: Line) -> dict[str, Any]:
         "after_usd_per_hour": _rate(after.expected),
         "after_usd_per_hour_low": _rate(after.low),
         "after_usd_per_hour_high": _rate(after.high),
-        "one_off_usd": float(cents(line.one_off_usd)),
+        "one_off_usd": float(round_to_cents(line.one_off_usd)),
         "price": shown["price"],
         "note": shown["note"],
         "covered_by": shown["covered_by"],
@@ -120,7 +119,7 @@ def _charge(charge: Charge) -> dict[str, Any]:
         "hours_per_month": float(charge.hours_per_month),
         "purchase": charge.purchase,
         "usd_per_hour": _rate(charge.usd_per_hour.expected),
-        "usd_per_month": float(cents(charge.usd_per_month.expected)),
+        "usd_per_month": float(round_to_cents(charge.usd_per_month.expected)),
         "price": price and {"usd_per_hour": price.usd_per_hour, "as_of": price.as_of, "source": price.source},
         "note": charge.note,
         "covered_by": charge.covered_by or None,
@@ -132,14 +131,14 @@ def _useful(of: Range) -> dict[str, float]:
     return {"low": _rate(of.low), "expected": _rate(of.expected), "high": _rate(of.high)}
 
 
-def _commitment(use: Use) -> dict[str, Any]:
+def _commitment(use: CommitmentUse) -> dict[str, Any]:
     return {
         "id": use.id,
         "kind": use.kind,
         "until": str(use.until),
-        "usd_per_month": float(cents(use.usd_per_month)),
+        "usd_per_month": float(round_to_cents(use.usd_per_month)),
         "used": round(float(use.used), 6),
-        "unused_usd_per_month": float(cents(use.unused_usd_per_month)),
+        "unused_usd_per_month": float(round_to_cents(use.unused_usd_per_month)),
     }
 
 
@@ -152,13 +151,13 @@ def _pool(pool: Pool) -> dict[str, Any]:
         "count": float(pool.count.expected),
         "hours_per_month": float(pool.hours),
         "usd_per_hour": _rate(pool.usd_per_hour.expected),
-        "usd_per_month": float(cents(pool.usd_per_month.expected)),
-        "usd_per_month_low": float(cents(pool.usd_per_month.low)),
-        "usd_per_month_high": float(cents(pool.usd_per_month.high)),
+        "usd_per_month": float(round_to_cents(pool.usd_per_month.expected)),
+        "usd_per_month_low": float(round_to_cents(pool.usd_per_month.low)),
+        "usd_per_month_high": float(round_to_cents(pool.usd_per_month.high)),
     }
 
 
-def _gap(gap: Unpriced) -> dict[str, Any]:
+def _gap(gap: UnpricedResource) -> dict[str, Any]:
     return {
         "urn": gap.urn,
         "type": gap.type,
@@ -190,7 +189,7 @@ def _prices(move: PriceMove) -> dict[str, Any]:
 
 
 def _rate(amount: Decimal) -> float:
-    return float(hourly(amount))
+    return float(round_hourly_rate(amount))
 
 
 def _number(amount: Decimal | None) -> float | None:

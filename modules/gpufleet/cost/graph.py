@@ -9,7 +9,7 @@ from typing import TypeVar
 from gpufleet.cost.money import Range
 from gpufleet.cost.terms import Terms, read_terms, tags
 from gpufleet.cost.usage import NO_USAGE, Usage, UsageFile
-from gpufleet.cost.values import text
+from gpufleet.cost.values import read_text
 from gpufleet.engine import Marker, Resource
 
 Key = TypeVar("Key")
@@ -23,7 +23,7 @@ NAME_KEYS = {
 }
 
 
-def kind(type_token: str) -> str:
+def unversioned_type(type_token: str) -> str:
     """Return a type without the API version that azure-native may carry in it."""
     package, _, rest = type_token.partition(":")
     module, _, name = rest.partition(":")
@@ -40,7 +40,7 @@ class Graph:
         self._by_urn = {resource.urn: resource for resource in self.resources if not resource.delete}
         self._by_kind: dict[str, list[Resource]] = {}
         for resource in self._by_urn.values():
-            self._by_kind.setdefault(kind(resource.type), []).append(resource)
+            self._by_kind.setdefault(unversioned_type(resource.type), []).append(resource)
         # By kind: which resources answer to a name, and which a component holds. Made when first asked for.
         self._named: dict[str, dict[str, list[Resource]]] = {}
         self._held: dict[str, dict[str | None, list[Resource]]] = {}
@@ -51,63 +51,63 @@ class Graph:
         """Return the live resource of that URN."""
         return self._by_urn.get(urn) if urn else None
 
-    def of_kind(self, *kinds: str) -> list[Resource]:
+    def resources_of_type(self, *kinds: str) -> list[Resource]:
         """Return the live resources of these types."""
         return [resource for wanted in kinds for resource in self._by_kind.get(wanted, [])]
 
-    def provider(self, resource: Resource) -> Resource | None:
+    def find_provider(self, resource: Resource) -> Resource | None:
         """Return the explicit provider resource (``urn::id``) that manages this one."""
         return self.get(resource.provider.rpartition("::")[0]) if resource.provider else None
 
-    def tags(self, resource: Resource) -> dict[str, str]:
+    def tags_of(self, resource: Resource) -> dict[str, str]:
         """Return a resource's own tags or labels."""
         key = (resource.urn, resource.delete)  # one that awaits deletion may stand beside its successor
         if key not in self._tags:
             self._tags[key] = tags(resource.inputs)
         return self._tags[key]
 
-    def usage(self, resource: Resource) -> Usage:
+    def usage_of(self, resource: Resource) -> Usage:
         """Return what the usage file says of a resource."""
         return self._said.of(resource)
 
-    def terms(
+    def terms_of(
         self, resource: Resource, *templates: Resource | None, spot: bool | Marker | None = None
     ) -> Terms:
         """Return how a resource is bought: its tags, its own market setting, and the hours it is used."""
         found = read_terms(resource, *templates, spot=spot)
-        hours = self.usage(resource).hours_per_month
+        hours = self.usage_of(resource).hours_per_month
         return found if hours is None else replace(found, hours=hours)
 
-    def sized(self, resource: Resource, declared: Range | None) -> Range | None:
+    def resolve_size(self, resource: Resource, declared: Range | None) -> Range | None:
         """Return a group's size: as the usage file has it, else as declared."""
-        return self.usage(resource).size(declared)
+        return self.usage_of(resource).size(declared)
 
-    def target(self, resource: Resource, path: tuple[str | int, ...], *kinds: str) -> Resource | None:
+    def find_target(self, resource: Resource, path: tuple[str | int, ...], *kinds: str) -> Resource | None:
         """Return the resource that an input refers to.
 
         A known id or name is looked up. An id that deployment will bring (and one that a preview does not
         show on the other side) is followed through the engine's property dependencies; where those are not
         told either, to the only candidate in the same component.
         """
-        value = text(resource.inputs, *path)
+        value = read_text(resource.inputs, *path)
         if value is None:
             return None
         made_from = resource.property_dependencies.get(str(path[0]), ())
         chosen = self._answering(value, kinds) if isinstance(value, str) else []
         chosen = chosen or [
-            found for found in map(self.get, made_from) if found and kind(found.type) in kinds
+            found for found in map(self.get, made_from) if found and unversioned_type(found.type) in kinds
         ]
         if not chosen and not isinstance(value, str):
             chosen = [found for wanted in kinds for found in self._beside(resource, wanted)]
         return chosen[0] if len(chosen) == 1 else None
 
-    def pointing_at(self, resource: Resource, path: tuple[str | int, ...], *kinds: str) -> list[Resource]:
+    def find_referrers(self, resource: Resource, path: tuple[str | int, ...], *kinds: str) -> list[Resource]:
         """Return the resources of these kinds whose input refers to this one: its autoscalers, its schedules."""
-        key = (path, kinds, kind(resource.type))
+        key = (path, kinds, unversioned_type(resource.type))
         if key not in self._pointing:
-            found = ((each, self.target(each, path, key[2])) for each in self.of_kind(*kinds))
+            found = ((each, self.find_target(each, path, key[2])) for each in self.resources_of_type(*kinds))
             targets = {each.urn: target.urn for each, target in found if target}
-            pointing = (each for each in self.of_kind(*kinds) if each.urn in targets)
+            pointing = (each for each in self.resources_of_type(*kinds) if each.urn in targets)
             self._pointing[key] = _index(pointing, lambda each: {targets[each.urn]})
         return self._pointing[key].get(resource.urn, [])
 
@@ -127,7 +127,7 @@ class Graph:
             self._held[wanted] = _index(self._by_kind.get(wanted, ()), lambda each: {each.parent})
         return self._held[wanted].get(resource.parent, [])
 
-    def pool(self, resource: Resource) -> str:
+    def pool_name(self, resource: Resource) -> str:
         """Return the name of the component that holds a resource, its own where none does."""
         parent = self.get(resource.parent)
         return parent.name if parent and not parent.custom and ":Stack" not in parent.type else resource.name
@@ -146,7 +146,7 @@ def _index(
 
 def _names(resource: Resource) -> set[str]:
     """Return what a resource may be referred to by."""
-    own_name = NAME_KEYS.get(kind(resource.type), "name")
-    names = {resource.id, text(resource.inputs, own_name), text(resource.inputs, "id")}
-    names |= {text(resource.outputs, key) for key in ("id", "name", "selfLink", "arn")}
+    own_name = NAME_KEYS.get(unversioned_type(resource.type), "name")
+    names = {resource.id, read_text(resource.inputs, own_name), read_text(resource.inputs, "id")}
+    names |= {read_text(resource.outputs, key) for key in ("id", "name", "selfLink", "arn")}
     return {name for name in names if isinstance(name, str) and name}

@@ -19,17 +19,17 @@ _CENT = Decimal("0.01")
 _MILLIONTH = Decimal("0.000001")
 
 
-def exact(value: float | str | Decimal) -> Decimal:
+def to_decimal(value: float | str | Decimal) -> Decimal:
     """Return the decimal that ``value`` is written as, not its binary neighbour."""
     return value if isinstance(value, Decimal) else Decimal(str(value))
 
 
-def cents(amount: Decimal) -> Decimal:
+def round_to_cents(amount: Decimal) -> Decimal:
     """Round to cents, half up."""
     return amount.quantize(_CENT, ROUND_HALF_UP)
 
 
-def hourly(amount: Decimal) -> Decimal:
+def round_hourly_rate(amount: Decimal) -> Decimal:
     """Round an hourly rate to millionths, half up: the precision that price lists use."""
     return amount.quantize(_MILLIONTH, ROUND_HALF_UP)
 
@@ -49,7 +49,7 @@ class Range:
     @classmethod
     def of(cls, value: float | str | Decimal) -> Range:
         """Return the range that is one value."""
-        amount = exact(value)
+        amount = to_decimal(value)
         return cls(amount, amount, amount)
 
     @classmethod
@@ -60,13 +60,13 @@ class Range:
     @classmethod
     def total(cls, parts: Iterable[Range]) -> Range:
         """Sum ranges; of none the sum is zero."""
-        result = NOTHING
+        result = ZERO_RANGE
         for part in parts:
             result += part
         return result
 
     @property
-    def certain(self) -> bool:
+    def is_exact(self) -> bool:
         """Tell whether low and high are the same."""
         return self.low == self.high
 
@@ -77,7 +77,7 @@ class Range:
         by = other if isinstance(other, Range) else Range.of(other)
         return Range(self.low * by.low, self.expected * by.expected, self.high * by.high)
 
-    def beyond(self, other: Range) -> Range:
+    def minus(self, other: Range) -> Range:
         """Return what is left, scenario by scenario, when ``other`` is taken away; never below zero."""
         left = [
             max(ZERO, a - b)
@@ -88,5 +88,5 @@ class Range:
         return Range(min(left), left[1], max(left))
 
 
-NOTHING = Range(ZERO, ZERO, ZERO)
+ZERO_RANGE = Range(ZERO, ZERO, ZERO)
 ONE = Range.of(1)

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 
-from gpufleet.cost.demand import Bill, Charge
 from gpufleet.cost.money import Range
+from gpufleet.cost.pricing.bill import Bill, Charge
 
 
 @dataclass(frozen=True)

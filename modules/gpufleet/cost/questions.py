@@ -22,7 +22,7 @@ from gpufleet.engine import Events
 from gpufleet.errors import InputError
 
 if TYPE_CHECKING:
-    from gpufleet.cost.commitments.model import Commitment
+    from gpufleet.cost.pricing.commitments.model import Commitment
     from gpufleet.fleet import Fleet
 
 

@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 from gpufleet.cost.money import HOURS_PER_MONTH
-from gpufleet.cost.values import dig, items, number, text
+from gpufleet.cost.values import read_list, read_number, read_text, read_value
 from gpufleet.engine import Marker, Resource
 
 TERMS = ("reserved_1y", "reserved_3y")
@@ -51,12 +51,12 @@ def tags(inputs: Mapping[str, Any]) -> dict[str, str]:
     """Return a resource's tags or labels, in any of the shapes that the three clouds use."""
     found: dict[str, str] = {}
     for field in ("tags", "labels"):
-        held = dig(inputs, field)
+        held = read_value(inputs, field)
         if isinstance(held, Mapping):
             plain = (pair for pair in held.items() if pair[1] is not None and not isinstance(pair[1], Marker))
             found |= {str(key): str(value) for key, value in plain}
-        for pair in items(inputs, field):
-            key, value = text(pair, "key"), text(pair, "value")
+        for pair in read_list(inputs, field):
+            key, value = read_text(pair, "key"), read_text(pair, "value")
             if isinstance(key, str) and isinstance(value, str):
                 found[key] = value
     return found
@@ -71,7 +71,7 @@ def read_terms(resource: Resource, *templates: Resource | None, spot: bool | Mar
     for source in (*reversed(templates), resource):
         tagged |= tags(source.inputs) if source else {}
     said = tagged.get("gpufleet-purchase", "on_demand").replace("-", "_")
-    hours = number(tagged, "gpufleet-hours-per-month")
+    hours = read_number(tagged, "gpufleet-hours-per-month")
     return Terms(
         purchase=_market(said, spot),
         fallback=tagged.get("gpufleet-fallback", "") in ("on_demand", "on-demand", "true"),

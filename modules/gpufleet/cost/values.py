@@ -6,15 +6,18 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from gpufleet.cost.money import exact
+from gpufleet.cost.money import to_decimal
 from gpufleet.engine import Marker
 
-OBJECT, LIST = (dict, Mapping), (list, Sequence)  # what JSON gives first: an abstract class is slow to ask
-MOST = Decimal(10) ** 9  # beyond it a count or a size is a mistake, and products outgrow exact money
-WHY = {Marker.UNKNOWN: "not known until deployment", Marker.SECRET: "a secret"}
+MAPPING_TYPES, LIST_TYPES = (
+    (dict, Mapping),
+    (list, Sequence),
+)  # what JSON gives first: an abstract class is slow to ask
+MAX_NUMBER = Decimal(10) ** 9  # beyond it a count or a size is a mistake, and products outgrow exact money
+MARKER_REASONS = {Marker.UNKNOWN: "not known until deployment", Marker.SECRET: "a secret"}
 
 
-def dig(value: Any, *path: str | int) -> Any:
+def read_value(value: Any, *path: str | int) -> Any:
     """Follow ``path`` into nested inputs: the value there, None where nothing is, or a ``Marker``."""
     found = value
     for step in path:
@@ -29,32 +32,32 @@ def dig(value: Any, *path: str | int) -> Any:
 
 def _step(value: Any, step: str | int) -> Any:
     if isinstance(step, int):
-        is_list = isinstance(value, LIST) and not isinstance(value, str)
+        is_list = isinstance(value, LIST_TYPES) and not isinstance(value, str)
         return value[step] if is_list and len(value) > step else None
-    return value.get(step) if isinstance(value, OBJECT) else None
+    return value.get(step) if isinstance(value, MAPPING_TYPES) else None
 
 
-def items(value: Any, *path: str | int) -> list[Any]:
+def read_list(value: Any, *path: str | int) -> list[Any]:
     """Return the list at ``path``; of an absent or unknown one, nothing."""
-    found = dig(value, *path)
-    if isinstance(found, OBJECT):
+    found = read_value(value, *path)
+    if isinstance(found, MAPPING_TYPES):
         return [found]
-    return list(found) if isinstance(found, LIST) and not isinstance(found, str) else []
+    return list(found) if isinstance(found, LIST_TYPES) and not isinstance(found, str) else []
 
 
-def number(value: Any, *path: str | int) -> Decimal | Marker | None:
+def read_number(value: Any, *path: str | int) -> Decimal | Marker | None:
     """Return the number at ``path``; no number, a negative or an absurd one counts as unknown."""
-    found = dig(value, *path)
+    found = read_value(value, *path)
     if found is None or isinstance(found, Marker):
         return found
     try:
-        result = exact(found)
+        result = to_decimal(found)
     except (InvalidOperation, ValueError):
         return Marker.UNKNOWN
-    return result if result.is_finite() and 0 <= result <= MOST else Marker.UNKNOWN
+    return result if result.is_finite() and 0 <= result <= MAX_NUMBER else Marker.UNKNOWN
 
 
-def text(value: Any, *path: str | int) -> str | Marker | None:
+def read_text(value: Any, *path: str | int) -> str | Marker | None:
     """Return the text at ``path``."""
-    found = dig(value, *path)
+    found = read_value(value, *path)
     return found if found is None or isinstance(found, Marker) else str(found)

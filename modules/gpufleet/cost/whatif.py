@@ -7,9 +7,9 @@ from decimal import Decimal
 from typing import Any
 
 from gpufleet.catalog import Price
-from gpufleet.cost.demand import Bill, Charge
-from gpufleet.cost.money import HOURS_PER_MONTH, ZERO, cents, exact
-from gpufleet.cost.rates import PriceBook
+from gpufleet.cost.money import HOURS_PER_MONTH, ZERO, round_to_cents, to_decimal
+from gpufleet.cost.pricing.bill import Bill, Charge
+from gpufleet.cost.pricing.rates import PriceBook
 from gpufleet.cost.terms import TERMS
 
 KINDS = ("on_demand", "spot", *TERMS)
@@ -82,7 +82,7 @@ def _option(charge: Charge, kind: str, count: Decimal, planned: Decimal, book: P
     lookup = book.part if charge.component.startswith("accelerators") else book.machine
     price = lookup(charge.cloud, charge.region, charge.item, kind)
     billed = HOURS_PER_MONTH if kind in TERMS else planned
-    return Option(kind, price, None if price is None else exact(price.usd_per_hour) * count * billed)
+    return Option(kind, price, None if price is None else to_decimal(price.usd_per_hour) * count * billed)
 
 
 def what_if_document(rows: tuple[WhatIf, ...]) -> list[dict[str, Any]]:
@@ -97,7 +97,7 @@ def what_if_document(rows: tuple[WhatIf, ...]) -> list[dict[str, Any]]:
             "purchase": row.purchase,
             "count": float(row.count),
             "hours_per_month": float(row.hours),
-            "usd_per_month": float(cents(row.usd_per_month)),
+            "usd_per_month": float(round_to_cents(row.usd_per_month)),
             "cheapest": row.cheapest.kind if row.cheapest else None,
             "options": {option.kind: _shown(option) for option in row.options},
         }
@@ -111,6 +111,6 @@ def _shown(option: Option) -> dict[str, Any] | None:
     if price is None or option.usd_per_month is None:
         return None
     return {
-        "usd_per_month": float(cents(option.usd_per_month)),
+        "usd_per_month": float(round_to_cents(option.usd_per_month)),
         "price": {"usd_per_hour": price.usd_per_hour, "as_of": price.as_of, "source": price.source},
     }

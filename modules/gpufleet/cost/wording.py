@@ -4,40 +4,40 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from gpufleet.cost.money import Range, cents, hourly
+from gpufleet.cost.money import Range, round_hourly_rate, round_to_cents
 
 
 def usd(amount: Decimal, *, sign: bool = False) -> str:
     """Write dollars and cents: $1,234.50; with ``sign`` +$1,234.50 or -$1,234.50."""
-    rounded = cents(amount)
+    rounded = round_to_cents(amount)
     mark = "-" if rounded < 0 else "+" if sign and rounded > 0 else ""
     return f"{mark}${abs(rounded):,.2f}"
 
 
 def rate(amount: Decimal) -> str:
     """Write an hourly rate as price lists do, with up to six digits after the point: $0.43632."""
-    digits = f"{hourly(amount):f}".rstrip("0")
+    digits = f"{round_hourly_rate(amount):f}".rstrip("0")
     whole, _, fraction = digits.partition(".")
     return f"${int(whole):,}.{fraction.ljust(2, '0')}"
 
 
 def rates(amounts: Range) -> str:
     """Write a range of hourly rates, the expected one first: $0.45 ($0.44 to $0.47)."""
-    if amounts.certain:
+    if amounts.is_exact:
         return rate(amounts.expected)
     return f"{rate(amounts.expected)} ({rate(amounts.low)} to {rate(amounts.high)})"
 
 
 def span(amounts: Range, joined: str = " to ") -> str:
     """Write a range of dollars, or the one value that it is; ``joined`` " and " goes with between."""
-    if amounts.certain:
+    if amounts.is_exact:
         return usd(amounts.expected)
     return f"{usd(amounts.low)}{joined}{usd(amounts.high)}"
 
 
 def count(amounts: Range) -> str:
     """Write a quantity: 4, or 1 (0-4) where it may vary."""
-    if amounts.certain:
+    if amounts.is_exact:
         return number(amounts.expected)
     return f"{number(amounts.expected)} ({number(amounts.low)}-{number(amounts.high)})"
 

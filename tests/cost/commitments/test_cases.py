@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from gpufleet import cost
-from gpufleet.cost.commitments.model import Commitments
-from gpufleet.cost.money import cents
+from gpufleet.cost.money import round_to_cents
+from gpufleet.cost.pricing.commitments.model import Commitments
 from gpufleet.engine import Resource
 
 CASES = sorted((Path(__file__).resolve().parents[2] / "cases" / "cost" / "commitments").glob("*.json"))
@@ -31,7 +31,7 @@ def case(request):
 def bill(case, book):
     held = Commitments.model_validate({"commitments": case["commitments"]}).commitments
     resources = [resource(told) for told in case["resources"]]
-    return cost.price(resources, book, commitments=held, on=date.fromisoformat(case["on"]))
+    return cost.price_resources(resources, book, commitments=held, on=date.fromisoformat(case["on"]))
 
 
 def test_who_is_covered_by_what(case, bill):
@@ -53,8 +53,8 @@ def test_what_is_left_to_pay(case, bill):
 
 
 def test_what_runs_empty(case, bill):
-    found = {use.id: cents(use.unused_usd_per_month) for use in bill.commitments}
-    assert found == {name: cents(Decimal(usd)) for name, usd in case["expect"]["unused"].items()}
+    found = {use.id: round_to_cents(use.unused_usd_per_month) for use in bill.commitments}
+    assert found == {name: round_to_cents(Decimal(usd)) for name, usd in case["expect"]["unused"].items()}
 
 
 def test_covered_charges_cost_nothing_and_say_why(bill):

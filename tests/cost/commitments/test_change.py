@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 
 from gpufleet import cost
-from gpufleet.cost.commitments.model import Commitments
+from gpufleet.cost.pricing.commitments.model import Commitments
 from gpufleet.cost.reports import phrases
 from gpufleet.engine import Resource
 from gpufleet.fleet import Budget
@@ -121,7 +121,7 @@ def test_a_group_at_its_greatest_leaves_less_for_the_next_one(book):
         "launchTemplate": {"id": "t"},
     }
     group = Resource(f"urn:pulumi:s::p::{kind}::a", kind, "a", inputs, {}, id="a")
-    month = cost.price([template, group, p4d("b")], book, commitments=held, on=TODAY).usd_per_month
+    month = cost.price_resources([template, group, p4d("b")], book, commitments=held, on=TODAY).usd_per_month
     # none of 1, none of 2, and of 4 + 1 all but two: 3 * 21.957642 * 730
     assert (month.low, month.expected, month.high) == (0, 0, Decimal("48087.23598"))
 
@@ -147,8 +147,8 @@ def commitment(**changed):
     [
         ({"end": "2026-11-01"}, "ri-2 ended on 2026-11-01: it covers nothing and is not counted"),
         ({"start": "2026-12-01"}, "ri-2 begins on 2026-12-01: it covers nothing yet and is not counted"),
-        ({"machine": "p4d.24xlrage"}, "the catalogue does not know; did you mean p4d.24xlarge?"),
-        ({"machine": "m5.large"}, "ri-2 is for m5.large, which the catalogue does not know"),
+        ({"machine": "p4d.24xlrage"}, "which is not in the catalogue; did you mean p4d.24xlarge?"),
+        ({"machine": "m5.large"}, "ri-2 is for m5.large, which is not in the catalogue"),
     ],
 )
 def test_a_commitment_that_cannot_count_is_a_warning(book, changed, said):

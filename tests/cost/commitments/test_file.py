@@ -29,8 +29,8 @@ def test_a_file_is_read(write):
     held = cost.load_commitments(write(f"{RI}, {TERM}", f"{SP}, discount_percent: 20, {TERM}")).commitments
     assert [each.id for each in held] == ["ri", "sp"]
     assert [float(each.paid_per_hour) for each in held] == [1.4, 3.0]
-    assert held[0].holds(date(2026, 1, 1))
-    assert not held[0].holds(date(2027, 1, 1))
+    assert held[0].is_in_force(date(2026, 1, 1))
+    assert not held[0].is_in_force(date(2027, 1, 1))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpufleet import cost
-from gpufleet.cost.commitments.model import Commitments
+from gpufleet.cost.pricing.commitments.model import Commitments
 from gpufleet.engine import Resource
 
 quick = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -88,8 +88,8 @@ sides = st.lists(st.one_of(instance(), group()), max_size=5).map(flat)
 @quick
 @given(resources=sides, held=inventory())
 def test_commitments_never_raise_what_is_to_be_paid(resources, held, book):
-    plain = cost.price(resources, book).usd_per_month
-    net = cost.price(resources, book, commitments=held, on=ON).usd_per_month
+    plain = cost.price_resources(resources, book).usd_per_month
+    net = cost.price_resources(resources, book, commitments=held, on=ON).usd_per_month
     assert net.low <= plain.low
     assert net.expected <= plain.expected
     assert net.high <= plain.high
@@ -105,15 +105,15 @@ def test_covered_and_paid_for_make_the_demand(resources, held, book):
                 found[charge.urn] = found.get(charge.urn, Decimal(0)) + charge.quantity.expected
         return {urn: count for urn, count in found.items() if count}
 
-    assert counted(cost.price(resources, book, commitments=held, on=ON)) == counted(
-        cost.price(resources, book)
+    assert counted(cost.price_resources(resources, book, commitments=held, on=ON)) == counted(
+        cost.price_resources(resources, book)
     )
 
 
 @quick
 @given(resources=sides, held=inventory())
 def test_no_commitment_gives_more_than_was_bought(resources, held, book):
-    bill = cost.price(resources, book, commitments=held, on=ON)
+    bill = cost.price_resources(resources, book, commitments=held, on=ON)
     assert len(bill.commitments) == len(held)
     for use in bill.commitments:
         assert 0 <= use.used <= 1
@@ -126,8 +126,8 @@ def test_no_order_changes_the_answer(resources, held, seed, book):
     shuffled, turned = list(resources), list(held)
     random.Random(seed).shuffle(shuffled)
     random.Random(seed).shuffle(turned)
-    one = cost.price(resources, book, commitments=held, on=ON)
-    assert cost.price(shuffled, book, commitments=turned, on=ON) == one
+    one = cost.price_resources(resources, book, commitments=held, on=ON)
+    assert cost.price_resources(shuffled, book, commitments=turned, on=ON) == one
 
 
 @quick
@@ -139,7 +139,8 @@ def test_taking_away_what_always_runs_never_uses_a_commitment_more(resources, he
 
     def unused(side):
         return sum(
-            use.unused_usd_per_month for use in cost.price(side, book, commitments=held, on=ON).commitments
+            use.unused_usd_per_month
+            for use in cost.price_resources(side, book, commitments=held, on=ON).commitments
         )
 
     if len(held) <= 1:

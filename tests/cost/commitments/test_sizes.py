@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from gpufleet.cost.commitments.sizes import footprint
+from gpufleet.cost.pricing.commitments.sizes import normalized_share
 
 
 @pytest.mark.parametrize(
@@ -23,4 +23,4 @@ from gpufleet.cost.commitments.sizes import footprint
     ],
 )
 def test_how_much_of_a_reservation_a_machine_takes(bought, wanted, share):
-    assert footprint(bought, wanted) == (None if share is None else Decimal(share))
+    assert normalized_share(bought, wanted) == (None if share is None else Decimal(share))

@@ -9,8 +9,8 @@ import golden
 import pytest
 
 from gpufleet import cost
-from gpufleet.cost.commitments.model import Commitments
-from gpufleet.cost.money import cents
+from gpufleet.cost.money import round_to_cents
+from gpufleet.cost.pricing.commitments.model import Commitments
 
 CASES = {each.slug: each for each in golden.load()}
 DAY = date(2026, 11, 21)
@@ -45,15 +45,17 @@ def test_a_change_costs_what_was_worked_out_by_hand(case, operation, golden_book
     before, after = case.sides(operation)
     agrees(found.before, before)
     agrees(found.after, after)
-    assert found.change_usd_per_month == cents(after.total) - cents(before.total)
-    assert found.one_off_usd == (cents(case.overlap) if operation.startswith("replace") else Decimal(0))
+    assert found.change_usd_per_month == round_to_cents(after.total) - round_to_cents(before.total)
+    assert found.one_off_usd == (
+        round_to_cents(case.overlap) if operation.startswith("replace") else Decimal(0)
+    )
     assert not found.partial
 
 
 def test_a_deployed_state_costs_what_was_worked_out_by_hand(case, golden_book):
     for side in (case.old, case.new):
         resources = cost.resources_from_state(golden.state(case, side))
-        agrees(cost.price(resources, golden_book, commitments=held(case), on=DAY), side)
+        agrees(cost.price_resources(resources, golden_book, commitments=held(case), on=DAY), side)
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +71,7 @@ def test_a_program_run_without_an_engine_costs_the_same(case, evaluated, golden_
     for resources, side in zip(evaluated, (case.old, case.new), strict=True):
         mine = golden.of_case(resources, case)
         assert {each.name for each in mine} >= side.program.keys()
-        agrees(cost.price(mine, golden_book, commitments=held(case), on=DAY), side)
+        agrees(cost.price_resources(mine, golden_book, commitments=held(case), on=DAY), side)
 
 
 def test_all_of_them_in_one_stack_cost_the_sum(evaluated, golden_book):
@@ -77,5 +79,5 @@ def test_all_of_them_in_one_stack_cost_the_sum(evaluated, golden_book):
     kept = {case.component for case in cases}
     for resources, side in zip(evaluated, ("old", "new"), strict=True):
         whole = [each for each in resources if each.urn.split("::")[2].split("$")[0] in kept]
-        bill = cost.price(whole, golden_book)
+        bill = cost.price_resources(whole, golden_book)
         assert bill.usd_per_month.expected == sum(getattr(case, side).total for case in cases)

@@ -92,7 +92,7 @@ HIDDEN = {
 @pytest.mark.parametrize("what", HIDDEN)
 def test_what_cannot_be_looked_into_is_named(what, golden_book):
     resource, said = HIDDEN[what]
-    assert any(said in gap.reason for gap in cost.price([resource], golden_book).unpriced)
+    assert any(said in gap.reason for gap in cost.price_resources([resource], golden_book).unpriced)
 
 
 @pytest.mark.parametrize(
@@ -112,20 +112,22 @@ def test_what_cannot_be_looked_into_is_named(what, golden_book):
     ],
 )  # fmt: skip
 def test_what_may_be_spot_ranges_from_spot_to_on_demand(resource, least, most, golden_book):
-    bill = cost.price([resource], golden_book)
+    bill = cost.price_resources([resource], golden_book)
     found = next(each for each in bill.charges if each.component == "machine").usd_per_hour
     assert (found.low, found.expected, found.high) == (Decimal(least), Decimal(most), Decimal(most))
-    assert any("bought on spot is not known" in gap.reason and gap.bounded for gap in bill.unpriced)
+    assert any("bought on spot is not known" in gap.reason and gap.is_bounded for gap in bill.unpriced)
 
 
 def test_two_reservations_hold_two_machines(golden_book):
-    bill = cost.price([reservation("r", 1), reservation("s", 1), instance("a"), instance("b")], golden_book)
+    bill = cost.price_resources(
+        [reservation("r", 1), reservation("s", 1), instance("a"), instance("b")], golden_book
+    )
     assert machines(bill) == 2 * HOUR * 730
 
 
 def test_a_group_fills_one_reservation_after_the_other(golden_book):
     group = made(GROUP, "g", minSize=3, maxSize=3, **LAUNCHED)
-    bill = cost.price([reservation("r", 1), reservation("s", 1), template(), group], golden_book)
+    bill = cost.price_resources([reservation("r", 1), reservation("s", 1), template(), group], golden_book)
     assert machines(bill) == 3 * HOUR * 730
 
 
@@ -135,7 +137,7 @@ def test_what_a_mixed_group_buys_on_demand_runs_in_a_reservation(golden_book):
         "launchTemplate": {"launchTemplateSpecification": {"launchTemplateId": "lt-t"}},
     }
     group = made(GROUP, "g", minSize=4, maxSize=4, region="us-east-1", mixedInstancesPolicy=policy)
-    bill = cost.price([reservation("r", 5), template(), group], golden_book)
+    bill = cost.price_resources([reservation("r", 5), template(), group], golden_book)
     assert machines(bill) == (5 * HOUR + 2 * Decimal("0.43632")) * 730
 
 
@@ -145,31 +147,36 @@ def test_what_a_fleet_buys_on_demand_runs_in_a_reservation(golden_book):
     fleet = made(
         FLEET, "f", region="us-east-1", launchTemplateConfigs=configs, targetCapacitySpecification=target
     )
-    assert machines(cost.price([reservation("r", 5), template(), fleet], golden_book)) == 5 * HOUR * 730
+    assert (
+        machines(cost.price_resources([reservation("r", 5), template(), fleet], golden_book))
+        == 5 * HOUR * 730
+    )
 
 
 def test_a_reservation_that_awaits_deletion_holds_nobody(golden_book):
     going = Resource(**{**vars(reservation("r", 1)), "delete": True})
-    assert machines(cost.price([going, instance()], golden_book)) == 2 * HOUR * 730
+    assert machines(cost.price_resources([going, instance()], golden_book)) == 2 * HOUR * 730
 
 
 @pytest.mark.parametrize(
     ("said", "hours"), [("10000", 730), ("0", 0), ("-5", 730), ("many", 730), ("12.5", 12.5)]
 )
 def test_no_month_is_longer_than_a_month(said, hours, golden_book):
-    bill = cost.price([instance(tags={"gpufleet-hours-per-month": said})], golden_book)
+    bill = cost.price_resources([instance(tags={"gpufleet-hours-per-month": said})], golden_book)
     assert machines(bill) == HOUR * Decimal(str(hours))
 
 
 def test_no_card_is_no_gap(golden_book):
-    bill = cost.price([gcp(guestAccelerators=[{"type": "nvidia-tesla-t4", "count": 0}])], golden_book)
+    bill = cost.price_resources(
+        [gcp(guestAccelerators=[{"type": "nvidia-tesla-t4", "count": 0}])], golden_book
+    )
     assert [gap.component for gap in bill.unpriced] == []
     assert {charge.component for charge in bill.charges} == {"machine", "disk:boot"}
 
 
 def test_zones_that_nobody_knows_yet_are_counted(golden_book):
     pool = {"cluster": "c", "location": "us-central1", "nodeCount": 1, "nodeLocations": [UNKNOWN, UNKNOWN]}
-    bill = cost.price(
+    bill = cost.price_resources(
         [made("gcp:container/nodePool:NodePool", **pool, nodeConfig={"machineType": "g2-standard-8"})],
         golden_book,
     )
@@ -186,7 +193,7 @@ def test_a_group_of_two_versions_says_that_it_is_priced_as_one(golden_book):
         "gcp:compute/instanceGroupManager:InstanceGroupManager", "m", zone="us-central1-a", targetSize=4,
         targetStoppedSize=1, versions=versions,
     )  # fmt: skip
-    reasons = [gap.reason for gap in cost.price([held, group], golden_book).unpriced]
+    reasons = [gap.reason for gap in cost.price_resources([held, group], golden_book).unpriced]
     assert any("2 versions" in reason for reason in reasons)
     assert any("stopped machines" in reason for reason in reasons)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import golden
 import pytest
 
-from gpufleet.cost.graph import kind
+from gpufleet.cost.graph import unversioned_type
 from gpufleet.cost.pricers import PRICERS
 
 CASES = golden.load()
@@ -67,7 +67,7 @@ TRAPS = {
 
 def test_every_pricer_has_a_golden_program():
     used = {
-        kind(each["type"])
+        unversioned_type(each["type"])
         for case in CASES
         for side in (case.old, case.new)
         for each in side.program.values()

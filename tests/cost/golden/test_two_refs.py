@@ -10,7 +10,7 @@ import pytest
 
 from gpufleet import cost
 from gpufleet.cost.evaluation import evaluating_both
-from gpufleet.cost.money import cents
+from gpufleet.cost.money import round_to_cents
 
 SERVE = "        machine: n1-standard-8\n        accelerators: {model: T4, count: 1}\n        count: "
 TEST = "        region: %s\n        machine: Standard_NC4as_T4_v3"
@@ -123,7 +123,7 @@ def test_a_commit_costs_what_was_worked_out_by_hand(stack, clone, golden_book):
     }
     assert moved == wanted
     whole = found.after.usd_per_month.expected - found.before.usd_per_month.expected
-    assert cents(whole) == cents(sum(wanted.values(), Decimal(0)))
+    assert round_to_cents(whole) == round_to_cents(sum(wanted.values(), Decimal(0)))
 
 
 def test_spot_given_up_takes_its_standby_with_it(clone, golden_book):

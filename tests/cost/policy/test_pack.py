@@ -9,7 +9,7 @@ import pytest
 from pulumi_policy.proxy import UNKNOWN_NUMBER_VALUE, UnknownValueError, unknown_checking_proxy
 
 from gpufleet.cost import Policy
-from gpufleet.cost.money import exact
+from gpufleet.cost.money import to_decimal
 from gpufleet.cost.policy import Limits, Rule
 from gpufleet.cost.policy.pack import standing, violations, write_pack
 from gpufleet.errors import InputError
@@ -35,12 +35,12 @@ def shown(name="a", type_=INSTANCE, provider=True, **props):
 
 
 def test_the_same_rules_are_asked(book):
-    (broken,) = violations([shown()], Policy(budget_usd_per_month=exact(16000)), book)
+    (broken,) = violations([shown()], Policy(budget_usd_per_month=to_decimal(16000)), book)
     assert (broken.rule, "is over the budget of $16,000.00" in broken.message) == (
         "budget_usd_per_month",
         True,
     )
-    assert violations([shown()], Policy(budget_usd_per_month=exact(17000)), book) == ()
+    assert violations([shown()], Policy(budget_usd_per_month=to_decimal(17000)), book) == ()
 
 
 def test_an_unknown_value_is_read_as_unknown_and_never_touched_as_known(book):
@@ -57,8 +57,8 @@ def test_components_cost_nothing_themselves(book):
 
 
 def test_limits_on_an_increase_are_left_to_the_difference():
-    grown = Limits(max_increase_percent=exact(1))
-    policy = Policy(max_increase_usd_per_month=exact(1), rules=(Rule("grown", limits=grown),))
+    grown = Limits(max_increase_percent=to_decimal(1))
+    policy = Policy(max_increase_usd_per_month=to_decimal(1), rules=(Rule("grown", limits=grown),))
     assert standing(policy) == Policy()
 
 

@@ -10,7 +10,7 @@ from decimal import Decimal
 import pytest
 
 from gpufleet.catalog import Price
-from gpufleet.cost import PriceBook, price
+from gpufleet.cost import PriceBook, price_resources
 from gpufleet.cost.pricers.azure_parts import tier
 from gpufleet.engine import Resource
 
@@ -53,6 +53,6 @@ def test_a_disk_is_priced_as_the_tier_that_holds_it(sku, gib, item):
         usd = sum(map(ord, of)) / 1000
         return Price(usd, "disk", "2026-07-06", "written by hand", "high", region, purchase)
 
-    (charge,) = price([disk], PriceBook(each, each)).charges
+    (charge,) = price_resources([disk], PriceBook(each, each)).charges
     assert (charge.item, charge.quantity.expected, charge.hours_per_month) == (item, 1, 730)
     assert charge.usd_per_hour.expected == Decimal(str(sum(map(ord, item)) / 1000))

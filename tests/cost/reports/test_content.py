@@ -88,7 +88,7 @@ def test_markdown_orders_the_changes_by_money_and_folds_the_rest(found, months):
 
 
 def test_markdown_has_the_totals_of_both_sides(found, months):
-    certain = found.before.usd_per_month.certain and found.after.usd_per_month.certain
+    certain = found.before.usd_per_month.is_exact and found.after.usd_per_month.is_exact
     text = cost.render_diff(found, "markdown")
     before, after = reading.pipe_rows(text, 3 if certain else 4)[:2]
     assert (before[0], before[2]) == ("Before", reading.dollars(months["before"]))

@@ -28,13 +28,15 @@ def month(bill, component="machine"):
 
 
 def test_hours_scale_machines_and_not_their_disks(usage, make, book):
-    bill = cost.price([make("a")], book, usage=usage("resources:\n  a: {hours_per_month: 100}\n"))
+    bill = cost.price_resources([make("a")], book, usage=usage("resources:\n  a: {hours_per_month: 100}\n"))
     assert month(bill).expected == Decimal("21.957642") * 100
     assert month(bill, "disk:root").expected == Decimal("0.0001") * 100 * 730
 
 
 def test_a_schedule_is_hours(usage, make, book):
-    bill = cost.price([make("a")], book, usage=usage("resources:\n  a: {schedule: weekdays 8-18}\n"))
+    bill = cost.price_resources(
+        [make("a")], book, usage=usage("resources:\n  a: {schedule: weekdays 8-18}\n")
+    )
     assert month(bill).expected == Decimal("21.957642") * Decimal("217.26")
 
 
@@ -43,7 +45,9 @@ def test_a_groups_size_is_the_used_one(usage, make, book):
     group = make(
         "g", GROUP, {"minSize": 1, "maxSize": 9, "region": "us-east-1", "launchTemplate": {"id": "lt-1"}}
     )
-    bill = cost.price([template, group], book, usage=usage("resources:\n  g: {desired: 3, max: 5}\n"))
+    bill = cost.price_resources(
+        [template, group], book, usage=usage("resources:\n  g: {desired: 3, max: 5}\n")
+    )
     charge = next(charge for charge in bill.charges if charge.component == "machine")
     assert charge.quantity == Range(Decimal(1), Decimal(3), Decimal(5))
 
@@ -57,16 +61,16 @@ def test_a_size_that_nobody_knows_may_be_told(usage, make, book):
         GROUP,
         {"minSize": UNKNOWN, "maxSize": UNKNOWN, "region": "us-east-1", "launchTemplate": {"id": "lt-1"}},
     )
-    assert any("group size" in gap.reason for gap in cost.price([template, group], book).unpriced)
-    told = cost.price([template, group], book, usage=usage("resources:\n  g: {desired: 2}\n"))
+    assert any("group size" in gap.reason for gap in cost.price_resources([template, group], book).unpriced)
+    told = cost.price_resources([template, group], book, usage=usage("resources:\n  g: {desired: 2}\n"))
     assert month(told).expected == Decimal("1.212") * 2 * 730
 
 
 def test_traffic_without_a_price_is_named(usage, make, book):
     nat = make("n", NAT, {"region": "us-east-1"})
-    bill = cost.price([nat], book, usage=usage(f"types:\n  {NAT}: {{processed_gib: 500}}\n"))
+    bill = cost.price_resources([nat], book, usage=usage(f"types:\n  {NAT}: {{processed_gib: 500}}\n"))
     assert [gap.component for gap in bill.unpriced] == ["processed"]
-    assert not cost.price([nat], book).unpriced
+    assert not cost.price_resources([nat], book).unpriced
 
 
 def test_an_exact_name_beats_a_wildcard_and_any_name_a_type(usage, make):

@@ -15,7 +15,7 @@ from gpufleet import catalog
 from gpufleet.boundary import packaged_rows
 from gpufleet.catalog import AcceleratorCount, Machine, Price
 from gpufleet.cost.money import HOURS_PER_MONTH
-from gpufleet.cost.rates import PriceBook
+from gpufleet.cost.pricing.rates import PriceBook
 from gpufleet.cost.terms import TERMS
 from gpufleet.errors import InputError
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from gpufleet.cost.ownership.own import Own
 
 HOURS = float(HOURS_PER_MONTH)
-DISKS = {"aws": "ebs:gp3", "gcp": "pd-balanced"}  # what the catalogue prices by the GiB
 
 
 @dataclass(frozen=True)
@@ -93,7 +92,7 @@ def _known(row: dict[str, str]) -> _Known:
 
 def _find(name: str) -> _Known:
     listed = _comparables().get(name)
-    return listed or _Known(catalog.machine(name), {})
+    return listed or _Known(catalog.get_machine(name), {})
 
 
 def _price(known: _Known, wanted: Request, book: PriceBook) -> Price | None:
@@ -119,7 +118,7 @@ def _with_cards(of: Own) -> list[str]:
 
     return sorted(
         name
-        for (cloud, name), machine in table.machines().items()
+        for (cloud, name), machine in table.load_machines().items()
         if cloud != "onprem" and any(_same(of, carried) for carried in machine.accelerators)
     )
 
@@ -177,7 +176,8 @@ def _storage(of: Own, cloud: str, region: str, book: PriceBook) -> tuple[float, 
     """Return what disks of the rack's size cost there a month, all month; a missing price is told."""
     if not of.storage_gib:
         return 0.0, ""
-    price = book.part(cloud, region, DISKS.get(cloud, ""), "on_demand")
+    disk_part = catalog.CLOUDS[cloud].disk_part or ""
+    price = book.part(cloud, region, disk_part, "on_demand")
     if price is None:
         return 0.0, f"{of.storage_gib:,.0f} GiB of disks are not in the cloud's figure: no price"
-    return of.storage_gib * price.usd_per_hour * HOURS, f"{of.storage_gib:,.0f} GiB of {DISKS[cloud]}"
+    return of.storage_gib * price.usd_per_hour * HOURS, f"{of.storage_gib:,.0f} GiB of {disk_part}"

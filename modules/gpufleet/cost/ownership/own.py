@@ -77,7 +77,7 @@ def own(rack: Rack) -> Own:
     """Return a rack's size and cost; without cost facts there is nothing to compare."""
     if rack.cost is None:
         raise InputError("has no cost facts", where=rack.name, key="cost", remedy="add them: docs/spec.md")
-    machines = [catalog.machine(node.machine, "onprem") for node in rack.nodes]
+    machines = [catalog.get_machine(node.machine, "onprem") for node in rack.nodes]
     cards: Counter[str] = Counter()
     for machine, node in zip(machines, rack.nodes, strict=True):
         cards.update({carried.model: carried.count for carried in machine.accelerators})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpufleet.cost.money import exact
+from gpufleet.cost.money import to_decimal
 from gpufleet.cost.ownership.cloud import HOURS, Cloud
 from gpufleet.cost.ownership.compare import Comparison
 from gpufleet.cost.ownership.own import Own
@@ -66,7 +66,7 @@ def _rounded(value: float | None) -> float | None:
 
 
 def _usd(amount: float) -> str:
-    return usd(exact(repr(round(amount, 6))))
+    return usd(to_decimal(repr(round(amount, 6))))
 
 
 def headline(of: Comparison) -> str:
@@ -119,7 +119,7 @@ def _answers(of: Comparison) -> list[str]:
 def _costs(own: Own) -> list[str]:
     def row(name: str, month: float) -> tuple[str, ...]:
         cells = (month / HOURS, month / HOURS / own.nodes, month / HOURS / own.cores)
-        return (name, _usd(month), *(rate(exact(repr(cell))) for cell in cells))
+        return (name, _usd(month), *(rate(to_decimal(repr(cell))) for cell in cells))
 
     rows = [row(part, month) for part, month in own.parts_per_month.items()]
     header = ("WHAT", "USD/MONTH", "USD/HOUR", "PER NODE", "PER CORE")
@@ -133,7 +133,7 @@ def _clouds(clouds: list[Cloud], of: Comparison) -> list[str]:
         rows.append(
             (
                 f"{cloud.count} x {cloud.machine}", cloud.region, cloud.purchase.replace("_", " "),
-                rate(exact(cloud.price.usd_per_hour)), _usd(cloud.usd_per_month(of.utilisation)),
+                rate(to_decimal(cloud.price.usd_per_hour)), _usd(cloud.usd_per_month(of.utilisation)),
                 "never" if month is None else f"{month:.1f}",
             )
         )  # fmt: skip

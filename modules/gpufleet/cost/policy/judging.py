@@ -8,9 +8,9 @@ from datetime import date
 from fnmatch import fnmatchcase
 
 from gpufleet.cost.change import Check, CostDiff, PolicyResult, Violation
-from gpufleet.cost.demand import Bill
 from gpufleet.cost.policy.limits import LIMIT_CHECKS, demands
 from gpufleet.cost.policy.model import Limits, Policy, Scope
+from gpufleet.cost.pricing.bill import Bill
 
 WHOLE = Scope()
 NO_LIMITS = Limits()

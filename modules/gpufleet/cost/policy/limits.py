@@ -8,9 +8,9 @@ from decimal import Decimal
 from fnmatch import fnmatchcase
 
 from gpufleet.cost.change import CostDiff
-from gpufleet.cost.demand import Charge, Unpriced
-from gpufleet.cost.money import ZERO, cents
+from gpufleet.cost.money import ZERO, round_to_cents
 from gpufleet.cost.policy.model import Limits
+from gpufleet.cost.pricing.bill import Charge, UnpricedResource
 from gpufleet.cost.wording import usd
 
 UNJUDGED = "cannot be judged: totals are partial; preview with --show-sames"
@@ -18,7 +18,7 @@ OURS = ("owned", "covered")  # nothing is bought: the hardware is ours, or a res
 
 
 def budget(diff: CostDiff, limits: Limits, _: date) -> Iterator[str]:
-    limit, month = limits.budget_usd_per_month, cents(diff.after.usd_per_month.expected)
+    limit, month = limits.budget_usd_per_month, round_to_cents(diff.after.usd_per_month.expected)
     if diff.partial:
         yield UNJUDGED
     elif limit is not None and month > limit:
@@ -27,7 +27,7 @@ def budget(diff: CostDiff, limits: Limits, _: date) -> Iterator[str]:
 
 def highest(diff: CostDiff, limits: Limits, _: date) -> Iterator[str]:
     """Look at the upper end: every group at its maximum, nothing on spot where that is not certain."""
-    limit, month = limits.max_high_usd_per_month, cents(diff.after.usd_per_month.high)
+    limit, month = limits.max_high_usd_per_month, round_to_cents(diff.after.usd_per_month.high)
     if diff.partial:
         yield UNJUDGED
     elif limit is not None and month > limit:
@@ -59,7 +59,7 @@ def largest(diff: CostDiff, limits: Limits, _: date) -> Iterator[str]:
         months[charge.urn] = (charge.name, spent)
     limit = limits.max_resource_usd_per_month
     for name, month in sorted(months.values(), key=lambda each: (-each[1], each[0])):
-        if limit is not None and cents(month) > limit:
+        if limit is not None and round_to_cents(month) > limit:
             yield f"{name} costs {usd(month)} a month, over {usd(limit)} for one resource"
 
 
@@ -100,7 +100,7 @@ def ages(diff: CostDiff, limits: Limits, today: date) -> Iterator[str]:
 
 
 def unpriced(diff: CostDiff, limits: Limits, _: date) -> Iterator[str]:
-    by_type: dict[str, list[Unpriced]] = {}
+    by_type: dict[str, list[UnpricedResource]] = {}
     for gap in diff.after.unpriced:
         if not any(fnmatchcase(gap.type, allowed) for allowed in limits.unpriced):
             by_type.setdefault(gap.type, []).append(gap)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from decimal import Decimal
 from fnmatch import fnmatchcase
 
-from gpufleet.cost.demand import Charge, Unpriced
+from gpufleet.cost.pricing.bill import Charge, UnpricedResource
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Scope:
     pool: str = "*"
     owner: str = "*"
 
-    def takes(self, item: Charge | Unpriced) -> bool:
+    def takes(self, item: Charge | UnpricedResource) -> bool:
         """Tell whether a charge, or what has no price, is in the part."""
         return fnmatchcase(item.pool, self.pool) and fnmatchcase(item.owner, self.owner)
 

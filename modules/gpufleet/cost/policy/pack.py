@@ -19,8 +19,8 @@ from gpufleet.cost.change import Violation, compare
 from gpufleet.cost.policy.judging import judge
 from gpufleet.cost.policy.model import Limits, Policy
 from gpufleet.cost.policy.reading import load_policy
-from gpufleet.cost.pricing import price
-from gpufleet.cost.rates import PriceBook
+from gpufleet.cost.pricing.billing import price_resources
+from gpufleet.cost.pricing.rates import PriceBook
 from gpufleet.engine import UNKNOWN, Resource
 from gpufleet.errors import EnvironmentFault, InputError
 
@@ -51,7 +51,7 @@ def violations(
     """Price the resources that CrossGuard shows, and judge what they cost."""
     found = [_resource(each) for each in resources]
     stack = next((each.urn.split("::")[0].removeprefix("urn:pulumi:") for each in found), "")
-    bill = price(found, book)
+    bill = price_resources(found, book)
     diff = compare(stack, bill, bill)
     return judge(diff, standing(policy), datetime.now(UTC).date()).policy.violations
 

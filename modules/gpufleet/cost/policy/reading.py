@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gpufleet.boundary import decode_yaml_lines, read_text, shorten
-from gpufleet.cost.money import exact
+from gpufleet.cost.money import to_decimal
 from gpufleet.cost.policy.model import LIMITS, Limits, Policy, Rule, Scope
 from gpufleet.errors import InputError
 
@@ -101,7 +101,7 @@ def _place(data: Any, key: Any, path: Path) -> str:
 def _amount(value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
         raise ValueError("a number of 0 or more")
-    return exact(value)
+    return to_decimal(value)
 
 
 def _days(value: Any) -> Any:

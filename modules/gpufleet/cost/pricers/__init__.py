@@ -32,7 +32,7 @@ from gpufleet.cost.pricers import (
     onprem,
     reservations,
 )
-from gpufleet.cost.pricers.extensions import Pricer, extensions
+from gpufleet.cost.pricers.extensions import Pricer, load_extension_pricers
 
 PRICERS: dict[str, Pricer] = {
     "aws:ec2/instance:Instance": aws_instance.charges,
@@ -88,6 +88,6 @@ PRICERS: dict[str, Pricer] = {
 }
 
 
-def registry() -> dict[str, Pricer]:
+def load_pricers() -> dict[str, Pricer]:
     """Return every pricer by resource type: ours, and over them those that other distributions bring."""
-    return PRICERS | extensions()
+    return PRICERS | load_extension_pricers()

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
-from gpufleet.cost.demand import Around, Claim, Demand, Findings, Gap
 from gpufleet.cost.graph import Graph
 from gpufleet.cost.money import ZERO, Range
 from gpufleet.cost.pricers import aws_parts
@@ -15,8 +14,15 @@ from gpufleet.cost.pricers.aws_instance import TEMPLATE, claim
 from gpufleet.cost.pricers.aws_make import address, surcharges
 from gpufleet.cost.pricers.common import named, unsaid
 from gpufleet.cost.pricers.part_names import ADDRESS
+from gpufleet.cost.pricing.component import (
+    Components,
+    CostComponent,
+    PartContext,
+    ReservationClaim,
+    UnpricedComponent,
+)
 from gpufleet.cost.terms import Terms
-from gpufleet.cost.values import dig, number, text
+from gpufleet.cost.values import read_number, read_text, read_value
 from gpufleet.engine import Marker, Resource
 
 CONFIGURATION = "aws:ec2/launchConfiguration:LaunchConfiguration"
@@ -56,62 +62,68 @@ class Kinds:
 
 def template(resource: Resource, graph: Graph, *paths: tuple[str | int, ...]) -> Resource | None:
     """Return the launch template or configuration that a resource refers to, by id or name, where it is ours."""
-    found = (graph.target(resource, path, TEMPLATE, CONFIGURATION) for path in paths)
+    found = (graph.find_target(resource, path, TEMPLATE, CONFIGURATION) for path in paths)
     return next((each for each in found if each), None)
 
 
-def kinds(overrides: Iterable[Any], fallback: Resource | None) -> Kinds | Gap:
+def kinds(overrides: Iterable[Any], fallback: Resource | None) -> Kinds | UnpricedComponent:
     """Return the types that overrides name, else the template's."""
     listed = list(overrides)
-    if any(dig(entry, "instanceRequirements") is not None for entry in listed):
-        return Gap("its types are chosen by attributes: any that fits may be launched", "machine")
-    said = [(text(entry, "instanceType"), number(entry, "weightedCapacity")) for entry in listed]
+    if any(read_value(entry, "instanceRequirements") is not None for entry in listed):
+        return UnpricedComponent(
+            "its types are chosen by attributes: any that fits may be launched", "machine"
+        )
+    said = [(read_text(entry, "instanceType"), read_number(entry, "weightedCapacity")) for entry in listed]
     if any(isinstance(part, Marker) for pair in said for part in pair):
-        return Gap("instance type is not known until deployment", "machine")
+        return UnpricedComponent("instance type is not known until deployment", "machine")
     pairs = [(name, weight or ONE_MACHINE) for name, weight in said if isinstance(name, str)]
     if pairs:
         return Kinds(tuple(name for name, _ in pairs), tuple(Decimal(str(weight)) for _, weight in pairs))
     if fallback is None:
-        return Gap("its launch template is not in this stack", "machine")
-    if dig(fallback.inputs, "instanceRequirements") is not None:
-        return Gap("its types are chosen by attributes: any that fits may be launched", "machine")
+        return UnpricedComponent("its launch template is not in this stack", "machine")
+    if read_value(fallback.inputs, "instanceRequirements") is not None:
+        return UnpricedComponent(
+            "its types are chosen by attributes: any that fits may be launched", "machine"
+        )
     only = named(fallback.inputs, "instance type", "instanceType")
-    return only if isinstance(only, Gap) else Kinds((only,), (ONE_MACHINE,))
+    return only if isinstance(only, UnpricedComponent) else Kinds((only,), (ONE_MACHINE,))
 
 
 def claimed(
     source: Resource | None, kinds: Kinds, graph: Graph, runs: Resource | None = None
-) -> Claim | None:
+) -> ReservationClaim | None:
     """Return the reservation that machines of a template ask for; weights do not count machines."""
     return claim(source, source.inputs, graph, runs) if source and not kinds.weighted else None
 
 
-def in_machines(found: Findings, kinds: Kinds) -> Findings:
+def in_machines(found: Components, kinds: Kinds) -> Components:
     """Turn demands that count a group's units into demands that count machines."""
     return [
         replace(
             item,
             count=kinds.machines(item.count),
-            units=item.count,
+            capacity_units=item.count,
             weights=kinds.weights,
-            shares=kinds.shares,
+            count_ratios=kinds.shares,
         )
-        if isinstance(item, Demand) and kinds.weighted
+        if isinstance(item, CostComponent) and kinds.weighted
         else item
         for item in found
     ]
 
 
-def beside(source: Resource | None, around: Around, runs: Resource, graph: Graph) -> Findings:
+def beside(source: Resource | None, around: PartContext, runs: Resource, graph: Graph) -> Components:
     """Return the disks, addresses and surcharges of machines that ``runs`` launches from a template."""
     if source is None:
-        return [Gap("disks are set by a launch template that is not in this stack", "disk:root")]
+        return [
+            UnpricedComponent("disks are set by a launch template that is not in this stack", "disk:root")
+        ]
     if source.type == CONFIGURATION:
-        found: Findings = list(aws_parts.attached(source.inputs, around))
-        asked = dig(source.inputs, "associatePublicIpAddress")
+        found: Components = list(aws_parts.attached(source.inputs, around))
+        asked = read_value(source.inputs, "associatePublicIpAddress")
     else:
         found = list(aws_parts.mapped(source.inputs, around))
-        asked = dig(source.inputs, "networkInterfaces", 0, "associatePublicIpAddress")
+        asked = read_value(source.inputs, "networkInterfaces", 0, "associatePublicIpAddress")
         if hidden := unsaid(source.inputs, "its network cards are", ADDRESS, "networkInterfaces"):
             return [*found, *hidden, *surcharges(source.inputs)]
     return [*found, *address(runs, graph, asked, around), *surcharges(source.inputs)]
@@ -119,7 +131,7 @@ def beside(source: Resource | None, around: Around, runs: Resource, graph: Graph
 
 def most_offered(*places: Any) -> Decimal | None:
     """Return the first price that is a number, as the most that is paid for spot."""
-    found = (number(place) for place in places)
+    found = (read_number(place) for place in places)
     return next((price for price in found if isinstance(price, Decimal) and price > ZERO), None)
 
 

@@ -7,7 +7,7 @@ from decimal import Decimal
 from gpufleet.cost.graph import Graph
 from gpufleet.cost.money import Range
 from gpufleet.cost.usage import Cron, average, load_cron
-from gpufleet.cost.values import number, text
+from gpufleet.cost.values import read_number, read_text
 from gpufleet.engine import Resource
 
 SCHEDULE = "aws:autoscaling/schedule:Schedule"
@@ -16,7 +16,7 @@ SIZES = ("minSize", "desiredCapacity", "maxSize")
 
 def scheduled(resource: Resource, graph: Graph, size: Range | None) -> tuple[Range | None, str]:
     """Return the group's size under its scheduled actions, and a note where they change what is expected."""
-    actions = graph.pointing_at(resource, ("autoscalingGroupName",), SCHEDULE)
+    actions = graph.find_referrers(resource, ("autoscalingGroupName",), SCHEDULE)
     if size is None or not actions:
         return size, ""
     # A size of -1 means that the action leaves it as it is; number() returns no Decimal for it.
@@ -34,7 +34,7 @@ def scheduled(resource: Resource, graph: Graph, size: Range | None) -> tuple[Ran
 
 
 def _size(action: Resource, key: str) -> Decimal | None:
-    found = number(action.inputs, key)
+    found = read_number(action.inputs, key)
     return found if isinstance(found, Decimal) else None
 
 
@@ -45,7 +45,7 @@ def _desired(action: Resource) -> Decimal | None:
 
 
 def _cron(action: Resource) -> Cron | None:
-    said = text(action.inputs, "recurrence")
+    said = read_text(action.inputs, "recurrence")
     try:
         return load_cron(said) if isinstance(said, str) else None
     except ValueError:

@@ -11,16 +11,16 @@ from functools import cache
 from typing import Any
 
 from gpufleet.boundary import packaged_rows
-from gpufleet.cost.demand import Findings, Gap
-from gpufleet.cost.values import text
+from gpufleet.cost.pricing.component import Components, UnpricedComponent
+from gpufleet.cost.values import read_text
 
 COMPONENT = "kubernetes_support"
 
 
-def extended(inputs: Any, on: date | None = None) -> Findings:
+def extended(inputs: Any, on: date | None = None) -> Components:
     """Name the surcharge of a pinned version whose standard support has ended (today), unless it is declined."""
-    version = text(inputs, "version")
-    if not isinstance(version, str) or text(inputs, "upgradePolicy", "supportType") == "STANDARD":
+    version = read_text(inputs, "version")
+    if not isinstance(version, str) or read_text(inputs, "upgradePolicy", "supportType") == "STANDARD":
         return []
     asked, table = _order(version), ends()
     oldest = min(table, default=None)
@@ -33,7 +33,7 @@ def extended(inputs: Any, on: date | None = None) -> Findings:
     reason = (
         f"Kubernetes {version} left EKS's standard support {since}: extended support is not in the price list"
     )
-    return [Gap(reason, COMPONENT)]
+    return [UnpricedComponent(reason, COMPONENT)]
 
 
 @cache

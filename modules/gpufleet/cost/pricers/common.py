@@ -6,10 +6,10 @@ from dataclasses import replace
 from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
-from gpufleet.cost.demand import Demand, Findings, Gap
 from gpufleet.cost.money import ZERO, Range
+from gpufleet.cost.pricing.component import Components, CostComponent, UnpricedComponent
 from gpufleet.cost.terms import Terms
-from gpufleet.cost.values import WHY, dig, number, text
+from gpufleet.cost.values import MARKER_REASONS, read_number, read_text, read_value
 from gpufleet.engine import Marker
 
 HUNDRED = Decimal(100)
@@ -18,27 +18,31 @@ LICENCES = {"windows": "Windows", "rhel": "Red Hat", "red hat": "Red Hat", "suse
 FREE_SYSTEMS = ("opensuse",)
 
 
-def named(inputs: Any, what: str, *path: str | int) -> str | Gap:
+def named(inputs: Any, what: str, *path: str | int) -> str | UnpricedComponent:
     """Return the text at ``path``, or the gap that it leaves."""
-    found = text(inputs, *path)
+    found = read_text(inputs, *path)
     if isinstance(found, str):
         return found
-    return Gap(f"{what} is {WHY[found]}" if isinstance(found, Marker) else f"{what} is not set", "machine")
+    return UnpricedComponent(
+        f"{what} is {MARKER_REASONS[found]}" if isinstance(found, Marker) else f"{what} is not set", "machine"
+    )
 
 
-def unsaid(value: Any, what: str, component: str, *path: str | int) -> list[Gap]:
+def unsaid(value: Any, what: str, component: str, *path: str | int) -> list[UnpricedComponent]:
     """Return the gap of a part of the inputs that nobody can look into; where it can be read, nothing."""
-    found = dig(value, *path)
-    return [Gap(f"{what} {WHY[found]}", component)] if isinstance(found, Marker) else []
+    found = read_value(value, *path)
+    return (
+        [UnpricedComponent(f"{what} {MARKER_REASONS[found]}", component)] if isinstance(found, Marker) else []
+    )
 
 
-def licence(system: str) -> list[Gap]:
+def licence(system: str) -> list[UnpricedComponent]:
     """Name the licence of a system, told by its platform's or image's name, unless it is plain Linux."""
     name = system.lower()
     brand = next((brand for word, brand in LICENCES.items() if word in name), None)
     if brand is None or any(free in name for free in FREE_SYSTEMS):
         return []
-    return [Gap(f"its {brand} licence: prices here are those of Linux machines", "licence")]
+    return [UnpricedComponent(f"its {brand} licence: prices here are those of Linux machines", "licence")]
 
 
 def bounds(
@@ -75,7 +79,7 @@ def split(count: Range, base: Decimal, percent_on_demand: Decimal) -> tuple[Rang
     return usual, Range(min(rest), rest[1], max(rest))
 
 
-def mixed(machine: Demand, base: Decimal, percent_on_demand: Decimal) -> Findings:
+def mixed(machine: CostComponent, base: Decimal, percent_on_demand: Decimal) -> Components:
     """Return a group's machines as one on-demand and one spot demand, leaving out an empty one."""
     usual, spot = split(machine.count, base, percent_on_demand)
     shares = [
@@ -89,9 +93,11 @@ def _as(terms: Terms, purchase: str) -> Terms:
     return replace(terms, purchase=purchase)
 
 
-def size_gib(inputs: Any, *path: str | int) -> Decimal | Gap:
+def size_gib(inputs: Any, *path: str | int) -> Decimal | UnpricedComponent:
     """Return a disk's size, or the gap when the image decides it."""
-    found = number(inputs, *path)
+    found = read_number(inputs, *path)
     if isinstance(found, Decimal):
         return found
-    return Gap(f"size is {WHY[found]}" if isinstance(found, Marker) else "size is set by the image")
+    return UnpricedComponent(
+        f"size is {MARKER_REASONS[found]}" if isinstance(found, Marker) else "size is set by the image"
+    )

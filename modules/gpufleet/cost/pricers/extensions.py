@@ -15,17 +15,17 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
-from gpufleet.cost.demand import Findings, Gap
 from gpufleet.cost.graph import Graph
+from gpufleet.cost.pricing.component import Components, UnpricedComponent
 from gpufleet.engine import Resource
 from gpufleet.errors import EnvironmentFault
 
 GROUP = "gpufleet.pricers"
-Pricer = Callable[[Resource, Graph], Findings]
+Pricer = Callable[[Resource, Graph], Components]
 
 
 @cache
-def extensions() -> dict[str, Pricer]:
+def load_extension_pricers() -> dict[str, Pricer]:
     """Return the pricers of all distributions that are installed."""
     found: dict[str, Pricer] = {}
     for entry in sorted(entry_points(group=GROUP), key=lambda point: point.name):
@@ -52,10 +52,10 @@ def _load(entry: EntryPoint) -> Mapping[str, Pricer]:
 def _guarded(pricer: Pricer, entry: EntryPoint) -> Pricer:
     """Return a pricer whose failure leaves one resource without price and the bill whole."""
 
-    def guarded(resource: Resource, graph: Graph) -> Findings:
+    def guarded(resource: Resource, graph: Graph) -> Components:
         try:
             return list(pricer(resource, graph))
         except Exception as error:  # noqa: BLE001 - another distribution's code may fail in any way
-            return [Gap(f"the pricer {entry.name} failed: {type(error).__name__}: {error}")]
+            return [UnpricedComponent(f"the pricer {entry.name} failed: {type(error).__name__}: {error}")]
 
     return guarded

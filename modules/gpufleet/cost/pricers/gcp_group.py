@@ -5,31 +5,31 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
-from gpufleet.cost.demand import Around, Findings, Gap
 from gpufleet.cost.graph import Graph
 from gpufleet.cost.money import Range
 from gpufleet.cost.pricers import gcp_parts
 from gpufleet.cost.pricers.common import bounds
 from gpufleet.cost.pricers.gcp_instance import TEMPLATES, claim, claimed, is_spot, machine
+from gpufleet.cost.pricing.component import Components, PartContext, UnpricedComponent
 from gpufleet.cost.usage import load_cron, raised
-from gpufleet.cost.values import dig, items, number, text
+from gpufleet.cost.values import read_list, read_number, read_text, read_value
 from gpufleet.engine import Resource
 
 AUTOSCALERS = ("gcp:compute/autoscaler:Autoscaler", "gcp:compute/regionAutoscaler:RegionAutoscaler")
 
 
-def charges(resource: Resource, graph: Graph) -> Findings:
+def charges(resource: Resource, graph: Graph) -> Components:
     """Bill a group at its target size, between the bounds of its autoscaler where it has one."""
-    template = graph.target(resource, ("versions", 0, "instanceTemplate"), *TEMPLATES)
+    template = graph.find_target(resource, ("versions", 0, "instanceTemplate"), *TEMPLATES)
     if template is None:
-        return [Gap("its instance template is not in this stack", "machine")]
-    count = graph.sized(resource, _count(resource, graph))
+        return [UnpricedComponent("its instance template is not in this stack", "machine")]
+    count = graph.resolve_size(resource, _count(resource, graph))
     if count is None:
-        return [Gap("group size is not known until deployment", "machine")]
+        return [UnpricedComponent("group size is not known until deployment", "machine")]
     where = gcp_parts.region(resource, graph) or gcp_parts.region(template, graph)
-    terms = graph.terms(resource, template, spot=is_spot(template.inputs))
+    terms = graph.terms_of(resource, template, spot=is_spot(template.inputs))
     found = machine(template.inputs, where, terms, count)
-    around = Around("gcp", where, terms.pool, count, terms.billed_hours)
+    around = PartContext("gcp", where, terms.pool, count, terms.billed_hours)
     found += gcp_parts.templated(template.inputs, around)
     if terms.purchase != "spot":
         found = claimed(found, claim(template, graph, resource))
@@ -37,37 +37,39 @@ def charges(resource: Resource, graph: Graph) -> Findings:
     return [*found, *gcp_parts.addresses(template.inputs, around, spot=terms.purchase == "spot")]
 
 
-def _besides(resource: Resource) -> Findings:
+def _besides(resource: Resource) -> Components:
     """Name what a group runs or keeps beside machines of its first version."""
-    found: Findings = []
-    if len(versions := items(resource.inputs, "versions")) > 1:
+    found: Components = []
+    if len(versions := read_list(resource.inputs, "versions")) > 1:
         found.append(
-            Gap(f"of its {len(versions)} versions all machines are priced as of the first", "versions")
+            UnpricedComponent(
+                f"of its {len(versions)} versions all machines are priced as of the first", "versions"
+            )
         )
     for key, what in (("targetSuspendedSize", "suspended"), ("targetStoppedSize", "stopped")):
-        if (kept := number(resource.inputs, key)) is not None and kept != 0:
-            found.append(Gap(f"disks and memory of its {what} machines are not priced", what))
+        if (kept := read_number(resource.inputs, key)) is not None and kept != 0:
+            found.append(UnpricedComponent(f"disks and memory of its {what} machines are not priced", what))
     return found
 
 
 def _count(resource: Resource, graph: Graph) -> Range | None:
-    wanted = number(resource.inputs, "targetSize")
+    wanted = read_number(resource.inputs, "targetSize")
     scaler = _autoscaler(resource, graph)
     if scaler is None:
         return bounds(wanted, wanted, wanted)
     policy = ("autoscalingPolicy",)
-    low = number(scaler.inputs, *policy, "minReplicas")
-    found = bounds(low, wanted, number(scaler.inputs, *policy, "maxReplicas"))
-    return _scheduled(found, items(scaler.inputs, *policy, "scalingSchedules"))
+    low = read_number(scaler.inputs, *policy, "minReplicas")
+    found = bounds(low, wanted, read_number(scaler.inputs, *policy, "maxReplicas"))
+    return _scheduled(found, read_list(scaler.inputs, *policy, "scalingSchedules"))
 
 
 def _scheduled(found: Range | None, schedules: list[Any]) -> Range | None:
     """Raise what is expected by the hours of the week in which a schedule asks for more machines."""
-    active = [each for each in schedules if dig(each, "disabled") is not True]
+    active = [each for each in schedules if read_value(each, "disabled") is not True]
     if found is None or not active:
         return found
-    asked = [number(each, "minRequiredReplicas") for each in active]
-    lasting = [number(each, "durationSec") for each in active]
+    asked = [read_number(each, "minRequiredReplicas") for each in active]
+    lasting = [read_number(each, "durationSec") for each in active]
     known = [
         (n, s)
         for n, s in zip(asked, lasting, strict=True)
@@ -75,7 +77,7 @@ def _scheduled(found: Range | None, schedules: list[Any]) -> Range | None:
     ]
     try:
         windows = [
-            (load_cron(str(text(each, "schedule"))), int(seconds / 60), size)
+            (load_cron(str(read_text(each, "schedule"))), int(seconds / 60), size)
             for each, (size, seconds) in zip(active, known, strict=True)
         ]
     except ValueError:  # not weekly, or not known: its bounds hold all the same
@@ -84,4 +86,4 @@ def _scheduled(found: Range | None, schedules: list[Any]) -> Range | None:
 
 
 def _autoscaler(resource: Resource, graph: Graph) -> Resource | None:
-    return next(iter(graph.pointing_at(resource, ("target",), *AUTOSCALERS)), None)
+    return next(iter(graph.find_referrers(resource, ("target",), *AUTOSCALERS)), None)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from gpufleet.cost.demand import Findings, Gap
 from gpufleet.cost.graph import Graph
 from gpufleet.cost.pricers.gcp_instance import TEMPLATES
-from gpufleet.cost.values import number, text
+from gpufleet.cost.pricing.component import Components, UnpricedComponent
+from gpufleet.cost.values import read_number, read_text
 from gpufleet.cost.wording import number as write
 from gpufleet.engine import Resource
 
@@ -18,15 +18,15 @@ GROUPS = (
 SECONDS_PER_HOUR = Decimal(3600)
 
 
-def charges(resource: Resource, graph: Graph) -> Findings:
+def charges(resource: Resource, graph: Graph) -> Components:
     """Name what a resize request starts and for how long: no price list here has the scheduler's rates."""
-    group = graph.target(resource, ("instanceGroupManager",), *GROUPS)
-    template = graph.target(group, ("versions", 0, "instanceTemplate"), *TEMPLATES) if group else None
-    kind = text(template.inputs, "machineType") if template else None
-    count = number(resource.inputs, "resizeBy")
-    seconds = number(resource.inputs, "requestedRunDuration", "seconds")
+    group = graph.find_target(resource, ("instanceGroupManager",), *GROUPS)
+    template = graph.find_target(group, ("versions", 0, "instanceTemplate"), *TEMPLATES) if group else None
+    kind = read_text(template.inputs, "machineType") if template else None
+    count = read_number(resource.inputs, "resizeBy")
+    seconds = read_number(resource.inputs, "requestedRunDuration", "seconds")
     many = f"{write(count)} x " if isinstance(count, Decimal) else ""
     what = kind.rsplit("/", 1)[-1] if isinstance(kind, str) else "machine"
     term = f" for {write(seconds / SECONDS_PER_HOUR)} h" if isinstance(seconds, Decimal) else ""
     reason = f"{many}{what}{term}, once, at the Dynamic Workload Scheduler's rates, which are not in the price list"
-    return [Gap(reason, "machine")]
+    return [UnpricedComponent(reason, "machine")]

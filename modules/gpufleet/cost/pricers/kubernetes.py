@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-from gpufleet.cost.demand import Findings, Gap
 from gpufleet.cost.graph import Graph
-from gpufleet.cost.values import text
+from gpufleet.cost.pricing.component import Components, UnpricedComponent
+from gpufleet.cost.values import read_text
 from gpufleet.engine import Resource
 
 
-def service(resource: Resource, graph: Graph) -> Findings:  # noqa: ARG001 - every pricer's signature
+def service(resource: Resource, graph: Graph) -> Components:  # noqa: ARG001 - every pricer's signature
     """Name the load balancer that a service asks its cloud for."""
-    if text(resource.inputs, "spec", "type") != "LoadBalancer":
+    if read_text(resource.inputs, "spec", "type") != "LoadBalancer":
         return []
     return [
-        Gap("the cluster makes a load balancer for it, of a kind that its cloud chooses", "load_balancer")
+        UnpricedComponent(
+            "the cluster makes a load balancer for it, of a kind that its cloud chooses", "load_balancer"
+        )
     ]
 
 
-def claim(resource: Resource, graph: Graph) -> Findings:  # noqa: ARG001 - every pricer's signature
+def claim(resource: Resource, graph: Graph) -> Components:  # noqa: ARG001 - every pricer's signature
     """Name the disk that a volume claim asks its cloud for."""
-    size = text(resource.inputs, "spec", "resources", "requests", "storage")
+    size = read_text(resource.inputs, "spec", "resources", "requests", "storage")
     told = f" of {size}" if isinstance(size, str) else ""
-    return [Gap(f"the cluster makes a disk{told} for it, of a kind that its storage class chooses", "disk")]
+    return [
+        UnpricedComponent(
+            f"the cluster makes a disk{told} for it, of a kind that its storage class chooses", "disk"
+        )
+    ]
 
 
-def release(resource: Resource, graph: Graph) -> Findings:  # noqa: ARG001 - every pricer's signature
+def release(resource: Resource, graph: Graph) -> Components:  # noqa: ARG001 - every pricer's signature
     """Name what a chart may make beside pods."""
-    return [Gap("what a Helm chart makes (load balancers, disks) is not among its inputs")]
+    return [UnpricedComponent("what a Helm chart makes (load balancers, disks) is not among its inputs")]

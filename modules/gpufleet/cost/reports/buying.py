@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gpufleet.cost.commitments import BreakEven
-from gpufleet.cost.money import exact
+from gpufleet.cost.money import to_decimal
+from gpufleet.cost.pricing.commitments import BreakEven
 from gpufleet.cost.reports.table import grid
 from gpufleet.cost.whatif import KINDS, WhatIf
 from gpufleet.cost.wording import number, rate, usd
@@ -15,8 +15,8 @@ def break_even_table(found: tuple[BreakEven, ...]) -> str:
         (
             each.commitment.replace("reserved_", ""),
             each.against.replace("_", " "),
-            rate(exact(each.committed.usd_per_hour)) if each.committed else "-",
-            rate(exact(each.hourly.usd_per_hour)) if each.hourly else "-",
+            rate(to_decimal(each.committed.usd_per_hour)) if each.committed else "-",
+            rate(to_decimal(each.hourly.usd_per_hour)) if each.hourly else "-",
             each.verdict,
         )
         for each in found

@@ -6,8 +6,8 @@ import re
 from xml.etree import ElementTree as ET
 
 from gpufleet.cost.change import Check, CostDiff
-from gpufleet.cost.demand import Unpriced
-from gpufleet.cost.money import cents
+from gpufleet.cost.money import round_to_cents
+from gpufleet.cost.pricing.bill import UnpricedResource
 from gpufleet.cost.reports import phrases
 
 # What XML 1.0 cannot hold, escaped or not.
@@ -44,8 +44,8 @@ def legal(text: str) -> str:
 def _properties(suite: ET.Element, of: CostDiff) -> None:
     figures = {
         "currency": "USD",
-        "before_usd_per_month": cents(of.before.usd_per_month.expected),
-        "after_usd_per_month": cents(of.after.usd_per_month.expected),
+        "before_usd_per_month": round_to_cents(of.before.usd_per_month.expected),
+        "after_usd_per_month": round_to_cents(of.after.usd_per_month.expected),
         "change_usd_per_month": of.change_usd_per_month,
     }
     held = ET.SubElement(suite, "properties")
@@ -69,7 +69,7 @@ def _limit(suite: ET.Element, check: Check) -> None:
         failure.text = legal("\n".join(check.broken))
 
 
-def _gap(suite: ET.Element, gap: Unpriced) -> None:
+def _gap(suite: ET.Element, gap: UnpricedResource) -> None:
     name = legal(f"{gap.name} {gap.component} ({gap.type})".replace("  ", " "))
     case = ET.SubElement(suite, "testcase", classname="gpufleet.cost.unpriced", name=name, time="0")
     ET.SubElement(case, "skipped", message=legal(gap.reason))

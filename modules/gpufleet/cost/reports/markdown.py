@@ -133,7 +133,7 @@ def _bullets(lines: Iterable[str]) -> tuple[str, ...]:
 def _totals(of: CostDiff) -> str:
     """Write both sides' totals; a range only where there is one."""
     sides = (("Before", of.before), ("After", of.after))
-    certain = all(bill.usd_per_month.certain for _, bill in sides)
+    certain = all(bill.usd_per_month.is_exact for _, bill in sides)
     rows = [
         (name, usd(bill.usd_per_hour.expected), usd(bill.usd_per_month.expected), span(bill.usd_per_month))
         for name, bill in sides

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from importlib.resources import files
 from typing import Any
 
+from gpufleet.cost.analysis.price_history import price_history
 from gpufleet.cost.change import CostDiff
-from gpufleet.cost.history import price_history
 from gpufleet.cost.reports import phrases, plots
 from gpufleet.cost.whatif import what_if
 from gpufleet.cost.wording import number, percent, span, usd

@@ -8,8 +8,8 @@ from decimal import Decimal
 
 from gpufleet.catalog import Price
 from gpufleet.cost.change import CostDiff, Line, PolicyResult, PriceMove
-from gpufleet.cost.demand import Bill, Charge, Unpriced
-from gpufleet.cost.money import ZERO, cents
+from gpufleet.cost.money import ZERO, round_to_cents
+from gpufleet.cost.pricing.bill import Bill, Charge, UnpricedResource
 from gpufleet.cost.wording import count, number, percent, span, usd
 
 USED = ("gib_processed", "gib_sent")  # billed by use, not by the hour
@@ -51,7 +51,7 @@ def _unknown_headline(diff: CostDiff, name: str, change: Decimal) -> str:
     after = diff.after.usd_per_month.expected
     rest = f"stays at {usd(after)}" if change == 0 else f"changes by {usd(change, sign=True)} to {usd(after)}"
     limit = diff.budget_usd_per_month
-    over = "" if limit is None or cents(after) <= limit else _budget(diff)
+    over = "" if limit is None or round_to_cents(after) <= limit else _budget(diff)
     head = f"What this change does to the monthly cost of {name} is not known: no price for {told}"
     return f"{head}. What has a price {rest}{over}{holes(diff.after)}{_on_top(diff)}."
 
@@ -90,7 +90,7 @@ def _budget(diff: CostDiff) -> str:
     limit = diff.budget_usd_per_month
     if limit is None:
         return ""
-    over = cents(diff.after.usd_per_month.expected) - limit
+    over = round_to_cents(diff.after.usd_per_month.expected) - limit
     if over > 0:
         return f", {usd(over)} over its budget of {usd(limit)}"
     if missing := diff.after.machines_without_price:
@@ -105,7 +105,7 @@ def machines(missing: int) -> str:
 
 def at_most(bill: Bill, limit: Decimal) -> str:
     """Say how far the upper end is over a limit that the expected month keeps, nothing where it is not."""
-    over = cents(bill.usd_per_month.high) - limit
+    over = round_to_cents(bill.usd_per_month.high) - limit
     return f", up to {usd(over)} over it at maximum size" if over > 0 else ""
 
 
@@ -119,7 +119,7 @@ def _on_top(diff: CostDiff) -> str:
 
 def holes(bill: Bill) -> str:
     """Say how many items a total leaves out, nothing where it leaves out none."""
-    missing = sum(not gap.bounded for gap in bill.unpriced)
+    missing = sum(not gap.is_bounded for gap in bill.unpriced)
     return f", not counting {plural(missing, 'item')} without a price" if missing else ""
 
 
@@ -132,7 +132,7 @@ def bounds(diff: CostDiff) -> str:
     """Say between which bounds the month lies, nothing where it is certain."""
     month = diff.after.usd_per_month
     between = span(month, " and ")
-    return "" if month.certain else f"Between {between} a month, by group size and spot capacity."
+    return "" if month.is_exact else f"Between {between} a month, by group size and spot capacity."
 
 
 def notes(diff: CostDiff) -> list[str]:
@@ -163,7 +163,7 @@ def terms(charge: Charge) -> str:
     return f"{bought}, {number(charge.hours_per_month)} h"
 
 
-def gaps(unpriced: Iterable[Unpriced]) -> list[str]:
+def gaps(unpriced: Iterable[UnpricedResource]) -> list[str]:
     """Write what has no price, the same reason once."""
     by_reason: dict[str, list[str]] = {}
     for gap in unpriced:

@@ -11,8 +11,8 @@ from decimal import Decimal
 from typing import Any
 
 from gpufleet.cost.change import CostDiff
-from gpufleet.cost.demand import Bill, Charge
 from gpufleet.cost.money import ZERO
+from gpufleet.cost.pricing.bill import Bill, Charge
 from gpufleet.cost.whatif import WhatIf
 
 # Okabe and Ito's palette: told apart by colour-blind readers too. Order and text repeat what colour says.

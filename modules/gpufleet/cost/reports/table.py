@@ -23,7 +23,7 @@ def estimate(of: Estimate) -> str:
         f"{usd(month.expected)} a month, {usd(of.bill.usd_per_hour.expected)} an hour while all of it runs"
     )
     lines = [f"{of.stack}: {total}{phrases.holes(of.bill)}", f"  {of.verdict}"]
-    if not month.certain:
+    if not month.is_exact:
         lines.append(f"  between {span(month, ' and ')} a month")
     return "\n".join(
         [
@@ -83,7 +83,7 @@ def _pool(pool: Pool) -> Row:
         number(pool.hours),
         usd(pool.usd_per_hour.expected),
         usd(pool.usd_per_month.expected),
-        "" if pool.usd_per_month.certain else span(pool.usd_per_month),
+        "" if pool.usd_per_month.is_exact else span(pool.usd_per_month),
     )
 
 

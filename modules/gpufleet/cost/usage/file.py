@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from gpufleet.boundary import decode_yaml_lines, read_text, shorten
-from gpufleet.cost.money import HOURS_PER_MONTH, exact
+from gpufleet.cost.money import HOURS_PER_MONTH, to_decimal
 from gpufleet.cost.usage.model import OVERLAP_HOURS, Entry, Usage, UsageFile
 from gpufleet.cost.usage.schedule import monthly_hours
 from gpufleet.errors import InputError
@@ -105,13 +105,13 @@ def _mapping(value: Any, where: str, what: str) -> None:
 def _amount(value: Any) -> Decimal:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
         raise ValueError("a number of 0 or more")
-    return exact(value)
+    return to_decimal(value)
 
 
 def _count(value: Any) -> Decimal:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise ValueError("a whole number of 0 or more")
-    return exact(value)
+    return to_decimal(value)
 
 
 def _minutes(value: Any) -> Decimal:

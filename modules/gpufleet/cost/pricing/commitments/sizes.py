@@ -41,17 +41,17 @@ NOT_FLEXIBLE = frozenset(
 )
 
 
-def factor(machine: str) -> Decimal | None:
+def normalization_factor(machine: str) -> Decimal | None:
     """Return a size's normalisation factor; None where its family or size is not flexible."""
     family, _, size = machine.partition(".")
     return None if family in NOT_FLEXIBLE else FACTORS.get(size)
 
 
-def footprint(bought: str, wanted: str) -> Decimal | None:
+def normalized_share(bought: str, wanted: str) -> Decimal | None:
     """Return how much of one ``bought`` reservation a ``wanted`` machine takes; None where it takes none."""
     if bought == wanted:
         return Decimal(1)
     if bought.partition(".")[0] != wanted.partition(".")[0]:
         return None
-    held, needed = factor(bought), factor(wanted)
+    held, needed = normalization_factor(bought), normalization_factor(wanted)
     return None if held is None or needed is None else needed / held

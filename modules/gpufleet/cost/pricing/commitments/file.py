@@ -8,7 +8,7 @@ from typing import get_args
 
 from pydantic import ValidationError
 
-from gpufleet.cost.commitments.model import Commitment, Commitments
+from gpufleet.cost.pricing.commitments.model import Commitment, Commitments
 from gpufleet.errors import InputError
 from gpufleet.fleet.document import Document, Problem, ambiguous_numbers, read
 from gpufleet.fleet.explain import explain

@@ -27,13 +27,13 @@ from typing import TYPE_CHECKING
 
 from gpufleet.boundary import packaged_rows
 from gpufleet.catalog import Price
-from gpufleet.cost.money import HOURS_PER_MONTH, NOTHING, ONE, ZERO, Range, exact, hourly
-from gpufleet.cost.rates import PriceBook
+from gpufleet.cost.money import HOURS_PER_MONTH, ONE, ZERO, ZERO_RANGE, Range, round_hourly_rate, to_decimal
+from gpufleet.cost.pricing.rates import PriceBook
 from gpufleet.cost.terms import TERMS
 from gpufleet.cost.wording import rate, rates
 
 if TYPE_CHECKING:
-    from gpufleet.cost.demand import Bill, Charge
+    from gpufleet.cost.pricing.bill import Bill, Charge
     from gpufleet.cost.usage import Usage, UsageFile
     from gpufleet.engine import Resource
     from gpufleet.fleet import Fleet
@@ -43,14 +43,14 @@ MOST = 50.0  # hours of one stretch per hours between interruptions: beyond it n
 
 
 @dataclass(frozen=True)
-class Work:
+class SpotWorkload:
     """How the work on a machine bears interruptions. ``per_month`` is of a machine that runs all month."""
 
     per_month: Range
     checkpoint_minutes: Decimal
     restart_minutes: Decimal
     checkpoint_cost_minutes: Decimal = ZERO
-    fallback_share: Range = NOTHING
+    fallback_share: Range = ZERO_RANGE
 
     @property
     def stretch(self) -> Decimal:
@@ -69,23 +69,23 @@ class Work:
         if max(float(restart / between), float((work + dump) / between)) > MOST:
             return None
         paid = math.exp(float(restart / between)) * math.expm1(float((work + dump) / between))
-        return exact(repr(float(between) * paid / float(work)))
+        return to_decimal(repr(float(between) * paid / float(work)))
 
 
 @cache
-def bands() -> dict[str, tuple[Decimal, Decimal]]:
+def load_interruption_bands() -> dict[str, tuple[Decimal, Decimal]]:
     """Return the ranges in which AWS publishes interruptions: the share of machines per month, from and to."""
     rows = packaged_rows("gpufleet.cost", "data/spot_bands.csv")
     return {row["band"]: (Decimal(row["low_share"]), Decimal(row["high_share"])) for row in rows}
 
 
-def per_month(band: str) -> Range:
+def band_interruptions_per_month(band: str) -> Range:
     """Return the interruptions per machine and month that a band means: a share s survives as e^-rate = 1-s."""
-    low, high = (exact(repr(-math.log1p(-float(share)))) for share in bands()[band])
+    low, high = (to_decimal(repr(-math.log1p(-float(share)))) for share in load_interruption_bands()[band])
     return Range(low, (low + high) / 2, high)
 
 
-def expected(spot: Decimal, on_demand: Decimal | None, work: Work) -> Range | None:
+def usd_per_useful_hour(spot: Decimal, on_demand: Decimal | None, work: SpotWorkload) -> Range | None:
     """Return USD per useful hour; None where the work never ends, or on-demand is needed and unpriced."""
     if work.fallback_share.high > 0 and on_demand is None:
         return None
@@ -95,7 +95,7 @@ def expected(spot: Decimal, on_demand: Decimal | None, work: Work) -> Range | No
         paid = work.paid_per_useful(interruptions)
         if paid is None:
             return None
-        found.append(hourly((1 - share) * paid * spot + share * usual))
+        found.append(round_hourly_rate((1 - share) * paid * spot + share * usual))
     return Range.spanning(*found)
 
 
@@ -103,16 +103,16 @@ def _three(of: Range) -> tuple[Decimal, Decimal, Decimal]:
     return (of.low, of.expected, of.high)
 
 
-def declared(fleet: Fleet | None) -> dict[str, Work | None]:
+def read_fleet_workloads(fleet: Fleet | None) -> dict[str, SpotWorkload | None]:
     """Return what each spot pool of a fleet says of its work, None where it says nothing."""
-    found: dict[str, Work | None] = {}
+    found: dict[str, SpotWorkload | None] = {}
     for pool in fleet.pools if fleet else ():
         if pool.purchase.kind == "spot":
             found[pool.name] = _work(pool.purchase.work, falls_back=pool.purchase.fallback is not None)
     return found
 
 
-def used(resources: Iterable[Resource], usage: UsageFile) -> dict[str, Work | None]:
+def read_usage_workloads(resources: Iterable[Resource], usage: UsageFile) -> dict[str, SpotWorkload | None]:
     """Return what a usage file says of the work of each resource, by URN."""
     if not (usage.resources or usage.types):
         return {}
@@ -120,8 +120,8 @@ def used(resources: Iterable[Resource], usage: UsageFile) -> dict[str, Work | No
     return {urn: _of(said) for urn, said in told if said.interruptions_per_month is not None}
 
 
-def _of(said: Usage) -> Work:
-    return Work(
+def _of(said: Usage) -> SpotWorkload:
+    return SpotWorkload(
         Range.of(said.interruptions_per_month or 0),
         said.checkpoint_minutes or ONE.expected,
         said.restart_minutes or ZERO,
@@ -130,38 +130,45 @@ def _of(said: Usage) -> Work:
     )
 
 
-def _work(said: object, *, falls_back: bool) -> Work | None:
+def _work(said: object, *, falls_back: bool) -> SpotWorkload | None:
     """Return a spec's work in this module's terms; a fallback whose share is not said may take all of it."""
     from gpufleet.fleet import SpotWork
 
     if not isinstance(said, SpotWork):
         return None
-    interruptions = per_month(said.band) if said.band else Range.of(said.interruptions_per_month or 0)
+    interruptions = (
+        band_interruptions_per_month(said.band) if said.band else Range.of(said.interruptions_per_month or 0)
+    )
     share = Range(ZERO, ZERO, ONE.high if falls_back else ZERO)
     if said.fallback_share is not None:
         share = Range.of(said.fallback_share)
-    return Work(
+    return SpotWorkload(
         interruptions,
-        exact(said.checkpoint_minutes),
-        exact(said.restart_minutes),
-        exact(said.checkpoint_cost_minutes),
+        to_decimal(said.checkpoint_minutes),
+        to_decimal(said.restart_minutes),
+        to_decimal(said.checkpoint_cost_minutes),
         share,
     )
 
 
-def annotate(bill: Bill, works: dict[str, Work | None], book: PriceBook | None = None) -> Bill:
+def add_useful_hour_rates(
+    bill: Bill, works: dict[str, SpotWorkload | None], book: PriceBook | None = None
+) -> Bill:
     """Return the bill with USD per useful hour on each spot machine whose pool says how its work bears spot."""
     prices = book or PriceBook()
     return replace(bill, charges=tuple(_annotated(charge, works, prices) for charge in bill.charges))
 
 
-def _annotated(charge: Charge, works: dict[str, Work | None], book: PriceBook) -> Charge:
+def _annotated(charge: Charge, works: dict[str, SpotWorkload | None], book: PriceBook) -> Charge:
     work = works.get(charge.urn) or works.get(charge.pool)
     if work is None or not _is_spot_machine(charge) or charge.price is None:
         return charge
     usual = book.machine(charge.cloud, charge.region, charge.item, "on_demand")
-    on_demand = exact(usual.usd_per_hour) if usual else None
-    return replace(charge, usd_per_useful_hour=expected(exact(charge.price.usd_per_hour), on_demand, work))
+    on_demand = to_decimal(usual.usd_per_hour) if usual else None
+    return replace(
+        charge,
+        usd_per_useful_hour=usd_per_useful_hour(to_decimal(charge.price.usd_per_hour), on_demand, work),
+    )
 
 
 def _is_spot_machine(charge: Charge) -> bool:
@@ -169,18 +176,18 @@ def _is_spot_machine(charge: Charge) -> bool:
     return charge.component.startswith("machine") and charge.purchase == "spot" and bought == "spot"
 
 
-def notes(bill: Bill, works: dict[str, Work | None]) -> tuple[str, ...]:
+def format_spot_notes(bill: Bill, works: dict[str, SpotWorkload | None]) -> tuple[str, ...]:
     """Say of each spot pool what a useful hour costs, or that nobody said what an interruption costs."""
     said = {}
     told = [charge for charge in bill.charges if charge.pool in works or charge.urn in works]
     for charge in told:
         if _is_spot_machine(charge) and charge.price and charge.quantity.high > 0:
-            price = rate(exact(charge.price.usd_per_hour))
+            price = rate(to_decimal(charge.price.usd_per_hour))
             said[charge.pool] = f"{charge.pool}: spot at {price} an hour costs {_useful(charge, works)}"
     return tuple(said[name] for name in sorted(said))
 
 
-def _useful(charge: Charge, works: dict[str, Work | None]) -> str:
+def _useful(charge: Charge, works: dict[str, SpotWorkload | None]) -> str:
     if works.get(charge.urn) is None and works.get(charge.pool) is None:
         return "more per useful hour by what interruptions lose: purchase.work does not say how much"
     if charge.usd_per_useful_hour is None:
@@ -189,7 +196,7 @@ def _useful(charge: Charge, works: dict[str, Work | None]) -> str:
 
 
 @dataclass(frozen=True)
-class Dearer:
+class CheaperCommitment:
     """A place where spot costs more per hour than a commitment does."""
 
     cloud: str
@@ -201,7 +208,7 @@ class Dearer:
     @property
     def hours_per_month(self) -> Decimal:
         """Return the hours above which the commitment is cheaper although it bills around the clock."""
-        return HOURS_PER_MONTH * exact(self.commitment.usd_per_hour) / exact(self.spot.usd_per_hour)
+        return HOURS_PER_MONTH * to_decimal(self.commitment.usd_per_hour) / to_decimal(self.spot.usd_per_hour)
 
     def __str__(self) -> str:
         term = self.commitment.purchase.removeprefix("reserved_")
@@ -212,10 +219,12 @@ class Dearer:
 
 
 def _dated(price: Price) -> str:
-    return f"{rate(exact(price.usd_per_hour))} an hour, {price.as_of or 'undated'}"
+    return f"{rate(to_decimal(price.usd_per_hour))} an hour, {price.as_of or 'undated'}"
 
 
-def dearer(cloud: str, region: str, machine: str, book: PriceBook | None = None) -> Dearer | None:
+def find_cheaper_commitment(
+    cloud: str, region: str, machine: str, book: PriceBook | None = None
+) -> CheaperCommitment | None:
     """Return the cheapest commitment that undercuts spot, None where none is known to."""
     prices = book or PriceBook()
     spot = prices.machine(cloud, region, machine, "spot")
@@ -223,17 +232,17 @@ def dearer(cloud: str, region: str, machine: str, book: PriceBook | None = None)
     found = min((price for price in terms if price), key=lambda price: price.usd_per_hour, default=None)
     if spot is None or found is None or found.usd_per_hour >= spot.usd_per_hour:
         return None
-    return Dearer(cloud, region, machine, spot, found)
+    return CheaperCommitment(cloud, region, machine, spot, found)
 
 
-def warnings(charges: Iterable[Charge], book: PriceBook | None = None) -> tuple[str, ...]:
+def format_spot_warnings(charges: Iterable[Charge], book: PriceBook | None = None) -> tuple[str, ...]:
     """Return a line for each spot machine of a bill that a commitment undercuts."""
     return tuple(sorted({str(found) for found in _dearer(charges, book)}))
 
 
-def _dearer(charges: Iterable[Charge], book: PriceBook | None) -> Iterator[Dearer]:
+def _dearer(charges: Iterable[Charge], book: PriceBook | None) -> Iterator[CheaperCommitment]:
     for charge in charges:
         if charge.purchase == "spot" and charge.component.startswith("machine"):
-            found = dearer(charge.cloud, charge.region, charge.item, book)
+            found = find_cheaper_commitment(charge.cloud, charge.region, charge.item, book)
             if found:
                 yield found

@@ -13,7 +13,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from gpufleet.cost.money import HOURS_PER_MONTH, exact
+from gpufleet.cost.money import HOURS_PER_MONTH, to_decimal
 from gpufleet.fleet.base import Amount, Frozen, Positive, Whole, matching, refusal
 
 HOURS_PER_DAY = 24
@@ -55,7 +55,7 @@ class _Commitment(Frozen):
         """Return the hours of a month in which it bills; of a window shorter than that, the window's."""
         return min(HOURS_PER_MONTH, self.window_hours)
 
-    def holds(self, on: date) -> bool:
+    def is_in_force(self, on: date) -> bool:
         """Tell whether it is in force on a day."""
         return self.start <= on < self.end
 
@@ -76,7 +76,7 @@ class _Machines(_Counted):
     @property
     def paid_per_hour(self) -> Decimal:
         """Return the dollars that each hour of the term costs, used or not."""
-        return exact(self.usd_per_hour) * self.count
+        return to_decimal(self.usd_per_hour) * self.count
 
 
 class _Dollars(_Commitment):
@@ -98,17 +98,17 @@ class _Dollars(_Commitment):
     @property
     def paid_per_hour(self) -> Decimal:
         """Return the dollars that each hour of the term costs, used or not."""
-        return exact(self.usd_per_hour)
+        return to_decimal(self.usd_per_hour)
 
     def rate(self, machine: str, on_demand: Decimal | None) -> Decimal | None:
         """Return what a machine takes of the commitment per hour; None where it is not eligible or unpriced."""
         if self.rates:
-            return exact(self.rates[machine]) if machine in self.rates else None
+            return to_decimal(self.rates[machine]) if machine in self.rates else None
         if on_demand is None or self.discount_percent is None:
             return None
-        return on_demand * (1 - exact(self.discount_percent) / 100)
+        return on_demand * (1 - to_decimal(self.discount_percent) / 100)
 
-    def applies(self, machine: str, region: str) -> bool:  # noqa: ARG002 - narrower plans look at both
+    def covers(self, machine: str, region: str) -> bool:  # noqa: ARG002 - narrower plans look at both
         """Tell whether a machine in a region is in the plan's scope."""
         return True
 
@@ -127,7 +127,7 @@ class CapacityBlock(_Counted):
     @property
     def paid_per_hour(self) -> Decimal:
         """Return what was prepaid, spread over the window."""
-        return exact(self.usd_total) / self.window_hours
+        return to_decimal(self.usd_total) / self.window_hours
 
 
 class ReservedInstance(_Machines):
@@ -195,7 +195,7 @@ class ResourceCommitment(_Commitment):
     @property
     def paid_per_hour(self) -> Decimal:
         """Return the dollars that each hour of the term costs, used or not."""
-        return exact(self.usd_per_hour)
+        return to_decimal(self.usd_per_hour)
 
 
 class InstanceSavingsPlan(_Dollars):
@@ -209,7 +209,7 @@ class InstanceSavingsPlan(_Dollars):
     rank = 3
     label = "EC2 Instance Savings Plan"
 
-    def applies(self, machine: str, region: str) -> bool:
+    def covers(self, machine: str, region: str) -> bool:
         """Tell whether a machine is of the plan's family, in its region."""
         return region == self.region and machine.partition(".")[0] == self.family
 
@@ -234,7 +234,7 @@ class SpendCommitment(_Dollars):
     rank = 4
     label = "flexible committed use"
 
-    def applies(self, machine: str, region: str) -> bool:  # noqa: ARG002 - any region
+    def covers(self, machine: str, region: str) -> bool:  # noqa: ARG002 - any region
         """Tell whether a machine's series is eligible."""
         return any(machine.startswith(f"{series}-") for series in self.series)
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from datetime import date
 from decimal import Decimal
 
-from gpufleet.catalog.prices import opened
-from gpufleet.cost.demand import Charge
-from gpufleet.cost.money import exact
+from gpufleet.catalog.prices import open_reader
+from gpufleet.cost.money import to_decimal
+from gpufleet.cost.pricing.bill import Charge
 
 MOST = 8  # lines that a reader can tell apart
 STORED = (
@@ -35,10 +35,10 @@ def price_history(charges: Iterable[Charge]) -> list[Point]:
 def _points(key: tuple[str, str, str, str], charge: Charge) -> list[Point]:
     """Return one item's prices by day: the stored ones, and the one that the bill rests on."""
     days: dict[date, Decimal] = {}
-    store = opened()
-    for dated, usd in store.ask(STORED, *key) if store else ():
-        days[date.fromisoformat(dated)] = exact(usd)
+    store = open_reader()
+    for dated, usd in store.query(STORED, *key) if store else ():
+        days[date.fromisoformat(dated)] = to_decimal(usd)
     if charge.price and charge.price.as_of_date:
-        days[charge.price.as_of_date] = exact(charge.price.usd_per_hour)
+        days[charge.price.as_of_date] = to_decimal(charge.price.usd_per_hour)
     name = f"{key[2]} in {key[1]}, {key[3].replace('_', ' ')}"
     return [(name, day, usd) for day, usd in sorted(days.items())]

@@ -7,8 +7,8 @@ from decimal import Decimal
 from typing import Any
 
 from gpufleet.catalog import Price
-from gpufleet.cost.money import HOURS_PER_MONTH, exact
-from gpufleet.cost.rates import PriceBook
+from gpufleet.cost.money import HOURS_PER_MONTH, to_decimal
+from gpufleet.cost.pricing.rates import PriceBook
 from gpufleet.cost.terms import TERMS
 
 AGAINST = ("on_demand", "spot")
@@ -30,7 +30,9 @@ class BreakEven:
         """Return the hours above which the commitment is cheaper, None without both prices."""
         if self.committed is None or self.hourly is None:
             return None
-        return HOURS_PER_MONTH * exact(self.committed.usd_per_hour) / exact(self.hourly.usd_per_hour)
+        return (
+            HOURS_PER_MONTH * to_decimal(self.committed.usd_per_hour) / to_decimal(self.hourly.usd_per_hour)
+        )
 
     @property
     def utilisation(self) -> Decimal | None:

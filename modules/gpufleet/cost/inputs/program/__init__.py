@@ -1,0 +1,1 @@
+"""A Pulumi program evaluated without an engine, confined in a sandbox."""

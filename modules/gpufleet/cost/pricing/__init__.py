@@ -1,0 +1,1 @@
+"""Resources to bills: cost components, rates, spot, commitments and reservations."""

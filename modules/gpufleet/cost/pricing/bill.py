@@ -1,0 +1,100 @@
+"""What one set of resources costs: charges, resources without a price, and commitments paid on top."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+
+from gpufleet.catalog import Price
+from gpufleet.cost.money import Range
+
+
+@dataclass(frozen=True)
+class Charge:
+    """A cost component of a resource with its price; zero where a reservation or a commitment pays for it."""
+
+    urn: str
+    type: str
+    name: str
+    pool: str
+    component: str
+    item: str
+    cloud: str
+    region: str
+    purchase: str
+    quantity: Range
+    usd_per_hour: Range
+    hours_per_month: Decimal
+    price: Price | None
+    note: str = ""
+    covered_by: str = ""  # the id of a commitment that pays for it already
+    usd_per_useful_hour: Range | None = None  # of spot: per hour of work that is not lost
+    owner: str = ""  # of the tag gpufleet-owner, or owner
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Return what identifies this charge before and after a change."""
+        return (self.urn, self.component)
+
+    @property
+    def usd_per_month(self) -> Range:
+        """Return the hourly rate times the hours that bill."""
+        return self.usd_per_hour * self.hours_per_month
+
+
+@dataclass(frozen=True)
+class UnpricedResource:
+    """A resource, or one component of it, whose cost the totals leave out or only bound."""
+
+    urn: str
+    type: str
+    name: str
+    reason: str
+    component: str = ""
+    is_bounded: bool = False  # true: the range of the totals includes it; false: the totals leave it out
+    count: Decimal = Decimal(1)  # how many such machines or parts, one where that is not known
+    pool: str = ""
+    owner: str = ""
+
+
+@dataclass(frozen=True)
+class CommitmentUse:
+    """What one commitment costs a month and how much of it is unused, in the expected case."""
+
+    id: str
+    kind: str
+    label: str
+    until: date
+    usd_per_month: Decimal
+    used: Decimal  # share of what was bought, 0 to 1
+
+    @property
+    def unused_usd_per_month(self) -> Decimal:
+        """Return the dollars a month that buy nothing."""
+        return self.usd_per_month * (1 - self.used)
+
+
+@dataclass(frozen=True)
+class Bill:
+    """The priced resources of one program, state or preview."""
+
+    charges: tuple[Charge, ...] = ()
+    unpriced: tuple[UnpricedResource, ...] = ()
+    commitments: tuple[CommitmentUse, ...] = ()  # what is paid already, on top of the charges
+
+    @property
+    def machines_without_price(self) -> int:
+        """Return how many machines the totals leave out."""
+        omitted = (each for each in self.unpriced if each.component == "machine" and not each.is_bounded)
+        return int(sum(each.count for each in omitted))
+
+    @property
+    def usd_per_hour(self) -> Range:
+        """Return the rate while everything declared runs."""
+        return Range.total(charge.usd_per_hour for charge in self.charges)
+
+    @property
+    def usd_per_month(self) -> Range:
+        """Return the month: each charge at the hours that it bills."""
+        return Range.total(charge.usd_per_month for charge in self.charges)

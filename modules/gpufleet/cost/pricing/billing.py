@@ -1,0 +1,261 @@
+"""Price the resources of one program, state or preview. No resource that bills is dropped silently."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import TYPE_CHECKING
+
+from gpufleet.boundary import packaged_rows
+from gpufleet.catalog import Price
+from gpufleet.cost.graph import Graph, unversioned_type
+from gpufleet.cost.money import ZERO_RANGE, Range, to_decimal
+from gpufleet.cost.pricers import load_pricers
+from gpufleet.cost.pricing.bill import Bill, Charge, CommitmentUse, UnpricedResource
+from gpufleet.cost.pricing.component import Components, CostComponent, UnpricedComponent
+from gpufleet.cost.pricing.coverage import ReservationShare, allocate_reservations
+from gpufleet.cost.pricing.rates import PriceBook, rate_component, with_cache
+from gpufleet.cost.terms import owner
+from gpufleet.cost.usage import NO_USAGE, UsageFile
+from gpufleet.cost.wording import printable
+from gpufleet.engine import Resource
+
+if TYPE_CHECKING:
+    from gpufleet.cost.pricing.commitments.allocate import CommitmentShare, CommittedComponent
+    from gpufleet.cost.pricing.commitments.model import Commitment
+
+
+Key = tuple[str, str]  # the URN of a resource and the name of one of its components
+ResourceComponent = tuple[Resource, CostComponent]
+
+
+def price_resources(
+    resources: Iterable[Resource],
+    book: PriceBook | None = None,
+    *,
+    commitments: Iterable[Commitment] = (),
+    on: date | None = None,
+    usage: UsageFile = NO_USAGE,
+) -> Bill:
+    """Price every resource that bills; list each one that bills and cannot be priced.
+
+    What ``commitments`` in force on that day (today) pay for already costs nothing more.
+    """
+    prices = with_cache(book or PriceBook())
+    graph = Graph(resources, usage)
+    entries = [(resource, entry) for resource in graph.resources for entry in _components(resource, graph)]
+    components = [(resource, entry) for resource, entry in entries if isinstance(entry, CostComponent)]
+    unpriced = [
+        _unpriced_resource(resource, entry, graph)
+        for resource, entry in entries
+        if isinstance(entry, UnpricedComponent)
+    ]
+    reserved = allocate_reservations(
+        (resource.urn, component) for resource, component in components if not resource.delete
+    )
+    committed, uses = _allocate_commitments(components, reserved, tuple(commitments), prices, on)
+    charges: list[Charge] = []
+    for resource, component in components:
+        key = (resource.urn, component.component)
+        reservation = None if resource.delete else reserved.get(key)
+        commitment = None if resource.delete else committed.get(key)
+        covered, remaining = _covered_charges(resource, component, reservation, commitment, graph)
+        charges += covered
+        if remaining != ZERO_RANGE or not covered:
+            billed = (
+                component
+                if remaining is component.count
+                else replace(component, count=remaining, capacity_units=None)
+            )
+            charge, missing = _price_component(resource, billed, prices, graph)
+            charges += [charge] if charge else []
+            unpriced += [missing] if missing else []
+    ordered = tuple(sorted(unpriced, key=lambda each: (each.urn, each.component)))
+    return Bill(tuple(_with_distinct_keys(charges)), ordered, uses)
+
+
+def _allocate_commitments(
+    components: list[ResourceComponent],
+    reserved: dict[Key, ReservationShare],
+    commitments: tuple[Commitment, ...],
+    book: PriceBook,
+    on: date | None,
+) -> tuple[dict[Key, CommittedComponent], tuple[CommitmentUse, ...]]:
+    """Return what commitments pay for beyond the reservations of the stack, and each commitment's use."""
+    if not commitments:
+        return {}, ()
+    from gpufleet.cost.pricing.commitments.allocate import allocate_commitments
+    from gpufleet.cost.pricing.commitments.scope import AllocationContext
+
+    @cache
+    def on_demand_rate(cloud: str, region: str, machine: str) -> Decimal | None:
+        price = book.machine(cloud, region, machine, "on_demand")
+        return None if price is None else to_decimal(price.usd_per_hour)
+
+    by_key = [
+        ((resource.urn, component.component), component)
+        for resource, component in components
+        if not resource.delete
+    ]
+    uncovered = [
+        (key, replace(component, count=reserved[key].remaining) if key in reserved else component)
+        for key, component in by_key
+    ]
+    today = on or datetime.now(UTC).date()
+    return allocate_commitments(uncovered, commitments, today, AllocationContext(on_demand_rate))
+
+
+def _components(resource: Resource, graph: Graph) -> Components:
+    if resource.external:
+        return []
+    if resource.remote:
+        reason = f"{resource.type} is a remote component: what it makes shows only in a preview"
+        return [UnpricedComponent(reason)]
+    pricer = load_pricers().get(unversioned_type(resource.type))
+    if pricer:
+        return pricer(resource, graph)
+    if is_free(resource):
+        return []
+    patterns = usage_types().items()
+    if unit := next((unit for pattern, unit in patterns if fnmatchcase(resource.type, pattern)), ""):
+        return [UnpricedComponent(f"bills by use ({unit}), which no program declares")]
+    return [UnpricedComponent(f"unknown type {resource.type}: no pricer and not known to be free")]
+
+
+def is_free(resource: Resource) -> bool:
+    """Return whether a resource costs nothing itself: a component, or a type in the table of free ones."""
+    return not resource.custom or _is_free_type(unversioned_type(resource.type))
+
+
+@cache
+def _is_free_type(type_token: str) -> bool:
+    return any(fnmatchcase(type_token, pattern) for pattern in free_types())
+
+
+@cache
+def free_types() -> dict[str, str]:
+    """Return the type patterns that bill nothing by themselves, each with the reason."""
+    return _load_type_table("free_types.csv")
+
+
+@cache
+def usage_types() -> dict[str, str]:
+    """Return the type patterns that bill by use alone, each with what is counted."""
+    return _load_type_table("usage_types.csv")
+
+
+def _load_type_table(file_name: str) -> dict[str, str]:
+    """Return the first two columns of a packaged table."""
+    rows = (tuple(row.values()) for row in packaged_rows("gpufleet.cost", f"data/{file_name}"))
+    return {row[0]: row[1] for row in rows}
+
+
+def _price_component(
+    resource: Resource, component: CostComponent, book: PriceBook, graph: Graph
+) -> tuple[Charge | None, UnpricedResource | None]:
+    """Return the charge of a component as far as it has a price, and what has none."""
+    rate = rate_component(component, book)
+    unpriced = None
+    if rate.unpriced:
+        unpriced = replace(
+            _unpriced_resource(resource, rate.unpriced, graph),
+            is_bounded=bool(rate.usd_per_hour),
+            count=component.count.expected,
+        )
+    if rate.usd_per_hour is None:
+        return None, unpriced
+    quantity = component.count * component.size
+    purchase = "owned" if component.declared_price else component.terms.purchase
+    usd_per_hour = rate.total_usd_per_hour or quantity * rate.usd_per_hour
+    return _charge(resource, component, graph, quantity, purchase, usd_per_hour, rate.price), unpriced
+
+
+def _covered_charges(
+    resource: Resource,
+    component: CostComponent,
+    reservation: ReservationShare | None,
+    commitment: CommittedComponent | None,
+    graph: Graph,
+) -> tuple[list[Charge], Range]:
+    """Return the charges of zero that a reservation and commitments already pay, and the count that remains."""
+    charges, remaining = [], component.count
+    if reservation:
+        charges.append(_reservation_charge(resource, component, reservation, graph))
+        remaining = reservation.remaining
+    if commitment:
+        charges += [_commitment_charge(resource, component, share, graph) for share in commitment.shares]
+        remaining = commitment.remaining
+    return charges, remaining
+
+
+def _reservation_charge(
+    resource: Resource, component: CostComponent, share: ReservationShare, graph: Graph
+) -> Charge:
+    """Return a charge of zero with a note of the reservation that pays already."""
+    reservation = graph.get(share.reservation_urn)
+    name = reservation.name if reservation else share.reservation_urn
+    note = f"covered by {name}" if share.is_certain else f"may be covered by {name}: its zone is not known"
+    charge = _charge(resource, component, graph, share.covered * component.size, "covered")
+    return replace(charge, note=note)
+
+
+def _commitment_charge(
+    resource: Resource, component: CostComponent, share: CommitmentShare, graph: Graph
+) -> Charge:
+    """Return a charge of zero with a note of the commitment that pays already, and until when."""
+    charge = _charge(resource, component, graph, share.count * component.size, "covered")
+    note = f"covered by {share.label} {share.commitment} until {share.until}"
+    return replace(charge, note=note, covered_by=share.commitment)
+
+
+def _charge(  # noqa: PLR0917 - in the order of a charge's own fields
+    resource: Resource,
+    component: CostComponent,
+    graph: Graph,
+    quantity: Range,
+    purchase: str,
+    usd_per_hour: Range = ZERO_RANGE,
+    price: Price | None = None,
+) -> Charge:
+    return Charge(
+        urn=resource.urn,
+        type=resource.type,
+        name=printable(resource.name),
+        pool=printable(component.terms.pool or graph.pool_name(resource)),
+        component=printable(component.component),
+        item=printable(component.items[0]),
+        cloud=component.cloud,
+        region=printable(component.region),
+        purchase=purchase,
+        quantity=quantity,
+        usd_per_hour=usd_per_hour,
+        hours_per_month=component.hours_per_month,
+        price=price,
+        note=component.note,
+        owner=printable(component.terms.owner or owner(graph.tags_of(resource))),
+    )
+
+
+def _unpriced_resource(resource: Resource, unpriced: UnpricedComponent, graph: Graph) -> UnpricedResource:
+    tags = graph.tags_of(resource)
+    return UnpricedResource(
+        urn=resource.urn,
+        type=resource.type,
+        name=printable(resource.name),
+        reason=printable(unpriced.reason),
+        component=printable(unpriced.component),
+        pool=printable(tags.get("gpufleet-pool", "") or graph.pool_name(resource)),
+        owner=printable(owner(tags)),
+    )
+
+
+def _with_distinct_keys(charges: list[Charge]) -> Iterator[Charge]:
+    """Return the charges, numbered where several share a key: a record pending deletion, a surplus."""
+    counts: dict[tuple[str, str], int] = {}
+    for charge in sorted(charges, key=lambda c: (*c.key, c.purchase, c.item, c.quantity.expected)):
+        counts[charge.key] = number = counts.get(charge.key, 0) + 1
+        yield charge if number == 1 else replace(charge, component=f"{charge.component} ({number})")

@@ -1,0 +1,48 @@
+"""Commitments that are bought already, and what a change costs net of them.
+
+Input: ``commitments.yaml`` (Reserved Instances, Savings Plans, committed use, reservations, prepaid blocks)
+and the cost components of one program. Output: which component each commitment pays for, how much of it is
+unused, and above how many hours a month a new one would pay.
+
+A commitment bills around the clock, used or not. A covered hour costs nothing more and an unused hour is
+lost. Machines of several pools are assumed to run at the same hours: a commitment for one machine never
+covers two, so that the marginal cost is never understated.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpufleet.cost.pricing.commitments.allocate import CommitmentShare, allocate_commitments
+from gpufleet.cost.pricing.commitments.breakeven import BreakEven, break_even, break_even_document
+from gpufleet.cost.pricing.commitments.text import (
+    format_commitment_notes,
+    format_commitment_warnings,
+    format_utilization_changes,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from gpufleet.cost.pricing.commitments.model import Commitments
+
+__all__ = [
+    "BreakEven",
+    "CommitmentShare",
+    "allocate_commitments",
+    "break_even",
+    "break_even_document",
+    "format_commitment_notes",
+    "format_commitment_warnings",
+    "format_utilization_changes",
+    "load_commitments",
+]
+
+
+def load_commitments(path: Path) -> Commitments:
+    """Read a file of commitments; each mistake is one line with its place."""
+    from gpufleet.cost.pricing.commitments.file import (
+        load as read,  # pydantic and YAML: only where there is a file
+    )
+
+    return read(path)

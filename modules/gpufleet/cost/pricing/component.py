@@ -1,0 +1,110 @@
+"""What a resource bills for, before prices: how many of which item, where, and on which terms.
+
+FOCUS calls the priced result a charge (``cost.bill.Charge``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+from gpufleet.catalog import Price
+from gpufleet.cost.money import HOURS_PER_MONTH, ONE, Range
+from gpufleet.cost.terms import PLAIN, Terms
+
+
+@dataclass(frozen=True)
+class ReservationClaim:
+    """The reservation that may cover a machine: one by URN, or any open one with the same attributes.
+
+    ``reservation_id`` is the id that the program gives: the reservation may be in no stack of ours.
+    ``attributes`` must match beside the machine type: platform and tenancy, accelerators and local disks.
+    ``zone`` is None where several zones are possible, or the zone is not known.
+    """
+
+    target_urn: str | None = None
+    accepts_open: bool = False
+    zone: str | None = None
+    reservation_id: str = ""
+    attributes: tuple[str, ...] = ()
+    possible_zones: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class ReservedCapacity:
+    """Capacity that a reservation bills; ``target_urns`` are the URNs by which machines target it."""
+
+    target_urns: frozenset[str]
+    accepts_open: bool = False
+    zone: str | None = None
+    attributes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class CostComponent:
+    """One part of a resource that is billed by the hour.
+
+    ``items`` are price list names. Where a group may launch any of several, the first is the expected one and
+    the others widen the range. ``size`` is how many price units one of ``count`` has (GiB of a disk, cards of
+    a machine). ``declared_price`` is a price that the resource itself carries, as a rack does.
+
+    A group that counts weighted capacity units has ``capacity_units``, and per item ``weights`` (units per
+    machine) and ``count_ratios`` (how many machines of the item replace one of the first).
+    """
+
+    component: str
+    items: tuple[str, ...]
+    cloud: str
+    region: str
+    count: Range = ONE
+    size: Decimal = Decimal(1)
+    terms: Terms = PLAIN
+    hours_per_month: Decimal = HOURS_PER_MONTH
+    is_part: bool = False
+    claim: ReservationClaim | None = None
+    reserved_capacity: ReservedCapacity | None = None
+    declared_price: Price | None = None
+    note: str = ""
+    count_ratios: tuple[Decimal, ...] = ()
+    capacity_units: Range | None = None
+    weights: tuple[Decimal, ...] = ()
+
+
+@dataclass(frozen=True)
+class UnpricedComponent:
+    """A component that bills and has no usable price, with the reason."""
+
+    reason: str
+    component: str = ""
+
+
+@dataclass(frozen=True)
+class PartContext:
+    """What the parts of a machine share with it. Parts bill on demand, however the machine is bought."""
+
+    cloud: str
+    region: str
+    pool: str = ""
+    count: Range = ONE
+    hours_per_month: Decimal = HOURS_PER_MONTH
+
+    def part_component(self, component: str, item: str, size: Decimal = Decimal(1)) -> CostComponent:
+        """Return the cost component of one such part per machine."""
+        return CostComponent(
+            component,
+            (item,),
+            self.cloud,
+            self.region,
+            self.count,
+            size,
+            Terms(pool=self.pool),
+            self.hours_per_month,
+            is_part=True,
+        )
+
+    def with_hours(self, hours_per_month: Decimal) -> PartContext:
+        """Return the same context, billed for other hours."""
+        return replace(self, hours_per_month=hours_per_month)
+
+
+Components = list[CostComponent | UnpricedComponent]

@@ -1,0 +1,148 @@
+"""What one unit costs under its terms.
+
+Rules for prices that the price list does not have:
+
+* where only deployment shows whether it is spot, on-demand is expected and spot is the lower bound;
+* spot with an on-demand fallback ranges from the spot price (expected) up to on-demand;
+* a missing spot or commitment price is never replaced by an old one or another region's: on-demand, which
+  neither exceeds, is expected and high, zero is low, and the resource is listed as unpriced for that purchase;
+* a commitment without a term (reserved capacity) bills at on-demand;
+* the maximum that a program offers for spot bounds it; below the market's price it may buy nothing;
+* without any price the resource is left out of the totals and listed, never counted as zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from functools import cache, partial
+
+from gpufleet import catalog
+from gpufleet.catalog import Price
+from gpufleet.cost.money import ZERO, Range, to_decimal
+from gpufleet.cost.pricing.component import CostComponent, UnpricedComponent
+from gpufleet.cost.pricing.weighted_capacity import bills
+from gpufleet.cost.terms import TERMS
+
+Lookup = Callable[[str, str, str, str], Price | None]  # cloud, region, item, purchase
+
+
+@dataclass(frozen=True)
+class PriceBook:
+    """Where prices are looked up: the catalogue, as it is or as it was ``on`` a day; tests pass their own."""
+
+    machine: Lookup = catalog.find_price
+    part: Lookup = catalog.find_part_price
+    on: date | None = None
+
+    def __post_init__(self) -> None:
+        if self.on is not None:
+            for name, lookup in (("machine", catalog.find_price), ("part", catalog.find_part_price)):
+                object.__setattr__(self, name, partial(lookup, on_date=self.on))
+
+
+def with_cache(book: PriceBook) -> PriceBook:
+    """Return the same book for one bill, with each price looked up once."""
+    return PriceBook(cache(book.machine), cache(book.part))
+
+
+@dataclass(frozen=True)
+class Rate:
+    """Dollars per unit and hour, the price it is based on, and what has no price.
+
+    ``total_usd_per_hour`` is the cost of the entire component where that is not its count times the rate.
+    """
+
+    usd_per_hour: Range | None
+    price: Price | None
+    unpriced: UnpricedComponent | None = None
+    total_usd_per_hour: Range | None = None
+
+
+def rate_component(component: CostComponent, book: PriceBook) -> Rate:
+    """Return the rate of one unit of a component."""
+    if component.declared_price:
+        return Rate(Range.of(component.declared_price.usd_per_hour), component.declared_price)
+    item_rates = [_rate_item(component, item, book) for item in component.items]
+    total = None
+    if component.capacity_units and all(each.usd_per_hour for each in item_rates):
+        unit_rates = [each.usd_per_hour for each in item_rates if each.usd_per_hour]
+        total = bills(component.capacity_units, component.weights, unit_rates)
+    if component.count_ratios:
+        pairs = zip(item_rates, component.count_ratios, strict=True)
+        item_rates = [_scale_rate(each, ratio) for each, ratio in pairs]
+    first = item_rates[0]
+    if first.usd_per_hour is None:
+        return first
+    unpriced = next((each.unpriced for each in item_rates if each.unpriced), None)
+    ranges = [each.usd_per_hour for each in item_rates if each.usd_per_hour]
+    low, high = min(each.low for each in ranges), max(each.high for each in ranges)
+    return Rate(Range.spanning(low, first.usd_per_hour.expected, high), first.price, unpriced, total)
+
+
+def _rate_item(component: CostComponent, item: str, book: PriceBook) -> Rate:
+    look_up = book.part if component.is_part else book.machine
+    on_demand = look_up(component.cloud, component.region, item, "on_demand")
+    purchase = component.terms.purchase
+    if purchase in ("spot", *TERMS):
+        discounted = look_up(component.cloud, component.region, item, purchase)
+        return _cap_spot_rate(component, item, _discounted_rate(component, item, discounted, on_demand))
+    if on_demand is None:
+        reason = _missing_price(component, item, "on_demand")
+        return Rate(None, None, UnpricedComponent(reason, component.component))
+    if component.terms.unsure and purchase == "on_demand":
+        spot = look_up(component.cloud, component.region, item, "spot")
+        return _possible_spot_rate(component, item, on_demand, spot)
+    return Rate(Range.of(on_demand.usd_per_hour), on_demand)
+
+
+def _possible_spot_rate(component: CostComponent, item: str, on_demand: Price, spot: Price | None) -> Rate:
+    """Bound what may be spot by both prices; without a spot price the lower bound is zero."""
+    expected = to_decimal(on_demand.usd_per_hour)
+    low = to_decimal(spot.usd_per_hour) if spot else ZERO
+    reason = f"whether {item} is bought on spot is not known until deployment"
+    unpriced = UnpricedComponent(reason, component.component)
+    return Rate(Range.spanning(low, expected, expected), on_demand, unpriced)
+
+
+def _discounted_rate(
+    component: CostComponent, item: str, discounted: Price | None, on_demand: Price | None
+) -> Rate:
+    """Return the rate of spot or of a commitment term, or its bounds where it has no price."""
+    reason = _missing_price(component, item, component.terms.purchase)
+    if discounted is None and on_demand is None:
+        return Rate(None, None, UnpricedComponent(reason, component.component))
+    if discounted is None and on_demand is not None:
+        bound = to_decimal(on_demand.usd_per_hour)
+        reason = f"{reason}; counted at on-demand, its upper bound"
+        return Rate(Range(ZERO, bound, bound), on_demand, UnpricedComponent(reason, component.component))
+    assert discounted is not None  # noqa: S101 - the two cases above leave only this
+    expected = to_decimal(discounted.usd_per_hour)
+    if not component.terms.fallback:
+        return Rate(Range.of(expected), discounted)
+    if on_demand is None:
+        reason = _missing_price(component, item, "on_demand") + ", to which it falls back"
+        return Rate(Range.of(expected), discounted, UnpricedComponent(reason, component.component))
+    return Rate(Range.spanning(expected, expected, to_decimal(on_demand.usd_per_hour)), discounted)
+
+
+def _cap_spot_rate(component: CostComponent, item: str, rate: Rate) -> Rate:
+    """Bound spot by the maximum price offered; if the market asks more, the machine may not run at all."""
+    max_price, market = component.terms.max_price, rate.usd_per_hour
+    if max_price is None or market is None or component.terms.purchase != "spot" or max_price >= market.high:
+        return rate
+    if max_price >= market.expected:
+        return Rate(Range(market.low, market.expected, max_price), rate.price, rate.unpriced)
+    reason = f"the most offered for spot, {max_price} USD an hour, is below the price of {item}"
+    unpriced = UnpricedComponent(reason, component.component)
+    return Rate(Range(ZERO, max_price, max_price), rate.price, unpriced)
+
+
+def _scale_rate(rate: Rate, ratio: Decimal) -> Rate:
+    return Rate(rate.usd_per_hour * ratio if rate.usd_per_hour else None, rate.price, rate.unpriced)
+
+
+def _missing_price(component: CostComponent, item: str, purchase: str) -> str:
+    return f"no {purchase} price for {item} in {component.region or 'an unknown region'}"
