@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
-from gpufleet.sizing.calibration import Held, held_out, measurements, report
+from gpufleet.sizing.calibration import HeldOutPrediction, cross_validate, format_report, load_measurements
 from gpufleet.sizing.calibration.cross_validation import quantile
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -25,28 +25,28 @@ RUNS = 5
 
 def main() -> None:
     """Print the tables."""
-    rows = [row for row in measurements() if row.predictable]
-    held = held_out(rows)
+    rows = [row for row in load_measurements() if row.is_predictable]
+    held = cross_validate(rows)
     print("speeds: each publication predicted by factors fitted without it\n")
-    print(report(held))
+    print(format_report(held))
     for metric, (middle, far) in GOALS.items():
         print(f"goal, {metric}: median at most {middle:.0%}{f', p90 at most {far:.0%}' if far else ''}")
     print("goal, intervals: 70 to 90 % of the measurements inside\n")
     given = [each for each in held if each.row.id.startswith("M")]
     print("the rows that the fit began with alone, still without their own publications\n")
-    print(report(given))
+    print(format_report(given))
     _beside(held)
     _process()
 
 
-def _beside(held: Sequence[Held]) -> None:
+def _beside(held: Sequence[HeldOutPrediction]) -> None:
     print("on the same rows, median and p90 of what is off")
     print(f"{'':12}{'n':>4}{'gpufleet':>18}" + "".join(f"{name:>24}" for name in FORMULAS))
     for metric in METRICS:
         part = [each for each in held if each.row.metric == metric]
-        cells = [_pair([each.off for each in part])]
+        cells = [_pair([each.relative_error for each in part])]
         for formula in FORMULAS.values():
-            said = [(formula(each.row), each.row.speed) for each in part]
+            said = [(formula(each.row), each.row.published_tokens_per_s) for each in part]
             cells.append(_pair([abs(value / speed - 1) for value, speed in said if value is not None]))
         print(f"{metric:12}{len(part):4}{cells[0]:>18}" + "".join(f"{cell:>24}" for cell in cells[1:]))
 

@@ -24,7 +24,7 @@ WIDTHS_KEPT = {
 def accelerate(row: MeasuredMemory) -> float:
     """Restate accelerate estimate-memory (usage_guides/model_size_estimator): total size, times four with Adam."""
     size = _weights(row)
-    return (ADAM_IN_ACCELERATE * size if row.workload.trains else size) / row.layout.devices / GIB
+    return (ADAM_IN_ACCELERATE * size if row.workload.is_training else size) / row.layout.devices / GIB
 
 
 def llm_analysis(row: MeasuredMemory) -> float | None:
@@ -36,7 +36,7 @@ def llm_analysis(row: MeasuredMemory) -> float | None:
     if workload.adapter != "none":
         return None
     model, split = workload.model, layout.tensor * layout.pipeline
-    if not workload.trains:
+    if not workload.is_training:
         cache = kv_bytes_per_token(model) * workload.context * workload.batch
         return (_weights(row) + cache) / layout.devices / GIB
     shards = max(1, layout.devices // split)
@@ -49,7 +49,7 @@ def llm_analysis(row: MeasuredMemory) -> float | None:
 
 def quick(row: MeasuredMemory) -> float:
     """Restate the quick formulas: parameters times bytes, and six times that for training."""
-    return (6.0 if row.workload.trains else 1.0) * _weights(row) / row.layout.devices / GIB
+    return (6.0 if row.workload.is_training else 1.0) * _weights(row) / row.layout.devices / GIB
 
 
 def _weights(row: MeasuredMemory) -> float:

@@ -20,7 +20,7 @@ QUICK_OPERATIONS = 6.0  # per weight and token trained on
 
 def roofline(row: Measurement) -> float | None:
     """Restate the bare roofline: bytes over nominal bandwidth or operations over nominal rate, the slower."""
-    return _generated(row, 1.0, 1.0) if not row.workload.trains else _trained(row, 1.0)
+    return _generated(row, 1.0, 1.0) if not row.workload.is_training else _trained(row, 1.0)
 
 
 def constant(row: Measurement) -> float | None:
@@ -31,7 +31,7 @@ def constant(row: Measurement) -> float | None:
 
 def llm_analysis(row: Measurement) -> float | None:
     """Restate llm-analysis's latency: layers' compute or weight traffic, the slower, plus the cache's traffic."""
-    if row.workload.trains:
+    if row.workload.is_training:
         return _trained(row, FLOPS_EFFICIENCY)
     return _generated(row, MEMORY_EFFICIENCY, FLOPS_EFFICIENCY, whole=True)
 
@@ -39,8 +39,8 @@ def llm_analysis(row: Measurement) -> float | None:
 def quick(row: Measurement) -> float | None:
     """Restate the quick formulas: bandwidth over file size; rate over six operations per weight."""
     work, part = row.workload, row.hardware.accelerator
-    rate = device.rate(part, work.precision, row.engine)
-    if work.trains:
+    rate = device.find_peak_flops(part, work.precision, row.engine)
+    if work.is_training:
         return rate * _all(row) / (QUICK_OPERATIONS * work.model.parameters) if rate else None
     if row.metric == "prefill":
         return rate * row.layout.tensor / (2.0 * work.model.parameters) if rate else None
@@ -52,11 +52,11 @@ def quick(row: Measurement) -> float | None:
 
 def _generated(row: Measurement, memory: float, compute: float, *, whole: bool = False) -> float | None:
     work, part, tensor = row.workload, row.hardware.accelerator, row.layout.tensor
-    rate = device.rate(part, work.precision, row.engine)
+    rate = device.find_peak_flops(part, work.precision, row.engine)
     if not part.bandwidth_gb_s or not rate:
         return None
     bandwidth = part.bandwidth_gb_s * 1e9 * memory * tensor
-    operations = operation_count.operations(work.model) / (rate * compute * tensor)
+    operations = operation_count.forward_operations(work.model) / (rate * compute * tensor)
     prompt = work.batch * work.input_tokens * operations
     if row.metric == "prefill":
         return work.batch * work.input_tokens / prompt
@@ -70,11 +70,11 @@ def _generated(row: Measurement, memory: float, compute: float, *, whole: bool =
 
 
 def _trained(row: Measurement, efficiency: float) -> float | None:
-    rate = device.rate(row.hardware.accelerator, row.workload.precision, row.engine)
+    rate = device.find_peak_flops(row.hardware.accelerator, row.workload.precision, row.engine)
     if not rate:
         return None
     model, frozen = row.workload.model, row.workload.adapter != "none"
-    per_token = operation_count.operations(model) + operation_count.attention_operations(
+    per_token = operation_count.forward_operations(model) + operation_count.attention_operations(
         model, row.workload.context
     )
     passes = (2.0 if frozen else 3.0) + (1.0 if row.workload.training.recompute == "full" else 0.0)

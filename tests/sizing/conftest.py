@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from gpufleet import catalog
-from gpufleet.sizing.hardware_resolver import resolve
-from gpufleet.sizing.plans import plan
-from gpufleet.sizing.plans.options import Asked, question
+from gpufleet.sizing.hardware_resolver import resolve_hardware
+from gpufleet.sizing.plans import find_plans
+from gpufleet.sizing.plans.options import PlanOptions, parse_options
 from gpufleet.sizing.workload import Workload
 
 
@@ -26,16 +26,18 @@ def workload():
 @pytest.fixture
 def hardware(repo_root):
     """Return hardware by name; racks and workstations are this checkout's."""
-    return lambda name: resolve(name, repo_root).hardware
+    return lambda name: resolve_hardware(name, repo_root).hardware
 
 
 @pytest.fixture
 def size(repo_root):
     """Answer what ``gpufleet size`` would be asked with these arguments."""
-    return lambda model="llama-3.1-8b", **asked: plan(question(Asked(model, **asked), root=repo_root))
+    return lambda model="llama-3.1-8b", **asked: find_plans(
+        parse_options(PlanOptions(model, **asked), root=repo_root)
+    )
 
 
 @pytest.fixture
 def codes():
     """Return the codes of an answer's warnings."""
-    return lambda answer: {caution.code for caution in answer.cautions}
+    return lambda answer: {caution.code for caution in answer.warnings}

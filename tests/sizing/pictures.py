@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from gpufleet.sizing import compare as of
-from gpufleet.sizing.compare.options import question
-from gpufleet.sizing.compare.plots import svg
+from gpufleet.sizing.compare.options import build_request
+from gpufleet.sizing.compare.plots import draw_svg
 
 IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
 FACTS, MODEL = {"model": ""}, {"model": "llama-3.1-8b", "precision": "q4_k_m"}
@@ -24,7 +24,7 @@ PICTURES = {
 def draw() -> dict[str, str]:
     """Return every picture of the page by its file's name."""
     return {
-        f"compare-{name}.svg": svg(of.compare((), question(**asked)), name)
+        f"compare-{name}.svg": draw_svg(of.compare_accelerators((), build_request(**asked)), name)
         for name, asked in PICTURES.items()
     }
 

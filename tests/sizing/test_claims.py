@@ -11,9 +11,9 @@ import pytest
 
 from gpufleet import catalog
 from gpufleet.errors import InputError
-from gpufleet.sizing.data_file import rows
-from gpufleet.sizing.hardware_resolver import resolve
-from gpufleet.sizing.plans.document import document
+from gpufleet.sizing.data_file import load_rows
+from gpufleet.sizing.hardware_resolver import resolve_hardware
+from gpufleet.sizing.plans.document import build_document
 
 
 @pytest.mark.parametrize("model", ["llama-3.1-405b", "deepseek-v3"])
@@ -25,7 +25,7 @@ def test_2_a_range_of_150_to_800_gb_plans_for_nothing(model, size):
 
 def test_3_the_circulating_formula_stands_beside_with_what_it_leaves_out(size):
     answer = size("llama-3.1-8b", task="full_finetune", on="A100 SXM4 80GB", devices=8)
-    told = document(answer)["quick_estimate"]
+    told = build_document(answer)["quick_estimate"]
     assert told["accelerators"] * 80 * 2**30 / 1e9 == pytest.approx(96, rel=0.02)  # GB, as the document says
     assert "16 to 18 bytes per parameter" in told["leaves_out"]
     assert "activations, which grow with tokens" in told["leaves_out"]
@@ -36,7 +36,7 @@ def test_4_405b_in_16_bits_takes_two_nodes_of_eight_not_ten_cards(size):
     answer = size("llama-3.1-405b", precision="bf16", on="p5.48xlarge")
     assert answer.plans[0].nodes == 2
     assert answer.plans[0].devices == 16
-    assert answer.quick.accelerators == pytest.approx(9.5, abs=0.2)
+    assert answer.quick_estimate.accelerators == pytest.approx(9.5, abs=0.2)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_4_405b_in_16_bits_takes_two_nodes_of_eight_not_ten_cards(size):
     ],
 )
 def test_6_bandwidth_is_not_1_to_2_tb_s_everywhere(name, tb_s):
-    assert catalog.accelerator(name).bandwidth_gb_s == pytest.approx(1000 * tb_s, rel=0.005)
+    assert catalog.get_accelerator(name).bandwidth_gb_s == pytest.approx(1000 * tb_s, rel=0.005)
 
 
 def test_6_decoding_follows_bandwidth_where_memory_is_the_limit(size):
@@ -86,7 +86,7 @@ def test_13_a_retired_machine_is_in_no_ranking(size):
 @pytest.mark.parametrize(("name", "sizes"), [("RX 460 8GB", "2, 4"), ("Compute Module 4 16GB", "8")])
 def test_14_16_a_memory_that_was_never_sold_is_refused(name, sizes):
     with pytest.raises(InputError) as caught:
-        resolve(name)
+        resolve_hardware(name)
     assert sizes in str(caught.value)
 
 
@@ -107,7 +107,7 @@ def test_pain_2_stages_and_their_multipliers_are_told(size):
         answer = size(
             "llama-3.2-1b", task="full_finetune", on="A100 SXM4 80GB", devices=8, batch="1", sharding=stage
         )
-        told = document(answer)
+        told = build_document(answer)
         assert told["workload"]["training"]["sharding"] == stage
         held[stage] = told["plans"][0]["memory_gib"]
     assert held["none"]["optimizer"] == pytest.approx(8 * held["zero1"]["optimizer"], rel=1e-3)
@@ -131,6 +131,6 @@ def test_pain_10_no_l4_has_179_gib():
 
 def test_estimates_of_others_are_not_among_what_is_learned_from():
     """Hugging Face's own table is estimated and inconsistent: 7.5, 4.3 and 8.0 bytes a parameter."""
-    learned = [*rows("measured.csv"), *rows("measured_memory.csv")]
+    learned = [*load_rows("measured.csv"), *load_rows("measured_memory.csv")]
     assert learned
     assert not [row for row in learned if "huggingface.co/blog/llama31" in row["source"]]

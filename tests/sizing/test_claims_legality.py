@@ -9,7 +9,7 @@ import pytest
 
 from gpufleet import catalog
 from gpufleet.errors import InputError
-from gpufleet.sizing.hardware_resolver import resolve
+from gpufleet.sizing.hardware_resolver import resolve_hardware
 
 
 def test_1_an_rtx_4090_has_no_nvlink_and_no_peer_access(size, codes):
@@ -27,7 +27,7 @@ def test_1_nvlink_never_merges_memory(size):
 def test_9_fp16_training_on_mps_names_the_versions(size, codes):
     answer = size("qwen2-0.5b", task="full_finetune", precision="f16", on="m2", devices=1)
     assert "mps-fp16-trainer" in codes(answer)
-    text = next(c.message for c in answer.cautions if c.code == "mps-fp16-trainer")
+    text = next(c.message for c in answer.warnings if c.code == "mps-fp16-trainer")
     assert "ValueError" in text
     assert "bf16" in text
 
@@ -45,14 +45,14 @@ def test_10_with_qlora_it_is(size):
 
 def test_13_nc6s_v3_is_retired_and_its_substitutes_are_named(size, codes):
     answer = size("qwen2-0.5b", on="Standard_NC6s_v3")
-    text = next(c.message for c in answer.cautions if c.code == "retired-machine")
+    text = next(c.message for c in answer.warnings if c.code == "retired-machine")
     assert "2025-09-30" in text
     assert "Standard_NC24ads_A100_v4" in text
 
 
 def test_13_a2_megagpu_is_real(size, codes):
     answer = size("llama-3.1-70b", on="a2-megagpu-16g")
-    machine = catalog.machine("a2-megagpu-16g")
+    machine = catalog.get_machine("a2-megagpu-16g")
     assert (machine.vcpus, machine.memory_gib, machine.accelerators[0].count) == (96, 1360, 16)
     assert codes(answer) <= {"kv-heads-replicated"}
     assert answer.plans[0].fits
@@ -66,14 +66,14 @@ def test_13_which_a100_is_in_which_machine(machine, gib, hardware):
 @pytest.mark.parametrize(("board", "most"), [("CM4 512GB", 8), ("CM5 512GB", 16)])
 def test_14_no_blade_has_512_gb(board, most):
     with pytest.raises(InputError, match=f"at most {most} GB"):
-        resolve(board)
+        resolve_hardware(board)
 
 
 def test_15_160_gb_over_20_blades_is_not_one_memory(size, codes):
     answer = size("llama-3.1-70b", on="blades-1", devices=20, precision="q4_0")
     assert {"summed-memory", "nodes-power-of-two"} <= codes(answer)
     assert answer.plans[0].layout.devices == 8  # as many as the model has KV heads
-    text = next(c.message for c in answer.cautions if c.code == "summed-memory")
+    text = next(c.message for c in answer.warnings if c.code == "summed-memory")
     assert "not one memory" in text
 
 
@@ -85,21 +85,21 @@ def test_15_one_mac_is_an_order_of_magnitude_faster_than_the_blades(size):
 
 def test_16_rtx_6000_is_the_name_of_several_cards():
     with pytest.raises(InputError, match="ambiguous") as caught:
-        resolve("RTX 6000")
+        resolve_hardware("RTX 6000")
     assert "RTX 6000 Ada" in str(caught.value)
     assert "Turing" in str(caught.value)
 
 
 def test_16_1457_tops_are_sparse(size, codes):
     answer = size("llama-3.1-8b", on="RTX 6000 Ada", devices=1, precision="fp8")
-    text = next(c.message for c in answer.cautions if c.code == "sparse-headline")
+    text = next(c.message for c in answer.warnings if c.code == "sparse-headline")
     assert "1457" in text
     assert "728.5" in text
-    assert catalog.accelerator("RTX 6000 Ada").fp8_tflops_dense == 728.5
+    assert catalog.get_accelerator("RTX 6000 Ada").fp8_tflops_dense == 728.5
 
 
 def test_16_rx_460_runs_vulkan_only(size, codes):
-    part = catalog.accelerator("Radeon RX 460")
+    part = catalog.get_accelerator("Radeon RX 460")
     assert (part.stacks, part.bandwidth_gb_s) == (("vulkan",), 112)
     assert "left-behind" in codes(size("qwen2-0.5b", on="bench-1", devices=1))
     assert "engine-backend" in codes(
@@ -108,7 +108,7 @@ def test_16_rx_460_runs_vulkan_only(size, codes):
 
 
 def test_17_trainium_runs_neuron_and_not_cuda(size, codes):
-    assert catalog.accelerator("Trainium1").stacks == ("neuron",)
+    assert catalog.get_accelerator("Trainium1").stacks == ("neuron",)
     assert "engine-backend" in codes(size(on="Trainium1", devices=16, engine="tensorrt-llm"))
     assert "engine-backend" not in codes(size(on="Trainium1", devices=16))
 

@@ -20,7 +20,7 @@ def on(name, devices=1, **split):
     layout = Layout(
         devices=devices, data=devices // (split.get("tensor", 1) * split.get("pipeline", 1)), **split
     )
-    return layout, Hardware(name, catalog.accelerator(name), devices_per_node=8)
+    return layout, Hardware(name, catalog.get_accelerator(name), devices_per_node=8)
 
 
 def said(
@@ -36,7 +36,7 @@ def said(
     layout, hardware = on(*place, **(split or {}))
     asked = {"input_tokens": 1024, "output_tokens": 0} | asked
     workload = Workload(catalog.get_model(model), task, precision, training=training or Training(), **asked)
-    return sizing.memory(workload, layout, hardware)
+    return sizing.estimate_memory(workload, layout, hardware)
 
 
 def states_gb(model, **knobs):
@@ -81,7 +81,11 @@ def test_claim_3_activations_follow_tokens_not_parameters():
 def test_claim_3_a_low_memory_recipe_fits_where_the_formula_says_96_gb():
     """torchtune README@0031bfb: 18.9 GiB measured on one RTX 4090."""
     recipe = Training(
-        optimizer="paged_adamw_8bit", step_in_backward=True, master_copy=False, fused_loss=True, compiled=True
+        optimizer="paged_adamw_8bit",
+        step_in_backward=True,
+        master_copy=False,
+        fused_loss=True,
+        compiled=True,
     )
     answer = said(
         "Llama-3.1-8B",

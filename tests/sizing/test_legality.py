@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from gpufleet.sizing.hardware import Layout
-from gpufleet.sizing.legality import RULES, judge
-from gpufleet.sizing.parallelism import layouts
+from gpufleet.sizing.legality import RULES, check_placement
+from gpufleet.sizing.parallelism import list_layouts
 from gpufleet.sizing.workload import Training
 
 # rule: (speaks, keeps silent), each as hardware, devices and changes of the workload
@@ -98,7 +98,7 @@ def said(workload, hardware):
         wanted = workload(
             changes.pop("model", "llama-3.1-8b"), **{k: v for k, v in changes.items() if k != "devices"}
         )
-        _, cautions = layouts(wanted, kind, changes.get("devices", devices))
+        _, cautions = list_layouts(wanted, kind, changes.get("devices", devices))
         return {caution.code for caution in cautions}
 
     return judged
@@ -126,7 +126,7 @@ def test_every_rule_has_its_reason_and_source(code):
 
 
 def test_a_sentence_is_one_line(workload, hardware):
-    found = judge(
+    found = check_placement(
         workload("qwen2.5-7b", engine="vllm"), hardware("GeForce RTX 4090"), 8, Layout(1, 8, pipeline=8)
     )
     assert found
@@ -137,7 +137,7 @@ def test_a_sentence_is_one_line(workload, hardware):
 def test_real_machines_are_not_flagged(machine, workload, hardware):
     kind = hardware(machine)
     wanted = workload("llama-3.1-70b", precision="bf16", engine="vllm")
-    found = judge(
+    found = check_placement(
         wanted, kind, kind.devices_per_node, Layout(1, kind.devices_per_node, tensor=kind.devices_per_node)
     )
     assert {caution.code for caution in found} <= {"kv-heads-replicated"}
@@ -175,5 +175,5 @@ def test_a_blocked_plan_says_why(size):
 
 def test_a_machine_with_less_than_asked_is_told_apart(workload, hardware):
     limited = replace(hardware("p4d.24xlarge"), node_limit=2)
-    found = judge(workload(), limited, 24, Layout(3, 24, tensor=8, pipeline=3))
-    assert "more-than-there-are" in {caution.code for caution in found if caution.blocks}
+    found = check_placement(workload(), limited, 24, Layout(3, 24, tensor=8, pipeline=3))
+    assert "more-than-there-are" in {caution.code for caution in found if caution.is_blocking}

@@ -9,9 +9,9 @@ import pytest
 
 from gpufleet import catalog
 from gpufleet.errors import InputError
-from gpufleet.sizing.plans import plan as answer_to
-from gpufleet.sizing.plans.options import Asked, question
-from gpufleet.sizing.plans.ranking import key
+from gpufleet.sizing.plans import find_plans as answer_to
+from gpufleet.sizing.plans.options import PlanOptions, parse_options
+from gpufleet.sizing.plans.ranking import sort_key
 from gpufleet.sizing.plans.result import MILLION, SECONDS_PER_HOUR
 
 
@@ -67,7 +67,7 @@ def test_the_largest_batch_is_faster_than_one_stream(size):
 
 def test_money_adds_up(size):
     plan = size(on="p4d.24xlarge", devices=8).plans[0]
-    price = catalog.price("aws", plan.offer.region, "p4d.24xlarge", "on_demand")
+    price = catalog.find_price("aws", plan.offer.region, "p4d.24xlarge", "on_demand")
     assert plan.usd_per_hour == price.usd_per_hour
     tokens = plan.tokens_per_s * SECONDS_PER_HOUR
     assert plan.usd_per_million_tokens == pytest.approx(price.usd_per_hour / tokens * MILLION)
@@ -101,7 +101,7 @@ def test_a_data_set_is_counted_in_sequences_and_epochs(size):
 @pytest.mark.parametrize("rank", ["cost", "time", "speed", "power"])
 def test_plans_are_in_the_order_asked_for(rank, size):
     plans = size("qwen2.5-7b", rank=rank, top=40).plans
-    keys = [key(rank)(plan) for plan in plans]
+    keys = [sort_key(rank)(plan) for plan in plans]
     assert len(plans) == 40
     assert keys == sorted(keys)
 
@@ -181,8 +181,8 @@ def test_a_deadline_chooses_the_nodes(size):
 
 def test_a_deadline_may_be_a_day(repo_root):
     now = datetime(2026, 11, 21, tzinfo=UTC)
-    asked = Asked("llama-3.1-8b", task="pretrain", tokens="1T", deadline="2026-12-01")
-    assert question(asked, now=now, root=repo_root).deadline_h == 240
+    asked = PlanOptions("llama-3.1-8b", task="pretrain", tokens="1T", deadline="2026-12-01")
+    assert parse_options(asked, now=now, root=repo_root).deadline_h == 240
 
 
 def test_nothing_suits_is_an_answer_with_what_comes_closest(size, codes):
@@ -209,7 +209,7 @@ def test_a_bare_part_costs_what_clouds_ask_for_one(size):
 
 
 def test_no_cloud_and_owned_only_is_nothing_to_choose_from(tmp_path):
-    asked = question(Asked("llama-3.1-8b", owned=True), root=tmp_path)
+    asked = parse_options(PlanOptions("llama-3.1-8b", owned=True), root=tmp_path)
     with pytest.raises(InputError, match="nothing to choose from"):
         answer_to(asked)
 
@@ -242,7 +242,7 @@ def test_bare_parts_cost_what_the_cheapest_machines_cost_that_hold_the_plan(size
     plan = size("llama-3.1-8b", on=part, devices=devices, task="lora").plans[0]
     cheapest = min(
         offer.price.usd_per_hour * -(-devices // offer.machine.accelerators[0].count)
-        for offer in catalog.offers(accelerator=part, purchase="on_demand")
+        for offer in catalog.search_offers(accelerator=part, purchase="on_demand")
         if offer.machine.accelerators[0].model == part
         and offer.machine.accelerators[0].share == 1.0
         and offer.machine.accelerators[0].count >= min(devices, 8)

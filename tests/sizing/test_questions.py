@@ -24,7 +24,7 @@ def said(size):
 
     def ask(model, on, devices=1, **asked):
         answer = size(model, on=on, devices=devices, **asked)
-        return answer.plans[0], {caution.code for caution in answer.cautions}
+        return answer.plans[0], {caution.code for caution in answer.warnings}
 
     return ask
 

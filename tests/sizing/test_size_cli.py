@@ -9,7 +9,7 @@ import sys
 import jsonschema
 import pytest
 
-from gpufleet.sizing.plans.document import document, schema
+from gpufleet.sizing.plans.document import build_document, load_schema
 
 CONTRACT = {
     "hardware", "nodes", "devices", "replicas", "parallelism", "per_device_memory_gib", "fits", "tokens_per_s",
@@ -34,20 +34,20 @@ PARTS = {"weights", "gradients", "optimizer", "activations", "kv_cache", "overhe
     ],
 )
 def test_every_answer_obeys_the_schema(model, asked, size):
-    found = json.loads(json.dumps(document(size(model, **asked)), allow_nan=False))
-    jsonschema.Draft202012Validator(schema()).validate(found)
+    found = json.loads(json.dumps(build_document(size(model, **asked)), allow_nan=False))
+    jsonschema.Draft202012Validator(load_schema()).validate(found)
     assert all(set(plan) >= CONTRACT for plan in found["plans"])
 
 
 def test_the_schema_is_a_schema_and_holds_the_contract():
-    jsonschema.Draft202012Validator.check_schema(schema())
-    assert set(schema()["$defs"]["plan"]["required"]) >= CONTRACT
-    assert set(schema()["$defs"]["memory"]["required"]) == PARTS
-    assert set(schema()["required"]) == {"workload", "memory_gib", "quick_estimate", "plans", "warnings"}
+    jsonschema.Draft202012Validator.check_schema(load_schema())
+    assert set(load_schema()["$defs"]["plan"]["required"]) >= CONTRACT
+    assert set(load_schema()["$defs"]["memory"]["required"]) == PARTS
+    assert set(load_schema()["required"]) == {"workload", "memory_gib", "quick_estimate", "plans", "warnings"}
 
 
 def test_memory_is_the_sum_of_its_parts(size):
-    held = document(size(on="p4d.24xlarge", devices=8))["memory_gib"]
+    held = build_document(size(on="p4d.24xlarge", devices=8))["memory_gib"]
     assert held["total"] == pytest.approx(sum(held[part] for part in PARTS - {"total"}), rel=1e-4)
 
 

@@ -11,7 +11,7 @@ import click
 from gpufleet.cli import output
 
 PLOTS = ("roofline", "memory-bandwidth", "tokens", "per-watt", "per-dollar", "training", "power")
-Written = click.Path(dir_okay=False, path_type=Path)
+OUTPUT_FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 @click.command(name="compare")
@@ -25,8 +25,10 @@ Written = click.Path(dir_okay=False, path_type=Path)
 @click.option(
     "--plot", "plots", multiple=True, type=click.Choice(PLOTS), help="Which plot (several for a page)."
 )
-@click.option("--svg", "svg_file", type=Written, metavar="FILE", help="Write one plot.")
-@click.option("--html", "html_file", type=Written, metavar="FILE", help="Write a page of plots and figures.")
+@click.option("--svg", "svg_file", type=OUTPUT_FILE, metavar="FILE", help="Write one plot.")
+@click.option(
+    "--html", "html_file", type=OUTPUT_FILE, metavar="FILE", help="Write a page of plots and figures."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     *,
@@ -35,7 +37,7 @@ def command(
     svg_file: Path | None,
     html_file: Path | None,
     as_json: bool,
-    **asked: Any,
+    **options: Any,
 ) -> None:
     """Compare accelerators: memory, rates, prices, and the speed of a model with its 80 % interval.
 
@@ -46,12 +48,12 @@ def command(
     """  # noqa: D301 - the escape is click's mark for lines that stay as they are
     gc.disable()  # as in size: a short process that keeps what it makes
     from gpufleet.sizing import compare as of
-    from gpufleet.sizing.compare.options import question, refuse_idle_plots
+    from gpufleet.sizing.compare.options import build_request, check_plot_options
 
-    refuse_idle_plots(plots, svg=svg_file is not None, html=html_file is not None)
-    found = of.compare(accelerators, question(**asked))
+    check_plot_options(plots, svg=svg_file is not None, html=html_file is not None)
+    comparison = of.compare_accelerators(accelerators, build_request(**options))
     if svg_file or html_file:
-        from gpufleet.sizing.compare.file_output import write
+        from gpufleet.sizing.compare.file_output import write_files
 
-        write(found, plots, svg_file, html_file)
-    output.show(as_json, found, of.document, of.report)
+        write_files(comparison, plots, svg_file, html_file)
+    output.print_result(as_json, comparison, of.build_document, of.format_report)

@@ -122,13 +122,13 @@ def _training_options(command: Command) -> Command:
     return command
 
 
-def _refuse_gaps(context: click.Context, *, merge: bool) -> None:
+def _check_empty_options(context: click.Context, *, merge: bool) -> None:
     """Refuse what was given with nothing in it: a script's variable that is not set, or --merge into nothing."""
     for parameter in context.command.params:
         value = context.params.get(parameter.name or "")
-        given = context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
+        is_given = context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
         texts = [text for text in (value if isinstance(value, tuple) else (value,)) if isinstance(text, str)]
-        if given and any(not text.strip() for text in texts):
+        if is_given and any(not text.strip() for text in texts):
             raise InputError("is empty", where=parameter.opts[0], remedy="give a value, or leave it out")
     if merge:
         raise InputError("goes with --emit", where="--merge", remedy="give --emit STACK, or leave it out")
@@ -142,7 +142,7 @@ def _refuse_gaps(context: click.Context, *, merge: bool) -> None:
 @click.option("--emit", metavar="STACK", help="Write the best plan into stacks/Pulumi.STACK.yaml.")
 @click.option("--merge", is_flag=True, help="With --emit: change a stack file that exists already.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(emit: str | None, merge: bool, as_json: bool, **asked: Any) -> None:
+def command(emit: str | None, merge: bool, as_json: bool, **options: Any) -> None:
     """Size a workload: memory, speed with its 80 % interval, time, power and money, ranked.
 
     \b
@@ -150,27 +150,27 @@ def command(emit: str | None, merge: bool, as_json: bool, **asked: Any) -> None:
     gpufleet size --model qwen2.5-7b --requests-per-s 20 --context 800/200 --tpot-ms 50
     gpufleet size --model llama-3.1-70b --task pretrain --tokens 1T --deadline 30d
     """  # noqa: D301 - the escape is click's mark for lines that stay as they are
-    _refuse_gaps(click.get_current_context(), merge=merge and not emit)
+    _check_empty_options(click.get_current_context(), merge=merge and not emit)
     gc.disable()  # a short process that keeps what it makes: searching it for garbage is a tenth of the answer's time
-    from gpufleet.sizing.plans import plan
-    from gpufleet.sizing.plans.document import document
-    from gpufleet.sizing.plans.options import Asked, question
-    from gpufleet.sizing.plans.report import report
-    from gpufleet.sizing.plans.target import is_miss
+    from gpufleet.sizing.plans import find_plans
+    from gpufleet.sizing.plans.document import build_document
+    from gpufleet.sizing.plans.options import PlanOptions, parse_options
+    from gpufleet.sizing.plans.report import format_report
+    from gpufleet.sizing.plans.target import is_missed_target
 
-    wanted = question(Asked(**asked))
-    answer = plan(wanted)
-    output.show(as_json, answer, document, report)
+    wanted = parse_options(PlanOptions(**options))
+    answer = find_plans(wanted)
+    output.print_result(as_json, answer, build_document, format_report)
     if not answer.plans:
-        raise AnswerIsNo(answer.cautions[-1].message if answer.cautions else "no plan")
-    misses = [caution.message for caution in answer.cautions if is_miss(caution)]
+        raise AnswerIsNo(answer.warnings[-1].message if answer.warnings else "no plan")
+    misses = [caution.message for caution in answer.warnings if is_missed_target(caution)]
     if misses:
         raise AnswerIsNo("; ".join(misses))
     if emit:
         from gpufleet import paths
-        from gpufleet.sizing.stack_file import lasting, write
+        from gpufleet.sizing.stack_file import choose_plan_to_write, write_plan
 
-        chosen, said = lasting(wanted, answer)
-        output.say_block(write(chosen, emit, paths.project_root(), merge=merge), err=True)
+        chosen, said = choose_plan_to_write(wanted, answer)
+        output.print_block(write_plan(chosen, emit, paths.project_root(), merge=merge), err=True)
         if said:
-            output.say(said, err=True)
+            output.print_lines(said, err=True)

@@ -8,60 +8,70 @@ to place, each with its reasons.
 from __future__ import annotations
 
 from gpufleet.sizing.hardware import Hardware, Layout, Offer
-from gpufleet.sizing.hardware_resolver import resolve
+from gpufleet.sizing.hardware_resolver import resolve_hardware
 from gpufleet.sizing.memory import (
-    Memory,
+    MemoryEstimate,
     QuickEstimate,
     active_weight_bytes,
     bits_per_weight,
-    experts_touched,
+    choose_recompute,
+    estimate_memory,
+    expected_active_experts,
+    find_recipe,
     kv_bytes,
     kv_bytes_per_token,
-    memory,
     quick_estimate,
-    recipe,
-    settled,
     stored_precision,
     usable_gib,
     weight_bytes,
 )
-from gpufleet.sizing.parallelism import layouts
-from gpufleet.sizing.plan_warning import Caution
-from gpufleet.sizing.plans import Answer, Asked, Plan, Question, document, plan, question, report, schema
-from gpufleet.sizing.speed import Speed, speed
+from gpufleet.sizing.parallelism import list_layouts
+from gpufleet.sizing.plan_warning import PlanWarning
+from gpufleet.sizing.plans import (
+    Plan,
+    PlanOptions,
+    SizingRequest,
+    SizingResult,
+    build_document,
+    find_plans,
+    format_report,
+    load_schema,
+    parse_options,
+)
+from gpufleet.sizing.speed import Speed, estimate_speed
 from gpufleet.sizing.workload import Training, Workload
 
 __all__ = [
-    "Answer",
-    "Asked",
-    "Caution",
     "Hardware",
     "Layout",
-    "Memory",
+    "MemoryEstimate",
     "Offer",
     "Plan",
-    "Question",
+    "PlanOptions",
+    "PlanWarning",
     "QuickEstimate",
+    "SizingRequest",
+    "SizingResult",
     "Speed",
     "Training",
     "Workload",
     "active_weight_bytes",
     "bits_per_weight",
-    "document",
-    "experts_touched",
+    "build_document",
+    "choose_recompute",
+    "estimate_memory",
+    "estimate_speed",
+    "expected_active_experts",
+    "find_plans",
+    "find_recipe",
+    "format_report",
     "kv_bytes",
     "kv_bytes_per_token",
-    "layouts",
-    "memory",
-    "plan",
-    "question",
+    "list_layouts",
+    "load_schema",
+    "parse_options",
     "quick_estimate",
-    "recipe",
-    "report",
-    "resolve",
-    "schema",
-    "settled",
-    "speed",
+    "resolve_hardware",
     "stored_precision",
     "usable_gib",
     "weight_bytes",

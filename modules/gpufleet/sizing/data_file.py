@@ -8,15 +8,15 @@ from pathlib import Path
 from gpufleet.boundary import packaged_rows
 
 Row = dict[str, str]
-DATA = Path(__file__).parent / "data"
+DATA_DIR = Path(__file__).parent / "data"
 
 
 @cache
-def rows(name: str) -> tuple[Row, ...]:
+def load_rows(name: str) -> tuple[Row, ...]:
     """Return the rows of one data file."""
     return tuple(packaged_rows("gpufleet.sizing", f"data/{name}"))
 
 
-def number(text: str) -> float | None:
+def parse_number(text: str) -> float | None:
     """Return a field's number, None where it is empty."""
     return float(text) if text else None

@@ -48,7 +48,7 @@ class Hardware:
     machine: str = ""  # the machine's name in its cloud or in the catalogue of what we own
     share: float = 1.0  # of a card that the machine has only a part of
     network: str = ""  # what the nodes are joined with: EFA, InfiniBand, Ethernet
-    why: str = ""  # where the host's shape is from
+    host_source: str = ""  # where the host's shape is from
 
 
 @dataclass(frozen=True)

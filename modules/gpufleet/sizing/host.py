@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 
 from gpufleet.catalog import Accelerator
-from gpufleet.sizing.data_file import number, rows
+from gpufleet.sizing.data_file import load_rows, parse_number
 
 GBIT_PER_GB = 8.0
 LANES_OF_A_FULL_SLOT = 16
@@ -27,21 +27,23 @@ class Host:
 
 
 @cache
-def usual_host(part: Accelerator) -> Host:
+def default_host(part: Accelerator) -> Host:
     """Return the host that parts of this kind are sold in, or are usually put into."""
-    row = next(row for row in rows("hosts.csv") if _fits(row["match"], part))
+    row = next(row for row in load_rows("hosts.csv") if _matches(row["match"], part))
     devices = int(row["devices_per_node"])
-    per_device = float(row["network_gbit_s"]) / GBIT_PER_GB / min(devices, _cards_share(part, devices))
-    return Host(devices, per_device, row["network"], number(row["host_memory_gib"]), row["source"])
+    per_device = (
+        float(row["network_gbit_s"]) / GBIT_PER_GB / min(devices, _devices_per_network_figure(part, devices))
+    )
+    return Host(devices, per_device, row["network"], parse_number(row["host_memory_gib"]), row["source"])
 
 
-def network_of(machine: str) -> tuple[float, str, str]:
+def find_network(machine: str) -> tuple[float, str, str]:
     """Return GB/s of a cloud machine's network, its kind, and where the figure is from."""
-    row = next(row for row in rows("networks.csv") if fnmatchcase(machine, row["machine"]))
+    row = next(row for row in load_rows("networks.csv") if fnmatchcase(machine, row["machine"]))
     return float(row["gbit_s"]) / GBIT_PER_GB, row["network"], row["source"]
 
 
-def link_of(part: Accelerator, devices: int) -> tuple[float, str]:
+def find_link(part: Accelerator, devices: int) -> tuple[float, str]:
     """Return GB/s per device and direction between so many devices of one node, and the link's name.
 
     Bridges join pairs only: three and more cards with bridges meet over their slots.
@@ -49,26 +51,26 @@ def link_of(part: Accelerator, devices: int) -> tuple[float, str]:
     bridged = "PCIe" in part.form_factor and part.link.startswith("NVLink")
     if part.link and part.link_gb_s and not (bridged and devices > 2):  # noqa: PLR2004 - a bridge joins two
         return part.link_gb_s / 2, part.link  # vendors add both directions
-    slot = slot_gb_s(part)
+    slot = pcie_slot_gb_s(part)
     return (slot, f"PCIe {part.pcie_gen}") if slot else (0.0, "")
 
 
-def slot_gb_s(part: Accelerator) -> float:
+def pcie_slot_gb_s(part: Accelerator) -> float:
     """Return GB/s and direction of the part's slot, 0 where it has none."""
     if part.pcie_gen is None or part.kind in KINDS_WITHOUT_SLOTS:
         return 0.0
     lanes = re.search(r"PCIe x(\d+)", part.form_factor)
     share = int(lanes[1]) / LANES_OF_A_FULL_SLOT if lanes else 1.0
-    speeds = {int(row["pcie_gen"]): float(row["gb_s_x16"]) for row in rows("slots.csv")}
+    speeds = {int(row["pcie_gen"]): float(row["gb_s_x16"]) for row in load_rows("slots.csv")}
     return speeds.get(part.pcie_gen, 0.0) * share
 
 
-def _cards_share(part: Accelerator, devices: int) -> int:
+def _devices_per_network_figure(part: Accelerator, devices: int) -> int:
     """Return how many devices share the host's network figure: pods and trays state it per tray of four."""
     return 4 if part.kind == "tpu" or "NVL72" in part.form_factor else devices
 
 
-def _fits(match: str, part: Accelerator) -> bool:
+def _matches(match: str, part: Accelerator) -> bool:
     field, _, wanted = match.partition(":")
     if field == "name":
         return part.name == wanted

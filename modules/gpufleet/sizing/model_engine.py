@@ -9,17 +9,17 @@ from functools import cache
 
 from gpufleet.catalog import Accelerator
 from gpufleet.errors import InputError
-from gpufleet.sizing.data_file import rows
+from gpufleet.sizing.data_file import load_rows
 from gpufleet.sizing.hardware import Hardware, Split
 from gpufleet.sizing.memory.quantization import is_gguf
-from gpufleet.sizing.speed.device import engine_for
+from gpufleet.sizing.speed.device import find_calibrated_engine
 from gpufleet.sizing.workload import Workload
 
-PROCESSORS = ("sbc", "npu")  # kinds of part whose processor is what a model runs on, or may
+KINDS_RUN_ON_CPU = ("sbc", "npu")  # kinds of part whose processor is what a model runs on, or may
 CARDS = ("gpu_datacenter", "gpu_workstation", "gpu_gaming")
 CAPABILITY = re.compile(r"cc(\d+\.\d)")
 # docs.vllm.ai/en/v0.14.0/getting_started/installation/gpu: "7.0 or higher"; from v0.21.0 on 7.5, so without V100
-OLDEST_CAPABILITY = 7.0
+MIN_CAPABILITY = 7.0
 
 
 @dataclass(frozen=True)
@@ -35,10 +35,10 @@ class Engine:
 
 
 @cache
-def engines() -> dict[str, Engine]:
+def load_engines() -> dict[str, Engine]:
     """Return every engine by each of its names."""
     found: dict[str, Engine] = {}
-    for row in rows("engines.csv"):
+    for row in load_rows("engines.csv"):
         split: Split = "tensor" if row["split"] == "tensor" else "layer"
         kept = frozenset(row["stacks"].split()), frozenset(row["tasks"].split())
         each = Engine(row["name"], *kept, split, row["rule"], row["source"])
@@ -46,60 +46,60 @@ def engines() -> dict[str, Engine]:
     return found
 
 
-def engine(name: str) -> Engine:
+def find_engine(name: str) -> Engine:
     """Return the engine of that name or alias; an unknown one is an InputError with the nearest."""
     wanted = name.strip().lower().replace("_", "-").replace(" ", "-")
-    known = engines()
+    known = load_engines()
     if wanted in known:
         return known[wanted]
     close = get_close_matches(wanted, known, n=3)
-    remedy = f"did you mean {' or '.join(close)}?" if close else f"give one of {', '.join(_names())}"
+    remedy = f"did you mean {' or '.join(close)}?" if close else f"give one of {', '.join(_engine_names())}"
     raise InputError(f"unknown engine {name!r}", where="--engine", remedy=remedy)
 
 
-def engine_on(hardware: Hardware, workload: Workload, nodes: int = 1) -> Engine:
+def choose_engine(hardware: Hardware, workload: Workload, nodes: int = 1) -> Engine:
     """Return the engine that runs there: as asked, or the usual one of the hardware and the number format.
 
     The table of usual ones is in docs/sizing.md, "Which engine".
     """
     if workload.engine:
-        return engine(workload.engine)
+        return find_engine(workload.engine)
     part = hardware.accelerator
-    if not workload.trains and part.kind == "sbc" and "cuda" not in part.stacks and nodes > 1:
-        return engines()["distributed-llama"]
-    if not workload.trains and is_gguf(workload.precision) and part.kind != "npu":
-        return engines()["llama.cpp"]
-    if not workload.trains and _on_a_card(part):
-        served = part.kind == "gpu_datacenter" or workload.many or workload.batch > 1
-        return engines()["vllm" if served else "llama.cpp"]
-    usual = engines().get(engine_for(None, part, training=workload.trains, nodes=nodes))
-    return usual if usual and _runs(usual, part, workload) else _any_engine(part, workload)
+    if not workload.is_training and part.kind == "sbc" and "cuda" not in part.stacks and nodes > 1:
+        return load_engines()["distributed-llama"]
+    if not workload.is_training and is_gguf(workload.precision) and part.kind != "npu":
+        return load_engines()["llama.cpp"]
+    if not workload.is_training and _is_vllm_card(part):
+        served = part.kind == "gpu_datacenter" or workload.has_concurrent_streams or workload.batch > 1
+        return load_engines()["vllm" if served else "llama.cpp"]
+    usual = load_engines().get(find_calibrated_engine(None, part, training=workload.is_training, nodes=nodes))
+    return usual if usual and _can_run(usual, part, workload) else _first_supported_engine(part, workload)
 
 
-def _on_a_card(part: Accelerator) -> bool:
+def _is_vllm_card(part: Accelerator) -> bool:
     """Tell whether the part is an NVIDIA card that vLLM runs on; single streams of desktops are llama.cpp's."""
     if part.vendor != "NVIDIA" or part.kind not in CARDS:
         return False
     found = CAPABILITY.search(part.architecture)
-    return found is not None and float(found[1]) >= OLDEST_CAPABILITY
+    return found is not None and float(found[1]) >= MIN_CAPABILITY
 
 
-def _any_engine(part: Accelerator, workload: Workload) -> Engine:
+def _first_supported_engine(part: Accelerator, workload: Workload) -> Engine:
     """Return the first engine of the table that runs on the part, llama.cpp where none does."""
-    known = dict.fromkeys(engines().values())
-    return next((each for each in known if _runs(each, part, workload)), engines()["llama.cpp"])
+    known = dict.fromkeys(load_engines().values())
+    return next((each for each in known if _can_run(each, part, workload)), load_engines()["llama.cpp"])
 
 
-def _runs(each: Engine, part: Accelerator, workload: Workload) -> bool:
-    kind = "training" if workload.trains else "inference"
-    return kind in each.tasks and runs_on(each, part)
+def _can_run(each: Engine, part: Accelerator, workload: Workload) -> bool:
+    kind = "training" if workload.is_training else "inference"
+    return kind in each.tasks and is_supported_on(each, part)
 
 
-def runs_on(each: Engine, part: Accelerator) -> bool:
+def is_supported_on(each: Engine, part: Accelerator) -> bool:
     """Tell whether an engine runs on the part itself, not merely on the processor beside its graphics cores."""
-    own = set(part.stacks) - (set() if part.kind in PROCESSORS else {"cpu"})
+    own = set(part.stacks) - (set() if part.kind in KINDS_RUN_ON_CPU else {"cpu"})
     return not part.stacks or bool(each.stacks & own)
 
 
-def _names() -> list[str]:
-    return sorted({each.name for each in engines().values()})
+def _engine_names() -> list[str]:
+    return sorted({each.name for each in load_engines().values()})

@@ -7,23 +7,26 @@ from dataclasses import replace
 from gpufleet import catalog
 from gpufleet.catalog import Accelerator, Machine
 from gpufleet.sizing.hardware import Hardware
-from gpufleet.sizing.host import link_of, network_of, usual_host
+from gpufleet.sizing.host import default_host, find_link, find_network
 
-RATES = (
+SCALED_FIELDS = (
     "bandwidth_gb_s", "fp32_tflops", "bf16_tflops_dense", "fp16_tflops_dense", "fp8_tflops_dense",
     "fp4_tflops_dense", "int8_tops_dense", "tdp_w",
 )  # fmt: skip
-BOARDS = {"Compute Blade CM4 8GB": "Compute Module 4 / Pi 4", "Raspberry Pi 5 8GB": "Compute Module 5 / Pi 5"}
+BOARD_ACCELERATORS = {
+    "Compute Blade CM4 8GB": "Compute Module 4 / Pi 4",
+    "Raspberry Pi 5 8GB": "Compute Module 5 / Pi 5",
+}
 
 
-def of_machine(machine: Machine) -> Hardware | None:
+def build_machine_hardware(machine: Machine) -> Hardware | None:
     """Return a cloud's machine, or one of our own kinds, as hardware; None for one without anything to run on."""
     if not machine.accelerators:
-        return _of_board(machine)
+        return _build_board_hardware(machine)
     carried = machine.accelerators[0]
-    part = resized(catalog.accelerator(carried.model), carried.memory_gib, carried.share)
-    link, link_name = link_of(part, carried.count)
-    network, kind, source = _network(machine, part)
+    part = scale_accelerator(catalog.get_accelerator(carried.model), carried.memory_gib, carried.share)
+    link, link_name = find_link(part, carried.count)
+    network, kind, source = _find_machine_network(machine, part)
     return Hardware(
         name=machine.name,
         accelerator=part,
@@ -38,14 +41,14 @@ def of_machine(machine: Machine) -> Hardware | None:
         origin="workstation" if machine.cloud == "onprem" else "cloud",
         machine=machine.name,
         share=carried.share,
-        why=source,
+        host_source=source,
     )
 
 
-def of_part(part: Accelerator) -> Hardware:
+def build_accelerator_hardware(part: Accelerator) -> Hardware:
     """Return a bare part in its usual host."""
-    host = usual_host(part)
-    link, name = link_of(part, host.devices)
+    host = default_host(part)
+    link, name = find_link(part, host.devices)
     return Hardware(
         name=part.name,
         accelerator=part,
@@ -57,21 +60,23 @@ def of_part(part: Accelerator) -> Hardware:
         peer_access=part.peer_access,
         unified=part.unified,
         host_memory_gib=part.memory_gib if part.unified else host.memory_gib,
-        why=host.source,
+        host_source=host.source,
     )
 
 
-def joined(hardware: Hardware, devices: int) -> Hardware:
+def with_link_for(hardware: Hardware, devices: int) -> Hardware:
     """Return the hardware as so many devices of one node are joined: bridges join pairs only."""
     part = hardware.accelerator
-    link, name = link_of(part, min(devices, hardware.devices_per_node))
+    link, name = find_link(part, min(devices, hardware.devices_per_node))
     return hardware if name == hardware.link else replace(hardware, link_gb_s=link, link=name)
 
 
-def resized(part: Accelerator, gib: float, share: float) -> Accelerator:
+def scale_accelerator(part: Accelerator, gib: float, share: float) -> Accelerator:
     """Return the part with another size of memory, or as the share of a card that a machine has of it."""
     if share != 1.0:
-        scaled = {name: getattr(part, name) * share for name in RATES if getattr(part, name) is not None}
+        scaled = {
+            name: getattr(part, name) * share for name in SCALED_FIELDS if getattr(part, name) is not None
+        }
         return replace(part, memory_gib=gib, usable_gib=None, **scaled)
     if gib == part.memory_gib:
         return part
@@ -79,19 +84,21 @@ def resized(part: Accelerator, gib: float, share: float) -> Accelerator:
     return replace(part, memory_gib=gib, usable_gib=usable)
 
 
-def _network(machine: Machine, part: Accelerator) -> tuple[float, str, str]:
+def _find_machine_network(machine: Machine, part: Accelerator) -> tuple[float, str, str]:
     """Return GB/s per device, the kind of network and its source: of ours, what such parts are usually joined with."""
     if machine.cloud == "onprem":
-        host = usual_host(part)
+        host = default_host(part)
         return host.network_gb_s, host.network, f"{machine.source}; network: {host.source}"
-    network, kind, source = network_of(machine.name)
+    network, kind, source = find_network(machine.name)
     return network / machine.accelerators[0].count, kind, source
 
 
-def _of_board(machine: Machine) -> Hardware | None:
+def _build_board_hardware(machine: Machine) -> Hardware | None:
     """Return a board of ours (blades, Raspberry Pi) as hardware: its processor is what it runs on."""
-    if machine.name not in BOARDS:
+    if machine.name not in BOARD_ACCELERATORS:
         return None
-    part = resized(catalog.accelerator(BOARDS[machine.name]), machine.memory_gib, 1.0)
-    kept = replace(of_part(part), name=machine.name, machine=machine.name)
-    return replace(kept, origin="workstation", why=machine.source)
+    part = scale_accelerator(
+        catalog.get_accelerator(BOARD_ACCELERATORS[machine.name]), machine.memory_gib, 1.0
+    )
+    kept = replace(build_accelerator_hardware(part), name=machine.name, machine=machine.name)
+    return replace(kept, origin="workstation", host_source=machine.source)

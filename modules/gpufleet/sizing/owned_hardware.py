@@ -18,19 +18,27 @@ from gpufleet import catalog, paths
 from gpufleet.boundary import decode_yaml, read_text
 from gpufleet.errors import InputError
 from gpufleet.sizing.hardware import Hardware, Offer, Origin
-from gpufleet.sizing.node_hardware import of_machine, of_part
+from gpufleet.sizing.node_hardware import build_accelerator_hardware, build_machine_hardware
 
 RACK_MARK = "plugin: gpufleet.fleet.rack"
 RANGE = re.compile(r"^[a-z][a-z0-9-]*?(?:\[(\d+)-(\d+)\])?$")
 HOURS_PER_YEAR = 8760
 # What reading a file of another shape raises; an InputError is a ValueError.
-UNEXPECTED = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError)
-FAMILIAR = {"capital_usd", "capital_eur", "usd_per_eur", "life_years", "watts_per_node", "usd_per_kwh", "pue"}
-FAMILIAR |= {"residual_fraction"}
+PARSE_ERRORS = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError)
+COST_KEYS = {
+    "capital_usd",
+    "capital_eur",
+    "usd_per_eur",
+    "life_years",
+    "watts_per_node",
+    "usd_per_kwh",
+    "pue",
+}
+COST_KEYS |= {"residual_fraction"}
 
 
 @dataclass(frozen=True)
-class Owned:
+class OwnedMachine:
     """Machines of one kind that we have: how many, and what one costs per hour, None where nobody said."""
 
     name: str
@@ -43,16 +51,18 @@ class Owned:
     rack: bool = True
 
 
-def owned(root: Path | None = None) -> list[Hardware]:
+def list_owned_hardware(root: Path | None = None) -> list[Hardware]:
     """Return everything we own that a model can be placed on; nothing outside a project."""
-    return [hardware for each in _all(_root(root)) if (hardware := _hardware(each)) is not None]
+    return [
+        hardware for each in _load_owned(_project_root(root)) if (hardware := _to_hardware(each)) is not None
+    ]
 
 
-def owned_named(name: str, root: Path | None = None) -> Hardware | None:
+def find_owned_hardware(name: str, root: Path | None = None) -> Hardware | None:
     """Return the rack or workstation of that name, None where there is none."""
-    for each in _all(_root(root)):
+    for each in _load_owned(_project_root(root)):
         if each.name == name.lower():
-            found = _hardware(each)
+            found = _to_hardware(each)
             if found is None:
                 raise InputError(
                     f"{each.name} is made of {each.machine}, which the catalogue has no figures for",
@@ -62,12 +72,12 @@ def owned_named(name: str, root: Path | None = None) -> Hardware | None:
     return None
 
 
-def owned_names(root: Path | None = None) -> list[str]:
+def list_owned_names(root: Path | None = None) -> list[str]:
     """Return the names of the racks and workstations of this project."""
-    return [each.name for each in _all(_root(root))]
+    return [each.name for each in _load_owned(_project_root(root))]
 
 
-def _root(root: Path | None) -> Path | None:
+def _project_root(root: Path | None) -> Path | None:
     if root is not None:
         return root
     try:
@@ -77,42 +87,42 @@ def _root(root: Path | None) -> Path | None:
 
 
 @cache
-def _all(root: Path | None) -> tuple[Owned, ...]:
+def _load_owned(root: Path | None) -> tuple[OwnedMachine, ...]:
     if root is None:
         return ()
-    racks = [each for path in sorted((root / "inventory").glob("*.yaml")) for each in _rack(path, root)]
+    racks = [each for path in sorted((root / "inventory").glob("*.yaml")) for each in _load_racks(path, root)]
     stations = {
         each.name: each
         for path in sorted((root / "stacks").glob("Pulumi.*.yaml"))
-        for each in _stations(path)
+        for each in _load_workstations(path)
     }
     return (*racks, *stations.values())
 
 
-def _rack(path: Path, root: Path) -> Iterator[Owned]:
+def _load_racks(path: Path, root: Path) -> Iterator[OwnedMachine]:
     text = read_text(path)
     if RACK_MARK not in text:
         return
     data = decode_yaml(text, path.name)
     try:
-        light = _light_rack(data) if isinstance(data, Mapping) else None
-    except UNEXPECTED:
+        light = _parse_rack(data) if isinstance(data, Mapping) else None
+    except PARSE_ERRORS:
         light = None  # the spec's own reader words what is wrong
-    yield light or _heavy_rack(path, root)
+    yield light or _load_rack_with_models(path, root)
 
 
-def _light_rack(data: Mapping[str, Any]) -> Owned | None:
+def _parse_rack(data: Mapping[str, Any]) -> OwnedMachine | None:
     """Return the rack where its file says no more than what is understood here, else None."""
-    count, cards = _nodes(data.get("nodes")), _cards(data.get("accelerators"))
+    count, cards = _count_nodes(data.get("nodes")), _parse_cards(data.get("accelerators"))
     usd = _usd_per_hour(data.get("cost"), count or 0)
     if count is None or usd is None or not isinstance(data.get("machine"), str):
         return None
     per_hour, as_of, source = usd
     share = None if per_hour is None else per_hour / count
-    return Owned(str(data["name"]), data["machine"], count, share, as_of, source, cards)
+    return OwnedMachine(str(data["name"]), data["machine"], count, share, as_of, source, cards)
 
 
-def _heavy_rack(path: Path, root: Path) -> Owned:
+def _load_rack_with_models(path: Path, root: Path) -> OwnedMachine:
     from gpufleet import fleet
 
     rack = fleet.load_rack(path, root)
@@ -120,32 +130,32 @@ def _heavy_rack(path: Path, root: Path) -> Owned:
     share = None if rack.usd_per_hour is None else rack.usd_per_hour / nodes
     first = rack.nodes[0]
     cards = (first.accelerators[0].model, first.accelerators[0].count) if first.accelerators else None
-    return Owned(
+    return OwnedMachine(
         rack.name, first.machine, nodes, share, rack.usd_per_hour_as_of, rack.usd_per_hour_source, cards
     )
 
 
-def _stations(path: Path) -> Iterator[Owned]:
+def _load_workstations(path: Path) -> Iterator[OwnedMachine]:
     text = read_text(path)
     if "workstations:" not in text:
         return
     try:
-        yield from [_station(item) for item in _listed_stations(decode_yaml(text, path.name))]
-    except UNEXPECTED:
+        yield from [_parse_workstation(item) for item in _workstation_entries(decode_yaml(text, path.name))]
+    except PARSE_ERRORS:
         return  # a stack that cannot be read has no workstations to place a model on
 
 
-def _listed_stations(data: Any) -> list[Any]:
+def _workstation_entries(data: Any) -> list[Any]:
     fleet = data.get("config", {}).get("gpufleet:fleet") if isinstance(data, Mapping) else None
     return (fleet or {}).get("workstations") or []
 
 
-def _station(item: Mapping[str, Any]) -> Owned:
+def _parse_workstation(item: Mapping[str, Any]) -> OwnedMachine:
     usd = _usd_per_hour(item.get("cost"), 1) or (None, None, "its cost facts say more than sizing reads")
-    return Owned(str(item["name"]), str(item["machine"]), 1, *usd, rack=False)
+    return OwnedMachine(str(item["name"]), str(item["machine"]), 1, *usd, rack=False)
 
 
-def _nodes(given: Any) -> int | None:
+def _count_nodes(given: Any) -> int | None:
     """Return how many nodes a rack lists, None where only the spec's own reader can tell."""
     entries = [given] if isinstance(given, str) else given
     if not isinstance(entries, list) or not entries:
@@ -161,7 +171,7 @@ def _nodes(given: Any) -> int | None:
     return total if total > 0 else None
 
 
-def _cards(given: Any) -> tuple[str, int] | None:
+def _parse_cards(given: Any) -> tuple[str, int] | None:
     if not isinstance(given, list) or not given:
         return None
     return str(given[0]["model"]), int(given[0].get("count", 1))
@@ -174,13 +184,15 @@ def _usd_per_hour(cost: Any, nodes: int) -> tuple[float | None, str | None, str]
     """
     if cost is None:
         return None, None, "no cost facts"
-    if not isinstance(cost, Mapping) or not set(cost) <= FAMILIAR:
+    if not isinstance(cost, Mapping) or not set(cost) <= COST_KEYS:
         return None
     try:
-        capital = _value(cost, "capital_usd") or _value(cost, "capital_eur") * _value(cost, "usd_per_eur")
+        capital = _cost_value(cost, "capital_usd") or _cost_value(cost, "capital_eur") * _cost_value(
+            cost, "usd_per_eur"
+        )
         kept = 1 - float(cost.get("residual_fraction", 0.0))
-        kw = nodes * _value(cost, "watts_per_node") / 1000 * float(cost.get("pue", 1.0))
-        per_hour = capital * kept / (float(cost["life_years"]) * HOURS_PER_YEAR) + kw * _value(
+        kw = nodes * _cost_value(cost, "watts_per_node") / 1000 * float(cost.get("pue", 1.0))
+        per_hour = capital * kept / (float(cost["life_years"]) * HOURS_PER_YEAR) + kw * _cost_value(
             cost, "usd_per_kwh"
         )
     except (KeyError, TypeError, ValueError, ZeroDivisionError):
@@ -190,11 +202,11 @@ def _usd_per_hour(cost: Any, nodes: int) -> tuple[float | None, str | None, str]
     return per_hour, oldest, "the cost facts of its file"
 
 
-def _value(cost: Mapping[str, Any], name: str) -> float:
+def _cost_value(cost: Mapping[str, Any], name: str) -> float:
     return float(cost[name]["value"]) if name in cost else 0.0
 
 
-def _hardware(each: Owned) -> Hardware | None:
+def _to_hardware(each: OwnedMachine) -> Hardware | None:
     base = _machine_hardware(each)
     if base is None:
         return None
@@ -203,12 +215,12 @@ def _hardware(each: Owned) -> Hardware | None:
     return replace(base, name=each.name, node_limit=each.nodes, offers=(offer,), origin=origin)
 
 
-def _machine_hardware(each: Owned) -> Hardware | None:
+def _machine_hardware(each: OwnedMachine) -> Hardware | None:
     try:
-        machine = catalog.machine(each.machine, "onprem")
+        machine = catalog.get_machine(each.machine, "onprem")
         if each.cards is None:
-            return of_machine(machine)
-        part = of_part(catalog.accelerator(each.cards[0]))
+            return build_machine_hardware(machine)
+        part = build_accelerator_hardware(catalog.get_accelerator(each.cards[0]))
     except InputError:
         return None
     return replace(

@@ -6,38 +6,42 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from gpufleet.sizing.hardware import Hardware, Layout, Split
-from gpufleet.sizing.legality import judge
-from gpufleet.sizing.model_engine import engine_on
-from gpufleet.sizing.plan_warning import Caution
-from gpufleet.sizing.tensor_parallel import degrees, divides
+from gpufleet.sizing.legality import check_placement
+from gpufleet.sizing.model_engine import choose_engine
+from gpufleet.sizing.plan_warning import PlanWarning
+from gpufleet.sizing.tensor_parallel import can_split_heads, tensor_parallel_sizes
 from gpufleet.sizing.workload import Workload
 
-STAGES = (1, 2, 4, 8, 16)
+PIPELINE_SIZES = (1, 2, 4, 8, 16)
 
 
-def layouts(workload: Workload, hardware: Hardware, devices: int) -> tuple[list[Layout], list[Caution]]:
+def list_layouts(
+    workload: Workload, hardware: Hardware, devices: int
+) -> tuple[list[Layout], list[PlanWarning]]:
     """Return the legal layouts of one replica on so many devices, best first, and what is to be said of them."""
     found = list(
-        training(workload, hardware, devices) if workload.trains else inference(workload, hardware, devices)
+        training_layouts(workload, hardware, devices)
+        if workload.is_training
+        else inference_layouts(workload, hardware, devices)
     )
-    return found, judge(workload, hardware, devices, found[0])
+    return found, check_placement(workload, hardware, devices, found[0])
 
 
-def inference(workload: Workload, hardware: Hardware, devices: int) -> Iterator[Layout]:
+def inference_layouts(workload: Workload, hardware: Hardware, devices: int) -> Iterator[Layout]:
     """Yield layouts of one inference replica on at most so many devices; some engines can't use every number."""
-    nodes = nodes_for(hardware, devices)
-    runs_on = engine_on(hardware, workload, nodes)
+    nodes = count_nodes(hardware, devices)
+    runs_on = choose_engine(hardware, workload, nodes)
     if devices == 1:
         yield Layout()
     elif runs_on.rule == "powers":
-        yield _powers(workload, hardware, devices)
+        yield _power_of_two_layout(workload, hardware, devices)
     elif runs_on.split == "layer":
         yield Layout(nodes=nodes, devices=devices, pipeline=devices, split="layer")
     else:
-        yield from _tensor(workload, hardware, devices)
+        yield from _tensor_parallel_layouts(workload, hardware, devices)
 
 
-def training(
+def training_layouts(
     workload: Workload, hardware: Hardware, devices: int, *, quick: bool = False
 ) -> Iterator[Layout]:
     """Yield layouts of a training run on at most so many devices, simplest first.
@@ -47,56 +51,56 @@ def training(
     products may leave a few devices idle. ``quick`` leaves out tensor degrees between the extremes.
     """
     within = min(devices, hardware.devices_per_node)
-    tensors = [size for size in (1, 2, 4, 8) if size <= within and divides(workload, size)]
+    tensors = [size for size in (1, 2, 4, 8) if size <= within and can_split_heads(workload, size)]
     tensors = [tensors[0], tensors[-1]] if quick and len(tensors) > 1 else tensors
-    for pipeline in STAGES:
+    for pipeline in PIPELINE_SIZES:
         for tensor in tensors if pipeline == 1 else tensors[-1:]:
             if tensor * pipeline <= devices and pipeline <= workload.model.layers:
-                yield from _trained(workload, hardware, devices, tensor, pipeline)
+                yield from _data_parallel_layouts(workload, hardware, devices, tensor, pipeline)
 
 
-def _trained(
+def _data_parallel_layouts(
     workload: Workload, hardware: Hardware, devices: int, tensor: int, pipeline: int
 ) -> Iterator[Layout]:
     """Yield the layouts of those degrees: sharded over all, over the members in one node, and without a network."""
     share, per_node = tensor * pipeline, hardware.devices_per_node
     data = devices // share
-    yield _on(hardware, tensor, pipeline, data)
+    yield _build_layout(hardware, tensor, pipeline, data)
     inside = per_node // share
     if devices <= per_node:
         return
     copies = devices // per_node
     hybrid = workload.training.sharding in ("auto", "zero3") and inside > 1 and per_node % share == 0
     if hybrid and pipeline == 1:
-        yield replace(_on(hardware, tensor, pipeline, inside * copies), shards=inside)
+        yield replace(_build_layout(hardware, tensor, pipeline, inside * copies), shards=inside)
     if data > max(1, inside):
-        yield _on(hardware, tensor, pipeline, max(1, inside))
+        yield _build_layout(hardware, tensor, pipeline, max(1, inside))
 
 
-def _on(hardware: Hardware, tensor: int, pipeline: int, data: int) -> Layout:
+def _build_layout(hardware: Hardware, tensor: int, pipeline: int, data: int) -> Layout:
     devices = tensor * pipeline * data
-    return Layout(nodes_for(hardware, devices), devices, tensor=tensor, pipeline=pipeline, data=data)
+    return Layout(count_nodes(hardware, devices), devices, tensor=tensor, pipeline=pipeline, data=data)
 
 
-def nodes_for(hardware: Hardware, devices: int) -> int:
+def count_nodes(hardware: Hardware, devices: int) -> int:
     """Return how many nodes hold so many devices."""
     return -(-devices // hardware.devices_per_node)
 
 
-def _powers(workload: Workload, hardware: Hardware, devices: int) -> Layout:
+def _power_of_two_layout(workload: Workload, hardware: Hardware, devices: int) -> Layout:
     """Return the largest power of two that KV heads allow; other nodes stand idle."""
     most = min(devices, workload.model.kv_heads)
     used = 1 << (most.bit_length() - 1)
     if used == 1:
         return Layout()
-    return Layout(nodes_for(hardware, used), used, tensor=used, split="tensor")
+    return Layout(count_nodes(hardware, used), used, tensor=used, split="tensor")
 
 
-def _tensor(workload: Workload, hardware: Hardware, devices: int) -> Iterator[Layout]:
+def _tensor_parallel_layouts(workload: Workload, hardware: Hardware, devices: int) -> Iterator[Layout]:
     """Yield tensor parallelism within a node and pipeline stages between nodes, as engines document it."""
-    nodes = nodes_for(hardware, devices)
+    nodes = count_nodes(hardware, devices)
     found = False
-    for tensor in degrees(workload, hardware, devices):
+    for tensor in tensor_parallel_sizes(workload, hardware, devices):
         pipeline = devices // tensor
         if devices % tensor or pipeline > workload.model.layers:
             continue

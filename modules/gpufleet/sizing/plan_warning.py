@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Caution:
+class PlanWarning:
     """A warning of an answer. ``blocks`` tells that the plan can't be run as asked."""
 
     code: str
     message: str
     source: str = ""
-    blocks: bool = False
+    is_blocking: bool = False

@@ -19,31 +19,33 @@ from gpufleet import catalog
 from gpufleet.boundary import decode_yaml_comments, read_text
 from gpufleet.catalog import HOURS_PER_MONTH
 from gpufleet.errors import InputError
-from gpufleet.sizing.plans.request import Question
-from gpufleet.sizing.plans.result import Answer, Plan
-from gpufleet.sizing.plans.search import plan
+from gpufleet.sizing.plans.request import SizingRequest
+from gpufleet.sizing.plans.result import Plan, SizingResult
+from gpufleet.sizing.plans.search import find_plans
 
 KEY = "gpufleet:fleet"
-NAME = re.compile(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?")
+STACK_NAME = re.compile(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?")
 HEADER = "# yaml-language-server: $schema=fleet.schema.json\n# {what}\n"
-FIRST_ZONES = {"aws": "{region}a", "gcp": "{region}-a"}  # where a reservation has to name one
-LASTING = {True: ("owned", "on_demand", "spot"), False: ("owned", "on_demand")}  # by whether it is a training
+UNCOMMITTED_PURCHASES = {
+    True: ("owned", "on_demand", "spot"),
+    False: ("owned", "on_demand"),
+}  # by whether it is a training
 TEMPLATES = {True: "trainer", False: "llm-server"}
 Node = dict[str, Any]
 
 
-def lasting(question: Question, answer: Answer) -> tuple[Plan, str]:
+def choose_plan_to_write(question: SizingRequest, answer: SizingResult) -> tuple[Plan, str]:
     """Return the plan to write where nobody said how to buy it, and a sentence where it is not the first.
 
     What serves must not be taken away within minutes, and nobody is committed for years without having said so:
     serving is bought on demand, training on demand or spot.
     """
     first = answer.plans[0]
-    kept = LASTING[first.workload.trains]
+    kept = UNCOMMITTED_PURCHASES[first.workload.is_training]
     bought = first.offer.purchase if first.offer else ""
     if question.purchases or not bought or bought in kept:
         return first, ""
-    others = plan(replace(question, purchases=kept, limit=1)).plans
+    others = find_plans(replace(question, purchases=kept, limit=1)).plans
     if not others:
         return first, f"only {bought} is known to be sold: give --purchase {bought} to say that it is meant"
     offer = others[0].offer
@@ -53,9 +55,9 @@ def lasting(question: Question, answer: Answer) -> tuple[Plan, str]:
     ], f"the first plan is {bought}: wrote the best {instead} one; give --purchase {bought} for that"
 
 
-def write(chosen: Plan, stack: str, root: Path, *, merge: bool = False) -> str:
+def write_plan(chosen: Plan, stack: str, root: Path, *, merge: bool = False) -> str:
     """Write a plan into ``stacks/Pulumi.<stack>.yaml``; return a sentence on what was written and what is next."""
-    if not NAME.fullmatch(stack):
+    if not STACK_NAME.fullmatch(stack):
         raise InputError(
             f"{stack!r} is not a stack's name", where="--emit", remedy="lowercase, digits, hyphens"
         )
@@ -67,18 +69,18 @@ def write(chosen: Plan, stack: str, root: Path, *, merge: bool = False) -> str:
         raise InputError(
             f"{label} exists", where="--emit", remedy="give --merge to add to it, or another name"
         )
-    kind, item = _item(chosen)
-    document = _read(path) if path.exists() else _fresh(root, chosen, stack)
-    _put(document, kind, item, chosen)
-    _save(path, document, stack, root, fresh=None if path.exists() else _what(chosen))
+    kind, item = _build_entry(chosen)
+    document = _read_stack(path) if path.exists() else _new_stack(root, chosen, stack)
+    _insert_entry(document, kind, item, chosen)
+    _validate_and_save(path, document, stack, root, fresh=None if path.exists() else _describe_plan(chosen))
     return f"wrote {label}: {kind[:-1]} {item['name']}; next: gpufleet cost estimate -s {stack}"
 
 
-def _item(plan: Plan) -> tuple[str, Node]:
+def _build_entry(plan: Plan) -> tuple[str, Node]:
     """Return the key of the fleet that the plan belongs under, and its entry."""
     hardware = plan.hardware
     if hardware.origin == "cloud" and plan.offer is not None:
-        return "pools", _pool(plan)
+        return "pools", _build_pool(plan)
     if hardware.origin == "rack":
         return "racks", {"name": hardware.name}
     if hardware.origin == "workstation" and hardware.machine != hardware.name:
@@ -87,39 +89,40 @@ def _item(plan: Plan) -> tuple[str, Node]:
     raise InputError(f"{hardware.name} is no machine that a stack can declare", where="--emit", remedy=remedy)
 
 
-def _pool(plan: Plan) -> Node:
+def _build_pool(plan: Plan) -> Node:
     offer = plan.offer
     if offer is None:
         raise ValueError("a pool without an offer")
-    purchase = _purchase(offer.purchase)
+    purchase = _build_purchase(offer.purchase)
     pool: Node = {"name": _pool_name(plan), "cloud": offer.cloud, "region": offer.region}
-    if purchase["kind"] == "reserved" and offer.cloud in FIRST_ZONES:
-        pool["zones"] = [FIRST_ZONES[offer.cloud].format(region=offer.region)]
+    cloud = catalog.get_cloud(offer.cloud)
+    if purchase["kind"] == "reserved" and cloud.has_zonal_reservations:
+        pool["zones"] = [cloud.example_zone(offer.region)]
     pool |= {"machine": plan.hardware.machine, "count": plan.nodes, "purchase": purchase}
-    if plan.nodes > 1 and catalog.machine(plan.hardware.machine, offer.cloud).fabric:
+    if plan.nodes > 1 and catalog.get_machine(plan.hardware.machine, offer.cloud).fabric:
         pool["fabric"] = "auto"
     if plan.hours is not None and purchase["kind"] != "reserved" and plan.hours < HOURS_PER_MONTH:
         pool["hours_per_month"] = max(1, ceil(plan.hours))
-    pool["template"] = TEMPLATES[plan.workload.trains]
+    pool["template"] = TEMPLATES[plan.workload.is_training]
     return pool
 
 
 def _pool_name(plan: Plan) -> str:
     """Return a name of the model's own, so that a second writing replaces the first and nothing else."""
     slug = re.sub(r"[^a-z0-9]+", "-", plan.workload.model.name.lower()).strip("-")[:30].strip("-")
-    use = "train" if plan.workload.trains else "serve"
+    use = "train" if plan.workload.is_training else "serve"
     return f"{use}-{slug}" if slug else use
 
 
-def _purchase(kind: str) -> Node:
+def _build_purchase(kind: str) -> Node:
     if kind.startswith("reserved"):
         return {"kind": "reserved", "reservation": "create", "term": kind.removeprefix("reserved_")}
     return {"kind": kind}
 
 
-def _fresh(root: Path, plan: Plan, stack: str) -> Node:
+def _new_stack(root: Path, plan: Plan, stack: str) -> Node:
     """Return a new stack; who owns it and who may log in is taken from a stack that exists."""
-    like = _like(root)
+    like = _find_template_fleet(root)
     pools = plan.hardware.origin == "cloud"
     if pools and not (like.get("ssh") or {}).get("authorized_keys"):
         remedy = f"write stacks/Pulumi.{stack}.yaml with owner and ssh first, then give --merge"
@@ -130,14 +133,14 @@ def _fresh(root: Path, plan: Plan, stack: str) -> Node:
     return {"config": {KEY: fleet}}
 
 
-def _like(root: Path) -> Mapping[str, Any]:
+def _find_template_fleet(root: Path) -> Mapping[str, Any]:
     """Return the first stack of the project that has keys for its nodes, else the first at all."""
-    found = [_read(path) for path in sorted((root / "stacks").glob("Pulumi.*.yaml"))]
+    found = [_read_stack(path) for path in sorted((root / "stacks").glob("Pulumi.*.yaml"))]
     fleets = [(each.get("config") or {}).get(KEY) or {} for each in found if isinstance(each, Mapping)]
     return next((fleet for fleet in fleets if fleet.get("ssh")), fleets[0] if fleets else {})
 
 
-def _put(document: Any, kind: str, item: Node, plan: Plan) -> None:
+def _insert_entry(document: Any, kind: str, item: Node, plan: Plan) -> None:
     """Put the entry into its list: in the place of one of the same name, else at the end."""
     fleet = (document.get("config") or {}).get(KEY) if isinstance(document, Mapping) else None
     if not isinstance(fleet, dict):
@@ -157,11 +160,11 @@ def _put(document: Any, kind: str, item: Node, plan: Plan) -> None:
         document["config"].setdefault("aws:region", item["region"])
 
 
-def _save(path: Path, document: Any, stack: str, root: Path, *, fresh: str | None) -> None:
+def _validate_and_save(path: Path, document: Any, stack: str, root: Path, *, fresh: str | None) -> None:
     """Write under another name, have the fleet's own reader judge it, then put it in place at once."""
     from gpufleet import fleet
 
-    text = (HEADER.format(what=fresh) if fresh else "") + _text(document)
+    text = (HEADER.format(what=fresh) if fresh else "") + _dump_yaml(document)
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         draft.write_text(text, encoding="utf-8")
@@ -173,17 +176,17 @@ def _save(path: Path, document: Any, stack: str, root: Path, *, fresh: str | Non
         draft.unlink(missing_ok=True)
 
 
-def _what(plan: Plan) -> str:
+def _describe_plan(plan: Plan) -> str:
     work = plan.workload
     what = f"{work.model.name}, {work.task}, {work.precision}"
     return f"Sized by gpufleet: {what}, on {plan.nodes} {plan.hardware.name}."
 
 
-def _read(path: Path) -> Any:
+def _read_stack(path: Path) -> Any:
     return decode_yaml_comments(read_text(path, where=path.name), path.name)
 
 
-def _text(document: Any) -> str:
+def _dump_yaml(document: Any) -> str:
     from ruamel.yaml import YAML
 
     yaml = YAML(typ="rt")

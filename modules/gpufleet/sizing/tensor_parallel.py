@@ -6,14 +6,14 @@ from gpufleet.sizing.hardware import Hardware
 from gpufleet.sizing.workload import Workload
 
 
-def divides(workload: Workload, tensor: int) -> bool:
+def can_split_heads(workload: Workload, tensor: int) -> bool:
     """Tell whether heads divide over so many tensor-parallel devices: query heads evenly, KV heads or their copies."""
     model = workload.model
     shared = model.kv_heads % tensor == 0 or tensor % model.kv_heads == 0
     return model.heads % tensor == 0 and shared
 
 
-def degrees(workload: Workload, hardware: Hardware, most: int) -> list[int]:
+def tensor_parallel_sizes(workload: Workload, hardware: Hardware, most: int) -> list[int]:
     """Return every tensor-parallel degree that heads and one node allow, up to ``most``, largest first."""
     within = min(most, hardware.devices_per_node)
-    return [size for size in range(within, 0, -1) if divides(workload, size)]
+    return [size for size in range(within, 0, -1) if can_split_heads(workload, size)]

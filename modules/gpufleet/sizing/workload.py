@@ -48,7 +48,9 @@ class Training:
     )
     sequence_parallel: bool = True  # of tensor-parallel training
     context_parallel: int = 1
-    in_flight: int = 0  # micro-batches held by the first pipeline stage; 0: as many as there are stages
+    micro_batches_in_flight: int = (
+        0  # micro-batches held by the first pipeline stage; 0: as many as there are stages
+    )
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,9 @@ class Workload:
     kv_precision: str = "f16"
     engine: str | None = None
     training: Training = field(default_factory=Training)
-    many: bool = False  # streams at once are asked for, though their number is still to be found
+    has_concurrent_streams: bool = (
+        False  # streams at once are asked for, though their number is still to be found
+    )
 
     @property
     def context(self) -> int:
@@ -76,7 +80,7 @@ class Workload:
         return self.input_tokens + self.output_tokens
 
     @property
-    def trains(self) -> bool:
+    def is_training(self) -> bool:
         """Tell whether weights are trained."""
         return self.task != "inference"
 

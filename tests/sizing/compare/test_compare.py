@@ -12,28 +12,28 @@ import pytest
 from gpufleet import catalog
 from gpufleet.errors import InputError
 from gpufleet.sizing import compare as of
-from gpufleet.sizing.compare.comparison import peak_tflops, ridge
-from gpufleet.sizing.compare.options import question
+from gpufleet.sizing.compare.comparison import peak_tflops, ridge_point
+from gpufleet.sizing.compare.options import build_request
 
 
 def compared(*names, **asked):
-    return of.compare(names, question(**{"model": "", **asked}))
+    return of.compare_accelerators(names, build_request(**{"model": "", **asked}))
 
 
 def one(name, **asked):
-    return compared(name, **asked).subjects[0]
+    return compared(name, **asked).accelerators[0]
 
 
 def test_without_names_a_handful_of_every_kind_is_compared():
-    found = compared().subjects
-    assert [each.part.name for each in found] == list(of.USUAL)
-    assert {each.part.kind for each in found} >= {"gpu_datacenter", "gpu_gaming", "apple", "sbc"}
+    found = compared().accelerators
+    assert [each.accelerator.name for each in found] == list(of.DEFAULT_ACCELERATORS)
+    assert {each.accelerator.kind for each in found} >= {"gpu_datacenter", "gpu_gaming", "apple", "sbc"}
     assert all(each.plan is None for each in found)
 
 
 def test_names_keep_their_order_and_are_taken_once():
-    found = compared("rtx 4090", "L40S", "GeForce RTX 4090").subjects
-    assert [each.part.name for each in found] == ["GeForce RTX 4090", "L40S"]
+    found = compared("rtx 4090", "L40S", "GeForce RTX 4090").accelerators
+    assert [each.accelerator.name for each in found] == ["GeForce RTX 4090", "L40S"]
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_the_price_is_of_one_device_and_the_cheapest_of_its_kind():
     demand = next(price for price in subject.prices if price.purchase == "on_demand")
     cheapest = [
         offer.price.usd_per_hour / offer.machine.accelerators[0].count
-        for offer in catalog.offers(purchase="on_demand")
+        for offer in catalog.search_offers(purchase="on_demand")
         if offer.machine.accelerators and offer.machine.accelerators[0].model == "H100 SXM5 80GB"
     ]
     assert demand.usd_per_hour == pytest.approx(min(cheapest))
@@ -100,13 +100,13 @@ def test_what_cannot_be_placed_says_why(name, asked, said):
     subject = one(name, **asked)
     assert subject.plan is None
     assert said in subject.why_not
-    assert said in of.report(compared(name, **asked))
+    assert said in of.format_report(compared(name, **asked))
 
 
 def test_training_is_compared_too():
-    found = compared("H100 SXM5 80GB", "RTX 4090", model="llama-3.1-8b", task="lora").subjects
+    found = compared("H100 SXM5 80GB", "RTX 4090", model="llama-3.1-8b", task="lora").accelerators
     assert found[0].plan.tokens_per_s > 2 * found[1].plan.tokens_per_s
-    assert all(each.plan.workload.trains for each in found)
+    assert all(each.plan.workload.is_training for each in found)
 
 
 @pytest.mark.parametrize(
@@ -122,13 +122,13 @@ def test_training_is_compared_too():
     ],
 )
 def test_the_roof_is_dense_and_of_a_format_that_the_part_has(name, precision, rate, computed_in):
-    peak, used = peak_tflops(catalog.accelerator(name), precision)
+    peak, used = peak_tflops(catalog.get_accelerator(name), precision)
     assert (peak, used) == (pytest.approx(rate, rel=0.01), computed_in)
 
 
 def test_the_ridge_is_rate_over_bandwidth():
-    assert ridge(catalog.accelerator("H100 SXM5 80GB")) == pytest.approx(989e12 / 3352e9)
-    assert ridge(catalog.accelerator("Etched Sohu")) is None
+    assert ridge_point(catalog.get_accelerator("H100 SXM5 80GB")) == pytest.approx(989e12 / 3352e9)
+    assert ridge_point(catalog.get_accelerator("Etched Sohu")) is None
 
 
 @pytest.mark.parametrize(
@@ -141,9 +141,9 @@ def test_the_ridge_is_rate_over_bandwidth():
     ],
 )
 def test_the_json_of_everything_obeys_the_schema(asked):
-    found = of.document(compared(*catalog.load_accelerators(), **asked))
-    jsonschema.Draft202012Validator.check_schema(of.schema())
-    jsonschema.Draft202012Validator(of.schema()).validate(json.loads(json.dumps(found, allow_nan=False)))
+    found = of.build_document(compared(*catalog.load_accelerators(), **asked))
+    jsonschema.Draft202012Validator.check_schema(of.load_schema())
+    jsonschema.Draft202012Validator(of.load_schema()).validate(json.loads(json.dumps(found, allow_nan=False)))
     assert len(found["accelerators"]) == len(catalog.load_accelerators())
     assert (
         all((each["result"] is None) == bool(each["why_not"]) for each in found["accelerators"]) or not asked
@@ -151,7 +151,7 @@ def test_the_json_of_everything_obeys_the_schema(asked):
 
 
 def test_the_json_keeps_where_facts_and_prices_are_from():
-    found = of.document(compared("H100 SXM5 80GB"))["accelerators"][0]
+    found = of.build_document(compared("H100 SXM5 80GB"))["accelerators"][0]
     assert found["source"]
     assert found["dense_tera_per_s"]["fp8"] == 1979
     assert found["prices"][0]["source"]
@@ -229,6 +229,6 @@ def test_a_table_loads_no_plotting_library(project, clean_env):
 
 
 def test_a_question_without_a_model_is_none_and_its_options_are_refused():
-    assert question(model="") is None
+    assert build_request(model="") is None
     with pytest.raises(InputError, match="--batch: needs a model"):
-        question(model="", batch="4")
+        build_request(model="", batch="4")

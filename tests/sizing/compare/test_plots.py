@@ -13,7 +13,7 @@ from gpufleet import catalog
 from gpufleet.errors import InputError
 from gpufleet.sizing import compare as of
 from gpufleet.sizing.compare import file_output, plots
-from gpufleet.sizing.compare.options import question
+from gpufleet.sizing.compare.options import build_request
 from gpufleet.sizing.compare.plots import labels, style
 
 TRAINED = {"model": "llama-3.1-8b", "task": "lora"}
@@ -21,7 +21,7 @@ SERVED = {"model": "llama-3.1-8b", "precision": "q4_k_m"}
 
 
 def compared(*names, **asked):
-    return of.compare(names, question(**{"model": "", **asked}))
+    return of.compare_accelerators(names, build_request(**{"model": "", **asked}))
 
 
 def asked_for(name):
@@ -31,7 +31,7 @@ def asked_for(name):
 @pytest.fixture(scope="module")
 def drawn():
     """Return every plot of the usual parts as SVG text."""
-    return {name: plots.svg(compared(**asked_for(name)), name) for name in plots.PLOTS}
+    return {name: plots.draw_svg(compared(**asked_for(name)), name) for name in plots.PLOTS}
 
 
 UNITS = {
@@ -49,8 +49,8 @@ UNITS = {
 def test_every_plot_names_its_units_and_its_parts(name, drawn):
     words = " ".join(ET.fromstring(drawn[name]).itertext())
     assert all(unit in words for unit in UNITS[name])
-    for subject in compared(**asked_for(name)).subjects:
-        assert subject.part.name in words  # drawn, or said to be unknown
+    for subject in compared(**asked_for(name)).accelerators:
+        assert subject.accelerator.name in words  # drawn, or said to be unknown
 
 
 @pytest.mark.parametrize("name", plots.PLOTS)
@@ -74,7 +74,7 @@ def test_intervals_are_drawn_as_the_plan_has_them():
         for row in each.get("data", chart.get("data", {})).get("values", [])
     }
     rows = rows or {row["name"]: row for row in chart["data"]["values"]}
-    for subject in comparison.subjects:
+    for subject in comparison.accelerators:
         row = rows[subject.label]
         assert row["low"] == pytest.approx(subject.plan.tokens_per_s_low)
         assert row["high"] == pytest.approx(subject.plan.tokens_per_s_high)
@@ -90,7 +90,7 @@ def test_intervals_are_drawn_as_the_plan_has_them():
 )
 def test_what_cannot_be_drawn_says_what_is_missing(name, asked, said):
     with pytest.raises(InputError, match=said):
-        plots.svg(compared(**asked), name)
+        plots.draw_svg(compared(**asked), name)
 
 
 @pytest.mark.parametrize(
@@ -104,15 +104,19 @@ def test_what_cannot_be_drawn_says_what_is_missing(name, asked, said):
 )
 def test_what_is_known_of_none_is_refused(name, part):
     with pytest.raises(InputError, match=r"known|states"):
-        plots.svg(compared(part, **SERVED), name)
+        plots.draw_svg(compared(part, **SERVED), name)
 
 
 def test_a_page_needs_nothing_else_and_says_where_figures_are_from():
-    page = file_output.page(compared("H100 SXM5 80GB", "RTX 4090", **SERVED))
+    page = file_output.render_page(compared("H100 SXM5 80GB", "RTX 4090", **SERVED))
     assert not re.search(r"""(?:src|href)=["'](?!#)""", page)
     assert "<script" not in page
     assert page.count("<svg") == 6  # all but training
-    for words in ("80 % RANGE", catalog.accelerator("RTX 4090").source.split(";")[0][:30], "USD/hour, spot"):
+    for words in (
+        "80 % RANGE",
+        catalog.get_accelerator("RTX 4090").source.split(";")[0][:30],
+        "USD/hour, spot",
+    ):
         assert words in page
 
 
@@ -136,7 +140,7 @@ def overlap(one, other):
 
 def test_names_beside_points_meet_neither_each_other_nor_points():
     points = [(100 + 40 * (n % 3), 100 + 17 * n) for n in range(12)]
-    boxes = labels.beside(points, [f"accelerator {n}" for n in range(12)], 620, 400)
+    boxes = labels.place_labels(points, [f"accelerator {n}" for n in range(12)], 620, 400)
     assert not [pair for pair in itertools.combinations(boxes, 2) if overlap(*pair)]
     for box, (at, point) in itertools.product(boxes, enumerate(points)):
         if boxes.index(box) != at:
@@ -146,14 +150,14 @@ def test_names_beside_points_meet_neither_each_other_nor_points():
 def test_names_stay_inside_and_off_what_stands_already():
     points = [(600, 10), (610, 390), (5, 200)]
     taken = [(14.0, 190.0, 120.0, 210.0)]
-    boxes = labels.beside(points, ["a long name of a part"] * 3, 620, 400, taken)
+    boxes = labels.place_labels(points, ["a long name of a part"] * 3, 620, 400, taken)
     assert all(box[0] >= 0 and box[2] <= 620 and box[1] >= 0 and box[3] <= 400 for box in boxes)
     assert not overlap(boxes[2], taken[0])
 
 
 @pytest.mark.parametrize("wanted", [[10, 11, 12, 13], [390, 391, 200, 399], [5, 5, 5, 5, 5], [300, 20, 100]])
 def test_spread_keeps_order_and_distance(wanted):
-    found = labels.spread(wanted, 15, 0, 400)
+    found = labels.spread_positions(wanted, 15, 0, 400)
     ordered = sorted(found)
     assert all(later - sooner >= 15 - 1e-9 for sooner, later in itertools.pairwise(ordered))
     assert all(0 <= place <= 400 for place in found)
@@ -162,14 +166,14 @@ def test_spread_keeps_order_and_distance(wanted):
 
 
 def test_a_logarithmic_axis_is_logarithmic():
-    assert labels.pixel(10, (1, 100), 200) == pytest.approx(100)
-    assert labels.decades([1, 100], 2) == (0.5, 200)
+    assert labels.log_axis_pixel(10, (1, 100), 200) == pytest.approx(100)
+    assert labels.log_axis_domain([1, 100], 2) == (0.5, 200)
 
 
 def test_labels_behind_bars_have_room():
-    end = labels.room([(100.0, "100"), (50.0, "x" * 30)], 480)
-    assert 50.0 / end * 480 + 30 * labels.LETTER <= 480
-    assert 100.0 / end * 480 + 3 * labels.LETTER <= 480
+    end = labels.axis_end([(100.0, "100"), (50.0, "x" * 30)], 480)
+    assert 50.0 / end * 480 + 30 * labels.CHARACTER_WIDTH <= 480
+    assert 100.0 / end * 480 + 3 * labels.CHARACTER_WIDTH <= 480
 
 
 def test_kinds_differ_by_colour_and_by_shape():
@@ -180,6 +184,6 @@ def test_kinds_differ_by_colour_and_by_shape():
 
 
 def test_long_lists_of_names_are_cut_and_counted():
-    assert style.listed([str(n) for n in range(12)]) == "0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more"
-    assert style.listed(["a", "b"]) == "a, b"
-    assert style.wrapped("aa bb cc", 5) == ["aa bb", "cc"]
+    assert style.join_names([str(n) for n in range(12)]) == "0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more"
+    assert style.join_names(["a", "b"]) == "a, b"
+    assert style.wrap_lines("aa bb cc", 5) == ["aa bb", "cc"]

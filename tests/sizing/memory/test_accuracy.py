@@ -3,14 +3,14 @@ from __future__ import annotations
 import pytest
 
 from gpufleet.sizing.memory import calibration
-from gpufleet.sizing.memory.accuracy import fit_reports, memory_report, percentile
-from gpufleet.sizing.memory.calibration import BLIND, fit, left_out, predict
-from gpufleet.sizing.memory.constants import constants, trial
-from gpufleet.sizing.memory.measurement import measured
+from gpufleet.sizing.memory.accuracy import build_memory_report, list_fit_reports, percentile
+from gpufleet.sizing.memory.calibration import INITIAL_VALUES, cross_validate, fit_constants, predict
+from gpufleet.sizing.memory.constants import load_constants, override_constants
+from gpufleet.sizing.memory.measurement import load_measurements
 
 
 def test_errors_on_sources_left_out_meet_the_goal():
-    lines, _ = memory_report()
+    lines, _ = build_memory_report()
     overall = next(line for line in lines if line.name == "all")
     assert overall.rows >= 50
     assert overall.median <= 0.10
@@ -18,13 +18,13 @@ def test_errors_on_sources_left_out_meet_the_goal():
 
 
 def test_no_class_hides_behind_the_others():
-    lines, _ = memory_report()
+    lines, _ = build_memory_report()
     assert all(line.rows >= 10 and line.median <= 0.10 and line.p90 <= 0.30 for line in lines)
 
 
-@pytest.mark.parametrize("line", fit_reports(), ids=lambda line: line.id)
+@pytest.mark.parametrize("line", list_fit_reports(), ids=lambda line: line.id)
 def test_every_report_of_fitting_or_not_is_predicted(line):
-    assert line.right, f"{line.gib:.1f} of {line.usable_gib:.1f} GiB; {line.source}"
+    assert line.is_correct, f"{line.gib:.1f} of {line.usable_gib:.1f} GiB; {line.source}"
 
 
 def test_no_prediction_saw_its_own_source(monkeypatch):
@@ -32,30 +32,30 @@ def test_no_prediction_saw_its_own_source(monkeypatch):
 
     def spied(rows):
         seen.append({row.group for row in rows})
-        return BLIND
+        return INITIAL_VALUES
 
     monkeypatch.setattr(calibration, "fit", spied)
-    groups = [prediction.row.group for prediction in left_out()]
+    groups = [prediction.row.group for prediction in cross_validate()]
     for group, others in zip(dict.fromkeys(groups), seen, strict=True):
         assert group not in others
 
 
 def test_the_constants_in_use_are_those_that_the_fit_gives():
-    rows = [row for row in measured() if row.fits is None and "unusable" not in row.notes]
-    fitted = fit([row for row in rows if row.metric != "weight_file_gib"])
-    assert {name: constants()[name] for name in fitted} == fitted
+    rows = [row for row in load_measurements() if row.fits is None and "unusable" not in row.notes]
+    fitted = fit_constants([row for row in rows if row.metric != "weight_file_gib"])
+    assert {name: load_constants()[name] for name in fitted} == fitted
 
 
 def test_rows_say_where_they_are_from():
-    for row in measured():
+    for row in load_measurements():
         assert row.source, row.id
         assert row.workload.model.parameters > 0
 
 
 def test_a_trial_ends():
-    row = next(row for row in measured() if row.id == "M272")
+    row = next(row for row in load_measurements() if row.id == "M272")
     before = predict(row)
-    with trial(activation_scale=2.0):
+    with override_constants(activation_scale=2.0):
         assert predict(row) > before
     assert predict(row) == before
 
@@ -66,14 +66,14 @@ def test_percentiles(share, value):
 
 
 def test_a_formula_is_judged_on_the_same_rows():
-    lines, _ = memory_report({"half of it": lambda row: row.gib / 2, "no answer": lambda _row: None})
+    lines, _ = build_memory_report({"half of it": lambda row: row.gib / 2, "no answer": lambda _row: None})
     half, none = lines[-2:]
     assert (half.median, half.p90) == (0.5, 0.5)
     assert none.rows == 0
 
 
 def test_what_is_not_counted_is_shown_with_its_reason():
-    shown = calibration.unjudged()
+    shown = calibration.list_unusable()
     assert [said.row.id for said in shown] == ["M360"]
     assert "neither the card nor the batch size is known" in shown[0].row.notes
-    assert shown[0].row.id not in {said.row.id for said in left_out()}
+    assert shown[0].row.id not in {said.row.id for said in cross_validate()}

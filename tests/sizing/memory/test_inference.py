@@ -8,16 +8,16 @@ from hypothesis import strategies as st
 
 from gpufleet import catalog, sizing
 from gpufleet.sizing import Hardware, Layout, Workload
-from gpufleet.sizing.memory.inference import engine_of
+from gpufleet.sizing.memory.inference import engine_memory
 
 GIB = 2**30
 EIGHT = catalog.get_model("Llama-3-8B")
-CARD = Hardware("a card", catalog.accelerator("H100 SXM5 80GB"), devices_per_node=8)
+CARD = Hardware("a card", catalog.get_accelerator("H100 SXM5 80GB"), devices_per_node=8)
 NAMES = sorted(catalog.load_models())
 
 
 def said(model=EIGHT, layout=None, hardware=CARD, **asked):
-    return sizing.memory(Workload(model, **asked), layout or Layout(), hardware)
+    return sizing.estimate_memory(Workload(model, **asked), layout or Layout(), hardware)
 
 
 def test_vllm_on_one_card_is_as_its_own_profile_says():
@@ -55,10 +55,10 @@ def test_a_shared_memory_and_a_tied_embedding_hold_all_of_it():
     assert said(tied, precision="q8_0", engine="llama.cpp").weights == pytest.approx(
         sizing.weight_bytes(tied, "q8_0") / GIB
     )
-    mac = sizing.memory(
+    mac = sizing.estimate_memory(
         Workload(model=catalog.get_model("Llama-3-8B"), precision="q4_k_m", engine="llama.cpp"),
         Layout(),
-        Hardware(name="mac", accelerator=catalog.accelerator("M4 Max (40)"), unified=True),
+        Hardware(name="mac", accelerator=catalog.get_accelerator("M4 Max (40)"), unified=True),
     )
     assert mac.weights == pytest.approx(4.58, abs=0.01)
 
@@ -127,12 +127,12 @@ def test_experts_are_spread_further_than_the_rest():
 )
 def test_the_usual_engine_follows_the_hardware(part, precision, engine, expected):
     workload = Workload(EIGHT, precision=precision, engine=engine)
-    assert engine_of(workload, catalog.accelerator(part)).name == expected
+    assert engine_memory(workload, catalog.get_accelerator(part)).name == expected
 
 
 def test_apple_memory_is_not_all_for_the_gpu():
-    mac = Hardware("a Mac", catalog.accelerator("M4 (10)"), unified=True)
-    assert engine_of(Workload(EIGHT), mac.accelerator).name == "llama.cpp"
+    mac = Hardware("a Mac", catalog.get_accelerator("M4 (10)"), unified=True)
+    assert engine_memory(Workload(EIGHT), mac.accelerator).name == "llama.cpp"
     assert sizing.usable_gib(mac.accelerator) <= mac.accelerator.memory_gib
 
 
@@ -145,10 +145,13 @@ def test_apple_memory_is_not_all_for_the_gpu():
 )
 def test_more_streams_and_tokens_never_take_less(name, precision, batch, tokens):
     ask = Workload(catalog.get_model(name), precision=precision, batch=batch, input_tokens=tokens)
-    here = sizing.memory(ask, Layout(), CARD).per_device_gib
-    assert here <= sizing.memory(replace(ask, batch=batch + 1), Layout(), CARD).per_device_gib
-    assert here <= sizing.memory(replace(ask, input_tokens=tokens + 1000), Layout(), CARD).per_device_gib
-    split = sizing.memory(ask, Layout(devices=2, tensor=2, split="tensor"), CARD).per_device_gib
+    here = sizing.estimate_memory(ask, Layout(), CARD).per_device_gib
+    assert here <= sizing.estimate_memory(replace(ask, batch=batch + 1), Layout(), CARD).per_device_gib
+    assert (
+        here
+        <= sizing.estimate_memory(replace(ask, input_tokens=tokens + 1000), Layout(), CARD).per_device_gib
+    )
+    split = sizing.estimate_memory(ask, Layout(devices=2, tensor=2, split="tensor"), CARD).per_device_gib
     assert split <= here
 
 

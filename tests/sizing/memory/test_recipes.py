@@ -4,19 +4,19 @@ import pytest
 
 from gpufleet import catalog, sizing
 from gpufleet.sizing import Hardware, Layout, Training, Workload
-from gpufleet.sizing.memory.training_recipe import USUAL
+from gpufleet.sizing.memory.training_recipe import DEFAULT_TRAINING
 
 
 @pytest.mark.parametrize(
     ("engine", "pure"), [("torchtune", True), ("lit-gpt", True), ("litgpt", True), (None, False)]
 )
 def test_pure_recipes_keep_no_master_copy(engine, pure):
-    assert sizing.recipe(engine).master_copy is not pure
+    assert sizing.find_recipe(engine).master_copy is not pure
 
 
 @pytest.mark.parametrize("engine", [None, "", "deepspeed", "of-tomorrow"])
 def test_who_is_not_known_gets_the_usual(engine):
-    assert sizing.recipe(engine) == USUAL
+    assert sizing.find_recipe(engine) == DEFAULT_TRAINING
 
 
 @pytest.mark.parametrize(
@@ -30,23 +30,26 @@ def test_who_is_not_known_gets_the_usual(engine):
     ],
 )
 def test_the_ladder_of_saving(task, tokens, batch, recompute, fused):
-    card = Hardware("cards", catalog.accelerator("H100 SXM5 80GB"), devices_per_node=8)
+    card = Hardware("cards", catalog.get_accelerator("H100 SXM5 80GB"), devices_per_node=8)
     ask = Workload(
         catalog.get_model("Llama-3.1-8B"), task, "bf16", tokens, 0, batch, training=Training(recompute="auto")
     )
-    chosen = sizing.settled(ask, Layout(devices=8, data=8), card).training
+    chosen = sizing.choose_recompute(ask, Layout(devices=8, data=8), card).training
     assert (chosen.recompute, chosen.fused_loss) == (recompute, fused)
 
 
 def test_what_was_asked_for_is_kept():
-    card = Hardware("a card", catalog.accelerator("A10G"))
+    card = Hardware("a card", catalog.get_accelerator("A10G"))
     ask = Workload(catalog.get_model("Llama-3.1-8B"), "lora", training=Training(recompute="none"))
-    assert sizing.settled(ask, Layout(), card) == ask
-    assert sizing.settled(Workload(catalog.get_model("Llama-3.1-8B")), Layout(), card).trains is False
+    assert sizing.choose_recompute(ask, Layout(), card) == ask
+    assert (
+        sizing.choose_recompute(Workload(catalog.get_model("Llama-3.1-8B")), Layout(), card).is_training
+        is False
+    )
 
 
 def test_what_does_not_fit_is_told_what_would():
-    card = Hardware("a card", catalog.accelerator("GeForce RTX 4090"))
+    card = Hardware("a card", catalog.get_accelerator("GeForce RTX 4090"))
     ask = Workload(
         catalog.get_model("Llama-3.1-8B"),
         "full_finetune",
@@ -56,7 +59,7 @@ def test_what_does_not_fit_is_told_what_would():
         2,
         training=Training(recompute="auto"),
     )
-    said = sizing.memory(ask, Layout(), card)
+    said = sizing.estimate_memory(ask, Layout(), card)
     assert not said.fits
     assert any("paged 8-bit AdamW" in note for note in said.notes)
 

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from gpufleet import catalog, sizing
 from gpufleet.sizing import Hardware, Layout, Training, Workload
-from gpufleet.sizing.memory.model_state import adapter_parameters, states
+from gpufleet.sizing.memory.model_state import adapter_parameters, model_states
 
 GIB = 2**30
 SEVEN = catalog.get_model("Qwen2.5-7B")
-CARD = Hardware("eight cards", catalog.accelerator("H100 SXM5 80GB"), devices_per_node=8)
+CARD = Hardware("eight cards", catalog.get_accelerator("H100 SXM5 80GB"), devices_per_node=8)
 SMALL = sorted(name for name, model in catalog.load_models().items() if model.parameters < 2e10)
 
 
@@ -27,11 +27,11 @@ def on(devices, **split):
 
 
 def peak(workload, layout=None):
-    return sizing.memory(workload, layout or Layout(), CARD).per_device_gib
+    return sizing.estimate_memory(workload, layout or Layout(), CARD).per_device_gib
 
 
 def bytes_per_parameter(workload, layout=None):
-    share = states(workload, layout or Layout())
+    share = model_states(workload, layout or Layout())
     return (share.weights + share.gradients + share.optimizer) / workload.model.parameters
 
 
@@ -59,7 +59,7 @@ def test_dpo_keeps_a_reference():
 
 
 def test_megatron_class_training_takes_eighteen_bytes():
-    share = states(asked(sharding="none"), on(8, pipeline=8))
+    share = model_states(asked(sharding="none"), on(8, pipeline=8))
     assert (share.weights + share.gradients + share.optimizer) * 8 == pytest.approx(18 * SEVEN.parameters)
 
 
@@ -72,7 +72,7 @@ def test_what_each_stage_shards(sharding, each):
 
 
 def test_offloaded_states_are_told_apart():
-    said = sizing.memory(asked(offload="all"), on(8), CARD)
+    said = sizing.estimate_memory(asked(offload="all"), on(8), CARD)
     assert (said.weights, said.gradients, said.optimizer) == (0, 0, 0)
     assert said.host_gib == pytest.approx(16 * SEVEN.parameters / GIB)
     assert any("host memory" in note for note in said.notes)
@@ -85,7 +85,7 @@ def test_adapters_by_hand():
 
 
 def test_qlora_holds_four_bits_and_lora_sixteen():
-    weights = [sizing.memory(asked(task=task), Layout(), CARD).weights for task in ("lora", "qlora")]
+    weights = [sizing.estimate_memory(asked(task=task), Layout(), CARD).weights for task in ("lora", "qlora")]
     assert weights[0] == pytest.approx(2 * SEVEN.parameters / GIB, rel=0.01)
     assert weights[1] < 0.4 * weights[0]
 
@@ -113,36 +113,38 @@ def test_recomputing_more_keeps_less():
 
 
 def test_left_open_recomputation_is_the_least_that_fits():
-    card = Hardware("one card", catalog.accelerator("GeForce RTX 4090"))
+    card = Hardware("one card", catalog.get_accelerator("GeForce RTX 4090"))
     roomy = asked(catalog.get_model("TinyLlama-1.1B"), "lora", recompute="auto")
     tight = asked(catalog.get_model("Llama-3.1-8B"), "lora", tokens=2048, batch=2, recompute="auto")
-    assert sizing.settled(roomy, Layout(), card).training.recompute == "none"
-    chosen = sizing.settled(tight, Layout(), card).training
+    assert sizing.choose_recompute(roomy, Layout(), card).training.recompute == "none"
+    chosen = sizing.choose_recompute(tight, Layout(), card).training
     assert (chosen.recompute, chosen.fused_loss) == ("full", True)
-    assert sizing.memory(tight, Layout(), card).fits
+    assert sizing.estimate_memory(tight, Layout(), card).fits
 
 
 def test_stepping_in_the_backward_pass_frees_gradients():
-    usual, stepping = (sizing.memory(asked(step_in_backward=on_), Layout(), CARD) for on_ in (False, True))
+    usual, stepping = (
+        sizing.estimate_memory(asked(step_in_backward=on_), Layout(), CARD) for on_ in (False, True)
+    )
     assert usual.gradients - stepping.gradients > 12
 
 
 def test_unsynchronised_accumulation_keeps_whole_gradients():
-    each = sizing.memory(asked(accumulation=4), on(8), CARD)
-    whole = sizing.memory(asked(accumulation=4, sync_each=False), on(8), CARD)
+    each = sizing.estimate_memory(asked(accumulation=4), on(8), CARD)
+    whole = sizing.estimate_memory(asked(accumulation=4, sync_each=False), on(8), CARD)
     assert whole.gradients == pytest.approx(8 * each.gradients)
 
 
 def test_expert_parallelism_spreads_the_experts():
     model = catalog.get_model("Mixtral-8x7B")
-    together = states(asked(model, sharding="none"), on(8)).weights
-    spread = states(asked(model, sharding="none"), replace(on(8), expert=8)).weights
+    together = model_states(asked(model, sharding="none"), on(8)).weights
+    spread = model_states(asked(model, sharding="none"), replace(on(8), expert=8)).weights
     routed = 32 * 8 * 3 * 4096 * 14336 * 2
     assert together - spread == pytest.approx(routed * 7 / 8)
 
 
 def test_the_whole_is_the_sum_of_its_parts():
-    said = sizing.memory(asked(), on(8), CARD)
+    said = sizing.estimate_memory(asked(), on(8), CARD)
     parts = said.weights + said.gradients + said.optimizer + said.activations + said.kv_cache + said.overhead
     assert said.total == pytest.approx(parts) == pytest.approx(8 * said.per_device_gib)
 
@@ -159,7 +161,7 @@ def test_stages_and_sizes_are_monotone(name, task, recompute, batch, tokens):
     model = catalog.get_model(name)
     ask = asked(model, task, tokens=tokens, batch=batch, recompute=recompute)
     staged = [
-        states(replace(ask, training=replace(ask.training, sharding=stage)), on(8))
+        model_states(replace(ask, training=replace(ask.training, sharding=stage)), on(8))
         for stage in ("none", "zero1", "zero2", "zero3")
     ]
     held = [share.total for share in staged]
@@ -177,7 +179,7 @@ def test_splitting_a_model_never_takes_more(name, tensor, pipeline):
     model = catalog.get_model(name)
     ask = asked(model, sharding="none", recompute="full", tokens=1024)
     devices = tensor * pipeline
-    whole = states(ask, Layout()).total
-    assert states(ask, on(devices, tensor=tensor, pipeline=pipeline)).total <= whole * (
+    whole = model_states(ask, Layout()).total
+    assert model_states(ask, on(devices, tensor=tensor, pipeline=pipeline)).total <= whole * (
         1 + 2 / 16
     )  # 32-bit gradients

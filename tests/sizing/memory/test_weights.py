@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gpufleet import catalog, sizing
 from gpufleet.errors import InputError
-from gpufleet.sizing.memory.quantization import GGUF_BLOCKS, MIXTURES, precision_name
+from gpufleet.sizing.memory.quantization import GGUF_BLOCKS, GGUF_FILE_TYPES, normalize_precision
 
 GIB = 2**30
 # ggml-org/llama.cpp tools/quantize/README.md@311c2c9: sizes of Llama-3.1-8B, measured by its authors
@@ -87,7 +87,7 @@ def test_an_unknown_precision_lists_what_is_known():
 
 def test_every_mixture_gives_a_size_for_every_model():
     for model in catalog.load_models().values():
-        for mixture in MIXTURES:
+        for mixture in GGUF_FILE_TYPES:
             bits = sizing.weight_bytes(model, mixture) * 8 / model.parameters
             assert 1.5 < bits < 17, (model.name, mixture)
 
@@ -109,10 +109,10 @@ def test_gpt_oss_as_published():
 
 def test_experts_touched_by_hand():
     model = catalog.get_model("Qwen3-30B-A3B")
-    assert sizing.experts_touched(model, 1) == pytest.approx(8)
-    assert sizing.experts_touched(model, 2) == pytest.approx(8 + 8 * (1 - 8 / 128))
-    assert sizing.experts_touched(model, 10_000) == pytest.approx(128)
-    assert sizing.experts_touched(EIGHT, 5) == 0
+    assert sizing.expected_active_experts(model, 1) == pytest.approx(8)
+    assert sizing.expected_active_experts(model, 2) == pytest.approx(8 + 8 * (1 - 8 / 128))
+    assert sizing.expected_active_experts(model, 10_000) == pytest.approx(128)
+    assert sizing.expected_active_experts(EIGHT, 5) == 0
 
 
 def test_a_dense_model_is_read_whole_but_for_its_embedding():
@@ -150,7 +150,7 @@ def test_fewer_bits_never_weigh_more(name, precision):
 
 
 def test_names_of_precisions_are_ours():
-    assert {precision_name(name) for name in ("bfloat16", "BF16", "bf16")} == {"bf16"}
+    assert {normalize_precision(name) for name in ("bfloat16", "BF16", "bf16")} == {"bf16"}
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pytest
 
 from gpufleet import catalog
 from gpufleet.sizing import Layout, Workload
-from gpufleet.sizing.node_hardware import joined, of_part
-from gpufleet.sizing.speed import speed
+from gpufleet.sizing.node_hardware import build_accelerator_hardware, with_link_for
+from gpufleet.sizing.speed import estimate_speed
 
 
 @pytest.fixture
@@ -17,13 +17,15 @@ def ask():
     """Return the speed of a model on devices of a part; ``split`` tensor or layer where there are several."""
 
     def answer(model="Llama-3.1-8B", part="A100 SXM4 80GB", devices=1, split="tensor", nodes=1, **changes):
-        named = catalog.accelerator(part) if isinstance(part, str) else part
-        hardware = joined(of_part(named), devices // nodes)
+        named = catalog.get_accelerator(part) if isinstance(part, str) else part
+        hardware = with_link_for(build_accelerator_hardware(named), devices // nodes)
         workload = replace(Workload(catalog.get_model(model)), **changes)
         sizes = (
-            {"data": devices} if workload.trains else {"tensor" if split == "tensor" else "pipeline": devices}
+            {"data": devices}
+            if workload.is_training
+            else {"tensor" if split == "tensor" else "pipeline": devices}
         )
-        kind = split if devices > 1 and not workload.trains else "none"
-        return speed(workload, Layout(nodes=nodes, devices=devices, split=kind, **sizes), hardware)
+        kind = split if devices > 1 and not workload.is_training else "none"
+        return estimate_speed(workload, Layout(nodes=nodes, devices=devices, split=kind, **sizes), hardware)
 
     return answer

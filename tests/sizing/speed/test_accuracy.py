@@ -7,20 +7,20 @@ from math import exp
 
 import pytest
 
-from gpufleet.sizing.calibration import fitted, measurements, report
+from gpufleet.sizing.calibration import fit_factors, format_report, load_measurements
 from gpufleet.sizing.calibration.cross_validation import (
-    PUBLICATIONS,
-    Held,
-    covered,
-    learned_intervals,
+    MIN_PUBLICATIONS,
+    HeldOutPrediction,
+    find_covered_rows,
+    fit_intervals,
     quantile,
-    weighted,
+    weighted_quantile,
 )
-from gpufleet.sizing.calibration.fit import slopes_at, usual
+from gpufleet.sizing.calibration.fit import compute_slopes, prior_factors
 from gpufleet.sizing.calibration.prior import PRIORS
-from gpufleet.sizing.data_file import rows as table
-from gpufleet.sizing.speed.efficiency import ANY, Efficiency, learned, spoken
-from gpufleet.sizing.speed.interval import Interval, interval, intervals
+from gpufleet.sizing.data_file import load_rows as table
+from gpufleet.sizing.speed.efficiency import ANY, Efficiency, engine_group, load_efficiency
+from gpufleet.sizing.speed.interval import Interval, find_interval, load_intervals
 
 BOUNDS = {
     "decode": (0.09, 0.25),
@@ -32,18 +32,18 @@ BOUNDS = {
 
 @pytest.fixture(scope="module")
 def known():
-    return [row for row in measurements() if row.predictable]
+    return [row for row in load_measurements() if row.is_predictable]
 
 
 @pytest.fixture(scope="module")
 def held(known):
     """Return errors of the shipped factors: they have seen every row, so that these are smaller than honest ones."""
-    return [Held(row, row.error()) for row in known]
+    return [HeldOutPrediction(row, row.log_error()) for row in known]
 
 
 @pytest.mark.parametrize("metric", BOUNDS)
 def test_the_shipped_factors_still_explain_the_measurements(held, metric):
-    off = sorted(each.off for each in held if each.row.metric == metric)
+    off = sorted(each.relative_error for each in held if each.row.metric == metric)
     middle, far = BOUNDS[metric]
     assert len(off) >= 25
     assert quantile(off, 0.5) <= middle
@@ -56,15 +56,15 @@ def test_the_shipped_intervals_hold_most_measurements(held, metric):
     inside = [
         bounds.low <= exp(-each.error) <= bounds.high
         for each in part
-        for bounds in [interval(metric, each.row.kind)]
+        for bounds in [find_interval(metric, each.row.device_class)]
     ]
     assert sum(inside) >= 0.7 * len(inside)
 
 
 def test_a_publication_left_out_is_predicted_by_the_others(known):
     left = "lmdeploy-a100"
-    factors = fitted([row for row in known if row.group != left], learned())
-    off = sorted(abs(exp(row.error(factors)) - 1) for row in known if row.group == left)
+    factors = fit_factors([row for row in known if row.group != left], load_efficiency())
+    off = sorted(abs(exp(row.log_error(factors)) - 1) for row in known if row.group == left)
     assert len(off) == 24
     assert quantile(off, 0.5) <= 0.2
 
@@ -91,8 +91,8 @@ def test_ids_are_unique_and_rows_given_to_us_are_kept():
 
 def test_no_factor_belongs_to_a_single_row(known):
     """Factors speak for classes, engines and links; a name of a model or a part would be a look-up."""
-    kinds, engines = {row.kind for row in known}, {row.engine for row in known} | {"server"}
-    for parameter, device, engine in learned().factors:
+    kinds, engines = {row.device_class for row in known}, {row.engine for row in known} | {"server"}
+    for parameter, device, engine in load_efficiency().factors:
         prior = PRIORS[parameter]
         assert device in kinds | {ANY} | set(prior.links)
         assert engine in engines | {ANY}
@@ -100,26 +100,26 @@ def test_no_factor_belongs_to_a_single_row(known):
 
 
 def test_shipped_factors_are_those_of_the_fit():
-    shipped = learned().factors
-    assert set(usual()) <= set(shipped)
+    shipped = load_efficiency().factors
+    assert set(prior_factors()) <= set(shipped)
     assert all(0 < value < 1e3 for value in shipped.values())
 
 
 def test_what_holds_for_all_is_corrected_by_what_is_special():
     factors = Efficiency({("p", ANY, ANY): 0.5, ("p", "gpu", ANY): 0.8, ("p", "gpu", "e"): 0.5})
-    assert factors.of("p", "gpu", "e") == pytest.approx(0.2)
-    assert factors.of("p", "other", "e") == 0.5
-    assert factors.of("p", "gpu", "other") == pytest.approx(0.4)
+    assert factors.get_factor("p", "gpu", "e") == pytest.approx(0.2)
+    assert factors.get_factor("p", "other", "e") == 0.5
+    assert factors.get_factor("p", "gpu", "other") == pytest.approx(0.4)
 
 
 def test_the_fit_finds_a_factor_that_it_was_not_told():
     """Rows made of known factors give those factors back."""
-    rows = [row for row in measurements() if row.predictable and row.metric == "training"][:12]
-    truth = Efficiency({**usual(), ("train_compute", ANY, ANY): 0.5})
-    changed = [_published(row, row.predicted(truth)) for row in rows]
-    found = fitted(changed)
-    assert all(abs(row.error(Efficiency(usual()))) > 0.2 for row in changed)
-    assert all(abs(row.error(found)) < 0.1 for row in changed)
+    rows = [row for row in load_measurements() if row.is_predictable and row.metric == "training"][:12]
+    truth = Efficiency({**prior_factors(), ("train_compute", ANY, ANY): 0.5})
+    changed = [_published(row, row.predict(truth)) for row in rows]
+    found = fit_factors(changed)
+    assert all(abs(row.log_error(Efficiency(prior_factors()))) > 0.2 for row in changed)
+    assert all(abs(row.log_error(found)) < 0.1 for row in changed)
 
 
 def _published(row, value):
@@ -131,61 +131,61 @@ def _published(row, value):
 
 
 def test_intervals_hold_their_share_of_publications_left_out(held):
-    inside = covered(held)
+    inside = find_covered_rows(held)
     share = sum(inside.values()) / len(inside)
     assert 0.7 <= share <= 0.95
 
 
 def test_intervals_of_a_class_need_ten_measurements(held):
-    found = learned_intervals(held)
+    found = fit_intervals(held)
     assert all(count >= 10 for (_, kind), (_, count) in found.items() if kind != ANY)
     assert {kind for _, kind in found} > {ANY}
 
 
 def test_an_unknown_class_is_given_the_pooled_interval_and_more():
-    pooled, wide = intervals()["decode", ANY], interval("decode", "a class of tomorrow")
+    pooled, wide = load_intervals()["decode", ANY], find_interval("decode", "a class of tomorrow")
     assert wide.low < pooled.low
     assert wide.high > pooled.high
-    assert not wide.known
+    assert not wide.is_measured
 
 
 def test_each_publication_has_one_vote_that_grows_slowly_with_its_rows():
     votes = [(0.0, 1.0), (1.0, 1.0), (2.0, 2.0)]
-    assert weighted(votes, 0.0) == 0.0
-    assert weighted(votes, 0.125) == 0.0
-    assert weighted(votes, 0.25) == pytest.approx(0.5)
-    assert weighted(votes, 0.75) == 2.0
-    assert weighted(votes, 1.0) == 2.0
+    assert weighted_quantile(votes, 0.0) == 0.0
+    assert weighted_quantile(votes, 0.125) == 0.0
+    assert weighted_quantile(votes, 0.25) == pytest.approx(0.5)
+    assert weighted_quantile(votes, 0.75) == 2.0
+    assert weighted_quantile(votes, 1.0) == 2.0
 
 
 def test_a_prediction_lies_inside_its_own_interval():
-    assert all(bounds.low <= 0.95 and bounds.high >= 1.05 for bounds in intervals().values())
+    assert all(bounds.low <= 0.95 and bounds.high >= 1.05 for bounds in load_intervals().values())
 
 
 def test_a_class_of_few_publications_is_given_the_pooled_interval(held):
-    own = {(metric, kind) for metric, kind in learned_intervals(held) if kind != ANY}
+    own = {(metric, kind) for metric, kind in fit_intervals(held) if kind != ANY}
     for metric, kind in own:
-        part = {each.row.group for each in held if (each.row.metric, each.row.kind) == (metric, kind)}
-        assert len(part) >= PUBLICATIONS, (metric, kind)
+        part = {each.row.group for each in held if (each.row.metric, each.row.device_class) == (metric, kind)}
+        assert len(part) >= MIN_PUBLICATIONS, (metric, kind)
 
 
 def test_servers_share_what_one_stream_shows():
-    assert spoken("layer_seconds", "tensorrt-llm") == spoken("layer_seconds", "vllm") == "server"
-    assert spoken("stream_seconds", "tensorrt-llm") == "tensorrt-llm"
-    assert spoken("layer_seconds", "llama.cpp") == "llama.cpp"
+    assert engine_group("layer_seconds", "tensorrt-llm") == engine_group("layer_seconds", "vllm") == "server"
+    assert engine_group("stream_seconds", "tensorrt-llm") == "tensorrt-llm"
+    assert engine_group("layer_seconds", "llama.cpp") == "llama.cpp"
 
 
 def test_slopes_at_a_near_place_serve_the_search(known):
     """What a publication left out changes is found with the slopes of the fit on all, an order faster."""
-    near = fitted(known[:60])
+    near = fit_factors(known[:60])
     rest = [row for row in known[:60] if row.group != known[0].group]
-    quick, slow = fitted(rest, near, slopes_at(known[:60], near)), fitted(rest, near)
+    quick, slow = fit_factors(rest, near, compute_slopes(known[:60], near)), fit_factors(rest, near)
     for row in known[:60:7]:
-        assert row.error(quick) == pytest.approx(row.error(slow), abs=0.03)
+        assert row.log_error(quick) == pytest.approx(row.log_error(slow), abs=0.03)
 
 
 def test_stretching_an_interval_keeps_one_inside():
-    bounds = Interval(0.8, 1.25).stretched(2)
+    bounds = Interval(0.8, 1.25).widen(2)
     assert (bounds.low, bounds.high) == pytest.approx((0.64, 1.5625))
 
 
@@ -196,7 +196,7 @@ def test_quantiles_lie_between_their_neighbours():
 
 
 def test_the_report_pools_classes_of_few_rows(held):
-    text = report(held)
+    text = format_report(held)
     assert "fewer than 10 each" in text
     assert "neuron" not in text
     assert text.count("all") == len(BOUNDS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpufleet.sizing.calibration import fitted, measurements
+from gpufleet.sizing.calibration import fit_factors, load_measurements
 
 
 def within(found, published, share):
@@ -100,10 +100,10 @@ def test_summed_memory_of_boards_is_not_unified_memory(ask):
 
 def test_tensorrt_on_an_a100_is_nearer_than_the_viewers_sparse_peaks():
     """LLM-Viewer issue 4: 8,935 predicted, 5,353 measured. Ours never saw that publication."""
-    rows = [row for row in measurements() if row.predictable and not row.workload.trains]
+    rows = [row for row in load_measurements() if row.is_predictable and not row.workload.is_training]
     left = next(row for row in rows if row.id == "M197")
-    found = left.predicted(fitted([row for row in rows if row.group != left.group]))
-    assert abs(found / left.speed - 1) < abs(8935 / 5353 - 1) / 2
+    found = left.predict(fit_factors([row for row in rows if row.group != left.group]))
+    assert abs(found / left.published_tokens_per_s - 1) < abs(8935 / 5353 - 1) / 2
 
 
 def test_experts_are_not_read_three_times_too_fast(ask):
@@ -122,7 +122,7 @@ def test_training_reaches_the_shares_of_peak_that_are_published(ask, part, least
     found = ask("Llama-2-7B", part, 8, task="pretrain", input_tokens=2048, output_tokens=0, batch=8)
     model = catalog.get_model("Llama-2-7B")
     per_token = 6 * model.parameters + 12 * model.layers * model.hidden * 2048
-    share = found.tokens_per_s / 8 * per_token / (catalog.accelerator(part).bf16_tflops_dense * 1e12)
+    share = found.tokens_per_s / 8 * per_token / (catalog.get_accelerator(part).bf16_tflops_dense * 1e12)
     assert least < share < most
 
 

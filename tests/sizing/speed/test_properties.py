@@ -15,7 +15,7 @@ PARTS = ["GeForce RTX 4090", "H100 SXM5 80GB", "M2 Ultra (76)", "Compute Module 
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_more_bandwidth_is_never_slower(ask, engine):
-    part = catalog.accelerator("A100 SXM4 80GB")
+    part = catalog.get_accelerator("A100 SXM4 80GB")
     speeds = [
         ask(part=replace(part, bandwidth_gb_s=part.bandwidth_gb_s * times), engine=engine).tokens_per_s
         for times in (0.25, 0.5, 1, 2, 4)
@@ -25,7 +25,7 @@ def test_more_bandwidth_is_never_slower(ask, engine):
 
 
 def test_more_operations_per_second_are_never_slower(ask):
-    part = catalog.accelerator("A100 SXM4 80GB")
+    part = catalog.get_accelerator("A100 SXM4 80GB")
     faster = [replace(part, bf16_tflops_dense=rate) for rate in (100.0, 200.0, 400.0, 800.0)]
     prompts = [ask(part=each, input_tokens=4096).prompt_tokens_per_s for each in faster]
     trained = [ask(part=each, task="pretrain", batch=4).tokens_per_s for each in faster]
@@ -72,7 +72,7 @@ def test_fewer_bits_are_never_slower_to_read(ask):
 
 
 def test_a_part_without_a_known_bandwidth_gets_no_guess(ask):
-    part = replace(catalog.accelerator("H100 SXM5 80GB"), bandwidth_gb_s=None)
+    part = replace(catalog.get_accelerator("H100 SXM5 80GB"), bandwidth_gb_s=None)
     found = ask(part=part)
     assert (found.tokens_per_s, found.low, found.high, found.limit) == (None, None, None, None)
     assert "no memory bandwidth is known" in found.notes[0]
@@ -80,7 +80,7 @@ def test_a_part_without_a_known_bandwidth_gets_no_guess(ask):
 
 def test_a_part_without_a_known_rate_gets_no_training_speed(ask):
     part = replace(
-        catalog.accelerator("H100 SXM5 80GB"),
+        catalog.get_accelerator("H100 SXM5 80GB"),
         fp32_tflops=None,
         bf16_tflops_dense=None,
         fp16_tflops_dense=None,
@@ -107,7 +107,7 @@ def test_a_rate_of_experts_grows_less_than_the_streams(ask):
 
 
 def test_watts_lie_between_idle_and_the_rating(ask):
-    rating = catalog.accelerator("A100 SXM4 80GB").tdp_w
+    rating = catalog.get_accelerator("A100 SXM4 80GB").tdp_w
     assert 0.2 * rating < ask().watts < rating
     layers = ask(model="Llama-3.1-70B", devices=4, split="layer", engine="llama.cpp")
     tensor = ask(model="Llama-3.1-70B", devices=4, engine="vllm")

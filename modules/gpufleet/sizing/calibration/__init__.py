@@ -7,9 +7,16 @@ workload is sized.
 
 from __future__ import annotations
 
-from gpufleet.sizing.calibration.cross_validation import Held, held_out
-from gpufleet.sizing.calibration.fit import fitted
-from gpufleet.sizing.calibration.measurement import Measurement, measurements
-from gpufleet.sizing.calibration.report import report
+from gpufleet.sizing.calibration.cross_validation import HeldOutPrediction, cross_validate
+from gpufleet.sizing.calibration.fit import fit_factors
+from gpufleet.sizing.calibration.measurement import Measurement, load_measurements
+from gpufleet.sizing.calibration.report import format_report
 
-__all__ = ["Held", "Measurement", "fitted", "held_out", "measurements", "report"]
+__all__ = [
+    "HeldOutPrediction",
+    "Measurement",
+    "cross_validate",
+    "fit_factors",
+    "format_report",
+    "load_measurements",
+]

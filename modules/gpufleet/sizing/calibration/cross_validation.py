@@ -7,44 +7,44 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp
 
-from gpufleet.sizing.calibration.fit import fitted, slopes_at
+from gpufleet.sizing.calibration.fit import compute_slopes, fit_factors
 from gpufleet.sizing.calibration.measurement import Measurement
 from gpufleet.sizing.speed.efficiency import ANY
-from gpufleet.sizing.speed.interval import WIDER, Interval
+from gpufleet.sizing.speed.interval import UNMEASURED_WIDENING, Interval
 
-ENOUGH = 10  # measurements of a class for an interval of its own
-PUBLICATIONS = 6  # that they come from at least
-INSIDE, FEWEST = 0.80, 0.70  # of rows and of publications: both together, and either
-LEAST, STEPS = 0.25, 75  # of a twentieth each, in which intervals are stretched or shrunk
-NARROWEST = 0.05
+MIN_ROWS = 10  # measurements of a class for an interval of its own
+MIN_PUBLICATIONS = 6  # that they come from at least
+TARGET_COVERAGE, MIN_COVERAGE = 0.80, 0.70  # of rows and of publications: both together, and either
+MIN_WIDENING, WIDENING_STEPS = 0.25, 75  # of a twentieth each, in which intervals are stretched or shrunk
+MIN_HALF_WIDTH = 0.05
 
 
 @dataclass(frozen=True)
-class Held:
+class HeldOutPrediction:
     """One measurement and the logarithm of predicted over published, its publication left out of the fit."""
 
     row: Measurement
     error: float
 
     @property
-    def off(self) -> float:
+    def relative_error(self) -> float:
         """Return how far off the prediction is, as a share of what was published."""
         return abs(exp(self.error) - 1.0)
 
 
-def held_out(rows: Sequence[Measurement]) -> list[Held]:
+def cross_validate(rows: Sequence[Measurement]) -> list[HeldOutPrediction]:
     """Return every measurement's error with its whole publication left out."""
     found = []
-    near = fitted(rows)
-    slopes = slopes_at(rows, near)
+    near = fit_factors(rows)
+    slopes = compute_slopes(rows, near)
     for group in sorted({row.group for row in rows}):
-        factors = fitted([row for row in rows if row.group != group], near, slopes)
-        errors = [(row, row.error(factors)) for row in rows if row.group == group]
-        found += [Held(row, error) for row, error in errors if error is not None]
+        factors = fit_factors([row for row in rows if row.group != group], near, slopes)
+        errors = [(row, row.log_error(factors)) for row in rows if row.group == group]
+        found += [HeldOutPrediction(row, error) for row, error in errors if error is not None]
     return found
 
 
-def learned_intervals(held: Sequence[Held]) -> dict[tuple[str, str], tuple[Interval, int]]:
+def fit_intervals(held: Sequence[HeldOutPrediction]) -> dict[tuple[str, str], tuple[Interval, int]]:
     """Return bounds by kind of speed and class of device, and on how many measurements each rests.
 
     Publications differ more than rows of one do: rows of one share their vote (it grows with the root of their
@@ -54,87 +54,91 @@ def learned_intervals(held: Sequence[Held]) -> dict[tuple[str, str], tuple[Inter
     found: dict[tuple[str, str], tuple[Interval, int]] = {}
     for metric in sorted({each.row.metric for each in held}):
         part = [each for each in held if each.row.metric == metric]
-        stretch = _stretches(part)
-        for kind, (bounds, n) in _plain(part).items():
-            found[metric, kind] = (_holding_one(bounds.stretched(stretch[kind])), n)
+        stretch = _widening_by_class(part)
+        for kind, (bounds, n) in _class_intervals(part).items():
+            found[metric, kind] = (_include_prediction(bounds.widen(stretch[kind])), n)
     return found
 
 
-def covered(held: Sequence[Held]) -> dict[str, bool]:
+def find_covered_rows(held: Sequence[HeldOutPrediction]) -> dict[str, bool]:
     """Return by measurement whether it lies in the interval that the other publications' errors give."""
     found: dict[str, bool] = {}
     for metric in {each.row.metric for each in held}:
         part = [each for each in held if each.row.metric == metric]
-        without, stretch = _without(part), _stretches(part)
+        without, stretch = _intervals_without_group(part), _widening_by_class(part)
         for each in part:
-            bounds, kind = without[each.row.group], each.row.kind
-            own = bounds[kind].stretched(stretch[kind]) if kind in bounds else None
-            pooled = bounds[ANY].stretched(stretch[ANY])
-            found[each.row.id] = _holds(own or Interval(pooled.low / WIDER, pooled.high * WIDER), each)
+            bounds, kind = without[each.row.group], each.row.device_class
+            own = bounds[kind].widen(stretch[kind]) if kind in bounds else None
+            pooled = bounds[ANY].widen(stretch[ANY])
+            found[each.row.id] = _contains(
+                own or Interval(pooled.low / UNMEASURED_WIDENING, pooled.high * UNMEASURED_WIDENING), each
+            )
     return found
 
 
-def _stretches(held: Sequence[Held]) -> dict[str, float]:
+def _widening_by_class(held: Sequence[HeldOutPrediction]) -> dict[str, float]:
     """Return by class how far its bounds are stretched."""
-    without = _without(held)
-    return {kind: _stretch(_of(held, kind), without, kind) for kind in _plain(held)}
+    without = _intervals_without_group(held)
+    return {kind: _find_widening(_select_class(held, kind), without, kind) for kind in _class_intervals(held)}
 
 
-def _without(held: Sequence[Held]) -> dict[str, dict[str, Interval]]:
+def _intervals_without_group(held: Sequence[HeldOutPrediction]) -> dict[str, dict[str, Interval]]:
     """Return by publication the bounds that the other publications give."""
     found = {}
     for group in {each.row.group for each in held}:
         rest = [each for each in held if each.row.group != group]
-        found[group] = {kind: _bounds(_of(rest, kind)) for kind in _plain(held)}
+        found[group] = {kind: _error_interval(_select_class(rest, kind)) for kind in _class_intervals(held)}
     return found
 
 
-def _stretch(held: Sequence[Held], without: dict[str, dict[str, Interval]], kind: str) -> float:
-    for step in range(STEPS):
-        stretch = LEAST + step / 20
+def _find_widening(
+    held: Sequence[HeldOutPrediction], without: dict[str, dict[str, Interval]], kind: str
+) -> float:
+    for step in range(WIDENING_STEPS):
+        stretch = MIN_WIDENING + step / 20
         inside: dict[str, list[bool]] = {}
         for each in held:
             bounds = without[each.row.group]
-            inside.setdefault(each.row.group, []).append(_holds(bounds[kind].stretched(stretch), each))
+            inside.setdefault(each.row.group, []).append(_contains(bounds[kind].widen(stretch), each))
         rows = sum(map(sum, inside.values())) / len(held)
         publications = sum(sum(part) / len(part) for part in inside.values()) / len(inside)
-        if (rows + publications) / 2 >= INSIDE and min(rows, publications) >= FEWEST:
+        if (rows + publications) / 2 >= TARGET_COVERAGE and min(rows, publications) >= MIN_COVERAGE:
             return stretch
-    return LEAST + STEPS / 20
+    return MIN_WIDENING + WIDENING_STEPS / 20
 
 
-def _holds(bounds: Interval, each: Held) -> bool:
-    kept = _holding_one(bounds)
+def _contains(bounds: Interval, each: HeldOutPrediction) -> bool:
+    kept = _include_prediction(bounds)
     return kept.low <= exp(-each.error) <= kept.high
 
 
-def _holding_one(bounds: Interval) -> Interval:
+def _include_prediction(bounds: Interval) -> Interval:
     """Return bounds with the prediction itself well inside, whichever way it was off."""
-    return Interval(min(bounds.low, 1.0 - NARROWEST), max(bounds.high, 1.0 + NARROWEST))
+    return Interval(min(bounds.low, 1.0 - MIN_HALF_WIDTH), max(bounds.high, 1.0 + MIN_HALF_WIDTH))
 
 
-def _plain(held: Sequence[Held]) -> dict[str, tuple[Interval, int]]:
+def _class_intervals(held: Sequence[HeldOutPrediction]) -> dict[str, tuple[Interval, int]]:
     found = {}
-    for kind in [ANY, *sorted({each.row.kind for each in held})]:
-        part = _of(held, kind)
+    for kind in [ANY, *sorted({each.row.device_class for each in held})]:
+        part = _select_class(held, kind)
         publications = {each.row.group for each in part}
-        if kind == ANY or (len(part) >= ENOUGH and len(publications) >= PUBLICATIONS):
-            found[kind] = (_bounds(part), len(part))
+        if kind == ANY or (len(part) >= MIN_ROWS and len(publications) >= MIN_PUBLICATIONS):
+            found[kind] = (_error_interval(part), len(part))
     return found
 
 
-def _of(held: Sequence[Held], kind: str) -> list[Held]:
-    return [each for each in held if kind in (ANY, each.row.kind)]
+def _select_class(held: Sequence[HeldOutPrediction], kind: str) -> list[HeldOutPrediction]:
+    return [each for each in held if kind in (ANY, each.row.device_class)]
 
 
-def _bounds(held: Sequence[Held]) -> Interval:
+def _error_interval(held: Sequence[HeldOutPrediction]) -> Interval:
     rows = Counter(each.row.group for each in held)
     votes = sorted((-each.error, rows[each.row.group] ** -0.5) for each in held)
-    tail = (1.0 - INSIDE) / 2
-    return Interval(exp(weighted(votes, tail)), exp(weighted(votes, 1.0 - tail)))
+    tail = (1.0 - TARGET_COVERAGE) / 2
+    return Interval(exp(weighted_quantile(votes, tail)), exp(weighted_quantile(votes, 1.0 - tail)))
 
 
-def weighted(votes: Sequence[tuple[float, float]], share: float) -> float:
+def weighted_quantile(votes: Sequence[tuple[float, float]], share: float) -> float:
     """Return the value below which that share of the weight lies, between the middles of neighbours in proportion."""
     total = sum(weight for _, weight in votes)
     before, last = 0.0, None

@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from functools import cache
 from math import exp, log
 
-from gpufleet.sizing.calibration.least_squares import damped
+from gpufleet.sizing.calibration.least_squares import solve_damped
 from gpufleet.sizing.calibration.measurement import Measurement
 from gpufleet.sizing.calibration.prior import LINK_SECONDS, LINK_SHARES, PRIORS
-from gpufleet.sizing.speed.efficiency import ANY, Efficiency, Key, spoken
+from gpufleet.sizing.speed.efficiency import ANY, Efficiency, Key, engine_group
 
 NOISE = 0.12  # of a published figure, as a share: settings that no publication states
-ODD = 3 * NOISE  # beyond which something else was probably measured, and counts less
-ROUNDS = 15
-NUDGE = 1e-3
-SETTLED = 1e-3  # a gain below this share of what is left ends the search
+OUTLIER_ERROR = 3 * NOISE  # beyond which something else was probably measured, and counts less
+MAX_ROUNDS = 15
+PERTURBATION = 1e-3
+CONVERGED_GAIN = 1e-3  # a gain below this share of what is left ends the search
 
 Slopes = dict[Measurement, dict[Key, float]]  # change of its error with the logarithm of each parameter
 
@@ -30,8 +30,8 @@ class Problem:
 
     rows: Sequence[Measurement]
     start: dict[Key, float]
-    bearing: dict[Key, list[int]]
-    atoms: list[list[Key]]
+    rows_by_factor: dict[Key, list[int]]
+    base_factors: list[list[Key]]
 
     def efficiency(self, point: dict[Key, float]) -> Efficiency:
         """Return the factors at a point: logarithms of departures from the start."""
@@ -43,39 +43,39 @@ class Problem:
     def errors(self, point: dict[Key, float]) -> list[float]:
         """Return the logarithm of predicted over published, by measurement."""
         efficiency = self.efficiency(point)
-        return [row.error(efficiency) or 0.0 for row in self.rows]
+        return [row.log_error(efficiency) or 0.0 for row in self.rows]
 
 
-def fitted(
-    rows: Sequence[Measurement], near: Efficiency | None = None, slopes: Slopes | None = None
+def fit_factors(
+    rows: Sequence[Measurement], initial: Efficiency | None = None, slopes: Slopes | None = None
 ) -> Efficiency:
     """Return the factors that explain the measurements best without straying from what is usual.
 
     ``near`` is where to start looking; it has no say in what is found. ``slopes`` are those at that place: where
     it is near enough, they serve the whole search.
     """
-    atoms = _atoms(rows)
-    problem = Problem(rows, usual(), _bearing(rows, atoms), atoms)
-    point = {key: _departure(near, problem.start, key) for key in problem.bearing}
+    atoms = _base_factors(rows)
+    problem = Problem(rows, prior_factors(), _rows_by_factor(rows, atoms), atoms)
+    point = {key: _log_departure(initial, problem.start, key) for key in problem.rows_by_factor}
     errors = problem.errors(point)
-    loss, damping = _loss(errors, point), 1.0
-    here = slopes or slopes_at(rows, problem.efficiency(point))
-    for _ in range(ROUNDS):
-        step = _step(problem, point, errors, here, damping)
+    loss, damping = _total_loss(errors, point), 1.0
+    here = slopes or compute_slopes(rows, problem.efficiency(point))
+    for _ in range(MAX_ROUNDS):
+        step = _solve_step(problem, point, errors, here, damping)
         moved = {key: point[key] + step[key] for key in point}
         tried = problem.errors(moved)
-        gained = loss - _loss(tried, moved)
+        gained = loss - _total_loss(tried, moved)
         if gained > 0:
             point, errors, loss, damping = moved, tried, loss - gained, damping / 4
-            here = slopes or slopes_at(rows, problem.efficiency(point))
+            here = slopes or compute_slopes(rows, problem.efficiency(point))
         else:
             damping *= 4
-        if 0 <= gained < SETTLED * loss:
+        if 0 <= gained < CONVERGED_GAIN * loss:
             break
     return problem.efficiency(point)
 
 
-def usual() -> dict[Key, float]:
+def prior_factors() -> dict[Key, float]:
     """Return the value of each parameter before any measurement."""
     start: dict[Key, float] = {(p, ANY, ANY): prior.value for p, prior in PRIORS.items()}
     linked = [p for p, prior in PRIORS.items() if prior.links]
@@ -83,113 +83,124 @@ def usual() -> dict[Key, float]:
     return start | {(p, link, ANY): value for p in linked for link, value in of_links[p].items()}
 
 
-def bearing(rows: Sequence[Measurement]) -> dict[Key, list[int]]:
+def rows_by_factor(rows: Sequence[Measurement]) -> dict[Key, list[int]]:
     """Return every factor that measurements move, with those it moves; a twin of a wider one is left out."""
-    return _bearing(rows, _atoms(rows))
+    return _rows_by_factor(rows, _base_factors(rows))
 
 
-def _bearing(rows: Sequence[Measurement], atoms: list[list[Key]]) -> dict[Key, list[int]]:
+def _rows_by_factor(rows: Sequence[Measurement], atoms: list[list[Key]]) -> dict[Key, list[int]]:
     found: dict[Key, list[int]] = {}
     for parameter, prior in PRIORS.items():
         seen: set[tuple[int, ...]] = set()
-        for key in _candidates(rows, parameter, links=prior.links, common_only=prior.common):
-            moved = [i for i, row in enumerate(rows) if _atom(key) in atoms[i] and _belongs(key, row)]
+        for key in _candidate_factors(rows, parameter, links=prior.links, common_only=prior.is_shared):
+            moved = [
+                i for i, row in enumerate(rows) if _base_factor(key) in atoms[i] and _applies_to(key, row)
+            ]
             if moved and tuple(moved) not in seen:
                 seen.add(tuple(moved))
                 found[key] = moved
     return found
 
 
-def _atoms(rows: Sequence[Measurement]) -> list[list[Key]]:
+def _base_factors(rows: Sequence[Measurement]) -> list[list[Key]]:
     """Return by measurement the parameters that it depends on at all."""
-    return [list(_known(row)) for row in rows]
+    return [list(_base_factors_of_row(row)) for row in rows]
 
 
 @cache
-def _known(row: Measurement) -> tuple[Key, ...]:
-    efficiency = Efficiency(usual())
-    error = row.error(efficiency) or 0.0
+def _base_factors_of_row(row: Measurement) -> tuple[Key, ...]:
+    efficiency = Efficiency(prior_factors())
+    error = row.log_error(efficiency) or 0.0
     apt = [p for p, prior in PRIORS.items() if prior.metrics is None or row.metric in prior.metrics]
     atoms = [atom for p in apt for atom in ([(p, link, ANY) for link in PRIORS[p].links] or [(p, ANY, ANY)])]
-    return tuple(atom for atom in atoms if (row.error(_nudged(efficiency, atom)) or 0.0) != error)
+    return tuple(atom for atom in atoms if (row.log_error(_perturb(efficiency, atom)) or 0.0) != error)
 
 
-def _nudged(efficiency: Efficiency, atom: Key) -> Efficiency:
-    return Efficiency({**efficiency.factors, atom: efficiency.factors[atom] * exp(NUDGE)})
+def _perturb(efficiency: Efficiency, atom: Key) -> Efficiency:
+    return Efficiency({**efficiency.factors, atom: efficiency.factors[atom] * exp(PERTURBATION)})
 
 
-def _candidates(
+def _candidate_factors(
     rows: Sequence[Measurement], parameter: str, *, links: tuple[str, ...], common_only: bool
 ) -> list[Key]:
     if links:
-        engines = sorted({spoken(parameter, row.engine) for row in rows})
+        engines = sorted({engine_group(parameter, row.engine) for row in rows})
         return [(parameter, link, ANY) for link in links] + [
             (parameter, k, e) for k in links for e in engines
         ]
     wide: list[Key] = [(parameter, ANY, ANY)]
     if common_only:
         return wide
-    kinds = sorted({row.kind for row in rows})
-    engines = sorted({spoken(parameter, row.engine) for row in rows})
+    kinds = sorted({row.device_class for row in rows})
+    engines = sorted({engine_group(parameter, row.engine) for row in rows})
     wide += [(parameter, kind, ANY) for kind in kinds] + [(parameter, ANY, engine) for engine in engines]
     return wide + [
         (parameter, kind, engine)
-        for kind, engine in sorted({(row.kind, spoken(parameter, row.engine)) for row in rows})
+        for kind, engine in sorted({(row.device_class, engine_group(parameter, row.engine)) for row in rows})
     ]
 
 
-def _belongs(key: Key, row: Measurement) -> bool:
-    ours = key[2] in (ANY, spoken(key[0], row.engine))
-    return ours and (bool(PRIORS[key[0]].links) or key[1] in (ANY, row.kind))
+def _applies_to(key: Key, row: Measurement) -> bool:
+    ours = key[2] in (ANY, engine_group(key[0], row.engine))
+    return ours and (bool(PRIORS[key[0]].links) or key[1] in (ANY, row.device_class))
 
 
-def _atom(key: Key) -> Key:
+def _base_factor(key: Key) -> Key:
     """Return the widest factor of the parameter: a row's error moves with all of its factors alike."""
     return (key[0], key[1], ANY) if PRIORS[key[0]].links else (key[0], ANY, ANY)
 
 
-def _departure(near: Efficiency | None, start: dict[Key, float], key: Key) -> float:
-    return 0.0 if near is None else log(near.factors.get(key, start.get(key, 1.0)) / start.get(key, 1.0))
+def _log_departure(initial: Efficiency | None, start: dict[Key, float], key: Key) -> float:
+    return (
+        0.0 if initial is None else log(initial.factors.get(key, start.get(key, 1.0)) / start.get(key, 1.0))
+    )
 
 
-def _weight(error: float) -> float:
-    return 1.0 / (NOISE**2 * (1.0 + (error / ODD) ** 2))
+def _robust_weight(error: float) -> float:
+    return 1.0 / (NOISE**2 * (1.0 + (error / OUTLIER_ERROR) ** 2))
 
 
-def _loss(errors: Sequence[float], point: dict[Key, float]) -> float:
-    fit = sum((ODD / NOISE) ** 2 * log(1.0 + (error / ODD) ** 2) for error in errors)
-    return fit + sum((value / _spread(key)) ** 2 for key, value in point.items())
+def _total_loss(errors: Sequence[float], point: dict[Key, float]) -> float:
+    fit = sum((OUTLIER_ERROR / NOISE) ** 2 * log(1.0 + (error / OUTLIER_ERROR) ** 2) for error in errors)
+    return fit + sum((value / _prior_spread(key)) ** 2 for key, value in point.items())
 
 
-def _spread(key: Key) -> float:
+def _prior_spread(key: Key) -> float:
     parameter, kind, engine = key
     prior = PRIORS[parameter]
     if kind == ANY and engine == ANY:
         return prior.spread
-    return prior.apart
+    return prior.class_spread
 
 
-def _step(
+def _solve_step(
     problem: Problem, point: dict[Key, float], errors: Sequence[float], slopes: Slopes, damping: float
 ) -> dict[Key, float]:
     keys = list(point)
     entries = [
-        (i, a, slopes[problem.rows[i]].get(_atom(key), 0.0))
+        (i, a, slopes[problem.rows[i]].get(_base_factor(key), 0.0))
         for a, key in enumerate(keys)
-        for i in problem.bearing[key]
+        for i in problem.rows_by_factor[key]
     ]
-    penalties = [1.0 / _spread(key) ** 2 for key in keys]
-    weights = [_weight(error) for error in errors]
+    penalties = [1.0 / _prior_spread(key) ** 2 for key in keys]
+    weights = [_robust_weight(error) for error in errors]
     return dict(
-        zip(keys, damped(entries, weights, errors, penalties, list(point.values()), damping), strict=True)
+        zip(
+            keys,
+            solve_damped(entries, weights, errors, penalties, list(point.values()), damping),
+            strict=True,
+        )
     )
 
 
-def slopes_at(rows: Sequence[Measurement], efficiency: Efficiency) -> Slopes:
+def compute_slopes(rows: Sequence[Measurement], efficiency: Efficiency) -> Slopes:
     """Return by measurement how its error changes with the logarithm of each parameter that it depends on."""
-    nudged = {atom: _nudged(efficiency, atom) for row in rows for atom in _known(row)}
+    nudged = {atom: _perturb(efficiency, atom) for row in rows for atom in _base_factors_of_row(row)}
     found = {}
     for row in rows:
-        error = row.error(efficiency) or 0.0
-        found[row] = {atom: ((row.error(nudged[atom]) or 0.0) - error) / NUDGE for atom in _known(row)}
+        error = row.log_error(efficiency) or 0.0
+        found[row] = {
+            atom: ((row.log_error(nudged[atom]) or 0.0) - error) / PERTURBATION
+            for atom in _base_factors_of_row(row)
+        }
     return found

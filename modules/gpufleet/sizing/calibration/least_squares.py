@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-EASED = 0.02  # of the diagonal, times the damping: shorter steps where longer ones did not help
+DAMPING_SCALE = 0.02  # of the diagonal, times the damping: shorter steps where longer ones did not help
 
 Entry = tuple[int, int, float]  # measurement, factor, slope
 
 
-def damped(  # noqa: PLR0917 - the parts of one system of equations
+def solve_damped(  # noqa: PLR0917 - the parts of one system of equations
     entries: Sequence[Entry],
     weights: Sequence[float],
     errors: Sequence[float],
@@ -26,6 +26,6 @@ def damped(  # noqa: PLR0917 - the parts of one system of equations
     weighted = slopes * np.array(weights)[:, None]
     matrix = slopes.T @ weighted + np.diag(penalties)
     right = -(weighted.T @ np.array(errors)) - np.array(penalties) * np.array(point)
-    matrix[np.diag_indices_from(matrix)] *= 1.0 + EASED * damping
+    matrix[np.diag_indices_from(matrix)] *= 1.0 + DAMPING_SCALE * damping
     found: list[float] = np.linalg.solve(matrix, right).tolist()
     return found

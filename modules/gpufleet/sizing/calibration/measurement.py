@@ -12,17 +12,17 @@ from typing import cast
 from gpufleet import catalog
 from gpufleet.catalog import Accelerator, Architecture
 from gpufleet.errors import InputError
-from gpufleet.sizing.data_file import Row, rows
+from gpufleet.sizing.data_file import Row, load_rows
 from gpufleet.sizing.hardware import Hardware, Layout, Split
-from gpufleet.sizing.node_hardware import joined, of_part
+from gpufleet.sizing.node_hardware import build_accelerator_hardware, with_link_for
 from gpufleet.sizing.speed import device, prefill
 from gpufleet.sizing.speed.efficiency import Efficiency
-from gpufleet.sizing.speed.prediction import generation, setting, trained_tokens_per_s
-from gpufleet.sizing.speed.replica import Setting
+from gpufleet.sizing.speed.prediction import build_replica, estimate_generation, training_tokens_per_s
+from gpufleet.sizing.speed.replica import Replica
 from gpufleet.sizing.workload import Recompute, Task, Training, Workload
 
 MANY_STREAMS = 2048  # what "as many as fit" comes to in a server's settings
-KINDS = {
+METRIC_KINDS = {
     "decode_tok_s": "decode", "output_tok_s_total": "throughput", "e2e_latency_s": "throughput",
     "prefill_tok_s": "prefill", "ttft_ms": "prefill",
     "train_tok_s_per_device": "training", "train_tok_s_total": "training", "seq_s_total": "training",
@@ -52,10 +52,10 @@ class Measurement:
     @property
     def metric(self) -> str:
         """Return decode, throughput, prefill or training."""
-        return KINDS[self.row["metric"]]
+        return METRIC_KINDS[self.row["metric"]]
 
     @cached_property
-    def kind(self) -> str:
+    def device_class(self) -> str:
         """Return the class of the devices."""
         return device.device_class(self.hardware.accelerator)
 
@@ -63,55 +63,55 @@ class Measurement:
     def engine(self) -> str:
         """Return the engine by its one name."""
         part = self.hardware.accelerator
-        return device.engine_for(self.workload.engine, part, training=self.workload.trains)
+        return device.find_calibrated_engine(self.workload.engine, part, training=self.workload.is_training)
 
     @cached_property
-    def speed(self) -> float:
+    def published_tokens_per_s(self) -> float:
         """Return the published figure in tokens per second of the whole system."""
         return _SPEEDS[self.row["metric"]](self, float(self.row["value"]))
 
     @property
-    def predictable(self) -> bool:
+    def is_predictable(self) -> bool:
         """Tell whether the catalogue has the rates that a prediction starts from."""
         part = self.hardware.accelerator
-        computes = device.rate(part, self.workload.precision, self.engine) is not None
+        computes = device.find_peak_flops(part, self.workload.precision, self.engine) is not None
         return (
             computes
-            if self.workload.trains
+            if self.workload.is_training
             else part.bandwidth_gb_s is not None and (computes or self.metric == "decode")
         )
 
-    def predicted(self, efficiency: Efficiency | None = None) -> float | None:
+    def predict(self, efficiency: Efficiency | None = None) -> float | None:
         """Return what the model says, in the same unit; None where the catalogue lacks what it needs."""
-        asked = setting(self.workload, self.layout, self.hardware, efficiency)
-        if self.workload.trains:
-            return trained_tokens_per_s(asked)
+        asked = build_replica(self.workload, self.layout, self.hardware, efficiency)
+        if self.workload.is_training:
+            return training_tokens_per_s(asked)
         if self.metric == "prefill":
-            return _prompt_speed(asked)
-        answer = generation(asked)
+            return _prompt_tokens_per_s(asked)
+        answer = estimate_generation(asked)
         if answer is None:
             return None
         return answer.per_stream if self.metric == "decode" else answer.tokens_per_s * self.layout.data
 
-    def error(self, efficiency: Efficiency | None = None) -> float | None:
+    def log_error(self, efficiency: Efficiency | None = None) -> float | None:
         """Return the logarithm of predicted over published."""
-        predicted = self.predicted(efficiency)
-        return log(predicted / self.speed) if predicted else None
+        predicted = self.predict(efficiency)
+        return log(predicted / self.published_tokens_per_s) if predicted else None
 
 
-def measurements() -> list[Measurement]:
+def load_measurements() -> list[Measurement]:
     """Return every published speed that the file marks as usable and the catalogue knows the parts of."""
     found = []
-    for row in rows("measured.csv"):
-        if row["use"] == "yes" and row["metric"] in KINDS:
-            known = _read(row)
+    for row in load_rows("measured.csv"):
+        if row["use"] == "yes" and row["metric"] in METRIC_KINDS:
+            known = _build_measurement(row)
             found += [known] if known else []
     return found
 
 
-def _read(row: Row) -> Measurement | None:
+def _build_measurement(row: Row) -> Measurement | None:
     try:
-        part, model = catalog.accelerator(row["accelerator"]), catalog.get_model(row["model"])
+        part, model = catalog.get_accelerator(row["accelerator"]), catalog.get_model(row["model"])
     except InputError:
         return None
     return Measurement(row, _workload(row, model), _layout(row), _hardware(row, part))
@@ -146,8 +146,10 @@ def _layout(row: Row) -> Layout:
 
 
 def _hardware(row: Row, part: Accelerator) -> Hardware:
-    part = _scaled(part, float(row["share"] or 1))
-    hardware = joined(of_part(part), max(1, int(row["devices"] or 1) // max(1, int(row["nodes"] or 1))))
+    part = _scale_rates(part, float(row["share"] or 1))
+    hardware = with_link_for(
+        build_accelerator_hardware(part), max(1, int(row["devices"] or 1) // max(1, int(row["nodes"] or 1)))
+    )
     return (
         replace(hardware, devices_per_node=1)
         if int(row["nodes"] or 1) == int(row["devices"] or 1)
@@ -155,7 +157,7 @@ def _hardware(row: Row, part: Accelerator) -> Hardware:
     )
 
 
-def _scaled(part: Accelerator, share: float) -> Accelerator:
+def _scale_rates(part: Accelerator, share: float) -> Accelerator:
     """Return the part with that share of its rates: one die of two, or less power than it is rated for."""
     rates = (
         "bandwidth_gb_s",
@@ -168,41 +170,41 @@ def _scaled(part: Accelerator, share: float) -> Accelerator:
     return replace(part, **{name: value * share for name, value in values.items() if value})
 
 
-def _prompt_speed(asked: Setting) -> float | None:
+def _prompt_tokens_per_s(asked: Replica) -> float | None:
     work = asked.workload
-    seconds = prefill.seconds(asked, work.batch, work.input_tokens)
+    seconds = prefill.prefill_seconds(asked, work.batch, work.input_tokens)
     return work.batch * work.input_tokens / seconds if seconds else None
 
 
-def _of_utilisation(it: Measurement, operations: float) -> float:
+def _tokens_from_flops(it: Measurement, operations: float) -> float:
     """Return tokens per second of all devices, by the publications' count: six per weight, attention whole."""
     model, length = it.workload.model, it.workload.context
     per_token = 6.0 * model.parameters + 12.0 * model.layers * model.hidden * length
-    return operations / per_token * training_devices(it)
+    return operations / per_token * count_training_devices(it)
 
 
-def training_devices(it: Measurement) -> int:
+def count_training_devices(it: Measurement) -> int:
     """Return the devices of the run."""
     return int(it.row["devices"])
 
 
-def _peak(it: Measurement) -> float:
-    return device.rate(it.hardware.accelerator, it.workload.precision, it.engine) or 0.0
+def _peak_flops(it: Measurement) -> float:
+    return device.find_peak_flops(it.hardware.accelerator, it.workload.precision, it.engine) or 0.0
 
 
-def _as_published(_: Measurement, value: float) -> float:
+def _unchanged(_: Measurement, value: float) -> float:
     return value
 
 
 _SPEEDS: dict[str, Callable[[Measurement, float], float]] = {
-    "decode_tok_s": _as_published,
-    "prefill_tok_s": _as_published,
-    "output_tok_s_total": _as_published,
+    "decode_tok_s": _unchanged,
+    "prefill_tok_s": _unchanged,
+    "output_tok_s_total": _unchanged,
     "e2e_latency_s": lambda it, value: it.workload.batch * it.workload.output_tokens / value,
     "ttft_ms": lambda it, value: it.workload.input_tokens / value * 1000,
-    "train_tok_s_total": _as_published,
-    "train_tok_s_per_device": lambda it, value: value * training_devices(it),
+    "train_tok_s_total": _unchanged,
+    "train_tok_s_per_device": lambda it, value: value * count_training_devices(it),
     "seq_s_total": lambda it, value: value * it.workload.context,
-    "mfu_pct": lambda it, value: _of_utilisation(it, value / 100 * _peak(it)),
-    "tflops_per_device": lambda it, value: _of_utilisation(it, value * 1e12),
+    "mfu_pct": lambda it, value: _tokens_from_flops(it, value / 100 * _peak_flops(it)),
+    "tflops_per_device": lambda it, value: _tokens_from_flops(it, value * 1e12),
 }

@@ -7,20 +7,20 @@ written as a table, as JSON, as plots and as one page; only plots need the plott
 
 from __future__ import annotations
 
-from gpufleet.sizing.compare.builder import compare
-from gpufleet.sizing.compare.comparison import Comparison, DevicePrice, Subject
-from gpufleet.sizing.compare.document import document, schema
-from gpufleet.sizing.compare.report import report
-from gpufleet.sizing.compare.selection import USUAL, chosen
+from gpufleet.sizing.compare.builder import compare_accelerators
+from gpufleet.sizing.compare.comparison import ComparedAccelerator, Comparison, DevicePrice
+from gpufleet.sizing.compare.document import build_document, load_schema
+from gpufleet.sizing.compare.report import format_report
+from gpufleet.sizing.compare.selection import DEFAULT_ACCELERATORS, select_accelerators
 
 __all__ = [
-    "USUAL",
+    "DEFAULT_ACCELERATORS",
+    "ComparedAccelerator",
     "Comparison",
     "DevicePrice",
-    "Subject",
-    "chosen",
-    "compare",
-    "document",
-    "report",
-    "schema",
+    "build_document",
+    "compare_accelerators",
+    "format_report",
+    "load_schema",
+    "select_accelerators",
 ]

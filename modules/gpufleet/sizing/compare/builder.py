@@ -7,39 +7,43 @@ from collections.abc import Iterable
 from gpufleet import catalog
 from gpufleet.catalog import Accelerator
 from gpufleet.errors import InputError
-from gpufleet.sizing.compare.comparison import Comparison, DevicePrice, Subject
-from gpufleet.sizing.compare.selection import chosen
+from gpufleet.sizing.compare.comparison import ComparedAccelerator, Comparison, DevicePrice
+from gpufleet.sizing.compare.selection import select_accelerators
 from gpufleet.sizing.hardware import Hardware, Layout
-from gpufleet.sizing.legality import judge
-from gpufleet.sizing.node_hardware import of_part
-from gpufleet.sizing.plans import Plan, Question
-from gpufleet.sizing.plans.candidate import chosen as plans_on
-from gpufleet.sizing.plans.placement import place
+from gpufleet.sizing.legality import check_placement
+from gpufleet.sizing.node_hardware import build_accelerator_hardware
+from gpufleet.sizing.plans import Plan, SizingRequest
+from gpufleet.sizing.plans.candidate import candidate_plans as plans_on
+from gpufleet.sizing.plans.placement import place_on_devices
 
 
-def compare(names: Iterable[str] = (), question: Question | None = None) -> Comparison:
+def compare_accelerators(names: Iterable[str] = (), question: SizingRequest | None = None) -> Comparison:
     """Compare those accelerators, or the usual ones; with a question, by what they do for its workload."""
-    parts = chosen(names)
-    prices = _cheapest({part.name for part in parts})
-    subjects = tuple(_subject(part, tuple(prices.get(part.name, ())), question) for part in parts)
+    parts = select_accelerators(names)
+    prices = _cheapest_prices({part.name for part in parts})
+    subjects = tuple(_compare_one(part, tuple(prices.get(part.name, ())), question) for part in parts)
     return Comparison(subjects, question.workload if question else None)
 
 
-def _subject(part: Accelerator, prices: tuple[DevicePrice, ...], question: Question | None) -> Subject:
+def _compare_one(
+    part: Accelerator, prices: tuple[DevicePrice, ...], question: SizingRequest | None
+) -> ComparedAccelerator:
     if question is None:
-        return Subject(part, prices)
-    hardware = of_part(part)
-    stops = "; ".join(c.message for c in judge(question.workload, hardware, 1, Layout()) if c.blocks)
+        return ComparedAccelerator(part, prices)
+    hardware = build_accelerator_hardware(part)
+    stops = "; ".join(
+        c.message for c in check_placement(question.workload, hardware, 1, Layout()) if c.is_blocking
+    )
     if stops:
-        return Subject(part, prices, why_not=stops)
+        return ComparedAccelerator(part, prices, why_not=stops)
     plan = next(iter(plans_on(question, hardware)), None)
     why_not = _why_not(question, hardware, plan)
-    return Subject(part, prices, None if why_not else plan, why_not)
+    return ComparedAccelerator(part, prices, None if why_not else plan, why_not)
 
 
-def _why_not(question: Question, hardware: Hardware, plan: Plan | None) -> str:
+def _why_not(question: SizingRequest, hardware: Hardware, plan: Plan | None) -> str:
     if plan is None:
-        one = place(question.workload, hardware, 1).memory
+        one = place_on_devices(question.workload, hardware, 1).memory
         return (
             f"fits on no number of them that an engine can use: {one.total:.0f} GiB against "
             f"{max(one.usable_gib, 0.0):.1f} GiB of each"
@@ -49,10 +53,10 @@ def _why_not(question: Question, hardware: Hardware, plan: Plan | None) -> str:
     return ""
 
 
-def _cheapest(names: set[str]) -> dict[str, list[DevicePrice]]:
+def _cheapest_prices(names: set[str]) -> dict[str, list[DevicePrice]]:
     """Return the cheapest price of one whole device, for each accelerator and purchase kind; cheapest first."""
     found: dict[str, dict[str, DevicePrice]] = {}
-    for offer in catalog.offers(by="accelerator"):
+    for offer in catalog.search_offers(compare_by="accelerator"):
         for carried in offer.machine.accelerators[:1]:
             if carried.model not in names or carried.share != 1.0:
                 continue
@@ -67,7 +71,7 @@ def _cheapest(names: set[str]) -> dict[str, list[DevicePrice]]:
     return {name: list(kinds.values()) for name, kinds in found.items()}
 
 
-def require_work(comparison: Comparison, what: str) -> None:
+def require_workload(comparison: Comparison, what: str) -> None:
     """Refuse what can only be said of a workload."""
     if comparison.workload is None:
         raise InputError(f"{what} needs a workload", where="--plot", remedy="give --model")

@@ -26,13 +26,13 @@ class DevicePrice:
 
 
 @dataclass(frozen=True)
-class Subject:
+class ComparedAccelerator:
     """One accelerator. ``plan`` is the smallest replica that fits; where there is none, ``why_not`` says so.
 
     ``prices`` are the cheapest of each purchase kind, cheapest first.
     """
 
-    part: Accelerator
+    accelerator: Accelerator
     prices: tuple[DevicePrice, ...] = ()
     plan: Plan | None = None
     why_not: str = ""
@@ -41,7 +41,7 @@ class Subject:
     def label(self) -> str:
         """Return the name, with how many of it are needed where that is more than one."""
         many = self.plan.devices if self.plan else 1
-        return f"{many} x {self.part.name}" if many > 1 else self.part.name
+        return f"{many} x {self.accelerator.name}" if many > 1 else self.accelerator.name
 
     @property
     def price(self) -> DevicePrice | None:
@@ -73,7 +73,7 @@ class Subject:
 class Comparison:
     """Subjects in the order asked for, and the workload that they were tried with."""
 
-    subjects: tuple[Subject, ...]
+    accelerators: tuple[ComparedAccelerator, ...]
     workload: Workload | None = None
 
 
@@ -87,7 +87,7 @@ def peak_tflops(part: Accelerator, precision: str) -> tuple[float | None, str]:
         "fp4": ("fp4", "fp8"),
         "int8": ("int8",),
     }.get(precision, ())
-    known = {name: rate for name, rate in rates(part).items() if rate is not None}
+    known = {name: rate for name, rate in list_dense_rates(part).items() if rate is not None}
     for name in (*ladder, "bf16"):
         if name in known and precision != "f32":
             return known[name], name
@@ -96,7 +96,7 @@ def peak_tflops(part: Accelerator, precision: str) -> tuple[float | None, str]:
     return known.get(best), best
 
 
-def rates(part: Accelerator) -> dict[str, float | None]:
+def list_dense_rates(part: Accelerator) -> dict[str, float | None]:
     """Return the dense rates by format, in 10^12 operations per second."""
     return {
         "fp32": part.fp32_tflops,
@@ -108,7 +108,7 @@ def rates(part: Accelerator) -> dict[str, float | None]:
     }
 
 
-def ridge(part: Accelerator, precision: str = "bf16") -> float | None:
+def ridge_point(part: Accelerator, precision: str = "bf16") -> float | None:
     """Return the operations per byte from which on the part is limited by its rate, no more by its memory."""
     peak, _ = peak_tflops(part, precision)
     return peak * 1e12 / (part.bandwidth_gb_s * 1e9) if peak and part.bandwidth_gb_s else None

@@ -6,7 +6,13 @@ from dataclasses import asdict
 from typing import Any
 
 from gpufleet.boundary import packaged_json
-from gpufleet.sizing.compare.comparison import Comparison, Subject, peak_tflops, rates, ridge
+from gpufleet.sizing.compare.comparison import (
+    ComparedAccelerator,
+    Comparison,
+    list_dense_rates,
+    peak_tflops,
+    ridge_point,
+)
 from gpufleet.sizing.plans import Plan
 from gpufleet.sizing.workload import Workload
 
@@ -14,29 +20,29 @@ Json = dict[str, Any]
 SCHEMA = "compare.schema.json"
 
 
-def schema() -> Json:
+def load_schema() -> Json:
     """Return the JSON Schema of a comparison."""
     found: Json = packaged_json("gpufleet.sizing", f"data/{SCHEMA}")
     return found
 
 
-def document(comparison: Comparison) -> Json:
+def build_document(comparison: Comparison) -> Json:
     """Return the whole comparison."""
     work = comparison.workload
     precision = work.precision if work else "bf16"
     return {
-        "workload": None if work is None else _workload(work),
-        "accelerators": [_subject(each, precision) for each in comparison.subjects],
+        "workload": None if work is None else _workload_document(work),
+        "accelerators": [_accelerator_document(each, precision) for each in comparison.accelerators],
     }
 
 
-def _workload(work: Workload) -> Json:
+def _workload_document(work: Workload) -> Json:
     names = ("task", "precision", "input_tokens", "output_tokens", "batch", "kv_precision")
     return {"model": work.model.name} | {name: getattr(work, name) for name in names}
 
 
-def _subject(subject: Subject, precision: str) -> Json:
-    part = subject.part
+def _accelerator_document(subject: ComparedAccelerator, precision: str) -> Json:
+    part = subject.accelerator
     names = (
         "name", "vendor", "kind", "architecture", "form_factor", "launch_year", "memory_gib", "usable_gib",
         "bandwidth_gb_s", "link", "link_gb_s", "pcie_gen", "peer_access", "unified", "tdp_w", "source", "as_of",
@@ -44,15 +50,18 @@ def _subject(subject: Subject, precision: str) -> Json:
     _, computed_in = peak_tflops(part, precision)
     return {name: getattr(part, name) for name in names} | {
         "stacks": list(part.stacks),
-        "dense_tera_per_s": rates(part),
-        "ridge": {"operations_per_byte": _short(ridge(part, precision)), "computed_in": computed_in},
+        "dense_tera_per_s": list_dense_rates(part),
+        "ridge": {
+            "operations_per_byte": _round_significant(ridge_point(part, precision)),
+            "computed_in": computed_in,
+        },
         "prices": [asdict(price) for price in subject.prices],
-        "result": None if subject.plan is None else _result(subject, subject.plan),
+        "result": None if subject.plan is None else _result_document(subject, subject.plan),
         "why_not": subject.why_not or None,
     }
 
 
-def _result(subject: Subject, plan: Plan) -> Json:
+def _result_document(subject: ComparedAccelerator, plan: Plan) -> Json:
     usd = subject.tokens_per_usd
     return {
         "devices": plan.devices,
@@ -60,21 +69,21 @@ def _result(subject: Subject, plan: Plan) -> Json:
         "engine": plan.engine,
         "batch": plan.workload.batch,
         "fits": plan.fits,
-        "per_device_memory_gib": _short(plan.memory.per_device_gib),
-        "tokens_per_s": _short(plan.tokens_per_s),
-        "tokens_per_s_low": _short(plan.tokens_per_s_low),
-        "tokens_per_s_high": _short(plan.tokens_per_s_high),
-        "tokens_per_s_per_stream": _short(plan.per_stream),
-        "prompt_tokens_per_s": _short(plan.prompt_tokens_per_s),
+        "per_device_memory_gib": _round_significant(plan.memory.per_device_gib),
+        "tokens_per_s": _round_significant(plan.tokens_per_s),
+        "tokens_per_s_low": _round_significant(plan.tokens_per_s_low),
+        "tokens_per_s_high": _round_significant(plan.tokens_per_s_high),
+        "tokens_per_s_per_stream": _round_significant(plan.per_stream),
+        "prompt_tokens_per_s": _round_significant(plan.prompt_tokens_per_s),
         "limit": plan.speed.limit if plan.speed else None,
-        "watts": _short(plan.watts),
-        "tokens_per_joule": _short(subject.tokens_per_joule),
-        "usd_per_hour": _short(subject.usd_per_hour),
-        "tokens_per_usd": _short(usd),
-        "usd_per_million_tokens": _short(None if usd is None else 1e6 / usd),
+        "watts": _round_significant(plan.watts),
+        "tokens_per_joule": _round_significant(subject.tokens_per_joule),
+        "usd_per_hour": _round_significant(subject.usd_per_hour),
+        "tokens_per_usd": _round_significant(usd),
+        "usd_per_million_tokens": _round_significant(None if usd is None else 1e6 / usd),
         "notes": [*plan.memory.notes, *(plan.speed.notes if plan.speed else ())],
     }
 
 
-def _short(value: float | None) -> float | None:
+def _round_significant(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.6g}")

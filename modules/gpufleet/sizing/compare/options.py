@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from gpufleet.errors import InputError
-from gpufleet.sizing.plans import Question
-from gpufleet.sizing.plans.options import Asked
-from gpufleet.sizing.plans.options import question as sized
+from gpufleet.sizing.plans import SizingRequest
+from gpufleet.sizing.plans.options import PlanOptions
+from gpufleet.sizing.plans.options import parse_options as sized
 
 
-def question(*, model: str, **asked: str) -> Question | None:
+def build_request(*, model: str, **asked: str) -> SizingRequest | None:
     """Return what each accelerator is asked; None without a model."""
     given = {name: value for name, value in asked.items() if value}
     if not model:
         for name in given:
             raise InputError("needs a model", where=f"--{name}", remedy="give --model")
         return None
-    return sized(Asked(model, **given))  # type: ignore[arg-type]  # words only: those of compare's own options
+    return sized(PlanOptions(model, **given))  # type: ignore[arg-type]  # words only: those of compare's own options
 
 
-def refuse_idle_plots(plots: tuple[str, ...], *, svg: bool, html: bool) -> None:
+def check_plot_options(plots: tuple[str, ...], *, svg: bool, html: bool) -> None:
     """Refuse plots that would be written nowhere, and several in a file that holds one."""
     if plots and not (svg or html):
         raise InputError("is drawn nowhere", where="--plot", remedy="give --svg FILE or --html FILE")

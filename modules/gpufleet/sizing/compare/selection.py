@@ -9,7 +9,7 @@ from gpufleet.catalog import Accelerator
 from gpufleet.errors import InputError
 
 # One or two of each class that people choose between, from a rack of boards to the newest servers.
-USUAL = (
+DEFAULT_ACCELERATORS = (
     "B200",
     "H200 SXM 141GB",
     "H100 SXM5 80GB",
@@ -25,17 +25,17 @@ USUAL = (
 )
 
 
-def chosen(names: Iterable[str]) -> list[Accelerator]:
+def select_accelerators(names: Iterable[str]) -> list[Accelerator]:
     """Return the accelerators of those names, each once; the usual ones where none is named."""
     asked = tuple(names)
-    found = [_named(name) for name in asked or USUAL]
+    found = [_find_accelerator(name) for name in asked or DEFAULT_ACCELERATORS]
     return list({part.name: part for part in found}.values())
 
 
-def _named(name: str) -> Accelerator:
+def _find_accelerator(name: str) -> Accelerator:
     if not name.strip():
         raise InputError("is empty", where="ACCELERATOR", remedy="name it: H100 SXM5 80GB")
     try:
-        return catalog.accelerator(name)
+        return catalog.get_accelerator(name)
     except InputError as error:
         raise InputError(error.problem, where="ACCELERATOR", remedy=error.remedy) from None

@@ -22,32 +22,32 @@ from gpufleet.sizing.legality import (  # noqa: F401 - importing a module regist
     sparsity,
     training_step,
 )
-from gpufleet.sizing.legality.rule import RULES, Case, Rule
-from gpufleet.sizing.model_engine import engine_on
-from gpufleet.sizing.plan_warning import Caution
+from gpufleet.sizing.legality.rule import RULES, PlacementCase, Rule
+from gpufleet.sizing.model_engine import choose_engine
+from gpufleet.sizing.plan_warning import PlanWarning
 from gpufleet.sizing.workload import Workload
 
-__all__ = ["RULES", "Case", "Rule", "blocked", "judge"]
+__all__ = ["RULES", "PlacementCase", "Rule", "check_placement", "is_blocked"]
 
 
-def judge(
+def check_placement(
     workload: Workload, hardware: Hardware, devices: int, layout: Layout, *, asked: str = "", used: int = 0
-) -> list[Caution]:
+) -> list[PlanWarning]:
     """Return what every rule says of a placement, in the order of the table."""
-    case = replace(_case(workload, hardware, devices, layout), asked=asked, used=used)
+    case = replace(_build_case(workload, hardware, devices, layout), hardware_name=asked, total_devices=used)
     return [
-        Caution(rule.code, text, rule.source, rule.blocks)
+        PlanWarning(rule.code, text, rule.source, rule.is_blocking)
         for rule in RULES.values()
         for text in rule.check(case)
     ]
 
 
-def blocked(workload: Workload, hardware: Hardware, devices: int, layout: Layout) -> bool:
+def is_blocked(workload: Workload, hardware: Hardware, devices: int, layout: Layout) -> bool:
     """Tell whether a rule says that nothing runs there as asked."""
-    case = _case(workload, hardware, devices, layout)
-    return any(True for rule in RULES.values() if rule.blocks for _ in rule.check(case))
+    case = _build_case(workload, hardware, devices, layout)
+    return any(True for rule in RULES.values() if rule.is_blocking for _ in rule.check(case))
 
 
-def _case(workload: Workload, hardware: Hardware, devices: int, layout: Layout) -> Case:
-    runs_on = engine_on(hardware, workload, layout.nodes)
-    return Case(workload, hardware, devices, layout, runs_on)
+def _build_case(workload: Workload, hardware: Hardware, devices: int, layout: Layout) -> PlacementCase:
+    runs_on = choose_engine(hardware, workload, layout.nodes)
+    return PlacementCase(workload, hardware, devices, layout, runs_on)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpufleet.sizing.legality.rule import Case, rule
-from gpufleet.sizing.tensor_parallel import degrees, divides
+from gpufleet.sizing.legality.rule import PlacementCase, rule
+from gpufleet.sizing.tensor_parallel import can_split_heads, tensor_parallel_sizes
 
 
 @rule(
@@ -13,12 +13,17 @@ from gpufleet.sizing.tensor_parallel import degrees, divides
     reason="tensor parallelism gives each device whole attention heads",
     source="vllm-project/vllm issues 2652, 596, 11797: heads must be divisible by the tensor-parallel size",
 )
-def heads_divide(case: Case) -> Iterator[str]:
+def check_head_divisibility(case: PlacementCase) -> Iterator[str]:
     within = min(case.devices, case.hardware.devices_per_node)
-    if case.engine.rule != "heads" or within == 1 or divides(case.workload, within) or case.workload.trains:
+    if (
+        case.engine.rule != "heads"
+        or within == 1
+        or can_split_heads(case.workload, within)
+        or case.workload.is_training
+    ):
         return
     model = case.workload.model
-    allowed = [str(size) for size in reversed(degrees(case.workload, case.hardware, within))]
+    allowed = [str(size) for size in reversed(tensor_parallel_sizes(case.workload, case.hardware, within))]
     yield (
         f"{model.heads} attention heads and {model.kv_heads} KV heads of {model.name} do not divide over {within} "
         f"devices: tensor-parallel degrees here are {', '.join(allowed)}"
@@ -30,11 +35,11 @@ def heads_divide(case: Case) -> Iterator[str]:
     reason="with more tensor-parallel devices than KV heads, each device holds a whole copy of a head",
     source="vllm/config/model.py, get_num_kv_heads: KV heads are replicated so that each GPU has at least one",
 )
-def kv_heads_replicated(case: Case) -> Iterator[str]:
+def check_kv_head_replication(case: PlacementCase) -> Iterator[str]:
     model, tensor = case.workload.model, case.layout.tensor
     if (
         case.engine.rule == "heads"
-        and not case.workload.trains
+        and not case.workload.is_training
         and tensor > model.kv_heads
         and not model.latent
     ):

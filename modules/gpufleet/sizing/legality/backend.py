@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpufleet.sizing.legality.rule import Case, rule
-from gpufleet.sizing.model_engine import runs_on
+from gpufleet.sizing.legality.rule import PlacementCase, rule
+from gpufleet.sizing.model_engine import is_supported_on
 
 
 @rule(
     "engine-backend",
     reason="an engine runs on the software stacks that it is written for",
     source="sizing/data/engines.csv and catalog/data/accelerators.csv, columns stacks",
-    blocks=True,
+    is_blocking=True,
 )
-def engine_backend(case: Case) -> Iterator[str]:
+def check_engine_backend(case: PlacementCase) -> Iterator[str]:
     part = case.hardware.accelerator
-    if runs_on(case.engine, part):
+    if is_supported_on(case.engine, part):
         return
     runs, has = ", ".join(sorted(case.engine.stacks)), ", ".join(part.stacks)
     extra = (
@@ -31,10 +31,10 @@ def engine_backend(case: Case) -> Iterator[str]:
     "engine-task",
     reason="engines that serve do not train, and the reverse",
     source="sizing/data/engines.csv, column tasks",
-    blocks=True,
+    is_blocking=True,
 )
-def engine_task(case: Case) -> Iterator[str]:
-    kind = "training" if case.workload.trains else "inference"
+def check_engine_task(case: PlacementCase) -> Iterator[str]:
+    kind = "training" if case.workload.is_training else "inference"
     if kind not in case.engine.tasks:
         yield f"{case.engine.name} is for {', '.join(sorted(case.engine.tasks))}, not for {kind}"
 
@@ -44,7 +44,7 @@ def engine_task(case: Case) -> Iterator[str]:
     reason="GGUF files are llama.cpp's own; few other engines read them",
     source="docs.vllm.ai supported hardware for quantization (v0.9.2): GGUF on NVIDIA and AMD only",
 )
-def engine_format(case: Case) -> Iterator[str]:
+def check_engine_format(case: PlacementCase) -> Iterator[str]:
     gguf = case.workload.precision.startswith(("q2_", "q3_", "q4_", "q5_", "q6_", "q8_", "iq"))
     readers = ("llama.cpp", "distributed-llama", "vllm", "mlx", "transformers")
     if gguf and case.engine.name not in readers:

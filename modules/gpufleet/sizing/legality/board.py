@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpufleet.sizing.legality.rule import Case, rule
+from gpufleet.sizing.legality.rule import PlacementCase, rule
 
 
 @rule(
@@ -12,7 +12,7 @@ from gpufleet.sizing.legality.rule import Case, rule
     reason="gfx803 (Polaris) is in no current ROCm table: Vulkan is what still runs on it",
     source="rocm.docs.amd.com gpu-specs: architectures listed; accelerators.csv row Radeon RX 460",
 )
-def left_behind(case: Case) -> Iterator[str]:
+def check_unsupported_gfx803(case: PlacementCase) -> Iterator[str]:
     part = case.hardware.accelerator
     if "gfx803" in part.architecture:
         yield f"{part.name} ({part.memory_gib:g} GB, gfx803) has no ROCm any more: engines with Vulkan only"
@@ -23,7 +23,7 @@ def left_behind(case: Case) -> Iterator[str]:
     reason="the graphics core of a Raspberry Pi is of no use for language models: its processor computes",
     source="accelerators.csv row Compute Module 5 / Pi 5",
 )
-def board_without_gpu(case: Case) -> Iterator[str]:
+def check_board_training(case: PlacementCase) -> Iterator[str]:
     part = case.hardware.accelerator
-    if part.kind == "sbc" and part.stacks == ("cpu",) and case.workload.trains:
+    if part.kind == "sbc" and part.stacks == ("cpu",) and case.workload.is_training:
         yield f"{part.name} would train on its processor alone, {part.fp32_tflops or 0:g} TFLOPS of it"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpufleet.sizing.legality.rule import Case, rule
+from gpufleet.sizing.legality.rule import PlacementCase, rule
 
 
 @rule(
@@ -12,7 +12,7 @@ from gpufleet.sizing.legality.rule import Case, rule
     reason="positions beyond the trained maximum give noise unless the model is extended",
     source="max_position_embeddings of the model's config.json",
 )
-def context_beyond_model(case: Case) -> Iterator[str]:
+def check_model_context(case: PlacementCase) -> Iterator[str]:
     model = case.workload.model
     if model.max_context and case.workload.context > model.max_context:
         yield f"{case.workload.context} tokens are more than the {model.max_context} that {model.name} was made for"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpufleet.sizing.legality.rule import Case, rule
+from gpufleet.sizing.legality.rule import PlacementCase, rule
 
 SLOW_GB_S = 12.5  # 100 Gbit/s: what fabrics for parallel work begin with
 
 
-def _several_in_a_node(case: Case) -> bool:
+def _has_several_devices_per_node(case: PlacementCase) -> bool:
     return min(case.layout.devices, case.hardware.devices_per_node) > 1
 
 
@@ -18,8 +18,8 @@ def _several_in_a_node(case: Case) -> bool:
     reason="stock GeForce drivers do not let cards read each other's memory: traffic goes through the host",
     source="NVIDIA/nccl issue 1127; tinygrad/open-gpu-kernel-modules issues 17 and 28",
 )
-def no_peer_access(case: Case) -> Iterator[str]:
-    if not case.hardware.peer_access and _several_in_a_node(case) and not case.hardware.unified:
+def check_peer_access(case: PlacementCase) -> Iterator[str]:
+    if not case.hardware.peer_access and _has_several_devices_per_node(case) and not case.hardware.unified:
         yield f"{case.hardware.accelerator.name} cards have no peer access: what they exchange goes through the host"
 
 
@@ -28,10 +28,10 @@ def no_peer_access(case: Case) -> Iterator[str]:
     reason="Ada and later GeForce and workstation cards have no NVLink; NVLink never merges memories",
     source="tweaktown.com, 2022-09-25, on Ada without NVLink; accelerators.csv, column link",
 )
-def no_nvlink(case: Case) -> Iterator[str]:
+def check_nvlink(case: PlacementCase) -> Iterator[str]:
     part = case.hardware.accelerator
     cards = part.vendor == "NVIDIA" and part.kind in ("gpu_gaming", "gpu_workstation")
-    if cards and not part.link and _several_in_a_node(case):
+    if cards and not part.link and _has_several_devices_per_node(case):
         yield f"{part.name} has no NVLink: {case.layout.devices} cards meet over {case.hardware.link or 'their slots'}"
 
 
@@ -40,7 +40,7 @@ def no_nvlink(case: Case) -> Iterator[str]:
     reason="tensor parallelism exchanges every layer's result twice: a slow link then is the limit",
     source="docs.vllm.ai distributed serving (v0.8.3): tensor parallel within a node, pipeline parallel between nodes",
 )
-def slow_link_tensor(case: Case) -> Iterator[str]:
+def check_tensor_parallel_network(case: PlacementCase) -> Iterator[str]:
     wide = case.layout.tensor > case.hardware.devices_per_node
     if wide and case.hardware.network_gb_s < SLOW_GB_S:
         gbit = case.hardware.network_gb_s * 8
@@ -52,8 +52,8 @@ def slow_link_tensor(case: Case) -> Iterator[str]:
     reason="training sums gradients over all nodes at every step",
     source="stas00/ml-engineering network/README.md, why inter-node network speed is of importance",
 )
-def slow_link_training(case: Case) -> Iterator[str]:
+def check_training_network(case: PlacementCase) -> Iterator[str]:
     slow = case.hardware.network_gb_s * case.hardware.devices_per_node < SLOW_GB_S
-    if case.workload.trains and case.layout.nodes > 1 and slow:
+    if case.workload.is_training and case.layout.nodes > 1 and slow:
         gbit = case.hardware.network_gb_s * case.hardware.devices_per_node * 8
         yield f"{case.layout.nodes} nodes with {gbit:g} Gbit/s each sum their gradients at every step over it"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpufleet.sizing.legality.rule import Case, rule
+from gpufleet.sizing.legality.rule import PlacementCase, rule
 
 
 @rule(
@@ -12,7 +12,7 @@ from gpufleet.sizing.legality.rule import Case, rule
     reason="memory of several nodes is a sum of parts: no device reads another's at memory speed",
     source="10 CM5 (160 GB) ran Llama 70B at 0.85 tok/s, one M3 Ultra at 14.1 (geerlingguy, sizing/data/measured.csv)",
 )
-def summed_memory(case: Case) -> Iterator[str]:
+def check_summed_memory(case: PlacementCase) -> Iterator[str]:
     part, nodes = case.hardware.accelerator, case.layout.nodes
     if nodes > 1 and case.hardware.unified:
         total = part.memory_gib * case.layout.devices
@@ -27,9 +27,9 @@ def summed_memory(case: Case) -> Iterator[str]:
     reason="several cards stay several memories, with NVLink too: what is not split is held on each",
     source="hiyouga/LLaMA-Factory issue 4559 (4 x 24 GB taken for 96 GB)",
 )
-def memory_not_merged(case: Case) -> Iterator[str]:
+def check_unsharded_copies(case: PlacementCase) -> Iterator[str]:
     training = case.workload.training
-    copies = case.workload.trains and training.sharding == "none" and case.layout.data > 1
+    copies = case.workload.is_training and training.sharding == "none" and case.layout.data > 1
     if copies:
         gib = case.hardware.accelerator.memory_gib
         yield f"without sharding each of {case.layout.data} devices holds the whole model in its own {gib:g} GB"

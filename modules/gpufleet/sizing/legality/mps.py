@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpufleet.sizing.legality.rule import Case, rule
+from gpufleet.sizing.legality.rule import PlacementCase, rule
 
 
-def _apple(case: Case) -> bool:
+def _is_apple(case: PlacementCase) -> bool:
     return case.hardware.accelerator.kind == "apple"
 
 
@@ -16,8 +16,8 @@ def _apple(case: Case) -> bool:
     reason="fp16: True was refused on MPS by Transformers 4; version 5 takes it, and bf16 from macOS 14 on",
     source="huggingface/transformers issue 32648, accelerate 3718; transformers v5.10.2 docs, Apple Silicon",
 )
-def mps_fp16_trainer(case: Case) -> Iterator[str]:
-    if _apple(case) and case.workload.trains and case.workload.precision in ("f16", "fp16"):
+def check_mps_fp16(case: PlacementCase) -> Iterator[str]:
+    if _is_apple(case) and case.workload.is_training and case.workload.precision in ("f16", "fp16"):
         yield "fp16 mixed precision on MPS raises ValueError in Transformers 4: use version 5, or bf16 on macOS 14"
 
 
@@ -26,10 +26,10 @@ def mps_fp16_trainer(case: Case) -> Iterator[str]:
     reason="QLoRA's NF4 and 8-bit optimisers come from bitsandbytes, which had no Apple backend before 0.50",
     source="bitsandbytes documentation, installation: v0.48.1 (no Apple), v0.50.0 (Apple Silicon)",
 )
-def mps_bitsandbytes(case: Case) -> Iterator[str]:
+def check_mps_bitsandbytes(case: PlacementCase) -> Iterator[str]:
     eight_bit = "8bit" in case.workload.training.optimizer
     needs = case.workload.task == "qlora" or case.workload.precision == "nf4" or eight_bit
-    if _apple(case) and needs:
+    if _is_apple(case) and needs:
         yield "bitsandbytes (NF4, 8-bit optimisers) runs on Apple silicon from 0.50 on only; older ones need CUDA"
 
 
@@ -38,6 +38,6 @@ def mps_bitsandbytes(case: Case) -> Iterator[str]:
     reason="the MPS backend has no distributed training",
     source="huggingface transformers documentation, Apple Silicon (v4.49): mps doesn't support distributed training",
 )
-def mps_one_device(case: Case) -> Iterator[str]:
-    if _apple(case) and case.workload.trains and case.layout.devices > 1:
+def check_mps_device_count(case: PlacementCase) -> Iterator[str]:
+    if _is_apple(case) and case.workload.is_training and case.layout.devices > 1:
         yield f"PyTorch's MPS backend does not train over {case.layout.devices} machines"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpufleet.sizing.legality.rule import Case, rule
+from gpufleet.sizing.legality.rule import PlacementCase, rule
 
 
 @rule(
@@ -12,12 +12,12 @@ from gpufleet.sizing.legality.rule import Case, rule
     reason="distributed-llama runs on 1, 2, 4 ... 2^n nodes, at most as many as the model has KV heads",
     source="b4rtaz/distributed-llama README, known limitations; issue 70",
 )
-def nodes_power_of_two(case: Case) -> Iterator[str]:
-    used, asked, kv_heads = case.layout.devices, case.devices, case.workload.model.kv_heads
-    if case.engine.rule == "powers" and used < asked:
+def check_power_of_two_nodes(case: PlacementCase) -> Iterator[str]:
+    used, requested, kv_heads = case.layout.devices, case.devices, case.workload.model.kv_heads
+    if case.engine.rule == "powers" and used < requested:
         yield (
-            f"{case.engine.name} uses {used} of {asked} nodes: 2^n of them, at most the {kv_heads} KV heads of "
-            f"{case.workload.model.name}; {asked - used} stand idle"
+            f"{case.engine.name} uses {used} of {requested} nodes: 2^n of them, at most the {kv_heads} KV heads of "
+            f"{case.workload.model.name}; {requested - used} stand idle"
         )
 
 
@@ -26,9 +26,9 @@ def nodes_power_of_two(case: Case) -> Iterator[str]:
     reason="a cloud's machine is rented with all its devices",
     source="catalog/data/machines.csv, column accelerator_count",
 )
-def nodes_paid_whole(case: Case) -> Iterator[str]:
+def check_partly_used_nodes(case: PlacementCase) -> Iterator[str]:
     per_node = case.hardware.devices_per_node
-    used = case.used or case.devices
+    used = case.total_devices or case.devices
     if case.hardware.origin == "cloud" and used % per_node:
         nodes = -(-used // per_node)
         yield f"{used} devices take {nodes} {case.hardware.name} of {per_node} devices each: all are paid"
@@ -38,9 +38,9 @@ def nodes_paid_whole(case: Case) -> Iterator[str]:
     "more-than-there-are",
     reason="what we own ends somewhere",
     source="the rack's file in inventory/, or the stack's workstations",
-    blocks=True,
+    is_blocking=True,
 )
-def more_than_there_are(case: Case) -> Iterator[str]:
+def check_node_limit(case: PlacementCase) -> Iterator[str]:
     limit = case.hardware.node_limit
     if limit is not None and case.devices > limit * case.hardware.devices_per_node:
         has = limit * case.hardware.devices_per_node

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gpufleet.sizing.legality.rule import Case, rule
+from gpufleet.sizing.legality.rule import PlacementCase, rule
 
 BF16_FROM = 8.0  # CUDA compute capability
 FP8_FROM = 8.9
@@ -14,9 +14,9 @@ FP4 = ("fp4", "nvfp4", "mxfp4")
 FP4_FROM = 10.0
 
 
-def _capability(case: Case) -> float | None:
-    found = re.search(r"cc(\d+\.\d)", case.hardware.accelerator.architecture)
-    return float(found[1]) if found else None
+def _compute_capability(case: PlacementCase) -> float | None:
+    match = re.search(r"cc(\d+\.\d)", case.hardware.accelerator.architecture)
+    return float(match[1]) if match else None
 
 
 @rule(
@@ -24,8 +24,8 @@ def _capability(case: Case) -> float | None:
     reason="bfloat16 needs compute capability 8.0 (Ampere): T4 and V100 have fp16 only",
     source="vllm-project/vllm issues 1157 and 946",
 )
-def no_bf16(case: Case) -> Iterator[str]:
-    capability = _capability(case)
+def check_bf16(case: PlacementCase) -> Iterator[str]:
+    capability = _compute_capability(case)
     if case.workload.precision == "bf16" and capability is not None and capability < BF16_FROM:
         yield f"{case.hardware.accelerator.name} (compute capability {capability:g}) has no bf16: use f16 there"
 
@@ -35,8 +35,8 @@ def no_bf16(case: Case) -> Iterator[str]:
     reason="fp8 arithmetic needs compute capability 8.9 (Ada, Hopper): older cards unpack fp8 weights to 16 bits",
     source="vLLM documentation, FP8 W8A8 (v0.32.0): W8A16 with Marlin kernels from compute capability 7.5 on",
 )
-def fp8_weights_only(case: Case) -> Iterator[str]:
-    capability = _capability(case)
+def check_fp8_arithmetic(case: PlacementCase) -> Iterator[str]:
+    capability = _compute_capability(case)
     if case.workload.precision != "fp8" or capability is None or capability >= FP8_FROM:
         return
     name = case.hardware.accelerator.name
@@ -51,9 +51,13 @@ def fp8_weights_only(case: Case) -> Iterator[str]:
     reason="without an fp8 rate the part computes in another format",
     source="accelerators.csv, column fp8_tflops_dense",
 )
-def no_fp8(case: Case) -> Iterator[str]:
+def check_fp8_rate(case: PlacementCase) -> Iterator[str]:
     part = case.hardware.accelerator
-    if case.workload.precision == "fp8" and _capability(case) is None and part.fp8_tflops_dense is None:
+    if (
+        case.workload.precision == "fp8"
+        and _compute_capability(case) is None
+        and part.fp8_tflops_dense is None
+    ):
         yield f"no fp8 rate of {part.name} is known: counted with its 16-bit rate"
 
 
@@ -62,8 +66,8 @@ def no_fp8(case: Case) -> Iterator[str]:
     reason="4-bit floats are arithmetic on Blackwell and MI350 only: elsewhere weights are unpacked",
     source="accelerators.csv, column fp4_tflops_dense",
 )
-def no_fp4(case: Case) -> Iterator[str]:
-    capability = _capability(case)
+def check_fp4(case: PlacementCase) -> Iterator[str]:
+    capability = _compute_capability(case)
     part = case.hardware.accelerator
     lacks = part.fp4_tflops_dense is None and (capability is None or capability < FP4_FROM)
     if case.workload.precision in FP4 and lacks:

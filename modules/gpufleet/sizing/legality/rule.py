@@ -11,7 +11,7 @@ from gpufleet.sizing.workload import Workload
 
 
 @dataclass(frozen=True)
-class Case:
+class PlacementCase:
     """One placement to judge: ``devices`` as asked for, ``layout`` as one replica would lie on them."""
 
     workload: Workload
@@ -19,11 +19,11 @@ class Case:
     devices: int
     layout: Layout
     engine: Engine
-    asked: str = ""  # the hardware as somebody typed it
-    used: int = 0  # devices of all replicas together; 0: as asked for
+    hardware_name: str = ""  # the hardware as somebody typed it
+    total_devices: int = 0  # devices of all replicas together; 0: as asked for
 
 
-Check = Callable[[Case], Iterator[str]]
+Check = Callable[[PlacementCase], Iterator[str]]
 
 
 @dataclass(frozen=True)
@@ -34,19 +34,19 @@ class Rule:
     reason: str
     source: str
     check: Check = field(compare=False)
-    blocks: bool = False
+    is_blocking: bool = False
 
 
 RULES: dict[str, Rule] = {}
 
 
-def rule(code: str, *, reason: str, source: str, blocks: bool = False) -> Callable[[Check], Check]:
+def rule(code: str, *, reason: str, source: str, is_blocking: bool = False) -> Callable[[Check], Check]:
     """Enter a check, which yields one sentence per breach, into the table."""
 
-    def enter(check: Check) -> Check:
+    def register(check: Check) -> Check:
         if code in RULES:
             raise ValueError(f"two rules are called {code}")
-        RULES[code] = Rule(code, reason, source, check, blocks)
+        RULES[code] = Rule(code, reason, source, check, is_blocking)
         return check
 
-    return enter
+    return register

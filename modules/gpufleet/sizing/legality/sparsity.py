@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpufleet.sizing.data_file import rows
-from gpufleet.sizing.legality.rule import Case, rule
+from gpufleet.sizing.data_file import load_rows
+from gpufleet.sizing.legality.rule import PlacementCase, rule
 
 
 @rule(
@@ -13,8 +13,8 @@ from gpufleet.sizing.legality.rule import Case, rule
     reason="vendors print rates with structured sparsity, which models do not have: dense rates are counted",
     source="sizing/data/sparse.csv",
 )
-def sparse_headline(case: Case) -> Iterator[str]:
+def check_sparse_headline(case: PlacementCase) -> Iterator[str]:
     part = case.hardware.accelerator
-    for row in rows("sparse.csv"):
+    for row in load_rows("sparse.csv"):
         if row["accelerator"] == part.name and case.workload.precision in row["precisions"].split():
             yield f"{part.name}: its vendor's {row['headline']} is sparse, dense is {row['dense']} ({row['source']})"

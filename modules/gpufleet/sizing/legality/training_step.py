@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpufleet.sizing.legality.rule import Case, rule
+from gpufleet.sizing.legality.rule import PlacementCase, rule
 
-LARGEST_STEP = 16 * 1024**2  # tokens
+MAX_STEP_TOKENS = 16 * 1024**2  # tokens
 
 
 @rule(
@@ -14,9 +14,9 @@ LARGEST_STEP = 16 * 1024**2  # tokens
     reason="a slow network, or a number that nothing divides, can make more devices slower than fewer",
     source="sizing's own estimate of what layouts exchange",
 )
-def devices_idle(case: Case) -> Iterator[str]:
+def check_idle_devices(case: PlacementCase) -> Iterator[str]:
     used = case.layout.devices
-    if case.workload.trains and used < case.devices:
+    if case.workload.is_training and used < case.devices:
         yield f"the fastest layout uses {used} of {case.devices} devices; {case.devices - used} stand idle"
 
 
@@ -26,13 +26,13 @@ def devices_idle(case: Case) -> Iterator[str]:
     source="Llama 3.1 405B: 16 M tokens a step on 8,192 and 16,384 GPUs (P. Balaji, SC24 slide, as noted at "
     "glennklockwood.com/garden/llama-3.1, read 2026-11-21)",
 )
-def global_batch_large(case: Case) -> Iterator[str]:
+def check_global_batch(case: PlacementCase) -> Iterator[str]:
     work, layout = case.workload, case.layout
     if work.task != "pretrain":
         return
     sequences = max(work.batch, layout.pipeline)  # every stage needs one at work
     tokens = sequences * work.context * layout.data
-    if tokens > LARGEST_STEP:
+    if tokens > MAX_STEP_TOKENS:
         yield (
             f"{layout.data:,} data-parallel devices x {sequences} x {work.context:,} tokens are "
             f"{tokens / 1e6:,.0f} M tokens a step: more than the 16 M that Llama 3.1 405B was trained with; "

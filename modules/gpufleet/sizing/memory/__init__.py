@@ -6,31 +6,31 @@ gradients, optimiser states and reserve, whether it fits, and what quick formula
 
 from __future__ import annotations
 
-from gpufleet.sizing.memory.estimate import memory, settled, usable_gib
+from gpufleet.sizing.memory.estimate import choose_recompute, estimate_memory, usable_gib
 from gpufleet.sizing.memory.kv_cache import kv_bytes, kv_bytes_per_token
-from gpufleet.sizing.memory.result import Memory, QuickEstimate
+from gpufleet.sizing.memory.result import MemoryEstimate, QuickEstimate
 from gpufleet.sizing.memory.rule_of_thumb import quick_estimate
-from gpufleet.sizing.memory.training_recipe import recipe
+from gpufleet.sizing.memory.training_recipe import find_recipe
 from gpufleet.sizing.memory.weights import (
     active_weight_bytes,
     bits_per_weight,
-    experts_touched,
+    expected_active_experts,
     stored_precision,
     weight_bytes,
 )
 
 __all__ = [
-    "Memory",
+    "MemoryEstimate",
     "QuickEstimate",
     "active_weight_bytes",
     "bits_per_weight",
-    "experts_touched",
+    "choose_recompute",
+    "estimate_memory",
+    "expected_active_experts",
+    "find_recipe",
     "kv_bytes",
     "kv_bytes_per_token",
-    "memory",
     "quick_estimate",
-    "recipe",
-    "settled",
     "stored_precision",
     "usable_gib",
     "weight_bytes",

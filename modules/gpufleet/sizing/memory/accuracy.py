@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from math import ceil
 from statistics import median
 
-from gpufleet.sizing.memory.calibration import Prediction, left_out
-from gpufleet.sizing.memory.estimate import memory
-from gpufleet.sizing.memory.measurement import MeasuredMemory, measured
+from gpufleet.sizing.memory.calibration import Prediction, cross_validate
+from gpufleet.sizing.memory.estimate import estimate_memory
+from gpufleet.sizing.memory.measurement import MeasuredMemory, load_measurements
 
-POOLED = 10  # classes with fewer rows are reported together
+MIN_CLASS_ROWS = 10  # classes with fewer rows are reported together
 Formula = Callable[[MeasuredMemory], float | None]  # GiB on one device, None where the formula has no answer
 
 
@@ -37,28 +37,30 @@ class FitLine:
     source: str
 
     @property
-    def right(self) -> bool:
+    def is_correct(self) -> bool:
         """Tell whether we agree with the report."""
         return self.reported == self.predicted
 
 
-def memory_report(formulas: dict[str, Formula] | None = None) -> tuple[list[ErrorLine], list[FitLine]]:
+def build_memory_report(formulas: dict[str, Formula] | None = None) -> tuple[list[ErrorLine], list[FitLine]]:
     """Return errors by device class and over all, those of other formulas on the same rows, and fit reports."""
-    predictions = left_out()
-    lines = [_line(name, [p.error for p in group]) for name, group in _classes(predictions).items()]
-    lines.append(_line("all", [p.error for p in predictions]))
+    predictions = cross_validate()
+    lines = [
+        _error_line(name, [p.error for p in group]) for name, group in _group_by_class(predictions).items()
+    ]
+    lines.append(_error_line("all", [p.error for p in predictions]))
     for name, formula in (formulas or {}).items():
         answers = [(formula(p.row), p.row.gib) for p in predictions]
-        lines.append(_line(name, [said / real - 1.0 for said, real in answers if said is not None]))
-    return lines, fit_reports()
+        lines.append(_error_line(name, [said / real - 1.0 for said, real in answers if said is not None]))
+    return lines, list_fit_reports()
 
 
-def fit_reports() -> list[FitLine]:
+def list_fit_reports() -> list[FitLine]:
     """Return every published report beside what we say: out of memory, or a peak, which means that it ran."""
     found = []
-    for row in measured():
+    for row in load_measurements():
         if row.metric != "weight_file_gib":
-            said = memory(row.workload, row.layout, row.hardware)
+            said = estimate_memory(row.workload, row.layout, row.hardware)
             ran = row.fits is None or row.fits
             found.append(FitLine(row.id, ran, said.fits, said.per_device_gib, said.usable_gib, row.source))
     return found
@@ -70,16 +72,16 @@ def percentile(values: Sequence[float], share: float) -> float:
     return ordered[max(0, ceil(share * len(ordered)) - 1)]
 
 
-def _classes(predictions: list[Prediction]) -> dict[str, list[Prediction]]:
+def _group_by_class(predictions: list[Prediction]) -> dict[str, list[Prediction]]:
     groups: dict[str, list[Prediction]] = {}
     for prediction in predictions:
         groups.setdefault(prediction.row.device_class, []).append(prediction)
-    large = {name: group for name, group in groups.items() if len(group) >= POOLED}
+    large = {name: group for name, group in groups.items() if len(group) >= MIN_CLASS_ROWS}
     small = [p for name, group in groups.items() if name not in large for p in group]
     return large | ({"others, pooled": small} if small else {})
 
 
-def _line(name: str, errors: Sequence[float]) -> ErrorLine:
+def _error_line(name: str, errors: Sequence[float]) -> ErrorLine:
     absolute = [abs(error) for error in errors]
     if not absolute:
         return ErrorLine(name, 0, float("nan"), float("nan"))

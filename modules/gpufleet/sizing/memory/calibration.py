@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from math import log
 from statistics import median
 
-from gpufleet.sizing.memory.constants import trial
-from gpufleet.sizing.memory.estimate import memory
-from gpufleet.sizing.memory.measurement import MeasuredMemory, measured
+from gpufleet.sizing.memory.constants import override_constants
+from gpufleet.sizing.memory.estimate import estimate_memory
+from gpufleet.sizing.memory.measurement import MeasuredMemory, load_measurements
 from gpufleet.sizing.memory.result import GIB
 from gpufleet.sizing.memory.weights import weight_bytes
 
@@ -19,15 +19,15 @@ CANDIDATES: dict[str, tuple[float, ...]] = {
     "workspace_gib": (0.1, 0.2, 0.3, 0.45, 0.6),
     "fragment": (0.0, 0.01, 0.02, 0.035, 0.05),
 }
-ROUNDS = 3
-BLIND = {
+FIT_ROUNDS = 3
+INITIAL_VALUES = {
     "activation_scale": 1.0,
     "quant_copies": 0.8,
     "workspace_gib": 0.3,
     "fragment": 0.02,
 }  # where a fit begins
 # Constants that one source alone could tell: unknown where that source is left out.
-OWN = {
+SINGLE_SOURCE_CONSTANTS = {
     "rknn": {"rknn_runtime_mb": 0.0, "rknn_token_kb": 0.0},
     "qwen25": {"transformers_width": 6.0, "transformers_block": 2.0, "transformers_gib": 0.3},  # PyTorch's
 }
@@ -50,32 +50,34 @@ def predict(row: MeasuredMemory) -> float:
     """Return the GiB we say for a measurement with the constants in use."""
     if row.metric == "weight_file_gib":
         return weight_bytes(row.workload.model, row.workload.precision) / GIB
-    return memory(row.workload, row.layout, row.hardware).per_device_gib
+    return estimate_memory(row.workload, row.layout, row.hardware).per_device_gib
 
 
-def fit(rows: Sequence[MeasuredMemory]) -> dict[str, float]:
+def fit_constants(rows: Sequence[MeasuredMemory]) -> dict[str, float]:
     """Return the values of the fitted constants with the least median error on these rows, one at a time."""
-    best = dict(BLIND)
-    for _ in range(ROUNDS):
+    best = dict(INITIAL_VALUES)
+    for _ in range(FIT_ROUNDS):
         for name, values in CANDIDATES.items():
             best[name] = min(values, key=lambda value: _loss(rows, best | {name: value}))
     return best
 
 
-def left_out() -> list[Prediction]:
+def cross_validate() -> list[Prediction]:
     """Return every memory measurement predicted with constants fitted without its source."""
-    rows = [row for row in measured() if row.fits is None and not _unusable(row)]
+    rows = [row for row in load_measurements() if row.fits is None and not _unusable(row)]
     found = []
     for group in sorted({row.group for row in rows}):
         others = [row for row in rows if row.group != group and row.metric != "weight_file_gib"]
-        with trial(**fit(others), **OWN.get(group, {})):
+        with override_constants(**fit_constants(others), **SINGLE_SOURCE_CONSTANTS.get(group, {})):
             found += [Prediction(row, predict(row)) for row in rows if row.group == group]
     return found
 
 
-def unjudged() -> list[Prediction]:
+def list_unusable() -> list[Prediction]:
     """Return measurements whose source leaves out what decides them: shown, not counted."""
-    return [Prediction(row, predict(row)) for row in measured() if row.fits is None and _unusable(row)]
+    return [
+        Prediction(row, predict(row)) for row in load_measurements() if row.fits is None and _unusable(row)
+    ]
 
 
 def _unusable(row: MeasuredMemory) -> bool:
@@ -83,6 +85,6 @@ def _unusable(row: MeasuredMemory) -> bool:
 
 
 def _loss(rows: Iterable[MeasuredMemory], values: dict[str, float]) -> float:
-    with trial(**values):
-        errors = [abs(log(predict(row) / row.gib)) for row in rows if row.workload.trains]
+    with override_constants(**values):
+        errors = [abs(log(predict(row) / row.gib)) for row in rows if row.workload.is_training]
     return sum(errors) / len(errors) + median(errors) if errors else 0.0

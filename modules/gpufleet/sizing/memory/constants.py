@@ -8,26 +8,26 @@ from functools import cache
 
 from gpufleet.boundary import packaged_rows
 
-_tried: list[dict[str, float]] = []  # values on trial while constants are fitted
+_overrides: list[dict[str, float]] = []  # values on trial while constants are fitted
 
 
-def constants() -> dict[str, float]:
+def load_constants() -> dict[str, float]:
     """Return every constant by its name."""
-    return _tried[-1] if _tried else _stored()
+    return _overrides[-1] if _overrides else _load_stored()
 
 
 @contextmanager
-def trial(**values: float) -> Iterator[None]:
+def override_constants(**values: float) -> Iterator[None]:
     """Use other values for some constants while the block runs: for fitting them."""
-    _tried.append(constants() | values)
+    _overrides.append(load_constants() | values)
     try:
         yield
     finally:
-        _tried.pop()
+        _overrides.pop()
 
 
 @cache
-def _stored() -> dict[str, float]:
+def _load_stored() -> dict[str, float]:
     return {
         row["name"]: float(row["value"])
         for row in packaged_rows("gpufleet.sizing", "data/memory_constants.csv")

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from gpufleet.catalog.architecture import Architecture
 from gpufleet.catalog.parameters import Matrix
-from gpufleet.sizing.memory.quantization import GGUF_BLOCKS, MIXTURES, block_bits
+from gpufleet.sizing.memory.quantization import GGUF_BLOCKS, GGUF_FILE_TYPES, bits_per_element
 
-MANY_QUERIES = 4  # query heads per KV head from which V is small enough to be given more bits
-EIGHT_EXPERTS = 8
-LARGE_LAYERS = 80  # what the quantiser takes for a 70B model
-LOW = {"iq1_s", "iq1_m", "iq2_xxs", "iq2_xs", "iq2_s", "iq2_m"}
-FALLBACK = {
+GQA_RATIO_FOR_MORE_BITS = 4  # query heads per KV head from which V is small enough to be given more bits
+MIXTRAL_EXPERTS = 8
+LAYERS_OF_70B = 80  # what the quantiser takes for a 70B model
+LOW_BIT_TYPES = {"iq1_s", "iq1_m", "iq2_xxs", "iq2_xs", "iq2_s", "iq2_m"}
+FALLBACK_TYPES = {
     "q2_k": "q4_0",
     "q3_k": "q4_0",
     "tq1_0": "q4_0",
@@ -24,40 +24,49 @@ FALLBACK = {
     "q5_k": "q5_1",
     "q6_k": "q8_0",
 }
-FUSED = {"falcon", "mpt", "phi2", "phi3"}  # families whose files hold Q, K and V as one tensor
+FUSED_QKV_FAMILIES = {"falcon", "mpt", "phi2", "phi3"}  # families whose files hold Q, K and V as one tensor
 
 
-def file_bits(matrix: Matrix, model: Architecture, mixture: str) -> float:
+def mixture_bits(matrix: Matrix, model: Architecture, mixture: str) -> float:
     """Return the average bits per weight of these tensors in a file of that mixture."""
     if matrix.kind in {"small", "router"}:
         return 32.0
     layers = range(matrix.layers)
-    bits = [block_bits(_fitting(_type(matrix, model, mixture, layer), matrix.columns)) for layer in layers]
+    bits = [
+        bits_per_element(_fallback_type(_tensor_type(matrix, model, mixture, layer), matrix.columns))
+        for layer in layers
+    ]
     return sum(bits) / len(bits)
 
 
-def _fitting(kind: str, columns: int) -> str:
+def _fallback_type(kind: str, columns: int) -> str:
     """Return the type, or the one with blocks of 32 that takes its place where rows are no multiple of 256."""
     if columns % GGUF_BLOCKS[kind][0] == 0:
         return kind
-    smaller = FALLBACK.get(kind, "iq4_nl")
+    smaller = FALLBACK_TYPES.get(kind, "iq4_nl")
     return smaller if columns % GGUF_BLOCKS[smaller][0] == 0 else "f16"
 
 
-def _type(matrix: Matrix, model: Architecture, mixture: str, layer: int) -> str:
-    base = MIXTURES[mixture]
+def _tensor_type(matrix: Matrix, model: Architecture, mixture: str, layer: int) -> str:
+    base = GGUF_FILE_TYPES[mixture]
     kind = matrix.kind
     if mixture in {"mxfp4", "mxfp4_moe"}:
         return "mxfp4" if matrix.routed else "q8_0"
     if kind == "output" or (kind == "embedding" and model.tied_embeddings):
-        return _output(base, mixture, model)
+        return _output_type(base, mixture, model)
     if kind == "embedding":
-        return _embedding(base, mixture)
-    if kind in {"q", "k", "v"} and model.family in FUSED:
+        return _embedding_type(base, mixture)
+    if kind in {"q", "k", "v"} and model.family in FUSED_QKV_FAMILIES:
         return {"q3_k_m": "q4_k", "q3_k_l": "q4_k", "iq3_m": "q4_k", "q4_k_m": "q5_k", "q5_k_m": "q6_k"}.get(
             mixture, base
         )
-    chosen = {"v": _value, "k": _key, "q": _query, "o": _attention_output, "down": _down}.get(kind)
+    chosen = {
+        "v": _attn_v_type,
+        "k": _attn_k_type,
+        "q": _attn_q_type,
+        "o": _attn_output_type,
+        "down": _ffn_down_type,
+    }.get(kind)
     if chosen:
         return chosen(base, mixture, model, layer)
     if kind in {"gate", "up"} and mixture == "iq3_xs" and model.layers // 8 <= layer < 7 * model.layers // 8:
@@ -65,33 +74,33 @@ def _type(matrix: Matrix, model: Architecture, mixture: str, layer: int) -> str:
     return base
 
 
-def _output(base: str, mixture: str, model: Architecture) -> str:
+def _output_type(base: str, mixture: str, model: Architecture) -> str:
     if model.family == "falcon" or model.hidden % GGUF_BLOCKS[base][0] or base == "q8_0":
         return "q8_0"
-    return "q5_k" if mixture in LOW | {"iq3_xxs"} else "q6_k"
+    return "q5_k" if mixture in LOW_BIT_TYPES | {"iq3_xxs"} else "q6_k"
 
 
-def _embedding(base: str, mixture: str) -> str:
+def _embedding_type(base: str, mixture: str) -> str:
     special = {"iq2_s": "iq3_s", "iq2_m": "iq3_s", "iq3_xxs": "iq3_s", "tq1_0": "q4_k", "tq2_0": "q4_k"}
-    return special.get(mixture, "q2_k" if mixture in LOW else base)
+    return special.get(mixture, "q2_k" if mixture in LOW_BIT_TYPES else base)
 
 
-def _value(base: str, mixture: str, model: Architecture, layer: int) -> str:
-    many = model.heads // model.kv_heads >= MANY_QUERIES and not model.latent
-    eight = model.experts is not None and model.experts.count == EIGHT_EXPERTS
-    if mixture in LOW:
-        if many or (model.experts and model.experts.count >= MANY_QUERIES):
+def _attn_v_type(base: str, mixture: str, model: Architecture, layer: int) -> str:
+    many = model.heads // model.kv_heads >= GQA_RATIO_FOR_MORE_BITS and not model.latent
+    eight = model.experts is not None and model.experts.count == MIXTRAL_EXPERTS
+    if mixture in LOW_BIT_TYPES:
+        if many or (model.experts and model.experts.count >= GQA_RATIO_FOR_MORE_BITS):
             return "q4_k"
         return "iq3_s" if mixture in {"iq2_s", "iq2_m"} else "q2_k"
-    chosen = _value_type(base, mixture, layer, model.layers, many=many)
-    if model.layers == LARGE_LAYERS and chosen in {"q3_k", "q4_k"}:
+    chosen = _attn_v_type_by_layer(base, mixture, layer, model.layers, many=many)
+    if model.layers == LAYERS_OF_70B and chosen in {"q3_k", "q4_k"}:
         chosen = "q5_k"
     return "q8_0" if eight else chosen
 
 
-def _value_type(base: str, mixture: str, layer: int, layers: int, *, many: bool) -> str:
+def _attn_v_type_by_layer(base: str, mixture: str, layer: int, layers: int, *, many: bool) -> str:
     if mixture in {"q4_k_m", "q5_k_m"}:
-        return "q6_k" if _more(layer, layers) else base
+        return "q6_k" if _uses_more_bits(layer, layers) else base
     if mixture == "q4_k_s":
         return "q5_k" if layer < 4 else base  # noqa: PLR2004 - the quantiser's own figure
     if mixture == "q3_k_m":
@@ -110,20 +119,20 @@ def _value_type(base: str, mixture: str, layer: int, layers: int, *, many: bool)
     return fixed.get(mixture) or (with_many if many else without).get(mixture, base)
 
 
-def _key(base: str, mixture: str, model: Architecture, _layer: int) -> str:
-    if model.experts and model.experts.count == EIGHT_EXPERTS:
-        return "q4_k" if mixture in LOW else "q8_0"
-    return _query(base, mixture, model, _layer)
+def _attn_k_type(base: str, mixture: str, model: Architecture, _layer: int) -> str:
+    if model.experts and model.experts.count == MIXTRAL_EXPERTS:
+        return "q4_k" if mixture in LOW_BIT_TYPES else "q8_0"
+    return _attn_q_type(base, mixture, model, _layer)
 
 
-def _query(base: str, mixture: str, _model: Architecture, _layer: int) -> str:
+def _attn_q_type(base: str, mixture: str, _model: Architecture, _layer: int) -> str:
     return {"iq3_xs": "iq3_xxs", "iq3_xxs": "iq2_s"}.get(mixture, base)
 
 
-def _attention_output(base: str, mixture: str, model: Architecture, _layer: int) -> str:
+def _attn_output_type(base: str, mixture: str, model: Architecture, _layer: int) -> str:
     if model.family == "falcon":
         return "q4_k" if mixture == "q3_k_l" else base
-    if model.experts and model.experts.count == EIGHT_EXPERTS:
+    if model.experts and model.experts.count == MIXTRAL_EXPERTS:
         return (
             "q5_k"
             if mixture not in {"q5_k_s", "q5_k_m", "q6_k", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1"}
@@ -134,12 +143,12 @@ def _attention_output(base: str, mixture: str, model: Architecture, _layer: int)
     return raised.get(mixture) or lowest.get(mixture, base)
 
 
-def _down(base: str, mixture: str, model: Architecture, layer: int) -> str:
+def _ffn_down_type(base: str, mixture: str, model: Architecture, layer: int) -> str:
     layers, early = model.layers, layer < model.layers // 8
-    if mixture in LOW:
+    if mixture in LOW_BIT_TYPES:
         return ("iq3_s" if mixture in {"iq2_s", "iq2_m"} else "q2_k") if early else base
     if mixture in {"q4_k_m", "q5_k_m"}:
-        return "q6_k" if _more(layer, layers) else base
+        return "q6_k" if _uses_more_bits(layer, layers) else base
     if mixture == "q3_k_m":
         return "q5_k" if layer < layers // 16 else "q4_k"
     whole = {"q2_k": "q3_k", "q3_k_l": "q5_k"}
@@ -147,5 +156,5 @@ def _down(base: str, mixture: str, model: Architecture, layer: int) -> str:
     return whole.get(mixture) or (first.get(mixture, base) if early else base)
 
 
-def _more(layer: int, layers: int) -> bool:
+def _uses_more_bits(layer: int, layers: int) -> bool:
     return layer < layers // 8 or layer >= 7 * layers // 8 or (layer - layers // 8) % 3 == 2  # noqa: PLR2004

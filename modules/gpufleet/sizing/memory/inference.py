@@ -6,36 +6,36 @@ from dataclasses import dataclass, replace
 
 from gpufleet.catalog import Accelerator
 from gpufleet.catalog.architecture import Architecture
-from gpufleet.catalog.parameters import matrices
+from gpufleet.catalog.parameters import list_matrices
 from gpufleet.sizing.hardware import Hardware, Layout
-from gpufleet.sizing.memory.constants import constants
+from gpufleet.sizing.memory.constants import load_constants
 from gpufleet.sizing.memory.kv_cache import kv_bytes
-from gpufleet.sizing.memory.quantization import is_gguf, precision_name
-from gpufleet.sizing.memory.result import GIB, Share
+from gpufleet.sizing.memory.quantization import is_gguf, normalize_precision
+from gpufleet.sizing.memory.result import GIB, DeviceMemory
 from gpufleet.sizing.memory.weights import matrix_bits, weight_bytes
 from gpufleet.sizing.workload import Workload
 
 WHOLE_PROMPT = 1 << 30
-ENDS = {"embedding", "output"}
+EMBEDDING_AND_OUTPUT = {"embedding", "output"}
 
 
 @dataclass(frozen=True)
-class Engine:
+class EngineMemory:
     """How an engine uses memory. ``claims`` is the share of the card it takes whatever is needed.
 
     ``rows`` are the logits it sets memory aside for, whatever the batch; ``chunk`` the tokens of a prompt step.
     """
 
     name: str
-    chunk: int
-    rows: int
+    prefill_chunk_tokens: int
+    logit_rows: int
     graphs_gib: float
     runtime_gib: float
-    claims: float = 0.0
-    width: float = 6.0  # bytes at work per token and unit of the model's width
-    block: float = 2.0  # the same per unit of the feed-forward width
-    reserves: bool = False  # sets aside a whole prompt step, however short the prompt is
-    host_embedding: bool = False  # looked up by the host's processor, where the card has its own memory
+    gpu_memory_utilization: float = 0.0
+    hidden_bytes: float = 6.0  # bytes at work per token and unit of the model's width
+    intermediate_bytes: float = 2.0  # the same per unit of the feed-forward width
+    reserves_full_chunk: bool = False  # sets aside a whole prompt step, however short the prompt is
+    has_host_embedding: bool = False  # looked up by the host's processor, where the card has its own memory
 
 
 # llama.cpp: n_ubatch 512, its compute buffer holds as many rows of logits. vLLM, SGLang, TensorRT-LLM: prompt
@@ -45,29 +45,53 @@ class Engine:
 # whole prompt in one step; what a step holds and the runtime are constants of memory_constants.csv.
 # llama.cpp looks the embedding up in host memory; its 0.25 GiB lie between the 4,096 tokens that ran and the 8,192
 # that did not for Llama 3 8B in 16 bits on an RTX 4080 (XiongjieDai's benchmarks, 2024).
-ENGINES = {
-    "llama.cpp": Engine(
+ENGINE_MEMORY = {
+    "llama.cpp": EngineMemory(
         "llama.cpp",
-        chunk=512,
-        rows=512,
+        prefill_chunk_tokens=512,
+        logit_rows=512,
         graphs_gib=0.0,
         runtime_gib=0.25,
-        reserves=True,
-        host_embedding=True,
+        reserves_full_chunk=True,
+        has_host_embedding=True,
     ),
-    "mlx": Engine("mlx", chunk=512, rows=1, graphs_gib=0.0, runtime_gib=0.2),
-    "rknn": Engine("rknn", chunk=128, rows=1, graphs_gib=0.0, runtime_gib=0.0),
-    "vllm": Engine("vllm", chunk=8192, rows=256, graphs_gib=1.0, runtime_gib=0.5, claims=0.9, width=28.0),
-    "sglang": Engine(
-        "sglang", chunk=8192, rows=256, graphs_gib=1.0, runtime_gib=0.5, claims=0.88, width=28.0
+    "mlx": EngineMemory("mlx", prefill_chunk_tokens=512, logit_rows=1, graphs_gib=0.0, runtime_gib=0.2),
+    "rknn": EngineMemory("rknn", prefill_chunk_tokens=128, logit_rows=1, graphs_gib=0.0, runtime_gib=0.0),
+    "vllm": EngineMemory(
+        "vllm",
+        prefill_chunk_tokens=8192,
+        logit_rows=256,
+        graphs_gib=1.0,
+        runtime_gib=0.5,
+        gpu_memory_utilization=0.9,
+        hidden_bytes=28.0,
     ),
-    "tensorrt-llm": Engine(
-        "tensorrt-llm", chunk=8192, rows=256, graphs_gib=1.0, runtime_gib=0.5, claims=0.9, width=28.0
+    "sglang": EngineMemory(
+        "sglang",
+        prefill_chunk_tokens=8192,
+        logit_rows=256,
+        graphs_gib=1.0,
+        runtime_gib=0.5,
+        gpu_memory_utilization=0.88,
+        hidden_bytes=28.0,
     ),
-    "pytorch": Engine("pytorch", chunk=2048, rows=1, graphs_gib=0.0, runtime_gib=0.3),
-    "transformers": Engine("transformers", chunk=WHOLE_PROMPT, rows=1, graphs_gib=0.0, runtime_gib=0.0),
+    "tensorrt-llm": EngineMemory(
+        "tensorrt-llm",
+        prefill_chunk_tokens=8192,
+        logit_rows=256,
+        graphs_gib=1.0,
+        runtime_gib=0.5,
+        gpu_memory_utilization=0.9,
+        hidden_bytes=28.0,
+    ),
+    "pytorch": EngineMemory(
+        "pytorch", prefill_chunk_tokens=2048, logit_rows=1, graphs_gib=0.0, runtime_gib=0.3
+    ),
+    "transformers": EngineMemory(
+        "transformers", prefill_chunk_tokens=WHOLE_PROMPT, logit_rows=1, graphs_gib=0.0, runtime_gib=0.0
+    ),
 }
-SPELLINGS = {
+ENGINE_ALIASES = {
     "trtllm": "tensorrt-llm",
     "tensorrt": "tensorrt-llm",
     "ollama": "llama.cpp",
@@ -76,65 +100,74 @@ SPELLINGS = {
 }
 
 
-def engine_of(workload: Workload, part: Accelerator) -> Engine:
+def engine_memory(workload: Workload, part: Accelerator) -> EngineMemory:
     """Return the named engine's habits, or those of the usual engine of that hardware."""
     named = "".join(letter for letter in (workload.engine or "").lower() if letter.isalnum())
-    spelled = {name.replace("-", "").replace(".", ""): name for name in ENGINES} | SPELLINGS
+    spelled = {name.replace("-", "").replace(".", ""): name for name in ENGINE_MEMORY} | ENGINE_ALIASES
     for spelling, name in spelled.items():
         if named and spelling in named:
-            return _measured(ENGINES[name])
+            return _with_measured_constants(ENGINE_MEMORY[name])
     if part.kind == "npu" and "rknn" in part.stacks:
-        return ENGINES["rknn"]
-    own = is_gguf(precision_name(workload.precision)) or part.kind in {"sbc", "apple", "apu"}
-    return ENGINES["llama.cpp" if own or part.unified else "vllm"]
+        return ENGINE_MEMORY["rknn"]
+    own = is_gguf(normalize_precision(workload.precision)) or part.kind in {"sbc", "apple", "apu"}
+    return ENGINE_MEMORY["llama.cpp" if own or part.unified else "vllm"]
 
 
-def _measured(engine: Engine) -> Engine:
+def _with_measured_constants(engine: EngineMemory) -> EngineMemory:
     if engine.name != "transformers":
         return engine
-    known = constants()
+    known = load_constants()
     width, block = known["transformers_width"], known["transformers_block"]
-    return replace(engine, runtime_gib=known["transformers_gib"], width=width, block=block)
+    return replace(engine, runtime_gib=known["transformers_gib"], hidden_bytes=width, intermediate_bytes=block)
 
 
-def inference_share(workload: Workload, layout: Layout, hardware: Hardware) -> Share:
+def inference_memory(workload: Workload, layout: Layout, hardware: Hardware) -> DeviceMemory:
     """Return what inference takes on the fullest device of that layout."""
-    model, engine = workload.model, engine_of(workload, hardware.accelerator)
-    workload = replace(workload, precision=run_precision(workload, hardware.accelerator))
-    share = Share(weights=fullest_weights(workload, layout) - _on_host(workload, engine, layout, hardware))
+    model, engine = workload.model, engine_memory(workload, hardware.accelerator)
+    workload = replace(workload, precision=runtime_precision(workload, hardware.accelerator))
+    share = DeviceMemory(
+        weights=fullest_weights(workload, layout) - _host_embedding_bytes(workload, engine, layout, hardware)
+    )
     if engine.name == "rknn":
-        return _rknn(workload, share)
+        return _rknn_memory(workload, share)
     cache = workload.batch * kv_bytes(model, workload.context, workload.kv_precision)
-    share.kv_cache = cache / _cache_parts(model, layout)
-    share.activations = _work(workload, engine, layout)
+    share.kv_cache = cache / _cache_devices(model, layout)
+    share.activations = _activation_bytes(workload, engine, layout)
     share.overhead = (engine.graphs_gib + engine.runtime_gib) * GIB
     return share
 
 
-def run_precision(workload: Workload, part: Accelerator) -> str:
+def runtime_precision(workload: Workload, part: Accelerator) -> str:
     """Return the format the engine holds: llama.cpp's MXFP4 files have all but the experts in 8 bits."""
-    if precision_name(workload.precision) == "mxfp4" and engine_of(workload, part).name == "llama.cpp":
+    if (
+        normalize_precision(workload.precision) == "mxfp4"
+        and engine_memory(workload, part).name == "llama.cpp"
+    ):
         return "mxfp4_moe"
     return workload.precision
 
 
-def _on_host(workload: Workload, engine: Engine, layout: Layout, hardware: Hardware) -> float:
+def _host_embedding_bytes(
+    workload: Workload, engine: EngineMemory, layout: Layout, hardware: Hardware
+) -> float:
     """Return the bytes of an embedding that stays in host memory; a tied one is on the card as the output."""
     model, part = workload.model, hardware.accelerator
     shared = part.unified or hardware.unified or part.kind in {"sbc", "npu"}
-    if not engine.host_embedding or shared or model.tied_embeddings or _stages(layout) > 1:
+    if not engine.has_host_embedding or shared or model.tied_embeddings or _pipeline_stages(layout) > 1:
         return 0.0
-    name = precision_name(workload.precision)
-    sizes = [m.elements * matrix_bits(m, model, name) / 8 for m in matrices(model) if m.kind == "embedding"]
+    name = normalize_precision(workload.precision)
+    sizes = [
+        m.elements * matrix_bits(m, model, name) / 8 for m in list_matrices(model) if m.kind == "embedding"
+    ]
     return sum(sizes) / layout.tensor
 
 
 def fullest_weights(workload: Workload, layout: Layout) -> float:
     """Return the weights of the device that holds most: its layers, its experts, and an end of the model."""
-    model, name = workload.model, precision_name(workload.precision)
-    total, stages = weight_bytes(model, workload.precision), _stages(layout)
-    routed = _bytes(model, name, routed=True) if layout.expert > layout.tensor else 0.0
-    ends, largest = _ends(model, name)
+    model, name = workload.model, normalize_precision(workload.precision)
+    total, stages = weight_bytes(model, workload.precision), _pipeline_stages(layout)
+    routed = _matrix_bytes(model, name, routed=True) if layout.expert > layout.tensor else 0.0
+    ends, largest = _embedding_and_output_bytes(model, name)
     layers = -(-model.layers // stages) / model.layers
     if stages == 1:
         ends = largest = 0.0
@@ -142,9 +175,9 @@ def fullest_weights(workload: Workload, layout: Layout) -> float:
     return (body * layers + largest) / layout.tensor + routed * layers / max(layout.expert, layout.tensor)
 
 
-def _rknn(workload: Workload, share: Share) -> Share:
+def _rknn_memory(workload: Workload, share: DeviceMemory) -> DeviceMemory:
     """Count what RKNN's runtime holds: the embedding stays in the file unless it is the output as well."""
-    model, known = workload.model, constants()
+    model, known = workload.model, load_constants()
     if not model.tied_embeddings:
         share.weights -= model.vocabulary * model.hidden
     share.overhead = known["rknn_runtime_mb"] * 1e6 + known["rknn_token_kb"] * 1e3 * model.vocabulary
@@ -152,36 +185,46 @@ def _rknn(workload: Workload, share: Share) -> Share:
     return share
 
 
-def _work(workload: Workload, engine: Engine, layout: Layout) -> float:
+def _activation_bytes(workload: Workload, engine: EngineMemory, layout: Layout) -> float:
     """Return the bytes of one prompt step's values and of the logits set aside."""
     model = workload.model
     asked = max(workload.batch * workload.input_tokens, workload.batch)
-    tokens = engine.chunk if engine.claims or engine.reserves else min(engine.chunk, asked)
+    tokens = (
+        engine.prefill_chunk_tokens
+        if engine.gpu_memory_utilization or engine.reserves_full_chunk
+        else min(engine.prefill_chunk_tokens, asked)
+    )
     width = max(
         model.intermediate, model.experts.per_token * model.experts.intermediate if model.experts else 0
     )
-    values = engine.width * model.hidden + engine.block * width / layout.tensor
-    rows = max(workload.batch, min(engine.rows, max(tokens, workload.batch)))
+    values = engine.hidden_bytes * model.hidden + engine.intermediate_bytes * width / layout.tensor
+    rows = max(workload.batch, min(engine.logit_rows, max(tokens, workload.batch)))
     return tokens * values + rows * model.vocabulary * 4.0
 
 
-def _stages(layout: Layout) -> int:
+def _pipeline_stages(layout: Layout) -> int:
     return (
         max(layout.pipeline, layout.devices // layout.tensor) if layout.split == "layer" else layout.pipeline
     )
 
 
-def _bytes(model: Architecture, name: str, *, routed: bool) -> float:
-    return sum(m.elements * matrix_bits(m, model, name) / 8 for m in matrices(model) if m.routed is routed)
+def _matrix_bytes(model: Architecture, name: str, *, routed: bool) -> float:
+    return sum(
+        m.elements * matrix_bits(m, model, name) / 8 for m in list_matrices(model) if m.routed is routed
+    )
 
 
-def _ends(model: Architecture, name: str) -> tuple[float, float]:
+def _embedding_and_output_bytes(model: Architecture, name: str) -> tuple[float, float]:
     """Return the bytes of embedding and output together, and of the larger one."""
-    sizes = [m.elements * matrix_bits(m, model, name) / 8 for m in matrices(model) if m.kind in ENDS]
+    sizes = [
+        m.elements * matrix_bits(m, model, name) / 8
+        for m in list_matrices(model)
+        if m.kind in EMBEDDING_AND_OUTPUT
+    ]
     return sum(sizes), max(sizes)
 
 
-def _cache_parts(model: Architecture, layout: Layout) -> float:
+def _cache_devices(model: Architecture, layout: Layout) -> float:
     """Return over how many devices the cache is spread: heads by tensor parallelism, layers by stages."""
     heads = 1 if model.latent else max(1, min(layout.tensor, model.kv_heads))
-    return heads * model.layers / -(-model.layers // _stages(layout))
+    return heads * model.layers / -(-model.layers // _pipeline_stages(layout))

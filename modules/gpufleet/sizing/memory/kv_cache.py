@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from gpufleet.catalog.architecture import Architecture
-from gpufleet.sizing.memory.quantization import block_bits, precision_name
+from gpufleet.sizing.memory.quantization import bits_per_element, normalize_precision
 
 STATE_BYTES = 2  # linear attention keeps its state in 16 bits
 
 
 def kv_bytes_per_token(model: Architecture, kv_precision: str = "f16") -> float:
     """Return the bytes one more token adds while every layer still keeps it."""
-    return _per_layer(model, kv_precision) * model.attention_layers
+    return _bytes_per_layer(model, kv_precision) * model.attention_layers
 
 
 def kv_bytes(model: Architecture, tokens: float, kv_precision: str = "f16") -> float:
@@ -19,11 +19,11 @@ def kv_bytes(model: Architecture, tokens: float, kv_precision: str = "f16") -> f
     whole = model.attention_layers - windowed
     kept = whole * tokens + windowed * min(tokens, model.sliding_window)
     state = model.linear.layers * model.linear.state * STATE_BYTES if model.linear else 0
-    return _per_layer(model, kv_precision) * kept + state
+    return _bytes_per_layer(model, kv_precision) * kept + state
 
 
-def _per_layer(model: Architecture, kv_precision: str) -> float:
-    size = block_bits(precision_name(kv_precision)) / 8
+def _bytes_per_layer(model: Architecture, kv_precision: str) -> float:
+    size = bits_per_element(normalize_precision(kv_precision)) / 8
     if model.latent:
         return (model.latent.kv_rank + model.latent.rope_dim) * size
     return 2 * model.kv_heads * model.head_dim * size

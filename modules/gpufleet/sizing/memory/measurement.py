@@ -14,9 +14,9 @@ from gpufleet.sizing.workload import Task, Training, Workload
 
 Row = dict[str, str]
 UNITS = {"GiB": 1.0, "GB": 1e9 / GIB, "MB": 1e6 / GIB}
-TEXTS = ("optimizer", "sharding", "recompute", "offload", "adapter", "lora_targets")
-NUMBERS = ("lora_rank", "accumulation", "context_parallel")
-SWITCHES = (
+TEXT_FIELDS = ("optimizer", "sharding", "recompute", "offload", "adapter", "lora_targets")
+INTEGER_FIELDS = ("lora_rank", "accumulation", "context_parallel")
+BOOLEAN_FIELDS = (
     "lora_dropout",
     "master_copy",
     "compiled",
@@ -26,7 +26,7 @@ SWITCHES = (
     "step_in_backward",
 )
 DEVICES_OF_A_NODE = 8
-ANY = "A100 SXM4 80GB"  # files have a size on any device
+DEFAULT_ACCELERATOR = "A100 SXM4 80GB"  # files have a size on any device
 
 
 @dataclass(frozen=True)
@@ -51,14 +51,16 @@ class MeasuredMemory:
 
 
 @cache
-def measured() -> tuple[MeasuredMemory, ...]:
+def load_measurements() -> tuple[MeasuredMemory, ...]:
     """Return every row of the measured set."""
-    return tuple(_measurement(row) for row in packaged_rows("gpufleet.sizing", "data/measured_memory.csv"))
+    return tuple(
+        _build_measurement(row) for row in packaged_rows("gpufleet.sizing", "data/measured_memory.csv")
+    )
 
 
-def _measurement(row: Row) -> MeasuredMemory:
+def _build_measurement(row: Row) -> MeasuredMemory:
     fits = row["metric"] == "fits"
-    part = catalog.accelerator(row["accelerator"] or ANY)
+    part = catalog.get_accelerator(row["accelerator"] or DEFAULT_ACCELERATOR)
     if row["memory_gib"]:  # a card sold in another size than the catalogue's
         part = replace(part, memory_gib=float(row["memory_gib"]), usable_gib=None)
     return MeasuredMemory(
@@ -90,9 +92,9 @@ def _workload(row: Row) -> Workload:
 
 
 def _training(row: Row) -> Training:
-    knobs: dict[str, Any] = {name: row[name] for name in TEXTS if row[name]}
-    knobs |= {name: int(row[name]) for name in NUMBERS if row[name]}
-    knobs |= {name: row[name] == "1" for name in SWITCHES if row[name]}
+    knobs: dict[str, Any] = {name: row[name] for name in TEXT_FIELDS if row[name]}
+    knobs |= {name: int(row[name]) for name in INTEGER_FIELDS if row[name]}
+    knobs |= {name: row[name] == "1" for name in BOOLEAN_FIELDS if row[name]}
     if row["logits_bytes"]:
         knobs["logits_bytes"] = float(row["logits_bytes"])
     return Training(**knobs)

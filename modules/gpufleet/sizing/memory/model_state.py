@@ -6,37 +6,37 @@ from dataclasses import replace
 from functools import lru_cache
 
 from gpufleet.catalog.architecture import Architecture
-from gpufleet.catalog.parameters import matrices
+from gpufleet.catalog.parameters import list_matrices
 from gpufleet.sizing.hardware import Layout
-from gpufleet.sizing.memory.quantization import precision_name
-from gpufleet.sizing.memory.result import Share
-from gpufleet.sizing.memory.weights import PLAIN, weight_bytes
+from gpufleet.sizing.memory.quantization import normalize_precision
+from gpufleet.sizing.memory.result import DeviceMemory
+from gpufleet.sizing.memory.weights import UNQUANTIZED_FORMATS, weight_bytes
 from gpufleet.sizing.workload import LoraTargets, Workload
 
 # Adam keeps two 32-bit moments; in 8 bits each has a 32-bit scale per 2,048 weights (bitsandbytes blocks of 256).
 OPTIMIZER_BYTES = {"adamw": 8.0, "adamw_8bit": 2.03, "paged_adamw_8bit": 2.03, "sgd": 0.0}
 MASTER_BYTES = 4.0
 ATTENTION = ("q", "k", "v", "o", "latent")
-ADAPTED = {"attention": ("q", "v"), "all": (*ATTENTION, "gate", "up", "down")}
-STAGES = {"none": 0, "zero1": 1, "zero2": 2, "zero3": 3}
+ADAPTED_MATRICES = {"attention": ("q", "v"), "all": (*ATTENTION, "gate", "up", "down")}
+ZERO_STAGES = {"none": 0, "zero1": 1, "zero2": 2, "zero3": 3}
 
 
-def states(workload: Workload, layout: Layout) -> Share:
+def model_states(workload: Workload, layout: Layout) -> DeviceMemory:
     """Return what persists between steps on one device."""
     training, split = workload.training, layout.tensor * layout.pipeline
-    shards = shards_of(layout)
-    stage = STAGES[training.sharding] if shards > 1 else 0
-    weights = base_bytes(workload) + reference_bytes(workload) + 2.0 * adapter_parameters(workload)
-    gradients, optimizer = _gradients(workload, layout), _optimizer(workload)
+    shards = count_shards(layout)
+    stage = ZERO_STAGES[training.sharding] if shards > 1 else 0
+    weights = base_weight_bytes(workload) + reference_bytes(workload) + 2.0 * adapter_parameters(workload)
+    gradients, optimizer = _gradient_bytes(workload, layout), _optimizer_bytes(workload)
     whole = training.accumulation > 1 and not training.sync_each
-    spread = _expert_share(workload, layout) if stage < STAGES["zero3"] else 1.0
+    spread = _expert_share(workload, layout) if stage < ZERO_STAGES["zero3"] else 1.0
     weights, gradients, optimizer = weights * spread, gradients * spread, optimizer * spread
-    share = Share(
-        weights=weights / split / (shards if stage == STAGES["zero3"] else 1),
-        gradients=gradients / split / (shards if stage >= STAGES["zero2"] and not whole else 1),
-        optimizer=optimizer / split / (shards if stage >= STAGES["zero1"] else 1),
+    share = DeviceMemory(
+        weights=weights / split / (shards if stage == ZERO_STAGES["zero3"] else 1),
+        gradients=gradients / split / (shards if stage >= ZERO_STAGES["zero2"] and not whole else 1),
+        optimizer=optimizer / split / (shards if stage >= ZERO_STAGES["zero1"] else 1),
     )
-    _offload(workload, share)
+    _move_offloaded(workload, share)
     return share
 
 
@@ -44,16 +44,16 @@ def _expert_share(workload: Workload, layout: Layout) -> float:
     """Return the share of the weights that one device holds when experts are spread over several."""
     if layout.expert <= 1:
         return 1.0
-    routed = sum(m.elements for m in matrices(workload.model) if m.routed)
+    routed = sum(m.elements for m in list_matrices(workload.model) if m.routed)
     return 1.0 - routed / workload.model.parameters * (1.0 - 1.0 / max(1, layout.expert))
 
 
-def shards_of(layout: Layout) -> int:
+def count_shards(layout: Layout) -> int:
     """Return over how many devices data-parallel sharding spreads the states."""
     return layout.shards or max(1, layout.devices // (layout.tensor * layout.pipeline))
 
 
-def kept_model(workload: Workload) -> Architecture:
+def stored_model(workload: Workload) -> Architecture:
     """Return the model as the library holds it: some keep two copies of a tied embedding."""
     model = workload.model
     if workload.training.untied and model.tied_embeddings:
@@ -66,21 +66,23 @@ def adapter_parameters(workload: Workload) -> float:
     """Return how many weights the low-rank adapters have."""
     if workload.adapter == "none":
         return 0.0
-    return workload.training.lora_rank * _adapted_sides(workload.model, workload.training.lora_targets)
+    return workload.training.lora_rank * _adapted_dimensions(workload.model, workload.training.lora_targets)
 
 
 @lru_cache(maxsize=64)
-def _adapted_sides(model: Architecture, targets: LoraTargets) -> float:
+def _adapted_dimensions(model: Architecture, targets: LoraTargets) -> float:
     """Return the rows and columns of all matrices that get an adapter: a rank's worth of weights each."""
-    kinds = ADAPTED[targets]
-    return float(sum((m.rows + m.columns) * m.count * m.layers for m in matrices(model) if m.kind in kinds))
+    kinds = ADAPTED_MATRICES[targets]
+    return float(
+        sum((m.rows + m.columns) * m.count * m.layers for m in list_matrices(model) if m.kind in kinds)
+    )
 
 
-def base_bytes(workload: Workload) -> float:
+def base_weight_bytes(workload: Workload) -> float:
     """Return the bytes of the weights that the forward pass reads."""
-    model, name = kept_model(workload), precision_name(workload.precision)
+    model, name = stored_model(workload), normalize_precision(workload.precision)
     if workload.adapter == "qlora":
-        return weight_bytes(model, "nf4" if name in PLAIN else name)
+        return weight_bytes(model, "nf4" if name in UNQUANTIZED_FORMATS else name)
     if workload.adapter == "lora":
         return weight_bytes(model, name)
     return weight_bytes(model, "f32" if name == "f32" else "bf16")  # FP8 training keeps 16-bit weights too
@@ -93,34 +95,38 @@ def reference_bytes(workload: Workload) -> float:
     return weight_bytes(workload.model, "bf16")
 
 
-def _trained(workload: Workload) -> float:
-    return adapter_parameters(workload) if workload.adapter != "none" else kept_model(workload).parameters
+def _trained_parameters(workload: Workload) -> float:
+    return adapter_parameters(workload) if workload.adapter != "none" else stored_model(workload).parameters
 
 
-def _gradients(workload: Workload, layout: Layout) -> float:
+def _gradient_bytes(workload: Workload, layout: Layout) -> float:
     """Return the bytes of the gradients; Megatron-class parallelism adds them up in 32 bits."""
     training = workload.training
     if training.step_in_backward:
-        return max((m.rows * m.columns * 2.0 for m in matrices(workload.model)), default=0.0)
-    wide = layout.pipeline > 1 or precision_name(workload.precision) == "f32"
+        return max((m.rows * m.columns * 2.0 for m in list_matrices(workload.model)), default=0.0)
+    wide = layout.pipeline > 1 or normalize_precision(workload.precision) == "f32"
     mixed = training.master_copy and workload.adapter == "none"
-    return _trained(workload) * (4.0 if wide and mixed else 2.0)
+    return _trained_parameters(workload) * (4.0 if wide and mixed else 2.0)
 
 
-def _optimizer(workload: Workload) -> float:
+def _optimizer_bytes(workload: Workload) -> float:
     training = workload.training
     each = OPTIMIZER_BYTES[training.optimizer]
     if workload.adapter == "none" and not training.master_copy and training.optimizer == "adamw":
         each /= 2.0  # pure 16-bit recipes keep 16-bit moments
-    if workload.adapter == "none" and training.master_copy and precision_name(workload.precision) != "f32":
+    if (
+        workload.adapter == "none"
+        and training.master_copy
+        and normalize_precision(workload.precision) != "f32"
+    ):
         each += MASTER_BYTES
-    return _trained(workload) * each
+    return _trained_parameters(workload) * each
 
 
-def _offload(workload: Workload, share: Share) -> None:
+def _move_offloaded(workload: Workload, share: DeviceMemory) -> None:
     offload = workload.training.offload
     if offload in {"optimizer", "all"} or workload.training.optimizer.startswith("paged"):
-        share.host, share.optimizer = share.optimizer, 0.0
+        share.host_offload, share.optimizer = share.optimizer, 0.0
     if offload == "all":
-        share.host += share.weights + share.gradients
+        share.host_offload += share.weights + share.gradients
         share.weights = share.gradients = 0.0

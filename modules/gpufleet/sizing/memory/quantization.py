@@ -42,7 +42,7 @@ GGUF_BLOCKS: dict[str, tuple[int, int]] = {
 # int4: group of 128 with a 16-bit scale and a 4-bit zero (GPTQ, AWQ); gN: a group of N.
 # nf4: 4 bits, one 8-bit scale per 64 and one 32-bit scale per 256 of those (QLoRA, double quantisation);
 # nf4-single: one 32-bit scale per 64. fp8, int8: one 16-bit scale per row is below a thousandth.
-OTHER_BITS: dict[str, float] = {
+BITS_PER_WEIGHT: dict[str, float] = {
     "f64": 64.0,
     "tf32": 32.0,
     "fp8": 8.0,
@@ -56,7 +56,7 @@ OTHER_BITS: dict[str, float] = {
     "nf4": 4.0 + 8 / 64 + 32 / (64 * 256),
     "nf4-single": 4.0 + 32 / 64,
 }
-NAMES = {
+PRECISION_ALIASES = {
     "fp32": "f32",
     "float32": "f32",
     "fp16": "f16",
@@ -74,7 +74,7 @@ NAMES = {
     "q80": "q8_0",
 }
 # What a GGUF mixture is called, and the tensor type that most of it has (llama.cpp llama-quant.cpp).
-MIXTURES: dict[str, str] = {
+GGUF_FILE_TYPES: dict[str, str] = {
     "q2_k": "q2_k",
     "q2_k_s": "q2_k",
     "q3_k_s": "q3_k",
@@ -107,16 +107,21 @@ MIXTURES: dict[str, str] = {
     "mxfp4": "mxfp4",
     "mxfp4_moe": "mxfp4",
 }
-GROUP = re.compile(r"^(int4|int8|gptq|awq)[-_ ]?g(\d+)$")
+GROUPED_FORMAT = re.compile(r"^(int4|int8|gptq|awq)[-_ ]?g(\d+)$")
 
 
 @lru_cache(maxsize=256)
-def precision_name(text: str) -> str:
+def normalize_precision(text: str) -> str:
     """Return our name of a precision; an unknown one is an InputError that lists what is known."""
     name = text.strip().lower().replace(" ", "-").removesuffix("-weight-only")
-    name = NAMES.get(name, name)
+    name = PRECISION_ALIASES.get(name, name)
     mixture = {"q3_k": "q3_k_m", "q4_k": "q4_k_m", "q5_k": "q5_k_m"}.get(name, name)
-    if mixture in MIXTURES or name in GGUF_BLOCKS or name in OTHER_BITS or GROUP.match(name):
+    if (
+        mixture in GGUF_FILE_TYPES
+        or name in GGUF_BLOCKS
+        or name in BITS_PER_WEIGHT
+        or GROUPED_FORMAT.match(name)
+    ):
         return name
     raise InputError(
         f"unknown precision {text!r}",
@@ -126,18 +131,18 @@ def precision_name(text: str) -> str:
 
 def is_gguf(name: str) -> bool:
     """Tell whether the format is a quantised one of GGUF files."""
-    return name in MIXTURES and name != "mxfp4"
+    return name in GGUF_FILE_TYPES and name != "mxfp4"
 
 
-def block_bits(name: str) -> float:
+def bits_per_element(name: str) -> float:
     """Return the bits per weight of one tensor in that format."""
     if name in GGUF_BLOCKS:
         weights, size = GGUF_BLOCKS[name]
         return size * 8 / weights
-    grouped = GROUP.match(name)
+    grouped = GROUPED_FORMAT.match(name)
     if grouped:
         kind, group = grouped.groups()
         return 8 + 16 / int(group) if kind == "int8" else 4 + 20 / int(group)
-    if name in OTHER_BITS:
-        return OTHER_BITS[name]
-    return block_bits(MIXTURES[name])
+    if name in BITS_PER_WEIGHT:
+        return BITS_PER_WEIGHT[name]
+    return bits_per_element(GGUF_FILE_TYPES[name])

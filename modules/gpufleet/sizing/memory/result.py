@@ -8,7 +8,7 @@ GIB = 1024.0**3
 
 
 @dataclass(frozen=True)
-class Memory:
+class MemoryEstimate:
     """GiB summed over the devices of one replica; ``per_device_gib`` is the peak on the fullest device.
 
     ``reserved_gib`` is what the engine takes for itself on one device where it takes more than is needed
@@ -28,7 +28,7 @@ class Memory:
     fits: bool
     reserved_gib: float = 0.0
     host_gib: float = 0.0
-    room_gib: float = 0.0
+    available_gib: float = 0.0
     notes: tuple[str, ...] = ()
 
 
@@ -42,7 +42,7 @@ class QuickEstimate:
 
 
 @dataclass
-class Share:
+class DeviceMemory:
     """Bytes on one device, filled in part by part; ``host`` is what was moved off it."""
 
     weights: float = 0.0
@@ -51,7 +51,7 @@ class Share:
     activations: float = 0.0
     kv_cache: float = 0.0
     overhead: float = 0.0
-    host: float = 0.0
+    host_offload: float = 0.0
 
     @property
     def total(self) -> float:

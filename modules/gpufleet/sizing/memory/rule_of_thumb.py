@@ -14,7 +14,7 @@ def quick_estimate(workload: Workload, hardware: Hardware) -> QuickEstimate:
     """Return the accelerators that parameters times bytes, six times that for training, would ask for."""
     memory = hardware.accelerator.memory_gib
     size = workload.model.parameters * bits_per_weight(workload.precision) / 8 / GIB
-    if workload.trains:
+    if workload.is_training:
         return QuickEstimate(
             TRAINING_FACTOR * size / memory,
             "6 x parameters x bytes per weight / memory of one accelerator",

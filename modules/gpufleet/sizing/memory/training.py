@@ -10,81 +10,87 @@ from dataclasses import dataclass
 
 from gpufleet.sizing.hardware import Layout
 from gpufleet.sizing.memory import activations
-from gpufleet.sizing.memory.constants import constants
-from gpufleet.sizing.memory.model_state import STAGES, base_bytes, kept_model, shards_of, states
-from gpufleet.sizing.memory.result import GIB, Share
+from gpufleet.sizing.memory.constants import load_constants
+from gpufleet.sizing.memory.model_state import (
+    ZERO_STAGES,
+    base_weight_bytes,
+    count_shards,
+    model_states,
+    stored_model,
+)
+from gpufleet.sizing.memory.result import GIB, DeviceMemory
 from gpufleet.sizing.workload import Workload
 
 
 @dataclass(frozen=True)
-class Gathered:
+class GatheredWeights:
     """What full sharding has whole on the device for a while: an end of the model, layers at work."""
 
-    ends: float = 0.0
+    embeddings: float = 0.0
     layers: float = 0.0
-    end_gradient: float = 0.0
+    embedding_gradient: float = 0.0
     layer_gradient: float = 0.0
 
 
-def training_share(workload: Workload, layout: Layout) -> Share:
+def training_memory(workload: Workload, layout: Layout) -> DeviceMemory:
     """Return what training takes on the fullest device of that layout."""
-    share = states(workload, layout)
-    _whole_stage(workload, layout, share)
-    held, working, logits = _activations(workload, layout)
-    gathered = _gathered(workload, layout)
-    at_loss = logits + gathered.end_gradient
+    share = model_states(workload, layout)
+    _add_unsharded_stage(workload, layout, share)
+    held, working, logits = _activation_bytes(workload, layout)
+    gathered = _gathered_weights(workload, layout)
+    at_loss = logits + gathered.embedding_gradient
     in_layer = working + gathered.layers + gathered.layer_gradient
-    share.activations = held + gathered.ends + max(at_loss, in_layer)
-    known = constants()
+    share.activations = held + gathered.embeddings + max(at_loss, in_layer)
+    known = load_constants()
     share.overhead = known["workspace_gib"] * GIB + known["fragment"] * share.activations
     return share
 
 
-def _activations(workload: Workload, layout: Layout) -> tuple[float, float, float]:
+def _activation_bytes(workload: Workload, layout: Layout) -> tuple[float, float, float]:
     """Return what layers keep until the loss, what one layer works with, and the logits."""
     training, model = workload.training, workload.model
-    tokens = _tokens(workload, layout)
-    layers = -(-model.layers // layout.pipeline) * (training.in_flight or layout.pipeline)
+    tokens = _micro_batch_tokens(workload, layout)
+    layers = -(-model.layers // layout.pipeline) * (training.micro_batches_in_flight or layout.pipeline)
     one = activations.layer_bytes(workload, tokens) / layout.tensor
     logits = activations.logits_bytes(workload, tokens, split=layout.tensor > 1) / layout.tensor
     if layout.tensor > 1:
         whole = (
-            3 * activations.HALF * tokens * model.hidden
+            3 * activations.BF16_BYTES * tokens * model.hidden
         )  # inputs and outputs that tensor parallelism gathers
         one, logits = one + whole, logits + whole
     if training.recompute in {"none", "auto"}:
         return layers * one, 0.0, logits
     spread = layout.tensor if training.sequence_parallel else 1
-    return layers * activations.kept_bytes(workload, tokens) / spread, one, logits
+    return layers * activations.recomputed_layer_bytes(workload, tokens) / spread, one, logits
 
 
-def _tokens(workload: Workload, layout: Layout) -> float:
+def _micro_batch_tokens(workload: Workload, layout: Layout) -> float:
     """Return the tokens of one micro-batch on one device; a pipeline cuts the batch into as many as stages."""
     sequences = workload.batch * (2 if workload.task == "dpo" else 1)
     return max(1.0, sequences / layout.pipeline) * workload.context / workload.training.context_parallel
 
 
-def _gathered(workload: Workload, layout: Layout) -> Gathered:
-    sharded = workload.training.sharding == "zero3" and shards_of(layout) > 1
+def _gathered_weights(workload: Workload, layout: Layout) -> GatheredWeights:
+    sharded = workload.training.sharding == "zero3" and count_shards(layout) > 1
     if not sharded or layout.pipeline > 1:
-        return Gathered()
-    model = kept_model(workload)
+        return GatheredWeights()
+    model = stored_model(workload)
     ends = model.vocabulary * model.hidden * (1 if model.tied_embeddings else 2)
     layer = (model.parameters - ends) / model.layers
-    packed = (base_bytes(workload) - 2.0 * ends) / (model.parameters - ends)
+    packed = (base_weight_bytes(workload) - 2.0 * ends) / (model.parameters - ends)
     trains = 2.0 if workload.adapter == "none" else 0.0
-    return Gathered(
-        ends=2.0 * ends / layout.tensor,
+    return GatheredWeights(
+        embeddings=2.0 * ends / layout.tensor,
         layers=2 * layer * packed / layout.tensor,
-        end_gradient=trains * model.vocabulary * model.hidden / layout.tensor,
+        embedding_gradient=trains * model.vocabulary * model.hidden / layout.tensor,
         layer_gradient=trains * layer / layout.tensor,
     )
 
 
-def _whole_stage(workload: Workload, layout: Layout, share: Share) -> None:
+def _add_unsharded_stage(workload: Workload, layout: Layout, share: DeviceMemory) -> None:
     """Add what a pipeline stage keeps whole between its micro-batches though its states are sharded."""
-    shards = shards_of(layout)
-    if layout.pipeline == 1 or shards == 1 or STAGES[workload.training.sharding] < STAGES["zero3"]:
+    shards = count_shards(layout)
+    if layout.pipeline == 1 or shards == 1 or ZERO_STAGES[workload.training.sharding] < ZERO_STAGES["zero3"]:
         return
     whole = workload.model.parameters / (layout.tensor * layout.pipeline) * (1 - 1 / shards)
     share.weights += 2.0 * whole

@@ -5,26 +5,31 @@ from __future__ import annotations
 from functools import lru_cache
 
 from gpufleet.catalog.architecture import Architecture
-from gpufleet.catalog.parameters import Matrix, matrices
+from gpufleet.catalog.parameters import Matrix, list_matrices
 from gpufleet.errors import InputError
-from gpufleet.sizing.memory.gguf_mixture import file_bits
-from gpufleet.sizing.memory.quantization import block_bits, is_gguf, precision_name
+from gpufleet.sizing.memory.gguf_mixture import mixture_bits
+from gpufleet.sizing.memory.quantization import bits_per_element, is_gguf, normalize_precision
 
-PLAIN = {"f32", "f16", "bf16", "f64", "tf32"}
-KEPT = {"embedding", "output", "small", "router"}  # what formats other than GGUF leave in 16 bits
+UNQUANTIZED_FORMATS = {"f32", "f16", "bf16", "f64", "tf32"}
+UNQUANTIZED_KINDS = {
+    "embedding",
+    "output",
+    "small",
+    "router",
+}  # what formats other than GGUF leave in 16 bits
 AS_STORED = "as_stored"
 
 
 def bits_per_weight(precision: str) -> float:
     """Return the bits one weight of a quantised matrix takes, block scales included."""
-    name = precision_name(precision)
-    return block_bits(name)
+    name = normalize_precision(precision)
+    return bits_per_element(name)
 
 
 def stored_precision(model: Architecture) -> str:
     """Return what a model's file keeps its weights in; empty where no file says so, or in a way we do not know."""
     try:
-        return precision_name(model.stored_precision) if model.stored_precision else ""
+        return normalize_precision(model.stored_precision) if model.stored_precision else ""
     except InputError:
         return ""
 
@@ -33,7 +38,7 @@ def weight_bytes(model: Architecture, precision: str) -> float:
     """Return the bytes of all weights; a GGUF file that was read counts as it is."""
     if model.stored and precision in {AS_STORED, model.stored_precision}:
         return sum(size for _, size in model.stored)
-    return _computed(model, precision_name(precision))
+    return _computed_weight_bytes(model, normalize_precision(precision))
 
 
 def active_weight_bytes(model: Architecture, precision: str, tokens: float = 1.0) -> float:
@@ -41,17 +46,17 @@ def active_weight_bytes(model: Architecture, precision: str, tokens: float = 1.0
 
     The embedding is a look-up and counts as nothing; a tied one is read as the output matrix.
     """
-    name = precision_name(precision)
-    touched = experts_touched(model, tokens) / model.experts.count if model.experts else 1.0
+    name = normalize_precision(precision)
+    touched = expected_active_experts(model, tokens) / model.experts.count if model.experts else 1.0
     read = 0.0
-    for matrix in matrices(model):
+    for matrix in list_matrices(model):
         if matrix.kind == "embedding" and not model.tied_embeddings:
             continue
         read += matrix.elements * matrix_bits(matrix, model, name) / 8 * (touched if matrix.routed else 1.0)
     return read
 
 
-def experts_touched(model: Architecture, tokens: float) -> float:
+def expected_active_experts(model: Architecture, tokens: float) -> float:
     """Return how many distinct experts of a layer that many tokens are expected to meet, routed evenly."""
     if model.experts is None:
         return 0.0
@@ -62,17 +67,17 @@ def experts_touched(model: Architecture, tokens: float) -> float:
 
 def matrix_bits(matrix: Matrix, model: Architecture, name: str) -> float:
     """Return the bits per weight of these tensors in that format (its name as precision_name gives it)."""
-    if name in PLAIN:
-        return block_bits(name)
+    if name in UNQUANTIZED_FORMATS:
+        return bits_per_element(name)
     if is_gguf(name):
-        return file_bits(matrix, model, name)
+        return mixture_bits(matrix, model, name)
     if name == "w8a8" and matrix.kind in {"embedding", "output"}:
         return 8.0  # RKNN converts the whole graph
-    if matrix.kind in KEPT or (name == "mxfp4" and not matrix.routed):
+    if matrix.kind in UNQUANTIZED_KINDS or (name == "mxfp4" and not matrix.routed):
         return 16.0
-    return block_bits(name)
+    return bits_per_element(name)
 
 
 @lru_cache(maxsize=512)
-def _computed(model: Architecture, name: str) -> float:
-    return sum(matrix.elements * matrix_bits(matrix, model, name) / 8 for matrix in matrices(model))
+def _computed_weight_bytes(model: Architecture, name: str) -> float:
+    return sum(matrix.elements * matrix_bits(matrix, model, name) / 8 for matrix in list_matrices(model))

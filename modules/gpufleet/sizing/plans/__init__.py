@@ -7,11 +7,22 @@ and one number of devices were asked for: that plan is always answered, with the
 
 from __future__ import annotations
 
-from gpufleet.sizing.plans.document import document, schema
-from gpufleet.sizing.plans.options import Asked, question
-from gpufleet.sizing.plans.report import report
-from gpufleet.sizing.plans.request import RANKS, Question
-from gpufleet.sizing.plans.result import Answer, Plan
-from gpufleet.sizing.plans.search import plan
+from gpufleet.sizing.plans.document import build_document, load_schema
+from gpufleet.sizing.plans.options import PlanOptions, parse_options
+from gpufleet.sizing.plans.report import format_report
+from gpufleet.sizing.plans.request import RANKS, SizingRequest
+from gpufleet.sizing.plans.result import Plan, SizingResult
+from gpufleet.sizing.plans.search import find_plans
 
-__all__ = ["RANKS", "Answer", "Asked", "Plan", "Question", "document", "plan", "question", "report", "schema"]
+__all__ = [
+    "RANKS",
+    "Plan",
+    "PlanOptions",
+    "SizingRequest",
+    "SizingResult",
+    "build_document",
+    "find_plans",
+    "format_report",
+    "load_schema",
+    "parse_options",
+]

@@ -7,116 +7,125 @@ from dataclasses import replace
 from math import ceil
 
 from gpufleet.sizing.hardware import Hardware, Layout
-from gpufleet.sizing.model_engine import engine_on
-from gpufleet.sizing.parallelism import nodes_for
-from gpufleet.sizing.plans.placement import MOST_NODES, Placed, place, smallest
-from gpufleet.sizing.plans.request import Question
+from gpufleet.sizing.model_engine import choose_engine
+from gpufleet.sizing.parallelism import count_nodes
+from gpufleet.sizing.plans.placement import MAX_NODES, Placement, find_smallest_placement, place_on_devices
+from gpufleet.sizing.plans.request import SizingRequest
 from gpufleet.sizing.plans.result import SECONDS_PER_HOUR, Plan
-from gpufleet.sizing.plans.traffic import busiest, meets, requests_per_s
-from gpufleet.sizing.plans.training_search import ceiling, fastest
-from gpufleet.sizing.speed import speed
+from gpufleet.sizing.plans.traffic import meets_latency_targets, replica_requests_per_s, with_most_streams
+from gpufleet.sizing.plans.training_search import find_fastest_training, max_tokens_per_s
+from gpufleet.sizing.speed import estimate_speed
 
-MOST_SCALINGS = 6
+MAX_SCALING_STEPS = 6
 
 
-def chosen(question: Question, hardware: Hardware) -> Iterator[Plan]:
+def candidate_plans(question: SizingRequest, hardware: Hardware) -> Iterator[Plan]:
     """Yield the plans worth a look on that hardware; none where nothing fits or targets can't be met."""
     if question.requests_per_s:
-        yield from _for_traffic(question, hardware)
+        yield from _traffic_plans(question, hardware)
         return
-    least = smallest(question.workload, hardware)
+    least = find_smallest_placement(question.workload, hardware)
     if least is None:
         return
-    if question.workload.trains:
-        yield _for_work(question, hardware, least)
+    if question.workload.is_training:
+        yield _plan_training(question, hardware, least)
         return
-    for placed in _variants(question, hardware, least):
-        plan = _filled(question, hardware, placed)
-        if meets(question, plan):
+    for placed in _replica_variants(question, hardware, least):
+        plan = _fill_paid_nodes(question, hardware, placed)
+        if meets_latency_targets(question, plan):
             yield plan
 
 
-def exactly(question: Question, hardware: Hardware, devices: int) -> Plan:
+def plan_on_devices(question: SizingRequest, hardware: Hardware, devices: int) -> Plan:
     """Return the one plan on so many devices, whether it fits or not."""
     workload = question.workload
-    if workload.trains:
-        best = fastest(workload, hardware, devices, open_batch=question.open_batch)
-        return _plan(question, best, devices=devices)
-    candidates = [_shared_out(question, placed, devices) for placed in _replicas(question, hardware, devices)]
-    if question.most_streams or question.requests_per_s:
+    if workload.is_training:
+        best = find_fastest_training(workload, hardware, devices, open_batch=question.can_choose_batch)
+        return _build_plan(question, best, devices=devices)
+    candidates = [
+        _plan_replicas(question, placed, devices)
+        for placed in _replica_placements(question, hardware, devices)
+    ]
+    if question.needs_max_streams or question.requests_per_s:
         return max(candidates, key=lambda plan: (plan.fits, plan.tokens_per_s or 0.0))
     return next((plan for plan in candidates if plan.fits), candidates[0])
 
 
-def _replicas(question: Question, hardware: Hardware, devices: int) -> Iterator[Placed]:
+def _replica_placements(question: SizingRequest, hardware: Hardware, devices: int) -> Iterator[Placement]:
     """Yield replicas that share out the devices: over all of a node, over nodes only as far as it must be."""
     per_node = hardware.devices_per_node
-    runs_on = engine_on(hardware, question.workload, nodes_for(hardware, devices))
-    whole = place(question.workload, hardware, devices)
+    runs_on = choose_engine(hardware, question.workload, count_nodes(hardware, devices))
+    whole = place_on_devices(question.workload, hardware, devices)
     if devices <= per_node or runs_on.rule != "heads":
-        yield _streams(question, whole)
+        yield _fill_streams(question, whole)
     else:
         for nodes in range(1, devices // per_node + 1):
             if devices % (nodes * per_node) == 0:
-                yield _streams(question, place(question.workload, hardware, nodes * per_node))
-        yield _streams(question, whole)
-    if question.most_streams and runs_on.rule == "heads":
+                yield _fill_streams(question, place_on_devices(question.workload, hardware, nodes * per_node))
+        yield _fill_streams(question, whole)
+    if question.needs_max_streams and runs_on.rule == "heads":
         smaller = (size for size in (1, 2, 4) if size < min(devices, per_node) and devices % size == 0)
         for size in smaller:
-            placed = place(question.workload, hardware, size)
+            placed = place_on_devices(question.workload, hardware, size)
             if placed.fits:
-                yield _streams(question, placed)
+                yield _fill_streams(question, placed)
 
 
-def _streams(question: Question, placed: Placed) -> Placed:
-    return busiest(question, placed) if question.most_streams or question.requests_per_s else placed
+def _fill_streams(question: SizingRequest, placed: Placement) -> Placement:
+    return (
+        with_most_streams(question, placed)
+        if question.needs_max_streams or question.requests_per_s
+        else placed
+    )
 
 
-def _shared_out(question: Question, placed: Placed, devices: int) -> Plan:
+def _plan_replicas(question: SizingRequest, placed: Placement, devices: int) -> Plan:
     replicas = max(1, devices // placed.layout.devices) if placed.layout.devices * 2 <= devices else 1
-    if engine_rule(question, placed) == "powers":
+    if get_engine_rule(question, placed) == "powers":
         replicas = 1
-    return _plan(question, placed, replicas=replicas, devices=devices)
+    return _build_plan(question, placed, replicas=replicas, devices=devices)
 
 
-def engine_rule(question: Question, placed: Placed) -> str:
+def get_engine_rule(question: SizingRequest, placed: Placement) -> str:
     """Return the rule of the engine that runs there."""
     nodes = placed.layout.nodes
-    return engine_on(placed.hardware, question.workload, nodes).rule
+    return choose_engine(placed.hardware, question.workload, nodes).rule
 
 
-def _variants(question: Question, hardware: Hardware, least: Placed) -> Iterator[Placed]:
+def _replica_variants(question: SizingRequest, hardware: Hardware, least: Placement) -> Iterator[Placement]:
     """Yield the smallest replica, and one over a whole node: there devices are paid for, used or not."""
-    yield _streams(question, least)
+    yield _fill_streams(question, least)
     per_node = hardware.devices_per_node
     if hardware.origin != "part" and least.layout.devices < per_node:
-        whole = place(question.workload, hardware, per_node)
+        whole = place_on_devices(question.workload, hardware, per_node)
         if whole.fits and whole.layout.tensor > 1:
-            yield _streams(question, whole)
+            yield _fill_streams(question, whole)
 
 
-def _filled(question: Question, hardware: Hardware, placed: Placed) -> Plan:
+def _fill_paid_nodes(question: SizingRequest, hardware: Hardware, placed: Placement) -> Plan:
     """Return as many replicas as the nodes hold that are paid for anyway."""
     size, per_node = placed.layout.devices, hardware.devices_per_node
     replicas = per_node // size if hardware.origin != "part" and size < per_node else 1
-    return _plan(question, placed, replicas=replicas)
+    return _build_plan(question, placed, replicas=replicas)
 
 
-def _for_traffic(question: Question, hardware: Hardware) -> Iterator[Plan]:
-    least = smallest(question.workload, hardware)
+def _traffic_plans(question: SizingRequest, hardware: Hardware) -> Iterator[Plan]:
+    least = find_smallest_placement(question.workload, hardware)
     if least is None:
         return
     size = least.layout.devices
     while size <= max(hardware.devices_per_node, least.layout.devices):
-        placed = least if size == least.layout.devices else place(question.workload, hardware, size)
-        plan = _plan(question, busiest(question, placed)) if placed.fits else None
-        if plan is not None and meets(question, plan) and plan.requests_per_s:
-            yield from _enough(question, plan)
+        placed = (
+            least if size == least.layout.devices else place_on_devices(question.workload, hardware, size)
+        )
+        plan = _build_plan(question, with_most_streams(question, placed)) if placed.fits else None
+        if plan is not None and meets_latency_targets(question, plan) and plan.requests_per_s:
+            yield from _scale_to_traffic(question, plan)
             return
         size *= 2
 
 
-def _enough(question: Question, plan: Plan) -> Iterator[Plan]:
+def _scale_to_traffic(question: SizingRequest, plan: Plan) -> Iterator[Plan]:
     """Yield the plan with as many replicas as the traffic takes, if there are as many nodes."""
     wanted, hardware = question.requests_per_s or 0.0, plan.hardware
     replicas = ceil(wanted / (plan.requests_per_s or 1.0) - 1e-9)
@@ -124,22 +133,24 @@ def _enough(question: Question, plan: Plan) -> Iterator[Plan]:
     nodes = ceil(replicas / (per_node // size)) if size < per_node else replicas * plan.layout.nodes
     if hardware.node_limit is None or nodes <= hardware.node_limit:
         served = wanted * question.workload.output_tokens
-        yield replace(plan, replicas=replicas, devices=replicas * size, nodes=nodes, served=served)
+        yield replace(
+            plan, replicas=replicas, devices=replicas * size, nodes=nodes, served_tokens_per_s=served
+        )
 
 
-def _for_work(question: Question, hardware: Hardware, least: Placed) -> Plan:
+def _plan_training(question: SizingRequest, hardware: Hardware, least: Placement) -> Plan:
     """Return the training on as few nodes as meet the deadline; on the fewest that hold it where there is none.
 
     More nodes leave more memory for a larger micro-batch, with which fewer may do: the number is approached from
     both sides.
     """
-    fewest, most = nodes_for(hardware, least.layout.devices), hardware.node_limit or MOST_NODES
-    first = min(max(fewest, _at_least(question, hardware)), most)
-    plan = _trained(
+    fewest, most = count_nodes(hardware, least.layout.devices), hardware.node_limit or MAX_NODES
+    first = min(max(fewest, _min_nodes_for_deadline(question, hardware)), most)
+    plan = _plan_fastest_training(
         question, hardware, least.layout.devices if first == fewest else first * hardware.devices_per_node
     )
     tried, best = {first, plan.nodes}, None
-    for _ in range(MOST_SCALINGS):
+    for _ in range(MAX_SCALING_STEPS):
         hours, deadline = plan.hours, question.deadline_h
         if not hours or not deadline:
             break
@@ -151,31 +162,35 @@ def _for_work(question: Question, hardware: Hardware, least: Placed) -> Plan:
         if nodes in tried or nodes < fewest:
             break
         tried.add(nodes)
-        plan = _trained(question, hardware, nodes * hardware.devices_per_node)
+        plan = _plan_fastest_training(question, hardware, nodes * hardware.devices_per_node)
     return best or plan
 
 
-def _at_least(question: Question, hardware: Hardware) -> int:
+def _min_nodes_for_deadline(question: SizingRequest, hardware: Hardware) -> int:
     """Return the nodes that the deadline takes where devices only compute: fewer never do."""
     if not question.tokens or not question.deadline_h:
         return 1
-    one = ceiling(question.workload, hardware, Layout(), open_batch=question.open_batch)
+    one = max_tokens_per_s(question.workload, hardware, Layout(), open_batch=question.can_choose_batch)
     if not one:
         return 1
     per_node = one * hardware.devices_per_node * question.deadline_h * SECONDS_PER_HOUR
     return max(1, ceil(question.tokens / per_node))
 
 
-def _trained(question: Question, hardware: Hardware, devices: int) -> Plan:
+def _plan_fastest_training(question: SizingRequest, hardware: Hardware, devices: int) -> Plan:
     """Return the fastest training on so many devices, with all of them in use."""
-    found = fastest(question.workload, hardware, devices, open_batch=question.open_batch, quick=True)
-    return _plan(question, found)
+    found = find_fastest_training(
+        question.workload, hardware, devices, open_batch=question.can_choose_batch, quick=True
+    )
+    return _build_plan(question, found)
 
 
-def _plan(question: Question, placed: Placed, *, replicas: int = 1, devices: int | None = None) -> Plan:
+def _build_plan(
+    question: SizingRequest, placed: Placement, *, replicas: int = 1, devices: int | None = None
+) -> Plan:
     hardware, layout = placed.hardware, placed.layout
     used = devices or layout.devices * replicas
-    whole = question.whole_context and not placed.workload.trains
+    whole = question.has_total_context_only and not placed.workload.is_training
     prompt = (
         replace(placed.workload, input_tokens=placed.workload.context, output_tokens=0) if whole else None
     )
@@ -186,11 +201,13 @@ def _plan(question: Question, placed: Placed, *, replicas: int = 1, devices: int
         layout=layout,
         replicas=replicas,
         devices=used,
-        nodes=nodes_for(hardware, used),
+        nodes=count_nodes(hardware, used),
         memory=placed.memory,
         speed=found,
         engine=placed.workload.engine or "",
         tokens=question.tokens,
-        whole_prompt=speed(prompt, layout, hardware).prompt_tokens_per_s if prompt else None,
+        full_prompt_tokens_per_s=estimate_speed(prompt, layout, hardware).prompt_tokens_per_s
+        if prompt
+        else None,
     )
-    return replace(plan, requests_per_s=requests_per_s(plan))
+    return replace(plan, requests_per_s=replica_requests_per_s(plan))

@@ -6,46 +6,46 @@ from gpufleet import catalog
 from gpufleet.catalog import table
 from gpufleet.errors import InputError
 from gpufleet.sizing.hardware import Hardware
-from gpufleet.sizing.plans.request import Question
+from gpufleet.sizing.plans.request import SizingRequest
 
-OURS = ("rack", "workstation")
+OWNED_ORIGINS = ("rack", "workstation")
 
 
-def agree(question: Question, hardware: Hardware) -> None:
+def check_request_fits_hardware(question: SizingRequest, hardware: Hardware) -> None:
     """Refuse named hardware that --cloud, --region, --purchase or --owned rule out."""
     if hardware.origin == "cloud":
-        _agree_on_cloud(question, hardware)
-    if hardware.origin not in OURS and question.owned_only:
-        raise _refused(
+        _check_cloud(question, hardware)
+    if hardware.origin not in OWNED_ORIGINS and question.owned_only:
+        raise _conflict(
             f"{hardware.name} is not ours", "--owned", "leave --owned out, or name a rack or workstation"
         )
-    if hardware.origin in OURS and hardware.offers:
+    if hardware.origin in OWNED_ORIGINS and hardware.offers:
         for where, given in (("--cloud", question.clouds), ("--region", question.regions)):
             if given:
-                raise _refused(f"{hardware.name} is ours, in no cloud", where, f"leave {where} out")
+                raise _conflict(f"{hardware.name} is ours, in no cloud", where, f"leave {where} out")
         if question.purchases and "owned" not in question.purchases:
-            raise _refused(
+            raise _conflict(
                 f"{hardware.name} is owned", "--purchase", "leave it out, or give --purchase owned"
             )
 
 
-def _agree_on_cloud(question: Question, hardware: Hardware) -> None:
+def _check_cloud(question: SizingRequest, hardware: Hardware) -> None:
     clouds = {cloud for cloud, name in table.load_machines() if name == hardware.machine}
     if question.clouds and not clouds & set(question.clouds):
-        raise _refused(
+        raise _conflict(
             f"{hardware.name} is a machine of {' and '.join(sorted(clouds))}",
             "--cloud",
             "name its cloud, or leave it out",
         )
     known = {region for cloud in clouds for region in catalog.list_regions(cloud)}
     if question.regions and not known & set(question.regions):
-        raise _refused(
+        raise _conflict(
             f"{question.regions[0]} is no region of {' or '.join(sorted(clouds))}, whose machine {hardware.name} is",
             "--region", "name a region of that cloud, or leave it out",
         )  # fmt: skip
     if "owned" in question.purchases and len(question.purchases) == 1:
-        raise _refused(f"{hardware.name} is rented", "--purchase", "give on_demand, spot or a reservation")
+        raise _conflict(f"{hardware.name} is rented", "--purchase", "give on_demand, spot or a reservation")
 
 
-def _refused(problem: str, where: str, remedy: str) -> InputError:
+def _conflict(problem: str, where: str, remedy: str) -> InputError:
     return InputError(problem, where=where, remedy=remedy)

@@ -6,9 +6,9 @@ from typing import Any
 
 from gpufleet.boundary import packaged_json
 from gpufleet.sizing.hardware import Layout, Offer
-from gpufleet.sizing.memory import Memory
-from gpufleet.sizing.plan_warning import Caution
-from gpufleet.sizing.plans.result import Answer, Plan
+from gpufleet.sizing.memory import MemoryEstimate
+from gpufleet.sizing.plan_warning import PlanWarning
+from gpufleet.sizing.plans.result import Plan, SizingResult
 from gpufleet.sizing.workload import Workload
 
 Json = dict[str, Any]
@@ -17,31 +17,31 @@ SCHEMA = "size.schema.json"
 DIGITS = 6  # significant: figures are estimates
 
 
-def schema() -> Json:
+def load_schema() -> Json:
     """Return the JSON Schema of the answer."""
     found: Json = packaged_json("gpufleet.sizing", f"data/{SCHEMA}")
     return found
 
 
-def document(answer: Answer) -> Json:
+def build_document(answer: SizingResult) -> Json:
     """Return the whole answer."""
-    quick = answer.quick
+    quick = answer.quick_estimate
     return {
-        "workload": _workload(answer.workload),
-        "memory_gib": _memory(answer.memory),
+        "workload": _workload_document(answer.workload),
+        "memory_gib": _memory_document(answer.memory),
         "quick_estimate": {
-            "accelerators": _short(quick.accelerators),
+            "accelerators": _round_significant(quick.accelerators),
             "formula": quick.formula,
             "leaves_out": quick.leaves_out,
         },
-        "plans": [_plan(plan) for plan in answer.plans],
-        "closest": None if answer.closest is None else _plan(answer.closest),
-        "considered": answer.considered,
-        "warnings": [_caution(caution) for caution in answer.cautions],
+        "plans": [_plan_document(plan) for plan in answer.plans],
+        "closest": None if answer.closest is None else _plan_document(answer.closest),
+        "considered": answer.considered_count,
+        "warnings": [_warning_document(caution) for caution in answer.warnings],
     }
 
 
-def _workload(workload: Workload) -> Json:
+def _workload_document(workload: Workload) -> Json:
     model = workload.model
     told: Json = {
         "model": model.name,
@@ -55,77 +55,77 @@ def _workload(workload: Workload) -> Json:
         "kv_precision": workload.kv_precision,
         "engine": workload.engine,
     }
-    if workload.trains:
+    if workload.is_training:
         training = workload.training
         names = ("optimizer", "sharding", "recompute", "offload", "lora_rank")
         told["training"] = {name: getattr(training, name) for name in names} | {"adapter": workload.adapter}
     return told
 
 
-def _memory(memory: Memory) -> Json:
-    return {name: _short(getattr(memory, name)) for name in PARTS}
+def _memory_document(memory: MemoryEstimate) -> Json:
+    return {name: _round_significant(getattr(memory, name)) for name in PARTS}
 
 
-def _plan(plan: Plan) -> Json:
+def _plan_document(plan: Plan) -> Json:
     return {
         "hardware": plan.hardware.name,
         "accelerator": plan.hardware.accelerator.name,
         "nodes": plan.nodes,
         "devices": plan.devices,
         "replicas": plan.replicas,
-        "parallelism": _parallelism(plan.layout),
+        "parallelism": _parallelism_document(plan.layout),
         "engine": plan.engine,
         "batch": plan.workload.batch,
-        "memory_gib": _memory(plan.memory),
-        "per_device_memory_gib": _short(plan.memory.per_device_gib),
-        "usable_device_memory_gib": _short(max(0.0, plan.memory.usable_gib)),
+        "memory_gib": _memory_document(plan.memory),
+        "per_device_memory_gib": _round_significant(plan.memory.per_device_gib),
+        "usable_device_memory_gib": _round_significant(max(0.0, plan.memory.usable_gib)),
         "fits": plan.fits,
         "why_not": plan.why_not or None,
-        "tokens_per_s": _short(plan.tokens_per_s),
-        "tokens_per_s_low": _short(plan.tokens_per_s_low),
-        "tokens_per_s_high": _short(plan.tokens_per_s_high),
-        "tokens_per_s_per_stream": _short(plan.per_stream),
-        "prompt_tokens_per_s": _short(plan.prompt_tokens_per_s),
-        "time_to_first_token_s": _short(plan.time_to_first_token_s),
-        "requests_per_s": _short(
+        "tokens_per_s": _round_significant(plan.tokens_per_s),
+        "tokens_per_s_low": _round_significant(plan.tokens_per_s_low),
+        "tokens_per_s_high": _round_significant(plan.tokens_per_s_high),
+        "tokens_per_s_per_stream": _round_significant(plan.per_stream),
+        "prompt_tokens_per_s": _round_significant(plan.prompt_tokens_per_s),
+        "time_to_first_token_s": _round_significant(plan.time_to_first_token_s),
+        "requests_per_s": _round_significant(
             None if plan.requests_per_s is None else plan.requests_per_s * plan.replicas
         ),
         "limit": plan.speed.limit if plan.speed else None,
-        "hours": _short(plan.hours),
-        "usd": _money(plan.usd),
-        "usd_per_hour": _money(plan.usd_per_hour),
-        "usd_per_million_tokens": _short(plan.usd_per_million_tokens),
-        "watts": _short(plan.watts),
-        "offer": None if plan.offer is None else _offer(plan.offer),
+        "hours": _round_significant(plan.hours),
+        "usd": _round_price(plan.usd),
+        "usd_per_hour": _round_price(plan.usd_per_hour),
+        "usd_per_million_tokens": _round_significant(plan.usd_per_million_tokens),
+        "watts": _round_significant(plan.watts),
+        "offer": None if plan.offer is None else _offer_document(plan.offer),
         "notes": [*plan.memory.notes, *(plan.speed.notes if plan.speed else ())],
     }
 
 
-def _parallelism(layout: Layout) -> Json:
+def _parallelism_document(layout: Layout) -> Json:
     names = ("tensor", "pipeline", "data", "expert")
     told = {name: getattr(layout, name) for name in names} | {"split": layout.split}
     return told | ({"shards": layout.shards} if layout.shards else {})
 
 
-def _offer(offer: Offer) -> Json:
+def _offer_document(offer: Offer) -> Json:
     return {
         "cloud": offer.cloud,
         "region": offer.region,
         "purchase": offer.purchase,
-        "usd_per_node_hour": _money(offer.usd_per_hour),
+        "usd_per_node_hour": _round_price(offer.usd_per_hour),
         "as_of": offer.as_of,
         "source": offer.source,
     }
 
 
-def _caution(caution: Caution) -> Json:
+def _warning_document(caution: PlanWarning) -> Json:
     return {"code": caution.code, "message": caution.message, "source": caution.source}
 
 
-def _short(value: float | None) -> float | None:
+def _round_significant(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.{DIGITS}g}")
 
 
-def _money(value: float | None) -> float | None:
+def _round_price(value: float | None) -> float | None:
     """Write prices as they are published, not as estimates."""
     return None if value is None else round(value, 6)

@@ -13,12 +13,12 @@ from typing import TypeVar, get_args
 from gpufleet import catalog
 from gpufleet.catalog import Architecture
 from gpufleet.errors import InputError
-from gpufleet.sizing.memory.quantization import is_gguf, precision_name
-from gpufleet.sizing.memory.training_recipe import recipe
+from gpufleet.sizing.memory.quantization import is_gguf, normalize_precision
+from gpufleet.sizing.memory.training_recipe import find_recipe
 from gpufleet.sizing.memory.weights import stored_precision
-from gpufleet.sizing.model_engine import engine
-from gpufleet.sizing.plans.request import RANKS, Question, Rank
-from gpufleet.sizing.speed.device import usual_cache
+from gpufleet.sizing.model_engine import find_engine
+from gpufleet.sizing.plans.request import RANKS, Rank, SizingRequest
+from gpufleet.sizing.speed.device import default_kv_precision
 from gpufleet.sizing.workload import (
     Adapter,
     Offload,
@@ -31,25 +31,25 @@ from gpufleet.sizing.workload import (
 )
 
 TASKS: tuple[Task, ...] = get_args(Task)
-CLOUDS = ("aws", "gcp", "azure")
+CLOUDS = tuple(catalog.CLOUDS)
 PURCHASES = ("on_demand", "spot", "reserved_1y", "reserved_3y", "owned")
-SUFFIXES = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "g": 1e9, "t": 1e12}
-HOURS = {"h": 1.0, "d": 24.0, "w": 168.0}
-MOST_TOKENS = 100_000_000  # of one sequence: ten times the longest that any model is made for
-MOST_DEVICES = 1_000_000
-MOST_BATCH = 1_000_000
-MOST_WORK = 1e18
+SUFFIX_FACTORS = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "g": 1e9, "t": 1e12}
+HOURS_PER_UNIT = {"h": 1.0, "d": 24.0, "w": 168.0}
+MAX_SEQUENCE_TOKENS = 100_000_000  # of one sequence: ten times the longest that any model is made for
+MAX_DEVICES = 1_000_000
+MAX_BATCH = 1_000_000
+MAX_TOTAL_TOKENS = 1e18
 NUMBER = re.compile(r"^(\d+(?:\.\d+)?(?:e[+-]?\d+)?)\s*([kmbgt]?)$", re.IGNORECASE)
-SPAN = re.compile(r"^(\d+(?:\.\d+)?)\s*([hdw])$", re.IGNORECASE)
+DURATION = re.compile(r"^(\d+(?:\.\d+)?)\s*([hdw])$", re.IGNORECASE)
 DEFAULT_PRECISION = {"qlora": "nf4"}
 DEFAULT_OUTPUT = 256
 DEFAULT_INPUT = 1024
-TRAINED_LENGTH = 2048
+DEFAULT_TRAINING_LENGTH = 2048
 T = TypeVar("T", bound=str)
 
 
 @dataclass(frozen=True)
-class Asked:
+class PlanOptions:
     """The arguments as they were typed; empty means not given."""
 
     model: str
@@ -85,60 +85,62 @@ class Asked:
     offload: str = ""
 
 
-def question(asked: Asked, *, now: datetime | None = None, root: Path | None = None) -> Question:
+def parse_options(
+    asked: PlanOptions, *, now: datetime | None = None, root: Path | None = None
+) -> SizingRequest:
     """Return the question that the arguments ask; what is wrong is one line with what would be right."""
-    workload, whole, most = _workload(asked)
-    _refuse_mixed(asked, workload)
-    return Question(
+    workload, whole, most = _build_workload(asked)
+    _refuse_conflicting_options(asked, workload)
+    return SizingRequest(
         workload=workload,
         on=asked.on,
-        devices=_whole(asked.devices, "--devices", MOST_DEVICES),
-        tokens=_work(asked, workload),
-        requests_per_s=_positive(asked.requests_per_s, "--requests-per-s"),
-        ttft_s=_thousandth(_positive(asked.ttft_ms, "--ttft-ms")),
-        tpot_s=_thousandth(_positive(asked.tpot_ms, "--tpot-ms")),
-        latency_s=_positive(asked.latency_s, "--latency"),
-        deadline_h=_deadline(asked.deadline, now or datetime.now(UTC)),
-        reserve_gib=_positive(asked.reserve_gib, "--reserve-gib") or 0.0,
-        budget_usd=_positive(asked.budget, "--budget"),
-        regions=_regions(asked.regions),
-        clouds=tuple(_one_of(name, CLOUDS, "--cloud") for name in asked.clouds),
-        purchases=tuple(_one_of(name, PURCHASES, "--purchase") for name in asked.purchases),
+        devices=_require_count(asked.devices, "--devices", MAX_DEVICES),
+        tokens=_total_tokens(asked, workload),
+        requests_per_s=_require_positive(asked.requests_per_s, "--requests-per-s"),
+        ttft_s=_ms_to_seconds(_require_positive(asked.ttft_ms, "--ttft-ms")),
+        tpot_s=_ms_to_seconds(_require_positive(asked.tpot_ms, "--tpot-ms")),
+        latency_s=_require_positive(asked.latency_s, "--latency"),
+        deadline_h=_parse_deadline(asked.deadline, now or datetime.now(UTC)),
+        reserve_gib=_require_positive(asked.reserve_gib, "--reserve-gib") or 0.0,
+        budget_usd=_require_positive(asked.budget, "--budget"),
+        regions=_parse_regions(asked.regions),
+        clouds=tuple(_require_choice(name, CLOUDS, "--cloud") for name in asked.clouds),
+        purchases=tuple(_require_choice(name, PURCHASES, "--purchase") for name in asked.purchases),
         owned_only=asked.owned,
-        rank=_rank(asked.rank),
-        most_streams=most,
-        whole_context=whole,
-        open_batch=workload.trains and not asked.batch,
-        limit=_limit(asked.top),
+        rank=_parse_rank(asked.rank),
+        needs_max_streams=most,
+        has_total_context_only=whole,
+        can_choose_batch=workload.is_training and not asked.batch,
+        limit=_parse_limit(asked.top),
         root=root,
     )
 
 
-def amount(text: str, where: str) -> float:
+def parse_token_count(text: str, where: str) -> float:
     """Return a number as people write large ones: 2e9, 15T, 300M."""
     found = NUMBER.match(text.strip().replace("_", ""))
-    value = float(found[1]) * SUFFIXES[found[2].lower()] if found else 0.0
+    value = float(found[1]) * SUFFIX_FACTORS[found[2].lower()] if found else 0.0
     if not found or not isfinite(value) or value <= 0:
         raise InputError(
             f"{text!r} is not a number of tokens", where=where, remedy="write it like 2e9, 300M or 15T"
         )
-    if value > MOST_WORK:
+    if value > MAX_TOTAL_TOKENS:
         raise InputError(
-            f"{text!r} is more than anybody has", where=where, remedy=f"give at most {MOST_WORK:g}"
+            f"{text!r} is more than anybody has", where=where, remedy=f"give at most {MAX_TOTAL_TOKENS:g}"
         )
     return value
 
 
-def lengths(text: str, *, trains: bool) -> tuple[int, int, bool]:
+def parse_context(text: str, *, trains: bool) -> tuple[int, int, bool]:
     """Return prompt and answer tokens of ``IN/OUT`` or of a total, and whether only a total was given."""
     if not text:
-        return (TRAINED_LENGTH, 0, False) if trains else (DEFAULT_INPUT, DEFAULT_OUTPUT, False)
+        return (DEFAULT_TRAINING_LENGTH, 0, False) if trains else (DEFAULT_INPUT, DEFAULT_OUTPUT, False)
     parts = [part.strip() for part in text.split("/")]
     if len(parts) > 2:  # noqa: PLR2004 - prompt and answer
         raise InputError(
             f"{text!r} has more than two parts", where="--context", remedy="give 8192, or 1000/500"
         )
-    counts = [_tokens(part, text) for part in parts]
+    counts = [_parse_length(part, text) for part in parts]
     if len(counts) == 2:  # noqa: PLR2004
         if sum(counts) == 0:
             raise InputError("0/0 has no tokens", where="--context", remedy="give 8192, or 1000/500")
@@ -150,24 +152,26 @@ def lengths(text: str, *, trains: bool) -> tuple[int, int, bool]:
     return counts[0] // 2, counts[0] - counts[0] // 2, True
 
 
-def _tokens(part: str, text: str) -> int:
+def _parse_length(part: str, text: str) -> int:
     factor = 1024 if part[-1:].lower() == "k" else 1
     digits = part[:-1] if factor > 1 else part
     if not digits.isascii() or not digits.isdigit():
         remedy = "give whole tokens: 8192, 128k, or 1000/500 for prompt and answer"
         raise InputError(f"{text!r} is not a length", where="--context", remedy=remedy)
     count = int(digits) * factor
-    if count > MOST_TOKENS:
+    if count > MAX_SEQUENCE_TOKENS:
         raise InputError(
-            f"{text!r} is longer than any sequence", where="--context", remedy=f"at most {MOST_TOKENS:,}"
+            f"{text!r} is longer than any sequence",
+            where="--context",
+            remedy=f"at most {MAX_SEQUENCE_TOKENS:,}",
         )
     return count
 
 
-def _workload(asked: Asked) -> tuple[Workload, bool, bool]:
-    task = _one_of(asked.task, TASKS, "--task")
+def _build_workload(asked: PlanOptions) -> tuple[Workload, bool, bool]:
+    task = _require_choice(asked.task, TASKS, "--task")
     trains = task != "inference"
-    prompt, answer, whole = lengths(asked.context, trains=trains)
+    prompt, answer, whole = parse_context(asked.context, trains=trains)
     most = asked.batch.strip().lower() == "max"
     if most and trains:
         raise InputError("max is for inference", where="--batch", remedy="give the micro-batch of one device")
@@ -180,27 +184,27 @@ def _workload(asked: Asked) -> tuple[Workload, bool, bool]:
         Workload(
             model=model,
             task=task,
-            precision=_precision(asked, task, model),
+            precision=_parse_precision(asked, task, model),
             input_tokens=prompt,
             output_tokens=answer,
-            batch=1 if most else _batch(asked.batch),
-            kv_precision=_format(asked.kv_precision or _cache(asked), "--kv-precision"),
-            engine=engine(asked.engine).name if asked.engine else None,
-            training=_training(asked, task),
-            many=most or asked.requests_per_s is not None,
+            batch=1 if most else _parse_batch(asked.batch),
+            kv_precision=_parse_format(asked.kv_precision or _default_kv_precision(asked), "--kv-precision"),
+            engine=find_engine(asked.engine).name if asked.engine else None,
+            training=_training_options(asked, task),
+            has_concurrent_streams=most or asked.requests_per_s is not None,
         ),
         whole,
         most,
     )
 
 
-def _cache(asked: Asked) -> str:
-    return usual_cache(engine(asked.engine).name if asked.engine else "", asked.precision or "")
+def _default_kv_precision(asked: PlanOptions) -> str:
+    return default_kv_precision(find_engine(asked.engine).name if asked.engine else "", asked.precision or "")
 
 
-def _precision(asked: Asked, task: Task, model: Architecture) -> str:
+def _parse_precision(asked: PlanOptions, task: Task, model: Architecture) -> str:
     stored = stored_precision(model) if task == "inference" else ""  # a file is run as it is
-    name = _format(asked.precision or stored or DEFAULT_PRECISION.get(task, "bf16"), "--precision")
+    name = _parse_format(asked.precision or stored or DEFAULT_PRECISION.get(task, "bf16"), "--precision")
     if task not in ("inference", "qlora", "dpo") and (is_gguf(name) or name in ("int4", "nf4")):
         raise InputError(
             f"nothing trains all weights in {name}", where="--precision", remedy="give bf16, or --task qlora"
@@ -208,29 +212,29 @@ def _precision(asked: Asked, task: Task, model: Architecture) -> str:
     return name
 
 
-def _format(text: str, where: str) -> str:
+def _parse_format(text: str, where: str) -> str:
     try:
-        return precision_name(text)
+        return normalize_precision(text)
     except InputError as error:
         raise InputError(error.problem, where=where, remedy=error.remedy) from None
 
 
-def _training(asked: Asked, task: Task) -> Training:
-    usual = recipe(asked.engine)
+def _training_options(asked: PlanOptions, task: Task) -> Training:
+    usual = find_recipe(asked.engine)
     return replace(
         usual,
-        optimizer=_one_of(asked.optimizer or "adamw", get_args(Optimizer), "--optimizer"),
-        adapter=_one_of(asked.adapter or "none", get_args(Adapter), "--adapter"),
-        lora_rank=_whole(asked.lora_rank, "--lora-rank", 65_536) or 16,
-        recompute=_one_of(
+        optimizer=_require_choice(asked.optimizer or "adamw", get_args(Optimizer), "--optimizer"),
+        adapter=_require_choice(asked.adapter or "none", get_args(Adapter), "--adapter"),
+        lora_rank=_require_count(asked.lora_rank, "--lora-rank", 65_536) or 16,
+        recompute=_require_choice(
             asked.recompute or (usual.recompute if task else "none"), get_args(Recompute), "--recompute"
         ),
-        sharding=_one_of(asked.sharding or "auto", get_args(Sharding), "--sharding"),
-        offload=_one_of(asked.offload or "none", get_args(Offload), "--offload"),
+        sharding=_require_choice(asked.sharding or "auto", get_args(Sharding), "--sharding"),
+        offload=_require_choice(asked.offload or "none", get_args(Offload), "--offload"),
     )
 
 
-def _refuse_mixed(asked: Asked, workload: Workload) -> None:
+def _refuse_conflicting_options(asked: PlanOptions, workload: Workload) -> None:
     """Refuse arguments that do not go together: nothing that was asked for is passed over in silence."""
     training_only = {
         "--dataset": asked.dataset, "--epochs": asked.epochs, "--optimizer": asked.optimizer,
@@ -241,7 +245,7 @@ def _refuse_mixed(asked: Asked, workload: Workload) -> None:
         "--requests-per-s": asked.requests_per_s, "--ttft-ms": asked.ttft_ms, "--tpot-ms": asked.tpot_ms,
         "--latency": asked.latency_s, "--kv-precision": asked.kv_precision,
     }  # fmt: skip
-    wrong, kind = (serving_only, "inference") if workload.trains else (training_only, "training")
+    wrong, kind = (serving_only, "inference") if workload.is_training else (training_only, "training")
     for name, value in wrong.items():
         if value not in (None, ""):
             raise InputError(
@@ -263,26 +267,26 @@ def _refuse_mixed(asked: Asked, workload: Workload) -> None:
         )
 
 
-def _work(asked: Asked, workload: Workload) -> float | None:
+def _total_tokens(asked: PlanOptions, workload: Workload) -> float | None:
     if asked.epochs is not None and asked.dataset is None:
         raise InputError("needs --dataset", where="--epochs", remedy="give the number of sequences")
     if asked.tokens and asked.dataset is not None:
         raise InputError("give one of --tokens and --dataset", where="--dataset")
     if asked.tokens:
-        return amount(asked.tokens, "--tokens")
+        return parse_token_count(asked.tokens, "--tokens")
     if asked.dataset is None:
         return None
-    sequences = _whole(asked.dataset, "--dataset", 10**15) or 0
+    sequences = _require_count(asked.dataset, "--dataset", 10**15) or 0
     pairs = 2 if workload.task == "dpo" else 1  # each example is a chosen and a rejected sequence
-    return float(sequences) * (_positive(asked.epochs, "--epochs") or 1.0) * workload.context * pairs
+    return float(sequences) * (_require_positive(asked.epochs, "--epochs") or 1.0) * workload.context * pairs
 
 
-def _deadline(text: str, now: datetime) -> float | None:
+def _parse_deadline(text: str, now: datetime) -> float | None:
     if not text:
         return None
-    span = SPAN.match(text.strip())
+    span = DURATION.match(text.strip())
     if span:
-        hours = float(span[1]) * HOURS[span[2].lower()]
+        hours = float(span[1]) * HOURS_PER_UNIT[span[2].lower()]
     else:
         try:
             day = datetime.fromisoformat(text.strip())
@@ -295,17 +299,17 @@ def _deadline(text: str, now: datetime) -> float | None:
     return hours
 
 
-def _batch(text: str) -> int:
+def _parse_batch(text: str) -> int:
     if not text:
         return 1
     if not text.strip().isascii() or not text.strip().isdigit():
         raise InputError(
             f"{text!r} is not a batch", where="--batch", remedy="give a whole number from 1, or max"
         )
-    return _whole(int(text), "--batch", MOST_BATCH) or 1
+    return _require_count(int(text), "--batch", MAX_BATCH) or 1
 
 
-def _whole(value: int | None, where: str, most: int) -> int | None:
+def _require_count(value: int | None, where: str, most: int) -> int | None:
     if value is None:
         return None
     if value < 1:
@@ -315,27 +319,27 @@ def _whole(value: int | None, where: str, most: int) -> int | None:
     return value
 
 
-def _positive(value: float | None, where: str) -> float | None:
+def _require_positive(value: float | None, where: str) -> float | None:
     if value is not None and not (isfinite(value) and value > 0):
         raise InputError(f"{value:g} is not above 0", where=where, remedy="give a number above 0")
     return value
 
 
-def _thousandth(value: float | None) -> float | None:
+def _ms_to_seconds(value: float | None) -> float | None:
     return None if value is None else value / 1000
 
 
-def _limit(top: int) -> int:
+def _parse_limit(top: int) -> int:
     if top < 0:
         raise InputError(f"{top} is negative", where="--top", remedy="give how many plans to show, 0 for all")
     return top
 
 
-def _rank(text: str) -> Rank:
-    return _one_of(text, RANKS, "--rank")
+def _parse_rank(text: str) -> Rank:
+    return _require_choice(text, RANKS, "--rank")
 
 
-def _regions(names: tuple[str, ...]) -> tuple[str, ...]:
+def _parse_regions(names: tuple[str, ...]) -> tuple[str, ...]:
     known = {region for cloud in CLOUDS for region in catalog.list_regions(cloud)}
     for name in names:
         if name not in known:
@@ -347,7 +351,7 @@ def _regions(names: tuple[str, ...]) -> tuple[str, ...]:
     return names
 
 
-def _one_of(text: str, allowed: tuple[T, ...], where: str) -> T:
+def _require_choice(text: str, allowed: tuple[T, ...], where: str) -> T:
     wanted = text.strip().lower().replace("-", "_")
     for name in allowed:
         if name == wanted:

@@ -7,29 +7,31 @@ from dataclasses import dataclass, replace
 
 from gpufleet.sizing import parallelism
 from gpufleet.sizing.hardware import Hardware, Layout
-from gpufleet.sizing.memory import Memory
-from gpufleet.sizing.memory.estimate import fitted, recomputed
-from gpufleet.sizing.model_engine import engine_on
-from gpufleet.sizing.node_hardware import joined
-from gpufleet.sizing.speed import Speed, speed
+from gpufleet.sizing.memory import MemoryEstimate
+from gpufleet.sizing.memory.estimate import estimate_with_recompute, with_recompute
+from gpufleet.sizing.model_engine import choose_engine
+from gpufleet.sizing.node_hardware import with_link_for
+from gpufleet.sizing.speed import Speed, estimate_speed
 from gpufleet.sizing.workload import Workload
 
-MOST_NODES = 1024
+MAX_NODES = 1024
 NODES_ON_A_FABRIC = 16
 NODES_ON_ETHERNET = 2
 FABRICS = ("EFA", "InfiniBand", "RoCE")
-MOST_TRIES = 6  # doublings beyond what an even division would take
+MAX_DOUBLINGS = 6  # doublings beyond what an even division would take
 
 
 @dataclass(frozen=True)
-class Placed:
+class Placement:
     """A workload on a layout, and what it takes there."""
 
     workload: Workload
     hardware: Hardware
     layout: Layout
-    memory: Memory
-    open_recompute: bool = False  # what is recomputed was ours to choose, and is again with another batch
+    memory: MemoryEstimate
+    can_choose_recompute: bool = (
+        False  # what is recomputed was ours to choose, and is again with another batch
+    )
 
     @property
     def fits(self) -> bool:
@@ -38,38 +40,42 @@ class Placed:
 
     def speed(self) -> Speed:
         """Return how fast it is."""
-        return speed(self.workload, self.layout, joined(self.hardware, self.layout.devices))
+        return estimate_speed(self.workload, self.layout, with_link_for(self.hardware, self.layout.devices))
 
-    def with_batch(self, batch: int) -> Placed:
+    def with_batch(self, batch: int) -> Placement:
         """Return the same with another number of streams, or another micro-batch."""
         training = self.workload.training
-        if self.open_recompute:
-            training = recomputed(training, "auto")
-        return held(replace(self.workload, batch=batch, training=training), self.hardware, self.layout)
+        if self.can_choose_recompute:
+            training = with_recompute(training, "auto")
+        return place_on_layout(
+            replace(self.workload, batch=batch, training=training), self.hardware, self.layout
+        )
 
 
-def held(workload: Workload, hardware: Hardware, layout: Layout) -> Placed:
+def place_on_layout(workload: Workload, hardware: Hardware, layout: Layout) -> Placement:
     """Return the workload on that layout, with what is recomputed chosen where it was left open."""
-    is_open = workload.trains and workload.training.recompute == "auto"
-    chosen, taken = fitted(workload, layout, hardware)
-    return Placed(chosen, hardware, layout, taken, is_open)
+    is_open = workload.is_training and workload.training.recompute == "auto"
+    chosen, taken = estimate_with_recompute(workload, layout, hardware)
+    return Placement(chosen, hardware, layout, taken, is_open)
 
 
-def place(workload: Workload, hardware: Hardware, devices: int, *, quick: bool = False) -> Placed:
+def place_on_devices(
+    workload: Workload, hardware: Hardware, devices: int, *, quick: bool = False
+) -> Placement:
     """Return the first layout on so many devices that fits, the usual one; where none does, the first at all.
 
     For a training that is the simplest; ``trained.fastest`` looks for the best.
     """
-    runs_on = engine_on(hardware, workload, parallelism.nodes_for(hardware, devices))
+    runs_on = choose_engine(hardware, workload, parallelism.count_nodes(hardware, devices))
     workload = replace(workload, engine=runs_on.name)
-    first: Placed | None = None
-    if workload.trains:
-        ways = parallelism.training(workload, hardware, devices, quick=quick)
+    first: Placement | None = None
+    if workload.is_training:
+        ways = parallelism.training_layouts(workload, hardware, devices, quick=quick)
     else:
-        ways = parallelism.inference(workload, hardware, devices)
+        ways = parallelism.inference_layouts(workload, hardware, devices)
     for layout in ways:
-        for asked in shardings(workload, devices):
-            placed = held(asked, hardware, layout)
+        for asked in sharding_variants(workload, devices):
+            placed = place_on_layout(asked, hardware, layout)
             if placed.fits:
                 return placed
             first = first or placed
@@ -78,39 +84,39 @@ def place(workload: Workload, hardware: Hardware, devices: int, *, quick: bool =
     return first
 
 
-def shardings(workload: Workload, devices: int) -> Iterator[Workload]:
+def sharding_variants(workload: Workload, devices: int) -> Iterator[Workload]:
     """Yield the ways to shard a training: adapters are copied to every device while that fits, else sharded."""
     training = workload.training
-    if workload.trains and workload.adapter != "none" and devices > 1 and training.sharding == "auto":
+    if workload.is_training and workload.adapter != "none" and devices > 1 and training.sharding == "auto":
         yield replace(workload, training=replace(training, sharding="none"))
     chosen = "zero3" if training.sharding == "auto" else training.sharding
     yield replace(workload, training=replace(training, sharding=chosen))
 
 
-def smallest(workload: Workload, hardware: Hardware) -> Placed | None:
+def find_smallest_placement(workload: Workload, hardware: Hardware) -> Placement | None:
     """Return the smallest replica that fits, None where not even the largest does."""
-    one = place(workload, hardware, 1, quick=True)
-    whole = hardware.origin != "part" and workload.trains
+    one = place_on_devices(workload, hardware, 1, quick=True)
+    whole = hardware.origin != "part" and workload.is_training
     if one.fits and not whole:
         return one
-    least = _least(one)
+    least = _min_devices(one)
     tried = 0
-    for devices in sizes(hardware, whole_nodes=whole, trains=workload.trains):
+    for devices in device_counts(hardware, whole_nodes=whole, trains=workload.is_training):
         if devices < least:
             continue
-        placed = place(workload, hardware, devices, quick=True)
+        placed = place_on_devices(workload, hardware, devices, quick=True)
         if placed.fits:
             return placed
         tried += 1
-        if tried == MOST_TRIES or placed.layout.devices < devices:  # an engine may use no more of them
+        if tried == MAX_DOUBLINGS or placed.layout.devices < devices:  # an engine may use no more of them
             return None
     return None
 
 
-def sizes(hardware: Hardware, *, whole_nodes: bool = False, trains: bool = True) -> Iterator[int]:
+def device_counts(hardware: Hardware, *, whole_nodes: bool = False, trains: bool = True) -> Iterator[int]:
     """Yield numbers of devices to try: powers of two within a node, then nodes by doubling, then all there are."""
     per_node = hardware.devices_per_node
-    most = hardware.node_limit or (MOST_NODES if trains else nodes_of_a_replica(hardware))
+    most = hardware.node_limit or (MAX_NODES if trains else max_nodes_of_replica(hardware))
     if not whole_nodes:
         yield from (1 << power for power in range(per_node.bit_length()) if 1 << power < per_node)
     nodes = 1
@@ -120,16 +126,16 @@ def sizes(hardware: Hardware, *, whole_nodes: bool = False, trains: bool = True)
     yield most * per_node
 
 
-def nodes_of_a_replica(hardware: Hardware) -> int:
+def max_nodes_of_replica(hardware: Hardware) -> int:
     """Return over how many nodes one would lay a replica that serves: few where only Ethernet joins them."""
     if hardware.origin == "cloud":
         return NODES_ON_A_FABRIC if hardware.network in FABRICS else NODES_ON_ETHERNET
     return NODES_ON_A_FABRIC
 
 
-def _least(one: Placed) -> int:
+def _min_devices(one: Placement) -> int:
     """Return how many devices it takes at least: what is divided, spread evenly over nothing but itself."""
     held, usable = one.memory, max(one.memory.usable_gib, 1e-6)
-    if one.workload.trains:
+    if one.workload.is_training:
         return max(1, int((held.weights + held.gradients + held.optimizer) / usable))
     return max(1, int(held.total * 0.9 / usable))

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from gpufleet.sizing.memory import Memory
-from gpufleet.sizing.plans.result import Answer, Plan
+from gpufleet.sizing.memory import MemoryEstimate
+from gpufleet.sizing.plans.result import Plan, SizingResult
 from gpufleet.sizing.workload import Workload
 
 Row = Sequence[str]
 PARTS = ("weights", "gradients", "optimizer", "activations", "kv_cache", "overhead")
-MUCH = 0.98  # of what is usable: less than that is worth a word
-LEFT = {"HARDWARE", "BOUGHT", "LIMIT", "SPLIT"}
+NOTABLE_SHARE = 0.98  # of what is usable: less than that is worth a word
+LEFT_ALIGNED = {"HARDWARE", "BOUGHT", "LIMIT", "SPLIT"}
 
 
-def report(answer: Answer) -> str:
+def format_report(answer: SizingResult) -> str:
     """Write what was asked, what it takes, the plans, and what is to be said of them."""
     sections = [
         [_headline(answer.workload)],
-        list(_memory(answer)),
-        list(_quick(answer)),
-        list(_plans(answer)),
-        list(_cautions(answer)),
-        list(_prices(answer)),
+        list(_memory_lines(answer)),
+        list(_quick_estimate_lines(answer)),
+        list(_plan_lines(answer)),
+        list(_warning_lines(answer)),
+        list(_price_lines(answer)),
     ]
     return "\n\n".join("\n".join(lines) for lines in sections if lines)
 
@@ -32,24 +32,30 @@ def _headline(workload: Workload) -> str:
     size = f"{model.parameters / 1e9:.3g} B parameters"
     if model.active_parameters < model.parameters:
         size += f", {model.active_parameters / 1e9:.3g} B active"
-    streams = f"micro-batch {workload.batch} per device" if workload.trains else f"{workload.batch} streams"
+    streams = (
+        f"micro-batch {workload.batch} per device" if workload.is_training else f"{workload.batch} streams"
+    )
     length = (
         f"{workload.context:,} tokens"
-        if workload.trains
+        if workload.is_training
         else f"{workload.input_tokens}/{workload.output_tokens} tokens"
     )
     return f"{model.name} ({size}): {workload.task}, {workload.precision}, {length}, {streams}"
 
 
-def _memory(answer: Answer) -> Iterator[str]:
-    held: Memory = answer.memory
+def _memory_lines(answer: SizingResult) -> Iterator[str]:
+    held: MemoryEstimate = answer.memory
     best = answer.plans[0] if answer.plans else answer.closest
     where = f" on {best.hardware.name}" if best else ""
     yield f"Memory of one replica{where}: {held.total:,.1f} GiB"
     parts = [(name.replace("_", " "), getattr(held, name)) for name in PARTS]
     yield "  " + ", ".join(f"{name} {gib:,.2f}" for name, gib in parts if gib)
     state = "fits" if held.fits else "does not fit"
-    filled = f", {held.room_gib:,.1f} by default" if 0 < held.room_gib < held.usable_gib * MUCH else ""
+    filled = (
+        f", {held.available_gib:,.1f} by default"
+        if 0 < held.available_gib < held.usable_gib * NOTABLE_SHARE
+        else ""
+    )
     usable = (
         f"{held.usable_gib:,.1f} GiB usable{filled}: {state}"
         if held.usable_gib > 0
@@ -60,22 +66,22 @@ def _memory(answer: Answer) -> Iterator[str]:
         yield f"  {note}"
 
 
-def _quick(answer: Answer) -> Iterator[str]:
-    quick = answer.quick
+def _quick_estimate_lines(answer: SizingResult) -> Iterator[str]:
+    quick = answer.quick_estimate
     yield f"Quick estimate: {quick.accelerators:.2g} accelerators ({quick.formula})"
     yield f"  it leaves out: {quick.leaves_out}"
 
 
-def _plans(answer: Answer) -> Iterator[str]:
+def _plan_lines(answer: SizingResult) -> Iterator[str]:
     if not answer.plans:
-        yield f"No plan among {answer.considered} kinds of hardware."
+        yield f"No plan among {answer.considered_count} kinds of hardware."
         return
-    yield from grid(_header(answer.plans[0]), [_row(plan) for plan in answer.plans])
+    yield from format_table(_table_header(answer.plans[0]), [_table_row(plan) for plan in answer.plans])
     if len(answer.plans) == 1:
-        yield from _details(answer.plans[0])
+        yield from _detail_lines(answer.plans[0])
 
 
-def _header(plan: Plan) -> Row:
+def _table_header(plan: Plan) -> Row:
     money = ("HOURS", "USD") if plan.tokens else ("USD/HOUR", "USD/M TOKENS")
     return (
         "HARDWARE",
@@ -93,9 +99,9 @@ def _header(plan: Plan) -> Row:
     )
 
 
-def _row(plan: Plan) -> Row:
+def _table_row(plan: Plan) -> Row:
     money = (plan.hours, plan.usd) if plan.tokens else (plan.usd_per_hour, plan.usd_per_million_tokens)
-    speeds = f"{figure(plan.tokens_per_s_low)}-{figure(plan.tokens_per_s_high)}"
+    speeds = f"{format_figure(plan.tokens_per_s_low)}-{format_figure(plan.tokens_per_s_high)}"
     offer = plan.offer
     bought = (
         " ".join(part for part in (offer.purchase, offer.cloud, offer.region) if part)
@@ -107,18 +113,18 @@ def _row(plan: Plan) -> Row:
         str(plan.nodes),
         str(plan.devices),
         str(plan.replicas),
-        _split(plan),
+        _split_text(plan),
         "yes" if plan.fits else "NO",
-        figure(plan.tokens_per_s),
+        format_figure(plan.tokens_per_s),
         speeds,
         (plan.speed.limit if plan.speed else None) or "-",
-        *(figure(value) for value in money),
-        figure(plan.watts),
+        *(format_figure(value) for value in money),
+        format_figure(plan.watts),
         bought,
     )
 
 
-def _split(plan: Plan) -> str:
+def _split_text(plan: Plan) -> str:
     layout = plan.layout
     named = (("tensor", layout.tensor), ("layers", layout.pipeline), ("data", layout.data))
     shared = (
@@ -127,13 +133,13 @@ def _split(plan: Plan) -> str:
     return (" x ".join(f"{name} {size}" for name, size in named if size > 1) or "-") + shared
 
 
-def _details(plan: Plan) -> Iterator[str]:
+def _detail_lines(plan: Plan) -> Iterator[str]:
     yield ""
-    if not plan.workload.trains:
+    if not plan.workload.is_training:
         first, prompt = plan.time_to_first_token_s, plan.prompt_tokens_per_s
         yield (
-            f"  one stream: {figure(plan.per_stream)} tokens/s; prompts: {figure(prompt)} tokens/s; "
-            f"first token after {figure(first)} s; engine {plan.engine}"
+            f"  one stream: {format_figure(plan.per_stream)} tokens/s; prompts: {format_figure(prompt)} tokens/s; "
+            f"first token after {format_figure(first)} s; engine {plan.engine}"
         )
     if plan.why_not:
         yield f"  can't run: {plan.why_not}"
@@ -141,16 +147,16 @@ def _details(plan: Plan) -> Iterator[str]:
         yield f"  {note}"
 
 
-def _cautions(answer: Answer) -> Iterator[str]:
-    if answer.cautions:
+def _warning_lines(answer: SizingResult) -> Iterator[str]:
+    if answer.warnings:
         yield "Warnings"
-    for caution in answer.cautions:
+    for caution in answer.warnings:
         yield f"  {caution.code}: {caution.message}"
         if caution.source:
             yield f"    source: {caution.source}"
 
 
-def _prices(answer: Answer) -> Iterator[str]:
+def _price_lines(answer: SizingResult) -> Iterator[str]:
     offers = {
         plan.offer.source: plan.offer for plan in answer.plans if plan.offer and plan.offer.usd_per_hour
     }
@@ -160,7 +166,7 @@ def _prices(answer: Answer) -> Iterator[str]:
         yield f"  {offer.as_of or 'undated'}: {offer.source}"
 
 
-def figure(value: float | None) -> str:
+def format_figure(value: float | None) -> str:
     """Write a figure with three digits that count."""
     if value is None:
         return "-"
@@ -169,7 +175,7 @@ def figure(value: float | None) -> str:
     return f"{value:.3g}"
 
 
-def grid(header: Row, rows: list[Row], left: Collection[str] = LEFT) -> Iterator[str]:
+def format_table(header: Row, rows: list[Row], left: Collection[str] = LEFT_ALIGNED) -> Iterator[str]:
     """Line cells up in columns: words to the left, figures to the right."""
     cells = [list(header), *(list(row) for row in rows)]
     widths = [max(len(row[at]) for row in cells) for at in range(len(header))]

@@ -13,7 +13,7 @@ RANKS: tuple[Rank, ...] = ("cost", "time", "speed", "power")
 
 
 @dataclass(frozen=True)
-class Question:
+class SizingRequest:
     """One question. ``tokens`` is work to be done; ``requests_per_s`` is traffic to be served.
 
     ``most_streams``: the batch is to be as large as memory and targets let it be. ``whole_context``: only the
@@ -36,14 +36,14 @@ class Question:
     purchases: tuple[str, ...] = ()
     owned_only: bool = False
     rank: Rank = "cost"
-    most_streams: bool = False
-    whole_context: bool = False
-    open_batch: bool = False
+    needs_max_streams: bool = False
+    has_total_context_only: bool = False
+    can_choose_batch: bool = False
     limit: int = 20
     root: Path | None = None
     reserve_gib: float = 0.0
 
     @property
-    def constrained(self) -> bool:
+    def is_constrained(self) -> bool:
         """Tell whether money names what may be chosen: parts without a price are then no answer."""
         return bool(self.budget_usd or self.regions or self.clouds or self.purchases)

@@ -6,32 +6,32 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from gpufleet.sizing.hardware import Hardware
-from gpufleet.sizing.memory.constants import constants
-from gpufleet.sizing.plan_warning import Caution
-from gpufleet.sizing.plans.request import Question
+from gpufleet.sizing.memory.constants import load_constants
+from gpufleet.sizing.plan_warning import PlanWarning
+from gpufleet.sizing.plans.request import SizingRequest
 
 
-def shared(hardware: Hardware, question: Question) -> Hardware:
+def subtract_reserved_memory(hardware: Hardware, question: SizingRequest) -> Hardware:
     """Return the hardware with what other things leave of each device's memory."""
     if not question.reserve_gib:
         return hardware
     part = hardware.accelerator
-    usable = (part.usable_gib or part.memory_gib) - _taken(hardware, question)
+    usable = (part.usable_gib or part.memory_gib) - _reserved_gib(hardware, question)
     return replace(hardware, accelerator=replace(part, usable_gib=max(usable, 1e-6)))
 
 
-def reserved(question: Question) -> Iterator[Caution]:
+def reserved_memory_warnings(question: SizingRequest) -> Iterator[PlanWarning]:
     """Say what was set aside."""
     if question.reserve_gib:
         text = (
             f"{question.reserve_gib:g} GiB of each device are left to other things, and on a card "
-            f"{constants()['context_gib']:g} GiB to the driver's context of their process; what they take of its "
+            f"{load_constants()['context_gib']:g} GiB to the driver's context of their process; what they take of its "
             "speed is not known"
         )
-        yield Caution("memory-reserved", text, "--reserve-gib")
+        yield PlanWarning("memory-reserved", text, "--reserve-gib")
 
 
-def _taken(hardware: Hardware, question: Question) -> float:
+def _reserved_gib(hardware: Hardware, question: SizingRequest) -> float:
     """Return the GiB that are gone: a card's driver keeps a context for every process."""
-    context = 0.0 if hardware.unified else constants()["context_gib"]
+    context = 0.0 if hardware.unified else load_constants()["context_gib"]
     return question.reserve_gib + context

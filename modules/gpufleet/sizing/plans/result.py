@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from gpufleet.catalog import HOURS_PER_MONTH
 from gpufleet.sizing.hardware import Hardware, Layout, Offer
-from gpufleet.sizing.memory import Memory, QuickEstimate
-from gpufleet.sizing.plan_warning import Caution
+from gpufleet.sizing.memory import MemoryEstimate, QuickEstimate
+from gpufleet.sizing.plan_warning import PlanWarning
 from gpufleet.sizing.speed import Speed
 from gpufleet.sizing.workload import Workload
 
@@ -29,14 +29,16 @@ class Plan:
     replicas: int
     devices: int
     nodes: int
-    memory: Memory
+    memory: MemoryEstimate
     speed: Speed | None
     engine: str
     offer: Offer | None = None
     tokens: float | None = None
-    served: float | None = None
+    served_tokens_per_s: float | None = None
     requests_per_s: float | None = None  # what one replica can take
-    whole_prompt: float | None = None  # prompt tokens per second where only a total length was given
+    full_prompt_tokens_per_s: float | None = (
+        None  # prompt tokens per second where only a total length was given
+    )
     why_not: str = ""
 
     @property
@@ -47,32 +49,36 @@ class Plan:
     @property
     def tokens_per_s(self) -> float | None:
         """Return the tokens per second of the whole plan."""
-        return self._of("tokens_per_s", self.replicas)
+        return self._speed_figure("tokens_per_s", self.replicas)
 
     @property
     def tokens_per_s_low(self) -> float | None:
         """Return the lower bound of the 80 % interval."""
-        return self._of("low", self.replicas)
+        return self._speed_figure("low", self.replicas)
 
     @property
     def tokens_per_s_high(self) -> float | None:
         """Return the upper bound of the 80 % interval."""
-        return self._of("high", self.replicas)
+        return self._speed_figure("high", self.replicas)
 
     @property
     def per_stream(self) -> float | None:
         """Return the tokens per second that one stream sees, None for training."""
-        return None if self.workload.trains else self._of("per_stream")
+        return None if self.workload.is_training else self._speed_figure("per_stream")
 
     @property
     def prompt_tokens_per_s(self) -> float | None:
         """Return the prompt tokens per second of one replica, None for training."""
-        return None if self.workload.trains else self.whole_prompt or self._of("prompt_tokens_per_s")
+        return (
+            None
+            if self.workload.is_training
+            else self.full_prompt_tokens_per_s or self._speed_figure("prompt_tokens_per_s")
+        )
 
     @property
     def time_to_first_token_s(self) -> float | None:
         """Return seconds until a lone request's first token, without waiting in a queue."""
-        return None if self.workload.trains else self._of("time_to_first_token_s")
+        return None if self.workload.is_training else self._speed_figure("time_to_first_token_s")
 
     @property
     def request_s(self) -> float | None:
@@ -106,32 +112,32 @@ class Plan:
     @property
     def usd_per_million_tokens(self) -> float | None:
         """Return what a million tokens cost: those served where traffic is given, else those it could make."""
-        tokens, usd = self.served or self.tokens_per_s, self.usd_per_hour
+        tokens, usd = self.served_tokens_per_s or self.tokens_per_s, self.usd_per_hour
         return None if not tokens or usd is None else usd / (tokens * SECONDS_PER_HOUR) * MILLION
 
     @property
     def watts(self) -> float | None:
         """Return the power of all replicas' devices and hosts under that load, an estimate."""
-        devices = self._of("watts", self.replicas)
+        devices = self._speed_figure("watts", self.replicas)
         return None if devices is None else devices + self.hardware.host_watts * self.nodes
 
-    def bought(self, offer: Offer | None) -> Plan:
+    def with_offer(self, offer: Offer | None) -> Plan:
         """Return the plan as bought in that way."""
         return replace(self, offer=offer)
 
-    def _of(self, name: str, times: int = 1) -> float | None:
+    def _speed_figure(self, name: str, times: int = 1) -> float | None:
         value = getattr(self.speed, name) if self.speed is not None else None
         return None if value is None else float(value) * times
 
 
 @dataclass(frozen=True)
-class Answer:
+class SizingResult:
     """Plans, best first; ``memory`` and ``quick`` are the best plan's. ``considered`` counts kinds of hardware."""
 
     workload: Workload
-    memory: Memory
-    quick: QuickEstimate
+    memory: MemoryEstimate
+    quick_estimate: QuickEstimate
     plans: tuple[Plan, ...]
-    cautions: tuple[Caution, ...]
-    considered: int
+    warnings: tuple[PlanWarning, ...]
+    considered_count: int
     closest: Plan | None = None  # where no plan meets what was asked

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from gpufleet.sizing.plans.placement import Placed
-from gpufleet.sizing.plans.request import Question
+from gpufleet.sizing.plans.placement import Placement
+from gpufleet.sizing.plans.request import SizingRequest
 from gpufleet.sizing.plans.result import Plan
-from gpufleet.sizing.speed.device import engine_for, serves
+from gpufleet.sizing.speed.device import find_calibrated_engine, is_server_engine
 
-MOST_STREAMS = 1024
+MAX_STREAMS = 1024
 
 
-def busiest(question: Question, placed: Placed) -> Placed:
+def with_most_streams(question: SizingRequest, placed: Placement) -> Placement:
     """Return the placement with the most streams that memory and the targets allow; at least one.
 
     What is left of the tightest bound falls almost evenly with the streams: the search goes where a straight line
     says that nothing is left (regula falsi, Illinois variant); to the stream, of hundreds to one in a hundred.
     """
-    held, more = placed.with_batch(1), placed.with_batch(MOST_STREAMS)
-    above, below = _left(question, held), _left(question, more)
+    held, more = placed.with_batch(1), placed.with_batch(MAX_STREAMS)
+    above, below = _remaining_share(question, held), _remaining_share(question, more)
     if below >= 0:
         return more
-    low, high = 1, MOST_STREAMS
-    while above >= 0 and high - low > _near_enough(low):
+    low, high = 1, MAX_STREAMS
+    while above >= 0 and high - low > _search_tolerance(low):
         share = round((high - low) * above / (above - below))
         more = placed.with_batch(low + max(1, min(high - low - 1, share)))
-        left = _left(question, more)
+        left = _remaining_share(question, more)
         if left >= 0:
             held, low, above, below = more, more.workload.batch, left, below / 2
         else:
@@ -32,9 +32,9 @@ def busiest(question: Question, placed: Placed) -> Placed:
     return held
 
 
-def _left(question: Question, placed: Placed) -> float:
+def _remaining_share(question: SizingRequest, placed: Placement) -> float:
     """Return the share that is left of the tightest bound, negative where it is broken."""
-    room, held = placed.memory.room_gib, placed.memory.per_device_gib
+    room, held = placed.memory.available_gib, placed.memory.per_device_gib
     if not placed.fits:
         return min(-1e-9, (room - held) / max(room, 1e-9))
     found = placed.speed()
@@ -46,34 +46,37 @@ def _left(question: Question, placed: Placed) -> float:
     return min((limit - value) / limit for value, limit in bounds if limit)
 
 
-def _near_enough(streams: int) -> int:
+def _search_tolerance(streams: int) -> int:
     """Return how far above these streams the first that is refused may be."""
     return max(1, streams // 100)
 
 
-def meets(question: Question, plan: Plan) -> bool:
+def meets_latency_targets(question: SizingRequest, plan: Plan) -> bool:
     """Tell whether a plan reaches the targets of latency that were asked for."""
     first, stream, whole = plan.time_to_first_token_s, plan.per_stream, plan.request_s
-    if question.ttft_s is not None and (lone_first(plan) or first or float("inf")) > question.ttft_s:
+    if (
+        question.ttft_s is not None
+        and (unqueued_first_token_s(plan) or first or float("inf")) > question.ttft_s
+    ):
         return False
     if question.tpot_s is not None and (not stream or 1 / stream > question.tpot_s):
         return False
     return question.latency_s is None or (whole is not None and whole <= question.latency_s)
 
 
-def lone_first(plan: Plan) -> float | None:
+def unqueued_first_token_s(plan: Plan) -> float | None:
     """Return seconds to the first token of a prompt that does not wait for others."""
     rate, stream = plan.prompt_tokens_per_s, plan.per_stream
     return plan.workload.input_tokens / rate + 1 / stream if rate and stream else None
 
 
-def requests_per_s(plan: Plan) -> float | None:
+def replica_requests_per_s(plan: Plan) -> float | None:
     """Return the requests per second that one replica can finish, prompts and answers together."""
-    if plan.workload.trains or plan.speed is None or not plan.speed.tokens_per_s:
+    if plan.workload.is_training or plan.speed is None or not plan.speed.tokens_per_s:
         return None
     seconds = plan.workload.output_tokens / plan.speed.tokens_per_s
     nodes, part = plan.layout.nodes, plan.hardware.accelerator
-    if not serves(engine_for(plan.workload.engine, part, training=False, nodes=nodes)):
+    if not is_server_engine(find_calibrated_engine(plan.workload.engine, part, training=False, nodes=nodes)):
         rate = plan.speed.prompt_tokens_per_s  # a server's tokens per second have prompts in them already
         seconds += plan.workload.input_tokens / rate if rate else 0.0
     return 1 / seconds if seconds else None

@@ -11,50 +11,50 @@ from math import inf
 
 from gpufleet.sizing import parallelism
 from gpufleet.sizing.hardware import Hardware, Layout
-from gpufleet.sizing.memory.estimate import recomputed
-from gpufleet.sizing.model_engine import engine_on
-from gpufleet.sizing.node_hardware import joined
-from gpufleet.sizing.plans.placement import Placed, held, shardings
-from gpufleet.sizing.speed.efficiency import learned
-from gpufleet.sizing.speed.replica import Setting
-from gpufleet.sizing.speed.training import parts, tokens_per_step
+from gpufleet.sizing.memory.estimate import with_recompute
+from gpufleet.sizing.model_engine import choose_engine
+from gpufleet.sizing.node_hardware import with_link_for
+from gpufleet.sizing.plans.placement import Placement, place_on_layout, sharding_variants
+from gpufleet.sizing.speed.efficiency import load_efficiency
+from gpufleet.sizing.speed.replica import Replica
+from gpufleet.sizing.speed.training import tokens_per_step, training_step
 from gpufleet.sizing.workload import Workload
 
 MICRO_BATCHES = (2, 4, 8, 16)
 WORTH_IT = 1.02  # a larger micro-batch costs memory, another layout trouble: two per cent are not worth it
 
 
-def fastest(
+def find_fastest_training(
     workload: Workload, hardware: Hardware, devices: int, *, open_batch: bool = False, quick: bool = False
-) -> Placed:
+) -> Placement:
     """Return the fastest training that fits on at most so many devices; where none fits, the simplest."""
-    runs_on = engine_on(hardware, workload, parallelism.nodes_for(hardware, devices))
+    runs_on = choose_engine(hardware, workload, parallelism.count_nodes(hardware, devices))
     workload = replace(workload, engine=runs_on.name)
-    best: Placed | None = None
+    best: Placement | None = None
     simplest: tuple[Workload, Layout] | None = None
     speed, refused = 0.0, None
-    for asked, layout in _ways(workload, hardware, devices, quick=quick):
+    for asked, layout in _layouts_and_shardings(workload, hardware, devices, quick=quick):
         simplest = simplest or (asked, layout)
         degrees = (layout.tensor, layout.pipeline, asked.training.sharding)
         if degrees == refused:
             continue  # what does not fit over all devices fits over fewer even less
-        most = ceiling(asked, hardware, layout, open_batch=open_batch)
+        most = max_tokens_per_s(asked, hardware, layout, open_batch=open_batch)
         if best is not None and most <= speed * WORTH_IT:
             continue
-        placed = held(asked, hardware, layout)
+        placed = place_on_layout(asked, hardware, layout)
         if not placed.fits:
             refused = degrees
             continue
-        found = tuned(placed, most) if open_batch else placed
+        found = tune_micro_batch(placed, most) if open_batch else placed
         rate = found.speed().tokens_per_s or 0.0
         if best is None or rate > speed * WORTH_IT:
             best, speed = found, rate
     if simplest is None:
         raise ValueError(f"no layout on {devices} devices")
-    return best or held(simplest[0], hardware, simplest[1])
+    return best or place_on_layout(simplest[0], hardware, simplest[1])
 
 
-def tuned(placed: Placed, most: float = inf) -> Placed:
+def tune_micro_batch(placed: Placement, most: float = inf) -> Placement:
     """Return a training with the micro-batch that is fastest and fits; none is tried once ``most`` is near."""
     if not placed.fits:
         return placed
@@ -70,19 +70,19 @@ def tuned(placed: Placed, most: float = inf) -> Placed:
     return best
 
 
-def _ways(
+def _layouts_and_shardings(
     workload: Workload, hardware: Hardware, devices: int, *, quick: bool
 ) -> Iterator[tuple[Workload, Layout]]:
-    for layout in parallelism.training(workload, hardware, devices, quick=quick):
-        for asked in shardings(workload, layout.devices):
+    for layout in parallelism.training_layouts(workload, hardware, devices, quick=quick):
+        for asked in sharding_variants(workload, layout.devices):
             yield asked, layout
 
 
-def ceiling(workload: Workload, hardware: Hardware, layout: Layout, *, open_batch: bool) -> float:
+def max_tokens_per_s(workload: Workload, hardware: Hardware, layout: Layout, *, open_batch: bool) -> float:
     """Return tokens per second of a layout with the largest micro-batch and nothing computed twice: all it can be."""
-    training = recomputed(workload.training, "none")
+    training = with_recompute(workload.training, "none")
     batch = MICRO_BATCHES[-1] if open_batch else workload.batch
-    work, joint = replace(workload, batch=batch, training=training), joined(hardware, layout.devices)
-    easiest = Setting(work, layout, joint, learned())
-    found = parts(easiest)
+    work, joint = replace(workload, batch=batch, training=training), with_link_for(hardware, layout.devices)
+    easiest = Replica(work, layout, joint, load_efficiency())
+    found = training_step(easiest)
     return tokens_per_step(easiest) / found.seconds if found else 0.0

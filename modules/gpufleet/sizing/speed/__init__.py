@@ -7,8 +7,8 @@ published measurements lie, what limits them, and watts. The factors and the int
 
 from __future__ import annotations
 
-from gpufleet.sizing.speed.device import device_class, engine_for, serves
-from gpufleet.sizing.speed.prediction import speed
+from gpufleet.sizing.speed.device import device_class, find_calibrated_engine, is_server_engine
+from gpufleet.sizing.speed.prediction import estimate_speed
 from gpufleet.sizing.speed.result import Limit, Speed
 
-__all__ = ["Limit", "Speed", "device_class", "engine_for", "serves", "speed"]
+__all__ = ["Limit", "Speed", "device_class", "estimate_speed", "find_calibrated_engine", "is_server_engine"]

@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 
 from gpufleet.catalog import Accelerator
-from gpufleet.sizing.speed.operation_count import form
+from gpufleet.sizing.speed.operation_count import kernel_format
 
-HBM = re.compile(r"cc(6\.0|7\.0|8\.0|9\.0|10\.)|gfx9")  # architectures built with stacked memory
-LOCAL = frozenset({"llama.cpp", "mlx", "mlc", "distributed-llama", "rknn", "pytorch", "transformers"})
-EAGER = frozenset({"transformers"})  # each operation is launched from Python, ahead of the device or not
-ALIASES = {
+HBM_ARCHITECTURES = re.compile(
+    r"cc(6\.0|7\.0|8\.0|9\.0|10\.)|gfx9"
+)  # architectures built with stacked memory
+LOCAL_ENGINES = frozenset({"llama.cpp", "mlx", "mlc", "distributed-llama", "rknn", "pytorch", "transformers"})
+EAGER_ENGINES = frozenset(
+    {"transformers"}
+)  # each operation is launched from Python, ahead of the device or not
+ENGINE_ALIASES = {
     "ollama": "llama.cpp", "llamacpp": "llama.cpp", "llama-cpp": "llama.cpp", "lmstudio": "llama.cpp",
     "dllama": "distributed-llama", "gpt-fast": "pytorch", "torch": "pytorch",
     "trt-llm": "tensorrt-llm", "tensorrt": "tensorrt-llm", "trtllm": "tensorrt-llm", "tgi": "vllm",
@@ -27,18 +31,18 @@ def device_class(part: Accelerator) -> str:
     if vendor in ("nvidia", "amd"):
         if part.unified:
             return f"{vendor}-soc"
-        return f"{vendor}-hbm" if HBM.search(part.architecture.lower()) else f"{vendor}-gddr"
+        return f"{vendor}-hbm" if HBM_ARCHITECTURES.search(part.architecture.lower()) else f"{vendor}-gddr"
     if "A72" in part.architecture:
         return "board-a72"  # no dot-product instructions, and a quarter of its nominal bandwidth
     others = {"raspberry pi": "board-cpu", "rockchip": "board-npu", "aws": "neuron", "intel": "intel-gpu"}
     return "gaudi" if "gaudi" in part.name.lower() else others.get(vendor, "other")
 
 
-def engine_for(asked: str | None, part: Accelerator, *, training: bool, nodes: int = 1) -> str:
+def find_calibrated_engine(asked: str | None, part: Accelerator, *, training: bool, nodes: int = 1) -> str:
     """Return the engine whose factors apply: as asked, or the usual one of the device."""
     if asked:
         name = asked.strip().lower()
-        name = ALIASES.get(name, name)
+        name = ENGINE_ALIASES.get(name, name)
         return "pytorch-fsdp" if training and name in ("pytorch", "transformers") else name
     kind = device_class(part)
     if training:
@@ -49,27 +53,27 @@ def engine_for(asked: str | None, part: Accelerator, *, training: bool, nodes: i
     return usual.get(kind, "tensorrt-llm" if kind == "nvidia-hbm" else "llama.cpp")
 
 
-def serves(engine: str) -> bool:
+def is_server_engine(engine: str) -> bool:
     """Tell whether the engine works on prompts while it generates, so that prompts take from its rate."""
-    return engine not in LOCAL
+    return engine not in LOCAL_ENGINES
 
 
-def usual_cache(engine: str, precision: str, kind: str = "") -> str:
+def default_kv_precision(engine: str, precision: str, kind: str = "") -> str:
     """Return what keys and values are kept in: TensorRT-LLM's and Gaudi's 8-bit recipes keep them in 8 bits too."""
     eight = (
         (engine == "tensorrt-llm" or kind == "gaudi")
         and bool(precision)
-        and form(precision) in ("fp8", "fp4")
+        and kernel_format(precision) in ("fp8", "fp4")
     )
     return "fp8" if eight else "f16"
 
 
-def rate(part: Accelerator, precision: str, engine: str) -> float | None:
+def find_peak_flops(part: Accelerator, precision: str, engine: str) -> float | None:
     """Return the dense operations per second that the engine can aim at, None where the catalogue has none."""
     half = part.bf16_tflops_dense or part.fp16_tflops_dense
-    if engine in LOCAL and part.vendor == "NVIDIA":
+    if engine in LOCAL_ENGINES and part.vendor == "NVIDIA":
         # kernels that accumulate in 16 bits run at the full rate of the cores, half of the one for 8-bit integers
         half = max(half or 0.0, (part.int8_tops_dense or 0.0) / 2)
-    found = {"fp8": part.fp8_tflops_dense, "fp4": part.fp4_tflops_dense}.get(form(precision)) or half
+    found = {"fp8": part.fp8_tflops_dense, "fp4": part.fp4_tflops_dense}.get(kernel_format(precision)) or half
     found = found or part.fp32_tflops
     return found * 1e12 if found else None

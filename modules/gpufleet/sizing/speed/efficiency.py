@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from gpufleet.sizing.data_file import rows
+from gpufleet.sizing.data_file import load_rows
 
 ANY = "*"
 Key = tuple[str, str, str]  # parameter, device class, engine; ANY where the factor holds for all
-SERVERS = frozenset({"vllm", "tensorrt-llm", "lmdeploy"})
-SHARED = (
+SERVER_ENGINES = frozenset({"vllm", "tensorrt-llm", "lmdeploy"})
+SERVER_SHARED_PARAMETERS = (
     "layer_seconds",
     "step_seconds",
     "weight_bandwidth",
@@ -19,12 +19,12 @@ SHARED = (
 )  # one stream shows what these are
 
 
-def spoken(parameter: str, engine: str) -> str:
+def engine_group(parameter: str, engine: str) -> str:
     """Return whose measurements speak for the engine: servers replay captured graphs of much the same kernels.
 
     What one stream shows of one of them holds for the others; rows of many streams alone cannot tell it apart.
     """
-    return "server" if engine in SERVERS and parameter.startswith(SHARED) else engine
+    return "server" if engine in SERVER_ENGINES and parameter.startswith(SERVER_SHARED_PARAMETERS) else engine
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,9 @@ class Efficiency:
 
     factors: dict[Key, float]
 
-    def of(self, parameter: str, device: str, engine: str) -> float:
+    def get_factor(self, parameter: str, device: str, engine: str) -> float:
         """Return the parameter's value for that class of device and that engine."""
-        get, engine = self.factors.get, spoken(parameter, engine)
+        get, engine = self.factors.get, engine_group(parameter, engine)
         return (
             get((parameter, ANY, ANY), 1.0)
             * get((parameter, device, ANY), 1.0)
@@ -48,8 +48,8 @@ class Efficiency:
 
 
 @cache
-def learned() -> Efficiency:
+def load_efficiency() -> Efficiency:
     """Return the factors that ship with the package."""
     return Efficiency(
-        {(r["parameter"], r["device"], r["engine"]): float(r["value"]) for r in rows("efficiency.csv")}
+        {(r["parameter"], r["device"], r["engine"]): float(r["value"]) for r in load_rows("efficiency.csv")}
     )

@@ -29,20 +29,20 @@ class Link:
         return latency * (1.0 + log2(members)) + moved / (self.gb_s * share * 1e9)
 
 
-def inside(hardware: Hardware) -> Link:
+def intra_node_link(hardware: Hardware) -> Link:
     """Return how the devices of one node are joined."""
     if hardware.link and not hardware.link.startswith("PCIe"):
         return Link("switched", hardware.link_gb_s)
     return Link("pcie", hardware.link_gb_s or PCIE_GB_S)
 
 
-def between(hardware: Hardware) -> Link:
+def inter_node_link(hardware: Hardware) -> Link:
     """Return how nodes are joined; where nothing is stated, as the field joins such devices."""
-    speed = hardware.network_gb_s or _usual(hardware.accelerator)
+    speed = hardware.network_gb_s or _default_network_gb_s(hardware.accelerator)
     return Link("adapter" if speed >= 10 else "ethernet", speed)  # noqa: PLR2004 - 100 Gbit/s cards bypass the kernel
 
 
-def _usual(part: Accelerator) -> float:
+def _default_network_gb_s(part: Accelerator) -> float:
     """Return the network of a device in a node that states none: an adapter of its own in a data centre, else 1 GbE."""
     if part.kind not in ("gpu_datacenter", "asic", "tpu"):
         return ETHERNET_GB_S
@@ -51,13 +51,13 @@ def _usual(part: Accelerator) -> float:
     return ADAPTER_GB_S if (part.launch_year or 0) >= ADAPTER_YEAR else ADAPTER_GB_S / 2
 
 
-def group(hardware: Hardware, layout: Layout) -> Link:
+def tensor_parallel_link(hardware: Hardware, layout: Layout) -> Link:
     """Return the slowest link within one tensor-parallel group."""
     crosses = layout.nodes > 1 and layout.tensor * layout.pipeline * layout.data > hardware.devices_per_node
     wide = layout.tensor > hardware.devices_per_node
-    return between(hardware) if crosses and wide else inside(hardware)
+    return inter_node_link(hardware) if crosses and wide else intra_node_link(hardware)
 
 
-def hop(hardware: Hardware, layout: Layout) -> Link:
+def pipeline_link(hardware: Hardware, layout: Layout) -> Link:
     """Return the link over which one pipeline stage hands on to the next."""
-    return between(hardware) if layout.nodes > 1 else inside(hardware)
+    return inter_node_link(hardware) if layout.nodes > 1 else intra_node_link(hardware)

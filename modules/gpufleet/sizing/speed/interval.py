@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from gpufleet.sizing.data_file import rows
+from gpufleet.sizing.data_file import load_rows
 from gpufleet.sizing.speed.efficiency import ANY
 
-WIDER = 1.5  # for a class of devices without one measurement: the pooled interval, stretched
+UNMEASURED_WIDENING = 1.5  # for a class of devices without one measurement: the pooled interval, stretched
 
 
 @dataclass(frozen=True)
@@ -17,26 +17,27 @@ class Interval:
 
     low: float
     high: float
-    known: bool = True
+    is_measured: bool = True
 
-    def stretched(self, factor: float) -> Interval:
+    def widen(self, factor: float) -> Interval:
         """Return bounds that much farther apart, as ratios."""
-        return Interval(self.low**factor, self.high**factor, self.known)
+        return Interval(self.low**factor, self.high**factor, self.is_measured)
 
 
 @cache
-def intervals() -> dict[tuple[str, str], Interval]:
+def load_intervals() -> dict[tuple[str, str], Interval]:
     """Return the bounds by kind of speed and class of device."""
     return {
-        (r["metric"], r["device"]): Interval(float(r["low"]), float(r["high"])) for r in rows("intervals.csv")
+        (r["metric"], r["device"]): Interval(float(r["low"]), float(r["high"]))
+        for r in load_rows("intervals.csv")
     }
 
 
-def interval(metric: str, device: str) -> Interval:
+def find_interval(metric: str, device: str) -> Interval:
     """Return the bounds that hold: of the class where it was measured often enough, else of all classes pooled."""
-    known = intervals()
+    known = load_intervals()
     own = known.get((metric, device))
     if own:
         return own
     pooled = known[metric, ANY]
-    return Interval(pooled.low / WIDER, pooled.high * WIDER, known=False)
+    return Interval(pooled.low / UNMEASURED_WIDENING, pooled.high * UNMEASURED_WIDENING, is_measured=False)

@@ -6,25 +6,25 @@ from functools import lru_cache
 
 from gpufleet.catalog import Architecture
 from gpufleet.sizing.memory import active_weight_bytes, kv_bytes
-from gpufleet.sizing.memory.quantization import block_bits, precision_name
+from gpufleet.sizing.memory.quantization import bits_per_element, normalize_precision
 
-UNITS = {"fp8": "fp8", "fp4": "fp4", "nvfp4": "fp4"}
-HALF_BITS, BYTE_BITS = 16, 6
+MATRIX_UNIT_FORMATS = {"fp8": "fp8", "fp4": "fp4", "nvfp4": "fp4"}
+MIN_HALF_BITS, MIN_BYTE_BITS = 16, 6
 
 
-def embedding(model: Architecture) -> float:
+def embedding_lookup_weights(model: Architecture) -> float:
     """Return the weights of the input table that are looked up, never read whole; 0 where it is the head too."""
     return 0.0 if model.tied_embeddings else float(model.vocabulary) * model.hidden
 
 
-def head(model: Architecture) -> float:
+def output_weights(model: Architecture) -> float:
     """Return the weights that turn the last state into a choice of token."""
     return float(model.vocabulary) * model.hidden
 
 
-def operations(model: Architecture) -> float:
+def forward_operations(model: Architecture) -> float:
     """Return floating-point operations per token of one forward pass, attention's own left out."""
-    return 2.0 * (model.active_parameters - embedding(model))
+    return 2.0 * (model.active_parameters - embedding_lookup_weights(model))
 
 
 def attention_width(model: Architecture) -> float:
@@ -36,11 +36,11 @@ def attention_width(model: Architecture) -> float:
 
 def attention_operations(model: Architecture, tokens: float) -> float:
     """Return operations per token of attention over a causal sequence of so many tokens, forward."""
-    seen = _mean_reach(model, tokens)
+    seen = _mean_attended_tokens(model, tokens)
     return 4.0 * attention_width(model) * seen
 
 
-def _mean_reach(model: Architecture, tokens: float) -> float:
+def _mean_attended_tokens(model: Architecture, tokens: float) -> float:
     """Return over all layers how many earlier tokens the average token looks at."""
     full = float(model.attention_layers - model.sliding_layers)
     near = min(tokens / 2, model.sliding_window or tokens / 2)
@@ -48,21 +48,21 @@ def _mean_reach(model: Architecture, tokens: float) -> float:
 
 
 @lru_cache(maxsize=4096)
-def bytes_read(model: Architecture, precision: str, tokens: float) -> float:
+def weight_bytes_read(model: Architecture, precision: str, tokens: float) -> float:
     """Return the bytes of weights that one step over so many tokens reads."""
     return active_weight_bytes(model, precision, tokens)
 
 
-def cache_bytes(model: Architecture, precision: str, context: float) -> float:
+def kv_cache_bytes(model: Architecture, precision: str, context: float) -> float:
     """Return the bytes of keys and values of one sequence."""
     return kv_bytes(model, context, precision)
 
 
 @lru_cache(maxsize=256)
-def form(precision: str) -> str:
+def kernel_format(precision: str) -> str:
     """Return the kind of numbers that kernels unpack: half, byte, nibble, or what matrix units take as it is."""
-    name = precision_name(precision)
-    if name in UNITS:
-        return UNITS[name]
-    bits = block_bits(name)
-    return "half" if bits >= HALF_BITS else "byte" if bits >= BYTE_BITS else "nibble"
+    name = normalize_precision(precision)
+    if name in MATRIX_UNIT_FORMATS:
+        return MATRIX_UNIT_FORMATS[name]
+    bits = bits_per_element(name)
+    return "half" if bits >= MIN_HALF_BITS else "byte" if bits >= MIN_BYTE_BITS else "nibble"

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from gpufleet.catalog import Accelerator
 
-IDLE = 0.2  # of the rating; a device that waits for others keeps its clocks
-READING = (
+IDLE_SHARE = 0.2  # of the rating; a device that waits for others keeps its clocks
+MEMORY_BOUND_SHARE = (
     0.8  # busy with memory: RTX 4090 alone drew some 390 of 450 W (ai-benchmarks 43), W7700 140 of 190 (9)
 )
-COMPUTING = 0.95  # busy with operations
+COMPUTE_BOUND_SHARE = 0.95  # busy with operations
 
 
-def watts(part: Accelerator, devices: int, busy: float, limit: str) -> float | None:
+def estimate_watts(part: Accelerator, devices: int, busy: float, limit: str) -> float | None:
     """Return the draw of so many devices that work ``busy`` of the time, None without a rating."""
     if part.tdp_w is None:
         return None
-    working = COMPUTING if limit == "compute" else READING
-    return part.tdp_w * devices * (IDLE + (working - IDLE) * max(0.0, min(busy, 1.0)))
+    working = COMPUTE_BOUND_SHARE if limit == "compute" else MEMORY_BOUND_SHARE
+    return part.tdp_w * devices * (IDLE_SHARE + (working - IDLE_SHARE) * max(0.0, min(busy, 1.0)))

@@ -12,14 +12,14 @@ from gpufleet.sizing.speed.efficiency import ANY, Efficiency
 from gpufleet.sizing.speed.result import Limit
 from gpufleet.sizing.workload import Workload
 
-USUAL_BANDWIDTH = 1e12  # of a part to which the shares themselves apply
-USUAL_RATE = 1e14
-MOST = 1.0  # of a nominal rate, whatever the law says of a slow part
-SHARP = 2.0  # how sharply two overlapping limits turn into the larger one
+REFERENCE_BANDWIDTH = 1e12  # of a part to which the shares themselves apply
+REFERENCE_FLOPS = 1e14
+MAX_SHARE = 1.0  # of a nominal rate, whatever the law says of a slow part
+OVERLAP_EXPONENT = 2.0  # how sharply two overlapping limits turn into the larger one
 
 
 @dataclass(frozen=True)
-class Setting:
+class Replica:
     """One workload on one layout of one hardware, with the factors that hold for them."""
 
     workload: Workload
@@ -33,7 +33,7 @@ class Setting:
         return self.workload.model
 
     @cached_property
-    def kind(self) -> str:
+    def device_class(self) -> str:
         """Return the class of the devices."""
         return device.device_class(self.hardware.accelerator)
 
@@ -41,47 +41,51 @@ class Setting:
     def engine(self) -> str:
         """Return the engine by its one name here."""
         nodes = self.layout.nodes
-        return device.engine_for(
-            self.workload.engine, self.hardware.accelerator, training=self.workload.trains, nodes=nodes
+        return device.find_calibrated_engine(
+            self.workload.engine, self.hardware.accelerator, training=self.workload.is_training, nodes=nodes
         )
 
     @cached_property
-    def flops(self) -> float | None:
+    def peak_flops(self) -> float | None:
         """Return nominal operations per second of one device."""
-        return device.rate(self.hardware.accelerator, self.workload.precision, self.engine)
+        return device.find_peak_flops(self.hardware.accelerator, self.workload.precision, self.engine)
 
     @cached_property
-    def bandwidth(self) -> float | None:
+    def peak_bandwidth(self) -> float | None:
         """Return nominal bytes per second of one device."""
         nominal = self.hardware.accelerator.bandwidth_gb_s
         return nominal * 1e9 if nominal else None
 
     @cached_property
-    def cache_precision(self) -> str:
+    def kv_precision(self) -> str:
         """Return what keys and values are kept in."""
         asked = self.workload.kv_precision
         return (
-            device.usual_cache(self.engine, self.workload.precision, self.kind) if asked == "f16" else asked
+            device.default_kv_precision(self.engine, self.workload.precision, self.device_class)
+            if asked == "f16"
+            else asked
         )
 
     def factor(self, parameter: str) -> float:
         """Return what was learned of that parameter for this class and engine."""
-        return self.efficiency.of(parameter, self.kind, self.engine)
+        return self.efficiency.get_factor(parameter, self.device_class, self.engine)
 
-    def share(self, parameter: str) -> float:
+    def capped_factor(self, parameter: str) -> float:
         """Return a factor that is a share of a nominal rate, so never above one."""
         return min(self.factor(parameter), 1.0)
 
-    def law(self, parameter: str, nominal: float, usual: float) -> float:
+    def saturation_factor(self, parameter: str, nominal: float, reference: float) -> float:
         """Return what is left of a share on a part of that speed: fast ones are harder to keep fed."""
-        return float((1.0 + nominal / usual) ** -self.efficiency.of(parameter, ANY, ANY))
+        return float((1.0 + nominal / reference) ** -self.efficiency.get_factor(parameter, ANY, ANY))
 
     @cached_property
     def weight_rate(self) -> float:
         """Return bytes of weights per second that one device really reads."""
-        share = self.factor("weight_bandwidth") * self.factor(f"weight_bandwidth_{self.form}")
-        nominal = self.bandwidth or 1.0
-        return nominal * min(share * self.law("bandwidth_law", nominal, USUAL_BANDWIDTH), MOST)
+        share = self.factor("weight_bandwidth") * self.factor(f"weight_bandwidth_{self.kernel_format}")
+        nominal = self.peak_bandwidth or 1.0
+        return nominal * min(
+            share * self.saturation_factor("bandwidth_law", nominal, REFERENCE_BANDWIDTH), MAX_SHARE
+        )
 
     @cached_property
     def expert_layers(self) -> int:
@@ -95,41 +99,41 @@ class Setting:
         return "mxfp4_moe" if self.engine == "llama.cpp" and asked.lower() == "mxfp4" else asked
 
     @cached_property
-    def form(self) -> str:
+    def kernel_format(self) -> str:
         """Return what kind of numbers the weights are."""
-        return operation_count.form(self.workload.precision)
+        return operation_count.kernel_format(self.workload.precision)
 
     @cached_property
     def link(self) -> interconnect.Link:
         """Return what joins the devices that share each layer."""
-        return interconnect.group(self.hardware, self.layout)
+        return interconnect.tensor_parallel_link(self.hardware, self.layout)
 
     @property
-    def joined_by(self) -> Limit:
+    def link_limit(self) -> Limit:
         """Return what to call the link when it limits."""
         if self.layout.nodes > 1 and self.layout.tensor > self.hardware.devices_per_node:
             return "network"
         return "interconnect" if self.link.kind == "switched" else "host link"
 
-    def exchange(self, tokens: float) -> float:
+    def all_reduce_seconds(self, tokens: float) -> float:
         """Return seconds that a tensor-parallel group spends on sums of one pass over so many tokens."""
         members = self.layout.tensor
         if members <= 1:
             return 0.0
         payload = tokens * self.model.hidden * 2.0
-        latency = self.efficiency.of("link_latency", self.link.kind, self.engine)
-        share = min(self.efficiency.of("link_share", self.link.kind, self.engine), 1.0)
+        latency = self.efficiency.get_factor("link_latency", self.link.kind, self.engine)
+        share = min(self.efficiency.get_factor("link_share", self.link.kind, self.engine), 1.0)
         return 2.0 * self.model.layers * self.link.all_reduce(members, payload, latency, share)
 
-    def hops(self, tokens: float) -> float:
+    def pipeline_hop_seconds(self, tokens: float) -> float:
         """Return seconds in which states pass from stage to stage of a layer split."""
         if self.layout.pipeline <= 1:
             return 0.0
-        link = interconnect.hop(self.hardware, self.layout)
-        latency = self.efficiency.of("hop_latency", link.kind, self.engine)
+        link = interconnect.pipeline_link(self.hardware, self.layout)
+        latency = self.efficiency.get_factor("hop_latency", link.kind, self.engine)
         return (self.layout.pipeline - 1) * (latency + tokens * self.model.hidden * 2.0 / (link.gb_s * 1e9))
 
 
-def together(*seconds: float) -> float:
+def combine_overlapping(*seconds: float) -> float:
     """Return the time of works that overlap: the longest of them, more where several are near it."""
-    return float(sum(second**SHARP for second in seconds) ** (1.0 / SHARP))
+    return float(sum(second**OVERLAP_EXPONENT for second in seconds) ** (1.0 / OVERLAP_EXPONENT))

@@ -17,25 +17,25 @@ from gpufleet.sizing.compare.plots.style import to_svg
 PLOTS: dict[str, Callable[[Comparison], Any]] = {
     "roofline": roofline.chart,
     "memory-bandwidth": scatter.chart,
-    "tokens": bars.tokens,
-    "per-watt": bars.per_watt,
-    "per-dollar": bars.per_dollar,
-    "training": bars.training,
+    "tokens": bars.tokens_chart,
+    "per-watt": bars.per_watt_chart,
+    "per-dollar": bars.per_dollar_chart,
+    "training": bars.training_chart,
     "power": power.chart,
 }
 
 
-def svg(comparison: Comparison, name: str) -> str:
+def draw_svg(comparison: Comparison, name: str) -> str:
     """Draw one plot; what it can't be drawn of is an InputError that says what is missing."""
     return to_svg(PLOTS[name](comparison))
 
 
-def possible(comparison: Comparison) -> dict[str, str]:
+def draw_possible_plots(comparison: Comparison) -> dict[str, str]:
     """Draw every plot that the comparison allows."""
     drawn = {}
     for name in PLOTS:
         try:
-            drawn[name] = svg(comparison, name)
+            drawn[name] = draw_svg(comparison, name)
         except InputError:
             continue  # it needs a model, a price or a training task that was not given
     return drawn

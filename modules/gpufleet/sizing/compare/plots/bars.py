@@ -6,51 +6,59 @@ from collections.abc import Callable
 from typing import Any
 
 from gpufleet.errors import InputError
-from gpufleet.sizing.compare.comparison import Comparison, Subject
-from gpufleet.sizing.compare.plots.labels import room
-from gpufleet.sizing.compare.plots.style import WIDTH, Row, colours, kind_of, listed, titled, wrapped
+from gpufleet.sizing.compare.comparison import ComparedAccelerator, Comparison
+from gpufleet.sizing.compare.plots.labels import axis_end
+from gpufleet.sizing.compare.plots.style import (
+    WIDTH,
+    Row,
+    build_title,
+    color_encoding,
+    join_names,
+    kind_label,
+    wrap_lines,
+)
 from gpufleet.sizing.plans import Plan
-from gpufleet.sizing.plans.report import figure
+from gpufleet.sizing.plans.report import format_figure
 
-Measure = Callable[[Subject], tuple[float, float, float] | None]
+Measure = Callable[[ComparedAccelerator], tuple[float, float, float] | None]
 STEP = 24
-BARS = WIDTH - 140  # pixels; names stand left of them
-NAMES = {"labelLimit": 300, "ticks": False, "domain": False, "labelPadding": 6}
+BAR_AREA_WIDTH = WIDTH - 140  # pixels; names stand left of them
+NAME_AXIS = {"labelLimit": 300, "ticks": False, "domain": False, "labelPadding": 6}
 
 
-def tokens(comparison: Comparison) -> Any:
+def tokens_chart(comparison: Comparison) -> Any:
     """Draw tokens per second, generated or trained on, with the 80 % interval."""
-    trains = comparison.workload is not None and comparison.workload.trains
+    trains = comparison.workload is not None and comparison.workload.is_training
     axis = f"tokens/s {'trained on' if trains else 'generated'} by the replica, with 80 % interval"
-    return _chart(comparison, "Tokens per second", axis, lambda subject: _times(subject, 1.0))
+    return _bar_chart(comparison, "Tokens per second", axis, lambda subject: _scale_speed(subject, 1.0))
 
 
-def training(comparison: Comparison) -> Any:
+def training_chart(comparison: Comparison) -> Any:
     """Draw tokens per second that one device trains on."""
-    if comparison.workload is None or not comparison.workload.trains:
+    if comparison.workload is None or not comparison.workload.is_training:
         raise InputError("needs a training task", where="--plot training", remedy="give --task full_finetune")
     axis = "tokens/s trained on per device, with 80 % interval"
-    return _chart(
+    return _bar_chart(
         comparison,
         "Training speed of one device",
         axis,
-        lambda s: _times(s, 1 / s.plan.devices if s.plan else None),
+        lambda s: _scale_speed(s, 1 / s.plan.devices if s.plan else None),
     )
 
 
-def per_watt(comparison: Comparison) -> Any:
+def per_watt_chart(comparison: Comparison) -> Any:
     """Draw tokens per joule: tokens per second and watt."""
     axis = "tokens per joule (tokens/s per watt of the devices), with the interval of the speed"
-    return _chart(comparison, "Tokens for energy", axis, _per_joule)
+    return _bar_chart(comparison, "Tokens for energy", axis, _per_joule)
 
 
-def per_dollar(comparison: Comparison) -> Any:
+def per_dollar_chart(comparison: Comparison) -> Any:
     """Draw a million tokens for a dollar at the cheapest known price."""
     axis = "million tokens per USD, cheapest known price, with the interval of the speed"
-    return _chart(comparison, "Tokens for money", axis, _per_dollar, priced=True)
+    return _bar_chart(comparison, "Tokens for money", axis, _per_dollar, priced=True)
 
 
-def _times(subject: Subject, factor: float | None) -> tuple[float, float, float] | None:
+def _scale_speed(subject: ComparedAccelerator, factor: float | None) -> tuple[float, float, float] | None:
     plan = subject.plan
     if plan is None or factor is None:
         return None
@@ -58,77 +66,81 @@ def _times(subject: Subject, factor: float | None) -> tuple[float, float, float]
     return None if None in speeds else tuple((speed or 0.0) * factor for speed in speeds)  # type: ignore[return-value]  # three in, three out
 
 
-def _per_joule(subject: Subject) -> tuple[float, float, float] | None:
+def _per_joule(subject: ComparedAccelerator) -> tuple[float, float, float] | None:
     plan: Plan | None = subject.plan
-    return _times(subject, 1 / plan.watts if plan and plan.watts else None)
+    return _scale_speed(subject, 1 / plan.watts if plan and plan.watts else None)
 
 
-def _per_dollar(subject: Subject) -> tuple[float, float, float] | None:
+def _per_dollar(subject: ComparedAccelerator) -> tuple[float, float, float] | None:
     usd = subject.usd_per_hour
-    return _times(subject, 3600 / 1e6 / usd if usd else None)
+    return _scale_speed(subject, 3600 / 1e6 / usd if usd else None)
 
 
-def _chart(comparison: Comparison, title: str, axis: str, measure: Measure, *, priced: bool = False) -> Any:
+def _bar_chart(
+    comparison: Comparison, title: str, axis: str, measure: Measure, *, priced: bool = False
+) -> Any:
     import altair as alt
 
     rows = _rows(comparison, title, measure, priced=priced)
     rows.sort(key=lambda row: -row["value"])
     names = [row["name"] for row in rows]
-    scale = alt.Scale(domain=[0, room([(row["high"], row["label"]) for row in rows], BARS)], nice=False)
+    scale = alt.Scale(
+        domain=[0, axis_end([(row["high"], row["label"]) for row in rows], BAR_AREA_WIDTH)], nice=False
+    )
     x = alt.X("value:Q", title=axis, scale=scale, axis=alt.Axis(tickCount=6))
-    y = alt.Y("name:N", title=None, sort=names, axis=alt.Axis(**NAMES))
+    y = alt.Y("name:N", title=None, sort=names, axis=alt.Axis(**NAME_AXIS))
     base = alt.Chart(alt.Data(values=rows))
-    bars = base.mark_bar(height=14).encode(x=x, y=y, color=colours(alt, {row["kind"] for row in rows}))
+    bars = base.mark_bar(height=14).encode(x=x, y=y, color=color_encoding(alt, {row["kind"] for row in rows}))
     spans = base.mark_rule(strokeWidth=2, color="#222222").encode(
         x=alt.X("low:Q", scale=scale), x2="high:Q", y=y
     )
-    ends = [
+    interval_ticks = [
         base.mark_tick(thickness=2, size=9, color="#222222").encode(x=alt.X(f"{end}:Q", scale=scale), y=y)
         for end in ("low", "high")
     ]
     texts = base.mark_text(align="left", dx=6, fontSize=12).encode(
         x=alt.X("high:Q", scale=scale), y=y, text="label:N"
     )
-    plot = alt.layer(bars, spans, *ends, texts)
+    plot = alt.layer(bars, spans, *interval_ticks, texts)
     unknown = "No price known, or not placed" if priced else "Not placed, or not known"
-    heading = titled(alt, f"{title}: {_work(comparison)}", _subtitle(comparison, rows, unknown))
-    return plot.properties(width=BARS, height=STEP * len(rows), title=heading)
+    heading = build_title(alt, f"{title}: {_workload_text(comparison)}", _subtitle(comparison, rows, unknown))
+    return plot.properties(width=BAR_AREA_WIDTH, height=STEP * len(rows), title=heading)
 
 
 def _rows(comparison: Comparison, title: str, measure: Measure, *, priced: bool) -> list[Row]:
     if comparison.workload is None:
         raise InputError("needs a model", where="--plot", remedy="give --model")
     rows = []
-    for subject in comparison.subjects:
+    for subject in comparison.accelerators:
         found = measure(subject)
         if found is not None:
             value, low, high = found
-            label = figure(value) + (_bought(subject) if priced else "")
-            row = {"name": subject.label, "kind": kind_of(subject.part), "value": value}
+            label = format_figure(value) + (_price_label(subject) if priced else "")
+            row = {"name": subject.label, "kind": kind_label(subject.accelerator), "value": value}
             rows.append(row | {"low": low, "high": high, "label": label})
     if not rows:
         raise InputError(f"{title.lower()}: not known of any of these", where="--plot")
     return rows
 
 
-def _bought(subject: Subject) -> str:
+def _price_label(subject: ComparedAccelerator) -> str:
     """Return how and when the price was: the month of its newest date."""
     price = subject.price
     day = (price.as_of or "undated").split("/")[-1][:7] if price else ""
     return f"  ({price.purchase.replace('_', ' ')}, {day})" if price else ""
 
 
-def _work(comparison: Comparison) -> str:
+def _workload_text(comparison: Comparison) -> str:
     work = comparison.workload
     if work is None:
         return ""
-    if work.trains:
+    if work.is_training:
         return f"{work.model.name}, {work.task.replace('_', ' ')}, {work.precision}, {work.context:,} tokens"
     return f"{work.model.name}, {work.precision}, {work.batch} stream{'s' if work.batch > 1 else ''}"
 
 
 def _subtitle(comparison: Comparison, rows: list[Row], unknown: str) -> list[str]:
     drawn = {row["name"] for row in rows}
-    missing = [each.part.name for each in comparison.subjects if each.label not in drawn]
+    missing = [each.accelerator.name for each in comparison.accelerators if each.label not in drawn]
     text = "Each on the fewest devices that hold it, with the usual engine of that hardware."
-    return wrapped(text) + (wrapped(f"{unknown}: {listed(missing)}.") if missing else [])
+    return wrap_lines(text) + (wrap_lines(f"{unknown}: {join_names(missing)}.") if missing else [])

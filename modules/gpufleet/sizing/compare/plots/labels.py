@@ -5,27 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import log10
 
-LETTER, LINE = 7.0, 14.0  # pixels of the labels' font
+CHARACTER_WIDTH, LINE_HEIGHT = 7.0, 14.0  # pixels of the labels' font
 Box = tuple[float, float, float, float]
 
 
-def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+def spread_positions(preferred: Sequence[float], gap: float, low: float, high: float) -> list[float]:
     """Return positions near the wanted ones, in their order, none nearer to the next than ``gap``."""
-    order = sorted(range(len(wanted)), key=lambda at: wanted[at])
-    places = [min(max(wanted[at], low), high) for at in order]
+    order = sorted(range(len(preferred)), key=lambda at: preferred[at])
+    places = [min(max(preferred[at], low), high) for at in order]
     for at in range(1, len(places)):
         places[at] = max(places[at], places[at - 1] + gap)
     if places and places[-1] > high:  # no room above: push down again
         places[-1] = high
         for at in range(len(places) - 2, -1, -1):
             places[at] = min(places[at], places[at + 1] - gap)
-    found = [0.0] * len(wanted)
+    found = [0.0] * len(preferred)
     for place, at in zip(places, order, strict=True):
         found[at] = place
     return found
 
 
-def beside(
+def place_labels(
     points: Sequence[tuple[float, float]],
     names: Sequence[str],
     width: float,
@@ -40,46 +40,59 @@ def beside(
     found: list[Box] = []
     for at, ((x, y), name) in enumerate(zip(points, names, strict=True)):
         others = [*taken[:at], *taken[at + 1 :], *fixed, *found]
-        options = [box for box in _around(x, y, len(name) * LETTER) if _inside(box, width, height)]
-        found.append(min(options, key=lambda box: sum(_common(box, other) for other in others)))
+        options = [
+            box
+            for box in _candidate_boxes(x, y, len(name) * CHARACTER_WIDTH)
+            if _is_inside(box, width, height)
+        ]
+        found.append(min(options, key=lambda box: sum(_overlap_area(box, other) for other in others)))
     return found
 
 
-def room(rows: Sequence[tuple[float, str]], width: float) -> float:
+def axis_end(rows: Sequence[tuple[float, str]], width: float) -> float:
     """Return the end of a linear axis of so many pixels from 0, on which each value's label still fits behind it."""
-    return max(value * width / max(width - 14 - len(label) * LETTER, width / 4) for value, label in rows)
+    return max(
+        value * width / max(width - 14 - len(label) * CHARACTER_WIDTH, width / 4) for value, label in rows
+    )
 
 
-def pixel(value: float, domain: tuple[float, float], length: float) -> float:
+def log_axis_pixel(value: float, domain: tuple[float, float], length: float) -> float:
     """Return where a value lies on a logarithmic axis of so many pixels."""
     low, high = (log10(end) for end in domain)
     return (log10(value) - low) / (high - low) * length
 
 
-def decades(values: Sequence[float], slack: float = 1.35) -> tuple[float, float]:
+def log_axis_domain(values: Sequence[float], slack: float = 1.35) -> tuple[float, float]:
     """Return a domain for a logarithmic axis with some room at both ends."""
     return min(values) / slack, max(values) * slack
 
 
-def _around(x: float, y: float, width: float) -> list[Box]:
+def _candidate_boxes(x: float, y: float, width: float) -> list[Box]:
     """Return boxes for a name around a point: right and left of it, then above and below, then further off."""
-    half = LINE / 2
+    half = LINE_HEIGHT / 2
     near = [
-        (x + 9, y - half), (x - 9 - width, y - half), (x - width / 2, y - 9 - LINE), (x - width / 2, y + 9),
+        (x + 9, y - half), (x - 9 - width, y - half), (x - width / 2, y - 9 - LINE_HEIGHT), (x - width / 2, y + 9),
     ]  # fmt: skip
     far = [
         (side, y + step - half)
-        for step in (-LINE, LINE, -1.8 * LINE, 1.8 * LINE, -2.6 * LINE, 2.6 * LINE)
+        for step in (
+            -LINE_HEIGHT,
+            LINE_HEIGHT,
+            -1.8 * LINE_HEIGHT,
+            1.8 * LINE_HEIGHT,
+            -2.6 * LINE_HEIGHT,
+            2.6 * LINE_HEIGHT,
+        )
         for side in (x + 11, x - 11 - width)
     ]
-    return [(left, top, left + width, top + LINE) for left, top in (*near, *far)]
+    return [(left, top, left + width, top + LINE_HEIGHT) for left, top in (*near, *far)]
 
 
-def _inside(box: Box, width: float, height: float) -> bool:
+def _is_inside(box: Box, width: float, height: float) -> bool:
     return box[0] >= 0 and box[1] >= 0 and box[2] <= width and box[3] <= height
 
 
-def _common(one: Box, other: Box) -> float:
+def _overlap_area(one: Box, other: Box) -> float:
     """Return how many square pixels two boxes share."""
     across = min(one[2], other[2]) - max(one[0], other[0])
     down = min(one[3], other[3]) - max(one[1], other[1])

@@ -6,12 +6,20 @@ from typing import Any
 
 from gpufleet.errors import InputError
 from gpufleet.sizing.compare.comparison import Comparison
-from gpufleet.sizing.compare.plots.labels import room
-from gpufleet.sizing.compare.plots.style import WIDTH, Row, colours, kind_of, listed, titled, wrapped
-from gpufleet.sizing.plans.report import figure
+from gpufleet.sizing.compare.plots.labels import axis_end
+from gpufleet.sizing.compare.plots.style import (
+    WIDTH,
+    Row,
+    build_title,
+    color_encoding,
+    join_names,
+    kind_label,
+    wrap_lines,
+)
+from gpufleet.sizing.plans.report import format_figure
 
 STEP = 24
-BARS = WIDTH - 140
+BAR_AREA_WIDTH = WIDTH - 140
 
 
 def chart(comparison: Comparison) -> Any:
@@ -20,7 +28,9 @@ def chart(comparison: Comparison) -> Any:
 
     rows = _rows(comparison)
     names = [row["name"] for row in rows]
-    scale = alt.Scale(domain=[0, room([(row["stated"], row["label"]) for row in rows], BARS)], nice=False)
+    scale = alt.Scale(
+        domain=[0, axis_end([(row["stated"], row["label"]) for row in rows], BAR_AREA_WIDTH)], nice=False
+    )
     x = alt.X("stated:Q", title="power of one device (W)", scale=scale, axis=alt.Axis(tickCount=6))
     y = alt.Y(
         "name:N",
@@ -30,24 +40,26 @@ def chart(comparison: Comparison) -> Any:
     )
     base = alt.Chart(alt.Data(values=rows))
     bars = base.mark_bar(height=14, opacity=0.85).encode(
-        x=x, y=y, color=colours(alt, {row["kind"] for row in rows})
+        x=x, y=y, color=color_encoding(alt, {row["kind"] for row in rows})
     )
     texts = base.mark_text(align="left", dx=6, fontSize=12).encode(x=x, y=y, text="label:N")
     drawn = [row for row in rows if row["drawn"] is not None]
     marks = alt.Chart(alt.Data(values=drawn)).mark_tick(thickness=3, size=18, color="#222222")
     layers = [bars, texts] + ([marks.encode(x=alt.X("drawn:Q", scale=scale), y=y)] if drawn else [])
-    title = titled(alt, "Power of one device", _subtitle(comparison, rows))
-    return alt.layer(*layers).properties(width=BARS, height=STEP * len(rows), title=title)
+    title = build_title(alt, "Power of one device", _subtitle(comparison, rows))
+    return alt.layer(*layers).properties(width=BAR_AREA_WIDTH, height=STEP * len(rows), title=title)
 
 
 def _rows(comparison: Comparison) -> list[Row]:
     rows = []
-    for subject in comparison.subjects:
-        part, plan = subject.part, subject.plan
+    for subject in comparison.accelerators:
+        part, plan = subject.accelerator, subject.plan
         if part.tdp_w:
             drawn = plan.watts / plan.devices if plan and plan.watts else None
-            label = figure(part.tdp_w) + (f"  ({figure(drawn)} at work)" if drawn is not None else "")
-            row = {"name": part.name, "kind": kind_of(part), "stated": part.tdp_w, "label": label}
+            label = format_figure(part.tdp_w) + (
+                f"  ({format_figure(drawn)} at work)" if drawn is not None else ""
+            )
+            row = {"name": part.name, "kind": kind_label(part), "stated": part.tdp_w, "label": label}
             rows.append(row | {"drawn": drawn})
     if not rows:
         raise InputError("no vendor states the power of any of these", where="power")
@@ -60,5 +72,7 @@ def _subtitle(comparison: Comparison, rows: list[Row]) -> list[str]:
     if work is not None:
         text += f" Black marks: estimate while it works on {work.model.name} ({work.task}, {work.precision})."
     known = {row["name"] for row in rows}
-    missing = [each.part.name for each in comparison.subjects if each.part.name not in known]
-    return wrapped(text) + (wrapped(f"Not stated: {listed(missing)}.") if missing else [])
+    missing = [
+        each.accelerator.name for each in comparison.accelerators if each.accelerator.name not in known
+    ]
+    return wrap_lines(text) + (wrap_lines(f"Not stated: {join_names(missing)}.") if missing else [])

@@ -5,14 +5,28 @@ from __future__ import annotations
 from typing import Any
 
 from gpufleet.errors import InputError
-from gpufleet.sizing.compare.comparison import Comparison, peak_tflops, ridge
-from gpufleet.sizing.compare.plots.labels import LINE, decades, pixel, spread
-from gpufleet.sizing.compare.plots.style import DASHES, GREY, LINES, WIDTH, Row, listed, titled, wrapped
+from gpufleet.sizing.compare.comparison import Comparison, peak_tflops, ridge_point
+from gpufleet.sizing.compare.plots.labels import (
+    LINE_HEIGHT,
+    log_axis_domain,
+    log_axis_pixel,
+    spread_positions,
+)
+from gpufleet.sizing.compare.plots.style import (
+    DASHES,
+    GREY,
+    LINES,
+    WIDTH,
+    Row,
+    build_title,
+    join_names,
+    wrap_lines,
+)
 from gpufleet.sizing.memory import bits_per_weight
 
 HEIGHT = 420
-NARROW = WIDTH - 150  # names stand right of it
-LOWEST = 0.3  # operations per byte
+PLOT_WIDTH = WIDTH - 150  # names stand right of it
+MIN_INTENSITY = 0.3  # operations per byte
 
 
 def chart(comparison: Comparison) -> Any:
@@ -20,39 +34,43 @@ def chart(comparison: Comparison) -> Any:
     import altair as alt
 
     precision = comparison.workload.precision if comparison.workload else "bf16"
-    rows = _roofs(comparison, precision)
-    across = (LOWEST, max(2000.0, 3 * max(row["ridge"] for row in rows)))
-    up = decades([row["peak"] for row in rows] + [row["gb_s"] / 1000 for row in rows], 1.6)
-    names, tall = [row["name"] for row in rows], max(HEIGHT, round((LINE + 2) * len(rows)))
-    x = alt.X("intensity:Q", title="operations per byte read from memory", scale=_log(alt, across))
-    y = alt.Y("tflops:Q", title="attainable rate (10¹² operations/s, dense)", scale=_log(alt, up))
-    lines = alt.Chart(alt.Data(values=[p for row in rows for p in _line(row, across, up)])).mark_line(
+    rows = _roofline_rows(comparison, precision)
+    across = (MIN_INTENSITY, max(2000.0, 3 * max(row["ridge"] for row in rows)))
+    up = log_axis_domain([row["peak"] for row in rows] + [row["gb_s"] / 1000 for row in rows], 1.6)
+    names, tall = [row["name"] for row in rows], max(HEIGHT, round((LINE_HEIGHT + 2) * len(rows)))
+    x = alt.X("intensity:Q", title="operations per byte read from memory", scale=_log_scale(alt, across))
+    y = alt.Y("tflops:Q", title="attainable rate (10¹² operations/s, dense)", scale=_log_scale(alt, up))
+    lines = alt.Chart(alt.Data(values=[p for row in rows for p in _line_points(row, across, up)])).mark_line(
         strokeWidth=2
     )
-    colour = alt.Color("name:N", legend=None, scale=alt.Scale(domain=names, range=_cycle(LINES, len(names))))
-    dash = alt.StrokeDash("name:N", legend=None, scale=alt.Scale(domain=names, range=_dashes(len(names))))
-    ridges = alt.Chart(alt.Data(values=[_ridge(row) for row in rows])).mark_point(
+    colour = alt.Color(
+        "name:N", legend=None, scale=alt.Scale(domain=names, range=_cycle_colors(LINES, len(names)))
+    )
+    dash = alt.StrokeDash(
+        "name:N", legend=None, scale=alt.Scale(domain=names, range=_dash_patterns(len(names)))
+    )
+    ridges = alt.Chart(alt.Data(values=[_ridge_point(row) for row in rows])).mark_point(
         size=45, filled=True, opacity=1
     )
     layers = [
-        *_guides(alt, comparison, precision, across, tall),
+        *_decode_guides(alt, comparison, precision, across, tall),
         lines.encode(x=x, y=y, color=colour, strokeDash=dash),
         ridges.encode(x=x, y=y, color=colour),
-        *_names(alt, rows, up, tall, colour),
+        *_label_layers(alt, rows, up, tall, colour),
     ]
-    title = titled(alt, "Rooflines of one device", _subtitle(comparison, rows, precision))
-    return alt.layer(*layers).properties(width=NARROW, height=tall, title=title)
+    title = build_title(alt, "Rooflines of one device", _subtitle(comparison, rows, precision))
+    return alt.layer(*layers).properties(width=PLOT_WIDTH, height=tall, title=title)
 
 
-def _roofs(comparison: Comparison, precision: str) -> list[Row]:
+def _roofline_rows(comparison: Comparison, precision: str) -> list[Row]:
     found = []
-    for part in (each.part for each in comparison.subjects):
+    for part in (each.accelerator for each in comparison.accelerators):
         peak, computed_in = peak_tflops(part, precision)
         if peak and part.bandwidth_gb_s:
             found.append(
                 {
                     "name": part.name, "peak": peak, "gb_s": part.bandwidth_gb_s, "format": computed_in,
-                    "ridge": ridge(part, precision),
+                    "ridge": ridge_point(part, precision),
                 }
             )  # fmt: skip
     if not found:
@@ -62,53 +80,58 @@ def _roofs(comparison: Comparison, precision: str) -> list[Row]:
 
 def _subtitle(comparison: Comparison, rows: list[Row], precision: str) -> list[str]:
     drawn = {row["name"] for row in rows}
-    missing = [each.part.name for each in comparison.subjects if each.part.name not in drawn]
+    missing = [
+        each.accelerator.name for each in comparison.accelerators if each.accelerator.name not in drawn
+    ]
     others: dict[str, list[str]] = {}
-    usual = peak_usual(rows)
+    usual = most_common_format(rows)
     for row in rows:
         if row["format"] != usual:
             others.setdefault(row["format"], []).append(row["name"])
     text = f"Weights in {precision}: rates in {usual}, peaks that vendors state. Dots: the ridge."
-    text += "".join(f" In {name}: {listed(parts, 6)}." for name, parts in others.items())
-    return wrapped(text) + (wrapped(f"Not known: {listed(missing)}.") if missing else [])
+    text += "".join(f" In {name}: {join_names(parts, 6)}." for name, parts in others.items())
+    return wrap_lines(text) + (wrap_lines(f"Not known: {join_names(missing)}.") if missing else [])
 
 
-def peak_usual(rows: list[Row]) -> str:
+def most_common_format(rows: list[Row]) -> str:
     """Return the format that most rates are of."""
     formats = [row["format"] for row in rows]
     usual: str = max(dict.fromkeys(formats), key=formats.count)
     return usual
 
 
-def _line(row: Row, across: tuple[float, float], up: tuple[float, float]) -> list[Row]:
+def _line_points(row: Row, across: tuple[float, float], up: tuple[float, float]) -> list[Row]:
     slope = row["gb_s"] / 1000  # 10^12 operations per second at one operation per byte
     start = max(across[0], up[0] / slope)
     points = [(start, start * slope), (row["ridge"], row["peak"]), (across[1], row["peak"])]
     return [{"name": row["name"], "intensity": at, "tflops": rate} for at, rate in points]
 
 
-def _ridge(row: Row) -> Row:
+def _ridge_point(row: Row) -> Row:
     return {"name": row["name"], "intensity": row["ridge"], "tflops": row["peak"]}
 
 
-def _names(alt: Any, rows: list[Row], up: tuple[float, float], tall: int, colour: Any) -> list[Any]:
+def _label_layers(alt: Any, rows: list[Row], up: tuple[float, float], tall: int, colour: Any) -> list[Any]:
     """Name every line right of its end, moved apart where they would meet, with a thread to the line."""
-    ends = [tall - pixel(row["peak"], up, tall) for row in rows]
-    order = spread(ends, LINE + 1, LINE, tall)
+    line_ends = [tall - log_axis_pixel(row["peak"], up, tall) for row in rows]
+    order = spread_positions(line_ends, LINE_HEIGHT + 1, LINE_HEIGHT, tall)
     texts, threads = [], []
-    for row, end, place in zip(rows, ends, order, strict=True):
+    for row, end, place in zip(rows, line_ends, order, strict=True):
         name = row["name"]
         texts.append(
-            {"name": name, "label": f"{name}: {row['ridge']:,.0f} op/B", "x": NARROW + 24, "y": place}
+            {"name": name, "label": f"{name}: {row['ridge']:,.0f} op/B", "x": PLOT_WIDTH + 24, "y": place}
         )
-        threads += [{"name": name, "x": NARROW, "y": end}, {"name": name, "x": NARROW + 20, "y": place}]
+        threads += [
+            {"name": name, "x": PLOT_WIDTH, "y": end},
+            {"name": name, "x": PLOT_WIDTH + 20, "y": place},
+        ]
     at = {"x": alt.X("x:Q", scale=None, axis=None), "y": alt.Y("y:Q", scale=None, axis=None)}
     named = alt.Chart(alt.Data(values=texts)).mark_text(align="left", baseline="middle", fontSize=12)
     tied = alt.Chart(alt.Data(values=threads)).mark_line(strokeWidth=1, clip=False)
     return [tied.encode(color=colour, **at), named.encode(text="label:N", **at)]
 
 
-def _guides(
+def _decode_guides(
     alt: Any, comparison: Comparison, precision: str, across: tuple[float, float], tall: int
 ) -> list[Any]:
     """Mark where decoding lies: two operations for each weight that is read, times the streams."""
@@ -122,7 +145,7 @@ def _guides(
         for streams in sorted({1, batch, 64})
         if across[0] < each * streams < across[1]
     ]
-    base = alt.Chart(alt.Data(values=marks)).encode(x=alt.X("intensity:Q", scale=_log(alt, across)))
+    base = alt.Chart(alt.Data(values=marks)).encode(x=alt.X("intensity:Q", scale=_log_scale(alt, across)))
     return [
         base.mark_rule(color=GREY, strokeDash=[3, 3]),
         base.mark_text(color=GREY, fontSize=11, align="left", dx=4, baseline="bottom").encode(
@@ -131,14 +154,14 @@ def _guides(
     ]
 
 
-def _log(alt: Any, domain: tuple[float, float]) -> Any:
+def _log_scale(alt: Any, domain: tuple[float, float]) -> Any:
     return alt.Scale(type="log", domain=list(domain), nice=False)
 
 
-def _cycle(of: tuple[str, ...], many: int) -> list[str]:
-    return [of[at % len(of)] for at in range(many)]
+def _cycle_colors(of: tuple[str, ...], count: int) -> list[str]:
+    return [of[at % len(of)] for at in range(count)]
 
 
-def _dashes(many: int) -> list[list[int]]:
+def _dash_patterns(count: int) -> list[list[int]]:
     """Return a dash pattern for each line: lines of one colour never share it."""
-    return [DASHES[at // len(LINES) % len(DASHES)] for at in range(many)]
+    return [DASHES[at // len(LINES) % len(DASHES)] for at in range(count)]

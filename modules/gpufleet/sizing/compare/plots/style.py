@@ -27,12 +27,12 @@ DASHES = ([1, 0], [7, 3], [2, 2], [9, 3, 2, 3])
 GREY = "#555555"
 
 
-def kind_of(part: Accelerator) -> str:
+def kind_label(part: Accelerator) -> str:
     """Return the kind of an accelerator in a reader's words."""
     return NAMES[part.kind]
 
 
-def colours(alt: Any, kinds: set[str]) -> Any:
+def color_encoding(alt: Any, kinds: set[str]) -> Any:
     """Return the colour of each kind that is drawn, with its legend."""
     shown = [kind for kind in KINDS if kind in kinds]
     scale = alt.Scale(domain=shown, range=[KINDS[kind][0] for kind in shown])
@@ -40,13 +40,13 @@ def colours(alt: Any, kinds: set[str]) -> Any:
     return alt.Color("kind:N", title=None, scale=scale, legend=legend)
 
 
-def shapes(alt: Any, kinds: set[str]) -> Any:
+def shape_encoding(alt: Any, kinds: set[str]) -> Any:
     """Return the shape of each kind that is drawn; it shares the legend of the colours."""
     shown = [kind for kind in KINDS if kind in kinds]
     return alt.Shape("kind:N", title=None, scale=alt.Scale(domain=shown, range=[KINDS[k][1] for k in shown]))
 
 
-def titled(alt: Any, title: str, subtitle: list[str]) -> Any:
+def build_title(alt: Any, title: str, subtitle: list[str]) -> Any:
     """Return a title at the left, with what has to be known beside it in grey."""
     return alt.TitleParams(
         title,
@@ -70,17 +70,17 @@ def to_svg(chart: Any) -> str:
     return svg
 
 
-def listed(names: list[str], most: int = 10) -> str:
+def join_names(names: list[str], max_names: int = 10) -> str:
     """Return names in a row, those beyond the first ones counted."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+    more = f" and {len(names) - max_names} more" if len(names) > max_names else ""
+    return ", ".join(names[:max_names]) + more
 
 
-def wrapped(text: str, most: int = 100) -> list[str]:
+def wrap_lines(text: str, max_length: int = 100) -> list[str]:
     """Break a sentence into lines of a title."""
     lines = [""]
-    for word in text.split():
-        if len(lines[-1]) + len(word) >= most:
+    for token in text.split():
+        if len(lines[-1]) + len(token) >= max_length:
             lines.append("")
-        lines[-1] = f"{lines[-1]} {word}".strip()
+        lines[-1] = f"{lines[-1]} {token}".strip()
     return lines

@@ -8,11 +8,11 @@ import pytest
 
 from gpufleet import catalog, fleet
 from gpufleet.errors import InputError
-from gpufleet.sizing.data_file import rows
-from gpufleet.sizing.hardware_resolver import resolve
-from gpufleet.sizing.host import link_of, network_of, usual_host
-from gpufleet.sizing.node_hardware import joined
-from gpufleet.sizing.owned_hardware import owned
+from gpufleet.sizing.data_file import load_rows
+from gpufleet.sizing.hardware_resolver import resolve_hardware
+from gpufleet.sizing.host import default_host, find_link, find_network
+from gpufleet.sizing.node_hardware import with_link_for
+from gpufleet.sizing.owned_hardware import list_owned_hardware
 
 
 def test_a_cloud_machine_has_its_cards_links_and_network(hardware):
@@ -36,7 +36,7 @@ def test_a_rack_is_its_boards_at_its_own_cost(hardware, repo_root):
 
 @pytest.mark.parametrize("rack", ["bench-1", "blades-1", "blades-poc"])
 def test_the_light_reader_and_the_fleet_say_the_same(rack, repo_root):
-    ours = next(each for each in owned(repo_root) if each.name == rack)
+    ours = next(each for each in list_owned_hardware(repo_root) if each.name == rack)
     theirs = fleet.load_rack(repo_root / f"inventory/{rack}.yaml", repo_root)
     assert ours.node_limit == len(theirs.nodes)
     assert ours.offers[0].usd_per_hour == pytest.approx(theirs.usd_per_hour / len(theirs.nodes))
@@ -46,14 +46,14 @@ def test_a_rack_that_says_more_goes_through_the_fleet(project):
     path = project / "inventory/blades-1.yaml"
     text = path.read_text().replace("nodes: blade[01-20]", "nodes: 'blade[01-05,08]'")
     path.write_text(text)
-    assert resolve("blades-1", project).hardware.node_limit == 6
+    assert resolve_hardware("blades-1", project).hardware.node_limit == 6
 
 
 def test_a_broken_rack_file_is_refused_in_the_fleets_words(project):
     path = project / "inventory/blades-1.yaml"
     path.write_text(path.read_text().replace("nodes: blade[01-20]", "nodes: []"))
     with pytest.raises(InputError, match=r"inventory/blades-1.yaml.*nodes"):
-        resolve("blades-1", project)
+        resolve_hardware("blades-1", project)
 
 
 def test_a_bench_with_a_card_is_its_card(hardware):
@@ -68,17 +68,17 @@ def test_a_workstation_is_known_by_its_name_in_the_stacks(hardware):
 
 @pytest.mark.parametrize("name", list(catalog.load_accelerators()))
 def test_every_part_resolves_by_its_catalogue_name(name):
-    found = resolve(name).hardware
+    found = resolve_hardware(name).hardware
     assert found.accelerator.name == name
     assert found.devices_per_node >= 1
-    assert found.why
+    assert found.host_source
 
 
 @pytest.mark.parametrize(
     "name", ["h100 sxm5", "H100-SXM5-80GB", "GeForce RTX 4090", "rtx 4090", "geforcertx4090"]
 )
 def test_case_and_punctuation_do_not_matter(name):
-    assert resolve(name).hardware.accelerator.name in ("H100 SXM5 80GB", "GeForce RTX 4090")
+    assert resolve_hardware(name).hardware.accelerator.name in ("H100 SXM5 80GB", "GeForce RTX 4090")
 
 
 @pytest.mark.parametrize(
@@ -92,23 +92,23 @@ def test_case_and_punctuation_do_not_matter(name):
     ],
 )
 def test_a_size_of_memory_chooses_among_those_sold(name, gib):
-    assert resolve(name).hardware.accelerator.memory_gib == gib
+    assert resolve_hardware(name).hardware.accelerator.memory_gib == gib
 
 
 def test_a_size_that_never_was_is_refused_with_those_that_are():
     with pytest.raises(InputError, match=r"at most 8 GB.*1, 2, 4, 8 GB"):
-        resolve("CM4 512GB")
+        resolve_hardware("CM4 512GB")
 
 
 def test_a_family_of_machines_with_one_size_is_that_machine():
-    assert resolve("p4d").hardware.name == "p4d.24xlarge"
+    assert resolve_hardware("p4d").hardware.name == "p4d.24xlarge"
 
 
 def test_a_retired_machine_is_answered_on_its_substitute():
-    found = resolve("Standard_NC6s_v3")
+    found = resolve_hardware("Standard_NC6s_v3")
     assert found.hardware.name == "Standard_NC4as_T4_v3"
-    assert [caution.code for caution in found.cautions] == ["retired-machine"]
-    assert "2025-09-30" in found.cautions[0].message
+    assert [caution.code for caution in found.warnings] == ["retired-machine"]
+    assert "2025-09-30" in found.warnings[0].message
 
 
 def test_a_share_of_a_card_has_its_share_of_everything(hardware):
@@ -136,35 +136,35 @@ def test_a_share_of_a_card_has_its_share_of_everything(hardware):
 )
 def test_what_is_unknown_is_one_line_with_a_way_on(name, said, repo_root):
     with pytest.raises(InputError, match=re.escape(said)) as caught:
-        resolve(name, repo_root)
+        resolve_hardware(name, repo_root)
     assert "\n" not in str(caught.value)
     assert str(caught.value).startswith("--on: ")
 
 
 def test_bridges_join_pairs_only(hardware):
     pcie = hardware("A100 PCIe 80GB")
-    assert joined(pcie, 2).link.startswith("NVLink")
-    assert joined(pcie, 4).link == "PCIe 4"
+    assert with_link_for(pcie, 2).link.startswith("NVLink")
+    assert with_link_for(pcie, 4).link == "PCIe 4"
 
 
 def test_slots_have_lanes():
     assert (
-        link_of(catalog.accelerator("GeForce RTX 4060 Ti 16GB"), 2)[0] == 15.5
+        find_link(catalog.get_accelerator("GeForce RTX 4060 Ti 16GB"), 2)[0] == 15.5
     )  # eight lanes of generation 4
 
 
 @pytest.mark.parametrize("file", ["hosts.csv", "networks.csv", "engines.csv", "slots.csv", "sparse.csv"])
 def test_every_fact_has_a_source(file):
-    assert all(len(row["source"]) > 10 for row in rows(file))
+    assert all(len(row["source"]) > 10 for row in load_rows(file))
 
 
 def test_every_part_has_a_usual_host_and_every_machine_a_network():
-    assert all(usual_host(part).devices >= 1 for part in catalog.load_accelerators().values())
-    assert network_of("a machine of tomorrow")[0] > 0
+    assert all(default_host(part).devices >= 1 for part in catalog.load_accelerators().values())
+    assert find_network("a machine of tomorrow")[0] > 0
 
 
 def test_p5_has_eight_times_the_network_of_p4d():
-    assert network_of("p5.48xlarge")[0] == 8 * network_of("p4d.24xlarge")[0]
+    assert find_network("p5.48xlarge")[0] == 8 * find_network("p4d.24xlarge")[0]
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpufleet import catalog
-from gpufleet.sizing.hardware_resolver import resolve
-from gpufleet.sizing.parallelism import inference, nodes_for, training
-from gpufleet.sizing.plans.placement import place, sizes, smallest
-from gpufleet.sizing.tensor_parallel import degrees, divides
+from gpufleet.sizing.hardware_resolver import resolve_hardware
+from gpufleet.sizing.parallelism import count_nodes, inference_layouts, training_layouts
+from gpufleet.sizing.plans.placement import device_counts, find_smallest_placement, place_on_devices
+from gpufleet.sizing.tensor_parallel import can_split_heads, tensor_parallel_sizes
 from gpufleet.sizing.workload import Workload
 
 MODELS = ["qwen2-0.5b", "qwen2.5-7b", "llama-3.1-8b", "llama-3.1-70b", "mixtral-8x7b", "gemma-2-9b"]
@@ -29,10 +29,10 @@ cases = st.tuples(st.sampled_from(MODELS), st.sampled_from(PARTS), st.integers(1
 @settings(max_examples=120, deadline=None)
 def test_an_inference_replica_adds_up(case):
     model, part, devices = case
-    workload, hardware = Workload(catalog.get_model(model), precision="f16"), resolve(part).hardware
-    for layout in inference(workload, hardware, devices):
+    workload, hardware = Workload(catalog.get_model(model), precision="f16"), resolve_hardware(part).hardware
+    for layout in inference_layouts(workload, hardware, devices):
         assert layout.tensor * layout.pipeline * layout.data == layout.devices <= devices
-        assert layout.nodes == nodes_for(hardware, layout.devices)
+        assert layout.nodes == count_nodes(hardware, layout.devices)
         assert layout.split == ("none" if layout.devices == 1 else layout.split)
         assert layout.pipeline <= workload.model.layers or layout.split == "layer"
 
@@ -42,9 +42,9 @@ def test_an_inference_replica_adds_up(case):
 def test_tensor_parallel_engines_divide_heads(case):
     model, part, devices = case
     workload = Workload(catalog.get_model(model), precision="f16", engine="vllm")
-    hardware = resolve(part).hardware
-    for layout in inference(workload, hardware, devices):
-        assert divides(workload, layout.tensor)
+    hardware = resolve_hardware(part).hardware
+    for layout in inference_layouts(workload, hardware, devices):
+        assert can_split_heads(workload, layout.tensor)
         assert layout.tensor <= hardware.devices_per_node
 
 
@@ -53,7 +53,7 @@ def test_tensor_parallel_engines_divide_heads(case):
 def test_distributed_llama_uses_powers_of_two_up_to_kv_heads(case):
     model, _, devices = case
     workload = Workload(catalog.get_model(model), precision="q4_0", engine="distributed-llama")
-    (layout,) = inference(workload, resolve("Compute Module 5 / Pi 5").hardware, devices)
+    (layout,) = inference_layouts(workload, resolve_hardware("Compute Module 5 / Pi 5").hardware, devices)
     assert layout.tensor & (layout.tensor - 1) == 0
     assert layout.tensor <= min(devices, workload.model.kv_heads)
 
@@ -62,12 +62,15 @@ def test_distributed_llama_uses_powers_of_two_up_to_kv_heads(case):
 @settings(max_examples=60, deadline=None)
 def test_a_training_adds_up_and_begins_with_data_over_every_device(case):
     model, part, devices = case
-    workload, hardware = Workload(catalog.get_model(model), task="full_finetune"), resolve(part).hardware
-    found = list(training(workload, hardware, devices))
+    workload, hardware = (
+        Workload(catalog.get_model(model), task="full_finetune"),
+        resolve_hardware(part).hardware,
+    )
+    found = list(training_layouts(workload, hardware, devices))
     assert (found[0].data, found[0].devices) == (devices, devices)
     for each in found:
         assert each.tensor * each.pipeline * each.data == each.devices <= devices
-        assert each.nodes == nodes_for(hardware, each.devices)
+        assert each.nodes == count_nodes(hardware, each.devices)
         assert each.shards == 0 or (each.data % each.shards == 0 and each.shards > 1)
         assert each.shards * each.tensor in (0, hardware.devices_per_node)
 
@@ -78,24 +81,26 @@ def test_a_training_adds_up_and_begins_with_data_over_every_device(case):
      ("llama-3.1-8b", 3, False), ("qwen2-0.5b", 14, True), ("llama-3.1-8b", 32, True)],
 )  # fmt: skip
 def test_heads_and_kv_heads(model, tensor, can, workload):
-    assert divides(workload(model), tensor) is can
+    assert can_split_heads(workload(model), tensor) is can
 
 
 def test_degrees_of_qwen_on_eight(workload, hardware):
-    assert degrees(workload("qwen2.5-7b"), hardware("H100 SXM5 80GB"), 8) == [4, 2, 1]
+    assert tensor_parallel_sizes(workload("qwen2.5-7b"), hardware("H100 SXM5 80GB"), 8) == [4, 2, 1]
 
 
 def test_two_nodes_split_layers_between_and_tensors_within(workload, hardware):
-    layout = next(inference(workload("llama-3.1-405b", engine="vllm"), hardware("H100 SXM5 80GB"), 16))
+    layout = next(
+        inference_layouts(workload("llama-3.1-405b", engine="vllm"), hardware("H100 SXM5 80GB"), 16)
+    )
     assert (layout.tensor, layout.pipeline, layout.nodes) == (8, 2, 2)
 
 
 def test_the_smallest_that_fits_fits_and_half_of_it_does_not(workload, hardware):
     wanted, kind = workload("llama-3.1-70b", precision="bf16"), hardware("H100 SXM5 80GB")
-    found = smallest(wanted, kind)
+    found = find_smallest_placement(wanted, kind)
     assert found.fits
     assert found.layout.devices == 2
-    assert not place(wanted, kind, 1).fits
+    assert not place_on_devices(wanted, kind, 1).fits
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -103,14 +108,18 @@ def test_the_smallest_that_fits_fits_and_half_of_it_does_not(workload, hardware)
 @pytest.mark.parametrize("task", ["inference", "lora", "full_finetune"])
 def test_the_smallest_is_the_smallest_of_its_series(model, part, task, workload, hardware):
     wanted, kind = workload(model, task=task, precision="bf16"), hardware(part)
-    found = smallest(wanted, kind)
-    tried = [size for size in sizes(kind) if found is None or size < found.layout.devices][:6]
-    assert not any(place(wanted, kind, size).fits for size in tried)
+    found = find_smallest_placement(wanted, kind)
+    tried = [size for size in device_counts(kind) if found is None or size < found.layout.devices][:6]
+    assert not any(place_on_devices(wanted, kind, size).fits for size in tried)
 
 
 def test_adapters_are_copied_while_they_fit_and_sharded_where_they_do_not(workload, hardware):
-    small = place(workload("llama-3.1-8b", task="lora", training=_auto()), hardware("H100 SXM5 80GB"), 8)
-    large = place(workload("llama-3.1-70b", task="lora", training=_auto()), hardware("H100 SXM5 80GB"), 8)
+    small = place_on_devices(
+        workload("llama-3.1-8b", task="lora", training=_auto()), hardware("H100 SXM5 80GB"), 8
+    )
+    large = place_on_devices(
+        workload("llama-3.1-70b", task="lora", training=_auto()), hardware("H100 SXM5 80GB"), 8
+    )
     assert (small.workload.training.sharding, large.workload.training.sharding) == ("none", "zero3")
 
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from gpufleet.errors import GpufleetError, InputError
 from gpufleet.sizing import data_file
-from gpufleet.sizing.hardware_resolver import resolve
-from gpufleet.sizing.plans.options import Asked, amount, lengths, question
+from gpufleet.sizing.hardware_resolver import resolve_hardware
+from gpufleet.sizing.plans.options import PlanOptions, parse_context, parse_options, parse_token_count
 
 
 @pytest.mark.parametrize(
@@ -32,14 +32,14 @@ from gpufleet.sizing.plans.options import Asked, amount, lengths, question
     ],
 )
 def test_lengths(text, trains, found):
-    assert lengths(text, trains=trains) == found
+    assert parse_context(text, trains=trains) == found
 
 
 @pytest.mark.parametrize(
     ("text", "tokens"), [("2e9", 2e9), ("15T", 15e12), ("300M", 3e8), ("1_000", 1000), ("1.5b", 1.5e9)]
 )
 def test_amounts(text, tokens):
-    assert amount(text, "--tokens") == tokens
+    assert parse_token_count(text, "--tokens") == tokens
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_amounts(text, tokens):
 )
 def test_what_is_wrong_is_one_line_with_what_would_be_right(asked, said):
     with pytest.raises(InputError, match=re.escape(said)) as caught:
-        question(Asked(**{"model": "llama-3.1-8b", **asked}))
+        parse_options(PlanOptions(**{"model": "llama-3.1-8b", **asked}))
     assert "\n" not in str(caught.value)
 
 
@@ -108,7 +108,7 @@ def test_a_context_beyond_the_model_is_a_warning_not_a_refusal(size, codes):
 
 
 @given(st.builds(
-    Asked, st.sampled_from(["llama-3.1-8b", "x", "", "qwen"]), task=st.text(max_size=12), precision=st.text(max_size=8),
+    PlanOptions, st.sampled_from(["llama-3.1-8b", "x", "", "qwen"]), task=st.text(max_size=12), precision=st.text(max_size=8),
     context=st.text(alphabet="0123456789/k -", max_size=12), batch=st.text(alphabet="0123456789max-", max_size=6),
     tokens=st.text(alphabet="0123456789eETBM.+-", max_size=8),
     deadline=st.text(alphabet="0123456789hdw-T:", max_size=12), on=st.text(max_size=10),
@@ -117,7 +117,7 @@ def test_a_context_beyond_the_model_is_a_warning_not_a_refusal(size, codes):
 @settings(max_examples=300, deadline=None)
 def test_whatever_is_typed_is_a_question_or_our_refusal(asked):
     try:
-        found = question(asked, now=datetime(2026, 11, 21, tzinfo=UTC))
+        found = parse_options(asked, now=datetime(2026, 11, 21, tzinfo=UTC))
     except GpufleetError as error:
         assert "\n" not in str(error)  # noqa: PT017 - either outcome is right, a traceback is not
     else:
@@ -125,7 +125,7 @@ def test_whatever_is_typed_is_a_question_or_our_refusal(asked):
 
 
 def _measured():
-    path = Path(data_file.DATA) / "measured.csv"
+    path = Path(data_file.DATA_DIR) / "measured.csv"
     with path.open(encoding="utf-8") as lines:
         rows = list(csv.DictReader(lines))
     return [
@@ -140,26 +140,26 @@ def _measured():
 )
 def test_every_measured_setting_can_be_asked(key):
     task, model, precision, engine = key
-    found = question(Asked(model, task=task, precision=precision, engine=engine))
+    found = parse_options(PlanOptions(model, task=task, precision=precision, engine=engine))
     assert found.workload.task == task
 
 
 @pytest.mark.parametrize("name", sorted({row["accelerator"] for row in _measured()}))
 def test_every_measured_part_can_be_named(name):
-    assert resolve(name).hardware.accelerator.name
+    assert resolve_hardware(name).hardware.accelerator.name
 
 
 @pytest.mark.parametrize("context", sorted({(r["input_tokens"], r["output_tokens"]) for r in _measured()}))
 def test_every_measured_length_can_be_asked(context):
     prompt, answer = (text or "0" for text in context)
     if int(prompt) + int(answer) > 0:
-        assert lengths(f"{prompt}/{answer}", trains=False)[:2] == (int(prompt), int(answer))
+        assert parse_context(f"{prompt}/{answer}", trains=False)[:2] == (int(prompt), int(answer))
 
 
 def test_a_missing_key_of_a_config_is_named(tmp_path):
     (tmp_path / "config.json").write_text('{"hidden_size": 4096}')
     with pytest.raises(InputError) as told:
-        question(Asked(model=str(tmp_path), on=("L4",)))
+        parse_options(PlanOptions(model=str(tmp_path), on=("L4",)))
     assert str(told.value).endswith(
         "config.json: num_hidden_layers: is missing; the model's size follows from it"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpufleet.sizing.model_engine import engine_on
+from gpufleet.sizing.model_engine import choose_engine
 
 ONE, MANY = "llama.cpp", "vllm"
 USUAL = {
@@ -21,19 +21,19 @@ USUAL = {
 def test_the_usual_engine(part, workload, hardware):
     one, many = USUAL[part]
     kind = hardware(part)
-    assert engine_on(kind, workload()).name == one
-    assert engine_on(kind, workload(batch=8)).name == many
-    assert engine_on(kind, workload(many=True)).name == many
+    assert choose_engine(kind, workload()).name == one
+    assert choose_engine(kind, workload(batch=8)).name == many
+    assert choose_engine(kind, workload(many=True)).name == many
 
 
 @pytest.mark.parametrize("part", ["H100 SXM5 80GB", "GeForce RTX 4090", "M2 (10)"])
 def test_files_of_llama_cpp_are_run_by_it(part, workload, hardware):
-    assert engine_on(hardware(part), workload(precision="q4_k_m", batch=8)).name == "llama.cpp"
+    assert choose_engine(hardware(part), workload(precision="q4_k_m", batch=8)).name == "llama.cpp"
 
 
 @pytest.mark.parametrize("asked", ["tensorrt-llm", "llama.cpp", "sglang"])
 def test_what_is_named_is_taken(asked, workload, hardware):
-    assert engine_on(hardware("H100 SXM5 80GB"), workload(engine=asked)).name == asked
+    assert choose_engine(hardware("H100 SXM5 80GB"), workload(engine=asked)).name == asked
 
 
 @pytest.mark.parametrize("asked", [{"requests_per_s": 1.0}, {"batch": "max"}, {"batch": "8"}])

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from gpufleet.sizing.plans import plan
-from gpufleet.sizing.plans.options import Asked, question
-from gpufleet.sizing.plans.target import distance, is_miss
+from gpufleet.sizing.plans import find_plans
+from gpufleet.sizing.plans.options import PlanOptions, parse_options
+from gpufleet.sizing.plans.target import is_missed_target, worst_target_ratio
 
 ONE = {"on": "p4d.24xlarge", "devices": 8}
 WORK = {"task": "pretrain", "tokens": "1T", **ONE}
@@ -35,17 +35,17 @@ MET = {
 def test_a_target_that_is_missed_is_named_and_the_plan_is_answered_all_the_same(code, size):
     answer = size(**MISSED[code])
     assert len(answer.plans) == 1
-    assert [each.code for each in answer.cautions if is_miss(each)] == [code]
+    assert [each.code for each in answer.warnings if is_missed_target(each)] == [code]
 
 
 @pytest.mark.parametrize("code", list(MET))
 def test_a_target_that_is_met_is_not_named(code, size):
-    assert not [each for each in size(**MET[code]).cautions if is_miss(each)]
+    assert not [each for each in size(**MET[code]).warnings if is_missed_target(each)]
 
 
 def test_by_how_much(size):
     answer = size(budget=1000.0, **ONE)
-    said = next(each.message for each in answer.cautions if is_miss(each))
+    said = next(each.message for each in answer.warnings if is_missed_target(each))
     month = answer.plans[0].usd_per_month
     assert f"{month:,.2f} USD" in said
     assert f"{month / 1000:.0f}" in said
@@ -53,7 +53,7 @@ def test_by_how_much(size):
 
 def test_a_part_without_a_price_is_in_no_budget(size):
     answer = size("qwen2-0.5b", on="Groq LPU", devices=1, budget=10.0)
-    assert any(each.code == "misses-budget" and "not known" in each.message for each in answer.cautions)
+    assert any(each.code == "misses-budget" and "not known" in each.message for each in answer.warnings)
 
 
 def test_what_does_not_fit_serves_no_request(size, codes):
@@ -85,15 +85,17 @@ def test_without_a_target_a_plan_that_does_not_fit_is_no_failure(gpufleet, proje
     ],
 )
 def test_the_closest_is_the_one_that_misses_its_worst_target_by_least(asked, size, repo_root):
-    wanted = question(Asked("llama-3.1-70b", **asked), root=repo_root)
-    answer = plan(wanted)
+    wanted = parse_options(PlanOptions("llama-3.1-70b", **asked), root=repo_root)
+    answer = find_plans(wanted)
     assert not answer.plans
-    nearest = distance(wanted, answer.closest)
-    free = plan(replace(wanted, deadline_h=None, budget_usd=None, ttft_s=None, tpot_s=None, limit=0)).plans
-    assert 1 < nearest <= min(distance(wanted, each) for each in free) * 1.001
+    nearest = worst_target_ratio(wanted, answer.closest)
+    free = find_plans(
+        replace(wanted, deadline_h=None, budget_usd=None, ttft_s=None, tpot_s=None, limit=0)
+    ).plans
+    assert 1 < nearest <= min(worst_target_ratio(wanted, each) for each in free) * 1.001
 
 
 def test_only_what_was_given_is_mentioned(size):
-    said = size("llama-3.1-405b", budget=1.0).cautions[-1].message
+    said = size("llama-3.1-405b", budget=1.0).warnings[-1].message
     assert "the budget" in said
     assert "deadline" not in said

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from gpufleet import catalog
 from gpufleet.sizing import parallelism
-from gpufleet.sizing.hardware_resolver import resolve
-from gpufleet.sizing.legality import judge
-from gpufleet.sizing.plans.placement import held, shardings
-from gpufleet.sizing.plans.training_search import WORTH_IT, fastest, tuned
+from gpufleet.sizing.hardware_resolver import resolve_hardware
+from gpufleet.sizing.legality import check_placement
+from gpufleet.sizing.plans.placement import place_on_layout, sharding_variants
+from gpufleet.sizing.plans.training_search import WORTH_IT, find_fastest_training, tune_micro_batch
 from gpufleet.sizing.workload import Training, Workload
 
 MODELS = ["qwen2-0.5b", "llama-3.1-8b", "llama-3.1-70b", "mixtral-8x7b", "gpt-oss-120b", "qwen3-235b-a22b"]
@@ -37,9 +37,9 @@ def _work(model, task="pretrain", batch=1, context=2048):
 )
 @settings(max_examples=60, deadline=None)
 def test_more_devices_are_never_slower(model, part, numbers, task, open_batch):
-    hardware, last = resolve(part).hardware, 0.0
+    hardware, last = resolve_hardware(part).hardware, 0.0
     for number in numbers:
-        found = fastest(_work(model, task), hardware, number, open_batch=open_batch)
+        found = find_fastest_training(_work(model, task), hardware, number, open_batch=open_batch)
         if not found.fits:
             assert last == 0.0, "what fits on fewer fits on more"
             continue
@@ -52,11 +52,11 @@ def test_more_devices_are_never_slower(model, part, numbers, task, open_batch):
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("model", MODELS)
 def test_no_layout_that_fits_is_faster(model, part, devices):
-    hardware = resolve(part).hardware
-    chosen = fastest(_work(model), hardware, devices)
-    for layout in parallelism.training(_work(model), hardware, devices):
-        for asked in shardings(replace(_work(model), engine=chosen.workload.engine), layout.devices):
-            placed = held(asked, hardware, layout)
+    hardware = resolve_hardware(part).hardware
+    chosen = find_fastest_training(_work(model), hardware, devices)
+    for layout in parallelism.training_layouts(_work(model), hardware, devices):
+        for asked in sharding_variants(replace(_work(model), engine=chosen.workload.engine), layout.devices):
+            placed = place_on_layout(asked, hardware, layout)
             if placed.fits:
                 assert placed.speed().tokens_per_s <= chosen.speed().tokens_per_s * WORTH_IT
 
@@ -77,39 +77,41 @@ def test_235_billion_weights_on_64_128_256_cards(size):
 
 def test_a_slow_network_keeps_whole_copies_in_each_node():
     """Over a slower network weights are gathered within a node, and only gradients cross."""
-    hardware = resolve("H100 SXM5 80GB").hardware
-    slow = fastest(_work("llama-3.1-8b", batch=4), replace(hardware, network_gb_s=12.5), 32)
-    fast = fastest(_work("llama-3.1-8b", batch=4), replace(hardware, network_gb_s=400.0), 32)
+    hardware = resolve_hardware("H100 SXM5 80GB").hardware
+    slow = find_fastest_training(_work("llama-3.1-8b", batch=4), replace(hardware, network_gb_s=12.5), 32)
+    fast = find_fastest_training(_work("llama-3.1-8b", batch=4), replace(hardware, network_gb_s=400.0), 32)
     assert (slow.layout.data, slow.layout.shards) == (32, 8)
     assert (fast.layout.data, fast.layout.shards) == (32, 0)
 
 
 def test_hybrid_sharding_takes_the_memory_of_one_node():
-    work, hardware = _work("llama-3.1-8b"), resolve("H100 SXM5 80GB").hardware
-    layouts = list(parallelism.training(work, hardware, 32))
+    work, hardware = _work("llama-3.1-8b"), resolve_hardware("H100 SXM5 80GB").hardware
+    layouts = list(parallelism.training_layouts(work, hardware, 32))
     whole, hybrid = layouts[0], next(each for each in layouts if each.shards)
-    (asked,) = shardings(work, 32)
-    one = held(asked, hardware, parallelism.Layout(1, 8, data=8))
+    (asked,) = sharding_variants(work, 32)
+    one = place_on_layout(asked, hardware, parallelism.Layout(1, 8, data=8))
     assert (
-        held(asked, hardware, whole).memory.per_device_gib
-        < held(asked, hardware, hybrid).memory.per_device_gib
+        place_on_layout(asked, hardware, whole).memory.per_device_gib
+        < place_on_layout(asked, hardware, hybrid).memory.per_device_gib
     )
-    assert held(asked, hardware, hybrid).memory.per_device_gib == pytest.approx(one.memory.per_device_gib)
+    assert place_on_layout(asked, hardware, hybrid).memory.per_device_gib == pytest.approx(
+        one.memory.per_device_gib
+    )
 
 
 def test_a_larger_micro_batch_is_taken_only_where_it_is_worth_it():
-    placed = fastest(_work("llama-3.1-8b"), resolve("H100 SXM5 80GB").hardware, 8)
-    best = tuned(placed)
+    placed = find_fastest_training(_work("llama-3.1-8b"), resolve_hardware("H100 SXM5 80GB").hardware, 8)
+    best = tune_micro_batch(placed)
     assert best.fits
     assert best.workload.batch == 1 or best.speed().tokens_per_s > placed.speed().tokens_per_s * WORTH_IT
 
 
 @pytest.mark.parametrize(("network", "idle"), [(1e-3, True), (50.0, False)])
 def test_devices_that_would_only_slow_it_down_stand_idle_and_are_named(network, idle):
-    hardware = replace(resolve("GeForce RTX 4090").hardware, network_gb_s=network)
-    found = fastest(_work("qwen2-0.5b", "full_finetune"), hardware, 16)
+    hardware = replace(resolve_hardware("GeForce RTX 4090").hardware, network_gb_s=network)
+    found = find_fastest_training(_work("qwen2-0.5b", "full_finetune"), hardware, 16)
     assert (found.layout.devices == 8) is idle
-    said = {each.code for each in judge(found.workload, hardware, 16, found.layout)}
+    said = {each.code for each in check_placement(found.workload, hardware, 16, found.layout)}
     assert ("devices-idle" in said) is idle
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpufleet.sizing.plans.document import document
-from gpufleet.sizing.plans.report import report
+from gpufleet.sizing.plans.document import build_document
+from gpufleet.sizing.plans.report import format_report
 
 FULL = {"on": "H200 SXM 141GB", "devices": 1, "precision": "fp8", "context": "1000/500"}
 
@@ -40,21 +40,21 @@ def test_a_server_that_takes_nine_tenths_does_not_hold_what_needs_more(size):
     served = size("llama-3.1-70b", batch="max", engine="vllm", **FULL).plans[0]
     local = size("llama-3.1-70b", batch="max", engine="llama.cpp", **(FULL | {"precision": "q8_0"})).plans[0]
     assert served.memory.per_device_gib <= 0.9 * 141 + 1.0
-    assert served.memory.room_gib < served.memory.usable_gib
-    assert local.memory.room_gib == pytest.approx(local.memory.usable_gib)
+    assert served.memory.available_gib < served.memory.usable_gib
+    assert local.memory.available_gib == pytest.approx(local.memory.usable_gib)
 
 
 def test_what_only_the_default_refuses_is_said(size):
     most = size("llama-3.1-70b", batch="max", **FULL).plans[0].workload.batch
     answer = size("llama-3.1-70b", batch=str(round(most * 1.05)), **FULL)
     assert not answer.plans[0].fits
-    said = next(each.message for each in answer.cautions if each.code == "does-not-fit")
+    said = next(each.message for each in answer.warnings if each.code == "does-not-fit")
     assert "as it is set by default" in said
 
 
 def test_a_chip_without_room_for_a_runtime_is_not_applicable(size):
     answer = size("qwen2-0.5b", on="Groq LPU", devices=1)
-    text = report(answer)
+    text = format_report(answer)
     assert "not applicable" in text
     assert " -0" not in text
-    assert document(answer)["plans"][0]["usable_device_memory_gib"] >= 0
+    assert build_document(answer)["plans"][0]["usable_device_memory_gib"] >= 0

@@ -6,15 +6,17 @@ import pytest
 
 from gpufleet import fleet
 from gpufleet.errors import InputError
-from gpufleet.sizing.plans import plan
-from gpufleet.sizing.plans.options import Asked, question
-from gpufleet.sizing.stack_file import lasting, write
+from gpufleet.sizing.plans import find_plans
+from gpufleet.sizing.plans.options import PlanOptions, parse_options
+from gpufleet.sizing.stack_file import choose_plan_to_write, write_plan
 
 
 @pytest.fixture
 def best(project):
     """Return the best plan for these arguments in a project of the test's own."""
-    return lambda model="llama-3.1-8b", **asked: plan(question(Asked(model, **asked), root=project)).plans[0]
+    return lambda model="llama-3.1-8b", **asked: find_plans(
+        parse_options(PlanOptions(model, **asked), root=project)
+    ).plans[0]
 
 
 @pytest.fixture
@@ -27,7 +29,7 @@ def files(project):
 @pytest.mark.parametrize("purchase", ["on_demand", "spot", "reserved_1y"])
 def test_every_cloud_and_purchase_is_a_legal_pool(cloud, purchase, best, project):
     chosen = best(clouds=(cloud,), purchases=(purchase,), engine="vllm")
-    write(chosen, "sized", project)
+    write_plan(chosen, "sized", project)
     (pool,) = fleet.load("sized", project).pools
     assert (pool.cloud, pool.machine, pool.count.desired) == (cloud, chosen.hardware.machine, chosen.nodes)
     assert pool.purchase.price_kind == purchase
@@ -36,7 +38,7 @@ def test_every_cloud_and_purchase_is_a_legal_pool(cloud, purchase, best, project
 
 def test_a_training_says_its_hours_and_its_fabric(best, project):
     chosen = best(task="pretrain", tokens="20B", on="p4d.24xlarge", deadline="3d", purchases=("on_demand",))
-    write(chosen, "sized", project)
+    write_plan(chosen, "sized", project)
     (pool,) = fleet.load("sized", project).pools
     assert pool.hours_per_month >= chosen.hours
     assert pool.hours_per_month - chosen.hours < 1
@@ -44,8 +46,8 @@ def test_a_training_says_its_hours_and_its_fabric(best, project):
 
 
 def test_a_rack_and_a_workstation(best, project):
-    write(best("qwen2-0.5b", on="blades-1", devices=2), "racked", project)
-    write(best("qwen2-0.5b", on="m2", devices=1), "desk", project)
+    write_plan(best("qwen2-0.5b", on="blades-1", devices=2), "racked", project)
+    write_plan(best("qwen2-0.5b", on="m2", devices=1), "desk", project)
     assert [rack.name for rack in fleet.load("racked", project).racks] == ["blades-1"]
     assert [each.machine for each in fleet.load("desk", project).workstations] == ["MacBook Pro M2 16GB"]
 
@@ -54,14 +56,14 @@ def test_an_existing_stack_is_not_touched_unasked(best, project):
     path = project / "stacks/Pulumi.dev.yaml"
     before = path.read_bytes()
     with pytest.raises(InputError, match=r"stacks/Pulumi.dev.yaml exists; give --merge"):
-        write(best(on="g5.xlarge", devices=1), "dev", project)
+        write_plan(best(on="g5.xlarge", devices=1), "dev", project)
     assert path.read_bytes() == before
 
 
 def test_merging_keeps_comments_and_other_pools(best, project):
     path = project / "stacks/Pulumi.dev.yaml"
     before = path.read_text()
-    write(best(on="g5.xlarge", devices=1), "dev", project, merge=True)
+    write_plan(best(on="g5.xlarge", devices=1), "dev", project, merge=True)
     after = path.read_text()
     comments = [line.split("#", 1)[1] for line in before.splitlines() if "#" in line]
     assert all(comment in after for comment in comments)
@@ -71,7 +73,7 @@ def test_merging_keeps_comments_and_other_pools(best, project):
 
 def test_a_second_writing_replaces_the_first(best, project):
     for machine in ("g5.xlarge", "g6.xlarge"):
-        write(best(on=machine, devices=1), "dev", project, merge=True)
+        write_plan(best(on=machine, devices=1), "dev", project, merge=True)
     pools = fleet.load("dev", project).pools
     assert [pool.machine for pool in pools if pool.name.startswith("serve-llama")] == ["g6.xlarge"]
 
@@ -79,19 +81,19 @@ def test_a_second_writing_replaces_the_first(best, project):
 def test_what_no_stack_can_declare_is_refused(best, project, files):
     before = files()
     with pytest.raises(InputError, match="no machine that a stack can declare"):
-        write(best(on="H100 SXM5 80GB", devices=8), "sized", project)
+        write_plan(best(on="H100 SXM5 80GB", devices=8), "sized", project)
     assert files() == before
 
 
 def test_what_does_not_fit_is_refused(best, project):
     with pytest.raises(InputError, match="can't run as it is"):
-        write(best("llama-3.1-70b", on="g5.xlarge", devices=1), "sized", project)
+        write_plan(best("llama-3.1-70b", on="g5.xlarge", devices=1), "sized", project)
 
 
 @pytest.mark.parametrize("name", ["../prod", "Prod", "a b", "", "x" * 60])
 def test_a_stacks_name_is_a_name(name, best, project):
     with pytest.raises(InputError, match="is not a stack's name"):
-        write(best(on="g5.xlarge", devices=1), name, project)
+        write_plan(best(on="g5.xlarge", devices=1), name, project)
 
 
 def test_an_illegal_result_leaves_the_file_as_it_was(best, project, files):
@@ -99,14 +101,14 @@ def test_an_illegal_result_leaves_the_file_as_it_was(best, project, files):
     path.write_text(path.read_text().replace("region: us-east-1\n", "region: us-nowhere-1\n", 1))
     before, listed = path.read_bytes(), files()
     with pytest.raises(InputError, match="us-nowhere-1"):
-        write(best(on="g5.xlarge", devices=1), "dev", project, merge=True)
+        write_plan(best(on="g5.xlarge", devices=1), "dev", project, merge=True)
     assert (path.read_bytes(), files()) == (before, listed)
 
 
 def test_broken_yaml_is_refused(best, project):
     (project / "stacks/Pulumi.dev.yaml").write_text("config: [")
     with pytest.raises(InputError, match="is not valid YAML"):
-        write(best(on="g5.xlarge", devices=1), "dev", project, merge=True)
+        write_plan(best(on="g5.xlarge", devices=1), "dev", project, merge=True)
 
 
 def test_without_keys_nobody_could_log_in(best, project):
@@ -114,7 +116,7 @@ def test_without_keys_nobody_could_log_in(best, project):
     for path in (project / "stacks").glob("Pulumi.*.yaml"):
         path.unlink()
     with pytest.raises(InputError, match="no stack here says who may log in"):
-        write(chosen, "sized", project)
+        write_plan(chosen, "sized", project)
 
 
 def test_the_command_writes_and_says_what_is_next(gpufleet, project):
@@ -143,24 +145,25 @@ SERVED = {"requests_per_s": 20.0, "context": "800/200", "clouds": ("aws",)}
 
 @pytest.mark.parametrize("top", [1, 20])
 def test_what_serves_is_written_on_demand_where_nobody_said_how_it_is_bought(top, project):
-    wanted = question(Asked("qwen2.5-7b", top=top, **SERVED), root=project)
-    answer = plan(wanted)
+    wanted = parse_options(PlanOptions("qwen2.5-7b", top=top, **SERVED), root=project)
+    answer = find_plans(wanted)
     assert answer.plans[0].offer.purchase == "spot"
-    chosen, said = lasting(wanted, answer)
+    chosen, said = choose_plan_to_write(wanted, answer)
     assert chosen.offer.purchase == "on_demand"
     assert "the first plan is spot" in said
 
 
 @pytest.mark.parametrize("purchase", ["spot", "reserved_3y"])
 def test_what_was_asked_for_is_written(purchase, project):
-    wanted = question(Asked("qwen2.5-7b", purchases=(purchase,), **SERVED), root=project)
-    chosen, said = lasting(wanted, plan(wanted))
+    wanted = parse_options(PlanOptions("qwen2.5-7b", purchases=(purchase,), **SERVED), root=project)
+    chosen, said = choose_plan_to_write(wanted, find_plans(wanted))
     assert (chosen.offer.purchase, said) == (purchase, "")
 
 
 def test_a_training_may_be_spot_and_never_commits_unasked(project):
-    wanted = question(
-        Asked("llama-3.1-8b", task="pretrain", tokens="1B", on="p4d.24xlarge", clouds=("aws",)), root=project
+    wanted = parse_options(
+        PlanOptions("llama-3.1-8b", task="pretrain", tokens="1B", on="p4d.24xlarge", clouds=("aws",)),
+        root=project,
     )
-    chosen, _ = lasting(wanted, plan(wanted))
+    chosen, _ = choose_plan_to_write(wanted, find_plans(wanted))
     assert chosen.offer.purchase in ("spot", "on_demand")
