@@ -13,7 +13,7 @@ import pytest
 from ansible.module_utils.testing import patch_module_args
 
 from ansible_collections.gpufleet.fleet.plugins.module_utils import disks
-from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import Trouble
+from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HostError
 from ansible_collections.gpufleet.fleet.plugins.modules import scratch
 
 CASES = sorted((Path(__file__).parents[1] / "cases" / "disks").glob("*.json"))
@@ -25,11 +25,11 @@ def test_recorded_disks(case):
     told = json.loads(case.read_text())
     wanted = (told["blockdevices"], told["signatures"], told["volume"], told["wipe_confirmed"])
     if "refusal" in told["expected"]:
-        with pytest.raises(Trouble) as refused:
-            disks.steps(*wanted)
+        with pytest.raises(HostError) as refused:
+            disks.plan_volume(*wanted)
         assert refused.value.msg.startswith(f"refused: {told['expected']['refusal']}")
     else:
-        assert disks.steps(*wanted) == (told["expected"]["device"], told["expected"]["steps"])
+        assert disks.plan_volume(*wanted) == (told["expected"]["device"], told["expected"]["steps"])
 
 
 def test_there_are_cases():
@@ -37,8 +37,8 @@ def test_there_are_cases():
 
 
 def test_a_label_fits_xfs():
-    assert len(disks.label("/a/very/long/mount/point")) <= 12
-    assert disks.label("/scratch") != disks.label("/scratch2")
+    assert len(disks.volume_label("/a/very/long/mount/point")) <= 12
+    assert disks.volume_label("/scratch") != disks.volume_label("/scratch2")
 
 
 def test_a_line_of_fstab():
@@ -50,19 +50,19 @@ def test_a_line_of_fstab():
 def test_one_line_for_a_mount_and_all_others_kept():
     table = "# UUID=0 /scratch\nUUID=1 / ext4 defaults 0 1\nUUID=2 /scratch xfs defaults 0 0\n"
     line = disks.fstab_line("3", VOLUME)
-    after = disks.with_line(table, line, "/scratch")
+    after = disks.fstab_with_line(table, line, "/scratch")
     assert after == f"# UUID=0 /scratch\nUUID=1 / ext4 defaults 0 1\n{line}\n"
-    assert disks.with_line(after, line, "/scratch") == after
+    assert disks.fstab_with_line(after, line, "/scratch") == after
 
 
 def test_what_blkid_finds_on_the_device_itself(tmp_path):
     image = tmp_path / "disk"
-    assert scratch.signature(str(image))["TYPE"].startswith("something that can't be read")
+    assert scratch.read_signature(str(image))["TYPE"].startswith("something that can't be read")
     image.write_bytes(bytes(4 << 20))
-    assert scratch.signature(str(image)) == {}
+    assert scratch.read_signature(str(image)) == {}
     if shutil.which("mkfs.ext4", path="/usr/sbin:/sbin"):
         subprocess.run(["/usr/sbin/mkfs.ext4", "-q", "-F", "-L", "mine", str(image)], check=True)
-        assert scratch.signature(str(image))["LABEL"] == "mine"
+        assert scratch.read_signature(str(image))["LABEL"] == "mine"
 
 
 @pytest.fixture
@@ -133,4 +133,4 @@ def test_somebody_s_file_system_is_refused(loop, run):
     said = run(loop)
     assert said["failed"]
     assert f"refused: {loop} holds ext4; no serial" in said["msg"]
-    assert scratch.signature(loop)["LABEL"] == "thesis"
+    assert scratch.read_signature(loop)["LABEL"] == "thesis"

@@ -40,13 +40,13 @@ EMPTY = {"sets": [], "rolled_back_from": {}}
     ],
 )
 def test_a_version_without_epoch_and_revision(version, plain):
-    assert module.upstream(version) == plain
+    assert module.upstream_version(version) == plain
 
 
 def test_the_driver_set_is_the_driver_and_no_other_package_of_the_maker():
     names = ["libcuda1", "nvidia-smi", "nvidia-fabricmanager", "firmware-nvidia-gsp", "cuda-drivers"]
     others = ["nvidia-container-toolkit", "nvidia-cuda-toolkit", "libcudart11.0", "cuda-toolkit-12-8", "bash"]
-    assert sorted(module.driver_set(dict.fromkeys([*names, *others], "1"))) == sorted(names)
+    assert sorted(module.driver_packages(dict.fromkeys([*names, *others], "1"))) == sorted(names)
 
 
 @pytest.mark.parametrize(
@@ -55,13 +55,13 @@ def test_the_driver_set_is_the_driver_and_no_other_package_of_the_maker():
 )
 def test_the_modules_package_tells_the_installed_version(name):
     assert (
-        module.first({name: "580.95.05-1", "nvidia-kernel-support": "1"}, module.MODULE_PACKAGE)
+        module.first_version({name: "580.95.05-1", "nvidia-kernel-support": "1"}, module.MODULE_PACKAGE)
         == "580.95.05"
     )
 
 
 def test_a_set_is_remembered_before_it_is_replaced():
-    kept = module.remembered(EMPTY, state(), params())["sets"]
+    kept = module.update_record(EMPTY, state(), params())["sets"]
     assert [(one["packages"], one["held"], one["why"]) for one in kept] == [
         (OLD, ["nvidia-open"], params()["why"])
     ]
@@ -69,31 +69,31 @@ def test_a_set_is_remembered_before_it_is_replaced():
 
 def test_nothing_is_remembered_where_nothing_will_change():
     same = [{"name": "nvidia-open", "version": "570.172.08-1"}, {"name": "nvidia-driver-cuda", "version": ""}]
-    assert module.remembered(EMPTY, state(), params(same)) == EMPTY
-    assert module.remembered(EMPTY, state(), params([])) == EMPTY
-    assert module.remembered(EMPTY, state({}), params())["sets"] == []
+    assert module.update_record(EMPTY, state(), params(same)) == EMPTY
+    assert module.update_record(EMPTY, state(), params([])) == EMPTY
+    assert module.update_record(EMPTY, state({}), params())["sets"] == []
 
 
 def test_a_second_try_remembers_the_set_once():
-    once = module.remembered(EMPTY, state(), params())
-    assert module.remembered(once, state(), params()) == once
+    once = module.update_record(EMPTY, state(), params())
+    assert module.update_record(once, state(), params()) == once
 
 
 def test_five_sets_are_kept():
     record = EMPTY
     for number in range(8):
-        record = module.remembered(record, state({"nvidia-open": f"570.{number}-1"}), params())
+        record = module.update_record(record, state({"nvidia-open": f"570.{number}-1"}), params())
     assert [one["packages"]["nvidia-open"] for one in record["sets"]] == [f"570.{n}-1" for n in range(3, 8)]
 
 
 def test_a_rollback_notes_what_it_left_until_something_else_is_installed():
-    left = module.remembered(EMPTY, state(), params(rolled_back=True))
+    left = module.update_record(EMPTY, state(), params(rolled_back=True))
     assert left["rolled_back_from"] == OLD
-    assert module.remembered(left, state({"nvidia-open": "1"}), params())["rolled_back_from"] == {}
+    assert module.update_record(left, state({"nvidia-open": "1"}), params())["rolled_back_from"] == {}
 
 
 def test_the_way_back_names_versions_newcomers_and_holds():
-    back = module.previous(state(), NEW, ["nvidia-open", "nvidia-persistenced"])
+    back = module.rollback_packages(state(), NEW, ["nvidia-open", "nvidia-persistenced"])
     assert back["present"] == ["nvidia-driver-cuda=570.172.08-1", "nvidia-open=570.172.08-1"]
     assert back["absent"] == ["nvidia-persistenced"]
     assert (back["held"], back["unheld"]) == (["nvidia-open"], ["nvidia-persistenced"])
@@ -102,7 +102,7 @@ def test_the_way_back_names_versions_newcomers_and_holds():
 def test_the_record_survives_a_damaged_file(tmp_path):
     file = tmp_path / "lib/drivers.json"
     assert module.read_record(file) == EMPTY
-    module.write(file, module.remembered(EMPTY, state(), params()))
+    module.write_record(file, module.update_record(EMPTY, state(), params()))
     assert module.read_record(file)["sets"][0]["packages"] == OLD
     file.write_text('{"sets": [')
     assert module.read_record(file) == EMPTY
@@ -110,7 +110,7 @@ def test_the_record_survives_a_damaged_file(tmp_path):
 
 
 class Quiet:
-    def said(self, *_command):
+    def run_tool(self, *_command):
         return None, ""
 
 
@@ -132,14 +132,14 @@ def test_no_restart_helps_where_the_module_runs_or_cannot_be_had(more):
 
 def test_the_record_is_json_that_a_person_can_read(tmp_path):
     file = tmp_path / "drivers.json"
-    module.write(file, EMPTY)
+    module.write_record(file, EMPTY)
     assert json.loads(file.read_text()) == EMPTY
     assert file.read_text().count("\n") > 2
 
 
 def test_a_remembered_set_is_whole(monkeypatch):
     monkeypatch.setattr(module.time, "gmtime", lambda: (2026, 11, 22, 9, 5, 7, 6, 326, 0))
-    (kept,) = module.remembered(EMPTY, state(loaded="570.172.08"), params())["sets"]
+    (kept,) = module.update_record(EMPTY, state(loaded="570.172.08"), params())["sets"]
     assert kept == {
         "recorded_at": "2026-11-22T09:05:07Z", "why": "upgrade to 580.95.05", "packages": OLD,
         "held": ["nvidia-open"], "kernel": "6.8", "loaded": "570.172.08",
@@ -150,13 +150,13 @@ def test_an_upgrade_a_rollback_and_the_next_upgrade_keep_each_set_in_turn():
     """The newest remembered set is what a rollback returns to: each replaced set is added, the same one never twice."""
     first, second = {"nvidia-open": "1"}, {"nvidia-open": "2"}
     to = {version: [{"name": "nvidia-open", "version": version}] for version in ("1", "2", "3")}
-    record = module.remembered(EMPTY, state(first), params(to["2"]))
-    record = module.remembered(record, state(second), params(to["1"], rolled_back=True))
+    record = module.update_record(EMPTY, state(first), params(to["2"]))
+    record = module.update_record(record, state(second), params(to["1"], rolled_back=True))
     assert [one["packages"] for one in record["sets"]] == [first, second]
     assert record["rolled_back_from"] == second
-    again = module.remembered(record, state(first), params(to["1"]))
+    again = module.update_record(record, state(first), params(to["1"]))
     assert again == record  # nothing is replaced: what was rolled back from stays known
-    record = module.remembered(record, state(first), params(to["3"]))
+    record = module.update_record(record, state(first), params(to["3"]))
     assert [one["packages"] for one in record["sets"]] == [first, second, first]
     assert record["rolled_back_from"] == {}
 
@@ -166,4 +166,4 @@ def test_one_package_of_the_wanted_set_that_is_missing_is_a_change():
         {"name": "nvidia-open", "version": "570.172.08-1"},
         {"name": "nvidia-persistenced", "version": None},
     ]
-    assert [one["packages"] for one in module.remembered(EMPTY, state(), params(wanted))["sets"]] == [OLD]
+    assert [one["packages"] for one in module.update_record(EMPTY, state(), params(wanted))["sets"]] == [OLD]

@@ -50,7 +50,7 @@ def place(root, devices):
 
 def test_functions_of_the_bus_are_read_as_sysfs_writes_them(tmp_path):
     place(tmp_path, {"0000:11:00.0": function(subsystem_vendor="0x10de\n", subsystem_device="0x16c1\n")})
-    assert hardware.functions(tmp_path) == [
+    assert hardware.pci_functions(tmp_path) == [
         {
             "address": "0000:11:00.0",
             "vendor": "10de",
@@ -64,8 +64,8 @@ def test_functions_of_the_bus_are_read_as_sysfs_writes_them(tmp_path):
 def test_what_is_no_function_is_left_out(tmp_path):
     place(tmp_path, {"0000:00:00.0": {"vendor": "0x8086\n"}, "0000:01:00.0": function()})
     (tmp_path / "stray").write_text("")
-    assert [each["address"] for each in hardware.functions(tmp_path)] == ["0000:01:00.0"]
-    assert hardware.functions(tmp_path / "absent") == []
+    assert [each["address"] for each in hardware.pci_functions(tmp_path)] == ["0000:01:00.0"]
+    assert hardware.pci_functions(tmp_path / "absent") == []
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_which_functions_could_need_a_driver(vendor, kind, answer):
 
 
 def test_system_keeps_its_likes():
-    said = hardware.system('ID="rocky"\nVERSION_ID="9.6"\nID_LIKE="rhel centos fedora"\n')
+    said = hardware.parse_os_release('ID="rocky"\nVERSION_ID="9.6"\nID_LIKE="rhel centos fedora"\n')
     assert said == {"id": "rocky", "version_id": "9.6", "codename": "", "like": "rhel centos fedora"}
 
 
@@ -101,12 +101,12 @@ def test_secure_boot_is_known_only_with_uefi(tmp_path):
 @pytest.mark.parametrize(("text", "version"), [(CLOSED, "535.261.03"), (OPEN, "580.95.05")])
 def test_the_loaded_version_of_either_kind_of_module(tmp_path, text, version):
     write(tmp_path, {"sys/module/nvidia/refcnt": "0\n", "proc/driver/nvidia/version": text})
-    assert hardware.loaded(tmp_path) == {"nvidia": version}
+    assert hardware.loaded_modules(tmp_path) == {"nvidia": version}
 
 
 def test_modules_without_a_version_are_loaded_all_the_same(tmp_path):
     write(tmp_path, {"sys/module/nouveau/refcnt": "4\n", "sys/module/amdgpu/version": "6.16.13\n"})
-    assert hardware.loaded(tmp_path) == {"nouveau": None, "amdgpu": "6.16.13"}
+    assert hardware.loaded_modules(tmp_path) == {"nouveau": None, "amdgpu": "6.16.13"}
 
 
 def test_the_newest_kernel_of_the_same_kind(tmp_path):
@@ -124,13 +124,13 @@ def test_a_cloud_kernel_beside_a_plain_one_is_of_another_kind(tmp_path):
 
 def test_headers_need_their_makefile(tmp_path):
     (tmp_path / "lib/modules/6.1.0-50-amd64").mkdir(parents=True)
-    assert not hardware.headers(tmp_path, "6.1.0-50-amd64")
+    assert not hardware.has_headers(tmp_path, "6.1.0-50-amd64")
     write(tmp_path, {"usr/src/linux-headers-6.1.0-50-amd64/Makefile": ""})
-    assert hardware.headers(tmp_path, "6.1.0-50-amd64")
+    assert hardware.has_headers(tmp_path, "6.1.0-50-amd64")
 
 
 def test_madison_lists_each_version_once_and_no_sources():
-    assert hardware.madison(MADISON) == {
+    assert hardware.parse_madison(MADISON) == {
         "nvidia-open": ["580.95.05-1", "570.124.06-1"],
         "nvidia-smi": ["535.261.03-1"],
     }
@@ -155,9 +155,9 @@ def test_a_host_without_package_lists_does_not_say_that_it_could_have_nothing(tm
     """A new cloud image has none: the refusal "no such package" would be wrong there."""
     monkeypatch.setattr(hardware.dpkg, "LISTS", tmp_path)
     asked = Asked(fetch=False, pkgnames="nvidia-open\n", madison=MADISON)
-    assert hardware.debian(asked, "6.1.0-50-amd64", ask=True)[2] is None
+    assert hardware.debian_packages(asked, "6.1.0-50-amd64", with_candidates=True)[2] is None
     (tmp_path / "deb.debian.org_debian_dists_bookworm_main_binary-amd64_Packages").touch()
-    assert hardware.debian(asked, "6.1.0-50-amd64", ask=True)[2] == {
+    assert hardware.debian_packages(asked, "6.1.0-50-amd64", with_candidates=True)[2] == {
         "nvidia-open": ["580.95.05-1", "570.124.06-1"],
         "nvidia-smi": ["535.261.03-1"],
     }
@@ -171,10 +171,10 @@ def test_lists_are_fetched_only_where_asked_and_never_in_check_mode(
 ):
     calls = []
     monkeypatch.setattr(hardware.dpkg, "LISTS", tmp_path)
-    monkeypatch.setattr(hardware.locks, "wait", lambda seconds: None)
+    monkeypatch.setattr(hardware.locks, "wait_for_locks", lambda seconds: None)
     monkeypatch.setattr(hardware.dpkg, "update", lambda wanted: calls.append(wanted) or "no route to host")
     asked = Asked(fetch=fetch, check=check)
-    hardware.debian(asked, "6.1.0-50-amd64", ask=True)
+    hardware.debian_packages(asked, "6.1.0-50-amd64", with_candidates=True)
     assert len(calls) == fetched
     assert asked.warnings == ["package lists could not be fetched: no route to host"] * fetched
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from gpufleet.nodes import Identity, Observation, Registry
-from gpufleet.nodes.inventory import build
+from gpufleet.nodes.inventory import build_inventory
 
 HEADER = "#jinja2:variable_start_string:'[[',variable_end_string:']]'\n"
 BAD_ADDRESSES = ("-oProxyCommand=touch {mark}", "198.18.1.1 -oProxyCommand=touch {mark}", "x;touch {mark}")
@@ -88,7 +88,9 @@ def test_observed_text_is_untrusted_by_where_it_comes_from(small, registry, clou
     registry.observe(
         Observation("ssh", "blade07", Identity(serial="10000000abcd0007", rack="blades-1", slot="7"))
     )
-    hosts = {host.name: host for host in build(small, f"sqlite:///{small}/.gpufleet/registry.db").hosts}
+    hosts = {
+        host.name: host for host in build_inventory(small, f"sqlite:///{small}/.gpufleet/registry.db").hosts
+    }
     assert hosts["web-1"].observed == {
         "ansible_host": "203.0.113.7", "gpufleet_name": "web-1", "gpufleet_cloud": "aws"
     }  # fmt: skip
@@ -101,7 +103,9 @@ def test_a_rack_s_own_word_in_the_registry_counts_as_observed_once_the_file_says
     file.write_text(
         file.read_text().replace("10.20.1.0/24", "10.99.1.0/24").replace("10.20.1.1", "10.99.1.1")
     )
-    hosts = {host.name: host for host in build(small, f"sqlite:///{small}/.gpufleet/registry.db").hosts}
+    hosts = {
+        host.name: host for host in build_inventory(small, f"sqlite:///{small}/.gpufleet/registry.db").hosts
+    }
     assert hosts["blade07"].observed == {"ansible_host": "10.20.1.17"}
 
 

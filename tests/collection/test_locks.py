@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from ansible_collections.gpufleet.fleet.plugins.module_utils import locks
-from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import Trouble
+from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HostError
 
 HOLD = """
 import fcntl, sys
@@ -35,19 +35,21 @@ def held(tmp_path, monkeypatch):
 
 
 def test_the_holder_is_named_when_waiting_ends(held):
-    with pytest.raises(Trouble, match=rf"lock is still held by .*python.* \(process {held.pid}\) after 0 s"):
-        locks.wait(0)
+    with pytest.raises(
+        HostError, match=rf"lock is still held by .*python.* \(process {held.pid}\) after 0 s"
+    ):
+        locks.wait_for_locks(0)
 
 
 def test_a_lock_that_is_let_go_is_waited_for(held):
     held.stdin.close()
-    locks.wait(60)
-    assert locks.held() is None
+    locks.wait_for_locks(60)
+    assert locks.first_held_lock() is None
 
 
 def test_asking_takes_no_lock(tmp_path):
     path = tmp_path / "lock"
     path.touch()
     handle = os.open(path, os.O_RDWR)
-    assert locks.holder(str(path)) is None
+    assert locks.lock_holder(str(path)) is None
     os.close(handle)

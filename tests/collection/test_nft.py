@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.gpufleet.fleet.plugins.module_utils import nft, nft_host
-from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import Trouble
+from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HostError
 
 OPERATOR = ("192.0.2.7", 22)
 NOTHING = {"ssh_from": [], "peers": [], "open": [], "container_interfaces": [], "chains": []}
@@ -19,7 +19,7 @@ NFT = shutil.which("nft", path="/usr/sbin:/sbin:/usr/bin")
 
 
 def rules(operator=OPERATOR, **wanted):
-    return [line.strip() for line in nft.render(NOTHING | wanted, operator).splitlines()]
+    return [line.strip() for line in nft.render_rules(NOTHING | wanted, operator).splitlines()]
 
 
 def test_what_is_always_let_in():
@@ -36,7 +36,7 @@ def test_the_login_s_port_is_the_one_it_came_in_by():
 
 
 def test_a_run_without_ssh_needs_somebody_who_may():
-    with pytest.raises(Trouble, match="ssh_from names nobody"):
+    with pytest.raises(HostError, match="ssh_from names nobody"):
         rules(None)
     assert 'ip saddr { 10.0.0.0/8 } tcp dport { 22 } accept comment "ssh"' in rules(
         None, ssh_from=["10.0.0.0/8"]
@@ -77,14 +77,14 @@ def test_what_is_declared(wanted, line):
     ],
 )
 def test_what_is_refused_before_nft_sees_it(wanted, reason):
-    with pytest.raises(Trouble, match=reason):
+    with pytest.raises(HostError, match=reason):
         rules(**wanted)
 
 
 def whole():
     wanted = {"ssh_from": ["10.0.0.0/8", "2001:db8::/32"], "peers": ["198.18.0.2"], "open": [WEB]}
     chain = "chain early { type filter hook prerouting priority -150; tcp dport 23 drop; }"
-    return nft.render(
+    return nft.render_rules(
         NOTHING | wanted | {"container_interfaces": ["podman*", "br-*"], "chains": [chain]}, OPERATOR
     )
 
@@ -93,16 +93,16 @@ def whole():
 def test_nft_takes_it_twice_and_lists_the_same(tmp_path):
     file = tmp_path / "firewall.nft"
     file.write_text(whole())
-    listed = nft_host.as_kernel(file)
+    listed = nft_host.kernel_listing(file)
     assert listed is not None
-    assert listed == nft_host.as_kernel(file)
+    assert listed == nft_host.kernel_listing(file)
     twice = f"{NFT} -f $0 && {NFT} -f $0 && {NFT} -s list ruleset"
     done = subprocess.run(
         ["unshare", "-n", "sh", "-c", twice, file], capture_output=True, text=True, check=True
     )
     assert done.stdout == listed
     file.write_text(whole().replace("policy drop", "policy drip"))
-    assert nft_host.as_kernel(file) is None
+    assert nft_host.kernel_listing(file) is None
 
 
 def test_who_comes_in_is_read_from_the_session_above(tmp_path, monkeypatch):
@@ -115,8 +115,8 @@ def test_who_comes_in_is_read_from_the_session_above(tmp_path, monkeypatch):
         folder.mkdir()
         (folder / "environ").write_bytes(told)
         (folder / "stat").write_text(f"{pid} (a (strange) name) S {parent} 1")
-    assert nft_host.connection(Path(tmp_path)) == "192.0.2.7 5 192.0.2.1 22"
-    monkeypatch.setattr(nft_host, "connection", lambda: "192.0.2.7 5 192.0.2.1 2222")
-    assert nft_host.operator() == ("192.0.2.7", 2222)
-    monkeypatch.setattr(nft_host, "connection", lambda: "")
-    assert nft_host.operator() is None
+    assert nft_host.ssh_connection(Path(tmp_path)) == "192.0.2.7 5 192.0.2.1 22"
+    monkeypatch.setattr(nft_host, "ssh_connection", lambda: "192.0.2.7 5 192.0.2.1 2222")
+    assert nft_host.operator_address() == ("192.0.2.7", 2222)
+    monkeypatch.setattr(nft_host, "ssh_connection", lambda: "")
+    assert nft_host.operator_address() is None

@@ -37,24 +37,24 @@ FREEZE_VERSION=0
     ("text", "bits"), [("throttled=0x50005\n", 0x50005), ("throttled=0x0", 0), ("error=1", None), ("", None)]
 )
 def test_throttling_bits_are_read(text, bits):
-    assert pi.throttled(text) == bits
+    assert pi.parse_throttled(text) == bits
 
 
 def test_now_says_more_than_since_boot():
-    assert pi.flags(0x50005) == {"undervoltage": "now", "throttled": "now"}
-    assert pi.flags(0x80000) == {"soft temperature limit": "since boot"}
+    assert pi.decode_flags(0x50005) == {"undervoltage": "now", "throttled": "now"}
+    assert pi.decode_flags(0x80000) == {"soft temperature limit": "since boot"}
 
 
 def test_rails_and_temperature_are_read():
-    assert pi.rails(PMIC)["EXT5V_V"] == 5.11478
-    assert pi.rails('error=1 error_msg="Command not registered"') == {}
-    assert pi.temperature("temp=48.3'C\n") == 48.3
+    assert pi.parse_rails(PMIC)["EXT5V_V"] == 5.11478
+    assert pi.parse_rails('error=1 error_msg="Command not registered"') == {}
+    assert pi.parse_temperature("temp=48.3'C\n") == 48.3
 
 
 def test_bladectls_table_is_read_with_and_without_colours_and_lines():
-    assert pi.status(STATUS) == {"Blade": "pi1", "SoC Temperature": "48°C", "Power Status": "poe+"}
-    assert pi.status(STATUS.replace("│", "|"))["Power Status"] == "poe+"
-    assert pi.status("connection refused") == {}
+    assert pi.parse_status(STATUS) == {"Blade": "pi1", "SoC Temperature": "48°C", "Power Status": "poe+"}
+    assert pi.parse_status(STATUS.replace("│", "|"))["Power Status"] == "poe+"
+    assert pi.parse_status("connection refused") == {}
 
 
 @pytest.mark.parametrize(
@@ -98,13 +98,13 @@ def test_where_it_booted_from_is_compared(source, medium, code):
 
 
 def test_only_settings_for_every_board_count():
-    assert pi.settings(CM4)["BOOT_ORDER"] == "0xf25641"
-    assert "FREEZE_VERSION" not in pi.settings(CM4)
+    assert pi.parse_settings(CM4)["BOOT_ORDER"] == "0xf25641"
+    assert "FREEZE_VERSION" not in pi.parse_settings(CM4)
 
 
 def test_new_settings_replace_the_old_and_leave_the_rest():
     text = pi.with_settings(CM4, {"BOOT_ORDER": "0xf416", "NET_INSTALL_ENABLED": "0"})
-    found = pi.settings(text)
+    found = pi.parse_settings(text)
     assert (found["BOOT_ORDER"], found["NET_INSTALL_ENABLED"], found["WAKE_ON_GPIO"]) == ("0xf416", "0", "1")
     assert "[none]\nFREEZE_VERSION=0\n" in text
     assert text.count("BOOT_ORDER") == 1
@@ -114,5 +114,5 @@ def test_new_settings_replace_the_old_and_leave_the_rest():
 
 
 def test_numbers_are_compared_as_numbers():
-    assert pi.differing({"BOOT_ORDER": "0xF416", "X": "01"}, {"BOOT_ORDER": "0xf416"}) == {}
-    assert pi.differing({}, {"BOOT_ORDER": "0xf416"}) == {"BOOT_ORDER": [None, "0xf416"]}
+    assert pi.differing_settings({"BOOT_ORDER": "0xF416", "X": "01"}, {"BOOT_ORDER": "0xf416"}) == {}
+    assert pi.differing_settings({}, {"BOOT_ORDER": "0xf416"}) == {"BOOT_ORDER": [None, "0xf416"]}

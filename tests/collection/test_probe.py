@@ -24,29 +24,29 @@ ROUTES = "Iface\tDestination\nwlan0\t000A0A0A\neth0\t00000000\n"
 def test_the_serial_comes_with_its_source(tmp_path, path, source):
     (tmp_path / path).parent.mkdir(parents=True)
     (tmp_path / path).write_text("10000000abcdef01\0")
-    assert probe.serial(tmp_path) == {"serial": "10000000abcdef01", "serial_source": source}
+    assert probe.read_serial(tmp_path) == {"serial": "10000000abcdef01", "serial_source": source}
 
 
 def test_a_pi_is_known_by_its_device_tree_before_dmi(tmp_path):
     for path in ("proc/device-tree/serial-number", "sys/class/dmi/id/product_serial"):
         (tmp_path / path).parent.mkdir(parents=True)
         (tmp_path / path).write_text(path.split("/")[0])
-    assert probe.serial(tmp_path)["serial"] == "proc"
+    assert probe.read_serial(tmp_path)["serial"] == "proc"
 
 
 def test_what_is_not_there_is_left_out(tmp_path):
-    assert set(probe.facts(tmp_path)) == {"arch", "kernel", "hostname", "root_free_mib"}
+    assert set(probe.read_facts(tmp_path)) == {"arch", "kernel", "hostname", "root_free_mib"}
 
 
 def test_the_card_with_the_default_route_counts(tmp_path):
     for path, text in {"proc/net/route": ROUTES, "sys/class/net/eth0/address": "02:00:00:00:00:01\n"}.items():
         (tmp_path / path).parent.mkdir(parents=True)
         (tmp_path / path).write_text(text)
-    assert probe.facts(tmp_path)["mac"] == "02:00:00:00:00:01"
+    assert probe.read_facts(tmp_path)["mac"] == "02:00:00:00:00:01"
 
 
 def test_os_release_is_read_with_and_without_quotes():
-    assert probe.os_release('ID=debian\nVERSION_ID="12"\n\n# x') == {"os": "debian", "os_version": "12"}
+    assert probe.parse_os_release('ID=debian\nVERSION_ID="12"\n\n# x') == {"os": "debian", "os_version": "12"}
 
 
 @pytest.mark.parametrize(("check", "told"), [(False, True), (True, False)])
@@ -67,5 +67,5 @@ def test_services_of_containers_are_told_from_other_units_of_ours(tmp_path):
     folder.mkdir(parents=True)
     (folder / "gpufleet-a.service").write_text("# Written by gpufleet from the node's template; x\n[Unit]\n")
     (folder / "gpufleet-cdi-nvidia.service").write_text("# Written by gpufleet\n[Unit]\n")
-    assert probe.applications(tmp_path) == ["gpufleet-a"]
-    assert probe.applications(tmp_path / "nothing") == []
+    assert probe.list_applications(tmp_path) == ["gpufleet-a"]
+    assert probe.list_applications(tmp_path / "nothing") == []

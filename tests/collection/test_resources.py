@@ -1,4 +1,4 @@
-"""The module `resources` on a host made of files and scripts: dpkg's record, and stand-ins of apt-get and systemctl."""
+"""The module `resources` on a host made of files and scripts: dpkg's record, and fakes of apt-get and systemctl."""
 
 from __future__ import annotations
 
@@ -9,10 +9,16 @@ import os
 import pytest
 from ansible.module_utils.testing import patch_module_args
 
-from ansible_collections.gpufleet.fleet.plugins.module_utils import dpkg, locks, sysctl, unfinished, units
+from ansible_collections.gpufleet.fleet.plugins.module_utils import (
+    dpkg,
+    locks,
+    pending_changes,
+    sysctl,
+    units,
+)
 from ansible_collections.gpufleet.fleet.plugins.modules import resources
 
-# STAND-INS: they note how they were called and do to the host's files what the real ones would.
+# FAKES: they note how they were called and do to the host's files what the real ones would.
 APT = """#!/bin/sh
 echo "apt-get $*" >> "$FAKE/calls"
 [ -z "$FAKE_APT_SAYS" ] || { echo "$FAKE_APT_SAYS" >&2; exit 100; }
@@ -105,7 +111,7 @@ class Host:
 
 @pytest.fixture
 def host(tmp_path, monkeypatch, capsys):
-    """Give a host with four stand-ins on PATH, a package on hold and no units."""
+    """Give a host with four fakes on PATH, a package on hold and no units."""
     for folder in ("bin", "units", "updates", "lists", "apt", "booted", "proc/net"):
         (tmp_path / folder).mkdir(parents=True)
     for name, text in {"apt-get": APT, "apt-mark": MARK, "dpkg": DPKG, "systemctl": SYSTEMCTL}.items():
@@ -123,7 +129,7 @@ def host(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(locks, "FILES", [str(tmp_path / "lock")])
     monkeypatch.setattr(units, "BOOTED", tmp_path / "booted")
     monkeypatch.setattr(sysctl, "LIVE", tmp_path / "proc")
-    monkeypatch.setattr(unfinished, "RECORD", tmp_path / "run/unfinished.json")
+    monkeypatch.setattr(pending_changes, "RECORD", tmp_path / "run/unfinished.json")
     made = Host(tmp_path, capsys)
     made.unit("absent", load="not-found", file="", active="inactive")
     return made
@@ -182,13 +188,13 @@ def test_a_hold_of_somebody_else_is_obeyed(host):
     assert host.calls("apt-get") == []
 
 
-def test_an_interrupted_dpkg_is_mended_first_and_said(host):
+def test_an_interrupted_dpkg_is_repaired_first_and_said(host):
     text = STATUS.replace(
         "ok installed\nArchitecture: amd64\nVersion: 1.3.4", "ok half-configured\nArchitecture: amd64"
     )
     (host.root / "status").write_text(text)
     told = host.run(packages={"present": ["dpkg"]})
-    assert told["mended"] == ["dpkg --configure -a: mawk is half-configured"]
+    assert told["repaired"] == ["dpkg --configure -a: mawk is half-configured"]
     assert told["changed"]
 
 
@@ -226,7 +232,7 @@ def test_a_unit_is_restarted_when_what_it_reads_was_changed(host, tmp_path):
     (tmp_path / "d").mkdir()
     told = host.run(files=[entry], units=[{"name": "a.service", "restart_on": [f"{tmp_path}/d/"]}])
     assert told["changed_units"] == {"a.service": ["restart"]}
-    assert not unfinished.RECORD.exists()
+    assert not pending_changes.RECORD.exists()
 
 
 def test_a_run_that_was_cut_off_before_its_restart_is_finished_by_the_next(host, tmp_path, monkeypatch):

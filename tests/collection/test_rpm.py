@@ -45,7 +45,7 @@ def test_what_is_there_needs_nothing(host):
 
 def test_removal_goes_before_installation(host):
     found = lacking(host, present=["chrony=4.3-1.el9"], absent=["bash"])
-    assert rpm.commands(found, {**WANTED, "install_recommends": False}) == [
+    assert rpm.dnf_commands(found, {**WANTED, "install_recommends": False}) == [
         ["dnf", "-y", "-q", "--setopt=install_weak_deps=False", "remove", "bash"],
         [
             "dnf",

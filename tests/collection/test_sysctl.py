@@ -49,7 +49,7 @@ def test_what_this_kernel_lacks_is_told_and_changes_nothing_twice(kernel, run):
 
 def test_a_refusal_is_told_in_the_kernels_words(kernel):
     (kernel / "kernel/locked").mkdir(parents=True)
-    assert work.set_live("kernel.locked", 1, check_mode=False) == "is a directory"
+    assert work.set_running("kernel.locked", 1, check_mode=False) == "is a directory"
 
 
 def test_fields_are_compared_not_spaces(kernel, run):

@@ -113,7 +113,7 @@ def test_what_we_did_not_expect_stops_everything_too(path, small, clean_env, tmp
     (tmp_path / "sitecustomize.py").write_text(
         "import gpufleet.nodes.inventory as inventory\n"
         "def broken(*given, **more): raise ZeroDivisionError('by chance')\n"
-        "inventory.model = broken\n"
+        "inventory.assemble_inventory = broken\n"
     )
     env = clean_env | {"PYTHONPATH": os.pathsep.join((str(tmp_path), clean_env.get("PYTHONPATH", "")))}
     done = run("ansible-inventory", "--list", cwd=tmp_path, env=env, small=small)

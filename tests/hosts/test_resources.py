@@ -64,7 +64,7 @@ def bare(box, clean_env):
 
 def test_a_blade_s_packages_users_and_units(bare):
     held_lock_is_waited_for_and_named(bare)
-    interrupted_dpkg_is_mended(bare)
+    interrupted_dpkg_is_repaired(bare)
     units_start_follow_their_files_and_say_why_not(bare)
     operator_gets_in_and_goes(bare)
 
@@ -79,10 +79,10 @@ def held_lock_is_waited_for_and_named(bare):
     bare.box.read(PLACE, "kill $(cat /run/held)")
 
 
-def interrupted_dpkg_is_mended(bare):
+def interrupted_dpkg_is_repaired(bare):
     bare.box.read(PLACE, PACKAGE)
     told = bare.run(packages={"present": ["gf-made=1"]})
-    assert told["mended"] == ["dpkg --configure -a: gf-made is unpacked"], told
+    assert told["repaired"] == ["dpkg --configure -a: gf-made is unpacked"], told
     again = bare.run(packages={"present": ["gf-made=1"], "held": ["gf-made"]})
     assert again["changed"]  # the hold
     assert bare.box.read(PLACE, "apt-mark showhold") == "gf-made"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpufleet.remote.nextstep import next_step, with_next_step
-from gpufleet.remote.progress import reason_of
+from gpufleet.remote.progress import failure_reason
 
 CHANGED = """Failed to connect to the host via ssh: @@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@
 @    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @
@@ -23,7 +23,7 @@ Host key verification failed."""
 
 
 def test_a_changed_host_key_is_one_line_with_the_key_and_the_file():
-    said = reason_of({"msg": CHANGED})
+    said = failure_reason({"msg": CHANGED})
     assert said == (
         "Host key verification failed: the host shows SHA256:hSO9BPeBTpkLpuoCFLxbVWyCP3sPVkbdqXbjUw2mDtA (ED25519), "
         "/home/me/.ssh/known_hosts:4 has another key"
@@ -48,7 +48,7 @@ def test_a_changed_host_key_is_one_line_with_the_key_and_the_file():
         ("Timeout, server 198.18.25.12 not responding.", "power"),
         ("ssh: connect to host 198.18.25.12 port 22: Connection refused", "power"),
         ("Connection to 198.18.25.12 closed by remote host.", "power"),
-        ("gf-made is unpacked and could not be mended: broken", "dpkg --audit"),
+        ("gf-made is unpacked and could not be repaired: broken", "dpkg --audit"),
     ],
 )
 def test_what_helps(reason, helps):

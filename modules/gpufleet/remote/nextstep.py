@@ -19,7 +19,7 @@ STEPS = (
     (r"[Nn]o space left", f"make room on the host (df -h; du -xhd1 /), {AGAIN}"),
     (r"sshd would |Bad configuration option", f"correct hardening_sshd_settings, {AGAIN}"),
     (r"temporary folder is refused", f"look who made that folder, remove or correct it on the host, {AGAIN}"),
-    (r"could not be mended", f"look at it with dpkg --audit on the host, {AGAIN}"),
+    (r"could not be repaired", f"look at it with dpkg --audit on the host, {AGAIN}"),
     (r"package source can't be reached|could not be fetched", f"see whether the host reaches its mirror, {AGAIN}"),
     (SILENCE, f"see whether it has power and its cable, {AGAIN}"),
 )  # fmt: skip

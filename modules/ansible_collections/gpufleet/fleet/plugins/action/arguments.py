@@ -13,22 +13,20 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.adapter import ControllerAction
 
-ARGUMENTS = {"roles": {"type": "list", "elements": "str", "required": True}}
-
 
 class ActionModule(ControllerAction):
-    ARGUMENTS = ARGUMENTS
-
-    def answer(self, asked: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
-        for role in asked["roles"]:
-            options = self.options(role)
-            given = self._templar.template({name: task_vars[name] for name in options if name in task_vars})
-            checked = ArgumentSpecValidator(options).validate(given, validate_role_argument_spec=True)
+    def compute(self, options: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        for role in options["roles"]:
+            spec = self.role_options(role)
+            role_variables = self._templar.template(
+                {name: task_vars[name] for name in spec if name in task_vars}
+            )
+            checked = ArgumentSpecValidator(spec).validate(role_variables, validate_role_argument_spec=True)
             if checked.error_messages:
                 raise AnsibleActionFail(f"role {role}: {'; '.join(checked.error_messages)}")
         return {}
 
-    def options(self, role: str) -> dict[str, Any]:
+    def role_options(self, role: str) -> dict[str, Any]:
         """Return the documented options of a role."""
         folders = [Path(self._loader.get_basedir()) / "roles", *map(Path, constants.DEFAULT_ROLES_PATH or ())]
         file = next(

@@ -9,16 +9,14 @@ from typing import Any
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.adapter import ControllerAction
 from gpufleet.drivers import consistency
 
-ARGUMENTS = {"hosts": {"type": "dict", "required": True}}
-
 
 class ActionModule(ControllerAction):
-    ARGUMENTS = ARGUMENTS
-
-    def answer(self, asked: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002 - the adapter's signature
+    def compute(self, options: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         hosts = [
-            consistency.Host(name, told.get("group") or "(none)", bool(told.get("cards")), told.get("state"))
-            for name, told in asked["hosts"].items()
+            consistency.Host(
+                name, entry.get("group") or "(none)", bool(entry.get("cards")), entry.get("state")
+            )
+            for name, entry in options["hosts"].items()
         ]
         report = consistency.check(hosts)
         return {"table": consistency.table(report), **report.as_json()}

@@ -9,23 +9,15 @@ from typing import Any
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.adapter import ControllerAction
 from gpufleet.drivers import Facts, Wanted, plan
 
-ARGUMENTS = {
-    "hardware": {"type": "dict", "required": True},
-    "wanted": {"type": "raw", "default": {}},
-    "plan_only": {"type": "bool", "default": False},
-}
-
 
 class ActionModule(ControllerAction):
-    ARGUMENTS = ARGUMENTS
-
-    def answer(self, asked: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
-        made = plan(Facts.from_json(asked["hardware"]), Wanted.from_json(asked["wanted"]))
-        told = made.as_json()
-        result: dict[str, Any] = {"plan": told, "ansible_facts": {"driver_plan": told}}
-        if asked["plan_only"]:  # what `gpufleet configure --plan` shows; the registry keeps none of it
+    def compute(self, options: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        driver_plan = plan(Facts.from_json(options["hardware"]), Wanted.from_json(options["wanted"]))
+        plan_json = driver_plan.as_json()
+        result: dict[str, Any] = {"plan": plan_json, "ansible_facts": {"driver_plan": plan_json}}
+        if options["plan_only"]:  # what `gpufleet configure --plan` shows; the registry keeps none of it
             node = task_vars.get("inventory_hostname")
-            result["gpufleet"] = {"node": node, "event": "driver_plan", "plan": told}
-        elif made.refusal:
-            result.update(failed=True, msg=f"{made.refusal.message}; {made.refusal.remedy}")
+            result["gpufleet"] = {"node": node, "event": "driver_plan", "plan": plan_json}
+        elif driver_plan.refusal:
+            result.update(failed=True, msg=f"{driver_plan.refusal.message}; {driver_plan.refusal.remedy}")
         return result

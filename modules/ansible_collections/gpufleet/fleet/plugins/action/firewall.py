@@ -20,29 +20,29 @@ class ActionModule(ActionBase):
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
-        told = self._ask(task_vars)
-        if not told.get("pending"):
-            return told
+        applied = self._call_module(task_vars)
+        if not applied.get("pending"):
+            return applied
         seconds = int(self._task.args.get("confirm_seconds", 45))
-        confirmed = self._confirm(told, time.monotonic() + seconds + GRACE_SECONDS, task_vars)
-        return confirmed if confirmed.get("failed") else {**told, **confirmed, "pending": False}
+        confirmed = self._confirm_rules(applied, time.monotonic() + seconds + GRACE_SECONDS, task_vars)
+        return confirmed if confirmed.get("failed") else {**applied, **confirmed, "pending": False}
 
-    def _ask(self, task_vars: dict[str, Any] | None, **more: Any) -> dict[str, Any]:
+    def _call_module(self, task_vars: dict[str, Any] | None, **more: Any) -> dict[str, Any]:
         arguments = {**self._task.args, **more}
         answer: dict[str, Any] = self._execute_module(
             module_name=MODULE, module_args=arguments, task_vars=task_vars
         )
         return answer
 
-    def _confirm(
-        self, told: dict[str, Any], deadline: float, task_vars: dict[str, Any] | None
+    def _confirm_rules(
+        self, applied: dict[str, Any], deadline: float, task_vars: dict[str, Any] | None
     ) -> dict[str, Any]:
         """Ask over new connections until one gets in: in time it confirms, later it hears of the old rules' return."""
-        confirm = {"confirm": told["pending"], "seen": told["connection"]}
+        confirm = {"confirm": applied["pending"], "seen": applied["connection"]}
         while True:
             self._connection.reset()
             try:
-                return self._ask(task_vars, **confirm)
+                return self._call_module(task_vars, **confirm)
             except AnsibleConnectionFailure:
                 if time.monotonic() > deadline:
                     raise

@@ -9,16 +9,10 @@ from typing import Any
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.adapter import ControllerAction
 from gpufleet.drivers import mig
 
-ARGUMENTS = {
-    "wanted": {"type": "raw", "required": True},
-    "devices": {"type": "list", "elements": "str", "required": True},
-}
-
 
 class ActionModule(ControllerAction):
-    ARGUMENTS = ARGUMENTS
-    REFUSED = "MIG geometry refused, nothing was touched: "
+    ERROR_PREFIX = "MIG geometry refused, nothing was changed: "
 
-    def answer(self, asked: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002 - the adapter's signature
-        plan = mig.geometry(asked["wanted"], asked["devices"])
+    def compute(self, options: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        plan = mig.geometry(options["wanted"], options["devices"])
         return {"plan": plan, "config": mig.parted(plan)}

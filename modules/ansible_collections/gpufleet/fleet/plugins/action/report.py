@@ -8,19 +8,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.adapter import ControllerAction
 
-EVENTS = ["commissioned", "configured", "configure_failed", "drivers_failed"]
-PARTS = ["base", "drivers", "containers", "fabric", "application"]
-ARGUMENTS = {
-    "node": {"type": "str", "required": True},
-    "event": {"type": "str", "required": True, "choices": EVENTS},
-    "part": {"type": "str", "default": "base", "choices": PARTS},
-    "attempt": {"type": "str", "default": ""},
-    "facts": {"type": "dict", "default": {}},
-}
-
 
 class ActionModule(ControllerAction):
-    ARGUMENTS = ARGUMENTS
-
-    def answer(self, asked: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002 - the adapter's signature
-        return {"gpufleet": asked}
+    def compute(self, options: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        return {"gpufleet": options}

@@ -9,19 +9,10 @@ from typing import Any
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.adapter import ControllerAction
 from gpufleet import burnin
 
-ARGUMENTS = {
-    "records": {"type": "list", "elements": "dict", "required": True},
-    "kind": {"type": "str", "required": True},
-    "profile": {"type": "str", "default": "quick"},
-    "rehearsal": {"type": "bool", "default": False},
-}
-
 
 class ActionModule(ControllerAction):
-    ARGUMENTS = ARGUMENTS
-
-    def answer(self, asked: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002 - the adapter's signature
+    def compute(self, options: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         report = burnin.judge(
-            asked["records"], asked["kind"], asked["profile"], asked["rehearsal"], configured=True
+            options["records"], options["kind"], options["profile"], options["rehearsal"], configured=True
         )
         return {"verdict": report.verdict, "reasons": list(report.reasons())}

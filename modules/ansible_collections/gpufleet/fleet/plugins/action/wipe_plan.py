@@ -8,20 +8,11 @@ from typing import Any
 
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.adapter import ControllerAction
 
-ARGUMENTS = {
-    "node": {"type": "str", "required": True},
-    "seen": {"type": "dict", "required": True},
-    "method": {"type": "str", "default": "auto"},
-    "jobs": {"type": "list", "elements": "str", "default": []},
-}
-
 
 class ActionModule(ControllerAction):
-    ARGUMENTS = ARGUMENTS
-
-    def answer(self, asked: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002 - the adapter's signature
+    def compute(self, options: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         from gpufleet.nodes import wiping
 
-        plan = wiping.plan(asked["seen"], asked["method"]).as_json()
-        facts = {"plan": plan, "jobs": asked["jobs"]}
-        return {"plan": plan, "gpufleet": {"node": asked["node"], "event": "wipe_planned", "facts": facts}}
+        plan = wiping.plan_wipe(options["seen"], options["method"]).as_json()
+        facts = {"plan": plan, "jobs": options["jobs"]}
+        return {"plan": plan, "gpufleet": {"node": options["node"], "event": "wipe_planned", "facts": facts}}

@@ -57,13 +57,13 @@ class CallbackModule(CallbackBase):
         self._started[host.get_name(), task._uuid] = datetime.now(UTC)  # noqa: SLF001 - Ansible's own callbacks read it
 
     def v2_runner_on_ok(self, result: CallbackTaskResult) -> None:
-        self._fold(result, "ok")
+        self._record(result, "ok")
 
     def v2_runner_on_failed(self, result: CallbackTaskResult, ignore_errors: bool = False) -> None:  # noqa: ARG002 - Ansible's signature
-        self._fold(result, "failed")
+        self._record(result, "failed")
 
     def v2_runner_on_unreachable(self, result: CallbackTaskResult) -> None:
-        self._fold(result, "unreachable")
+        self._record(result, "unreachable")
 
     def v2_playbook_on_stats(self, stats: Any) -> None:  # noqa: ARG002 - Ansible's signature
         self._silent_until = 0.0
@@ -82,7 +82,7 @@ class CallbackModule(CallbackBase):
         if len(applied.bad) > _MOST_SHOWN:
             self._warn(f"{len(applied.bad) - _MOST_SHOWN} more bad reports were left out")
 
-    def _fold(self, result: CallbackTaskResult, outcome: str) -> None:
+    def _record(self, result: CallbackTaskResult, outcome: str) -> None:
         """Take a result in; whatever it holds, and whatever becomes of the registry, the play goes on."""
         try:
             self._waiting.append(self._event(result, outcome))
@@ -92,13 +92,13 @@ class CallbackModule(CallbackBase):
             self._write()
         except Exception as error:  # noqa: BLE001 - the run must go on, whatever a host made of its result
             self._lost += 1
-            self._fail(error)
+            self._pause_after(error)
 
     def _event(self, result: CallbackTaskResult, outcome: str) -> TaskEvent:
         host, task = result.host.get_name(), result.task._uuid  # noqa: SLF001 - as above
         began = self._started.pop((host, task), None)
         return task_event(
-            _known_as(result.host),
+            _registry_name(result.host),
             outcome,
             result.result,
             action=result.task.action,
@@ -109,18 +109,18 @@ class CallbackModule(CallbackBase):
 
     def _write(self) -> None:
         """Write what waits, in its order: an event leaves the line only once the registry has it."""
-        while self._waiting and (registry := self._open()):
+        while self._waiting and (registry := self._open_registry()):
             try:
                 registry.apply(self._waiting[0])
             except EnvironmentFault as error:
-                self._fail(error)
+                self._pause_after(error)
                 return
             except Exception as error:  # noqa: BLE001 - as above
                 self._lost += 1
                 self._warn(f"a result was not written: {printable(error)}")
             self._waiting.popleft()
 
-    def _open(self) -> ingest.Ingest | None:
+    def _open_registry(self) -> ingest.Ingest | None:
         """Open the registry with the first result; after a failure try again, but not at every task."""
         if time.monotonic() < self._silent_until:
             return None
@@ -130,12 +130,12 @@ class CallbackModule(CallbackBase):
             root = paths.project_root()
             registry = nodes.Registry(paths.database_url(root))
         except Exception as error:  # noqa: BLE001 - as above
-            self._fail(error)
+            self._pause_after(error)
             return None
         self._ingest = ingest.Ingest.of_project(registry, root, live=True)
         return self._ingest
 
-    def _fail(self, error: Exception) -> None:
+    def _pause_after(self, error: Exception) -> None:
         self._silent_until = time.monotonic() + _RETRY_SECONDS
         self._warn(f"the registry was not written: {printable(error)}")
 
@@ -143,6 +143,6 @@ class CallbackModule(CallbackBase):
         self._display.warning(printable(f"gpufleet: {text}", None))
 
 
-def _known_as(host: Host) -> str:
+def _registry_name(host: Host) -> str:
     """Return the registry's id where the inventory knows it: names may change hands, ids do not."""
     return str(host.vars.get("gpufleet_id") or host.get_name())

@@ -55,9 +55,9 @@ def units(
     from gpufleet.operations.units import Engine, render
 
     try:
-        wanted = Application.model_validate(plain(application))
+        parsed = Application.model_validate(plain_value(application))
         return render(
-            wanted, Engine.of(str(engine), str(version), cdi=cdi, vendor=str(vendor)), str(scratch)
+            parsed, Engine.parse(str(engine), str(version), cdi=cdi, vendor=str(vendor)), str(scratch)
         ).as_json()
     except InputError as error:
         raise AnsibleFilterError(str(error)) from None
@@ -67,12 +67,12 @@ def units(
         raise AnsibleFilterError(f"gpufleet_application.{where}: {first['msg']}") from None
 
 
-def plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     """Return Ansible's tagged values as Python's own, which pydantic tells apart."""
     if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): plain_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+        return [plain_value(item) for item in value]
     for kind in (bool, int, str):
         if isinstance(value, kind):
             return kind(value)

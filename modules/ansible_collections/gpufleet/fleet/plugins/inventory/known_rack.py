@@ -23,7 +23,7 @@ from ansible.plugins.inventory import BaseInventoryPlugin  # noqa: E402
 
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.inventory import (  # noqa: E402
     add_rack,
-    failing_whole,
+    fail_whole_inventory,
     is_known_rack,
 )
 
@@ -35,7 +35,7 @@ class InventoryModule(BaseInventoryPlugin):
         return is_known_rack(path)
 
     def parse(self, inventory: InventoryData, loader: DataLoader, path: str, cache: bool = True) -> None:  # noqa: ARG002 - Ansible's signature
-        with failing_whole():
+        with fail_whole_inventory():
             reading = add_rack(self, inventory, path)
         if Path(path).stem not in reading.model.racks:
             raise AnsibleParserError("is no longer a rack file")  # the next plugin finds out what it is

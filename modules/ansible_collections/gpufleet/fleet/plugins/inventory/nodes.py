@@ -52,9 +52,9 @@ from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructa
 
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.inventory import (  # noqa: E402
     Reading,
-    add,
-    failing_whole,
-    read,
+    add_hosts,
+    fail_whole_inventory,
+    read_inventory,
 )
 from gpufleet import nodes  # noqa: E402
 from gpufleet.boundary import printable  # noqa: E402
@@ -70,12 +70,12 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
 
     def parse(self, inventory: InventoryData, loader: DataLoader, path: str, cache: bool = True) -> None:
         super().parse(inventory, loader, path, cache)
-        with failing_whole():
+        with fail_whole_inventory():
             self._read_config_data(path)
             reading = self._read(inventory, path, use=cache)
             for warning in reading.warnings():
                 self.display.warning(printable(warning, None))
-            add(inventory, reading)
+            add_hosts(inventory, reading)
             self._construct(reading.hosts())
 
     def get_cache_key(self, path: str) -> str:
@@ -87,11 +87,13 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
     def _read(self, inventory: InventoryData, path: str, *, use: bool) -> Reading:
         options = {"url": self.get_option("database_url"), "missing": self.get_option("include_missing")}
         if not self.get_option("cache"):
-            return read(inventory, path, **options)
+            return read_inventory(inventory, path, **options)
         key = self.get_cache_key(path)
         if use and key in self._cache:
-            return read(inventory, path, **options, model=nodes.Inventory.from_json(self._cache[key]))
-        reading = read(inventory, path, **options)
+            return read_inventory(
+                inventory, path, **options, model=nodes.Inventory.from_json(self._cache[key])
+            )
+        reading = read_inventory(inventory, path, **options)
         self._cache[key] = asdict(reading.model)
         return reading
 

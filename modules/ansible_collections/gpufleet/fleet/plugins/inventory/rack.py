@@ -34,7 +34,7 @@ from ansible.plugins.inventory import BaseInventoryPlugin  # noqa: E402 - its do
 
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.inventory import (  # noqa: E402
     add_rack,
-    failing_whole,
+    fail_whole_inventory,
 )
 
 
@@ -46,5 +46,5 @@ class InventoryModule(BaseInventoryPlugin):
 
     def parse(self, inventory: InventoryData, loader: DataLoader, path: str, cache: bool = True) -> None:
         super().parse(inventory, loader, path, cache)
-        with failing_whole():
+        with fail_whole_inventory():
             add_rack(self, inventory, path)

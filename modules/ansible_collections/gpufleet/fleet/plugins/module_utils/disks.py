@@ -8,7 +8,7 @@ import fnmatch
 import hashlib
 from typing import TypedDict
 
-from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import Trouble
+from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HostError
 
 KINDS = ("disk", "loop")
 MAKE = {"xfs": ["mkfs.xfs", "-q", "-L"], "ext4": ["mkfs.ext4", "-q", "-L"]}
@@ -46,59 +46,61 @@ class Volume(TypedDict):
 Signature = dict[str, str]
 
 
-def label(mount: str) -> str:
+def volume_label(mount: str) -> str:
     """Return the name by which a volume is known again: XFS takes twelve letters at most."""
     return f"gf-{hashlib.sha256(mount.encode()).hexdigest()[:8]}"
 
 
-def text(value: str | None) -> str:
+def strip_blanks(value: str | None) -> str:
     """Return one of lsblk's values without the blanks that drives pad theirs with."""
     return " ".join(str(value or "").split())
 
 
-def fits(disk: Device, pattern: str) -> bool:
+def matches_pattern(disk: Device, pattern: str) -> bool:
     """Say whether a disk is meant by a pattern. A loop device is meant only by its path."""
     key, colon, rest = pattern.partition(":")
     if pattern.startswith("/dev/"):
         return fnmatch.fnmatchcase(disk["path"], pattern)
     values = {"model": disk.get("model"), "serial": disk.get("serial"), "transport": disk.get("tran")}
     if not colon or key not in values:
-        raise Trouble(f"refused: devices: {pattern}: begin with /dev/, model:, serial: or transport:")
-    return disk["type"] == "disk" and fnmatch.fnmatchcase(text(values[key]), rest)
+        raise HostError(f"refused: devices: {pattern}: begin with /dev/, model:, serial: or transport:")
+    return disk["type"] == "disk" and fnmatch.fnmatchcase(strip_blanks(values[key]), rest)
 
 
-def chosen(disks: list[Device], volume: Volume) -> list[Device]:
+def select_disks(disks: list[Device], volume: Volume) -> list[Device]:
     """Return the disks of a volume, or refuse with what was found instead."""
-    found = [
+    matches = [
         disk
         for disk in disks
-        if disk["type"] in KINDS and disk["size"] and any(fits(disk, p) for p in volume["devices"])
+        if disk["type"] in KINDS and disk["size"] and any(matches_pattern(disk, p) for p in volume["devices"])
     ]
-    there = ", ".join(f"{d['path']} ({text(d.get('model')) or d['type']})" for d in disks if d["size"])
+    there = ", ".join(
+        f"{d['path']} ({strip_blanks(d.get('model')) or d['type']})" for d in disks if d["size"]
+    )
     patterns = " or ".join(volume["devices"])
-    if not found:
-        raise Trouble(f"refused: {volume['mount']}: no disk fits {patterns}; there are: {there or 'none'}")
-    if volume["count"] and len(found) != volume["count"]:
-        names = ", ".join(disk["path"] for disk in found)
-        raise Trouble(
+    if not matches:
+        raise HostError(f"refused: {volume['mount']}: no disk fits {patterns}; there are: {there or 'none'}")
+    if volume["count"] and len(matches) != volume["count"]:
+        names = ", ".join(disk["path"] for disk in matches)
+        raise HostError(
             f"refused: {volume['mount']}: {volume['count']} disks asked for, {patterns} fits {names}"
         )
-    return sorted(found, key=lambda disk: disk["path"])
+    return sorted(matches, key=lambda disk: disk["path"])
 
 
-def below(device: Device) -> list[Device]:
+def device_tree(device: Device) -> list[Device]:
     """Return a device and everything on it."""
-    return [device, *(deeper for child in device.get("children", []) for deeper in below(child))]
+    return [device, *(deeper for child in device.get("children", []) for deeper in device_tree(child))]
 
 
-def mounted(device: Device) -> list[str]:
+def mountpoints(device: Device) -> list[str]:
     """Return where a device, or something on it, is mounted or swapped to."""
-    return [place for part in below(device) for place in part.get("mountpoints") or [] if place]
+    return [place for part in device_tree(device) for place in part.get("mountpoints") or [] if place]
 
 
-def holds(disk: Device, signature: Signature) -> str:
+def describe_contents(disk: Device, signature: Signature) -> str:
     """Say what a disk holds, in words; nothing where it is empty."""
-    if places := mounted(disk):
+    if places := mountpoints(disk):
         return f"is in use: {', '.join(places)}"
     if "PTTYPE" in signature:
         return f"has a partition table ({signature['PTTYPE']})"
@@ -109,9 +111,9 @@ def holds(disk: Device, signature: Signature) -> str:
     return "can only be read" if disk.get("ro") else ""
 
 
-def volume_on(disks: list[Device], signatures: dict[str, Signature], volume: Volume) -> str | None:
+def find_volume(disks: list[Device], signatures: dict[str, Signature], volume: Volume) -> str | None:
     """Return the device that is this volume already: one of the disks, or the one array made of all of them."""
-    name = label(volume["mount"])
+    name = volume_label(volume["mount"])
     arrays = [{c["path"] for c in disk.get("children", []) if c["type"] == "raid0"} for disk in disks]
     common = set.intersection(*arrays)
     paths = sorted(common) if common else [disks[0]["path"]] if len(disks) == 1 else []
@@ -122,55 +124,57 @@ def volume_on(disks: list[Device], signatures: dict[str, Signature], volume: Vol
     return None
 
 
-def cleared(disk: Device, signature: Signature, confirmed: list[str]) -> list[list[str]]:
+def clear_steps(disk: Device, signature: Signature, confirmed: list[str]) -> list[list[str]]:
     """Return the steps that empty a disk; refuse unless it is empty or its serial was named."""
-    why = holds(disk, signature)
-    if not why:
+    contents = describe_contents(disk, signature)
+    if not contents:
         return []
-    serial = text(disk.get("serial"))
-    if mounted(disk) or disk.get("ro"):
-        raise Trouble(f"refused: {disk['path']} {why}")
+    serial = strip_blanks(disk.get("serial"))
+    if mountpoints(disk) or disk.get("ro"):
+        raise HostError(f"refused: {disk['path']} {contents}")
     if not serial or serial not in confirmed:
         known = (
             f"name its serial in storage_wipe_confirmed to destroy that: {serial}" if serial else "no serial"
         )
-        raise Trouble(f"refused: {disk['path']} {why}; {known}")
+        raise HostError(f"refused: {disk['path']} {contents}; {known}")
     odd = [
         part["path"]
-        for part in below(disk)[1:]
+        for part in device_tree(disk)[1:]
         if part["type"] != "part" and not part["type"].startswith("raid")
     ]
     if odd:
-        raise Trouble(f"refused: {disk['path']} carries {odd[0]}, which is to be closed by hand first")
-    arrays = dict.fromkeys(part["path"] for part in below(disk)[1:] if part["type"].startswith("raid"))
-    parts = [part["path"] for part in below(disk)[1:] if part["type"] == "part"]
+        raise HostError(f"refused: {disk['path']} carries {odd[0]}, which is to be closed by hand first")
+    arrays = dict.fromkeys(part["path"] for part in device_tree(disk)[1:] if part["type"].startswith("raid"))
+    parts = [part["path"] for part in device_tree(disk)[1:] if part["type"] == "part"]
     return [["mdadm", "--stop", path] for path in arrays] + [
         ["wipefs", "--all", "--quiet", path] for path in [*parts, disk["path"]]
     ]
 
 
-def steps(
+def plan_volume(
     disks: list[Device], signatures: dict[str, Signature], volume: Volume, confirmed: list[str]
 ) -> tuple[str, list[list[str]]]:
     """Return the device that will be mounted and the commands that make it; none where it is there already."""
-    found = chosen(disks, volume)
-    there = volume_on(found, signatures, volume)
+    members = select_disks(disks, volume)
+    there = find_volume(members, signatures, volume)
     if there:
         return there, []
     plan = []
-    for disk in found:
+    for disk in members:
         plan += [
-            step for step in cleared(disk, signatures.get(disk["path"], {}), confirmed) if step not in plan
+            step
+            for step in clear_steps(disk, signatures.get(disk["path"], {}), confirmed)
+            if step not in plan
         ]
-    device = found[0]["path"]
-    if len(found) > 1:
-        name = label(volume["mount"])
+    device = members[0]["path"]
+    if len(members) > 1:
+        name = volume_label(volume["mount"])
         device = f"/dev/md/{name}"
         plan.append(
             ["mdadm", "--create", device, "--run", "--level=0", "--metadata=1.2", "--homehost=any",
-             f"--name={name}", f"--raid-devices={len(found)}", *(disk["path"] for disk in found)]
+             f"--name={name}", f"--raid-devices={len(members)}", *(disk["path"] for disk in members)]
         )  # fmt: skip
-    return device, [*plan, [*MAKE[volume["filesystem"]], label(volume["mount"]), device]]
+    return device, [*plan, [*MAKE[volume["filesystem"]], volume_label(volume["mount"]), device]]
 
 
 def fstab_line(uuid: str, volume: Volume) -> str:
@@ -180,11 +184,11 @@ def fstab_line(uuid: str, volume: Volume) -> str:
     return f"UUID={uuid} {volume['mount']} {volume['filesystem']} {options} 0 {order}"
 
 
-def with_line(table: str, line: str, mount: str) -> str:
+def fstab_with_line(table: str, line: str, mount: str) -> str:
     """Return the text of fstab with this one line for a mount point, and none other for it."""
-    kept = [
+    lines = [
         row for row in table.splitlines() if row == line or row.split()[1:2] != [mount] or row.startswith("#")
     ]
-    if line not in kept:
-        kept.append(line)
-    return "".join(f"{row}\n" for row in kept)
+    if line not in lines:
+        lines.append(line)
+    return "".join(f"{row}\n" for row in lines)

@@ -8,13 +8,13 @@ import time
 from pathlib import Path
 from typing import TypedDict
 
-from ansible_collections.gpufleet.fleet.plugins.module_utils import apt_words, locks
+from ansible_collections.gpufleet.fleet.plugins.module_utils import apt_failures, locks
 from ansible_collections.gpufleet.fleet.plugins.module_utils.package_model import (
     FetchOptions,
     PackageChanges,
     PackageOptions,
 )
-from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import Trouble, first_words, run
+from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HostError, first_line, run
 
 STATUS = Path("/var/lib/dpkg/status")
 JOURNAL = Path("/var/lib/dpkg/updates")
@@ -45,25 +45,25 @@ class Host:
         self.found, self.text = {}, text
         native = None
         for stanza in text.split("\n\n"):
-            row = fields(stanza)
+            row = parse_stanza(stanza)
             if row:
                 native = row["architecture"] if row["name"] == "dpkg" else native
                 self.found[row["name"], row["architecture"]] = row
         self.native = ("all", native)
 
-    def row(self, name: str) -> Stanza | None:
+    def find(self, name: str) -> Stanza | None:
         """Return what is known of ``name`` or ``name:architecture``."""
         plain, _, architecture = name.partition(":")
-        wanted = (architecture,) if architecture else self.native
-        rows = [self.found[plain, each] for each in wanted if (plain, each) in self.found]
+        architectures = (architecture,) if architecture else self.native
+        rows = [self.found[plain, each] for each in architectures if (plain, each) in self.found]
         return next((row for row in rows if row["state"] != "not-installed"), rows[0] if rows else None)
 
     def version(self, name: str) -> str | None:
-        row = self.row(name)
+        row = self.find(name)
         return row["version"] if row and row["state"] == "installed" else None
 
     def is_held(self, name: str) -> bool:
-        row = self.row(name)
+        row = self.find(name)
         return bool(row and row["want"] == "hold")
 
     def provides(self, name: str) -> bool:
@@ -72,86 +72,92 @@ class Host:
 
     def versions(self) -> dict[str, str]:
         rows = (row for row in self.found.values() if row["state"] == "installed")
-        return {self.label(row): row["version"] or "" for row in rows}
+        return {self.qualified_name(row): row["version"] or "" for row in rows}
 
-    def half_way(self) -> list[str]:
+    def half_configured(self) -> list[str]:
         """Name the packages that an interrupted dpkg left, with their state."""
         rows = (row for row in self.found.values() if row["state"] in HALF_WAY)
-        return sorted(f"{self.label(row)} is {row['state']}" for row in rows)
+        return sorted(f"{self.qualified_name(row)} is {row['state']}" for row in rows)
 
-    def label(self, row: Stanza) -> str:
+    def qualified_name(self, row: Stanza) -> str:
         """Return a package's name, with its architecture where that is not the host's own."""
         foreign = row["architecture"] not in (None, *self.native)
         return f"{row['name']}:{row['architecture']}" if foreign else row["name"]
 
 
-def fields(stanza: str) -> Stanza | None:
+def parse_stanza(stanza: str) -> Stanza | None:
     """Return the few fields of one stanza that count."""
-    found = {}
+    values = {}
     for line in stanza.split("\n"):
         if line.startswith(("Package: ", "Status: ", "Architecture: ", "Version: ", "Provides: ")):
             key, _, value = line.partition(": ")
-            found[key] = value
-    if "Package" not in found or "Status" not in found:
+            values[key] = value
+    if "Package" not in values or "Status" not in values:
         return None
-    want, _, state = found["Status"].split(" ")
-    provided = [part.split()[0] for part in found.get("Provides", "").split(",") if part.strip()]
+    want, _, state = values["Status"].split(" ")
+    provided = [part.split()[0] for part in values.get("Provides", "").split(",") if part.strip()]
     return {
-        "name": found["Package"], "architecture": found.get("Architecture"), "want": want, "state": state,
-        "version": found.get("Version"), "provides": provided,
+        "name": values["Package"], "architecture": values.get("Architecture"), "want": want, "state": state,
+        "version": values.get("Version"), "provides": provided,
     }  # fmt: skip
 
 
-def look(_wanted: PackageOptions | None = None) -> Host:
+def read_host(_options: PackageOptions | None = None) -> Host:
     """Return the host as dpkg knows it."""
     return Host(STATUS.read_text(encoding="utf-8", errors="replace"))
 
 
-def interrupted(host: Host) -> str:
+def describe_interruption(host: Host) -> str:
     """Return what an interrupted dpkg left, in words; an empty string where nothing did."""
     if JOURNAL.is_dir() and any(path.name.isdigit() for path in JOURNAL.iterdir()):
         return "dpkg was interrupted"
-    return next(iter(host.half_way()), "")
+    return next(iter(host.half_configured()), "")
 
 
-def mend(wanted: PackageOptions) -> list[str]:
+def repair(options: PackageOptions) -> list[str]:
     """Finish what an interrupted dpkg began; return what was done. Somebody at work right now is waited for."""
-    if not interrupted(look()):
+    if not describe_interruption(read_host()):
         return []
-    locks.wait(wanted["lock_timeout_seconds"])
-    left = interrupted(look())
+    locks.wait_for_locks(options["lock_timeout_seconds"])
+    left = describe_interruption(read_host())
     if not left:
         return []
     configure = ["dpkg", "--force-confdef", "--force-confold", "--configure", "-a"]
-    status, out, err = run(configure, timeout=wanted["timeout_seconds"], **QUIET)
+    status, out, err = run(configure, timeout=options["timeout_seconds"], **QUIET)
     done = ["dpkg --configure -a"]
-    if status != 0 or interrupted(look()):
+    if status != 0 or describe_interruption(read_host()):
         status, out, err = run(
-            [*apt(wanted), "--fix-broken", "install"], timeout=wanted["timeout_seconds"], **QUIET
+            [*apt_command(options), "--fix-broken", "install"], timeout=options["timeout_seconds"], **QUIET
         )
         done.append("apt-get --fix-broken install")
     if status != 0:
-        raise Trouble(f"{left} and could not be mended: {apt_words.reason(out, err)}")
+        raise HostError(f"{left} and could not be repaired: {apt_failures.reason(out, err)}")
     return [f"{' and '.join(done)}: {left}"]
 
 
-def apt(wanted: PackageOptions) -> list[str]:
+def apt_command(options: PackageOptions) -> list[str]:
     """Return apt-get's command line as far as it is always the same."""
-    lock = f"DPkg::Lock::Timeout={wanted['lock_timeout_seconds']}"
+    lock = f"DPkg::Lock::Timeout={options['lock_timeout_seconds']}"
     keep = ["-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold"]
     return ["apt-get", "-y", "-q", "-o", lock, *keep, "-o", "Dpkg::Use-Pty=0"]
 
 
-def install_command(lacking: PackageChanges, wanted: PackageOptions) -> list[str]:
+def install_command(changes: PackageChanges, package_options: PackageOptions) -> list[str]:
     """Return apt-get's command line for one transaction that installs and removes."""
-    options = ["--allow-downgrades"] if wanted["allow_downgrade"] else []
-    options += [] if wanted["install_recommends"] else ["--no-install-recommends"]
-    options += ["--purge"] if wanted["purge"] else []
-    names = [f"{name}={version}" if version else name for name, version in lacking.install]
-    return [*apt(wanted), *options, "install", *names, *[f"{name}-" for name in lacking.remove]]
+    options = ["--allow-downgrades"] if package_options["allow_downgrade"] else []
+    options += [] if package_options["install_recommends"] else ["--no-install-recommends"]
+    options += ["--purge"] if package_options["purge"] else []
+    names = [f"{name}={version}" if version else name for name, version in changes.install]
+    return [
+        *apt_command(package_options),
+        *options,
+        "install",
+        *names,
+        *[f"{name}-" for name in changes.remove],
+    ]
 
 
-def stale(wanted: FetchOptions, now: float | None = None) -> bool:
+def lists_are_stale(options: FetchOptions, now: float | None = None) -> bool:
     """Say whether the package lists are too old, or older than what the host's sources say."""
     try:
         lists = LISTS.stat().st_mtime
@@ -161,42 +167,42 @@ def stale(wanted: FetchOptions, now: float | None = None) -> bool:
         return True
     sources = [SOURCES / "sources.list", *(SOURCES / "sources.list.d").glob("*"), SOURCES / "sources.list.d"]
     newest = max((path.stat().st_mtime for path in sources if path.exists()), default=0)
-    return newest > lists or (now or time.time()) - lists > wanted["cache_valid_seconds"]
+    return newest > lists or (now or time.time()) - lists > options["cache_valid_seconds"]
 
 
-def update(wanted: FetchOptions) -> str:
+def update(options: FetchOptions) -> str:
     """Fetch the package lists; return why it failed, or an empty string."""
     argv = ["apt-get", "-q", "-o", "APT::Update::Error-Mode=any", "update"]
-    status, out, err = run(argv, timeout=wanted["timeout_seconds"], **QUIET)
+    status, out, err = run(argv, timeout=options["timeout_seconds"], **QUIET)
     if status == 0:
         LISTS.touch()
         return ""
-    return apt_words.reason(out, err)
+    return apt_failures.reason(out, err)
 
 
-def change(lacking: PackageChanges, wanted: PackageOptions) -> None:
+def change(changes: PackageChanges, options: PackageOptions) -> None:
     """Install and remove in one transaction, waiting for locks; lists are fetched when they are needed."""
-    deadline = time.monotonic() + wanted["lock_timeout_seconds"]
-    locks.wait(wanted["lock_timeout_seconds"])
-    fresh = bool(lacking.install) and stale(wanted)
-    trouble = update(wanted) if fresh else ""
+    deadline = time.monotonic() + options["lock_timeout_seconds"]
+    locks.wait_for_locks(options["lock_timeout_seconds"])
+    fresh = bool(changes.install) and lists_are_stale(options)
+    trouble = update(options) if fresh else ""
     while True:
-        status, out, err = run(install_command(lacking, wanted), timeout=wanted["timeout_seconds"], **QUIET)
+        status, out, err = run(install_command(changes, options), timeout=options["timeout_seconds"], **QUIET)
         if status == 0:
             return
-        kind = apt_words.kind(out, err)
+        kind = apt_failures.kind(out, err)
         if kind == "lock" and time.monotonic() < deadline:
             time.sleep(1)
-            locks.wait(max(deadline - time.monotonic(), 1))
+            locks.wait_for_locks(max(deadline - time.monotonic(), 1))
         elif kind in ("unknown", "gone") and not fresh:
-            fresh, trouble = True, update(wanted)
+            fresh, trouble = True, update(options)
         else:
             also = f"; the package lists could not be fetched: {trouble}" if trouble else ""
-            raise Trouble(apt_words.explain(lacking, out, err) + also)
+            raise HostError(apt_failures.explain(changes, out, err) + also)
 
 
 def set_holds(names: list[str], on: bool) -> None:
     """Hold packages or let them go."""
     status, out, err = run(["apt-mark", "hold" if on else "unhold", *names])
     if status != 0:
-        raise Trouble(f"cannot {'hold' if on else 'release'} {', '.join(names)}: {first_words(err, out)}")
+        raise HostError(f"cannot {'hold' if on else 'release'} {', '.join(names)}: {first_line(err, out)}")

@@ -13,14 +13,14 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any, TypedDict
 
-from ansible_collections.gpufleet.fleet.plugins.module_utils.merging import merged_text
+from ansible_collections.gpufleet.fleet.plugins.module_utils.json_merge import merge_text
 from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import (
     NOT_FOUND,
     Access,
     Diff,
-    Trouble,
-    difference,
-    replace,
+    HostError,
+    diff_entry,
+    replace_file,
     run,
     set_access,
 )
@@ -44,7 +44,7 @@ class FileEntry(TypedDict):
     validate: list[str] | None
 
 
-def option(required: bool = False) -> dict[str, Any]:
+def argument_spec(required: bool = False) -> dict[str, Any]:
     """Return the argument specification of a list of files."""
     texts = {"type": "list", "elements": "str"}
     entry = {
@@ -68,20 +68,22 @@ def option(required: bool = False) -> dict[str, Any]:
     return {"type": "list", "elements": "dict", "required": required, "options": entry, "required_if": needs}
 
 
-def wanted_text(entry: FileEntry, current: str | None) -> str:
+def target_text(entry: FileEntry, current: str | None) -> str:
     """Return the content that an entry asks for, given what is there now (None: no file)."""
     if entry["state"] == "file":
         return entry["content"] or ""
     if entry["state"] == "json":
-        return merged_text(entry["content"] or "", current, entry["path"])
-    wanted, unwanted = entry["lines"] or [], entry["remove"] or []
+        return merge_text(entry["content"] or "", current, entry["path"])
+    required, unwanted = entry["lines"] or [], entry["remove"] or []
     lines = (current or "").splitlines()
-    kept = [line for line in lines if line in wanted or not any(re.search(rule, line) for rule in unwanted)]
-    kept += [line for line in wanted if line not in kept]
-    return "".join(f"{line}\n" for line in kept)
+    merged = [
+        line for line in lines if line in required or not any(re.search(rule, line) for rule in unwanted)
+    ]
+    merged += [line for line in required if line not in merged]
+    return "".join(f"{line}\n" for line in merged)
 
 
-def read(path: Path) -> str | None:
+def read_text(path: Path) -> str | None:
     """Return the file's text, or None where there is none."""
     try:
         return path.read_text(encoding="utf-8", errors="surrogateescape")
@@ -89,7 +91,7 @@ def read(path: Path) -> str | None:
         return None
 
 
-def wanted_access(entry: FileEntry, current_mode: int | None) -> Access:
+def target_access(entry: FileEntry, current_mode: int | None) -> Access:
     """Return mode, user id and group id that the entry asks for."""
     if entry["mode"]:
         mode = int(entry["mode"], 8)
@@ -101,13 +103,13 @@ def wanted_access(entry: FileEntry, current_mode: int | None) -> Access:
     return mode, user.pw_uid, grp.getgrnam(entry["group"]).gr_gid if entry["group"] else user.pw_gid
 
 
-def access(path: Path) -> Access | None:
+def read_access(path: Path) -> Access | None:
     """Return mode, user id and group id, or None where there is nothing."""
     try:
-        found = path.lstat()
+        status = path.lstat()
     except FileNotFoundError:
         return None
-    return found.st_mode & 0o7777, found.st_uid, found.st_gid
+    return status.st_mode & 0o7777, status.st_uid, status.st_gid
 
 
 class Change:
@@ -125,32 +127,34 @@ class Change:
         self.after: str | None = None
         self.rights: Access | None = None
         if not self.path.is_absolute() and not pending:
-            raise Trouble(f"{entry['path']}: a path is absolute, or starts with ~ and a user of the host")
+            raise HostError(f"{entry['path']}: a path is absolute, or starts with ~ and a user of the host")
         try:
-            self.needed = {"link": self._link, "absent": self._absent}.get(self.state, self._content)()
+            self.needed = {"link": self._link_differs, "absent": self._exists}.get(
+                self.state, self._content_differs
+            )()
         except OSError as trouble:
-            raise Trouble(f"cannot read {self.path}: {trouble.strerror}") from None
+            raise HostError(f"cannot read {self.path}: {trouble.strerror}") from None
 
-    def _link(self) -> bool:
+    def _link_differs(self) -> bool:
         self.before = str(self.path.readlink()) if self.path.is_symlink() else None
         target = self.after = self.entry["target"] or ""
         if not (self.pending or target in self.coming or (self.path.parent / target).exists()):
-            raise Trouble(f"refused, left as it was: {self.path}: {target} does not exist")
+            raise HostError(f"refused, left as it was: {self.path}: {target} does not exist")
         return self.before != self.after
 
-    def _absent(self) -> bool:
+    def _exists(self) -> bool:
         return os.path.lexists(self.path)
 
-    def _content(self) -> bool:
-        now = access(self.path)
+    def _content_differs(self) -> bool:
+        now = read_access(self.path)
         try:
-            self.rights = wanted_access(self.entry, now[0] if now else None)
+            self.rights = target_access(self.entry, now[0] if now else None)
         except LookupError as trouble:
             if not self.pending:
-                raise Trouble(f"{self.path}: {trouble.args[0]}") from None
+                raise HostError(f"{self.path}: {trouble.args[0]}") from None
         if self.state != "directory":
-            self.before = read(self.path)
-            self.after = wanted_text(self.entry, self.before)
+            self.before = read_text(self.path)
+            self.after = target_text(self.entry, self.before)
         return now is None or self.before != self.after or now != self.rights
 
     def validate(self) -> None:
@@ -168,8 +172,10 @@ class Change:
         if status == NOT_FOUND and self.pending:
             return
         if status != 0:
-            said = (err.strip() or out.strip() or f"status {status}").replace(candidate, self.entry["path"])
-            raise Trouble(f"refused, left as it was: {self.path}: {said}", refused=str(self.path))
+            message = (err.strip() or out.strip() or f"status {status}").replace(
+                candidate, self.entry["path"]
+            )
+            raise HostError(f"refused, left as it was: {self.path}: {message}", refused=str(self.path))
 
     def apply(self) -> None:
         """Make the change."""
@@ -185,19 +191,19 @@ class Change:
         elif self.before == self.after:
             set_access(self.path, self._known_rights())
         else:
-            replace(self.path, self.after or "", self._known_rights())
+            replace_file(self.path, self.after or "", self._known_rights())
 
     def _known_rights(self) -> Access:
         """Return mode and owner; only a trial may go on without them."""
         if self.rights is None:
-            raise Trouble(f"{self.path}: its owner is not known on this host")
+            raise HostError(f"{self.path}: its owner is not known on this host")
         return self.rights
 
     def diff(self) -> Diff:
-        return difference(str(self.path), self.before, self.after)
+        return diff_entry(str(self.path), self.before, self.after)
 
 
-def plan(entries: list[FileEntry], pending: bool = False) -> list[Change]:
+def plan_changes(entries: list[FileEntry], pending: bool = False) -> list[Change]:
     """Return the changes that are needed, each accepted by its validator; nothing is changed yet."""
     coming: set[str] = set()
     needed: list[Change] = []
@@ -212,7 +218,7 @@ def plan(entries: list[FileEntry], pending: bool = False) -> list[Change]:
     return needed
 
 
-def apply_all(changes: list[Change]) -> list[str]:
+def apply_changes(changes: list[Change]) -> list[str]:
     """Apply the changes in order; name what was done before one that failed."""
     done: list[str] = []
     for change in changes:
@@ -221,6 +227,6 @@ def apply_all(changes: list[Change]) -> list[str]:
         except OSError as trouble:
             tail = f"; replaced before it: {', '.join(done)}" if done else ""
             message = f"cannot write {change.path}: {trouble.strerror}{tail}"
-            raise Trouble(message, changed=bool(done), changed_paths=done) from None
+            raise HostError(message, changed=bool(done), changed_paths=done) from None
         done.append(str(change.path))
     return done

@@ -10,7 +10,7 @@ import struct
 import time
 from pathlib import Path
 
-from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import Trouble
+from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HostError
 
 FILES = [
     "/var/lib/dpkg/lock-frontend",
@@ -23,7 +23,7 @@ FLOCK = "hhqqi"
 PAUSE = 0.5
 
 
-def holder(path: str) -> int | None:
+def lock_holder(path: str) -> int | None:
     """Return the process that holds a lock on the file, or None. Asks only, and so disturbs nobody."""
     try:
         handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
@@ -37,7 +37,7 @@ def holder(path: str) -> int | None:
     return None if kind == fcntl.F_UNLCK else process
 
 
-def name(process: int) -> str:
+def describe_process(process: int) -> str:
     """Return a process as its command and number."""
     try:
         command = (
@@ -52,20 +52,22 @@ def name(process: int) -> str:
     return f"{command[:80]} (process {process})" if command else f"process {process}"
 
 
-def held() -> tuple[str, int] | None:
+def first_held_lock() -> tuple[str, int] | None:
     """Return the first lock that is held and its holder, or None."""
-    found = ((path, holder(path)) for path in FILES)
-    return next(((path, process) for path, process in found if process is not None), None)
+    holders = ((path, lock_holder(path)) for path in FILES)
+    return next(((path, process) for path, process in holders if process is not None), None)
 
 
-def wait(seconds: float) -> None:
+def wait_for_locks(seconds: float) -> None:
     """Return when all locks are free; after so many seconds say who holds one."""
     deadline = time.monotonic() + seconds
     while True:
-        found = held()
-        if found is None:
+        held_lock = first_held_lock()
+        if held_lock is None:
             return
         if time.monotonic() >= deadline:
-            path, process = found
-            raise Trouble(f"{path} is still held by {name(process)} after {seconds:.0f} s", lock=path)
+            path, process = held_lock
+            raise HostError(
+                f"{path} is still held by {describe_process(process)} after {seconds:.0f} s", lock=path
+            )
         time.sleep(PAUSE)

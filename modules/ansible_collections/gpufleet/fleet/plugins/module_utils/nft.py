@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from typing import TypedDict, cast
 
-from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HEADER, Trouble
+from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HEADER, HostError
 
 TABLE = "inet gpufleet"
 # Makes the table if it is missing, so that deleting it never fails; all in one transaction of the kernel.
@@ -47,23 +47,23 @@ class FirewallOptions(TypedDict):
     chains: list[str]
 
 
-def networks(texts: Iterable[str], where: str) -> dict[str, list[str]]:
+def parse_networks(texts: Iterable[str], where: str) -> dict[str, list[str]]:
     """Return addresses and networks as nft writes them, by family."""
-    found: dict[str, list[str]] = {"ip": [], "ip6": []}
+    by_family: dict[str, list[str]] = {"ip": [], "ip6": []}
     for text in texts:
         try:
             network = ipaddress.ip_network(str(text).partition("%")[0], strict=False)
         except ValueError:
-            raise Trouble(f"refused: {where}: {text} is no address and no network") from None
+            raise HostError(f"refused: {where}: {text} is no address and no network") from None
         single = network.num_addresses == 1
         name = str(network.network_address) if single else str(network)
-        family = found["ip6" if ":" in name else "ip"]
+        family = by_family["ip6" if ":" in name else "ip"]
         if name not in family:
             family.append(name)
-    return {family: _widest(names) for family, names in found.items()}
+    return {family: _collapse(names) for family, names in by_family.items()}
 
 
-def _widest(names: list[str]) -> list[str]:
+def _collapse(names: list[str]) -> list[str]:
     """Leave out what another entry holds already: nft refuses intervals that overlap."""
     # All of one family, which the type of ip_network() does not say.
     merged = ipaddress.collapse_addresses(
@@ -72,22 +72,22 @@ def _widest(names: list[str]) -> list[str]:
     return [str(net.network_address) if net.num_addresses == 1 else str(net) for net in merged]
 
 
-def ports(values: Iterable[str | int], where: str) -> list[str]:
+def parse_ports(values: Iterable[str | int], where: str) -> list[str]:
     """Return ports and ranges as nft writes them."""
-    found = []
+    accepted = []
     for value in map(str, values):
-        ends = [int(end) for end in value.split("-")] if re.fullmatch(r"\d+(-\d+)?", value) else []
-        if not ends or any(end not in PORTS for end in ends) or ends[0] > ends[-1]:
-            raise Trouble(f"refused: {where}: {value} is no port and no range of ports")
-        found.append(value)
-    return found
+        bounds = [int(end) for end in value.split("-")] if re.fullmatch(r"\d+(-\d+)?", value) else []
+        if not bounds or any(end not in PORTS for end in bounds) or bounds[0] > bounds[-1]:
+            raise HostError(f"refused: {where}: {value} is no port and no range of ports")
+        accepted.append(value)
+    return accepted
 
 
-def admit(sources: list[str], what: str, where: str, comment: str) -> list[str]:
+def accept_rules(sources: list[str], what: str, where: str, comment: str) -> list[str]:
     """Return one line for each family of addresses; no sources means from everywhere."""
     if not sources:
         return [f'{what} accept comment "{comment}"']
-    families = networks(sources, where).items()
+    families = parse_networks(sources, where).items()
     return [
         f'{family} saddr {{ {", ".join(names)} }} {f"{what} " if what else ""}accept comment "{comment}"'
         for family, names in families
@@ -95,38 +95,38 @@ def admit(sources: list[str], what: str, where: str, comment: str) -> list[str]:
     ]
 
 
-def opened(entry: OpenEntry) -> list[str]:
+def open_rules(entry: OpenEntry) -> list[str]:
     """Return the lines of one entry of ``open``."""
     where = f"open: {entry['name']}"
     if not re.fullmatch(r"[\w .:/-]{1,100}", entry["name"]):
-        raise Trouble(f"refused: {where}: a name is letters, digits and ._:/- only")
-    wanted = f"{entry['protocol']} dport {{ {', '.join(ports(entry['ports'], where))} }}"
-    return admit(entry["sources"], wanted, where, entry["name"])
+        raise HostError(f"refused: {where}: a name is letters, digits and ._:/- only")
+    match = f"{entry['protocol']} dport {{ {', '.join(parse_ports(entry['ports'], where))} }}"
+    return accept_rules(entry["sources"], match, where, entry["name"])
 
 
-def from_containers(interfaces: list[str]) -> list[str]:
+def container_dns_rules(interfaces: list[str]) -> list[str]:
     """Let containers ask the resolver that podman runs on its bridge; what they publish is forwarded, not input."""
-    wrong = [name for name in interfaces if not INTERFACE.match(name)]
-    if wrong:
-        raise Trouble(f"refused: container_interfaces: {wrong[0]} is no name of an interface")
+    invalid = [name for name in interfaces if not INTERFACE.match(name)]
+    if invalid:
+        raise HostError(f"refused: container_interfaces: {invalid[0]} is no name of an interface")
     names = ", ".join(f'"{name}"' for name in interfaces)
     return [f"iifname {{ {names} }} meta l4proto {{ 6, 17 }} th dport 53 accept"] if names else []
 
 
-def render(wanted: FirewallOptions, operator: tuple[str, int] | None) -> str:
+def render_rules(options: FirewallOptions, operator: tuple[str, int] | None) -> str:
     """Return the whole file. ``operator`` is (address, port) of this run's login, None where it needs no network."""
-    if operator is None and not wanted["ssh_from"]:
-        raise Trouble("refused: this run does not come in over SSH, and ssh_from names nobody who may")
+    if operator is None and not options["ssh_from"]:
+        raise HostError("refused: this run does not come in over SSH, and ssh_from names nobody who may")
     lines = list(ALWAYS)
     ssh_ports = sorted({22, operator[1]} if operator else {22})
     ssh = f"tcp dport {{ {', '.join(map(str, ssh_ports))} }}"
     if operator:
-        lines += admit([operator[0]], ssh, "this run's address", "login of the last run")
-    lines += admit(wanted["ssh_from"], ssh, "ssh_from", "ssh") if wanted["ssh_from"] else []
-    lines += admit(wanted["peers"], "", "peers", "peers") if wanted["peers"] else []
-    lines += [line for entry in wanted["open"] for line in opened(entry)]
-    lines += from_containers(wanted["container_interfaces"])
+        lines += accept_rules([operator[0]], ssh, "this run's address", "login of the last run")
+    lines += accept_rules(options["ssh_from"], ssh, "ssh_from", "ssh") if options["ssh_from"] else []
+    lines += accept_rules(options["peers"], "", "peers", "peers") if options["peers"] else []
+    lines += [line for entry in options["open"] for line in open_rules(entry)]
+    lines += container_dns_rules(options["container_interfaces"])
     body = "".join(f"\t\t{line}\n" for line in lines)
-    chains = "".join(f"\n\t{chain.strip()}\n" for chain in wanted["chains"])
+    chains = "".join(f"\n\t{chain.strip()}\n" for chain in options["chains"])
     hook = "\t\ttype filter hook input priority filter; policy drop;\n"
     return f"{HEADER}{CLEAR}table {TABLE} {{\n\tchain input {{\n{hook}{body}\t}}\n{chains}}}\n"

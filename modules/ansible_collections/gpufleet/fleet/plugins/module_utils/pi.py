@@ -44,34 +44,34 @@ class Reason(TypedDict):
     message: str
 
 
-def throttled(text: str) -> int | None:
+def parse_throttled(text: str) -> int | None:
     """Return the bits of ``throttled=0x50005``, or None where the text is something else."""
-    found = re.fullmatch(r"throttled=0x([0-9a-fA-F]{1,8})", text.strip())
-    return int(found[1], 16) if found else None
+    match = re.fullmatch(r"throttled=0x([0-9a-fA-F]{1,8})", text.strip())
+    return int(match[1], 16) if match else None
 
 
-def flags(bits: int) -> dict[str, str]:
+def decode_flags(bits: int) -> dict[str, str]:
     """Return what the bits mean: {"undervoltage": "now"}; what is so now was so since boot as well."""
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for bit, (name, when) in FLAGS.items():
         if bits >> bit & 1:
-            found.setdefault(name, when)
-    return found
+            names.setdefault(name, when)
+    return names
 
 
-def temperature(text: str) -> float | None:
+def parse_temperature(text: str) -> float | None:
     """Return the degrees of ``temp=52.1'C``."""
-    found = re.fullmatch(r"temp=(-?\d{1,3}(?:\.\d+)?)'C", text.strip())
-    return float(found[1]) if found else None
+    match = re.fullmatch(r"temp=(-?\d{1,3}(?:\.\d+)?)'C", text.strip())
+    return float(match[1]) if match else None
 
 
-def rails(text: str) -> dict[str, float]:
+def parse_rails(text: str) -> dict[str, float]:
     """Return the volts and amperes of ``vcgencmd pmic_read_adc`` by rail; empty where the board has no such ADC."""
-    found = re.findall(r"^\s*(\S+_[AV]) (?:volt|current)\(\d+\)=([0-9.]+)[AV]\s*$", text, re.MULTILINE)
-    return {name: float(value) for name, value in found}
+    readings = re.findall(r"^\s*(\S+_[AV]) (?:volt|current)\(\d+\)=([0-9.]+)[AV]\s*$", text, re.MULTILINE)
+    return {name: float(value) for name, value in readings}
 
 
-def status(text: str) -> dict[str, str]:
+def parse_status(text: str) -> dict[str, str]:
     """Return ``bladectl get status`` as a mapping from its headings, whatever lines the table is drawn with."""
     rows = []
     for line in STYLE.sub("", text).splitlines():
@@ -83,37 +83,37 @@ def status(text: str) -> dict[str, str]:
     return dict(zip(rows[0], rows[1], strict=True))
 
 
-def settings(text: str) -> dict[str, str]:
+def parse_settings(text: str) -> dict[str, str]:
     """Return the settings of a bootloader configuration that hold for every board: those under [all]."""
-    found, here = {}, True
+    values, here = {}, True
     for raw in text.splitlines():
         line = raw.strip()
         if line.startswith("["):
             here = line == "[all]"
         elif here and "=" in line and not line.startswith("#"):
             name, value = line.split("=", 1)
-            found[name.strip()] = value.strip()
-    return found
+            values[name.strip()] = value.strip()
+    return values
 
 
-def with_settings(text: str, wanted: dict[str, str]) -> str:
+def with_settings(text: str, required: dict[str, str]) -> str:
     """Return a configuration with the wanted settings under [all]; every other line stays as it is."""
-    kept, here = [], True
+    other_lines, here = [], True
     for line in text.rstrip("\n").splitlines():
         if line.strip().startswith("["):
             here = line.strip() == "[all]"
         name = line.split("=", 1)[0].strip()
-        if not (here and "=" in line and name in wanted):
-            kept.append(line)
-    lines = [*kept, "[all]", *(f"{name}={value}" for name, value in wanted.items())]
+        if not (here and "=" in line and name in required):
+            other_lines.append(line)
+    lines = [*other_lines, "[all]", *(f"{name}={value}" for name, value in required.items())]
     return "\n".join(lines) + "\n"
 
 
-def differing(now: dict[str, str], wanted: dict[str, str]) -> dict[str, list[str | None]]:
+def differing_settings(now: dict[str, str], required: dict[str, str]) -> dict[str, list[str | None]]:
     """Return each wanted setting that is not so now: name to [now, wanted]. Numbers are compared as numbers."""
     return {
         name: [now.get(name), value]
-        for name, value in wanted.items()
+        for name, value in required.items()
         if _number(now.get(name)) != _number(value)
     }
 
@@ -130,7 +130,7 @@ def power_reasons(bits: int | None, supply: str | None, watts: int) -> list[Reas
     reasons = []
     if bits is None:
         reasons.append(_reason("throttling_unknown", "unknown", "vcgencmd get_throttled gave no answer"))
-    for name, when in flags(bits or 0).items():
+    for name, when in decode_flags(bits or 0).items():
         level = "fault" if when == "now" else "warning"
         code = f"{name.replace(' ', '_')}_{when.replace(' ', '_')}"
         reasons.append(_reason(code, level, f"{name} {when} (get_throttled {bits:#x})"))
@@ -141,10 +141,10 @@ def power_reasons(bits: int | None, supply: str | None, watts: int) -> list[Reas
             _reason("supply_unknown", "unknown", f"bladectl says {supply!r}, which we do not know")
         )
     elif SUPPLY_WATTS[supply] < watts:
-        told = (
+        message = (
             f"{supply} gives up to {SUPPLY_WATTS[supply]} W, {watts} W are planned: use a PoE+ (802.3at) port"
         )
-        reasons.append(_reason("supply_too_small", "fault", told))
+        reasons.append(_reason("supply_too_small", "fault", message))
     return reasons
 
 
@@ -162,8 +162,8 @@ def link_reasons(drives: list[Drive], lanes: int, gigatransfers: float) -> list[
                 _reason("nvme_link_narrow", "fault", f"{drive['name']}: x{width}, x{lanes} is wanted")
             )
         elif speed < gigatransfers:
-            told = f"{drive['name']}: {speed} GT/s, {gigatransfers} GT/s are wanted"
-            reasons.append(_reason("nvme_link_slow", "fault", told))
+            message = f"{drive['name']}: {speed} GT/s, {gigatransfers} GT/s are wanted"
+            reasons.append(_reason("nvme_link_slow", "fault", message))
     return reasons
 
 

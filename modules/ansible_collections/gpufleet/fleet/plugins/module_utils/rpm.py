@@ -12,7 +12,7 @@ from ansible_collections.gpufleet.fleet.plugins.module_utils.package_model impor
     PackageChanges,
     PackageOptions,
 )
-from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import Trouble, first_words, run
+from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HostError, first_line, run
 
 QUERY = "%{NAME}\\t%{ARCH}\\t%{EPOCHNUM}\\t%{VERSION}\\t%{RELEASE}\\n"
 LOCKS = Path("/etc/dnf/plugins/versionlock.list")  # python3-dnf-plugin-versionlock
@@ -53,56 +53,56 @@ class Host:
         return dict(self.found)
 
 
-def look(_wanted: PackageOptions | None = None) -> Host:
+def read_host(_options: PackageOptions | None = None) -> Host:
     """Return the host as rpm knows it."""
     status, out, err = run(["rpm", "-qa", "--qf", QUERY])
     if status != 0:
-        raise Trouble(f"rpm does not answer: {first_words(err, out)}")
+        raise HostError(f"rpm does not answer: {first_line(err, out)}")
     return Host(out, LOCKS.read_text(encoding="utf-8") if LOCKS.exists() else "")
 
 
-def mend(_wanted: PackageOptions) -> list[str]:
+def repair(_options: PackageOptions) -> list[str]:
     """Do nothing: rpm's transactions leave no package half-way for a later call to finish."""
     return []
 
 
-def commands(lacking: PackageChanges, wanted: PackageOptions) -> list[list[str]]:
+def dnf_commands(changes: PackageChanges, options: PackageOptions) -> list[list[str]]:
     """Return dnf's command lines: removal first, so that a successor does not conflict."""
     base = ["dnf", "-y", "-q"]
-    base += [] if wanted["install_recommends"] else ["--setopt=install_weak_deps=False"]
-    names = [f"{name}-{version}" if version else name for name, version in lacking.install]
-    found = [[*base, "remove", *lacking.remove]] if lacking.remove else []
+    base += [] if options["install_recommends"] else ["--setopt=install_weak_deps=False"]
+    names = [f"{name}-{version}" if version else name for name, version in changes.install]
+    argument_lists = [[*base, "remove", *changes.remove]] if changes.remove else []
     if names:
-        found.append([*base, "install", *(["--allowerasing"] if lacking.remove else []), *names])
-    return found
+        argument_lists.append([*base, "install", *(["--allowerasing"] if changes.remove else []), *names])
+    return argument_lists
 
 
-def explain(lacking: PackageChanges, out: str, err: str) -> str:
+def explain(changes: PackageChanges, out: str, err: str) -> str:
     """Return dnf's failure as one line that names the package and the reason."""
-    names = ", ".join([name for name, _ in lacking.install] + lacking.remove)
-    for pattern, words in FAILURES:
-        found = re.search(pattern, f"{err}\n{out}")
-        if found:
-            return f"cannot install {names}: {words.format(*found.groups(default=''))}"
-    return f"cannot install {names}: {first_words(err, out)}"
+    names = ", ".join([name for name, _ in changes.install] + changes.remove)
+    for pattern, message in FAILURES:
+        match = re.search(pattern, f"{err}\n{out}")
+        if match:
+            return f"cannot install {names}: {message.format(*match.groups(default=''))}"
+    return f"cannot install {names}: {first_line(err, out)}"
 
 
-def change(lacking: PackageChanges, wanted: PackageOptions) -> None:
+def change(changes: PackageChanges, options: PackageOptions) -> None:
     """Remove and install; an older wanted version is a downgrade and must be allowed."""
-    for argv in commands(lacking, wanted):
-        status, out, err = run(argv, timeout=wanted["timeout_seconds"])
+    for argv in dnf_commands(changes, options):
+        status, out, err = run(argv, timeout=options["timeout_seconds"])
         if status != 0:
-            raise Trouble(explain(lacking, out, err))
-    if not wanted["allow_downgrade"]:
+            raise HostError(explain(changes, out, err))
+    if not options["allow_downgrade"]:
         return
-    host = look()
+    host = read_host()
     older = [
-        f"{n}-{v}" for n, v in lacking.install if v and not fnmatch.fnmatchcase(host.version(n) or "", v)
+        f"{n}-{v}" for n, v in changes.install if v and not fnmatch.fnmatchcase(host.version(n) or "", v)
     ]
     if older:
-        status, out, err = run(["dnf", "-y", "-q", "downgrade", *older], timeout=wanted["timeout_seconds"])
+        status, out, err = run(["dnf", "-y", "-q", "downgrade", *older], timeout=options["timeout_seconds"])
         if status != 0:
-            raise Trouble(explain(lacking, out, err))
+            raise HostError(explain(changes, out, err))
 
 
 def set_holds(names: list[str], on: bool) -> None:
@@ -110,6 +110,6 @@ def set_holds(names: list[str], on: bool) -> None:
     status, out, err = run(["dnf", "-q", "versionlock", "add" if on else "delete", *names])
     if status != 0:
         hint = "; is python3-dnf-plugin-versionlock installed?" if "No such command" in f"{out}{err}" else ""
-        raise Trouble(
-            f"cannot {'hold' if on else 'release'} {', '.join(names)}: {first_words(err, out)}{hint}"
+        raise HostError(
+            f"cannot {'hold' if on else 'release'} {', '.join(names)}: {first_line(err, out)}{hint}"
         )

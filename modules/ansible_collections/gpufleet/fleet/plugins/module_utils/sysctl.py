@@ -11,9 +11,9 @@ from typing import TypedDict, Union
 from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import (
     HEADER,
     Diff,
-    Trouble,
-    difference,
-    replace,
+    HostError,
+    diff_entry,
+    replace_file,
 )
 
 LIVE = Path("/proc/sys")
@@ -37,26 +37,26 @@ def render(settings: Settings) -> str:
     return HEADER + "".join(f"{key} = {settings[key]}\n" for key in sorted(settings))
 
 
-def live_path(key: str) -> Path:
+def running_path(key: str) -> Path:
     """Return where the kernel keeps a setting; as in sysctl(8), a slash in a dotted name stands for a dot."""
     swapped = key if "." not in key.partition("/")[0] else key.translate(str.maketrans("./", "/."))
     return LIVE / swapped
 
 
-def same(live: str, wanted: str | int) -> bool:
+def is_equal(live: str, setting: str | int) -> bool:
     """Compare as the kernel does: fields, not spaces."""
-    return live.split() == str(wanted).split()
+    return live.split() == str(setting).split()
 
 
-def set_live(key: str, wanted: str | int, check_mode: bool) -> bool | str:
+def set_running(key: str, setting: str | int, check_mode: bool) -> bool | str:
     """Set one value; return True when set, False when it already was, or the reason why it can't be."""
-    path = live_path(key)
+    path = running_path(key)
     try:
-        if same(path.read_text(encoding="ascii"), wanted):
+        if is_equal(path.read_text(encoding="ascii"), setting):
             return False
         if check_mode:
             return True if os.access(path, os.W_OK) else "not writable here"
-        path.write_text(f"{wanted}\n", encoding="ascii")
+        path.write_text(f"{setting}\n", encoding="ascii")
     except FileNotFoundError:
         return "this kernel does not have it"
     except OSError as trouble:
@@ -64,21 +64,21 @@ def set_live(key: str, wanted: str | int, check_mode: bool) -> bool | str:
     return True
 
 
-def keep(path: Path, settings: Settings, check_mode: bool) -> SysctlResult:
+def apply(path: Path, settings: Settings, check_mode: bool) -> SysctlResult:
     """Write the file, set what differs; return Ansible's result. Without settings the file goes."""
     before = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
     after = render(settings) if settings else ""
     if before != after and not check_mode:
         try:
-            replace(path, after, (0o644, os.geteuid(), os.getegid())) if after else path.unlink()
+            replace_file(path, after, (0o644, os.geteuid(), os.getegid())) if after else path.unlink()
         except OSError as trouble:
-            raise Trouble(f"cannot write {path}: {trouble.strerror}") from None
-    outcome = {key: set_live(key, settings[key], check_mode) for key in sorted(settings)}
+            raise HostError(f"cannot write {path}: {trouble.strerror}") from None
+    outcome = {key: set_running(key, settings[key], check_mode) for key in sorted(settings)}
     applied = [key for key, value in outcome.items() if value is True]
     return {
         "changed": bool(before != after or applied),
         "rewritten": before != after,
         "applied": applied,
         "not_applied": {key: value for key, value in outcome.items() if isinstance(value, str)},
-        "diff": difference(str(path), before, after),
+        "diff": diff_entry(str(path), before, after),
     }

@@ -26,7 +26,7 @@ class Diff(TypedDict):
     after: str
 
 
-class Trouble(Exception):
+class HostError(Exception):
     """What keeps a host from its wanted state, in one line that names the thing; ``more`` joins the result."""
 
     def __init__(self, msg: str, **more: Any) -> None:
@@ -34,7 +34,7 @@ class Trouble(Exception):
         super().__init__(self.msg)
 
 
-def environment(**more: str) -> dict[str, str]:
+def tool_environment(**more: str) -> dict[str, str]:
     """Return the environment for the host's programs: their messages untranslated, system folders on PATH."""
     path = os.environ.get("PATH", "")
     return {
@@ -51,24 +51,24 @@ def run(
     """Run a program to its end; return status, output and errors. A missing program is status 127."""
     try:
         done = subprocess.run(
-            argv, input=stdin, stdin=None if stdin is not None else subprocess.DEVNULL, env=environment(**env),
+            argv, input=stdin, stdin=None if stdin is not None else subprocess.DEVNULL, env=tool_environment(**env),
             capture_output=True, timeout=timeout, check=False, encoding="utf-8", errors="replace",
         )  # fmt: skip
     except FileNotFoundError:
         return NOT_FOUND, "", f"{argv[0]}: command not found"
     except subprocess.TimeoutExpired:
-        raise Trouble(f"{' '.join(argv[:2])} ran past {timeout} s and was ended") from None
+        raise HostError(f"{' '.join(argv[:2])} ran past {timeout} s and was ended") from None
     return done.returncode, done.stdout, done.stderr
 
 
-def first_words(*texts: str) -> str:
+def first_line(*texts: str) -> str:
     """Return the first line that says something."""
     return next(
         (line.strip() for text in texts for line in text.splitlines() if line.strip()), "no reason given"
     )
 
 
-def replace(path: Path, text: str, rights: Access) -> None:
+def replace_file(path: Path, text: str, rights: Access) -> None:
     """Put the text in the file's place in one rename, so that no reader ever sees half a file."""
     handle, name = tempfile.mkstemp(prefix=".gpufleet-", dir=path.parent)
     fresh = Path(name)
@@ -90,6 +90,6 @@ def set_access(path: Path, rights: Access) -> None:
     path.chmod(rights[0])
 
 
-def difference(title: str, before: str | None, after: str | None) -> Diff:
+def diff_entry(title: str, before: str | None, after: str | None) -> Diff:
     """Return one entry of Ansible's diff."""
     return {"before_header": title, "after_header": title, "before": before or "", "after": after or ""}

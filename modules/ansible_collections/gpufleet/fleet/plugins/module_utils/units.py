@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Callable, TypedDict
 
-from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import Trouble, first_words, run
+from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HostError, first_line, run
 
 BOOTED = Path("/run/systemd/system")
 # A file changed here is read by systemd only after daemon-reload; quadlets become units in the same step.
@@ -38,7 +38,7 @@ class UnitEntry(TypedDict):
     daemon_reload_on: list[str]
 
 
-def option() -> dict[str, Any]:
+def argument_spec() -> dict[str, Any]:
     """Return the argument specification of the part ``units``."""
     paths = {"type": "list", "elements": "str", "default": []}
     entry = {
@@ -53,31 +53,31 @@ def option() -> dict[str, Any]:
     return {"type": "list", "elements": "dict", "default": [], "options": entry}
 
 
-def parse(text: str, names: list[str]) -> dict[str, Properties]:
+def parse_properties(text: str, names: list[str]) -> dict[str, Properties]:
     """Return each unit's properties from ``systemctl show``: blocks in the order asked, a blank line between."""
     blocks = [block for block in text.strip("\n").split("\n\n") if block]
     if len(blocks) != len(names):
-        raise Trouble(f"systemctl described {len(blocks)} units where {len(names)} were asked")
+        raise HostError(f"systemctl described {len(blocks)} units where {len(names)} were asked")
     return {
         name: dict(line.partition("=")[::2] for line in block.splitlines())
         for name, block in zip(names, blocks)
     }
 
 
-def ask(names: list[str]) -> dict[str, Properties]:
+def read_properties(names: list[str]) -> dict[str, Properties]:
     """Return the properties of all units in one call."""
     status, out, err = run(["systemctl", "show", f"--property={','.join(ASKED)}", "--", *names])
     if status != 0:
-        raise Trouble(f"systemctl show {' '.join(names)}: {first_words(err, out)}")
-    return parse(out, names)
+        raise HostError(f"systemctl show {' '.join(names)}: {first_line(err, out)}")
+    return parse_properties(out, names)
 
 
-def touches(rules: Iterable[str], touched: Iterable[str]) -> bool:
+def matches_any(rules: Iterable[str], changed_names: Iterable[str]) -> bool:
     """Say whether one of the paths or packages was changed; a rule that ends with a slash means all below it."""
     return any(
         thing == rule or (rule.endswith("/") and thing.startswith(rule))
         for rule in rules
-        for thing in touched
+        for thing in changed_names
     )
 
 
@@ -94,7 +94,7 @@ def is_active(seen: Properties) -> bool:
     )
 
 
-def enabling(unit: UnitEntry, seen: Properties) -> list[str]:
+def enable_verbs(unit: UnitEntry, seen: Properties) -> list[str]:
     """Return the verb that brings masking and the next start where they belong, in order."""
     state, verbs = seen["UnitFileState"], []
     masked = state.startswith("masked") or seen["LoadState"] == "masked"
@@ -103,7 +103,7 @@ def enabling(unit: UnitEntry, seen: Properties) -> list[str]:
         masked = unit["masked"]
         state = "" if not masked else "masked"
     if unit["enabled"] and masked:
-        raise Trouble(f"{unit['name']} is masked on this host and can't be enabled; say masked: false")
+        raise HostError(f"{unit['name']} is masked on this host and can't be enabled; say masked: false")
     if unit["enabled"] and state not in ENABLED:
         verbs.append("enable")
     if unit["enabled"] is False and state.startswith(("enabled", "linked")):
@@ -111,56 +111,58 @@ def enabling(unit: UnitEntry, seen: Properties) -> list[str]:
     return verbs
 
 
-def running(unit: UnitEntry, seen: Properties, touched: set[str]) -> str | None:
+def runtime_verb(unit: UnitEntry, seen: Properties, changed_names: set[str]) -> str | None:
     """Return the verb that brings the running unit where it belongs, or None."""
     active = is_active(seen)
     up = seen["ActiveState"] in ("active", "reloading", "activating")
     if unit["state"] == "stopped" or unit["masked"]:
         return "stop" if up else None
-    if up and touches(unit["restart_on"], touched):
+    if up and matches_any(unit["restart_on"], changed_names):
         return "restart"
-    if up and touches(unit["reload_on"], touched):
+    if up and matches_any(unit["reload_on"], changed_names):
         return "reload-or-restart"
     if unit["state"] == "started" and not active:
         return "start"
-    if unit["state"] == "started" and not up and touches(unit["restart_on"], touched):
+    if unit["state"] == "started" and not up and matches_any(unit["restart_on"], changed_names):
         return "restart"  # a one-shot whose input changed
     return None
 
 
-def absent(unit: UnitEntry, seen: Properties) -> bool:
+def is_missing(unit: UnitEntry, seen: Properties) -> bool:
     """Say whether the unit is not there; raise where it ought to be, or can't be read."""
     if seen["LoadState"] in ("bad-setting", "error"):
-        raise Trouble(f"{unit['name']} can't be loaded: {seen.get('LoadError') or seen['LoadState']}")
+        raise HostError(f"{unit['name']} can't be loaded: {seen.get('LoadError') or seen['LoadState']}")
     return seen["LoadState"] == "not-found"
 
 
-def wants_nothing(unit: UnitEntry) -> bool:
+def allows_missing_unit(unit: UnitEntry) -> bool:
     """Say whether a unit that does not exist is as wanted."""
     return not unit["enabled"] and unit["state"] != "started"
 
 
-def unmet(name: str) -> str:
+def unmet_condition(name: str) -> str:
     """Return which condition keeps a unit from starting, in systemd's words."""
     _, out, _ = run(["systemctl", "status", "--no-pager", "--lines=0", "--", name])
-    found = re.search(r"(Condition\w+=.*?) was not met", out)
-    return found[1] if found else "see systemctl status"
+    match = re.search(r"(Condition\w+=.*?) was not met", out)
+    return match[1] if match else "see systemctl status"
 
 
-def last_words(name: str) -> str:
+def last_log_line(name: str) -> str:
     """Return the last line that a unit logged."""
     status, out, _ = run(["journalctl", "--no-pager", "-q", "-o", "cat", "-n", "20", "-u", name])
     lines = [line.strip() for line in out.splitlines() if line.strip()] if status == 0 else []
-    own = [line for line in lines if not line.startswith((name, "Start", "Stopp", "Failed to start"))]
-    return own[-1][:200] if own else ""
+    unit_lines = [line for line in lines if not line.startswith((name, "Start", "Stopp", "Failed to start"))]
+    return unit_lines[-1][:200] if unit_lines else ""
 
 
 class Units:
     """The wanted units of one task, against those of the host."""
 
-    def __init__(self, wanted: list[UnitEntry], touched: set[str], check_mode: bool, pending: bool) -> None:
-        self.wanted, self.touched, self.check_mode, self.pending = wanted, touched, check_mode, pending
-        self.names = [unit["name"] for unit in wanted]
+    def __init__(
+        self, entries: list[UnitEntry], changed_names: set[str], check_mode: bool, pending: bool
+    ) -> None:
+        self.wanted, self.touched, self.check_mode, self.pending = entries, changed_names, check_mode, pending
+        self.names = [unit["name"] for unit in entries]
         self.changed: dict[str, list[str]] = {}
         self.not_applied: dict[str, str] = {}
 
@@ -169,38 +171,38 @@ class Units:
         if not self.wanted:
             return
         if not BOOTED.exists():
-            self.offline()
+            self.apply_offline()
             return
-        seen = ask(self.names)
-        if self.must_reload(seen):
-            self.note("daemon-reload", ["systemd"])
+        seen = read_properties(self.names)
+        if self.needs_daemon_reload(seen):
+            self.record_change("daemon-reload", ["systemd"])
             if not self.check_mode:
-                self.call(["daemon-reload"])
-                seen = ask(self.names)
-        present = [unit for unit in self.wanted if self.is_there(unit, seen[unit["name"]])]
-        self.act(enabling, present, seen)
+                self.run_systemctl(["daemon-reload"])
+                seen = read_properties(self.names)
+        present = [unit for unit in self.wanted if self.is_present(unit, seen[unit["name"]])]
+        self.run_verbs(enable_verbs, present, seen)
         if any(verbs for verbs in self.changed.values()) and not self.check_mode:
-            seen = ask(self.names)
-        self.act(lambda unit, now: [running(unit, now, self.touched)], present, seen)
+            seen = read_properties(self.names)
+        self.run_verbs(lambda unit, now: [runtime_verb(unit, now, self.touched)], present, seen)
         self.verify([unit for unit in present if unit["state"] == "started"], seen)
 
-    def must_reload(self, seen: dict[str, Properties]) -> bool:
+    def needs_daemon_reload(self, seen: dict[str, Properties]) -> bool:
         rules = [rule for unit in self.wanted for rule in unit["daemon_reload_on"]]
-        stale = any(found.get("NeedDaemonReload") == "yes" for found in seen.values())
-        return stale or touches(rules, self.touched) or touches(UNIT_FOLDERS, self.touched)
+        stale = any(properties.get("NeedDaemonReload") == "yes" for properties in seen.values())
+        return stale or matches_any(rules, self.touched) or matches_any(UNIT_FOLDERS, self.touched)
 
-    def is_there(self, unit: UnitEntry, seen: Properties) -> bool:
-        if not absent(unit, seen):
+    def is_present(self, unit: UnitEntry, seen: Properties) -> bool:
+        if not is_missing(unit, seen):
             return True
-        if wants_nothing(unit):
+        if allows_missing_unit(unit):
             return bool(unit["masked"])
         if self.pending:  # a trial: the package or file that brings the unit is yet to come
-            self.note("enable", [unit["name"]] if unit["enabled"] else [])
-            self.note("start", [unit["name"]] if unit["state"] == "started" else [])
+            self.record_change("enable", [unit["name"]] if unit["enabled"] else [])
+            self.record_change("start", [unit["name"]] if unit["state"] == "started" else [])
             return False
-        raise Trouble(f"no unit {unit['name']} on this host", unit=unit["name"])
+        raise HostError(f"no unit {unit['name']} on this host", unit=unit["name"])
 
-    def act(
+    def run_verbs(
         self,
         verbs_of: Callable[[UnitEntry, Properties], list[str | None] | list[str]],
         present: list[UnitEntry],
@@ -210,64 +212,72 @@ class Units:
         groups: dict[str, list[str]] = {verb: [] for verb in VERBS}
         for unit in present:
             for verb in filter(None, verbs_of(unit, seen[unit["name"]])):
-                if verb == "start" and self.check_mode and self.is_kept_from(seen[unit["name"]]):
+                if verb == "start" and self.check_mode and self.is_blocked_by_condition(seen[unit["name"]]):
                     continue
                 groups[verb].append(unit["name"])
         for verb, names in groups.items():
             if names and not self.check_mode:
-                self.call([verb, "--", *names])
+                self.run_systemctl([verb, "--", *names])
             # A start may be declined by the unit's own condition: verify() says what came of it.
-            self.note(verb, [] if verb == "start" and not self.check_mode else names)
+            self.record_change(verb, [] if verb == "start" and not self.check_mode else names)
 
-    def call(self, argv: list[str]) -> None:
+    def run_systemctl(self, argv: list[str]) -> None:
         """Run one verb; on failure name the unit and its own last words."""
         status, out, err = run(["systemctl", *argv])
         if status == 0:
             return
         names = argv[2:]
         broken = (
-            [name for name, seen in ask(names).items() if seen["ActiveState"] == "failed"] if names else []
+            [name for name, seen in read_properties(names).items() if seen["ActiveState"] == "failed"]
+            if names
+            else []
         )
         name = broken[0] if broken else " ".join(names)
-        words = (last_words(name) if broken else "") or first_words(err, out)
-        raise Trouble(f"systemctl {argv[0]} {name} failed: {words}", unit=name, changed_units=self.changed)
+        message = (last_log_line(name) if broken else "") or first_line(err, out)
+        raise HostError(
+            f"systemctl {argv[0]} {name} failed: {message}", unit=name, changed_units=self.changed
+        )
 
     def verify(self, units: list[UnitEntry], before: dict[str, Properties]) -> None:
         """Say which wanted units run now, and why others don't: their own conditions, or a failure."""
-        now = before if self.check_mode or not units else ask(self.names)
+        now = before if self.check_mode or not units else read_properties(self.names)
         for unit in units:
             name, seen = unit["name"], now[unit["name"]]
             if is_active(seen):
                 was = is_active(before[name]) or "restart" in self.changed.get(name, ())
-                self.note("start", [] if was else [name])
-            elif self.is_kept_from(seen):
-                self.not_applied[name] = f"does not run here: its start condition is not met ({unmet(name)})"
+                self.record_change("start", [] if was else [name])
+            elif self.is_blocked_by_condition(seen):
+                self.not_applied[name] = (
+                    f"does not run here: its start condition is not met ({unmet_condition(name)})"
+                )
             elif not self.check_mode and seen["ActiveState"] not in ("activating", "inactive"):
-                words = last_words(name) or seen["Result"]
-                raise Trouble(f"{name} did not stay up: {words}", unit=name, changed_units=self.changed)
+                message = last_log_line(name) or seen["Result"]
+                raise HostError(f"{name} did not stay up: {message}", unit=name, changed_units=self.changed)
             elif not self.check_mode and seen["ActiveState"] == "inactive":
-                raise Trouble(f"{name} was started and ended at once", unit=name, changed_units=self.changed)
+                raise HostError(
+                    f"{name} was started and ended at once", unit=name, changed_units=self.changed
+                )
 
-    def is_kept_from(self, seen: Properties) -> bool:
+    def is_blocked_by_condition(self, seen: Properties) -> bool:
         tested = seen.get("ConditionTimestampMonotonic", "0") not in ("", "0")
         return tested and seen.get("ConditionResult") == "no"
 
-    def note(self, verb: str, names: list[str]) -> None:
+    def record_change(self, verb: str, names: list[str]) -> None:
         for name in names:
             self.changed.setdefault(name, []).append(verb)
 
-    def offline(self) -> None:
+    def apply_offline(self) -> None:
         """Serve a system that is not running (an image being built): enable and mask, start nothing."""
         for unit in self.wanted:
             name = unit["name"]
             _, out, _ = run(["systemctl", "is-enabled", "--", name])
             state = out.strip() or "not-found"
             seen = {"UnitFileState": state, "LoadState": "masked" if state.startswith("masked") else "loaded"}
-            if state == "not-found" and not wants_nothing(unit) and not self.pending:
-                raise Trouble(f"no unit {name} on this host", unit=name)
-            for verb in enabling(unit, seen):
-                self.note(verb, [name])
+            if state == "not-found" and not allows_missing_unit(unit) and not self.pending:
+                raise HostError(f"no unit {name} on this host", unit=name)
+            for verb in enable_verbs(unit, seen):
+                self.record_change(verb, [name])
                 if not self.check_mode:
-                    self.call([verb, "--", name])
+                    self.run_systemctl([verb, "--", name])
             if unit["state"] == "started":
                 self.not_applied[name] = "systemd does not run here; the unit starts with the machine"

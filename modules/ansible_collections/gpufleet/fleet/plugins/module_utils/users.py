@@ -12,9 +12,9 @@ from typing import Any, TypedDict
 from ansible_collections.gpufleet.fleet.plugins.module_utils.files import FileEntry
 from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import (
     Diff,
-    Trouble,
-    difference,
-    first_words,
+    HostError,
+    diff_entry,
+    first_line,
     run,
 )
 
@@ -32,7 +32,7 @@ class UserEntry(TypedDict):
     state: str
 
 
-def option() -> dict[str, Any]:
+def argument_spec() -> dict[str, Any]:
     """Return the argument specification of the part ``users``."""
     texts = {"type": "list", "elements": "str", "default": []}
     entry = {
@@ -48,7 +48,7 @@ def option() -> dict[str, Any]:
     return {"type": "list", "elements": "dict", "default": [], "options": entry}
 
 
-def account(name: str) -> pwd.struct_passwd | None:
+def find_account(name: str) -> pwd.struct_passwd | None:
     """Return the user's entry, or None."""
     try:
         return pwd.getpwnam(name)
@@ -62,9 +62,9 @@ def missing_groups(entry: UserEntry) -> list[str]:
     return [name for name in entry["groups"] if name not in member]
 
 
-def command(entry: UserEntry) -> list[str] | None:
+def user_command(entry: UserEntry) -> list[str] | None:
     """Return the command line that brings a user to what is wanted, or None."""
-    name, now = entry["name"], account(entry["name"])
+    name, now = entry["name"], find_account(entry["name"])
     if entry["state"] == "absent":
         return ["userdel", name] if now else None
     options = []
@@ -81,7 +81,7 @@ def command(entry: UserEntry) -> list[str] | None:
 
 def key_files(entries: list[UserEntry]) -> list[FileEntry]:
     """Return the files that hold the users' keys, as entries of ``files``; a user without keys needs none."""
-    found: list[FileEntry] = []
+    files: list[FileEntry] = []
     for entry in entries:
         if entry["state"] == "absent" or not (entry["authorized_keys"] or entry["revoked_keys"]):
             continue
@@ -94,13 +94,13 @@ def key_files(entries: list[UserEntry]) -> list[FileEntry]:
             **folder, "path": f"{folder['path']}/authorized_keys", "state": "lines", "mode": "0600",
             "lines": entry["authorized_keys"], "remove": revoked,
         }  # fmt: skip
-        found += [folder, keys]
-    return found
+        files += [folder, keys]
+    return files
 
 
-def shown(name: str) -> str:
+def describe_user(name: str) -> str:
     """Return a user as a line of the diff."""
-    now = account(name)
+    now = find_account(name)
     return f"{name}: {now.pw_gecos}, {now.pw_shell}\n" if now else ""
 
 
@@ -108,16 +108,16 @@ def apply(entries: list[UserEntry], check_mode: bool) -> tuple[list[str], list[D
     """Bring the users to what is wanted; return their names and the diffs."""
     changed, diffs = [], []
     for entry in entries:
-        argv = command(entry)
+        argv = user_command(entry)
         if argv is None:
             continue
-        name, before = entry["name"], shown(entry["name"])
+        name, before = entry["name"], describe_user(entry["name"])
         after = "" if entry["state"] == "absent" else f"{name}: {entry['comment']}, {entry['shell']}\n"
         if not check_mode:
             status, out, err = run(argv)
             if status != 0:
-                raise Trouble(f"{argv[0]} {name}: {first_words(err, out)}", user=name)
-            after = shown(name)
+                raise HostError(f"{argv[0]} {name}: {first_line(err, out)}", user=name)
+            after = describe_user(name)
         changed.append(name)
-        diffs.append(difference(f"user {name}", before, after))
+        diffs.append(diff_entry(f"user {name}", before, after))
     return changed, diffs

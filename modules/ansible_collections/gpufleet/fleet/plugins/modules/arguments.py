@@ -9,10 +9,10 @@ module: arguments
 short_description: Validate the variables of several roles at once
 description:
   - Does for several roles what Ansible does at the start of each, in one task instead of one a role. The roles are then
-    imported with C(rolespec_validate=false). Runs on the controller, changes nothing.
+    imported with C(rolespec_validate=false).
 options:
   roles: {description: Names of roles of this project., type: list, elements: str, required: true}
-author: gpufleet contributors
+extends_documentation_fragment: [gpufleet.fleet.common.controller]
 """
 
 EXAMPLES = """

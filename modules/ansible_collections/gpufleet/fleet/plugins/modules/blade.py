@@ -36,7 +36,7 @@ options:
   link_width: {description: Lanes that an NVMe drive's link has at least., type: int, default: 1}
   link_gigatransfers: {description: GT/s that it has at least., type: float, default: 5.0}
   nvme_sysfs: {description: Where NVMe drives are looked up., type: path, default: /sys}
-author: gpufleet contributors
+extends_documentation_fragment: [gpufleet.fleet.common]
 """
 
 EXAMPLES = """
@@ -61,7 +61,7 @@ from typing import Any  # noqa: E402
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 
 from ansible_collections.gpufleet.fleet.plugins.module_utils import pi  # noqa: E402
-from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import Trouble, first_words, run  # noqa: E402
+from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HostError, first_line, run  # noqa: E402
 
 SERIALS = ("/proc/device-tree/serial-number", "/sys/firmware/devicetree/base/serial-number")
 MODELS = ("/proc/device-tree/model", "/sys/firmware/devicetree/base/model")
@@ -83,7 +83,7 @@ SPEC = {
 }
 
 
-def text_of(*paths: str | Path) -> str:
+def read_first(*paths: str | Path) -> str:
     """Return the first of the files that can be read, without NULs and space at its ends."""
     for path in paths:
         try:
@@ -93,32 +93,36 @@ def text_of(*paths: str | Path) -> str:
     return ""
 
 
-def answer(*argv: str) -> str:
+def tool_output(*argv: str) -> str:
     """Return a tool's output, or an empty string where it is missing or refuses."""
     code, out, _ = run(list(argv), timeout=20)
     return out if code == 0 else ""
 
 
-def compare(told: str, expected: str, required: bool) -> None:
+def check_serial(serial: str, expected: str, required: bool) -> None:
     """Stop where this is another board than the one expected here."""
-    if expected and told and told != expected:
-        raise Trouble(
-            f"another board answers here: its serial is {told}, expected is {expected}; nothing was done"
+    if expected and serial and serial != expected:
+        raise HostError(
+            f"another board answers here: its serial is {serial}, expected is {expected}; nothing was done"
         )
-    if required and not told:
-        raise Trouble("the board tells no serial, so it can't be told apart from another; nothing was done")
+    if required and not serial:
+        raise HostError("the board tells no serial, so it can't be told apart from another; nothing was done")
     if required and not expected:
-        raise Trouble(f"no serial is expected here (the board says {told}): note it in the rack file first")
+        raise HostError(
+            f"no serial is expected here (the board says {serial}): note it in the rack file first"
+        )
 
 
-def tried(commands: Iterable[list[str]], timeout: float = 20, more: Iterable[str] = ()) -> tuple[bool, str]:
+def run_first_known(
+    commands: Iterable[list[str]], timeout: float = 20, more: Iterable[str] = ()
+) -> tuple[bool, str]:
     """Run the first of the commands that the installed bladectl knows; return whether it succeeded, and its words."""
     for argv in commands:
         code, out, err = run([*argv, *more], timeout=timeout)
         if code == 0:
             return True, out
         if "unknown command" not in err:
-            return False, first_words(err, out)
+            return False, first_line(err, out)
     return False, "bladectl knows none of the commands tried"
 
 
@@ -126,65 +130,67 @@ def identify(params: dict[str, Any]) -> None:
     """Light or darken the LED; return whether that is certain."""
     wish = params["identify"]
     if wish == "dark":
-        done, said = tried(DARKEN)
+        done, message = run_first_known(DARKEN)
     elif wish == "button":
-        done, said = tried(LIGHT, params["button_timeout_seconds"], ["--wait"])
+        done, message = run_first_known(LIGHT, params["button_timeout_seconds"], ["--wait"])
     else:
-        done, said = tried(LIGHT)
+        done, message = run_first_known(LIGHT)
     if not done:
-        raise Trouble(f"the blade can't be identified: {said}")
+        raise HostError(f"the blade can't be identified: {message}")
     if wish == "lit":
-        shown = answer("bladectl", "get", "identify").strip()
+        shown = tool_output("bladectl", "get", "identify").strip()
         if shown and not pi.STYLE.sub("", shown).startswith("Active"):
-            raise Trouble(f"the blade can't be identified: its LED was asked for and bladectl says {shown!r}")
+            raise HostError(
+                f"the blade can't be identified: its LED was asked for and bladectl says {shown!r}"
+            )
 
 
-def drives(sysfs: str) -> list[pi.Drive]:
+def read_nvme_drives(sysfs: str) -> list[pi.Drive]:
     """Return the NVMe drives with their links."""
-    found: list[pi.Drive] = []
+    nvme_drives: list[pi.Drive] = []
     for folder in sorted(Path(sysfs).glob("class/nvme/nvme*")):
-        speed = re.match(r"(\d+(?:\.\d+)?) GT/s", text_of(folder / "device/current_link_speed"))
-        width = text_of(folder / "device/current_link_width")
-        found.append({
+        speed = re.match(r"(\d+(?:\.\d+)?) GT/s", read_first(folder / "device/current_link_speed"))
+        width = read_first(folder / "device/current_link_width")
+        nvme_drives.append({
             "name": folder.name,
-            "model": text_of(folder / "model"),
+            "model": read_first(folder / "model"),
             "width": int(width) if re.fullmatch(r"[1-9]\d?", width) else None,
             "gigatransfers": float(speed[1]) if speed else None,
         })  # fmt: skip
-    return found
+    return nvme_drives
 
 
-def root_source() -> str:
+def root_device() -> str:
     """Return what is mounted as root, as the kernel calls it."""
-    for line in text_of("/proc/self/mountinfo").splitlines():
+    for line in read_first("/proc/self/mountinfo").splitlines():
         before, _, after = line.partition(" - ")
         if before.split()[4] == "/":
             return after.split()[1]
     return "unknown"
 
 
-def read(params: dict[str, Any]) -> tuple[dict[str, Any], list[pi.Reason]]:
+def read_blade(params: dict[str, Any]) -> tuple[dict[str, Any], list[pi.Reason]]:
     """Return facts and reasons."""
-    bits = pi.throttled(answer("vcgencmd", "get_throttled"))
-    shown = pi.status(answer("bladectl", "get", "status"))
+    bits = pi.parse_throttled(tool_output("vcgencmd", "get_throttled"))
+    shown = pi.parse_status(tool_output("bladectl", "get", "status"))
     supply = shown.get("Power Status")
-    found = drives(params["nvme_sysfs"])
+    nvme_drives = read_nvme_drives(params["nvme_sysfs"])
     facts: dict[str, Any] = {
-        "serial": text_of(*SERIALS) or None,
-        "model": text_of(*MODELS) or None,
+        "serial": read_first(*SERIALS) or None,
+        "model": read_first(*MODELS) or None,
         "throttled": None if bits is None else f"{bits:#x}",
-        "flags": None if bits is None else pi.flags(bits),
-        "temperature_c": pi.temperature(answer("vcgencmd", "measure_temp")),
-        "rails": pi.rails(answer("vcgencmd", "pmic_read_adc")) or None,
+        "flags": None if bits is None else pi.decode_flags(bits),
+        "temperature_c": pi.parse_temperature(tool_output("vcgencmd", "measure_temp")),
+        "rails": pi.parse_rails(tool_output("vcgencmd", "pmic_read_adc")) or None,
         "supply": supply,
         "supply_watts": pi.SUPPLY_WATTS.get(supply or ""),
         "fan": shown.get("Fan Speed"),
-        "nvme": found,
-        "root": root_source(),
+        "nvme": nvme_drives,
+        "root": root_device(),
     }
     reasons = pi.power_reasons(bits, supply, params["watts"])
-    reasons += pi.link_reasons(found, params["link_width"], params["link_gigatransfers"])
-    if params["medium"] == "nvme" and not found:
+    reasons += pi.link_reasons(nvme_drives, params["link_width"], params["link_gigatransfers"])
+    if params["medium"] == "nvme" and not nvme_drives:
         reasons.append({"code": "nvme_missing", "level": "fault", "message": "no NVMe drive is to be seen"})
     return facts, reasons + pi.boot_reasons(facts["root"], params["medium"])
 
@@ -194,18 +200,18 @@ def main() -> None:
         argument_spec=SPEC,
         supports_check_mode=True,
     )
-    asked = module.params["identify"] != "none" and not module.check_mode
+    identifying = module.params["identify"] != "none" and not module.check_mode
     try:
-        compare(text_of(*SERIALS), module.params["serial"], module.params["require_serial"])
-        if asked:
+        check_serial(read_first(*SERIALS), module.params["serial"], module.params["require_serial"])
+        if identifying:
             identify(module.params)
-        facts, reasons = read(module.params)
-    except Trouble as trouble:
+        facts, reasons = read_blade(module.params)
+    except HostError as trouble:
         module.fail_json(msg=trouble.msg)
-    result = {"changed": False, "facts": facts, "reasons": reasons, "identified": asked}
+    result = {"changed": False, "facts": facts, "reasons": reasons, "identified": identifying}
     if module.params["node"] and not module.check_mode:
-        told = {"facts": facts, "reasons": reasons, "identified": asked}
-        result["gpufleet"] = {"node": module.params["node"], "event": "blade", "facts": told}
+        report = {"facts": facts, "reasons": reasons, "identified": identifying}
+        result["gpufleet"] = {"node": module.params["node"], "event": "blade", "facts": report}
     module.exit_json(**result)
 
 

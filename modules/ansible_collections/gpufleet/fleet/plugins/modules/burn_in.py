@@ -20,7 +20,7 @@ options:
   only: {description: Run these checks only., type: list, elements: str, default: []}
   out: {description: Where the node keeps the record; by default beside the agent., type: path}
   timeout: {description: Seconds after which the agent is ended., type: int, default: 900}
-author: gpufleet contributors
+extends_documentation_fragment: [gpufleet.fleet.common]
 """
 
 EXAMPLES = """
@@ -66,7 +66,7 @@ def ssh_session() -> int:
     return 0
 
 
-def command(params: dict[str, Any]) -> list[str]:
+def agent_command(params: dict[str, Any]) -> list[str]:
     """Return the agent's command line; the node's record is named by the attempt."""
     name = re.sub(r"[^A-Za-z0-9._-]", "_", params["attempt"])
     out = params["out"] or str(Path(params["agent"]).with_name(f"burn-in-{name}.jsonl"))
@@ -79,7 +79,7 @@ def command(params: dict[str, Any]) -> list[str]:
     return argv
 
 
-def run(argv: list[str], timeout: int) -> tuple[bytes, bytes, str]:
+def run_agent(argv: list[str], timeout: int) -> tuple[bytes, bytes, str]:
     """Run the agent in a session of its own; return output, errors and how it ended early, if it did."""
     process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
     try:
@@ -92,7 +92,7 @@ def run(argv: list[str], timeout: int) -> tuple[bytes, bytes, str]:
     return out, err, early
 
 
-def records_of(text: bytes) -> list[dict[str, Any]]:
+def parse_records(text: bytes) -> list[dict[str, Any]]:
     """Return the records in the agent's output; a torn line is left out."""
     records = []
     for line in text.decode("utf-8", "replace").splitlines():
@@ -105,20 +105,20 @@ def records_of(text: bytes) -> list[dict[str, Any]]:
     return records
 
 
-def agent_error(reason: str) -> dict[str, Any]:
+def error_record(reason: str) -> dict[str, Any]:
     """Return the record that says why there are no more."""
     return {"type": "check", "name": "agent", "status": "error", "reason": reason, "raw": {}}
 
 
-def size(value: Any) -> int:
+def json_size(value: Any) -> int:
     """Return how long a value is as JSON."""
     return len(json.dumps(value))
 
 
-def shortened(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def shorten_records(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Keep the result small: the largest raw output goes first, and its check then has nothing to pass with."""
-    while size(records) > LIMIT:
-        largest = max(records, key=lambda record: size(record.get("raw") or {}))
+    while json_size(records) > LIMIT:
+        largest = max(records, key=lambda record: json_size(record.get("raw") or {}))
         if not largest.get("raw"):
             break
         largest.update(
@@ -145,18 +145,18 @@ def main() -> None:
         module.exit_json(changed=False, msg="check mode: the burn-in agent was not run")
     if not Path(module.params["agent"]).exists():
         module.fail_json(msg=f"no burn-in agent at {module.params['agent']}: copy it to the node first")
-    out, err, early = run(command(module.params), module.params["timeout"])
-    records = records_of(out)
+    out, err, early = run_agent(agent_command(module.params), module.params["timeout"])
+    records = parse_records(out)
     if early:
-        said = err.decode("utf-8", "replace").strip()[-500:]
-        records.append(agent_error(f"{early}: {said}" if said else early))
+        message = err.decode("utf-8", "replace").strip()[-500:]
+        records.append(error_record(f"{early}: {message}" if message else early))
     start = next((record for record in records if record["type"] == "start"), {})
     event = {
         "node": module.params["node"],
         "event": "burn_in",
         "attempt": module.params["attempt"],
         "facts": start.get("host", {}),
-        "records": shortened(records),
+        "records": shorten_records(records),
     }
     module.exit_json(changed=False, gpufleet=event)
 

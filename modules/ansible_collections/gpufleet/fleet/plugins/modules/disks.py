@@ -15,7 +15,7 @@ options:
   units: {description: Glob patterns of units that are somebody's work., type: list, elements: str,
           default: ["gpufleet-app-*"]}
   stand_in: {description: "In a rehearsal, the folder of the host's file-backed drive; its tools are used.", type: path}
-author: gpufleet contributors
+extends_documentation_fragment: [gpufleet.fleet.common]
 """
 
 EXAMPLES = """
@@ -36,61 +36,61 @@ from typing import Any  # noqa: E402
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 
-from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import Trouble, first_words, run  # noqa: E402
+from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HostError, first_line, run  # noqa: E402
 
 COLUMNS = "NAME,PATH,TYPE,SIZE,MODEL,SERIAL,TRAN,ROTA,RM,RO,DISC-MAX,FSTYPE,MOUNTPOINTS"
 
 
-def told(argv: list[str], **env: str) -> str:
+def tool_output(argv: list[str], **env: str) -> str:
     """Return what a tool that may be missing says."""
     code, out, _ = run(argv, timeout=60, **env)
     return out if code == 0 else ""
 
 
-def read_json(text: str) -> dict[str, Any]:
+def parse_json(text: str) -> dict[str, Any]:
     try:
         return json.loads(text) if text else {}
     except ValueError:
         return {}
 
 
-def drives(**env: str) -> dict[str, Any]:
+def list_block_devices(**env: str) -> dict[str, Any]:
     """Return lsblk's tree."""
     code, out, err = run(["lsblk", "--json", "--bytes", "--output", COLUMNS], timeout=60, **env)
     if code:
-        raise Trouble(f"lsblk does not answer: {first_words(err, out)}")
-    return read_json(out)
+        raise HostError(f"lsblk does not answer: {first_line(err, out)}")
+    return parse_json(out)
 
 
-def controllers(tree: dict[str, Any], **env: str) -> dict[str, Any]:
+def nvme_controllers(tree: dict[str, Any], **env: str) -> dict[str, Any]:
     """Return each NVMe controller's transport and what it says it can do."""
-    found = {}
+    by_name = {}
     for disk in tree.get("blockdevices", []):
         name, _, space = disk["name"].rpartition("n")
         if disk["name"].startswith("nvme") and space.isdigit():
             link = Path("/sys/class/nvme", name, "transport")
             transport = link.read_text(encoding="utf-8").strip() if link.is_file() else ""
-            id_ctrl = read_json(told(["nvme", "id-ctrl", f"/dev/{name}", "-o", "json"], **env))
-            found[name] = {"transport": transport, "id_ctrl": id_ctrl}
-    return found
+            id_ctrl = parse_json(tool_output(["nvme", "id-ctrl", f"/dev/{name}", "-o", "json"], **env))
+            by_name[name] = {"transport": transport, "id_ctrl": id_ctrl}
+    return by_name
 
 
-def security(tree: dict[str, Any], **env: str) -> dict[str, str]:
+def read_hdparm(tree: dict[str, Any], **env: str) -> dict[str, str]:
     """Return ``hdparm -I`` of drives that may answer it."""
     names = [disk["name"] for disk in tree.get("blockdevices", []) if disk.get("tran") in ("sata", "ata")]
-    return {name: told(["hdparm", "-I", f"/dev/{name}"], **env) for name in names}
+    return {name: tool_output(["hdparm", "-I", f"/dev/{name}"], **env) for name in names}
 
 
-def by_id() -> dict[str, str]:
+def names_by_id() -> dict[str, str]:
     """Return one lasting name for each drive's path; the longest says most."""
-    found = {}
+    links = {}
     folder = Path("/dev/disk/by-id")
     for link in sorted(folder.iterdir(), key=lambda one: len(one.name)) if folder.is_dir() else ():
-        found[os.path.realpath(link)] = str(link)
-    return found
+        links[os.path.realpath(link)] = str(link)
+    return links
 
 
-def root_source() -> str:
+def root_device() -> str:
     """Return what is mounted as root."""
     for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines():
         before, _, after = line.partition(" - ")
@@ -99,14 +99,18 @@ def root_source() -> str:
     return ""
 
 
-def jobs(units: list[str]) -> list[str]:
+def running_jobs(units: list[str]) -> list[str]:
     """Return what runs here for somebody: containers of podman and Docker, units by pattern."""
-    names = {tool: told([tool, "ps", "--format", "{{.Names}}"]).split() for tool in ("podman", "docker")}
-    found = [f"container {name} ({tool})" for tool, some in names.items() for name in some]
+    names = {
+        tool: tool_output([tool, "ps", "--format", "{{.Names}}"]).split() for tool in ("podman", "docker")
+    }
+    containers = [f"container {name} ({tool})" for tool, some in names.items() for name in some]
     listing = (
-        told(["systemctl", "list-units", "--state=active", "--plain", "--no-legend", *units]) if units else ""
+        tool_output(["systemctl", "list-units", "--state=active", "--plain", "--no-legend", *units])
+        if units
+        else ""
     )
-    return found + [f"unit {line.split()[0]}" for line in listing.splitlines() if line.split()]
+    return containers + [f"unit {line.split()[0]}" for line in listing.splitlines() if line.split()]
 
 
 def main() -> None:
@@ -120,19 +124,19 @@ def main() -> None:
     folder = module.params["stand_in"]
     env = {"PATH": f"{folder}/bin:{os.environ.get('PATH', '')}:/usr/sbin:/sbin"} if folder else {}
     try:
-        tree = drives(**env)
-    except Trouble as trouble:
+        tree = list_block_devices(**env)
+    except HostError as trouble:
         module.fail_json(msg=trouble.msg)
     seen = {
         "lsblk": tree,
-        "controllers": controllers(tree, **env),
-        "hdparm": security(tree, **env),
-        "by_id": by_id(),
-        "container": told(["systemd-detect-virt", "--container"]).strip() or None,
-        "root": root_source(),
+        "controllers": nvme_controllers(tree, **env),
+        "hdparm": read_hdparm(tree, **env),
+        "by_id": names_by_id(),
+        "container": tool_output(["systemd-detect-virt", "--container"]).strip() or None,
+        "root": root_device(),
         "stand_in": folder,
     }
-    module.exit_json(changed=False, seen=seen, jobs=jobs(module.params["units"]))
+    module.exit_json(changed=False, seen=seen, jobs=running_jobs(module.params["units"]))
 
 
 if __name__ == "__main__":

@@ -8,13 +8,13 @@ DOCUMENTATION = """
 module: driver_consistency
 short_description: Compare the drivers of hosts with each other
 description:
-  - Says for each host what does not agree, in itself and with the hosts of its group. Runs on the controller.
+  - Says for each host what does not agree, in itself and with the hosts of its group.
 options:
   hosts:
     description: By host, C(group), C(cards) (whether it has any) and C(state) of M(gpufleet.fleet.driver_state).
     type: dict
     required: true
-author: gpufleet contributors
+extends_documentation_fragment: [gpufleet.fleet.common.controller]
 """
 
 EXAMPLES = """

@@ -19,7 +19,7 @@ options:
     type: raw
     default: {}
   plan_only: {description: Give a refusal as a plan instead of failing., type: bool, default: false}
-author: gpufleet contributors
+extends_documentation_fragment: [gpufleet.fleet.common.controller]
 """
 
 EXAMPLES = """

@@ -25,7 +25,7 @@ options:
   path: {description: Where sets are remembered., type: path, default: /var/lib/gpufleet/drivers.json}
   node: {description: The host's name; with it the state is reported to the registry., type: str, default: ""}
   facts: {description: Facts that are reported with the state., type: dict, default: {}}
-author: gpufleet contributors
+extends_documentation_fragment: [gpufleet.fleet.common]
 """
 
 EXAMPLES = """
@@ -75,7 +75,7 @@ class Record(TypedDict):
     rolled_back_from: dict[str, str]
 
 
-def upstream(version: str | None) -> str | None:
+def upstream_version(version: str | None) -> str | None:
     """Return a package's version without epoch and revision: ``580.95.05`` of ``1:580.95.05-0ubuntu1``."""
     match = re.match(r"(?:\d+:)?([\d.]*\d)?", version or "")
     return match.group(1) if version and match else None
@@ -87,36 +87,36 @@ class Host:
     def __init__(self, module: AnsibleModule) -> None:
         self.module = module
 
-    def said(self, *command: str) -> tuple[int | None, str]:
+    def run_tool(self, *command: str) -> tuple[int | None, str]:
         path = self.module.get_bin_path(command[0])
         if path is None:
             return None, ""
         status, out, err = self.module.run_command([path, *command[1:]])
         return status, out.strip() or err.strip()
 
-    def packages(self) -> dict[str, str]:
+    def installed_packages(self) -> dict[str, str]:
         """Return the installed driver set and the rest of the family, by name."""
         if self.module.get_bin_path("dpkg-query"):
-            _, out = self.said("dpkg-query", "-W", "-f", "${db:Status-Status} ${Package} ${Version}\n")
+            _, out = self.run_tool("dpkg-query", "-W", "-f", "${db:Status-Status} ${Package} ${Version}\n")
             rows = [line.split(" ") for line in out.splitlines()]
             return {name: version for status, name, version in rows if status != "not-installed" and version}
-        _, out = self.said("rpm", "-qa", "--qf", "%{NAME} %{VERSION}-%{RELEASE}\n")
+        _, out = self.run_tool("rpm", "-qa", "--qf", "%{NAME} %{VERSION}-%{RELEASE}\n")
         return dict(line.split(" ", 1) for line in out.splitlines() if " " in line)
 
-    def unsound(self) -> list[str]:
+    def broken_packages(self) -> list[str]:
         """Return packages that dpkg left half-way."""
-        _, out = self.said("dpkg-query", "-W", "-f", "${db:Status-Status} ${Package}\n")
+        _, out = self.run_tool("dpkg-query", "-W", "-f", "${db:Status-Status} ${Package}\n")
         rows = [line.split(" ") for line in out.splitlines() if line.count(" ") == 1]
         return sorted(name for status, name in rows if status.startswith(("half-", "unpacked", "trigger")))
 
-    def held(self) -> list[str]:
-        status, out = self.said("apt-mark", "showhold")
+    def held_packages(self) -> list[str]:
+        status, out = self.run_tool("apt-mark", "showhold")
         if status is not None:
             return sorted(out.split())
-        _, out = self.said("dnf", "-q", "versionlock", "list")
+        _, out = self.run_tool("dnf", "-q", "versionlock", "list")
         return sorted(line for line in out.splitlines() if line and not line.startswith("#"))
 
-    def loaded(self) -> str | None:
+    def loaded_version(self) -> str | None:
         for path in ("/sys/module/nvidia/version", "/sys/module/amdgpu/version"):
             try:
                 return Path(path).read_text(encoding="utf-8").strip()
@@ -124,103 +124,105 @@ class Host:
                 continue
         return None
 
-    def built(self) -> str | None:
+    def built_version(self) -> str | None:
         """Return the module's version for the running kernel, as modinfo reads the file itself."""
         for name in ("nvidia", "nvidia-current"):
-            status, out = self.said("modinfo", "-F", "version", name)
+            status, out = self.run_tool("modinfo", "-F", "version", name)
             if status == 0 and out:
                 return out.splitlines()[0]
         return None
 
-    def smi(self) -> dict[str, Any]:
+    def read_smi(self) -> dict[str, Any]:
         """Return what nvidia-smi answers: its driver version, or why it has none."""
-        status, out = self.said("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
+        status, out = self.run_tool("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
         if status is None:
             return {"driver": None, "gpus": 0, "message": "nvidia-smi is not installed"}
         if status != 0:
             return {"driver": None, "gpus": 0, "message": " ".join(out.split())[:200]}
         rows = out.splitlines()
-        stand_in = "STAND-IN" in self.said("nvidia-smi", "--version")[1]
+        stand_in = "FAKE" in self.run_tool("nvidia-smi", "--version")[1]
         return {"driver": rows[0] if rows else None, "gpus": len(rows), "message": "", "stand_in": stand_in}
 
-    def unit(self, name: str) -> dict[str, bool] | None:
-        status, out = self.said("systemctl", "show", name, "--property=LoadState,UnitFileState,ActiveState")
-        told = dict(line.split("=", 1) for line in out.splitlines() if "=" in line)
-        if status != 0 or told.get("LoadState") != "loaded":
+    def unit_state(self, name: str) -> dict[str, bool] | None:
+        status, out = self.run_tool(
+            "systemctl", "show", name, "--property=LoadState,UnitFileState,ActiveState"
+        )
+        properties = dict(line.split("=", 1) for line in out.splitlines() if "=" in line)
+        if status != 0 or properties.get("LoadState") != "loaded":
             return None
         return {
-            "enabled": told.get("UnitFileState") == "enabled",
-            "active": told.get("ActiveState") == "active",
+            "enabled": properties.get("UnitFileState") == "enabled",
+            "active": properties.get("ActiveState") == "active",
         }
 
-    def container(self) -> str | None:
-        status, out = self.said("systemd-detect-virt", "--container")
+    def container_kind(self) -> str | None:
+        status, out = self.run_tool("systemd-detect-virt", "--container")
         return out if status == 0 else None
 
     def failed_units(self) -> list[str]:
-        _, out = self.said("systemctl", "list-units", "--state=failed", "--no-legend", "--plain")
+        _, out = self.run_tool("systemctl", "list-units", "--state=failed", "--no-legend", "--plain")
         return sorted(line.split()[0] for line in out.splitlines() if line.strip())
 
-    def withdrawn_key(self) -> bool:
+    def trusts_withdrawn_key(self) -> bool:
         """Say whether apt still trusts CUDA's first key: its id stands in the signature that it has of itself."""
         rings = [Path("/etc/apt/trusted.gpg"), *Path("/etc/apt/trusted.gpg.d").glob("*.gpg")]
         return any(bytes.fromhex("7fa2af80") in path.read_bytes() for path in rings if path.is_file())
 
-    def toolkits(self) -> list[str]:
-        found = [TOOLKIT.match(path.name) for path in Path("/usr/local").glob("cuda-*")]
+    def cuda_toolkits(self) -> list[str]:
+        matches = [TOOLKIT.match(path.name) for path in Path("/usr/local").glob("cuda-*")]
         return sorted(
-            (match.group(1) for match in found if match), key=lambda text: [*map(int, text.split("."))]
+            (match.group(1) for match in matches if match), key=lambda text: [*map(int, text.split("."))]
         )
 
 
 def restart_reasons(state: dict[str, Any], host: Host) -> list[str]:
     """Return why the host has to restart: what is installed is not what runs."""
-    found = []
+    reasons = []
     installed, loaded = state["installed"], state["loaded"]
     if loaded and installed and loaded != installed:
-        found.append(f"driver {loaded} is loaded, {installed} is installed")
+        reasons.append(f"driver {loaded} is loaded, {installed} is installed")
     elif installed and not loaded and state["built"] and not state["container"]:
-        found.append(f"driver {installed} is installed, no module is loaded")
+        reasons.append(f"driver {installed} is installed, no module is loaded")
     if Path("/run/reboot-required").exists():
-        found.append("a package asks for it (/run/reboot-required)")
-    status, out = host.said("needs-restarting", "-r")
+        reasons.append("a package asks for it (/run/reboot-required)")
+    status, out = host.run_tool("needs-restarting", "-r")
     if status == 1 and "Reboot is required" in out:
-        found.append("a package asks for it (needs-restarting)")
-    return found
+        reasons.append("a package asks for it (needs-restarting)")
+    return reasons
 
 
-def first(packages: dict[str, str], pattern: re.Pattern[str]) -> str | None:
+def first_version(packages: dict[str, str], pattern: re.Pattern[str]) -> str | None:
     """Return the upstream version of the first package that matches."""
-    return next((upstream(packages[name]) for name in sorted(packages) if pattern.match(name)), None)
+    return next((upstream_version(packages[name]) for name in sorted(packages) if pattern.match(name)), None)
 
 
-def driver_set(packages: dict[str, str]) -> dict[str, str]:
+def driver_packages(packages: dict[str, str]) -> dict[str, str]:
     return {n: v for n, v in packages.items() if DRIVER_SET.match(n) and not NOT_OF_THE_DRIVER.match(n)}
 
 
 def read_state(host: Host) -> dict[str, Any]:
-    packages = host.packages()
-    mine = driver_set(packages)
-    held = host.held()
-    fabric = first(packages, FABRIC_MANAGER)
+    packages = host.installed_packages()
+    mine = driver_packages(packages)
+    held_names = host.held_packages()
+    fabric = first_version(packages, FABRIC_MANAGER)
     state = {
         "packages": mine,
-        "held": [name for name in held if name in mine],
-        "unsound": host.unsound(),
-        "installed": first(mine, MODULE_PACKAGE) or first(mine, USER_PACKAGE),
-        "user_space": first(mine, USER_PACKAGE),
-        "loaded": host.loaded(),
-        "built": host.built(),
-        "smi": host.smi(),
-        "fabric_manager": {"version": fabric, **(host.unit("nvidia-fabricmanager") or {})}
+        "held": [name for name in held_names if name in mine],
+        "unsound": host.broken_packages(),
+        "installed": first_version(mine, MODULE_PACKAGE) or first_version(mine, USER_PACKAGE),
+        "user_space": first_version(mine, USER_PACKAGE),
+        "loaded": host.loaded_version(),
+        "built": host.built_version(),
+        "smi": host.read_smi(),
+        "fabric_manager": {"version": fabric, **(host.unit_state("nvidia-fabricmanager") or {})}
         if fabric
         else None,
-        "persistence": host.unit("nvidia-persistenced"),
-        "cuda": host.toolkits(),
+        "persistence": host.unit_state("nvidia-persistenced"),
+        "cuda": host.cuda_toolkits(),
         "kernel": os.uname().release,
         "headers": Path("/lib/modules", os.uname().release, "build").exists(),
-        "container": host.container(),
-        "withdrawn_key": host.withdrawn_key(),
+        "container": host.container_kind(),
+        "withdrawn_key": host.trusts_withdrawn_key(),
         "failed_units": host.failed_units(),
     }
     return {**state, "restart": restart_reasons(state, host)}
@@ -228,18 +230,18 @@ def read_state(host: Host) -> dict[str, Any]:
 
 def read_record(path: str) -> Record:
     try:
-        kept = json.loads(Path(path).read_text(encoding="utf-8"))
+        stored = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        kept = {}
-    return {"sets": kept.get("sets", []), "rolled_back_from": kept.get("rolled_back_from", {})}
+        stored = {}
+    return {"sets": stored.get("sets", []), "rolled_back_from": stored.get("rolled_back_from", {})}
 
 
-def remembered(record: Record, state: dict[str, Any], params: dict[str, Any]) -> Record:
+def update_record(record: Record, state: dict[str, Any], params: dict[str, Any]) -> Record:
     """Return the record with the installed set in it, where that is about to be replaced."""
-    wanted = {entry["name"]: entry.get("version") for entry in params["wanted"]}
+    requested = {entry["name"]: entry.get("version") for entry in params["wanted"]}
     here = state["packages"]
-    same = all(name in here and version in (None, "", here[name]) for name, version in wanted.items())
-    if not wanted or same:
+    same = all(name in here and version in (None, "", here[name]) for name, version in requested.items())
+    if not requested or same:
         return record
     fresh = record.copy()
     now = {key: state[key] for key in ("packages", "held", "kernel", "loaded")}
@@ -254,7 +256,7 @@ def remembered(record: Record, state: dict[str, Any], params: dict[str, Any]) ->
     return fresh
 
 
-def write(path: str, record: Record) -> None:
+def write_record(path: str, record: Record) -> None:
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     fresh = target.with_name(f".{target.name}.{os.getpid()}")
@@ -262,14 +264,16 @@ def write(path: str, record: Record) -> None:
     fresh.replace(target)
 
 
-def previous(state: dict[str, Any], wanted: list[dict[str, str]], holds: list[str]) -> dict[str, Any]:
+def rollback_packages(
+    state: dict[str, Any], requested: list[dict[str, str]], held_names: list[str]
+) -> dict[str, Any]:
     """Return the way back: every package at the version it has, and what was not there before."""
     here = state["packages"]
     return {
         "present": [f"{name}={version}" for name, version in sorted(here.items())],
-        "absent": sorted(entry["name"] for entry in wanted if entry["name"] not in here),
+        "absent": sorted(entry["name"] for entry in requested if entry["name"] not in here),
         "held": state["held"],
-        "unheld": sorted({*holds, *(entry["name"] for entry in wanted)} - {*state["held"]}),
+        "unheld": sorted({*held_names, *(entry["name"] for entry in requested)} - {*state["held"]}),
         "version": state["installed"],
     }
 
@@ -290,21 +294,21 @@ def main() -> None:
     params = module.params
     state = read_state(Host(module))
     record = read_record(params["path"])
-    fresh = remembered(record, state, params)
+    fresh = update_record(record, state, params)
     changed = fresh != record
     if changed and not module.check_mode:
         try:
-            write(params["path"], fresh)
+            write_record(params["path"], fresh)
         except OSError as trouble:
             module.fail_json(msg=f"cannot remember the driver set in {params['path']}: {trouble.strerror}")
-    told = {"node": params["node"], "event": "drivers", "facts": {**state, **params["facts"]}}
+    report = {"node": params["node"], "event": "drivers", "facts": {**state, **params["facts"]}}
     module.exit_json(
         changed=changed,
         state=state,
         recorded=fresh["sets"],
         rolled_back_from=fresh["rolled_back_from"],
-        previous=previous(state, params["wanted"], params["holds"]),
-        **({"gpufleet": told} if params["node"] else {}),
+        previous=rollback_packages(state, params["wanted"], params["holds"]),
+        **({"gpufleet": report} if params["node"] else {}),
     )
 
 

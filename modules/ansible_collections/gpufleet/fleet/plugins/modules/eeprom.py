@@ -23,7 +23,7 @@ options:
       leaves a module that needs C(rpiboot).
     type: bool
     default: false
-author: gpufleet contributors
+extends_documentation_fragment: [gpufleet.fleet.common]
 """
 
 EXAMPLES = """
@@ -45,7 +45,7 @@ from typing import Any  # noqa: E402
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 
 from ansible_collections.gpufleet.fleet.plugins.module_utils import pi, tools  # noqa: E402
-from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import Trouble  # noqa: E402
+from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HostError  # noqa: E402
 
 TOOL = "rpi-eeprom-config"
 MODELS = ("/proc/device-tree/model", "/sys/firmware/devicetree/base/model")
@@ -59,7 +59,7 @@ SPEC = {
 }
 
 
-def model() -> str:
+def board_model() -> str:
     """Return what the board calls itself."""
     for path in MODELS:
         try:
@@ -69,15 +69,15 @@ def model() -> str:
     return ""
 
 
-def current() -> str:
+def current_config() -> str:
     """Return the bootloader's configuration."""
     code, out, err = tools.run([TOOL], timeout=60)
     if code:
-        raise Trouble(f"{TOOL} does not read the bootloader: {tools.first_words(err, out)}")
+        raise HostError(f"{TOOL} does not read the bootloader: {tools.first_line(err, out)}")
     return out
 
 
-def apply(text: str, board: str) -> None:
+def apply_config(text: str, board: str) -> None:
     """Give the configuration to the bootloader and remember it until the next start."""
     APPLIED.parent.mkdir(parents=True, exist_ok=True)
     candidate = APPLIED.with_suffix(".new")
@@ -86,31 +86,32 @@ def apply(text: str, board: str) -> None:
     code, out, err = tools.run([TOOL, "--apply", str(candidate)], timeout=300, **allow)
     # The tool tells of a failed update only in words, and ends with 0.
     if code or "ERROR" in out + err or "disabled" in (out + err).lower():
-        raise Trouble(f"{TOOL} did not apply the settings: {tools.first_words(err, *out.splitlines()[-1:])}")
+        raise HostError(f"{TOOL} did not apply the settings: {tools.first_line(err, *out.splitlines()[-1:])}")
     candidate.replace(APPLIED)
 
 
-def outcome(module: AnsibleModule) -> dict[str, Any]:
+def compare_and_apply(module: AnsibleModule) -> dict[str, Any]:
     """Compare and, where wanted and possible, apply; return the result."""
-    wanted = {name: str(value) for name, value in module.params["settings"].items()}
+    requested = {name: str(value) for name, value in module.params["settings"].items()}
     result: dict[str, Any] = {"changed": False, "differing": {}, "reboot_needed": False, "not_applied": {}}
-    if not shutil.which(TOOL, path=tools.environment()["PATH"]):
+    if not shutil.which(TOOL, path=tools.tool_environment()["PATH"]):
         return {**result, "not_applied": {"eeprom": f"{TOOL} is not installed"}}
-    text, board = current(), model()
-    result["differing"] = pi.differing(pi.settings(text), wanted)
+    text, board = current_config(), board_model()
+    result["differing"] = pi.differing_settings(pi.parse_settings(text), requested)
     if not result["differing"]:
         return result
     waiting = APPLIED.read_text(encoding="utf-8") if APPLIED.is_file() else ""
-    if not pi.differing(pi.settings(waiting), wanted):
+    if not pi.differing_settings(pi.parse_settings(waiting), requested):
         return {**result, "reboot_needed": True}
     if "Compute Module" in board and not module.params["compute_module"]:
-        told = ", ".join(
+        differences = ", ".join(
             f"{name} is {now}, wanted {want}" for name, (now, want) in result["differing"].items()
         )
-        why = f"{told}; on a Compute Module write boot.conf with rpiboot, or allow it with compute_module"
-        return {**result, "not_applied": {"eeprom": why}}
+        remedy = "on a Compute Module write boot.conf with rpiboot, or set compute_module to allow the update"
+        explanation = f"{differences}; {remedy}"
+        return {**result, "not_applied": {"eeprom": explanation}}
     if not module.check_mode:
-        apply(pi.with_settings(text, wanted), board)
+        apply_config(pi.with_settings(text, requested), board)
     return {**result, "changed": True, "reboot_needed": True}
 
 
@@ -120,8 +121,8 @@ def main() -> None:
         supports_check_mode=True,
     )
     try:
-        module.exit_json(**outcome(module))
-    except Trouble as trouble:
+        module.exit_json(**compare_and_apply(module))
+    except HostError as trouble:
         module.fail_json(msg=trouble.msg)
 
 

@@ -13,33 +13,8 @@ description:
     and a role's files cost one round trip instead of one or two for each.
   - Where a replacement fails half way (a full disk), files replaced before it stay and the message names both.
 options:
-  files:
-    description: The files, in order.
-    type: list
-    elements: dict
-    required: true
-    suboptions:
-      path: {description: Absolute path., type: path, required: true}
-      state:
-        description: >-
-          C(file) has exactly I(content); C(lines) holds each of I(lines) and no other line that matches one of
-          I(remove); C(json) is I(content) laid over the mapping that is there (a null takes a key out);
-          C(directory) exists; C(link) points to I(target), which must exist; C(absent) is not there.
-        type: str
-        choices: [file, lines, json, directory, link, absent]
-        default: file
-      content: {description: The whole content., type: str}
-      lines: {description: Lines that must be there; new ones are added at the end., type: list, elements: str}
-      remove: {description: Python regular expressions searched in each line., type: list, elements: str}
-      target: {description: What the link points to., type: str}
-      mode: {description: Octal permissions., type: str}
-      owner: {description: User name., type: str, default: root}
-      group: {description: Group name; the owner's own when left out., type: str}
-      validate:
-        description: Command and arguments; C({}) becomes the path of the candidate. A status other than 0 refuses.
-        type: list
-        elements: str
-author: gpufleet contributors
+  files: {required: true}
+extends_documentation_fragment: [gpufleet.fleet.common, gpufleet.fleet.common.files]
 """
 
 EXAMPLES = """
@@ -59,18 +34,18 @@ changed_paths: {description: What was replaced., returned: always, type: list, e
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402 - Ansible wants its documentation above the imports
 
 from ansible_collections.gpufleet.fleet.plugins.module_utils import files as work  # noqa: E402
-from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import Trouble  # noqa: E402
+from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HostError  # noqa: E402
 
-SPEC = {"files": work.option(required=True)}
+SPEC = {"files": work.argument_spec(required=True)}
 
 
 def main() -> None:
     module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
     try:
-        changes = work.plan(module.params["files"])
+        changes = work.plan_changes(module.params["files"])
         if not module.check_mode:
-            work.apply_all(changes)
-    except Trouble as trouble:
+            work.apply_changes(changes)
+    except HostError as trouble:
         # Without arguments, as below.
         module.fail_json(msg=trouble.msg, invocation={"module_args": {}}, **trouble.more)
     paths = [str(change.path) for change in changes]

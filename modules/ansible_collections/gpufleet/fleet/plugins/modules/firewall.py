@@ -37,7 +37,7 @@ options:
   confirm_seconds: {description: How long a new connection may take to get in., type: int, default: 45}
   confirm: {description: Given by the action plugin alone., type: str, default: ""}
   seen: {description: Given by the action plugin alone., type: str, default: ""}
-author: gpufleet contributors
+extends_documentation_fragment: [gpufleet.fleet.common]
 """
 
 EXAMPLES = """
@@ -57,7 +57,7 @@ from typing import Any  # noqa: E402 - Ansible wants its documentation above the
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 
 from ansible_collections.gpufleet.fleet.plugins.module_utils import nft, nft_host  # noqa: E402
-from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import Trouble  # noqa: E402
+from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HostError  # noqa: E402
 
 TEXTS = {"type": "list", "elements": "str", "default": []}
 OPEN = {
@@ -79,28 +79,30 @@ SPEC = {
 }
 
 
-def work(wanted: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def apply_options(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Do what this call is for and return Ansible's result."""
-    if wanted["confirm"]:
-        return nft_host.confirm(wanted["confirm"], wanted["seen"])
-    if wanted["state"] == "absent":
+    if params["confirm"]:
+        return nft_host.confirm(params["confirm"], params["seen"])
+    if params["state"] == "absent":
         return nft_host.remove(check_mode)
     options: nft.FirewallOptions = {
-        "ssh_from": wanted["ssh_from"],
-        "peers": wanted["peers"],
-        "open": wanted["open"],
-        "container_interfaces": wanted["container_interfaces"],
-        "chains": wanted["chains"],
+        "ssh_from": params["ssh_from"],
+        "peers": params["peers"],
+        "open": params["open"],
+        "container_interfaces": params["container_interfaces"],
+        "chains": params["chains"],
     }
-    text = nft.render(options, nft_host.operator())
-    return nft_host.apply(text, wanted["confirm_seconds"], check_mode)
+    text = nft.render_rules(options, nft_host.operator_address())
+    return nft_host.apply(text, params["confirm_seconds"], check_mode)
 
 
 def main() -> None:
     module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
     try:
-        module.exit_json(**{"changed": False, "not_applied": {}, **work(module.params, module.check_mode)})
-    except Trouble as trouble:
+        module.exit_json(
+            **{"changed": False, "not_applied": {}, **apply_options(module.params, module.check_mode)}
+        )
+    except HostError as trouble:
         module.fail_json(msg=trouble.msg, **trouble.more)
 
 

@@ -16,7 +16,7 @@ options:
   peers: {description: Addresses or names., type: list, elements: str, default: []}
   unkept: {description: Why nothing on this host keeps the MTU over a restart. Reported., type: str, default: ""}
   size: {description: "Size of the frame, IP header included.", type: int, default: 9000}
-author: gpufleet contributors
+extends_documentation_fragment: [gpufleet.fleet.common]
 """
 
 EXAMPLES = """
@@ -41,7 +41,7 @@ from typing import Any  # noqa: E402
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 
-from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import Trouble, first_words, run  # noqa: E402
+from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HostError, first_line, run  # noqa: E402
 
 NET = Path("/sys/class/net")
 # IPv6 asks 1280 of every link; the largest frame that Ethernet and IP over InfiniBand cards take is 65520.
@@ -52,7 +52,7 @@ HEADERS = {4: 20 + 8, 6: 40 + 8}
 def set_mtu(name: str, value: int, check_mode: bool) -> bool | str:
     """Bring one interface to its MTU; return True when set, False when it was, or the reason why it can't be."""
     if not re.fullmatch(r"[A-Za-z0-9_.-]{1,15}", name) or not LEAST <= value <= MOST:
-        raise Trouble(f"refused: mtu: {name}: {value}: an MTU lies between {LEAST} and {MOST}")
+        raise HostError(f"refused: mtu: {name}: {value}: an MTU lies between {LEAST} and {MOST}")
     try:
         now = int((NET / name / "mtu").read_text(encoding="ascii"))
     except OSError:
@@ -60,10 +60,10 @@ def set_mtu(name: str, value: int, check_mode: bool) -> bool | str:
     if now == value or check_mode:
         return now != value
     status, out, err = run(["ip", "link", "set", "dev", name, "mtu", str(value)])
-    return True if status == 0 else first_words(err, out)
+    return True if status == 0 else first_line(err, out)
 
 
-def version(peer: str) -> int:
+def ip_version(peer: str) -> int:
     """Return which IP a peer is asked by; a name is left to ping's own choice of IPv4."""
     try:
         return ipaddress.ip_address(peer).version
@@ -71,45 +71,45 @@ def version(peer: str) -> int:
         return 4
 
 
-def reason(text: str) -> str:
+def ping_failure(text: str) -> str:
     """Return why no frame came back in ping's own words, or nothing where it has none."""
-    told = re.search(
+    match = re.search(
         r"(message too long.*|Frag needed.*|Packet too big.*|.*Unreachable|.*unknown|.*not known)", text
     )
-    return told[1].strip() if told else ""
+    return match[1].strip() if match else ""
 
 
 def ping(peer: str, size: int) -> tuple[int, str]:
     """Send three frames that may not be split; return ping's status and words."""
-    family = version(peer)
-    words = ["ping", f"-{family}", "-M", "do", "-c", "3", "-i", "0.2", "-W", "2", "-n"]
-    status, out, err = run([*words, "-s", str(size - HEADERS[family]), "--", peer], timeout=30)
+    family = ip_version(peer)
+    argv = ["ping", f"-{family}", "-M", "do", "-c", "3", "-i", "0.2", "-W", "2", "-n"]
+    status, out, err = run([*argv, "-s", str(size - HEADERS[family]), "--", peer], timeout=30)
     return status, f"{err}\n{out}"
 
 
-def send(peer: str, size: int) -> str:
+def check_frames(peer: str, size: int) -> str:
     """Send full frames; where they are lost without a word, find out whether small ones are too."""
     status, text = ping(peer, size)
     if status == 0:
         return "passes"
-    if told := reason(text):
-        return told
+    if explanation := ping_failure(text):
+        return explanation
     small = min(size // 2, LEAST)
     status, text = ping(peer, small)
     if status == 0:
         return f"frames of {size} bytes are lost on the way, those of {small} pass"
-    return reason(text) or "no answer, not even to small frames"
+    return ping_failure(text) or "no answer, not even to small frames"
 
 
-def work(wanted: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def apply_options(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Do both and return Ansible's result."""
-    outcome = {name: set_mtu(name, int(value), check_mode) for name, value in wanted["mtu"].items()}
+    outcome = {name: set_mtu(name, int(value), check_mode) for name, value in params["mtu"].items()}
     ready = not check_mode or not any(value is True for value in outcome.values())
-    peers = {peer: send(peer, wanted["size"]) for peer in wanted["peers"]} if ready else {}
+    peers = {peer: check_frames(peer, params["size"]) for peer in params["peers"]} if ready else {}
     refused = {
         "mtu": {name: value for name, value in outcome.items() if isinstance(value, str)},
         "frames": {peer: said for peer, said in peers.items() if said != "passes"},
-        "mtu_kept": wanted["unkept"],
+        "mtu_kept": params["unkept"],
     }
     return {
         "changed": True in outcome.values(),
@@ -127,8 +127,8 @@ def main() -> None:
     }
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
     try:
-        module.exit_json(**work(module.params, module.check_mode))
-    except Trouble as trouble:
+        module.exit_json(**apply_options(module.params, module.check_mode))
+    except HostError as trouble:
         module.fail_json(msg=trouble.msg, **trouble.more)
 
 

@@ -13,7 +13,7 @@ description:
     where I(fetch) is set.
   - A host without a display or accelerator function of NVIDIA, AMD, Intel, Habana or AWS is asked nothing more, so
     that it costs little.
-  - On a host of a rehearsed rack the stand-ins under C(/etc/gpufleet-rehearsal) take the place of the bus.
+  - On a host of a rehearsed rack the fakes under C(/etc/gpufleet-rehearsal) take the place of the bus.
 options:
   pci_root: {description: Where the bus is; empty takes the rehearsal's where it is and sysfs otherwise., type: str,
              default: ""}
@@ -21,7 +21,7 @@ options:
   candidates: {description: Ask the package manager what its repositories offer., type: bool, default: true}
   fetch: {description: "Fetch package lists first that are missing, older than an hour or older than what the host's
           sources say; never in check mode.", type: bool, default: false}
-author: gpufleet contributors
+extends_documentation_fragment: [gpufleet.fleet.common]
 """
 
 EXAMPLES = """
@@ -46,7 +46,7 @@ from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 
 from ansible_collections.gpufleet.fleet.plugins.module_utils import dpkg, locks  # noqa: E402
 from ansible_collections.gpufleet.fleet.plugins.module_utils.package_model import FetchOptions  # noqa: E402
-from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import Trouble  # noqa: E402
+from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HostError  # noqa: E402
 
 SYSFS = "sys/bus/pci/devices"
 REHEARSAL = "etc/gpufleet-rehearsal"
@@ -87,7 +87,7 @@ PciFunction = TypedDict(
 )
 
 
-def read(path: Path) -> str:
+def read_text(path: Path) -> str:
     """Return a small file's text, or an empty string."""
     try:
         return path.read_text(encoding="utf-8", errors="replace").strip("\x00 \t\r\n")
@@ -95,33 +95,33 @@ def read(path: Path) -> str:
         return ""
 
 
-def digits(text: str) -> str:
+def hex_digits(text: str) -> str:
     """Return four hexadecimal digits of what sysfs writes as 0x10de."""
     return text.lower().replace("0x", "").zfill(4)
 
 
-def functions(root: Path) -> list[PciFunction]:
+def pci_functions(root: Path) -> list[PciFunction]:
     """Return every PCI function below a folder like /sys/bus/pci/devices."""
     try:
         folders = sorted(root.iterdir())
     except OSError:
         return []
-    found: list[PciFunction] = []
+    functions_read: list[PciFunction] = []
     for folder in folders:
-        vendor, device = read(folder / "vendor"), read(folder / "device")
+        vendor, device = read_text(folder / "vendor"), read_text(folder / "device")
         if not vendor or not device:
             continue
-        parts = [read(folder / f"subsystem_{part}") for part in ("vendor", "device")]
-        found.append(
+        parts = [read_text(folder / f"subsystem_{part}") for part in ("vendor", "device")]
+        functions_read.append(
             {
                 "address": folder.name,
-                "vendor": digits(vendor),
-                "device": digits(device),
-                "class": read(folder / "class").lower().replace("0x", "").zfill(6),
-                "subsystem": ":".join(digits(part) for part in parts) if all(parts) else "",
+                "vendor": hex_digits(vendor),
+                "device": hex_digits(device),
+                "class": read_text(folder / "class").lower().replace("0x", "").zfill(6),
+                "subsystem": ":".join(hex_digits(part) for part in parts) if all(parts) else "",
             }
         )
-    return found
+    return functions_read
 
 
 def could_need_driver(function: PciFunction) -> bool:
@@ -129,11 +129,11 @@ def could_need_driver(function: PciFunction) -> bool:
     return function["class"][:2] in MAKERS.get(function["vendor"], ())
 
 
-def system(text: str) -> dict[str, str]:
+def parse_os_release(text: str) -> dict[str, str]:
     """Return id, version, codename and likes out of /etc/os-release."""
     pairs = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
     names = {"id": "ID", "version_id": "VERSION_ID", "codename": "VERSION_CODENAME", "like": "ID_LIKE"}
-    return {ours: pairs.get(theirs, "").strip("\"'") for ours, theirs in names.items()}
+    return {name: pairs.get(theirs, "").strip("\"'") for name, theirs in names.items()}
 
 
 def secure_boot(root: Path) -> bool | None:
@@ -141,25 +141,25 @@ def secure_boot(root: Path) -> bool | None:
     if not (root / "sys/firmware/efi").is_dir():
         return False
     try:
-        said = (root / SECURE_BOOT).read_bytes()
+        content = (root / SECURE_BOOT).read_bytes()
     except OSError:
         return None
-    return bool(said[-1]) if said else None  # one byte, after four of attributes
+    return bool(content[-1]) if content else None  # one byte, after four of attributes
 
 
-def loaded(root: Path) -> dict[str, str | None]:
+def loaded_modules(root: Path) -> dict[str, str | None]:
     """Return the kernel's graphics modules that are loaded, with the version where they tell one."""
-    found = {name: read(root / "sys/module" / name / "version") or None
+    versions = {name: read_text(root / "sys/module" / name / "version") or None
              for name in KERNEL_MODULES if (root / "sys/module" / name).is_dir()}  # fmt: skip
-    said = re.search(
-        r"Module\s+(?:for \S+\s+)?(\d+\.\d+(?:\.\d+)?)", read(root / "proc/driver/nvidia/version")
+    match = re.search(
+        r"Module\s+(?:for \S+\s+)?(\d+\.\d+(?:\.\d+)?)", read_text(root / "proc/driver/nvidia/version")
     )
-    if said:
-        found["nvidia"] = said.group(1)
-    return found
+    if match:
+        versions["nvidia"] = match.group(1)
+    return versions
 
 
-def kind_of(kernel: str) -> str:
+def kernel_flavor(kernel: str) -> str:
     """Return what sort of kernel a release is: amd64, cloud-amd64, generic, x86_64."""
     _, _, kind = (*kernel.split("-", 2), "", "")[:3]
     return kind or kernel.rpartition(".")[2]
@@ -171,11 +171,11 @@ def newest_kernel(root: Path, running: str) -> str:
         names = [entry.name for entry in (root / "lib/modules").iterdir()]
     except OSError:
         return running
-    alike = [name for name in names if kind_of(name) == kind_of(running)]
-    return max([*alike, running], key=lambda name: [int(part) for part in re.findall(r"\d+", name)])
+    same_flavor = [name for name in names if kernel_flavor(name) == kernel_flavor(running)]
+    return max([*same_flavor, running], key=lambda name: [int(part) for part in re.findall(r"\d+", name)])
 
 
-def headers(root: Path, kernel: str) -> bool:
+def has_headers(root: Path, kernel: str) -> bool:
     """Say whether the running kernel's build tree is there."""
     return (root / "lib/modules" / kernel / "build" / "Makefile").exists() or any(
         (root / "usr/src" / f"{name}{kernel}" / "Makefile").exists()
@@ -183,38 +183,38 @@ def headers(root: Path, kernel: str) -> bool:
     )
 
 
-def container(root: Path) -> str:
+def container_kind(root: Path) -> str:
     """Return what kind of container this is; empty on a machine."""
-    said = read(root / "run/systemd/container") or read(root / "run/host/container-manager")
-    return said.splitlines()[0] if said else ""
+    manager = read_text(root / "run/systemd/container") or read_text(root / "run/host/container-manager")
+    return manager.splitlines()[0] if manager else ""
 
 
-def debian(module: AnsibleModule, kernel: str, ask: bool) -> PackageFacts:
+def debian_packages(module: AnsibleModule, kernel: str, with_candidates: bool) -> PackageFacts:
     """Return installed and held packages of the family, and what apt's sources offer."""
     _, out, _ = module.run_command(["dpkg-query", "-W", "-f", "\t".join(COLUMNS) + "\n"])
     rows = (line.split("\t") for line in out.splitlines())
-    ours = [row for row in rows if len(row) == len(COLUMNS) and FAMILY.match(row[0])]
-    packages = {name: version for name, version, state in ours if state[1:2] == "i"}
-    held = sorted(name for name, _, state in ours if state.startswith("h"))
-    if ask and module.params["fetch"] and not module.check_mode:
+    driver_rows = [row for row in rows if len(row) == len(COLUMNS) and FAMILY.match(row[0])]
+    packages = {name: version for name, version, state in driver_rows if state[1:2] == "i"}
+    held_names = sorted(name for name, _, state in driver_rows if state.startswith("h"))
+    if with_candidates and module.params["fetch"] and not module.check_mode:
         fetch_lists(module)
-    return packages, held, offered_by_apt(module, kernel) if ask else None
+    return packages, held_names, apt_candidates(module, kernel) if with_candidates else None
 
 
 def fetch_lists(module: AnsibleModule) -> None:
     """Bring apt's lists up to date; where that fails, say why and go on with what is there."""
-    if not dpkg.stale(FETCH):
+    if not dpkg.lists_are_stale(FETCH):
         return
     try:
-        locks.wait(FETCH["lock_timeout_seconds"])
+        locks.wait_for_locks(FETCH["lock_timeout_seconds"])
         trouble = dpkg.update(FETCH)
-    except Trouble as error:
+    except HostError as error:
         trouble = str(error)
     if trouble:
         module.warn(f"package lists could not be fetched: {trouble}")
 
 
-def offered_by_apt(module: AnsibleModule, kernel: str) -> dict[str, list[str]] | None:
+def apt_candidates(module: AnsibleModule, kernel: str) -> dict[str, list[str]] | None:
     """Return what apt offers of a plan's packages, by name, as ``apt-cache madison`` lists it: newest first.
 
     None where there are no lists, as on a new cloud image: such a host can't say what it could have.
@@ -226,96 +226,102 @@ def offered_by_apt(module: AnsibleModule, kernel: str) -> dict[str, list[str]] |
     if status or not names:
         return {} if not status else None
     _, out, _ = module.run_command(["apt-cache", "madison", *names])
-    return madison(out)
+    return parse_madison(out)
 
 
-def madison(text: str) -> dict[str, list[str]]:
+def parse_madison(text: str) -> dict[str, list[str]]:
     """Read ``apt-cache madison``: name | version | source."""
-    found: dict[str, list[str]] = {}
+    versions: dict[str, list[str]] = {}
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.split("|")]
         name, version, source = cells if len(cells) == len(COLUMNS) else ("", "", "Sources")
-        if not source.endswith("Sources") and version not in found.setdefault(name, []):
-            found[name].append(version)
-    return found
+        if not source.endswith("Sources") and version not in versions.setdefault(name, []):
+            versions[name].append(version)
+    return versions
 
 
-def redhat(module: AnsibleModule, kernel: str, ask: bool) -> PackageFacts:
+def rpm_packages(module: AnsibleModule, kernel: str, with_candidates: bool) -> PackageFacts:
     """Return installed and locked packages of the family, and what dnf's repositories offer."""
     _, out, _ = module.run_command(["rpm", "-qa", "--qf", "%{NAME}\t%{EPOCHNUM}:%{VERSION}-%{RELEASE}\n"])
     rows = [line.split("\t") for line in out.splitlines() if "\t" in line]
     packages = {name: re.sub("^0:", "", version) for name, version in rows if FAMILY.match(name)}
     locks = Path("/etc/dnf/plugins/versionlock.list")
-    held = sorted(
-        name for name in packages if re.search(rf"^{re.escape(name)}-\d", read(locks), re.MULTILINE)
+    held_names = sorted(
+        name for name in packages if re.search(rf"^{re.escape(name)}-\d", read_text(locks), re.MULTILINE)
     )
-    return packages, held, offered_by_dnf(module, kernel) if ask else None
+    return packages, held_names, dnf_candidates(module, kernel) if with_candidates else None
 
 
-def offered_by_dnf(module: AnsibleModule, kernel: str) -> dict[str, list[str]] | None:
+def dnf_candidates(module: AnsibleModule, kernel: str) -> dict[str, list[str]] | None:
     """Return what dnf's repositories offer, newest first."""
-    wanted = [*OFFERED_BY_DNF, f"kernel-devel-{kernel}"]
+    patterns = [*OFFERED_BY_DNF, f"kernel-devel-{kernel}"]
     form = "%{name}\t%{epoch}:%{version}-%{release}\n"
     cached = [] if module.params["fetch"] and not module.check_mode else ["-C"]
     status, out, _ = module.run_command(
-        ["dnf", "-q", *cached, "repoquery", "--showduplicates", "--qf", form, *wanted]
+        ["dnf", "-q", *cached, "repoquery", "--showduplicates", "--qf", form, *patterns]
     )
     if status:
         return None
-    found: dict[str, list[str]] = {}
+    versions: dict[str, list[str]] = {}
     for line in reversed(out.splitlines()):
         name, _, version = line.partition("\t")
         if version:
-            found.setdefault(name, []).append(re.sub("^0:", "", version))
+            versions.setdefault(name, []).append(re.sub("^0:", "", version))
             if name == "kernel-devel":  # named with its version by a plan
-                found.setdefault(
+                versions.setdefault(
                     f"kernel-devel-{version.partition(':')[2] or version}.{platform.machine()}", [version]
                 )
-    return found
+    return versions
 
 
-def gather(module: AnsibleModule, root: Path, pci_root: str, ask: bool) -> dict[str, Any]:
+def read_hardware(module: AnsibleModule, root: Path, pci_root: str, with_candidates: bool) -> dict[str, Any]:
     """Return everything that the planner reads."""
     rehearsed = (root / REHEARSAL).is_dir()
     bus = Path(pci_root) if pci_root else (root / REHEARSAL if rehearsed else root) / SYSFS
     kernel = platform.release()
-    pci = functions(bus)
-    found: dict[str, Any] = {
+    pci = pci_functions(bus)
+    hardware: dict[str, Any] = {
         "pci": pci,
-        "os": system(read(root / "etc/os-release")),
+        "os": parse_os_release(read_text(root / "etc/os-release")),
         "kernel": kernel,
         "arch": platform.machine(),
         "rehearsed": rehearsed,
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
-        "raspberry": "Raspberry Pi" in read(root / "proc/device-tree/model"),
+        "raspberry": "Raspberry Pi" in read_text(root / "proc/device-tree/model"),
     }
     if any(could_need_driver(function) for function in pci):
-        found.update(details(module, root, kernel, ask))
-    return found
+        hardware.update(read_details(module, root, kernel, with_candidates))
+    return hardware
 
 
-def details(module: AnsibleModule, root: Path, kernel: str, ask: bool) -> dict[str, Any]:
+def read_details(module: AnsibleModule, root: Path, kernel: str, with_candidates: bool) -> dict[str, Any]:
     """Return what is asked only of a host with cards."""
-    manager = debian if module.get_bin_path("dpkg-query") else redhat if module.get_bin_path("rpm") else None
-    packages, held, offered = manager(module, kernel, ask) if manager else ({}, [], None)
+    manager = (
+        debian_packages
+        if module.get_bin_path("dpkg-query")
+        else rpm_packages
+        if module.get_bin_path("rpm")
+        else None
+    )
+    packages, held_names, offered = manager(module, kernel, with_candidates) if manager else ({}, [], None)
     return {
         "secure_boot": secure_boot(root),
-        "headers_installed": headers(root, kernel),
+        "headers_installed": has_headers(root, kernel),
         "newest_kernel": newest_kernel(root, kernel),
-        "loaded": loaded(root),
+        "loaded": loaded_modules(root),
         "packages": packages,
-        "held": held,
+        "held": held_names,
         "candidates": offered,
-        "container": container(root),
-        "virtual": hypervisor(root),
+        "container": container_kind(root),
+        "virtual": hypervisor_vendor(root),
     }
 
 
-def hypervisor(root: Path) -> str:
+def hypervisor_vendor(root: Path) -> str:
     """Return the maker of the virtual machine that this is; empty on hardware."""
-    if "hypervisor" not in read(root / "proc/cpuinfo"):
+    if "hypervisor" not in read_text(root / "proc/cpuinfo"):
         return ""
-    return read(root / "sys/class/dmi/id/sys_vendor") or "unknown"
+    return read_text(root / "sys/class/dmi/id/sys_vendor") or "unknown"
 
 
 def main() -> None:
@@ -329,9 +335,9 @@ def main() -> None:
         supports_check_mode=True,
     )
     os.environ["LC_ALL"] = "C"
-    asked = module.params
-    found = gather(module, Path(asked["root"]), asked["pci_root"], asked["candidates"])
-    module.exit_json(changed=False, hardware=found, cards=any(map(could_need_driver, found["pci"])))
+    params = module.params
+    hardware = read_hardware(module, Path(params["root"]), params["pci_root"], params["candidates"])
+    module.exit_json(changed=False, hardware=hardware, cards=any(map(could_need_driver, hardware["pci"])))
 
 
 if __name__ == "__main__":

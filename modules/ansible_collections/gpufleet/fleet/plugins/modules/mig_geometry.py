@@ -8,7 +8,7 @@ DOCUMENTATION = """
 module: mig_geometry
 short_description: Check a declared MIG geometry against NVIDIA's tables
 description:
-  - Says what each GPU is to be, or fails with the reason why that can't be. Runs on the controller, changes nothing.
+  - Says what each GPU is to be, or fails with the reason why that can't be.
 options:
   wanted:
     description: What is declared; see the role nvidia_mig.
@@ -19,7 +19,7 @@ options:
     type: list
     elements: str
     required: true
-author: gpufleet contributors
+extends_documentation_fragment: [gpufleet.fleet.common.controller]
 """
 
 EXAMPLES = """

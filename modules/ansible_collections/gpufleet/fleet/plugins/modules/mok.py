@@ -16,7 +16,7 @@ options:
   certificates: {description: Where DKMS may keep its certificate; the first that exists., type: list, elements: path,
                  required: true}
   password: {description: "One-time password, 8 to 16 characters. Empty requests nothing.", type: str, default: ""}
-author: gpufleet contributors
+extends_documentation_fragment: [gpufleet.fleet.common]
 """
 
 EXAMPLES = """
@@ -49,23 +49,23 @@ UNKNOWN = "is not enrolled"
 SHORTEST, LONGEST = 8, 16
 
 
-def said(module: AnsibleModule, *arguments: str, data: str | None = None) -> str:
+def run_mokutil(module: AnsibleModule, *arguments: str, data: str | None = None) -> str:
     """Run mokutil; return its words on both channels."""
     _, out, err = module.run_command([module.get_bin_path("mokutil", required=True), *arguments], data=data)
     return " ".join(f"{out} {err}".split())
 
 
-def test_key(module: AnsibleModule, certificate: str) -> str:
+def key_state(module: AnsibleModule, certificate: str) -> str:
     """Return how shim knows the certificate, or mokutil's words where they say none of that."""
-    words = said(module, "--test-key", certificate)
-    if any(text in words for text in ENROLLED):
+    output = run_mokutil(module, "--test-key", certificate)
+    if any(text in output for text in ENROLLED):
         return "enrolled"
-    if REQUESTED in words:
+    if REQUESTED in output:
         return "pending"
-    return "absent" if UNKNOWN in words else words
+    return "absent" if UNKNOWN in output else output
 
 
-def finish(
+def exit_with_state(
     module: AnsibleModule, state: str, certificate: str = "", not_applied: str = "", changed: bool = False
 ) -> None:
     module.exit_json(changed=changed, state=state, certificate=certificate, not_applied=not_applied)
@@ -85,45 +85,45 @@ def main() -> None:
             msg=f"the one-time password has {len(password)} characters; 8 to 16 are typed safely"
         )
     if module.get_bin_path("mokutil") is None:
-        finish(
+        exit_with_state(
             module, "cannot", not_applied="mokutil is not installed: whether the key is enrolled is unknown"
         )
-    secure = said(module, "--sb-state")
+    secure = run_mokutil(module, "--sb-state")
     if "SecureBoot enabled" not in secure:
         unclear = "" if "SecureBoot disabled" in secure else f"secure boot: {secure}"
-        finish(module, "cannot" if unclear else "not_needed", not_applied=unclear)
+        exit_with_state(module, "cannot" if unclear else "not_needed", not_applied=unclear)
     certificate = next((path for path in module.params["certificates"] if Path(path).exists()), None)
     if certificate is None:
         paths = " or ".join(module.params["certificates"])
         not_applied = f"no certificate at {paths}: DKMS makes it with the first module it builds"
-        finish(module, "no_key", not_applied=not_applied)
+        exit_with_state(module, "no_key", not_applied=not_applied)
     else:
-        request(module, certificate, password)
+        request_enrollment(module, certificate, password)
 
 
-def request(module: AnsibleModule, certificate: str, password: str) -> None:
+def request_enrollment(module: AnsibleModule, certificate: str, password: str) -> None:
     """Bring the certificate as far as a program can, and say what is left to a person."""
-    known = test_key(module, certificate)
+    known = key_state(module, certificate)
     if known == "enrolled":
-        finish(module, "enrolled", certificate)
+        exit_with_state(module, "enrolled", certificate)
     if known == "pending":
-        finish(module, "pending", certificate, CONSOLE)
+        exit_with_state(module, "pending", certificate, CONSOLE)
     if known != "absent":
-        finish(module, "cannot", certificate, f"mokutil: {known}")
+        exit_with_state(module, "cannot", certificate, f"mokutil: {known}")
     if not password:
         remedy = "set nvidia_driver_mok_password (a vault) and run again"
-        finish(
+        exit_with_state(
             module,
             "password_missing",
             certificate,
             f"{certificate} is not enrolled, modules won't load: {remedy}",
         )
     if module.check_mode:
-        finish(module, "pending", certificate, CONSOLE, changed=True)
-    words = said(module, "--import", certificate, data=f"{password}\n{password}\n")
-    if test_key(module, certificate) != "pending":
-        module.fail_json(msg=f"mokutil took the request and does not list it: {words}")
-    finish(module, "pending", certificate, CONSOLE, changed=True)
+        exit_with_state(module, "pending", certificate, CONSOLE, changed=True)
+    output = run_mokutil(module, "--import", certificate, data=f"{password}\n{password}\n")
+    if key_state(module, certificate) != "pending":
+        module.fail_json(msg=f"mokutil took the request and does not list it: {output}")
+    exit_with_state(module, "pending", certificate, CONSOLE, changed=True)
 
 
 if __name__ == "__main__":

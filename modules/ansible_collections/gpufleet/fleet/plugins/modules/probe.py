@@ -14,7 +14,7 @@ description:
 options:
   node: {description: The node's name in the inventory., type: str, required: true}
   attempt: {description: Identifier of this commissioning attempt., type: str, default: ""}
-author: gpufleet contributors
+extends_documentation_fragment: [gpufleet.fleet.common]
 """
 
 EXAMPLES = """
@@ -59,7 +59,7 @@ MODEL_FILES = (
 )
 
 
-def read(path: Path) -> str:
+def read_text(path: Path) -> str:
     """Return a small file's text without NULs and space at its ends, or an empty string."""
     try:
         return path.read_text(encoding="utf-8", errors="replace").strip("\x00 \t\r\n")
@@ -67,20 +67,20 @@ def read(path: Path) -> str:
         return ""
 
 
-def serial(root: Path) -> dict[str, str]:
+def read_serial(root: Path) -> dict[str, str]:
     """Return the first serial that the board gives, with the place it came from."""
     for source, path in SERIAL_FILES:
-        text = read(root / path)
+        text = read_text(root / path)
         if text:
             return {"serial": text, "serial_source": source}
     return {}
 
 
-def os_release(text: str) -> dict[str, str]:
+def parse_os_release(text: str) -> dict[str, str]:
     """Return id, version and name out of /etc/os-release."""
     pairs = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
     names = {"os": "ID", "os_version": "VERSION_ID", "os_name": "PRETTY_NAME"}
-    return {ours: pairs[theirs].strip('"') for ours, theirs in names.items() if theirs in pairs}
+    return {name: pairs[theirs].strip('"') for name, theirs in names.items() if theirs in pairs}
 
 
 def default_interface(route_table: str) -> str:
@@ -92,42 +92,42 @@ def default_interface(route_table: str) -> str:
     return rows[0][0] if rows and rows[0] else ""
 
 
-def facts(root: Path) -> dict[str, Any]:
+def read_facts(root: Path) -> dict[str, Any]:
     """Return everything that could be read."""
-    found: dict[str, Any] = {
+    values: dict[str, Any] = {
         "arch": platform.machine(),
         "kernel": platform.release(),
         "hostname": platform.node(),
     }
-    found.update(serial(root))
-    found["model"] = next(filter(None, (read(root / path) for path in MODEL_FILES)), "")
-    found["machine_id"] = read(root / "etc/machine-id")
-    found.update(os_release(read(root / "etc/os-release")))
+    values.update(read_serial(root))
+    values["model"] = next(filter(None, (read_text(root / path) for path in MODEL_FILES)), "")
+    values["machine_id"] = read_text(root / "etc/machine-id")
+    values.update(parse_os_release(read_text(root / "etc/os-release")))
     if (
         root / "etc/rpi-issue"
     ).exists():  # 64-bit Raspberry Pi OS calls itself Debian; its image builder leaves this
-        found["os_variant"] = "raspberry-pi-os"
-    interface = default_interface(read(root / "proc/net/route"))
-    found["mac"] = read(root / "sys/class/net" / interface / "address") if interface else ""
-    found["root_free_mib"] = shutil.disk_usage(root).free // 2**20
-    return {key: value for key, value in found.items() if value != ""}
+        values["os_variant"] = "raspberry-pi-os"
+    interface = default_interface(read_text(root / "proc/net/route"))
+    values["mac"] = read_text(root / "sys/class/net" / interface / "address") if interface else ""
+    values["root_free_mib"] = shutil.disk_usage(root).free // 2**20
+    return {key: value for key, value in values.items() if value != ""}
 
 
-def applications(root: Path) -> list[str]:
+def list_applications(root: Path) -> list[str]:
     """Return the services of containers that a template brought here, so that a later one can end them."""
-    found = [*(root / "etc/containers/systemd").glob("gpufleet-*.container")]
-    found += (root / "etc/systemd/system").glob("gpufleet-*.service")
-    return sorted(path.stem for path in found if "from the node's template" in read(path)[:120])
+    unit_files = [*(root / "etc/containers/systemd").glob("gpufleet-*.container")]
+    unit_files += (root / "etc/systemd/system").glob("gpufleet-*.service")
+    return sorted(path.stem for path in unit_files if "from the node's template" in read_text(path)[:120])
 
 
-def network_keepers(root: Path) -> list[str]:
+def find_network_keepers(root: Path) -> list[str]:
     """Return who brings up interfaces on this host, by what each leaves where it really works."""
     netplan = [
         name for place in ("etc", "usr/lib", "run") for name in (root / place / "netplan").glob("*.yaml")
     ]
     program = any((root / "usr" / place / "netplan").exists() for place in ("sbin", "bin"))
-    up = {line.split("=")[0] for line in read(root / "run/network/ifstate").splitlines()} - {"lo", ""}
-    found = {
+    up = {line.split("=")[0] for line in read_text(root / "run/network/ifstate").splitlines()} - {"lo", ""}
+    active = {
         "netplan": netplan and program,
         "networkmanager": any(
             (root / "run/NetworkManager/devices").glob("*")
@@ -137,24 +137,24 @@ def network_keepers(root: Path) -> list[str]:
             root / "run/udev/control"
         ).exists(),  # link files are udev's to read, whoever else is there
     }
-    return [name for name, there in found.items() if there]
+    return [name for name, there in active.items() if there]
 
 
 def main() -> None:
     module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
-    found = facts(Path("/"))
+    identity = read_facts(Path("/"))
     result = {
         "changed": False,
-        "facts": found,
-        "applications": applications(Path("/")),
-        "network_keepers": network_keepers(Path("/")),
+        "facts": identity,
+        "applications": list_applications(Path("/")),
+        "network_keepers": find_network_keepers(Path("/")),
     }
     if not module.check_mode:  # a trial run must not move the node's state
         result["gpufleet"] = {
             "node": module.params["node"],
             "event": "commissioned",
             "attempt": module.params["attempt"],
-            "facts": found,
+            "facts": identity,
         }
     module.exit_json(**result)
 

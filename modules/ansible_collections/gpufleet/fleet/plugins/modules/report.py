@@ -9,7 +9,7 @@ module: report
 short_description: Tell the gpufleet registry something about the host
 description:
   - Returns its arguments under C(gpufleet); the callback C(gpufleet.fleet.registry) writes them into the registry,
-    and C(gpufleet nodes ingest) does so from the run's artifacts. Runs on the controller, changes nothing.
+    and C(gpufleet nodes ingest) does so from the run's artifacts.
 options:
   node: {description: The host's name in the inventory., type: str, required: true}
   event:
@@ -26,7 +26,7 @@ options:
     choices: [base, drivers, containers, fabric, application]
   attempt: {description: The attempt that this belongs to., type: str, default: ""}
   facts: {description: A few small facts., type: dict, default: {}}
-author: gpufleet contributors
+extends_documentation_fragment: [gpufleet.fleet.common.controller]
 """
 
 EXAMPLES = """

@@ -13,10 +13,10 @@ description:
   - The host's own records are read first. Nothing else is started where nothing differs.
   - All files are validated before the first is replaced, each in one atomic rename.
   - A unit is restarted or reloaded when something it depends on was changed, by this call or by an earlier one that
-    was cut off before it came to its units (C(/run/gpufleet/unfinished.json) remembers).
+    was cut off before it came to its units (C(/run/gpufleet/pending_changes.json) remembers).
   - What the host can't have (a kernel setting in a container, a unit whose own condition is not met) is returned under
     I(not_applied) with its reason and is no failure.
-  - On Debian and its likes a dpkg that was interrupted is mended first; I(mended) says so.
+  - On Debian and its likes a dpkg that was interrupted is repaired first; I(repaired) says so.
 options:
   packages:
     description: Packages, by dpkg and apt-get, or rpm and dnf.
@@ -54,32 +54,7 @@ options:
       system: {description: Whether a new user's number is from the system's range., type: bool, default: false}
       state: {description: Whether the user exists. A removed user's home folder stays., type: str,
               choices: [present, absent], default: present}
-  files:
-    description: The files, in order.
-    type: list
-    elements: dict
-    default: []
-    suboptions:
-      path: {description: "Absolute path; C(~USER/) is the home of a user of the host.", type: path, required: true}
-      state:
-        description: >-
-          C(file) has exactly I(content); C(lines) holds each of I(lines) and no other line that matches one of
-          I(remove); C(json) is I(content) laid over the mapping that is there (a null takes a key out);
-          C(directory) exists; C(link) points to I(target), which must exist; C(absent) is not there.
-        type: str
-        choices: [file, lines, json, directory, link, absent]
-        default: file
-      content: {description: The whole content., type: str}
-      lines: {description: Lines that must be there; new ones are added at the end., type: list, elements: str}
-      remove: {description: Python regular expressions searched in each line., type: list, elements: str}
-      target: {description: What the link points to., type: str}
-      mode: {description: Octal permissions., type: str}
-      owner: {description: User name., type: str, default: root}
-      group: {description: Group name; the owner's own when left out., type: str}
-      validate:
-        description: Command and arguments; C({}) becomes the path of the candidate. A status other than 0 refuses.
-        type: list
-        elements: str
+  files: {default: []}
   sysctl: {description: "Kernel setting to value. With I(sysctl_path) and no settings the file is removed.", type: dict}
   sysctl_path:
     description: Where the settings are kept; one file belongs to one task.
@@ -99,7 +74,7 @@ options:
       reload_on: {description: The same for a reload., type: list, elements: str, default: []}
       daemon_reload_on: {description: "The same for systemd's own reload, which also follows by itself on a change in
                          systemd's and podman's unit folders.", type: list, elements: str, default: []}
-author: gpufleet contributors
+extends_documentation_fragment: [gpufleet.fleet.common, gpufleet.fleet.common.files]
 """
 
 EXAMPLES = """
@@ -122,7 +97,7 @@ changed_users: {description: Users made or changed or removed., returned: always
 changed_units: {description: "Unit to what was done to it, such as C(start).", returned: always, type: dict}
 not_applied: {description: "C(sysctl) and C(units), each name to reason; empty where all applies.", returned: always,
               type: dict}
-mended: {description: What was found interrupted and was finished., returned: always, type: list, elements: str}
+repaired: {description: What was found interrupted and was finished., returned: always, type: list, elements: str}
 """
 
 from collections.abc import Iterable  # noqa: E402
@@ -134,107 +109,115 @@ from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 from ansible_collections.gpufleet.fleet.plugins.module_utils import (  # noqa: E402
     files,
     packages,
+    pending_changes,
     sysctl,
-    unfinished,
     units,
     users,
 )
-from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import Diff, Trouble  # noqa: E402
+from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import Diff, HostError  # noqa: E402
 
 SYSCTL_PATH = "/etc/sysctl.d/60-gpufleet.conf"
 SPEC = {
-    "packages": packages.option(),
-    "users": users.option(),
-    "files": {**files.option(), "default": []},
+    "packages": packages.argument_spec(),
+    "users": users.argument_spec(),
+    "files": {**files.argument_spec(), "default": []},
     "sysctl": {"type": "dict"},
     "sysctl_path": {"type": "path"},
-    "units": units.option(),
+    "units": units.argument_spec(),
 }
 
 
 class Batch:
     """One task's work; ``result`` holds what is known of it at any time."""
 
-    def __init__(self, wanted: dict[str, Any], check_mode: bool) -> None:
-        self.wanted, self.check_mode = wanted, check_mode
+    def __init__(self, params: dict[str, Any], check_mode: bool) -> None:
+        self.wanted, self.check_mode = params, check_mode
         self.result: dict[str, Any] = {
             "changed": False, "changed_paths": [], "changed_packages": [], "changed_users": [], "changed_units": {},
-            "not_applied": {}, "mended": [], "diff": [],
+            "not_applied": {}, "repaired": [], "diff": [],
         }  # fmt: skip
 
     def run(self) -> None:
         """Do everything in order."""
-        for part in (self.packages, self.users, self.files, self.sysctl, self.units):
+        for part in (
+            self.apply_packages,
+            self.apply_users,
+            self.apply_files,
+            self.apply_sysctl,
+            self.apply_units,
+        ):
             part()
 
-    def packages(self) -> None:
+    def apply_packages(self) -> None:
         if not self.wanted["packages"]:
             return
         done = packages.apply(self.wanted["packages"], self.check_mode)
-        self.note(done.pop("changed"), done.pop("diff"), **done)
+        self.add_result(done.pop("changed"), done.pop("diff"), **done)
 
-    def users(self) -> None:
+    def apply_users(self) -> None:
         names, diffs = users.apply(self.wanted["users"], self.check_mode)
-        self.note(bool(names), changed_users=names)
+        self.add_result(bool(names), changed_users=names)
         self.result["diff"] += diffs
 
-    def files(self) -> None:
-        changes = files.plan([*users.key_files(self.wanted["users"]), *self.wanted["files"]], self.pending)
+    def apply_files(self) -> None:
+        changes = files.plan_changes(
+            [*users.key_files(self.wanted["users"]), *self.wanted["files"]], self.awaits_changes
+        )
         paths = [str(change.path) for change in changes]
         if not self.check_mode:
-            self.remember({*paths, *self.result["changed_packages"]})
-            files.apply_all(changes)
+            self.record_pending({*paths, *self.result["changed_packages"]})
+            files.apply_changes(changes)
         for change in changes:
-            self.note(True, change.diff())
+            self.add_result(True, change.diff())
         self.result["changed_paths"] += paths
 
-    def sysctl(self) -> None:
+    def apply_sysctl(self) -> None:
         settings, path = self.wanted["sysctl"], self.wanted["sysctl_path"]
         if settings is None or not (settings or path):
             return
-        done = sysctl.keep(Path(path or SYSCTL_PATH), settings, self.check_mode)
-        self.note(done["changed"], done["diff"] if done["rewritten"] else None)
+        done = sysctl.apply(Path(path or SYSCTL_PATH), settings, self.check_mode)
+        self.add_result(done["changed"], done["diff"] if done["rewritten"] else None)
         self.result["changed_paths"] += [path or SYSCTL_PATH] if done["rewritten"] else []
         if done["not_applied"]:
             self.result["not_applied"]["sysctl"] = done["not_applied"]
 
-    def units(self) -> None:
+    def apply_units(self) -> None:
         if not self.wanted["units"]:
             return
-        touched = {*self.result["changed_paths"], *self.result["changed_packages"]} | self.triggers(
-            unfinished.read()
+        touched = {*self.result["changed_paths"], *self.result["changed_packages"]} | self.matching_triggers(
+            pending_changes.read_pending()
         )
         pending = self.check_mode and bool(touched)
         work = units.Units(self.wanted["units"], touched, self.check_mode, pending)
         work.apply()
-        self.note(bool(work.changed), changed_units=work.changed)
+        self.add_result(bool(work.changed), changed_units=work.changed)
         if work.not_applied:
             self.result["not_applied"]["units"] = work.not_applied
-        left = unfinished.read()
+        left = pending_changes.read_pending()
         if left and not self.check_mode:
-            unfinished.write(left - self.triggers(left))
+            pending_changes.write_pending(left - self.matching_triggers(left))
 
     @property
-    def pending(self) -> bool:
+    def awaits_changes(self) -> bool:
         """Say whether this is a trial in which packages or users are yet to come."""
         return self.check_mode and bool(self.result["changed_packages"] or self.result["changed_users"])
 
-    def triggers(self, things: Iterable[str]) -> set[str]:
+    def matching_triggers(self, names: Iterable[str]) -> set[str]:
         """Return those of the paths and packages that a unit of this task waits for."""
         rules = [
             rule
             for unit in self.wanted["units"]
             for rule in [*unit["restart_on"], *unit["reload_on"], *unit["daemon_reload_on"]]
         ]
-        return {thing for thing in things if units.touches(rules, [thing])}
+        return {thing for thing in names if units.matches_any(rules, [thing])}
 
-    def remember(self, things: set[str]) -> None:
+    def record_pending(self, names: set[str]) -> None:
         """Record what this task's units are to take up, before it is changed."""
-        mine = self.triggers(things)
+        mine = self.matching_triggers(names)
         if mine:
-            unfinished.write(unfinished.read() | mine)
+            pending_changes.write_pending(pending_changes.read_pending() | mine)
 
-    def note(self, changed: bool, diff: Diff | None = None, **more: Any) -> None:
+    def add_result(self, changed: bool, diff: Diff | None = None, **more: Any) -> None:
         """Add one part's outcome to the result."""
         self.result["changed"] = self.result["changed"] or changed
         self.result["diff"] += [diff] if diff else []
@@ -248,7 +231,7 @@ def main() -> None:
     batch.result["invocation"] = {"module_args": {"parts": sorted(key for key in SPEC if module.params[key])}}
     try:
         batch.run()
-    except Trouble as trouble:
+    except HostError as trouble:
         module.fail_json(msg=trouble.msg, **{**batch.result, **trouble.more})
     if not (module.check_mode or module._diff):  # noqa: SLF001 - Ansible's own modules read it so
         del batch.result["diff"]

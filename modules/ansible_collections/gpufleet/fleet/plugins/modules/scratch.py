@@ -30,7 +30,7 @@ options:
       group: {description: Group of the mounted folder., type: str, default: root}
       mode: {description: Mode of the mounted folder., type: str, default: "1777"}
   wipe_confirmed: {description: Serials of disks that may be emptied., type: list, elements: str, default: []}
-author: gpufleet contributors
+extends_documentation_fragment: [gpufleet.fleet.common]
 """
 
 EXAMPLES = """
@@ -58,9 +58,9 @@ from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 from ansible_collections.gpufleet.fleet.plugins.module_utils import disks  # noqa: E402
 from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import (  # noqa: E402
     Access,
-    Trouble,
-    first_words,
-    replace,
+    HostError,
+    first_line,
+    replace_file,
     run,
     set_access,
 )
@@ -87,15 +87,15 @@ SPEC = {
 }
 
 
-def must(*argv: str | Path) -> str:
+def run_or_fail(*argv: str | Path) -> str:
     """Run a program that has to succeed and return what it said."""
     status, out, err = run([str(word) for word in argv])
     if status != 0:
-        raise Trouble(f"{argv[0]} failed: {first_words(err, out)}")
+        raise HostError(f"{argv[0]} failed: {first_line(err, out)}")
     return out
 
 
-def signature(path: str) -> disks.Signature:
+def read_signature(path: str) -> disks.Signature:
     """Return what blkid finds on the device itself; a device that can't be read is taken to hold something."""
     try:
         os.close(os.open(path, os.O_RDONLY))
@@ -104,20 +104,22 @@ def signature(path: str) -> disks.Signature:
     status, out, _ = run(["blkid", "--probe", "--output", "export", path])
     if status == NOTHING_FOUND:
         return {}
-    found = dict(line.partition("=")[::2] for line in out.splitlines())
-    found.pop("DEVNAME", None)
-    return found if status == 0 and found else {"TYPE": "more than one kind of data"}
+    properties = dict(line.partition("=")[::2] for line in out.splitlines())
+    properties.pop("DEVNAME", None)
+    return properties if status == 0 and properties else {"TYPE": "more than one kind of data"}
 
 
-def survey(volumes: list[disks.Volume]) -> tuple[list[disks.Device], dict[str, disks.Signature]]:
+def survey_disks(volumes: list[disks.Volume]) -> tuple[list[disks.Device], dict[str, disks.Signature]]:
     """Return all disks, and what is on those that any volume may mean and on the arrays made of them."""
-    told = json.loads(must("lsblk", "--json", "--bytes", "--output", COLUMNS))["blockdevices"]
-    meant = [d for d in told if any(disks.fits(d, p) for v in volumes for p in v["devices"])]
-    paths = {part["path"] for disk in meant for part in disks.below(disk)}
-    return told, {path: signature(path) for path in sorted(paths)}
+    devices = json.loads(run_or_fail("lsblk", "--json", "--bytes", "--output", COLUMNS))["blockdevices"]
+    candidates = [
+        d for d in devices if any(disks.matches_pattern(d, p) for v in volumes for p in v["devices"])
+    ]
+    paths = {part["path"] for disk in candidates for part in disks.device_tree(disk)}
+    return devices, {path: read_signature(path) for path in sorted(paths)}
 
 
-def real_paths(pattern: str) -> list[str]:
+def resolve_pattern(pattern: str) -> list[str]:
     """Return the devices that links under /dev/disk lead to; any other pattern as it is."""
     if not pattern.startswith(LINKS):
         return [pattern]
@@ -131,96 +133,96 @@ def kernel_knows(name: str) -> bool:
     return name in listed or run(["modprobe", "--dry-run", "--quiet", name])[0] == 0
 
 
-def refuse_what_would_fail(volume: disks.Volume, device: str, commands: list[list[str]]) -> None:
+def check_preconditions(volume: disks.Volume, device: str, commands: list[list[str]]) -> None:
     """Refuse what can be known to fail later, before anything is written."""
     needed = [volume["filesystem"], *["raid0" for words in commands if words[:2] == ["mdadm", "--create"]]]
     for name in needed:
         if not kernel_knows(name):
             release = os.uname().release
-            raise Trouble(f"refused: {volume['mount']}: the running kernel ({release}) has no {name}")
+            raise HostError(f"refused: {volume['mount']}: the running kernel ({release}) has no {name}")
     place = Path(volume["mount"])
     if place.is_mount() and (commands or place.stat().st_dev != Path(device).stat().st_rdev):
-        raise Trouble(f"refused: {place}: another file system is mounted there")
+        raise HostError(f"refused: {place}: another file system is mounted there")
 
 
-def wanted_access(volume: disks.Volume, check_mode: bool) -> Access | None:
+def target_access(volume: disks.Volume, check_mode: bool) -> Access | None:
     """Return mode, user id and group id; None where check mode meets an owner whom the run has yet to make."""
     where = f"refused: {volume['mount']}"
     try:
         mode = int(volume["mode"], 8)
     except ValueError:
-        raise Trouble(f"{where}: mode {volume['mode']} is no octal number") from None
+        raise HostError(f"{where}: mode {volume['mode']} is no octal number") from None
     try:
         return mode, pwd.getpwnam(volume["owner"]).pw_uid, grp.getgrnam(volume["group"]).gr_gid
     except KeyError:
         if check_mode:
             return None
-        raise Trouble(f"{where}: no owner {volume['owner']} or no group {volume['group']}") from None
+        raise HostError(f"{where}: no owner {volume['owner']} or no group {volume['group']}") from None
 
 
-def mount(device: str, volume: disks.Volume, check_mode: bool) -> bool:
+def mount_volume(device: str, volume: disks.Volume, check_mode: bool) -> bool:
     """Bring fstab, the mount and the folder's access to what is wanted; return whether anything differed."""
     place = Path(volume["mount"])
-    uuid = signature(device).get("UUID")
+    uuid = read_signature(device).get("UUID")
     if not uuid:
-        raise Trouble(f"{device} has no UUID after it was made")
+        raise HostError(f"{device} has no UUID after it was made")
     before = FSTAB.read_text(encoding="utf-8") if FSTAB.exists() else ""
-    after = disks.with_line(before, disks.fstab_line(uuid, volume), volume["mount"])
-    rights = wanted_access(volume, check_mode)
-    differs = before != after or not place.is_mount() or access(place) != rights
+    after = disks.fstab_with_line(before, disks.fstab_line(uuid, volume), volume["mount"])
+    rights = target_access(volume, check_mode)
+    differs = before != after or not place.is_mount() or read_access(place) != rights
     if not differs or check_mode:
         return differs
     place.mkdir(parents=True, exist_ok=True)
     if before != after:
-        write_table(after)
+        write_fstab(after)
     try:
         if not place.is_mount():
-            must("mount", place)
+            run_or_fail("mount", place)
         elif before != after:
-            must("mount", "--options", "remount", place)
-    except Trouble:
+            run_or_fail("mount", "--options", "remount", place)
+    except HostError:
         if before != after:
-            write_table(before)  # else the next run would find all as wanted
+            write_fstab(before)  # else the next run would find all as wanted
         raise
     if rights:
         set_access(place, rights)
     return True
 
 
-def write_table(text: str) -> None:
+def write_fstab(text: str) -> None:
     """Replace fstab and have systemd read it."""
-    replace(FSTAB, text, access(FSTAB) if FSTAB.exists() else (0o644, 0, 0))
+    replace_file(FSTAB, text, read_access(FSTAB) if FSTAB.exists() else (0o644, 0, 0))
     run(["systemctl", "daemon-reload"])
 
 
-def access(path: Path) -> Access:
+def read_access(path: Path) -> Access:
     """Return mode, user id and group id."""
-    found = path.stat()
-    return stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid
+    status = path.stat()
+    return stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid
 
 
-def work(wanted: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def make_volumes(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Plan all volumes, then make and mount them."""
-    for volume in wanted["volumes"]:
-        volume["devices"] = [path for pattern in volume["devices"] for path in real_paths(pattern)]
-        wanted_access(volume, check_mode)
-    told, signatures = survey(wanted["volumes"])
+    for volume in params["volumes"]:
+        volume["devices"] = [path for pattern in volume["devices"] for path in resolve_pattern(pattern)]
+        target_access(volume, check_mode)
+    devices, signatures = survey_disks(params["volumes"])
     plans = [
-        (volume, *disks.steps(told, signatures, volume, wanted["wipe_confirmed"]))
-        for volume in wanted["volumes"]
+        (volume, *disks.plan_volume(devices, signatures, volume, params["wipe_confirmed"]))
+        for volume in params["volumes"]
     ]
-    claimed = [disk["path"] for volume in wanted["volumes"] for disk in disks.chosen(told, volume)]
-    if twice := sorted({path for path in claimed if claimed.count(path) > 1}):
-        raise Trouble(f"refused: {', '.join(twice)} would be part of two volumes")
+    claimed = [disk["path"] for volume in params["volumes"] for disk in disks.select_disks(devices, volume)]
+    if shared := sorted({path for path in claimed if claimed.count(path) > 1}):
+        raise HostError(f"refused: {', '.join(shared)} would be part of two volumes")
     for plan in plans:
-        refuse_what_would_fail(*plan)
+        check_preconditions(*plan)
     changed = False
     for volume, device, commands in plans:
         for command in [] if check_mode else commands:
-            must(*command)
+            run_or_fail(*command)
         changed = changed or bool(commands)
         if not (check_mode and commands):
-            changed = mount(device, volume, check_mode) or changed
+            changed = mount_volume(device, volume, check_mode) or changed
     return {
         "changed": changed,
         "steps": [command for _, _, commands in plans for command in commands],
@@ -231,8 +233,8 @@ def work(wanted: dict[str, Any], check_mode: bool) -> dict[str, Any]:
 def main() -> None:
     module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
     try:
-        module.exit_json(not_applied={}, **work(module.params, module.check_mode))
-    except Trouble as trouble:
+        module.exit_json(not_applied={}, **make_volumes(module.params, module.check_mode))
+    except HostError as trouble:
         module.fail_json(msg=trouble.msg, **trouble.more)
 
 

@@ -14,7 +14,7 @@ description:
 options:
   path: {description: The file., type: path, required: true}
   settings: {description: Setting to value., type: dict, required: true}
-author: gpufleet contributors
+extends_documentation_fragment: [gpufleet.fleet.common]
 """
 
 EXAMPLES = """
@@ -34,7 +34,7 @@ from pathlib import Path  # noqa: E402 - Ansible wants its documentation above t
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 
 from ansible_collections.gpufleet.fleet.plugins.module_utils import sysctl as work  # noqa: E402
-from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import Trouble  # noqa: E402
+from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HostError  # noqa: E402
 
 SPEC = {"path": {"type": "path", "required": True}, "settings": {"type": "dict", "required": True}}
 
@@ -42,8 +42,8 @@ SPEC = {"path": {"type": "path", "required": True}, "settings": {"type": "dict",
 def main() -> None:
     module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
     try:
-        result = work.keep(Path(module.params["path"]), module.params["settings"], module.check_mode)
-    except Trouble as trouble:
+        result = work.apply(Path(module.params["path"]), module.params["settings"], module.check_mode)
+    except HostError as trouble:
         module.fail_json(msg=trouble.msg)
     module.exit_json(**result)
 

@@ -8,13 +8,13 @@ DOCUMENTATION = """
 module: verdict
 short_description: Judge the records of a burn-in
 description:
-  - Says what the registry will say of these records, for a play that has to decide. Runs on the controller.
+  - Says what the registry will say of these records, for a play that has to decide.
 options:
   records: {description: The agent's records., type: list, elements: dict, required: true}
   kind: {description: The node's kind, type: str, required: true}
   profile: {description: The profile that ran., type: str, default: quick}
   rehearsal: {description: Whether the node is a rehearsed one., type: bool, default: false}
-author: gpufleet contributors
+extends_documentation_fragment: [gpufleet.fleet.common.controller]
 """
 
 EXAMPLES = """

@@ -21,7 +21,7 @@ options:
   plan_id: {description: The id of the plan that was confirmed., type: str, required: true}
   stand_in: {description: "In a rehearsal, the folder of the host's file-backed drive.", type: path}
   timeout_seconds: {description: How long one drive may take., type: int, default: 86400}
-author: gpufleet contributors
+extends_documentation_fragment: [gpufleet.fleet.common]
 """
 
 EXAMPLES = """
@@ -47,7 +47,7 @@ from typing import Any, TypedDict  # noqa: E402
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
 
-from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import Trouble, first_words, run  # noqa: E402
+from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HostError, first_line, run  # noqa: E402
 
 JOURNAL = Path("/run/gpufleet/wipe.json")
 PLACES, BLOCK = 16, 4096
@@ -73,7 +73,7 @@ class DrivePlan(TypedDict):
     zeroes: bool
 
 
-def now() -> str:
+def utc_timestamp() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
@@ -87,9 +87,9 @@ class Wiper:
         )
         self.journal = json.loads(JOURNAL.read_text(encoding="utf-8")) if JOURNAL.is_file() else {}
 
-    def wipe(self, drive: DrivePlan) -> dict[str, Any]:
+    def wipe_drive(self, drive: DrivePlan) -> dict[str, Any]:
         """Wipe one drive and return its evidence."""
-        told: dict[str, Any] = {
+        evidence: dict[str, Any] = {
             "path": drive["path"],
             "by_id": drive["by_id"],
             "model": drive["model"],
@@ -100,97 +100,107 @@ class Wiper:
         }
         commands: list[dict[str, Any]] = []
         noted = self.journal.get(drive["serial"], {})
-        if noted.get("state") == "done" and self.untouched(drive, noted):
-            return {**told, **noted["evidence"], "resumed": "done by an earlier call and unchanged since"}
+        if noted.get("state") == "done" and self.is_unchanged(drive, noted):
+            return {**evidence, **noted["evidence"], "resumed": "done by an earlier call and unchanged since"}
         if noted:
-            told["resumed"] = f"begun at {noted['at']} and not known to have ended: done again"
-        told.update(began=now(), commands=commands, stand_in=bool(self.stand_in))
+            evidence["resumed"] = f"begun at {noted['at']} and not known to have ended: done again"
+        evidence.update(began=utc_timestamp(), commands=commands, stand_in=bool(self.stand_in))
         try:
-            self.check(drive)
-            self.free(drive, commands)
-            before = self.samples(drive)
-            self.note(drive, "begun")
-            if not (noted and self.sanitizing(drive)):
+            self.check_identity(drive)
+            self.release(drive, commands)
+            before = self.read_samples(drive)
+            self.write_journal(drive, "begun")
+            if not (noted and self.is_sanitizing(drive)):
                 for argv in drive["commands"]:
-                    self.command(argv, commands)
-            self.wait(drive, commands)
-            told["read_back"] = self.judge(drive, before)
-        except Trouble as trouble:
-            return {**told, "ended": now(), "wiped": False, "why": trouble.msg}
-        done = {**told, "ended": now(), "wiped": True}
-        self.note(drive, "done", evidence=done, reads=self.samples(drive))
+                    self.run_command(argv, commands)
+            self.wait_for_sanitize(drive, commands)
+            evidence["read_back"] = self.compare_samples(drive, before)
+        except HostError as trouble:
+            return {**evidence, "ended": utc_timestamp(), "wiped": False, "why": trouble.msg}
+        done = {**evidence, "ended": utc_timestamp(), "wiped": True}
+        self.write_journal(drive, "done", evidence=done, reads=self.read_samples(drive))
         return done
 
-    def untouched(self, drive: DrivePlan, noted: dict[str, Any]) -> bool:
+    def is_unchanged(self, drive: DrivePlan, noted: dict[str, Any]) -> bool:
         """Say whether a drive that was wiped still reads as it did right after."""
         try:
-            self.check(drive)
-            return bool(noted["method"] == drive["method"] and noted["reads"] == self.samples(drive))
-        except Trouble:
+            self.check_identity(drive)
+            return bool(noted["method"] == drive["method"] and noted["reads"] == self.read_samples(drive))
+        except HostError:
             return False
 
-    def sanitizing(self, drive: DrivePlan) -> bool:
+    def is_sanitizing(self, drive: DrivePlan) -> bool:
         """Say whether an operation that an earlier call began still runs: it can't be begun twice."""
         if not drive["poll"]:
             return False
         code, out, _ = run(drive["poll"], timeout=60, **self.env)
         return code == 0 and sanitize_status(out) == SANITIZE_RUNNING
 
-    def check(self, drive: DrivePlan) -> None:
+    def check_identity(self, drive: DrivePlan) -> None:
         """Refuse a drive that is another now than when it was planned."""
         columns = ["lsblk", "--json", "--bytes", "--output", "NAME,PATH,TYPE,SIZE,SERIAL,MOUNTPOINTS"]
         _, out, err = run(columns, timeout=60, **self.env)
         try:
             disks = {disk.get("path"): disk for disk in json.loads(out)["blockdevices"]}
         except (ValueError, KeyError):
-            raise Trouble(f"lsblk does not answer: {first_words(err, out)}") from None
+            raise HostError(f"lsblk does not answer: {first_line(err, out)}") from None
         there = disks.get(drive["path"]) or {}
         serial, size = str(there.get("serial") or "").strip(), int(there.get("size") or 0)
         if (serial, size) != (drive["serial"], drive["size"]):
-            told = f"{drive['path']} is serial {serial or 'none'}, {size} bytes now"
-            raise Trouble(f"{told}; planned was {drive['serial']}, {drive['size']} bytes: not touched")
+            description = f"{drive['path']} is serial {serial or 'none'}, {size} bytes now"
+            raise HostError(
+                f"{description}; planned was {drive['serial']}, {drive['size']} bytes: not touched"
+            )
 
-    def free(self, drive: DrivePlan, commands: list[dict[str, Any]]) -> None:
+    def release(self, drive: DrivePlan, commands: list[dict[str, Any]]) -> None:
         """End what stands between the drive and its users."""
         for mount in drive["unmount"]:
-            self.command(["umount", mount], commands)
+            self.run_command(["umount", mount], commands)
         for argv in drive["release"]:
             if argv[0] == "cryptsetup" or Path(argv[-1]).exists():
-                self.command(argv, commands)
+                self.run_command(argv, commands)
 
-    def command(self, argv: list[str], commands: list[dict[str, Any]]) -> str:
+    def run_command(self, argv: list[str], commands: list[dict[str, Any]]) -> str:
         """Run one command and keep what it said."""
-        began = now()
+        began = utc_timestamp()
         code, out, err = run(argv, timeout=self.timeout, **self.env)
         commands.append(
-            {"argv": argv, "began": began, "ended": now(), "code": code, "output": (out + err)[-KEPT_OUTPUT:]}
+            {
+                "argv": argv,
+                "began": began,
+                "ended": utc_timestamp(),
+                "code": code,
+                "output": (out + err)[-KEPT_OUTPUT:],
+            }
         )
         if code:
-            raise Trouble(f"{' '.join(argv[:2])} ended with {code}: {first_words(err, out)}")
+            raise HostError(f"{' '.join(argv[:2])} ended with {code}: {first_line(err, out)}")
         return out
 
-    def wait(self, drive: DrivePlan, commands: list[dict[str, Any]]) -> None:
+    def wait_for_sanitize(self, drive: DrivePlan, commands: list[dict[str, Any]]) -> None:
         """Wait until the drive says that its sanitize operation has ended."""
         deadline = time.monotonic() + self.timeout
         while drive["poll"]:
-            out = self.command(drive["poll"], commands)
+            out = self.run_command(drive["poll"], commands)
             status = sanitize_status(out)
             if status == SANITIZE_DONE:
                 return
             if status != SANITIZE_RUNNING:
-                raise Trouble(f"the drive says that its sanitize operation did not succeed (status {status})")
+                raise HostError(
+                    f"the drive says that its sanitize operation did not succeed (status {status})"
+                )
             if time.monotonic() > deadline:
-                raise Trouble(
+                raise HostError(
                     f"the sanitize operation has not ended after {self.timeout} s: run again to go on"
                 )
             commands.pop()  # only the last answer is evidence
             time.sleep(POLL_SECONDS)
 
-    def samples(self, drive: DrivePlan) -> list[list[Any]]:
+    def read_samples(self, drive: DrivePlan) -> list[list[Any]]:
         """Return a digest and whether it is blank for places spread over the drive, from its first to its last."""
         path = f"{self.stand_in}/{Path(drive['path']).name}" if self.stand_in else drive["path"]
         last = max(drive["size"] // BLOCK - 1, 0)
-        found = []
+        digests = []
         try:
             with Path(path).open("rb", buffering=0) as device:
                 if hasattr(os, "posix_fadvise"):
@@ -198,31 +208,36 @@ class Wiper:
                 for place in range(PLACES):
                     device.seek(last * place // (PLACES - 1) * BLOCK)
                     block = device.read(BLOCK)
-                    found.append([hashlib.sha256(block).hexdigest(), not block.strip(b"\0")])
+                    digests.append([hashlib.sha256(block).hexdigest(), not block.strip(b"\0")])
         except OSError as error:
-            raise Trouble(f"{path} can't be read: {error.strerror}") from None
-        return found
+            raise HostError(f"{path} can't be read: {error.strerror}") from None
+        return digests
 
-    def judge(self, drive: DrivePlan, before: list[list[Any]]) -> dict[str, int]:
+    def compare_samples(self, drive: DrivePlan, before: list[list[Any]]) -> dict[str, int]:
         """Compare the places with what was there before."""
-        after = self.samples(drive)
+        after = self.read_samples(drive)
         stayed = sum(was[0] == is_[0] and not was[1] for was, is_ in zip(before, after))
         blank = sum(is_[1] for is_ in after)
-        told = {
+        counts = {
             "places": PLACES,
             "held_data": sum(not was[1] for was in before),
             "still_there": stayed,
             "zero": blank,
         }
         if stayed:
-            raise Trouble(f"{stayed} of {PLACES} places still read as before ({json.dumps(told)})")
+            raise HostError(f"{stayed} of {PLACES} places still read as before ({json.dumps(counts)})")
         if drive["zeroes"] and blank < PLACES:
-            raise Trouble(f"{PLACES - blank} of {PLACES} places are not zero ({json.dumps(told)})")
-        return told
+            raise HostError(f"{PLACES - blank} of {PLACES} places are not zero ({json.dumps(counts)})")
+        return counts
 
-    def note(self, drive: DrivePlan, state: str, **more: Any) -> None:
+    def write_journal(self, drive: DrivePlan, state: str, **more: Any) -> None:
         """Write the journal, whole or not at all."""
-        self.journal[drive["serial"]] = {"state": state, "method": drive["method"], "at": now(), **more}
+        self.journal[drive["serial"]] = {
+            "state": state,
+            "method": drive["method"],
+            "at": utc_timestamp(),
+            **more,
+        }
         JOURNAL.parent.mkdir(parents=True, exist_ok=True)
         fresh = JOURNAL.with_suffix(".new")
         fresh.write_text(json.dumps(self.journal), encoding="utf-8")
@@ -232,15 +247,15 @@ class Wiper:
 def sanitize_status(text: str) -> int:
     """Return the lowest three bits of ``nvme sanitize-log -o json``'s status, wherever the version puts it."""
     try:
-        told = json.loads(text)
+        log = json.loads(text)
     except ValueError:
-        raise Trouble("nvme sanitize-log is not JSON") from None
-    inner = next((value for value in told.values() if isinstance(value, dict)), told)
-    status = inner.get("sstat", told.get("sstat"))
+        raise HostError("nvme sanitize-log is not JSON") from None
+    inner = next((value for value in log.values() if isinstance(value, dict)), log)
+    status = inner.get("sstat", log.get("sstat"))
     if isinstance(status, dict):
         status = status.get("status")
     if not isinstance(status, int):
-        raise Trouble("nvme sanitize-log does not say how the operation stands")
+        raise HostError("nvme sanitize-log does not say how the operation stands")
     return status & 7
 
 
@@ -263,15 +278,15 @@ def main() -> None:
     if module.check_mode:
         module.exit_json(changed=bool(plan["drives"]), evidence=[])
     wiper = Wiper(module.params["stand_in"], module.params["timeout_seconds"])
-    evidence = [wiper.wipe(drive) for drive in plan["drives"]]
+    evidence = [wiper.wipe_drive(drive) for drive in plan["drives"]]
     failed = [one for one in evidence if not one["wiped"]]
     facts = {"plan": plan["id"], "complete": plan["complete"] and not failed, "evidence": evidence}
     facts["refused"] = plan["refused"]
-    told = {"node": module.params["node"], "event": "wiped", "facts": facts}
+    report = {"node": module.params["node"], "event": "wiped", "facts": facts}
     result = {
         "changed": any("resumed" not in one or one.get("commands") for one in evidence),
         "evidence": evidence,
-        "gpufleet": told,
+        "gpufleet": report,
     }
     if failed:
         module.fail_json(msg="; ".join(f"{one['path']}: {one['why']}" for one in failed), **result)

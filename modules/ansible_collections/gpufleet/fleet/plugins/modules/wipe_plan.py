@@ -8,15 +8,15 @@ DOCUMENTATION = """
 module: wipe_plan
 short_description: Say which of a node's drives would be wiped how, and which would not and why
 description:
-  - Makes a plan of what C(gpufleet.fleet.disks) has read, by C(gpufleet.nodes.wiping). Runs on the controller and
-    changes nothing. Drives that are not the node's own, and those that the running system lives on, are refused.
+  - Makes a plan of what C(gpufleet.fleet.disks) has read, by C(gpufleet.nodes.wiping). Drives that are not the
+    node's own, and those that the running system uses, are refused.
 options:
   node: {description: The node's name in the inventory., type: str, required: true}
   seen: {description: What C(gpufleet.fleet.disks) returned as I(seen)., type: dict, required: true}
   method: {description: "One of the table's methods by name; C(auto) is the surest that a drive can do.", type: str,
            default: auto}
   jobs: {description: What runs on the node., type: list, elements: str, default: []}
-author: gpufleet contributors
+extends_documentation_fragment: [gpufleet.fleet.common.controller]
 """
 
 EXAMPLES = """
@@ -29,5 +29,5 @@ EXAMPLES = """
 
 RETURN = """
 plan: {description: Its id; drives with method and commands; refused drives with reasons., returned: always, type: dict}
-gpufleet: {description: The plan for whoever started the run., returned: always, type: dict}
+gpufleet: {description: The plan, as the event that the registry records., returned: always, type: dict}
 """

@@ -1,32 +1,52 @@
 # Copyright: gpufleet contributors
 # GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
-"""An action that only asks gpufleet on the controller: nothing runs on the host, nothing changes there."""
+"""An action that only calls gpufleet on the controller: nothing runs on the host, nothing changes there."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+import importlib
+from functools import cache
+from typing import Any
 
+import yaml
 from ansible.plugins.action import ActionBase
 
 from gpufleet.errors import InputError
 
+MODULES = "ansible_collections.gpufleet.fleet.plugins.modules"
+SPEC_KEYS = ("type", "elements", "required", "default", "choices")
+
+
+@cache
+def documented_options(name: str) -> dict[str, dict[str, Any]]:
+    """Return the argument specification that the documentation of an action's module describes."""
+    documentation = yaml.safe_load(importlib.import_module(f"{MODULES}.{name}").DOCUMENTATION)
+    return {
+        option: {key: entry[key] for key in SPEC_KEYS if key in entry}
+        for option, entry in documentation["options"].items()
+    }
+
 
 class ControllerAction(ActionBase):
-    """A subclass says its ``ARGUMENTS`` and gives ``answer(asked, task_vars)``, which returns the result's own keys.
+    """Base of the actions: a subclass gives ``compute``, which returns the result's own keys.
 
-    An InputError fails the task with its one line.
+    Options are checked against the documentation of the module of the same name. An InputError fails the task with
+    its one line.
     """
 
     TRANSFERS_FILES = False
     _requires_connection = False
-    ARGUMENTS: ClassVar[dict[str, Any]] = {}
-    REFUSED = ""  # what stands before the line of an InputError
+    ERROR_PREFIX = ""  # precedes the line of an InputError
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        result = super().run(tmp, task_vars)
-        _, asked = self.validate_argument_spec(argument_spec=self.ARGUMENTS)
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        spec = documented_options(type(self).__module__.rpartition(".")[2])
+        _, options = self.validate_argument_spec(argument_spec=spec)
         try:
-            told = self.answer(asked, task_vars or {})
-        except InputError as wrong:
-            return {**result, "failed": True, "msg": f"{self.REFUSED}{wrong}"}
-        return {**result, "changed": False, **told}
+            computed = self.compute(options, task_vars or {})
+        except InputError as error:
+            return {**result, "failed": True, "msg": f"{self.ERROR_PREFIX}{error}"}
+        return {**result, "changed": False, **computed}
+
+    def compute(self, options: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        raise NotImplementedError

@@ -31,7 +31,7 @@ OWN = ("ansible_host", "gpufleet_id", "gpufleet_name", "gpufleet_serial")  # var
 
 
 @contextmanager
-def failing_whole() -> Iterator[None]:
+def fail_whole_inventory() -> Iterator[None]:
     """Let whatever goes wrong inside stop Ansible: half an inventory, or an empty one, must never look whole.
 
     By default Ansible only warns about a source that fails, and goes on without its hosts.
@@ -48,7 +48,7 @@ def failing_whole() -> Iterator[None]:
         raise AnsibleParserError(f"{name}{printable(error, 1000)}{hint}") from None
 
 
-def build(
+def build_model(
     path: str, *, url: str | None = None, missing: bool = False, rack: str | None = None
 ) -> nodes.Inventory:
     """Return the inventory of the project around ``path``."""
@@ -89,7 +89,7 @@ class Reading:
         return [*(self.model.notes if rack is None else ()), *lines]
 
 
-def read(
+def read_inventory(
     inventory: InventoryData,
     path: str,
     *,
@@ -110,7 +110,7 @@ def read(
     )
     readings = _READINGS.setdefault(data, {})
     if key not in readings:
-        readings[key] = Reading(model or build(path, url=url, missing=missing))
+        readings[key] = Reading(model or build_model(path, url=url, missing=missing))
         _take_known_racks(Path(path).parent, readings[key].model.racks)
     return readings[key]
 
@@ -134,14 +134,14 @@ def is_known_rack(path: str) -> bool:
 
 def add_rack(plugin: BaseInventoryPlugin, inventory: InventoryData, path: str) -> Reading:
     """Add the hosts of one rack file for a plugin that was given it."""
-    reading, rack = read(inventory, path), Path(path).stem
+    reading, rack = read_inventory(inventory, path), Path(path).stem
     for warning in reading.warnings(rack):
         plugin.display.warning(warning)
-    add(inventory, reading, rack)
+    add_hosts(inventory, reading, rack)
     return reading
 
 
-def add(inventory: InventoryData, reading: Reading, rack: str | None = None) -> None:
+def add_hosts(inventory: InventoryData, reading: Reading, rack: str | None = None) -> None:
     """Add hosts with their groups and variables, where they are not there yet: all, or one rack's.
 
     Only what comes from the operator's files may be trusted by Ansible. A host with the name of a group from another
@@ -156,7 +156,7 @@ def add(inventory: InventoryData, reading: Reading, rack: str | None = None) -> 
             raise AnsibleParserError(f"{host.name} is a node and a group; give one of them another name")
         reading.added.add(host.name)
         inventory.add_host(host.name)
-        for group in host.groups:
+        for group in host.host_groups:
             if group not in inventory.groups:
                 inventory.add_group(group)
             inventory.add_child(group, host.name)
@@ -171,21 +171,21 @@ def _set_variables(inventory: InventoryData, reading: Reading, host: nodes.Host)
             if mark in reading.tagged:
                 inventory.set_variable(host.name, key, reading.tagged[mark])
                 continue
-            inventory.set_variable(host.name, key, literal(value) if trusted else value)
+            inventory.set_variable(host.name, key, trust_literal(value) if trusted else value)
             if key not in OWN:
                 reading.tagged[mark] = inventory.get_host(host.name).vars[key]
 
 
-def literal(value: Any) -> Any:
+def trust_literal(value: Any) -> Any:
     """Return an operator's value as text that Ansible shows and uses as it is.
 
     A stack is not a template: what an application's own templates look like (``{{.Name}}``) is never evaluated. So
     that is left untrusted, like everything that was observed.
     """
     if isinstance(value, list | tuple):
-        return [literal(item) for item in value]
+        return [trust_literal(item) for item in value]
     if isinstance(value, dict):
-        return {key: literal(item) for key, item in value.items()}
+        return {key: trust_literal(item) for key, item in value.items()}
     if not isinstance(value, str) or "{" in value or value.startswith("#"):
         return value
     return trust_as_template(value)

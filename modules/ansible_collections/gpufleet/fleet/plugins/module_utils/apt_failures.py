@@ -53,17 +53,17 @@ def dependencies(text: str) -> str:
     return "; ".join(lines)
 
 
-def script(text: str) -> str:
+def script_failure(text: str) -> str:
     """Return which package dpkg failed on and its words."""
-    found = re.search(r"dpkg: error processing (?:package|archive) (\S+) \((--\w+)\):\n *(.*)", text)
-    if not found:
+    match = re.search(r"dpkg: error processing (?:package|archive) (\S+) \((--\w+)\):\n *(.*)", text)
+    if not match:
         return line_with(text, r"^E:")
-    package, step, said = found.groups()
+    package, step, message = match.groups()
     hint = re.search(
         r"^(?!dpkg|E:|W:|\s)(.*(?:error|fail|cannot|unable).*)$", text, re.IGNORECASE | re.MULTILINE
     )
-    more = f" ({hint[1].strip()})" if hint and hint[1].strip() not in said else ""
-    return f"{package} ({step[2:]}): {said.strip()}{more}"
+    more = f" ({hint[1].strip()})" if hint and hint[1].strip() not in message else ""
+    return f"{package} ({step[2:]}): {message.strip()}{more}"
 
 
 def reason(out: str, err: str) -> str:
@@ -73,21 +73,21 @@ def reason(out: str, err: str) -> str:
     if sort == "dependencies":
         return dependencies(text) or line_with(text, r"^E:") or "unmet dependencies"
     if sort == "script":
-        return script(text)
+        return script_failure(text)
     pattern = next((pattern for name, pattern in KINDS if name == sort and re.search(pattern, text)), r"^E:")
-    words = line_with(text, pattern) or line_with(text, r"^E:") or line_with(text, r"\S")
-    return " ".join(words.split())[:300] or "no reason given"
+    line = line_with(text, pattern) or line_with(text, r"^E:") or line_with(text, r"\S")
+    return " ".join(line.split())[:300] or "no reason given"
 
 
-def explain(lacking: PackageChanges, out: str, err: str) -> str:
+def explain(changes: PackageChanges, out: str, err: str) -> str:
     """Return the whole message for an install or removal that failed."""
-    sort, why = kind(out, err), reason(out, err)
+    sort, explanation = kind(out, err), reason(out, err)
     names = ", ".join(
-        [f"{n}={v}" if v else n for n, v in lacking.install] + [f"{n} (remove)" for n in lacking.remove]
+        [f"{n}={v}" if v else n for n, v in changes.install] + [f"{n} (remove)" for n in changes.remove]
     )
     if sort == "unknown":
-        version = re.search(r"Version '([^']+)' for '([^']+)'", why)
-        package = re.search(r"package '?([^' ]+)", why, re.IGNORECASE)
+        version = re.search(r"Version '([^']+)' for '([^']+)'", explanation)
+        package = re.search(r"package '?([^' ]+)", explanation, re.IGNORECASE)
         if version:
             return f"{version[2]} has no version {version[1]} in this host's package lists"
         return f"no package {package[1] if package else names} in this host's package lists"
@@ -100,4 +100,4 @@ def explain(lacking: PackageChanges, out: str, err: str) -> str:
         "signature": "the package source's signature is not accepted", "script": "dpkg failed on",
         "removal": "apt would remove an essential package",
     }  # fmt: skip
-    return f"cannot install {names}: {titles.get(sort, 'apt failed')}: {why}"
+    return f"cannot install {names}: {titles.get(sort, 'apt failed')}: {explanation}"

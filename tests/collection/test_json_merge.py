@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from ansible_collections.gpufleet.fleet.plugins.module_utils.merging import merge, merged_text
-from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import Trouble
+from ansible_collections.gpufleet.fleet.plugins.module_utils.json_merge import merge_mappings, merge_text
+from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HostError
 
 PATH = "/etc/docker/daemon.json"
 # What `nvidia-ctk runtime configure --runtime=docker` leaves (cmd/nvidia-ctk, engine/docker; read 2026-11-21).
@@ -35,35 +35,34 @@ TOOLKIT = """{
     ],
 )
 def test_merge(theirs: dict, ours: dict, result: dict) -> None:
-    assert merge(theirs, ours) == result
+    assert merge_mappings(theirs, ours) == result
 
 
 def test_what_others_wrote_stays() -> None:
     ours = '{"log-driver": "json-file", "data-root": null}'
-    merged = json.loads(merged_text(ours, TOOLKIT, PATH))
+    merged = json.loads(merge_text(ours, TOOLKIT, PATH))
     assert merged == {**json.loads(TOOLKIT), "log-driver": "json-file"}
 
 
 def test_a_file_that_says_it_all_is_left_as_it_was_formatted() -> None:
     assert (
-        merged_text('{"runtimes": {"nvidia": {"path": "nvidia-container-runtime"}}}', TOOLKIT, PATH)
-        is TOOLKIT
+        merge_text('{"runtimes": {"nvidia": {"path": "nvidia-container-runtime"}}}', TOOLKIT, PATH) is TOOLKIT
     )
 
 
 def test_merging_twice_is_merging_once() -> None:
-    once = merged_text('{"a": {"b": 1}}', TOOLKIT, PATH)
-    assert merged_text('{"a": {"b": 1}}', once, PATH) == once
+    once = merge_text('{"a": {"b": 1}}', TOOLKIT, PATH)
+    assert merge_text('{"a": {"b": 1}}', once, PATH) == once
 
 
 @pytest.mark.parametrize("current", [None, "", " \n"])
 def test_no_file_yet(current: str | None) -> None:
-    assert json.loads(merged_text('{"a": 1}', current, PATH)) == {"a": 1}
+    assert json.loads(merge_text('{"a": 1}', current, PATH)) == {"a": 1}
 
 
 @pytest.mark.parametrize(("current", "said"), [("{nonsense", "is not JSON"), ("[1]", "holds no mapping")])
 def test_a_file_that_cannot_be_merged_is_left_as_it_was(current: str, said: str) -> None:
-    with pytest.raises(Trouble, match=said) as caught:
-        merged_text('{"a": 1}', current, PATH)
+    with pytest.raises(HostError, match=said) as caught:
+        merge_text('{"a": 1}', current, PATH)
     assert PATH in str(caught.value)
     assert caught.value.more == {"refused": PATH}

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from ruamel.yaml import YAML
 
-from ansible_collections.gpufleet.fleet.plugins.module_utils import apt_words
+from ansible_collections.gpufleet.fleet.plugins.module_utils import apt_failures
 
 CASES = YAML(typ="safe").load(Path(__file__).parents[1] / "cases/collection/apt-failures.yaml")
 
@@ -16,11 +16,11 @@ CASES = YAML(typ="safe").load(Path(__file__).parents[1] / "cases/collection/apt-
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
 def test_a_failure_is_one_line(case):
     lacking = SimpleNamespace(install=[(case["package"], case.get("version"))], remove=[])
-    assert apt_words.explain(lacking, case["output"], "") == case["says"]
+    assert apt_failures.explain(lacking, case["output"], "") == case["says"]
 
 
 def test_words_nobody_has_seen_are_still_told():
     lacking = SimpleNamespace(install=[("a", "1")], remove=["b"])
-    assert apt_words.explain(lacking, "Reading…\n", "E: Moon phase wrong\n") == (
+    assert apt_failures.explain(lacking, "Reading…\n", "E: Moon phase wrong\n") == (
         "cannot install a=1, b (remove): apt failed: Moon phase wrong"
     )

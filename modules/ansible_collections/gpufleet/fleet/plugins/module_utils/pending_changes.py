@@ -15,21 +15,21 @@ from pathlib import Path
 RECORD = Path("/run/gpufleet/unfinished.json")
 
 
-def read() -> set[str]:
+def read_pending() -> set[str]:
     """Return the recorded paths and packages."""
     try:
-        found = json.loads(RECORD.read_text(encoding="utf-8"))
+        names = json.loads(RECORD.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return set()
-    return {thing for thing in found if isinstance(thing, str)} if isinstance(found, list) else set()
+    return {thing for thing in names if isinstance(thing, str)} if isinstance(names, list) else set()
 
 
-def write(things: set[str]) -> None:
+def write_pending(names: set[str]) -> None:
     """Replace the record; an empty one is removed."""
-    if not things:
+    if not names:
         RECORD.unlink() if RECORD.exists() else None
         return
     RECORD.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     fresh = RECORD.with_name(f".{os.getpid()}.json")
-    fresh.write_text(json.dumps(sorted(things)), encoding="utf-8")
+    fresh.write_text(json.dumps(sorted(names)), encoding="utf-8")
     fresh.replace(RECORD)

@@ -1,0 +1,52 @@
+# Copyright: gpufleet contributors
+# GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
+"""What several modules document in the same words."""
+
+from __future__ import annotations
+
+
+class ModuleDocFragment:
+    DOCUMENTATION = """
+author: gpufleet contributors
+attributes:
+  check_mode: {description: Whether the module can run in check mode., support: full}
+"""
+
+    # Modules that an action plugin replaces.
+    CONTROLLER = """
+author: gpufleet contributors
+notes:
+  - Runs on the controller and changes nothing.
+attributes:
+  check_mode: {description: Whether the module can run in check mode., support: full}
+"""
+
+    # The option ``files``; a module adds whether it is required.
+    FILES = """
+options:
+  files:
+    description: The files, in order.
+    type: list
+    elements: dict
+    suboptions:
+      path: {description: "Absolute path; C(~USER/) is the home of a user of the host.", type: path, required: true}
+      state:
+        description: >-
+          C(file) has exactly I(content); C(lines) holds each of I(lines) and no other line that matches one of
+          I(remove); C(json) is I(content) laid over the mapping that is there (a null takes a key out);
+          C(directory) exists; C(link) points to I(target), which must exist; C(absent) is not there.
+        type: str
+        choices: [file, lines, json, directory, link, absent]
+        default: file
+      content: {description: The whole content., type: str}
+      lines: {description: Lines that must be there; new ones are added at the end., type: list, elements: str}
+      remove: {description: Python regular expressions searched in each line., type: list, elements: str}
+      target: {description: What the link points to., type: str}
+      mode: {description: Octal permissions., type: str}
+      owner: {description: User name., type: str, default: root}
+      group: {description: Group name; the owner's own when left out., type: str}
+      validate:
+        description: Command and arguments; C({}) becomes the path of the candidate. A status other than 0 refuses.
+        type: list
+        elements: str
+"""

@@ -1,0 +1,42 @@
+# Copyright: gpufleet contributors
+# GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
+"""JSON files with several writers: our keys set, everybody else's kept as they were."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HostError
+
+
+def merge_mappings(current: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """Return ``theirs`` with ``ours`` laid over it, mapping by mapping; a key that is null in ours goes."""
+    merged = {key: value for key, value in current.items() if not (key in changes and changes[key] is None)}
+    for key, value in changes.items():
+        if isinstance(value, dict):
+            inner = merged.get(key)
+            merged[key] = merge_mappings(inner if isinstance(inner, dict) else {}, value)
+        elif value is not None:
+            merged[key] = value
+    return merged
+
+
+def parse_mapping(text: str, path: str) -> dict[str, Any]:
+    """Return the mapping that a file or a task holds; an empty file is an empty mapping."""
+    try:
+        mapping = json.loads(text) if text.strip() else {}
+    except ValueError as trouble:
+        raise HostError(f"refused, left as it was: {path} is not JSON: {trouble}", refused=path) from None
+    if not isinstance(mapping, dict):
+        raise HostError(f"refused, left as it was: {path} holds no mapping", refused=path)
+    return mapping
+
+
+def merge_text(content: str, current: str | None, path: str) -> str:
+    """Return the file's new text; the old one, character for character, where it already says all of ours."""
+    existing = parse_mapping(current or "", path)
+    merged = merge_mappings(existing, parse_mapping(content, f"the content for {path}"))
+    if current is not None and merged == existing:
+        return current
+    return json.dumps(merged, indent=4, ensure_ascii=False) + "\n"
