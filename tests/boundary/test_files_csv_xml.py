@@ -6,6 +6,7 @@ import io
 import os
 import socket
 from contextlib import suppress
+from datetime import date
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -15,7 +16,6 @@ from gpufleet.boundary import (
     Limits,
     check_cell,
     decode_csv,
-    decode_csv_lines,
     decode_xml,
     packaged_rows,
     packaged_yaml,
@@ -105,10 +105,53 @@ def test_what_is_no_table(text, problem):
 
 
 def test_rows_come_with_their_lines_and_blank_ones_are_left_out():
-    assert list(decode_csv_lines('a,b\n1,"x\ny"\n\n3,4\n', "f")) == [
-        (3, {"a": "1", "b": "x\ny"}),
-        (5, {"a": "3", "b": "4"}),
-    ]
+    rows = decode_csv('a,b\n1,"x\ny"\n\n3,4\n', "f")
+    assert rows == [{"a": "1", "b": "x\ny"}, {"a": "3", "b": "4"}]
+    assert [row.where for row in rows] == ["f:3", "f:5"]
+
+
+def test_cells_are_read_as_what_a_column_means():
+    (row,) = decode_csv("n,i,f,w,d,c\n1.5,7,yes,a b,2026-07-06,high\n", "f")
+    assert (row.number("n"), row.integer("i"), row.flag("f")) == (1.5, 7, True)
+    assert (row.split_words("w"), row.day("d"), row.choice("c", ("high", "low"))) == (
+        ("a", "b"),
+        date(2026, 7, 6),
+        "high",
+    )
+
+
+def test_an_empty_cell_is_an_optional_value():
+    (row,) = decode_csv("n,i,f,w\n,,,\n", "f")
+    assert (row.optional_number("n"), row.optional_integer("i")) == (None, None)
+    assert (row.flag("f"), row.split_words("w")) == (False, ())
+
+
+@pytest.mark.parametrize(
+    ("method", "message"),
+    [
+        ("number", "f:2: a: 'x' is not a number"),
+        ("optional_number", "f:2: a: 'x' is not a number"),
+        ("integer", "f:2: a: 'x' is not an integer"),
+        ("optional_integer", "f:2: a: 'x' is not an integer"),
+        ("flag", "f:2: a: 'x' is neither yes nor no"),
+        ("day", "f:2: a: 'x' is not a date"),
+    ],
+)
+def test_an_error_about_a_cell_names_line_and_column(method, message):
+    (row,) = decode_csv("a,b\nx,y\n", "f")
+    with pytest.raises(InputError) as error:
+        getattr(row, method)("a")
+    assert str(error.value) == message
+
+
+def test_a_cell_outside_its_choices_or_columns_is_refused():
+    (row,) = decode_csv("a,b\nx,nan\n", "f")
+    with pytest.raises(InputError, match="f:2: a: 'x' is not one of low, high"):
+        row.choice("a", ("low", "high"))
+    with pytest.raises(InputError, match="f:2: b: 'nan' is not a number"):
+        row.number("b")
+    with pytest.raises(InputError, match="f:2: c: has no such column"):
+        row.integer("c")
 
 
 @pytest.mark.parametrize(
@@ -166,5 +209,7 @@ def test_any_text_is_a_tree_or_one_line(text):
 
 
 def test_packaged_data_is_read_by_package():
-    assert packaged_rows("gpufleet.burnin", "data/xid.csv")[0]["code"]
+    first = packaged_rows("gpufleet.burnin", "data/xid.csv")[0]
+    assert first.integer("code")
+    assert first.where == "gpufleet/burnin/data/xid.csv:2"
     assert packaged_yaml("gpufleet.nodes", "data/wipe_methods.yaml")["any"]

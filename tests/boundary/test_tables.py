@@ -10,7 +10,6 @@ from gpufleet.boundary import (
     check_cell,
     check_identifier,
     decode_csv,
-    decode_csv_lines,
     decode_xml,
     decode_yaml,
     decode_yaml_lines,
@@ -33,7 +32,7 @@ def wrong(call):
 def test_csv_rows_have_columns_and_lines():
     text = 'a,b\r\n1,"x\ny"\n\n3,4\n'
     assert decode_csv(text, "f", ["a", "b"]) == [{"a": "1", "b": "x\ny"}, {"a": "3", "b": "4"}]
-    assert [line for line, _ in decode_csv_lines(text, "f")] == [3, 5]
+    assert [row.where for row in decode_csv(text, "f")] == ["f:3", "f:5"]
 
 
 @pytest.mark.parametrize(
@@ -56,8 +55,8 @@ def test_a_wrong_table_is_one_line(text, message):
 
 def test_a_table_at_its_limits_is_read():
     assert len(decode_csv("a\n" + "1\n" * 6, "f", ["a"], SMALL)) == 6
-    assert wrong(lambda: list(decode_csv_lines("a\n", "f", least_columns=2))).startswith("f:1: is not CSV")
-    assert list(decode_csv_lines("a,b\n", "f", least_columns=2)) == []
+    assert wrong(lambda: decode_csv("a\n", "f", min_columns=2)).startswith("f:1: is not CSV")
+    assert decode_csv("a,b\n", "f", min_columns=2) == []
 
 
 @pytest.mark.parametrize(
@@ -110,7 +109,7 @@ WRONG_YAML = [
     ("%YAML 1.1\n---\na: 1\n", "f:1: is YAML 1.1; leave the %YAML line out"),
     ("a: !!set {}", "f:1: has the tag !!set; leave the tag out"),
     ("a: !x 1", "f:1: has the tag !x; leave the tag out"),
-    ("? [1]\n: 2\n", "f:1: has a key that is no text; correct that line"),
+    ("? [1]\n: 2\n", "f:1: has a key that is not a text; correct that line"),
     ("a: 1\nb: [\n", "f:"),
     ("a: .nan", "f:1: nan is not a number that JSON can carry"),
     ("a: 2026-13-01", "f:1: '2026-13-01' is not a value: "),

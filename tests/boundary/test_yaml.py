@@ -92,7 +92,7 @@ def test_any_text_is_a_value_or_one_line(read, text):
         ("a: !vault x", "has the tag !vault"),
         ("%YAML 1.1\n---\na: yes", "f:2: is YAML 1.1|f:1: is YAML 1.1"),
         ("a: 1\n---\nb: 2", "f:2: is more than one YAML document"),
-        ("? [a, b]\n: c", "f:1: has a key that is no text"),
+        ("? [a, b]\n: c", "f:1: has a key that is not a text"),
         ("a: *b", "f:1: has no anchor &b"),
         ("<<: 1", "expected a mapping"),
     ],

@@ -12,13 +12,22 @@ import pytest
     [
         (["--play", "sight"], "error: --play: no play 'sight'; plays: "),
         (["--limit", "balde01"], "error: --limit: no host or group 'balde01'; perhaps blade01"),
-        (["--plan", "--play", "burn_in"], "error: --plan: has no meaning with --play; leave --play out"),
-        (["--plan", "--resume"], "error: --plan: has no meaning with --resume; leave --resume out"),
-        (["--check", "--resume"], "error: --resume: has no meaning with --check; leave one of the two out"),
-        (["--resume", "r1", "--limit", "blade01"], "error: --resume: has no meaning with --limit; leave one"),
-        (["--pack", "x", "--workers", "blade01"], "error: --pack: has no meaning with --workers; leave one"),
-        (["--shard-size", "2"], "error: --shard-size: goes with --workers; add --workers"),
-        (["--sources"], "error: --sources: goes with --plan; add --plan"),
+        (["--plan", "--play", "burn_in"], "error: --plan: cannot be combined with --play; leave --play out"),
+        (["--plan", "--resume"], "error: --plan: cannot be combined with --resume; leave --resume out"),
+        (
+            ["--check", "--resume"],
+            "error: --resume: cannot be combined with --check; leave one of the two out",
+        ),
+        (
+            ["--resume", "r1", "--limit", "blade01"],
+            "error: --resume: cannot be combined with --limit; leave one",
+        ),
+        (
+            ["--pack", "x", "--workers", "blade01"],
+            "error: --pack: cannot be combined with --workers; leave one",
+        ),
+        (["--shard-size", "2"], "error: --shard-size: needs --workers; add --workers"),
+        (["--sources"], "error: --sources: needs --plan; add --plan"),
     ],
 )
 def test_wrong_input_is_one_line(gpufleet, project, arguments, line):

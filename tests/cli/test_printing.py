@@ -34,7 +34,7 @@ ALLOWED = {
     "burnin/agent/main.py",
     "fleet/schema.py",  # prints our own schema
     "nodes/template_vars.py",  # prints JSON
-    "cost/program.py",  # flushes what a user's program printed
+    "cost/inputs/program/child.py",  # flushes what a user's program printed
     "rehearsal/launcher.py",
     "rehearsal/packages/server.py",  # its own log file
     "rehearsal/providers/__main__.py",
@@ -71,16 +71,16 @@ def assert_harmless(text):
 
 @pytest.mark.parametrize("err", [False, True])
 def test_output_escapes_and_defuses(capsys, err):
-    output.say(HOSTILE, "::set-output name=a::b", "  ::add-mask::x", err=err)
-    output.say_block(HOSTILE + "\n\t::group::x", err=err)
+    output.print_lines(HOSTILE, "::set-output name=a::b", "  ::add-mask::x", err=err)
+    output.print_block(HOSTILE + "\n\t::group::x", err=err)
     printed = capsys.readouterr()
     assert_harmless(printed.err if err else printed.out)
     assert "owned" in (printed.err if err else printed.out)
 
 
 def test_json_keeps_its_values(capsys):
-    output.say_json({"name": HOSTILE})
-    output.say_rendered(json.dumps({"name": HOSTILE}, ensure_ascii=False), as_json=True)
+    output.print_json({"name": HOSTILE})
+    output.print_rendered(json.dumps({"name": HOSTILE}, ensure_ascii=False), as_json=True)
     printed = capsys.readouterr().out
     assert_harmless(printed)
     decoder = json.JSONDecoder()
@@ -195,9 +195,9 @@ def outcome(tmp_path):
 
 def test_the_end_of_a_run_is_harmless(tmp_path, capsys):
     run = outcome(tmp_path)
-    ends = tuple(configure.HostEnd(host.name, host.status, host.reason, 0) for host in run.hosts)
-    done = configure.Configured(running.Request(), ends, run)
-    output.show(False, done, configure.Configured.as_json, configure.as_text)
+    ends = tuple(configure.HostOutcome(host.name, host.status, host.reason, 0) for host in run.hosts)
+    done = configure.ConfigureResult(running.Request(), ends, run)
+    output.print_result(False, done, configure.ConfigureResult.as_json, configure.as_text)
     assert_harmless(capsys.readouterr().out)
 
 
@@ -237,7 +237,7 @@ def test_a_page_is_harmless():
 def test_prompts_are_harmless():
     @click.command()
     def asks():
-        output.ask(HOSTILE)
+        output.prompt(HOSTILE)
         output.confirm(HOSTILE)
 
     done = CliRunner().invoke(asks, input="a\ny\n")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpufleet.console import gather, write_report
+from gpufleet.console import collect_report_data, write_report
 from gpufleet.errors import EnvironmentFault, InputError
 
 
@@ -15,12 +15,12 @@ def test_a_file_that_is_no_cost_difference_is_named(tmp_path, text, problem):
     file = tmp_path / "change.json"
     file.write_text(text)
     with pytest.raises(InputError, match=f"change.json: .*{problem}"):
-        gather("x", file)
+        collect_report_data("x", file)
 
 
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(InputError, match=r"none\.json: cannot be read: No such file"):
-        gather("x", tmp_path / "none.json")
+        collect_report_data("x", tmp_path / "none.json")
 
 
 def test_without_a_registry_the_report_says_what_to_do(tmp_path, monkeypatch):

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from gpufleet.console import ReportData, headline, plots, render
-from gpufleet.console.report import concerns, money_lines, node_reasons, rack_grids, standing
+from gpufleet.console.report import money_lines, node_reasons, nodes_with_reasons, rack_grids, status
 
 
 def node(name, state="ready", **more):
@@ -74,23 +74,24 @@ FLEET = ReportData(
 )
 
 
-def test_headline_counts_each_standing():
+def test_headline_counts_each_status():
     assert headline(FLEET) == "4 nodes: 1 quarantined, 1 ready, 1 ready (held), 1 unreachable"
 
 
-def test_every_node_with_trouble_is_listed_with_its_reason():
-    reasons = {row["node"]["name"]: " ".join(row["reasons"]) for row in concerns(FLEET)}
+def test_every_node_that_needs_attention_is_listed_with_its_reason():
+    reasons = {row["node"]["name"]: " ".join(row["reasons"]) for row in nodes_with_reasons(FLEET)}
     assert set(reasons) == {"blade02", "blade03", "blade04"}
     assert (
-        reasons["blade02"] == "pi_throttled warn: under-voltage now held (operator) until somebody has looked"
+        reasons["blade02"]
+        == "pi_throttled warn: under-voltage now held (operator) until a person has looked at it"
     )
     assert "disk is full" in reasons["blade03"]
     assert "does not answer" in reasons["blade04"]
 
 
-def test_a_hold_of_its_own_keeps_its_reason():
+def test_a_hold_without_failed_checks_shows_its_reason():
     held = node("blade01", holds=[{"kind": "security", "reason": "key leaked"}])
-    (row,) = concerns(ReportData("x", "now", [held]))
+    (row,) = nodes_with_reasons(ReportData("x", "now", [held]))
     assert row["reasons"] == ["held (security): key leaked"]
 
 
@@ -135,7 +136,7 @@ def test_the_page_is_the_one_on_record(repo_root, golden):
 
 
 @pytest.mark.parametrize(
-    ("changed", "how"),
+    ("changed", "expected"),
     [
         ({}, "ready"),
         ({"reachable": False}, "unreachable"),
@@ -145,12 +146,12 @@ def test_the_page_is_the_one_on_record(repo_root, golden):
         ({"holds": [{"kind": "operator", "reason": "x"}], "state": "repair"}, "repair"),
     ],
 )
-def test_how_a_node_stands(changed, how):
-    assert standing(node("a", **changed)) == how
+def test_status_of_a_node(changed, expected):
+    assert status(node("a", **changed)) == expected
 
 
 @pytest.mark.parametrize(
-    ("changed", "made", "reasons"),
+    ("changed", "burn_in_report", "reasons"),
     [
         ({}, None, []),
         ({}, report("a", checks=[check("memory", "pass")]), []),
@@ -161,13 +162,13 @@ def test_how_a_node_stands(changed, how):
         ({"reachable": False}, None, ["does not answer over SSH"]),
         ({"holds": [{"kind": "k", "reason": "burn-in: bad"}]}, None, ["held (k): burn-in: bad"]),
         ({"holds": [{"kind": "k", "reason": "burn-in: bad"}]}, report("a", checks=[check("m", "warn")]),
-         ["m warn: measured below 5", "held (k) until somebody has looked"]),
+         ["m warn: measured below 5", "held (k) until a person has looked at it"]),
         ({"holds": [{"kind": "k", "reason": "leak"}]}, report("a", checks=[check("m", "warn")]),
          ["m warn: measured below 5", "held (k): leak"]),
     ],
 )  # fmt: skip
-def test_why_a_node_is_not_simply_fine(changed, made, reasons):
-    assert node_reasons(node("a", **changed), made) == reasons
+def test_reasons_why_a_node_needs_attention(changed, burn_in_report, reasons):
+    assert node_reasons(node("a", **changed), burn_in_report) == reasons
 
 
 def test_the_largest_rack_comes_first_and_a_held_blade_has_a_colour_of_its_own():
@@ -181,8 +182,8 @@ def test_the_largest_rack_comes_first_and_a_held_blade_has_a_colour_of_its_own()
     assert grids[0]["cells"][2] == {
         "name": "held",
         "slot": 3,
-        "standing": "ready (held)",
-        "css": "ready-held",
+        "status": "ready (held)",
+        "tone": "warn",
     }
 
 

@@ -12,7 +12,7 @@ from gpufleet import fleet
 from gpufleet.errors import InputError
 from gpufleet.nodes import Registry, inventory_model, rack_report
 from gpufleet.nodes.blueprint import host_vars
-from gpufleet.nodes.inventory import model, stack_plans
+from gpufleet.nodes.inventory import assemble_inventory, blueprint_lookup
 from gpufleet.nodes.template_vars import main
 
 STACK = """\
@@ -102,14 +102,19 @@ def test_a_cloud_s_slug_of_the_stack_is_its_name_too(project, registry, lab):
     registry.report(lab.rack(lab.blade(1)))
     (node,) = registry.list()
     cloud = replace(node, stack="LAB", template="serve")
-    assert "gpufleet_application" in model([cloud], [], plans=stack_plans(project)).hosts[0].vars
+    assert (
+        "gpufleet_application"
+        in assemble_inventory([cloud], [], plans=blueprint_lookup(project)).hosts[0].vars
+    )
 
 
 def test_a_template_that_nobody_declares_is_named(project, registry, lab):
     registry.report(lab.rack(lab.blade(1)))
     (node,) = registry.list()
     for stack, template in (("lab", "gone"), ("other", "serve")):
-        shown = model([replace(node, stack=stack, template=template)], [], plans=stack_plans(project))
+        shown = assemble_inventory(
+            [replace(node, stack=stack, template=template)], [], plans=blueprint_lookup(project)
+        )
         assert f"nothing follows from them: blade01 ({template})" in shown.notes[0]
         assert "gpufleet_software" not in shown.hosts[0].vars
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from gpufleet.operations.applied import Applied
+from gpufleet.operations.applied import IngestSummary
 from gpufleet.operations.events import EventReader, read_artifacts, task_event
 from gpufleet.operations.ingest import Ingest, apply
 
@@ -165,5 +165,5 @@ def test_an_event_is_applied_whole_or_not_at_all(registry, monkeypatch):
 
 
 def test_many_bad_lines_are_counted():
-    shown = list(Applied(bad=[f"line {n}" for n in range(50)]).lines())
+    shown = list(IngestSummary(bad=[f"line {n}" for n in range(50)]).lines())
     assert shown[-1] == "bad, left out: 30 more"

@@ -9,7 +9,7 @@ from gpufleet.fleet import load_racks
 from gpufleet.nodes import Registry, inventory_model, is_rehearsed
 from gpufleet.nodes.host import group_name
 from gpufleet.nodes.inventory import _fabric as fabric_of
-from gpufleet.nodes.inventory import model
+from gpufleet.nodes.inventory import assemble_inventory
 
 
 def hosts(inventory):
@@ -61,9 +61,9 @@ def test_a_board_must_be_the_one_that_the_rack_file_names(registry, lab):
     registry.report(lab.rack(lab.blade(1)))
     known = replace(registry.list()[0], serial="10000000aaaaaaaa")
     slot = replace(known, id="", serial="10000000bbbbbbbb")
-    assert model([known], [slot]).hosts[0].variables["gpufleet_serial"] == "10000000bbbbbbbb"
+    assert assemble_inventory([known], [slot]).hosts[0].variables["gpufleet_serial"] == "10000000bbbbbbbb"
     assert (
-        model([known], [replace(slot, serial=None)]).hosts[0].variables["gpufleet_serial"]
+        assemble_inventory([known], [replace(slot, serial=None)]).hosts[0].variables["gpufleet_serial"]
         == "10000000aaaaaaaa"
     )
 
@@ -71,12 +71,12 @@ def test_a_board_must_be_the_one_that_the_rack_file_names(registry, lab):
 def test_a_ready_blade_leaves_new_blades_which_then_stands_empty(registry, lab):
     registry.report(lab.rack(lab.blade(1)))
     registry.advance("blade01", "burn_in", "test")
-    assert "new_blades" in model(registry.list(), []).hosts[0].groups
+    assert "new_blades" in assemble_inventory(registry.list(), []).hosts[0].host_groups
     registry.move("blade01", "ready", "test")
-    shown = model(registry.list(), [])
+    shown = assemble_inventory(registry.list(), [])
     assert "new_blades" in shown.groups
-    assert "new_blades" not in shown.hosts[0].groups
-    assert "state_ready" in shown.hosts[0].groups
+    assert "new_blades" not in shown.hosts[0].host_groups
+    assert "state_ready" in shown.hosts[0].host_groups
 
 
 def test_retired_nodes_are_out_and_quarantined_ones_are_in(registry, lab):
@@ -84,23 +84,23 @@ def test_retired_nodes_are_out_and_quarantined_ones_are_in(registry, lab):
     registry.move("blade01", "retired", "sold")
     registry.advance("blade02", "commissioning", "test")
     registry.move("blade02", "quarantined", "smoke")
-    (host,) = model(registry.list(), []).hosts
-    assert (host.name, "state_quarantined" in host.groups) == ("blade02", True)
+    (host,) = assemble_inventory(registry.list(), []).hosts
+    assert (host.name, "state_quarantined" in host.host_groups) == ("blade02", True)
 
 
 def test_lost_nodes_are_named_not_silently_dropped(registry, lab):
     registry.report(lab.rack(lab.blade(1), lab.blade(2)))
     registry.report(lab.rack(lab.blade(1, at=1), at=1))
-    shown = model(registry.list(), [])
+    shown = assemble_inventory(registry.list(), [])
     assert [host.name for host in shown.hosts] == ["blade01"]
     assert "blade02" in shown.notes[0]
-    asked = hosts(model(registry.list(), [], include_missing=True))
+    asked = hosts(assemble_inventory(registry.list(), [], include_missing=True))
     assert asked["blade02"].groups[-1] == "missing"
 
 
 def test_nodes_that_share_a_name_are_all_there(registry, lab):
     registry.report(lab.rack(lab.blade(1, name="twin"), lab.blade(2, name="twin")))
-    names = {host.name for host in model(registry.list(), []).hosts}
+    names = {host.name for host in assemble_inventory(registry.list(), []).hosts}
     assert names == {f"twin-{node.id}" for node in registry.list()}
 
 

@@ -153,12 +153,12 @@ def _first_version(url, lab):
     from alembic import command
     from alembic.config import Config
 
-    from gpufleet.nodes.model import stamp
+    from gpufleet.nodes.model import format_time
 
     engine = create_engine(url)
     config = Config()
     config.set_main_option("script_location", "gpufleet.nodes:migrations")
-    times = {name: stamp(lab.minutes(minute)) for name, minute in (("t0", 0), ("t1", 10), ("t2", 20))}
+    times = {name: format_time(lab.minutes(minute)) for name, minute in (("t0", 0), ("t1", 10), ("t2", 20))}
     with engine.begin() as connection:
         config.attributes["connection"] = connection
         command.upgrade(config, "0001")

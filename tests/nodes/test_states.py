@@ -1,52 +1,116 @@
+"""The table of states, and what must agree with it: Ansible's variables, the report's styles, the docs."""
+
 from __future__ import annotations
+
+import re
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
+from gpufleet.console import report
 from gpufleet.errors import InputError
-from gpufleet.nodes import HOLDS, NEW_STATES, STATES, TRANSITIONS, VERDICT_MOVES
+from gpufleet.nodes import HOLDS, NEW_STATES, STATES, VERDICT_MOVES, schema
+from gpufleet.nodes.host import host_variables
 from gpufleet.nodes.states import check_hold, check_move
 
+ROOT = Path(__file__).resolve().parents[2]
 PAIRS = [(old, new) for old in STATES for new in STATES]
 
 
 @pytest.mark.parametrize(("old", "new"), PAIRS)
-def test_only_the_table_moves_a_node(old, new):
-    if new in TRANSITIONS[old]:
+def test_a_node_moves_only_as_the_table_allows(old, new):
+    if new in STATES[old].next_states:
         check_move("blade01", old, new)
         return
-    with pytest.raises(InputError) as refused:
+    with pytest.raises(InputError) as error:
         check_move("blade01", old, new)
-    assert all(legal in str(refused.value) for legal in TRANSITIONS[old])
+    assert all(legal in str(error.value) for legal in STATES[old].next_states)
 
 
-def test_the_table_names_only_states_it_knows():
-    assert {new for moves in TRANSITIONS.values() for new in moves} <= set(STATES)
+def test_next_states_are_in_the_table():
+    assert {new for state in STATES.values() for new in state.next_states} <= set(STATES)
 
 
 def test_ready_is_reached_only_through_burn_in_or_a_drain():
-    assert {old for old in STATES if "ready" in TRANSITIONS[old]} == {"burn_in", "draining"}
+    assert {old for old in STATES if "ready" in STATES[old].next_states} == {"burn_in", "draining"}
 
 
 def test_retired_is_final():
-    assert TRANSITIONS["retired"] == ()
+    assert (STATES["retired"].next_states, STATES["retired"].left_by) == ((), "nothing")
 
 
-def test_every_state_can_end_in_retirement():
+def test_every_state_can_lead_to_retirement():
     reached = {"retired"}
     for _ in STATES:
-        reached |= {old for old in STATES if reached & set(TRANSITIONS[old])}
+        reached |= {old for old in STATES if reached & set(STATES[old].next_states)}
     assert reached == set(STATES)
 
 
-def test_a_verdict_moves_only_where_burn_in_may():
+def test_a_verdict_moves_only_out_of_burn_in():
     for state, hold in VERDICT_MOVES.values():
-        assert state == "burn_in" or state in TRANSITIONS["burn_in"]
+        assert state == "burn_in" or state in STATES["burn_in"].next_states
         assert hold is None or hold in HOLDS
 
 
-def test_new_states_lead_up_to_ready():
-    assert NEW_STATES == ("expected", "discovered", "commissioning", "burn_in")
-    assert "ready" in TRANSITIONS[NEW_STATES[-1]]
+def test_a_verdict_can_move_every_state_that_a_verdict_ends():
+    names = [state.name for state in STATES.values() if state.left_by == "verdict"]
+    assert all(name == "burn_in" or "burn_in" in STATES[name].next_states for name in names)
+
+
+def test_each_new_state_leads_to_the_next_and_the_last_to_ready():
+    path = [*NEW_STATES, "ready"]
+    assert all(new in STATES[old].next_states for old, new in pairwise(path))
+
+
+def test_a_state_that_needs_attention_is_left_only_by_a_person():
+    states = [state for state in STATES.values() if state.needs_attention]
+    assert states
+    assert all((state.left_by, state.is_usable) == ("person", False) for state in states)
+
+
+def test_names_of_states_fit_their_column():
+    assert max(map(len, STATES)) <= schema.node.c.state.type.length
+
+
+@pytest.mark.parametrize("state", STATES.values(), ids=lambda state: state.name)
+def test_ansible_is_told_the_properties_of_a_state(registry, lab, state):
+    registry.report(lab.rack(lab.blade(1)))
+    node = replace(registry.get("blade01"), state=state.name)
+    variables = host_variables(node)
+    assert (variables["gpufleet_is_new"], variables["gpufleet_is_busy"]) == (state.is_new, state.is_busy)
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("holds", [[], [{"kind": "cost", "reason": "test"}]])
+def test_the_report_has_a_style_for_every_state(state, holds):
+    tone = report.tone({"state": state, "holds": holds})
+    page = (Path(report.__file__).parent / "templates/report.html.j2").read_text()
+    assert tone in report.TONES
+    assert f".blade.{tone} {{" in page
+
+
+def test_the_docs_show_the_table():
+    rows = [
+        f"| `{state.name}` | {state.meaning} | {', '.join(f'`{name}`' for name in state.next_states)} |"
+        f" {state.left_by} | {_properties(state)} |"
+        for state in STATES.values()
+    ]
+    text = (ROOT / "docs/inventory.md").read_text()
+    shown = re.search(r"\| state \|.*\n\|[-|]+\n((?:\|.*\n)+)", text)
+    assert shown, "docs/inventory.md has no table of states"
+    assert shown[1].splitlines() == [re.sub(r" +", " ", row) for row in rows]
+
+
+def _properties(state):
+    names = {
+        "new": state.is_new,
+        "busy": state.is_busy,
+        "usable": state.is_usable,
+        "needs attention": state.needs_attention,
+    }
+    return ", ".join(name for name, is_set in names.items() if is_set)
 
 
 def test_an_unknown_state_names_the_known_ones():

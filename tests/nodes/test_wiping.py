@@ -20,9 +20,9 @@ def case(name):
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
 def test_a_recorded_node_gets_its_plan(path):
     told = json.loads(path.read_text())
-    plan = wiping.plan(told["seen"], told["method"])
+    plan = wiping.plan_wipe(told["seen"], told["method"])
     assert [[d.path, d.method, d.strength] for d in plan.drives] == told["wiped"]
-    assert [[r.path, r.ours] for r in plan.refused] == [want[:2] for want in told["refused"]]
+    assert [[r.path, r.is_local] for r in plan.refused] == [want[:2] for want in told["refused"]]
     for refused, (_, _, words) in zip(plan.refused, told["refused"], strict=True):
         assert words in refused.reason
 
@@ -30,7 +30,7 @@ def test_a_recorded_node_gets_its_plan(path):
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
 def test_no_command_names_a_drive_that_is_left_alone(path):
     told = json.loads(path.read_text())
-    plan = wiping.plan(told["seen"], told["method"])
+    plan = wiping.plan_wipe(told["seen"], told["method"])
     words = {word for drive in plan.drives for argv in drive.commands for word in argv}
     assert not words & {refused.path for refused in plan.refused}
     assert all(
@@ -39,31 +39,31 @@ def test_no_command_names_a_drive_that_is_left_alone(path):
 
 
 def test_what_uses_a_drive_is_ended_before_it():
-    first, second = wiping.plan(case("swap-and-raid")["seen"]).drives
+    first, second = wiping.plan_wipe(case("swap-and-raid")["seen"]).drives
     assert first.unmount == ["/data"]
     assert first.release == [["mdadm", "--stop", "/dev/md0"], ["swapoff", "/dev/nvme0n1p1"]]
     assert second.release == [["mdadm", "--stop", "/dev/md0"]]
 
 
 def test_a_plan_is_complete_unless_a_drive_of_the_nodes_own_stays():
-    assert wiping.plan(case("usb-stick")["seen"]).complete
-    assert not wiping.plan(case("scratch-beside-the-system")["seen"]).complete
+    assert wiping.plan_wipe(case("usb-stick")["seen"]).complete
+    assert not wiping.plan_wipe(case("scratch-beside-the-system")["seen"]).complete
 
 
 def test_another_drive_makes_another_plan():
     told = case("nvme-sanitize-crypto")["seen"]
-    before = wiping.plan(told).id
+    before = wiping.plan_wipe(told).id
     told["lsblk"]["blockdevices"][0]["serial"] = "S2"
-    assert wiping.plan(told).id != before
+    assert wiping.plan_wipe(told).id != before
 
 
 def test_an_unknown_method_names_the_known_ones():
-    with pytest.raises(InputError, match=r"no way to wipe is called .shred.; auto, .*sanitize-crypto"):
-        wiping.plan({}, "shred")
+    with pytest.raises(InputError, match=r"no wipe method is called .shred.; auto, .*sanitize-crypto"):
+        wiping.plan_wipe({}, "shred")
 
 
 def test_every_method_says_where_it_may_be_claimed():
-    kinds = {kind: some for kind, some in wiping.table().items() if kind != "release"}
+    kinds = {kind: some for kind, some in wiping.wipe_methods().items() if kind != "release"}
     assert {one["strength"] for some in kinds.values() for one in some} == {"purge", "clear", "discard"}
     # Every kind ends with something that any drive of it can do.
     assert all(kinds[kind][-1]["needs"] == [] for kind in ("nvme", "ata", "scsi", "mmc"))
@@ -107,7 +107,7 @@ def test_evidence_of_anything_else_is_refused(change, problem):
 def test_a_drive_of_another_shape_is_one_line(change):
     seen = {"lsblk": {"blockdevices": [{"name": "sda", "type": "disk", "size": 1} | change]}}
     with pytest.raises(InputError, match=r"^the node's drives: lsblk\.blockdevices\.0"):
-        wiping.plan(seen)
+        wiping.plan_wipe(seen)
 
 
 def test_every_plan_is_the_one_on_record(golden):
@@ -115,7 +115,7 @@ def test_every_plan_is_the_one_on_record(golden):
     plans = {}
     for path in CASES:
         told = json.loads(path.read_text())
-        plans[path.stem] = wiping.plan(told["seen"], told["method"]).as_json()
+        plans[path.stem] = wiping.plan_wipe(told["seen"], told["method"]).as_json()
     golden(CASES[0].parents[1] / "wipe-plans.json", json.dumps(plans, indent=1, sort_keys=True) + "\n")
 
 
@@ -136,57 +136,64 @@ def disk(**changed):
     [
         ({"tran": "iscsi"}, False, "it is reached by iSCSI: its storage server's, not the node's"),
         ({"tran": "fc"}, False, "it is reached by Fibre Channel: its storage server's, not the node's"),
-        ({"tran": "virtio"}, False, "it is a virtual machine's: who rents it out erases it"),
-        ({"name": "vda", "tran": None}, False, "it is a virtual machine's: who rents it out erases it"),
-        ({"name": "xvda", "tran": None}, False, "it is a virtual machine's: who rents it out erases it"),
+        ({"tran": "virtio"}, False, "it is a virtual machine's: its provider erases it"),
+        ({"name": "vda", "tran": None}, False, "it is a virtual machine's: its provider erases it"),
+        ({"name": "xvda", "tran": None}, False, "it is a virtual machine's: its provider erases it"),
         ({"tran": "usb"}, False, "it can be pulled out: take it out, or wipe it where it belongs"),
         ({"rm": True}, False, "it can be pulled out: take it out, or wipe it where it belongs"),
         ({"rm": "1"}, False, "it can be pulled out: take it out, or wipe it where it belongs"),
-        ({"name": "md0"}, False, "it is no drive of its own (disk)"),
-        ({"type": "raid1"}, False, "it is no drive of its own (raid1)"),
+        ({"name": "md0"}, False, "it is not a drive of its own (disk)"),
+        ({"type": "raid1"}, False, "it is not a drive of its own (raid1)"),
         ({"ro": True}, True, "it is write-protected"),
         ({"ro": "1"}, True, "it is write-protected"),
-        ({"serial": " "}, True, "it tells no serial, so it can't be told apart from another"),
-        ({"serial": None}, True, "it tells no serial, so it can't be told apart from another"),
+        ({"serial": " "}, True, "it reports no serial, so it can't be told apart from another"),
+        ({"serial": None}, True, "it reports no serial, so it can't be told apart from another"),
         ({"size": 0}, True, "its size is 0: it does not answer"),
-        ({"mountpoints": ["/home"]}, True, "the running system lives on it (/home): boot the node from elsewhere"),
+        ({"mountpoints": ["/home"]}, True, "the running system is on it (/home): boot the node from elsewhere"),
         ({"fstype": "zfs_member"}, True, "it belongs to a ZFS pool (zpool export): take it out of that first"),
         ({"children": [{"name": "x", "path": "/dev/x", "type": "mpath"}]}, True,
-         "it is part of mpath, which we do not know how to end"),
+         "it is part of mpath, which we do not know how to stop"),
     ],
 )  # fmt: skip
 def test_a_drive_that_stays_says_why(changed, ours, reason):
-    plan = wiping.plan(disk(**changed))
+    plan = wiping.plan_wipe(disk(**changed))
     assert plan.drives == ()
-    assert [(one.ours, one.reason) for one in plan.refused] == [(ours, reason)]
+    assert [(one.is_local, one.reason) for one in plan.refused] == [(ours, reason)]
     assert plan.complete is not ours
 
 
 @pytest.mark.parametrize("mount", wiping.SYSTEM_MOUNTS)
 def test_no_drive_with_a_system_folder_is_wiped(mount):
     part = {"name": "sda1", "path": "/dev/sda1", "type": "part", "mountpoints": [mount]}
-    assert wiping.plan(disk(children=[part])).drives == ()
+    assert wiping.plan_wipe(disk(children=[part])).drives == ()
 
 
 def test_the_drive_with_the_root_stays_even_where_no_mount_shows_it():
     part = {"name": "sda1", "path": "/dev/sda1", "type": "part"}
-    (refused,) = wiping.plan({**disk(children=[part]), "root": "/dev/sda1"}).refused
+    (refused,) = wiping.plan_wipe({**disk(children=[part]), "root": "/dev/sda1"}).refused
     assert refused.reason == "the running system's root /dev/sda1 is on it: boot the node from elsewhere"
 
 
 @pytest.mark.parametrize("name", ["zram0", "ram1", "loop7", "fd0", "sr0"])
 def test_memory_and_loops_are_not_even_listed(name):
-    plan = wiping.plan(disk(name=name))
+    plan = wiping.plan_wipe(disk(name=name))
     assert (plan.drives, plan.refused) == ((), ())
 
 
 def test_inside_a_container_the_disks_are_the_hosts_unless_they_are_fakes():
-    (refused,) = wiping.plan({**disk(), "container": "lxc"}).refused
-    assert (refused.ours, refused.reason) == (
+    (refused,) = wiping.plan_wipe({**disk(), "container": "lxc"}).refused
+    assert (refused.is_local, refused.reason) == (
         False,
-        "inside a container (lxc) the disks to be seen are its host's",
+        "inside a container (lxc) the visible disks are its host's",
     )
-    assert len(wiping.plan({**disk(), "container": "lxc", "stand_in": True}).drives) == 1
+    assert (
+        len(
+            wiping.plan_wipe(
+                {**disk(), "container": "lxc", "fake_drives": "/etc/gpufleet-rehearsal/disks"}
+            ).drives
+        )
+        == 1
+    )
 
 
 @pytest.mark.parametrize(
@@ -201,8 +208,11 @@ def test_inside_a_container_the_disks_are_the_hosts_unless_they_are_fakes():
 def test_what_an_nvme_controller_can_do_by_its_bits(told, can):
     """NVM Express base specification, Identify Controller: OACS bit 1, FNA bit 2, SANICAP bits 0 and 1."""
     seen = {"controllers": {"nvme0": {"id_ctrl": told}}}
-    assert wiping.abilities({"name": "nvme0n1"}, seen) == can
-    assert wiping.abilities({"name": "nvme0n1", "disc-max": "4096"}, seen, "x") == can | {"asked", "discard"}
+    assert wiping.disk_abilities({"name": "nvme0n1"}, seen) == can
+    assert wiping.disk_abilities({"name": "nvme0n1", "disc-max": "4096"}, seen, "x") == can | {
+        "asked",
+        "discard",
+    }
 
 
 SECURITY = (
@@ -223,7 +233,7 @@ SECURITY = (
 )  # fmt: skip
 def test_a_frozen_or_locked_drive_cannot_be_erased(words, can):
     seen = {"hdparm": {"sda": SECURITY.format(words=words)}}
-    assert wiping.abilities({"name": "sda"}, seen) == can
+    assert wiping.disk_abilities({"name": "sda"}, seen) == can
 
 
 @pytest.mark.parametrize(
@@ -248,10 +258,10 @@ def test_a_namespace_that_must_stay_keeps_its_whole_controller():
             "lsblk": {"blockdevices": both},
             "controllers": {"nvme0": {"id_ctrl": {"oacs": 2, "fna": fna}}},
         }
-        plan = wiping.plan(seen, "format-crypto")
+        plan = wiping.plan_wipe(seen, "format-crypto")
         assert len(plan.drives) == wiped
         if not wiped:
             assert plan.refused[-1].reason == (
                 "format-crypto erases the whole controller, and /dev/nvme0n2 must stay"
             )
-            assert plan.refused[-1].ours
+            assert plan.refused[-1].is_local

@@ -7,8 +7,8 @@ import pytest
 from gpufleet.errors import AnswerIsNo, EnvironmentFault, InputError
 from gpufleet.nodes import Outcome
 from gpufleet.nodes.identify import Contradiction
-from gpufleet.operations.reach import Reach
-from gpufleet.operations.sync import STALE, Options, Synced
+from gpufleet.operations.reach import ReachReport
+from gpufleet.operations.sync import STALE, SyncOptions, SyncResult
 
 TWICE = Contradiction("serial_twice", "S1", "serial S1 is claimed by a, b", ())
 
@@ -19,11 +19,11 @@ def synced(**more):
         Outcome("pulumi:dev", 1),
         Outcome("address_book", 2, stale=True, conflicts=[TWICE], bad=["node x: no name"]),
     ]
-    return Synced(outcomes, **more)
+    return SyncResult(outcomes, **more)
 
 
 def test_a_line_for_each_source_that_answered():
-    reach = Reach(answered=["a", "b"], silent={"c": "timed out"})
+    reach = ReachReport(answered=["a", "b"], silent={"c": "timed out"})
     assert list(synced(reach=reach).lines()) == [
         "rack:r1: 3 nodes, 2 new, missing: c, d",
         "pulumi:dev: 1 nodes",
@@ -34,7 +34,7 @@ def test_a_line_for_each_source_that_answered():
 
 
 def test_what_a_person_should_know_beside_it():
-    reach = Reach(silent={"c": "timed out"}, conflicts=["c shows another serial"])
+    reach = ReachReport(silent={"c": "timed out"}, conflicts=["c shows another serial"])
     failures = {
         "aws:x": EnvironmentFault("no credentials", hint="aws configure"),
         "rack:r2": InputError("is empty"),
@@ -52,7 +52,7 @@ def test_what_a_person_should_know_beside_it():
 
 def test_the_account_for_programs_is_whole():
     found = synced(
-        reach=Reach(silent={"c": "timed out"}), failures={"aws:x": InputError("is empty")}
+        reach=ReachReport(silent={"c": "timed out"}), failures={"aws:x": InputError("is empty")}
     ).as_json()
     assert found["sources"][0] == {
         "source": "rack:r1", "nodes": 3, "created": ["a", "b"], "missing": ["c", "d"], "conflicts": [], "stale": False,
@@ -67,15 +67,15 @@ def test_the_account_for_programs_is_whole():
 @pytest.mark.parametrize(
     ("account", "no"),
     [
-        (Synced([Outcome("a")]), None),
-        (Synced([Outcome("a")], reach=Reach(silent={"c": "x"})), None),
-        (Synced([Outcome("a")], reach=Reach(conflicts=["x"])), "sources contradict each other"),
-        (Synced([Outcome("a"), Outcome("b", conflicts=[TWICE])]), "sources contradict each other"),
+        (SyncResult([Outcome("a")]), None),
+        (SyncResult([Outcome("a")], reach=ReachReport(silent={"c": "x"})), None),
+        (SyncResult([Outcome("a")], reach=ReachReport(conflicts=["x"])), "sources contradict each other"),
+        (SyncResult([Outcome("a"), Outcome("b", conflicts=[TWICE])]), "sources contradict each other"),
         (
-            Synced([], {"a": InputError("x"), "b": InputError("y")}),
+            SyncResult([], {"a": InputError("x"), "b": InputError("y")}),
             "not synced: a, b; their last good report stays",
         ),
-        (Synced([Outcome("b", conflicts=[TWICE])], {"a": InputError("x")}), "not synced: a;"),
+        (SyncResult([Outcome("b", conflicts=[TWICE])], {"a": InputError("x")}), "not synced: a;"),
     ],
 )
 def test_a_failed_or_contradicting_source_is_an_answer_of_no(account, no):
@@ -89,8 +89,8 @@ def test_a_failed_or_contradicting_source_is_an_answer_of_no(account, no):
 def test_the_address_book_is_the_given_one_else_the_rehearsals_that_is_there(tmp_path):
     book = tmp_path / "book.json"
     set_ = {"GPUFLEET_ADDRESS_BOOK": str(book)}
-    assert Options(environment=set_).book is None
+    assert SyncOptions(environment=set_).address_book_file is None
     book.write_text("{}")
-    assert Options(environment=set_).book == book
-    assert Options(environment=set_, address_book=tmp_path / "own").book == tmp_path / "own"
-    assert Options(environment={}).book is None
+    assert SyncOptions(environment=set_).address_book_file == book
+    assert SyncOptions(environment=set_, address_book=tmp_path / "own").address_book_file == tmp_path / "own"
+    assert SyncOptions(environment={}).address_book_file is None

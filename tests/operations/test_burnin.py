@@ -145,7 +145,9 @@ def test_run_asks_for_the_burn_in_play(project, monkeypatch, words, asked):
     seen = []
     monkeypatch.chdir(project)
     monkeypatch.setattr(
-        configure, "configure", lambda _root, request, _stream: configure.Configured(seen.append(request))
+        configure,
+        "configure",
+        lambda _root, request, _stream: configure.ConfigureResult(seen.append(request)),
     )
     monkeypatch.setattr(configure, "as_text", lambda _done: "done")
     assert run("run", *words).exit_code == 0
@@ -168,11 +170,11 @@ def test_an_implausible_threshold_is_refused(monkeypatch):
     bad = replace(burnin.load_thresholds()[0], source="")
     monkeypatch.setattr("gpufleet.burnin.thresholds.load_thresholds", lambda: (bad,))
     with pytest.raises(AnswerIsNo, match="no source"):
-        operation.refuse_implausible()
+        operation.check_plausible()
 
 
 def test_this_machine_is_measured():
-    rows = operation.measure_here()
+    rows = operation.measure_this_machine()
     assert {row["metric"] for row in rows} == {"copy_mb_per_s", "write_mb_per_s"}
     assert all(0 < row["floor"] < row["slowest"] <= row["fastest"] for row in rows)
     assert "rehearsal floor" in operation.measured_as_text(rows)

@@ -11,7 +11,7 @@ import pytest
 
 from gpufleet.errors import InputError
 from gpufleet.nodes import Identity, Observation, Registry, Report
-from gpufleet.nodes.model import now
+from gpufleet.nodes.model import utc_now
 from gpufleet.operations import change
 
 COUNT = 30
@@ -20,13 +20,13 @@ import os, signal, sys
 from gpufleet.nodes import Registry, journal
 from gpufleet.operations import change
 url, verb, names, word, moment = sys.argv[1:]
-note, left = journal.note, [int(moment)]
-def killing(*given, **more):
-    note(*given, **more)
+add_history, left = journal.add_history, [int(moment)]
+def add_and_kill(*args, **kwargs):
+    add_history(*args, **kwargs)
     left[0] -= 1
     if not left[0]:
         os.kill(os.getpid(), signal.SIGKILL)
-journal.note = killing
+journal.add_history = add_and_kill
 with Registry(url) as registry:
     getattr(change, verb)(registry, names, word, "test")
 """
@@ -38,14 +38,14 @@ def url(tmp_path):
     seen = [Observation("rack:r", f"b{n:02}", Identity(rack="r", slot=str(n))) for n in range(COUNT)]
     url = f"sqlite:///{tmp_path}/many.db"
     with Registry(url) as registry:
-        registry.report(Report("rack:r", now(), seen))
+        registry.report(Report("rack:r", utc_now(), seen))
         for node in registry.list():
             registry.hold(node.id, "cost", "over budget")
     return url
 
 
 @pytest.mark.parametrize(
-    ("verb", "word"), [("move", "discovered"), ("hold", "security"), ("release", "cost")]
+    ("verb", "word"), [("move_nodes", "discovered"), ("hold_nodes", "security"), ("release_nodes", "cost")]
 )
 @pytest.mark.parametrize("moment", [1, COUNT // 2, COUNT])
 def test_a_killed_change_of_many_nodes_changed_none(url, verb, word, moment):
@@ -64,5 +64,5 @@ def test_one_node_that_may_not_move_keeps_all_where_they_are(url):
     with Registry(url) as registry:
         registry.move("b07", "retired", "sold")
         with pytest.raises(InputError, match="retired cannot become discovered"):
-            change.move(registry, f"b[00-{COUNT - 1}]", "discovered", "test")
+            change.move_nodes(registry, f"b[00-{COUNT - 1}]", "discovered", "test")
         assert {node.state for node in registry.list()} == {"expected", "retired"}

@@ -9,13 +9,13 @@ import pytest
 from gpufleet.errors import InputError
 from gpufleet.nodes import Hold, Node
 from gpufleet.operations.configure import (
-    Configured,
-    HostEnd,
+    ConfigureResult,
+    HostOutcome,
     as_text,
-    describe,
-    ends,
+    collect_host_outcomes,
+    describe_outcome,
     parse_extra_vars,
-    told,
+    registry_has_results,
 )
 from gpufleet.operations.running import Request
 from gpufleet.remote import HostProgress, RunOutcome, with_next_step
@@ -39,21 +39,21 @@ def run(tmp_path, *hosts, interrupted=False):
 
 def configured(tmp_path, *ends, **more):
     hosts = (HostProgress(end.name, end.status) for end in ends)
-    return Configured(Request(), ends, run(tmp_path, *hosts, **more))
+    return ConfigureResult(Request(), ends, run(tmp_path, *hosts, **more))
 
 
-WELL = HostEnd("b1", "ok", "", 9, node("b1"), measured=True)
-ALSO_WELL = HostEnd("b2", "ok", "", 0, node("b2"))
-HELD = HostEnd("b3", "ok", "", 9, held("b3"), measured=True, verdict_reason="degraded: under-voltage now")
-FAULTY = HostEnd("b4", "rescued", "t: No space", 1, node("b4", "quarantined", "faulty"), measured=True)
-INCOMPLETE = HostEnd("b5", "ok", "", 9, node("b5", "burn_in", "incomplete"), measured=True)
-GONE = HostEnd("b6", "unreachable", "ssh: refused", 0, node("b6", "expected", None))
-FULL = HostEnd("b10", "rescued", "t: No space left on device", 1, node("b10", "commissioning", None))
-LEFT = HostEnd(
+WELL = HostOutcome("b1", "ok", "", 9, node("b1"), measured=True)
+ALSO_WELL = HostOutcome("b2", "ok", "", 0, node("b2"))
+HELD = HostOutcome("b3", "ok", "", 9, held("b3"), measured=True, verdict_reason="degraded: under-voltage now")
+FAULTY = HostOutcome("b4", "rescued", "t: No space", 1, node("b4", "quarantined", "faulty"), measured=True)
+INCOMPLETE = HostOutcome("b5", "ok", "", 9, node("b5", "burn_in", "incomplete"), measured=True)
+GONE = HostOutcome("b6", "unreachable", "ssh: refused", 0, node("b6", "expected", None))
+FULL = HostOutcome("b10", "rescued", "t: No space left on device", 1, node("b10", "commissioning", None))
+LEFT = HostOutcome(
     "b11", "stopped", "not done: Ansible ended the run with a play: x", 1, node("b11", "burn_in", None)
 )
-BUSY = HostEnd("b9", "ok", "", 0, node("b9", "assigned"))
-UNKNOWN = HostEnd("b7", "failed", "t: no", 0)
+BUSY = HostOutcome("b9", "ok", "", 0, node("b9", "assigned"))
+UNKNOWN = HostOutcome("b7", "failed", "t: no", 0)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_what_needs_a_person(end, well):
 
 
 def test_a_node_measured_long_ago_is_not_judged_by_this_run():
-    assert HostEnd("b5", "ok", "", 0, INCOMPLETE.node).well
+    assert HostOutcome("b5", "ok", "", 0, INCOMPLETE.node).is_healthy
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_exit_codes(tmp_path, ends, code):
 
 
 def test_no_hosts_is_an_answer():
-    empty = Configured(Request(limit="new_blades"))
+    empty = ConfigureResult(Request(limit="new_blades"))
     assert (empty.exit_code, as_text(empty)) == (0, "new_blades has no hosts: nothing to do")
     assert empty.as_json()["hosts"] == []
 
@@ -101,7 +101,7 @@ def test_no_hosts_is_an_answer():
 def test_an_interrupt_is_told(tmp_path):
     stopped = configured(tmp_path, WELL, interrupted=True)
     assert stopped.exit_code == 130
-    assert "go on with gpufleet configure --resume r1" in as_text(stopped)
+    assert "resume with gpufleet configure --resume r1" in as_text(stopped)
 
 
 @pytest.mark.parametrize(
@@ -121,18 +121,18 @@ def test_an_interrupt_is_told(tmp_path):
     ],
 )
 def test_words_for_how_a_host_ended(end, text):
-    assert describe(end) == text
+    assert describe_outcome(end) == text
 
 
 @pytest.mark.parametrize("state", ["quarantined", "repair"])
 def test_a_mended_node_is_shown_the_way_out(state):
-    said = describe(HostEnd("b8", "ok", "", 0, node("b8", state), measured=True))
+    said = describe_outcome(HostOutcome("b8", "ok", "", 0, node("b8", state), measured=True))
     assert said.startswith(f"{state}; measured healthy now: it stays until gpufleet nodes state b8 burn_in ")
     assert said.endswith("gpufleet configure --limit b8")
 
 
 def test_a_node_not_measured_again_is_shown_no_way_out():
-    assert describe(HostEnd("b8", "ok", "", 0, node("b8", "quarantined"))) == "quarantined"
+    assert describe_outcome(HostOutcome("b8", "ok", "", 0, node("b8", "quarantined"))) == "quarantined"
 
 
 def test_hosts_that_are_well_share_a_line(tmp_path):
@@ -154,11 +154,11 @@ def test_json_says_state_verdict_and_holds(tmp_path):
 @pytest.mark.parametrize(("late", "heard"), [(timedelta(seconds=1), True), (timedelta(seconds=-1), False)])
 def test_the_registry_heard_of_a_run_when_it_noted_every_host_since(tmp_path, late, heard):
     there = run(tmp_path, HostProgress("b1", "ok", done=3))
-    assert told([node("b1", reachable_at=NOW + late)], there, NOW) is heard
+    assert registry_has_results([node("b1", reachable_at=NOW + late)], there, NOW) is heard
 
 
 def test_hosts_that_the_registry_does_not_know_are_not_waited_for(tmp_path):
-    assert told([], run(tmp_path, HostProgress("b1", "ok", done=3)), NOW)
+    assert registry_has_results([], run(tmp_path, HostProgress("b1", "ok", done=3)), NOW)
 
 
 def test_values_are_json_where_they_read_as_such():
@@ -177,5 +177,5 @@ def test_the_reason_of_the_newest_verdict_is_found(registry, tmp_path):
     registry.advance("blade01", "burn_in", "burn-in ran", NOW)
     report = {"verdict": "faulty", "attempt": "a1", "checks": []}
     registry.record_result("blade01", "a1", report, [], reason="storage: full", started_at=NOW, when=NOW)
-    (end,) = ends(run(tmp_path, HostProgress("blade01", "ok")), registry)
-    assert describe(end) == "quarantined; faulty: storage: full"
+    (end,) = collect_host_outcomes(run(tmp_path, HostProgress("blade01", "ok")), registry)
+    assert describe_outcome(end) == "quarantined; faulty: storage: full"

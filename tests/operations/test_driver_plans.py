@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpufleet import remote
-from gpufleet.drivers import Facts, Wanted, plan
+from gpufleet.drivers import HostFacts, RequestedSoftware, plan_drivers
 from gpufleet.operations import driver_plans
 from gpufleet.remote import HostProgress, RunOutcome
 
@@ -17,7 +17,7 @@ SYSTEM = {"id": "debian", "version_id": "12"}
 def made(device):
     pci = [{"vendor": "10de", "device": device, "class": "030200"}] if device else []
     facts = {"pci": pci, "os": SYSTEM, "kernel": "6.1.0-50-amd64", "arch": "x86_64"}
-    return plan(Facts.from_json(facts), Wanted()).as_json()
+    return plan_drivers(HostFacts.from_json(facts), RequestedSoftware()).as_json()
 
 
 @pytest.fixture

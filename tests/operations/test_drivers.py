@@ -34,7 +34,9 @@ def tell(registry, node, event, minutes=1, **facts):
 
 
 def report(registry):
-    return drivers.consistency.check(drivers.host(node, registry) for node in registry.list())
+    return drivers.consistency.check_consistency(
+        drivers.to_consistency_host(node, registry) for node in registry.list()
+    )
 
 
 def test_what_a_play_reports_is_compared(registry):
@@ -43,7 +45,7 @@ def test_what_a_play_reports_is_compared(registry):
     found = report(registry)
     assert [host.name for host in found.hosts] == ["gpu01", "gpu02"]
     assert [(one.host, one.code) for one in found.findings] == [("gpu02", "loaded_differs")]
-    assert drivers.lines(found)[-2:] == [
+    assert drivers.report_lines(found)[-2:] == [
         "1 of 2 nodes do not agree",
         "hint: gpufleet configure --play reboot",
     ]
@@ -54,7 +56,7 @@ def test_the_newest_report_counts(registry):
         tell(registry, "gpu01", "drivers", minutes, **{**WELL, "loaded": loaded})
     tell(registry, "gpu02", "drivers", **WELL)
     assert not report(registry).skewed
-    assert drivers.lines(report(registry))[-1] == "all 2 nodes agree"
+    assert drivers.report_lines(report(registry))[-1] == "all 2 nodes agree"
 
 
 def test_a_failure_is_in_the_history_and_bars_a_healthy_verdict(registry):
@@ -75,7 +77,7 @@ def test_the_command_answers_by_its_exit_code(registry, monkeypatch, loaded, cod
 
     for node in ("gpu01", "gpu02"):
         tell(registry, node, "drivers", **{**WELL, "loaded": loaded})
-    monkeypatch.setattr(drivers, "run", lambda: report(registry))
+    monkeypatch.setattr(drivers, "check_drivers", lambda: report(registry))
     done = CliRunner().invoke(command, ["drivers"])
     assert done.exit_code == code
     assert "gpu01" in done.output

@@ -38,7 +38,7 @@ def test_every_node_of_the_rack_has_its_files(run):
 def test_it_says_who_may_log_in(run):
     """An example key, whose private half nobody has, is seen before twenty blades are booted with it."""
     assert "may log in as root: example-key-private-half-thrown-away" in run("blade01").lines()
-    assert export.called("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIA12345678") == "ssh-ed25519 …12345678"
+    assert export.key_label("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIA12345678") == "ssh-ed25519 …12345678"
 
 
 def test_what_holds_a_key_is_for_its_owner_alone(run):
@@ -77,14 +77,14 @@ def test_a_failed_write_leaves_the_earlier_export(run, tmp_path, monkeypatch):
     out = tmp_path / "out"
     run("blade01", out=out)
     before = {path: path.read_text() for path in out.rglob("*") if path.is_file()}
-    real = export.put
+    real = export.write_private
 
     def full(path, text, mode):
         if path.name == "manifest.json":
             raise OSError(28, "No space left on device")
         real(path, text, mode)
 
-    monkeypatch.setattr(export, "put", full)
+    monkeypatch.setattr(export, "write_private", full)
     with pytest.raises(InputError, match="can't be written: no space left on device"):
         run("blade02", out=out)
     assert {path: path.read_text() for path in out.rglob("*") if path.is_file()} == before
@@ -94,7 +94,7 @@ def test_a_failed_write_leaves_the_earlier_export(run, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ({"rack": "blades-9"}, "--rack: there is no inventory/blades-9.yaml; there is: bench-1, blades-1"),
+        ({"rack": "blades-9"}, "--rack: inventory/blades-9.yaml not found; racks: bench-1, blades-1"),
         ({"rack": "bench-1"}, "inventory/bench-1.yaml: boot: is missing"),
     ],
 )
@@ -114,7 +114,7 @@ def test_nobody_who_could_log_in_is_refused_before_anything_is_written(shared_pr
     bare = SimpleNamespace(ssh=fleet.Ssh())
     monkeypatch.setattr(fleet, "load", lambda _stack, _root: bare)
     with pytest.raises(
-        InputError, match=r"boot.ssh: nobody could log in; give stack production ssh.authorized_keys"
+        InputError, match=r"boot.ssh: no key could log in; give stack production ssh.authorized_keys"
     ):
         export.login_keys(rack, shared_project)
 
@@ -129,5 +129,5 @@ def test_a_place_that_cannot_be_written_is_said_in_one_line(run, tmp_path):
         InputError, match=r"--known-hosts: .*/file/deep/known can't be written: not a directory"
     ):
         run("blade01", known_hosts=tmp_path / "file/deep/known")
-    with pytest.raises(InputError, match=r"there is no inventory/\.\./blades-1\.yaml"):
+    with pytest.raises(InputError, match=r"inventory/\.\./blades-1\.yaml not found"):
         run("blade01", rack="../blades-1")

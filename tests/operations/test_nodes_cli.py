@@ -113,7 +113,7 @@ def test_ages_are_told_in_their_largest_unit(seconds, said):
     from datetime import UTC, datetime, timedelta
 
     at = datetime(2026, 11, 21, tzinfo=UTC)
-    assert show.age(at - timedelta(seconds=seconds), at) == said
+    assert show.format_age(at - timedelta(seconds=seconds), at) == said
 
 
 def test_a_change_takes_the_ranges_that_are_printed(synced):
@@ -143,7 +143,7 @@ def test_history_is_told_in_the_order_of_time():
 
     late = Change("n", datetime(2026, 1, 1, tzinfo=UTC), "state", None, "ready", "", None, 2)
     early = Change("n", datetime(2026, 1, 2, tzinfo=UTC), "state", None, "ready", "", None, 1)
-    assert show.by_time([early, late]) == [late, early]
+    assert show.sort_by_time([early, late]) == [late, early]
 
 
 def test_a_long_value_pushes_only_its_own_source_aside():

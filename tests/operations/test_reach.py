@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.operations.reach import login
+from gpufleet.operations.reach import find_login
 
 
 @pytest.mark.parametrize(
@@ -24,13 +24,13 @@ from gpufleet.operations.reach import login
     ],
 )
 def test_the_login_is_ansibles_own_where_it_is_set(tmp_path, environment, user, key):
-    who = login(environment, tmp_path)
+    who = find_login(environment, tmp_path)
     assert (who.user, who.key) == (user, key)
 
 
 def test_a_rehearsals_known_hosts_win_over_the_users_own(tmp_path):
-    assert login({}, tmp_path).known_hosts == Path.home() / ".ssh/known_hosts"
+    assert find_login({}, tmp_path).known_hosts == Path.home() / ".ssh/known_hosts"
     own = tmp_path / "ssh/known_hosts"
     own.parent.mkdir()
     own.write_text("")
-    assert login({}, tmp_path).known_hosts == own
+    assert find_login({}, tmp_path).known_hosts == own

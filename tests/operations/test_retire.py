@@ -18,7 +18,7 @@ DRIVE = {
 }  # fmt: skip
 LEFT = {"path": "/dev/sda", "serial": "U", "size": 8 * 10**9, "reason": "it can be pulled out", "ours": False}
 PLAN = {"id": "abc123", "complete": True, "drives": [DRIVE], "refused": [LEFT]}
-WIPED = {"path": "/dev/nvme0n1", "serial": "D1", "wiped": True, "stand_in": False}
+WIPED = {"path": "/dev/nvme0n1", "serial": "D1", "wiped": True, "fake": False}
 PROOF = {"plan": "abc123", "complete": True, "refused": [LEFT], "evidence": [WIPED]}
 
 
@@ -45,7 +45,7 @@ class Desk:
         return SimpleNamespace(reports=reports, hosts=(host,), errors=(), artifacts="here")
 
     def retire(self, **asked):
-        hands = retire.Hands(self.run, lambda _question: self.typed, self.said.append)
+        hands = retire.Interaction(self.run, lambda _question: self.typed, self.said.append)
         request = retire.Request(**{"node": "blade01", "reason": "broken fan", "wipe": True, **asked})
         return retire.retire(self.registry, request, hands)
 
@@ -102,7 +102,7 @@ def test_a_wrong_serial_is_two_and_touches_nothing(desk, typed):
 
 def test_somebodys_work_stops_it_unless_forced(desk):
     one = desk(state="assigned")
-    with pytest.raises(InputError, match="somebody's job runs there; drain it first"):
+    with pytest.raises(InputError, match="it is assigned: a job may run there; drain it first"):
         one.retire(confirm="S123")
     assert one.runs == []
     one.retire(confirm="S123", force=True)
@@ -187,7 +187,7 @@ def test_a_rented_machine_goes_by_its_pool(registry, desk):
     ("asked", "said"),
     [
         ({"reason": "  "}, "--reason: is empty; say why"),
-        ({"method": "magic"}, "--method: no way to wipe is called 'magic'; auto, ata-enhanced-erase"),
+        ({"method": "magic"}, "--method: no wipe method is called 'magic'; auto, ata-enhanced-erase"),
         ({"wipe": False, "confirm": "WRONG"}, "--confirm: is for --wipe; add --wipe, or leave out --confirm"),
         ({"wipe": False, "method": "discard"}, "--method: is for --wipe; add --wipe"),
     ],
@@ -202,17 +202,19 @@ def test_a_request_that_cannot_be_meant_reaches_no_host(desk, asked, said):
 def test_a_workstation_that_its_stack_still_declares_is_said_to_come_back(registry, tmp_path, monkeypatch):
     monkeypatch.setenv("GPUFLEET_HOME", str(tmp_path))
     registry.observe(Observation("workstation:poc", "m2", declared={"kind": "workstation", "stack": "poc"}))
-    done = retire.retire(registry, retire.Request("m2", "sold", yes=True), retire.Hands(None, None, print))
+    done = retire.retire(
+        registry, retire.Request("m2", "sold", yes=True), retire.Interaction(None, None, print)
+    )
     assert done.lines[-1].startswith("stacks/Pulumi.poc.yaml still declares it: take it out")
 
 
 def test_a_retired_node_s_history_is_found_by_the_name_that_another_has_now(desk):
     one = desk()
     gone = one.retire(confirm="S123").node
-    assert show.namesakes(one.registry, "blade01") == []
+    assert show.namesake_notes(one.registry, "blade01") == []
     who = Identity(rack="r1", slot="1")
     one.registry.observe(Observation("rack:r1", "blade01", who, declared={"kind": "compute_blade"}))
-    (line,) = show.namesakes(one.registry, "blade01")
+    (line,) = show.namesake_notes(one.registry, "blade01")
     assert line.startswith(f"blade01 was also {gone.id}, retired since ")
     assert line.endswith(f"gpufleet nodes history {gone.id}")
 
@@ -224,15 +226,15 @@ def test_a_certificate_says_whether_any_drive_was_a_fake(desk, registry, tmp_pat
             "path": f"/dev/nvme{at}n1",
             "serial": f"D{at}",
             "wiped": True,
-            **({} if fake is None else {"stand_in": fake}),
+            **({} if fake is None else {"fake": fake}),
         }
         for at, fake in enumerate(fakes)
     ]
     desk()
     node, request = registry.get("blade01"), retire.Request("blade01", "broken fan", wipe=True)
-    path = retire.certify(tmp_path, node, request, {**PROOF, "evidence": evidence})
+    path = retire.write_certificate(tmp_path, node, request, {**PROOF, "evidence": evidence})
     told = json.loads(path.read_text())
-    assert told["stand_in"] is any(fakes)
+    assert told["fake"] is any(fakes)
     assert told["drives"] == evidence
     assert told["left_alone"] == [LEFT]
 
@@ -241,7 +243,7 @@ def test_a_certificate_does_not_call_a_half_wiped_node_complete(desk, registry, 
     desk()
     node, request = registry.get("blade01"), retire.Request("blade01", "broken fan", wipe=True)
     for complete in (True, False):
-        path = retire.certify(tmp_path, node, request, {**PROOF, "complete": complete})
+        path = retire.write_certificate(tmp_path, node, request, {**PROOF, "complete": complete})
         assert json.loads(path.read_text())["complete"] is complete
 
 

@@ -7,11 +7,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from gpufleet.errors import InputError
-from gpufleet.nodes.model import Change, Conflict, Hold, Node, Seen, Value
+from gpufleet.nodes.model import Change, Conflict, Hold, Node, Sighting, Value
 from gpufleet.operations import show
 
 AT = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
-LOST = (Seen("rack:r1", AT, AT),)
+LOST = (Sighting("rack:r1", AT, AT),)
 
 
 def node(name, **changed):
@@ -31,19 +31,19 @@ def node(name, **changed):
      (900_000, "10d")],
 )  # fmt: skip
 def test_an_age_is_in_its_largest_unit(seconds, text):
-    assert show.age(AT, AT + timedelta(seconds=seconds)) == text
+    assert show.format_age(AT, AT + timedelta(seconds=seconds)) == text
 
 
 def test_names_are_folded_and_unfolded():
-    assert show.fold(["blade02", "bench01", "blade01", "blade04"]) == "bench01,blade[01-02,04]"
-    assert show.unfold(["blade[01-02]", "x"]) == {"blade01", "blade02", "x"}
+    assert show.fold_names(["blade02", "bench01", "blade01", "blade04"]) == "bench01,blade[01-02,04]"
+    assert show.expand_names(["blade[01-02]", "x"]) == {"blade01", "blade02", "x"}
     with pytest.raises(InputError, match=r"NODE: .*write ranges like blade\[01-20\]"):
-        show.unfold(["blade[01-"])
+        show.expand_names(["blade[01-"])
 
 
 def test_nodes_are_folded_by_state_in_the_order_of_a_life():
     nodes = [node("b2", state="ready"), node("a", state="expected"), node("b1", state="ready")]
-    assert show.folded(nodes) == ["expected          1  a", "ready             2  b[1-2]"]
+    assert show.folded_by_state(nodes) == ["expected          1  a", "ready             2  b[1-2]"]
 
 
 FLEET = [
@@ -92,7 +92,7 @@ def test_the_table_has_a_cell_for_everything_that_is_known():
         node("vm", cloud="aws", region="us-east-1", reachable=False, reachable_detail="timed\n out", sources=LOST),
         node("x", reachable=False),
     ]  # fmt: skip
-    head, *rows = show.table(nodes)
+    head, *rows = show.node_table(nodes)
     assert head.split() == list(show.COLUMNS)
     assert [[c.strip() for c in row.split("  ") if c.strip()] for row in rows] == [
         [
@@ -114,11 +114,15 @@ def test_the_table_has_a_cell_for_everything_that_is_known():
 
 
 def test_whether_a_node_answers_is_yes_no_or_not_known():
-    assert [show.reachable(node("a", reachable=value)) for value in (True, False, None)] == ["yes", "no", "-"]
+    assert [show.reachability_text(node("a", reachable=value)) for value in (True, False, None)] == [
+        "yes",
+        "no",
+        "-",
+    ]
 
 
 def test_details_name_source_and_age_of_every_value(monkeypatch):
-    monkeypatch.setattr(show, "now", lambda: AT + timedelta(hours=5))
+    monkeypatch.setattr(show, "utc_now", lambda: AT + timedelta(hours=5))
     seen = {"reachable_at": AT, "reachable": True, "holds": (Hold("operator", "look", AT),)}
     one = node("b1", serial="S1", instance_id="i", machine="CM4", **seen)
     conflicts = [
@@ -163,7 +167,7 @@ def test_history_is_told_as_it_happened():
     late = Change("n", AT + timedelta(minutes=5), "state", None, "expected", "declared", None, 1)
     early = Change("n", AT, "state", "expected", "discovered", "answered", "a1", 2)
     note = Change("n", AT, "wiped", None, None, "{}", None, 3)
-    assert show.by_time([late, note, early]) == [early, note, late]
+    assert show.sort_by_time([late, note, early]) == [early, note, late]
     lines = [show.change_text(show.change_json(one)) for one in (late, early, note)]
     assert lines == [
         "2026-11-21T10:05:00.000Z  (new) -> expected             declared",

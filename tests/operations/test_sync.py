@@ -9,7 +9,7 @@ import pytest
 from gpufleet import fleet
 from gpufleet.errors import AnswerIsNo
 from gpufleet.nodes import Registry
-from gpufleet.operations.sync import Options, declare_racks, sync
+from gpufleet.operations.sync import SyncOptions, declare_racks, sync
 
 STATE = Path(__file__).parents[1] / "cases/nodes/state-production.json"
 QUIET = {"PATH": "/nonexistent"}
@@ -29,7 +29,7 @@ def production(repo_root):
 
 
 def test_every_source_comes_in(empty, repo_root, production):
-    synced = sync(empty, repo_root, production, Options(state_file=STATE, environment=QUIET))
+    synced = sync(empty, repo_root, production, SyncOptions(state_file=STATE, environment=QUIET))
     assert [(one.source, one.seen) for one in synced.outcomes] == [
         ("rack:blades-1", 20), ("rack:bench-1", 1), ("pulumi:production", 3),
     ]  # fmt: skip
@@ -38,7 +38,7 @@ def test_every_source_comes_in(empty, repo_root, production):
 
 
 def test_a_second_sync_changes_nothing(empty, repo_root, production):
-    options = Options(state_file=STATE, environment=QUIET)
+    options = SyncOptions(state_file=STATE, environment=QUIET)
     sync(empty, repo_root, production, options)
     before = [(node.id, node.name, node.state) for node in empty.list()]
     again = sync(empty, repo_root, production, options)
@@ -47,8 +47,8 @@ def test_a_second_sync_changes_nothing(empty, repo_root, production):
 
 
 def test_one_failing_source_changes_nobody_else(empty, repo_root, production, tmp_path):
-    sync(empty, repo_root, production, Options(state_file=STATE, environment=QUIET))
-    broken = Options(state_file=tmp_path / "none.json", environment=QUIET)
+    sync(empty, repo_root, production, SyncOptions(state_file=STATE, environment=QUIET))
+    broken = SyncOptions(state_file=tmp_path / "none.json", environment=QUIET)
     synced = sync(empty, repo_root, production, broken)
     assert list(synced.failures) == ["pulumi:production"]
     assert not any(node.missing for node in empty.list())
@@ -62,7 +62,7 @@ def test_one_failing_source_changes_nobody_else(empty, repo_root, production, tm
 def test_a_state_that_is_none_fails_only_its_source(empty, repo_root, production, tmp_path, text):
     bad = tmp_path / "state.json"
     bad.write_text(text)
-    synced = sync(empty, repo_root, production, Options(state_file=bad, environment=QUIET))
+    synced = sync(empty, repo_root, production, SyncOptions(state_file=bad, environment=QUIET))
     assert list(synced.failures) == ["pulumi:production"]
     assert len(empty.list()) == 21
 
@@ -70,7 +70,7 @@ def test_a_state_that_is_none_fails_only_its_source(empty, repo_root, production
 def test_the_address_book_overrides_declared_addresses(empty, repo_root, production, tmp_path):
     book = tmp_path / "addresses.json"
     book.write_text(json.dumps({"blades-1/7": "198.18.1.17", "nowhere/1": "198.18.9.1"}))
-    options = Options(state_file=STATE, environment={**QUIET, "GPUFLEET_ADDRESS_BOOK": str(book)})
+    options = SyncOptions(state_file=STATE, environment={**QUIET, "GPUFLEET_ADDRESS_BOOK": str(book)})
     synced = sync(empty, repo_root, production, options)
     assert empty.get("blade07").address == "198.18.1.17"
     assert empty.get("blade08").address == "10.20.1.18"
@@ -79,18 +79,18 @@ def test_the_address_book_overrides_declared_addresses(empty, repo_root, product
 
 def test_a_rehearsal_without_racks_has_no_address_book(empty, repo_root, production, tmp_path):
     environment = {**QUIET, "GPUFLEET_ADDRESS_BOOK": str(tmp_path / "none.json")}
-    synced = sync(empty, repo_root, production, Options(state_file=STATE, environment=environment))
+    synced = sync(empty, repo_root, production, SyncOptions(state_file=STATE, environment=environment))
     assert synced.failures == {}
 
 
 def test_a_fleet_without_clouds_needs_no_engine(empty, repo_root):
-    synced = sync(empty, repo_root, fleet.load("poc", repo_root), Options(environment=QUIET))
+    synced = sync(empty, repo_root, fleet.load("poc", repo_root), SyncOptions(environment=QUIET))
     assert synced.failures == {}
     assert {node.kind for node in empty.list()} == {"compute_blade", "workstation"}
 
 
 def test_a_rack_s_cost_is_shared_by_its_blades(empty, repo_root, production):
-    sync(empty, repo_root, production, Options(state_file=STATE, environment=QUIET))
+    sync(empty, repo_root, production, SyncOptions(state_file=STATE, environment=QUIET))
     rack = production.racks[0].rack
     total = sum(node.usd_per_hour for node in empty.list() if node.rack == "blades-1")
     assert total == pytest.approx(rack.usd_per_hour)
@@ -109,7 +109,7 @@ def test_probing_asks_only_booted_hosts_in_a_rehearsal(empty, repo_root, product
     book = tmp_path / "addresses.json"
     book.write_text(json.dumps({"blades-1/1": "198.18.1.11", "blades-1/2": "198.18.1.12"}))
     environment = {**QUIET, "GPUFLEET_REHEARSAL": "production", "GPUFLEET_HOME": str(tmp_path)}
-    options = Options(state_file=STATE, probe=True, environment=environment, address_book=book)
+    options = SyncOptions(state_file=STATE, probe=True, environment=environment, address_book=book)
     synced = sync(empty, repo_root, production, options)
     assert sorted(asked) == ["198.18.1.11", "198.18.1.12"]
     assert set(synced.reach.silent) == {"blade01", "blade02"}
@@ -123,9 +123,9 @@ def test_a_node_that_answers_is_discovered(empty, repo_root, monkeypatch):
     facts = remote.parse_facts(
         "=== gpufleet arch\naarch64\n=== gpufleet device_tree_serial\n10000000a1b2c3d4\n"
     )
-    simulated = lambda addresses, **_: {next(iter(addresses)): remote.Reached("10.20.3.11", facts)}  # noqa: E731 - a stand-in
+    simulated = lambda addresses, **_: {next(iter(addresses)): remote.Reached("10.20.3.11", facts)}  # noqa: E731 - a fake
     monkeypatch.setattr(remote, "probe", simulated)
-    sync(empty, repo_root, fleet.load("poc", repo_root), Options(probe=True, environment=QUIET))
+    sync(empty, repo_root, fleet.load("poc", repo_root), SyncOptions(probe=True, environment=QUIET))
     node = empty.get("poc-blade01")
     assert (node.state, node.reachable, node.serial) == ("discovered", True, "10000000a1b2c3d4")
 
@@ -135,7 +135,7 @@ def test_only_the_racks_of_the_stack_are_registered(empty, repo_root, production
     files = {path.stem for path in (repo_root / "inventory").glob("*.yaml")}
     named = {use.rack.name for use in production.racks}
     assert files - named  # there is a rack of another stack to leave out
-    sync(empty, repo_root, production, Options(state_file=STATE, environment=QUIET))
+    sync(empty, repo_root, production, SyncOptions(state_file=STATE, environment=QUIET))
     assert {node.rack for node in empty.list() if node.rack} == named
 
 

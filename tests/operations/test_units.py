@@ -12,8 +12,8 @@ import pytest
 
 from gpufleet.errors import InputError
 from gpufleet.fleet import Application, Container
-from gpufleet.operations.units import Engine, allot, render
-from gpufleet.operations.units.words import word
+from gpufleet.operations.units import Engine, assign_cards, render
+from gpufleet.operations.units.words import quote_argument
 
 CASES = sorted((Path(__file__).parents[1] / "cases/operations/units").glob("*/case.json"))
 PODMAN = Engine("podman", (4, 3, 1), vendor="nvidia")
@@ -21,7 +21,7 @@ PODMAN = Engine("podman", (4, 3, 1), vendor="nvidia")
 
 def rendered(case):
     asked = case["engine"]
-    engine = Engine.of(
+    engine = Engine.parse(
         asked["kind"], asked["version"], cdi=asked.get("cdi", True), vendor=asked.get("vendor", "none")
     )
     return render(Application.model_validate(case["application"]), engine)
@@ -135,14 +135,14 @@ def test_no_unit_holds_a_secret_s_value_and_files_are_required():
     ],
 )
 def test_words_reach_the_engine_as_they_are(text, written):
-    assert word(text) == written
+    assert quote_argument(text) == written
 
 
 def test_counted_cards_are_those_that_nobody_named():
     containers = [
         Container(image=name, gpus=gpus) for name, gpus in (("a", 2), ("b", (0, 3)), ("c", 1), ("d", "all"))
     ]
-    assert allot(containers) == {"a": (1, 2), "b": (0, 3), "c": (4,), "d": None}
+    assert assign_cards(containers) == {"a": (1, 2), "b": (0, 3), "c": (4,), "d": None}
 
 
 @pytest.mark.parametrize(
@@ -164,12 +164,12 @@ def test_what_the_node_can_t_do_is_refused_in_one_line(engine, application, word
 @pytest.mark.parametrize(("kind", "version"), [("none", "1"), ("podman", ""), ("lxc", "5.0")])
 def test_no_engine_is_said_to_be_none(kind, version):
     with pytest.raises(InputError):
-        Engine.of(kind, version)
+        Engine.parse(kind, version)
 
 
 @pytest.mark.parametrize(
     ("version", "quadlet"), [("4.3.1", False), ("4.4", True), ("4.9.3", True), ("3.4.4", False)]
 )
 def test_quadlets_from_podman_4_4_on(version, quadlet):
-    assert Engine.of("podman", version).quadlet is quadlet
-    assert not Engine.of("docker", version).quadlet
+    assert Engine.parse("podman", version).has_quadlet is quadlet
+    assert not Engine.parse("docker", version).has_quadlet

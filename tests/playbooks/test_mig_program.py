@@ -1,4 +1,4 @@
-"""The program that splits GPUs, against a stand-in nvidia-smi with the words of NVIDIA's MIG user guide. No host."""
+"""The program that splits GPUs, against a fake nvidia-smi with the words of NVIDIA's MIG user guide. No host."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def gpus(tmp_path):
             rows = [{"mode": mode, "instances": list(instances)} for _ in range(count)]
             file.write_text(json.dumps({"gpus": rows, **state}))
         config = tmp_path / "mig.json"
-        config.write_text(json.dumps(mig.parted(mig.geometry(wanted, ["2330"] * count))))
+        config.write_text(json.dumps(mig.mig_parted_config(mig.resolve_geometry(wanted, ["2330"] * count))))
         env = {**os.environ, "PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "NVIDIA_SMI_STATE": str(file)}
         done = subprocess.run(
             [sys.executable, PROGRAM, verb, *options, config],
@@ -81,7 +81,7 @@ def test_a_mode_that_waits_for_a_reset_is_reported_as_a_restart(gpus):
 
 
 def test_a_gpu_that_computes_is_not_split(gpus):
-    status, told, state = gpus({"3g.40gb": 2}, apps=["GPU-stand-in-0, 4711, python3"])
+    status, told, state = gpus({"3g.40gb": 2}, apps=["GPU-fake-0, 4711, python3"])
     assert status == 1
     assert "in use by python3 (4711): drain the node first" in told["problem"]
     assert state["gpus"][0]["mode"] == "Disabled"

@@ -12,16 +12,18 @@ from ruamel.yaml import YAML
 
 ROOT = Path(__file__).resolve().parents[2] / "playbooks"
 ORDER = ["commission", "configure", "drivers", "containers", "fabrics", "application", "burn_in"]
-BLADE = {"gpufleet_kind": "compute_blade", "gpufleet_state": "expected", "gpufleet_template": "ci-runner"}
+BLADE = {"gpufleet_kind": "compute_blade", "gpufleet_is_new": True, "gpufleet_template": "ci-runner"}
+READY = {"gpufleet_is_new": False, "gpufleet_is_busy": False}
+BUSY = {"gpufleet_is_new": False, "gpufleet_is_busy": True}
 CONTAINERS = {"containers": [{"name": "a", "image": "docker.io/library/nginx:1"}]}
 PROBED = {"commission_probe": {"applications": []}}
 LEFT_OVER = {"commission_probe": {"applications": ["gpufleet-a"]}}
 # What a host is like -> the groups whose plays run on it.
 HOSTS = {
     "blade": (BLADE | PROBED, ["burn_in_now"]),
-    "ready-blade": (BLADE | PROBED | {"gpufleet_state": "ready"}, []),
-    "busy": (BLADE | PROBED | {"gpufleet_state": "assigned", "gpufleet_burn_in": "always"}, []),
-    "left-over": (BLADE | LEFT_OVER | {"gpufleet_state": "ready"}, ["application_here"]),
+    "ready-blade": (BLADE | PROBED | READY, []),
+    "busy": (BLADE | PROBED | BUSY | {"gpufleet_burn_in": "always"}, []),
+    "left-over": (BLADE | LEFT_OVER | READY, ["application_here"]),
     "app": (BLADE | PROBED | {"gpufleet_application": CONTAINERS}, ["application_here", "burn_in_now"]),
     "server": ({"gpufleet_kind": "gpu_server"} | PROBED, ["burn_in_now", "drivers_planned"]),
     "podman": (
@@ -30,7 +32,7 @@ HOSTS = {
     ),
     "no-engine": (BLADE | PROBED | {"gpufleet_software": {"container_engine": "none"}}, ["burn_in_now"]),
     "cloud": (
-        {"gpufleet_kind": "cloud_vm", "gpufleet_fabric": "efa", "gpufleet_state": "ready"} | PROBED,
+        {"gpufleet_kind": "cloud_vm", "gpufleet_fabric": "efa"} | READY | PROBED,
         ["drivers_planned", "fabric_efa"],
     ),
 }

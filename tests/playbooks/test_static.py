@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
+from gpufleet.nodes import STATES
+
 ROOT = Path(__file__).resolve().parents[2] / "playbooks"
 ROLES = sorted(path for path in (ROOT / "roles").iterdir() if path.is_dir())
 TASK_FILES = sorted(path for role in ROLES for path in (role / "tasks").glob("*.yml"))
@@ -117,7 +119,8 @@ def test_the_agent_can_be_built_as_the_role_does(tmp_path, monkeypatch):
 
 def chosen(clean_env, state, asked):
     """Say what group_vars make of a node's state and a request, by Ansible's own templating."""
-    told = ["-e", f"gpufleet_state={state}", "-e", f"gpufleet_burn_in={asked}"]
+    is_new, is_busy = STATES[state].is_new, STATES[state].is_busy
+    told = ["-e", f"gpufleet_is_new={is_new} gpufleet_is_busy={is_busy} gpufleet_burn_in={asked}"]
     shown = ["-i", "localhost,", "-c", "local", "-m", "debug", "-a", "var=gpufleet_burn_in_now"]
     command = ["ansible", "localhost", "--playbook-dir", ".", *shown, *told]
     done = subprocess.run(command, cwd=ROOT, env=clean_env, capture_output=True, text=True, check=False)
@@ -137,12 +140,6 @@ def chosen(clean_env, state, asked):
 )
 def test_who_is_burnt_in(clean_env, state, asked, measured):
     assert chosen(clean_env, state, asked) == [measured]
-
-
-def test_plays_and_end_lines_agree_on_who_is_busy():
-    from gpufleet.operations.configure import BUSY_STATES
-
-    assert tuple(load(ROOT / "group_vars/all.yml")["gpufleet_busy_states"]) == BUSY_STATES
 
 
 def texts(value):

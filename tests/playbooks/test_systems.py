@@ -37,5 +37,5 @@ def test_two_releases_of_a_system_say_the_same_things(role):
 
 def test_the_pi_s_image_that_reads_a_seed_can_be_configured(systems):
     """Raspberry Pi OS has cloud-init since October 2025, on Debian 13: the export needs it, the roles take it."""
-    first = firmware.table("families")["raspios"]["first_version"]
+    first = firmware.load_table("families")["raspios"]["first_version"]
     assert f"raspberry-pi-os-{first}" in systems

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.remote.display import Board, Lines, fold, open_display
+from gpufleet.remote.display import LineDisplay, TableDisplay, fold_names, open_display
 from gpufleet.remote.plan import parse_tasks
 from gpufleet.remote.progress import Progress
 
@@ -33,7 +33,7 @@ def replay(make):
 
 @pytest.fixture(scope="module")
 def lines():
-    return replay(lambda progress, stream: Lines(progress, stream, clock=lambda: 0.0)).splitlines()
+    return replay(lambda progress, stream: LineDisplay(progress, stream, clock=lambda: 0.0)).splitlines()
 
 
 def test_hosts_that_did_the_same_share_a_line(lines):
@@ -57,17 +57,17 @@ def test_noise_is_left_out(lines):
 
 def test_a_long_task_speaks_before_it_ends():
     ticks = iter(range(0, 10_000, 3))
-    text = replay(lambda progress, stream: Lines(progress, stream, clock=lambda: float(next(ticks))))
+    text = replay(lambda progress, stream: LineDisplay(progress, stream, clock=lambda: float(next(ticks))))
     assert sum(line.endswith("burn_in : Measure") for line in text.splitlines()) > 1
 
 
 def test_the_table_shows_each_host_with_words_beside_marks():
-    text = replay(Board)
+    text = replay(TableDisplay)
     assert "? poc-blade02 unreachable 1/23" in " ".join(text.split())
     assert "! poc-blade03 rescued 23/23" in " ".join(text.split())
 
 
-@pytest.mark.parametrize(("stream", "kind"), [(io.StringIO(), Lines), (Terminal(), Board)])
+@pytest.mark.parametrize(("stream", "kind"), [(io.StringIO(), LineDisplay), (Terminal(), TableDisplay)])
 def test_the_stream_decides(stream, kind):
     display = open_display(Progress(), stream)
     display.close()
@@ -78,4 +78,4 @@ def test_the_stream_decides(stream, kind):
     ("names", "text"), [(["b2", "b1", "b3"], "b[1-3]"), (["x"], "x"), (["a[", "b"], "a[,b"), ([], "")]
 )
 def test_names_fold_into_ranges(names, text):
-    assert fold(names) == text
+    assert fold_names(names) == text

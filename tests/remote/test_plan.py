@@ -11,13 +11,13 @@ from gpufleet.errors import EnvironmentFault, InputError
 from gpufleet.remote import plan as planning
 from gpufleet.remote.plan import (
     ansible_environment,
-    ask_ansible,
     first_error,
     inventory_names,
     parse_hosts,
     parse_tasks,
     plan_run,
     playbook_names,
+    run_ansible,
     unknown_patterns,
 )
 
@@ -81,13 +81,13 @@ def test_the_shipped_plays_can_be_named(repo_root):
 
 def test_a_missing_ansible_is_the_environments_fault(project):
     with pytest.raises(EnvironmentFault, match="ansible-none is not installed"):
-        ask_ansible(project, ["ansible-none"])
+        run_ansible(project, ["ansible-none"])
 
 
 def test_a_slow_inventory_is_the_environments_fault(project, monkeypatch):
     monkeypatch.setattr(planning, "LIST_TIMEOUT_SECONDS", 0.01)
     with pytest.raises(EnvironmentFault, match=r"took over 0\.01 s"):
-        ask_ansible(project, ["ansible-playbook", "--version"])
+        run_ansible(project, ["ansible-playbook", "--version"])
 
 
 def test_an_inventory_that_does_not_parse_stops_the_run(project):

@@ -14,7 +14,7 @@ import paramiko
 import pytest
 
 from gpufleet.errors import EnvironmentFault
-from gpufleet.remote.probe import Reached, Unreachable, probe, reason_of
+from gpufleet.remote.probe import Reached, Unreachable, classify_error, probe
 
 ANSWER = (Path(__file__).resolve().parents[1] / "cases/remote/probe-rehearsed-blade.txt").read_bytes()
 
@@ -154,7 +154,7 @@ def test_nothing_listens(ask):
     ],
 )
 def test_every_trouble_has_a_word(trouble, reason):
-    assert reason_of(trouble) == reason
+    assert classify_error(trouble) == reason
 
 
 def test_many_are_asked_at_once_and_each_once(keys, tmp_path):

@@ -75,7 +75,9 @@ def project(tmp_path):
 def run(project):
     """Start the run; return it when both hosts are in their task, with the mark that its processes carry."""
     mark = f"GPUFLEET_TEST_MARK={os.getpid()}-{project.name}"
-    env = dict(os.environ, GPUFLEET_HOME=str(project / "home"), **dict([mark.split("=")]))
+    (project / "tmp").mkdir()
+    places = {"GPUFLEET_HOME": str(project / "home"), "TMPDIR": str(project / "tmp")}
+    env = dict(os.environ, **places, **dict([mark.split("=")]))
     words = [sys.executable, "-c", RUN, str(project)]
     process = subprocess.Popen(words, env=env, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     process.stdin.write(SECRET)
@@ -100,12 +102,13 @@ def test_a_signal_ends_workers_and_tasks(run, number, code):
 
 
 @pytest.mark.parametrize("name", ["supervisor.py", "ansible-playbook"])
-def test_a_kill_in_between_ends_the_rest(run, name):
+def test_a_kill_in_between_ends_the_rest(run, project, name):
     process, mark = run
     places = [pid for pid, words in marked(mark).items() if name.encode() in words]
     os.kill(min(places), signal.SIGKILL)
     assert process.wait(HANG_SECONDS) == 3
     wait_until(lambda: not marked(mark), "the tree to end")
+    assert not list((project / "tmp").iterdir()), "the killed modules' payloads"
 
 
 def test_a_killed_run_leaves_no_variables(run):

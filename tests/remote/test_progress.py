@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpufleet.remote.plan import parse_tasks
-from gpufleet.remote.progress import Progress, reason_of, task_label
+from gpufleet.remote.progress import Progress, failure_reason, task_label
 
 CASES = Path(__file__).resolve().parents[1] / "cases/remote"
 SOUND, NO_SSHD, FULL, UNDERVOLTED = (f"poc-blade0{slot}" for slot in range(1, 5))
@@ -86,8 +86,8 @@ def test_errors_outside_tasks_are_kept():
 
 
 def test_a_reason_is_one_bounded_line():
-    assert len(reason_of({"msg": "a\nb " * 500})) == 300
-    assert reason_of({}) == "no reason given"
+    assert len(failure_reason({"msg": "a\nb " * 500})) == 300
+    assert failure_reason({}) == "no reason given"
 
 
 @pytest.mark.parametrize("name", ["common : Write", "Write"])

@@ -13,7 +13,7 @@ import pytest
 
 from gpufleet.remote.plan import plan_run
 from gpufleet.remote.progress import HostProgress
-from gpufleet.remote.run import RunOutcome, forget_environment, run_playbook, worth_keeping
+from gpufleet.remote.run import RunOutcome, is_kept, remove_environment, run_playbook
 
 PLAYBOOK = """
 - name: Try
@@ -142,13 +142,13 @@ def test_what_tells_the_registry_is_kept():
     def ok(**result):
         return {"event": "runner_on_ok", "event_data": {"res": result}}
 
-    assert worth_keeping(ok(gpufleet={"event": "burn_in"}))
-    assert not worth_keeping(ok(changed=True))
-    assert worth_keeping({"event": "runner_on_failed"})
+    assert is_kept(ok(gpufleet={"event": "burn_in"}))
+    assert not is_kept(ok(changed=True))
+    assert is_kept({"event": "runner_on_failed"})
 
 
 def test_a_missing_command_file_is_no_trouble(tmp_path):
-    forget_environment(tmp_path / "command")
+    remove_environment(tmp_path / "command")
     assert list(tmp_path.iterdir()) == []
 
 

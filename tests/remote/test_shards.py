@@ -17,10 +17,10 @@ from pathlib import Path
 import pytest
 
 from gpufleet.errors import InputError
-from gpufleet.remote import Record, last_record, read_record, write_record
+from gpufleet.remote import Record, newest_record, read_record, write_record
 from gpufleet.remote.process_tree import SUPERVISOR
-from gpufleet.remote.sharded import place_of
-from gpufleet.remote.shards import assign, bundle, destinations, private_data, shards_of
+from gpufleet.remote.sharded import shard_place
+from gpufleet.remote.shards import assign_shards, bundle, destinations, make_shards, private_data
 
 RACKS = {f"r{rack}-{slot}": f"rack-{rack}" for rack in (1, 2) for slot in range(1, 4)}
 
@@ -30,7 +30,7 @@ def names(shards):
 
 
 def test_a_shard_for_each_rack():
-    assert names(shards_of([*reversed(RACKS), "lone"], RACKS)) == {
+    assert names(make_shards([*reversed(RACKS), "lone"], RACKS)) == {
         "elsewhere": ("lone",),
         "rack-1": ("r1-1", "r1-2", "r1-3"),
         "rack-2": ("r2-1", "r2-2", "r2-3"),
@@ -42,7 +42,7 @@ def test_a_shard_for_each_rack():
 )
 def test_large_racks_are_cut_evenly_and_nothing_is_lost(at_most, sizes):
     hosts = [f"h{number}" for number in range(7)]
-    parts = shards_of(hosts, dict.fromkeys(hosts, "rack"), at_most)
+    parts = make_shards(hosts, dict.fromkeys(hosts, "rack"), at_most)
     assert [len(part.hosts) for part in parts] == sizes
     assert [host for part in parts for host in part.hosts] == hosts
     assert len({part.folder for part in parts}) == len(parts)
@@ -50,21 +50,21 @@ def test_large_racks_are_cut_evenly_and_nothing_is_lost(at_most, sizes):
 
 def test_the_largest_go_first_to_whoever_has_least():
     hosts = [f"a{n}" for n in range(5)] + [f"b{n}" for n in range(3)] + [f"c{n}" for n in range(2)]
-    given = assign(shards_of(hosts, {host: host[0] for host in hosts}), ["w1", "w2", "w3", "w4"])
+    given = assign_shards(make_shards(hosts, {host: host[0] for host in hosts}), ["w1", "w2", "w3", "w4"])
     assert {worker: [shard.name for shard in mine] for worker, mine in given.items()} == {
         "w1": ["a"],
         "w2": ["b"],
         "w3": ["c"],
     }
-    two = assign(shards_of(hosts, {host: host[0] for host in hosts}), ["w1", "w2"])
+    two = assign_shards(make_shards(hosts, {host: host[0] for host in hosts}), ["w1", "w2"])
     assert [shard.name for shard in two["w2"]] == ["b", "c"]
 
 
 def test_a_host_without_a_rack_belongs_to_its_pool():
-    assert place_of({"gpufleet_rack": "r", "gpufleet_pool": "p"}, "rack") == "r"
-    assert place_of({"gpufleet_rack": "r", "gpufleet_pool": "p"}, "pool") == "p"
-    assert place_of({"gpufleet_pool": "p"}, "rack") == "p"
-    assert place_of({}, "rack") is None
+    assert shard_place({"gpufleet_rack": "r", "gpufleet_pool": "p"}, "rack") == "r"
+    assert shard_place({"gpufleet_rack": "r", "gpufleet_pool": "p"}, "pool") == "p"
+    assert shard_place({"gpufleet_pool": "p"}, "rack") == "p"
+    assert shard_place({}, "rack") is None
 
 
 EXPORTED = {
@@ -76,7 +76,7 @@ EXPORTED = {
 
 
 def test_the_inventory_needs_no_plugin_where_it_is_sent(tmp_path):
-    static = private_data.static(EXPORTED)
+    static = private_data.static_inventory(EXPORTED)
     file = tmp_path / "hosts.json"
     file.write_text(json.dumps(static))
     told = subprocess.run(
@@ -108,7 +108,7 @@ def test_what_is_sent_is_what_the_run_needs(root, tmp_path, monkeypatch):
     (tmp_path / "key.pub").write_text("ssh-ed25519 AAAA me")
     folder = tmp_path / "sent"
     folder.mkdir()
-    private_data.lay(folder, root, EXPORTED, "host ssh-ed25519 BBBB\n", {"wait": 1})
+    private_data.write_private_data(folder, root, EXPORTED, "host ssh-ed25519 BBBB\n", {"wait": 1})
     sent = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     assert sent == {
         "project/site.yml", "project/ansible.cfg", "inventory/hosts.json", "inventory/group_vars/all.yaml",
@@ -184,7 +184,7 @@ def test_the_bundle_is_made_once_and_anew_when_something_changed(tmp_path, monke
     ours.mkdir(parents=True)
     (ours / "errors.py").write_text("")
     monkeypatch.setattr(bundle, "ROOTS", ("packaging",))
-    monkeypatch.setattr(bundle, "OURS", ours)
+    monkeypatch.setattr(bundle, "PACKAGE_FOLDER", ours)
     first = bundle.make_bundle(tmp_path / "kept")
     before = first.archive.stat().st_mtime_ns
     assert bundle.make_bundle(tmp_path / "kept") == first
@@ -254,14 +254,14 @@ def test_nothing_outlives_a_run_on_a_worker(tmp_path, word):
 def test_a_record_says_what_is_left(tmp_path):
     record = Record("site", "new_blades", "auto", False, ("secret",), ("b1", "b2", "b3"))
     write_record(tmp_path / "run1", record.with_done(["b2"]))
-    assert read_record(tmp_path / "run1").left == ("b1", "b3")
-    assert last_record(tmp_path) == "run1"
-    assert read_record(tmp_path / "run1").with_done(["b1", "b3"]).left == ()
+    assert read_record(tmp_path / "run1").remaining == ("b1", "b3")
+    assert newest_record(tmp_path) == "run1"
+    assert read_record(tmp_path / "run1").with_done(["b1", "b3"]).remaining == ()
 
 
 def test_a_missing_or_damaged_record_is_one_line(tmp_path):
-    with pytest.raises(InputError, match="no run to go on with"):
-        last_record(tmp_path)
+    with pytest.raises(InputError, match="no run to resume"):
+        newest_record(tmp_path)
     with pytest.raises(InputError, match="no run 'r9'"):
         read_record(tmp_path / "r9")
     (tmp_path / "r9").mkdir()

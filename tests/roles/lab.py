@@ -141,7 +141,7 @@ class Lab:
 
     def down(self) -> None:
         """End everything: runs, SSH connections, hosts."""
-        processes.end(self.home)
+        processes.stop_processes(self.home)
         rack.down(self, self.say)
         self._book.unlink(missing_ok=True)
         self.hosts = {}
@@ -177,7 +177,7 @@ class Lab:
 
     def host(self, name: str, user: str = "root") -> Any:
         """Look at a host over SSH, its key checked strictly."""
-        sockets = processes.control_path(self.home)
+        sockets = processes.ssh_control_path(self.home)
         sockets.mkdir(mode=0o700, exist_ok=True)
         shared = f"-o ControlMaster=auto -o ControlPersist=30 -o ControlPath={sockets}/%C"
         files = f"-F none -o UserKnownHostsFile={self.home}/ssh/known_hosts -o StrictHostKeyChecking=yes"
@@ -217,7 +217,7 @@ class Lab:
             "GPUFLEET_ADDRESS_BOOK": str(self.home / "addresses.json"),
             "ANSIBLE_PRIVATE_KEY_FILE": str(self.home / "ssh/id_ed25519"),
             "ANSIBLE_SSH_COMMON_ARGS": f"-o UserKnownHostsFile={self.home}/ssh/known_hosts",
-            "ANSIBLE_SSH_CONTROL_PATH_DIR": str(processes.control_path(self.home)),
+            "ANSIBLE_SSH_CONTROL_PATH_DIR": str(processes.ssh_control_path(self.home)),
         }
         return ansible_environment(ROOT, base | own)
 
@@ -296,6 +296,8 @@ class Lab:
             "gpufleet_slot": spec["slot"],
             "gpufleet_machine": MACHINES[spec["kind"]],
             "gpufleet_state": "expected",
+            "gpufleet_is_new": True,
+            "gpufleet_is_busy": False,
         }
 
 
@@ -314,7 +316,7 @@ def _groups(use: fleet.RackUse, node: fleet.RackNode) -> list[str]:
     groups = [group_name("kind", RACK_KINDS[use.rack.kind]), group_name("rack", use.name), "new_nodes"]
     groups += ["new_blades"] if use.rack.kind == "blades" else []
     for card in node.accelerators:
-        vendor = catalog.accelerator(card.model).vendor
+        vendor = catalog.get_accelerator(card.model).vendor
         groups += [group_name("gpu_model", card.model), group_name("gpu_vendor", vendor)]
     return groups
 

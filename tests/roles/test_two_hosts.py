@@ -1,6 +1,6 @@
 """What takes two hosts: restarts in batches, drivers that have to agree, frames from one to the other; and chrony.
 
-One lab of two servers with stand-in cards. ifupdown keeps the first one's interface; on the second nothing does,
+One lab of two servers with fake cards. ifupdown keeps the first one's interface; on the second nothing does,
 which is also what udev's link files are for (no udev runs in a container, but it can be asked to read them).
 """
 
@@ -220,9 +220,9 @@ def restart(lab, *due, assigned=(), **more):
     """Run the play with hosts that a package asks to restart and nodes that have a job; say who was started again."""
     for name in (ONE, TWO):
         lab.host(name).check_output(f"{'touch' if name in due else 'rm -f'} /run/reboot-required")
-    states = f"{{{{ 'assigned' if inventory_hostname in {list(assigned)} else 'expected' }}}}"
+    is_busy = f"{{{{ inventory_hostname in {list(assigned)} }}}}"
     before = starts(lab)
-    given = {"gpufleet_state": states, "gpufleet_reboot_batch": 1, "restart_timeout_seconds": 60, **more}
+    given = {"gpufleet_is_busy": is_busy, "gpufleet_reboot_batch": 1, "restart_timeout_seconds": 60, **more}
     run = lab.run(PLAYBOOKS / "reboot.yml", extra_vars=given)
     print([(name, run.failed(name)) for name in (ONE, TWO)])  # pytest shows it where a test fails
     return run, [after - old for old, after in zip(before, starts(lab), strict=True)]

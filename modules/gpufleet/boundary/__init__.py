@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gpufleet.boundary.csv_rows import check_cell, decode_csv, decode_csv_lines
+from gpufleet.boundary.csv_rows import CsvRow, check_cell, decode_csv
 from gpufleet.boundary.file import read_bytes, read_stream, read_text
 from gpufleet.boundary.identifier import IDENTIFIERS, check_identifier, is_identifier
 from gpufleet.boundary.json_value import NotJsonError, decode_json, decode_json_lines, decode_json_object
@@ -46,6 +46,7 @@ __all__ = [
     "OPERATOR_FILE",
     "OWN_STATE",
     "RUNNER_EVENT",
+    "CsvRow",
     "Limits",
     "NotJsonError",
     "check_cell",
@@ -53,7 +54,6 @@ __all__ = [
     "check_scalar",
     "check_shape",
     "decode_csv",
-    "decode_csv_lines",
     "decode_json",
     "decode_json_lines",
     "decode_json_object",

@@ -4,59 +4,126 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Iterable, Iterator
+from datetime import date
+from typing import Any
 
 from gpufleet.boundary.limit import OPERATOR_FILE, Limits
 from gpufleet.boundary.text import printable, too_large
 from gpufleet.errors import InputError
 
+FLAGS = {"yes": True, "1": True, "no": False, "0": False, "": False}
+
+
+class CsvRow(dict[str, str]):
+    """One row by column. ``where`` is its place (``file:line``); an InputError about a cell names place and column."""
+
+    def __init__(self, cells: Iterable[tuple[str, str]], where: str) -> None:
+        super().__init__(cells)
+        self.where = where
+
+    def __missing__(self, column: str) -> str:
+        raise self._error(column, "has no such column")
+
+    def number(self, column: str) -> float:
+        """Return a cell as a finite number."""
+        try:
+            number = float(self[column])
+        except ValueError:
+            number = math.nan
+        if not math.isfinite(number):
+            raise self._error(column, f"{printable(self[column], 40)!r} is not a number")
+        return number
+
+    def optional_number(self, column: str) -> float | None:
+        """Return a cell as a finite number, None if it is empty."""
+        return self.number(column) if self[column] else None
+
+    def integer(self, column: str) -> int:
+        """Return a cell as an integer."""
+        try:
+            return int(self[column])
+        except ValueError:
+            raise self._error(column, f"{printable(self[column], 40)!r} is not an integer") from None
+
+    def optional_integer(self, column: str) -> int | None:
+        """Return a cell as an integer, None if it is empty."""
+        return self.integer(column) if self[column] else None
+
+    def flag(self, column: str) -> bool:
+        """Return True for ``yes`` or ``1``, False for ``no``, ``0`` or an empty cell."""
+        if self[column] not in FLAGS:
+            raise self._error(column, f"{printable(self[column], 40)!r} is neither yes nor no")
+        return FLAGS[self[column]]
+
+    def split_words(self, column: str) -> tuple[str, ...]:
+        """Return the words of a cell, which spaces separate."""
+        return tuple(self[column].split())
+
+    def day(self, column: str) -> date:
+        """Return a cell as a day (YYYY-MM-DD)."""
+        try:
+            return date.fromisoformat(self[column])
+        except ValueError:
+            raise self._error(column, f"{printable(self[column], 40)!r} is not a date") from None
+
+    def choice(self, column: str, choices: tuple[Any, ...]) -> Any:
+        """Return a cell that must be one of ``choices``: the values of a Literal type."""
+        if self[column] not in choices:
+            raise self._error(
+                column, f"{printable(self[column], 40)!r} is not one of {', '.join(map(str, choices))}"
+            )
+        return self[column]
+
+    def _error(self, column: str, problem: str) -> InputError:
+        return InputError(problem, where=self.where, key=column)
+
 
 def decode_csv(
-    text: str, where: str, required: Iterable[str] = (), limits: Limits = OPERATOR_FILE
-) -> list[dict[str, str]]:
-    """Return the rows under a header line, by column; a row of another length is an InputError with its line."""
-    return [row for _, row in decode_csv_lines(text, where, required, limits)]
-
-
-def decode_csv_lines(
     text: str,
     where: str,
     required: Iterable[str] = (),
     limits: Limits = OPERATOR_FILE,
-    least_columns: int = 1,
-) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield each row with the number of the line that it ends on."""
+    min_columns: int = 1,
+) -> list[CsvRow]:
+    """Return the rows under a header line; a row of another length is an InputError with its line.
+
+    The line in a row's place is the one that the row ends on.
+    """
     if len(text) > limits.bytes:
         raise too_large(len(text), where, limits)
     if "\x00" in text:
         raise InputError("holds a NUL character", where=where)
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    count = 0
     try:
         columns = next(reader, [])
-        _check_header(columns, where, required, least_columns)
-        for fields in reader:
-            if not fields:
-                continue
-            if len(fields) != len(columns):
-                raise InputError(
-                    f"has {len(fields)} fields, the header has {len(columns)}",
-                    where=f"{where}:{reader.line_num}",
-                )
-            count += len(fields)
-            if count > limits.values:
-                raise InputError(f"holds more than {limits.values:,} values", where=where)
-            yield reader.line_num, dict(zip(columns, fields, strict=True))
+        _check_header(columns, where, required, min_columns)
+        return list(_read_rows(reader, columns, where, limits))
     except csv.Error as error:
         raise InputError(f"is not CSV: {printable(error, 120)}", where=f"{where}:{reader.line_num}") from None
 
 
-def _check_header(columns: list[str], where: str, required: Iterable[str], least: int) -> None:
+def _read_rows(reader: Any, columns: list[str], where: str, limits: Limits) -> Iterator[CsvRow]:
+    count = 0
+    for cells in reader:
+        if not cells:
+            continue
+        place = f"{where}:{reader.line_num}"
+        if len(cells) != len(columns):
+            raise InputError(f"has {len(cells)} fields, the header has {len(columns)}", where=place)
+        count += len(cells)
+        if count > limits.values:
+            raise InputError(f"holds more than {limits.values:,} values", where=where)
+        yield CsvRow(zip(columns, cells, strict=True), place)
+
+
+def _check_header(columns: list[str], where: str, required: Iterable[str], min_columns: int) -> None:
     place = f"{where}:1"
-    if len(columns) < least:
+    if len(columns) < min_columns:
         raise InputError("is not CSV", where=place, remedy="it needs a header line and commas")
-    if twice := next((name for name in columns if columns.count(name) > 1), None):
-        raise InputError(f"has two columns {printable(twice, 60)!r}", where=place, remedy="name each once")
+    if repeated := next((name for name in columns if columns.count(name) > 1), None):
+        raise InputError(f"has two columns {printable(repeated, 60)!r}", where=place, remedy="name each once")
     for name in required:
         if name not in columns:
             raise InputError(f"has no column {name!r}", where=place)

@@ -24,7 +24,7 @@ def read_bytes(
     """
     label = where or printable(path)
     is_open = follow_symlinks and _OPEN_ALREADY.fullmatch(str(path)) is not None
-    # Non-blocking, so that opening a pipe that nobody writes to returns at once.
+    # Non-blocking, so that opening a pipe that no process writes to returns at once.
     flags = os.O_RDONLY | os.O_CLOEXEC | (0 if is_open else os.O_NONBLOCK)
     flags |= 0 if follow_symlinks else os.O_NOFOLLOW
     try:

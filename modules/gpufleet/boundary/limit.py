@@ -26,7 +26,7 @@ OPERATOR_FILE = Limits(bytes=4 * MIB, values=100_000)
 """A file that a person writes: a stack, a rack, a policy, a usage file."""
 
 NODE_REPORT = Limits(bytes=4 * MIB, depth=32, values=50_000, characters=256 * KIB)
-"""What a node says of itself: facts, burn-in records, evidence."""
+"""What a node reports: facts, burn-in records, evidence."""
 
 RUNNER_EVENT = Limits(bytes=8 * MIB, depth=64, values=200_000)
 """One event of an ansible-runner run."""

@@ -11,11 +11,11 @@ from gpufleet.boundary.text import printable
 Value = TypeVar("Value")
 
 
-def _whole(text: str) -> str:
+def _parse_integer(text: str) -> str:
     return printable(text, None)
 
 
-def printable_values(value: Value, text: Callable[[str], str] = _whole) -> Value:
+def printable_values(value: Value, text: Callable[[str], str] = _parse_integer) -> Value:
     """Return a value with every string in it printable: dicts, lists, tuples, dataclasses and models are walked.
 
     For texts that are put together from many values: a line end in one of them could otherwise start a line of its

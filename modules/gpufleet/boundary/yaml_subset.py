@@ -89,13 +89,13 @@ def _value(event: Any, events: Iterator[Any], count: _Count, depth: int) -> Any:
 
 
 def _mapping(events: Iterator[Any], count: _Count, depth: int) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    mapping: dict[str, Any] = {}
     while type(event := next(events)) is not yaml.MappingEndEvent:
         key = _value(event, events, count, depth + 1)
-        if type(key) is not str or key in found:
+        if type(key) is not str or key in mapping:
             raise _UnusualError
-        found[key] = _value(next(events), events, count, depth + 1)
-    return found
+        mapping[key] = _value(next(events), events, count, depth + 1)
+    return mapping
 
 
 def _scalar(event: yaml.ScalarEvent, count: _Count) -> Any:

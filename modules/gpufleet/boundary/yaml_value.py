@@ -154,7 +154,7 @@ class _Composer:
         self.documents: list[Node] = []
 
     def compose(self, source: Iterator[yaml.Event]) -> Node | None:
-        """Return the one document's root; None where there is no document."""
+        """Return the one document's root; None for an empty text."""
         for event in source:
             if isinstance(event, yaml.ScalarEvent):
                 self._start(ScalarNode(self._resolve(event), event.value, style=event.style), event)
@@ -196,7 +196,7 @@ class _Composer:
         parent, parts = self.open[-1] if self.open else (None, self.documents)
         if isinstance(parent, MappingNode) and len(parts) % 2 == 0 and not isinstance(node, ScalarNode):
             raise InputError(
-                "has a key that is no text", where=self._place(event), remedy="correct that line"
+                "has a key that is not a text", where=self._place(event), remedy="correct that line"
             )
         parts.append(node)
 

@@ -23,7 +23,7 @@ VERBS = {
     "doctor": "What is installed, what is missing, how to get it",
     "prices": "What machines cost, where, how they are bought; how old these prices are",
     "size": "What a workload needs, how fast it runs, what it costs, and on what",
-    "compare": "Accelerators beside each other: facts, a model's speed, per watt, per dollar",
+    "compare": "Accelerators compared: facts, a model's speed, per watt, per dollar",
     "cost": "What the declared fleet costs, and what a change to it would cost",
     "rehearse": "The offline world: simulated clouds and a rack of booted hosts",
     "nodes": "The registry of every node: state, holds, history, sync",
@@ -78,10 +78,10 @@ def main() -> None:
     except click.ClickException as error:
         usage = io.StringIO()
         error.show(file=usage)
-        output.say_block(usage.getvalue().rstrip("\n"), err=True)
+        output.print_block(usage.getvalue().rstrip("\n"), err=True)
         sys.exit(error.exit_code)
     except GpufleetError as error:
-        output.say(f"error: {error}", err=True)
+        output.print_lines(f"error: {error}", err=True)
         if error.hint:
-            output.say("", f"hint: {error.hint}", err=True)
+            output.print_lines("", f"hint: {error.hint}", err=True)
         sys.exit(error.exit_code)

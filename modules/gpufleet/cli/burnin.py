@@ -30,7 +30,7 @@ def run(nodes: tuple[str, ...], as_json: bool) -> None:
         "burn_in", ",".join(nodes) or running.DEFAULT_LIMIT, "always" if nodes else "auto"
     )
     done = configure.configure(paths.project_root(), request, sys.stderr)
-    output.show(as_json, done, configure.Configured.as_json, configure.as_text)
+    output.print_result(as_json, done, configure.ConfigureResult.as_json, configure.as_text)
     sys.exit(done.exit_code)
 
 
@@ -45,10 +45,10 @@ def report(node: str | None, attempt: str | None, as_json: bool) -> None:
     reports = burnin.stored_reports(node, attempt)
     # One node asked for: one document, as its schema describes it.
     if node and as_json:
-        output.say_json(reports[0])
+        output.print_json(reports[0])
     else:
         show(reports, as_json, burnin.reports_as_text)
-    burnin.refuse_unhealthy(reports)
+    burnin.check_healthy(reports)
 
 
 @command.command()
@@ -76,13 +76,13 @@ def thresholds(kind: str | None, measure: bool, as_json: bool) -> None:
     from gpufleet.operations import burnin
 
     if measure:
-        show(burnin.measure_here(), as_json, burnin.measured_as_text)
+        show(burnin.measure_this_machine(), as_json, burnin.measured_as_text)
         return
     rows = burnin.threshold_rows(kind)
     show(rows, as_json, burnin.thresholds_as_text)
-    burnin.refuse_implausible()
+    burnin.check_plausible()
 
 
 def show(data: list[dict[str, Any]], as_json: bool, text: Callable[[list[dict[str, Any]]], str]) -> None:
     """Print data as JSON or as text."""
-    output.show(as_json, data, lambda found: found, text)
+    output.print_result(as_json, data, lambda found: found, text)

@@ -1,4 +1,4 @@
-"""``gpufleet compare``: accelerators beside each other, as a table, JSON, plots or a page."""
+"""``gpufleet compare``: accelerators compared, as a table, JSON, plots or a page."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ from gpufleet.cli import output
 )
 @click.option(
     "--resume", is_flag=False, flag_value="", metavar="[RUN]",
-    help="Go on with a run (the newest) on the hosts that it has not done.",
+    help="Resume a run (the newest) on the hosts that it has not done.",
 )  # fmt: skip
 @click.option(
     "--pack", type=click.Path(path_type=Path), metavar="FOLDER",
@@ -62,7 +62,7 @@ def command(
     shard_size: int,
     resume: str | None,
     pack: Path | None,
-    **asked: Any,
+    **options: Any,
 ) -> None:
     """Commission, configure and burn in new nodes.
 
@@ -72,75 +72,81 @@ def command(
     from gpufleet import paths, remote
     from gpufleet.operations import configure, running
 
-    fit_together()
+    check_option_combinations()
     if plan:
-        alone(asked, workers=workers, resume=resume)
-        show_plans(asked["limit"], asked["extra_vars"], as_json=as_json, sources=sources)
+        check_plan_options(options, workers=workers, resume=resume)
+        show_plans(options["limit"], options["extra_vars"], as_json=as_json, sources=sources)
     if pack is not None:
-        write_folder(running.Request(**asked), pack)
+        write_run_folder(running.Request(**options), pack)
         return
-    way = remote.Way(tuple(workers.split(",")), shard_by, shard_size) if workers is not None else None
+    mode = (
+        remote.ExecutionMode(tuple(workers.split(",")), shard_by, shard_size) if workers is not None else None
+    )
     if resume is None:
-        done = configure.configure(paths.project_root(), running.Request(**asked, way=way), sys.stderr)
+        done = configure.configure(paths.project_root(), running.Request(**options, mode=mode), sys.stderr)
     else:
-        done = configure.go_on(paths.project_root(), resume, asked["extra_vars"], way, sys.stderr)
-    output.show(as_json, done, configure.Configured.as_json, configure.as_text)
+        done = configure.resume_run(paths.project_root(), resume, options["extra_vars"], mode, sys.stderr)
+    output.print_result(as_json, done, configure.ConfigureResult.as_json, configure.as_text)
     for error in done.run.errors if done.run else ():
-        output.say(f"ansible: {error}", err=True)
+        output.print_lines(f"ansible: {error}", err=True)
     sys.exit(done.exit_code)
 
 
-OF_THE_RUN = ("limit", "play", "burn_in", "check", "pack")
-"""What a run that goes on has from its beginning: to obey anything else would be another run."""
-NOTHING_BESIDE = {"resume": OF_THE_RUN, "pack": ("workers", "shard_by", "shard_size", "plan")}
-ONLY_WITH = {"shard_by": "workers", "shard_size": "workers", "sources": "plan"}
+RUN_OPTIONS = ("limit", "play", "burn_in", "check", "pack")
+"""Options that a resumed run takes from its first start: another value would make it another run."""
+CONFLICTING_OPTIONS = {"resume": RUN_OPTIONS, "pack": ("workers", "shard_by", "shard_size", "plan")}
+REQUIRED_OPTIONS = {"shard_by": "workers", "shard_size": "workers", "sources": "plan"}
 
 
-def fit_together() -> None:
-    """Refuse options that would be passed over in silence: --resume --check would change hosts."""
+def check_option_combinations() -> None:
+    """Raise InputError for options that would be ignored without notice: --resume --check would change hosts."""
     from gpufleet.errors import InputError
 
     context = click.get_current_context()
-    given = [
+    given_names = [
         name
         for name in context.params
         if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
     ]
     flags = {name: f"--{name.replace('_', '-')}" for name in context.params}
-    for chief, others in NOTHING_BESIDE.items():
-        lost = next((flags[name] for name in others if chief in given and name in given), None)
-        if lost:
+    for chief, others in CONFLICTING_OPTIONS.items():
+        conflict = next(
+            (flags[name] for name in others if chief in given_names and name in given_names), None
+        )
+        if conflict:
             raise InputError(
-                f"has no meaning with {lost}", key=flags[chief], remedy="leave one of the two out"
+                f"cannot be combined with {conflict}", key=flags[chief], remedy="leave one of the two out"
             )
-    for name, needed in ONLY_WITH.items():
-        if name in given and needed not in given:
-            raise InputError(f"goes with {flags[needed]}", key=flags[name], remedy=f"add {flags[needed]}")
+    for name, needed in REQUIRED_OPTIONS.items():
+        if name in given_names and needed not in given_names:
+            raise InputError(f"needs {flags[needed]}", key=flags[name], remedy=f"add {flags[needed]}")
 
 
-def write_folder(request: Any, folder: Path) -> None:
-    """Write the run as a folder and say how it goes on."""
+def write_run_folder(request: Any, folder: Path) -> None:
+    """Write the run as a folder and print the next command."""
     from gpufleet import paths
     from gpufleet.operations import configure, running
 
-    given = configure.parse_extra_vars(request.extra_vars)
-    hosts = running.pack(paths.project_root(), request, given, folder)
+    extra_vars = configure.parse_extra_vars(request.extra_vars)
+    hosts = running.write_run_folder(paths.project_root(), request, extra_vars, folder)
     if not hosts:
-        output.say(f"{request.limit} has no hosts: nothing to do")
+        output.print_lines(f"{request.limit} has no hosts: nothing to do")
         return
-    output.say(f"{len(hosts)} hosts, {request.play}.yml: {folder}")
-    output.say(f"next: ansible-runner transmit {folder} -p {request.play}.yml", err=True)
+    output.print_lines(f"{len(hosts)} hosts, {request.play}.yml: {folder}")
+    output.print_lines(f"next: ansible-runner transmit {folder} -p {request.play}.yml", err=True)
 
 
-def alone(asked: dict[str, Any], **others: str | None) -> None:
-    """Refuse what has no meaning beside --plan."""
+def check_plan_options(options: dict[str, Any], **conflicting: str | None) -> None:
+    """Raise InputError for options that cannot be combined with --plan."""
     from gpufleet.errors import InputError
 
-    given = [name for name, value in others.items() if value is not None]
-    given += [name for name, usual in (("play", "site"), ("burn_in", "auto")) if asked[name] != usual]
-    if given:
-        flag = f"--{given[0].replace('_', '-')}"
-        raise InputError(f"has no meaning with {flag}", key="--plan", remedy=f"leave {flag} out")
+    given_names = [name for name, value in conflicting.items() if value is not None]
+    given_names += [
+        name for name, default in (("play", "site"), ("burn_in", "auto")) if options[name] != default
+    ]
+    if given_names:
+        flag = f"--{given_names[0].replace('_', '-')}"
+        raise InputError(f"cannot be combined with {flag}", key="--plan", remedy=f"leave {flag} out")
 
 
 def show_plans(limit: str, extra_vars: tuple[str, ...], *, as_json: bool, sources: bool) -> None:
@@ -148,14 +154,14 @@ def show_plans(limit: str, extra_vars: tuple[str, ...], *, as_json: bool, source
     from gpufleet import paths
     from gpufleet.operations import configure, driver_plans
 
-    given = configure.parse_extra_vars(extra_vars)
-    plans = driver_plans.plan_drivers(paths.project_root(), limit, given, sys.stderr)
-    output.show(
+    extra_var_values = configure.parse_extra_vars(extra_vars)
+    plans = driver_plans.plan_drivers(paths.project_root(), limit, extra_var_values, sys.stderr)
+    output.print_result(
         as_json,
         plans,
         driver_plans.DriverPlans.as_json,
         lambda found: driver_plans.as_text(found, sources=sources),
     )
     for error in plans.run.errors if plans.run else ():
-        output.say(f"ansible: {error}", err=True)
+        output.print_lines(f"ansible: {error}", err=True)
     sys.exit(plans.exit_code)

@@ -25,5 +25,5 @@ def command(stack: str, target: Path, cost_file: Path | None) -> None:
     from gpufleet import console
 
     data = console.write_report(target, stack, cost_file)
-    output.say(console.headline(data), err=True)
-    output.say(target)
+    output.print_lines(console.headline(data), err=True)
+    output.print_lines(target)

@@ -98,10 +98,10 @@ def estimate(
     **of: Any,
 ) -> None:
     """Price a stack by pool: per hour, per month, range, budget, and the prices behind it."""
-    held = _commitments(commitments_file, of["project"])
-    answer = _estimate(Asked(None, _usage(usage_file), limit_s, held, trusted=trusted), **of)
+    commitments = _commitments(commitments_file, of["project"])
+    answer = _estimate(Asked(None, _usage(usage_file), limit_s, commitments, trusted=trusted), **of)
     written = "json" if as_json else form
-    output.say_rendered(cost.render_estimate(answer, written), as_json=written == "json")
+    output.print_rendered(cost.render_estimate(answer, written), as_json=written == "json")
 
 
 @command.command()
@@ -143,19 +143,19 @@ def diff(
 
 
 def _estimate(
-    asked: Asked, *, stack: str | None, state: str | None, config_file: Path | None, project: Path | None
+    options: Asked, *, stack: str | None, state: str | None, config_file: Path | None, project: Path | None
 ) -> Estimate:
     if state is None:
-        return cost.estimate_stack(_project(project), _needed(stack), config_file, asked)
+        return cost.estimate_stack(_project(project), _needed(stack), config_file, options)
     if stack is not None or config_file is not None or project is not None:
         raise InputError("goes without a stack, a project or a config file", where="--state")
     text, name = _read(state)
     with reading(name):
-        return cost.estimate_state(read_document(text, name), asked)
+        return cost.estimate_state(read_document(text, name), options)
 
 
 def _difference(  # noqa: PLR0917 - click hands each option over by name
-    asked: Asked,
+    options: Asked,
     stack: str | None,
     base: str | None,
     preview: str | None,
@@ -164,22 +164,22 @@ def _difference(  # noqa: PLR0917 - click hands each option over by name
     config_file: Path | None,
     project: Path | None,
 ) -> CostDiff:
-    given = [one for one in (base, preview, event_log, state) if one is not None]
-    if asked.dates and not given:
-        return cost.diff_prices(_project(project), _needed(stack), config_file, asked)
-    if len(given) != 1:
+    sources = [one for one in (base, preview, event_log, state) if one is not None]
+    if options.dates and not sources:
+        return cost.diff_prices(_project(project), _needed(stack), config_file, options)
+    if len(sources) != 1:
         raise InputError(
             "give one of --base, --preview, --event-log and --state",
             where="cost diff",
             remedy="for example --base HEAD; or two days for prices alone",
         )
     if base is not None:
-        return cost.diff_against(_project(project), _needed(stack), base, config_file, asked)
+        return cost.diff_against(_project(project), _needed(stack), base, config_file, options)
     if state is not None:
         text, name = _read(state)
         document = read_document(text, name)
         with reading(name):
-            return cost.diff_state(document, _project(project), _needed(stack), config_file, asked)
+            return cost.diff_state(document, _project(project), _needed(stack), config_file, options)
     if config_file is not None:
         raise InputError(
             "goes with --base and --state only", where="--config-file", remedy="preview that file with Pulumi"
@@ -187,8 +187,8 @@ def _difference(  # noqa: PLR0917 - click hands each option over by name
     if preview is not None:
         text, name = _read(preview)
         with reading(name):
-            return cost.diff_preview(read_document(text, name), _root(project), asked)
-    return cost.diff_events(read_events(*_read(str(event_log))), _root(project), asked)
+            return cost.diff_preview(read_document(text, name), _root(project), options)
+    return cost.diff_events(read_events(*_read(str(event_log))), _root(project), options)
 
 
 def _read(file: str) -> tuple[str, str]:
@@ -205,10 +205,10 @@ def _usage(file: Path | None) -> cost.UsageFile:
 def _commitments(file: Path | None, project: Path | None) -> tuple[Any, ...]:
     """Return what is bought already: of the file asked for, or of the project's own where it has one."""
     root = _root(project)
-    own = root / "commitments.yaml" if root else None
-    if file is None and (own is None or not own.is_file()):
+    project_file = root / "commitments.yaml" if root else None
+    if file is None and (project_file is None or not project_file.is_file()):
         return ()
-    return cost.load_commitments(file or Path(str(own))).commitments
+    return cost.load_commitments(file or Path(str(project_file))).commitments
 
 
 def _project(folder: Path | None) -> Path:

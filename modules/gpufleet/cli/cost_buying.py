@@ -27,15 +27,15 @@ JSON = click.option("--json", "as_json", is_flag=True, help="The answer as JSON.
 @JSON
 def breakeven(*, machine: str, region: str, own: float | None, as_json: bool) -> None:
     """Say above how many hours a month a commitment beats on-demand and spot."""
-    known = catalog.machine(machine)
+    known = catalog.get_machine(machine)
     offer = Price(own, "machine", None, "--committed", "low", region, "own") if own else None
-    found = cost.break_even(known.cloud, region, machine, committed={"own": offer} if offer else None)
-    if all(each.hourly is None for each in found):
-        there = ", ".join(catalog.regions_with(known.cloud, machine)) or "none"
+    result = cost.break_even(known.cloud, region, machine, committed={"own": offer} if offer else None)
+    if all(each.hourly is None for each in result):
+        there = ", ".join(catalog.list_machine_regions(known.cloud, machine)) or "none"
         raise InputError(
             f"no price of {machine} in {region}", where="--region", remedy=f"regions with one: {there}"
         )
-    output.show(as_json, found, cost.break_even_document, cost.break_even_table)
+    output.print_result(as_json, result, cost.break_even_document, cost.break_even_table)
 
 
 @click.command()
@@ -45,4 +45,4 @@ def breakeven(*, machine: str, region: str, own: float | None, as_json: bool) ->
 def whatif(*, stack: str, config_file: Path | None, as_json: bool) -> None:
     """Price each pool of a stack under every kind of purchase that has a price."""
     rows = cost.what_if(cost.estimate_stack(paths.project_root(), stack, config_file).bill)
-    output.show(as_json, rows, cost.what_if_document, cost.what_if_table)
+    output.print_result(as_json, rows, cost.what_if_document, cost.what_if_table)

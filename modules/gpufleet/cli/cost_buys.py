@@ -7,6 +7,7 @@ from decimal import Decimal
 
 import click
 
+from gpufleet.catalog import CLOUDS
 from gpufleet.catalog.prices import PURCHASES
 from gpufleet.cli import output
 from gpufleet.errors import InputError
@@ -16,7 +17,7 @@ from gpufleet.errors import InputError
 @click.option("--budget", required=True, metavar="USD", help="A month's money; LOW-HIGH shows both.")
 @click.option("--accelerators", metavar="NAME", help="Only these: T4, A100, h100 …")
 @click.option("--machine", help="Only this machine.")
-@click.option("--cloud", type=click.Choice(["aws", "gcp", "azure"]))
+@click.option("--cloud", type=click.Choice(tuple(CLOUDS)))
 @click.option("--region", help="Only there; default: the cheapest region for each.")
 @click.option("--purchase", type=click.Choice(PURCHASES))
 @click.option("--most", type=click.IntRange(min=1), default=20, show_default=True, help="Rows to show.")
@@ -52,7 +53,7 @@ def buys(
         raise InputError(
             "no priced machine fits", where="cost buys", remedy="leave an option out, or raise --budget"
         )
-    output.show(
+    output.print_result(
         as_json,
         found,
         lambda rows: cost.buys_document(budgets, rows),
@@ -63,7 +64,7 @@ def buys(
 def _budgets(text: str) -> list[Decimal]:
     """Read 500 or 200-500."""
     if not re.fullmatch(r"\d+(\.\d+)?(-\d+(\.\d+)?)?", text):
-        raise InputError(f"{text!r} is no amount", where="--budget", remedy="for example 500, or 200-500")
+        raise InputError(f"{text!r} is not an amount", where="--budget", remedy="for example 500, or 200-500")
     found = [Decimal(part) for part in text.split("-")]
     if found[0] <= 0 or sorted(set(found)) != found:
         raise InputError(f"{text!r} buys nothing", where="--budget", remedy="the lower amount first, above 0")

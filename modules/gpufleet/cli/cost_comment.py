@@ -35,7 +35,7 @@ def comment(
     head: str,
 ) -> None:
     """Write the cost comment, or bring the one that is there up to date."""
-    from gpufleet.cost import comment as comments
+    from gpufleet.cost.analysis import comment as comments
 
     text = _read(file)
     is_unknown = bool(head) and number is None
@@ -61,7 +61,7 @@ def comment(
         _show(comments.fit(text), f"the token may not write comments ({refusal})")
         return
     more = f", {posted.removed} more removed" if posted.removed else ""
-    output.say(" ".join(part for part in (f"comment {posted.done}{more}", posted.url) if part))
+    output.print_lines(" ".join(part for part in (f"comment {posted.done}{more}", posted.url) if part))
 
 
 def _read(file: str) -> str:
@@ -78,7 +78,7 @@ def _show(text: str, why: str) -> None:
     if summary:
         with Path(summary).open("a", encoding="utf-8") as page:
             page.write(f"{text}\n")
-        output.say(f"{why}: the comment is in the job's summary", err=True)
+        output.print_lines(f"{why}: the comment is in the job's summary", err=True)
         return
-    output.say_block(text)
-    output.say(f"{why}: the comment is above", err=True)
+    output.print_block(text)
+    output.print_lines(f"{why}: the comment is above", err=True)

@@ -66,18 +66,18 @@ def write(answer: CostDiff, form: str | None, as_json: bool, outputs: Sequence[P
     """Write the answer to every file asked for, else to standard output."""
     if not outputs:
         written = "json" if as_json else form or "table"
-        output.say_rendered(render_diff(answer, written), as_json=written == "json")
+        output.print_rendered(render_diff(answer, written), as_json=written == "json")
         return
-    forms = [_form(path, "json" if as_json else form, many=len(outputs) > 1) for path in outputs]
+    forms = [_form(path, "json" if as_json else form, is_page=len(outputs) > 1) for path in outputs]
     for path, each in zip(outputs, forms, strict=True):
         boundary.write_text(path, render_diff(answer, each).rstrip("\n") + "\n")
-        output.say(f"wrote {path}", err=True)
+        output.print_lines(f"wrote {path}", err=True)
 
 
-def _form(path: Path, asked: str | None, *, many: bool) -> str:
+def _form(path: Path, requested: str | None, *, is_page: bool) -> str:
     """Return the form of a file: the one asked for, unless several files with endings of their own are."""
     by_ending = ENDINGS.get(path.suffix.lower())
-    found = (by_ending or asked) if many else (asked or by_ending)
-    if found is None:
+    form = (by_ending or requested) if is_page else (requested or by_ending)
+    if form is None:
         raise InputError(f"no form ends in {path.suffix!r}", where="--output", remedy="add --format")
-    return found
+    return form

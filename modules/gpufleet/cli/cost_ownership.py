@@ -54,7 +54,7 @@ def ownership(
 ) -> None:
     """Compare RACK (a name in inventory/, or a file) with renting the same: break-even month and utilisation."""
     from gpufleet import fleet
-    from gpufleet.cost import ownership as of
+    from gpufleet.cost.analysis import tco as of
 
     own = of.own(fleet.load_rack(_file(rack)))
     own = own.with_figures(life_years=years) if years else own
@@ -72,7 +72,7 @@ def ownership(
         _write(svg_file, of.svg(comparison))
     if html_file:
         _write(html_file, of.page(comparison, others))
-    output.show(
+    output.print_result(
         as_json, (comparison, others), lambda found: of.document(*found), lambda found: of.table(*found)
     )
 

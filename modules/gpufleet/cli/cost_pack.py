@@ -12,15 +12,17 @@ from gpufleet.cli import output
 
 @click.command("policy-pack")
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--policy", "policy_file", type=click.Path(path_type=Path), help="Rules to put beside it.")
+@click.option("--policy", "policy_file", type=click.Path(path_type=Path), help="Rules to include.")
 def policy_pack(*, folder: Path, policy_file: Path | None) -> None:
     """Write a policy pack for `pulumi preview --policy-pack FOLDER/gpufleet-cost.sh` that asks these rules."""
-    from gpufleet.cost.policy import load_policy
-    from gpufleet.cost.policy.pack import PROGRAM, write_pack
+    from gpufleet.cost.analysis.policy import load_policy
+    from gpufleet.cost.analysis.policy.pack import PROGRAM, write_pack
 
     if policy_file:
         load_policy(policy_file)
     write_pack(folder)
     if policy_file:
         shutil.copyfile(policy_file, folder / "policy.yaml")
-    output.say(f"wrote {folder}; next: pulumi preview -s STACK --policy-pack {folder / PROGRAM}", err=True)
+    output.print_lines(
+        f"wrote {folder}; next: pulumi preview -s STACK --policy-pack {folder / PROGRAM}", err=True
+    )

@@ -17,19 +17,19 @@ from gpufleet.cli import output
 @click.option("--tests", is_flag=True, help="With --fix: what the test suite needs as well.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(fix: bool, tests: bool, as_json: bool) -> None:
-    """Tell what this machine has and lacks; exit 3 when something required is missing."""
+    """List what this machine has and what is missing; exit 3 when something required is missing."""
     from gpufleet.errors import EnvironmentFault
     from gpufleet.rehearsal import machine
 
-    checks = machine.survey()
+    checks = machine.survey_machine()
     if fix:
-        machine.mend(checks, lambda text: output.say_block(text, err=True), tests=tests)
-        checks = machine.survey()
-    lacking = [check.name for check in checks if check.need == "required" and not check.ok]
-    report = {"ok": not lacking, "checks": [asdict(check) for check in checks]}
+        machine.install_missing(checks, lambda text: output.print_block(text, err=True), tests=tests)
+        checks = machine.survey_machine()
+    missing = [check.name for check in checks if check.need == "required" and not check.ok]
+    report = {"ok": not missing, "checks": [asdict(check) for check in checks]}
     if as_json:
-        output.say_json(report)
+        output.print_json(report)
     else:
-        output.say_block(machine.as_table(printable_values(checks)))
-    if lacking:
-        raise EnvironmentFault(f"missing: {', '.join(lacking)}", hint="gpufleet doctor --fix")
+        output.print_block(machine.format_table(printable_values(checks)))
+    if missing:
+        raise EnvironmentFault(f"missing: {', '.join(missing)}", hint="gpufleet doctor --fix")

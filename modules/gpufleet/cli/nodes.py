@@ -17,9 +17,9 @@ reason_option = click.option("--reason", required=True, help="Why; kept in the n
 
 def _print(data: Any, as_json: bool, lines: Iterable[str]) -> None:
     if as_json:
-        output.say_json(data)
+        output.print_json(data)
     else:
-        output.say(*lines)
+        output.print_lines(*lines)
 
 
 @click.group()
@@ -36,14 +36,14 @@ def command() -> None:
 @click.option("--cloud-api", is_flag=True, help="Also ask AWS for its instances (needs credentials).")
 @click.option("--probe", is_flag=True, help="Also ask every node over SSH who it is.")
 @as_json_option
-def sync(stack: str, as_json: bool, **asked: Any) -> None:
+def sync(stack: str, as_json: bool, **options: Any) -> None:
     """Bring racks, workstations, Pulumi state and addresses into the registry."""
     from gpufleet.operations import sync as operation
 
-    synced = operation.run(stack, operation.Options(**asked))
-    _print(synced.as_json(), as_json, synced.lines())
-    for line in synced.talk():
-        output.say(line, err=True)
+    synced = operation.sync_stack(stack, operation.SyncOptions(**options))
+    _print(synced.as_json(), as_json, synced.summary_lines())
+    for line in synced.warnings():
+        output.print_lines(line, err=True)
     synced.raise_for_failures()
 
 
@@ -66,17 +66,17 @@ def ingest(artifacts: Path, as_json: bool) -> None:
 @click.option("--pool", help="Only nodes of this pool.")
 @click.option("--fold", "as_ranges", is_flag=True, help="One line a state, nodes as ranges.")
 @as_json_option
-def list_(as_ranges: bool, as_json: bool, **asked: Any) -> None:
+def list_(as_ranges: bool, as_json: bool, **options: Any) -> None:
     """List nodes: all of them, or those named (blade[01-03]) or filtered."""
     from gpufleet.operations import show as view
 
     with view.open_registry() as registry:
-        nodes = view.Filter(**asked).apply(registry.list())
+        nodes = view.Filter(**options).apply(registry.list())
         conflicts = registry.conflicts()
     data = [node.as_json() for node in nodes]
-    _print(data, as_json, view.folded(nodes) if as_ranges else view.table(nodes))
+    _print(data, as_json, view.folded_by_state(nodes) if as_ranges else view.node_table(nodes))
     for conflict in conflicts:
-        output.say(f"conflict: {conflict.detail} (from {conflict.source})", err=True)
+        output.print_lines(f"conflict: {conflict.detail} (from {conflict.source})", err=True)
 
 
 @command.command()
@@ -99,10 +99,10 @@ def history(node: str, as_json: bool) -> None:
     from gpufleet.operations import show as view
 
     with view.open_registry() as registry:
-        changes = [view.change_json(change) for change in view.by_time(registry.history(node))]
-        earlier = view.namesakes(registry, node)
+        changes = [view.change_json(change) for change in view.sort_by_time(registry.history(node))]
+        earlier = view.namesake_notes(registry, node)
     for line in earlier:
-        output.say(line, err=True)
+        output.print_lines(line, err=True)
     _print(changes, as_json, map(view.change_text, changes))
 
 
@@ -115,9 +115,9 @@ def drivers(as_json: bool) -> None:
     """
     from gpufleet.operations import drivers as operation
 
-    report = operation.run()
-    _print(report.as_json(), as_json, operation.lines(report))
-    sys.exit(1 if report.skewed else 0)
+    report = operation.check_drivers()
+    _print(report.as_json(), as_json, operation.report_lines(report))
+    sys.exit(1 if report.has_skew else 0)
 
 
 nodes_argument = click.argument("nodes", metavar="NODE|RANGE")
@@ -132,7 +132,7 @@ def hold(nodes: str, kind: str, reason: str) -> None:
     """Keep nodes from use without changing their state: a name, or a range such as blade[01-03]."""
     from gpufleet.operations import change
 
-    _change(change.hold, nodes, kind, reason)
+    _apply_change(change.hold_nodes, nodes, kind, reason)
 
 
 @command.command()
@@ -143,7 +143,7 @@ def release(nodes: str, kind: str, reason: str) -> None:
     """Release nodes from a hold."""
     from gpufleet.operations import change
 
-    _change(change.release, nodes, kind, reason)
+    _apply_change(change.release_nodes, nodes, kind, reason)
 
 
 @command.command()
@@ -154,16 +154,16 @@ def state(nodes: str, to: str, reason: str) -> None:
     """Move nodes to another state, all or none; the table of legal moves decides."""
     from gpufleet.operations import change
 
-    _change(change.move, nodes, to, reason)
+    _apply_change(change.move_nodes, nodes, to, reason)
 
 
-def _change(what: Callable[..., list[str]], nodes: str, to: str, reason: str) -> None:
+def _apply_change(what: Callable[..., list[str]], nodes: str, to: str, reason: str) -> None:
     from gpufleet.operations import show as view
 
     with view.open_registry() as registry:
         lines = what(registry, nodes, to, reason)
     for line in lines:
-        output.say(line, err=True)
+        output.print_lines(line, err=True)
 
 
 command.add_command(nodes_life.export)

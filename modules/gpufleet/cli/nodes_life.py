@@ -27,15 +27,15 @@ from gpufleet.cli import output
     help="Also put the host keys into this file.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def export(kind: str, as_json: bool, **asked: Any) -> None:  # noqa: ARG001 - one format so far
+def export(kind: str, as_json: bool, **options: Any) -> None:  # noqa: ARG001 - one format so far
     """Write what a rack's nodes boot with first: cloud-init, firmware settings, netboot, host keys."""
     from gpufleet.operations import export as operation
 
-    done = operation.run(operation.Request(**asked))
+    done = operation.run(operation.Request(**options))
     if as_json:
-        output.say_json({"folder": str(done.folder), "files": sorted(done.made.files())})
+        output.print_json({"folder": str(done.folder), "files": sorted(done.export.files())})
         return
-    output.say(*done.lines())
+    output.print_lines(*done.lines())
 
 
 @click.command()
@@ -49,7 +49,7 @@ def export(kind: str, as_json: bool, **asked: Any) -> None:  # noqa: ARG001 - on
 @click.option("--force", is_flag=True, help="Although a job runs there.")
 @click.option("--yes", is_flag=True, help="Retire without asking for the node's name; not with --wipe.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def retire(as_json: bool, **asked: Any) -> None:
+def retire(as_json: bool, **options: Any) -> None:
     """End a node's life: drain it, wipe it where asked, forget its keys and address.
 
     Asks for the node's name first; without a terminal it needs --yes.
@@ -61,20 +61,20 @@ def retire(as_json: bool, **asked: Any) -> None:
     from gpufleet.operations import retire as operation
     from gpufleet.operations import show as view
 
-    def ask(question: str) -> str:
+    def prompt(question: str) -> str:
         if not sys.stdin.isatty():
             return ""
-        return output.ask(question)
+        return output.prompt(question)
 
-    def say(line: str) -> None:
-        output.say(line, err=True)
+    def report(line: str) -> None:
+        output.print_lines(line, err=True)
 
-    hands = operation.Hands(
-        operation.runner(paths.project_root(), sys.stderr), ask, say, can_ask=sys.stdin.isatty()
+    interaction = operation.Interaction(
+        operation.make_runner(paths.project_root(), sys.stderr), prompt, report, can_ask=sys.stdin.isatty()
     )
     with view.open_registry() as registry:
-        done = operation.retire(registry, operation.Request(**asked), hands)
+        done = operation.retire(registry, operation.Request(**options), interaction)
     if as_json:
-        output.say_json(done.as_json())
+        output.print_json(done.as_json())
     else:
-        output.say(*done.lines)
+        output.print_lines(*done.lines)

@@ -21,26 +21,26 @@ WORKFLOW_COMMAND = re.compile(r"^(\s*)::|##\[", re.MULTILINE)
 """What GitHub's and Azure's runners obey when a job prints it: `::set-output …` and `##[set-output …]`."""
 
 
-def say(*lines: object, err: bool = False) -> None:
+def print_lines(*lines: object, err: bool = False) -> None:
     """Print each value as one line."""
     for line in lines:
-        click.echo(harmless(printable(line, None)), err=err)
+        click.echo(neutralize_commands(printable(line, None)), err=err)
 
 
-def say_block(text: object, *, err: bool = False) -> None:
+def print_block(text: object, *, err: bool = False) -> None:
     """Print a text of several lines, whose values are printable already (``boundary.printable_values``)."""
-    click.echo(harmless(printable_block(text)), err=err)
+    click.echo(neutralize_commands(printable_block(text)), err=err)
 
 
-def say_json(data: Any) -> None:
+def print_json(data: Any) -> None:
     """Print data as JSON; its strings are ASCII, with everything else escaped."""
-    say_rendered(json.dumps(data, indent=2), as_json=True)
+    print_rendered(json.dumps(data, indent=2), as_json=True)
 
 
-def say_rendered(text: str, *, as_json: bool) -> None:
+def print_rendered(text: str, *, as_json: bool) -> None:
     """Print what another room wrote: JSON that decodes to the same values, or a text of several lines."""
     if not as_json:
-        say_block(text)
+        print_block(text)
         return
     ascii_text = text if text.isascii() else "".join(map(_escaped, text))
     click.echo(ascii_text.replace("\x7f", "\\u007f").replace("##[", "#\\u0023["))
@@ -50,25 +50,27 @@ def _escaped(character: str) -> str:
     return character if character.isascii() else json.dumps(character)[1:-1]
 
 
-def show(as_json: bool, value: Answer, data: Callable[[Answer], Any], text: Callable[[Answer], str]) -> None:
+def print_result(
+    as_json: bool, value: Answer, data: Callable[[Answer], Any], text: Callable[[Answer], str]
+) -> None:
     """Print a verb's answer as JSON, or as text with every string in the answer printable."""
     if as_json:
-        say_json(data(value))
+        print_json(data(value))
     else:
-        say_block(text(printable_values(value)))
+        print_block(text(printable_values(value)))
 
 
-def harmless(text: str) -> str:
+def neutralize_commands(text: str) -> str:
     """Return text that no CI system takes for a command."""
     return WORKFLOW_COMMAND.sub(lambda match: f"{match[1]}: :" if match[1] is not None else "# #[", text)
 
 
-def ask(question: str) -> str:
+def prompt(question: str) -> str:
     """Return what a person types."""
-    shown = harmless(printable(question, None))
+    shown = neutralize_commands(printable(question, None))
     return str(click.prompt(shown, prompt_suffix="", default="", show_default=False, err=True))
 
 
 def confirm(question: str) -> bool:
     """Return whether a person agrees."""
-    return click.confirm(harmless(printable(question, None)), err=True)
+    return click.confirm(neutralize_commands(printable(question, None)), err=True)

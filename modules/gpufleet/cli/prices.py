@@ -10,7 +10,7 @@ import click
 
 from gpufleet import paths
 from gpufleet.boundary import printable, printable_values
-from gpufleet.catalog.prices.apis import CLOUDS, NAMES
+from gpufleet.catalog.prices.apis import CLOUDS, SOURCE_NAMES
 from gpufleet.catalog.prices.row import PURCHASES
 from gpufleet.cli import output
 from gpufleet.errors import AnswerIsNo, EnvironmentFault
@@ -42,7 +42,10 @@ ORIGIN = (
 @click.option("--machine", help="One machine type, or a part: ebs:gp3.")
 @click.option("--purchase", type=click.Choice(PURCHASES))
 @click.option(
-    "--max", "most", type=click.FloatRange(0), help="At most so many USD per hour of what is compared."
+    "--max",
+    "max_usd_per_hour",
+    type=click.FloatRange(0),
+    help="At most so many USD per hour of what is compared.",
 )
 @click.option(
     "--by", type=click.Choice(["machine", "accelerator"]), help="Compare whole machines, or accelerators."
@@ -61,7 +64,7 @@ def command(  # noqa: PLR0917 - click hands each option over by name
     region: str | None,
     machine: str | None,
     purchase: str | None,
-    most: float | None,
+    max_usd_per_hour: float | None,
     by: str | None,
     on: datetime | None,
     limit: int,
@@ -70,24 +73,28 @@ def command(  # noqa: PLR0917 - click hands each option over by name
     """List what can be bought, cheapest first, each price with its age and source."""
     if ctx.invoked_subcommand:
         return
-    from gpufleet.catalog.offers import known_accelerator, offers
+    from gpufleet.catalog.offers import check_accelerator_name, search_offers
     from gpufleet.catalog.prices import report
 
     if gpu:
-        known_accelerator(gpu)
-    found = offers(
-        cloud=cloud, region=region, machine=machine, purchase=purchase, accelerator=gpu, count=count, most_usd=most,
-        on=on.date() if on else None, by="accelerator" if by == "accelerator" or (gpu and not by) else "machine",
+        check_accelerator_name(gpu)
+    offers = search_offers(
+        cloud=cloud, region=region, machine=machine, purchase=purchase, accelerator=gpu, count=count,
+        max_usd_per_hour=max_usd_per_hour,
+        on_date=on.date() if on else None,
+        compare_by="accelerator" if by == "accelerator" or (gpu and not by) else "machine",
         limit=limit + 1 if limit else None,
     )  # fmt: skip
-    shown = report.offers_as_dicts(list(islice(found, limit or None)), count, date.today())  # noqa: DTZ011 - a day
-    more = next(iter(found), None) is not None
+    shown = report.offers_as_dicts(list(islice(offers, limit or None)), count, date.today())  # noqa: DTZ011 - a day
+    more = next(iter(offers), None) is not None
     if machine and not shown and _parts(machine, cloud, region, purchase, on, as_json=as_json):
         return
     if as_json:
-        output.say_rendered(report.dump({"currency": "USD", "more": more, "offers": shown}), as_json=True)
+        output.print_rendered(
+            report.dump_json({"currency": "USD", "more": more, "offers": shown}), as_json=True
+        )
     elif shown:
-        output.say_block(report.offers_table(printable_values(shown), count, more=more))
+        output.print_block(report.format_offers_table(printable_values(shown), count, more=more))
     if not shown:
         raise AnswerIsNo("no priced machine fits", hint="gpufleet prices status says what is known")
 
@@ -103,13 +110,17 @@ def _parts(
 ) -> bool:
     """Print the prices of a part that was asked for as a machine (ebs:gp3); tell whether there are any."""
     from gpufleet.catalog.prices import report
-    from gpufleet.catalog.prices.parts import part_offers
+    from gpufleet.catalog.prices.parts import search_part_offers
 
     day = on.date() if on else None
-    found = report.parts_as_dicts(part_offers(name, cloud=cloud, region=region, purchase=purchase, on=day))
-    if found:
-        output.show(as_json, found, lambda rows: {"currency": "USD", "parts": rows}, report.parts_table)
-    return bool(found)
+    parts = report.parts_as_dicts(
+        search_part_offers(name, cloud=cloud, region=region, purchase=purchase, on_date=day)
+    )
+    if parts:
+        output.print_result(
+            as_json, parts, lambda rows: {"currency": "USD", "parts": rows}, report.format_parts_table
+        )
+    return bool(parts)
 
 
 @command.command()
@@ -117,10 +128,10 @@ def _parts(
 def status(as_json: bool) -> None:
     """Say how old the prices are, what they cover, where they come from and what was set apart."""
     from gpufleet.catalog.prices import report
-    from gpufleet.catalog.prices.status import status as look
+    from gpufleet.catalog.prices.status import read_status as look
 
-    render = report.status_json if as_json else report.status_text
-    output.say_rendered(render(printable_values(look()), date.today()), as_json=as_json)  # noqa: DTZ011 - a day
+    render = report.format_status_json if as_json else report.format_status
+    output.print_rendered(render(printable_values(look()), date.today()), as_json=as_json)  # noqa: DTZ011 - a day
 
 
 @command.command()
@@ -130,7 +141,7 @@ def status(as_json: bool) -> None:
     "--source",
     "names",
     multiple=True,
-    type=click.Choice(NAMES),
+    type=click.Choice(SOURCE_NAMES),
     metavar="NAME",
     help="Only this source; several.",
 )
@@ -145,25 +156,27 @@ def refresh(  # noqa: PLR0917 - click hands each option over by name
     accept: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Read today's prices from the clouds' own APIs into the local store; cut off, it goes on where it was."""
+    """Read today's prices from the clouds' own APIs into the local store; an interrupted run can be resumed."""
     from datetime import UTC
 
     from gpufleet.catalog.prices import Store, imports
     from gpufleet.catalog.prices import refresh as fresh
     from gpufleet.catalog.prices.refresh import report
 
-    imports.known_codes(accept)
+    imports.check_finding_codes(accept)
 
-    def say(line: str) -> None:
-        output.say(line, err=True)
+    def report_progress(line: str) -> None:
+        output.print_lines(line, err=True)
 
-    scope = fresh.scope(datetime.now(UTC).date(), regions, cloud)
-    sources = fresh.make(names, cloud, scope, say)
+    scope = fresh.build_scope(datetime.now(UTC).date(), regions, cloud)
+    sources = fresh.build_sources(names, cloud, scope, report_progress)
     with Store(_store()) as store:
-        outcomes = fresh.refresh(store, sources, scope, again=again, accept=accept, say=say)
+        outcomes = fresh.refresh(store, sources, scope, again=again, accept=accept, report=report_progress)
     shown = outcomes if as_json else printable_values(outcomes)
-    output.say_rendered((report.as_json if as_json else report.text)(shown), as_json=as_json)
-    fault = fresh.verdict(outcomes, named=bool(names or cloud))
+    output.print_rendered(
+        (report.format_outcomes_json if as_json else report.format_outcomes)(shown), as_json=as_json
+    )
+    fault = fresh.find_failure(outcomes, sources_named=bool(names or cloud))
     if fault:
         raise fault
 
@@ -191,13 +204,13 @@ def import_(  # noqa: PLR0917 - click hands each option over by name
     """
     from gpufleet.catalog.prices import Store, imports, report
 
-    imports.known_codes(accept)
-    loaded = imports.load(file, form, imports.Origin(cloud, _day(as_of), source))
+    imports.check_finding_codes(accept)
+    loaded = imports.load_price_file(file, form, imports.Origin(cloud, _day(as_of), source))
     with Store(_store()) as store:
-        summary = imports.bring(store, loaded, accept)
-    render = report.summary_json if as_json else report.summary_text
+        summary = imports.import_prices(store, loaded, accept)
+    render = report.format_summary_json if as_json else report.format_summary
     shown = summary if as_json else printable_values(summary)
-    output.say_rendered(render(shown, printable(loaded.name)), as_json=as_json)
+    output.print_rendered(render(shown, printable(loaded.name)), as_json=as_json)
 
 
 @command.command()
@@ -214,17 +227,17 @@ def check(  # noqa: PLR0917 - click hands each option over by name
     from gpufleet.catalog.prices import imports, judge, report
 
     origin = imports.Origin(cloud, _day(as_of), source)
-    found = judge.in_file(file, form, origin) if file else judge.in_force()
+    findings = judge.check_file(file, form, origin) if file else judge.check_current_prices()
     if as_json:
-        output.say_rendered(report.findings_json(found), as_json=True)
+        output.print_rendered(report.format_findings_json(findings), as_json=True)
     else:
-        output.say(*report.findings_lines(found) or ["nothing found"])
-    if found:
-        raise AnswerIsNo(f"{len({each.row for each in found})} suspicious prices")
+        output.print_lines(*report.format_findings(findings) or ["nothing found"])
+    if findings:
+        raise AnswerIsNo(f"{len({each.row for each in findings})} suspicious prices")
 
 
-def _day(given: datetime | None) -> str:
-    return given.date().isoformat() if given else ""
+def _day(moment: datetime | None) -> str:
+    return moment.date().isoformat() if moment else ""
 
 
 def _store() -> Path:

@@ -1,4 +1,4 @@
-"""``gpufleet rehearse``: the offline world of a stack comes up, tells how it is, and goes."""
+"""``gpufleet rehearse``: start, inspect and remove the offline copy of a stack."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpufleet import paths
 from gpufleet.cli import output
 
 if TYPE_CHECKING:
-    from gpufleet.rehearsal import World
+    from gpufleet.rehearsal import Rehearsal
 
 stack_option = click.option("-s", "--stack", required=True, help="The stack to rehearse, e.g. production.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -42,23 +42,23 @@ def up(stack: str, faults: str | None, no_rack: bool, as_json: bool) -> None:
     """Bring the rehearsal up; what is there already stays."""
     from gpufleet.rehearsal import lifecycle
 
-    world = _world(stack)
-    lifecycle.up(world, _say, faults=faults, with_racks=not no_rack)
-    _say(f'next: eval "$(gpufleet rehearse env -s {stack})"; pulumi up -s {stack} --yes')
+    world = _rehearsal(stack)
+    lifecycle.up(world, _report, faults=faults, with_racks=not no_rack)
+    _report(f'next: eval "$(gpufleet rehearse env -s {stack})"; pulumi up -s {stack} --yes')
     if as_json:
-        output.say_json(lifecycle.report(world))
+        output.print_json(lifecycle.collect_status(world))
 
 
 @command.command()
 @stack_option
 @json_option
 def status(stack: str, as_json: bool) -> None:
-    """Tell what of the rehearsal is there; exit 1 when it is not up."""
+    """Show which parts of the rehearsal are up; exit 1 when it is not up."""
     from gpufleet.errors import AnswerIsNo
     from gpufleet.rehearsal import lifecycle
 
-    report = lifecycle.report(_world(stack))
-    output.show(as_json, report, lambda found: found, lifecycle.as_text)
+    report = lifecycle.collect_status(_rehearsal(stack))
+    output.print_result(as_json, report, lambda found: found, lifecycle.format_status)
     if not report["up"]:
         raise AnswerIsNo(f"the rehearsal of {stack} is not up", hint=f"gpufleet rehearse up -s {stack}")
 
@@ -68,62 +68,64 @@ def status(stack: str, as_json: bool) -> None:
 @json_option
 def env(stack: str, as_json: bool) -> None:
     """Print what a shell needs to use the rehearsal: eval "$(gpufleet rehearse env -s STACK)"."""
-    variables = _world(stack).env()
+    variables = _rehearsal(stack).environment()
     lines = (f"export {name}={shlex.quote(value)}" for name, value in variables.items())
     if as_json:
-        output.say_json(variables)
+        output.print_json(variables)
     else:
-        output.say_block("\n".join(lines))
+        output.print_block("\n".join(lines))
 
 
 @command.command()
 @click.option("-s", "--stack", help="The stack whose rehearsal to remove.")
-@click.option("--all", "every", is_flag=True, help="Remove every rehearsal of this project.")
+@click.option("--all", "all_rehearsals", is_flag=True, help="Remove every rehearsal of this project.")
 @click.option(
     "--deleted", is_flag=True, help="End hosts of other projects whose folder was deleted; asks first."
 )
 @click.option("--yes", is_flag=True, help="With --deleted: do not ask.")
 @json_option
-def down(stack: str | None, every: bool, deleted: bool, yes: bool, as_json: bool) -> None:
+def down(stack: str | None, all_rehearsals: bool, deleted: bool, yes: bool, as_json: bool) -> None:
     """Remove the rehearsal: hosts, namespaces, processes, files."""
-    from gpufleet.rehearsal import World, lifecycle
+    from gpufleet.rehearsal import Rehearsal, lifecycle
 
-    if [stack is not None, every, deleted].count(True) != 1:
-        raise click.UsageError("say which: -s STACK, --all or --deleted")
+    if [stack is not None, all_rehearsals, deleted].count(True) != 1:
+        raise click.UsageError("give one of -s STACK, --all and --deleted")
     if yes and not deleted:
-        raise click.UsageError("--yes goes with --deleted")
+        raise click.UsageError("--yes needs --deleted")
     if deleted:
-        _down_deleted(yes)
+        _stop_deleted(yes)
         return
     root = paths.project_root()
-    worlds = [_world(stack)] if stack else World.all_in(root)
+    worlds = [_rehearsal(stack)] if stack else Rehearsal.find_all(root)
     for world in worlds:
         world.check_known()
     for world in worlds:
-        lifecycle.down(world, _say)
-    if every:
-        lifecycle.remove_deleted(lifecycle.deleted_homes(root), _say)
-        if others := lifecycle.deleted_homes():
-            _say(f"left {len(others)} deleted rehearsals of other projects: gpufleet rehearse down --deleted")
+        lifecycle.down(world, _report)
+    if all_rehearsals:
+        lifecycle.stop_deleted_rehearsals(lifecycle.find_deleted_homes(root), _report)
+        if others := lifecycle.find_deleted_homes():
+            _report(
+                f"left {len(others)} deleted rehearsals of other projects: gpufleet rehearse down --deleted"
+            )
     if as_json:
-        output.say_json([lifecycle.report(world) for world in worlds])
+        output.print_json([lifecycle.collect_status(world) for world in worlds])
 
 
-def _down_deleted(yes: bool) -> None:
+def _stop_deleted(yes: bool) -> None:
     """End the hosts of rehearsals whose project is gone, once a person agrees."""
     from gpufleet.errors import InputError
     from gpufleet.rehearsal import lifecycle
 
-    homes = lifecycle.deleted_homes()
+    homes = lifecycle.find_deleted_homes()
     if not homes:
-        _say("no deleted rehearsal has hosts")
+        _report("no deleted rehearsal has hosts")
         return
     for home in homes:
-        _say(f"deleted while its hosts ran: {home}")
+        _report(f"deleted while its hosts ran: {home}")
     if not yes and not sys.stdin.isatty():
         raise InputError("other projects' hosts are ended", where="--deleted", remedy="add --yes")
     if yes or output.confirm(f"end the hosts of these {len(homes)} rehearsals?"):
-        lifecycle.remove_deleted(homes, _say)
+        lifecycle.stop_deleted_rehearsals(homes, _report)
 
 
 @command.command()
@@ -133,17 +135,17 @@ def demo(stack: str) -> None:
     from gpufleet.rehearsal import demo as job
     from gpufleet.rehearsal import lifecycle
 
-    world = _world(stack)
-    lifecycle.down(world, _say)
-    lifecycle.up(world, _say, faults="demo")
-    job.run(world.root, stack, world.home, world.full_env(), _say)
+    world = _rehearsal(stack)
+    lifecycle.down(world, _report)
+    lifecycle.up(world, _report, faults="demo")
+    job.run_demo(world.root, stack, world.home, world.full_environment(), _report)
 
 
-def _world(stack: str) -> World:
-    from gpufleet.rehearsal import World
+def _rehearsal(stack: str) -> Rehearsal:
+    from gpufleet.rehearsal import Rehearsal
 
-    return World(paths.project_root(Path.cwd()), stack)
+    return Rehearsal(paths.project_root(Path.cwd()), stack)
 
 
-def _say(text: str) -> None:
-    output.say_block(text, err=True)
+def _report(text: str) -> None:
+    output.print_block(text, err=True)

@@ -158,19 +158,19 @@ def command(emit: str | None, merge: bool, as_json: bool, **options: Any) -> Non
     from gpufleet.sizing.plans.report import format_report
     from gpufleet.sizing.plans.target import is_missed_target
 
-    wanted = parse_options(PlanOptions(**options))
-    answer = find_plans(wanted)
-    output.print_result(as_json, answer, build_document, format_report)
-    if not answer.plans:
-        raise AnswerIsNo(answer.warnings[-1].message if answer.warnings else "no plan")
-    misses = [caution.message for caution in answer.warnings if is_missed_target(caution)]
+    plan_options = parse_options(PlanOptions(**options))
+    result = find_plans(plan_options)
+    output.print_result(as_json, result, build_document, format_report)
+    if not result.plans:
+        raise AnswerIsNo(result.warnings[-1].message if result.warnings else "no plan")
+    misses = [warning.message for warning in result.warnings if is_missed_target(warning)]
     if misses:
         raise AnswerIsNo("; ".join(misses))
     if emit:
         from gpufleet import paths
         from gpufleet.sizing.stack_file import choose_plan_to_write, write_plan
 
-        chosen, said = choose_plan_to_write(wanted, answer)
-        output.print_block(write_plan(chosen, emit, paths.project_root(), merge=merge), err=True)
-        if said:
-            output.print_lines(said, err=True)
+        plan, note = choose_plan_to_write(plan_options, result)
+        output.print_block(write_plan(plan, emit, paths.project_root(), merge=merge), err=True)
+        if note:
+            output.print_lines(note, err=True)

@@ -5,7 +5,7 @@ file that carries its styles and plots inside, so that it can be mailed, kept as
 years later. Nothing here asks a cloud, a node or the engine.
 """
 
-from gpufleet.console.gather import gather, write_report
+from gpufleet.console.gather import collect_report_data, write_report
 from gpufleet.console.report import ReportData, headline, render
 
-__all__ = ["ReportData", "gather", "headline", "render", "write_report"]
+__all__ = ["ReportData", "collect_report_data", "headline", "render", "write_report"]

@@ -20,15 +20,15 @@ from gpufleet.operations import burnin, show
 
 def write_report(target: Path, stack: str, cost_file: Path | None) -> ReportData:
     """Write the report page to ``target`` in one go and return what it was made of."""
-    data = gather(stack, cost_file)
+    data = collect_report_data(stack, cost_file)
     if not target.parent.is_dir():
         raise InputError("no such folder", where=str(target), remedy="name a file in a folder that exists")
     boundary.write_text(target, render(data))
     return data
 
 
-def gather(stack: str, cost_file: Path | None) -> ReportData:
-    """Read nodes, holds, reachability and burn-in from the registry, and the change from its file."""
+def collect_report_data(stack: str, cost_file: Path | None) -> ReportData:
+    """Return nodes, holds, reachability and burn-in from the registry, and the change from its file."""
     change = read_change(cost_file) if cost_file else None
     with show.open_registry() as registry:
         listed = registry.list()
@@ -36,7 +36,7 @@ def gather(stack: str, cost_file: Path | None) -> ReportData:
     return ReportData(
         stack=stack,
         written_at=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
-        nodes=[described(node) for node in listed],
+        nodes=[node_with_reasons(node) for node in listed],
         reports=burnin.stored_reports(),
         change=change,
         rehearsal=bool(os.environ.get("GPUFLEET_REHEARSAL")),
@@ -44,17 +44,17 @@ def gather(stack: str, cost_file: Path | None) -> ReportData:
 
 
 def check_stack(stack: str, nodes: Iterable[Node]) -> None:
-    """Refuse a stack of which the registry holds no node: the page would bear a name that means nothing."""
+    """Raise InputError if no node of the registry belongs to the stack."""
     known = {node.stack for node in nodes if node.stack}
     if stack not in known:
         remedy = (
-            f"gpufleet nodes sync -s {stack}; the registry holds {', '.join(sorted(known)) or 'no stack'}"
+            f"gpufleet nodes sync -s {stack}; stacks in the registry: {', '.join(sorted(known)) or 'none'}"
         )
         raise InputError(f"no node of stack {stack!r}", where="--stack", remedy=remedy)
 
 
-def described(node: Node) -> dict[str, Any]:
-    """Return the node's JSON with the words behind its holds and its silence."""
+def node_with_reasons(node: Node) -> dict[str, Any]:
+    """Return the node's JSON with the reasons of its holds and of its unreachability."""
     holds = [{"kind": hold.kind, "reason": hold.reason} for hold in node.holds]
     return node.as_json() | {"holds": holds, "reachable_detail": node.reachable_detail}
 

@@ -62,7 +62,7 @@ def measured_by_node(reports: list[JsonDict], names: list[str]) -> str:
     panels = []
     for check in sorted({point["check"] for point in points}):
         rows = [point for point in points if point["check"] == check]
-        if 2 * len(rows) >= len(reports):  # what few nodes measured is no comparison: the table has it
+        if 2 * len(rows) >= len(reports):  # few nodes measured it: the table is enough
             panels.append(strip(alt, check, rows, names))
     return to_svg(alt.vconcat(*panels, spacing=14))
 

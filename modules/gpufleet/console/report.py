@@ -8,10 +8,12 @@ from typing import Any
 
 from gpufleet.boundary import printable_block, printable_values
 from gpufleet.console import plots
+from gpufleet.nodes import ATTENTION_STATES, USABLE_STATES
 
 JsonDict = dict[str, Any]
 
-TROUBLE = ("quarantined", "repair")
+TONES = ("good", "warn", "bad", "idle")
+"""The CSS classes of a node's cell in a rack."""
 
 
 @dataclass(frozen=True)
@@ -31,25 +33,25 @@ class ReportData:
 
 
 def headline(data: ReportData) -> str:
-    """Say in one sentence how the fleet stands."""
-    states = Counter(standing(node) for node in data.nodes)
+    """Return one sentence with the number of nodes in each status."""
+    states = Counter(status(node) for node in data.nodes)
     parts = [
         f"{count} {name}" for name, count in sorted(states.items(), key=lambda item: (-item[1], item[0]))
     ]
     return f"{len(data.nodes)} nodes: " + ", ".join(parts)
 
 
-def standing(node: JsonDict) -> str:
-    """Name how a node stands for a reader: its state, with reachability and holds folded in."""
+def status(node: JsonDict) -> str:
+    """Return a node's state for a reader, with reachability and holds folded in."""
     if node.get("reachable") is False and node["state"] != "retired":
         return "unreachable"
-    if node["state"] == "ready" and node.get("holds"):
-        return "ready (held)"
+    if node["state"] in USABLE_STATES and node.get("holds"):
+        return f"{node['state']} (held)"
     return str(node["state"])
 
 
-def concerns(data: ReportData) -> list[JsonDict]:
-    """List the nodes somebody must look at, each with its reasons."""
+def nodes_with_reasons(data: ReportData) -> list[JsonDict]:
+    """Return the nodes that a person must look at, each with its reasons."""
     by_node = {report["node"]: report for report in data.reports}
     rows = []
     for node in data.nodes:
@@ -57,27 +59,29 @@ def concerns(data: ReportData) -> list[JsonDict]:
         reasons = node_reasons(node, report)
         if reasons:
             verdict = report["verdict"] if report else ""
-            rows.append({"node": node, "standing": standing(node), "verdict": verdict, "reasons": reasons})
+            rows.append({"node": node, "status": status(node), "verdict": verdict, "reasons": reasons})
     return rows
 
 
 def node_reasons(node: JsonDict, report: JsonDict | None) -> list[str]:
-    """Collect why a node is not simply fine; empty for one that is."""
+    """Return why a node needs attention; empty if it does not."""
     reasons = []
-    if standing(node) == "unreachable":
+    if status(node) == "unreachable":
         reasons.append(node.get("reachable_detail") or "does not answer over SSH")
-    found = [check for check in (report or {}).get("checks", []) if check["outcome"] in ("fail", "warn")]
-    reasons += [f"{check['name']} {check['outcome']}: {check['reason']}" for check in found]
-    reasons += [hold_text(hold, explained=bool(found)) for hold in node.get("holds", [])]
-    if node["state"] in TROUBLE and not reasons:
+    failed_checks = [
+        check for check in (report or {}).get("checks", []) if check["outcome"] in ("fail", "warn")
+    ]
+    reasons += [f"{check['name']} {check['outcome']}: {check['reason']}" for check in failed_checks]
+    reasons += [hold_text(hold, explained=bool(failed_checks)) for hold in node.get("holds", [])]
+    if node["state"] in ATTENTION_STATES and not reasons:
         reasons.append(node["state"])
     return reasons
 
 
 def hold_text(hold: JsonDict, *, explained: bool) -> str:
-    """Read a hold; burn-in's reason is not repeated where its checks are listed already."""
+    """Return a hold as text; the reason of a burn-in is left out if its checks are listed already."""
     if explained and hold["reason"].startswith("burn-in"):
-        return f"held ({hold['kind']}) until somebody has looked"
+        return f"held ({hold['kind']}) until a person has looked at it"
     return f"held ({hold['kind']}): {hold['reason']}"
 
 
@@ -90,20 +94,23 @@ def rack_grids(data: ReportData) -> list[JsonDict]:
     return [
         {
             "name": name,
-            "cells": [cell(node) for node in sorted(nodes, key=lambda node: node.get("slot") or 0)],
+            "cells": [rack_cell(node) for node in sorted(nodes, key=lambda node: node.get("slot") or 0)],
         }
         for name, nodes in sorted(racks.items(), key=lambda item: (-len(item[1]), item[0]))
     ]
 
 
-def cell(node: JsonDict) -> JsonDict:
-    how = standing(node)
-    return {
-        "name": node["name"],
-        "slot": node.get("slot"),
-        "standing": how,
-        "css": how.replace(" (held)", "-held"),
-    }
+def rack_cell(node: JsonDict) -> JsonDict:
+    return {"name": node["name"], "slot": node.get("slot"), "status": status(node), "tone": tone(node)}
+
+
+def tone(node: JsonDict) -> str:
+    """Return the CSS class of a node's cell, one of ``TONES``."""
+    if status(node) == "unreachable" or node["state"] in ATTENTION_STATES:
+        return "bad"
+    if node["state"] not in USABLE_STATES:
+        return "idle"
+    return "warn" if node.get("holds") else "good"
 
 
 def money_lines(change: JsonDict | None) -> list[JsonDict]:
@@ -121,17 +128,17 @@ def render(data: ReportData) -> str:
     data = printable_values(
         data, printable_block
     )  # markup is escaped below; this is for what hides or turns text
-    pages = Environment(
+    environment = Environment(
         loader=PackageLoader("gpufleet.console"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
-    pages.filters["usd"] = lambda amount: "unknown" if amount is None else f"{amount:,.3f}"
-    pages.filters["whole_usd"] = lambda amount: "unknown" if amount is None else f"{amount:,.0f}"
-    return pages.get_template("report.html.j2").render(
+    environment.filters["usd"] = lambda amount: "unknown" if amount is None else f"{amount:,.3f}"
+    environment.filters["whole_usd"] = lambda amount: "unknown" if amount is None else f"{amount:,.0f}"
+    return environment.get_template("report.html.j2").render(
         data=data,
         headline=headline(data),
-        concerns=concerns(data),
+        concerns=nodes_with_reasons(data),
         racks=rack_grids(data),
         lines=money_lines(data.change),
         plots=plots.all_plots(data.nodes, data.reports, data.change),
-        standing=standing,
+        status=status,
     )

@@ -4,14 +4,14 @@ In come reports: racks as declared, Pulumi state, cloud APIs, address books, fac
 results of burn-in. Each is matched to a node (board serial first, then cloud instance id, then rack slot),
 merged field by field under visible rules, and kept with its source and time. Out come nodes with their state,
 holds, reachability, sources and append-only history, and the model that Ansible's inventory shows. A state
-changes only along ``TRANSITIONS``. SQLite by default, PostgreSQL by URL, one schema.
+changes only along ``STATES``. SQLite by default, PostgreSQL by URL, one schema.
 """
 
 from gpufleet.nodes.declared import RACK_KINDS, rack_report, workstation_report
 from gpufleet.nodes.host import Host
 from gpufleet.nodes.identity import Identity, usable_serial
-from gpufleet.nodes.inventory import Inventory, LeftOut, is_rehearsed
-from gpufleet.nodes.inventory import build as inventory_model
+from gpufleet.nodes.inventory import ExcludedNode, Inventory, is_rehearsed
+from gpufleet.nodes.inventory import build_inventory as inventory_model
 from gpufleet.nodes.model import (
     Change,
     Conflict,
@@ -19,37 +19,49 @@ from gpufleet.nodes.model import (
     Node,
     Observation,
     Result,
-    Seen,
+    Sighting,
     SourceStatus,
     Value,
 )
 from gpufleet.nodes.pulumi import elastic_groups, state_report
 from gpufleet.nodes.registry import Registry
 from gpufleet.nodes.report import Outcome, Report
-from gpufleet.nodes.states import HOLDS, NEW_STATES, STATES, TRANSITIONS, VERDICT_MOVES
+from gpufleet.nodes.states import (
+    ATTENTION_STATES,
+    BUSY_STATES,
+    HOLDS,
+    NEW_STATES,
+    STATES,
+    USABLE_STATES,
+    VERDICT_MOVES,
+    State,
+)
 
 __all__ = [
+    "ATTENTION_STATES",
+    "BUSY_STATES",
     "HOLDS",
     "NEW_STATES",
     "RACK_KINDS",
     "STATES",
-    "TRANSITIONS",
+    "USABLE_STATES",
     "VERDICT_MOVES",
     "Change",
     "Conflict",
+    "ExcludedNode",
     "Hold",
     "Host",
     "Identity",
     "Inventory",
-    "LeftOut",
     "Node",
     "Observation",
     "Outcome",
     "Registry",
     "Report",
     "Result",
-    "Seen",
+    "Sighting",
     "SourceStatus",
+    "State",
     "Value",
     "elastic_groups",
     "inventory_model",

@@ -11,10 +11,7 @@ from typing import Any
 from sqlalchemy import Connection, insert, select, update
 
 from gpufleet.nodes import journal, revision, schema
-from gpufleet.nodes.states import VERDICT_MOVES
-
-FORWARD = ("expected", "discovered", "commissioning", "burn_in")
-"""The way of a new node up to burn-in."""
+from gpufleet.nodes.states import NEW_STATES, STATES, VERDICT_MOVES
 
 _OWN_HOLD = "burn-in: "
 
@@ -22,20 +19,21 @@ _OWN_HOLD = "burn-in: "
 def advance(
     connection: Connection, node: Any, to: str, reason: str, *, at: datetime, attempt: str | None
 ) -> Any:
-    """Walk a new node forward to ``to``, each step with its line of history; return the node afterwards."""
-    steps = FORWARD[FORWARD.index(node.state) + 1 : FORWARD.index(to) + 1] if node.state in FORWARD else ()
-    for state in steps:
-        journal.move(connection, node, state, reason, at=at, attempt=attempt)
-        node = fresh(connection, node.id)
+    """Move a new node through the new states up to ``to``, with a line of history for each; return its row."""
+    if node.state not in NEW_STATES:
+        return node
+    for state in NEW_STATES[NEW_STATES.index(node.state) + 1 : NEW_STATES.index(to) + 1]:
+        journal.move_node(connection, node, state, reason, at=at, attempt=attempt)
+        node = reload_row(connection, node.id)
     return node
 
 
-def fresh(connection: Connection, node_id: str) -> Any:
+def reload_row(connection: Connection, node_id: str) -> Any:
     """Return the node's row as it is now."""
     return connection.execute(select(schema.node).where(schema.node.c.id == node_id)).one()
 
 
-def admit(
+def admit_attempt(
     connection: Connection,
     node: Any,
     attempt: str,
@@ -66,7 +64,7 @@ def _row(connection: Connection, node_id: str, attempt: str) -> Any:
     return connection.execute(query).one_or_none()
 
 
-def conclude(
+def record_result(
     connection: Connection,
     node: Any,
     attempt: str,
@@ -82,16 +80,16 @@ def conclude(
     digest = hashlib.sha256(json.dumps(records, sort_keys=True).encode()).hexdigest()
     if _recorded(connection, node.id, attempt, digest):
         return "repeated"
-    if not admit(connection, node, attempt, "burn_in", started_at, began=began):
-        return ignore(connection, node.id, at, f"late result of attempt {attempt}", attempt)
+    if not admit_attempt(connection, node, attempt, "burn_in", started_at, began=began):
+        return record_ignored(connection, node.id, at, f"late result of attempt {attempt}", attempt)
     if _row(connection, node.id, attempt).ended_at is not None:
-        return ignore(connection, node.id, at, f"attempt {attempt} had ended", attempt)
+        return record_ignored(connection, node.id, at, f"attempt {attempt} had ended", attempt)
     if node.state_revision > revision.current(connection):
-        return ignore(
+        return record_ignored(
             connection, node.id, at, f"attempt {attempt} ran before the node became {node.state}", attempt
         )
     _store(connection, node.id, attempt, report=report, records=records, digest=digest, at=at)
-    return _act(connection, fresh(connection, node.id), attempt, report["verdict"], reason=reason, at=at)
+    return _act(connection, reload_row(connection, node.id), attempt, report["verdict"], reason=reason, at=at)
 
 
 def _recorded(connection: Connection, node_id: str, attempt: str, digest: str) -> bool:
@@ -117,47 +115,49 @@ def _store(
     what = {"node_id": node_id, "attempt": attempt, "verdict": verdict, "digest": digest, "recorded_at": at}
     connection.execute(insert(schema.result), what | {"report": report, "records": list(records)})
     table = schema.attempt
-    ended = None if verdict == "incomplete" else at
+    ended_at = None if verdict == "incomplete" else at
     mine = table.c.node_id == node_id, table.c.id == attempt
-    connection.execute(update(table).where(*mine).values(ended_at=ended, verdict=verdict))
+    connection.execute(update(table).where(*mine).values(ended_at=ended_at, verdict=verdict))
     connection.execute(update(schema.node).where(schema.node.c.id == node_id).values(verdict=verdict))
 
 
 def _act(connection: Connection, node: Any, attempt: str, verdict: str, *, reason: str, at: datetime) -> str:
-    """Let a verdict move the node, by the one table; a node out of burn-in's reach stays where it is."""
-    if node.state == "ready":
-        journal.move(connection, node, "burn_in", "burnt in again", at=at, attempt=attempt)
-        node = fresh(connection, node.id)
+    """Move the node by ``VERDICT_MOVES``; only new nodes and those in a state that a verdict ends are moved."""
+    if STATES[node.state].left_by == "verdict" and node.state != "burn_in":
+        journal.move_node(connection, node, "burn_in", "burnt in again", at=at, attempt=attempt)
+        node = reload_row(connection, node.id)
     node = advance(connection, node, "burn_in", "burn-in ran", at=at, attempt=attempt)
     if node.state != "burn_in":
-        return ignore(connection, node.id, at, f"{verdict}: no move out of {node.state}", attempt)
-    to, hold = VERDICT_MOVES[verdict]
-    if to == node.state:
-        journal.note(connection, node.id, at, "verdict", f"{verdict}: {reason}", attempt=attempt)
+        return record_ignored(connection, node.id, at, f"{verdict}: no move out of {node.state}", attempt)
+    new_state, hold_kind = VERDICT_MOVES[verdict]
+    if new_state == node.state:
+        journal.add_history(connection, node.id, at, "verdict", f"{verdict}: {reason}", attempt=attempt)
     else:
-        journal.move(connection, node, to, f"{verdict}: {reason}", at=at, attempt=attempt)
-    if hold:
-        journal.set_hold(connection, node.id, hold, f"{_OWN_HOLD}{verdict}: {reason}", at)
+        journal.move_node(connection, node, new_state, f"{verdict}: {reason}", at=at, attempt=attempt)
+    if hold_kind:
+        journal.set_hold(connection, node.id, hold_kind, f"{_OWN_HOLD}{verdict}: {reason}", at)
     elif verdict == "healthy":
         _clear_own_hold(connection, node.id, at)
     return "applied"
 
 
 def _clear_own_hold(connection: Connection, node_id: str, at: datetime) -> None:
-    """Release what an earlier burn-in held; a hold that a person set is theirs to release."""
+    """Release a hold that an earlier burn-in set; only a person releases a hold that a person set."""
     table = schema.hold
     query = select(table.c.reason).where(table.c.node_id == node_id, table.c.kind == "operator")
     reason = connection.execute(query).scalar()
     if reason and reason.startswith(_OWN_HOLD):
-        journal.drop_hold(connection, node_id, "operator", "burn-in is healthy now", at)
+        journal.release_hold(connection, node_id, "operator", "burn-in is healthy now", at)
 
 
-def ignore(connection: Connection, node_id: str, at: datetime, reason: str, attempt: str | None) -> str:
-    """Leave one line of history for something that changed nothing, however often it is told."""
+def record_ignored(
+    connection: Connection, node_id: str, at: datetime, reason: str, attempt: str | None
+) -> str:
+    """Add one line of history for something that changed nothing, even if it is reported several times."""
     columns = schema.history.c
     query = select(columns.number).where(
         columns.node_id == node_id, columns.event == "ignored", columns.reason == reason
     )
     if connection.execute(query).first() is None:
-        journal.note(connection, node_id, at, "ignored", reason, attempt=attempt)
+        journal.add_history(connection, node_id, at, "ignored", reason, attempt=attempt)
     return "ignored"

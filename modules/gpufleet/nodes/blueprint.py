@@ -12,42 +12,42 @@ HARDWARE, PORTS = "gpufleet_hardware", "gpufleet_open_ports"
 
 def host_vars(blueprint: Blueprint) -> dict[str, Any]:
     """Return the variables of a node; steps that say nothing give none, so that roles keep their defaults."""
-    told = {
+    variables = {
         SOFTWARE: software(blueprint),
         HARDWARE: hardware(blueprint),
         APPLICATION: application(blueprint),
         PORTS: open_ports(blueprint),
     }
-    return {name: value for name, value in told.items() if value}
+    return {name: value for name, value in variables.items() if value}
 
 
 def software(blueprint: Blueprint) -> dict[str, Any]:
     """Return what the driver plan and the engine's roles read; what is left to the plan is left out."""
-    wanted = blueprint.software
-    driver = {"vendor": wanted.driver.vendor, "branch": wanted.driver.branch}
-    if wanted.driver.module != "auto":
-        driver["module"] = wanted.driver.module
-    told: dict[str, Any] = {
+    profile = blueprint.software
+    driver = {"vendor": profile.driver.vendor, "branch": profile.driver.branch}
+    if profile.driver.module != "auto":
+        driver["module"] = profile.driver.module
+    variables: dict[str, Any] = {
         "driver": driver,
-        "cuda": wanted.cuda,
-        "rocm": wanted.rocm,
+        "cuda": profile.cuda,
+        "rocm": profile.rocm,
         "container_engine": blueprint.engine,
-        "container_toolkit": wanted.container_toolkit,
-        "mig": [cards.model_dump(mode="json") for cards in wanted.mig] if wanted.mig else None,
+        "container_toolkit": profile.container_toolkit,
+        "mig": [cards.model_dump(mode="json") for cards in profile.mig] if profile.mig else None,
     }
-    return told if wanted.origin == "auto" else {**told, "origin": wanted.origin}
+    return variables if profile.origin == "auto" else {**variables, "origin": profile.origin}
 
 
 def hardware(blueprint: Blueprint) -> dict[str, Any]:
     """Return how drives, memory and network are to be laid out, where the template says so."""
-    wanted, told = blueprint.hardware, dict[str, Any]()
-    if wanted.storage.layout != "none":
-        told["storage"] = wanted.storage.model_dump(mode="json")
-    if wanted.hugepages:
-        told["hugepages"] = wanted.hugepages.model_dump(mode="json")
-    if wanted.mtu:
-        told["mtu"] = wanted.mtu
-    return told
+    profile, variables = blueprint.hardware, dict[str, Any]()
+    if profile.storage.layout != "none":
+        variables["storage"] = profile.storage.model_dump(mode="json")
+    if profile.hugepages:
+        variables["hugepages"] = profile.hugepages.model_dump(mode="json")
+    if profile.mtu:
+        variables["mtu"] = profile.mtu
+    return variables
 
 
 def application(blueprint: Blueprint) -> dict[str, Any]:

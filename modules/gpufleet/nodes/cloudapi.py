@@ -67,9 +67,9 @@ def _observation(instance: Mapping[str, Any], source: str, region: str, at: date
         "accelerators": accelerators(machine),
         "usd_per_hour": usd_per_hour("aws", region, machine, purchase),
     }
-    told = {key: value for key, value in observed.items() if value is not None}
-    who = Identity(instance_id=instance["InstanceId"])
-    return Observation(source, _name(instance["InstanceId"], tags), who, observed=told, observed_at=at)
+    values = {key: value for key, value in observed.items() if value is not None}
+    identity = Identity(instance_id=instance["InstanceId"])
+    return Observation(source, _name(instance["InstanceId"], tags), identity, observed=values, observed_at=at)
 
 
 def _name(instance_id: str, tags: Mapping[str, str]) -> str:

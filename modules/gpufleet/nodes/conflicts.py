@@ -14,11 +14,11 @@ from gpufleet.nodes.identify import Contradiction
 from gpufleet.nodes.model import Conflict
 from gpufleet.nodes.storing import upsert
 
-Found = tuple[str, Sequence[Contradiction], datetime, bool]
+ReportedContradictions = tuple[str, Sequence[Contradiction], datetime, bool]
 """A source, the contradictions of its report, when it reported, whether the report was complete."""
 
 
-def record_conflicts(connection: Connection, reports: Sequence[Found]) -> None:
+def record_conflicts(connection: Connection, reports: Sequence[ReportedContradictions]) -> None:
     """Open new conflicts with a drift hold on their nodes; a complete report closes what it does not repeat."""
     table = schema.conflict
     open_now: dict[str, dict[tuple[str, str], Any]] = defaultdict(dict)
@@ -26,15 +26,15 @@ def record_conflicts(connection: Connection, reports: Sequence[Found]) -> None:
     for row in connection.execute(select(table).where(table.c.resolved_at.is_(None))):
         if row.source in sources:
             open_now[row.source][row.kind, row.subject] = row
-    for source, found, at, whole in reports:
+    for source, contradictions, at, is_complete in reports:
         mine = open_now[source]
-        rows = {(one.kind, one.subject): _row(one, source, mine, at) for one in found}
+        rows = {(one.kind, one.subject): _row(one, source, mine, at) for one in contradictions}
         upsert(connection, table, list(rows.values()))
-        for one in found:
+        for one in contradictions:
             if (one.kind, one.subject) not in mine:
                 for node_id in one.nodes:
                     journal.set_hold(connection, node_id, "drift", f"conflict: {one.detail}", at)
-        for kind, subject in set(mine) - set(rows) if whole else ():
+        for kind, subject in set(mine) - set(rows) if is_complete else ():
             key = table.c.kind == kind, table.c.subject == subject, table.c.source == source
             connection.execute(update(table).where(*key).values(resolved_at=at))
 
@@ -53,7 +53,7 @@ def _row(one: Contradiction, source: str, open_now: dict[Any, Any], at: datetime
 
 
 def open_conflicts(connection: Connection) -> list[Conflict]:
-    """Return the conflicts that nobody has resolved yet, oldest first."""
+    """Return the unresolved conflicts, oldest first."""
     table = schema.conflict
     query = select(table).where(table.c.resolved_at.is_(None)).order_by(table.c.since, table.c.subject)
     return [

@@ -86,9 +86,9 @@ def sqlite_file(url: URL) -> Path | None:
 
 
 def _timeout() -> float:
-    given = os.environ.get(TIMEOUT)
+    timeout_text = os.environ.get(TIMEOUT)
     try:
-        seconds = float(given) if given else _USUAL_TIMEOUT
+        seconds = float(timeout_text) if timeout_text else _USUAL_TIMEOUT
     except ValueError:
         seconds = -1
     if not 0 < seconds <= 3600:  # noqa: PLR2004 - an hour
@@ -173,9 +173,9 @@ def _version(engine: Engine, url: URL) -> str | None:
     with engine.connect() as connection:
         tables = inspect(connection).get_table_names()
         if "alembic_version" in tables:
-            found = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
-            if found is not None:
-                return str(found)
+            version = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+            if version is not None:
+                return str(version)
         elif not tables or url.get_backend_name() == "postgresql":
             return None
     raise damaged(url, "is not a registry of gpufleet")

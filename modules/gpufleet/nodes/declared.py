@@ -30,16 +30,16 @@ def rack_report(rack: Rack, at: datetime, stack: str | None = None, template: st
 
 
 def declared_nodes(rack: Rack, stack: str | None = None, template: str | None = None) -> list[Node]:
-    """Return a rack's slots as nodes that nobody has met: expected, without an id; as the registry would have them."""
+    """Return a rack's slots as nodes in state expected, without an id, as the registry would store them."""
     reason = f"declared by rack:{rack.name}"
     kind, share = RACK_KINDS[rack.kind], _share(rack)
     cards: dict[Any, tuple[dict[str, Any], ...]] = {}
-    found = []
+    nodes = []
     for node in rack.nodes:
         hardware = (node.machine, node.accelerators)
         if hardware not in cards:
             cards[hardware] = tuple(accelerators(*hardware))
-        found.append(
+        nodes.append(
             Node(
                 id="",
                 name=node.name,
@@ -58,7 +58,7 @@ def declared_nodes(rack: Rack, stack: str | None = None, template: str | None = 
                 template=template if stack else None,
             )
         )
-    return found
+    return nodes
 
 
 def _share(rack: Rack) -> float | None:
@@ -76,8 +76,8 @@ def _rack_node(node: RackNode, rack: Rack, source: str, shared: dict[str, Any], 
         "storage_gib": node.storage_gib,
         "accelerators": accelerators(node.machine, node.accelerators),
     }
-    who = Identity(serial=node.serial, rack=rack.name, slot=str(node.slot))
-    return Observation(source, node.name, who, declared=_told(declared), observed_at=at)
+    identity = Identity(serial=node.serial, rack=rack.name, slot=str(node.slot))
+    return Observation(source, node.name, identity, declared=_drop_none(declared), observed_at=at)
 
 
 def workstation_report(stack: str, workstations: Sequence[Workstation], at: datetime) -> Report:
@@ -87,7 +87,7 @@ def workstation_report(stack: str, workstations: Sequence[Workstation], at: date
         Observation(
             source,
             station.name,
-            declared=_told(
+            declared=_drop_none(
                 {
                     "kind": "workstation",
                     "stack": stack,
@@ -107,15 +107,15 @@ def workstation_report(stack: str, workstations: Sequence[Workstation], at: date
 def accelerators(machine: str, added: Sequence[AcceleratorRequest] = ()) -> list[dict[str, Any]]:
     """Return a machine's accelerators as ``nodes list --json`` shows them; added cards come on top."""
     try:
-        built_in = catalog.machine(machine).accelerators
+        built_in = catalog.get_machine(machine).accelerators
     except InputError:
         built_in = ()  # retired or unknown: its cards are not ours to guess
-    found = [{"model": a.model, "memory_gib": a.memory_gib, "count": a.count} for a in built_in]
+    cards = [{"model": a.model, "memory_gib": a.memory_gib, "count": a.count} for a in built_in]
     for card in added:
-        memory = catalog.accelerator(card.model).memory_gib
-        found.append({"model": card.model, "memory_gib": memory, "count": card.count})
-    return found
+        memory = catalog.get_accelerator(card.model).memory_gib
+        cards.append({"model": card.model, "memory_gib": memory, "count": card.count})
+    return cards
 
 
-def _told(values: dict[str, Any]) -> dict[str, Any]:
+def _drop_none(values: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value is not None}

@@ -13,26 +13,40 @@ from gpufleet.boundary import is_identifier, printable
 from gpufleet.errors import InputError
 from gpufleet.nodes.declared import KINDS
 from gpufleet.nodes.model import Node
-from gpufleet.nodes.states import HOLDS, NEW_STATES, STATES
+from gpufleet.nodes.states import BUSY_STATES, HOLDS, NEW_STATES, STATES
+from gpufleet.nodes.wellformed import IDENTIFIER_KINDS
 
 RESERVED = frozenset(("all", "ungrouped", "missing", "localhost", "127.0.0.1", "::1"))
 """Names that Ansible or the inventory gives a meaning: under ``localhost`` a play would reach the controller."""
 
 _ID = re.compile(r"n-[0-9a-f]{12}")
-_NAMES_OF_ALL = ("cloud", "region", "pool", "rack", "stack", "template")
+_CHECKED_FIELDS = ("address", "serial", "cloud", "region", "pool", "rack", "stack", "template")
+_GROUP_FIELDS = ("kind", "state", "cloud", "region", "pool", "rack", "template", "machine")
+_VARIABLE_FIELDS = (
+    "name",
+    "kind",
+    "state",
+    "cloud",
+    "region",
+    "pool",
+    "rack",
+    "template",
+    "machine",
+    "serial",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Host:
     """A host with its groups.
 
-    ``vars`` come from files of the operator (rack files, stacks) and from words of our own (states, holds).
-    ``observed`` is everything else: what nodes, clouds, the engine's state or the registry say. Whoever hands it to
-    Ansible must not trust it as a template.
+    ``vars`` come from files of the operator (rack files, stacks) and from our own fixed lists (states, holds).
+    ``observed`` is everything else: what nodes, clouds, the engine's state or the registry report. The inventory
+    plugin must not let Ansible read it as a template.
     """
 
     name: str
-    groups: tuple[str, ...]
+    host_groups: tuple[str, ...]
     vars: dict[str, Any]
     observed: dict[str, Any]
     rack: str | None = None
@@ -49,41 +63,40 @@ def make_host(
     """Return a node as a host; ``declared`` is the same slot as a rack file that was just read declares it.
 
     ``planned`` are the variables that the node's template gives, from the operator's stack. Any other value is the
-    operator's only where that file holds the very same one; the registry's word for it is not enough.
+    operator's only if that file holds the very same one; that the registry has it is not enough.
     """
-    said = facts(node)
-    files = said if declared is node else facts(declared) if declared else {}
-    theirs = {key: value for key, value in said.items() if key in files and files[key] == value}
+    variables = host_variables(node)
+    files = variables if declared is node else host_variables(declared) if declared else {}
+    operator_values = {key: value for key, value in variables.items() if key in files and files[key] == value}
     if planned is not None:  # so the stack declares a template of that name
-        theirs["gpufleet_template"] = node.template
-    words = {key: value for key, value in said.items() if _is_word(key, value)}
-    observed = {key: value for key, value in said.items() if key not in theirs and key not in words}
-    return Host(name, tuple(groups(node)), {**theirs, **words, **(planned or {})}, observed, node.rack)
+        operator_values["gpufleet_template"] = node.template
+    vocabulary = {key: value for key, value in variables.items() if _is_own_vocabulary(key, value)}
+    observed = {
+        key: value for key, value in variables.items() if key not in operator_values and key not in vocabulary
+    }
+    return Host(
+        name, tuple(groups(node)), {**operator_values, **vocabulary, **(planned or {})}, observed, node.rack
+    )
 
 
-def facts(node: Node) -> dict[str, Any]:
+def host_variables(node: Node) -> dict[str, Any]:
     """Return a node's values under the names that Ansible knows them by; unknown ones are left out."""
     values = {
         "ansible_host": node.address,
         "gpufleet_id": node.id or None,
-        "gpufleet_name": node.name,
-        "gpufleet_kind": node.kind,
-        "gpufleet_state": node.state,
-        "gpufleet_holds": [hold.kind for hold in node.holds] or None,
-        "gpufleet_cloud": node.cloud,
-        "gpufleet_region": node.region,
-        "gpufleet_pool": node.pool,
-        "gpufleet_rack": node.rack,
         "gpufleet_slot": node.slot_number,
-        "gpufleet_template": node.template,
-        "gpufleet_machine": node.machine,
-        "gpufleet_serial": node.serial,
+        "gpufleet_holds": [hold.kind for hold in node.holds] or None,
+        "gpufleet_is_new": node.state in NEW_STATES,
+        "gpufleet_is_busy": node.state in BUSY_STATES,
+        **{f"gpufleet_{field}": getattr(node, field) for field in _VARIABLE_FIELDS},
     }
     return {key: value for key, value in values.items() if value is not None}
 
 
-def _is_word(key: str, value: Any) -> bool:
-    """Return True for a word of our own vocabulary, which nobody outside can choose freely."""
+def _is_own_vocabulary(key: str, value: Any) -> bool:
+    """Return True for a value from our own fixed lists, which no outside source can choose freely."""
+    if key in ("gpufleet_is_new", "gpufleet_is_busy"):
+        return True
     if key == "gpufleet_state":
         return value in STATES
     if key == "gpufleet_kind":
@@ -93,15 +106,15 @@ def _is_word(key: str, value: Any) -> bool:
     return key == "gpufleet_id" and _ID.fullmatch(value) is not None
 
 
-def problem(name: str, node: Node) -> str | None:
+def find_problem(name: str, node: Node) -> str | None:
     """Return what is ill-formed about a node's identity, or None: such a node is not handed to Ansible.
 
     Reports are checked as they come in, and here again: the registry may be older than that check.
     """
     if name in RESERVED:
         return "its name has a meaning of its own in Ansible"
-    checks = [("name", name, "name"), ("address", node.address, "address"), ("serial", node.serial, "serial")]
-    checks += [(key, getattr(node, key), "name") for key in _NAMES_OF_ALL]
+    checks: list[tuple[str, Any, str]] = [("name", name, "name")]
+    checks += [(field, getattr(node, field), IDENTIFIER_KINDS[field]) for field in _CHECKED_FIELDS]
     checks += [("card", card.get("model"), "model") for card in node.accelerators]
     if not node.rack and node.kind != "workstation":  # a machine of the operator's own may be called anything
         checks.append(("machine", node.machine, "model"))
@@ -113,14 +126,14 @@ def problem(name: str, node: Node) -> str | None:
 
 def groups(node: Node) -> Iterator[str]:
     """Give the groups that a node belongs to."""
-    for prefix in ("kind", "state", "cloud", "region", "pool", "rack", "template", "machine"):
+    for prefix in _GROUP_FIELDS:
         if value := getattr(node, prefix):
             yield group_name(prefix, value)
     for card in node.accelerators:
         yield group_name("gpu_model", card["model"])
         if vendor := _vendor(card["model"]):
             yield group_name("gpu_vendor", vendor)
-    if node.missing:
+    if node.is_missing:
         yield "missing"
     elif node.state in NEW_STATES and node.rack:
         yield "new_nodes"
@@ -131,7 +144,7 @@ def groups(node: Node) -> Iterator[str]:
 @lru_cache(maxsize=1024)
 def _vendor(model: str) -> str | None:
     try:
-        return catalog.accelerator(model).vendor
+        return catalog.get_accelerator(model).vendor
     except InputError:
         return None
 

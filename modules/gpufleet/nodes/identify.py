@@ -14,7 +14,7 @@ from gpufleet.nodes.model import Observation
 
 
 @dataclass(slots=True)
-class Known:
+class LiveNode:
     """What identifies one live node."""
 
     id: str
@@ -44,13 +44,13 @@ class Contradiction:
 class Index:
     """Live nodes by each identity."""
 
-    nodes: dict[str, Known] = field(default_factory=dict)
+    nodes: dict[str, LiveNode] = field(default_factory=dict)
     by_serial: dict[str, str] = field(default_factory=dict)
     by_instance: dict[str, str] = field(default_factory=dict)
     by_place: dict[Slot, str] = field(default_factory=dict)
     by_name: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
 
-    def add(self, known: Known) -> None:
+    def add(self, known: LiveNode) -> None:
         """Enter a node, or enter it anew after its identity changed."""
         self.drop(known.id)
         self.nodes[known.id] = known
@@ -73,7 +73,7 @@ class Index:
             self.by_place.pop(old.place, None)
         self.by_name[old.name].remove(node_id)
 
-    def find(self, seen: Observation) -> tuple[Known | None, Contradiction | None]:
+    def find(self, seen: Observation) -> tuple[LiveNode | None, Contradiction | None]:
         """Return the node meant, or None for a new one, and what contradicts it."""
         serial = seen.identity.solid_serial
         hits = {
@@ -89,7 +89,7 @@ class Index:
         known = self.nodes[ids[0]]
         return known, _changed(seen, known, serial, by_slot=hits["serial"] is None)
 
-    def _by_name_alone(self, seen: Observation) -> Known | None:
+    def _by_name_alone(self, seen: Observation) -> LiveNode | None:
         """Return the one node of that name, where the observation carries nothing stronger."""
         same = self.by_name.get(seen.name, [])
         anonymous = not (seen.identity.solid_serial or seen.identity.instance_id or seen.identity.place)
@@ -97,11 +97,13 @@ class Index:
 
     def _two_nodes(self, seen: Observation, ids: list[str]) -> Contradiction:
         first, second = (self.nodes[node_id] for node_id in ids[:2])
-        detail = f"{_claims(seen)} is said of {_claims_of(first)} and {_claims_of(second)}"
+        detail = f"{_claims(seen)} belongs to both {_claims_of(first)} and {_claims_of(second)}"
         return Contradiction("identity", _claims(seen), detail, tuple(ids))
 
 
-def _changed(seen: Observation, known: Known, serial: str | None, *, by_slot: bool) -> Contradiction | None:
+def _changed(
+    seen: Observation, known: LiveNode, serial: str | None, *, by_slot: bool
+) -> Contradiction | None:
     """Name a board that changed in its slot, or an instance whose board serial differs."""
     if by_slot and serial and known.serial and serial != known.serial:
         detail = f"{known.name} had serial {known.serial}, now {seen.source} says {serial}"
@@ -116,7 +118,7 @@ def _claims(seen: Observation) -> str:
     return ", ".join(part for part in parts if part) or seen.name
 
 
-def _claims_of(known: Known) -> str:
+def _claims_of(known: LiveNode) -> str:
     where = "/".join(known.place) if known.place else known.instance_id or "no place"
     return f"{known.name} ({where})"
 

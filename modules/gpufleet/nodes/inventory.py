@@ -20,15 +20,15 @@ from gpufleet.boundary import printable
 from gpufleet.errors import InputError
 from gpufleet.nodes.blueprint import host_vars
 from gpufleet.nodes.declared import declared_nodes
-from gpufleet.nodes.host import Host, make_host, problem
+from gpufleet.nodes.host import Host, find_problem, make_host
 from gpufleet.nodes.model import Node
 
-Plans = Callable[[Node], fleet.Blueprint | None]
+BlueprintLookup = Callable[[Node], fleet.Blueprint | None]
 TEST_RANGE = ip_network("198.18.0.0/15")  # RFC 2544
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class ExcludedNode:
     """A node that is not handed to Ansible, and the line that says why."""
 
     rack: str | None
@@ -42,14 +42,14 @@ class Inventory:
     hosts: tuple[Host, ...]
     groups: tuple[str, ...]
     notes: tuple[str, ...] = field(default=())
-    left_out: tuple[LeftOut, ...] = field(default=())
+    left_out: tuple[ExcludedNode, ...] = field(default=())
     racks: tuple[str, ...] = field(default=())
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Inventory:
         """Return what ``dataclasses.asdict`` made of an inventory, as it comes back from a cache."""
         hosts = tuple(Host(**{**host, "groups": tuple(host["groups"])}) for host in value["hosts"])
-        left_out = tuple(LeftOut(**one) for one in value["left_out"])
+        left_out = tuple(ExcludedNode(**one) for one in value["left_out"])
         return cls(hosts, tuple(value["groups"]), tuple(value["notes"]), left_out, tuple(value["racks"]))
 
     def of_rack(self, rack: str) -> Inventory:
@@ -60,7 +60,7 @@ class Inventory:
         )
 
 
-def build(
+def build_inventory(
     root: Path,
     url: str,
     *,
@@ -69,31 +69,33 @@ def build(
     rack: str | None = None,
 ) -> Inventory:
     """Return the inventory of a project; with ``rack`` only that rack's hosts."""
-    uses = _racks(root, rehearsal)
+    uses = _rack_uses(root, rehearsal)
     declared = [node for use in uses for node in declared_nodes(*use)]
-    whole = model(_registered(url), declared, include_missing=include_missing, plans=stack_plans(root))
-    whole = replace(whole, racks=tuple(use[0].name for use in uses))
+    inventory = assemble_inventory(
+        _registered_nodes(url), declared, include_missing=include_missing, plans=blueprint_lookup(root)
+    )
+    inventory = replace(inventory, racks=tuple(use[0].name for use in uses))
     if rehearsal:
-        whole = replace(whole, hosts=tuple(map(_nobody_there, whole.hosts)))
-    return whole if rack is None else whole.of_rack(rack)
+        inventory = replace(inventory, hosts=tuple(map(_block_connections, inventory.hosts)))
+    return inventory if rack is None else inventory.of_rack(rack)
 
 
 def is_rehearsed(address: str | None) -> bool:
-    """Say whether an address can be a rehearsed host's: those have theirs from the range kept for tests."""
+    """Return True if an address is in the range kept for tests, from which rehearsed hosts get theirs."""
     try:
         return ip_address(address or "") in TEST_RANGE
     except ValueError:
         return False
 
 
-def _nobody_there(host: Host) -> Host:
+def _block_connections(host: Host) -> Host:
     """Let a simulated instance, or a slot that was not booted, be unreachable: nothing goes out to its address."""
     if is_rehearsed(host.variables.get("ansible_host")):
         return host
     return replace(host, vars={**host.vars, "ansible_ssh_common_args": "-o ProxyCommand=false"})
 
 
-def stack_plans(root: Path) -> Plans:
+def blueprint_lookup(root: Path) -> BlueprintLookup:
     """Return what looks a node's template up in its stack; each stack is read once, and only where asked for."""
     names = {
         _slug(file.name.split(".")[1]): file.name.split(".")[1] for file in root.glob("stacks/Pulumi.*.yaml")
@@ -115,35 +117,40 @@ def _slug(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
-def model(
+def assemble_inventory(
     registered: Iterable[Node],
     declared: Iterable[Node],
     *,
     include_missing: bool = False,
-    plans: Plans | None = None,
+    plans: BlueprintLookup | None = None,
 ) -> Inventory:
     """Return the inventory of registered nodes and of the declared slots that the registry does not know yet."""
     live, declared = [node for node in registered if node.state != "retired"], list(declared)
-    gone = [] if include_missing else [node for node in live if node.missing]
-    shown = [node for node in live if include_missing or not node.missing]
+    missing_nodes = [] if include_missing else [node for node in live if node.is_missing]
+    shown = [node for node in live if include_missing or not node.is_missing]
     places = {node.place for node in live if node.place}
     shown += [node for node in declared if node.place not in places]
     slots = {node.place: node for node in declared}
     # Who a board must be is what the rack file says, not what some board in the slot once answered.
     shown = [_with_declared_serial(node, slots.get(node.place)) for node in shown]
-    sound, left_out = _sorted_out(list(_named(shown)))
+    sound, left_out = _split_by_problem(list(_unique_names(shown)))
     planned = [(name, node, plans(node) if plans and node.template else None) for name, node in sound]
     variables = _variables_of(plan for _, _, plan in planned)
     hosts = [
         make_host(name, node, slots.get(node.place), variables.get(id(plan))) for name, node, plan in planned
     ]
-    kept = _without_names_of_groups(hosts, left_out)
-    lost = [
+    accepted = _drop_group_names(hosts, left_out)
+    unresolved = [
         f"{name} ({printable(node.template, 80)})"
         for name, node, plan in planned
         if plans and node.template and not plan
     ]
-    return Inventory(tuple(kept), _groups_of(kept), tuple(_notes(gone, lost)), tuple(left_out))
+    return Inventory(
+        tuple(accepted),
+        _groups_of(accepted),
+        tuple(_summary_notes(missing_nodes, unresolved)),
+        tuple(left_out),
+    )
 
 
 def _variables_of(plans: Iterable[fleet.Blueprint | None]) -> dict[int, dict[str, Any]]:
@@ -151,14 +158,16 @@ def _variables_of(plans: Iterable[fleet.Blueprint | None]) -> dict[int, dict[str
     return {id(plan): host_vars(plan) for plan in {id(plan): plan for plan in plans if plan}.values()}
 
 
-def _without_names_of_groups(hosts: list[Host], left_out: list[LeftOut]) -> list[Host]:
+def _drop_group_names(hosts: list[Host], left_out: list[ExcludedNode]) -> list[Host]:
     """Leave out hosts that are called as a group: Ansible would give the group their variables."""
-    taken = set(_groups_of(hosts))
+    group_names = set(_groups_of(hosts))
     for host in hosts:
-        if host.name in taken:
+        if host.name in group_names:
             remedy = "give the node another name at its source"
-            left_out.append(LeftOut(host.rack, f"{host.name} is left out: a group has its name; {remedy}"))
-    return [host for host in hosts if host.name not in taken]
+            left_out.append(
+                ExcludedNode(host.rack, f"{host.name} is left out: a group has its name; {remedy}")
+            )
+    return [host for host in hosts if host.name not in group_names]
 
 
 def _with_declared_serial(node: Node, slot: Node | None) -> Node:
@@ -167,38 +176,41 @@ def _with_declared_serial(node: Node, slot: Node | None) -> Node:
     return replace(node, serial=slot.serial)
 
 
-def _sorted_out(named: list[tuple[str, Node]]) -> tuple[list[tuple[str, Node]], list[LeftOut]]:
+def _split_by_problem(named: list[tuple[str, Node]]) -> tuple[list[tuple[str, Node]], list[ExcludedNode]]:
     """Part the nodes that Ansible may have from those with an ill-formed identity, which nothing may connect to."""
     sound: list[tuple[str, Node]] = []
-    left_out: list[LeftOut] = []
+    left_out: list[ExcludedNode] = []
     for name, node in named:
-        if wrong := problem(name, node):
-            who = printable(node.id or f"{node.rack}/{node.slot}", 80)
-            remedy = f"see gpufleet nodes show {who}, correct its source, or retire it"
-            left_out.append(LeftOut(node.rack, f"{printable(name, 80)} is left out: {wrong}; {remedy}"))
+        if reason := find_problem(name, node):
+            reference = printable(node.id or f"{node.rack}/{node.slot}", 80)
+            remedy = f"see gpufleet nodes show {reference}, correct its source, or retire it"
+            left_out.append(ExcludedNode(node.rack, f"{printable(name, 80)} is left out: {reason}; {remedy}"))
         else:
             sound.append((name, node))
     return sound, left_out
 
 
 def _groups_of(hosts: Iterable[Host]) -> tuple[str, ...]:
-    return tuple(sorted({group for host in hosts for group in host.groups} | {"new_blades", "new_nodes"}))
+    return tuple(
+        sorted({group for host in hosts for group in host.host_groups} | {"new_blades", "new_nodes"})
+    )
 
 
-def _notes(gone: list[Node], lost: list[str]) -> Iterator[str]:
-    if lost:
-        yield f"templates that no stack here declares, so nothing follows from them: {', '.join(lost)}"
-    if gone:
-        names = ", ".join(printable(node.name, 80) for node in gone)
-        yield f"{len(gone)} nodes that every source has lost are left out (include_missing shows them): {names}"
+def _summary_notes(missing_nodes: list[Node], unresolved: list[str]) -> Iterator[str]:
+    if unresolved:
+        yield f"templates that no stack here declares, so nothing follows from them: {', '.join(unresolved)}"
+    if missing_nodes:
+        names = ", ".join(printable(node.name, 80) for node in missing_nodes)
+        count = len(missing_nodes)
+        yield f"{count} nodes that every source has lost are left out (include_missing shows them): {names}"
 
 
-def _named(nodes: list[Node]) -> Iterator[tuple[str, Node]]:
+def _unique_names(nodes: list[Node]) -> Iterator[tuple[str, Node]]:
     """Give each node a host name of its own: nodes that share a name carry their id, so that none is lost."""
     count = Counter(node.name for node in nodes)
     for node in nodes:
-        own = node.id or f"{node.rack}-{node.slot}"
-        yield (node.name if count[node.name] == 1 else f"{node.name}-{own}"), node
+        identifier = node.id or f"{node.rack}-{node.slot}"
+        yield (node.name if count[node.name] == 1 else f"{node.name}-{identifier}"), node
 
 
 def _fabric(machine: str | None, cloud: str | None) -> str | None:
@@ -206,12 +218,12 @@ def _fabric(machine: str | None, cloud: str | None) -> str | None:
     if not (machine and cloud):
         return None
     try:
-        return catalog.machine(machine, cloud).fabric
+        return catalog.get_machine(machine, cloud).fabric
     except InputError:
         return None
 
 
-def _registered(url: str) -> Iterable[Node]:
+def _registered_nodes(url: str) -> Iterable[Node]:
     from gpufleet.nodes.registry import Registry
 
     if not Registry.exists(url):
@@ -224,7 +236,7 @@ _Use = tuple[fleet.Rack, str | None, str | None]
 """A rack with the stack and the template that use it."""
 
 
-def _racks(root: Path, rehearsal: str | None) -> list[_Use]:
+def _rack_uses(root: Path, rehearsal: str | None) -> list[_Use]:
     if rehearsal:
         return [(use.rack, rehearsal, use.template) for use in fleet.load(rehearsal, root).racks]
     racks = fleet.load_racks(root / "inventory", root)

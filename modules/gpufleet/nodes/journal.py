@@ -17,13 +17,13 @@ from gpufleet.nodes.storing import upsert
 LONGEST_REASON = 2000  # characters
 
 
-def bounded(reason: str) -> str:
+def trim_reason(reason: str) -> str:
     """Return a reason as the registry keeps it: without NUL characters, cut where it is too long."""
     text = reason.replace("\x00", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")
     return text if len(text) <= LONGEST_REASON else f"{text[: LONGEST_REASON - 1]}…"
 
 
-def note(
+def add_history(
     connection: Connection,
     node_id: str,
     at: datetime,
@@ -35,41 +35,41 @@ def note(
 ) -> None:
     """Add a line of history."""
     old, new = moved or (None, None)
-    row = {"node_id": node_id, "at": at, "event": event, "reason": bounded(reason)}
+    row = {"node_id": node_id, "at": at, "event": event, "reason": trim_reason(reason)}
     connection.execute(insert(schema.history), row | {"old_state": old, "new_state": new, "attempt": attempt})
 
 
-def move(
+def move_node(
     connection: Connection, node: Any, to: str, reason: str, *, at: datetime, attempt: str | None = None
 ) -> None:
     """Move a node to a state that the table allows."""
     check_move(node.name, node.state, to)
     number = revision.current(connection)
-    change = {"state": to, "state_since": at, "state_reason": bounded(reason), "state_revision": number}
+    change = {"state": to, "state_since": at, "state_reason": trim_reason(reason), "state_revision": number}
     connection.execute(update(schema.node).where(schema.node.c.id == node.id).values(change))
-    note(connection, node.id, at, "state", reason, moved=(node.state, to), attempt=attempt)
+    add_history(connection, node.id, at, "state", reason, moved=(node.state, to), attempt=attempt)
 
 
 def set_hold(connection: Connection, node_id: str, kind: str, reason: str, at: datetime) -> bool:
-    """Hold a node; say whether anything changed."""
+    """Set a hold; return True if anything changed."""
     check_hold(node_id, kind)
-    table, reason = schema.hold, bounded(reason)
+    table, reason = schema.hold, trim_reason(reason)
     query = select(table.c.reason).where(table.c.node_id == node_id, table.c.kind == kind)
     if connection.execute(query).scalar() == reason:
         return False
     upsert(connection, table, [{"node_id": node_id, "kind": kind, "reason": reason, "since": at}])
-    note(connection, node_id, at, "hold", f"{kind}: {reason}")
+    add_history(connection, node_id, at, "hold", f"{kind}: {reason}")
     return True
 
 
-def drop_hold(connection: Connection, node_id: str, kind: str, reason: str, at: datetime) -> bool:
-    """Release a hold; say whether there was one."""
+def release_hold(connection: Connection, node_id: str, kind: str, reason: str, at: datetime) -> bool:
+    """Release a hold; return True if there was one."""
     check_hold(node_id, kind)
     table = schema.hold
-    gone = connection.execute(delete(table).where(table.c.node_id == node_id, table.c.kind == kind))
-    if not gone.rowcount:
+    deletion = connection.execute(delete(table).where(table.c.node_id == node_id, table.c.kind == kind))
+    if not deletion.rowcount:
         return False
-    note(connection, node_id, at, "release", f"{kind}: {reason}")
+    add_history(connection, node_id, at, "release", f"{kind}: {reason}")
     return True
 
 
@@ -80,4 +80,4 @@ def begin_attempt(
     row = {"node_id": node.id, "id": attempt, "kind": kind, "started_at": at, "revision": number}
     connection.execute(insert(schema.attempt), row)
     connection.execute(update(schema.node).where(schema.node.c.id == node.id).values(attempt=attempt))
-    note(connection, node.id, at, "attempt", f"{kind} attempt started", attempt=attempt)
+    add_history(connection, node.id, at, "attempt", f"{kind} attempt started", attempt=attempt)

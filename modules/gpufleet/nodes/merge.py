@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 from gpufleet.nodes.identity import usable_serial
-from gpufleet.nodes.model import WITNESSES, Value
+from gpufleet.nodes.model import OBSERVING_SOURCES, Value
 
 DECIDED = (
     "name",
@@ -55,7 +55,7 @@ _FIRST = dict.fromkeys(DECIDED, "declared") | dict.fromkeys(SEEN, "observed")
 
 def _may_say(source: str, field: str) -> bool:
     """Keep nodes from speaking for themselves: of what they report, only the serial says who they are."""
-    return field == "serial" or source == "address_book" or source not in WITNESSES
+    return field == "serial" or source == "address_book" or source not in OBSERVING_SOURCES
 
 
 def _rank(value: Value, aspect: str, field: str, lost: Collection[str]) -> tuple[Any, ...]:

@@ -7,17 +7,18 @@ from datetime import UTC, datetime
 from typing import Any
 
 from gpufleet.nodes.identity import Identity, Slot
+from gpufleet.nodes.states import USABLE_STATES
 
-WITNESSES = ("address_book", "ansible", "burn_in", "configuration", "ssh")
-"""Sources that say something about nodes, but neither declare nor make them."""
+OBSERVING_SOURCES = ("address_book", "ansible", "burn_in", "configuration", "ssh")
+"""Sources that only observe nodes: they neither declare nor make them."""
 
 
-def now() -> datetime:
+def utc_now() -> datetime:
     """Return the present moment, in UTC."""
     return datetime.now(UTC)
 
 
-def stamp(moment: datetime) -> str:
+def format_time(moment: datetime) -> str:
     """Return a moment as text that sorts by time: ``2026-11-21T10:38:39.120Z``."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
@@ -35,12 +36,12 @@ class Observation:
     identity: Identity = field(default_factory=Identity)
     declared: dict[str, Any] = field(default_factory=dict)
     observed: dict[str, Any] = field(default_factory=dict)
-    observed_at: datetime = field(default_factory=now)
+    observed_at: datetime = field(default_factory=utc_now)
 
     def values(self) -> dict[str, Any]:
         """Return every value under its registry key."""
-        wanted = {f"declared.{key}": value for key, value in self.declared.items()}
-        return wanted | {f"observed.{key}": value for key, value in self.observed.items()}
+        declared = {f"declared.{key}": value for key, value in self.declared.items()}
+        return declared | {f"observed.{key}": value for key, value in self.observed.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ class Hold:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Sighting:
     """A source that knows the node; ``missing_since`` where a later, complete report left it out."""
 
     source: str
@@ -99,7 +100,7 @@ class Node:
     attempt: str | None = None
     verdict: str | None = None
     holds: tuple[Hold, ...] = ()
-    sources: tuple[Seen, ...] = ()
+    sources: tuple[Sighting, ...] = ()
 
     @property
     def place(self) -> Slot | None:
@@ -111,15 +112,15 @@ class Node:
         return int(self.slot) if self.slot and self.slot.isdecimal() else self.slot
 
     @property
-    def missing(self) -> bool:
-        """Say whether every source that declares or makes nodes has since lost this one."""
-        makers = [seen for seen in self.sources if seen.source.partition(":")[0] not in WITNESSES]
+    def is_missing(self) -> bool:
+        """True if every source that declares or makes nodes has since lost this one."""
+        makers = [seen for seen in self.sources if seen.source.partition(":")[0] not in OBSERVING_SOURCES]
         return bool(makers) and all(seen.missing_since for seen in makers)
 
     @property
-    def usable(self) -> bool:
-        """Say whether work may be placed here: ready or assigned, and nothing holds it."""
-        return self.state in ("ready", "assigned") and not self.holds
+    def is_usable(self) -> bool:
+        """True if work may be placed here: the state is usable and no hold blocks it."""
+        return self.state in USABLE_STATES and not self.holds
 
     def as_json(self) -> dict[str, Any]:
         """Return the stable shape that ``gpufleet nodes list --json`` prints."""
@@ -135,7 +136,7 @@ class Node:
             "accelerators": [dict(item) for item in self.accelerators],
             "usd_per_hour": self.usd_per_hour,
             "sources": [
-                {"source": seen.source, "observed_at": stamp(seen.observed_at)} for seen in self.sources
+                {"source": seen.source, "observed_at": format_time(seen.observed_at)} for seen in self.sources
             ],
         }
 

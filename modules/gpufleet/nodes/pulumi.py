@@ -20,11 +20,8 @@ from gpufleet.nodes.report import Report
 
 Facts = dict[str, Any]
 
-ELASTIC = {
-    "aws:autoscaling/group:Group": "aws",
-    "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager": "gcp",
-    "gcp:compute/instanceGroupManager:InstanceGroupManager": "gcp",
-    "azure-native:compute:VirtualMachineScaleSet": "azure",
+CLOUD_BY_GROUP_TYPE = {
+    type_: cloud.name for cloud in catalog.CLOUDS.values() for type_ in cloud.elastic_group_types
 }
 
 
@@ -37,15 +34,17 @@ def state_report(resources: Sequence[Resource], stack: str, at: datetime) -> Rep
     source = f"pulumi:{stack}"
     live = [r for r in resources if r.custom and not r.delete and r.pending != "creating"]
     by_id = {r.id: r for r in live if r.id}
-    told = _told(resources)
-    found = [_observation(r, by_id, told, source, at) for r in live if r.type in _READERS]
-    nodes = [node for node in found if node]
-    own = {node.identity.instance_id for node in nodes}
-    members = [_member(fact, stack, source, at) for key, fact in told.items() if key not in own]
+    output_nodes = _stack_output_nodes(resources)
+    observations = [_observation(r, by_id, output_nodes, source, at) for r in live if r.type in _READERS]
+    nodes = [node for node in observations if node]
+    instance_ids = {node.identity.instance_id for node in nodes}
+    members = [
+        _member(fact, stack, source, at) for key, fact in output_nodes.items() if key not in instance_ids
+    ]
     return Report(source, at, [*nodes, *members])
 
 
-def _told(resources: Sequence[Resource]) -> dict[str, Facts]:
+def _stack_output_nodes(resources: Sequence[Resource]) -> dict[str, Facts]:
     """Return the stack's output ``nodes`` by instance id."""
     stack = next((r for r in resources if r.type == "pulumi:pulumi:Stack"), None)
     listed = dig(stack.outputs, "nodes") if stack else None
@@ -63,7 +62,7 @@ def _member(fact: Facts, stack: str, source: str, at: datetime) -> Observation:
     observed: Facts = {name: text(fact, name) for name in _ADDRESSES}
     observed |= {"accelerators": accelerators(machine), "zone": text(fact, "zone")}
     who = Identity(instance_id=text(fact, "id"))
-    return Observation(source, text(fact, "name"), who, _known(declared), _known(observed), at)
+    return Observation(source, text(fact, "name"), who, _drop_unknown(declared), _drop_unknown(observed), at)
 
 
 _ADDRESSES = ("address", "private_address", "public_address")
@@ -71,11 +70,19 @@ _ADDRESSES = ("address", "private_address", "public_address")
 
 def elastic_groups(resources: Sequence[Resource]) -> list[tuple[str, str]]:
     """Return (cloud, name) of the groups whose members only the cloud knows."""
-    return [(ELASTIC[r.type], r.name) for r in resources if r.type in ELASTIC and not r.delete]
+    return [
+        (CLOUD_BY_GROUP_TYPE[r.type], r.name)
+        for r in resources
+        if r.type in CLOUD_BY_GROUP_TYPE and not r.delete
+    ]
 
 
 def _observation(
-    resource: Resource, by_id: Mapping[str, Resource], told: Mapping[str, Facts], source: str, at: datetime
+    resource: Resource,
+    by_id: Mapping[str, Resource],
+    output_nodes: Mapping[str, Facts],
+    source: str,
+    at: datetime,
 ) -> Observation | None:
     facts = _READERS[resource.type](resource, by_id)
     tags = facts.pop("tags")
@@ -98,7 +105,7 @@ def _observation(
     )
     instance_id = facts["instance_id"] or resource.id or ""
     observed = {
-        "address": text(told.get(instance_id), "address") or facts["public"] or facts["private"],
+        "address": text(output_nodes.get(instance_id), "address") or facts["public"] or facts["private"],
         "private_address": facts["private"],
         "public_address": facts["public"],
         "zone": facts["zone"],
@@ -106,10 +113,10 @@ def _observation(
         "urn": resource.urn,
     }
     who = Identity(instance_id=instance_id)
-    return Observation(source, name, who, _known(declared), _known(observed), at)
+    return Observation(source, name, who, _drop_unknown(declared), _drop_unknown(observed), at)
 
 
-def _known(values: Facts) -> Facts:
+def _drop_unknown(values: Facts) -> Facts:
     """Drop what is absent, and the engine's markers for unknown and secret values."""
     return {
         key: value
@@ -156,7 +163,7 @@ def _gcp_cards(attached: Any) -> list[Facts]:
     for item in attached if isinstance(attached, list) else []:
         sku = text(item, "type").rpartition("/")[2]
         try:
-            card = catalog.accelerator(sku.removeprefix("nvidia-").removeprefix("tesla-").upper())
+            card = catalog.get_accelerator(sku.removeprefix("nvidia-").removeprefix("tesla-").upper())
         except InputError:
             continue  # a card that our catalogue does not know has no memory that we could state
         count = int(item.get("count") or 1)
@@ -207,8 +214,8 @@ def dig(value: Any, *path: str | int) -> Any:
 
 def text(value: Any, *path: str | int) -> str:
     """Return the text at a path, empty where there is none or it cannot be read."""
-    found = dig(value, *path)
-    return found if isinstance(found, str) else ""
+    value_at_path = dig(value, *path)
+    return value_at_path if isinstance(value_at_path, str) else ""
 
 
 _PRICED_AS: dict[str, catalog.Purchase] = {
@@ -225,14 +232,14 @@ def usd_per_hour(
 
     Disks and addresses are in ``gpufleet cost estimate``. A reservation without a term bills as on-demand.
     """
-    way = _PRICED_AS.get(purchase or "", "on_demand")
-    whole = catalog.price(cloud, region, machine, way)
-    parts = [_card_price(cloud, region, card, way) for card in cards]
-    if whole is None or None in parts:
+    purchase_kind = _PRICED_AS.get(purchase or "", "on_demand")
+    machine_price = catalog.find_price(cloud, region, machine, purchase_kind)
+    parts = [_card_price(cloud, region, card, purchase_kind) for card in cards]
+    if machine_price is None or None in parts:
         return None
-    return round(whole.usd_per_hour + sum(part for part in parts if part is not None), 6)
+    return round(machine_price.usd_per_hour + sum(part for part in parts if part is not None), 6)
 
 
-def _card_price(cloud: str, region: str, card: Facts, way: catalog.Purchase) -> float | None:
-    part = catalog.part_price(cloud, region, f"accelerator:{card['sku']}", way)
+def _card_price(cloud: str, region: str, card: Facts, purchase_kind: catalog.Purchase) -> float | None:
+    part = catalog.find_part_price(cloud, region, f"accelerator:{card['sku']}", purchase_kind)
     return None if part is None else part.usd_per_hour * int(card["count"])

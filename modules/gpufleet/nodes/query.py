@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import fields
 from datetime import datetime
 from typing import Any
 
@@ -11,7 +12,7 @@ from sqlalchemy import Connection, select
 
 from gpufleet.errors import InputError
 from gpufleet.nodes import schema
-from gpufleet.nodes.model import Change, Hold, Node, Result, Seen, SourceStatus, Value
+from gpufleet.nodes.model import Change, Hold, Node, Result, Sighting, SourceStatus, Value
 
 
 def find_row(connection: Connection, who: str) -> Any:
@@ -33,17 +34,17 @@ def find_row(connection: Connection, who: str) -> Any:
 
 
 def _present(connection: Connection, rows: Sequence[Any]) -> list[Any]:
-    seen = _sources(connection, [row.id for row in rows])
-    return [row for row in rows if not _node(row, (), seen[row.id]).missing]
+    seen = _load_sightings(connection, [row.id for row in rows])
+    return [row for row in rows if not _node(row, (), seen[row.id]).is_missing]
 
 
-def load(connection: Connection, rows: Iterable[Any] | None = None) -> list[Node]:
+def load_nodes(connection: Connection, rows: Iterable[Any] | None = None) -> list[Node]:
     """Return nodes (all, when no rows are given) with their holds and sources, by rack, slot and name."""
-    whole = rows is None
-    chosen = connection.execute(select(schema.node)).all() if rows is None else list(rows)
-    ids = None if whole else [row.id for row in chosen]
-    holds, sources = _holds(connection, ids), _sources(connection, ids)
-    nodes = [_node(row, tuple(holds[row.id]), sources[row.id]) for row in chosen]
+    is_unfiltered = rows is None
+    selected_rows = connection.execute(select(schema.node)).all() if rows is None else list(rows)
+    ids = None if is_unfiltered else [row.id for row in selected_rows]
+    holds, sources = _load_holds(connection, ids), _load_sightings(connection, ids)
+    nodes = [_node(row, tuple(holds[row.id]), sources[row.id]) for row in selected_rows]
     return sorted(nodes, key=_order)
 
 
@@ -52,35 +53,13 @@ def _order(node: Node) -> tuple[Any, ...]:
     return (node.cloud or "", node.rack or "", int(slot) if slot.isdecimal() else 0, slot, node.name, node.id)
 
 
-_DIRECT = (
-    "id",
-    "name",
-    "kind",
-    "state",
-    "state_since",
-    "state_reason",
-    "cloud",
-    "region",
-    "pool",
-    "rack",
-    "slot",
-    "stack",
-    "template",
-    "machine",
-    "address",
-    "serial",
-    "instance_id",
-    "usd_per_hour",
-    "reachable",
-    "reachable_at",
-    "reachable_detail",
-    "attempt",
-    "verdict",
+_SCALAR_FIELDS = tuple(
+    field.name for field in fields(Node) if field.name not in ("accelerators", "holds", "sources")
 )
 
 
-def _node(row: Any, holds: tuple[Hold, ...], sources: Sequence[Seen]) -> Node:
-    plain = {name: getattr(row, name) for name in _DIRECT}
+def _node(row: Any, holds: tuple[Hold, ...], sources: Sequence[Sighting]) -> Node:
+    plain = {name: getattr(row, name) for name in _SCALAR_FIELDS}
     return Node(**plain, accelerators=tuple(row.accelerators), holds=holds, sources=tuple(sources))
 
 
@@ -89,23 +68,23 @@ def _about(table: Any, ids: Sequence[str] | None) -> Any:
     return query if ids is None else query.where(table.c.node_id.in_(ids))
 
 
-def _holds(connection: Connection, ids: Sequence[str] | None) -> dict[str, list[Hold]]:
-    found: dict[str, list[Hold]] = defaultdict(list)
+def _load_holds(connection: Connection, ids: Sequence[str] | None) -> dict[str, list[Hold]]:
+    holds_by_node: dict[str, list[Hold]] = defaultdict(list)
     for row in connection.execute(_about(schema.hold, ids).order_by(schema.hold.c.kind)):
-        found[row.node_id].append(Hold(row.kind, row.reason, row.since))
-    return found
+        holds_by_node[row.node_id].append(Hold(row.kind, row.reason, row.since))
+    return holds_by_node
 
 
-def _sources(connection: Connection, ids: Sequence[str] | None) -> dict[str, list[Seen]]:
+def _load_sightings(connection: Connection, ids: Sequence[str] | None) -> dict[str, list[Sighting]]:
     """Return who knows each node; a source's last complete report confirms every node that it did not lose."""
-    found: dict[str, list[Seen]] = defaultdict(list)
+    sightings: dict[str, list[Sighting]] = defaultdict(list)
     answers = _answers(connection)
     for row in connection.execute(_about(schema.presence, ids).order_by(schema.presence.c.source)):
         number, answered_at = answers.get(row.source, (0, None))
         confirmed = row.missing_since is None and answered_at is not None and number > row.revision
         seen_at = answered_at if confirmed and answered_at else row.observed_at
-        found[row.node_id].append(Seen(row.source, seen_at, row.missing_since))
-    return found
+        sightings[row.node_id].append(Sighting(row.source, seen_at, row.missing_since))
+    return sightings
 
 
 def _answers(connection: Connection) -> dict[str, tuple[int, datetime | None]]:
@@ -118,15 +97,15 @@ def _answers(connection: Connection) -> dict[str, tuple[int, datetime | None]]:
 def values(connection: Connection, node_id: str) -> list[Value]:
     """Return every value that any source gives for a node, with source and time."""
     table, answers = schema.observation, _answers(connection)
-    lost = {seen.source for seen in _sources(connection, [node_id])[node_id] if seen.missing_since}
+    lost = {seen.source for seen in _load_sightings(connection, [node_id])[node_id] if seen.missing_since}
     query = select(table).where(table.c.node_id == node_id).order_by(table.c.key, table.c.source)
-    found = []
+    node_values = []
     for row in connection.execute(query):
         number, at = answers.get(row.source, (0, None))
         confirmed = row.source not in lost and at is not None and number > row.revision
         rank, seen_at = (number, at) if confirmed and at else (row.revision, row.observed_at)
-        found.append(Value(row.source, row.key, row.value, seen_at, rank))
-    return found
+        node_values.append(Value(row.source, row.key, row.value, seen_at, rank))
+    return node_values
 
 
 def history(connection: Connection, node_id: str) -> list[Change]:

@@ -15,19 +15,19 @@ from sqlalchemy import Connection, select
 
 from gpufleet.nodes import revision, schema, storing
 from gpufleet.nodes.conflicts import record_conflicts
-from gpufleet.nodes.identify import Contradiction, Index, Known, repeated_serials, shared_names
+from gpufleet.nodes.identify import Contradiction, Index, LiveNode, repeated_serials, shared_names
 from gpufleet.nodes.model import Observation
 from gpufleet.nodes.report import Match, Outcome, Report
 from gpufleet.nodes.wellformed import check_observation
 from gpufleet.nodes.workspace import Workspace
 
 
-def fold(connection: Connection, report: Report) -> Outcome:
+def apply_report(connection: Connection, report: Report) -> Outcome:
     """Fold a report inside the caller's writing transaction."""
-    return fold_all(connection, [report])[0]
+    return apply_reports(connection, [report])[0]
 
 
-def fold_all(connection: Connection, reports: Sequence[Report]) -> list[Outcome]:
+def apply_reports(connection: Connection, reports: Sequence[Report]) -> list[Outcome]:
     """Fold reports in their order inside the caller's writing transaction; return an outcome for each."""
     number = revision.current(connection)
     sources = {row.name: row for row in connection.execute(select(schema.source))}
@@ -46,7 +46,7 @@ def fold_all(connection: Connection, reports: Sequence[Report]) -> list[Outcome]
     workspace.load(current)
     for match in current:
         lost = workspace.apply(match)
-        match.outcome.created = [index.nodes[i].name for i in match.fresh]
+        match.outcome.created = [index.nodes[i].name for i in match.new_ids]
         match.outcome.missing = [index.nodes[i].name for i in lost if i in index.nodes]
     names = workspace.write(previous_names)
     _record_conflicts(connection, index, current, names)
@@ -57,13 +57,13 @@ def fold_all(connection: Connection, reports: Sequence[Report]) -> list[Outcome]
 def load_index(connection: Connection) -> tuple[Index, set[tuple[str, ...]]]:
     """Return every live node by its identities, and the names and places that retired nodes had."""
     columns = schema.node.c
-    wanted = (columns.id, columns.name, columns.state, columns.serial, columns.instance_id)
+    identity_columns = (columns.id, columns.name, columns.state, columns.serial, columns.instance_id)
     index, previous = Index(), set[tuple[str, ...]]()
-    for row in connection.execute(select(*wanted, columns.rack, columns.slot)):
+    for row in connection.execute(select(*identity_columns, columns.rack, columns.slot)):
         if row.state == "retired":
             previous |= {(row.name,), (row.rack or "", row.slot or "")}
         else:
-            index.add(Known(*row))
+            index.add(LiveNode(*row))
     return index, previous - {("", "")}
 
 
@@ -71,23 +71,23 @@ def _match(index: Index, match: Match) -> None:
     """Enter which node each observation of a report means."""
     outcome = match.outcome
     observations = list(_well_formed(index, match))
-    twice = repeated_serials(observations)
-    for serial, same in twice.items():
+    repeated = repeated_serials(observations)
+    for serial, same in repeated.items():
         ids = tuple(i for seen in same if (i := index.by_place.get(seen.identity.place or ("", ""))))
         detail = f"serial {serial} is claimed by {', '.join(seen.name for seen in same)}"
         outcome.conflicts.append(Contradiction("serial_twice", serial, detail, ids))
-        match.doubted.update(ids)
+        match.contradicted.update(ids)
     for seen in observations:
-        if seen.identity.solid_serial in twice:
+        if seen.identity.solid_serial in repeated:
             continue
         known, contradiction = index.find(seen)
         if contradiction:
             outcome.conflicts.append(contradiction)
-            match.doubted.update(contradiction.nodes)
+            match.contradicted.update(contradiction.nodes)
             continue
         if known is None:
-            known = Known(f"n-{secrets.token_hex(6)}", seen.name, "expected")
-            match.fresh.append(known.id)
+            known = LiveNode(f"n-{secrets.token_hex(6)}", seen.name, "expected")
+            match.new_ids.append(known.id)
         index.add(_identified(known, seen))
         match.observations[known.id] = seen
 
@@ -100,12 +100,12 @@ def _well_formed(index: Index, match: Match) -> Iterator[Observation]:
         if checked is not None:
             yield checked
         elif (known := index.by_instance.get(str(seen.identity.instance_id))) is not None:
-            match.doubted.add(known)
+            match.contradicted.add(known)
 
 
-def _identified(known: Known, seen: Observation) -> Known:
+def _identified(known: LiveNode, seen: Observation) -> LiveNode:
     who = seen.identity
-    return Known(
+    return LiveNode(
         known.id,
         seen.name,
         known.state,
@@ -128,9 +128,9 @@ def _record_conflicts(
     )
 
 
-def _name_conflicts(connection: Connection, index: Index, touched: set[str]) -> list[Contradiction]:
+def _name_conflicts(connection: Connection, index: Index, changed_names: set[str]) -> list[Contradiction]:
     """Name the live, present nodes that share a name: a playbook would confuse them."""
-    same = {name for name in touched if len(index.by_name.get(name, ())) > 1}
+    same = {name for name in changed_names if len(index.by_name.get(name, ())) > 1}
     ids = [i for name in same for i in index.by_name[name]]
     if not ids:
         return []

@@ -17,8 +17,8 @@ from typing import Any, Self
 from sqlalchemy import Connection, select, update
 
 from gpufleet.nodes import attempts, conflicts, database, journal, query, revision, schema
-from gpufleet.nodes.model import Change, Conflict, Node, Observation, Result, SourceStatus, Value, now
-from gpufleet.nodes.reconcile import fold_all
+from gpufleet.nodes.model import Change, Conflict, Node, Observation, Result, SourceStatus, Value, utc_now
+from gpufleet.nodes.reconcile import apply_reports
 from gpufleet.nodes.report import Outcome, Report
 from gpufleet.nodes.storing import upsert
 
@@ -36,7 +36,7 @@ class Registry:
 
     @staticmethod
     def exists(url: str) -> bool:
-        """Say whether there is a registry to read, without making one."""
+        """Return True if there is a registry to read, without making one."""
         return database.exists(url)
 
     def __enter__(self) -> Self:
@@ -76,12 +76,14 @@ class Registry:
 
         The revision is newer than everything stored; ``number`` is one that ``draw_revision`` returned earlier.
         """
-        with self._transaction(lambda connection: number or revision.draw(connection, at or now())) as drawn:
+        with self._transaction(
+            lambda connection: number or revision.draw(connection, at or utc_now())
+        ) as drawn:
             yield drawn
 
     @contextmanager
     def placed_transaction(self, run: str, at: datetime, previous: int | None) -> Iterator[int]:
-        """Join calls as ``transaction`` does, for an event of ``run`` that is told after the fact.
+        """Join calls as ``transaction`` does, for an event of ``run`` that is recorded later.
 
         Its revision follows ``previous``, the run's event before it; else it comes before what the registry has of
         the run; else, for a run that the registry has never met, ``at`` decides.
@@ -129,15 +131,15 @@ class Registry:
     # Sources
 
     def report(self, report: Report) -> Outcome:
-        """Fold everything that one source says into the registry."""
+        """Apply everything that one source reports to the registry."""
         return self.report_all([report])[0]
 
     def report_all(self, reports: Sequence[Report]) -> Sequence[Outcome]:
-        """Fold the reports of several sources into the registry, all in one transaction."""
+        """Apply the reports of several sources to the registry, all in one transaction."""
         if not reports:
             return []
         with self._writing(reports[0].observed_at) as connection:
-            return fold_all(connection, reports)
+            return apply_reports(connection, reports)
 
     def observe(self, observation: Observation) -> Outcome:
         """Fold in one observation; what it leaves out stays as it was."""
@@ -146,7 +148,7 @@ class Registry:
     def source_failed(self, source: str, failure: str, when: datetime | None = None) -> None:
         """Note that a source did not answer; its last good report stays in force."""
         with self._writing(when) as connection:
-            row = {"name": source, "failed_at": when or now(), "failure": journal.bounded(failure)}
+            row = {"name": source, "failed_at": when or utc_now(), "failure": journal.trim_reason(failure)}
             upsert(connection, schema.source, [row])
 
     # Reading
@@ -154,12 +156,12 @@ class Registry:
     def list(self) -> Sequence[Node]:
         """Return every node, by cloud, rack, slot and name."""
         with self._reading() as connection:
-            return query.load(connection)
+            return query.load_nodes(connection)
 
     def get(self, node: str) -> Node:
         """Return one node; InputError when there is none, or more than one of that name."""
         with self._reading() as connection:
-            return query.load(connection, [query.find_row(connection, node)])[0]
+            return query.load_nodes(connection, [query.find_row(connection, node)])[0]
 
     def values(self, node: str) -> Sequence[Value]:
         """Return every value known of a node, each with its source and time."""
@@ -183,7 +185,7 @@ class Registry:
             return query.sources(connection)
 
     def conflicts(self) -> Sequence[Conflict]:
-        """Return the contradictions between sources that nobody has resolved yet."""
+        """Return the unresolved contradictions between sources."""
         with self._reading() as connection:
             return conflicts.open_conflicts(connection)
 
@@ -193,45 +195,47 @@ class Registry:
         """Move a node to another state; InputError, naming the legal ones, when the table forbids it."""
         with self._writing() as connection:
             row = query.find_row(connection, node)
-            journal.move(connection, row, to, reason, at=now(), attempt=attempt)
+            journal.move_node(connection, row, to, reason, at=utc_now(), attempt=attempt)
 
     def advance(
         self, node: str, to: str, reason: str, when: datetime | None = None, attempt: str | None = None
     ) -> bool:
-        """Walk a new node forward to ``to`` (at most ``burn_in``); say whether anything moved."""
+        """Walk a new node forward to ``to`` (at most ``burn_in``); return True if it moved."""
         with self._writing(when) as connection:
             row = query.find_row(connection, node)
-            after = attempts.advance(connection, row, to, reason, at=when or now(), attempt=attempt)
+            after = attempts.advance(connection, row, to, reason, at=when or utc_now(), attempt=attempt)
             return bool(after.state != row.state)
 
     def retire(self, node: str, reason: str) -> None:
         """End a node's life: its history stays, its address is free for another."""
         with self._writing() as connection:
             row = query.find_row(connection, node)
-            journal.move(connection, row, "retired", reason, at=now())
+            journal.move_node(connection, row, "retired", reason, at=utc_now())
             connection.execute(update(schema.node).where(schema.node.c.id == row.id).values(address=None))
 
     def hold(self, node: str, kind: str, reason: str) -> bool:
-        """Hold a node beside its state; say whether that is new."""
+        """Set a hold, which blocks use without changing the state; return True if it is new."""
         with self._writing() as connection:
-            return journal.set_hold(connection, query.find_row(connection, node).id, kind, reason, now())
+            return journal.set_hold(connection, query.find_row(connection, node).id, kind, reason, utc_now())
 
     def release(self, node: str, kind: str, reason: str) -> bool:
-        """Release a hold; say whether there was one."""
+        """Release a hold; return True if there was one."""
         with self._writing() as connection:
-            return journal.drop_hold(connection, query.find_row(connection, node).id, kind, reason, now())
+            return journal.release_hold(
+                connection, query.find_row(connection, node).id, kind, reason, utc_now()
+            )
 
     def set_reachable(
         self, node: str, reachable: bool, when: datetime | None = None, detail: str | None = None
     ) -> bool:
         """Note whether a node answered; older news than we have changes nothing. Return True if it turned."""
-        moment = when or now()
+        moment = when or utc_now()
         with self._writing(moment) as connection:
             row = query.find_row(connection, node)
             number = revision.current(connection)
             if row.reachable_revision > number:
                 return False
-            reason = journal.bounded(detail) if detail else None
+            reason = journal.trim_reason(detail) if detail else None
             change = {
                 "reachable": reachable,
                 "reachable_at": moment,
@@ -242,7 +246,7 @@ class Registry:
             turned = row.reachable is not reachable
             if turned:
                 event = "reachable" if reachable else "unreachable"
-                journal.note(connection, row.id, moment, event, reason or "answered")
+                journal.add_history(connection, row.id, moment, event, reason or "answered")
             return turned
 
     def is_news(self, node: str) -> bool:
@@ -251,14 +255,14 @@ class Registry:
             return bool(query.find_row(connection, node).state_revision <= revision.current(connection))
 
     def note(self, node: str, event: str, reason: str, when: datetime | None = None) -> None:
-        """Add a line to a node's history, once however often it is told."""
-        moment = when or now()
+        """Add a line to a node's history, once even if it is reported several times."""
+        moment = when or utc_now()
         columns = schema.history.c
         with self._writing(moment) as connection:
             row = query.find_row(connection, node)
             same = (columns.node_id == row.id, columns.event == event, columns.at == moment)
             if connection.execute(select(columns.number).where(*same)).first() is None:
-                journal.note(connection, row.id, moment, event, reason)
+                journal.add_history(connection, row.id, moment, event, reason)
 
     # Burn-in
 
@@ -266,10 +270,10 @@ class Registry:
         self, node: str, kind: str, attempt: str | None = None, when: datetime | None = None
     ) -> str:
         """Start an attempt and return its id; results of earlier attempts no longer count."""
-        moment = when or now()
+        moment = when or utc_now()
         name = attempt or f"{moment.astimezone(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
         with self._writing(moment) as connection:
-            attempts.admit(connection, query.find_row(connection, node), name, kind, moment)
+            attempts.admit_attempt(connection, query.find_row(connection, node), name, kind, moment)
         return name
 
     def record_result(
@@ -290,11 +294,11 @@ class Registry:
         Returns ``applied``, ``repeated`` (known already) or ``ignored`` (an old attempt's, or the node is
         not burn-in's to move); what is ignored leaves a line of history and changes nothing else.
         """
-        moment = when or now()
+        moment = when or utc_now()
         with self._writing(moment) as connection:
             row = query.find_row(connection, node)
             start = started_at or moment
-            return attempts.conclude(
+            return attempts.record_result(
                 connection, row, attempt, report, records,
                 reason=reason, started_at=start, at=moment, began=began,
             )  # fmt: skip

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from gpufleet.nodes.identify import Contradiction
-from gpufleet.nodes.model import WITNESSES, Observation, Value
+from gpufleet.nodes.model import OBSERVING_SOURCES, Observation, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +46,11 @@ class Match:
     report: Report
     outcome: Outcome
     observations: dict[str, Observation] = field(default_factory=dict)
-    fresh: list[str] = field(default_factory=list)
-    doubted: set[str] = field(default_factory=set)
+    new_ids: list[str] = field(default_factory=list)
+    contradicted: set[str] = field(default_factory=set)
 
 
-def spoken(seen: Observation) -> Iterator[Value]:
+def observed_values(seen: Observation) -> Iterator[Value]:
     """Give every value of an observation, its identity included, with source and time."""
     for key, value in {**seen.values(), **_identity_values(seen)}.items():
         yield Value(seen.source, key, value, seen.observed_at)
@@ -59,10 +59,10 @@ def spoken(seen: Observation) -> Iterator[Value]:
 def _identity_values(seen: Observation) -> dict[str, Any]:
     """Return the identity as values with provenance too; a serial that we only declared stays declared."""
     who = seen.identity
-    witness = seen.source.partition(":")[0] in WITNESSES
+    witness = seen.source.partition(":")[0] in OBSERVING_SOURCES
     place = {"declared.name": seen.name, "declared.rack": who.rack, "declared.slot": who.slot}
-    found: dict[str, Any] = {"observed.instance_id": who.instance_id}
+    observed: dict[str, Any] = {"observed.instance_id": who.instance_id}
     if "serial" not in seen.declared:
-        found["observed.serial"] = who.serial
-    told = found if witness else {**place, **found}
-    return {key: value for key, value in told.items() if value is not None}
+        observed["observed.serial"] = who.serial
+    values = observed if witness else {**place, **observed}
+    return {key: value for key, value in values.items() if value is not None}

@@ -39,7 +39,7 @@ def draw(connection: Connection, at: datetime) -> int:
 
 
 def place_after(connection: Connection, previous: int, at: datetime) -> int:
-    """Record and return a revision right after ``previous``; it equals ``previous`` where there is no room."""
+    """Record and return a revision right after ``previous``; it equals ``previous`` if no number is free."""
     table = schema.revision.c
     following = connection.execute(select(func.min(table.number)).where(table.number > previous)).scalar()
     if following is None:

@@ -1,30 +1,122 @@
-"""A node's lifecycle: the states, the one table of legal moves, and what stands beside the state.
+"""A node's lifecycle: one table of states with their properties, and the holds that block use in any state.
 
-Reachability is a fact with a time, not a state; holds block use without changing the state.
+Everything else that depends on states derives from ``STATES``: the legal moves, Ansible's host variables, the
+report's colours. Reachability is a fact with a time, not a state.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Literal
+
 from gpufleet.errors import InputError
 
-TRANSITIONS: dict[str, tuple[str, ...]] = {
-    "expected": ("discovered", "retired"),
-    "discovered": ("commissioning", "quarantined", "retired"),
-    "commissioning": ("burn_in", "quarantined", "repair", "retired"),
-    "burn_in": ("ready", "commissioning", "quarantined", "repair", "retired"),
-    "ready": ("assigned", "draining", "commissioning", "burn_in", "quarantined"),
-    "assigned": ("draining", "quarantined"),
-    "draining": ("ready", "quarantined", "repair", "retired"),
-    "quarantined": ("commissioning", "burn_in", "repair", "retired"),
-    "repair": ("commissioning", "burn_in", "retired"),
-    "retired": (),
-}
-"""From each state, the states it may become. Read it by eye: nothing reaches ``ready`` but burn-in or a drain."""
+LeftBy = Literal["operation", "verdict", "person", "nothing"]
 
-STATES: tuple[str, ...] = tuple(TRANSITIONS)
 
-NEW_STATES: tuple[str, ...] = ("expected", "discovered", "commissioning", "burn_in")
-"""States of a node that has not earned ``ready`` yet."""
+@dataclass(frozen=True, slots=True)
+class State:
+    """One state of a node.
+
+    ``next_states``: the states that it may become; a person may always make such a move.
+    ``left_by``: what moves a node out of it: an operation (``nodes sync``, ``configure``) as the node answers, the
+    verdict of a burn-in, only a person, or nothing.
+    ``is_new``: on the way to ``ready``; ``configure`` burns such nodes in without being asked.
+    ``is_busy``: a job may run there; nothing load-tests or restarts such a node.
+    ``is_usable``: work may be placed there unless a hold blocks it.
+    ``needs_attention``: a person must look at the node; no measurement, not even a healthy one, ends the state.
+    """
+
+    name: str
+    meaning: str
+    next_states: tuple[str, ...]
+    left_by: LeftBy
+    is_new: bool = False
+    is_busy: bool = False
+    is_usable: bool = False
+    needs_attention: bool = False
+
+
+_TABLE = (
+    State(
+        name="expected",
+        meaning="declared by a rack file or stack; has not answered yet",
+        next_states=("discovered", "retired"),
+        left_by="operation",
+        is_new=True,
+    ),
+    State(
+        name="discovered",
+        meaning="answered, or exists in a cloud",
+        next_states=("commissioning", "quarantined", "retired"),
+        left_by="operation",
+        is_new=True,
+    ),
+    State(
+        name="commissioning",
+        meaning="identified; drivers and software are being installed",
+        next_states=("burn_in", "quarantined", "repair", "retired"),
+        left_by="operation",
+        is_new=True,
+    ),
+    State(
+        name="burn_in",
+        meaning="being measured, or the measurement is incomplete",
+        next_states=("ready", "commissioning", "quarantined", "repair", "retired"),
+        left_by="verdict",
+        is_new=True,
+    ),
+    State(
+        name="ready",
+        meaning="passed burn-in",
+        next_states=("assigned", "draining", "commissioning", "burn_in", "quarantined"),
+        left_by="verdict",
+        is_usable=True,
+    ),
+    State(
+        name="assigned",
+        meaning="jobs run there",
+        next_states=("draining", "quarantined"),
+        left_by="person",
+        is_busy=True,
+        is_usable=True,
+    ),
+    State(
+        name="draining",
+        meaning="running jobs may finish; no new ones start",
+        next_states=("ready", "quarantined", "repair", "retired"),
+        left_by="person",
+        is_busy=True,
+    ),
+    State(
+        name="quarantined",
+        meaning="failed burn-in, or a person took it out of use",
+        next_states=("commissioning", "burn_in", "repair", "retired"),
+        left_by="person",
+        needs_attention=True,
+    ),
+    State(
+        name="repair",
+        meaning="hardware is being repaired",
+        next_states=("commissioning", "burn_in", "retired"),
+        left_by="person",
+        needs_attention=True,
+    ),
+    State(
+        name="retired",
+        meaning="out of the fleet; only its history stays",
+        next_states=(),
+        left_by="nothing",
+    ),
+)
+
+STATES: dict[str, State] = {state.name: state for state in _TABLE}
+"""Every state by its name. New nodes move through the states with ``is_new`` in this order."""
+
+NEW_STATES: tuple[str, ...] = tuple(state.name for state in _TABLE if state.is_new)
+BUSY_STATES: tuple[str, ...] = tuple(state.name for state in _TABLE if state.is_busy)
+USABLE_STATES: tuple[str, ...] = tuple(state.name for state in _TABLE if state.is_usable)
+ATTENTION_STATES: tuple[str, ...] = tuple(state.name for state in _TABLE if state.needs_attention)
 
 HOLDS: tuple[str, ...] = ("drift", "cost", "security", "operator")
 
@@ -34,20 +126,20 @@ VERDICT_MOVES: dict[str, tuple[str, str | None]] = {
     "faulty": ("quarantined", None),
     "incomplete": ("burn_in", None),
 }
-"""What a burn-in verdict does: the state that follows and the hold that goes with it."""
+"""For each burn-in verdict the state that the node moves to, and the hold that is set with it."""
 
 
 def check_move(node: str, old: str, new: str) -> None:
     """Raise InputError, naming the legal moves, unless ``old`` may become ``new``."""
-    if new not in TRANSITIONS:
+    if new not in STATES:
         raise InputError(f"no state {new!r}", where=node, key="state", remedy=f"states: {', '.join(STATES)}")
-    if new in TRANSITIONS[old]:
+    if new in STATES[old].next_states:
         return
-    legal = ", ".join(TRANSITIONS[old]) or "none, it is final"
+    legal = ", ".join(STATES[old].next_states) or "none, it is final"
     raise InputError(f"{old} cannot become {new}", where=node, key="state", remedy=f"from {old}: {legal}")
 
 
 def check_hold(node: str, kind: str) -> None:
-    """Raise InputError unless ``kind`` is a hold we know."""
+    """Raise InputError unless ``kind`` is one of ``HOLDS``."""
     if kind not in HOLDS:
         raise InputError(f"no hold {kind!r}", where=node, key="hold", remedy=f"holds: {', '.join(HOLDS)}")

@@ -11,20 +11,20 @@ from sqlalchemy import Connection, Table, bindparam, delete, insert, select, upd
 from sqlalchemy.dialects import postgresql, sqlite
 
 from gpufleet.nodes import schema
-from gpufleet.nodes.model import WITNESSES
+from gpufleet.nodes.model import OBSERVING_SOURCES
 from gpufleet.nodes.report import Report
 
 T = TypeVar("T")
 
-IDS_AT_ONCE = 500  # in one IN list: well under every database's limit
-_ROWS_AT_ONCE = 5000
+MAX_IDS_PER_QUERY = 500  # in one IN list: well under every database's limit
+_MAX_ROWS_PER_STATEMENT = 5000
 
 
 def slices(items: Iterable[T], size: int) -> Iterator[list[T]]:
     """Cut items into lists of at most ``size``."""
-    whole = list(items)
-    for start in range(0, len(whole), size):
-        yield whole[start : start + size]
+    sequence = list(items)
+    for start in range(0, len(sequence), size):
+        yield sequence[start : start + size]
 
 
 def upsert(connection: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> None:
@@ -35,7 +35,7 @@ def upsert(connection: Connection, table: Table, rows: Sequence[dict[str, Any]])
     statement = make(table)
     keys = [column.name for column in table.primary_key]
     rest = {name: statement.excluded[name] for name in rows[0] if name not in keys}
-    for some in slices(rows, _ROWS_AT_ONCE):
+    for some in slices(rows, _MAX_ROWS_PER_STATEMENT):
         connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=rest), some)
 
 
@@ -43,7 +43,7 @@ def update_nodes(connection: Connection, rows: dict[str, dict[str, Any]]) -> Non
     """Write the merged fields of known nodes."""
     if not rows:
         return
-    known = [{"node_id": i, **filled(row)} for i, row in rows.items()]
+    known = [{"node_id": i, **node_columns(row)} for i, row in rows.items()]
     columns: dict[str, Any] = {name: bindparam(name) for name in known[0] if name != "node_id"}
     statement = update(schema.node).where(schema.node.c.id == bindparam("node_id")).values(columns)
     connection.execute(statement, known)
@@ -51,18 +51,18 @@ def update_nodes(connection: Connection, rows: dict[str, dict[str, Any]]) -> Non
 
 def insert_nodes(connection: Connection, born: Sequence[dict[str, Any]]) -> None:
     """Insert new nodes, each with its first line of history."""
-    for some in slices(born, _ROWS_AT_ONCE):
+    for some in slices(born, _MAX_ROWS_PER_STATEMENT):
         connection.execute(insert(schema.node), some)
         connection.execute(insert(schema.history), [_birth(row) for row in some])
 
 
-def filled(row: dict[str, Any]) -> dict[str, Any]:
+def node_columns(row: dict[str, Any]) -> dict[str, Any]:
     """Return merged fields as the node's row has them."""
     slot = None if row["slot"] is None else str(row["slot"])
     return {**row, "kind": row["kind"] or "server", "slot": slot}
 
 
-def newborn(
+def new_node_row(
     node_id: str,
     row: dict[str, Any],
     source: str,
@@ -76,15 +76,15 @@ def newborn(
     Its state has revision 0, so that a run from before its first sync still counts, unless a retired node had its
     name or place (``previous``): reports of that one must not count.
     """
-    found = row["instance_id"] is not None
-    whole = filled(row)
-    successor = not previous.isdisjoint({(whole["name"],), (whole["rack"] or "", whole["slot"] or "")})
+    exists = row["instance_id"] is not None
+    columns = node_columns(row)
+    successor = not previous.isdisjoint({(columns["name"],), (columns["rack"] or "", columns["slot"] or "")})
     return {
         "id": node_id,
-        **whole,
-        "state": "discovered" if found else "expected",
+        **columns,
+        "state": "discovered" if exists else "expected",
         "state_since": at,
-        "state_reason": f"{'found' if found else 'declared'} by {source}",
+        "state_reason": f"{'found' if exists else 'declared'} by {source}",
         "state_revision": number if successor else 0,
     }
 
@@ -102,7 +102,7 @@ def drop_values(connection: Connection, keys: dict[str, list[tuple[str, str]]]) 
         table.key == bindparam("name"),
     )
     rows = [{"of": source, "node": i, "name": key} for source, some in keys.items() for i, key in some]
-    for some in slices(rows, _ROWS_AT_ONCE):
+    for some in slices(rows, _MAX_ROWS_PER_STATEMENT):
         connection.execute(delete(schema.observation).where(*mine), some)
 
 
@@ -112,14 +112,14 @@ def write_values(connection: Connection, rows: Sequence[dict[str, Any]]) -> None
     upsert(connection, schema.observation, list(last.values()))
 
 
-def write_lost(connection: Connection, lost: Sequence[tuple[str, str, datetime]], number: int) -> None:
+def mark_missing(connection: Connection, lost: Sequence[tuple[str, str, datetime]], number: int) -> None:
     """Mark nodes as missing from a source: (node, source, when)."""
     table = schema.presence
     by_source: dict[tuple[str, datetime], list[str]] = defaultdict(list)
     for node_id, source, at in lost:
         by_source[source, at].append(node_id)
-    for (source, at), gone in by_source.items():
-        for ids in slices(gone, IDS_AT_ONCE):
+    for (source, at), node_ids in by_source.items():
+        for ids in slices(node_ids, MAX_IDS_PER_QUERY):
             mine = table.c.source == source, table.c.node_id.in_(ids)
             connection.execute(update(table).where(*mine).values(missing_since=at, revision=number))
     lines = [_event(i, at, "missing", f"no longer in {source}") for i, source, at in lost]
@@ -150,13 +150,13 @@ def _event(node_id: str, at: datetime, event: str, reason: str) -> dict[str, Any
 def missing_nodes(connection: Connection, ids: Sequence[str]) -> set[str]:
     """Return those of ``ids`` that every source which makes or declares nodes has lost."""
     table = schema.presence
-    made: set[str] = set()
+    declared_or_made: set[str] = set()
     present: set[str] = set()
-    for some in slices(ids, IDS_AT_ONCE):
+    for some in slices(ids, MAX_IDS_PER_QUERY):
         for row in connection.execute(select(table).where(table.c.node_id.in_(some))):
-            if row.source.partition(":")[0] in WITNESSES:
+            if row.source.partition(":")[0] in OBSERVING_SOURCES:
                 continue
-            made.add(row.node_id)
+            declared_or_made.add(row.node_id)
             if row.missing_since is None:
                 present.add(row.node_id)
-    return made - present
+    return declared_or_made - present

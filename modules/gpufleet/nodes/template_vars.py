@@ -13,21 +13,23 @@ from gpufleet.errors import GpufleetError, InputError
 from gpufleet.nodes.blueprint import host_vars
 
 
-def main(words: list[str]) -> int:
+def main(arguments: list[str]) -> int:
     """Print a template's variables as JSON."""
     try:
-        if len(words) != 2:  # noqa: PLR2004 - stack and template
+        if len(arguments) != 2:  # noqa: PLR2004 - stack and template
             raise InputError(
                 "give a stack and a template", remedy="python -m gpufleet.nodes.template_vars STACK TEMPLATE"
             )
-        declared = fleet.load(words[0])
-        if words[1] not in declared.templates:
+        declared = fleet.load(arguments[0])
+        if arguments[1] not in declared.templates:
             known = ", ".join(sorted(declared.templates)) or "none"
-            raise InputError(f"no template {words[1]!r} in stack {words[0]}", remedy=f"templates: {known}")
+            raise InputError(
+                f"no template {arguments[1]!r} in stack {arguments[0]}", remedy=f"templates: {known}"
+            )
     except GpufleetError as error:
         print(error, file=sys.stderr)
         return error.exit_code
-    print(json.dumps(host_vars(declared.blueprint(words[1])), indent=2))
+    print(json.dumps(host_vars(declared.blueprint(arguments[1])), indent=2))
     return 0
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from gpufleet.boundary import is_identifier, printable
 from gpufleet.nodes.model import Observation
 
-KINDS = {
+IDENTIFIER_KINDS = {
     "serial": "serial",
     "mac": "serial",
     "instance_id": "instance id",
@@ -56,7 +56,7 @@ def check_observation(seen: Observation) -> tuple[Observation | None, list[str]]
 def _well_formed(seen: Observation, values: dict[str, Any], problems: list[str]) -> dict[str, Any]:
     bad = {
         key
-        for key, kind in KINDS.items()
+        for key, kind in IDENTIFIER_KINDS.items()
         if values.get(key) not in (None, "") and not is_identifier(_text(values[key]), kind)
     }
     problems += [_line(seen, key, values[key]) for key in sorted(bad)]

@@ -18,7 +18,7 @@ from gpufleet.boundary import packaged_yaml
 from gpufleet.errors import InputError
 from gpufleet.nodes.wiping_report import check_drives
 
-# Somebody's system lives here: a drive that carries one of these can't be wiped from the system that runs on it.
+# System mounts: a drive that carries one of these can't be wiped from the system that runs on it.
 SYSTEM_MOUNTS = (
     "/",
     "/boot",
@@ -61,31 +61,31 @@ class Drive:
 
 
 @dataclass(frozen=True)
-class Refused:
-    """A drive that is left alone, with the reason; ``ours`` where it is the node's own and its content stays."""
+class RefusedDrive:
+    """A drive that is left alone, with the reason; ``is_local`` if it is the node's own and its content stays."""
 
     path: str
     serial: str | None
     size: int | None
     reason: str
-    ours: bool
+    is_local: bool
 
 
 @dataclass(frozen=True)
 class Plan:
     drives: tuple[Drive, ...]
-    refused: tuple[Refused, ...]
+    refused: tuple[RefusedDrive, ...]
 
     @property
     def id(self) -> str:
         """Return what this plan and no other is called: what was shown is what is confirmed."""
-        told = [[d.path, d.serial, d.size, d.method, d.commands] for d in self.drives]
-        return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:12]
+        identity = [[d.path, d.serial, d.size, d.method, d.commands] for d in self.drives]
+        return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:12]
 
     @property
     def complete(self) -> bool:
-        """Say whether nothing of the node's own is left unwiped."""
-        return not any(refused.ours for refused in self.refused)
+        """True if every local drive will be wiped."""
+        return not any(refused.is_local for refused in self.refused)
 
     def as_json(self) -> dict[str, Any]:
         """Return the plan for programs."""
@@ -98,69 +98,71 @@ class Plan:
 
 
 @cache
-def table() -> dict[str, Any]:
+def wipe_methods() -> dict[str, Any]:
     """Return the methods and their sources."""
-    found: dict[str, Any] = packaged_yaml("gpufleet.nodes", "data/wipe_methods.yaml")
-    return found
+    methods: dict[str, Any] = packaged_yaml("gpufleet.nodes", "data/wipe_methods.yaml")
+    return methods
 
 
-def known_method(method: str) -> None:
-    """Refuse a way to wipe that the table does not have."""
-    known = sorted({one["name"] for kind, some in table().items() if kind != "release" for one in some})
+def check_method(method: str) -> None:
+    """Raise InputError for a wipe method that the table does not have."""
+    known = sorted(
+        {one["name"] for kind, group in wipe_methods().items() if kind != "release" for one in group}
+    )
     if method not in ("auto", *known):
         raise InputError(
-            f"no way to wipe is called {method!r}", where="--method", remedy=f"auto, {', '.join(known)}"
+            f"no wipe method is called {method!r}", where="--method", remedy=f"auto, {', '.join(known)}"
         )
 
 
-def plan(seen: Mapping[str, Any], method: str = "auto") -> Plan:
+def plan_wipe(seen: Mapping[str, Any], method: str = "auto") -> Plan:
     """Return what would be wiped of what a node has told (``gpufleet.fleet.disks``)."""
-    known_method(method)
+    check_method(method)
     check_drives(seen)
     drives: list[Drive] = []
-    refused: list[Refused] = []
+    refused: list[RefusedDrive] = []
     for disk in seen.get("lsblk", {}).get("blockdevices", []):
         if MEMORY_NAMES.match(disk["name"]):
             continue
-        made = _judge(disk, seen, method)
-        (drives if isinstance(made, Drive) else refused).append(made)  # type: ignore[arg-type]  # the lists differ by that very test
-    return _siblings(drives, refused)
+        decision = _plan_disk(disk, seen, method)
+        (drives if isinstance(decision, Drive) else refused).append(decision)  # type: ignore[arg-type]  # the lists differ by that very test
+    return _refuse_shared_controllers(drives, refused)
 
 
-def _judge(disk: Mapping[str, Any], seen: Mapping[str, Any], method: str) -> Drive | Refused:
-    """Say for one whole disk how it is wiped, or why it is not."""
-    if why := _foreign(disk, seen):
-        return _refuse(disk, why, ours=False)
-    if why := _needed(disk, seen):
-        return _refuse(disk, why, ours=True)
+def _plan_disk(disk: Mapping[str, Any], seen: Mapping[str, Any], method: str) -> Drive | RefusedDrive:
+    """Return how one disk is wiped, or why it is not."""
+    if reason := _foreign_reason(disk, seen):
+        return _refuse(disk, reason, is_local=False)
+    if reason := _keep_reason(disk, seen):
+        return _refuse(disk, reason, is_local=True)
     kind = kind_of(disk)
-    able = abilities(disk, seen, asked=method)
-    chosen = _choose(kind, able, method)
+    disk_can = disk_abilities(disk, seen, method=method)
+    chosen = _choose(kind, disk_can, method)
     if chosen is None:
-        return _refuse(disk, f"it can't be wiped by {method}", ours=True)
+        return _refuse(disk, f"it can't be wiped by {method}", is_local=True)
     return _drive(disk, seen, kind, chosen)
 
 
-def _refuse(disk: Mapping[str, Any], reason: str, *, ours: bool) -> Refused:
+def _refuse(disk: Mapping[str, Any], reason: str, *, is_local: bool) -> RefusedDrive:
     size = int(disk["size"]) if disk.get("size") is not None else None
-    return Refused(
-        disk.get("path") or f"/dev/{disk['name']}", _text(disk.get("serial")) or None, size, reason, ours
+    return RefusedDrive(
+        disk.get("path") or f"/dev/{disk['name']}", _text(disk.get("serial")) or None, size, reason, is_local
     )
 
 
-def _foreign(disk: Mapping[str, Any], seen: Mapping[str, Any]) -> str:
-    """Say why a disk is not the node's own, or nothing."""
+def _foreign_reason(disk: Mapping[str, Any], seen: Mapping[str, Any]) -> str:
+    """Return why a disk is not the node's own, or an empty text."""
     tran, name = disk.get("tran") or "", disk["name"]
-    if seen.get("container") and not seen.get("stand_in"):
-        return f"inside a container ({seen['container']}) the disks to be seen are its host's"
+    if seen.get("container") and not seen.get("fake_drives"):
+        return f"inside a container ({seen['container']}) the visible disks are its host's"
     if tran in FABRICS:
         return f"it is reached by {FABRICS[tran]}: its storage server's, not the node's"
     if name.startswith("nvme") and (fabric := _transport(name, seen)) not in ("pcie", ""):
         return f"it is reached by NVMe over {fabric}: its storage server's, not the node's"
     if disk["type"] != "disk" or NETWORK_NAMES.match(name):
-        return f"it is no drive of its own ({disk['type']})"
+        return f"it is not a drive of its own ({disk['type']})"
     if tran == "virtio" or name.startswith(("vd", "xvd")):
-        return "it is a virtual machine's: who rents it out erases it"
+        return "it is a virtual machine's: its provider erases it"
     if tran == "usb" or _true(disk.get("rm")):
         return "it can be pulled out: take it out, or wipe it where it belongs"
     return ""
@@ -175,25 +177,25 @@ def controller_of(name: str) -> str:
     return re.sub(r"n\d+$", "", name)
 
 
-def _needed(disk: Mapping[str, Any], seen: Mapping[str, Any]) -> str:
-    """Say why a disk of the node's own can't be wiped from here, or nothing."""
+def _keep_reason(disk: Mapping[str, Any], seen: Mapping[str, Any]) -> str:
+    """Return why a local disk can't be wiped from here, or an empty text."""
     mounts = sorted(set(_mounts(disk)))
     system = [mount for mount in mounts if mount in SYSTEM_MOUNTS]
     if system:
-        return f"the running system lives on it ({', '.join(system)}): boot the node from elsewhere"
+        return f"the running system is on it ({', '.join(system)}): boot the node from elsewhere"
     if seen.get("root") in {part["path"] for part in _tree(disk) if part.get("path")}:
         return f"the running system's root {seen['root']} is on it: boot the node from elsewhere"
     if _true(disk.get("ro")):
         return "it is write-protected"
     if not _text(disk.get("serial")):
-        return "it tells no serial, so it can't be told apart from another"
+        return "it reports no serial, so it can't be told apart from another"
     if not disk.get("size"):
         return "its size is 0: it does not answer"
     if pool := next((POOLS[p["fstype"]] for p in _tree(disk) if p.get("fstype") in POOLS), None):
         return f"it belongs to {pool}: take it out of that first"
     unknown = {part["type"] for part in _tree(disk)} - {"disk", "part", "lvm", "crypt"}
     if odd := sorted(kind for kind in unknown if not kind.startswith("raid")):
-        return f"it is part of {', '.join(odd)}, which we do not know how to end"
+        return f"it is part of {', '.join(odd)}, which we do not know how to stop"
     return ""
 
 
@@ -216,45 +218,51 @@ def kind_of(disk: Mapping[str, Any]) -> str:
     return "nvme" if name.startswith("nvme") else LOCAL.get(disk.get("tran") or "", "scsi")
 
 
-def abilities(disk: Mapping[str, Any], seen: Mapping[str, Any], asked: str = "auto") -> set[str]:
+def disk_abilities(disk: Mapping[str, Any], seen: Mapping[str, Any], method: str = "auto") -> set[str]:
     """Return what the disk can do, as it says itself."""
-    can = {"asked"} if asked != "auto" else set()
+    can = {"asked"} if method != "auto" else set()
     if int(disk.get("disc-max") or 0):
         can.add("discard")
-    told = seen.get("controllers", {}).get(controller_of(disk["name"]), {}).get("id_ctrl") or {}
+    id_ctrl = seen.get("controllers", {}).get(controller_of(disk["name"]), {}).get("id_ctrl") or {}
     bits = {
         "format": ("oacs", 1),
         "format_crypto": ("fna", 2),
         "sanitize_crypto": ("sanicap", 0),
         "sanitize_block": ("sanicap", 1),
     }
-    can |= {name for name, (key, bit) in bits.items() if int(told.get(key) or 0) >> bit & 1}
+    can |= {name for name, (key, bit) in bits.items() if int(id_ctrl.get(key) or 0) >> bit & 1}
     return can | _security(seen.get("hdparm", {}).get(disk["name"], ""))
 
 
 def _security(text: str) -> set[str]:
     """Read the Security part of ``hdparm -I``: a frozen or locked drive refuses to be erased."""
-    found = re.search(r"^Security:\s*$(.*?)(?=^\S|\Z)", text, re.MULTILINE | re.DOTALL)
-    words = [" ".join(line.split()) for line in found[1].splitlines()] if found else []
-    if "supported" not in words or "not frozen" not in words or "not locked" not in words:
+    section = re.search(r"^Security:\s*$(.*?)(?=^\S|\Z)", text, re.MULTILINE | re.DOTALL)
+    security_lines = [" ".join(line.split()) for line in section[1].splitlines()] if section else []
+    if (
+        "supported" not in security_lines
+        or "not frozen" not in security_lines
+        or "not locked" not in security_lines
+    ):
         return set()
-    can = {"ata_erase"} if any("SECURITY ERASE UNIT" in word for word in words) else set()
-    return can | ({"ata_enhanced_erase"} if "supported: enhanced erase" in words else set())
+    can = {"ata_erase"} if any("SECURITY ERASE UNIT" in line_text for line_text in security_lines) else set()
+    return can | ({"ata_enhanced_erase"} if "supported: enhanced erase" in security_lines else set())
 
 
-def _choose(kind: str, able: set[str], method: str) -> Mapping[str, Any] | None:
+def _choose(kind: str, disk_can: set[str], method: str) -> Mapping[str, Any] | None:
     """Return the surest method that the drive can do, or the one that was asked for."""
-    offered = [*table()[kind], *table()["any"]]
-    fitting = [one for one in offered if able.issuperset(one["needs"]) and method in ("auto", one["name"])]
+    offered = [*wipe_methods()[kind], *wipe_methods()["any"]]
+    fitting = [
+        one for one in offered if disk_can.issuperset(one["needs"]) and method in ("auto", one["name"])
+    ]
     return fitting[0] if fitting else None
 
 
 def _drive(disk: Mapping[str, Any], seen: Mapping[str, Any], kind: str, chosen: Mapping[str, Any]) -> Drive:
     path = disk.get("path") or f"/dev/{disk['name']}"
-    words = {"path": path, "controller": f"/dev/{controller_of(disk['name'])}"}
+    placeholders = {"path": path, "controller": f"/dev/{controller_of(disk['name'])}"}
 
     def filled(argv: Sequence[str]) -> list[str]:
-        return [word.format(**words) for word in argv]
+        return [argument.format(**placeholders) for argument in argv]
 
     return Drive(
         path=path,
@@ -271,41 +279,47 @@ def _drive(disk: Mapping[str, Any], seen: Mapping[str, Any], kind: str, chosen: 
         zeroes=bool(chosen.get("zeroes")),
         unmount=sorted(set(_mounts(disk)) - {SWAP}, reverse=True),
         release=_releases(disk),
-        whole_controller=_takes_all(disk, seen, chosen),
+        whole_controller=_erases_controller(disk, seen, chosen),
     )
 
 
-def _takes_all(disk: Mapping[str, Any], seen: Mapping[str, Any], chosen: Mapping[str, Any]) -> bool:
-    """Say whether the method also erases the controller's other namespaces (fna bit 0: format does)."""
-    told = seen.get("controllers", {}).get(controller_of(disk["name"]), {}).get("id_ctrl") or {}
-    formats_all = "format" in chosen["needs"] and bool(int(told.get("fna") or 0) & 1)
+def _erases_controller(disk: Mapping[str, Any], seen: Mapping[str, Any], chosen: Mapping[str, Any]) -> bool:
+    """Return True if the method also erases the controller's other namespaces (fna bit 0: format does)."""
+    id_ctrl = seen.get("controllers", {}).get(controller_of(disk["name"]), {}).get("id_ctrl") or {}
+    formats_all = "format" in chosen["needs"] and bool(int(id_ctrl.get("fna") or 0) & 1)
     return bool(chosen.get("whole_controller")) or formats_all
 
 
 def _releases(disk: Mapping[str, Any]) -> list[list[str]]:
     """Return what must be ended so that the drive is free, the innermost first and nothing twice."""
-    found: list[list[str]] = []
+    commands: list[list[str]] = []
     for part in reversed(list(_tree(disk))):
         if SWAP in (part.get("mountpoints") or ()):
-            found.append(["swapoff", part["path"]])
+            commands.append(["swapoff", part["path"]])
         kind = "raid" if part["type"].startswith("raid") else part["type"]
-        if argv := table()["release"].get(kind):
-            words = {"path": part.get("path") or f"/dev/{part['name']}", "name": part["name"]}
-            one = [word.format(**words) for word in argv]
-            found += [one] if one not in found else []
-    return found
+        if argv := wipe_methods()["release"].get(kind):
+            placeholders = {"path": part.get("path") or f"/dev/{part['name']}", "name": part["name"]}
+            release_command = [argument.format(**placeholders) for argument in argv]
+            commands += [release_command] if release_command not in commands else []
+    return commands
 
 
-def _siblings(drives: list[Drive], refused: list[Refused]) -> Plan:
+def _refuse_shared_controllers(drives: list[Drive], refused: list[RefusedDrive]) -> Plan:
     """Refuse drives whose wiping would take a refused namespace of the same controller with it."""
-    kept = {controller_of(one.path): one for one in refused if "/nvme" in one.path and one.ours}
-    good = [drive for drive in drives if not (drive.whole_controller and controller_of(drive.path) in kept)]
+    refused_controllers = {
+        controller_of(one.path): one for one in refused if "/nvme" in one.path and one.is_local
+    }
+    accepted = [
+        drive
+        for drive in drives
+        if not (drive.whole_controller and controller_of(drive.path) in refused_controllers)
+    ]
     for drive in drives:
-        if drive not in good:
-            other = kept[controller_of(drive.path)].path
-            why = f"{drive.method} erases the whole controller, and {other} must stay"
-            refused.append(Refused(drive.path, drive.serial, drive.size, why, ours=True))
-    return Plan(tuple(good), tuple(refused))
+        if drive not in accepted:
+            other = refused_controllers[controller_of(drive.path)].path
+            reason = f"{drive.method} erases the whole controller, and {other} must stay"
+            refused.append(RefusedDrive(drive.path, drive.serial, drive.size, reason, is_local=True))
+    return Plan(tuple(accepted), tuple(refused))
 
 
 def _text(value: object) -> str:

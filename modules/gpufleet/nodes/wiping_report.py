@@ -64,7 +64,7 @@ class Drives(BaseModel):
     by_id: dict[StrictStr, StrictStr | None] = Field(default_factory=dict)
     root: StrictStr | None = None
     container: StrictStr | None = None
-    stand_in: Any = None
+    fake_drives: Any = None
 
 
 class Wiped(BaseModel):
@@ -94,10 +94,10 @@ def check_evidence(facts: Any, plan: Mapping[str, Any], node: str) -> None:
     """Raise InputError unless the evidence is of this plan and speaks of each of its drives once."""
     where = f"{node}: evidence of wiping"
     check_shape(facts, where)
-    told = validate_model(Evidence, facts, where)
-    if told.plan != plan["id"]:
-        raise InputError(f"is of plan {printable(told.plan, 40)}, not of {plan['id']}", where=where)
+    evidence = validate_model(Evidence, facts, where)
+    if evidence.plan != plan["id"]:
+        raise InputError(f"is of plan {printable(evidence.plan, 40)}, not of {plan['id']}", where=where)
     planned = sorted((drive["path"], drive["serial"]) for drive in plan["drives"])
-    if sorted((one.path, one.serial) for one in told.evidence) != planned:
-        names = ", ".join(printable(one.path, 40) for one in told.evidence) or "no drive"
+    if sorted((one.path, one.serial) for one in evidence.evidence) != planned:
+        names = ", ".join(printable(one.path, 40) for one in evidence.evidence) or "no drive"
         raise InputError(f"speaks of {names}, the plan of others", where=where, remedy="look at the node")

@@ -13,9 +13,9 @@ from sqlalchemy import Connection, select
 
 from gpufleet.nodes import schema, storing
 from gpufleet.nodes.merge import FIELDS, merge
-from gpufleet.nodes.model import WITNESSES, Observation, Value
-from gpufleet.nodes.report import Match, spoken
-from gpufleet.nodes.storing import IDS_AT_ONCE, slices
+from gpufleet.nodes.model import OBSERVING_SOURCES, Observation, Value
+from gpufleet.nodes.report import Match, observed_values
+from gpufleet.nodes.storing import MAX_IDS_PER_QUERY, slices
 
 Row = dict[str, Any]
 _Key = tuple[str, str]  # node id, source
@@ -43,10 +43,12 @@ class Workspace:
         """Read what the registry knows of the nodes meant, and who is present in the reporting sources."""
         table = schema.presence
         for match in matches:
-            self._fresh |= dict.fromkeys(match.fresh, (match.report.source, match.report.observed_at))
-        meant = {i for match in matches for i in (*match.observations, *match.doubted)} - set(self._fresh)
-        meant |= self._known_to({match.report.source for match in matches if match.report.complete})
-        for some in slices(sorted(meant), IDS_AT_ONCE):
+            self._fresh |= dict.fromkeys(match.new_ids, (match.report.source, match.report.observed_at))
+        node_ids = {i for match in matches for i in (*match.observations, *match.contradicted)} - set(
+            self._fresh
+        )
+        node_ids |= self._known_to({match.report.source for match in matches if match.report.complete})
+        for some in slices(sorted(node_ids), MAX_IDS_PER_QUERY):
             for row in _rows(self._connection, select(table).where(table.c.node_id.in_(some))):
                 self._presence[row["node_id"], row["source"]] = row
                 self._sources_of[row["node_id"]].add(row["source"])
@@ -60,7 +62,7 @@ class Workspace:
     def _known_to(self, sources: set[str]) -> set[str]:
         """Return the nodes that are present in any of the sources."""
         table = schema.presence.c
-        for some in slices(sorted(sources), IDS_AT_ONCE):
+        for some in slices(sorted(sources), MAX_IDS_PER_QUERY):
             present = table.source.in_(some), table.missing_since.is_(None)
             for node_id, source in self._connection.execute(
                 select(table.node_id, table.source).where(*present)
@@ -69,7 +71,7 @@ class Workspace:
         return set().union(*self._present.values())
 
     def _load_values(self, ids: Sequence[str]) -> None:
-        for some in slices(ids, IDS_AT_ONCE):
+        for some in slices(ids, MAX_IDS_PER_QUERY):
             table = schema.observation
             for row in self._connection.execute(select(table).where(table.c.node_id.in_(some))):
                 value = Value(row.source, row.key, row.value, row.observed_at, row.revision)
@@ -84,39 +86,41 @@ class Workspace:
             self._confirmed[report.source] = self._number
         for node_id, seen in match.observations.items():
             self._speakers[report.source].add(node_id)
-            values = [_ranked(value, self._number) for value in spoken(seen)]
+            values = [_with_revision(value, self._number) for value in observed_values(seen)]
             if report.complete:
                 self._replace(node_id, report.source, values, report.observed_at)
             else:
                 match.outcome.old += self._add(node_id, report.source, values, report.observed_at)
-        for node_id in match.doubted:
-            self._see(node_id, report.source, report.observed_at, None, confirm=False)
-        return self._lose(match) if report.complete else []
+        for node_id in match.contradicted:
+            self._record_presence(node_id, report.source, report.observed_at, None, confirm=False)
+        return self._mark_missing(match) if report.complete else []
 
     def _is_settled(self, node_id: str, source: str, seen: Observation) -> bool:
         """Return True if a report repeats what its source said of a node, and no other source's rank depends on it."""
         known = self._presence.get((node_id, source))
-        makers = [name for name in self._sources_of[node_id] if name.partition(":")[0] not in WITNESSES]
+        makers = [
+            name for name in self._sources_of[node_id] if name.partition(":")[0] not in OBSERVING_SOURCES
+        ]
         return (
             known is not None
             and known["missing_since"] is None
             and makers in ([source], [])
-            and known["digest"] == _digest(spoken(seen))
+            and known["digest"] == _digest(observed_values(seen))
         )
 
     def _replace(self, node_id: str, source: str, values: list[Value], at: datetime) -> None:
         if node_id not in self._values:
             return
         mine = self._values[node_id]
-        said = {value.key for value in values}
-        for key in [key for owner, key in mine if owner == source and key not in said]:
+        reported_keys = {value.key for value in values}
+        for key in [key for owner, key in mine if owner == source and key not in reported_keys]:
             del mine[source, key]
             self._value_drops[source].append((node_id, key))
         for value in values:
             old = mine.get((source, value.key))
             if old is None or old.value != value.value or type(old.value) is not type(value.value):
-                self._keep(node_id, value)
-        self._see(node_id, source, at, _digest(values))
+                self._store_value(node_id, value)
+        self._record_presence(node_id, source, at, _digest(values))
 
     def _add(self, node_id: str, source: str, values: list[Value], at: datetime) -> list[str]:
         """Take in a partial report; return the keys of which the source has since said something newer."""
@@ -126,12 +130,12 @@ class Workspace:
             if known is not None and known.revision > self._number:
                 old.append(value.key)
             else:
-                self._keep(node_id, value)
+                self._store_value(node_id, value)
         if len(old) < len(values) or not values:
-            self._see(node_id, source, at, None)
+            self._record_presence(node_id, source, at, None)
         return old
 
-    def _keep(self, node_id: str, value: Value) -> None:
+    def _store_value(self, node_id: str, value: Value) -> None:
         self._values[node_id][value.source, value.key] = value
         self._value_rows.append(
             {
@@ -144,7 +148,7 @@ class Workspace:
             }
         )
 
-    def _see(
+    def _record_presence(
         self, node_id: str, source: str, at: datetime, digest: str | None, *, confirm: bool = True
     ) -> None:
         """Note that a source knows a node; a newer note of the same source stays."""
@@ -160,10 +164,10 @@ class Workspace:
         self._presence[node_id, source] = self._presence_rows[node_id, source] = row
         self._sources_of[node_id].add(source)
 
-    def _lose(self, match: Match) -> list[str]:
+    def _mark_missing(self, match: Match) -> list[str]:
         """Mark the nodes that a complete report leaves out as missing from its source."""
         source, at = match.report.source, match.report.observed_at
-        here = {*match.observations, *match.doubted}
+        here = {*match.observations, *match.contradicted}
         lost = sorted(self._present[source] - here)
         for node_id in lost:
             self._presence[node_id, source] |= {"missing_since": at, "revision": self._number}
@@ -180,22 +184,22 @@ class Workspace:
         merged = {i: self._merged(i) for i in self._values}
         known = {i: row for i, row in merged.items() if i not in self._fresh and self._differs(i, row)}
         storing.update_nodes(self._connection, known)
-        born = [
-            storing.newborn(i, merged[i], *self._fresh[i], previous=previous, number=self._number)
+        new_rows = [
+            storing.new_node_row(i, merged[i], *self._fresh[i], previous=previous, number=self._number)
             for i in self._fresh
         ]
-        storing.insert_nodes(self._connection, born)
+        storing.insert_nodes(self._connection, new_rows)
         storing.drop_values(self._connection, self._value_drops)
         storing.write_values(self._connection, self._value_rows)
         storing.upsert(self._connection, schema.presence, list(self._presence_rows.values()))
-        storing.write_lost(self._connection, self._lost, self._number)
+        storing.mark_missing(self._connection, self._lost, self._number)
         return {
             source: {merged[i]["name"] for i in ids if i in merged} for source, ids in self._speakers.items()
         }
 
     def _differs(self, node_id: str, row: Row) -> bool:
         old = self._nodes[node_id]
-        return any(old[name] != value for name, value in storing.filled(row).items())
+        return any(old[name] != value for name, value in storing.node_columns(row).items())
 
     def _merged(self, node_id: str) -> Row:
         """Return a node's fields in force, from every source's values."""
@@ -203,7 +207,7 @@ class Workspace:
             s for s in self._sources_of[node_id] if self._presence[node_id, s]["missing_since"] is not None
         }
         values = [
-            _ranked(
+            _with_revision(
                 value,
                 max(value.revision, 0 if value.source in lost else self._confirmed.get(value.source, 0)),
             )
@@ -216,7 +220,7 @@ class Workspace:
 _MERGED = frozenset(FIELDS)
 
 
-def _ranked(value: Value, number: int) -> Value:
+def _with_revision(value: Value, number: int) -> Value:
     return Value(value.source, value.key, value.value, value.observed_at, number)
 
 

@@ -10,7 +10,7 @@ from gpufleet.errors import AnswerIsNo
 
 
 @dataclass
-class Applied:
+class IngestSummary:
     """What came of the events, by host."""
 
     events: int = 0
@@ -31,17 +31,17 @@ class Applied:
         """Give the account in words."""
         yield f"{self.events} events"
         yield from (f"{node}: {verdict}" for node, verdict in self.verdicts.items())
-        yield from (f"{host}: unreachable: {why}" for host, why in self.unreachable.items())
+        yield from (f"{host}: unreachable: {reason}" for host, reason in self.unreachable.items())
         yield from (f"ignored: {what}" for what in self.ignored)
         yield from (f"conflict: {what}" for what in self.conflicts)
-        yield from _first(self.stale, "stale, changed nothing")
-        yield from _first(self.bad, "bad, left out")
+        yield from _first_lines(self.stale, "stale, changed nothing")
+        yield from _first_lines(self.bad, "bad, left out")
 
-    def lengths(self) -> tuple[int, ...]:
+    def list_lengths(self) -> tuple[int, ...]:
         """Return how long each list is, for ``cut``."""
         return tuple(len(one) for one in self._lists())
 
-    def cut(self, lengths: tuple[int, ...]) -> None:
+    def truncate(self, lengths: tuple[int, ...]) -> None:
         """Forget what was added to the lists since."""
         for one, length in zip(self._lists(), lengths, strict=True):
             del one[length:]
@@ -56,8 +56,8 @@ class Applied:
             raise AnswerIsNo(f"not in the registry: {', '.join(self.unknown)}", hint=hint)
 
 
-def _first(lines: list[str], what: str, most: int = 20) -> Iterator[str]:
+def _first_lines(lines: list[str], what: str, max_lines: int = 20) -> Iterator[str]:
     """Yield the first lines of a kind, and how many more there are."""
-    yield from (f"{what}: {line}" for line in lines[:most])
-    if len(lines) > most:
-        yield f"{what}: {len(lines) - most} more"
+    yield from (f"{what}: {line}" for line in lines[:max_lines])
+    if len(lines) > max_lines:
+        yield f"{what}: {len(lines) - max_lines} more"

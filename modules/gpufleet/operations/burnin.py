@@ -1,4 +1,4 @@
-"""Burn-in as the registry holds it: reports, judging again by today's rules, and what a machine reaches."""
+"""Burn-in as the registry stores it: reports, judging again by today's rules, and what a machine reaches."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ MEASURE_ROUNDS = 3
 SOURCE_WIDTH = 60
 
 
-def rehearsal() -> bool:
-    """Tell whether the registry in use is a rehearsal's (`gpufleet rehearse env` sets this)."""
+def is_rehearsal() -> bool:
+    """Return True if the registry in use is a rehearsal's (`gpufleet rehearse env` sets this)."""
     return bool(os.environ.get("GPUFLEET_REHEARSAL"))
 
 
@@ -40,45 +40,45 @@ def open_registry() -> Registry:
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredResult:
     """A stored result and the node it is of."""
 
     node: Node
     result: Result
 
 
-def newest(registry: Registry, node: str | None, attempt: str | None = None) -> list[Stored]:
+def newest_results(registry: Registry, node: str | None, attempt: str | None = None) -> list[StoredResult]:
     """Return each node's newest result, in the registry's order."""
     nodes = [registry.get(node)] if node else list(registry.list())
     last = {result.node: result for result in registry.results(node, attempt)}
-    return [Stored(found, last[found.id]) for found in nodes if found.id in last]
+    return [StoredResult(node_row, last[node_row.id]) for node_row in nodes if node_row.id in last]
 
 
 def stored_reports(node: str | None = None, attempt: str | None = None) -> list[Json]:
     """Return the newest reports; InputError where one was asked for by name and there is none."""
     with open_registry() as registry:
-        reports = [stored.result.report for stored in newest(registry, node, attempt)]
+        reports = [stored.result.report for stored in newest_results(registry, node, attempt)]
     if not reports and (node or attempt):
         what = f"of attempt {attempt}" if attempt else "yet"
         raise InputError(f"no burn-in result {what}", where=node or "", remedy="see gpufleet nodes list")
     return reports
 
 
-def refuse_unhealthy(reports: Sequence[Json]) -> None:
-    """Answer no where a report is not healthy."""
+def check_healthy(reports: Sequence[Json]) -> None:
+    """Raise AnswerIsNo if a report is not healthy."""
     bad = [report["node"] for report in reports if report["verdict"] != "healthy"]
     if bad:
         raise AnswerIsNo(f"not healthy: {', '.join(bad)}")
 
 
-def judge_again(stored: Stored) -> burnin.Report:
+def rejudge_result(stored: StoredResult) -> burnin.Report:
     """Judge a stored result's records by today's thresholds; what was known of its configuration stays."""
     report = stored.result.report
     outcomes = {check["name"]: check["outcome"] for check in report["checks"]}
     configured = {"pass": True, "fail": False}.get(outcomes.get("configuration", ""))
     node, profile = stored.node, report["profile"]
     again = burnin.judge(
-        stored.result.records, node.kind, profile, rehearsal(), configured=configured, node=node.name
+        stored.result.records, node.kind, profile, is_rehearsal(), configured=configured, node=node.name
     )
     return replace(again, attempt=report["attempt"])
 
@@ -86,12 +86,15 @@ def judge_again(stored: Stored) -> burnin.Report:
 def rejudge(node: str | None = None, *, apply_changes: bool = False) -> list[Json]:
     """Judge the newest results again; return what differs, and store it where asked."""
     with open_registry() as registry:
-        pairs = [(stored, judge_again(stored)) for stored in newest(registry, node)]
+        pairs = [(stored, rejudge_result(stored)) for stored in newest_results(registry, node)]
         changed = [pair for pair in pairs if pair[1].to_json() != pair[0].result.report]
-        return [difference(*pair) | {"applied": applied(registry, *pair, apply_changes)} for pair in changed]
+        return [
+            describe_change(*pair) | {"applied": apply_verdict(registry, *pair, apply_changes)}
+            for pair in changed
+        ]
 
 
-def difference(stored: Stored, again: burnin.Report) -> Json:
+def describe_change(stored: StoredResult, again: burnin.Report) -> Json:
     """Return what judging again changes in one report."""
     before = {check["name"]: check for check in stored.result.report["checks"]}
     checks = [
@@ -104,9 +107,9 @@ def difference(stored: Stored, again: burnin.Report) -> Json:
     return {"node": stored.node.name, "attempt": again.attempt, **verdicts, "checks": checks}
 
 
-def applied(registry: Registry, stored: Stored, again: burnin.Report, wanted: bool) -> str:
+def apply_verdict(registry: Registry, stored: StoredResult, again: burnin.Report, apply_changes: bool) -> str:
     """Store a new judgement as an attempt of its own, so that the old one stays in the history."""
-    if not wanted:
+    if not apply_changes:
         return "no"
     node = stored.node
     # Only burn-in's own quarantine is burn-in's to lift.
@@ -127,18 +130,18 @@ def threshold_rows(kind: str | None = None) -> list[Json]:
     return [asdict(row) | {"lint": burnin.lint_thresholds((row,))} for row in rows]
 
 
-def refuse_implausible() -> None:
-    """Answer no where the linter rejects a threshold."""
+def check_plausible() -> None:
+    """Raise AnswerIsNo if the linter rejects a threshold."""
     faults = burnin.lint_thresholds()
     if faults:
         raise AnswerIsNo(f"{len(faults)} implausible thresholds; first: {faults[0]}")
 
 
-def measure_here() -> list[Json]:
+def measure_this_machine() -> list[Json]:
     """Run the agent on this machine at a rehearsal's pace; return its slowest results and the floors they give."""
     with scratch_folder("measure") as folder:
         agent = burnin.build_agent(folder / "agent.pyz")
-        runs = [collect(agent, f"measure-{number}") for number in range(MEASURE_ROUNDS)]
+        runs = [run_agent(agent, f"measure-{number}") for number in range(MEASURE_ROUNDS)]
     rows = []
     for check, metric in MEASURED.items():
         values = [run[check]["raw"][metric] for run in runs if metric in run.get(check, {}).get("raw", {})]
@@ -149,9 +152,9 @@ def measure_here() -> list[Json]:
     return rows
 
 
-def collect(agent: Path, attempt: str) -> dict[str, Json]:
+def run_agent(agent: Path, attempt: str) -> dict[str, Json]:
     """Run the agent once; return its check records by name."""
-    only = [word for check in MEASURED for word in ("--only", check)]
+    only = [argument for check in MEASURED for argument in ("--only", check)]
     argv = [sys.executable, str(agent), "run", "--attempt", attempt, "--param", "rehearsal=1", *only]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=300, check=True)
     records = [line for _, line in decode_json_lines(done.stdout, "the burn-in agent")]

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from gpufleet.nodes import Node, Registry
 from gpufleet.nodes.states import check_hold, check_move
-from gpufleet.operations.show import unfold
+from gpufleet.operations.show import expand_names
 
 
-def named(registry: Registry, names: str) -> list[Node]:
+def find_nodes(registry: Registry, names: str) -> list[Node]:
     """Return the nodes meant; one that the registry does not know is an InputError."""
-    return [registry.get(name) for name in sorted(unfold((names,)))]
+    return [registry.get(name) for name in sorted(expand_names((names,)))]
 
 
-def move(registry: Registry, names: str, to: str, reason: str) -> list[str]:
+def move_nodes(registry: Registry, names: str, to: str, reason: str) -> list[str]:
     """Move nodes to another state, once every one of them may go there; say so for each."""
     with registry.transaction():
-        nodes = named(registry, names)
+        nodes = find_nodes(registry, names)
         for node in nodes:
             check_move(node.name, node.state, to)
         for node in nodes:
@@ -26,19 +26,24 @@ def move(registry: Registry, names: str, to: str, reason: str) -> list[str]:
     return [f"{node.name}: {to}" for node in nodes]
 
 
-def hold(registry: Registry, names: str, kind: str, reason: str) -> list[str]:
+def hold_nodes(registry: Registry, names: str, kind: str, reason: str) -> list[str]:
     """Keep nodes from use without changing their state; say for each whether that is new."""
     check_hold(names, kind)
-    told = {True: "set", False: "stands already"}
+    status_text = {True: "set", False: "stands already"}
     with registry.transaction():
-        nodes = named(registry, names)
-        return [f"{node.name}: {kind} hold {told[registry.hold(node.id, kind, reason)]}" for node in nodes]
+        nodes = find_nodes(registry, names)
+        return [
+            f"{node.name}: {kind} hold {status_text[registry.hold(node.id, kind, reason)]}" for node in nodes
+        ]
 
 
-def release(registry: Registry, names: str, kind: str, reason: str) -> list[str]:
+def release_nodes(registry: Registry, names: str, kind: str, reason: str) -> list[str]:
     """Release nodes from a hold; say for each whether there was one."""
     check_hold(names, kind)
-    told = {True: "released", False: "was not set"}
+    status_text = {True: "released", False: "was not set"}
     with registry.transaction():
-        nodes = named(registry, names)
-        return [f"{node.name}: {kind} hold {told[registry.release(node.id, kind, reason)]}" for node in nodes]
+        nodes = find_nodes(registry, names)
+        return [
+            f"{node.name}: {kind} hold {status_text[registry.release(node.id, kind, reason)]}"
+            for node in nodes
+        ]

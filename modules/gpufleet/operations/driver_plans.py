@@ -49,12 +49,16 @@ class DriverPlans:
 
 def plan_drivers(root: Path, limit: str, extra_vars: dict[str, Any], stream: TextIO) -> DriverPlans:
     """Read the facts of the hosts and plan for each; progress goes to the stream."""
-    asked = remote.plan_run(root, PLAY, limit)
-    if not asked.hosts:
+    plan = remote.plan_run(root, PLAY, limit)
+    if not plan.hosts:
         return DriverPlans(limit)
-    run = remote.run_playbook(asked, extra_vars=extra_vars, stream=stream)
-    made = {report["node"]: report["plan"] for report in run.reports if report.get("event") == "driver_plan"}
-    hosts = tuple(HostPlan(host.name, host.status, host.reason, made.get(host.name)) for host in run.hosts)
+    run = remote.run_playbook(plan, extra_vars=extra_vars, stream=stream)
+    driver_plans = {
+        report["node"]: report["plan"] for report in run.reports if report.get("event") == "driver_plan"
+    }
+    hosts = tuple(
+        HostPlan(host.name, host.status, host.reason, driver_plans.get(host.name)) for host in run.hosts
+    )
     return DriverPlans(limit, hosts, run)
 
 
@@ -62,7 +66,11 @@ def as_text(plans: DriverPlans, *, sources: bool = False) -> str:
     """Return the table of plans, and below it the hosts that gave none."""
     if plans.run is None:
         return f"{plans.limit} has no hosts: nothing to plan"
-    made = {host.name: host.plan for host in plans.hosts if host.plan is not None}
+    driver_plans = {host.name: host.plan for host in plans.hosts if host.plan is not None}
     silent = [f"{host.name}: {host.status}: {host.reason}" for host in plans.hosts if host.plan is None]
-    table = explain.as_text(made, lambda names: remote.fold(list(names)), sources=sources) if made else ""
+    table = (
+        explain.format_plans(driver_plans, lambda names: remote.fold_names(list(names)), sources=sources)
+        if driver_plans
+        else ""
+    )
     return "\n".join(filter(None, [table, *silent]))

@@ -10,21 +10,27 @@ from gpufleet.drivers import consistency
 from gpufleet.nodes import Node, Registry
 
 
-def run() -> consistency.Report:
+def check_drivers() -> consistency.ConsistencyReport:
     """Compare the drivers of the project's nodes."""
     with Registry(paths.database_url(paths.project_root())) as registry:
-        return consistency.check(host(node, registry) for node in registry.list() if node.state != "retired")
+        return consistency.check_consistency(
+            to_consistency_host(node, registry) for node in registry.list() if node.state != "retired"
+        )
 
 
-def host(node: Node, registry: Registry) -> consistency.Host:
+def to_consistency_host(node: Node, registry: Registry) -> consistency.HostDriver:
     """Return a node as the check takes it: what it should agree with is its template, its pool or its rack."""
-    found = [value.value for value in registry.values(node.id) if value.key == "observed.drivers"]
-    state: Mapping[str, Any] | None = found[-1] if found and isinstance(found[-1], Mapping) else None
+    driver_values = [value.value for value in registry.values(node.id) if value.key == "observed.drivers"]
+    state: Mapping[str, Any] | None = (
+        driver_values[-1] if driver_values and isinstance(driver_values[-1], Mapping) else None
+    )
     cards = any(card.get("count") for card in node.accelerators)
-    return consistency.Host(node.name, node.template or node.pool or node.rack or "(none)", cards, state)
+    return consistency.HostDriver(
+        node.name, node.template or node.pool or node.rack or "(none)", cards, state
+    )
 
 
-def lines(report: consistency.Report) -> list[str]:
+def report_lines(report: consistency.ConsistencyReport) -> list[str]:
     """Return the report for a terminal."""
     if not report.hosts:
         return ["no node has cards or a driver"]
@@ -32,4 +38,4 @@ def lines(report: consistency.Report) -> list[str]:
     total = len(report.hosts)
     end = f"{len(skewed)} of {total} nodes do not agree" if skewed else f"all {total} nodes agree"
     remedies = dict.fromkeys(one.remedy for one in report.findings if one.kind == "skew" and one.remedy)
-    return [*consistency.table(report), "", end, *(f"hint: {remedy}" for remedy in remedies)]
+    return [*consistency.format_report(report), "", end, *(f"hint: {remedy}" for remedy in remedies)]

@@ -26,7 +26,7 @@ from gpufleet.boundary import (
 )
 from gpufleet.errors import InputError
 from gpufleet.nodes.revision import event_key
-from gpufleet.remote.progress import reason_of
+from gpufleet.remote.progress import failure_reason
 from gpufleet.remote.reporting import COLLECTION, reported_event
 
 CONTROLLER_ACTIONS = frozenset(
@@ -78,7 +78,7 @@ class TaskEvent:
     problem: str = ""
 
     @property
-    def touched(self) -> bool:
+    def host_answered(self) -> bool:
         """Return True if the host itself answered."""
         controller = self.action.rpartition(".")[2] in CONTROLLER_ACTIONS
         return self.outcome != "unreachable" and not controller and not self.delegated
@@ -129,23 +129,23 @@ def _report(host: str, action: str, result: Mapping[str, Any]) -> tuple[dict[str
     return reported_event(host, action, {**result, "gpufleet": report}), ""
 
 
-_KINDS: dict[str, tuple[type, ...]] = {
+_REPORT_TYPES: dict[str, tuple[type, ...]] = {
     "event": (str,),
     "attempt": (str, type(None)),
     "part": (str, type(None)),
     "facts": (dict, type(None)),
     "records": (list, type(None)),
 }
-_WORDS: dict[type, str] = {str: "text", dict: "a mapping", list: "a list"}
+_TYPE_NAMES: dict[type, str] = {str: "text", dict: "a mapping", list: "a list"}
 
 
 def _check_report(report: Mapping[str, Any]) -> None:
     """Raise InputError unless a report's parts have the types that they must have."""
-    for name, kinds in _KINDS.items():
+    for name, kinds in _REPORT_TYPES.items():
         if not isinstance(report.get(name, "" if name == "event" else None), kinds):
-            wanted = _WORDS[kinds[0]]
+            expected = _TYPE_NAMES[kinds[0]]
             got = printable(repr(report[name]), 60)
-            raise InputError(f"must be {wanted}, got {got}", where="report", key=name)
+            raise InputError(f"must be {expected}, got {got}", where="report", key=name)
     for name, pattern in (("attempt", "attempt"), ("part", "name")):
         value = report.get(name)
         if value and not is_identifier(value, pattern):
@@ -162,7 +162,7 @@ def _message(result: Mapping[str, Any]) -> str:
         failed = (item for item in items if isinstance(item, Mapping) and item.get("failed"))
         first = next(failed, {})
         texts = {name: _text(first.get(name)) or text for name, text in texts.items()}
-    return printable(reason_of({name: text for name, text in texts.items() if text}), None)
+    return printable(failure_reason({name: text for name, text in texts.items() if text}), None)
 
 
 def _text(value: Any) -> str:
@@ -194,7 +194,7 @@ class EventReader:
         return event_key(task, host, self._turns[task, host])
 
     def read(self, event: Mapping[str, Any], place: str = "") -> TaskEvent | None:
-        """Return what an event of ansible-runner tells of a host; None where it is no task's result."""
+        """Return the event of a task on a host; None if an event of ansible-runner is not a task's result."""
         kind = event.get("event")
         outcome = _OUTCOMES.get(kind) if isinstance(kind, str) else None
         if outcome is None:
@@ -205,7 +205,7 @@ class EventReader:
         host, result = data.get("host"), data.get("res")
         if not isinstance(host, str) or not 0 < len(host) <= _LONGEST_HOST:
             return bad_event(place, f"host must be a name, got {printable(repr(host), 60)}")
-        ended = _moment(data.get("end")) or _moment(event.get("created")) or datetime.now(UTC)
+        ended_at = _moment(data.get("end")) or _moment(event.get("created")) or datetime.now(UTC)
         task = data.get("task_uuid")
         named = isinstance(task, str) and 0 < len(task) <= _LONGEST_HOST
         return task_event(
@@ -213,8 +213,8 @@ class EventReader:
             outcome,
             result if isinstance(result, Mapping) else {},
             action=str(data.get("task_action") or "")[:_LONGEST_HOST],
-            at=ended,
-            started_at=_moment(data.get("start")) or ended,
+            at=ended_at,
+            started_at=_moment(data.get("start")) or ended_at,
             key=self.key(str(task), host) if named else event_key(place, host),
             run=run_of(str(task)) if named else str(Path(place).parent),
         )
@@ -248,8 +248,8 @@ def read_artifacts(folder: Path) -> Iterator[TaskEvent]:
             continue
         if not isinstance(event, Mapping):
             yield bad_event(place, "is not a mapping")
-        elif told := reader.read(event, place):
-            yield told
+        elif task_result := reader.read(event, place):
+            yield task_result
 
 
 def _events_folder(folder: Path) -> Path:

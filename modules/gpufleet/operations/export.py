@@ -19,7 +19,7 @@ from gpufleet import fleet, paths
 from gpufleet.errors import InputError
 from gpufleet.fleet import Rack, RackNode
 from gpufleet.nodes import firstboot
-from gpufleet.operations.show import unfold
+from gpufleet.operations.show import expand_names
 
 MANIFEST = "manifest.json"
 
@@ -35,53 +35,55 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Exported:
+class ExportResult:
     folder: Path
-    made: firstboot.Export
+    export: firstboot.Export
     known_hosts: Path | None = None
     user: str = "root"
     logins: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
-        """Say what was written, and what a person does next."""
-        names = ", ".join(seed.node.name for seed in self.made.seeds)
-        told = [f"{self.folder}: {names}", f"may log in as {self.user}: {', '.join(self.logins)}"]
-        told += [f"not written: {note}" for note in self.made.notes]
+        """Return what was written, and what a person does next."""
+        names = ", ".join(seed.node.name for seed in self.export.seeds)
+        text_lines = [f"{self.folder}: {names}", f"may log in as {self.user}: {', '.join(self.logins)}"]
+        text_lines += [f"not written: {note}" for note in self.export.notes]
         if self.known_hosts:
-            told.append(f"{self.known_hosts}: {len(self.made.known_hosts())} lines")
-        elif self.made.known_hosts():
-            told.append(
+            text_lines.append(f"{self.known_hosts}: {len(self.export.known_hosts())} lines")
+        elif self.export.known_hosts():
+            text_lines.append(
                 f"host keys: {self.folder / 'known_hosts'} (--known-hosts FILE puts them where ssh looks)"
             )
-        told.append(
+        text_lines.append(
             "user-data holds each node's private host key: write it to that node's disk and nowhere else"
         )
-        return told
+        return text_lines
 
 
-def run(request: Request, root: Path | None = None) -> Exported:
+def run(request: Request, root: Path | None = None) -> ExportResult:
     """Export the first boot of a rack's nodes."""
     root = root or paths.project_root()
-    rack = load(root, request.rack)
-    nodes = chosen(rack, request.nodes)
-    kept = paths.state_home(root) / "ssh" / "host_keys" / rack.name
+    rack = find_rack(root, request.rack)
+    nodes = select_nodes(rack, request.nodes)
+    key_folder = paths.state_home(root) / "ssh" / "host_keys" / rack.name
     pregenerated = rack.boot is not None and rack.boot.host_keys == "pregenerated"
     keys = login_keys(rack, root)
-    made = firstboot.export(rack, nodes, keys, lambda node: host_key(kept, node) if pregenerated else None)
+    export_files = firstboot.export(
+        rack, nodes, keys, lambda node: host_key(key_folder, node) if pregenerated else None
+    )
     folder = request.out or paths.state_home(root) / "export" / rack.name
-    with writable("--out", folder):
-        write(folder, made.files())
-    if request.known_hosts and made.known_hosts():
-        with writable("--known-hosts", request.known_hosts):
-            remember(request.known_hosts, made.known_hosts())
+    with report_write_errors("--out", folder):
+        replace_folder(folder, export_files.files())
+    if request.known_hosts and export_files.known_hosts():
+        with report_write_errors("--known-hosts", request.known_hosts):
+            update_known_hosts(request.known_hosts, export_files.known_hosts())
     user = rack.boot.user if rack.boot else "root"
-    known = request.known_hosts if made.known_hosts() else None
-    return Exported(folder, made, known, user, tuple(map(called, keys)))
+    known = request.known_hosts if export_files.known_hosts() else None
+    return ExportResult(folder, export_files, known, user, tuple(map(key_label, keys)))
 
 
 @contextmanager
-def writable(option: str, path: Path) -> Iterator[None]:
-    """Say in one line where nothing could be written, and why."""
+def report_write_errors(option: str, path: Path) -> Iterator[None]:
+    """Raise InputError with the path and the reason if nothing could be written."""
     try:
         yield
     except OSError as error:
@@ -89,24 +91,24 @@ def writable(option: str, path: Path) -> Iterator[None]:
         raise InputError(problem, where=option, remedy="name another place") from error
 
 
-def load(root: Path, name: str) -> Rack:
+def find_rack(root: Path, name: str) -> Rack:
     """Return a rack of the project by its name."""
     path = root / "inventory" / f"{name}.yaml"
     if Path(name).name != name or not path.is_file():
         there = ", ".join(sorted(file.stem for file in (root / "inventory").glob("*.yaml")))
         raise InputError(
-            f"there is no inventory/{name}.yaml", where="--rack", remedy=f"there is: {there or 'none'}"
+            f"inventory/{name}.yaml not found", where="--rack", remedy=f"racks: {there or 'none'}"
         )
     return fleet.load_rack(path, root)
 
 
-def chosen(rack: Rack, names: Iterable[str]) -> list[RackNode]:
+def select_nodes(rack: Rack, names: Iterable[str]) -> list[RackNode]:
     """Return the nodes meant; a name that the rack does not have is an InputError."""
-    wanted = unfold(names)
-    strangers = wanted - {node.name for node in rack.nodes}
-    if strangers:
-        raise InputError(f"rack {rack.name} has no {', '.join(sorted(strangers))}", where="--node")
-    return [node for node in rack.nodes if not wanted or node.name in wanted]
+    selected = expand_names(names)
+    unknown_names = selected - {node.name for node in rack.nodes}
+    if unknown_names:
+        raise InputError(f"rack {rack.name} has no {', '.join(sorted(unknown_names))}", where="--node")
+    return [node for node in rack.nodes if not selected or node.name in selected]
 
 
 def login_keys(rack: Rack, root: Path) -> list[str]:
@@ -114,17 +116,17 @@ def login_keys(rack: Rack, root: Path) -> list[str]:
     if rack.boot is None:
         return []  # the export says that the section is missing
     ssh = rack.boot.ssh
-    lent = fleet.load(ssh.stack, root).ssh.authorized_keys if ssh.stack else ()
-    keys = list(dict.fromkeys([*ssh.authorized_keys, *lent]))
+    stack_keys = fleet.load(ssh.stack, root).ssh.authorized_keys if ssh.stack else ()
+    keys = list(dict.fromkeys([*ssh.authorized_keys, *stack_keys]))
     if not keys:
         remedy = f"give stack {ssh.stack} ssh.authorized_keys, or boot.ssh.authorized_keys"
         raise InputError(
-            "nobody could log in", where=f"inventory/{rack.name}.yaml", key="boot.ssh", remedy=remedy
+            "no key could log in", where=f"inventory/{rack.name}.yaml", key="boot.ssh", remedy=remedy
         )
     return keys
 
 
-def called(key: str) -> str:
+def key_label(key: str) -> str:
     """Return a public key as people know it: its comment, or its type and end."""
     kind, body, *comment = key.split(None, 2)
     return comment[0] if comment else f"{kind} …{body[-8:]}"
@@ -143,13 +145,13 @@ def host_key(folder: Path, node: RackNode) -> firstboot.HostKey:
         encoding, form = serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH
         secret = key.private_bytes(encoding, form, serialization.NoEncryption())
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        put(path, secret.decode(), 0o600)
+        write_private(path, secret.decode(), 0o600)
     encoding, public = serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
     text = key.public_key().public_bytes(encoding, public).decode()
     return firstboot.HostKey(path.read_text(), f"{text} {node.name}")
 
 
-def put(path: Path, text: str, mode: int) -> None:
+def write_private(path: Path, text: str, mode: int) -> None:
     """Write a file whole or not at all, with its mode from its first byte on."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
@@ -162,7 +164,7 @@ def put(path: Path, text: str, mode: int) -> None:
         raise
 
 
-def write(folder: Path, files: dict[str, str]) -> None:
+def replace_folder(folder: Path, files: dict[str, str]) -> None:
     """Put the files in place of an earlier export, all of them or none; a folder that is not ours is refused."""
     if folder.exists() and not (folder / MANIFEST).is_file() and any(folder.iterdir()):
         raise InputError(
@@ -175,7 +177,7 @@ def write(folder: Path, files: dict[str, str]) -> None:
         for name, text in files.items():
             path = fresh / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            put(path, text, 0o600 if path.name in firstboot.SECRET else 0o644)
+            write_private(path, text, 0o600 if path.name in firstboot.SECRET else 0o644)
         if folder.exists():
             folder.rename(old)
         fresh.rename(folder)
@@ -187,10 +189,10 @@ def write(folder: Path, files: dict[str, str]) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def remember(path: Path, lines: list[str]) -> None:
+def update_known_hosts(path: Path, lines: list[str]) -> None:
     """Put lines into a known_hosts file in place of what it said of the same hosts; other lines stay as they are."""
     hosts = {line.split()[0] for line in lines}
-    there = path.read_text().splitlines() if path.is_file() else []
-    kept = [line for line in there if not line.split() or line.split()[0] not in hosts]
+    current_lines = path.read_text().splitlines() if path.is_file() else []
+    remaining = [line for line in current_lines if not line.split() or line.split()[0] not in hosts]
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    put(path, "\n".join([*kept, *lines]) + "\n", 0o600)
+    write_private(path, "\n".join([*remaining, *lines]) + "\n", 0o600)

@@ -20,15 +20,15 @@ from gpufleet import paths
 from gpufleet.boundary import printable
 from gpufleet.errors import EnvironmentFault, InputError
 from gpufleet.nodes import NEW_STATES, Identity, Node, Observation, Registry
-from gpufleet.nodes.model import stamp
-from gpufleet.operations.applied import Applied
+from gpufleet.nodes.model import format_time
+from gpufleet.operations.applied import IngestSummary
 from gpufleet.operations.events import TaskEvent, read_artifacts
 from gpufleet.operations.sync import declare_racks
 from gpufleet.remote import with_next_step
 
 BASE = "base"
 """The part of the configuration that every node has."""
-_STILL_THERE = timedelta(seconds=15)
+_ANSWER_INTERVAL = timedelta(seconds=15)
 """A host that keeps answering is noted this often: every task would be a write."""
 
 
@@ -53,7 +53,7 @@ class Ingest:
         self.registry = registry
         self.rehearsal = rehearsal
         self.live = live
-        self.applied = Applied()
+        self.applied = IngestSummary()
         self._previous: dict[str, int] = {}  # the newest revision of each run's events so far
         self._began: dict[str, int] = {}  # the first
         self._declare = declare
@@ -67,7 +67,7 @@ class Ingest:
         declare = partial(declare_racks, registry, root, stack)
         return cls(registry, rehearsal=bool(stack), declare=declare, live=live)
 
-    def apply_all(self, events: Iterable[TaskEvent]) -> Applied:
+    def apply_all(self, events: Iterable[TaskEvent]) -> IngestSummary:
         """Fold events in as a stream."""
         for event in events:
             self.apply(event)
@@ -77,7 +77,7 @@ class Ingest:
         """Fold one event in, whole or not at all; a bad one is recorded as bad."""
         self.applied.events += not event.problem
         handler = _HANDLERS.get(str(event.report.get("event")))
-        if handler is None and not event.problem and self._tells_nothing(event):
+        if handler is None and not event.problem and self._needs_no_write(event):
             return
         if self._is_repeated(event):
             return
@@ -97,7 +97,7 @@ class Ingest:
     @contextmanager
     def _transaction(self, event: TaskEvent) -> Iterator[None]:
         """Open the event's transaction; what it changed in our own account goes with it when it fails."""
-        lengths = self.applied.lengths()
+        lengths = self.applied.list_lengths()
         opened = (
             self.registry.transaction(event.at)
             if self.live
@@ -108,7 +108,7 @@ class Ingest:
                 self._began.setdefault(event.run, number)
                 yield
         except BaseException:
-            self.applied.cut(lengths)
+            self.applied.truncate(lengths)
             raise
         self._previous[event.run] = number
 
@@ -133,8 +133,8 @@ class Ingest:
             self.applied.unreachable[event.host] = event.message
             self._set_reachable(node, event, with_next_step(event.message) or "no answer")
         else:
-            if event.touched:
-                self._answers(node, event)
+            if event.host_answered:
+                self._record_answer(node, event)
             if handler:
                 handler(self, node, event)
                 self._known.clear()  # a report may join two nodes into one
@@ -148,23 +148,23 @@ class Ingest:
         node = self._node(event) if event.host else None
         if node is not None:
             self.registry.note(node, "bad_report", shown, event.at)
-            if event.touched:
-                self._answers(node, event)
+            if event.host_answered:
+                self._record_answer(node, event)
         if event.key and (node is not None or not event.host):
             self.registry.record_event(event.key, event.run)
 
-    def _tells_nothing(self, event: TaskEvent) -> bool:
+    def _needs_no_write(self, event: TaskEvent) -> bool:
         """Return True if the registry needs no write for it: that is asked once a host, not once a task."""
         if event.outcome == "unreachable" or event.host not in self._known:
             return False
         last = self._answered.get(self._known[event.host])
-        return not event.touched or (last is not None and abs(event.at - last) < _STILL_THERE)
+        return not event.host_answered or (last is not None and abs(event.at - last) < _ANSWER_INTERVAL)
 
     def _node(self, event: TaskEvent) -> str | None:
         """Return how the registry calls a host; hosts that share a name carry their id behind it."""
         host = event.host
-        own = re.search(r"-(n-[0-9a-f]{12})$", host)
-        who = own[1] if own else host
+        id_match = re.search(r"-(n-[0-9a-f]{12})$", host)
+        who = id_match[1] if id_match else host
         for last in (self._declare is None, True):
             try:
                 return self.registry.get(who).id
@@ -178,24 +178,24 @@ class Ingest:
             self.applied.unknown.append(host)
         return None
 
-    def _answers(self, node: str, event: TaskEvent) -> None:
+    def _record_answer(self, node: str, event: TaskEvent) -> None:
         last = self._answered.get(node)
-        if last is None or abs(event.at - last) >= _STILL_THERE:
+        if last is None or abs(event.at - last) >= _ANSWER_INTERVAL:
             self._set_reachable(node, event)
             self._answered[node] = event.at
 
-    def _set_reachable(self, node: str, event: TaskEvent, why: str | None = None) -> None:
+    def _set_reachable(self, node: str, event: TaskEvent, reason: str | None = None) -> None:
         """Note whether a host answered; report it as stale where the registry knows something newer that differs."""
-        answers = why is None
-        self.registry.set_reachable(node, answers, event.at, why)
+        answers = reason is None
+        self.registry.set_reachable(node, answers, event.at, reason)
         known = self.registry.get(node)
         if known.reachable is not answers:
-            said = "it answered" if answers else "it did not answer"
-            self.note_stale(known, event, said)
+            description = "it answered" if answers else "it did not answer"
+            self.note_stale(known, event, description)
 
     def note_stale(self, node: Node, event: TaskEvent, what: str) -> None:
         """Report that an event is older than what the registry has since learned."""
-        self.applied.stale.append(f"{printable(node.name)}: {what} at {stamp(event.at)}")
+        self.applied.stale.append(f"{printable(node.name)}: {what} at {format_time(event.at)}")
 
     def observe(self, seen: Observation, event: TaskEvent) -> list[str]:
         """Fold an observation in; return its conflicts, and report what was old or not well-formed."""
@@ -210,12 +210,12 @@ class Ingest:
             )
         return [one.detail for one in outcome.conflicts]
 
-    def began(self, event: TaskEvent) -> int:
+    def run_revision(self, event: TaskEvent) -> int:
         """Return the revision at which the event's run began, as far as this process has seen."""
         return self._began[event.run]
 
 
-def run(artifacts: Path) -> Applied:
+def run(artifacts: Path) -> IngestSummary:
     """Fold a run's artifacts into the registry of the project we are in."""
     root = paths.project_root()
     with Registry(paths.database_url(root)) as registry:
@@ -228,13 +228,13 @@ def apply(
     *,
     rehearsal: bool = False,
     declare: Callable[[datetime], object] | None = None,
-) -> Applied:
+) -> IngestSummary:
     """Fold recorded events into the registry, as a stream."""
     return Ingest(registry, rehearsal=rehearsal, declare=declare).apply_all(events)
 
 
 def _commissioned(ingest: Ingest, who: str, event: TaskEvent) -> None:
-    """Note that the node answered and said who it is; a new one goes on to commissioning."""
+    """Record that the node answered and was identified; a new one moves to commissioning."""
     registry, node = ingest.registry, ingest.registry.get(who)
     facts = _mapping(event.report.get("facts"))
     if not _is_itself(ingest, node, "ansible", facts, event) or node.state not in NEW_STATES:
@@ -248,7 +248,7 @@ def _commissioned(ingest: Ingest, who: str, event: TaskEvent) -> None:
 
 
 def _is_itself(ingest: Ingest, node: Node, source: str, facts: Mapping[str, Any], event: TaskEvent) -> bool:
-    """Record what the node says of itself; False when its serial is another's than the registry knows."""
+    """Record the facts that the node reports; return False if its serial is not the one in the registry."""
     serial = facts.get("serial")
     identity = Identity(serial if isinstance(serial, str) else None, node.instance_id, node.rack, node.slot)
     observed = {key: value for key, value in facts.items() if key != "serial"}
@@ -263,24 +263,26 @@ def _configured(ingest: Ingest, who: str, event: TaskEvent) -> None:
     done = event.report.get("event") == "configured"
     facts, part = _mapping(event.report.get("facts")), str(event.report.get("part") or BASE)
     node = ingest.registry.get(who)
-    told = _account(ingest.registry, who, event, part, done=done)
+    observed = _configured_parts(ingest.registry, who, event, part, done=done)
     if part == BASE or facts:
-        told |= {"configuration" if part == BASE else f"configuration_{part}": dict(facts)}
+        observed |= {"configuration" if part == BASE else f"configuration_{part}": dict(facts)}
     identity = Identity(instance_id=node.instance_id, rack=node.rack, slot=node.slot)
     ingest.observe(
-        Observation("configuration", node.name, identity, observed=told, observed_at=event.at), event
+        Observation("configuration", node.name, identity, observed=observed, observed_at=event.at), event
     )
     if not done:
-        ingest.registry.note(who, "configure_failed", _why(facts), event.at)
+        ingest.registry.note(who, "configure_failed", _failure_reason(facts), event.at)
 
 
-def _why(facts: Mapping[str, Any]) -> str:
+def _failure_reason(facts: Mapping[str, Any]) -> str:
     """Return which task failed, why, and what helps."""
     reason = ": ".join(str(facts[key]) for key in ("task", "reason") if facts.get(key))
     return with_next_step(reason) or "no reason given"
 
 
-def _account(registry: Registry, who: str, event: TaskEvent, part: str, *, done: bool) -> dict[str, Any]:
+def _configured_parts(
+    registry: Registry, who: str, event: TaskEvent, part: str, *, done: bool
+) -> dict[str, Any]:
     """Return which parts are configured, and whether all are. A whole run's first part starts the account anew."""
     known = [value.value for value in registry.values(who) if value.key == "observed.configured_parts"]
     before = {} if part == BASE and _attempt(event) else dict(_mapping(known[-1])) if known else {}
@@ -292,23 +294,25 @@ def _drivers(ingest: Ingest, who: str, event: TaskEvent) -> None:
     """Keep what a node said of its driver; the consistency check reads it. A failure also bars a healthy verdict."""
     node, facts = ingest.registry.get(who), _mapping(event.report.get("facts"))
     failed = event.report.get("event") == "drivers_failed"
-    told = (
-        _account(ingest.registry, who, event, "drivers", done=False) if failed else {"drivers": dict(facts)}
+    observed = (
+        _configured_parts(ingest.registry, who, event, "drivers", done=False)
+        if failed
+        else {"drivers": dict(facts)}
     )
     identity = Identity(instance_id=node.instance_id, rack=node.rack, slot=node.slot)
-    seen = Observation("configuration", node.name, identity, observed=told, observed_at=event.at)
+    seen = Observation("configuration", node.name, identity, observed=observed, observed_at=event.at)
     ingest.observe(seen, event)
     if failed:
-        ingest.registry.note(who, "drivers_failed", _why(facts), event.at)
+        ingest.registry.note(who, "drivers_failed", _failure_reason(facts), event.at)
 
 
 def _blade(ingest: Ingest, who: str, event: TaskEvent) -> None:
     """Keep what a blade's power, links and board are like, each finding with its reason."""
-    told = _mapping(event.report.get("facts"))
-    reasons = told.get("reasons")
+    report = _mapping(event.report.get("facts"))
+    reasons = report.get("reasons")
     node = ingest.registry.get(who)
     seen = {
-        "blade": dict(_mapping(told.get("facts"))),
+        "blade": dict(_mapping(report.get("facts"))),
         "blade_reasons": reasons if isinstance(reasons, list) else [],
     }
     identity = Identity(instance_id=node.instance_id, rack=node.rack, slot=node.slot)
@@ -345,7 +349,7 @@ def _burnt_in(ingest: Ingest, who: str, event: TaskEvent) -> None:
         reason="; ".join(report.reasons()[:3]) or "every required check passed",
         started_at=event.started_at,
         when=event.at,
-        began=ingest.began(event),
+        began=ingest.run_revision(event),
     )
     if outcome == "ignored":
         ingest.applied.ignored.append(f"{node.name}: attempt {attempt}: {report.verdict}")
@@ -359,8 +363,8 @@ def _profile(records: list[dict[str, Any]]) -> str:
 
 
 def _last_configured(registry: Registry, who: str) -> bool | None:
-    found = [value.value for value in registry.values(who) if value.key == "observed.configured"]
-    return bool(found[-1]) if found else None
+    configured_values = [value.value for value in registry.values(who) if value.key == "observed.configured"]
+    return bool(configured_values[-1]) if configured_values else None
 
 
 def _attempt(event: TaskEvent) -> str | None:

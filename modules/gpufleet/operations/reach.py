@@ -9,12 +9,12 @@ from pathlib import Path
 
 from gpufleet import paths, remote
 from gpufleet.nodes import Identity, Node, Observation, Registry, is_rehearsed
-from gpufleet.nodes.model import now
+from gpufleet.nodes.model import utc_now
 
 
 @dataclass
-class Reach:
-    """Who answered, who did not and why, whose identity contradicts the registry, and what is not well-formed."""
+class ReachReport:
+    """Nodes that answered, those that did not and why, conflicting identities, and values that are not well-formed."""
 
     answered: list[str] = field(default_factory=list)
     silent: dict[str, str] = field(default_factory=dict)
@@ -31,62 +31,64 @@ class Login:
     known_hosts: Path
 
 
-def login(environment: Mapping[str, str] = os.environ, home: Path | None = None) -> Login:
+def find_login(environment: Mapping[str, str] = os.environ, home: Path | None = None) -> Login:
     """Return the login: Ansible's key and user where set, a rehearsal's own known hosts, else ssh's defaults."""
-    own = (home or paths.state_home()) / "ssh" / "known_hosts"
-    usual = Path.home() / ".ssh"
+    local_known_hosts = (home or paths.state_home()) / "ssh" / "known_hosts"
+    ssh_folder = Path.home() / ".ssh"
     key = environment.get("ANSIBLE_PRIVATE_KEY_FILE")
     return Login(
         environment.get("ANSIBLE_REMOTE_USER", "root"),
-        Path(key) if key else usual / "id_ed25519",
-        own if own.is_file() else usual / "known_hosts",
+        Path(key) if key else ssh_folder / "id_ed25519",
+        local_known_hosts if local_known_hosts.is_file() else ssh_folder / "known_hosts",
     )
 
 
-def reach(registry: Registry, who: Login, *, rehearsal: bool = False, timeout: float = 10.0) -> Reach:
+def probe_nodes(
+    registry: Registry, who: Login, *, rehearsal: bool = False, timeout: float = 10.0
+) -> ReachReport:
     """Ask every live node that has an address; a new one that answers is discovered.
 
     In a rehearsal only booted hosts are asked: nothing goes out to the addresses of simulated machines.
     """
-    live = [node for node in registry.list() if node.state != "retired" and not node.missing]
-    asked = {
+    live = [node for node in registry.list() if node.state != "retired" and not node.is_missing]
+    by_address = {
         node.address: node for node in live if node.address and (is_rehearsed(node.address) or not rehearsal)
     }
-    found = Reach()
-    for address, answer in _answers(asked, who, timeout):
-        node = asked[address]
+    report = ReachReport()
+    for address, answer in _probe_addresses(by_address, who, timeout):
+        node = by_address[address]
         if isinstance(answer, remote.Unreachable):
-            found.silent[node.name] = f"{answer.reason}: {answer.detail}"
-            registry.set_reachable(node.id, False, detail=found.silent[node.name])
+            report.silent[node.name] = f"{answer.reason}: {answer.detail}"
+            registry.set_reachable(node.id, False, detail=report.silent[node.name])
         else:
-            _met(registry, node, answer.facts, found)
-    return found
+            _record_reached(registry, node, answer.facts, report)
+    return report
 
 
-def _answers(
-    asked: Mapping[str, Node], who: Login, timeout: float
+def _probe_addresses(
+    by_address: Mapping[str, Node], who: Login, timeout: float
 ) -> Iterator[tuple[str, remote.Reached | remote.Unreachable]]:
     """Ask ours with our login and rented machines with the first user of their image."""
     from gpufleet.cloud.plan import SSH_USER
 
     for user, rented in ((who.user, False), (SSH_USER, True)):
-        some = [address for address, node in asked.items() if bool(node.cloud) is rented]
-        if some:
+        addresses = [address for address, node in by_address.items() if bool(node.cloud) is rented]
+        if addresses:
             yield from remote.probe(
-                some, user=user, key=who.key, known_hosts=who.known_hosts, timeout=timeout
+                addresses, user=user, key=who.key, known_hosts=who.known_hosts, timeout=timeout
             ).items()
 
 
-def _met(registry: Registry, node: Node, facts: remote.Facts, found: Reach) -> None:
-    """Note an answer; a board that is not this node's is told and changes nothing."""
-    told = {key: value for key, value in asdict(facts).items() if value and key != "serial"}
+def _record_reached(registry: Registry, node: Node, facts: remote.Facts, report: ReachReport) -> None:
+    """Record an answer; a board that is not this node's is reported as a conflict and changes nothing."""
+    observed = {key: value for key, value in asdict(facts).items() if value and key != "serial"}
     identity = Identity(facts.serial or None, node.instance_id, node.rack, node.slot)
-    seen = Observation("ssh", node.name, identity, observed=told, observed_at=now())
+    seen = Observation("ssh", node.name, identity, observed=observed, observed_at=utc_now())
     with registry.transaction():
         outcome = registry.observe(seen)
         registry.set_reachable(node.id, True)
         if not outcome.conflicts:
             registry.advance(node.id, "discovered", "answered over SSH")
-    found.answered.append(node.name)
-    found.conflicts += [one.detail for one in outcome.conflicts]
-    found.bad += outcome.bad
+    report.answered.append(node.name)
+    report.conflicts += [one.detail for one in outcome.conflicts]
+    report.bad += outcome.bad

@@ -2,7 +2,7 @@
 
 Wiping is two runs of ``playbooks/retire.yml``: the first only plans; the second wipes what that plan lists, after a
 person has typed the node's serial. What was done is kept in the node's history and as a certificate; a wipe that was
-begun and never ended is said so, because then nobody knows what is left.
+begun and never ended is reported, because then it is unknown what is left.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any, TextIO
 
 from gpufleet import paths, remote
 from gpufleet.errors import AnswerIsNo, EnvironmentFault, InputError
-from gpufleet.nodes import TRANSITIONS, Node, Registry, wiping, wiping_report
-from gpufleet.nodes.model import now, stamp
+from gpufleet.nodes import STATES, Node, Registry, wiping, wiping_report
+from gpufleet.nodes.model import format_time, utc_now
 from gpufleet.operations import export, reach
 
 BEGUN, ENDED, NOT_ENDED = "wipe_begun", "wiped", "wipe_failed"
@@ -26,11 +26,11 @@ Run = Callable[[Node, dict[str, Any]], remote.RunOutcome]
 
 
 @dataclass(frozen=True)
-class Hands:
-    """How the play is run, a person asked and told; ``can_ask`` is false where no terminal is there to answer."""
+class Interaction:
+    """How to run the play, prompt a person and report; ``can_ask`` is False without a terminal."""
 
     run: Run
-    ask: Callable[[str], str]
+    prompt: Callable[[str], str]
     say: Callable[[str], None]
     can_ask: bool = True
 
@@ -49,7 +49,7 @@ class Request:
 
 
 @dataclass
-class Retired:
+class RetireResult:
     """What came of it."""
 
     node: Node
@@ -69,42 +69,45 @@ class Retired:
         }
 
 
-def retire(registry: Registry, request: Request, hands: Hands) -> Retired:
+def retire(registry: Registry, request: Request, interaction: Interaction) -> RetireResult:
     """Retire one node: refuse, drain, wipe where asked, deregister."""
-    asked_well(request)
+    check_request(request)
     node = registry.get(request.node)
-    refuse(node, request)
-    if unknown := unfinished(registry, node):
-        hands.say(f"an earlier wipe of {node.name} began at {unknown} and is not known to have ended")
-    done = Retired(node)
+    check_retirable(node, request)
+    if unknown := unfinished_wipe_start(registry, node):
+        interaction.say(f"an earlier wipe of {node.name} began at {unknown} and is not known to have ended")
+    done = RetireResult(node)
     if request.wipe:
-        done.evidence = wipe(registry, node, request, hands)
+        done.evidence = wipe(registry, node, request, interaction)
     else:
-        confirm(node, request, hands)
-    drain(registry, node, request)
-    deregister(registry, node, request, done)
+        confirm(node, request, interaction)
+    drain_node(registry, node, request)
+    deregister_node(registry, node, request, done)
     return done
 
 
-def asked_well(request: Request) -> None:
+def check_request(request: Request) -> None:
     """Refuse a request that can't be meant, before any host is asked anything."""
     if not request.reason.strip():
         raise InputError("is empty", where="--reason", remedy="say why; history and certificate keep it")
-    wiping.known_method(request.method)
+    wiping.check_method(request.method)
     if request.yes and request.wipe:
         raise InputError("does not confirm --wipe", where="--yes", remedy="give --confirm SERIAL")
-    for option, given in (("--confirm", request.confirm is not None), ("--method", request.method != "auto")):
-        if given and not request.wipe:
+    for option, is_given in (
+        ("--confirm", request.confirm is not None),
+        ("--method", request.method != "auto"),
+    ):
+        if is_given and not request.wipe:
             raise InputError("is for --wipe", where=option, remedy=f"add --wipe, or leave out {option}")
 
 
-def refuse(node: Node, request: Request) -> None:
+def check_retirable(node: Node, request: Request) -> None:
     """Refuse what can't be retired from here: rented machines, nodes at work, nodes that are gone already."""
     if node.state == "retired":
         raise InputError(
-            f"retired since {stamp(node.state_since)}", where=node.name, remedy="nothing is left to do"
+            f"retired since {format_time(node.state_since)}", where=node.name, remedy="nothing is left to do"
         )
-    if node.cloud and not node.missing:
+    if node.cloud and not node.is_missing:
         where = f"pools ({node.pool})" if node.pool else "the stack"
         hint = f"lower its count in {where}, then pulumi up and gpufleet nodes sync; the provider erases its disks"
         raise AnswerIsNo(f"{node.name} is rented from {node.cloud}: the pool's count must go down", hint=hint)
@@ -112,50 +115,51 @@ def refuse(node: Node, request: Request) -> None:
         raise InputError(
             "rented disks are the provider's to erase", where=node.name, remedy="leave out --wipe"
         )
-    if node.state == "assigned" and not request.force:
+    state = STATES[node.state]
+    if state.is_busy and "retired" not in state.next_states and not request.force:
         remedy = "drain it first: gpufleet nodes state NODE draining --reason ...; or --force"
-        raise InputError("it is assigned: somebody's job runs there", where=node.name, remedy=remedy)
+        raise InputError(f"it is {node.state}: a job may run there", where=node.name, remedy=remedy)
     if request.wipe and not node.serial:
         remedy = "commission it, or note its serial in the rack file"
         raise InputError("no serial is known, by which a wipe is confirmed", where=node.name, remedy=remedy)
 
 
-def confirm(node: Node, request: Request, hands: Hands) -> None:
-    """Have the node's name typed; InputError where it is not, or where nobody can type it."""
+def confirm(node: Node, request: Request, interaction: Interaction) -> None:
+    """Ask a person to type the node's name; InputError for another name, or without a terminal."""
     if request.yes:
         return
-    if not hands.can_ask:
+    if not interaction.can_ask:
         raise InputError(
-            "retiring a node cannot be undone", where=node.name, remedy="add --yes where nobody can be asked"
+            "retiring a node cannot be undone", where=node.name, remedy="add --yes, or run it in a terminal"
         )
-    typed = hands.ask(f"{node.name} is {node.state}; type its name to retire it: ")
+    typed = interaction.prompt(f"{node.name} is {node.state}; type its name to retire it: ")
     if typed.strip() != node.name:
         raise InputError(
             f"{typed!r} is not its name: nothing was changed", where=node.name, remedy="type it, or add --yes"
         )
 
 
-def unfinished(registry: Registry, node: Node) -> str:
+def unfinished_wipe_start(registry: Registry, node: Node) -> str:
     """Return when a wipe began that no line of history ends, or nothing."""
     begun = ""
     for line in registry.history(node.id):
         if line.event in (BEGUN, ENDED, NOT_ENDED):
-            begun = stamp(line.at) if line.event == BEGUN else ""
+            begun = format_time(line.at) if line.event == BEGUN else ""
     return begun
 
 
-def wipe(registry: Registry, node: Node, request: Request, hands: Hands) -> dict[str, Any]:
+def wipe(registry: Registry, node: Node, request: Request, interaction: Interaction) -> dict[str, Any]:
     """Plan, have the serial typed, wipe; return the evidence. A wrong serial touches nothing."""
     variables: dict[str, Any] = {"wipe_method": request.method, "wipe_force": request.force}
-    planned = reported(hands.run(node, variables), "wipe_planned", node)
+    planned = find_report(interaction.run(node, variables), "wipe_planned", node)
     plan = planned["plan"]
     for line in plan_lines(node, planned):
-        hands.say(line)
-    refuse_plan(node, planned, request)
+        interaction.say(line)
+    check_plan(node, planned, request)
     typed = (
         request.confirm
         if request.confirm is not None
-        else hands.ask(f"type the serial of {node.name} to wipe it: ")
+        else interaction.prompt(f"type the serial of {node.name} to wipe it: ")
     )
     if typed != node.serial:
         problem = f"{typed!r} is not its serial: nothing was touched"
@@ -164,70 +168,74 @@ def wipe(registry: Registry, node: Node, request: Request, hands: Hands) -> dict
         )
     drives = ", ".join(f"{drive['path']} {drive['serial']}" for drive in plan["drives"])
     registry.note(node.id, BEGUN, f"plan {plan['id']}: {drives}; {request.reason}")
-    outcome = hands.run(node, {**variables, "wipe_confirm": typed, "wipe_plan_id": plan["id"]})
-    return conclude(registry, node, outcome, plan)
+    outcome = interaction.run(node, {**variables, "wipe_confirm": typed, "wipe_plan_id": plan["id"]})
+    return record_evidence(registry, node, outcome, plan)
 
 
-def refuse_plan(node: Node, planned: Mapping[str, Any], request: Request) -> None:
+def check_plan(node: Node, planned: Mapping[str, Any], request: Request) -> None:
     """Refuse where somebody works, and where nothing can be wiped."""
     jobs = planned["jobs"]
     if jobs and not request.force:
-        hint = "let it end, or --force"
+        hint = "wait until it ends, or --force"
         raise AnswerIsNo(f"{node.name} is at work: {', '.join(jobs)}; nothing was touched", hint=hint)
     if not planned["plan"]["drives"]:
-        hint = (
-            "the reasons stand above; a node that boots from the network can wipe the drive it else runs from"
-        )
+        hint = "the reasons are above; booted from the network, a node can wipe the drive that it normally boots from"
         raise AnswerIsNo(f"no drive of {node.name} can be wiped; nothing was touched", hint=hint)
 
 
-def conclude(
+def record_evidence(
     registry: Registry, node: Node, outcome: remote.RunOutcome, plan: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Keep the evidence in the node's history; say no where a drive was not wiped."""
     try:
-        told = reported(outcome, "wiped", node)
-        wiping_report.check_evidence(told, plan, node.name)
+        evidence = find_report(outcome, "wiped", node)
+        wiping_report.check_evidence(evidence, plan, node.name)
     except (EnvironmentFault, InputError) as lost:
         hint = "run the same command again: drives that are done are not wiped twice"
         raise AnswerIsNo(f"{lost.message}; what is left on its drives is unknown", hint=hint) from None
-    bad = [one for one in told["evidence"] if not one["wiped"]]
-    registry.note(node.id, NOT_ENDED if bad else ENDED, json.dumps(told, sort_keys=True))
+    bad = [one for one in evidence["evidence"] if not one["wiped"]]
+    registry.note(node.id, NOT_ENDED if bad else ENDED, json.dumps(evidence, sort_keys=True))
     if bad:
-        why = "; ".join(f"{one['path']}: {one['why']}" for one in bad)
-        raise AnswerIsNo(f"{node.name} is not wiped: {why}", hint="the evidence: gpufleet nodes history NODE")
-    return told
+        reasons = "; ".join(f"{one['path']}: {one['why']}" for one in bad)
+        raise AnswerIsNo(
+            f"{node.name} is not wiped: {reasons}", hint="the evidence: gpufleet nodes history NODE"
+        )
+    return evidence
 
 
-def reported(outcome: remote.RunOutcome, event: str, node: Node) -> dict[str, Any]:
+def find_report(outcome: remote.RunOutcome, event: str, node: Node) -> dict[str, Any]:
     """Return what the play reported; EnvironmentFault, with Ansible's reason, where it did not come that far."""
-    found = [report["facts"] for report in outcome.reports if report.get("event") == event]
-    if found:
-        return dict(found[-1])
-    why = next((host.reason for host in outcome.hosts if host.reason), "") or "; ".join(outcome.errors)
+    reports = [entry["facts"] for entry in outcome.reports if entry.get("event") == event]
+    if reports:
+        return dict(reports[-1])
+    reason = next((host.reason for host in outcome.hosts if host.reason), "") or "; ".join(outcome.errors)
     hint = f"artifacts: {outcome.artifacts}"
-    raise EnvironmentFault(f"{node.name} did not report {event}: {why or 'no reason given'}", hint=hint)
+    raise EnvironmentFault(f"{node.name} did not report {event}: {reason or 'no reason given'}", hint=hint)
 
 
 def plan_lines(node: Node, planned: Mapping[str, Any]) -> list[str]:
     """Return the plan as a person reads it before typing anything."""
     plan = planned["plan"]
-    lines = [f"{node.name}, {where_of(node)}, serial {node.serial}: plan {plan['id']}"]
+    lines = [f"{node.name}, {place_text(node)}, serial {node.serial}: plan {plan['id']}"]
     for drive in plan["drives"]:
         name = drive["by_id"] or drive["path"]
-        lines.append(f"  wipe   {name}  {drive['model']}  serial {drive['serial']}  {size(drive['size'])}")
-        lines.append(f"         by {drive['method']} ({drive['strength']}): {commands(drive)}")
+        lines.append(
+            f"  wipe   {name}  {drive['model']}  serial {drive['serial']}  {format_size(drive['size'])}"
+        )
+        lines.append(f"         by {drive['method']} ({drive['strength']}): {format_commands(drive)}")
         lines += [f"         first {what}" for what in ("unmount", "release") if drive[what]]
-    lines += [f"  leave  {one['path']}  {size(one['size'])}: {one['reason']}" for one in plan["refused"]]
+    lines += [
+        f"  leave  {one['path']}  {format_size(one['size'])}: {one['reason']}" for one in plan["refused"]
+    ]
     return lines + [f"  runs   {job}" for job in planned["jobs"]]
 
 
-def commands(drive: Mapping[str, Any]) -> str:
+def format_commands(drive: Mapping[str, Any]) -> str:
     """Return a drive's commands on one line."""
     return "; ".join(" ".join(argv) for argv in drive["commands"])
 
 
-def size(count: int | None) -> str:
+def format_size(count: int | None) -> str:
     """Return bytes as drives are sold."""
     if count is None:
         return "size unknown"
@@ -237,33 +245,33 @@ def size(count: int | None) -> str:
     return f"{count} bytes"
 
 
-def where_of(node: Node) -> str:
+def place_text(node: Node) -> str:
     """Return a node's place."""
     return f"{node.rack}/{node.slot}" if node.rack else node.kind
 
 
-def drain(registry: Registry, node: Node, request: Request) -> None:
+def drain_node(registry: Registry, node: Node, request: Request) -> None:
     """Bring a node to where it may be retired from."""
     state = registry.get(node.id).state
-    if "retired" not in TRANSITIONS[state]:
+    if "retired" not in STATES[state].next_states:
         registry.move(node.id, "draining", f"to be retired: {request.reason}")
 
 
-def deregister(registry: Registry, node: Node, request: Request, done: Retired) -> None:
+def deregister_node(registry: Registry, node: Node, request: Request, done: RetireResult) -> None:
     """Write the certificate, forget keys and address, and end the node's life in the registry."""
     home = paths.state_home()
     if done.evidence:
-        done.certificate = certify(home, node, request, done.evidence)
+        done.certificate = write_certificate(home, node, request, done.evidence)
         done.lines.append(f"certificate: {done.certificate}")
-    forgotten = forget(home, node)
+    forgotten = remove_host_keys(home, node)
     registry.retire(node.id, request.reason)
     done.lines.append(f"{node.name}: retired{f', forgotten: {forgotten}' if forgotten else ''}")
-    if declared := still_declared(node):
+    if declared := redeclaration_note(node):
         done.lines.append(declared)
 
 
-def still_declared(node: Node) -> str:
-    """Say where the next sync would declare a node of this name again."""
+def redeclaration_note(node: Node) -> str:
+    """Return which file makes the next sync declare a node of this name again, or an empty text."""
     if node.rack and not node.cloud:
         return f"inventory/{node.rack}.yaml still declares slot {node.slot}: it expects another board there"
     if node.kind == "workstation" and node.stack:
@@ -271,47 +279,47 @@ def still_declared(node: Node) -> str:
     return ""
 
 
-def forget(home: Path, node: Node) -> str:
+def remove_host_keys(home: Path, node: Node) -> str:
     """Take the node's host key out of known_hosts and remove the one that was made for it."""
-    known = reach.login(home=home).known_hosts
-    gone = []
+    known = reach.find_login(home=home).known_hosts
+    removed = []
     hosts = {name for name in (node.address, node.name) if name}
     if known.is_file():
         lines = known.read_text().splitlines()
-        kept = [line for line in lines if not line.split() or line.split()[0] not in hosts]
-        if kept != lines:
-            export.put(known, "".join(f"{line}\n" for line in kept), 0o600)
-            gone.append(f"{len(lines) - len(kept)} lines of {known}")
-    made = home / "ssh" / "host_keys" / (node.rack or "-") / node.name
-    if made.is_file():
-        made.unlink()
-        gone.append("its host key")
-    return ", ".join(gone)
+        remaining = [line for line in lines if not line.split() or line.split()[0] not in hosts]
+        if remaining != lines:
+            export.write_private(known, "".join(f"{line}\n" for line in remaining), 0o600)
+            removed.append(f"{len(lines) - len(remaining)} lines of {known}")
+    key_file = home / "ssh" / "host_keys" / (node.rack or "-") / node.name
+    if key_file.is_file():
+        key_file.unlink()
+        removed.append("its host key")
+    return ", ".join(removed)
 
 
-def certify(home: Path, node: Node, request: Request, evidence: Mapping[str, Any]) -> Path:
+def write_certificate(home: Path, node: Node, request: Request, evidence: Mapping[str, Any]) -> Path:
     """Write what was wiped, how and with what result, as a document of its own."""
-    moment = now()
+    moment = utc_now()
     text = {
         "certificate": "wiped drives",
-        "node": {"name": node.name, "id": node.id, "serial": node.serial, "place": where_of(node)},
+        "node": {"name": node.name, "id": node.id, "serial": node.serial, "place": place_text(node)},
         "machine": node.machine,
         "reason": request.reason,
-        "at": stamp(moment),
+        "at": format_time(moment),
         "complete": evidence["complete"],
         "plan": evidence["plan"],
         "drives": evidence["evidence"],
         "left_alone": evidence["refused"],
-        "stand_in": any(one.get("stand_in") for one in evidence["evidence"]),
+        "fake": any(one.get("fake") for one in evidence["evidence"]),
     }
     folder = paths.private_folder(home / "certificates")
     safe = re.sub(r"[^A-Za-z0-9-]", "-", f"{node.name}-{node.serial}")
     path = folder / f"{safe}-{moment:%Y%m%dT%H%M%SZ}.json"
-    export.put(path, json.dumps(text, indent=2) + "\n", 0o600)
+    export.write_private(path, json.dumps(text, indent=2) + "\n", 0o600)
     return path
 
 
-def runner(root: Path, stream: TextIO) -> Run:
+def make_runner(root: Path, stream: TextIO) -> Run:
     """Return a function that runs the play on one node."""
 
     def run(node: Node, variables: dict[str, Any]) -> remote.RunOutcome:

@@ -24,50 +24,59 @@ class Request:
     burn_in: str = "auto"
     check: bool = False
     extra_vars: tuple[str, ...] = ()
-    way: remote.Way | None = None
+    mode: remote.ExecutionMode | None = None
 
 
-def pack(root: Path, request: Request, given: dict[str, Any], folder: Path) -> tuple[str, ...]:
+def write_run_folder(
+    root: Path, request: Request, extra_vars: dict[str, Any], folder: Path
+) -> tuple[str, ...]:
     """Lay the request as an ansible-runner folder that others carry; return its hosts."""
     plan = remote.plan_run(root, request.play, request.limit)
     if plan.hosts:
-        variables = {"gpufleet_burn_in": request.burn_in, **given}
-        remote.pack(plan, folder, variables, "--check --diff" if request.check else "")
+        variables = {"gpufleet_burn_in": request.burn_in, **extra_vars}
+        remote.write_run_folder(plan, folder, variables, "--check --diff" if request.check else "")
     return plan.hosts
 
 
-def run(plan: remote.RunPlan, request: Request, given: dict[str, Any], stream: TextIO) -> remote.RunOutcome:
+def run_request(
+    plan: remote.RunPlan, request: Request, extra_vars: dict[str, Any], stream: TextIO
+) -> remote.RunOutcome:
     """Run it, with a record that says at any time which hosts are done."""
     ident = remote.new_id()
-    variables = {"gpufleet_burn_in": request.burn_in, **given}
+    variables = {"gpufleet_burn_in": request.burn_in, **extra_vars}
     options = "--check --diff" if request.check else ""
     record = remote.Record(
-        request.play, request.limit, request.burn_in, request.check, tuple(sorted(given)), plan.hosts
+        request.play, request.limit, request.burn_in, request.check, tuple(sorted(extra_vars)), plan.hosts
     )
     paths.private_state(plan.root)
-    kept = _Kept(paths.state_home(plan.root) / "artifacts" / ident, record)
-    if request.way is None:
-        ended = remote.run_playbook(
-            plan, extra_vars=variables, options=options, stream=stream, ident=ident, finished=kept.finished
+    recorder = _RunRecorder(paths.state_home(plan.root) / "artifacts" / ident, record)
+    if request.mode is None:
+        outcome = remote.run_playbook(
+            plan,
+            extra_vars=variables,
+            options=options,
+            stream=stream,
+            ident=ident,
+            finished=recorder.add_done,
         )
     else:
-        with telling(plan.root) as tell:
-            ended = remote.run_sharded(
-                plan, request.way, extra_vars=variables, options=options, stream=stream, ident=ident,
-                tell=tell, finished=kept.finished,
+        with registry_sink(plan.root) as tell:
+            outcome = remote.run_sharded(
+                plan, request.mode, extra_vars=variables, options=options, stream=stream, ident=ident,
+                on_event=tell, finished=recorder.add_done,
             )  # fmt: skip
-    kept.finished(*ended.named("ok"))
-    return ended
+    recorder.add_done(*outcome.host_names("ok"))
+    return outcome
 
 
-class _Kept:
+class _RunRecorder:
     """The run's record, written again whenever a host is done."""
 
-    def __init__(self, artifacts: Path, record: remote.Record) -> None:
-        self.artifacts, self.record = artifacts, record
-        remote.write_record(artifacts, record)
+    def __init__(self, event_folders: Path, record: remote.Record) -> None:
+        self.artifacts, self.record = event_folders, record
+        remote.write_record(event_folders, record)
 
-    def finished(self, *names: str) -> None:
+    def add_done(self, *names: str) -> None:
         record = self.record.with_done(list(names))
         if record != self.record:
             self.record = record
@@ -75,17 +84,17 @@ class _Kept:
 
 
 @contextlib.contextmanager
-def telling(root: Path) -> Iterator[Callable[[dict[str, Any]], None]]:
+def registry_sink(root: Path) -> Iterator[Callable[[dict[str, Any]], None]]:
     """Give what tells the registry an event of a worker's run as it arrives: Ansible can't reach it from there."""
     with Registry(paths.database_url(root)) as registry:
-        into = ingest.Ingest.of_project(registry, root, live=True)
+        live_ingest = ingest.Ingest.of_project(registry, root, live=True)
         reader = events.EventReader()
 
-        def tell(event: dict[str, Any]) -> None:
-            if found := reader.read(event):
-                into.apply(found)
+        def apply_event(event: dict[str, Any]) -> None:
+            if task_event := reader.read(event):
+                live_ingest.apply(task_event)
 
-        yield tell
+        yield apply_event
 
 
 def artifacts(run: remote.RunOutcome) -> list[Path]:

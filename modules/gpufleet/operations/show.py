@@ -13,7 +13,7 @@ from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetParseError
 from gpufleet import paths
 from gpufleet.errors import EnvironmentFault, InputError
 from gpufleet.nodes import STATES, Change, Conflict, Node, Registry, Value
-from gpufleet.nodes.model import now, stamp
+from gpufleet.nodes.model import format_time, utc_now
 
 
 def open_registry() -> Registry:
@@ -37,30 +37,30 @@ class Filter:
         """Return the nodes that pass; a name that nothing bears is an InputError."""
         if self.state and self.state not in STATES:
             raise InputError(f"no state {self.state!r}", where="--state", remedy=", ".join(STATES))
-        found = list(nodes)
-        for what, asked, known in (
-            ("rack", self.rack, {node.rack for node in found}),
-            ("pool", self.pool, {node.pool for node in found}),
+        candidates = list(nodes)
+        for what, requested, known in (
+            ("rack", self.rack, {node.rack for node in candidates}),
+            ("pool", self.pool, {node.pool for node in candidates}),
         ):
-            if asked and asked not in known:
-                there = ", ".join(sorted(filter(None, known))) or "none"
+            if requested and requested not in known:
+                choices = ", ".join(sorted(filter(None, known))) or "none"
                 raise InputError(
-                    f"no node of {what} {asked!r}", where=f"--{what}", remedy=f"there is: {there}"
+                    f"no node of {what} {requested!r}", where=f"--{what}", remedy=f"there is: {choices}"
                 )
         if self.names:
-            wanted = unfold(self.names)
-            strangers = wanted - {node.name for node in found} - {node.id for node in found}
+            selected = expand_names(self.names)
+            strangers = selected - {node.name for node in candidates} - {node.id for node in candidates}
             if strangers:
-                raise InputError(f"no node {fold(strangers)}", remedy="see: gpufleet nodes list")
-            found = [node for node in found if {node.name, node.id} & wanted]
-        return [node for node in found if self._passes(node)]
+                raise InputError(f"no node {fold_names(strangers)}", remedy="see: gpufleet nodes list")
+            candidates = [node for node in candidates if {node.name, node.id} & selected]
+        return [node for node in candidates if self._passes(node)]
 
     def _passes(self, node: Node) -> bool:
-        asked = ((self.state, node.state), (self.rack, node.rack), (self.pool, node.pool))
-        return all(wanted in (None, has) for wanted, has in asked)
+        criteria = ((self.state, node.state), (self.rack, node.rack), (self.pool, node.pool))
+        return all(expected in (None, has) for expected, has in criteria)
 
 
-def unfold(names: Iterable[str]) -> set[str]:
+def expand_names(names: Iterable[str]) -> set[str]:
     """Return the names of folded ranges: ``blade[01-03]``."""
     try:
         return {str(name) for text in names for name in NodeSet(text, resolver=RESOLVER_NOGROUP)}
@@ -68,17 +68,17 @@ def unfold(names: Iterable[str]) -> set[str]:
         raise InputError(str(error), where="NODE", remedy="write ranges like blade[01-20]") from None
 
 
-def fold(names: Iterable[str]) -> str:
+def fold_names(names: Iterable[str]) -> str:
     """Return names as ranges: ``blade[01-03],bench01``."""
     return str(NodeSet.fromlist(sorted(names), resolver=RESOLVER_NOGROUP))
 
 
-def folded(nodes: Sequence[Node]) -> list[str]:
+def folded_by_state(nodes: Sequence[Node]) -> list[str]:
     """Return a line for each state with its nodes as ranges, in the order of a node's life."""
     by_state: dict[str, list[str]] = defaultdict(list)
     for node in nodes:
         by_state[node.state].append(node.name)
-    return [f"{s:<14}{len(by_state[s]):>5}  {fold(by_state[s])}" for s in STATES if s in by_state]
+    return [f"{s:<14}{len(by_state[s]):>5}  {fold_names(by_state[s])}" for s in STATES if s in by_state]
 
 
 COLUMNS = (
@@ -95,7 +95,7 @@ COLUMNS = (
 )
 
 
-def table(nodes: Sequence[Node]) -> list[str]:
+def node_table(nodes: Sequence[Node]) -> list[str]:
     """Return the nodes as aligned columns under a heading."""
     rows = [COLUMNS, *(_row(node) for node in nodes)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS))]
@@ -107,7 +107,7 @@ def table(nodes: Sequence[Node]) -> list[str]:
 def _row(node: Node) -> tuple[str, ...]:
     cards = ", ".join(f"{card['count']}x {card['model']}" for card in node.accelerators)
     price = "-" if node.usd_per_hour is None else f"{node.usd_per_hour:.4g}"
-    state = f"{node.state} (missing)" if node.missing else node.state
+    state = f"{node.state} (missing)" if node.is_missing else node.state
     holds = ",".join(hold.kind for hold in node.holds) or "-"
     where = (
         f"{node.rack}/{node.slot}" if node.rack else " ".join(filter(None, (node.cloud, node.region))) or "-"
@@ -116,22 +116,22 @@ def _row(node: Node) -> tuple[str, ...]:
         node.name,
         state,
         holds,
-        reachable(node),
+        reachability_text(node),
         where,
         node.machine or "-",
         cards or "-",
         node.address or "-",
         price,
-        _why(node),
+        _reason_text(node),
     )
 
 
-def reachable(node: Node) -> str:
+def reachability_text(node: Node) -> str:
     """Say in a word whether a node answers: not asked yet is neither yes nor no."""
     return {None: "-", True: "yes", False: "no"}[node.reachable]
 
 
-def _why(node: Node) -> str:
+def _reason_text(node: Node) -> str:
     """Return the reason worth a reader's time: why it does not answer, else why it is in its state."""
     if node.reachable is False:
         return " ".join((node.reachable_detail or "no answer").split())[:100]
@@ -140,16 +140,16 @@ def _why(node: Node) -> str:
 
 def details(node: Node, values: Sequence[Value], conflicts: Sequence[Conflict]) -> dict[str, Any]:
     """Return everything known of a node: each value with its source, time and age."""
-    at = now()
+    at = utc_now()
     return {
         **node.as_json(),
-        "state_since": stamp(node.state_since),
+        "state_since": format_time(node.state_since),
         "state_reason": node.state_reason,
         "serial": node.serial,
         "instance_id": node.instance_id,
         "machine": node.machine,
-        "missing": node.missing,
-        "reachable_at": stamp(node.reachable_at) if node.reachable_at else None,
+        "missing": node.is_missing,
+        "reachable_at": format_time(node.reachable_at) if node.reachable_at else None,
         "reachable_detail": node.reachable_detail,
         "hold_reasons": {hold.kind: hold.reason for hold in node.holds},
         "conflicts": [conflict.detail for conflict in conflicts if node.id in conflict.nodes],
@@ -158,8 +158,8 @@ def details(node: Node, values: Sequence[Value], conflicts: Sequence[Conflict]) 
                 "key": value.key,
                 "value": value.value,
                 "source": value.source,
-                "observed_at": stamp(value.observed_at),
-                "age": age(value.observed_at, at),
+                "observed_at": format_time(value.observed_at),
+                "age": format_age(value.observed_at, at),
             }
             for value in values
         ],
@@ -184,17 +184,18 @@ def details_text(shown: dict[str, Any]) -> list[str]:
     ]
 
 
-def namesakes(registry: Registry, who: str) -> list[str]:
+def namesake_notes(registry: Registry, who: str) -> list[str]:
     """Say which other nodes had the name before: a retired board's wipe stands in its own history."""
     node = registry.get(who)
     others = [one for one in registry.list() if one.name == node.name and one.id != node.id]
     return [
-        f"{one.name} was also {one.id}, {one.state} since {stamp(one.state_since)}: gpufleet nodes history {one.id}"
+        f"{one.name} was also {one.id}, {one.state} since {format_time(one.state_since)}:"
+        f" gpufleet nodes history {one.id}"
         for one in others
     ]
 
 
-def by_time(changes: Iterable[Change]) -> list[Change]:
+def sort_by_time(changes: Iterable[Change]) -> list[Change]:
     """Return changes as they happened: a run told late is recorded behind what came after it."""
     return sorted(changes, key=lambda change: (change.at, change.number))
 
@@ -202,7 +203,7 @@ def by_time(changes: Iterable[Change]) -> list[Change]:
 def change_json(change: Change) -> dict[str, Any]:
     """Return a line of history as JSON."""
     return {
-        "at": stamp(change.at),
+        "at": format_time(change.at),
         "event": change.event,
         "from": change.old_state,
         "to": change.new_state,
@@ -218,9 +219,9 @@ def change_text(change: dict[str, Any]) -> str:
     return f"{change['at']}  {moved:<28}  {change['reason']}{attempt}"
 
 
-def age(then: datetime, at: datetime) -> str:
+def format_age(observed_at: datetime, at: datetime) -> str:
     """Return how old a value is, in its largest unit: ``40s``, ``12m``, ``5h``, ``3d``."""
-    seconds = max(0, int((at - then).total_seconds()))
+    seconds = max(0, int((at - observed_at).total_seconds()))
     for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60)):
         if seconds >= size:
             return f"{seconds // size}{unit}"

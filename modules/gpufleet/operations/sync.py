@@ -1,7 +1,7 @@
 """Brings every source into the registry: racks and workstations as declared, Pulumi state, addresses, clouds.
 
-Each source is a report of its own. One that fails changes nobody's nodes: its last good report stays in
-force, the failure is noted and told. A spec that is wrong stops the sync before anything is changed.
+Each source is a report of its own. A source that fails changes no node: its last good report stays in
+force, and the failure is recorded and printed. A spec that is wrong stops the sync before anything is changed.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from gpufleet import engine, fleet, nodes, paths
 from gpufleet.boundary import ENGINE_DOCUMENT, check_identifier, decode_json_object, printable, read_text
 from gpufleet.errors import AnswerIsNo, GpufleetError
 from gpufleet.nodes import Identity, Observation, Outcome, Registry, Report
-from gpufleet.nodes.model import now
-from gpufleet.operations.reach import Reach, login, reach
+from gpufleet.nodes.model import utc_now
+from gpufleet.operations.reach import ReachReport, find_login, probe_nodes
 
 STALE = "stale, changed nothing: another sync read this source later and was faster"
 
 
 @dataclass(frozen=True)
-class Options:
-    """What to ask beside the declared fleet and the Pulumi state."""
+class SyncOptions:
+    """What to read in addition to the declared fleet and the Pulumi state."""
 
     state_file: Path | None = None
     address_book: Path | None = None
@@ -35,20 +35,22 @@ class Options:
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
 
     @property
-    def book(self) -> Path | None:
+    def address_book_file(self) -> Path | None:
         """Return the address book given, else the rehearsal's, where its racks have been up."""
-        usual = self.environment.get("GPUFLEET_ADDRESS_BOOK")
-        return self.address_book or (Path(usual) if usual and Path(usual).is_file() else None)
+        default_path = self.environment.get("GPUFLEET_ADDRESS_BOOK")
+        return self.address_book or (
+            Path(default_path) if default_path and Path(default_path).is_file() else None
+        )
 
 
 @dataclass
-class Synced:
-    """What came of a sync, source by source."""
+class SyncResult:
+    """The result of a sync, source by source."""
 
     outcomes: list[Outcome] = field(default_factory=list)
     failures: dict[str, GpufleetError] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    reach: Reach | None = None
+    reach: ReachReport | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Return the account for programs."""
@@ -69,39 +71,39 @@ class Synced:
             "unreachable": self.reach.silent if self.reach else {},
         }
 
-    def lines(self) -> Iterator[str]:
-        """Give a line for each source that answered."""
+    def summary_lines(self) -> Iterator[str]:
+        """Yield a line for each source that answered."""
         for one in self.outcomes:
             if one.stale:
                 yield f"{one.source}: {STALE}"
                 continue
-            added = f", {len(one.created)} new" if one.created else ""
-            lost = f", missing: {', '.join(one.missing)}" if one.missing else ""
-            yield f"{one.source}: {one.seen} nodes{added}{lost}"
+            new_text = f", {len(one.created)} new" if one.created else ""
+            missing_text = f", missing: {', '.join(one.missing)}" if one.missing else ""
+            yield f"{one.source}: {one.seen} nodes{new_text}{missing_text}"
         if self.reach:
             yield f"ssh: {len(self.reach.answered)} answer, {len(self.reach.silent)} do not"
 
-    def talk(self) -> Iterator[str]:
-        """Give what a person should know beside the account."""
+    def warnings(self) -> Iterator[str]:
+        """Yield what a person should know in addition to the summary."""
         yield from self.notes
         yield from (f"conflict: {one.detail}" for report in self.outcomes for one in report.conflicts)
         yield from (f"left out: {line}" for report in self.outcomes for line in report.bad)
         if self.reach:
-            yield from (f"{node} does not answer: {why}" for node, why in self.reach.silent.items())
+            yield from (f"{node} does not answer: {reason}" for node, reason in self.reach.silent.items())
             yield from (f"conflict: {detail}" for detail in self.reach.conflicts)
             yield from (f"left out: {line}" for line in self.reach.bad)
         for source, error in self.failures.items():
             yield f"{source} failed: {error}" + (f" ({error.hint})" if error.hint else "")
 
     def raise_for_failures(self) -> None:
-        """Answer no where a source failed or contradicts another: what we know is not whole."""
+        """Raise AnswerIsNo if a source failed or contradicts another: the registry is not complete."""
         if self.failures:
             raise AnswerIsNo(f"not synced: {', '.join(self.failures)}; their last good report stays in force")
         if any(one.conflicts for one in self.outcomes) or (self.reach and self.reach.conflicts):
             raise AnswerIsNo("sources contradict each other; the nodes concerned are on hold")
 
 
-def run(stack: str, options: Options) -> Synced:
+def sync_stack(stack: str, options: SyncOptions) -> SyncResult:
     """Sync a stack of the project we are in into its registry."""
     root = paths.project_root()
     url = paths.database_url(root)
@@ -116,20 +118,20 @@ def sync(
     registry: Registry,
     root: Path,
     declared: fleet.Fleet,
-    options: Options | None = None,
+    options: SyncOptions | None = None,
     number: int | None = None,
-) -> Synced:
+) -> SyncResult:
     """Bring every source of a declared fleet into the registry, in one transaction.
 
     ``number`` is the revision that was drawn before ``declared`` was read.
     """
-    chosen = options or Options()
-    synced = Synced()
+    chosen = options or SyncOptions()
+    synced = SyncResult()
     number = number or registry.draw_revision()
     reports = []
-    for source, ask in _sources(declared, root, chosen, synced.notes):
+    for source, read_report in _sources(declared, root, chosen, synced.notes):
         try:
-            reports.append(ask())
+            reports.append(read_report())
         except GpufleetError as error:
             synced.failures[source] = error
     with registry.transaction(number=number):
@@ -139,7 +141,7 @@ def sync(
     if chosen.probe:
         try:
             rehearsal = bool(chosen.environment.get("GPUFLEET_REHEARSAL"))
-            synced.reach = reach(registry, login(chosen.environment), rehearsal=rehearsal)
+            synced.reach = probe_nodes(registry, find_login(chosen.environment), rehearsal=rehearsal)
         except GpufleetError as error:
             synced.failures["ssh"] = error
     return synced
@@ -158,43 +160,45 @@ def declare_racks(registry: Registry, root: Path, stack: str | None, at: datetim
 _Source = tuple[str, Callable[[], Report]]
 
 
-def _sources(declared: fleet.Fleet, root: Path, options: Options, notes: list[str]) -> Iterator[_Source]:
+def _sources(declared: fleet.Fleet, root: Path, options: SyncOptions, notes: list[str]) -> Iterator[_Source]:
     """Name each source with the call that asks it."""
-    stack, at = declared.stack, now()
+    stack, at = declared.stack, utc_now()
     for use in declared.racks:
         yield f"rack:{use.rack.name}", partial(nodes.rack_report, use.rack, at, stack, use.template)
     if declared.workstations:
         source = f"workstation:{stack}"
         yield source, partial(nodes.workstation_report, stack, declared.workstations, at)
     if declared.pools or options.state_file:
-        yield f"pulumi:{stack}", partial(_pulumi, declared, root, options, at, notes)
+        yield f"pulumi:{stack}", partial(_pulumi_report, declared, root, options, at, notes)
     if options.cloud_api:
         for region in sorted({pool.region for pool in declared.pools if pool.cloud == "aws"}):
-            yield f"aws:{region}", partial(_aws, stack, region, at)
-    if book := options.book:
-        yield "address_book", partial(_addresses, declared, book, at, notes)
+            yield f"aws:{region}", partial(_aws_report, stack, region, at)
+    if book := options.address_book_file:
+        yield "address_book", partial(_address_report, declared, book, at, notes)
 
 
-def _aws(stack: str, region: str, at: datetime) -> Report:
+def _aws_report(stack: str, region: str, at: datetime) -> Report:
     from gpufleet.nodes.cloudapi import aws_report
 
     return aws_report(stack, region, at)
 
 
-def _pulumi(declared: fleet.Fleet, root: Path, options: Options, at: datetime, notes: list[str]) -> Report:
+def _pulumi_report(
+    declared: fleet.Fleet, root: Path, options: SyncOptions, at: datetime, notes: list[str]
+) -> Report:
     where = str(options.state_file or "pulumi stack export")
     file = options.state_file
-    text = read_text(file, ENGINE_DOCUMENT) if file else _export(declared.stack, root, options)
+    text = read_text(file, ENGINE_DOCUMENT) if file else _export_state(declared.stack, root, options)
     with engine.reading(where):
         return _state_report(engine.read_document(text, where), declared, options, at, notes)
 
 
 def _state_report(
-    document: dict[str, Any], declared: fleet.Fleet, options: Options, at: datetime, notes: list[str]
+    document: dict[str, Any], declared: fleet.Fleet, options: SyncOptions, at: datetime, notes: list[str]
 ) -> Report:
     resources = engine.parse_state(document)
-    asked = {"aws"} if options.cloud_api else set()
-    groups = [name for cloud, name in nodes.elastic_groups(resources) if cloud not in asked]
+    queried_clouds = {"aws"} if options.cloud_api else set()
+    groups = [name for cloud, name in nodes.elastic_groups(resources) if cloud not in queried_clouds]
     if groups:
         notes.append(
             f"{', '.join(groups)}: elastic, members as of the last `pulumi up` (--cloud-api asks AWS)"
@@ -202,26 +206,30 @@ def _state_report(
     return nodes.state_report(resources, declared.stack, at)
 
 
-def _export(stack: str, root: Path, options: Options) -> str:
+def _export_state(stack: str, root: Path, options: SyncOptions) -> str:
     """Ask the engine for the stack's state, with the engine that we built where none is on PATH."""
     environment = dict(options.environment)
-    found = engine.find()
-    if found is not None:
-        environment["PATH"] = os.pathsep.join((environment.get("PATH", os.defpath), str(found.bin_dir)))
+    installation = engine.find()
+    if installation is not None:
+        environment["PATH"] = os.pathsep.join(
+            (environment.get("PATH", os.defpath), str(installation.bin_dir))
+        )
     return engine.run_pulumi(["stack", "export", "--stack", stack], root, environment)
 
 
-def _addresses(declared: fleet.Fleet, book: Path, at: datetime, notes: list[str]) -> Report:
-    """Read an address book, ``{"rack/slot": "address"}``; slots that the stack does not declare are told."""
-    told = decode_json_object(read_text(book), str(book))
+def _address_report(declared: fleet.Fleet, book: Path, at: datetime, notes: list[str]) -> Report:
+    """Read an address book, ``{"rack/slot": "address"}``; unknown slots are added to ``notes``."""
+    book_entries = decode_json_object(read_text(book), str(book))
     places = {f"{use.rack.name}/{node.slot}": node.name for use in declared.racks for node in use.rack.nodes}
-    strange = sorted(set(told) - set(places))
-    if strange:
-        notes.append(printable(f"{book.name}: no such slot in {declared.stack}: {', '.join(strange)}"))
-    found = {
-        place: check_identifier(told[place], "address", str(book), place) for place in places if place in told
+    unknown_slots = sorted(set(book_entries) - set(places))
+    if unknown_slots:
+        notes.append(printable(f"{book.name}: no such slot in {declared.stack}: {', '.join(unknown_slots)}"))
+    addresses = {
+        place: check_identifier(book_entries[place], "address", str(book), place)
+        for place in places
+        if place in book_entries
     }
-    seen = [_located(places[place], place, address, at) for place, address in found.items()]
+    seen = [_located(places[place], place, address, at) for place, address in addresses.items()]
     return Report("address_book", at, seen)
 
 

@@ -7,18 +7,19 @@ Host keys are always checked. Nothing here knows the registry: Ansible's callbac
 tells it.
 """
 
-from gpufleet.remote.display import fold
+from gpufleet.remote.display import fold_names
 from gpufleet.remote.facts import Facts, parse_facts
 from gpufleet.remote.nextstep import with_next_step
 from gpufleet.remote.plan import RunPlan, plan_run, playbook_names
 from gpufleet.remote.probe import Reached, Unreachable, probe
 from gpufleet.remote.progress import HostProgress, Progress
-from gpufleet.remote.record import Record, last_record, read_record, write_record
+from gpufleet.remote.record import Record, newest_record, read_record, write_record
 from gpufleet.remote.run import RunOutcome, new_id, run_playbook
-from gpufleet.remote.sharded import Way, run_sharded
-from gpufleet.remote.shards import pack
+from gpufleet.remote.sharded import ExecutionMode, run_sharded
+from gpufleet.remote.shards import write_run_folder
 
 __all__ = [
+    "ExecutionMode",
     "Facts",
     "HostProgress",
     "Progress",
@@ -27,11 +28,9 @@ __all__ = [
     "RunOutcome",
     "RunPlan",
     "Unreachable",
-    "Way",
-    "fold",
-    "last_record",
+    "fold_names",
     "new_id",
-    "pack",
+    "newest_record",
     "parse_facts",
     "plan_run",
     "playbook_names",
@@ -41,4 +40,5 @@ __all__ = [
     "run_sharded",
     "with_next_step",
     "write_record",
+    "write_run_folder",
 ]

@@ -22,13 +22,13 @@ REFRESH_PER_SECOND = 4
 
 
 class Display(Protocol):
-    """What shows a run: told of every step, and of the end."""
+    """Shows a run: each step, and the end."""
 
     def show(self, update: Update | None) -> None: ...
     def close(self) -> None: ...
 
 
-def fold(names: Iterable[str]) -> str:
+def fold_names(names: Iterable[str]) -> str:
     """Write many hosts as ranges: ``blade[01-12]``."""
     from ClusterShell.NodeSet import NodeSet, NodeSetException
 
@@ -39,12 +39,12 @@ def fold(names: Iterable[str]) -> str:
         return ",".join(listed)
 
 
-def line(hosts: Iterable[str], step: str, done: int, total: int, task: str) -> str:
+def format_line(hosts: Iterable[str], step: str, done: int, total: int, task: str) -> str:
     """Write one line of progress."""
-    return f"{fold(hosts):<22}  {step:<11} {f'{done}/{total}':>6}  {task}"
+    return f"{fold_names(hosts):<22}  {step:<11} {f'{done}/{total}':>6}  {task}"
 
 
-class Lines:
+class LineDisplay:
     """Plain lines: hosts that made the same step share one; trouble has its own and comes at once."""
 
     def __init__(
@@ -56,14 +56,16 @@ class Lines:
         self.last = clock()
 
     def show(self, update: Update | None) -> None:
-        """Keep the step until its task is over, or say it now where that takes long."""
+        """Keep the step until its task is over, or write it now if the task takes long."""
         if self.progress.task != self.task:
             self.flush()
             self.task = self.progress.task
         if update is None:
             return
         if update.step in ("failed", "unreachable"):
-            self.write(line([update.host], update.step, update.done, len(self.progress.tasks), update.reason))
+            self.write(
+                format_line([update.host], update.step, update.done, len(self.progress.tasks), update.reason)
+            )
         elif update.step != "skipped":
             self.waiting.append(update)
         if self.clock() - self.last >= QUIET_SECONDS:
@@ -78,7 +80,9 @@ class Lines:
             if not task.partition(" : ")[2].startswith("Validating arguments"):
                 done = max(update.done for update in updates)
                 self.write(
-                    line({update.host for update in updates}, step, done, len(self.progress.tasks), task)
+                    format_line(
+                        {update.host for update in updates}, step, done, len(self.progress.tasks), task
+                    )
                 )
         self.waiting = []
         self.last = self.clock()
@@ -104,7 +108,7 @@ MARKS = {
 }
 
 
-class Board:
+class TableDisplay:
     """A live table on a terminal: one row per host."""
 
     def __init__(self, progress: Progress, stream: TextIO) -> None:
@@ -146,23 +150,23 @@ class Board:
 
 def open_display(progress: Progress, stream: TextIO) -> Display:
     """Choose the display that fits the stream."""
-    return Board(progress, stream) if stream.isatty() else Lines(progress, stream)
+    return TableDisplay(progress, stream) if stream.isatty() else LineDisplay(progress, stream)
 
 
 @dataclass
 class Follower:
-    """What is done with every event of a run: folded, shown, told on; ``finished`` hears of hosts that are through."""
+    """Applies every event of a run to its progress and shows it; ``finished`` is called with each host that is done."""
 
     progress: Progress
     display: Display
-    tell: Callable[[dict[str, Any]], None] | None = None
+    on_event: Callable[[dict[str, Any]], None] | None = None
     finished: Callable[[str], None] | None = None
 
-    def see(self, event: dict[str, Any]) -> None:
-        """Take one event."""
+    def handle(self, event: dict[str, Any]) -> None:
+        """Apply and show one event."""
         update = self.progress.apply(event)
         self.display.show(update)
-        if self.tell:
-            self.tell(event)
-        if self.finished and update and self.progress.through(update.host):
+        if self.on_event:
+            self.on_event(event)
+        if self.finished and update and self.progress.has_finished_tasks(update.host):
             self.finished(update.host)

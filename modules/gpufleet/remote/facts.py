@@ -26,7 +26,7 @@ SOURCES = {
 MARK = "=== gpufleet"
 
 COMMAND = "; ".join(
-    f"echo '{MARK} {name}'; {{ {ask}; }} 2>/dev/null | tr -d '\\000'" for name, ask in SOURCES.items()
+    f"echo '{MARK} {name}'; {{ {command}; }} 2>/dev/null | tr -d '\\000'" for name, command in SOURCES.items()
 )
 
 
@@ -49,31 +49,31 @@ class Facts:
 
 def parse_facts(text: str) -> Facts:
     """Read the answer to COMMAND."""
-    said = sections(text)
-    system = os_release(said.get("os_release", ""))
-    serial, source = first_serial(said)
+    answers = sections(text)
+    system = os_release(answers.get("os_release", ""))
+    serial, source = first_serial(answers)
     return Facts(
-        arch=said.get("arch", ""),
-        kernel=said.get("kernel", ""),
-        hostname=said.get("hostname", ""),
+        arch=answers.get("arch", ""),
+        kernel=answers.get("kernel", ""),
+        hostname=answers.get("hostname", ""),
         os=system.get("ID", ""),
         os_version=system.get("VERSION_ID", ""),
         os_name=system.get("PRETTY_NAME", ""),
-        machine_id=said.get("machine_id", ""),
+        machine_id=answers.get("machine_id", ""),
         serial=serial,
         serial_source=source,
-        model=said.get("device_tree_model") or said.get("dmi_model", ""),
-        mac=main_mac(said.get("route", ""), said.get("interfaces", "")),
+        model=answers.get("device_tree_model") or answers.get("dmi_model", ""),
+        mac=main_mac(answers.get("route", ""), answers.get("interfaces", "")),
     )
 
 
 def sections(text: str) -> dict[str, str]:
     """Split the answer at its headings. What comes before the first (a login's greeting) is not ours."""
-    found: dict[str, str] = {}
+    sections_by_name: dict[str, str] = {}
     for part in text.split(f"{MARK} ")[1:]:
         name, _, body = part.partition("\n")
-        found[name.strip()] = body.strip()
-    return found
+        sections_by_name[name.strip()] = body.strip()
+    return sections_by_name
 
 
 def os_release(text: str) -> dict[str, str]:
@@ -82,10 +82,10 @@ def os_release(text: str) -> dict[str, str]:
     return {key.strip(): value.strip().strip("\"'") for key, _, value in pairs}
 
 
-def first_serial(said: dict[str, str]) -> tuple[str, str]:
+def first_serial(answers: dict[str, str]) -> tuple[str, str]:
     """Return the serial and where it comes from: a Pi's device tree before a PC's DMI."""
     places = {"device_tree_serial": "device_tree", "dmi_serial": "dmi", "dmi_board_serial": "dmi"}
-    return next(((said[key], source) for key, source in places.items() if said.get(key)), ("", ""))
+    return next(((answers[key], source) for key, source in places.items() if answers.get(key)), ("", ""))
 
 
 def main_mac(route: str, interfaces: str) -> str:

@@ -6,7 +6,7 @@ import re
 
 AGAIN = "then gpufleet configure --resume"
 SILENCE = (
-    r"ended without a word|[Tt]imed out|Timeout, server|No route to host|Broken pipe|closed by remote"
+    r"ended without a message|[Tt]imed out|Timeout, server|No route to host|Broken pipe|closed by remote"
     r"|Connection (?:refused|reset|closed)"
 )
 # What was said -> what helps. The first that fits counts; for anything else the reason alone has to do.

@@ -20,7 +20,7 @@ from gpufleet.boundary import LARGE_DOCUMENT, decode_json_object, printable
 from gpufleet.errors import EnvironmentFault, InputError
 
 LIST_TIMEOUT_SECONDS = 120
-MOST_NAMES = 20_000  # that the ranges of a limit mean
+MAX_NAMES = 20_000  # that the ranges of a limit mean
 # A name with a range of numbers in it, and the sign that Ansible lets stand before it.
 # It begins where a name does and never goes back, or a long text without brackets takes time by its square.
 FOLDED = re.compile(r"(!?)(?<![\w.-])([\w.-]++(?:\[\d++(?:-\d++)?(?:,\d++(?:-\d++)?)*+\][\w.-]*+)+)")
@@ -48,7 +48,7 @@ def plan_run(root: Path, play: str = "site", limit: str | None = None) -> RunPla
     limit = unfold_limit(limit) if limit else limit
     known = playbook_names(root)
     if play not in known:
-        remedy = f"plays: {', '.join(known) or 'none, there is no playbooks folder'}"
+        remedy = f"plays: {', '.join(known) or 'none, the playbooks folder is missing'}"
         raise InputError(f"no play {play!r}", key="--play", remedy=remedy)
     command = [
         "ansible-playbook",
@@ -58,7 +58,7 @@ def plan_run(root: Path, play: str = "site", limit: str | None = None) -> RunPla
         "--list-tasks",
         f"{play}.yml",
     ]
-    status, out, err = ask_ansible(root, [*command, *(["--limit", limit] if limit else [])])
+    status, out, err = run_ansible(root, [*command, *(["--limit", limit] if limit else [])])
     unknown = unknown_patterns(err, limit or "")
     if unknown:
         raise InputError(f"no host or group {unknown[0]!r}", key="--limit", remedy=suggest(root, unknown[0]))
@@ -77,8 +77,8 @@ def unfold_limit(limit: str) -> str:
 
     Ansible's own brackets, ``group[0:2]``, stay as they are: they have a colon.
     """
-    if sum(_count(match[2]) for match in FOLDED.finditer(limit)) > MOST_NAMES:
-        raise InputError(f"{printable(limit, 60)} means over {MOST_NAMES:,} names", key="--limit")
+    if sum(_count(match[2]) for match in FOLDED.finditer(limit)) > MAX_NAMES:
+        raise InputError(f"{printable(limit, 60)} means over {MAX_NAMES:,} names", key="--limit")
     return FOLDED.sub(lambda match: ",".join(match[1] + name for name in _names(match[2])), limit)
 
 
@@ -96,15 +96,18 @@ def _count(folded: str) -> int:
     count = 1
     for ranges in re.findall(r"\[([^\]]*)\]", folded):
         pairs = (each.partition("-") for each in ranges.split(","))
-        count *= sum(max(1, _whole(last) - _whole(first) + 1) if dash else 1 for first, dash, last in pairs)
+        count *= sum(
+            max(1, _parse_number(last) - _parse_number(first) + 1) if dash else 1
+            for first, dash, last in pairs
+        )
     return count
 
 
-def _whole(digits: str) -> int:
+def _parse_number(digits: str) -> int:
     return int(digits) if len(digits) < 10 else 10**9  # noqa: PLR2004 - a slot of ten digits is none
 
 
-def ask_ansible(root: Path, command: list[str]) -> tuple[int, str, str]:
+def run_ansible(root: Path, command: list[str]) -> tuple[int, str, str]:
     """Run one of Ansible's programs in the playbooks folder, where its configuration is."""
     try:
         done = subprocess.run(
@@ -120,10 +123,10 @@ def ask_ansible(root: Path, command: list[str]) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
-def ask_inventory(root: Path) -> dict[str, Any]:
+def read_inventory(root: Path) -> dict[str, Any]:
     """Return the whole inventory as Ansible sees it; a host's own variables are apart from its groups'."""
     command = ["ansible-inventory", "-i", str(root / "inventory"), "--list", "--export"]
-    status, out, err = ask_ansible(root, command)
+    status, out, err = run_ansible(root, command)
     if status:
         cause = first_cause(err)
         raise InputError(cause or first_error(err), where="" if cause else "inventory")
@@ -145,15 +148,15 @@ def ansible_environment(root: Path, base: Mapping[str, str] | None = None) -> di
 
 def unknown_patterns(err: str, limit: str) -> list[str]:
     """Return the parts of the limit that Ansible could not match; plays may name groups made while they run."""
-    said = " ".join(err.split())
-    ignored = re.findall(r"Could not match supplied host pattern, ignoring: (\S+)", said)
-    asked = {part.lstrip("!&") for part in re.split(r"[,:]", limit)}
-    return [pattern for pattern in dict.fromkeys(ignored) if pattern in asked]
+    text = " ".join(err.split())
+    ignored = re.findall(r"Could not match supplied host pattern, ignoring: (\S+)", text)
+    requested = {part.lstrip("!&") for part in re.split(r"[,:]", limit)}
+    return [pattern for pattern in dict.fromkeys(ignored) if pattern in requested]
 
 
 def suggest(root: Path, pattern: str) -> str:
     """Name the groups and hosts that the pattern may have meant."""
-    status, out, _ = ask_ansible(root, ["ansible-inventory", "-i", str(root / "inventory"), "--list"])
+    status, out, _ = run_ansible(root, ["ansible-inventory", "-i", str(root / "inventory"), "--list"])
     names = inventory_names(out) if status == 0 else []
     close = difflib.get_close_matches(pattern, names, n=3) or [name for name in names if "new" in name]
     return (
@@ -188,8 +191,8 @@ def parse_plays(out: str) -> list[str]:
 
 def first_cause(err: str) -> str:
     """Return what our own inventory plugins said is wrong, which Ansible tells as a warning before its error."""
-    found = re.search(r"Failed to parse inventory with 'auto' plugin: (.+?)(?:\n\n|\Z)", err, re.DOTALL)
-    return " ".join(found[1].split()) if found else ""
+    match = re.search(r"Failed to parse inventory with 'auto' plugin: (.+?)(?:\n\n|\Z)", err, re.DOTALL)
+    return " ".join(match[1].split()) if match else ""
 
 
 def first_error(err: str) -> str:

@@ -15,7 +15,7 @@ from gpufleet.remote.facts import COMMAND, Facts, parse_facts
 if TYPE_CHECKING:
     import paramiko
 
-AT_ONCE = 32
+MAX_PARALLEL = 32
 ANSWER_LIMIT_BYTES = 64 * 1024
 
 Reason = Literal[
@@ -23,7 +23,7 @@ Reason = Literal[
     "timeout",  # no answer at all
     "no_route",  # the network says that it can't get there
     "bad_address",  # the name is unknown
-    "unknown_host_key",  # nobody has vouched for this host's key
+    "unknown_host_key",  # this host's key is not in known_hosts
     "changed_host_key",  # another key than the one we know
     "key_refused",  # the host does not accept our key
     "protocol",  # something answers, but not as SSH should
@@ -59,19 +59,19 @@ def probe(
     known_hosts: Path,
     timeout: float = 10.0,
     port: int = 22,
-    at_once: int = AT_ONCE,
+    max_parallel: int = MAX_PARALLEL,
 ) -> dict[str, Answer]:
     """Ask every address, at most ``at_once`` at a time; each takes at most three times ``timeout``."""
-    wanted = list(dict.fromkeys(addresses))
+    unique_addresses = list(dict.fromkeys(addresses))
     login = load_key(key)
     if not known_hosts.is_file():
         raise EnvironmentFault(f"no known hosts file at {known_hosts}", hint="host keys are always checked")
 
-    def ask(address: str) -> Answer:
+    def probe_address(address: str) -> Answer:
         return probe_one(address, port=port, user=user, key=login, known_hosts=known_hosts, timeout=timeout)
 
-    with ThreadPoolExecutor(max_workers=max(1, min(at_once, len(wanted)))) as pool:
-        return dict(zip(wanted, pool.map(ask, wanted), strict=True))
+    with ThreadPoolExecutor(max_workers=max(1, min(max_parallel, len(unique_addresses)))) as pool:
+        return dict(zip(unique_addresses, pool.map(probe_address, unique_addresses), strict=True))
 
 
 def load_key(path: Path) -> paramiko.PKey:
@@ -102,7 +102,7 @@ def probe_one(
         )  # fmt: skip
         return read_facts(address, client, timeout)
     except (OSError, EOFError, paramiko.SSHException) as trouble:
-        return Unreachable(address, reason_of(trouble), str(trouble) or type(trouble).__name__)
+        return Unreachable(address, classify_error(trouble), str(trouble) or type(trouble).__name__)
     finally:
         client.close()
 
@@ -117,18 +117,18 @@ def read_facts(address: str, client: paramiko.SSHClient, timeout: float) -> Answ
     return Reached(address, facts)
 
 
-def reason_of(trouble: Exception) -> Reason:
+def classify_error(error: Exception) -> Reason:
     """Turn an exception of the connection into our word for it."""
     import paramiko
 
-    if isinstance(trouble, paramiko.ssh_exception.NoValidConnectionsError):
-        return reason_of(next(iter(trouble.errors.values())))
-    if isinstance(trouble, paramiko.BadHostKeyException):
+    if isinstance(error, paramiko.ssh_exception.NoValidConnectionsError):
+        return classify_error(next(iter(error.errors.values())))
+    if isinstance(error, paramiko.BadHostKeyException):
         return "changed_host_key"
-    if isinstance(trouble, paramiko.AuthenticationException):
+    if isinstance(error, paramiko.AuthenticationException):
         return "key_refused"
-    if isinstance(trouble, paramiko.SSHException):
-        return "unknown_host_key" if "not found in known_hosts" in str(trouble) else "protocol"
+    if isinstance(error, paramiko.SSHException):
+        return "unknown_host_key" if "not found in known_hosts" in str(error) else "protocol"
     kinds: dict[type[Exception], Reason] = {
         ConnectionRefusedError: "refused",
         TimeoutError: "timeout",
@@ -136,4 +136,4 @@ def reason_of(trouble: Exception) -> Reason:
         EOFError: "protocol",
         ConnectionResetError: "protocol",
     }
-    return next((word for kind, word in kinds.items() if isinstance(trouble, kind)), "no_route")
+    return next((reason for kind, reason in kinds.items() if isinstance(error, kind)), "no_route")

@@ -45,11 +45,16 @@ def scratch_folder() -> Iterator[Path]:
 
 
 def environment(ident: str, scratch: Path) -> dict[str, str]:
-    """Return the variables that mark a run's processes and keep its SSH connections apart from other runs'."""
-    return {MARK: ident, "ANSIBLE_SSH_CONTROL_PATH_DIR": str(scratch)}
+    """Return the variables that mark a run's processes and keep its sockets and temporary files in its own folder.
+
+    A module that is killed on this machine leaves its unpacked payload in TMPDIR; there it goes with the run.
+    """
+    return {MARK: ident, "ANSIBLE_SSH_CONTROL_PATH_DIR": str(scratch), "TMPDIR": str(scratch)}
 
 
-def supervised(scratch: Path | None = None, *, follow: bool = False, grace_s: float = 0.0) -> list[str]:
+def supervisor_command(
+    scratch: Path | None = None, *, follow: bool = False, grace_s: float = 0.0
+) -> list[str]:
     """Return the words before a command that put it under supervision.
 
     ``follow`` stops it when this process dies; a command with a terminal of its own hears of that from the terminal.
@@ -60,31 +65,31 @@ def supervised(scratch: Path | None = None, *, follow: bool = False, grace_s: fl
     return [sys.executable, str(SUPERVISOR), *options, "--grace", str(grace_s), "--"]
 
 
-def end_run(ident: str, scratch: Path, *, stopped: bool) -> None:
+def stop_run(ident: str, scratch: Path, *, stopped: bool) -> None:
     """Wait until the run's supervisor has gone; after a stopped run, kill what a killed supervisor left.
 
     A supervisor that ended a stopped run removed ``scratch``. What then still runs is a package manager in the
     middle of its transaction, and stays.
     """
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while any(_is_supervisor(pid) for pid in marked(ident)) and time.monotonic() < deadline:
+    while any(_is_supervisor(pid) for pid in find_marked(ident)) and time.monotonic() < deadline:
         time.sleep(0.02)
-    while stopped and scratch.exists() and (left := marked(ident)) and time.monotonic() < deadline:
-        for pid in left:
+    while stopped and scratch.exists() and (remaining := find_marked(ident)) and time.monotonic() < deadline:
+        for pid in remaining:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.02)
 
 
-def marked(ident: str) -> list[int]:
+def find_marked(ident: str) -> list[int]:
     """Return the live processes that carry a run's mark; nothing where there is no /proc."""
     mark = f"{MARK}={ident}".encode()
-    found = []
+    pids = []
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError, IndexError):  # ended meanwhile, or another user's
             if mark in (folder / "environ").read_bytes().split(b"\0") and _is_live(folder):
-                found.append(int(folder.name))
-    return [pid for pid in found if pid != os.getpid()]
+                pids.append(int(folder.name))
+    return [pid for pid in pids if pid != os.getpid()]
 
 
 def _is_live(folder: Path) -> bool:

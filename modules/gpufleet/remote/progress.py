@@ -52,7 +52,9 @@ class Progress:
     reports: list[dict[str, Any]] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     finished: bool = False
-    begun: dict[str, str] = field(default_factory=dict)  # the newest play of each ansible-playbook process
+    current_plays: dict[str, str] = field(
+        default_factory=dict
+    )  # the newest play of each ansible-playbook process
 
     def apply(self, event: dict[str, Any]) -> Update | None:
         """Fold one event; return the step that it stands for, if any."""
@@ -60,13 +62,13 @@ class Progress:
         kind = event.get("event", "")
         if kind == "playbook_on_play_start":
             self.play = data.get("name", "")
-            self.begun[data.get("playbook_uuid", "")] = self.play
+            self.current_plays[data.get("playbook_uuid", "")] = self.play
         elif kind in ("playbook_on_task_start", "playbook_on_handler_task_start"):
             self.task = task_label(data)
         elif kind == "playbook_on_stats":
             self._finish(data)
         elif kind == "error":
-            self.errors.append(plain(event.get("stdout", "")))
+            self.errors.append(plain_line(event.get("stdout", "")))
         elif kind in STEPS and data.get("host"):
             return self._step(STEPS[kind], data)
         elif kind == "runner_on_start" and data.get("host"):
@@ -74,8 +76,8 @@ class Progress:
             self._host(data["host"]).task = task_label(data)
         return None
 
-    def through(self, name: str) -> bool:
-        """Say whether a host has made the plan's last task, all well until then."""
+    def has_finished_tasks(self, name: str) -> bool:
+        """Return True if a host has finished the plan's last task without a failure."""
         host = self.hosts.get(name)
         return bool(host and self.tasks and host.done == len(self.tasks) and host.status == "running")
 
@@ -96,7 +98,9 @@ class Progress:
             step = "ok"
         if step in ("failed", "unreachable"):
             host.status = step
-            host.reason = f"{host.task}: {reason_of(result)}" if step == "failed" else reason_of(result)
+            host.reason = (
+                f"{host.task}: {failure_reason(result)}" if step == "failed" else failure_reason(result)
+            )
         else:
             host.status = "rescued" if host.reason else "running"
         return Update(host.name, step, host.done, host.task, host.reason)
@@ -109,7 +113,7 @@ class Progress:
     def _finish(self, stats: dict[str, Any]) -> None:
         """Let Ansible's own count have the last word."""
         self.finished = True
-        last = self.begun.get(stats.get("playbook_uuid", ""), "")
+        last = self.current_plays.get(stats.get("playbook_uuid", ""), "")
         for name in stats.get("processed", {}):
             host = self._host(name)
             if stats.get("dark", {}).get(name):
@@ -136,34 +140,36 @@ def task_label(data: dict[str, Any]) -> str:
     return f"{role} : {name}" if role and not name.startswith(f"{role} : ") else name
 
 
-def plain(text: str) -> str:
+def plain_line(text: str) -> str:
     """Return the text in one line, without terminal colours."""
     return printable(" ".join(re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text).split()), None)
 
 
-def ssh_words(said: str) -> str:
+def ssh_reason(message: str) -> str:
     """Return ssh's reason in one line; a changed host key it tells in a frame of its own."""
-    key = re.search(r"The fingerprint for the (\S+) key sent by the remote host is\s+(\S+?)\.?\s", said)
-    known = re.search(r"^Offending .* in (\S+?)\r?$", said, re.MULTILINE)
-    if key and known and "HOST IDENTIFICATION HAS CHANGED" in said:
-        shown = f"the host shows {key[2]} ({key[1]}), {known[1]} has another key"
+    key = re.search(r"The fingerprint for the (\S+) key sent by the remote host is\s+(\S+?)\.?\s", message)
+    known_key = re.search(r"^Offending .* in (\S+?)\r?$", message, re.MULTILINE)
+    if key and known_key and "HOST IDENTIFICATION HAS CHANGED" in message:
+        shown = f"the host shows {key[2]} ({key[1]}), {known_key[1]} has another key"
         return f"Host key verification failed: {shown}"
-    return next(iter(said.splitlines()), "")
+    return next(iter(message.splitlines()), "")
 
 
-def reason_of(result: dict[str, Any]) -> str:
+def failure_reason(result: dict[str, Any]) -> str:
     """Return why a task failed, in one bounded line: what ssh or the module said, without Ansible's frame."""
     results = result.get("results")
     items = [item for item in results if isinstance(item, dict)] if isinstance(results, list) else []
     items = [item for item in items if item.get("failed")]
     if items:  # a loop only says that one or more of its items failed
-        return reason_of(items[0])
-    said = str(result.get("msg") or result.get("stderr") or result.get("exception") or "no reason given")
+        return failure_reason(items[0])
+    message = str(result.get("msg") or result.get("stderr") or result.get("exception") or "no reason given")
     for frame in ("Task failed: ", "Module failed: "):
-        said = said.removeprefix(frame)
-    said = said.rpartition("stdout output: gpufleet: ")[2]
+        message = message.removeprefix(frame)
+    message = message.rpartition("stdout output: gpufleet: ")[2]
     for frame in ("reached over ssh:", "to the host via ssh:"):
-        _, found, after = said.partition(frame)
-        said = ssh_words(after.strip()) or "the connection ended without a word" if found else said
-    said = plain(said)
-    return said if len(said) <= REASON_LIMIT else said[: REASON_LIMIT - 1] + "…"
+        _, separator, tail = message.partition(frame)
+        message = (
+            ssh_reason(tail.strip()) or "the connection ended without a message" if separator else message
+        )
+    message = plain_line(message)
+    return message if len(message) <= REASON_LIMIT else message[: REASON_LIMIT - 1] + "…"

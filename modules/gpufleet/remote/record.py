@@ -1,6 +1,6 @@
-"""What is written down of a run, so that one that did not finish can be gone on with: only hosts not yet done.
+"""The record of a run, so that one that did not finish can be resumed on the hosts that are not done yet.
 
-The record stands in the run's artifacts. It holds the names of the extra variables, never their values.
+The record is in the run's artifacts. It holds the names of the extra variables, never their values.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FILE = "run.json"
 
 @dataclass(frozen=True)
 class Record:
-    """A run as it was asked for, and the hosts that it brought to their end well."""
+    """A run as it was requested, and the hosts that finished without a failure."""
 
     play: str
     limit: str
@@ -29,7 +29,7 @@ class Record:
     done: tuple[str, ...] = ()
 
     @property
-    def left(self) -> tuple[str, ...]:
+    def remaining(self) -> tuple[str, ...]:
         """Return the hosts that are still to be done."""
         return tuple(host for host in self.hosts if host not in self.done)
 
@@ -39,7 +39,7 @@ class Record:
 
 
 def write_record(artifacts: Path, record: Record) -> None:
-    """Write the record beside its place and rename it there."""
+    """Write the record to a temporary file and rename it into place."""
     private_folder(artifacts)
     write_text(artifacts / FILE, json.dumps(asdict(record), indent=1) + "\n", mode=0o600)
 
@@ -62,9 +62,9 @@ def read_record(artifacts: Path) -> Record:
     return record
 
 
-def last_record(folder: Path) -> str:
+def newest_record(folder: Path) -> str:
     """Return the name of the newest run that has a record."""
-    found = sorted(folder.glob(f"*/{FILE}"), key=lambda path: path.stat().st_mtime)
-    if not found:
-        raise InputError("no run to go on with", key="--resume", remedy="run gpufleet configure first")
-    return found[-1].parent.name
+    records = sorted(folder.glob(f"*/{FILE}"), key=lambda path: path.stat().st_mtime)
+    if not records:
+        raise InputError("no run to resume", key="--resume", remedy="run gpufleet configure first")
+    return records[-1].parent.name

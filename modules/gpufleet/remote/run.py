@@ -41,22 +41,22 @@ class RunOutcome:
     interrupted: bool
     completed: bool
 
-    def named(self, *statuses: str) -> list[str]:
+    def host_names(self, *statuses: str) -> list[str]:
         """Return the hosts that ended so."""
         return sorted(host.name for host in self.hosts if host.status in statuses)
 
     @property
     def exit_code(self) -> int:
-        """Say 0 where all is well, 1 where a host is not, 3 where nothing could be done, 130 when interrupted.
+        """0 if every host succeeded, 1 if one did not, 3 if nothing could be done, 130 if interrupted.
 
-        One silent host is that host's trouble; where none of several answers, it is the network's or ours.
+        One unreachable host is that host's problem; if none of several answers, it is the network's or ours.
         """
         if self.interrupted:
             return 130
-        silent = len(self.named("unreachable"))
+        silent = len(self.host_names("unreachable"))
         if not self.completed or (silent == len(self.hosts) > 1):
             return 3
-        return 1 if self.named("failed", "unreachable", "rescued", "stopped") else 0
+        return 1 if self.host_names("failed", "unreachable", "rescued", "stopped") else 0
 
 
 def run_playbook(
@@ -70,21 +70,21 @@ def run_playbook(
 ) -> RunOutcome:
     """Run the plan's playbook on its hosts; ``options`` go to ansible-playbook as they are.
 
-    ``finished`` is told each host that has made the last task.
+    ``finished`` is called with each host that has finished the last task.
     """
     progress = Progress({name: HostProgress(name) for name in plan.hosts}, plan.tasks, plan.plays)
     display = open_display(progress, stream or sys.stderr)
     follower = Follower(progress, display, finished=finished)
 
     def on_event(event: dict[str, Any]) -> bool:
-        slim(event)
-        follower.see(event)
-        return worth_keeping(event)
+        strip_arguments(event)
+        follower.handle(event)
+        return is_kept(event)
 
     artifacts = private_folder(private_state(plan.root) / "artifacts")
     ident = ident or new_id()
     try:
-        with interruptible() as interrupted, process_tree.scratch_folder() as scratch:
+        with catch_interrupts() as interrupted, process_tree.scratch_folder() as scratch:
             runner = make_runner(
                 plan, artifacts=artifacts, on_event=on_event, interrupted=interrupted, ident=ident, scratch=scratch,
                 options=" ".join(filter(None, [write_vars(extra_vars or {}, scratch), options])),
@@ -93,11 +93,11 @@ def run_playbook(
                 runner.run()
             finally:
                 stopped = interrupted.is_set() or runner.rc not in ANSIBLE_CODES
-                process_tree.end_run(ident, scratch, stopped=stopped)
+                process_tree.stop_run(ident, scratch, stopped=stopped)
     finally:
         display.close()
     folder = artifacts / runner.config.ident
-    forget_environment(folder / "command")
+    remove_environment(folder / "command")
     return RunOutcome(
         id=runner.config.ident,
         playbook=plan.playbook,
@@ -150,7 +150,7 @@ def make_runner(
     )
     # Only the file env/settings can say this, and that is the user's.
     runner.config.pexpect_timeout = INTERRUPT_SECONDS
-    runner.config.command = [*process_tree.supervised(scratch), *runner.config.command]
+    runner.config.command = [*process_tree.supervisor_command(scratch), *runner.config.command]
     return runner
 
 
@@ -168,23 +168,24 @@ def write_vars(extra_vars: dict[str, Any], scratch: Path) -> str:
 
 
 @contextlib.contextmanager
-def interruptible() -> Iterator[threading.Event]:
+def catch_interrupts() -> Iterator[threading.Event]:
     """Turn Ctrl-C and SIGTERM into a request to stop, so that Ansible is stopped before we are."""
-    asked = threading.Event()
+    interrupted = threading.Event()
     if threading.current_thread() is not threading.main_thread():
-        yield asked  # signals are the main thread's business
+        yield interrupted  # signals are the main thread's business
         return
     before = {
-        number: signal.signal(number, lambda *_: asked.set()) for number in (signal.SIGINT, signal.SIGTERM)
+        number: signal.signal(number, lambda *_: interrupted.set())
+        for number in (signal.SIGINT, signal.SIGTERM)
     }
     try:
-        yield asked
+        yield interrupted
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
-def worth_keeping(event: dict[str, Any]) -> bool:
+def is_kept(event: dict[str, Any]) -> bool:
     """Keep what tells the registry something or explains a failure; thousands of plain successes go."""
     kind = event.get("event", "")
     if kind in ("runner_on_ok", "runner_on_skipped"):
@@ -192,7 +193,7 @@ def worth_keeping(event: dict[str, Any]) -> bool:
     return kind not in ("runner_on_start", "runner_item_on_ok", "runner_item_on_skipped", "verbose")
 
 
-def slim(event: dict[str, Any]) -> None:
+def strip_arguments(event: dict[str, Any]) -> None:
     """Take out of an event what a module was called with: large, and the place where secrets are."""
     data = event.get("event_data") or {}
     data.pop("task_args", None)
@@ -202,7 +203,7 @@ def slim(event: dict[str, Any]) -> None:
             each.pop("invocation", None)
 
 
-def forget_environment(path: Path) -> None:
+def remove_environment(path: Path) -> None:
     """Take the environment out of what runner wrote down: it may hold credentials."""
     if path.is_file():
         try:

@@ -18,70 +18,79 @@ from gpufleet.errors import EnvironmentFault
 from gpufleet.paths import private_folder, private_state, state_home
 from gpufleet.remote import shards
 from gpufleet.remote.display import Follower, open_display
-from gpufleet.remote.plan import RunPlan, ask_inventory
+from gpufleet.remote.plan import RunPlan, read_inventory
 from gpufleet.remote.process_tree import memory_folder
 from gpufleet.remote.progress import HostProgress, Progress
 from gpufleet.remote.run import (
     KEEP_ARTIFACTS,
     RunOutcome,
-    forget_environment,
-    interruptible,
+    catch_interrupts,
+    is_kept,
     new_id,
-    slim,
-    worth_keeping,
+    remove_environment,
+    strip_arguments,
 )
 from gpufleet.remote.shards import private_data
 
 POLL_SECONDS = 0.5
-Tell = Callable[[dict[str, Any]], None]
+EventSink = Callable[[dict[str, Any]], None]
 
 
 @dataclass(frozen=True)
-class Way:
-    """By whom and how a run is made: workers' names, what a shard is, and how many hosts it has at most."""
+class ExecutionMode:
+    """How a run is distributed: names of workers, what a shard is (rack or pool), at most how many hosts it has."""
 
     workers: tuple[str, ...]
-    by: str = "rack"
-    at_most: int = 0
+    shard_by: str = "rack"
+    max_hosts: int = 0
 
 
 def run_sharded(
     plan: RunPlan,
-    way: Way,
+    mode: ExecutionMode,
     *,
     extra_vars: Mapping[str, Any] | None = None,
     options: str = "",
     stream: TextIO | None = None,
     ident: str | None = None,
-    tell: Tell | None = None,
+    on_event: EventSink | None = None,
     finished: Callable[[str], None] | None = None,
 ) -> RunOutcome:
     """Run the plan's playbook by shards.
 
-    ``tell`` is given every event as it arrives, ``finished`` each host that has made the last task; both in the
+    ``on_event`` is called with every event as it arrives, ``finished`` each host that has made the last task; both in the
     calling thread.
     """
     stream = stream or sys.stderr
     private_data.private_key()  # refuse what can't work before anything is sent
-    inventory = ask_inventory(plan.root)
+    inventory = read_inventory(plan.root)
     hostvars = inventory.get("_meta", {}).get("hostvars", {})
     bundle = shards.make_bundle()
-    workers = _prepared(shards.destinations(way.workers, hostvars), bundle, stream)
-    places = {host: str(place) for host in plan.hosts if (place := place_of(hostvars.get(host, {}), way.by))}
-    parts = shards.shards_of(plan.hosts, places, way.at_most)
-    given = shards.assign(parts, [worker.name for worker in workers])
+    workers = _prepare_workers(shards.destinations(mode.workers, hostvars), bundle, stream)
+    place_by_host = {
+        host: str(place)
+        for host in plan.hosts
+        if (place := shard_place(hostvars.get(host, {}), mode.shard_by))
+    }
+    parts = shards.make_shards(plan.hosts, place_by_host, mode.max_hosts)
+    shards_by_worker = shards.assign_shards(parts, [worker.name for worker in workers])
     for worker in workers:
-        names = ", ".join(f"{part.name} ({len(part.hosts)} hosts)" for part in given.get(worker.name, ()))
+        names = ", ".join(
+            f"{part.name} ({len(part.hosts)} hosts)" for part in shards_by_worker.get(worker.name, ())
+        )
         stream.write(printable(f"worker {worker.name}: {names or 'nothing to do'}", None) + "\n")
     ident = ident or new_id()
     lines = [
-        [shards.Pipeline(worker, bundle, part, ident, plan.playbook, options) for part in given[worker.name]]
+        [
+            shards.Pipeline(worker, bundle, part, ident, plan.playbook, options)
+            for part in shards_by_worker[worker.name]
+        ]
         for worker in workers
-        if worker.name in given
+        if worker.name in shards_by_worker
     ]
     run = _ShardedRun(ident, plan, inventory, extra_vars or {}, lines)
     progress = Progress({name: HostProgress(name) for name in plan.hosts}, plan.tasks, plan.plays)
-    return run.follow(Follower(progress, open_display(progress, stream), tell, finished))
+    return run.follow(Follower(progress, open_display(progress, stream), on_event, finished))
 
 
 @dataclass
@@ -104,10 +113,10 @@ class _ShardedRun:
         return state_home(self.plan.root) / "artifacts" / self.ident
 
     def follow(self, follower: Follower) -> RunOutcome:
-        """Run every worker's shards one after the other, the workers beside each other, until all have ended."""
+        """Run every worker's shards one after the other, all workers in parallel, until all have ended."""
         private_state(self.plan.root)
         private_folder(self.artifacts)
-        with interruptible() as interrupted:
+        with catch_interrupts() as interrupted:
             threads = [
                 threading.Thread(target=self._work, args=(line, interrupted), daemon=True)
                 for line in self.lines
@@ -122,15 +131,15 @@ class _ShardedRun:
                 self._drain(follower)
             finally:
                 follower.display.close()
-        rotate(self.artifacts.parent)
+        remove_old_artifacts(self.artifacts.parent)
         return self._outcome(follower.progress, interrupted.is_set())
 
     def _drain(self, follower: Follower, seconds: float = 0.0) -> None:
         """Fold what has arrived; wait at most so long for the first."""
         with contextlib.suppress(queue.Empty):
-            follower.see(self.events.get(timeout=seconds) if seconds else self.events.get_nowait())
+            follower.handle(self.events.get(timeout=seconds) if seconds else self.events.get_nowait())
             while True:
-                follower.see(self.events.get_nowait())
+                follower.handle(self.events.get_nowait())
 
     def _stop(self) -> None:
         for pipeline in self.pipelines:
@@ -152,49 +161,52 @@ class _ShardedRun:
         target = self.artifacts / pipeline.shard.folder
         try:
             known = pipeline.worker.known_hosts()
-            private_data.lay(folder, self.plan.root, self.inventory, known, self.extra_vars)
+            private_data.write_private_data(folder, self.plan.root, self.inventory, known, self.extra_vars)
             pipeline.run(folder, target, self._on_event)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-            forget_environment(target / "command")
+            remove_environment(target / "command")
 
     def _on_event(self, event: dict[str, Any]) -> bool:
-        slim(event)
+        strip_arguments(event)
         self.events.put(event)
-        return worth_keeping(event)
+        return is_kept(event)
 
     def _outcome(self, progress: Progress, interrupted: bool) -> RunOutcome:
-        troubled = [pipeline for pipeline in self.pipelines if pipeline.trouble]
-        for pipeline in troubled:
+        failed_pipelines = [pipeline for pipeline in self.pipelines if pipeline.trouble]
+        for pipeline in failed_pipelines:
             for name in pipeline.shard.hosts:
                 host = progress.hosts[name]
                 if host.status in ("waiting", "running"):
                     host.reason = (
                         host.reason or f"not done: worker {pipeline.worker.name}: {pipeline.trouble}"
                     )
-        told = [f"shard {each.shard.name} on worker {each.worker.name}: {each.trouble}" for each in troubled]
+        errors = [
+            f"shard {each.shard.name} on worker {each.worker.name}: {each.trouble}"
+            for each in failed_pipelines
+        ]
         return RunOutcome(
             id=self.ident,
             playbook=self.plan.playbook,
             artifacts=self.artifacts,
             hosts=tuple(progress.hosts[name] for name in sorted(progress.hosts)),
             reports=tuple(progress.reports),
-            errors=(*progress.errors, *([] if interrupted else told)),
+            errors=(*progress.errors, *([] if interrupted else errors)),
             interrupted=interrupted,
-            completed=not troubled,
+            completed=not failed_pipelines,
         )
 
 
-def place_of(facts: Mapping[str, Any], by: str) -> str | None:
+def shard_place(facts: Mapping[str, Any], by: str) -> str | None:
     """Return where a host belongs: its rack, or its pool where it is in none; the other way round by pool."""
     keys = ("gpufleet_rack", "gpufleet_pool") if by == "rack" else ("gpufleet_pool", "gpufleet_rack")
-    return next((str(shards.unwrap(facts[key])) for key in keys if facts.get(key)), None)
+    return next((str(shards.unwrap_unsafe(facts[key])) for key in keys if facts.get(key)), None)
 
 
-def _prepared(
+def _prepare_workers(
     workers: Sequence[shards.Destination], bundle: shards.Bundle, stream: TextIO
 ) -> tuple[shards.Destination, ...]:
-    """Bring the bundle to every worker; those that do not answer are said and left out."""
+    """Bring the bundle to every worker; those that do not answer are reported and left out."""
     ready = []
     for worker in workers:
         try:
@@ -210,7 +222,7 @@ def _prepared(
     return tuple(ready)
 
 
-def rotate(folder: Path) -> None:
+def remove_old_artifacts(folder: Path) -> None:
     """Keep as many runs' artifacts as a run from here does."""
     runs = sorted((path for path in folder.iterdir() if path.is_dir()), key=lambda path: path.stat().st_mtime)
     for old in runs[:-KEEP_ARTIFACTS]:

@@ -4,7 +4,7 @@ In goes a rack with its ``boot`` section and keys; out come texts. Nothing here 
 """
 
 from gpufleet.nodes.firstboot.cloudinit import HostKey
-from gpufleet.nodes.firstboot.firmware import board_of, boot_conf, boot_order, eeprom_settings
+from gpufleet.nodes.firstboot.firmware import boot_conf, boot_order, eeprom_settings, find_board
 from gpufleet.nodes.firstboot.seeds import SECRET, Export, Seed, export
 
 __all__ = [
@@ -12,9 +12,9 @@ __all__ = [
     "Export",
     "HostKey",
     "Seed",
-    "board_of",
     "boot_conf",
     "boot_order",
     "eeprom_settings",
     "export",
+    "find_board",
 ]

@@ -43,7 +43,7 @@ def user_data(
 ) -> dict[str, Any]:
     """Return the node's configuration at first boot: who it is, who may log in, and nothing by password."""
     place = {"rack": rack.name, "slot": node.slot, "name": node.name, "serial": node.serial}
-    told: dict[str, Any] = {
+    config: dict[str, Any] = {
         "hostname": node.name,
         "preserve_hostname": False,
         "manage_etc_hosts": "localhost",  # one line for the own name, so that sudo waits for no name server
@@ -60,11 +60,11 @@ def user_data(
     }
     if host_key is None:
         # Its console is where the key can be read without trusting the network.
-        told["ssh"] = {"emit_keys_to_console": True}
+        config["ssh"] = {"emit_keys_to_console": True}
     else:
-        told["ssh_keys"] = {"ed25519_private": host_key.private, "ed25519_public": f"{host_key.public}\n"}
-        told["runcmd"] = [["python3", "-c", FORGET_KEYS]]
-    return told
+        config["ssh_keys"] = {"ed25519_private": host_key.private, "ed25519_public": f"{host_key.public}\n"}
+        config["runcmd"] = [["python3", "-c", FORGET_KEYS]]
+    return config
 
 
 def _user(name: str, keys: Sequence[str]) -> dict[str, Any]:
@@ -88,9 +88,9 @@ def network_config(rack: Rack, boot: Boot, node: RackNode, interface: str) -> di
     return {"version": 2, "ethernets": {interface: link}}
 
 
-def instance_id(rack: Rack, node: RackNode, *told: dict[str, Any]) -> str:
+def instance_id(rack: Rack, node: RackNode, *configs: dict[str, Any]) -> str:
     """Return an id that is new whenever the configuration is, which makes cloud-init see a first boot."""
-    digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+    digest = hashlib.sha256(json.dumps(configs, sort_keys=True).encode()).hexdigest()
     return f"gpufleet-{rack.name}-{node.slot}-{digest[:10]}"
 
 

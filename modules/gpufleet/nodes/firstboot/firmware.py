@@ -30,23 +30,23 @@ class Board:
 @cache
 def boards() -> tuple[Board, ...]:
     """Return the boards that we know."""
-    return tuple(Board(name, **told) for name, told in table("boards").items())
+    return tuple(Board(name, **fields) for name, fields in load_table("boards").items())
 
 
-def table(name: str) -> Any:
+def load_table(name: str) -> Any:
     """Return one of the tables beside this file."""
     return packaged_yaml("gpufleet.nodes.firstboot", f"data/{name}.yaml")
 
 
-def board_of(machine: str) -> Board:
+def find_board(machine: str) -> Board:
     """Return the board that a machine of the catalogue is built on; InputError where we know of none."""
-    found = next((board for board in boards() if board.machine in machine), None)
-    if found is None:
+    board = next((board for board in boards() if board.machine in machine), None)
+    if board is None:
         known = ", ".join(board.machine for board in boards())
         raise InputError(
             f"no boot firmware is known for {machine!r}", key="machine", remedy=f"known: {known}"
         )
-    return found
+    return board
 
 
 @cache
@@ -63,20 +63,20 @@ def boot_order(order: Iterable[BootMode]) -> str:
 
 def eeprom_settings(boot: Boot, board: Board) -> dict[str, str]:
     """Return the bootloader's settings by name; what is left out keeps the bootloader's own default."""
-    wanted = {
+    settings = {
         "BOOT_ORDER": boot_order(boot.boot_order),
         "NET_INSTALL_ENABLED": "0",
         "NET_INSTALL_AT_POWER_ON": "0",
         **{name: str(value) for name, value in board.eeprom.items()},
     }
     if boot.netboot:
-        wanted["TFTP_IP"] = str(boot.netboot.server)
-        wanted["TFTP_PREFIX"] = {"serial": "0", "mac": "2"}[boot.netboot.prefix]
-        wanted["NET_BOOT_MAX_RETRIES"] = "3"
-    return wanted
+        settings["TFTP_IP"] = str(boot.netboot.server)
+        settings["TFTP_PREFIX"] = {"serial": "0", "mac": "2"}[boot.netboot.prefix]
+        settings["NET_BOOT_MAX_RETRIES"] = "3"
+    return settings
 
 
-_WHY = {
+_SETTING_REASONS = {
     "NET_INSTALL_ENABLED": "Nobody sits at a blade: no question on a screen, a second saved at every start.",
     "NET_INSTALL_AT_POWER_ON": "As above, for a cold start.",
     "PCIE_PROBE": "Look for an NVMe drive on boards that do not announce themselves as HAT+.",
@@ -90,7 +90,7 @@ def boot_conf(boot: Boot, board: Board) -> str:
     """Return the bootloader's configuration with a reason at each setting."""
     lines = ["[all]"]
     for name, value in eeprom_settings(boot, board).items():
-        lines += [f"# {why}" for why in _reasons(name, boot)]
+        lines += [f"# {reason}" for reason in _reasons(name, boot)]
         lines.append(f"{name}={value}")
     text = "\n".join(lines) + "\n"
     if len(text.encode()) > LONGEST_BOOT_CONF:
@@ -100,7 +100,7 @@ def boot_conf(boot: Boot, board: Board) -> str:
 
 def _reasons(name: str, boot: Boot) -> list[str]:
     if name != "BOOT_ORDER":
-        return [_WHY[name]]
+        return [_SETTING_REASONS[name]]
     tried = [f"{modes()[mode][0]} {modes()[mode][1]}" for mode in boot.boot_order]
     return ["Tried from the right to the left:", *(f"  {step}" for step in tried)]
 
@@ -123,22 +123,22 @@ def cmdline_txt(rack: Rack, boot: Boot, node: RackNode, instance: str, *, seed: 
 
     A netboot gives itself the slot's address: the NFS server knows each node's root by it, and no DHCP server does.
     """
-    words = []
+    arguments = []
     if boot.netboot and boot.medium == "netboot":
         root = boot.netboot.nfs_root.format(name=node.name)
-        words += [
+        arguments += [
             "root=/dev/nfs",
             f"nfsroot={boot.netboot.server}:{root},vers=3",
             "rw",
-            f"ip={_own_address(rack, boot, node)}",
+            f"ip={_ip_argument(rack, boot, node)}",
             "rootwait",
         ]
     if seed:
-        words.append(f"ds=nocloud;i={instance}")
-    return " ".join(words) + "\n" if words else ""
+        arguments.append(f"ds=nocloud;i={instance}")
+    return " ".join(arguments) + "\n" if arguments else ""
 
 
-def _own_address(rack: Rack, boot: Boot, node: RackNode) -> str:
+def _ip_argument(rack: Rack, boot: Boot, node: RackNode) -> str:
     """Return the kernel's ip=CLIENT:SERVER:GATEWAY:NETMASK:NAME:DEVICE:AUTOCONF; no device means the one there is."""
     if node.address is None or rack.network is None:
         return "dhcp"
@@ -147,9 +147,9 @@ def _own_address(rack: Rack, boot: Boot, node: RackNode) -> str:
 
 def refused_settings(boot: Boot, board: Board) -> list[str]:
     """Say what was asked for and is not written, with the reason."""
-    found = []
+    notes = []
     if boot.fan_unit == "smart" and not board.smart_fan_unit:
-        found.append(f"fan_unit smart: no document of the maker names the overlay for {board.machine}")
+        notes.append(f"fan_unit smart: no document of the maker names the overlay for {board.machine}")
     if boot.pcie_generation == 3 and 3 not in board.pcie:  # noqa: PLR2004 - the generation's number
-        found.append(f"pcie_generation 3: {board.machine} has PCIe 2.0 and no more")
-    return found
+        notes.append(f"pcie_generation 3: {board.machine} has PCIe 2.0 and no more")
+    return notes

@@ -23,7 +23,7 @@ def dnsmasq(rack: Rack, network: RackNetwork, netboot: Netboot, nodes: Sequence[
     """Return a dnsmasq file: TFTP for these nodes beside whatever DHCP server the network has."""
     lines = [
         f"# Network boot of rack {rack.name}; written by gpufleet nodes export.",
-        "# A proxy answers beside the network's own DHCP server and gives no addresses.",
+        "# A proxy answers together with the network's own DHCP server and gives no addresses.",
         "port=0",
         f"dhcp-range={network.cidr.network_address},proxy",
         "enable-tftp",

@@ -43,9 +43,11 @@ class Export:
 
     def files(self) -> dict[str, str]:
         """Return every file by its path; the manifest names each of them with its digest."""
-        found = {f"{seed.node.name}/{name}": text for seed in self.seeds for name, text in seed.files.items()}
-        found |= self.shared
-        return found | {"manifest.json": self._manifest(found)}
+        files_by_path = {
+            f"{seed.node.name}/{name}": text for seed in self.seeds for name, text in seed.files.items()
+        }
+        files_by_path |= self.shared
+        return files_by_path | {"manifest.json": self._manifest(files_by_path)}
 
     def known_hosts(self) -> list[str]:
         """Return the nodes' lines for ssh's known_hosts."""
@@ -53,8 +55,8 @@ class Export:
 
     def _manifest(self, files: Mapping[str, str]) -> str:
         boot = _boot(self.rack)
-        family = firmware.table("families")[boot.image.family if boot.image else "raspios"]
-        told = {
+        family = firmware.load_table("families")[boot.image.family if boot.image else "raspios"]
+        manifest = {
             "gpufleet": "first boot",
             "rack": self.rack.name,
             "medium": boot.medium,
@@ -67,7 +69,7 @@ class Export:
             "not_written": list(self.notes),
             "sha256": {path: hashlib.sha256(text.encode()).hexdigest() for path, text in files.items()},
         }
-        return json.dumps(told, indent=2) + "\n"
+        return json.dumps(manifest, indent=2) + "\n"
 
 
 def export(
@@ -82,11 +84,11 @@ def export(
     shared: dict[str, str] = {"addresses.json": _addresses(rack, nodes)}
     if boot.netboot:
         shared |= _netboot(rack, boot.netboot, seeds)
-    made = Export(rack, seeds, shared)
-    if known := made.known_hosts():
+    export = Export(rack, seeds, shared)
+    if known := export.known_hosts():
         shared["known_hosts"] = "\n".join(known) + "\n"
     notes = {
-        note for node in nodes for note in firmware.refused_settings(boot, firmware.board_of(node.machine))
+        note for node in nodes for note in firmware.refused_settings(boot, firmware.find_board(node.machine))
     }
     return Export(rack, seeds, shared, tuple(sorted(notes)))
 
@@ -104,21 +106,21 @@ def _netboot(rack: Rack, server: Netboot, seeds: Sequence[Seed]) -> dict[str, st
     if rack.network is None or any(node.address is None for node in nodes):
         where = f"inventory/{rack.name}.yaml"
         raise InputError("a network boot needs it", where=where, key="network", remedy="give network.cidr")
-    found = {
+    server_files = {
         "netboot/dnsmasq.conf": netboot.dnsmasq(rack, rack.network, server, nodes),
         "netboot/exports": netboot.exports(server, nodes),
     }
     for seed in seeds:
         folder = f"netboot/tftp/{netboot.folder_of(server, seed.node)}"
-        found |= {
+        server_files |= {
             f"{folder}/{name}": seed.files[name] for name in ("cmdline.append.txt", "config.append.txt")
         }
-    return found
+    return server_files
 
 
 def _seed(rack: Rack, boot: Boot, node: RackNode, keys: Sequence[str], host_key: HostKey | None) -> Seed:
-    board = firmware.board_of(node.machine)
-    family = firmware.table("families")[boot.image.family if boot.image else "raspios"]
+    board = firmware.find_board(node.machine)
+    family = firmware.load_table("families")[boot.image.family if boot.image else "raspios"]
     user = cloudinit.user_data(rack, boot, node, keys, host_key) | family["user_data"]
     network = cloudinit.network_config(rack, boot, node, boot.interface or family["interface"])
     instance = cloudinit.instance_id(rack, node, user, network)

@@ -7,8 +7,8 @@ room because a role's action needs it: Ansible asks through the collection's fil
 
 from __future__ import annotations
 
-from gpufleet.operations.units.cards import allot
+from gpufleet.operations.units.cards import assign_cards
 from gpufleet.operations.units.engine import QUADLET_SINCE, Engine
 from gpufleet.operations.units.render import Rendered, Unit, render
 
-__all__ = ["QUADLET_SINCE", "Engine", "Rendered", "Unit", "allot", "render"]
+__all__ = ["QUADLET_SINCE", "Engine", "Rendered", "Unit", "assign_cards", "render"]

@@ -10,20 +10,20 @@ from gpufleet.fleet import Container
 Cards = tuple[int, ...] | None  # None: all of them
 
 
-def allot(containers: Sequence[Container]) -> dict[str, Cards]:
+def assign_cards(containers: Sequence[Container]) -> dict[str, Cards]:
     """Return the cards of each container that asks for some, by its name.
 
-    Named cards come first. Counted ones are the next that nobody named, in the order of the containers, so that an
-    application means the same on every node and at every start.
+    Named cards come first. Counted ones are the next that no container names, in the order of the containers, so that
+    an application means the same on every node and at every start.
     """
-    named = {number for each in containers if isinstance(each.gpus, tuple) for number in each.gpus}
-    free = (number for number in count() if number not in named)
-    found: dict[str, Cards] = {}
+    named_cards = {number for each in containers if isinstance(each.gpus, tuple) for number in each.gpus}
+    free_cards = (number for number in count() if number not in named_cards)
+    cards_by_container: dict[str, Cards] = {}
     for each in containers:
         if each.gpus == "all":
-            found[each.called] = None
+            cards_by_container[each.called] = None
         elif isinstance(each.gpus, tuple):
-            found[each.called] = each.gpus
+            cards_by_container[each.called] = each.gpus
         elif isinstance(each.gpus, int):
-            found[each.called] = tuple(next(free) for _ in range(each.gpus))
-    return found
+            cards_by_container[each.called] = tuple(next(free_cards) for _ in range(each.gpus))
+    return cards_by_container

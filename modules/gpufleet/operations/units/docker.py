@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from gpufleet.operations.units.job import INSTALL, Job, file
-from gpufleet.operations.units.words import command
+from gpufleet.operations.units.job import INSTALL, Job, unit_file
+from gpufleet.operations.units.words import join_arguments
 
 DOCKER = "/usr/bin/docker"
 
 
-def text(job: Job) -> str:
+def unit_text(job: Job) -> str:
     """Return the ``.service`` file."""
     name, after = job.container.called, "docker.service network-online.target"
     more = ["Wants=network-online.target", "Requires=docker.service", f"After={after}"]
@@ -16,13 +16,13 @@ def text(job: Job) -> str:
         "[Service]",
         *job.service_lines(),
         f"ExecStartPre=-{DOCKER} rm --force {name}",
-        f"ExecStart={command(run(job))}",
+        f"ExecStart={join_arguments(run_arguments(job))}",
         f"ExecStop={DOCKER} stop --time {job.container.stop_seconds} {name}",
         f"ExecStopPost=-{DOCKER} rm --force {name}",
     ]
-    return file(job.unit_section(*more), service, INSTALL)
+    return unit_file(job.unit_section(*more), service, INSTALL)
 
 
-def run(job: Job) -> list[str]:
+def run_arguments(job: Job) -> list[str]:
     """Return the words of ``docker run``."""
     return [f"{DOCKER} run", "--rm", *job.run_options()]

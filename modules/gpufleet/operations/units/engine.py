@@ -25,25 +25,25 @@ class Engine:
     vendor: str = "none"
 
     @classmethod
-    def of(cls, kind: str, version: str, *, cdi: bool = True, vendor: str = "none") -> Engine:
+    def parse(cls, kind: str, version: str, *, cdi: bool = True, vendor: str = "none") -> Engine:
         """Read an engine from what a host answered, such as ``podman`` and ``4.3.1``."""
         if kind not in ("podman", "docker"):
             raise InputError(f"no engine {kind!r} runs containers", remedy="install podman or docker first")
         numbers = re.match(r"\d+(\.\d+)*", version)
         if numbers is None:
             raise InputError(
-                f"{version!r} is no version of {kind}", remedy=f"install {kind} first: drivers.yml"
+                f"{version!r} is not a version of {kind}", remedy=f"install {kind} first: drivers.yml"
             )
         name: Literal["podman", "docker"] = "podman" if kind == "podman" else "docker"
         return cls(name, tuple(int(part) for part in numbers[0].split(".")), cdi, vendor)
 
     @property
-    def quadlet(self) -> bool:
-        """Tell whether podman makes services of ``.container`` files itself."""
+    def has_quadlet(self) -> bool:
+        """True if podman makes services of ``.container`` files itself."""
         return self.kind == "podman" and self.version >= QUADLET_SINCE
 
     @property
-    def shown(self) -> str:
+    def label(self) -> str:
         return f"{self.kind} {'.'.join(map(str, self.version))}"
 
     def cards(self, numbers: tuple[int, ...] | None) -> list[tuple[str, str]]:

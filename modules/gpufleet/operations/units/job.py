@@ -8,8 +8,16 @@ from dataclasses import dataclass
 
 from gpufleet.fleet import Application, Container
 from gpufleet.operations.units.engine import Engine
-from gpufleet.operations.units.options import Pair, Place, env_files, further, health, places, ports
-from gpufleet.operations.units.words import word
+from gpufleet.operations.units.options import (
+    Mount,
+    Pair,
+    common_options,
+    container_mounts,
+    env_files,
+    health_options,
+    published_ports,
+)
+from gpufleet.operations.units.words import quote_argument
 
 PREFIX = "gpufleet-"
 HEADER = "# Written by gpufleet from the node's template; changes made here are overwritten.\n"
@@ -28,8 +36,8 @@ class Job:
     scratch: str
 
     @property
-    def places(self) -> list[Place]:
-        return places(self.container, self.application, self.scratch)
+    def places(self) -> list[Mount]:
+        return container_mounts(self.container, self.application, self.scratch)
 
     @property
     def card_options(self) -> list[Pair]:
@@ -41,28 +49,28 @@ class Job:
         container = self.container
         options = [f"--name={container.called}"]
         options += [f"--{name}={value}" for name, value in self.card_options]
-        options += [f"--publish={port}" for port in ports(container)]
+        options += [f"--publish={port}" for port in published_ports(container)]
         options += [f"--volume={place.option}" for place in self.places]
         options += [f"--env={name}={value}" for name, value in container.env.items()]
         options += [f"--env-file={path}" for path in env_files(container)]
         options += [f"--secret={secret}" for secret in secrets]
         if container.network != "bridge":
             options.append(f"--network={container.network}")
-        options += [f"--{name}={value}" for name, value in health(container, self.engine)]
-        options += [*further(container), f"--stop-timeout={container.stop_seconds}"]
-        return [word(option) for option in (*options, container.image, *container.command)]
+        options += [f"--{name}={value}" for name, value in health_options(container, self.engine)]
+        options += [*common_options(container), f"--stop-timeout={container.stop_seconds}"]
+        return [quote_argument(option) for option in (*options, container.image, *container.command)]
 
     def unit_section(self, *more: str) -> list[str]:
         """Return the section [Unit]: what comes before, and what must be there."""
         before = [f"{PREFIX}{name}.service" for name in self.container.depends]
-        wanted = [place.source for place in self.places if not place.source.startswith("/etc/gpufleet/")]
-        needed = [place.source for place in self.places if place.source not in wanted] + env_files(
-            self.container
-        )
+        mount_paths = [place.source for place in self.places if not place.source.startswith("/etc/gpufleet/")]
+        required_files = [
+            place.source for place in self.places if place.source not in mount_paths
+        ] + env_files(self.container)
         lines = [f"Description=Container {self.container.called}", *more]
         lines += [line for name in before for line in (f"Requires={name}", f"After={name}")]
-        lines += [f"RequiresMountsFor={path}" for path in wanted]
-        lines += [f"AssertPathExists={path}" for path in needed]
+        lines += [f"RequiresMountsFor={path}" for path in mount_paths]
+        lines += [f"AssertPathExists={path}" for path in required_files]
         return ["[Unit]", *lines]
 
     def service_lines(self) -> list[str]:
@@ -70,20 +78,20 @@ class Job:
 
         Volumes are made at every start: scratch of a cloud machine comes back empty after a stop.
         """
-        made = [
-            f"ExecStartPre=/usr/bin/install -d {self._owner(place)}{word(place.source)}"
+        create_volumes = [
+            f"ExecStartPre=/usr/bin/install -d {self._owner(place)}{quote_argument(place.source)}"
             for place in self.places
-            if place.ours
+            if place.is_managed
         ]
         return [
-            *made,
+            *create_volumes,
             f"Restart={RESTART[self.container.restart]}",
             "RestartSec=10",
             f"TimeoutStartSec={PULL_SECONDS}",
             f"TimeoutStopSec={self.container.stop_seconds + 30}",
         ]
 
-    def _owner(self, place: Place) -> str:
+    def _owner(self, place: Mount) -> str:
         """Give a volume that is written to the container's user, where that is a number: names are the image's own."""
         numbers = re.fullmatch(r"(\d+)(?::(\d+))?", self.container.user or "")
         if numbers is None or place.read_only:
@@ -95,6 +103,6 @@ class Job:
 INSTALL = ["[Install]", "WantedBy=multi-user.target"]
 
 
-def file(*sections: list[str]) -> str:
+def unit_file(*sections: list[str]) -> str:
     """Return a unit file of these sections."""
     return HEADER + "\n".join("\n".join(section) + "\n" for section in sections)

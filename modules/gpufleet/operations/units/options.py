@@ -13,13 +13,13 @@ Pair = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Place:
+class Mount:
     """One mount of a container: where it is on the node, and where inside."""
 
     source: str
     target: str
     read_only: bool
-    ours: bool = False
+    is_managed: bool = False
 
     @property
     def option(self) -> str:
@@ -31,17 +31,17 @@ def volume_path(volume: Volume, scratch: str) -> str:
     return f"{scratch if volume.kind == 'nvme' else ON_BOOT_DISK}/{volume.name}"
 
 
-def places(container: Container, application: Application, scratch: str) -> list[Place]:
+def container_mounts(container: Container, application: Application, scratch: str) -> list[Mount]:
     """Return what a container mounts, secrets in files included."""
     paths = {volume.name: volume_path(volume, scratch) for volume in application.volumes}
-    found = [
-        Place(
+    mounts = [
+        Mount(
             mount.source or paths[str(mount.volume)], mount.target, mount.read_only, mount.volume is not None
         )
         for mount in container.mounts
     ]
-    return found + [
-        Place(f"{SECRETS}/{secret.name}", secret.target or f"/run/secrets/{secret.name}", read_only=True)
+    return mounts + [
+        Mount(f"{SECRETS}/{secret.name}", secret.target or f"/run/secrets/{secret.name}", read_only=True)
         for secret in container.secrets
         if secret.kind == "file"
     ]
@@ -51,17 +51,17 @@ def env_files(container: Container) -> list[str]:
     return [f"{SECRETS}/{secret.name}" for secret in container.secrets if secret.kind == "env_file"]
 
 
-def stored_secrets(container: Container) -> list[str]:
+def podman_secrets(container: Container) -> list[str]:
     """Return podman's secrets as its option --secret takes them."""
-    found = []
+    options = []
     for secret in container.secrets:
         if secret.kind == "podman":
-            how = f"type=env,target={secret.env}" if secret.env else "type=mount"
-            found.append(f"{secret.name},{how}" + (f",target={secret.target}" if secret.target else ""))
-    return found
+            mode = f"type=env,target={secret.env}" if secret.env else "type=mount"
+            options.append(f"{secret.name},{mode}" + (f",target={secret.target}" if secret.target else ""))
+    return options
 
 
-def ports(container: Container) -> list[str]:
+def published_ports(container: Container) -> list[str]:
     """Return what is led from the node; with the node's own network nothing has to be."""
     if container.network != "bridge":
         return []
@@ -72,28 +72,28 @@ def ports(container: Container) -> list[str]:
     ]
 
 
-def health(container: Container, engine: Engine) -> list[Pair]:
+def health_options(container: Container, engine: Engine) -> list[Pair]:
     """Return the options of the health check. Only podman can end a container that is not well."""
     check = container.health
     if check is None:
         return []
-    found = [
+    options = [
         ("health-cmd", check.command),
         ("health-interval", f"{check.interval_seconds}s"),
         ("health-timeout", f"{check.timeout_seconds}s"),
         ("health-retries", str(check.retries)),
         ("health-start-period", f"{check.start_seconds}s"),
     ]
-    return [*found, ("health-on-failure", "kill")] if engine.kind == "podman" else found
+    return [*options, ("health-on-failure", "kill")] if engine.kind == "podman" else options
 
 
-def further(container: Container) -> list[str]:
+def common_options(container: Container) -> list[str]:
     """Return the options that are the same words everywhere."""
-    found = []
+    options = []
     if container.user:
-        found.append(f"--user={container.user}")
+        options.append(f"--user={container.user}")
     if container.read_only:
-        found.append("--read-only")
+        options.append("--read-only")
     if container.shm_gib:
-        found.append(f"--shm-size={container.shm_gib}g")
-    return found
+        options.append(f"--shm-size={container.shm_gib}g")
+    return options

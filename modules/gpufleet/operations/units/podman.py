@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from gpufleet.operations.units.job import INSTALL, Job, file
-from gpufleet.operations.units.options import stored_secrets
-from gpufleet.operations.units.words import command
+from gpufleet.operations.units.job import INSTALL, Job, unit_file
+from gpufleet.operations.units.options import podman_secrets
+from gpufleet.operations.units.words import join_arguments
 
 PODMAN = "/usr/bin/podman"
 CID = "%t/%n.ctr-id"
 
 
-def text(job: Job) -> str:
+def unit_text(job: Job) -> str:
     """Return the ``.service`` file."""
     after = ["Wants=network-online.target", "After=network-online.target", "RequiresMountsFor=%t/containers"]
     stop = [PODMAN, "stop", "--ignore", f"-t {job.container.stop_seconds}", f"--cidfile={CID}"]
@@ -22,16 +22,16 @@ def text(job: Job) -> str:
         "Environment=PODMAN_SYSTEMD_UNIT=%n",
         *job.service_lines(),
         f"ExecStartPre=/bin/rm -f {CID}",
-        f"ExecStart={command(run(job))}",
+        f"ExecStart={join_arguments(run_arguments(job))}",
         f"ExecStop={' '.join(stop)}",
         f"ExecStopPost={' '.join(remove)}",
     ]
-    return file(job.unit_section(*after), service, INSTALL)
+    return unit_file(job.unit_section(*after), service, INSTALL)
 
 
-def run(job: Job) -> list[str]:
+def run_arguments(job: Job) -> list[str]:
     """Return the words of ``podman run``; conmon tells systemd that the container has started."""
-    words = [
+    arguments = [
         f"{PODMAN} run",
         f"--cidfile={CID}",
         "--cgroups=no-conmon",
@@ -40,4 +40,4 @@ def run(job: Job) -> list[str]:
         "--replace",
         "-d",
     ]
-    return [*words, *job.run_options(stored_secrets(job.container))]
+    return [*arguments, *job.run_options(podman_secrets(job.container))]

@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
-from gpufleet.operations.units.job import INSTALL, Job, file
-from gpufleet.operations.units.options import env_files, further, health, ports, stored_secrets
-from gpufleet.operations.units.words import word
+from gpufleet.operations.units.job import INSTALL, Job, unit_file
+from gpufleet.operations.units.options import (
+    common_options,
+    env_files,
+    health_options,
+    podman_secrets,
+    published_ports,
+)
+from gpufleet.operations.units.words import quote_argument
 
 
-def text(job: Job) -> str:
+def unit_text(job: Job) -> str:
     """Return the ``.container`` file."""
-    return file(job.unit_section(), _container(job), ["[Service]", *job.service_lines()], INSTALL)
+    return unit_file(job.unit_section(), _container(job), ["[Service]", *job.service_lines()], INSTALL)
 
 
 def _container(job: Job) -> list[str]:
     container = job.container
     lines = [f"Image={container.image}", f"ContainerName={container.called}"]
     lines += [f"AddDevice={value}" for _, value in job.card_options]
-    lines += [f"PublishPort={port}" for port in ports(container)]
+    lines += [f"PublishPort={port}" for port in published_ports(container)]
     lines += [f"Volume={place.option}" for place in job.places]
-    lines += [f"Environment={word(f'{name}={value}')}" for name, value in container.env.items()]
+    lines += [f"Environment={quote_argument(f'{name}={value}')}" for name, value in container.env.items()]
     lines += [f"EnvironmentFile={path}" for path in env_files(container)]
     if container.network != "bridge":
         lines.append(f"Network={container.network}")
-    options = [f"--{name}={value}" for name, value in health(container, job.engine)]
-    options += [f"--secret={secret}" for secret in stored_secrets(container)]
-    options += [*further(container), f"--stop-timeout={container.stop_seconds}"]
-    lines += [f"PodmanArgs={word(option)}" for option in options]
+    options = [f"--{name}={value}" for name, value in health_options(container, job.engine)]
+    options += [f"--secret={secret}" for secret in podman_secrets(container)]
+    options += [*common_options(container), f"--stop-timeout={container.stop_seconds}"]
+    lines += [f"PodmanArgs={quote_argument(option)}" for option in options]
     if container.command:
-        lines.append(f"Exec={' '.join(map(word, container.command))}")
+        lines.append(f"Exec={' '.join(map(quote_argument, container.command))}")
     return ["[Container]", *lines]

@@ -8,7 +8,7 @@ from typing import Any
 from gpufleet.errors import InputError
 from gpufleet.fleet import Application, Container
 from gpufleet.operations.units import docker, podman, quadlet
-from gpufleet.operations.units.cards import allot
+from gpufleet.operations.units.cards import assign_cards
 from gpufleet.operations.units.engine import Engine
 from gpufleet.operations.units.job import PREFIX, Job
 from gpufleet.operations.units.options import SECRETS, volume_path
@@ -44,12 +44,12 @@ class Rendered:
 
 def render(application: Application, engine: Engine, scratch: str = "/scratch") -> Rendered:
     """Return the units of an application for an engine; ``scratch`` is where the node's fast storage is mounted."""
-    by_quadlet = application.units == "quadlet" or (application.units == "auto" and engine.quadlet)
-    if by_quadlet and not engine.quadlet:
+    by_quadlet = application.units == "quadlet" or (application.units == "auto" and engine.has_quadlet)
+    if by_quadlet and not engine.has_quadlet:
         raise InputError(
-            f"units is quadlet, but {engine.shown} has none", remedy="say auto, or install podman 4.4"
+            f"units is quadlet, but {engine.label} has none", remedy="set auto, or install podman 4.4"
         )
-    cards = allot(application.containers)
+    cards = assign_cards(application.containers)
     jobs = [
         Job(each, application, engine, cards.get(each.called), scratch) for each in application.containers
     ]
@@ -67,19 +67,19 @@ def render(application: Application, engine: Engine, scratch: str = "/scratch") 
 def _unit(job: Job, *, by_quadlet: bool) -> Unit:
     name = f"{PREFIX}{job.container.called}"
     if by_quadlet:
-        return Unit(f"{QUADLETS}/{name}.container", quadlet.text(job), f"{name}.service", quadlet=True)
-    write = podman.text if job.engine.kind == "podman" else docker.text
+        return Unit(f"{QUADLETS}/{name}.container", quadlet.unit_text(job), f"{name}.service", quadlet=True)
+    write = podman.unit_text if job.engine.kind == "podman" else docker.unit_text
     return Unit(f"{SERVICES}/{name}.service", write(job), f"{name}.service", quadlet=False)
 
 
 def _warnings(container: Container, engine: Engine) -> list[str]:
-    found = []
+    warnings = []
     if not container.pinned:
-        found.append(
+        warnings.append(
             f"{container.called}: {container.image} has no digest, so nodes may run different images"
         )
     if container.health and engine.kind == "docker":
-        found.append(
+        warnings.append(
             f"{container.called}: Docker notes a failed health check, but does not end the container"
         )
-    return found
+    return warnings

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
 
 
-def word(text: str) -> str:
+def quote_argument(text: str) -> str:
     """Return one word of a command line, so that systemd hands it on as it is.
 
     ``%`` starts a specifier and ``$`` a variable in systemd.service(5), both also inside quotes; doubled they stand
@@ -20,6 +20,6 @@ def word(text: str) -> str:
     return '"' + safe.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def command(words: Iterable[str]) -> str:
+def join_arguments(arguments: Iterable[str]) -> str:
     """Return words as one command line, an option a line."""
-    return " \\\n\t".join(words)
+    return " \\\n\t".join(arguments)

@@ -7,20 +7,20 @@ worker is nothing (``worker``): its folder is in memory and goes when the run en
 """
 
 from gpufleet.remote.shards.bundle import Bundle, make_bundle
-from gpufleet.remote.shards.destination import Destination, destinations, unwrap
-from gpufleet.remote.shards.pack import pack
+from gpufleet.remote.shards.destination import Destination, destinations, unwrap_unsafe
+from gpufleet.remote.shards.pack import write_run_folder
 from gpufleet.remote.shards.pipeline import Pipeline
-from gpufleet.remote.shards.plan import Shard, assign, shards_of
+from gpufleet.remote.shards.plan import Shard, assign_shards, make_shards
 
 __all__ = [
     "Bundle",
     "Destination",
     "Pipeline",
     "Shard",
-    "assign",
+    "assign_shards",
     "destinations",
     "make_bundle",
-    "pack",
-    "shards_of",
-    "unwrap",
+    "make_shards",
+    "unwrap_unsafe",
+    "write_run_folder",
 ]

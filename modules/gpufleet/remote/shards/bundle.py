@@ -33,9 +33,9 @@ ROOTS = (
     "pydantic",
     "ruamel.yaml",
 )
-LEFT_OUT = re.compile(r"(^|/)(__pycache__|tests)/|\.pyc$|^(ansible_test|\.\.)(/|$)")
+EXCLUDED = re.compile(r"(^|/)(__pycache__|tests)/|\.pyc$|^(ansible_test|\.\.)(/|$)")
 PLAYBOOK = '#!/bin/sh\nexec "${GPUFLEET_WORKER_PYTHON:-python3}" -m ansible playbook "$@"\n'
-OURS = Path(package_file).resolve().parent
+PACKAGE_FOLDER = Path(package_file).resolve().parent
 # Rooms that no play needs, with their data.
 NOT_SENT = ("console", "cost", "engine", "rehearsal", "sizing", "cloud", "cli")
 KEEP_BUNDLES = 3
@@ -53,8 +53,8 @@ class Bundle:
 
 def make_bundle(folder: Path | None = None) -> Bundle:
     """Return the archive of this environment, written when nothing has changed since it was last."""
-    packages = closure(ROOTS)
-    files = [(f"site/{name}", path) for name, path in [*_files(packages), *_our_files()]]
+    packages = find_distributions(ROOTS)
+    files = [(f"site/{name}", path) for name, path in [*_files(packages), *_project_files()]]
     digest = hashlib.sha256()
     for name, path in files:
         stat = path.stat()
@@ -72,51 +72,51 @@ def make_bundle(folder: Path | None = None) -> Bundle:
     return Bundle(archive, name, f"{sys.version_info.major}.{sys.version_info.minor}", platform.machine())
 
 
-def closure(roots: tuple[str, ...]) -> list[metadata.Distribution]:
+def find_distributions(roots: tuple[str, ...]) -> list[metadata.Distribution]:
     """Return the installed distributions that the roots need, each once."""
     from packaging.requirements import Requirement
 
-    found: dict[str, metadata.Distribution] = {}
+    distributions: dict[str, metadata.Distribution] = {}
     waiting = list(roots)
     while waiting:
         name = re.sub(r"[-_.]+", "-", waiting.pop()).lower()
-        if name in found:
+        if name in distributions:
             continue
         try:
-            found[name] = metadata.distribution(name)
+            distributions[name] = metadata.distribution(name)
         except metadata.PackageNotFoundError as missing:
             raise EnvironmentFault(f"{name} is not installed", hint=f"pip install {name}") from missing
-        needs = map(Requirement, found[name].requires or ())
+        needs = map(Requirement, distributions[name].requires or ())
         waiting += [need.name for need in needs if need.marker is None or need.marker.evaluate({"extra": ""})]
-    return [found[name] for name in sorted(found)]
+    return [distributions[name] for name in sorted(distributions)]
 
 
 def _files(packages: list[metadata.Distribution]) -> Iterator[tuple[str, Path]]:
     for package in packages:
         for file in package.files or ():
             path = Path(str(file.locate()))
-            if not LEFT_OUT.search(str(file)) and path.is_file():
+            if not EXCLUDED.search(str(file)) and path.is_file():
                 yield str(file), path
 
 
-def _our_files() -> Iterator[tuple[str, Path]]:
+def _project_files() -> Iterator[tuple[str, Path]]:
     """Give gpufleet and its collection, as plays on a worker use them."""
-    for top in (OURS, OURS.parent / "ansible_collections" / "gpufleet"):
+    for top in (PACKAGE_FOLDER, PACKAGE_FOLDER.parent / "ansible_collections" / "gpufleet"):
         for path in sorted(top.rglob("*")):
-            name = path.relative_to(OURS.parent).as_posix()
-            room = name.split("/")[1] if top == OURS else ""
-            if path.is_file() and room not in NOT_SENT and not LEFT_OUT.search(name):
+            name = path.relative_to(PACKAGE_FOLDER.parent).as_posix()
+            room = name.split("/")[1] if top == PACKAGE_FOLDER else ""
+            if path.is_file() and room not in NOT_SENT and not EXCLUDED.search(name):
                 yield name, path
 
 
 def _write(archive: Path, files: list[tuple[str, Path]]) -> None:
     """Write the archive beside its place and rename it there."""
-    fresh = archive.with_suffix(f".{id(files)}.new")
-    with tarfile.open(fresh, "w:gz", compresslevel=6) as tar:
+    new_archive = archive.with_suffix(f".{id(files)}.new")
+    with tarfile.open(new_archive, "w:gz", compresslevel=6) as tar:
         for name, path in files:
             tar.add(path, name, recursive=False)
         tar.add(Path(__file__).with_name("worker.py"), "worker.py")
         script = tarfile.TarInfo("bin/ansible-playbook")
         script.mode, script.size = 0o755, len(PLAYBOOK)
         tar.addfile(script, io.BytesIO(PLAYBOOK.encode()))
-    fresh.replace(archive)
+    new_archive.replace(archive)

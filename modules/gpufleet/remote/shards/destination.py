@@ -16,11 +16,11 @@ from gpufleet.remote.shards.bundle import Bundle
 CONNECT_SECONDS = 15
 PREPARE_SECONDS = 300
 # Asked first: a bundle of compiled packages fits one Python and one processor.
-ASK = (
+CHECK_COMMAND = (
     'command -v {python} >/dev/null || {{ echo "no {python}"; exit 0; }};'
     " uname -m; test -f {folder}/ready && echo ready; true"
 )
-PUT = (
+INSTALL_COMMAND = (
     "umask 077; rm -rf {folder}.new && mkdir -p {folder}.new && tar -xzf - -C {folder}.new"
     " && touch {folder}.new/ready && rm -rf {folder} && mv {folder}.new {folder}"
     # Those of earlier versions go; a few stay, for other machines that use this worker.
@@ -35,7 +35,7 @@ class Destination:
     name: str
     command: tuple[str, ...]
 
-    def ask(self, remote: str, stdin: Any = None, timeout: float = CONNECT_SECONDS * 2) -> str:
+    def run(self, remote: str, stdin: Any = None, timeout: float = CONNECT_SECONDS * 2) -> str:
         """Run a command there and return what it said; raise EnvironmentFault in one line."""
         try:
             done = subprocess.run(
@@ -45,14 +45,14 @@ class Destination:
         except subprocess.TimeoutExpired:
             raise EnvironmentFault(f"worker {self.name}: no answer within {timeout:.0f} s") from None
         if done.returncode:
-            said = (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]
-            raise EnvironmentFault(f"worker {self.name}: {said}")
+            last_line = (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]
+            raise EnvironmentFault(f"worker {self.name}: {last_line}")
         return done.stdout
 
     def prepare(self, bundle: Bundle) -> bool:
         """Bring the bundle there unless it is there; say whether it was brought."""
-        folder, python = folder_of(bundle), f"python{bundle.python}"
-        answer = self.ask(ASK.format(python=python, folder=folder)).split("\n")
+        folder, python = bundle_folder(bundle), f"python{bundle.python}"
+        answer = self.run(CHECK_COMMAND.format(python=python, folder=folder)).split("\n")
         if answer[0].startswith("no "):
             hint = f"install {python} there, or take a worker of this machine's release"
             raise EnvironmentFault(f"worker {self.name} has {answer[0]}", hint=hint)
@@ -64,46 +64,46 @@ class Destination:
         if "ready" in answer:
             return False
         with bundle.archive.open("rb") as archive:
-            self.ask(PUT.format(folder=folder), stdin=archive, timeout=PREPARE_SECONDS)
+            self.run(INSTALL_COMMAND.format(folder=folder), stdin=archive, timeout=PREPARE_SECONDS)
         return True
 
     def known_hosts(self) -> str:
         """Return the host keys that ssh trusts here, so that a worker trusts the same and no others."""
-        said = subprocess.run(
+        ssh_config = subprocess.run(
             [self.command[0], "-G", *self.command[1:]], capture_output=True, text=True, check=False
         ).stdout
-        lines = (line.split() for line in said.splitlines())
-        named = [path for words in lines if words[:1] == ["userknownhostsfile"] for path in words[1:]]
+        lines = (line.split() for line in ssh_config.splitlines())
+        named = [path for fields in lines if fields[:1] == ["userknownhostsfile"] for path in fields[1:]]
         files = [Path(path).expanduser() for path in named]
         return "".join(file.read_text() for file in files if file.is_file())
 
 
-def folder_of(bundle: Bundle) -> str:
+def bundle_folder(bundle: Bundle) -> str:
     """Return where a worker keeps the bundle, as its own shell writes it."""
     return f'"$HOME"/.cache/gpufleet/{bundle.name}'
 
 
 def destinations(names: Iterable[str], hostvars: Mapping[str, Mapping[str, Any]]) -> tuple[Destination, ...]:
     """Return how to reach workers: a host of the inventory by its name, any other as ssh knows it."""
-    wanted = list(dict.fromkeys(name.strip() for name in names if name.strip()))
-    if not wanted:
+    worker_names = list(dict.fromkeys(name.strip() for name in names if name.strip()))
+    if not worker_names:
         raise InputError(
             "names no worker", key="--workers", remedy="give hosts, e.g. --workers blade01,blade02"
         )
-    for name in wanted:
+    for name in worker_names:
         if name.startswith("-"):
             raise InputError(f"{name!r} is not a host", key="--workers", remedy="give a name or user@host")
-    return tuple(Destination(name, tuple(_command(name, hostvars.get(name)))) for name in wanted)
+    return tuple(Destination(name, tuple(_command(name, hostvars.get(name)))) for name in worker_names)
 
 
-def unwrap(value: Any) -> Any:
+def unwrap_unsafe(value: Any) -> Any:
     """Return what ``ansible-inventory --list`` wraps where Ansible must not read it as a template."""
     wrapped = isinstance(value, Mapping) and value.keys() == {"__ansible_unsafe"}
     return value["__ansible_unsafe"] if wrapped else value
 
 
 def _command(name: str, known: Mapping[str, Any] | None) -> list[str]:
-    facts = {key: unwrap(value) for key, value in (known or {}).items()}
+    facts = {key: unwrap_unsafe(value) for key, value in (known or {}).items()}
     key = facts.get("ansible_ssh_private_key_file") or os.environ.get("ANSIBLE_PRIVATE_KEY_FILE")
     common = facts.get("ansible_ssh_common_args") or os.environ.get("ANSIBLE_SSH_COMMON_ARGS", "")
     user = facts.get("ansible_user") or os.environ.get("ANSIBLE_REMOTE_USER")

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gpufleet.remote.progress import plain
+from gpufleet.remote.progress import plain_line
 from gpufleet.remote.shards import private_data
 from gpufleet.remote.shards.bundle import Bundle
-from gpufleet.remote.shards.destination import Destination, folder_of
+from gpufleet.remote.shards.destination import Destination, bundle_folder
 from gpufleet.remote.shards.plan import Shard
 
 END_SECONDS = 20
@@ -34,32 +34,36 @@ class Pipeline:
     _stopped: threading.Event = field(default_factory=threading.Event, repr=False)
 
     @property
-    def there(self) -> str:
+    def remote_folder(self) -> str:
         """Return the run's folder on the worker: in memory, so that no secret reaches a disk."""
         return f"/dev/shm/gpufleet-{self.run_id}-{self.shard.folder}"  # noqa: S108 - the name is not to be guessed, and must not exist
 
     def run(self, folder: Path, artifacts: Path, on_event: Callable[[dict[str, Any]], bool]) -> None:
         """Send the laid folder, follow the run to its end; ``trouble`` says why where it has none."""
-        remote = f'exec "python{self.bundle.python}" {folder_of(self.bundle)}/worker.py {self.there}'
+        remote = (
+            f'exec "python{self.bundle.python}" {bundle_folder(self.bundle)}/worker.py {self.remote_folder}'
+        )
         self._ssh = subprocess.Popen(
             [*self.worker.command, remote],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
-        said: list[bytes] = []
-        errors = threading.Thread(target=lambda ssh: said.extend(ssh.stderr), args=(self._ssh,), daemon=True)
+        error_lines: list[bytes] = []
+        errors = threading.Thread(
+            target=lambda ssh: error_lines.extend(ssh.stderr), args=(self._ssh,), daemon=True
+        )
         errors.start()
         sender = threading.Thread(target=self._transmit, args=(folder,), daemon=True)
         sender.start()
         try:
             self._process(folder, artifacts, on_event)
         finally:
-            self._end()
+            self._close()
             sender.join(END_SECONDS)
             errors.join(END_SECONDS)
-        if self.trouble and said and not self._stopped.is_set():
-            self.trouble = said[-1].decode(errors="replace").strip() or self.trouble
+        if self.trouble and error_lines and not self._stopped.is_set():
+            self.trouble = error_lines[-1].decode(errors="replace").strip() or self.trouble
 
     def stop(self) -> None:
         """Cut the connection: the worker then ends the run on its side."""
@@ -81,9 +85,11 @@ class Pipeline:
                 inventory="hosts.json",
                 limit=",".join(self.shard.hosts),
                 ident=self.run_id,
-                envvars=private_data.environment(self.there),
+                envvars=private_data.environment(self.remote_folder),
                 ssh_key=private_data.private_key(),
-                cmdline=" ".join(filter(None, [f"-e @{self.there}/{private_data.EXTRA}", self.options])),
+                cmdline=" ".join(
+                    filter(None, [f"-e @{self.remote_folder}/{private_data.EXTRA}", self.options])
+                ),
                 suppress_env_files=True,
             )
 
@@ -115,9 +121,9 @@ class Pipeline:
             quiet=True,
         )
         if not finished and not self.trouble:
-            self.trouble = _last_line(artifacts / "stdout") or "Ansible stopped without a word"
+            self.trouble = _last_line(artifacts / "stdout") or "Ansible stopped without a message"
 
-    def _end(self) -> None:
+    def _close(self) -> None:
         """Close our end and wait; a connection that does not close by itself is ended."""
         ssh = self._ssh
         if ssh is None:
@@ -135,4 +141,4 @@ class Pipeline:
 def _last_line(path: Path) -> str:
     """Return the last line that Ansible printed, without terminal colours."""
     lines = path.read_text(errors="replace").strip().splitlines() if path.is_file() else []
-    return plain(lines[-1]) if lines else ""
+    return plain_line(lines[-1]) if lines else ""

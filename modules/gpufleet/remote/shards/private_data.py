@@ -15,14 +15,14 @@ from typing import Any
 
 from gpufleet.errors import InputError
 
-WORKED_OUT_HERE = "callbacks_enabled"  # the registry is told from here, where the events arrive
+LOCAL_SETTING = "callbacks_enabled"  # this machine writes to the registry, as the events arrive
 NOT_SENT = shutil.ignore_patterns("__pycache__", ".ansible", "artifacts", "*.retry")
 # Settings of this machine's Ansible that mean something on another.
-SENT_ON = ("ANSIBLE_REMOTE_USER", "ANSIBLE_FORKS", "ANSIBLE_TIMEOUT", "GPUFLEET_REHEARSAL")
+FORWARDED_VARIABLES = ("ANSIBLE_REMOTE_USER", "ANSIBLE_FORKS", "ANSIBLE_TIMEOUT", "GPUFLEET_REHEARSAL")
 EXTRA = "extra.json"
 
 
-def lay(
+def write_private_data(
     folder: Path, root: Path, inventory: Mapping[str, Any], known_hosts: str, extra_vars: Mapping[str, Any]
 ) -> None:
     """Fill an empty folder."""
@@ -30,10 +30,10 @@ def lay(
     config = folder / "project" / "ansible.cfg"
     if config.is_file():
         lines = config.read_text().splitlines(keepends=True)
-        config.write_text("".join(line for line in lines if not line.startswith(WORKED_OUT_HERE)))
+        config.write_text("".join(line for line in lines if not line.startswith(LOCAL_SETTING)))
     hosts = folder / "inventory"
     hosts.mkdir()
-    (hosts / "hosts.json").write_text(json.dumps(static(inventory)))
+    (hosts / "hosts.json").write_text(json.dumps(static_inventory(inventory)))
     for name in ("group_vars", "host_vars"):
         if (root / "inventory" / name).is_dir():
             shutil.copytree(root / "inventory" / name, hosts / name, ignore=NOT_SENT)
@@ -45,7 +45,7 @@ def lay(
     (folder / EXTRA).write_text(json.dumps(extra_vars))
 
 
-def static(exported: Mapping[str, Any]) -> dict[str, Any]:
+def static_inventory(exported: Mapping[str, Any]) -> dict[str, Any]:
     """Return an inventory that needs no plugin, from what ``ansible-inventory --list --export`` printed."""
     hostvars = exported.get("_meta", {}).get("hostvars", {})
     everyone = {host for group in exported.values() for host in group.get("hosts", ())} | set(hostvars)
@@ -60,25 +60,27 @@ def static(exported: Mapping[str, Any]) -> dict[str, Any]:
     return {"all": {"hosts": {host: hostvars.get(host, {}) for host in sorted(everyone)}, "children": groups}}
 
 
-def environment(there: str) -> dict[str, str]:
-    """Return what the worker's Ansible is told by its environment; ``there`` is the folder on the worker."""
+def environment(remote_folder: str) -> dict[str, str]:
+    """Return the environment of the worker's Ansible; ``remote_folder`` is the folder on the worker."""
     if os.environ.get("ANSIBLE_VAULT_PASSWORD_FILE"):
         remedy = "unset ANSIBLE_VAULT_PASSWORD_FILE for runs by workers"
         raise InputError("vault passwords are not sent to workers", key="--workers", remedy=remedy)
-    kept = {name: os.environ[name] for name in SENT_ON if name in os.environ}
+    forwarded = {name: os.environ[name] for name in FORWARDED_VARIABLES if name in os.environ}
     return {
-        **kept,
-        "ANSIBLE_CONFIG": f"{there}/project/ansible.cfg",
+        **forwarded,
+        "ANSIBLE_CONFIG": f"{remote_folder}/project/ansible.cfg",
         "ANSIBLE_HOST_KEY_CHECKING": "True",
         "ANSIBLE_NOCOLOR": "1",
-        "ANSIBLE_SSH_COMMON_ARGS": f"-o UserKnownHostsFile={there}/ssh/known_hosts -o StrictHostKeyChecking=yes",
+        "ANSIBLE_SSH_COMMON_ARGS": (
+            f"-o UserKnownHostsFile={remote_folder}/ssh/known_hosts -o StrictHostKeyChecking=yes"
+        ),
         # Only its public part is there; the key itself is in the memory of an agent.
-        **({"ANSIBLE_PRIVATE_KEY_FILE": f"{there}/ssh/key"} if _public_key() else {}),
+        **({"ANSIBLE_PRIVATE_KEY_FILE": f"{remote_folder}/ssh/key"} if _public_key() else {}),
     }
 
 
 def private_key() -> str | None:
-    """Return the key that Ansible is told to use, for the worker's agent; None where an agent here has it."""
+    """Return the key that Ansible is configured to use, for the worker's agent; None where an agent here has it."""
     named = os.environ.get("ANSIBLE_PRIVATE_KEY_FILE")
     if named:
         try:

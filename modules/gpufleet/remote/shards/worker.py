@@ -34,17 +34,32 @@ def main(folder: Path) -> int:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         # The supervisor is the ancestor of all that runs here, and follows this process into its end.
-        above = [sys.executable, str(bundle / SUPERVISOR), "--follow-parent", "--scratch", str(folder), "--"]
+        supervisor = [
+            sys.executable,
+            str(bundle / SUPERVISOR),
+            "--follow-parent",
+            "--scratch",
+            str(folder),
+            "--",
+        ]
         runner = subprocess.Popen(
-            [*above, sys.executable, "-m", "ansible_runner", "worker", "--private-data-dir", str(folder)],
+            [
+                *supervisor,
+                sys.executable,
+                "-m",
+                "ansible_runner",
+                "worker",
+                "--private-data-dir",
+                str(folder),
+            ],
             stdin=subprocess.PIPE,
             env=environment(bundle, folder),
             start_new_session=True,
         )
-        threading.Thread(target=feed, args=(runner, folder), daemon=True).start()
+        threading.Thread(target=forward_input, args=(runner, folder), daemon=True).start()
         return runner.wait()
     finally:
-        end_all(folder)
+        kill_marked(folder)
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -65,7 +80,7 @@ def environment(bundle: Path, folder: Path) -> dict[str, str]:
     }
 
 
-def feed(runner: subprocess.Popen[bytes], folder: Path) -> None:
+def forward_input(runner: subprocess.Popen[bytes], folder: Path) -> None:
     """Hand on what is sent; when the sender is gone, end the run."""
     target = runner.stdin
     with contextlib.suppress(OSError):
@@ -76,29 +91,29 @@ def feed(runner: subprocess.Popen[bytes], folder: Path) -> None:
         runner.terminate()  # ansible-runner stops Ansible first, and then itself
         with contextlib.suppress(subprocess.TimeoutExpired):
             runner.wait(PATIENCE_SECONDS)
-        end_all(folder)
+        kill_marked(folder)
 
 
-def end_all(folder: Path) -> None:
+def kill_marked(folder: Path) -> None:
     """End every process that carries this run's mark: Ansible, and the SSH connections that it keeps open."""
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while (left := marked(folder)) and time.monotonic() < deadline:
-        for pid in left:
+    while (remaining := find_marked(folder)) and time.monotonic() < deadline:
+        for pid in remaining:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.05)
 
 
-def marked(folder: Path) -> list[int]:
+def find_marked(folder: Path) -> list[int]:
     """Return the processes, other than this one, that carry the mark."""
     mark = f"{MARK}={folder}".encode()
-    found = []
+    pids = []
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
             if state != "Z" and mark in (entry / "environ").read_bytes().split(b"\0"):
-                found.append(int(entry.name))
-    return [pid for pid in found if pid != os.getpid()]
+                pids.append(int(entry.name))
+    return [pid for pid in pids if pid != os.getpid()]
 
 
 if __name__ == "__main__":

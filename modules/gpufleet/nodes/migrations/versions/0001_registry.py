@@ -1,4 +1,4 @@
-"""The first registry: nodes, what sources say of them, attempts and results, and a history nobody can edit."""
+"""The first registry: nodes, what sources report of them, attempts and results, and an append-only history."""
 
 from __future__ import annotations
 

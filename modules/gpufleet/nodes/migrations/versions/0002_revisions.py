@@ -1,4 +1,4 @@
-"""Order facts by revisions that the database counts, not by the clocks of whoever reported them."""
+"""Order facts by revisions that the database counts, not by the clocks of the machines that reported them."""
 
 from __future__ import annotations
 

@@ -1,0 +1,46 @@
+"""A node's fields are listed in several places; each must know every field of ``Node``."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import pytest
+
+from gpufleet.nodes import Node, merge, schema
+from gpufleet.nodes.host import host_variables
+from gpufleet.nodes.wellformed import IDENTIFIER_KINDS
+from gpufleet.operations import show
+
+FIELDS = {field.name for field in fields(Node)}
+RELATED = {"holds", "sources"}  # tables of their own
+REVISIONS = {"state_revision", "reachable_revision"}
+
+
+@pytest.fixture
+def node(registry, lab):
+    registry.report(lab.rack(lab.blade(1)))
+    return registry.get("blade01")
+
+
+def test_the_table_has_a_column_for_every_field():
+    assert set(schema.node.c.keys()) == FIELDS - RELATED | REVISIONS
+
+
+def test_every_field_that_sources_give_has_a_rule_for_merging():
+    derived = {name for name in FIELDS if name.startswith(("state", "reachable"))}
+    assert set(merge.FIELDS) == FIELDS - RELATED - derived - {"id", "attempt", "verdict"}
+
+
+def test_show_prints_every_field(node):
+    shown = show.details(node, [], [])
+    assert FIELDS - shown.keys() == {"stack", "attempt", "verdict"}  # among its values; in burnin report
+
+
+def test_identifiers_among_the_fields_are_checked():
+    text = {"name", "usd_per_hour", "accelerators"}
+    assert set(merge.FIELDS) - text <= set(IDENTIFIER_KINDS)
+
+
+def test_ansible_variables_are_named_after_fields(node):
+    names = {name.removeprefix("gpufleet_") for name in host_variables(node) if name.startswith("gpufleet_")}
+    assert names <= FIELDS | {"is_new", "is_busy"}
