@@ -39,29 +39,29 @@ def resolve_hardware(name: str, root: Path | None = None) -> ResolvedHardware:
 
 def resolve_alternatives(name: str, root: Path | None = None) -> list[ResolvedHardware]:
     """Return the hardware of that name; of a machine that is retired everything that stands in for it, best first."""
-    asked = " ".join(name.split())
-    if not asked:
+    query = " ".join(name.split())
+    if not query:
         raise InputError("is empty", where="--on", remedy="name a machine, a rack or an accelerator")
-    for found in _find_candidates(asked, root):
-        return list(_find_substitutes(asked)) if found.warnings else [found]
-    raise InputError(f"unknown hardware {name!r}", where="--on", remedy=_suggest_names(asked, root))
+    for resolved in _find_candidates(query, root):
+        return list(_find_substitutes(query)) if resolved.warnings else [resolved]
+    raise InputError(f"unknown hardware {name!r}", where="--on", remedy=_suggest_names(query, root))
 
 
-def _find_candidates(asked: str, root: Path | None) -> Iterator[ResolvedHardware]:
-    machine = _find_machine(asked)
+def _find_candidates(query: str, root: Path | None) -> Iterator[ResolvedHardware]:
+    machine = _find_machine(query)
     if machine is not None:
         yield ResolvedHardware(machine)
-    yield from _find_substitutes(asked)
-    owned = find_owned_hardware(asked, root)
+    yield from _find_substitutes(query)
+    owned = find_owned_hardware(query, root)
     if owned is not None:
         yield ResolvedHardware(owned)
-    yield from _find_accelerator(asked)
+    yield from _find_accelerator(query)
 
 
-def _find_machine(asked: str) -> Hardware | None:
-    wanted = _expand_family(asked.lower())
+def _find_machine(query: str) -> Hardware | None:
+    name = _expand_family(query.lower())
     for machine in table.load_machines().values():
-        if machine.name.lower() == wanted:
+        if machine.name.lower() == name:
             hardware = build_machine_hardware(machine)
             if hardware is None and machine.cloud == "onprem":
                 return None  # a kind of board: known as a part, if at all
@@ -72,71 +72,71 @@ def _find_machine(asked: str) -> Hardware | None:
     return None
 
 
-def _expand_family(wanted: str) -> str:
+def _expand_family(family: str) -> str:
     """Return the machine that a family such as "p4d" is, as far as it has one size; several are an InputError."""
-    sizes = [name for _, name in table.load_machines() if name.lower().startswith(f"{wanted}.")]
+    sizes = [name for _, name in table.load_machines() if name.lower().startswith(f"{family}.")]
     if len(sizes) > 1:
         raise InputError(
-            f"{wanted!r} has several sizes", where="--on", remedy=f"name one of: {', '.join(sizes)}"
+            f"{family!r} has several sizes", where="--on", remedy=f"name one of: {', '.join(sizes)}"
         )
-    return sizes[0].lower() if sizes else wanted
+    return sizes[0].lower() if sizes else family
 
 
-def _find_substitutes(asked: str) -> Iterator[ResolvedHardware]:
-    for gone in table.load_retirements().values():
-        if gone.machine.lower() != asked.lower():
+def _find_substitutes(query: str) -> Iterator[ResolvedHardware]:
+    for retirement in table.load_retirements().values():
+        if retirement.machine.lower() != query.lower():
             continue
-        for name in gone.substitutes:
-            found = _find_machine(name)
-            if found is not None:
+        for name in retirement.substitutes:
+            substitute = _find_machine(name)
+            if substitute is not None:
                 text = (
-                    f"{gone.cloud} retired {gone.machine} on {gone.retired}; use {' or '.join(gone.substitutes)}: "
+                    f"{retirement.cloud} retired {retirement.machine} on {retirement.retired}; use {' or '.join(retirement.substitutes)}: "
                     f"sized on {name} instead"
                 )
-                yield ResolvedHardware(found, (PlanWarning("retired-machine", text, gone.source),))
+                yield ResolvedHardware(substitute, (PlanWarning("retired-machine", text, retirement.source),))
 
 
-def _find_accelerator(asked: str) -> Iterator[ResolvedHardware]:
+def _find_accelerator(query: str) -> Iterator[ResolvedHardware]:
     """Yield the part of that name; a memory size at its end chooses among the sizes that parts are sold with."""
     try:
-        yield ResolvedHardware(build_accelerator_hardware(catalog.get_accelerator(asked)))
+        yield ResolvedHardware(build_accelerator_hardware(catalog.get_accelerator(query)))
     except InputError as error:
-        sized = NAME_AND_MEMORY.match(asked)
+        sized = NAME_AND_MEMORY.match(query)
         if sized is not None:
-            yield from _find_accelerator_by_memory(sized["name"], float(sized["gib"]), asked)
+            yield from _find_accelerator_by_memory(sized["name"], float(sized["gib"]), query)
         if "ambiguous" in error.problem:
             raise InputError(error.problem, where="--on", remedy=error.remedy) from None
 
 
-def _find_accelerator_by_memory(name: str, gib: float, asked: str) -> Iterator[ResolvedHardware]:
+def _find_accelerator_by_memory(name: str, gib: float, query: str) -> Iterator[ResolvedHardware]:
     try:
         yield ResolvedHardware(
-            build_accelerator_hardware(_with_memory_option(catalog.get_accelerator(name), gib, asked))
+            build_accelerator_hardware(_with_memory_option(catalog.get_accelerator(name), gib, query))
         )
     except InputError as error:
         if "does not exist" in error.problem:
             raise
         known = catalog.load_accelerators()
-        meant = naming.find_candidates(name, {each: part.aliases for each, part in known.items()})
-        fitting = [known[each] for each in meant if gib in _memory_options(known[each])]
+        candidates = naming.find_candidates(name, {each: part.aliases for each, part in known.items()})
+        fitting = [known[each] for each in candidates if gib in _memory_options(known[each])]
         if len(fitting) == 1:
             yield ResolvedHardware(build_accelerator_hardware(scale_accelerator(fitting[0], gib, 1.0)))
         elif fitting:
             remedy = f"name one of: {', '.join(part.name for part in fitting)}"
-            raise InputError(f"{asked!r} is ambiguous", where="--on", remedy=remedy) from None
+            raise InputError(f"{query!r} is ambiguous", where="--on", remedy=remedy) from None
 
 
 def _memory_options(part: Accelerator) -> tuple[float, ...]:
     return part.memory_options or (part.memory_gib,)
 
 
-def _with_memory_option(part: Accelerator, gib: float, asked: str) -> Accelerator:
+def _with_memory_option(part: Accelerator, gib: float, query: str) -> Accelerator:
     """Return the part with so much memory; a size that it never had is refused with those it has."""
     sizes = _memory_options(part)
     if gib not in sizes:
         has = f"{part.name} has {_join_sizes(sizes)} GB"
         worst = f"at most {max(sizes):g} GB" if gib > max(sizes) else f"no {gib:g} GB"
-        raise InputError(f"{asked!r} does not exist: {worst}", where="--on", remedy=f"{has} ({part.source})")
+        raise InputError(f"{query!r} does not exist: {worst}", where="--on", remedy=f"{has} ({part.source})")
     return scale_accelerator(part, gib, 1.0)
 
 
@@ -144,16 +144,16 @@ def _join_sizes(sizes: tuple[float, ...]) -> str:
     return ", ".join(f"{size:g}" for size in sizes)
 
 
-def _suggest_names(asked: str, root: Path | None) -> str:
+def _suggest_names(query: str, root: Path | None) -> str:
     names = {name.lower(): name for _, name in table.load_machines()}
     names |= {name.lower(): name for name in catalog.load_accelerators()}
     names |= {name.lower(): name for name in list_owned_names(root)}
-    wanted = asked.lower()
-    others = naming.find_similar_names(asked, catalog.load_accelerators())[:4]
-    if others:
-        return f"did you mean {' or '.join(others)}?"
-    close = get_close_matches(wanted, names, n=3, cutoff=0.6)
-    parts = [word for word in wanted.split() if len(word) >= MIN_WORD_LENGTH]
+    lowercase_query = query.lower()
+    similar = naming.find_similar_names(query, catalog.load_accelerators())[:4]
+    if similar:
+        return f"did you mean {' or '.join(similar)}?"
+    close = get_close_matches(lowercase_query, names, n=3, cutoff=0.6)
+    parts = [token for token in lowercase_query.split() if len(token) >= MIN_WORD_LENGTH]
     close = close or [name for name in names if any(part in name for part in parts)][:3]
     if close:
         return f"did you mean {' or '.join(names[name] for name in close)}?"

@@ -71,9 +71,9 @@ def _devices_per_network_figure(part: Accelerator, devices: int) -> int:
 
 
 def _matches(match: str, part: Accelerator) -> bool:
-    field, _, wanted = match.partition(":")
+    field, _, expected = match.partition(":")
     if field == "name":
-        return part.name == wanted
+        return part.name == expected
     if field == "kind":
-        return part.kind == wanted
-    return part.form_factor.startswith(wanted)
+        return part.kind == expected
+    return part.form_factor.startswith(expected)

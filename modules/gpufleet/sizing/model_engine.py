@@ -37,22 +37,22 @@ class Engine:
 @cache
 def load_engines() -> dict[str, Engine]:
     """Return every engine by each of its names."""
-    found: dict[str, Engine] = {}
+    engines_by_name: dict[str, Engine] = {}
     for row in load_rows("engines.csv"):
         split: Split = "tensor" if row["split"] == "tensor" else "layer"
-        kept = frozenset(row["stacks"].split()), frozenset(row["tasks"].split())
-        each = Engine(row["name"], *kept, split, row["rule"], row["source"])
-        found |= dict.fromkeys((row["name"], *row["aliases"].split()), each)
-    return found
+        stacks_and_tasks = frozenset(row["stacks"].split()), frozenset(row["tasks"].split())
+        engine = Engine(row["name"], *stacks_and_tasks, split, row["rule"], row["source"])
+        engines_by_name |= dict.fromkeys((row["name"], *row["aliases"].split()), engine)
+    return engines_by_name
 
 
 def find_engine(name: str) -> Engine:
     """Return the engine of that name or alias; an unknown one is an InputError with the nearest."""
-    wanted = name.strip().lower().replace("_", "-").replace(" ", "-")
+    normalized = name.strip().lower().replace("_", "-").replace(" ", "-")
     known = load_engines()
-    if wanted in known:
-        return known[wanted]
-    close = get_close_matches(wanted, known, n=3)
+    if normalized in known:
+        return known[normalized]
+    close = get_close_matches(normalized, known, n=3)
     remedy = f"did you mean {' or '.join(close)}?" if close else f"give one of {', '.join(_engine_names())}"
     raise InputError(f"unknown engine {name!r}", where="--engine", remedy=remedy)
 
@@ -80,26 +80,26 @@ def _is_vllm_card(part: Accelerator) -> bool:
     """Tell whether the part is an NVIDIA card that vLLM runs on; single streams of desktops are llama.cpp's."""
     if part.vendor != "NVIDIA" or part.kind not in CARDS:
         return False
-    found = CAPABILITY.search(part.architecture)
-    return found is not None and float(found[1]) >= MIN_CAPABILITY
+    match = CAPABILITY.search(part.architecture)
+    return match is not None and float(match[1]) >= MIN_CAPABILITY
 
 
 def _first_supported_engine(part: Accelerator, workload: Workload) -> Engine:
     """Return the first engine of the table that runs on the part, llama.cpp where none does."""
     known = dict.fromkeys(load_engines().values())
-    return next((each for each in known if _can_run(each, part, workload)), load_engines()["llama.cpp"])
+    return next((engine for engine in known if _can_run(engine, part, workload)), load_engines()["llama.cpp"])
 
 
-def _can_run(each: Engine, part: Accelerator, workload: Workload) -> bool:
+def _can_run(engine: Engine, part: Accelerator, workload: Workload) -> bool:
     kind = "training" if workload.is_training else "inference"
-    return kind in each.tasks and is_supported_on(each, part)
+    return kind in engine.tasks and is_supported_on(engine, part)
 
 
-def is_supported_on(each: Engine, part: Accelerator) -> bool:
+def is_supported_on(engine: Engine, part: Accelerator) -> bool:
     """Tell whether an engine runs on the part itself, not merely on the processor beside its graphics cores."""
-    own = set(part.stacks) - (set() if part.kind in KINDS_RUN_ON_CPU else {"cpu"})
-    return not part.stacks or bool(each.stacks & own)
+    device_stacks = set(part.stacks) - (set() if part.kind in KINDS_RUN_ON_CPU else {"cpu"})
+    return not part.stacks or bool(engine.stacks & device_stacks)
 
 
 def _engine_names() -> list[str]:
-    return sorted({each.name for each in load_engines().values()})
+    return sorted({engine.name for engine in load_engines().values()})

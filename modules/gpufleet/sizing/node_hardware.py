@@ -23,14 +23,16 @@ def build_machine_hardware(machine: Machine) -> Hardware | None:
     """Return a cloud's machine, or one of our own kinds, as hardware; None for one without anything to run on."""
     if not machine.accelerators:
         return _build_board_hardware(machine)
-    carried = machine.accelerators[0]
-    part = scale_accelerator(catalog.get_accelerator(carried.model), carried.memory_gib, carried.share)
-    link, link_name = find_link(part, carried.count)
+    accelerator = machine.accelerators[0]
+    part = scale_accelerator(
+        catalog.get_accelerator(accelerator.model), accelerator.memory_gib, accelerator.share
+    )
+    link, link_name = find_link(part, accelerator.count)
     network, kind, source = _find_machine_network(machine, part)
     return Hardware(
         name=machine.name,
         accelerator=part,
-        devices_per_node=carried.count,
+        devices_per_node=accelerator.count,
         link_gb_s=link,
         link=link_name,
         network_gb_s=network,
@@ -40,7 +42,7 @@ def build_machine_hardware(machine: Machine) -> Hardware | None:
         host_memory_gib=machine.memory_gib,
         origin="workstation" if machine.cloud == "onprem" else "cloud",
         machine=machine.name,
-        share=carried.share,
+        share=accelerator.share,
         host_source=source,
     )
 
@@ -100,5 +102,5 @@ def _build_board_hardware(machine: Machine) -> Hardware | None:
     part = scale_accelerator(
         catalog.get_accelerator(BOARD_ACCELERATORS[machine.name]), machine.memory_gib, 1.0
     )
-    kept = replace(build_accelerator_hardware(part), name=machine.name, machine=machine.name)
-    return replace(kept, origin="workstation", host_source=machine.source)
+    hardware = replace(build_accelerator_hardware(part), name=machine.name, machine=machine.name)
+    return replace(hardware, origin="workstation", host_source=machine.source)

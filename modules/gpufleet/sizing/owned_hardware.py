@@ -62,13 +62,13 @@ def find_owned_hardware(name: str, root: Path | None = None) -> Hardware | None:
     """Return the rack or workstation of that name, None where there is none."""
     for each in _load_owned(_project_root(root)):
         if each.name == name.lower():
-            found = _to_hardware(each)
-            if found is None:
+            hardware = _to_hardware(each)
+            if hardware is None:
                 raise InputError(
                     f"{each.name} is made of {each.machine}, which the catalogue has no figures for",
                     where="--on",
                 )
-            return found
+            return hardware
     return None
 
 
@@ -155,26 +155,26 @@ def _parse_workstation(item: Mapping[str, Any]) -> OwnedMachine:
     return OwnedMachine(str(item["name"]), str(item["machine"]), 1, *usd, rack=False)
 
 
-def _count_nodes(given: Any) -> int | None:
+def _count_nodes(entry_or_list: Any) -> int | None:
     """Return how many nodes a rack lists, None where only the spec's own reader can tell."""
-    entries = [given] if isinstance(given, str) else given
+    entries = [entry_or_list] if isinstance(entry_or_list, str) else entry_or_list
     if not isinstance(entries, list) or not entries:
         return None
     total = 0
     for entry in entries:
         plain = isinstance(entry, Mapping) and not {"machine", "accelerators"} & set(entry)
         name = entry if isinstance(entry, str) else (entry.get("name") if plain else None)
-        found = RANGE.match(name) if isinstance(name, str) else None
-        if found is None:
+        match = RANGE.match(name) if isinstance(name, str) else None
+        if match is None:
             return None
-        total += int(found[2]) - int(found[1]) + 1 if found[1] else 1
+        total += int(match[2]) - int(match[1]) + 1 if match[1] else 1
     return total if total > 0 else None
 
 
-def _parse_cards(given: Any) -> tuple[str, int] | None:
-    if not isinstance(given, list) or not given:
+def _parse_cards(entries: Any) -> tuple[str, int] | None:
+    if not isinstance(entries, list) or not entries:
         return None
-    return str(given[0]["model"]), int(given[0].get("count", 1))
+    return str(entries[0]["model"]), int(entries[0].get("count", 1))
 
 
 def _usd_per_hour(cost: Any, nodes: int) -> tuple[float | None, str | None, str] | None:
@@ -190,11 +190,11 @@ def _usd_per_hour(cost: Any, nodes: int) -> tuple[float | None, str | None, str]
         capital = _cost_value(cost, "capital_usd") or _cost_value(cost, "capital_eur") * _cost_value(
             cost, "usd_per_eur"
         )
-        kept = 1 - float(cost.get("residual_fraction", 0.0))
+        depreciated_share = 1 - float(cost.get("residual_fraction", 0.0))
         kw = nodes * _cost_value(cost, "watts_per_node") / 1000 * float(cost.get("pue", 1.0))
-        per_hour = capital * kept / (float(cost["life_years"]) * HOURS_PER_YEAR) + kw * _cost_value(
-            cost, "usd_per_kwh"
-        )
+        per_hour = capital * depreciated_share / (
+            float(cost["life_years"]) * HOURS_PER_YEAR
+        ) + kw * _cost_value(cost, "usd_per_kwh")
     except (KeyError, TypeError, ValueError, ZeroDivisionError):
         return None
     days = [fact.get("as_of") for fact in cost.values() if isinstance(fact, Mapping)]

@@ -19,12 +19,12 @@ def list_layouts(
     workload: Workload, hardware: Hardware, devices: int
 ) -> tuple[list[Layout], list[PlanWarning]]:
     """Return the legal layouts of one replica on so many devices, best first, and what is to be said of them."""
-    found = list(
+    layouts = list(
         training_layouts(workload, hardware, devices)
         if workload.is_training
         else inference_layouts(workload, hardware, devices)
     )
-    return found, check_placement(workload, hardware, devices, found[0])
+    return layouts, check_placement(workload, hardware, devices, layouts[0])
 
 
 def inference_layouts(workload: Workload, hardware: Hardware, devices: int) -> Iterator[Layout]:
@@ -99,14 +99,14 @@ def _power_of_two_layout(workload: Workload, hardware: Hardware, devices: int) -
 def _tensor_parallel_layouts(workload: Workload, hardware: Hardware, devices: int) -> Iterator[Layout]:
     """Yield tensor parallelism within a node and pipeline stages between nodes, as engines document it."""
     nodes = count_nodes(hardware, devices)
-    found = False
+    has_layout = False
     for tensor in tensor_parallel_sizes(workload, hardware, devices):
         pipeline = devices // tensor
         if devices % tensor or pipeline > workload.model.layers:
             continue
-        found = True
+        has_layout = True
         expert = tensor if workload.model.experts else 1
         split: Split = "tensor" if tensor > 1 else "layer"
         yield Layout(nodes, devices, tensor=tensor, pipeline=pipeline, expert=expert, split=split)
-    if not found:  # more devices than layers, and heads that divide over none of them
+    if not has_layout:  # more devices than layers, and heads that divide over none of them
         yield Layout()

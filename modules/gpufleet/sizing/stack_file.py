@@ -34,34 +34,38 @@ TEMPLATES = {True: "trainer", False: "llm-server"}
 Node = dict[str, Any]
 
 
-def choose_plan_to_write(question: SizingRequest, answer: SizingResult) -> tuple[Plan, str]:
+def choose_plan_to_write(request: SizingRequest, result: SizingResult) -> tuple[Plan, str]:
     """Return the plan to write where nobody said how to buy it, and a sentence where it is not the first.
 
     What serves must not be taken away within minutes, and nobody is committed for years without having said so:
     serving is bought on demand, training on demand or spot.
     """
-    first = answer.plans[0]
-    kept = UNCOMMITTED_PURCHASES[first.workload.is_training]
-    bought = first.offer.purchase if first.offer else ""
-    if question.purchases or not bought or bought in kept:
+    first = result.plans[0]
+    allowed = UNCOMMITTED_PURCHASES[first.workload.is_training]
+    purchase = first.offer.purchase if first.offer else ""
+    if request.purchases or not purchase or purchase in allowed:
         return first, ""
-    others = find_plans(replace(question, purchases=kept, limit=1)).plans
+    others = find_plans(replace(request, purchases=allowed, limit=1)).plans
     if not others:
-        return first, f"only {bought} is known to be sold: give --purchase {bought} to say that it is meant"
+        return (
+            first,
+            f"only {purchase} is known to be sold: give --purchase {purchase} to say that it is meant",
+        )
     offer = others[0].offer
-    instead = offer.purchase if offer else ""
-    return others[
-        0
-    ], f"the first plan is {bought}: wrote the best {instead} one; give --purchase {bought} for that"
+    other_purchase = offer.purchase if offer else ""
+    return (
+        others[0],
+        f"the first plan is {purchase}: wrote the best {other_purchase} one; give --purchase {purchase} for that",
+    )
 
 
-def write_plan(chosen: Plan, stack: str, root: Path, *, merge: bool = False) -> str:
+def write_plan(plan: Plan, stack: str, root: Path, *, merge: bool = False) -> str:
     """Write a plan into ``stacks/Pulumi.<stack>.yaml``; return a sentence on what was written and what is next."""
     if not STACK_NAME.fullmatch(stack):
         raise InputError(
             f"{stack!r} is not a stack's name", where="--emit", remedy="lowercase, digits, hyphens"
         )
-    if not chosen.fits:
+    if not plan.fits:
         raise InputError("the plan can't run as it is", where="--emit", remedy="see why in the answer above")
     path = root / "stacks" / f"Pulumi.{stack}.yaml"
     label = path.relative_to(root)
@@ -69,10 +73,10 @@ def write_plan(chosen: Plan, stack: str, root: Path, *, merge: bool = False) -> 
         raise InputError(
             f"{label} exists", where="--emit", remedy="give --merge to add to it, or another name"
         )
-    kind, item = _build_entry(chosen)
-    document = _read_stack(path) if path.exists() else _new_stack(root, chosen, stack)
-    _insert_entry(document, kind, item, chosen)
-    _validate_and_save(path, document, stack, root, fresh=None if path.exists() else _describe_plan(chosen))
+    kind, item = _build_entry(plan)
+    document = _read_stack(path) if path.exists() else _new_stack(root, plan, stack)
+    _insert_entry(document, kind, item, plan)
+    _validate_and_save(path, document, stack, root, fresh=None if path.exists() else _describe_plan(plan))
     return f"wrote {label}: {kind[:-1]} {item['name']}; next: gpufleet cost estimate -s {stack}"
 
 
@@ -135,8 +139,8 @@ def _new_stack(root: Path, plan: Plan, stack: str) -> Node:
 
 def _find_template_fleet(root: Path) -> Mapping[str, Any]:
     """Return the first stack of the project that has keys for its nodes, else the first at all."""
-    found = [_read_stack(path) for path in sorted((root / "stacks").glob("Pulumi.*.yaml"))]
-    fleets = [(each.get("config") or {}).get(KEY) or {} for each in found if isinstance(each, Mapping)]
+    stacks = [_read_stack(path) for path in sorted((root / "stacks").glob("Pulumi.*.yaml"))]
+    fleets = [(each.get("config") or {}).get(KEY) or {} for each in stacks if isinstance(each, Mapping)]
     return next((fleet for fleet in fleets if fleet.get("ssh")), fleets[0] if fleets else {})
 
 

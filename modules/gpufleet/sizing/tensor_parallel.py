@@ -13,7 +13,7 @@ def can_split_heads(workload: Workload, tensor: int) -> bool:
     return model.heads % tensor == 0 and shared
 
 
-def tensor_parallel_sizes(workload: Workload, hardware: Hardware, most: int) -> list[int]:
+def tensor_parallel_sizes(workload: Workload, hardware: Hardware, max_size: int) -> list[int]:
     """Return every tensor-parallel degree that heads and one node allow, up to ``most``, largest first."""
-    within = min(most, hardware.devices_per_node)
+    within = min(max_size, hardware.devices_per_node)
     return [size for size in range(within, 0, -1) if can_split_heads(workload, size)]

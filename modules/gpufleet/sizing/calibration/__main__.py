@@ -20,27 +20,29 @@ def main() -> None:
     rows = [row for row in load_measurements() if row.is_predictable]
     today = datetime.now(UTC).date().isoformat()
     factors, counts = fit_factors(rows).factors, rows_by_factor(rows)
-    kept = {
+    significant = {
         key: value
         for key, value in factors.items()
         if key[1:] == ("*", "*") or abs(value - 1) > MIN_DEPARTURE
     }
     lines = [
-        [*key, f"{value:.5g}", str(len(counts.get(key, ()))), today] for key, value in sorted(kept.items())
+        [*key, f"{value:.5g}", str(len(counts.get(key, ()))), today]
+        for key, value in sorted(significant.items())
     ]
     _write_csv("efficiency.csv", ["parameter", "device", "engine", "value", "measurements", "fitted"], lines)
-    held = cross_validate(rows)
-    found = fit_intervals(held)
+    predictions = cross_validate(rows)
+    intervals = fit_intervals(predictions)
     bounds = [
-        [*key, f"{it.low:.4f}", f"{it.high:.4f}", str(n), today] for key, (it, n) in sorted(found.items())
+        [*key, f"{interval.low:.4f}", f"{interval.high:.4f}", str(n), today]
+        for key, (interval, n) in sorted(intervals.items())
     ]
     _write_csv("intervals.csv", ["metric", "device", "low", "high", "measurements", "fitted"], bounds)
-    sys.stdout.write(format_report(held))
+    sys.stdout.write(format_report(predictions))
 
 
-def _write_csv(name: str, head: list[str], lines: list[list[str]]) -> None:
-    with (DATA_DIR / name).open("w", encoding="utf-8", newline="") as out:
-        csv.writer(out, lineterminator="\n").writerows([head, *lines])
+def _write_csv(name: str, header: list[str], lines: list[list[str]]) -> None:
+    with (DATA_DIR / name).open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([header, *lines])
 
 
 if __name__ == "__main__":

@@ -34,82 +34,89 @@ class HeldOutPrediction:
 
 def cross_validate(rows: Sequence[Measurement]) -> list[HeldOutPrediction]:
     """Return every measurement's error with its whole publication left out."""
-    found = []
-    near = fit_factors(rows)
-    slopes = compute_slopes(rows, near)
+    predictions = []
+    initial = fit_factors(rows)
+    slopes = compute_slopes(rows, initial)
     for group in sorted({row.group for row in rows}):
-        factors = fit_factors([row for row in rows if row.group != group], near, slopes)
+        factors = fit_factors([row for row in rows if row.group != group], initial, slopes)
         errors = [(row, row.log_error(factors)) for row in rows if row.group == group]
-        found += [HeldOutPrediction(row, error) for row, error in errors if error is not None]
-    return found
+        predictions += [HeldOutPrediction(row, error) for row, error in errors if error is not None]
+    return predictions
 
 
-def fit_intervals(held: Sequence[HeldOutPrediction]) -> dict[tuple[str, str], tuple[Interval, int]]:
+def fit_intervals(predictions: Sequence[HeldOutPrediction]) -> dict[tuple[str, str], tuple[Interval, int]]:
     """Return bounds by kind of speed and class of device, and on how many measurements each rests.
 
     Publications differ more than rows of one do: rows of one share their vote (it grows with the root of their
     number), and bounds are stretched until those learned from the others hold the wanted share of the rows and of
     the publications left out.
     """
-    found: dict[tuple[str, str], tuple[Interval, int]] = {}
-    for metric in sorted({each.row.metric for each in held}):
-        part = [each for each in held if each.row.metric == metric]
-        stretch = _widening_by_class(part)
+    intervals: dict[tuple[str, str], tuple[Interval, int]] = {}
+    for metric in sorted({each.row.metric for each in predictions}):
+        part = [each for each in predictions if each.row.metric == metric]
+        widening = _widening_by_class(part)
         for kind, (bounds, n) in _class_intervals(part).items():
-            found[metric, kind] = (_include_prediction(bounds.widen(stretch[kind])), n)
-    return found
+            intervals[metric, kind] = (_include_prediction(bounds.widen(widening[kind])), n)
+    return intervals
 
 
-def find_covered_rows(held: Sequence[HeldOutPrediction]) -> dict[str, bool]:
+def find_covered_rows(predictions: Sequence[HeldOutPrediction]) -> dict[str, bool]:
     """Return by measurement whether it lies in the interval that the other publications' errors give."""
-    found: dict[str, bool] = {}
-    for metric in {each.row.metric for each in held}:
-        part = [each for each in held if each.row.metric == metric]
-        without, stretch = _intervals_without_group(part), _widening_by_class(part)
+    covered: dict[str, bool] = {}
+    for metric in {each.row.metric for each in predictions}:
+        part = [each for each in predictions if each.row.metric == metric]
+        intervals, widening = _intervals_without_group(part), _widening_by_class(part)
         for each in part:
-            bounds, kind = without[each.row.group], each.row.device_class
-            own = bounds[kind].widen(stretch[kind]) if kind in bounds else None
-            pooled = bounds[ANY].widen(stretch[ANY])
-            found[each.row.id] = _contains(
-                own or Interval(pooled.low / UNMEASURED_WIDENING, pooled.high * UNMEASURED_WIDENING), each
+            bounds, kind = intervals[each.row.group], each.row.device_class
+            class_interval = bounds[kind].widen(widening[kind]) if kind in bounds else None
+            pooled = bounds[ANY].widen(widening[ANY])
+            covered[each.row.id] = _contains(
+                class_interval
+                or Interval(pooled.low / UNMEASURED_WIDENING, pooled.high * UNMEASURED_WIDENING),
+                each,
             )
-    return found
+    return covered
 
 
-def _widening_by_class(held: Sequence[HeldOutPrediction]) -> dict[str, float]:
+def _widening_by_class(predictions: Sequence[HeldOutPrediction]) -> dict[str, float]:
     """Return by class how far its bounds are stretched."""
-    without = _intervals_without_group(held)
-    return {kind: _find_widening(_select_class(held, kind), without, kind) for kind in _class_intervals(held)}
+    without = _intervals_without_group(predictions)
+    return {
+        kind: _find_widening(_select_class(predictions, kind), without, kind)
+        for kind in _class_intervals(predictions)
+    }
 
 
-def _intervals_without_group(held: Sequence[HeldOutPrediction]) -> dict[str, dict[str, Interval]]:
+def _intervals_without_group(predictions: Sequence[HeldOutPrediction]) -> dict[str, dict[str, Interval]]:
     """Return by publication the bounds that the other publications give."""
-    found = {}
-    for group in {each.row.group for each in held}:
-        rest = [each for each in held if each.row.group != group]
-        found[group] = {kind: _error_interval(_select_class(rest, kind)) for kind in _class_intervals(held)}
-    return found
+    intervals = {}
+    for group in {each.row.group for each in predictions}:
+        rest = [each for each in predictions if each.row.group != group]
+        intervals[group] = {
+            kind: _error_interval(_select_class(rest, kind)) for kind in _class_intervals(predictions)
+        }
+    return intervals
 
 
 def _find_widening(
-    held: Sequence[HeldOutPrediction], without: dict[str, dict[str, Interval]], kind: str
+    predictions: Sequence[HeldOutPrediction], intervals: dict[str, dict[str, Interval]], kind: str
 ) -> float:
     for step in range(WIDENING_STEPS):
-        stretch = MIN_WIDENING + step / 20
+        widening = MIN_WIDENING + step / 20
         inside: dict[str, list[bool]] = {}
-        for each in held:
-            bounds = without[each.row.group]
-            inside.setdefault(each.row.group, []).append(_contains(bounds[kind].widen(stretch), each))
-        rows = sum(map(sum, inside.values())) / len(held)
+        for each in predictions:
+            bounds = intervals[each.row.group]
+            inside.setdefault(each.row.group, []).append(_contains(bounds[kind].widen(widening), each))
+        rows = sum(map(sum, inside.values())) / len(predictions)
         publications = sum(sum(part) / len(part) for part in inside.values()) / len(inside)
         if (rows + publications) / 2 >= TARGET_COVERAGE and min(rows, publications) >= MIN_COVERAGE:
-            return stretch
+            return widening
     return MIN_WIDENING + WIDENING_STEPS / 20
 
 
 def _contains(bounds: Interval, each: HeldOutPrediction) -> bool:
-    kept = _include_prediction(bounds)
-    return kept.low <= exp(-each.error) <= kept.high
+    interval = _include_prediction(bounds)
+    return interval.low <= exp(-each.error) <= interval.high
 
 
 def _include_prediction(bounds: Interval) -> Interval:
@@ -117,23 +124,23 @@ def _include_prediction(bounds: Interval) -> Interval:
     return Interval(min(bounds.low, 1.0 - MIN_HALF_WIDTH), max(bounds.high, 1.0 + MIN_HALF_WIDTH))
 
 
-def _class_intervals(held: Sequence[HeldOutPrediction]) -> dict[str, tuple[Interval, int]]:
-    found = {}
-    for kind in [ANY, *sorted({each.row.device_class for each in held})]:
-        part = _select_class(held, kind)
+def _class_intervals(predictions: Sequence[HeldOutPrediction]) -> dict[str, tuple[Interval, int]]:
+    intervals = {}
+    for kind in [ANY, *sorted({each.row.device_class for each in predictions})]:
+        part = _select_class(predictions, kind)
         publications = {each.row.group for each in part}
         if kind == ANY or (len(part) >= MIN_ROWS and len(publications) >= MIN_PUBLICATIONS):
-            found[kind] = (_error_interval(part), len(part))
-    return found
+            intervals[kind] = (_error_interval(part), len(part))
+    return intervals
 
 
-def _select_class(held: Sequence[HeldOutPrediction], kind: str) -> list[HeldOutPrediction]:
-    return [each for each in held if kind in (ANY, each.row.device_class)]
+def _select_class(predictions: Sequence[HeldOutPrediction], kind: str) -> list[HeldOutPrediction]:
+    return [each for each in predictions if kind in (ANY, each.row.device_class)]
 
 
-def _error_interval(held: Sequence[HeldOutPrediction]) -> Interval:
-    rows = Counter(each.row.group for each in held)
-    votes = sorted((-each.error, rows[each.row.group] ** -0.5) for each in held)
+def _error_interval(predictions: Sequence[HeldOutPrediction]) -> Interval:
+    rows = Counter(each.row.group for each in predictions)
+    votes = sorted((-each.error, rows[each.row.group] ** -0.5) for each in predictions)
     tail = (1.0 - TARGET_COVERAGE) / 2
     return Interval(exp(weighted_quantile(votes, tail)), exp(weighted_quantile(votes, 1.0 - tail)))
 

@@ -59,18 +59,18 @@ def fit_factors(
     point = {key: _log_departure(initial, problem.start, key) for key in problem.rows_by_factor}
     errors = problem.errors(point)
     loss, damping = _total_loss(errors, point), 1.0
-    here = slopes or compute_slopes(rows, problem.efficiency(point))
+    current_slopes = slopes or compute_slopes(rows, problem.efficiency(point))
     for _ in range(MAX_ROUNDS):
-        step = _solve_step(problem, point, errors, here, damping)
+        step = _solve_step(problem, point, errors, current_slopes, damping)
         moved = {key: point[key] + step[key] for key in point}
-        tried = problem.errors(moved)
-        gained = loss - _total_loss(tried, moved)
-        if gained > 0:
-            point, errors, loss, damping = moved, tried, loss - gained, damping / 4
-            here = slopes or compute_slopes(rows, problem.efficiency(point))
+        moved_errors = problem.errors(moved)
+        gain = loss - _total_loss(moved_errors, moved)
+        if gain > 0:
+            point, errors, loss, damping = moved, moved_errors, loss - gain, damping / 4
+            current_slopes = slopes or compute_slopes(rows, problem.efficiency(point))
         else:
             damping *= 4
-        if 0 <= gained < CONVERGED_GAIN * loss:
+        if 0 <= gain < CONVERGED_GAIN * loss:
             break
     return problem.efficiency(point)
 
@@ -89,17 +89,17 @@ def rows_by_factor(rows: Sequence[Measurement]) -> dict[Key, list[int]]:
 
 
 def _rows_by_factor(rows: Sequence[Measurement], atoms: list[list[Key]]) -> dict[Key, list[int]]:
-    found: dict[Key, list[int]] = {}
+    rows_of_factor: dict[Key, list[int]] = {}
     for parameter, prior in PRIORS.items():
         seen: set[tuple[int, ...]] = set()
         for key in _candidate_factors(rows, parameter, links=prior.links, common_only=prior.is_shared):
-            moved = [
+            affected = [
                 i for i, row in enumerate(rows) if _base_factor(key) in atoms[i] and _applies_to(key, row)
             ]
-            if moved and tuple(moved) not in seen:
-                seen.add(tuple(moved))
-                found[key] = moved
-    return found
+            if affected and tuple(affected) not in seen:
+                seen.add(tuple(affected))
+                rows_of_factor[key] = affected
+    return rows_of_factor
 
 
 def _base_factors(rows: Sequence[Measurement]) -> list[list[Key]]:
@@ -141,8 +141,8 @@ def _candidate_factors(
 
 
 def _applies_to(key: Key, row: Measurement) -> bool:
-    ours = key[2] in (ANY, engine_group(key[0], row.engine))
-    return ours and (bool(PRIORS[key[0]].links) or key[1] in (ANY, row.device_class))
+    is_same_engine = key[2] in (ANY, engine_group(key[0], row.engine))
+    return is_same_engine and (bool(PRIORS[key[0]].links) or key[1] in (ANY, row.device_class))
 
 
 def _base_factor(key: Key) -> Key:
@@ -196,11 +196,11 @@ def _solve_step(
 def compute_slopes(rows: Sequence[Measurement], efficiency: Efficiency) -> Slopes:
     """Return by measurement how its error changes with the logarithm of each parameter that it depends on."""
     nudged = {atom: _perturb(efficiency, atom) for row in rows for atom in _base_factors_of_row(row)}
-    found = {}
+    slopes = {}
     for row in rows:
         error = row.log_error(efficiency) or 0.0
-        found[row] = {
+        slopes[row] = {
             atom: ((row.log_error(nudged[atom]) or 0.0) - error) / PERTURBATION
             for atom in _base_factors_of_row(row)
         }
-    return found
+    return slopes

@@ -27,5 +27,5 @@ def solve_damped(  # noqa: PLR0917 - the parts of one system of equations
     matrix = slopes.T @ weighted + np.diag(penalties)
     right = -(weighted.T @ np.array(errors)) - np.array(penalties) * np.array(point)
     matrix[np.diag_indices_from(matrix)] *= 1.0 + DAMPING_SCALE * damping
-    found: list[float] = np.linalg.solve(matrix, right).tolist()
-    return found
+    step: list[float] = np.linalg.solve(matrix, right).tolist()
+    return step

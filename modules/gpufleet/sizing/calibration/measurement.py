@@ -83,12 +83,12 @@ class Measurement:
 
     def predict(self, efficiency: Efficiency | None = None) -> float | None:
         """Return what the model says, in the same unit; None where the catalogue lacks what it needs."""
-        asked = build_replica(self.workload, self.layout, self.hardware, efficiency)
+        replica = build_replica(self.workload, self.layout, self.hardware, efficiency)
         if self.workload.is_training:
-            return training_tokens_per_s(asked)
+            return training_tokens_per_s(replica)
         if self.metric == "prefill":
-            return _prompt_tokens_per_s(asked)
-        answer = estimate_generation(asked)
+            return _prompt_tokens_per_s(replica)
+        answer = estimate_generation(replica)
         if answer is None:
             return None
         return answer.per_stream if self.metric == "decode" else answer.tokens_per_s * self.layout.data
@@ -101,12 +101,12 @@ class Measurement:
 
 def load_measurements() -> list[Measurement]:
     """Return every published speed that the file marks as usable and the catalogue knows the parts of."""
-    found = []
+    measurements = []
     for row in load_rows("measured.csv"):
         if row["use"] == "yes" and row["metric"] in METRIC_KINDS:
-            known = _build_measurement(row)
-            found += [known] if known else []
-    return found
+            measurement = _build_measurement(row)
+            measurements += [measurement] if measurement else []
+    return measurements
 
 
 def _build_measurement(row: Row) -> Measurement | None:
@@ -170,26 +170,31 @@ def _scale_rates(part: Accelerator, share: float) -> Accelerator:
     return replace(part, **{name: value * share for name, value in values.items() if value})
 
 
-def _prompt_tokens_per_s(asked: Replica) -> float | None:
-    work = asked.workload
-    seconds = prefill.prefill_seconds(asked, work.batch, work.input_tokens)
+def _prompt_tokens_per_s(replica: Replica) -> float | None:
+    work = replica.workload
+    seconds = prefill.prefill_seconds(replica, work.batch, work.input_tokens)
     return work.batch * work.input_tokens / seconds if seconds else None
 
 
-def _tokens_from_flops(it: Measurement, operations: float) -> float:
+def _tokens_from_flops(measurement: Measurement, operations: float) -> float:
     """Return tokens per second of all devices, by the publications' count: six per weight, attention whole."""
-    model, length = it.workload.model, it.workload.context
+    model, length = measurement.workload.model, measurement.workload.context
     per_token = 6.0 * model.parameters + 12.0 * model.layers * model.hidden * length
-    return operations / per_token * count_training_devices(it)
+    return operations / per_token * count_training_devices(measurement)
 
 
-def count_training_devices(it: Measurement) -> int:
+def count_training_devices(measurement: Measurement) -> int:
     """Return the devices of the run."""
-    return int(it.row["devices"])
+    return int(measurement.row["devices"])
 
 
-def _peak_flops(it: Measurement) -> float:
-    return device.find_peak_flops(it.hardware.accelerator, it.workload.precision, it.engine) or 0.0
+def _peak_flops(measurement: Measurement) -> float:
+    return (
+        device.find_peak_flops(
+            measurement.hardware.accelerator, measurement.workload.precision, measurement.engine
+        )
+        or 0.0
+    )
 
 
 def _unchanged(_: Measurement, value: float) -> float:
@@ -200,11 +205,15 @@ _SPEEDS: dict[str, Callable[[Measurement, float], float]] = {
     "decode_tok_s": _unchanged,
     "prefill_tok_s": _unchanged,
     "output_tok_s_total": _unchanged,
-    "e2e_latency_s": lambda it, value: it.workload.batch * it.workload.output_tokens / value,
-    "ttft_ms": lambda it, value: it.workload.input_tokens / value * 1000,
+    "e2e_latency_s": lambda measurement, value: (
+        measurement.workload.batch * measurement.workload.output_tokens / value
+    ),
+    "ttft_ms": lambda measurement, value: measurement.workload.input_tokens / value * 1000,
     "train_tok_s_total": _unchanged,
-    "train_tok_s_per_device": lambda it, value: value * count_training_devices(it),
-    "seq_s_total": lambda it, value: value * it.workload.context,
-    "mfu_pct": lambda it, value: _tokens_from_flops(it, value / 100 * _peak_flops(it)),
-    "tflops_per_device": lambda it, value: _tokens_from_flops(it, value * 1e12),
+    "train_tok_s_per_device": lambda measurement, value: value * count_training_devices(measurement),
+    "seq_s_total": lambda measurement, value: value * measurement.workload.context,
+    "mfu_pct": lambda measurement, value: _tokens_from_flops(
+        measurement, value / 100 * _peak_flops(measurement)
+    ),
+    "tflops_per_device": lambda measurement, value: _tokens_from_flops(measurement, value * 1e12),
 }

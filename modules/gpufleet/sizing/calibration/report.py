@@ -14,24 +14,26 @@ from gpufleet.sizing.calibration.cross_validation import (
 POOLED_LABEL = "fewer than 10 each"
 
 
-def format_report(held: Sequence[HeldOutPrediction]) -> str:
+def format_report(predictions: Sequence[HeldOutPrediction]) -> str:
     """Return the table: n, median, 90th percentile, and the share inside intervals that were learned without them."""
-    inside = find_covered_rows(held)
+    covered = find_covered_rows(predictions)
     lines = [f"{'':12}{'devices':22}{'n':>4}{'median':>9}{'p90':>9}{'in 80 %':>9}"]
     for metric in ("decode", "throughput", "prefill", "training"):
-        for name, part in _group_by_class([each for each in held if each.row.metric == metric]):
-            off = sorted(each.relative_error for each in part)
-            share = sum(inside[each.row.id] for each in part) / len(part)
-            figures = f"{len(part):4}{quantile(off, 0.5):9.1%}{quantile(off, 0.9):9.1%}{share:9.0%}"
+        for name, part in _group_by_class([each for each in predictions if each.row.metric == metric]):
+            errors = sorted(each.relative_error for each in part)
+            share = sum(covered[each.row.id] for each in part) / len(part)
+            figures = f"{len(part):4}{quantile(errors, 0.5):9.1%}{quantile(errors, 0.9):9.1%}{share:9.0%}"
             lines.append(f"{metric:12}{name:22}{figures}")
     return "\n".join(lines) + "\n"
 
 
-def _group_by_class(held: Sequence[HeldOutPrediction]) -> Iterator[tuple[str, list[HeldOutPrediction]]]:
-    yield "all", list(held)
+def _group_by_class(
+    predictions: Sequence[HeldOutPrediction],
+) -> Iterator[tuple[str, list[HeldOutPrediction]]]:
+    yield "all", list(predictions)
     kinds = {
-        kind: [each for each in held if each.row.device_class == kind]
-        for kind in {each.row.device_class for each in held}
+        kind: [each for each in predictions if each.row.device_class == kind]
+        for kind in {each.row.device_class for each in predictions}
     }
     yield from sorted((kind, part) for kind, part in kinds.items() if len(part) >= MIN_ROWS)
     few = [each for part in kinds.values() if len(part) < MIN_ROWS for each in part]

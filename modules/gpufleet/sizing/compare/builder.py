@@ -17,33 +17,33 @@ from gpufleet.sizing.plans.candidate import candidate_plans as plans_on
 from gpufleet.sizing.plans.placement import place_on_devices
 
 
-def compare_accelerators(names: Iterable[str] = (), question: SizingRequest | None = None) -> Comparison:
+def compare_accelerators(names: Iterable[str] = (), request: SizingRequest | None = None) -> Comparison:
     """Compare those accelerators, or the usual ones; with a question, by what they do for its workload."""
     parts = select_accelerators(names)
     prices = _cheapest_prices({part.name for part in parts})
-    subjects = tuple(_compare_one(part, tuple(prices.get(part.name, ())), question) for part in parts)
-    return Comparison(subjects, question.workload if question else None)
+    subjects = tuple(_compare_one(part, tuple(prices.get(part.name, ())), request) for part in parts)
+    return Comparison(subjects, request.workload if request else None)
 
 
 def _compare_one(
-    part: Accelerator, prices: tuple[DevicePrice, ...], question: SizingRequest | None
+    part: Accelerator, prices: tuple[DevicePrice, ...], request: SizingRequest | None
 ) -> ComparedAccelerator:
-    if question is None:
+    if request is None:
         return ComparedAccelerator(part, prices)
     hardware = build_accelerator_hardware(part)
-    stops = "; ".join(
-        c.message for c in check_placement(question.workload, hardware, 1, Layout()) if c.is_blocking
+    reasons = "; ".join(
+        c.message for c in check_placement(request.workload, hardware, 1, Layout()) if c.is_blocking
     )
-    if stops:
-        return ComparedAccelerator(part, prices, why_not=stops)
-    plan = next(iter(plans_on(question, hardware)), None)
-    why_not = _why_not(question, hardware, plan)
+    if reasons:
+        return ComparedAccelerator(part, prices, why_not=reasons)
+    plan = next(iter(plans_on(request, hardware)), None)
+    why_not = _why_not(request, hardware, plan)
     return ComparedAccelerator(part, prices, None if why_not else plan, why_not)
 
 
-def _why_not(question: SizingRequest, hardware: Hardware, plan: Plan | None) -> str:
+def _why_not(request: SizingRequest, hardware: Hardware, plan: Plan | None) -> str:
     if plan is None:
-        one = place_on_devices(question.workload, hardware, 1).memory
+        one = place_on_devices(request.workload, hardware, 1).memory
         return (
             f"fits on no number of them that an engine can use: {one.total:.0f} GiB against "
             f"{max(one.usable_gib, 0.0):.1f} GiB of each"
@@ -55,20 +55,20 @@ def _why_not(question: SizingRequest, hardware: Hardware, plan: Plan | None) -> 
 
 def _cheapest_prices(names: set[str]) -> dict[str, list[DevicePrice]]:
     """Return the cheapest price of one whole device, for each accelerator and purchase kind; cheapest first."""
-    found: dict[str, dict[str, DevicePrice]] = {}
+    prices: dict[str, dict[str, DevicePrice]] = {}
     for offer in catalog.search_offers(compare_by="accelerator"):
-        for carried in offer.machine.accelerators[:1]:
-            if carried.model not in names or carried.share != 1.0:
+        for accelerator in offer.machine.accelerators[:1]:
+            if accelerator.model not in names or accelerator.share != 1.0:
                 continue
-            usd, price = offer.price.usd_per_hour / carried.count, offer.price
-            found.setdefault(carried.model, {}).setdefault(
+            usd, price = offer.price.usd_per_hour / accelerator.count, offer.price
+            prices.setdefault(accelerator.model, {}).setdefault(
                 offer.purchase,
                 DevicePrice(
                     usd, offer.purchase, offer.machine.cloud, offer.region, offer.machine.name,
                     price.as_of, price.source,
                 ),
             )  # fmt: skip
-    return {name: list(kinds.values()) for name, kinds in found.items()}
+    return {name: list(kinds.values()) for name, kinds in prices.items()}
 
 
 def require_workload(comparison: Comparison, what: str) -> None:

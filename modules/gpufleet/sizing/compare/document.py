@@ -22,8 +22,8 @@ SCHEMA = "compare.schema.json"
 
 def load_schema() -> Json:
     """Return the JSON Schema of a comparison."""
-    found: Json = packaged_json("gpufleet.sizing", f"data/{SCHEMA}")
-    return found
+    schema: Json = packaged_json("gpufleet.sizing", f"data/{SCHEMA}")
+    return schema
 
 
 def build_document(comparison: Comparison) -> Json:
@@ -41,8 +41,8 @@ def _workload_document(work: Workload) -> Json:
     return {"model": work.model.name} | {name: getattr(work, name) for name in names}
 
 
-def _accelerator_document(subject: ComparedAccelerator, precision: str) -> Json:
-    part = subject.accelerator
+def _accelerator_document(compared: ComparedAccelerator, precision: str) -> Json:
+    part = compared.accelerator
     names = (
         "name", "vendor", "kind", "architecture", "form_factor", "launch_year", "memory_gib", "usable_gib",
         "bandwidth_gb_s", "link", "link_gb_s", "pcie_gen", "peer_access", "unified", "tdp_w", "source", "as_of",
@@ -55,14 +55,14 @@ def _accelerator_document(subject: ComparedAccelerator, precision: str) -> Json:
             "operations_per_byte": _round_significant(ridge_point(part, precision)),
             "computed_in": computed_in,
         },
-        "prices": [asdict(price) for price in subject.prices],
-        "result": None if subject.plan is None else _result_document(subject, subject.plan),
-        "why_not": subject.why_not or None,
+        "prices": [asdict(price) for price in compared.prices],
+        "result": None if compared.plan is None else _result_document(compared, compared.plan),
+        "why_not": compared.why_not or None,
     }
 
 
-def _result_document(subject: ComparedAccelerator, plan: Plan) -> Json:
-    usd = subject.tokens_per_usd
+def _result_document(compared: ComparedAccelerator, plan: Plan) -> Json:
+    usd = compared.tokens_per_usd
     return {
         "devices": plan.devices,
         "nodes": plan.nodes,
@@ -77,8 +77,8 @@ def _result_document(subject: ComparedAccelerator, plan: Plan) -> Json:
         "prompt_tokens_per_s": _round_significant(plan.prompt_tokens_per_s),
         "limit": plan.speed.limit if plan.speed else None,
         "watts": _round_significant(plan.watts),
-        "tokens_per_joule": _round_significant(subject.tokens_per_joule),
-        "usd_per_hour": _round_significant(subject.usd_per_hour),
+        "tokens_per_joule": _round_significant(compared.tokens_per_joule),
+        "usd_per_hour": _round_significant(compared.usd_per_hour),
         "tokens_per_usd": _round_significant(usd),
         "usd_per_million_tokens": _round_significant(None if usd is None else 1e6 / usd),
         "notes": [*plan.memory.notes, *(plan.speed.notes if plan.speed else ())],

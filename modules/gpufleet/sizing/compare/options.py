@@ -8,14 +8,14 @@ from gpufleet.sizing.plans.options import PlanOptions
 from gpufleet.sizing.plans.options import parse_options as sized
 
 
-def build_request(*, model: str, **asked: str) -> SizingRequest | None:
+def build_request(*, model: str, **options: str) -> SizingRequest | None:
     """Return what each accelerator is asked; None without a model."""
-    given = {name: value for name, value in asked.items() if value}
+    given_options = {name: value for name, value in options.items() if value}
     if not model:
-        for name in given:
+        for name in given_options:
             raise InputError("needs a model", where=f"--{name}", remedy="give --model")
         return None
-    return sized(PlanOptions(model, **given))  # type: ignore[arg-type]  # words only: those of compare's own options
+    return sized(PlanOptions(model, **given_options))  # type: ignore[arg-type]  # words only: those of compare's own options
 
 
 def check_plot_options(plots: tuple[str, ...], *, svg: bool, html: bool) -> None:

@@ -30,15 +30,15 @@ def format_report(comparison: Comparison) -> str:
 
 def _fact_lines(comparison: Comparison) -> Iterator[str]:
     yield from format_table(
-        FACT_COLUMNS, [_fact_row(subject) for subject in comparison.accelerators], LEFT_ALIGNED
+        FACT_COLUMNS, [_fact_row(compared) for compared in comparison.accelerators], LEFT_ALIGNED
     )
     yield ""
     yield "Rates are dense, in 10^12 operations per second. USABLE: GiB that software can take. Prices: the cheapest"
     yield "known of one device in a cloud's machine; '-' is unknown, never zero."
 
 
-def _fact_row(subject: ComparedAccelerator) -> tuple[str, ...]:
-    part, price = subject.accelerator, subject.price
+def _fact_row(compared: ComparedAccelerator) -> tuple[str, ...]:
+    part, price = compared.accelerator, compared.price
     return (
         part.name,
         f"{part.memory_gib:g}",
@@ -67,12 +67,12 @@ def _workload_lines(comparison: Comparison) -> Iterator[str]:
     )
 
 
-def _workload_row(subject: ComparedAccelerator) -> tuple[str, ...]:
-    plan, usd = subject.plan, subject.tokens_per_usd
+def _workload_row(compared: ComparedAccelerator) -> tuple[str, ...]:
+    plan, usd = compared.plan, compared.tokens_per_usd
     if plan is None:
-        raise ValueError(f"{subject.accelerator.name} has no plan")
+        raise ValueError(f"{compared.accelerator.name} has no plan")
     return (
-        subject.accelerator.name,
+        compared.accelerator.name,
         str(plan.devices),
         plan.engine,
         str(plan.workload.batch),
@@ -80,8 +80,8 @@ def _workload_row(subject: ComparedAccelerator) -> tuple[str, ...]:
         f"{format_figure(plan.tokens_per_s_low)}-{format_figure(plan.tokens_per_s_high)}",
         (plan.speed.limit if plan.speed else None) or "-",
         format_figure(plan.watts),
-        format_figure(subject.tokens_per_joule),
-        format_figure(subject.usd_per_hour),
+        format_figure(compared.tokens_per_joule),
+        format_figure(compared.usd_per_hour),
         format_figure(None if usd is None else 1e6 / usd),
     )
 

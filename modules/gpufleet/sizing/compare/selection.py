@@ -27,9 +27,9 @@ DEFAULT_ACCELERATORS = (
 
 def select_accelerators(names: Iterable[str]) -> list[Accelerator]:
     """Return the accelerators of those names, each once; the usual ones where none is named."""
-    asked = tuple(names)
-    found = [_find_accelerator(name) for name in asked or DEFAULT_ACCELERATORS]
-    return list({part.name: part for part in found}.values())
+    requested = tuple(names)
+    parts = [_find_accelerator(name) for name in requested or DEFAULT_ACCELERATORS]
+    return list({part.name: part for part in parts}.values())
 
 
 def _find_accelerator(name: str) -> Accelerator:

@@ -31,10 +31,20 @@ __all__ = ["RULES", "PlacementCase", "Rule", "check_placement", "is_blocked"]
 
 
 def check_placement(
-    workload: Workload, hardware: Hardware, devices: int, layout: Layout, *, asked: str = "", used: int = 0
+    workload: Workload,
+    hardware: Hardware,
+    devices: int,
+    layout: Layout,
+    *,
+    hardware_name: str = "",
+    total_devices: int = 0,
 ) -> list[PlanWarning]:
     """Return what every rule says of a placement, in the order of the table."""
-    case = replace(_build_case(workload, hardware, devices, layout), hardware_name=asked, total_devices=used)
+    case = replace(
+        _build_case(workload, hardware, devices, layout),
+        hardware_name=hardware_name,
+        total_devices=total_devices,
+    )
     return [
         PlanWarning(rule.code, text, rule.source, rule.is_blocking)
         for rule in RULES.values()

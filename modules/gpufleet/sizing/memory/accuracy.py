@@ -51,19 +51,32 @@ def build_memory_report(formulas: dict[str, Formula] | None = None) -> tuple[lis
     lines.append(_error_line("all", [p.error for p in predictions]))
     for name, formula in (formulas or {}).items():
         answers = [(formula(p.row), p.row.gib) for p in predictions]
-        lines.append(_error_line(name, [said / real - 1.0 for said, real in answers if said is not None]))
+        lines.append(
+            _error_line(
+                name, [predicted / measured - 1.0 for predicted, measured in answers if predicted is not None]
+            )
+        )
     return lines, list_fit_reports()
 
 
 def list_fit_reports() -> list[FitLine]:
     """Return every published report beside what we say: out of memory, or a peak, which means that it ran."""
-    found = []
+    lines = []
     for row in load_measurements():
         if row.metric != "weight_file_gib":
-            said = estimate_memory(row.workload, row.layout, row.hardware)
-            ran = row.fits is None or row.fits
-            found.append(FitLine(row.id, ran, said.fits, said.per_device_gib, said.usable_gib, row.source))
-    return found
+            estimate = estimate_memory(row.workload, row.layout, row.hardware)
+            reported_fit = row.fits is None or row.fits
+            lines.append(
+                FitLine(
+                    row.id,
+                    reported_fit,
+                    estimate.fits,
+                    estimate.per_device_gib,
+                    estimate.usable_gib,
+                    row.source,
+                )
+            )
+    return lines
 
 
 def percentile(values: Sequence[float], share: float) -> float:

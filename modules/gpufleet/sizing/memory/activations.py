@@ -32,12 +32,12 @@ def layer_bytes(workload: Workload, tokens: float) -> float:
 def recomputed_layer_bytes(workload: Workload, tokens: float) -> float:
     """Return what one layer keeps when it is recomputed: its input, and with selective its costly products."""
     model = workload.model
-    kept = BF16_BYTES * model.hidden
+    stored = BF16_BYTES * model.hidden
     if workload.training.recompute == "selective":
         width = (3 if model.gated else 2) * _feed_forward_width(model) / SELECTIVE_KEPT_PER
         products = (_query_width(model) + 2 * _key_width(model) + model.hidden + width) / 2
-        kept += BF16_BYTES * (_query_width(model) + products + model.hidden)
-    return tokens * kept
+        stored += BF16_BYTES * (_query_width(model) + products + model.hidden)
+    return tokens * stored
 
 
 def logits_bytes(workload: Workload, tokens: float, *, split: bool = False) -> float:
@@ -89,8 +89,8 @@ def _feed_forward_bytes(model: Architecture, state: str, *, compiled: bool) -> f
     known = load_constants()
     if not model.gated:
         return known["plain_frozen" if state == "frozen" else "plain_trained"] * _feed_forward_width(model)
-    kept = known[f"gated_{state}"] - (1 if state == "frozen" and compiled else 0)
-    return kept * _feed_forward_width(model)
+    stored_widths = known[f"gated_{state}"] - (1 if state == "frozen" and compiled else 0)
+    return stored_widths * _feed_forward_width(model)
 
 
 def _query_width(model: Architecture) -> float:

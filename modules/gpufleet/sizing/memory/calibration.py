@@ -65,12 +65,12 @@ def fit_constants(rows: Sequence[MeasuredMemory]) -> dict[str, float]:
 def cross_validate() -> list[Prediction]:
     """Return every memory measurement predicted with constants fitted without its source."""
     rows = [row for row in load_measurements() if row.fits is None and not _unusable(row)]
-    found = []
+    predictions = []
     for group in sorted({row.group for row in rows}):
         others = [row for row in rows if row.group != group and row.metric != "weight_file_gib"]
         with override_constants(**fit_constants(others), **SINGLE_SOURCE_CONSTANTS.get(group, {})):
-            found += [Prediction(row, predict(row)) for row in rows if row.group == group]
-    return found
+            predictions += [Prediction(row, predict(row)) for row in rows if row.group == group]
+    return predictions
 
 
 def list_unusable() -> list[Prediction]:

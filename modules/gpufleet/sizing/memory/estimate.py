@@ -67,8 +67,8 @@ def with_recompute(training: Training, recompute: Recompute, *, chunked: bool = 
 def usable_gib(part: Accelerator) -> float:
     """Return what an allocator can take of one device: less the driver's context."""
     usable = part.usable_gib or part.memory_gib
-    own = part.unified or part.kind in {"sbc", "npu", "apple"}
-    return usable if own else usable - load_constants()["context_gib"]
+    has_no_driver_context = part.unified or part.kind in {"sbc", "npu", "apple"}
+    return usable if has_no_driver_context else usable - load_constants()["context_gib"]
 
 
 def _available_bytes(hardware: Hardware, layout: Layout) -> float:
@@ -129,22 +129,22 @@ def _engine_reserved_gib(workload: Workload, hardware: Hardware) -> float:
 
 
 def _memory_notes(workload: Workload, share: DeviceMemory, layout: Layout, hardware: Hardware) -> list[str]:
-    found = []
+    notes = []
     if workload.is_training:
         loss = ", loss in chunks" if workload.training.fused_loss else ""
-        found.append(f"activations recomputed: {workload.training.recompute}{loss}")
+        notes.append(f"activations recomputed: {workload.training.recompute}{loss}")
     if share.host_offload:
-        found.append(
+        notes.append(
             f"{share.host_offload * layout.devices / GIB:.1f} GiB of states in host memory, not in these figures"
         )
     room = _available_bytes(hardware, layout)
     if workload.task == "full_finetune" and share.total > room:
         low = _device_memory(_low_memory_variant(workload), layout, hardware).total
         if low <= room:
-            found.append(
+            notes.append(
                 f"fits in {low / GIB:.1f} GiB with paged 8-bit AdamW that steps in the backward pass"
             )
-    return found
+    return notes
 
 
 def _low_memory_variant(workload: Workload) -> Workload:

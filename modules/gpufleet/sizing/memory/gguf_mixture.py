@@ -86,19 +86,21 @@ def _embedding_type(base: str, mixture: str) -> str:
 
 
 def _attn_v_type(base: str, mixture: str, model: Architecture, layer: int) -> str:
-    many = model.heads // model.kv_heads >= GQA_RATIO_FOR_MORE_BITS and not model.latent
-    eight = model.experts is not None and model.experts.count == MIXTRAL_EXPERTS
+    has_high_gqa_ratio = model.heads // model.kv_heads >= GQA_RATIO_FOR_MORE_BITS and not model.latent
+    is_mixtral = model.experts is not None and model.experts.count == MIXTRAL_EXPERTS
     if mixture in LOW_BIT_TYPES:
-        if many or (model.experts and model.experts.count >= GQA_RATIO_FOR_MORE_BITS):
+        if has_high_gqa_ratio or (model.experts and model.experts.count >= GQA_RATIO_FOR_MORE_BITS):
             return "q4_k"
         return "iq3_s" if mixture in {"iq2_s", "iq2_m"} else "q2_k"
-    chosen = _attn_v_type_by_layer(base, mixture, layer, model.layers, many=many)
+    chosen = _attn_v_type_by_layer(base, mixture, layer, model.layers, has_high_gqa_ratio=has_high_gqa_ratio)
     if model.layers == LAYERS_OF_70B and chosen in {"q3_k", "q4_k"}:
         chosen = "q5_k"
-    return "q8_0" if eight else chosen
+    return "q8_0" if is_mixtral else chosen
 
 
-def _attn_v_type_by_layer(base: str, mixture: str, layer: int, layers: int, *, many: bool) -> str:
+def _attn_v_type_by_layer(
+    base: str, mixture: str, layer: int, layers: int, *, has_high_gqa_ratio: bool
+) -> str:
     if mixture in {"q4_k_m", "q5_k_m"}:
         return "q6_k" if _uses_more_bits(layer, layers) else base
     if mixture == "q4_k_s":
@@ -106,7 +108,7 @@ def _attn_v_type_by_layer(base: str, mixture: str, layer: int, layers: int, *, m
     if mixture == "q3_k_m":
         return "q5_k" if layer < 2 else "q4_k"  # noqa: PLR2004 - the quantiser's own figure
     fixed = {"q3_k_l": "q5_k", "iq3_m": "q4_k"}
-    with_many = {
+    high_gqa = {
         "q2_k": "q4_k",
         "q2_k_s": "q4_k",
         "iq3_xxs": "q4_k",
@@ -115,8 +117,8 @@ def _attn_v_type_by_layer(base: str, mixture: str, layer: int, layers: int, *, m
         "iq4_nl": "q5_k",
         "iq4_xs": "q5_k",
     }
-    without = {"q2_k": "q3_k"}
-    return fixed.get(mixture) or (with_many if many else without).get(mixture, base)
+    low_gqa = {"q2_k": "q3_k"}
+    return fixed.get(mixture) or (high_gqa if has_high_gqa_ratio else low_gqa).get(mixture, base)
 
 
 def _attn_k_type(base: str, mixture: str, model: Architecture, _layer: int) -> str:
@@ -151,9 +153,9 @@ def _ffn_down_type(base: str, mixture: str, model: Architecture, layer: int) -> 
         return "q6_k" if _uses_more_bits(layer, layers) else base
     if mixture == "q3_k_m":
         return "q5_k" if layer < layers // 16 else "q4_k"
-    whole = {"q2_k": "q3_k", "q3_k_l": "q5_k"}
-    first = {"q2_k_s": "q4_k", "q4_k_s": "q5_k", "iq4_nl": "q5_k", "iq4_xs": "q5_k", "iq3_m": "q4_k"}
-    return whole.get(mixture) or (first.get(mixture, base) if early else base)
+    all_layers = {"q2_k": "q3_k", "q3_k_l": "q5_k"}
+    early_layers = {"q2_k_s": "q4_k", "q4_k_s": "q5_k", "iq4_nl": "q5_k", "iq4_xs": "q5_k", "iq3_m": "q4_k"}
+    return all_layers.get(mixture) or (early_layers.get(mixture, base) if early else base)
 
 
 def _uses_more_bits(layer: int, layers: int) -> bool:

@@ -109,8 +109,12 @@ def engine_memory(workload: Workload, part: Accelerator) -> EngineMemory:
             return _with_measured_constants(ENGINE_MEMORY[name])
     if part.kind == "npu" and "rknn" in part.stacks:
         return ENGINE_MEMORY["rknn"]
-    own = is_gguf(normalize_precision(workload.precision)) or part.kind in {"sbc", "apple", "apu"}
-    return ENGINE_MEMORY["llama.cpp" if own or part.unified else "vllm"]
+    runs_in_llama_cpp = is_gguf(normalize_precision(workload.precision)) or part.kind in {
+        "sbc",
+        "apple",
+        "apu",
+    }
+    return ENGINE_MEMORY["llama.cpp" if runs_in_llama_cpp or part.unified else "vllm"]
 
 
 def _with_measured_constants(engine: EngineMemory) -> EngineMemory:
@@ -118,7 +122,9 @@ def _with_measured_constants(engine: EngineMemory) -> EngineMemory:
         return engine
     known = load_constants()
     width, block = known["transformers_width"], known["transformers_block"]
-    return replace(engine, runtime_gib=known["transformers_gib"], hidden_bytes=width, intermediate_bytes=block)
+    return replace(
+        engine, runtime_gib=known["transformers_gib"], hidden_bytes=width, intermediate_bytes=block
+    )
 
 
 def inference_memory(workload: Workload, layout: Layout, hardware: Hardware) -> DeviceMemory:
@@ -167,11 +173,11 @@ def fullest_weights(workload: Workload, layout: Layout) -> float:
     model, name = workload.model, normalize_precision(workload.precision)
     total, stages = weight_bytes(model, workload.precision), _pipeline_stages(layout)
     routed = _matrix_bytes(model, name, routed=True) if layout.expert > layout.tensor else 0.0
-    ends, largest = _embedding_and_output_bytes(model, name)
+    embedding_bytes, largest = _embedding_and_output_bytes(model, name)
     layers = -(-model.layers // stages) / model.layers
     if stages == 1:
-        ends = largest = 0.0
-    body = total - ends - routed
+        embedding_bytes = largest = 0.0
+    body = total - embedding_bytes - routed
     return (body * layers + largest) / layout.tensor + routed * layers / max(layout.expert, layout.tensor)
 
 
@@ -188,11 +194,11 @@ def _rknn_memory(workload: Workload, share: DeviceMemory) -> DeviceMemory:
 def _activation_bytes(workload: Workload, engine: EngineMemory, layout: Layout) -> float:
     """Return the bytes of one prompt step's values and of the logits set aside."""
     model = workload.model
-    asked = max(workload.batch * workload.input_tokens, workload.batch)
+    prompt_tokens = max(workload.batch * workload.input_tokens, workload.batch)
     tokens = (
         engine.prefill_chunk_tokens
         if engine.gpu_memory_utilization or engine.reserves_full_chunk
-        else min(engine.prefill_chunk_tokens, asked)
+        else min(engine.prefill_chunk_tokens, prompt_tokens)
     )
     width = max(
         model.intermediate, model.experts.per_token * model.experts.intermediate if model.experts else 0

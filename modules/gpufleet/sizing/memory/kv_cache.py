@@ -16,10 +16,10 @@ def kv_bytes_per_token(model: Architecture, kv_precision: str = "f16") -> float:
 def kv_bytes(model: Architecture, tokens: float, kv_precision: str = "f16") -> float:
     """Return the bytes of one sequence of that many tokens: windowed layers stop at their window."""
     windowed = model.sliding_layers if model.sliding_window else 0
-    whole = model.attention_layers - windowed
-    kept = whole * tokens + windowed * min(tokens, model.sliding_window)
+    full_layers = model.attention_layers - windowed
+    cached_tokens = full_layers * tokens + windowed * min(tokens, model.sliding_window)
     state = model.linear.layers * model.linear.state * STATE_BYTES if model.linear else 0
-    return _bytes_per_layer(model, kv_precision) * kept + state
+    return _bytes_per_layer(model, kv_precision) * cached_tokens + state
 
 
 def _bytes_per_layer(model: Architecture, kv_precision: str) -> float:

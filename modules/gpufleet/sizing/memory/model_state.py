@@ -28,12 +28,14 @@ def model_states(workload: Workload, layout: Layout) -> DeviceMemory:
     stage = ZERO_STAGES[training.sharding] if shards > 1 else 0
     weights = base_weight_bytes(workload) + reference_bytes(workload) + 2.0 * adapter_parameters(workload)
     gradients, optimizer = _gradient_bytes(workload, layout), _optimizer_bytes(workload)
-    whole = training.accumulation > 1 and not training.sync_each
+    has_unsharded_gradients = training.accumulation > 1 and not training.sync_each
     spread = _expert_share(workload, layout) if stage < ZERO_STAGES["zero3"] else 1.0
     weights, gradients, optimizer = weights * spread, gradients * spread, optimizer * spread
     share = DeviceMemory(
         weights=weights / split / (shards if stage == ZERO_STAGES["zero3"] else 1),
-        gradients=gradients / split / (shards if stage >= ZERO_STAGES["zero2"] and not whole else 1),
+        gradients=gradients
+        / split
+        / (shards if stage >= ZERO_STAGES["zero2"] and not has_unsharded_gradients else 1),
         optimizer=optimizer / split / (shards if stage >= ZERO_STAGES["zero1"] else 1),
     )
     _move_offloaded(workload, share)

@@ -36,11 +36,11 @@ def training_memory(workload: Workload, layout: Layout) -> DeviceMemory:
     """Return what training takes on the fullest device of that layout."""
     share = model_states(workload, layout)
     _add_unsharded_stage(workload, layout, share)
-    held, working, logits = _activation_bytes(workload, layout)
+    stored, working, logits = _activation_bytes(workload, layout)
     gathered = _gathered_weights(workload, layout)
     at_loss = logits + gathered.embedding_gradient
     in_layer = working + gathered.layers + gathered.layer_gradient
-    share.activations = held + gathered.embeddings + max(at_loss, in_layer)
+    share.activations = stored + gathered.embeddings + max(at_loss, in_layer)
     known = load_constants()
     share.overhead = known["workspace_gib"] * GIB + known["fragment"] * share.activations
     return share
@@ -54,10 +54,10 @@ def _activation_bytes(workload: Workload, layout: Layout) -> tuple[float, float,
     one = activations.layer_bytes(workload, tokens) / layout.tensor
     logits = activations.logits_bytes(workload, tokens, split=layout.tensor > 1) / layout.tensor
     if layout.tensor > 1:
-        whole = (
+        gathered = (
             3 * activations.BF16_BYTES * tokens * model.hidden
         )  # inputs and outputs that tensor parallelism gathers
-        one, logits = one + whole, logits + whole
+        one, logits = one + gathered, logits + gathered
     if training.recompute in {"none", "auto"}:
         return layers * one, 0.0, logits
     spread = layout.tensor if training.sequence_parallel else 1
@@ -75,12 +75,12 @@ def _gathered_weights(workload: Workload, layout: Layout) -> GatheredWeights:
     if not sharded or layout.pipeline > 1:
         return GatheredWeights()
     model = stored_model(workload)
-    ends = model.vocabulary * model.hidden * (1 if model.tied_embeddings else 2)
-    layer = (model.parameters - ends) / model.layers
-    packed = (base_weight_bytes(workload) - 2.0 * ends) / (model.parameters - ends)
+    embedding_weights = model.vocabulary * model.hidden * (1 if model.tied_embeddings else 2)
+    layer = (model.parameters - embedding_weights) / model.layers
+    packed = (base_weight_bytes(workload) - 2.0 * embedding_weights) / (model.parameters - embedding_weights)
     trains = 2.0 if workload.adapter == "none" else 0.0
     return GatheredWeights(
-        embeddings=2.0 * ends / layout.tensor,
+        embeddings=2.0 * embedding_weights / layout.tensor,
         layers=2 * layer * packed / layout.tensor,
         embedding_gradient=trains * model.vocabulary * model.hidden / layout.tensor,
         layer_gradient=trains * layer / layout.tensor,
@@ -92,7 +92,7 @@ def _add_unsharded_stage(workload: Workload, layout: Layout, share: DeviceMemory
     shards = count_shards(layout)
     if layout.pipeline == 1 or shards == 1 or ZERO_STAGES[workload.training.sharding] < ZERO_STAGES["zero3"]:
         return
-    whole = workload.model.parameters / (layout.tensor * layout.pipeline) * (1 - 1 / shards)
-    share.weights += 2.0 * whole
+    unsharded = workload.model.parameters / (layout.tensor * layout.pipeline) * (1 - 1 / shards)
+    share.weights += 2.0 * unsharded
     if workload.adapter == "none":
-        share.gradients += 4.0 * whole
+        share.gradients += 4.0 * unsharded

@@ -19,193 +19,195 @@ from gpufleet.sizing.speed import estimate_speed
 MAX_SCALING_STEPS = 6
 
 
-def candidate_plans(question: SizingRequest, hardware: Hardware) -> Iterator[Plan]:
+def candidate_plans(request: SizingRequest, hardware: Hardware) -> Iterator[Plan]:
     """Yield the plans worth a look on that hardware; none where nothing fits or targets can't be met."""
-    if question.requests_per_s:
-        yield from _traffic_plans(question, hardware)
+    if request.requests_per_s:
+        yield from _traffic_plans(request, hardware)
         return
-    least = find_smallest_placement(question.workload, hardware)
+    least = find_smallest_placement(request.workload, hardware)
     if least is None:
         return
-    if question.workload.is_training:
-        yield _plan_training(question, hardware, least)
+    if request.workload.is_training:
+        yield _plan_training(request, hardware, least)
         return
-    for placed in _replica_variants(question, hardware, least):
-        plan = _fill_paid_nodes(question, hardware, placed)
-        if meets_latency_targets(question, plan):
+    for placement in _replica_variants(request, hardware, least):
+        plan = _fill_paid_nodes(request, hardware, placement)
+        if meets_latency_targets(request, plan):
             yield plan
 
 
-def plan_on_devices(question: SizingRequest, hardware: Hardware, devices: int) -> Plan:
+def plan_on_devices(request: SizingRequest, hardware: Hardware, devices: int) -> Plan:
     """Return the one plan on so many devices, whether it fits or not."""
-    workload = question.workload
+    workload = request.workload
     if workload.is_training:
-        best = find_fastest_training(workload, hardware, devices, open_batch=question.can_choose_batch)
-        return _build_plan(question, best, devices=devices)
+        best = find_fastest_training(workload, hardware, devices, open_batch=request.can_choose_batch)
+        return _build_plan(request, best, devices=devices)
     candidates = [
-        _plan_replicas(question, placed, devices)
-        for placed in _replica_placements(question, hardware, devices)
+        _plan_replicas(request, placement, devices)
+        for placement in _replica_placements(request, hardware, devices)
     ]
-    if question.needs_max_streams or question.requests_per_s:
+    if request.needs_max_streams or request.requests_per_s:
         return max(candidates, key=lambda plan: (plan.fits, plan.tokens_per_s or 0.0))
     return next((plan for plan in candidates if plan.fits), candidates[0])
 
 
-def _replica_placements(question: SizingRequest, hardware: Hardware, devices: int) -> Iterator[Placement]:
+def _replica_placements(request: SizingRequest, hardware: Hardware, devices: int) -> Iterator[Placement]:
     """Yield replicas that share out the devices: over all of a node, over nodes only as far as it must be."""
     per_node = hardware.devices_per_node
-    runs_on = choose_engine(hardware, question.workload, count_nodes(hardware, devices))
-    whole = place_on_devices(question.workload, hardware, devices)
+    runs_on = choose_engine(hardware, request.workload, count_nodes(hardware, devices))
+    placement = place_on_devices(request.workload, hardware, devices)
     if devices <= per_node or runs_on.rule != "heads":
-        yield _fill_streams(question, whole)
+        yield _fill_streams(request, placement)
     else:
         for nodes in range(1, devices // per_node + 1):
             if devices % (nodes * per_node) == 0:
-                yield _fill_streams(question, place_on_devices(question.workload, hardware, nodes * per_node))
-        yield _fill_streams(question, whole)
-    if question.needs_max_streams and runs_on.rule == "heads":
+                yield _fill_streams(request, place_on_devices(request.workload, hardware, nodes * per_node))
+        yield _fill_streams(request, placement)
+    if request.needs_max_streams and runs_on.rule == "heads":
         smaller = (size for size in (1, 2, 4) if size < min(devices, per_node) and devices % size == 0)
         for size in smaller:
-            placed = place_on_devices(question.workload, hardware, size)
-            if placed.fits:
-                yield _fill_streams(question, placed)
+            placement = place_on_devices(request.workload, hardware, size)
+            if placement.fits:
+                yield _fill_streams(request, placement)
 
 
-def _fill_streams(question: SizingRequest, placed: Placement) -> Placement:
+def _fill_streams(request: SizingRequest, placement: Placement) -> Placement:
     return (
-        with_most_streams(question, placed)
-        if question.needs_max_streams or question.requests_per_s
-        else placed
+        with_most_streams(request, placement)
+        if request.needs_max_streams or request.requests_per_s
+        else placement
     )
 
 
-def _plan_replicas(question: SizingRequest, placed: Placement, devices: int) -> Plan:
-    replicas = max(1, devices // placed.layout.devices) if placed.layout.devices * 2 <= devices else 1
-    if get_engine_rule(question, placed) == "powers":
+def _plan_replicas(request: SizingRequest, placement: Placement, devices: int) -> Plan:
+    replicas = max(1, devices // placement.layout.devices) if placement.layout.devices * 2 <= devices else 1
+    if get_engine_rule(request, placement) == "powers":
         replicas = 1
-    return _build_plan(question, placed, replicas=replicas, devices=devices)
+    return _build_plan(request, placement, replicas=replicas, devices=devices)
 
 
-def get_engine_rule(question: SizingRequest, placed: Placement) -> str:
+def get_engine_rule(request: SizingRequest, placement: Placement) -> str:
     """Return the rule of the engine that runs there."""
-    nodes = placed.layout.nodes
-    return choose_engine(placed.hardware, question.workload, nodes).rule
+    nodes = placement.layout.nodes
+    return choose_engine(placement.hardware, request.workload, nodes).rule
 
 
-def _replica_variants(question: SizingRequest, hardware: Hardware, least: Placement) -> Iterator[Placement]:
+def _replica_variants(request: SizingRequest, hardware: Hardware, least: Placement) -> Iterator[Placement]:
     """Yield the smallest replica, and one over a whole node: there devices are paid for, used or not."""
-    yield _fill_streams(question, least)
+    yield _fill_streams(request, least)
     per_node = hardware.devices_per_node
     if hardware.origin != "part" and least.layout.devices < per_node:
-        whole = place_on_devices(question.workload, hardware, per_node)
-        if whole.fits and whole.layout.tensor > 1:
-            yield _fill_streams(question, whole)
+        full_node = place_on_devices(request.workload, hardware, per_node)
+        if full_node.fits and full_node.layout.tensor > 1:
+            yield _fill_streams(request, full_node)
 
 
-def _fill_paid_nodes(question: SizingRequest, hardware: Hardware, placed: Placement) -> Plan:
+def _fill_paid_nodes(request: SizingRequest, hardware: Hardware, placement: Placement) -> Plan:
     """Return as many replicas as the nodes hold that are paid for anyway."""
-    size, per_node = placed.layout.devices, hardware.devices_per_node
+    size, per_node = placement.layout.devices, hardware.devices_per_node
     replicas = per_node // size if hardware.origin != "part" and size < per_node else 1
-    return _build_plan(question, placed, replicas=replicas)
+    return _build_plan(request, placement, replicas=replicas)
 
 
-def _traffic_plans(question: SizingRequest, hardware: Hardware) -> Iterator[Plan]:
-    least = find_smallest_placement(question.workload, hardware)
+def _traffic_plans(request: SizingRequest, hardware: Hardware) -> Iterator[Plan]:
+    least = find_smallest_placement(request.workload, hardware)
     if least is None:
         return
     size = least.layout.devices
     while size <= max(hardware.devices_per_node, least.layout.devices):
-        placed = (
-            least if size == least.layout.devices else place_on_devices(question.workload, hardware, size)
+        placement = (
+            least if size == least.layout.devices else place_on_devices(request.workload, hardware, size)
         )
-        plan = _build_plan(question, with_most_streams(question, placed)) if placed.fits else None
-        if plan is not None and meets_latency_targets(question, plan) and plan.requests_per_s:
-            yield from _scale_to_traffic(question, plan)
+        plan = _build_plan(request, with_most_streams(request, placement)) if placement.fits else None
+        if plan is not None and meets_latency_targets(request, plan) and plan.requests_per_s:
+            yield from _scale_to_traffic(request, plan)
             return
         size *= 2
 
 
-def _scale_to_traffic(question: SizingRequest, plan: Plan) -> Iterator[Plan]:
+def _scale_to_traffic(request: SizingRequest, plan: Plan) -> Iterator[Plan]:
     """Yield the plan with as many replicas as the traffic takes, if there are as many nodes."""
-    wanted, hardware = question.requests_per_s or 0.0, plan.hardware
-    replicas = ceil(wanted / (plan.requests_per_s or 1.0) - 1e-9)
+    target_rate, hardware = request.requests_per_s or 0.0, plan.hardware
+    replicas = ceil(target_rate / (plan.requests_per_s or 1.0) - 1e-9)
     size, per_node = plan.layout.devices, hardware.devices_per_node
     nodes = ceil(replicas / (per_node // size)) if size < per_node else replicas * plan.layout.nodes
     if hardware.node_limit is None or nodes <= hardware.node_limit:
-        served = wanted * question.workload.output_tokens
+        served = target_rate * request.workload.output_tokens
         yield replace(
             plan, replicas=replicas, devices=replicas * size, nodes=nodes, served_tokens_per_s=served
         )
 
 
-def _plan_training(question: SizingRequest, hardware: Hardware, least: Placement) -> Plan:
+def _plan_training(request: SizingRequest, hardware: Hardware, least: Placement) -> Plan:
     """Return the training on as few nodes as meet the deadline; on the fewest that hold it where there is none.
 
     More nodes leave more memory for a larger micro-batch, with which fewer may do: the number is approached from
     both sides.
     """
     fewest, most = count_nodes(hardware, least.layout.devices), hardware.node_limit or MAX_NODES
-    first = min(max(fewest, _min_nodes_for_deadline(question, hardware)), most)
+    first = min(max(fewest, _min_nodes_for_deadline(request, hardware)), most)
     plan = _plan_fastest_training(
-        question, hardware, least.layout.devices if first == fewest else first * hardware.devices_per_node
+        request, hardware, least.layout.devices if first == fewest else first * hardware.devices_per_node
     )
     tried, best = {first, plan.nodes}, None
     for _ in range(MAX_SCALING_STEPS):
-        hours, deadline = plan.hours, question.deadline_h
+        hours, deadline = plan.hours, request.deadline_h
         if not hours or not deadline:
             break
         late = hours > deadline
         if plan.fits and not late and (best is None or plan.nodes < best.nodes):
             best = plan
-        wanted = max(ceil(plan.nodes * hours / deadline), plan.nodes + 1 if late else fewest)
-        nodes = min(wanted, most)
+        needed_nodes = max(ceil(plan.nodes * hours / deadline), plan.nodes + 1 if late else fewest)
+        nodes = min(needed_nodes, most)
         if nodes in tried or nodes < fewest:
             break
         tried.add(nodes)
-        plan = _plan_fastest_training(question, hardware, nodes * hardware.devices_per_node)
+        plan = _plan_fastest_training(request, hardware, nodes * hardware.devices_per_node)
     return best or plan
 
 
-def _min_nodes_for_deadline(question: SizingRequest, hardware: Hardware) -> int:
+def _min_nodes_for_deadline(request: SizingRequest, hardware: Hardware) -> int:
     """Return the nodes that the deadline takes where devices only compute: fewer never do."""
-    if not question.tokens or not question.deadline_h:
+    if not request.tokens or not request.deadline_h:
         return 1
-    one = max_tokens_per_s(question.workload, hardware, Layout(), open_batch=question.can_choose_batch)
+    one = max_tokens_per_s(request.workload, hardware, Layout(), open_batch=request.can_choose_batch)
     if not one:
         return 1
-    per_node = one * hardware.devices_per_node * question.deadline_h * SECONDS_PER_HOUR
-    return max(1, ceil(question.tokens / per_node))
+    per_node = one * hardware.devices_per_node * request.deadline_h * SECONDS_PER_HOUR
+    return max(1, ceil(request.tokens / per_node))
 
 
-def _plan_fastest_training(question: SizingRequest, hardware: Hardware, devices: int) -> Plan:
+def _plan_fastest_training(request: SizingRequest, hardware: Hardware, devices: int) -> Plan:
     """Return the fastest training on so many devices, with all of them in use."""
-    found = find_fastest_training(
-        question.workload, hardware, devices, open_batch=question.can_choose_batch, quick=True
+    placement = find_fastest_training(
+        request.workload, hardware, devices, open_batch=request.can_choose_batch, quick=True
     )
-    return _build_plan(question, found)
+    return _build_plan(request, placement)
 
 
 def _build_plan(
-    question: SizingRequest, placed: Placement, *, replicas: int = 1, devices: int | None = None
+    request: SizingRequest, placement: Placement, *, replicas: int = 1, devices: int | None = None
 ) -> Plan:
-    hardware, layout = placed.hardware, placed.layout
+    hardware, layout = placement.hardware, placement.layout
     used = devices or layout.devices * replicas
-    whole = question.has_total_context_only and not placed.workload.is_training
+    has_total_context_only = request.has_total_context_only and not placement.workload.is_training
     prompt = (
-        replace(placed.workload, input_tokens=placed.workload.context, output_tokens=0) if whole else None
+        replace(placement.workload, input_tokens=placement.workload.context, output_tokens=0)
+        if has_total_context_only
+        else None
     )
-    found = placed.speed()
+    speed = placement.speed()
     plan = Plan(
         hardware=hardware,
-        workload=placed.workload,
+        workload=placement.workload,
         layout=layout,
         replicas=replicas,
         devices=used,
         nodes=count_nodes(hardware, used),
-        memory=placed.memory,
-        speed=found,
-        engine=placed.workload.engine or "",
-        tokens=question.tokens,
+        memory=placement.memory,
+        speed=speed,
+        engine=placement.workload.engine or "",
+        tokens=request.tokens,
         full_prompt_tokens_per_s=estimate_speed(prompt, layout, hardware).prompt_tokens_per_s
         if prompt
         else None,

@@ -11,39 +11,39 @@ from gpufleet.sizing.plans.request import SizingRequest
 OWNED_ORIGINS = ("rack", "workstation")
 
 
-def check_request_fits_hardware(question: SizingRequest, hardware: Hardware) -> None:
+def check_request_fits_hardware(request: SizingRequest, hardware: Hardware) -> None:
     """Refuse named hardware that --cloud, --region, --purchase or --owned rule out."""
     if hardware.origin == "cloud":
-        _check_cloud(question, hardware)
-    if hardware.origin not in OWNED_ORIGINS and question.owned_only:
+        _check_cloud(request, hardware)
+    if hardware.origin not in OWNED_ORIGINS and request.owned_only:
         raise _conflict(
             f"{hardware.name} is not ours", "--owned", "leave --owned out, or name a rack or workstation"
         )
     if hardware.origin in OWNED_ORIGINS and hardware.offers:
-        for where, given in (("--cloud", question.clouds), ("--region", question.regions)):
-            if given:
+        for where, option_values in (("--cloud", request.clouds), ("--region", request.regions)):
+            if option_values:
                 raise _conflict(f"{hardware.name} is ours, in no cloud", where, f"leave {where} out")
-        if question.purchases and "owned" not in question.purchases:
+        if request.purchases and "owned" not in request.purchases:
             raise _conflict(
                 f"{hardware.name} is owned", "--purchase", "leave it out, or give --purchase owned"
             )
 
 
-def _check_cloud(question: SizingRequest, hardware: Hardware) -> None:
+def _check_cloud(request: SizingRequest, hardware: Hardware) -> None:
     clouds = {cloud for cloud, name in table.load_machines() if name == hardware.machine}
-    if question.clouds and not clouds & set(question.clouds):
+    if request.clouds and not clouds & set(request.clouds):
         raise _conflict(
             f"{hardware.name} is a machine of {' and '.join(sorted(clouds))}",
             "--cloud",
             "name its cloud, or leave it out",
         )
     known = {region for cloud in clouds for region in catalog.list_regions(cloud)}
-    if question.regions and not known & set(question.regions):
+    if request.regions and not known & set(request.regions):
         raise _conflict(
-            f"{question.regions[0]} is no region of {' or '.join(sorted(clouds))}, whose machine {hardware.name} is",
+            f"{request.regions[0]} is no region of {' or '.join(sorted(clouds))}, whose machine {hardware.name} is",
             "--region", "name a region of that cloud, or leave it out",
         )  # fmt: skip
-    if "owned" in question.purchases and len(question.purchases) == 1:
+    if "owned" in request.purchases and len(request.purchases) == 1:
         raise _conflict(f"{hardware.name} is rented", "--purchase", "give on_demand, spot or a reservation")
 
 

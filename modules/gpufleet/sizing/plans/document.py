@@ -19,31 +19,31 @@ DIGITS = 6  # significant: figures are estimates
 
 def load_schema() -> Json:
     """Return the JSON Schema of the answer."""
-    found: Json = packaged_json("gpufleet.sizing", f"data/{SCHEMA}")
-    return found
+    schema: Json = packaged_json("gpufleet.sizing", f"data/{SCHEMA}")
+    return schema
 
 
-def build_document(answer: SizingResult) -> Json:
+def build_document(result: SizingResult) -> Json:
     """Return the whole answer."""
-    quick = answer.quick_estimate
+    quick_estimate = result.quick_estimate
     return {
-        "workload": _workload_document(answer.workload),
-        "memory_gib": _memory_document(answer.memory),
+        "workload": _workload_document(result.workload),
+        "memory_gib": _memory_document(result.memory),
         "quick_estimate": {
-            "accelerators": _round_significant(quick.accelerators),
-            "formula": quick.formula,
-            "leaves_out": quick.leaves_out,
+            "accelerators": _round_significant(quick_estimate.accelerators),
+            "formula": quick_estimate.formula,
+            "leaves_out": quick_estimate.leaves_out,
         },
-        "plans": [_plan_document(plan) for plan in answer.plans],
-        "closest": None if answer.closest is None else _plan_document(answer.closest),
-        "considered": answer.considered_count,
-        "warnings": [_warning_document(caution) for caution in answer.warnings],
+        "plans": [_plan_document(plan) for plan in result.plans],
+        "closest": None if result.closest is None else _plan_document(result.closest),
+        "considered": result.considered_count,
+        "warnings": [_warning_document(warning) for warning in result.warnings],
     }
 
 
 def _workload_document(workload: Workload) -> Json:
     model = workload.model
-    told: Json = {
+    document: Json = {
         "model": model.name,
         "parameters": model.parameters,
         "active_parameters": model.active_parameters,
@@ -58,8 +58,10 @@ def _workload_document(workload: Workload) -> Json:
     if workload.is_training:
         training = workload.training
         names = ("optimizer", "sharding", "recompute", "offload", "lora_rank")
-        told["training"] = {name: getattr(training, name) for name in names} | {"adapter": workload.adapter}
-    return told
+        document["training"] = {name: getattr(training, name) for name in names} | {
+            "adapter": workload.adapter
+        }
+    return document
 
 
 def _memory_document(memory: MemoryEstimate) -> Json:
@@ -103,8 +105,8 @@ def _plan_document(plan: Plan) -> Json:
 
 def _parallelism_document(layout: Layout) -> Json:
     names = ("tensor", "pipeline", "data", "expert")
-    told = {name: getattr(layout, name) for name in names} | {"split": layout.split}
-    return told | ({"shards": layout.shards} if layout.shards else {})
+    document = {name: getattr(layout, name) for name in names} | {"split": layout.split}
+    return document | ({"shards": layout.shards} if layout.shards else {})
 
 
 def _offer_document(offer: Offer) -> Json:
@@ -118,8 +120,8 @@ def _offer_document(offer: Offer) -> Json:
     }
 
 
-def _warning_document(caution: PlanWarning) -> Json:
-    return {"code": caution.code, "message": caution.message, "source": caution.source}
+def _warning_document(warning: PlanWarning) -> Json:
+    return {"code": warning.code, "message": warning.message, "source": warning.source}
 
 
 def _round_significant(value: float | None) -> float | None:

@@ -18,13 +18,13 @@ from gpufleet.sizing.plans.result import Plan
 Shape = tuple[str, str, int, float, str]
 
 
-def list_hardware(question: SizingRequest) -> Iterator[Hardware]:
+def list_hardware(request: SizingRequest) -> Iterator[Hardware]:
     """Yield every kind of hardware that the question leaves open, each with its cheapest offers."""
-    yield from (hardware for hardware in list_owned_hardware(question.root) if _allows_owned(question))
-    if question.owned_only:
+    yield from (hardware for hardware in list_owned_hardware(request.root) if _allows_owned(request))
+    if request.owned_only:
         return
-    yield from list_cloud_machines(question)
-    if not question.is_constrained:
+    yield from list_cloud_machines(request)
+    if not request.is_constrained:
         yield from (
             build_accelerator_hardware(part)
             for part in catalog.load_accelerators().values()
@@ -32,16 +32,16 @@ def list_hardware(question: SizingRequest) -> Iterator[Hardware]:
         )
 
 
-def list_cloud_machines(question: SizingRequest) -> Iterator[Hardware]:
+def list_cloud_machines(request: SizingRequest) -> Iterator[Hardware]:
     """Yield cloud machines, one for each shape and cloud: the one with the cheapest offer of each purchase kind."""
     best: dict[tuple[Shape, str], tuple[Machine, Offer]] = {}
-    for found in catalog.search_offers(compare_by="machine"):
-        machine = found.machine
+    for machine_offer in catalog.search_offers(compare_by="machine"):
+        machine = machine_offer.machine
         if not _has_known_accelerator(machine) or not _matches_request(
-            question, machine.cloud, found.region, found.purchase
+            request, machine.cloud, machine_offer.region, machine_offer.purchase
         ):
             continue
-        best.setdefault((_shape(machine), found.purchase), (machine, _offer(found)))
+        best.setdefault((_shape(machine), machine_offer.purchase), (machine, _offer(machine_offer)))
     groups: dict[str, tuple[Machine, list[Offer]]] = {}
     for machine, offer in best.values():
         groups.setdefault(machine.name, (machine, []))[1].append(offer)
@@ -51,64 +51,75 @@ def list_cloud_machines(question: SizingRequest) -> Iterator[Hardware]:
             yield replace(hardware, offers=tuple(offers))
 
 
-def add_offers(question: SizingRequest, hardware: Hardware) -> Hardware:
+def add_offers(request: SizingRequest, hardware: Hardware) -> Hardware:
     """Return one kind of hardware with its offers: a machine's own, a bare part's by what a device costs in clouds."""
     if hardware.offers or hardware.origin in ("rack", "workstation"):
         return hardware
     if hardware.origin == "cloud":
-        found = catalog.search_offers(machine=hardware.machine)
+        machine_offers = catalog.search_offers(machine=hardware.machine)
         offers = [
             _offer(each)
-            for each in found
-            if _matches_request(question, each.machine.cloud, each.region, each.purchase)
+            for each in machine_offers
+            if _matches_request(request, each.machine.cloud, each.region, each.purchase)
         ]
         return replace(hardware, offers=tuple(_cheapest(offers)))
     return replace(
-        hardware, offers=tuple(_offers_per_device(question, hardware.accelerator, hardware.devices_per_node))
+        hardware, offers=tuple(_offers_per_device(request, hardware.accelerator, hardware.devices_per_node))
     )
 
 
-def list_plan_offers(question: SizingRequest, plan: Plan) -> tuple[Offer, ...]:
+def list_plan_offers(request: SizingRequest, plan: Plan) -> tuple[Offer, ...]:
     """Return the offers of a plan's hardware; of bare parts what the cheapest machines cost that hold the plan."""
     hardware = plan.hardware
     if hardware.origin != "part" or not hardware.offers:
         return hardware.offers
-    together = min(plan.layout.devices, hardware.devices_per_node)
+    devices_per_node = min(plan.layout.devices, hardware.devices_per_node)
     best: dict[str, Offer] = {}
-    for found in _offers_with_accelerator(question, hardware.accelerator):
-        carried = found.machine.accelerators[0].count
-        if carried < together:
+    for machine_offer in _offers_with_accelerator(request, hardware.accelerator):
+        device_count = machine_offer.machine.accelerators[0].count
+        if device_count < devices_per_node:
             continue
-        machines = ceil(plan.devices / carried)
-        usd = found.price.usd_per_hour * machines / plan.nodes
-        known = best.get(found.purchase)
+        machines = ceil(plan.devices / device_count)
+        usd = machine_offer.price.usd_per_hour * machines / plan.nodes
+        known = best.get(machine_offer.purchase)
         if known is None or usd < (known.usd_per_hour or 0.0):
-            best[found.purchase] = _accelerator_offer(found, usd, f"{machines} x {found.machine.name}")
+            best[machine_offer.purchase] = _accelerator_offer(
+                machine_offer, usd, f"{machines} x {machine_offer.machine.name}"
+            )
     return tuple(best.values()) or hardware.offers
 
 
-def _offers_per_device(question: SizingRequest, part: Accelerator, per_node: int) -> Iterator[Offer]:
+def _offers_per_device(request: SizingRequest, part: Accelerator, per_node: int) -> Iterator[Offer]:
     """Yield what a node of bare parts would cost at a cloud's cheapest price for one of them."""
     seen = set()
-    for found in _offers_with_accelerator(question, part):
-        if found.purchase not in seen:
-            seen.add(found.purchase)
-            usd = found.price.usd_per_hour / found.machine.accelerators[0].count * per_node
-            yield _accelerator_offer(found, usd, f"a device of {found.machine.name}")
+    for machine_offer in _offers_with_accelerator(request, part):
+        if machine_offer.purchase not in seen:
+            seen.add(machine_offer.purchase)
+            usd = machine_offer.price.usd_per_hour / machine_offer.machine.accelerators[0].count * per_node
+            yield _accelerator_offer(machine_offer, usd, f"a device of {machine_offer.machine.name}")
 
 
-def _offers_with_accelerator(question: SizingRequest, part: Accelerator) -> Iterator[catalog.MachineOffer]:
+def _offers_with_accelerator(request: SizingRequest, part: Accelerator) -> Iterator[catalog.MachineOffer]:
     """Yield the wanted offers of machines with that part, whole cards only, cheapest for a device first."""
-    for found in catalog.search_offers(accelerator=part.name, compare_by="accelerator"):
-        carried = found.machine.accelerators[0]
-        whole = carried.model == part.name and carried.share == 1.0
-        if whole and _matches_request(question, found.machine.cloud, found.region, found.purchase):
-            yield found
+    for machine_offer in catalog.search_offers(accelerator=part.name, compare_by="accelerator"):
+        accelerator = machine_offer.machine.accelerators[0]
+        is_full_device = accelerator.model == part.name and accelerator.share == 1.0
+        if is_full_device and _matches_request(
+            request, machine_offer.machine.cloud, machine_offer.region, machine_offer.purchase
+        ):
+            yield machine_offer
 
 
-def _accelerator_offer(found: catalog.MachineOffer, usd: float, what: str) -> Offer:
-    source = f"as {what} ({found.machine.cloud} {found.region}): {found.price.source}"
-    return Offer(found.machine.cloud, found.region, found.purchase, usd, found.price.as_of, source)
+def _accelerator_offer(machine_offer: catalog.MachineOffer, usd: float, what: str) -> Offer:
+    source = f"as {what} ({machine_offer.machine.cloud} {machine_offer.region}): {machine_offer.price.source}"
+    return Offer(
+        machine_offer.machine.cloud,
+        machine_offer.region,
+        machine_offer.purchase,
+        usd,
+        machine_offer.price.as_of,
+        source,
+    )
 
 
 def _has_known_accelerator(machine: Machine) -> bool:
@@ -116,10 +127,15 @@ def _has_known_accelerator(machine: Machine) -> bool:
     return bool(machine.accelerators) and machine.accelerators[0].model in catalog.load_accelerators()
 
 
-def _offer(found: catalog.MachineOffer) -> Offer:
-    price = found.price
+def _offer(machine_offer: catalog.MachineOffer) -> Offer:
+    price = machine_offer.price
     return Offer(
-        found.machine.cloud, found.region, found.purchase, price.usd_per_hour, price.as_of, price.source
+        machine_offer.machine.cloud,
+        machine_offer.region,
+        machine_offer.purchase,
+        price.usd_per_hour,
+        price.as_of,
+        price.source,
     )
 
 
@@ -132,18 +148,16 @@ def _cheapest(offers: list[Offer]) -> Iterator[Offer]:
         )
 
 
-def _matches_request(question: SizingRequest, cloud: str, region: str, purchase: str) -> bool:
-    asked = ((question.clouds, cloud), (question.regions, region), (question.purchases, purchase))
-    return all(not wanted or have in wanted for wanted, have in asked)
+def _matches_request(request: SizingRequest, cloud: str, region: str, purchase: str) -> bool:
+    filters = ((request.clouds, cloud), (request.regions, region), (request.purchases, purchase))
+    return all(not allowed or value in allowed for allowed, value in filters)
 
 
-def _allows_owned(question: SizingRequest) -> bool:
-    return not (question.clouds or question.regions) and (
-        not question.purchases or "owned" in question.purchases
-    )
+def _allows_owned(request: SizingRequest) -> bool:
+    return not (request.clouds or request.regions) and (not request.purchases or "owned" in request.purchases)
 
 
 @cache
 def _shape(machine: Machine) -> Shape:
-    carried = machine.accelerators[0]
-    return (machine.cloud, carried.model, carried.count, carried.share, machine.fabric or "")
+    accelerator = machine.accelerators[0]
+    return (machine.cloud, accelerator.model, accelerator.count, accelerator.share, machine.fabric or "")

@@ -86,41 +86,41 @@ class PlanOptions:
 
 
 def parse_options(
-    asked: PlanOptions, *, now: datetime | None = None, root: Path | None = None
+    options: PlanOptions, *, now: datetime | None = None, root: Path | None = None
 ) -> SizingRequest:
     """Return the question that the arguments ask; what is wrong is one line with what would be right."""
-    workload, whole, most = _build_workload(asked)
-    _refuse_conflicting_options(asked, workload)
+    workload, is_total, needs_max_streams = _build_workload(options)
+    _refuse_conflicting_options(options, workload)
     return SizingRequest(
         workload=workload,
-        on=asked.on,
-        devices=_require_count(asked.devices, "--devices", MAX_DEVICES),
-        tokens=_total_tokens(asked, workload),
-        requests_per_s=_require_positive(asked.requests_per_s, "--requests-per-s"),
-        ttft_s=_ms_to_seconds(_require_positive(asked.ttft_ms, "--ttft-ms")),
-        tpot_s=_ms_to_seconds(_require_positive(asked.tpot_ms, "--tpot-ms")),
-        latency_s=_require_positive(asked.latency_s, "--latency"),
-        deadline_h=_parse_deadline(asked.deadline, now or datetime.now(UTC)),
-        reserve_gib=_require_positive(asked.reserve_gib, "--reserve-gib") or 0.0,
-        budget_usd=_require_positive(asked.budget, "--budget"),
-        regions=_parse_regions(asked.regions),
-        clouds=tuple(_require_choice(name, CLOUDS, "--cloud") for name in asked.clouds),
-        purchases=tuple(_require_choice(name, PURCHASES, "--purchase") for name in asked.purchases),
-        owned_only=asked.owned,
-        rank=_parse_rank(asked.rank),
-        needs_max_streams=most,
-        has_total_context_only=whole,
-        can_choose_batch=workload.is_training and not asked.batch,
-        limit=_parse_limit(asked.top),
+        on=options.on,
+        devices=_require_count(options.devices, "--devices", MAX_DEVICES),
+        tokens=_total_tokens(options, workload),
+        requests_per_s=_require_positive(options.requests_per_s, "--requests-per-s"),
+        ttft_s=_ms_to_seconds(_require_positive(options.ttft_ms, "--ttft-ms")),
+        tpot_s=_ms_to_seconds(_require_positive(options.tpot_ms, "--tpot-ms")),
+        latency_s=_require_positive(options.latency_s, "--latency"),
+        deadline_h=_parse_deadline(options.deadline, now or datetime.now(UTC)),
+        reserve_gib=_require_positive(options.reserve_gib, "--reserve-gib") or 0.0,
+        budget_usd=_require_positive(options.budget, "--budget"),
+        regions=_parse_regions(options.regions),
+        clouds=tuple(_require_choice(name, CLOUDS, "--cloud") for name in options.clouds),
+        purchases=tuple(_require_choice(name, PURCHASES, "--purchase") for name in options.purchases),
+        owned_only=options.owned,
+        rank=_parse_rank(options.rank),
+        needs_max_streams=needs_max_streams,
+        has_total_context_only=is_total,
+        can_choose_batch=workload.is_training and not options.batch,
+        limit=_parse_limit(options.top),
         root=root,
     )
 
 
 def parse_token_count(text: str, where: str) -> float:
     """Return a number as people write large ones: 2e9, 15T, 300M."""
-    found = NUMBER.match(text.strip().replace("_", ""))
-    value = float(found[1]) * SUFFIX_FACTORS[found[2].lower()] if found else 0.0
-    if not found or not isfinite(value) or value <= 0:
+    match = NUMBER.match(text.strip().replace("_", ""))
+    value = float(match[1]) * SUFFIX_FACTORS[match[2].lower()] if match else 0.0
+    if not match or not isfinite(value) or value <= 0:
         raise InputError(
             f"{text!r} is not a number of tokens", where=where, remedy="write it like 2e9, 300M or 15T"
         )
@@ -168,15 +168,15 @@ def _parse_length(part: str, text: str) -> int:
     return count
 
 
-def _build_workload(asked: PlanOptions) -> tuple[Workload, bool, bool]:
-    task = _require_choice(asked.task, TASKS, "--task")
+def _build_workload(options: PlanOptions) -> tuple[Workload, bool, bool]:
+    task = _require_choice(options.task, TASKS, "--task")
     trains = task != "inference"
-    prompt, answer, whole = parse_context(asked.context, trains=trains)
-    most = asked.batch.strip().lower() == "max"
-    if most and trains:
+    prompt, answer, is_total = parse_context(options.context, trains=trains)
+    needs_max_streams = options.batch.strip().lower() == "max"
+    if needs_max_streams and trains:
         raise InputError("max is for inference", where="--batch", remedy="give the micro-batch of one device")
     try:
-        model = catalog.get_model(asked.model)
+        model = catalog.get_model(options.model)
     except InputError as error:
         where = error.where or "--model"
         raise InputError(error.problem, where=where, key=error.key, remedy=error.remedy) from None
@@ -184,27 +184,31 @@ def _build_workload(asked: PlanOptions) -> tuple[Workload, bool, bool]:
         Workload(
             model=model,
             task=task,
-            precision=_parse_precision(asked, task, model),
+            precision=_parse_precision(options, task, model),
             input_tokens=prompt,
             output_tokens=answer,
-            batch=1 if most else _parse_batch(asked.batch),
-            kv_precision=_parse_format(asked.kv_precision or _default_kv_precision(asked), "--kv-precision"),
-            engine=find_engine(asked.engine).name if asked.engine else None,
-            training=_training_options(asked, task),
-            has_concurrent_streams=most or asked.requests_per_s is not None,
+            batch=1 if needs_max_streams else _parse_batch(options.batch),
+            kv_precision=_parse_format(
+                options.kv_precision or _default_kv_precision(options), "--kv-precision"
+            ),
+            engine=find_engine(options.engine).name if options.engine else None,
+            training=_training_options(options, task),
+            has_concurrent_streams=needs_max_streams or options.requests_per_s is not None,
         ),
-        whole,
-        most,
+        is_total,
+        needs_max_streams,
     )
 
 
-def _default_kv_precision(asked: PlanOptions) -> str:
-    return default_kv_precision(find_engine(asked.engine).name if asked.engine else "", asked.precision or "")
+def _default_kv_precision(options: PlanOptions) -> str:
+    return default_kv_precision(
+        find_engine(options.engine).name if options.engine else "", options.precision or ""
+    )
 
 
-def _parse_precision(asked: PlanOptions, task: Task, model: Architecture) -> str:
+def _parse_precision(options: PlanOptions, task: Task, model: Architecture) -> str:
     stored = stored_precision(model) if task == "inference" else ""  # a file is run as it is
-    name = _parse_format(asked.precision or stored or DEFAULT_PRECISION.get(task, "bf16"), "--precision")
+    name = _parse_format(options.precision or stored or DEFAULT_PRECISION.get(task, "bf16"), "--precision")
     if task not in ("inference", "qlora", "dpo") and (is_gguf(name) or name in ("int4", "nf4")):
         raise InputError(
             f"nothing trains all weights in {name}", where="--precision", remedy="give bf16, or --task qlora"
@@ -219,66 +223,68 @@ def _parse_format(text: str, where: str) -> str:
         raise InputError(error.problem, where=where, remedy=error.remedy) from None
 
 
-def _training_options(asked: PlanOptions, task: Task) -> Training:
-    usual = find_recipe(asked.engine)
+def _training_options(options: PlanOptions, task: Task) -> Training:
+    defaults = find_recipe(options.engine)
     return replace(
-        usual,
-        optimizer=_require_choice(asked.optimizer or "adamw", get_args(Optimizer), "--optimizer"),
-        adapter=_require_choice(asked.adapter or "none", get_args(Adapter), "--adapter"),
-        lora_rank=_require_count(asked.lora_rank, "--lora-rank", 65_536) or 16,
+        defaults,
+        optimizer=_require_choice(options.optimizer or "adamw", get_args(Optimizer), "--optimizer"),
+        adapter=_require_choice(options.adapter or "none", get_args(Adapter), "--adapter"),
+        lora_rank=_require_count(options.lora_rank, "--lora-rank", 65_536) or 16,
         recompute=_require_choice(
-            asked.recompute or (usual.recompute if task else "none"), get_args(Recompute), "--recompute"
+            options.recompute or (defaults.recompute if task else "none"), get_args(Recompute), "--recompute"
         ),
-        sharding=_require_choice(asked.sharding or "auto", get_args(Sharding), "--sharding"),
-        offload=_require_choice(asked.offload or "none", get_args(Offload), "--offload"),
+        sharding=_require_choice(options.sharding or "auto", get_args(Sharding), "--sharding"),
+        offload=_require_choice(options.offload or "none", get_args(Offload), "--offload"),
     )
 
 
-def _refuse_conflicting_options(asked: PlanOptions, workload: Workload) -> None:
+def _refuse_conflicting_options(options: PlanOptions, workload: Workload) -> None:
     """Refuse arguments that do not go together: nothing that was asked for is passed over in silence."""
     training_only = {
-        "--dataset": asked.dataset, "--epochs": asked.epochs, "--optimizer": asked.optimizer,
-        "--adapter": asked.adapter, "--lora-rank": asked.lora_rank, "--recompute": asked.recompute,
-        "--sharding": asked.sharding, "--offload": asked.offload,
+        "--dataset": options.dataset, "--epochs": options.epochs, "--optimizer": options.optimizer,
+        "--adapter": options.adapter, "--lora-rank": options.lora_rank, "--recompute": options.recompute,
+        "--sharding": options.sharding, "--offload": options.offload,
     }  # fmt: skip
     serving_only = {
-        "--requests-per-s": asked.requests_per_s, "--ttft-ms": asked.ttft_ms, "--tpot-ms": asked.tpot_ms,
-        "--latency": asked.latency_s, "--kv-precision": asked.kv_precision,
+        "--requests-per-s": options.requests_per_s, "--ttft-ms": options.ttft_ms, "--tpot-ms": options.tpot_ms,
+        "--latency": options.latency_s, "--kv-precision": options.kv_precision,
     }  # fmt: skip
-    wrong, kind = (serving_only, "inference") if workload.is_training else (training_only, "training")
-    for name, value in wrong.items():
+    forbidden, kind = (serving_only, "inference") if workload.is_training else (training_only, "training")
+    for name, value in forbidden.items():
         if value not in (None, ""):
             raise InputError(
                 f"is for {kind}", where=name, remedy=f"leave it out, or change --task {workload.task}"
             )
-    if asked.adapter and asked.adapter != "none" and workload.task != "dpo":
+    if options.adapter and options.adapter != "none" and workload.task != "dpo":
         raise InputError("goes with --task dpo", where="--adapter", remedy="or give --task lora or qlora")
-    if asked.devices is not None and not asked.on:
+    if options.devices is not None and not options.on:
         raise InputError("needs --on", where="--devices", remedy="name the hardware: --on p4d.24xlarge")
-    if asked.deadline and not (asked.tokens or asked.dataset):
+    if options.deadline and not (options.tokens or options.dataset):
         raise InputError(
             "needs the work to be done", where="--deadline", remedy="give --tokens, or --dataset"
         )
-    if asked.requests_per_s is not None and asked.tokens:
+    if options.requests_per_s is not None and options.tokens:
         raise InputError("goes not with --tokens", where="--requests-per-s", remedy="give traffic, or work")
-    if asked.requests_per_s is not None and workload.output_tokens == 0:
+    if options.requests_per_s is not None and workload.output_tokens == 0:
         raise InputError(
             "requests without an answer", where="--context", remedy="give IN/OUT with OUT above 0"
         )
 
 
-def _total_tokens(asked: PlanOptions, workload: Workload) -> float | None:
-    if asked.epochs is not None and asked.dataset is None:
+def _total_tokens(options: PlanOptions, workload: Workload) -> float | None:
+    if options.epochs is not None and options.dataset is None:
         raise InputError("needs --dataset", where="--epochs", remedy="give the number of sequences")
-    if asked.tokens and asked.dataset is not None:
+    if options.tokens and options.dataset is not None:
         raise InputError("give one of --tokens and --dataset", where="--dataset")
-    if asked.tokens:
-        return parse_token_count(asked.tokens, "--tokens")
-    if asked.dataset is None:
+    if options.tokens:
+        return parse_token_count(options.tokens, "--tokens")
+    if options.dataset is None:
         return None
-    sequences = _require_count(asked.dataset, "--dataset", 10**15) or 0
+    sequences = _require_count(options.dataset, "--dataset", 10**15) or 0
     pairs = 2 if workload.task == "dpo" else 1  # each example is a chosen and a rejected sequence
-    return float(sequences) * (_require_positive(asked.epochs, "--epochs") or 1.0) * workload.context * pairs
+    return (
+        float(sequences) * (_require_positive(options.epochs, "--epochs") or 1.0) * workload.context * pairs
+    )
 
 
 def _parse_deadline(text: str, now: datetime) -> float | None:
@@ -309,13 +315,13 @@ def _parse_batch(text: str) -> int:
     return _require_count(int(text), "--batch", MAX_BATCH) or 1
 
 
-def _require_count(value: int | None, where: str, most: int) -> int | None:
+def _require_count(value: int | None, where: str, maximum: int) -> int | None:
     if value is None:
         return None
     if value < 1:
         raise InputError(f"{value} is too few", where=where, remedy="give 1 or more")
-    if value > most:
-        raise InputError(f"{value} is too many", where=where, remedy=f"give at most {most:,}")
+    if value > maximum:
+        raise InputError(f"{value} is too many", where=where, remedy=f"give at most {maximum:,}")
     return value
 
 
@@ -352,10 +358,10 @@ def _parse_regions(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _require_choice(text: str, allowed: tuple[T, ...], where: str) -> T:
-    wanted = text.strip().lower().replace("-", "_")
+    normalized = text.strip().lower().replace("-", "_")
     for name in allowed:
-        if name == wanted:
+        if name == normalized:
             return name
-    close = get_close_matches(wanted, allowed, n=1)
+    close = get_close_matches(normalized, allowed, n=1)
     remedy = f"did you mean {close[0]}?" if close else f"give one of {', '.join(allowed)}"
     raise InputError(f"{text!r} is not known", where=where, remedy=remedy)

@@ -55,8 +55,8 @@ class Placement:
 def place_on_layout(workload: Workload, hardware: Hardware, layout: Layout) -> Placement:
     """Return the workload on that layout, with what is recomputed chosen where it was left open."""
     is_open = workload.is_training and workload.training.recompute == "auto"
-    chosen, taken = estimate_with_recompute(workload, layout, hardware)
-    return Placement(chosen, hardware, layout, taken, is_open)
+    chosen, memory = estimate_with_recompute(workload, layout, hardware)
+    return Placement(chosen, hardware, layout, memory, is_open)
 
 
 def place_on_devices(
@@ -70,15 +70,15 @@ def place_on_devices(
     workload = replace(workload, engine=runs_on.name)
     first: Placement | None = None
     if workload.is_training:
-        ways = parallelism.training_layouts(workload, hardware, devices, quick=quick)
+        layouts = parallelism.training_layouts(workload, hardware, devices, quick=quick)
     else:
-        ways = parallelism.inference_layouts(workload, hardware, devices)
-    for layout in ways:
-        for asked in sharding_variants(workload, devices):
-            placed = place_on_layout(asked, hardware, layout)
-            if placed.fits:
-                return placed
-            first = first or placed
+        layouts = parallelism.inference_layouts(workload, hardware, devices)
+    for layout in layouts:
+        for variant in sharding_variants(workload, devices):
+            placement = place_on_layout(variant, hardware, layout)
+            if placement.fits:
+                return placement
+            first = first or placement
     if first is None:
         raise ValueError(f"no layout on {devices} devices")
     return first
@@ -96,19 +96,19 @@ def sharding_variants(workload: Workload, devices: int) -> Iterator[Workload]:
 def find_smallest_placement(workload: Workload, hardware: Hardware) -> Placement | None:
     """Return the smallest replica that fits, None where not even the largest does."""
     one = place_on_devices(workload, hardware, 1, quick=True)
-    whole = hardware.origin != "part" and workload.is_training
-    if one.fits and not whole:
+    needs_full_nodes = hardware.origin != "part" and workload.is_training
+    if one.fits and not needs_full_nodes:
         return one
     least = _min_devices(one)
     tried = 0
-    for devices in device_counts(hardware, whole_nodes=whole, trains=workload.is_training):
+    for devices in device_counts(hardware, whole_nodes=needs_full_nodes, trains=workload.is_training):
         if devices < least:
             continue
-        placed = place_on_devices(workload, hardware, devices, quick=True)
-        if placed.fits:
-            return placed
+        placement = place_on_devices(workload, hardware, devices, quick=True)
+        if placement.fits:
+            return placement
         tried += 1
-        if tried == MAX_DOUBLINGS or placed.layout.devices < devices:  # an engine may use no more of them
+        if tried == MAX_DOUBLINGS or placement.layout.devices < devices:  # an engine may use no more of them
             return None
     return None
 
@@ -135,7 +135,7 @@ def max_nodes_of_replica(hardware: Hardware) -> int:
 
 def _min_devices(one: Placement) -> int:
     """Return how many devices it takes at least: what is divided, spread evenly over nothing but itself."""
-    held, usable = one.memory, max(one.memory.usable_gib, 1e-6)
+    memory, usable = one.memory, max(one.memory.usable_gib, 1e-6)
     if one.workload.is_training:
-        return max(1, int((held.weights + held.gradients + held.optimizer) / usable))
-    return max(1, int(held.total * 0.9 / usable))
+        return max(1, int((memory.weights + memory.gradients + memory.optimizer) / usable))
+    return max(1, int(memory.total * 0.9 / usable))

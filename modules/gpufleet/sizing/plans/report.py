@@ -14,15 +14,15 @@ NOTABLE_SHARE = 0.98  # of what is usable: less than that is worth a word
 LEFT_ALIGNED = {"HARDWARE", "BOUGHT", "LIMIT", "SPLIT"}
 
 
-def format_report(answer: SizingResult) -> str:
+def format_report(result: SizingResult) -> str:
     """Write what was asked, what it takes, the plans, and what is to be said of them."""
     sections = [
-        [_headline(answer.workload)],
-        list(_memory_lines(answer)),
-        list(_quick_estimate_lines(answer)),
-        list(_plan_lines(answer)),
-        list(_warning_lines(answer)),
-        list(_price_lines(answer)),
+        [_headline(result.workload)],
+        list(_memory_lines(result)),
+        list(_quick_estimate_lines(result)),
+        list(_plan_lines(result)),
+        list(_warning_lines(result)),
+        list(_price_lines(result)),
     ]
     return "\n\n".join("\n".join(lines) for lines in sections if lines)
 
@@ -43,42 +43,42 @@ def _headline(workload: Workload) -> str:
     return f"{model.name} ({size}): {workload.task}, {workload.precision}, {length}, {streams}"
 
 
-def _memory_lines(answer: SizingResult) -> Iterator[str]:
-    held: MemoryEstimate = answer.memory
-    best = answer.plans[0] if answer.plans else answer.closest
+def _memory_lines(result: SizingResult) -> Iterator[str]:
+    memory: MemoryEstimate = result.memory
+    best = result.plans[0] if result.plans else result.closest
     where = f" on {best.hardware.name}" if best else ""
-    yield f"Memory of one replica{where}: {held.total:,.1f} GiB"
-    parts = [(name.replace("_", " "), getattr(held, name)) for name in PARTS]
+    yield f"Memory of one replica{where}: {memory.total:,.1f} GiB"
+    parts = [(name.replace("_", " "), getattr(memory, name)) for name in PARTS]
     yield "  " + ", ".join(f"{name} {gib:,.2f}" for name, gib in parts if gib)
-    state = "fits" if held.fits else "does not fit"
+    state = "fits" if memory.fits else "does not fit"
     filled = (
-        f", {held.available_gib:,.1f} by default"
-        if 0 < held.available_gib < held.usable_gib * NOTABLE_SHARE
+        f", {memory.available_gib:,.1f} by default"
+        if 0 < memory.available_gib < memory.usable_gib * NOTABLE_SHARE
         else ""
     )
     usable = (
-        f"{held.usable_gib:,.1f} GiB usable{filled}: {state}"
-        if held.usable_gib > 0
+        f"{memory.usable_gib:,.1f} GiB usable{filled}: {state}"
+        if memory.usable_gib > 0
         else "a chip: not applicable"
     )
-    yield f"  fullest device: {held.per_device_gib:,.1f} of {usable}"
-    for note in held.notes:
+    yield f"  fullest device: {memory.per_device_gib:,.1f} of {usable}"
+    for note in memory.notes:
         yield f"  {note}"
 
 
-def _quick_estimate_lines(answer: SizingResult) -> Iterator[str]:
-    quick = answer.quick_estimate
-    yield f"Quick estimate: {quick.accelerators:.2g} accelerators ({quick.formula})"
-    yield f"  it leaves out: {quick.leaves_out}"
+def _quick_estimate_lines(result: SizingResult) -> Iterator[str]:
+    estimate = result.quick_estimate
+    yield f"Quick estimate: {estimate.accelerators:.2g} accelerators ({estimate.formula})"
+    yield f"  it leaves out: {estimate.leaves_out}"
 
 
-def _plan_lines(answer: SizingResult) -> Iterator[str]:
-    if not answer.plans:
-        yield f"No plan among {answer.considered_count} kinds of hardware."
+def _plan_lines(result: SizingResult) -> Iterator[str]:
+    if not result.plans:
+        yield f"No plan among {result.considered_count} kinds of hardware."
         return
-    yield from format_table(_table_header(answer.plans[0]), [_table_row(plan) for plan in answer.plans])
-    if len(answer.plans) == 1:
-        yield from _detail_lines(answer.plans[0])
+    yield from format_table(_table_header(result.plans[0]), [_table_row(plan) for plan in result.plans])
+    if len(result.plans) == 1:
+        yield from _detail_lines(result.plans[0])
 
 
 def _table_header(plan: Plan) -> Row:
@@ -147,18 +147,18 @@ def _detail_lines(plan: Plan) -> Iterator[str]:
         yield f"  {note}"
 
 
-def _warning_lines(answer: SizingResult) -> Iterator[str]:
-    if answer.warnings:
+def _warning_lines(result: SizingResult) -> Iterator[str]:
+    if result.warnings:
         yield "Warnings"
-    for caution in answer.warnings:
-        yield f"  {caution.code}: {caution.message}"
-        if caution.source:
-            yield f"    source: {caution.source}"
+    for warning in result.warnings:
+        yield f"  {warning.code}: {warning.message}"
+        if warning.source:
+            yield f"    source: {warning.source}"
 
 
-def _price_lines(answer: SizingResult) -> Iterator[str]:
+def _price_lines(result: SizingResult) -> Iterator[str]:
     offers = {
-        plan.offer.source: plan.offer for plan in answer.plans if plan.offer and plan.offer.usd_per_hour
+        plan.offer.source: plan.offer for plan in result.plans if plan.offer and plan.offer.usd_per_hour
     }
     if offers:
         yield "Prices"

@@ -11,27 +11,27 @@ from gpufleet.sizing.plan_warning import PlanWarning
 from gpufleet.sizing.plans.request import SizingRequest
 
 
-def subtract_reserved_memory(hardware: Hardware, question: SizingRequest) -> Hardware:
+def subtract_reserved_memory(hardware: Hardware, request: SizingRequest) -> Hardware:
     """Return the hardware with what other things leave of each device's memory."""
-    if not question.reserve_gib:
+    if not request.reserve_gib:
         return hardware
     part = hardware.accelerator
-    usable = (part.usable_gib or part.memory_gib) - _reserved_gib(hardware, question)
+    usable = (part.usable_gib or part.memory_gib) - _reserved_gib(hardware, request)
     return replace(hardware, accelerator=replace(part, usable_gib=max(usable, 1e-6)))
 
 
-def reserved_memory_warnings(question: SizingRequest) -> Iterator[PlanWarning]:
+def reserved_memory_warnings(request: SizingRequest) -> Iterator[PlanWarning]:
     """Say what was set aside."""
-    if question.reserve_gib:
+    if request.reserve_gib:
         text = (
-            f"{question.reserve_gib:g} GiB of each device are left to other things, and on a card "
+            f"{request.reserve_gib:g} GiB of each device are left to other things, and on a card "
             f"{load_constants()['context_gib']:g} GiB to the driver's context of their process; what they take of its "
             "speed is not known"
         )
         yield PlanWarning("memory-reserved", text, "--reserve-gib")
 
 
-def _reserved_gib(hardware: Hardware, question: SizingRequest) -> float:
+def _reserved_gib(hardware: Hardware, request: SizingRequest) -> float:
     """Return the GiB that are gone: a card's driver keeps a context for every process."""
     context = 0.0 if hardware.unified else load_constants()["context_gib"]
-    return question.reserve_gib + context
+    return request.reserve_gib + context

@@ -27,153 +27,158 @@ MAX_CLOSEST_NODES = 64  # nodes of a plan that can't be
 PURCHASE_PREFERENCE = ("owned", "on_demand", "spot", "reserved_1y", "reserved_3y")
 
 
-def find_plans(question: SizingRequest) -> SizingResult:
+def find_plans(request: SizingRequest) -> SizingResult:
     """Answer a question: one plan where hardware and number are given, else the best of all that may be had."""
-    if not question.on:
-        everything = [subtract_reserved_memory(each, question) for each in market.list_hardware(question)]
-        return _rank_plans(question, everything, tuple(reserved_memory_warnings(question)))
+    if not request.on:
+        hardware = [subtract_reserved_memory(each, request) for each in market.list_hardware(request)]
+        return _rank_plans(request, hardware, tuple(reserved_memory_warnings(request)))
     first: SizingResult | None = None
-    for named in resolve_alternatives(question.on, question.root):
-        found = _plan_named_hardware(question, named)
-        if any(plan.fits for plan in found.plans):
-            return found
-        first = first or found
+    for resolved in resolve_alternatives(request.on, request.root):
+        result = _plan_named_hardware(request, resolved)
+        if any(plan.fits for plan in result.plans):
+            return result
+        first = first or result
     if first is None:
-        raise ValueError(f"nothing stands for {question.on}")
+        raise ValueError(f"nothing stands for {request.on}")
     return first
 
 
-def _plan_named_hardware(question: SizingRequest, named: ResolvedHardware) -> SizingResult:
-    check_request_fits_hardware(question, named.hardware)
-    hardware = subtract_reserved_memory(market.add_offers(question, named.hardware), question)
-    said = (*named.warnings, *reserved_memory_warnings(question))
-    if question.devices is not None:
-        return _plan_exact_devices(question, hardware, question.devices, said)
-    return _rank_plans(question, [hardware], said)
+def _plan_named_hardware(request: SizingRequest, resolved: ResolvedHardware) -> SizingResult:
+    check_request_fits_hardware(request, resolved.hardware)
+    hardware = subtract_reserved_memory(market.add_offers(request, resolved.hardware), request)
+    warnings = (*resolved.warnings, *reserved_memory_warnings(request))
+    if request.devices is not None:
+        return _plan_exact_devices(request, hardware, request.devices, warnings)
+    return _rank_plans(request, [hardware], warnings)
 
 
 def _plan_exact_devices(
-    question: SizingRequest, hardware: Hardware, devices: int, said: tuple[PlanWarning, ...]
+    request: SizingRequest, hardware: Hardware, devices: int, warnings: tuple[PlanWarning, ...]
 ) -> SizingResult:
-    found = plan_on_devices(question, hardware, devices)
-    cautions = (*said, *check_placement(found.workload, hardware, devices, found.layout, asked=question.on))
-    stops = "; ".join(caution.message for caution in cautions if caution.is_blocking)
-    offers = market.list_plan_offers(question, found)
-    found = replace(found, why_not=stops).with_offer(_default_offer(offers))
-    told = (
-        *cautions,
-        *_memory_warnings(found),
-        *missed_target_warnings(question, found),
-        *_missing_price_warnings(question, (found,)),
+    plan = plan_on_devices(request, hardware, devices)
+    placement_warnings = (
+        *warnings,
+        *check_placement(plan.workload, hardware, devices, plan.layout, hardware_name=request.on),
     )
-    return _build_result(question, (found,), told, 1)
+    reasons = "; ".join(warning.message for warning in placement_warnings if warning.is_blocking)
+    offers = market.list_plan_offers(request, plan)
+    plan = replace(plan, why_not=reasons).with_offer(_default_offer(offers))
+    all_warnings = (
+        *placement_warnings,
+        *_memory_warnings(plan),
+        *missed_target_warnings(request, plan),
+        *_missing_price_warnings(request, (plan,)),
+    )
+    return _build_result(request, (plan,), all_warnings, 1)
 
 
 def _rank_plans(
-    question: SizingRequest, hardware: Iterable[Hardware], said: tuple[PlanWarning, ...]
+    request: SizingRequest, hardware: Iterable[Hardware], warnings: tuple[PlanWarning, ...]
 ) -> SizingResult:
     kinds = list(hardware)
-    possible = [each for each in kinds if not _is_hardware_blocked(question, each)]
-    found = [plan for each in possible for plan in _best_plan_per_purchase(question, each)]
-    within = [each for each in found if _is_within_deadline_and_budget(question, each)]
-    order = sort_key(question.rank)
-    best = sorted(within, key=order)
-    shown = tuple(_drop_duplicates(best)[: question.limit or None])
+    possible = [each for each in kinds if not _is_hardware_blocked(request, each)]
+    plans = [plan for each in possible for plan in _best_plan_per_purchase(request, each)]
+    affordable = [each for each in plans if _is_within_deadline_and_budget(request, each)]
+    order = sort_key(request.rank)
+    best = sorted(affordable, key=order)
+    shown = tuple(_drop_duplicates(best)[: request.limit or None])
     if shown:
         return _build_result(
-            question,
+            request,
             shown,
             (
-                *said,
-                *_placement_warnings(question, shown),
+                *warnings,
+                *_placement_warnings(request, shown),
                 *_commitment_warnings(shown),
-                *_missing_price_warnings(question, shown),
+                *_missing_price_warnings(request, shown),
             ),
             len(kinds),
         )
-    return _build_empty_result(question, kinds, sorted(found, key=order), said)
+    return _build_empty_result(request, kinds, sorted(plans, key=order), warnings)
 
 
-def _best_plan_per_purchase(question: SizingRequest, hardware: Hardware) -> list[Plan]:
+def _best_plan_per_purchase(request: SizingRequest, hardware: Hardware) -> list[Plan]:
     """Return the best plan on that hardware, once for each way to buy it."""
-    order = sort_key(question.rank)
+    order = sort_key(request.rank)
     best: dict[str, Plan] = {}
-    for plan in candidate_plans(question, hardware):
-        offers: tuple[Offer | None, ...] = market.list_plan_offers(question, plan) or (None,)
-        for bought in (plan.with_offer(offer) for offer in offers):
-            kind = bought.offer.purchase if bought.offer else ""
-            if kind not in best or order(bought) < order(best[kind]):
-                best[kind] = bought
+    for plan in candidate_plans(request, hardware):
+        offers: tuple[Offer | None, ...] = market.list_plan_offers(request, plan) or (None,)
+        for priced in (plan.with_offer(offer) for offer in offers):
+            kind = priced.offer.purchase if priced.offer else ""
+            if kind not in best or order(priced) < order(best[kind]):
+                best[kind] = priced
     return list(best.values())
 
 
 def _drop_duplicates(plans: list[Plan]) -> list[Plan]:
     seen: set[tuple[object, ...]] = set()
-    kept = []
+    unique = []
     for each in plans:
         bought = (each.offer.purchase, each.offer.cloud) if each.offer else ()
-        mark = (each.hardware.name, each.devices, *bought)
-        if mark not in seen:
-            seen.add(mark)
-            kept.append(each)
-    return kept
+        identity = (each.hardware.name, each.devices, *bought)
+        if identity not in seen:
+            seen.add(identity)
+            unique.append(each)
+    return unique
 
 
-def _is_within_deadline_and_budget(question: SizingRequest, plan: Plan) -> bool:
-    late = question.deadline_h is not None and (plan.hours is None or plan.hours > question.deadline_h)
-    if question.budget_usd is None:
+def _is_within_deadline_and_budget(request: SizingRequest, plan: Plan) -> bool:
+    late = request.deadline_h is not None and (plan.hours is None or plan.hours > request.deadline_h)
+    if request.budget_usd is None:
         return not late
     usd = plan.usd if plan.tokens else plan.usd_per_month
-    return not late and usd is not None and usd <= question.budget_usd
+    return not late and usd is not None and usd <= request.budget_usd
 
 
-def _is_hardware_blocked(question: SizingRequest, hardware: Hardware) -> bool:
-    return is_blocked(question.workload, hardware, 1, Layout())
+def _is_hardware_blocked(request: SizingRequest, hardware: Hardware) -> bool:
+    return is_blocked(request.workload, hardware, 1, Layout())
 
 
 def _build_empty_result(
-    question: SizingRequest, kinds: list[Hardware], found: list[Plan], said: tuple[PlanWarning, ...]
+    request: SizingRequest, kinds: list[Hardware], plans: list[Plan], warnings: tuple[PlanWarning, ...]
 ) -> SizingResult:
     """Answer that nothing meets what was asked, with what comes closest."""
     if not kinds:
         raise InputError(
             "nothing to choose from", where="size", remedy="widen --cloud, --region, --purchase or --owned"
         )
-    if found and question.deadline_h and question.budget_usd:  # too late may be nearer than too dear
-        slow = replace(question, deadline_h=None)
-        found = [
-            *found,
+    if plans and request.deadline_h and request.budget_usd:  # too late may be nearer than too dear
+        without_deadline = replace(request, deadline_h=None)
+        plans = [
+            *plans,
             *(
                 plan
                 for each in kinds
-                if not _is_hardware_blocked(question, each)
-                for plan in _best_plan_per_purchase(slow, each)
+                if not _is_hardware_blocked(request, each)
+                for plan in _best_plan_per_purchase(without_deadline, each)
             ),
         ]
-    closest, text = _find_nearest_miss(question, found) if found else _find_closest_plan(question, kinds)
-    cautions = (*said, PlanWarning("nothing-suits", text, "", is_blocking=True))
-    stopped = [each for each in kinds if _is_hardware_blocked(question, each)]
+    closest, text = _find_nearest_miss(request, plans) if plans else _find_closest_plan(request, kinds)
+    all_warnings = (*warnings, PlanWarning("nothing-suits", text, "", is_blocking=True))
+    stopped = [each for each in kinds if _is_hardware_blocked(request, each)]
     if stopped and len(stopped) == len(kinds):
-        cautions += tuple(check_placement(question.workload, stopped[0], 1, Layout(), asked=question.on))
-    answer = _build_result(question, (closest,), cautions, len(kinds))
-    return replace(answer, plans=(), closest=closest)
+        all_warnings += tuple(
+            check_placement(request.workload, stopped[0], 1, Layout(), hardware_name=request.on)
+        )
+    result = _build_result(request, (closest,), all_warnings, len(kinds))
+    return replace(result, plans=(), closest=closest)
 
 
-def _find_closest_plan(question: SizingRequest, kinds: list[Hardware]) -> tuple[Plan, str]:
+def _find_closest_plan(request: SizingRequest, kinds: list[Hardware]) -> tuple[Plan, str]:
     """Return what comes closest where targets are missed everywhere, or memory does not suffice; and which it is."""
-    relaxed = replace(question, ttft_s=None, tpot_s=None, latency_s=None, requests_per_s=None)
-    possible = [each for each in kinds if not _is_hardware_blocked(question, each)]
-    found = [
+    relaxed = replace(request, ttft_s=None, tpot_s=None, latency_s=None, requests_per_s=None)
+    possible = [each for each in kinds if not _is_hardware_blocked(request, each)]
+    plans = [
         plan.with_offer(_default_offer(market.list_plan_offers(relaxed, plan)))
         for each in possible
         for plan in candidate_plans(relaxed, each)  # not the cheapest of each: the one that comes closest
         if plan.per_stream
     ]
-    if found:
-        best, text = _find_nearest_miss(question, found)
+    if plans:
+        best, text = _find_nearest_miss(request, plans)
         return (
             best,
-            f"none of {len(kinds)} kinds of hardware reaches what is asked; {text}{_gguf_advice(question)}",
+            f"none of {len(kinds)} kinds of hardware reaches what is asked; {text}{_gguf_advice(request)}",
         )
     largest = max(possible or kinds, key=lambda each: each.accelerator.memory_gib * each.devices_per_node)
     devices = largest.devices_per_node * min(largest.node_limit or 1, MAX_CLOSEST_NODES)
@@ -181,43 +186,43 @@ def _find_closest_plan(question: SizingRequest, kinds: list[Hardware]) -> tuple[
     return best, f"it fits on none of {len(kinds)} kinds of hardware"
 
 
-def _find_nearest_miss(question: SizingRequest, found: list[Plan]) -> tuple[Plan, str]:
+def _find_nearest_miss(request: SizingRequest, plans: list[Plan]) -> tuple[Plan, str]:
     """Return the plan that misses its worst target by least, and by how much it misses which."""
-    best = min(found, key=lambda plan: worst_target_ratio(question, plan))
-    by = "; ".join(caution.message for caution in missed_target_warnings(question, best))
-    bounds = {"the deadline": question.deadline_h, "the budget": question.budget_usd}
-    given = [name for name, bound in bounds.items() if bound is not None]
-    what = f"nothing is within {' and '.join(given)}: " if given else ""
-    return best, f"{what}closest is {best.hardware.name} with {best.devices} devices: {by}"
+    best = min(plans, key=lambda plan: worst_target_ratio(request, plan))
+    misses = "; ".join(warning.message for warning in missed_target_warnings(request, best))
+    bounds = {"the deadline": request.deadline_h, "the budget": request.budget_usd}
+    names = [name for name, bound in bounds.items() if bound is not None]
+    what = f"nothing is within {' and '.join(names)}: " if names else ""
+    return best, f"{what}closest is {best.hardware.name} with {best.devices} devices: {misses}"
 
 
-def _gguf_advice(question: SizingRequest) -> str:
-    gguf = is_gguf(question.workload.precision) and question.workload.engine is None
+def _gguf_advice(request: SizingRequest) -> str:
+    gguf = is_gguf(request.workload.precision) and request.workload.engine is None
     return (
         "; GGUF files are split by layers, which adds memory, not speed: try --precision int4" if gguf else ""
     )
 
 
 def _build_result(
-    question: SizingRequest, plans: tuple[Plan, ...], cautions: Iterable[PlanWarning], considered: int
+    request: SizingRequest, plans: tuple[Plan, ...], warnings: Iterable[PlanWarning], considered: int
 ) -> SizingResult:
     best = plans[0]
-    quick = quick_estimate(question.workload, best.hardware)
-    return SizingResult(best.workload, best.memory, quick, plans, tuple(dict.fromkeys(cautions)), considered)
+    quick = quick_estimate(request.workload, best.hardware)
+    return SizingResult(best.workload, best.memory, quick, plans, tuple(dict.fromkeys(warnings)), considered)
 
 
-def _placement_warnings(question: SizingRequest, plans: tuple[Plan, ...]) -> list[PlanWarning]:
+def _placement_warnings(request: SizingRequest, plans: tuple[Plan, ...]) -> list[PlanWarning]:
     """Return what is to be said of the first plans."""
     return [
-        caution
+        warning
         for each in plans[:PLANS_WITH_WARNINGS]
-        for caution in check_placement(
+        for warning in check_placement(
             each.workload,
             each.hardware,
             each.layout.devices,
             each.layout,
-            asked=question.on,
-            used=each.devices,
+            hardware_name=request.on,
+            total_devices=each.devices,
         )
     ]
 
@@ -236,27 +241,27 @@ def _commitment_warnings(plans: tuple[Plan, ...]) -> Iterator[PlanWarning]:
             )
 
 
-def _missing_price_warnings(question: SizingRequest, plans: tuple[Plan, ...]) -> Iterator[PlanWarning]:
+def _missing_price_warnings(request: SizingRequest, plans: tuple[Plan, ...]) -> Iterator[PlanWarning]:
     """Yield that nothing is known to be sold in the way that was asked for."""
-    if question.is_constrained and any(each.offer is None for each in plans):
-        asked = (*question.clouds, *question.regions, *question.purchases)
+    if request.is_constrained and any(each.offer is None for each in plans):
+        filters = (*request.clouds, *request.regions, *request.purchases)
         name = next(each.hardware.name for each in plans if each.offer is None)
         yield PlanWarning(
-            "no-price", f"no price of {name} is known for {', '.join(asked)}", "gpufleet prices"
+            "no-price", f"no price of {name} is known for {', '.join(filters)}", "gpufleet prices"
         )
 
 
 def _memory_warnings(plan: Plan) -> list[PlanWarning]:
     if plan.memory.fits:
         return []
-    held, usable, room = plan.memory.per_device_gib, plan.memory.usable_gib, plan.memory.available_gib
+    needed, usable, available = plan.memory.per_device_gib, plan.memory.usable_gib, plan.memory.available_gib
     if usable <= 0:
         chip = plan.hardware.accelerator.memory_gib
         text = f"not applicable to {plan.hardware.name}: {chip:g} GB on a chip hold less than a runtime takes"
     else:
-        text = f"{held:.1f} GiB on the fullest device of {plan.hardware.name}, {usable:.1f} GiB are usable"
-    if 0 < room < held <= usable:
-        text += f", of which {plan.engine} fills {room:.1f} as it is set by default"
+        text = f"{needed:.1f} GiB on the fullest device of {plan.hardware.name}, {usable:.1f} GiB are usable"
+    if 0 < available < needed <= usable:
+        text += f", of which {plan.engine} fills {available:.1f} as it is set by default"
     return [PlanWarning("does-not-fit", text, "gpufleet's own memory estimate", is_blocking=True)]
 
 

@@ -16,50 +16,48 @@ PREFIX = "misses-"
 SLACK = 1e-6  # rounding is no miss
 
 
-def missed_target_warnings(question: SizingRequest, plan: Plan) -> Iterator[PlanWarning]:
+def missed_target_warnings(request: SizingRequest, plan: Plan) -> Iterator[PlanWarning]:
     """Yield each target that the plan does not reach, with what it reaches instead."""
-    yield from _latency_warnings(question, plan)
-    yield from _traffic_warnings(question, plan)
-    yield from _deadline_warnings(question, plan)
-    yield from _budget_warnings(question, plan)
+    yield from _latency_warnings(request, plan)
+    yield from _traffic_warnings(request, plan)
+    yield from _deadline_warnings(request, plan)
+    yield from _budget_warnings(request, plan)
 
 
-def is_missed_target(caution: PlanWarning) -> bool:
+def is_missed_target(warning: PlanWarning) -> bool:
     """Tell whether a caution says that a target is missed."""
-    return caution.code.startswith(PREFIX)
+    return warning.code.startswith(PREFIX)
 
 
-def worst_target_ratio(question: SizingRequest, plan: Plan) -> float:
+def worst_target_ratio(request: SizingRequest, plan: Plan) -> float:
     """Return how many times over its worst target a plan is; 1 or less where all are met, infinite where unknown."""
-    ratios = [
-        _ratio(value, limit) for value, limit in _values_and_limits(question, plan) if limit is not None
-    ]
-    if question.requests_per_s is not None:
-        ratios.append(_ratio(question.requests_per_s, (plan.requests_per_s or 0.0) * plan.replicas))
+    ratios = [_ratio(value, limit) for value, limit in _values_and_limits(request, plan) if limit is not None]
+    if request.requests_per_s is not None:
+        ratios.append(_ratio(request.requests_per_s, (plan.requests_per_s or 0.0) * plan.replicas))
     return max(ratios, default=1.0)
 
 
-def _values_and_limits(question: SizingRequest, plan: Plan) -> Iterator[tuple[float | None, float | None]]:
-    yield unqueued_first_token_s(plan) or plan.time_to_first_token_s, question.ttft_s
-    yield (1 / plan.per_stream if plan.per_stream else None), question.tpot_s
-    yield plan.request_s, question.latency_s
-    yield plan.hours, question.deadline_h
-    yield (plan.usd if plan.tokens else plan.usd_per_month), question.budget_usd
+def _values_and_limits(request: SizingRequest, plan: Plan) -> Iterator[tuple[float | None, float | None]]:
+    yield unqueued_first_token_s(plan) or plan.time_to_first_token_s, request.ttft_s
+    yield (1 / plan.per_stream if plan.per_stream else None), request.tpot_s
+    yield plan.request_s, request.latency_s
+    yield plan.hours, request.deadline_h
+    yield (plan.usd if plan.tokens else plan.usd_per_month), request.budget_usd
 
 
 def _ratio(value: float | None, limit: float) -> float:
     return inf if value is None or not limit else value / limit
 
 
-def _latency_warnings(question: SizingRequest, plan: Plan) -> Iterator[PlanWarning]:
+def _latency_warnings(request: SizingRequest, plan: Plan) -> Iterator[PlanWarning]:
     first = unqueued_first_token_s(plan) or plan.time_to_first_token_s
     each = 1 / plan.per_stream if plan.per_stream else None
-    wanted = (
-        ("ttft", "--ttft-ms", "the first token comes", first, question.ttft_s),
-        ("tpot", "--tpot-ms", "a further token comes", each, question.tpot_s),
-        ("latency", "--latency", "a whole request is done", plan.request_s, question.latency_s),
+    targets = (
+        ("ttft", "--ttft-ms", "the first token comes", first, request.ttft_s),
+        ("tpot", "--tpot-ms", "a further token comes", each, request.tpot_s),
+        ("latency", "--latency", "a whole request is done", plan.request_s, request.latency_s),
     )
-    for code, source, what, value, limit in wanted:
+    for code, source, what, value, limit in targets:
         if limit is None:
             continue
         if value is None:
@@ -73,18 +71,18 @@ def _latency_warnings(question: SizingRequest, plan: Plan) -> Iterator[PlanWarni
             )
 
 
-def _traffic_warnings(question: SizingRequest, plan: Plan) -> Iterator[PlanWarning]:
-    wanted = question.requests_per_s
-    if wanted is None:
+def _traffic_warnings(request: SizingRequest, plan: Plan) -> Iterator[PlanWarning]:
+    target_rate = request.requests_per_s
+    if target_rate is None:
         return
-    has = (plan.requests_per_s or 0.0) * plan.replicas if plan.fits else 0.0
-    if has < wanted * (1 - SLACK):
-        short = f"{format_figure(has)} requests/s can be served, {wanted:g} were asked for: {1 - has / wanted:.0%} short"
-        yield _target_warning("requests", short, "--requests-per-s")
+    served_rate = (plan.requests_per_s or 0.0) * plan.replicas if plan.fits else 0.0
+    if served_rate < target_rate * (1 - SLACK):
+        text = f"{format_figure(served_rate)} requests/s can be served, {target_rate:g} were asked for: {1 - served_rate / target_rate:.0%} short"
+        yield _target_warning("requests", text, "--requests-per-s")
 
 
-def _deadline_warnings(question: SizingRequest, plan: Plan) -> Iterator[PlanWarning]:
-    limit = question.deadline_h
+def _deadline_warnings(request: SizingRequest, plan: Plan) -> Iterator[PlanWarning]:
+    limit = request.deadline_h
     if limit is None:
         return
     if plan.hours is None:
@@ -94,8 +92,8 @@ def _deadline_warnings(question: SizingRequest, plan: Plan) -> Iterator[PlanWarn
         yield _target_warning("deadline", text, "--deadline")
 
 
-def _budget_warnings(question: SizingRequest, plan: Plan) -> Iterator[PlanWarning]:
-    limit = question.budget_usd
+def _budget_warnings(request: SizingRequest, plan: Plan) -> Iterator[PlanWarning]:
+    limit = request.budget_usd
     if limit is None:
         return
     usd, what = (plan.usd, "the work") if plan.tokens else (plan.usd_per_month, "a month")

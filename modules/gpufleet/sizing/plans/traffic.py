@@ -10,39 +10,39 @@ from gpufleet.sizing.speed.device import find_calibrated_engine, is_server_engin
 MAX_STREAMS = 1024
 
 
-def with_most_streams(question: SizingRequest, placed: Placement) -> Placement:
+def with_most_streams(request: SizingRequest, placement: Placement) -> Placement:
     """Return the placement with the most streams that memory and the targets allow; at least one.
 
     What is left of the tightest bound falls almost evenly with the streams: the search goes where a straight line
     says that nothing is left (regula falsi, Illinois variant); to the stream, of hundreds to one in a hundred.
     """
-    held, more = placed.with_batch(1), placed.with_batch(MAX_STREAMS)
-    above, below = _remaining_share(question, held), _remaining_share(question, more)
+    best, trial = placement.with_batch(1), placement.with_batch(MAX_STREAMS)
+    above, below = _remaining_share(request, best), _remaining_share(request, trial)
     if below >= 0:
-        return more
+        return trial
     low, high = 1, MAX_STREAMS
     while above >= 0 and high - low > _search_tolerance(low):
         share = round((high - low) * above / (above - below))
-        more = placed.with_batch(low + max(1, min(high - low - 1, share)))
-        left = _remaining_share(question, more)
+        trial = placement.with_batch(low + max(1, min(high - low - 1, share)))
+        left = _remaining_share(request, trial)
         if left >= 0:
-            held, low, above, below = more, more.workload.batch, left, below / 2
+            best, low, above, below = trial, trial.workload.batch, left, below / 2
         else:
-            high, above, below = more.workload.batch, above / 2, left
-    return held
+            high, above, below = trial.workload.batch, above / 2, left
+    return best
 
 
-def _remaining_share(question: SizingRequest, placed: Placement) -> float:
+def _remaining_share(request: SizingRequest, placement: Placement) -> float:
     """Return the share that is left of the tightest bound, negative where it is broken."""
-    room, held = placed.memory.available_gib, placed.memory.per_device_gib
-    if not placed.fits:
-        return min(-1e-9, (room - held) / max(room, 1e-9))
-    found = placed.speed()
-    if not found.per_stream:
+    available, needed = placement.memory.available_gib, placement.memory.per_device_gib
+    if not placement.fits:
+        return min(-1e-9, (available - needed) / max(available, 1e-9))
+    speed = placement.speed()
+    if not speed.per_stream:
         return -1.0
-    each = 1 / found.per_stream
-    whole = (found.time_to_first_token_s or 0.0) + placed.workload.output_tokens * each
-    bounds = ((held, room), (each, question.tpot_s), (whole, question.latency_s))
+    each = 1 / speed.per_stream
+    request_s = (speed.time_to_first_token_s or 0.0) + placement.workload.output_tokens * each
+    bounds = ((needed, available), (each, request.tpot_s), (request_s, request.latency_s))
     return min((limit - value) / limit for value, limit in bounds if limit)
 
 
@@ -51,17 +51,17 @@ def _search_tolerance(streams: int) -> int:
     return max(1, streams // 100)
 
 
-def meets_latency_targets(question: SizingRequest, plan: Plan) -> bool:
+def meets_latency_targets(request: SizingRequest, plan: Plan) -> bool:
     """Tell whether a plan reaches the targets of latency that were asked for."""
-    first, stream, whole = plan.time_to_first_token_s, plan.per_stream, plan.request_s
+    first, stream, request_s = plan.time_to_first_token_s, plan.per_stream, plan.request_s
     if (
-        question.ttft_s is not None
-        and (unqueued_first_token_s(plan) or first or float("inf")) > question.ttft_s
+        request.ttft_s is not None
+        and (unqueued_first_token_s(plan) or first or float("inf")) > request.ttft_s
     ):
         return False
-    if question.tpot_s is not None and (not stream or 1 / stream > question.tpot_s):
+    if request.tpot_s is not None and (not stream or 1 / stream > request.tpot_s):
         return False
-    return question.latency_s is None or (whole is not None and whole <= question.latency_s)
+    return request.latency_s is None or (request_s is not None and request_s <= request.latency_s)
 
 
 def unqueued_first_token_s(plan: Plan) -> float | None:

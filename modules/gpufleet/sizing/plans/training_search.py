@@ -33,36 +33,36 @@ def find_fastest_training(
     best: Placement | None = None
     simplest: tuple[Workload, Layout] | None = None
     speed, refused = 0.0, None
-    for asked, layout in _layouts_and_shardings(workload, hardware, devices, quick=quick):
-        simplest = simplest or (asked, layout)
-        degrees = (layout.tensor, layout.pipeline, asked.training.sharding)
+    for variant, layout in _layouts_and_shardings(workload, hardware, devices, quick=quick):
+        simplest = simplest or (variant, layout)
+        degrees = (layout.tensor, layout.pipeline, variant.training.sharding)
         if degrees == refused:
             continue  # what does not fit over all devices fits over fewer even less
-        most = max_tokens_per_s(asked, hardware, layout, open_batch=open_batch)
-        if best is not None and most <= speed * WORTH_IT:
+        max_rate = max_tokens_per_s(variant, hardware, layout, open_batch=open_batch)
+        if best is not None and max_rate <= speed * WORTH_IT:
             continue
-        placed = place_on_layout(asked, hardware, layout)
-        if not placed.fits:
+        placement = place_on_layout(variant, hardware, layout)
+        if not placement.fits:
             refused = degrees
             continue
-        found = tune_micro_batch(placed, most) if open_batch else placed
-        rate = found.speed().tokens_per_s or 0.0
+        tuned = tune_micro_batch(placement, max_rate) if open_batch else placement
+        rate = tuned.speed().tokens_per_s or 0.0
         if best is None or rate > speed * WORTH_IT:
-            best, speed = found, rate
+            best, speed = tuned, rate
     if simplest is None:
         raise ValueError(f"no layout on {devices} devices")
     return best or place_on_layout(simplest[0], hardware, simplest[1])
 
 
-def tune_micro_batch(placed: Placement, most: float = inf) -> Placement:
+def tune_micro_batch(placement: Placement, max_rate: float = inf) -> Placement:
     """Return a training with the micro-batch that is fastest and fits; none is tried once ``most`` is near."""
-    if not placed.fits:
-        return placed
-    best, speed = placed, placed.speed().tokens_per_s or 0.0
+    if not placement.fits:
+        return placement
+    best, speed = placement, placement.speed().tokens_per_s or 0.0
     for batch in MICRO_BATCHES:
-        if speed * WORTH_IT >= most:
+        if speed * WORTH_IT >= max_rate:
             break
-        more = placed.with_batch(batch)
+        more = placement.with_batch(batch)
         faster = (more.speed().tokens_per_s or 0.0) if more.fits else 0.0
         if faster <= speed * WORTH_IT:
             break
@@ -74,8 +74,8 @@ def _layouts_and_shardings(
     workload: Workload, hardware: Hardware, devices: int, *, quick: bool
 ) -> Iterator[tuple[Workload, Layout]]:
     for layout in parallelism.training_layouts(workload, hardware, devices, quick=quick):
-        for asked in sharding_variants(workload, layout.devices):
-            yield asked, layout
+        for variant in sharding_variants(workload, layout.devices):
+            yield variant, layout
 
 
 def max_tokens_per_s(workload: Workload, hardware: Hardware, layout: Layout, *, open_batch: bool) -> float:
@@ -84,5 +84,5 @@ def max_tokens_per_s(workload: Workload, hardware: Hardware, layout: Layout, *, 
     batch = MICRO_BATCHES[-1] if open_batch else workload.batch
     work, joint = replace(workload, batch=batch, training=training), with_link_for(hardware, layout.devices)
     easiest = Replica(work, layout, joint, load_efficiency())
-    found = training_step(easiest)
-    return tokens_per_step(easiest) / found.seconds if found else 0.0
+    step = training_step(easiest)
+    return tokens_per_step(easiest) / step.seconds if step else 0.0

@@ -9,14 +9,14 @@ from gpufleet.sizing.speed.replica import Replica
 RUNTIME_RESERVE = 0.10  # of usable memory: runtime, activations, fragments; serving engines' own default
 
 
-def max_streams(setting: Replica) -> float:
+def max_streams(replica: Replica) -> float:
     """Return how many sequences fit at once; 0 where not even one does.
 
     A server admits sequences as others end, so that at any time the mean one is half generated.
     """
-    part, layout, work = setting.hardware.accelerator, setting.layout, setting.workload
+    part, layout, work = replica.hardware.accelerator, replica.layout, replica.workload
     memory = usable_gib(part) * 2**30 * (1 - RUNTIME_RESERVE) * layout.tensor * layout.pipeline
-    held = weight_bytes(work.model, setting.precision)
-    length = work.input_tokens + work.output_tokens / (2 if device.is_server_engine(setting.engine) else 1)
-    each = operation_count.kv_cache_bytes(work.model, setting.kv_precision, max(length, 1))
-    return max(0.0, (memory - held) / each)
+    weights = weight_bytes(work.model, replica.precision)
+    length = work.input_tokens + work.output_tokens / (2 if device.is_server_engine(replica.engine) else 1)
+    cache_per_stream = operation_count.kv_cache_bytes(work.model, replica.kv_precision, max(length, 1))
+    return max(0.0, (memory - weights) / cache_per_stream)

@@ -27,40 +27,40 @@ class DecodeStep:
         )
 
 
-def decode_step(setting: Replica, streams: float, context: float) -> DecodeStep | None:
+def decode_step(replica: Replica, streams: float, context: float) -> DecodeStep | None:
     """Return what generating one token for each of so many streams takes, None without a known bandwidth."""
-    if setting.peak_bandwidth is None:
+    if replica.peak_bandwidth is None:
         return None
-    tensor = setting.layout.tensor
+    tensor = replica.layout.tensor
     return DecodeStep(
-        memory=_memory_seconds(setting, streams, context) / tensor,
-        compute=_compute_seconds(setting, streams) / tensor,
-        launch=_launch_seconds(setting, streams),
-        all_reduce=setting.all_reduce_seconds(streams) + setting.pipeline_hop_seconds(streams),
-        eager_launch=setting.model.layers * setting.factor("eager_seconds")
-        if setting.engine in EAGER_ENGINES
+        memory=_memory_seconds(replica, streams, context) / tensor,
+        compute=_compute_seconds(replica, streams) / tensor,
+        launch=_launch_seconds(replica, streams),
+        all_reduce=replica.all_reduce_seconds(streams) + replica.pipeline_hop_seconds(streams),
+        eager_launch=replica.model.layers * replica.factor("eager_seconds")
+        if replica.engine in EAGER_ENGINES
         else 0.0,
     )
 
 
-def _launch_seconds(setting: Replica, streams: float) -> float:
+def _launch_seconds(replica: Replica, streams: float) -> float:
     """Return what waits between kernels: of each layer, more where it chooses experts, of the step, of each stream."""
-    layers = setting.model.layers * setting.factor("layer_seconds")
-    experts = setting.expert_layers * setting.factor("expert_seconds") if setting.expert_layers else 0.0
-    return layers + experts + setting.factor("step_seconds") + streams * setting.factor("stream_seconds")
+    layers = replica.model.layers * replica.factor("layer_seconds")
+    experts = replica.expert_layers * replica.factor("expert_seconds") if replica.expert_layers else 0.0
+    return layers + experts + replica.factor("step_seconds") + streams * replica.factor("stream_seconds")
 
 
-def _memory_seconds(setting: Replica, streams: float, context: float) -> float:
-    model, bandwidth = setting.model, setting.peak_bandwidth or 1.0
-    read = operation_count.weight_bytes_read(model, setting.precision, streams)
-    cache = streams * operation_count.kv_cache_bytes(model, setting.kv_precision, context)
-    rate = setting.weight_rate * (setting.capped_factor("expert_bandwidth") if setting.expert_layers else 1.0)
-    return read / rate + cache / (bandwidth * setting.capped_factor("cache_bandwidth"))
+def _memory_seconds(replica: Replica, streams: float, context: float) -> float:
+    model, bandwidth = replica.model, replica.peak_bandwidth or 1.0
+    read = operation_count.weight_bytes_read(model, replica.precision, streams)
+    cache = streams * operation_count.kv_cache_bytes(model, replica.kv_precision, context)
+    rate = replica.weight_rate * (replica.capped_factor("expert_bandwidth") if replica.expert_layers else 1.0)
+    return read / rate + cache / (bandwidth * replica.capped_factor("cache_bandwidth"))
 
 
-def _compute_seconds(setting: Replica, streams: float) -> float:
-    if setting.peak_flops is None:
+def _compute_seconds(replica: Replica, streams: float) -> float:
+    if replica.peak_flops is None:
         return 0.0
-    law = setting.saturation_factor("compute_law", setting.peak_flops, REFERENCE_FLOPS)
-    rate = setting.peak_flops * min(setting.factor("decode_compute") * law, MAX_SHARE)
-    return streams * operation_count.forward_operations(setting.model) / rate
+    law = replica.saturation_factor("compute_law", replica.peak_flops, REFERENCE_FLOPS)
+    rate = replica.peak_flops * min(replica.factor("decode_compute") * law, MAX_SHARE)
+    return streams * operation_count.forward_operations(replica.model) / rate

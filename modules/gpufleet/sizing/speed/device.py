@@ -38,10 +38,12 @@ def device_class(part: Accelerator) -> str:
     return "gaudi" if "gaudi" in part.name.lower() else others.get(vendor, "other")
 
 
-def find_calibrated_engine(asked: str | None, part: Accelerator, *, training: bool, nodes: int = 1) -> str:
+def find_calibrated_engine(
+    requested: str | None, part: Accelerator, *, training: bool, nodes: int = 1
+) -> str:
     """Return the engine whose factors apply: as asked, or the usual one of the device."""
-    if asked:
-        name = asked.strip().lower()
+    if requested:
+        name = requested.strip().lower()
         name = ENGINE_ALIASES.get(name, name)
         return "pytorch-fsdp" if training and name in ("pytorch", "transformers") else name
     kind = device_class(part)
@@ -74,6 +76,8 @@ def find_peak_flops(part: Accelerator, precision: str, engine: str) -> float | N
     if engine in LOCAL_ENGINES and part.vendor == "NVIDIA":
         # kernels that accumulate in 16 bits run at the full rate of the cores, half of the one for 8-bit integers
         half = max(half or 0.0, (part.int8_tops_dense or 0.0) / 2)
-    found = {"fp8": part.fp8_tflops_dense, "fp4": part.fp4_tflops_dense}.get(kernel_format(precision)) or half
-    found = found or part.fp32_tflops
-    return found * 1e12 if found else None
+    tflops = {"fp8": part.fp8_tflops_dense, "fp4": part.fp4_tflops_dense}.get(
+        kernel_format(precision)
+    ) or half
+    tflops = tflops or part.fp32_tflops
+    return tflops * 1e12 if tflops else None

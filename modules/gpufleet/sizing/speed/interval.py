@@ -36,8 +36,8 @@ def load_intervals() -> dict[tuple[str, str], Interval]:
 def find_interval(metric: str, device: str) -> Interval:
     """Return the bounds that hold: of the class where it was measured often enough, else of all classes pooled."""
     known = load_intervals()
-    own = known.get((metric, device))
-    if own:
-        return own
+    class_interval = known.get((metric, device))
+    if class_interval:
+        return class_interval
     pooled = known[metric, ANY]
     return Interval(pooled.low / UNMEASURED_WIDENING, pooled.high * UNMEASURED_WIDENING, is_measured=False)

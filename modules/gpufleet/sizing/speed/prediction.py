@@ -30,8 +30,8 @@ class Generation:
 
 def estimate_speed(workload: Workload, layout: Layout, hardware: Hardware) -> Speed:
     """Return the predicted speed of one replica with its 80 % interval."""
-    asked = build_replica(workload, layout, hardware)
-    return _training_speed(asked) if workload.is_training else _inference_speed(asked)
+    replica = build_replica(workload, layout, hardware)
+    return _training_speed(replica) if workload.is_training else _inference_speed(replica)
 
 
 def build_replica(
@@ -45,16 +45,16 @@ def build_replica(
     return Replica(workload, layout, hardware, efficiency or load_efficiency())
 
 
-def estimate_generation(asked: Replica) -> Generation | None:
+def estimate_generation(replica: Replica) -> Generation | None:
     """Return the rates of one replica under the workload's streams, None without a known bandwidth."""
-    work = asked.workload
-    streams = min(float(work.batch), max(capacity.max_streams(asked), 1.0))
-    step = decode.decode_step(asked, streams, work.input_tokens + work.output_tokens / 2)
+    work = replica.workload
+    streams = min(float(work.batch), max(capacity.max_streams(replica), 1.0))
+    step = decode.decode_step(replica, streams, work.input_tokens + work.output_tokens / 2)
     if step is None:
         return None
-    prompts = prefill.prefill_seconds(asked, streams, work.input_tokens)
-    single = prefill.prefill_seconds(asked, 1.0, work.input_tokens) if work.input_tokens else None
-    busy = (prompts or 0.0) if device.is_server_engine(asked.engine) else 0.0
+    prompts = prefill.prefill_seconds(replica, streams, work.input_tokens)
+    single = prefill.prefill_seconds(replica, 1.0, work.input_tokens) if work.input_tokens else None
+    busy = (prompts or 0.0) if device.is_server_engine(replica.engine) else 0.0
     generating = max(work.output_tokens, 1) * step.seconds
     return Generation(
         tokens_per_s=streams * max(work.output_tokens, 1) / (generating + busy),
@@ -67,86 +67,90 @@ def estimate_generation(asked: Replica) -> Generation | None:
     )
 
 
-def training_tokens_per_s(asked: Replica) -> float | None:
+def training_tokens_per_s(replica: Replica) -> float | None:
     """Return the tokens per second that the replica trains on."""
-    parts = training.training_step(asked)
-    return training.tokens_per_step(asked) / parts.seconds if parts else None
+    parts = training.training_step(replica)
+    return training.tokens_per_step(replica) / parts.seconds if parts else None
 
 
-def _inference_speed(asked: Replica) -> Speed:
-    found = estimate_generation(asked)
-    if found is None:
-        part = asked.hardware.accelerator.name
+def _inference_speed(replica: Replica) -> Speed:
+    generation = estimate_generation(replica)
+    if generation is None:
+        part = replica.hardware.accelerator.name
         return Speed(
             None, None, None, None, None, None, None, None, (f"no memory bandwidth is known of {part}",)
         )
-    metric = "throughput" if asked.workload.batch > 1 or device.is_server_engine(asked.engine) else "decode"
-    bounds = find_interval(metric, asked.device_class)
-    limit = _find_limit(asked, found)
+    metric = (
+        "throughput" if replica.workload.batch > 1 or device.is_server_engine(replica.engine) else "decode"
+    )
+    bounds = find_interval(metric, replica.device_class)
+    limit = _find_limit(replica, generation)
     return Speed(
-        tokens_per_s=found.tokens_per_s,
-        low=found.tokens_per_s * bounds.low,
-        high=found.tokens_per_s * bounds.high,
-        per_stream=found.per_stream,
-        prompt_tokens_per_s=found.prompt_tokens_per_s,
-        time_to_first_token_s=found.time_to_first_token_s,
+        tokens_per_s=generation.tokens_per_s,
+        low=generation.tokens_per_s * bounds.low,
+        high=generation.tokens_per_s * bounds.high,
+        per_stream=generation.per_stream,
+        prompt_tokens_per_s=generation.prompt_tokens_per_s,
+        time_to_first_token_s=generation.time_to_first_token_s,
         limit=limit,
-        watts=_replica_watts(asked, 1.0 - found.step.all_reduce / found.step.seconds, limit),
-        notes=tuple(_speed_notes(asked, found, known=bounds.is_measured)),
+        watts=_replica_watts(replica, 1.0 - generation.step.all_reduce / generation.step.seconds, limit),
+        notes=tuple(_speed_notes(replica, generation, known=bounds.is_measured)),
     )
 
 
-def _find_limit(asked: Replica, found: Generation) -> Limit:
-    step = found.step
-    if found.prompt_share > 0.5:  # noqa: PLR2004 - more than half of the time
+def _find_limit(replica: Replica, generation: Generation) -> Limit:
+    step = generation.step
+    if generation.prompt_share > 0.5:  # noqa: PLR2004 - more than half of the time
         return "compute"
     parts: dict[Limit, float] = {
         "memory bandwidth": step.memory,
         "compute": step.compute,
         "launch overhead": step.launch,
-        asked.link_limit: step.all_reduce,
+        replica.link_limit: step.all_reduce,
     }
     return max(parts, key=lambda name: parts[name])
 
 
-def _replica_watts(asked: Replica, busy: float, limit: str) -> float | None:
-    layout = asked.layout
-    devices = layout.tensor * layout.pipeline * (layout.data if asked.workload.is_training else 1)
+def _replica_watts(replica: Replica, busy: float, limit: str) -> float | None:
+    layout = replica.layout
+    devices = layout.tensor * layout.pipeline * (layout.data if replica.workload.is_training else 1)
     together = (
-        1.0 if device.is_server_engine(asked.engine) or asked.workload.is_training else 1.0 / layout.pipeline
+        1.0
+        if device.is_server_engine(replica.engine) or replica.workload.is_training
+        else 1.0 / layout.pipeline
     )
-    return estimate_watts(asked.hardware.accelerator, devices, busy * together, limit)
+    return estimate_watts(replica.hardware.accelerator, devices, busy * together, limit)
 
 
-def _speed_notes(asked: Replica, found: Generation, *, known: bool) -> list[str]:
+def _speed_notes(replica: Replica, generation: Generation, *, known: bool) -> list[str]:
     notes = []
-    if found.streams < asked.workload.batch:
+    if generation.streams < replica.workload.batch:
         notes.append(
-            f"memory holds {found.streams:.0f} of {asked.workload.batch} streams at once; the others wait"
+            f"memory holds {generation.streams:.0f} of {replica.workload.batch} streams at once; the others wait"
         )
-    if asked.peak_flops is None:
+    if replica.peak_flops is None:
         notes.append("no rate of operations is known: prompts are left out")
-    return notes + _interval_note(asked, known=known)
+    return notes + _interval_note(replica, known=known)
 
 
-def _interval_note(asked: Replica, *, known: bool) -> list[str]:
+def _interval_note(replica: Replica, *, known: bool) -> list[str]:
     return (
         []
         if known
-        else [f"few measurements of devices like this ({asked.device_class}): a wider interval from all"]
+        else [f"few measurements of devices like this ({replica.device_class}): a wider interval from all"]
     )
 
 
-def _training_speed(asked: Replica) -> Speed:
-    parts = training.training_step(asked)
+def _training_speed(replica: Replica) -> Speed:
+    parts = training.training_step(replica)
     if parts is None:
-        part = asked.hardware.accelerator.name
+        part = replica.hardware.accelerator.name
         return Speed(
             None, None, None, None, None, None, None, None, (f"no rate of operations is known of {part}",)
         )
-    total = training.tokens_per_step(asked) / parts.seconds
-    bounds = find_interval("training", asked.device_class)
-    limit = parts.limit(asked)
+    total = training.tokens_per_step(replica) / parts.seconds
+    bounds = find_interval("training", replica.device_class)
+    limit = parts.limit(replica)
     return Speed(
         tokens_per_s=total,
         low=total * bounds.low,
@@ -155,6 +159,6 @@ def _training_speed(asked: Replica) -> Speed:
         prompt_tokens_per_s=None,
         time_to_first_token_s=None,
         limit=limit,
-        watts=_replica_watts(asked, parts.compute / parts.seconds, limit),
-        notes=tuple(_interval_note(asked, known=bounds.is_measured)),
+        watts=_replica_watts(replica, parts.compute / parts.seconds, limit),
+        notes=tuple(_interval_note(replica, known=bounds.is_measured)),
     )

@@ -59,11 +59,11 @@ class Replica:
     @cached_property
     def kv_precision(self) -> str:
         """Return what keys and values are kept in."""
-        asked = self.workload.kv_precision
+        requested = self.workload.kv_precision
         return (
             device.default_kv_precision(self.engine, self.workload.precision, self.device_class)
-            if asked == "f16"
-            else asked
+            if requested == "f16"
+            else requested
         )
 
     def factor(self, parameter: str) -> float:
@@ -95,8 +95,8 @@ class Replica:
     @cached_property
     def precision(self) -> str:
         """Return what the weights are read in: llama.cpp's MXFP4 files hold all but the experts in 8 bits."""
-        asked = self.workload.precision
-        return "mxfp4_moe" if self.engine == "llama.cpp" and asked.lower() == "mxfp4" else asked
+        requested = self.workload.precision
+        return "mxfp4_moe" if self.engine == "llama.cpp" and requested.lower() == "mxfp4" else requested
 
     @cached_property
     def kernel_format(self) -> str:

@@ -30,7 +30,7 @@ def tokens_chart(comparison: Comparison) -> Any:
     """Draw tokens per second, generated or trained on, with the 80 % interval."""
     trains = comparison.workload is not None and comparison.workload.is_training
     axis = f"tokens/s {'trained on' if trains else 'generated'} by the replica, with 80 % interval"
-    return _bar_chart(comparison, "Tokens per second", axis, lambda subject: _scale_speed(subject, 1.0))
+    return _bar_chart(comparison, "Tokens per second", axis, lambda compared: _scale_speed(compared, 1.0))
 
 
 def training_chart(comparison: Comparison) -> Any:
@@ -58,22 +58,22 @@ def per_dollar_chart(comparison: Comparison) -> Any:
     return _bar_chart(comparison, "Tokens for money", axis, _per_dollar, priced=True)
 
 
-def _scale_speed(subject: ComparedAccelerator, factor: float | None) -> tuple[float, float, float] | None:
-    plan = subject.plan
+def _scale_speed(compared: ComparedAccelerator, factor: float | None) -> tuple[float, float, float] | None:
+    plan = compared.plan
     if plan is None or factor is None:
         return None
     speeds = (plan.tokens_per_s, plan.tokens_per_s_low, plan.tokens_per_s_high)
     return None if None in speeds else tuple((speed or 0.0) * factor for speed in speeds)  # type: ignore[return-value]  # three in, three out
 
 
-def _per_joule(subject: ComparedAccelerator) -> tuple[float, float, float] | None:
-    plan: Plan | None = subject.plan
-    return _scale_speed(subject, 1 / plan.watts if plan and plan.watts else None)
+def _per_joule(compared: ComparedAccelerator) -> tuple[float, float, float] | None:
+    plan: Plan | None = compared.plan
+    return _scale_speed(compared, 1 / plan.watts if plan and plan.watts else None)
 
 
-def _per_dollar(subject: ComparedAccelerator) -> tuple[float, float, float] | None:
-    usd = subject.usd_per_hour
-    return _scale_speed(subject, 3600 / 1e6 / usd if usd else None)
+def _per_dollar(compared: ComparedAccelerator) -> tuple[float, float, float] | None:
+    usd = compared.usd_per_hour
+    return _scale_speed(compared, 3600 / 1e6 / usd if usd else None)
 
 
 def _bar_chart(
@@ -111,21 +111,21 @@ def _rows(comparison: Comparison, title: str, measure: Measure, *, priced: bool)
     if comparison.workload is None:
         raise InputError("needs a model", where="--plot", remedy="give --model")
     rows = []
-    for subject in comparison.accelerators:
-        found = measure(subject)
-        if found is not None:
-            value, low, high = found
-            label = format_figure(value) + (_price_label(subject) if priced else "")
-            row = {"name": subject.label, "kind": kind_label(subject.accelerator), "value": value}
+    for compared in comparison.accelerators:
+        speed_range = measure(compared)
+        if speed_range is not None:
+            value, low, high = speed_range
+            label = format_figure(value) + (_price_label(compared) if priced else "")
+            row = {"name": compared.label, "kind": kind_label(compared.accelerator), "value": value}
             rows.append(row | {"low": low, "high": high, "label": label})
     if not rows:
         raise InputError(f"{title.lower()}: not known of any of these", where="--plot")
     return rows
 
 
-def _price_label(subject: ComparedAccelerator) -> str:
+def _price_label(compared: ComparedAccelerator) -> str:
     """Return how and when the price was: the month of its newest date."""
-    price = subject.price
+    price = compared.price
     day = (price.as_of or "undated").split("/")[-1][:7] if price else ""
     return f"  ({price.purchase.replace('_', ' ')}, {day})" if price else ""
 

@@ -19,10 +19,10 @@ def spread_positions(preferred: Sequence[float], gap: float, low: float, high: f
         places[-1] = high
         for at in range(len(places) - 2, -1, -1):
             places[at] = min(places[at], places[at + 1] - gap)
-    found = [0.0] * len(preferred)
+    positions = [0.0] * len(preferred)
     for place, at in zip(places, order, strict=True):
-        found[at] = place
-    return found
+        positions[at] = place
+    return positions
 
 
 def place_labels(
@@ -36,17 +36,17 @@ def place_labels(
 
     ``fixed`` are boxes that stand already. Where there is no such place the least crowded one is taken.
     """
-    taken: list[Box] = [(x - 6, y - 6, x + 6, y + 6) for x, y in points]
-    found: list[Box] = []
+    markers: list[Box] = [(x - 6, y - 6, x + 6, y + 6) for x, y in points]
+    boxes: list[Box] = []
     for at, ((x, y), name) in enumerate(zip(points, names, strict=True)):
-        others = [*taken[:at], *taken[at + 1 :], *fixed, *found]
+        others = [*markers[:at], *markers[at + 1 :], *fixed, *boxes]
         options = [
             box
             for box in _candidate_boxes(x, y, len(name) * CHARACTER_WIDTH)
             if _is_inside(box, width, height)
         ]
-        found.append(min(options, key=lambda box: sum(_overlap_area(box, other) for other in others)))
-    return found
+        boxes.append(min(options, key=lambda box: sum(_overlap_area(box, other) for other in others)))
+    return boxes
 
 
 def axis_end(rows: Sequence[tuple[float, str]], width: float) -> float:

@@ -52,8 +52,8 @@ def chart(comparison: Comparison) -> Any:
 
 def _rows(comparison: Comparison) -> list[Row]:
     rows = []
-    for subject in comparison.accelerators:
-        part, plan = subject.accelerator, subject.plan
+    for compared in comparison.accelerators:
+        part, plan = compared.accelerator, compared.plan
         if part.tdp_w:
             drawn = plan.watts / plan.devices if plan and plan.watts else None
             label = format_figure(part.tdp_w) + (

@@ -35,14 +35,14 @@ def chart(comparison: Comparison) -> Any:
 
     precision = comparison.workload.precision if comparison.workload else "bf16"
     rows = _roofline_rows(comparison, precision)
-    across = (MIN_INTENSITY, max(2000.0, 3 * max(row["ridge"] for row in rows)))
-    up = log_axis_domain([row["peak"] for row in rows] + [row["gb_s"] / 1000 for row in rows], 1.6)
-    names, tall = [row["name"] for row in rows], max(HEIGHT, round((LINE_HEIGHT + 2) * len(rows)))
-    x = alt.X("intensity:Q", title="operations per byte read from memory", scale=_log_scale(alt, across))
-    y = alt.Y("tflops:Q", title="attainable rate (10¹² operations/s, dense)", scale=_log_scale(alt, up))
-    lines = alt.Chart(alt.Data(values=[p for row in rows for p in _line_points(row, across, up)])).mark_line(
-        strokeWidth=2
-    )
+    x_domain = (MIN_INTENSITY, max(2000.0, 3 * max(row["ridge"] for row in rows)))
+    y_domain = log_axis_domain([row["peak"] for row in rows] + [row["gb_s"] / 1000 for row in rows], 1.6)
+    names, height = [row["name"] for row in rows], max(HEIGHT, round((LINE_HEIGHT + 2) * len(rows)))
+    x = alt.X("intensity:Q", title="operations per byte read from memory", scale=_log_scale(alt, x_domain))
+    y = alt.Y("tflops:Q", title="attainable rate (10¹² operations/s, dense)", scale=_log_scale(alt, y_domain))
+    lines = alt.Chart(
+        alt.Data(values=[p for row in rows for p in _line_points(row, x_domain, y_domain)])
+    ).mark_line(strokeWidth=2)
     colour = alt.Color(
         "name:N", legend=None, scale=alt.Scale(domain=names, range=_cycle_colors(LINES, len(names)))
     )
@@ -53,29 +53,29 @@ def chart(comparison: Comparison) -> Any:
         size=45, filled=True, opacity=1
     )
     layers = [
-        *_decode_guides(alt, comparison, precision, across, tall),
+        *_decode_guides(alt, comparison, precision, x_domain, height),
         lines.encode(x=x, y=y, color=colour, strokeDash=dash),
         ridges.encode(x=x, y=y, color=colour),
-        *_label_layers(alt, rows, up, tall, colour),
+        *_label_layers(alt, rows, y_domain, height, colour),
     ]
     title = build_title(alt, "Rooflines of one device", _subtitle(comparison, rows, precision))
-    return alt.layer(*layers).properties(width=PLOT_WIDTH, height=tall, title=title)
+    return alt.layer(*layers).properties(width=PLOT_WIDTH, height=height, title=title)
 
 
 def _roofline_rows(comparison: Comparison, precision: str) -> list[Row]:
-    found = []
+    rows = []
     for part in (each.accelerator for each in comparison.accelerators):
         peak, computed_in = peak_tflops(part, precision)
         if peak and part.bandwidth_gb_s:
-            found.append(
+            rows.append(
                 {
                     "name": part.name, "peak": peak, "gb_s": part.bandwidth_gb_s, "format": computed_in,
                     "ridge": ridge_point(part, precision),
                 }
             )  # fmt: skip
-    if not found:
+    if not rows:
         raise InputError("no bandwidth or rate is known of any of these", where="roofline")
-    return found
+    return rows
 
 
 def _subtitle(comparison: Comparison, rows: list[Row], precision: str) -> list[str]:
@@ -100,10 +100,10 @@ def most_common_format(rows: list[Row]) -> str:
     return usual
 
 
-def _line_points(row: Row, across: tuple[float, float], up: tuple[float, float]) -> list[Row]:
+def _line_points(row: Row, x_domain: tuple[float, float], y_domain: tuple[float, float]) -> list[Row]:
     slope = row["gb_s"] / 1000  # 10^12 operations per second at one operation per byte
-    start = max(across[0], up[0] / slope)
-    points = [(start, start * slope), (row["ridge"], row["peak"]), (across[1], row["peak"])]
+    start = max(x_domain[0], y_domain[0] / slope)
+    points = [(start, start * slope), (row["ridge"], row["peak"]), (x_domain[1], row["peak"])]
     return [{"name": row["name"], "intensity": at, "tflops": rate} for at, rate in points]
 
 
@@ -111,10 +111,12 @@ def _ridge_point(row: Row) -> Row:
     return {"name": row["name"], "intensity": row["ridge"], "tflops": row["peak"]}
 
 
-def _label_layers(alt: Any, rows: list[Row], up: tuple[float, float], tall: int, colour: Any) -> list[Any]:
+def _label_layers(
+    alt: Any, rows: list[Row], y_domain: tuple[float, float], height: int, colour: Any
+) -> list[Any]:
     """Name every line right of its end, moved apart where they would meet, with a thread to the line."""
-    line_ends = [tall - log_axis_pixel(row["peak"], up, tall) for row in rows]
-    order = spread_positions(line_ends, LINE_HEIGHT + 1, LINE_HEIGHT, tall)
+    line_ends = [height - log_axis_pixel(row["peak"], y_domain, height) for row in rows]
+    order = spread_positions(line_ends, LINE_HEIGHT + 1, LINE_HEIGHT, height)
     texts, threads = [], []
     for row, end, place in zip(rows, line_ends, order, strict=True):
         name = row["name"]
@@ -132,7 +134,7 @@ def _label_layers(alt: Any, rows: list[Row], up: tuple[float, float], tall: int,
 
 
 def _decode_guides(
-    alt: Any, comparison: Comparison, precision: str, across: tuple[float, float], tall: int
+    alt: Any, comparison: Comparison, precision: str, x_domain: tuple[float, float], height: int
 ) -> list[Any]:
     """Mark where decoding lies: two operations for each weight that is read, times the streams."""
     each = 16.0 / bits_per_weight(precision)  # two operations a weight of so many bits
@@ -143,13 +145,13 @@ def _decode_guides(
             "label": f"decode, {streams} stream{'s' if streams > 1 else ''}",
         }
         for streams in sorted({1, batch, 64})
-        if across[0] < each * streams < across[1]
+        if x_domain[0] < each * streams < x_domain[1]
     ]
-    base = alt.Chart(alt.Data(values=marks)).encode(x=alt.X("intensity:Q", scale=_log_scale(alt, across)))
+    base = alt.Chart(alt.Data(values=marks)).encode(x=alt.X("intensity:Q", scale=_log_scale(alt, x_domain)))
     return [
         base.mark_rule(color=GREY, strokeDash=[3, 3]),
         base.mark_text(color=GREY, fontSize=11, align="left", dx=4, baseline="bottom").encode(
-            y=alt.value(tall - 4), text="label:N"
+            y=alt.value(height - 4), text="label:N"
         ),
     ]
 

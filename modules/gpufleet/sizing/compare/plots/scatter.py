@@ -37,25 +37,28 @@ def chart(comparison: Comparison) -> Any:
 
     rows = _rows(comparison)
     kinds = {row["kind"] for row in rows}
-    across, up = (
+    x_domain, y_domain = (
         log_axis_domain([row["memory"] for row in rows], 1.8),
         log_axis_domain([row["bandwidth"] for row in rows], 1.8),
     )
-    tall = max(HEIGHT, HEIGHT_PER_NAME * len(rows))
-    x = alt.X("memory:Q", title="usable memory of one device (GiB)", scale=_log_scale(alt, across))
+    height = max(HEIGHT, HEIGHT_PER_NAME * len(rows))
+    x = alt.X("memory:Q", title="usable memory of one device (GiB)", scale=_log_scale(alt, x_domain))
     y = alt.Y(
-        "bandwidth:Q", title="memory bandwidth (GB/s)", scale=_log_scale(alt, up), axis=alt.Axis(format=",")
+        "bandwidth:Q",
+        title="memory bandwidth (GB/s)",
+        scale=_log_scale(alt, y_domain),
+        axis=alt.Axis(format=","),
     )
     marks = alt.Chart(alt.Data(values=rows)).mark_point(size=90, filled=True, opacity=1)
     marks = marks.encode(x=x, y=y, color=color_encoding(alt, kinds), shape=shape_encoding(alt, kinds))
     title = build_title(alt, "Memory and bandwidth of one device", _subtitle(comparison))
-    lines, times = _read_time_lines(across, up)
+    lines, times = _read_time_lines(x_domain, y_domain)
     layers = [
         *_read_time_layers(alt, lines, times, x, y),
         marks,
-        *_label_layers(alt, rows, times, (across, up, tall)),
+        *_label_layers(alt, rows, times, (x_domain, y_domain, height)),
     ]
-    return alt.layer(*layers).properties(width=WIDTH, height=tall, title=title)
+    return alt.layer(*layers).properties(width=WIDTH, height=height, title=title)
 
 
 def _rows(comparison: Comparison) -> list[Row]:
@@ -89,13 +92,16 @@ def _label_layers(
     alt: Any, rows: list[Row], times: list[Row], field: tuple[Domain, Domain, int]
 ) -> list[Any]:
     """Name points, those that are named from the right with their text's end at the point."""
-    across, up, tall = field
+    x_domain, y_domain, height = field
     points = [
-        (log_axis_pixel(r["memory"], across, WIDTH), tall - log_axis_pixel(r["bandwidth"], up, tall))
+        (
+            log_axis_pixel(r["memory"], x_domain, WIDTH),
+            height - log_axis_pixel(r["bandwidth"], y_domain, height),
+        )
         for r in rows
     ]
-    fixed = [_label_box(each, across, up, tall) for each in times]
-    boxes = place_labels(points, [row["name"] for row in rows], WIDTH, tall, fixed)
+    fixed = [_label_box(each, x_domain, y_domain, height) for each in times]
+    boxes = place_labels(points, [row["name"] for row in rows], WIDTH, height, fixed)
     place = {"x": alt.X("x:Q", scale=None, axis=None), "y": alt.Y("y:Q", scale=None, axis=None)}
     layers = []
     for side in ("left", "right", "center"):
@@ -120,20 +126,20 @@ def _text_x(box: Box, side: str) -> float:
     return {"left": box[0], "right": box[2], "center": (box[0] + box[2]) / 2}[side]
 
 
-def _label_box(time: Row, across: Domain, up: Domain, tall: int) -> Box:
-    x = log_axis_pixel(time["memory"], across, WIDTH)
-    y = tall - log_axis_pixel(time["bandwidth"], up, tall)
+def _label_box(time: Row, x_domain: Domain, y_domain: Domain, height: int) -> Box:
+    x = log_axis_pixel(time["memory"], x_domain, WIDTH)
+    y = height - log_axis_pixel(time["bandwidth"], y_domain, height)
     return x, y + 2, x + 55, y + 2 + LINE_HEIGHT
 
 
-def _read_time_lines(across: Domain, up: Domain) -> tuple[list[Row], list[Row]]:
+def _read_time_lines(x_domain: Domain, y_domain: Domain) -> tuple[list[Row], list[Row]]:
     """Return lines on which the whole memory is read in the same time, and where each is named."""
     gib = 2**30 / 1e9
     lines: list[Row] = []
     names = []
     for seconds in SECONDS:
-        low = max(across[0], up[0] * seconds / gib)
-        high = min(across[1], up[1] * seconds / gib)
+        low = max(x_domain[0], y_domain[0] * seconds / gib)
+        high = min(x_domain[1], y_domain[1] * seconds / gib)
         if low >= high:
             continue
         text = f"{seconds:g} s" if seconds >= 1 else f"{seconds * 1000:g} ms"
