@@ -15,7 +15,7 @@ INFINIBAND = {"cloud": "azure", "count": 4, "fabric": "auto", "purchase": {"kind
 
 @pytest.mark.parametrize(("name", "cards"), [("p4d.24xlarge", 4), ("p5.48xlarge", 32), ("g5.48xlarge", 1)])
 def test_every_card_has_an_efa_interface(name, cards):
-    interfaces = efa_interfaces(catalog.machine(name, "aws"), "subnet-1", ["sg-1"])
+    interfaces = efa_interfaces(catalog.get_machine(name, "aws"), "subnet-1", ["sg-1"])
     assert [card["network_card_index"] for card in interfaces] == list(range(cards))
     assert [card["device_index"] for card in interfaces] == [0] + [1] * (cards - 1)
     assert {card["interface_type"] for card in interfaces} == {"efa"}

@@ -10,13 +10,13 @@ import pytest
 from gpufleet import catalog, fleet
 from gpufleet.cloud import images, user_data
 
-P4D = catalog.machine("p4d.24xlarge", "aws")
-A2 = catalog.machine("a2-megagpu-16g", "gcp")
-ND = catalog.machine("Standard_ND96amsr_A100_v4", "azure")
+P4D = catalog.get_machine("p4d.24xlarge", "aws")
+A2 = catalog.get_machine("a2-megagpu-16g", "gcp")
+ND = catalog.get_machine("Standard_ND96amsr_A100_v4", "azure")
 
 
 def pool(image="auto"):
-    return SimpleNamespace(image=fleet.OwnImage(**image) if isinstance(image, dict) else image)
+    return SimpleNamespace(image=fleet.CustomImage(**image) if isinstance(image, dict) else image)
 
 
 def query_aws(image):

@@ -117,19 +117,19 @@ def test_every_part_by_hand():
     # colocation: 14.60 / 730 = 0.02; maintenance: 876 / 12 / 730 = 0.10
     # power: 20 * 7 W * 0.5 / 1000 * 1.5 * 0.30 = 0.0315; capital as above 0.119920
     whole = cost(**STAFFED, pue=1.5, utilisation={"value": 0.5, "source": "measured"})
-    parts = whole.parts(20)
+    parts = whole.parts_usd_per_hour(20)
     told = {name: round(usd, 6) for name, usd in parts.items()}
     assert told == {
         "capital": 0.11992, "power": 0.0315, "space": 0.1, "staff": 0.2,
         "network": 0.01, "colocation": 0.02, "maintenance": 0.1,
     }  # fmt: skip
     assert whole.usd_per_hour(20) == pytest.approx(0.58142, abs=1e-6)
-    assert whole.left_out == ()
+    assert whole.missing_parts == ()
 
 
 def test_what_nobody_declared_is_named_and_not_in_the_cost():
-    assert cost().left_out == ("space", "staff", "network", "maintenance")
-    assert set(cost().parts(20)) == {"capital", "power"}
+    assert cost().missing_parts == ("space", "staff", "network", "maintenance")
+    assert set(cost().parts_usd_per_hour(20)) == {"capital", "power"}
 
 
 def test_a_plain_number_is_an_assumption():

@@ -8,7 +8,7 @@ CREATE = {"kind": "reserved", "reservation": "create"}
 
 
 def test_production_says_what_its_budget_buys(repo_root):
-    reserved, hours, spot, disks, kept = fleet.notes(fleet.load("production", repo_root))
+    reserved, hours, spot, disks, kept = fleet.planning_notes(fleet.load("production", repo_root))
     # 21.957642 + 20.97283 = 42.930472 USD/h * 730 h; with 29.25568 of spot: 72.186152 USD/h
     assert "train, tune, 31,339 USD a month" in reserved
     assert "72.19 USD an hour together" in hours
@@ -20,17 +20,17 @@ def test_production_says_what_its_budget_buys(repo_root):
 
 
 def test_a_stack_without_reservations_and_unbuilt_parts_needs_no_note(repo_root):
-    assert fleet.notes(fleet.load("poc", repo_root)) == ()
+    assert fleet.planning_notes(fleet.load("poc", repo_root)) == ()
 
 
 def test_volumes_for_which_no_cloud_disk_is_built_are_said(repo_root):
-    (disks,) = fleet.notes(fleet.load("dev", repo_root))
+    (disks,) = fleet.planning_notes(fleet.load("dev", repo_root))
     assert disks.startswith("volumes are folders")
     assert disks.endswith("template llm-server")
 
 
 def test_pool_without_a_price_is_named(parse):
-    (reserved,) = fleet.notes(parse(purchase=CREATE | {"term": "1y"}))
+    (reserved,) = fleet.planning_notes(parse(purchase=CREATE | {"term": "1y"}))
     assert "train, 0 USD a month (without train, whose price the catalogue lacks)" in reserved
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from gpufleet import fleet
+from gpufleet import catalog, fleet
 from gpufleet.errors import InputError
 
 GCP = {"cloud": "gcp", "region": "us-central1", "zones": ["us-central1-a"], "machine": "a2-megagpu-16g"}
@@ -35,14 +37,14 @@ REFUSED = [
     ("eviction-needs-spot", {"purchase": {"kind": "on_demand", "on_eviction": "delete"}}, "only spot"),
     ("fallback-needs-spot", {"purchase": {"kind": "on_demand", "fallback": "on_demand"}}, "only spot"),
     (
-        "fallback-only-on-aws",
+        "spot-fallback",
         GCP | {"purchase": SPOT | {"fallback": "on_demand"}},
-        "purchase.fallback: is set, but gcp starts nothing",
+        "purchase.fallback: is set, but GCP does not start other nodes",
     ),
-    ("fallback-only-on-aws", AZURE | {"purchase": SPOT | {"fallback": "on_demand"}}, "second pool"),
+    ("spot-fallback", AZURE | {"purchase": SPOT | {"fallback": "on_demand"}}, "second pool"),
     ("cap-needs-spot", {"purchase": CREATE | {"max_usd_per_hour": 3.0}}, "belongs to spot"),
     (
-        "cap-not-on-gcp",
+        "spot-price-cap",
         GCP | {"purchase": SPOT | {"max_usd_per_hour": 3.0}},
         "is 3, but GCP has no spot price cap",
     ),
@@ -50,7 +52,7 @@ REFUSED = [
     (
         "reservation-zone",
         {"purchase": CREATE, "zones": []},
-        "is [], but aws holds capacity in exactly one zone",
+        "is [], but AWS reserves capacity in exactly one zone",
     ),
     (
         "reservation-zone",
@@ -62,7 +64,7 @@ REFUSED = [
     ("machine-known", {"machine": "a2-megagpu-16g"}, "a2-megagpu-16g is a machine of gcp"),
     ("region-known", {"region": "us-east-9", "zones": []}, "did you mean 'us-east-2'?"),
     ("region-known", {"region": "us-central1", "zones": []}, "it is a region of gcp"),
-    ("zone-in-region", {"zones": ["us-west-2a"]}, "zones[0]: 'us-west-2a' is no zone of aws us-east-1"),
+    ("zone-in-region", {"zones": ["us-west-2a"]}, "zones[0]: 'us-west-2a' is not a zone of aws us-east-1"),
     ("zone-in-region", GCP | {"zones": ["us-central1a"]}, "give one like 'us-central1-a'"),
     ("zone-in-region", AZURE | {"zones": ["eastus-1"]}, "give one like '1'"),
     ("accelerators-attach", {"accelerators": T4}, "brings its own (8x A100 SXM4 40GB)"),
@@ -79,10 +81,10 @@ REFUSED = [
     ),
     ("efa-one-zone", {"fabric": "efa", "zones": ["us-east-1a", "us-east-1b"]}, "EFA does not leave its zone"),
     ("efa-one-zone", {"fabric": "auto", "zones": ["us-east-1a", "us-east-1b"]}, "name one zone"),
-    ("image-of-cloud", {"image": {"id": "gpufleet-1"}}, "'gpufleet-1' is no image of aws"),
-    ("image-of-cloud", AZURE | {"image": {"name": "gpufleet-node"}}, "Azure finds no image by name"),
+    ("image-of-cloud", {"image": {"id": "gpufleet-1"}}, "'gpufleet-1' is not an image of aws"),
+    ("image-of-cloud", AZURE | {"image": {"name": "gpufleet-node"}}, "Azure cannot find images by name"),
     ("image-of-cloud", {"image": {"id": "ami-0123456789abcdef0", "owner": "012345678901"}}, "by name"),
-    ("image-of-cloud", GCP | {"image": "vendor"}, "gcp has no image with drivers for a2-megagpu-16g"),
+    ("image-of-cloud", GCP | {"image": "vendor"}, "gcp has no known image with drivers for a2-megagpu-16g"),
     ("template-exists", {"template": "trainr"}, "no template 'trainr'"),
 ]
 OF_TEMPLATES = {
@@ -140,10 +142,10 @@ def test_rules_let_pass(parse, pool):
     [
         ("unique-names", {"racks": [{"name": "train"}]}),
         ("unique-names", {"workstations": [{"name": "train", "machine": "MacBook Pro M2 16GB"}]}),
-        ("not-the-world", {"ssh": {"authorized_keys": [KEY], "allowed_cidrs": ["::/0"]}}),
-        ("not-the-world", {"ssh": {"authorized_keys": [KEY], "allowed_cidrs": ["0.0.0.0/0"]}}),
+        ("ssh-not-public", {"ssh": {"authorized_keys": [KEY], "allowed_cidrs": ["::/0"]}}),
+        ("ssh-not-public", {"ssh": {"authorized_keys": [KEY], "allowed_cidrs": ["0.0.0.0/0"]}}),
         (
-            "not-the-world",
+            "ssh-not-public",
             {"ssh": {"authorized_keys": [KEY], "allowed_cidrs": ["0.0.0.0/1", "128.0.0.0/1"]}},
         ),
         ("key-for-nodes", {"ssh": {"allowed_cidrs": ["10.0.0.0/8"]}}),
@@ -155,13 +157,22 @@ def test_rule_refuses_the_fleet(spec, tmp_path, rule, change):
         fleet.parse(spec | change, root=tmp_path)
 
 
+def test_purchase_that_a_cloud_does_not_sell_is_refused(parse, monkeypatch):
+    aws = replace(catalog.CLOUDS["aws"], price_kinds=("on_demand", "reserved_1y"))
+    monkeypatch.setitem(catalog.CLOUDS, "aws", aws)
+    with pytest.raises(InputError, match=r"is spot, but AWS does not sell spot \(rule purchase-sold\)"):
+        parse(purchase=SPOT)
+    assert parse(purchase=CREATE | {"term": "1y"}).pools
+
+
 def test_every_rule_is_tested_and_says_why():
     tested = {rule for rule, *_ in REFUSED} | {
         *OF_TEMPLATES,  # test_templates.py
         "unique-names",
-        "not-the-world",
+        "ssh-not-public",
         "key-for-nodes",
         "workstation-known",
+        "purchase-sold",
     }
     assert set(fleet.RULES) == tested
     assert [rule for rule in fleet.RULES.values() if len(rule.reason) < 20 or len(rule.source) < 8] == []

@@ -62,7 +62,7 @@ def test_production_buys_as_the_issue_says(stack):
 
 def test_production_has_32_cards(stack):
     cards = {
-        pool.name: [(c.model, c.count) for c in catalog.machine(pool.machine).accelerators]
+        pool.name: [(c.model, c.count) for c in catalog.get_machine(pool.machine).accelerators]
         for pool in stack("production").pools
     }
     assert cards == {
@@ -74,7 +74,7 @@ def test_production_has_32_cards(stack):
 
 def test_twenty_blades_are_80_cores_160_gb_and_10_tb(stack):
     blades = stack("production").racks[0].rack.nodes
-    machines = [catalog.machine(node.machine) for node in blades]
+    machines = [catalog.get_machine(node.machine) for node in blades]
     assert [node.name for node in blades] == [f"blade{slot:02}" for slot in range(1, 21)]
     assert sum(machine.vcpus for machine in machines) == 80
     assert sum(machine.memory_gib for machine in machines) == 160

@@ -35,8 +35,8 @@ def test_named_inline_and_short_come_to_the_same(declare):
         applications={"serve": application},
         hardware_profiles={"big": {}},
     )
-    assert short.blueprint("t") == inline.blueprint("t") == named.blueprint("t")
-    assert short.blueprint("t").application.containers[0].called == "server"
+    assert short.resolve_blueprint("t") == inline.resolve_blueprint("t") == named.resolve_blueprint("t")
+    assert short.resolve_blueprint("t").application.containers[0].effective_name == "server"
 
 
 def test_the_template_of_the_plan_of_record_is_legal(declare):
@@ -47,7 +47,7 @@ def test_the_template_of_the_plan_of_record_is_legal(declare):
         "containers": [{"image": "example.org/server:1", "gpus": "all", "ports": [8000]}],
         "burn_in": "standard",
     }
-    made = declare(template).blueprint("t")
+    made = declare(template).resolve_blueprint("t")
     assert (made.engine, made.software.driver.vendor, made.burn_in) == ("podman", "nvidia", "standard")
 
 
@@ -64,7 +64,7 @@ def test_the_template_of_the_plan_of_record_is_legal(declare):
     ],
 )
 def test_engine(declare, template, engine):
-    assert declare(template).blueprint("t").engine == engine
+    assert declare(template).resolve_blueprint("t").engine == engine
 
 
 def soft(**keys):
@@ -273,7 +273,7 @@ def test_a_rack_is_held_to_its_template_and_is_one_mistake(racked, rule, templat
 
 def test_a_template_serves_pool_and_rack_alike(racked, declare):
     template = {"application": {"containers": [{"image": "a"}]}}
-    assert racked(template).blueprint("t") == declare(template).blueprint("t")
+    assert racked(template).resolve_blueprint("t") == declare(template).resolve_blueprint("t")
 
 
 @pytest.mark.parametrize(
@@ -281,14 +281,14 @@ def test_a_template_serves_pool_and_rack_alike(racked, declare):
     [("nginx", "nginx"), ("ghcr.io/a/b_c:1", "b-c"), (f"x/y:2@{DIGEST}", "y"), ("a/9lives", "9lives")],
 )
 def test_container_is_called_after_its_image(image, name):
-    assert fleet.Container(image=image).called == name
+    assert fleet.Container(image=image).effective_name == name
 
 
 def test_port_forms():
     made = fleet.Container(
         image="a", ports=(80, "81:8081", "53/udp", {"host": 9, "address": "127.0.0.1"})
     ).ports
-    assert [(port.host, port.container, port.protocol, port.local) for port in made] == [
+    assert [(port.host, port.container, port.protocol, port.is_local) for port in made] == [
         (80, 80, "tcp", False),
         (81, 8081, "tcp", False),
         (53, 53, "udp", False),
@@ -297,7 +297,7 @@ def test_port_forms():
 
 
 def test_notes_name_loose_images_and_volumes_without_a_disk(declare):
-    found = fleet.notes(
+    found = fleet.planning_notes(
         declare({"containers": [{"image": "x:1"}], "volumes": [{"name": "v", "size_gib": 1}]})
     )
     assert "images without a digest may differ from node to node: x:1" in found

@@ -10,12 +10,12 @@ from gpufleet import fleet
 
 def test_a_number_is_a_fixed_count(parse):
     count = parse(count=3).pools[0].count
-    assert (count.min, count.desired, count.max, count.elastic) == (3, 3, 3, False)
+    assert (count.min, count.desired, count.max, count.is_elastic) == (3, 3, 3, False)
 
 
 def test_a_range_starts_at_its_minimum(parse):
     count = parse(count={"min": 1, "max": 4}).pools[0].count
-    assert (count.min, count.desired, count.max, count.elastic) == (1, 1, 4, True)
+    assert (count.min, count.desired, count.max, count.is_elastic) == (1, 1, 4, True)
 
 
 def test_a_range_may_name_its_start(parse):
@@ -66,8 +66,8 @@ def test_container_gpus_that_mean_nothing(gpus):
 
 def test_nodes_without_a_template_get_the_plain_one(parse):
     declared = parse()
-    assert declared.template_of(None) == fleet.Template()
-    assert declared.template_of("trainer").burn_in == "standard"
+    assert declared.get_template(None) == fleet.Template()
+    assert declared.get_template("trainer").burn_in == "standard"
 
 
 def test_pool_is_found_by_name(parse):

@@ -1,19 +1,19 @@
-"""Facts that others publish: accelerators, machines, prices, retirements.
+"""Published facts: accelerators, machines, prices, retirements.
 
-In come the data files of ``catalog/data/``, each row with its source and date. Out go frozen values and
-plain queries. A price that is missing or known to be stale is ``None``, never zero and never a guess; a
-machine that can no longer be had is refused with its date and what takes its place.
+Input: the data files of ``catalog/data/``, each row with its source and date. Output: frozen values and queries.
+A missing or stale price is ``None``, never zero and never a guess. A retired machine raises InputError with its
+date and its replacements.
 """
 
 from __future__ import annotations
 
-from gpufleet.catalog.accelerators import accelerators, sized
+from gpufleet.catalog.accelerator import load_accelerators, with_memory_size
 from gpufleet.catalog.architecture import Architecture, Experts, LatentAttention, LinearAttention
-from gpufleet.catalog.model import (
+from gpufleet.catalog.cloud import CLOUDS, Cloud, get_cloud, join_cloud_names
+from gpufleet.catalog.entry import (
     HOURS_PER_MONTH,
     Accelerator,
     AcceleratorCount,
-    Cloud,
     Confidence,
     Machine,
     MachineOffer,
@@ -21,13 +21,28 @@ from gpufleet.catalog.model import (
     Purchase,
     Retirement,
 )
-from gpufleet.catalog.models import model, models
-from gpufleet.catalog.offers import offers
-from gpufleet.catalog.query import accelerator, machine, part_price, price, regions_with, retirement
-from gpufleet.catalog.sources import FieldReport, FieldSource, Source, field_report, field_sources, sources
-from gpufleet.catalog.table import regions
+from gpufleet.catalog.language_model import get_model, load_models
+from gpufleet.catalog.offer import search_offers
+from gpufleet.catalog.query import (
+    find_part_price,
+    find_price,
+    find_retirement,
+    get_accelerator,
+    get_machine,
+    list_machine_regions,
+)
+from gpufleet.catalog.source import (
+    FieldReport,
+    FieldSource,
+    Source,
+    build_field_report,
+    load_field_sources,
+    load_sources,
+)
+from gpufleet.catalog.table import list_regions
 
 __all__ = [
+    "CLOUDS",
     "HOURS_PER_MONTH",
     "Accelerator",
     "AcceleratorCount",
@@ -45,19 +60,21 @@ __all__ = [
     "Purchase",
     "Retirement",
     "Source",
-    "accelerator",
-    "accelerators",
-    "field_report",
-    "field_sources",
-    "machine",
-    "model",
-    "models",
-    "offers",
-    "part_price",
-    "price",
-    "regions",
-    "regions_with",
-    "retirement",
-    "sized",
-    "sources",
+    "build_field_report",
+    "find_part_price",
+    "find_price",
+    "find_retirement",
+    "get_accelerator",
+    "get_cloud",
+    "get_machine",
+    "get_model",
+    "join_cloud_names",
+    "list_machine_regions",
+    "list_regions",
+    "load_accelerators",
+    "load_field_sources",
+    "load_models",
+    "load_sources",
+    "search_offers",
+    "with_memory_size",
 ]

@@ -9,7 +9,7 @@ import pulumi
 import pulumi_aws as aws
 
 from gpufleet.errors import InputError
-from gpufleet.fleet import Fleet, slug
+from gpufleet.fleet import Fleet, slugify
 
 VPC_CIDR = "10.64.0.0/16"  # the same in every region: these networks are not peered with each other
 
@@ -30,7 +30,7 @@ class AwsNetwork(pulumi.ComponentResource):
         self.fleet = args.fleet
         self._name = name
         self._subnets: dict[str, Any] = {}
-        stack = slug(args.fleet.stack)
+        stack = slugify(args.fleet.stack)
         self.tags = {"gpufleet-stack": stack, "gpufleet-owner": args.fleet.owner}
         self.vpc = aws.ec2.Vpc(
             name,
@@ -113,7 +113,7 @@ class AwsNetwork(pulumi.ComponentResource):
         return subnet
 
     def _tags_with_name(self, name: str) -> dict[str, str]:
-        return {**self.tags, "Name": f"gpufleet-{slug(self.fleet.stack)}-{name}"}
+        return {**self.tags, "Name": f"gpufleet-{slugify(self.fleet.stack)}-{name}"}
 
     def _child_options(self, **options: Any) -> pulumi.ResourceOptions:
         return pulumi.ResourceOptions(parent=self, **options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,12 +11,13 @@ import pulumi_aws as aws
 
 from gpufleet.cloud.aws_fabric import efa_interfaces
 from gpufleet.cloud.aws_group import AwsGroups
-from gpufleet.cloud.aws_network import AwsNetwork
+from gpufleet.cloud.aws_network import AwsNetwork, AwsNetworkArgs
 from gpufleet.cloud.aws_parts import METADATA_OPTIONS, AwsPoolParts
 from gpufleet.cloud.aws_security import declare_security_group
 from gpufleet.cloud.images import aws_image_query
 from gpufleet.cloud.plan import PoolPlan
 from gpufleet.cloud.user_data import cloud_init_with_keys
+from gpufleet.fleet import Fleet
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,13 @@ class AwsPool(pulumi.ComponentResource):
             tags=plan.tags(),
             opts=pulumi.ResourceOptions(parent=self),
         )
+
+
+def declare_pools(fleet: Fleet, plans: Sequence[PoolPlan]) -> list[pulumi.Output[list[dict[str, Any]]]]:
+    """Declare one network per region, then the pools; return the facts of each pool's nodes."""
+    regions = sorted({plan.pool.region for plan in plans})
+    networks = {region: AwsNetwork(f"aws-{region}", AwsNetworkArgs(fleet, region)) for region in regions}
+    return [AwsPool(plan.pool.name, AwsPoolArgs(plan, networks[plan.pool.region])).nodes for plan in plans]
 
 
 def declare_nodes(parts: AwsPoolParts) -> pulumi.Output[list[dict[str, Any]]]:

@@ -34,10 +34,10 @@ def declare_scale_set(parts: AzurePoolParts) -> None:
         **parts.location,
         opts=parts.child_options(
             depends_on=[parts.reservation] if parts.reservation else None,
-            ignore_changes=["sku.capacity"] if count.elastic else None,
+            ignore_changes=["sku.capacity"] if count.is_elastic else None,
         ),
     )
-    if count.elastic:
+    if count.is_elastic:
         _declare_bounds(parts, scale_set)
 
 

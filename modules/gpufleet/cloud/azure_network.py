@@ -8,7 +8,7 @@ from typing import Any
 import pulumi
 from pulumi_azure_native import network, resources
 
-from gpufleet.fleet import Fleet, slug
+from gpufleet.fleet import Fleet, slugify
 
 VNET_CIDR = "10.66.0.0/16"  # the same in every region: these networks are not peered with each other
 SUBNET_CIDR = "10.66.0.0/20"
@@ -28,7 +28,7 @@ class AzureNetwork(pulumi.ComponentResource):
         """Declare the group, a network with one subnet, and SSH from the spec's networks."""
         super().__init__("gpufleet:cloud:AzureNetwork", name, {"region": args.region}, opts)
         self.region = args.region
-        self.stack = slug(args.fleet.stack)
+        self.stack = slugify(args.fleet.stack)
         self.name = f"gpufleet-{self.stack}-{args.region}"
         self.tags = {"gpufleet-stack": self.stack, "gpufleet-owner": args.fleet.owner}
         self.group = resources.ResourceGroup(

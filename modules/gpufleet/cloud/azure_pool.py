@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,9 +10,10 @@ import pulumi
 from pulumi_azure_native import compute, network
 
 from gpufleet.cloud.azure_group import declare_scale_set
-from gpufleet.cloud.azure_network import AzureNetwork
+from gpufleet.cloud.azure_network import AzureNetwork, AzureNetworkArgs
 from gpufleet.cloud.azure_parts import AzurePoolParts
 from gpufleet.cloud.plan import SSH_USER, PoolPlan
+from gpufleet.fleet import Fleet
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,17 @@ class AzurePool(pulumi.ComponentResource):
             facts = [_declare_node(self.parts, index, node) for index, node in enumerate(plan.node_names)]
         self.nodes = pulumi.Output.from_input(facts)
         self.register_outputs({"nodes": self.nodes})
+
+
+def declare_pools(fleet: Fleet, plans: Sequence[PoolPlan]) -> list[pulumi.Output[list[dict[str, Any]]]]:
+    """Declare one network per region, then the pools; return the facts of each pool's nodes."""
+    regions = sorted({plan.pool.region for plan in plans})
+    networks = {
+        region: AzureNetwork(f"azure-{region}", AzureNetworkArgs(fleet, region)) for region in regions
+    }
+    return [
+        AzurePool(plan.pool.name, AzurePoolArgs(plan, networks[plan.pool.region])).nodes for plan in plans
+    ]
 
 
 def _declare_reservation(parts: AzurePoolParts) -> AzurePoolParts:

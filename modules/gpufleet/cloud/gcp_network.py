@@ -9,7 +9,7 @@ from typing import Any
 import pulumi
 import pulumi_gcp as gcp
 
-from gpufleet.fleet import Fleet, slug
+from gpufleet.fleet import Fleet, slugify
 
 REGION_CIDR_COUNT = 1023  # /20 ranges from 10.160.0.0 on; with 1,024 two of Google's regions would collide
 
@@ -26,7 +26,7 @@ class GcpNetwork(pulumi.ComponentResource):
     def __init__(self, name: str, args: GcpNetworkArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         """Declare network, subnets, and SSH from the spec's networks."""
         super().__init__("gpufleet:cloud:GcpNetwork", name, {"regions": list(args.regions)}, opts)
-        self.stack = slug(args.fleet.stack)
+        self.stack = slugify(args.fleet.stack)
         self.project = args.fleet.gcp.project if args.fleet.gcp else None
         self.node_tag = f"{self.stack}-node"  # which machines the firewall rules are for
         self.network = gcp.compute.Network(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,10 +10,11 @@ import pulumi
 import pulumi_gcp as gcp
 
 from gpufleet.cloud.gcp_group import declare_group
-from gpufleet.cloud.gcp_network import GcpNetwork
+from gpufleet.cloud.gcp_network import GcpNetwork, GcpNetworkArgs
 from gpufleet.cloud.gcp_parts import GcpPoolParts, attached_accelerators
 from gpufleet.cloud.images import gcp_image_query
 from gpufleet.cloud.plan import PoolPlan
+from gpufleet.fleet import Fleet
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,13 @@ class GcpPool(pulumi.ComponentResource):
             project=network.project,
             opts=pulumi.ResourceOptions(parent=self, delete_before_replace=True),
         )
+
+
+def declare_pools(fleet: Fleet, plans: Sequence[PoolPlan]) -> list[pulumi.Output[list[dict[str, Any]]]]:
+    """Declare one network, then the pools; return the facts of each pool's nodes."""
+    regions = sorted({plan.pool.region for plan in plans})
+    network = GcpNetwork("gcp", GcpNetworkArgs(fleet, tuple(regions)))
+    return [GcpPool(plan.pool.name, GcpPoolArgs(plan, network)).nodes for plan in plans]
 
 
 def _reserved_cards(plan: PoolPlan) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from gpufleet.catalog import Machine
-from gpufleet.fleet import OwnImage, Pool
+from gpufleet.fleet import CustomImage, Pool
 
 CANONICAL_ON_AWS = "099720109477"  # Canonical's AWS account: anybody can publish an image of the same name
 
@@ -50,7 +50,7 @@ def aws_image(machine: Machine, choice: Literal["auto", "vendor", "base"] = "aut
 
 def aws_image_query(pool: Pool, machine: Machine) -> dict[str, Any]:
     """Return the query for the pool's image: owners and filters, as the provider takes them."""
-    if isinstance(pool.image, OwnImage):
+    if isinstance(pool.image, CustomImage):
         key, value = ("image-id", pool.image.id) if pool.image.id else ("name", f"{pool.image.name}*")
         filters = [{"name": key, "values": [value]}, {"name": "architecture", "values": [machine.arch]}]
         return {"owners": [pool.image.owner], "filters": filters}
@@ -71,7 +71,7 @@ def gcp_image(machine: Machine) -> GcpImage:
 
 def gcp_image_query(pool: Pool, machine: Machine) -> dict[str, str]:
     """Return the query for the pool's image; a custom one is in the pool's project unless it names another."""
-    if isinstance(pool.image, OwnImage):
+    if isinstance(pool.image, CustomImage):
         name = {"name": pool.image.id} if pool.image.id else {"family": str(pool.image.name)}
         project = {} if pool.image.owner == "self" else {"project": pool.image.owner}
         return {key: str(value) for key, value in {**project, **name}.items()}
@@ -87,6 +87,6 @@ def azure_image(machine: Machine, choice: Literal["auto", "vendor", "base"] = "a
 
 def azure_image_reference(pool: Pool, machine: Machine) -> dict[str, str]:
     """Return the image reference as Azure's machines take it."""
-    if isinstance(pool.image, OwnImage):
+    if isinstance(pool.image, CustomImage):
         return {"id": str(pool.image.id)}
     return asdict(azure_image(machine, pool.image))

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 
 import pulumi
 
-from gpufleet.fleet import RackUse
+from gpufleet.fleet import StackRack
 from gpufleet.fleet import Workstation as WorkstationSpec
 
 
@@ -23,7 +23,7 @@ class RackArgs:
     template: str | None
 
     @classmethod
-    def from_rack(cls, use: RackUse) -> RackArgs:
+    def from_rack(cls, use: StackRack) -> RackArgs:
         rack = use.rack
         return cls(
             use.name,

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from gpufleet import catalog
 from gpufleet.errors import InputError
-from gpufleet.fleet import Fleet, Pool, pool_prefix, slug
+from gpufleet.fleet import Fleet, Pool, pool_prefix, slugify
 
 SSH_USER = "ubuntu"  # the first user of every image that we choose
 
@@ -32,7 +32,7 @@ class PoolPlan:
 
     @cached_property
     def machine(self) -> catalog.Machine:
-        return catalog.machine(self.pool.machine, self.pool.cloud)
+        return catalog.get_machine(self.pool.machine, self.pool.cloud)
 
     @property
     def has_several_nodes(self) -> bool:
@@ -64,7 +64,7 @@ class PoolPlan:
     @property
     def is_grouped(self) -> bool:
         """True if the nodes belong to a cloud's group instead of being resources one by one."""
-        return self.pool.count.elastic or self.pool.purchase.fallback is not None
+        return self.pool.count.is_elastic or self.pool.purchase.fallback is not None
 
     def zone_of(self, index: int) -> str | None:
         """Return the zone of a node: the spec's zones in turn, None if it names none."""
@@ -75,7 +75,7 @@ class PoolPlan:
         """Return the tags (on GCP: labels) that cost, inventory and sweeps read."""
         pool = self.pool
         values = {
-            "stack": slug(self.fleet.stack),
+            "stack": slugify(self.fleet.stack),
             "pool": pool.name,
             "owner": self.fleet.owner,
             "node": node,

@@ -21,7 +21,7 @@ def first_boot_packages(fleet: Fleet, pool: Pool) -> dict[str, Any]:
     """Return the packages that cloud-init installs before Ansible configures the node."""
     if pool.first_boot == "login":
         return {}
-    plan = fleet.blueprint(pool.template)
+    plan = fleet.resolve_blueprint(pool.template)
     storage = plan.hardware.storage
     tools = ["mdadm"] if storage.layout == "raid0" else []
     tools += ["xfsprogs"] if storage.layout != "none" and storage.filesystem == "xfs" else []

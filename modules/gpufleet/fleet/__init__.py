@@ -12,23 +12,23 @@ from gpufleet.fleet.application import Application, Container, PortMap, Volume
 from gpufleet.fleet.boot import Boot, BootMode, Image, Netboot
 from gpufleet.fleet.hardware import Fact, HardwareCost
 from gpufleet.fleet.host_name import (
-    Declaration,
+    HostNameDeclaration,
     check_host_names,
     pool_prefix,
     rack_declarations,
-    slug,
+    slugify,
     stack_declarations,
 )
-from gpufleet.fleet.image import OwnImage
+from gpufleet.fleet.image import CustomImage
 from gpufleet.fleet.load import json_schema, load, parse
-from gpufleet.fleet.notes import node_usd_per_hour, notes
+from gpufleet.fleet.notes import node_usd_per_hour, planning_notes
 from gpufleet.fleet.profile import Driver, HardwareProfile, SoftwareProfile
 from gpufleet.fleet.purchase import OnDemand, Purchase, Reserved, Spot, SpotWork
 from gpufleet.fleet.rack import Rack, RackNetwork, RackNode
 from gpufleet.fleet.rack_file import RACK_PLUGIN, load_rack, load_racks
 from gpufleet.fleet.request import AcceleratorRequest, Budget, Count
 from gpufleet.fleet.rule import RULES, Rule
-from gpufleet.fleet.spec import Disk, Fleet, Pool, RackUse, Ssh, Workstation
+from gpufleet.fleet.spec import Disk, Fleet, Pool, Ssh, StackRack, Workstation
 from gpufleet.fleet.template import Blueprint, Template
 
 __all__ = [
@@ -42,30 +42,30 @@ __all__ = [
     "Budget",
     "Container",
     "Count",
-    "Declaration",
+    "CustomImage",
     "Disk",
     "Driver",
     "Fact",
     "Fleet",
     "HardwareCost",
     "HardwareProfile",
+    "HostNameDeclaration",
     "Image",
     "Netboot",
     "OnDemand",
-    "OwnImage",
     "Pool",
     "PortMap",
     "Purchase",
     "Rack",
     "RackNetwork",
     "RackNode",
-    "RackUse",
     "Reserved",
     "Rule",
     "SoftwareProfile",
     "Spot",
     "SpotWork",
     "Ssh",
+    "StackRack",
     "Template",
     "Volume",
     "Workstation",
@@ -75,10 +75,10 @@ __all__ = [
     "load_rack",
     "load_racks",
     "node_usd_per_hour",
-    "notes",
     "parse",
+    "planning_notes",
     "pool_prefix",
     "rack_declarations",
-    "slug",
+    "slugify",
     "stack_declarations",
 ]

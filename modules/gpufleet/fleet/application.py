@@ -7,64 +7,68 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
-from gpufleet.fleet.base import Frozen, Name, Whole, matching, refusal
+from gpufleet.fleet.base import FrozenModel, Name, StrictInt, pattern_annotations, spec_error
 from gpufleet.fleet.profile import HostPath
 
-Port = Annotated[Whole, Field(ge=1, le=65535)]
-Seconds = Annotated[Whole, Field(ge=1, le=86400)]
+Port = Annotated[StrictInt, Field(ge=1, le=65535)]
+Seconds = Annotated[StrictInt, Field(ge=1, le=86400)]
 SECRET_NAMES = re.compile(
     r"(TOKEN|PASSWORD|PASSWD|SECRET|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|CREDENTIALS?)$", re.IGNORECASE
 )
-MOST_CARDS = 16
+MAX_CARDS = 16
 
-_variable, _variable_schema = matching(r"[A-Za-z_][A-Za-z0-9_]*", "a variable's name like HF_HOME")
+_variable, _variable_schema = pattern_annotations(r"[A-Za-z_][A-Za-z0-9_]*", "a variable's name like HF_HOME")
 # As engines read a reference: a registry in any case, a name in lower case, a tag, a digest (distribution/reference).
-_image, _image_schema = matching(
+_image, _image_schema = pattern_annotations(
     r"([A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]{1,5})?/)?[a-z0-9]+([._/-]+[a-z0-9]+)*"
     r"(:[A-Za-z0-9_][A-Za-z0-9._-]{0,127})?(@sha256:[0-9a-f]{64})?",
     "an image like quay.io/team/server:1.2@sha256:…, its name in lower case",
 )
-_user, _user_schema = matching(r"[a-z0-9_-]+(:[a-z0-9_-]+)?", "a user, or user:group, by name or number")
+_user, _user_schema = pattern_annotations(
+    r"[a-z0-9_-]+(:[a-z0-9_-]+)?", "a user, or user:group, by name or number"
+)
 _OCTET = r"(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
-_address, _address_schema = matching(rf"{_OCTET}(\.{_OCTET}){{3}}", "an IPv4 address like 127.0.0.1")
+_address, _address_schema = pattern_annotations(
+    rf"{_OCTET}(\.{_OCTET}){{3}}", "an IPv4 address like 127.0.0.1"
+)
 Variable = Annotated[str, _variable, _variable_schema]
 
 
-def _one_line(value: str) -> str:
+def _check_single_line(value: str) -> str:
     if not value.isprintable():
-        raise refusal(f"is {value!r}", "give one line without control characters")
+        raise spec_error(f"is {value!r}", "give one line without control characters")
     return value
 
 
-Line = Annotated[str, AfterValidator(_one_line)]
+SingleLine = Annotated[str, AfterValidator(_check_single_line)]
 
 
-def _gpus(value: object) -> object:
-    if value in ("all", "none") or (type(value) is int and 1 <= value <= MOST_CARDS):
+def _check_gpus(value: object) -> object:
+    if value in ("all", "none") or (type(value) is int and 1 <= value <= MAX_CARDS):
         return value
     if (
         isinstance(value, list | tuple)
         and value
-        and all(type(item) is int and 0 <= item < MOST_CARDS for item in value)
+        and all(type(item) is int and 0 <= item < MAX_CARDS for item in value)
     ):
         if len(set(value)) == len(value):
             return tuple(value)
-        raise refusal(f"{list(value)} names a card twice", "name each card once")
-    raise refusal(f"is {value!r}", "give all, none, how many, or the cards like [0, 1]")
+        raise spec_error(f"{list(value)} names a card twice", "name each card once")
+    raise spec_error(f"is {value!r}", "give all, none, how many, or the cards like [0, 1]")
 
 
 Gpus = Annotated[
     Literal["all", "none"] | int | tuple[int, ...],
-    BeforeValidator(_gpus),
+    BeforeValidator(_check_gpus),
     WithJsonSchema(
         {
             "description": "all, none, how many cards, or which ones by number",
             "anyOf": [
                 {"enum": ["all", "none"]},
-                {"type": "integer", "minimum": 1, "maximum": MOST_CARDS},
+                {"type": "integer", "minimum": 1, "maximum": MAX_CARDS},
                 {
                     "type": "array",
-                    "items": {"type": "integer", "minimum": 0, "maximum": MOST_CARDS - 1},
+                    "items": {"type": "integer", "minimum": 0, "maximum": MAX_CARDS - 1},
                     "minItems": 1,
                     "uniqueItems": True,
                 },
@@ -74,15 +78,15 @@ Gpus = Annotated[
 ]
 
 
-class Volume(Frozen):
+class Volume(FrozenModel):
     """A folder for data that outlives containers: nvme on the node's scratch, ssd on its boot disk."""
 
     name: Name
-    size_gib: Annotated[Whole, Field(ge=1, le=65536)]
+    size_gib: Annotated[StrictInt, Field(ge=1, le=65536)]
     kind: Literal["nvme", "ssd"] = "ssd"
 
 
-class Mount(Frozen):
+class Mount(FrozenModel):
     """A volume, or a folder of the node, as a container sees it."""
 
     volume: Name | None = None
@@ -91,13 +95,15 @@ class Mount(Frozen):
     read_only: bool = False
 
     @model_validator(mode="after")
-    def _one_origin(self) -> Self:
+    def _check_one_source(self) -> Self:
         if (self.volume is None) == (self.source is None):
-            raise refusal("needs exactly one of volume and source", "name a volume, or a folder of the node")
+            raise spec_error(
+                "needs exactly one of volume and source", "name a volume, or a folder of the node"
+            )
         return self
 
 
-class PortMap(Frozen):
+class PortMap(FrozenModel):
     """A port of the node that leads to one of a container. Written short: 8000, or "80:8000/udp"."""
 
     host: Port
@@ -109,23 +115,23 @@ class PortMap(Frozen):
     ] = None
 
     @property
-    def local(self) -> bool:
+    def is_local(self) -> bool:
         """Tell whether only the node itself reaches it."""
         return (self.address or "").startswith("127.")
 
     @model_validator(mode="before")
     @classmethod
-    def _short_forms(cls, data: Any) -> Any:
+    def _expand_short_form(cls, data: Any) -> Any:
         if type(data) is int:
             return {"host": data, "container": data}
         if isinstance(data, dict):
             return {"container": data["host"], **data} if "host" in data else data
-        found = (
+        match = (
             re.fullmatch(r"(\d{1,5})(?::(\d{1,5}))?(?:/(tcp|udp))?", data) if isinstance(data, str) else None
         )
-        if found is None:
-            raise refusal(f"is {data!r}", "give a port like 8000, or '80:8000', node first")
-        host, container, protocol = found.groups()
+        if match is None:
+            raise spec_error(f"is {data!r}", "give a port like 8000, or '80:8000', node first")
+        host, container, protocol = match.groups()
         return {"host": int(host), "container": int(container or host), "protocol": protocol or "tcp"}
 
 
@@ -152,7 +158,7 @@ PORT_SCHEMA = {
 }
 
 
-class Secret(Frozen):
+class Secret(FrozenModel):
     """Something secret, by its name alone: the value is on the node or in podman's store, never in the spec."""
 
     name: Name
@@ -169,65 +175,69 @@ class Secret(Frozen):
     target: HostPath | None = None
 
     @model_validator(mode="after")
-    def _fits_its_kind(self) -> Self:
+    def _check_fields_of_kind(self) -> Self:
         if self.env is not None and self.kind != "podman":
-            raise refusal(
+            raise spec_error(
                 f"env goes with kind podman, not {self.kind}", "say kind: podman, or kind: env_file"
             )
         if self.target is not None and (self.kind == "env_file" or self.env is not None):
-            raise refusal("target is where a file is mounted; this is given as a variable", "remove target")
+            raise spec_error(
+                "target is where a file is mounted; this is given as a variable", "remove target"
+            )
         return self
 
 
-class Health(Frozen):
+class Health(FrozenModel):
     """How to ask a container whether it is well; one that is not is killed and restarted."""
 
     command: Annotated[
-        Line, Field(min_length=1, description="a shell command inside the container; 0 is well")
+        SingleLine, Field(min_length=1, description="a shell command inside the container; 0 is well")
     ]
     interval_seconds: Seconds = 30
     timeout_seconds: Seconds = 10
-    retries: Annotated[Whole, Field(ge=1, le=100)] = 3
-    start_seconds: Annotated[Whole, Field(ge=0, le=86400, description="how long it may take to get well")] = (
-        60
-    )
+    retries: Annotated[StrictInt, Field(ge=1, le=100)] = 3
+    start_seconds: Annotated[
+        StrictInt, Field(ge=0, le=86400, description="how long it may take to get well")
+    ] = 60
 
 
-class Container(Frozen):
+class Container(FrozenModel):
     """One container that the node runs, as a systemd service of its name."""
 
     image: Annotated[str, _image, _image_schema]
     name: Name | None = None
     gpus: Gpus = "none"
     ports: Annotated[tuple[PortMap, ...], WithJsonSchema({"type": "array", "items": PORT_SCHEMA})] = ()
-    command: tuple[Line, ...] = ()
-    env: dict[Variable, Line] = Field(default_factory=dict)
+    command: tuple[SingleLine, ...] = ()
+    env: dict[Variable, SingleLine] = Field(default_factory=dict)
     secrets: tuple[Secret, ...] = ()
     mounts: tuple[Mount, ...] = ()
     user: Annotated[str, _user, _user_schema] | None = None
     read_only: Annotated[bool, Field(description="its own file system can't be written to")] = False
     network: Literal["bridge", "host", "none"] = "bridge"
     shm_gib: (
-        Annotated[Whole, Field(ge=1, le=4096, description="size of /dev/shm, which NCCL needs")] | None
+        Annotated[StrictInt, Field(ge=1, le=4096, description="size of /dev/shm, which NCCL needs")] | None
     ) = None
     restart: Literal["always", "on-failure", "never"] = "always"
-    stop_seconds: Annotated[Whole, Field(ge=1, le=3600)] = 30
+    stop_seconds: Annotated[StrictInt, Field(ge=1, le=3600)] = 30
     health: Health | None = None
     depends: Annotated[tuple[Name, ...], Field(description="containers that start before this one")] = ()
 
     @property
-    def called(self) -> str:
+    def effective_name(self) -> str:
         """Return its name; without one, the last word of its image."""
-        last = self.image.partition("@")[0].rpartition("/")[2].partition(":")[0]
-        return self.name or (re.sub(r"[^a-z0-9-]+", "-", last.lower()).strip("-")[:40].rstrip("-") or "app")
+        image_name = self.image.partition("@")[0].rpartition("/")[2].partition(":")[0]
+        return self.name or (
+            re.sub(r"[^a-z0-9-]+", "-", image_name.lower()).strip("-")[:40].rstrip("-") or "app"
+        )
 
     @property
-    def pinned(self) -> bool:
+    def is_pinned(self) -> bool:
         """Tell whether the image is one and the same for ever."""
         return "@sha256:" in self.image
 
 
-class Application(Frozen):
+class Application(FrozenModel):
     """Step three: what runs on the node."""
 
     volumes: tuple[Volume, ...] = ()

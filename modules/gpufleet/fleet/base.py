@@ -9,21 +9,21 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, WithJ
 from pydantic_core import PydanticCustomError
 
 
-class Frozen(BaseModel):
+class FrozenModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-def refusal(problem: str, remedy: str) -> PydanticCustomError:
+def spec_error(problem: str, remedy: str) -> PydanticCustomError:
     """Return an error for a validator to raise: what is wrong, and what would be right."""
     return PydanticCustomError("gpufleet", "{problem}; {remedy}", {"problem": problem, "remedy": remedy})
 
 
-def matching(pattern: str, meaning: str) -> tuple[AfterValidator, WithJsonSchema]:
+def pattern_annotations(pattern: str, meaning: str) -> tuple[AfterValidator, WithJsonSchema]:
     """Return annotations for text of that form; ``meaning`` says in words what is expected."""
 
     def check(value: str) -> str:
         if not re.fullmatch(pattern, value):
-            raise refusal(f"is {value!r}", f"give {meaning}")
+            raise spec_error(f"is {value!r}", f"give {meaning}")
         return value
 
     return AfterValidator(check), WithJsonSchema(
@@ -35,13 +35,13 @@ NAME = r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?"
 NAME_MEANING = "at most 40 lowercase letters, digits and hyphens, a letter first and no hyphen last"
 
 # Names become host names, cloud resource names and Ansible groups, so they obey the strictest of these.
-_name, _name_schema = matching(NAME, NAME_MEANING)
+_name, _name_schema = pattern_annotations(NAME, NAME_MEANING)
 Name = Annotated[str, _name, _name_schema]
-_owner, _owner_schema = matching(
+_owner, _owner_schema = pattern_annotations(
     r"[a-z0-9]([a-z0-9_-]{0,61}[a-z0-9])?",
     "what every cloud takes as a label: lowercase, digits, hyphens, underscores",
 )
 Owner = Annotated[str, _owner, _owner_schema]
-Whole = Annotated[int, Strict()]  # no silent 3.0, "3" or true
-Amount = Annotated[float, Strict()]
-Positive = Annotated[float, Strict(), Field(gt=0)]
+StrictInt = Annotated[int, Strict()]  # no silent 3.0, "3" or true
+StrictFloat = Annotated[float, Strict()]
+PositiveFloat = Annotated[float, Strict(), Field(gt=0)]

@@ -10,7 +10,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from gpufleet.fleet.base import Frozen, Name, matching, refusal
+from gpufleet.fleet.base import FrozenModel, Name, pattern_annotations, spec_error
 from gpufleet.fleet.publickey import PublicKey
 
 Medium = Literal["nvme", "netboot", "sd", "emmc"]
@@ -23,34 +23,34 @@ DEFAULT_ORDER: dict[Medium, tuple[BootMode, ...]] = {
     "sd": ("sd", "usb", "restart"),
     "emmc": ("sd", "restart"),
 }
-LONGEST_ORDER = 8  # digits of a 32-bit number
+MAX_BOOT_STEPS = 8  # digits of a 32-bit number
 
-_sha256, _sha256_schema = matching(
+_sha256, _sha256_schema = pattern_annotations(
     r"[0-9a-f]{64}", "the 64 lowercase hexadecimal digits of the image's sha256"
 )
-_url, _url_schema = matching(r"https://[^\s\"'\\]+", "an https:// address")
-_locale, _locale_schema = matching(
+_url, _url_schema = pattern_annotations(r"https://[^\s\"'\\]+", "an https:// address")
+_locale, _locale_schema = pattern_annotations(
     r"[A-Za-z]{1,3}(_[A-Z]{2})?(\.UTF-8)?", "a locale like C.UTF-8 or de_DE.UTF-8"
 )
-_user, _user_schema = matching(r"[a-z_][a-z0-9_-]{0,31}", "a Linux user name")
-_folder, _folder_schema = matching(r"/[A-Za-z0-9._/{}-]+", "an absolute path without spaces")
-_interface, _interface_schema = matching(r"[a-z][a-z0-9]{1,14}", "a network interface like eth0")
-_domain, _domain_schema = matching(
+_user, _user_schema = pattern_annotations(r"[a-z_][a-z0-9_-]{0,31}", "a Linux user name")
+_folder, _folder_schema = pattern_annotations(r"/[A-Za-z0-9._/{}-]+", "an absolute path without spaces")
+_interface, _interface_schema = pattern_annotations(r"[a-z][a-z0-9]{1,14}", "a network interface like eth0")
+_domain, _domain_schema = pattern_annotations(
     r"(?=.{1,253}$)[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*",
     "a domain like lab.example.org",
 )
 
 
-_zones = cache(zoneinfo.available_timezones)  # reads 600 files
+_list_time_zones = cache(zoneinfo.available_timezones)  # reads 600 files
 
 
-def _zone(value: str) -> str:
-    if value not in _zones():
-        raise refusal(f"{value!r} is not a time zone", "give one like Etc/UTC or Europe/Berlin")
+def _check_time_zone(value: str) -> str:
+    if value not in _list_time_zones():
+        raise spec_error(f"{value!r} is not a time zone", "give one like Etc/UTC or Europe/Berlin")
     return value
 
 
-class Image(Frozen):
+class Image(FrozenModel):
     """The system image that is written to the node's disk, and which family's first boot it has."""
 
     url: Annotated[str, _url, _url_schema]
@@ -58,22 +58,22 @@ class Image(Frozen):
     family: Literal["raspios", "ubuntu", "debian"] = "raspios"
 
 
-class BootSsh(Frozen):
+class BootSsh(FrozenModel):
     """Who may log in after the first boot: keys given here, and those of a stack."""
 
     authorized_keys: tuple[PublicKey, ...] = ()
     stack: Name | None = None
 
     @model_validator(mode="after")
-    def _somebody(self) -> Self:
+    def _check_login(self) -> Self:
         if not self.authorized_keys and self.stack is None:
-            raise refusal(
+            raise spec_error(
                 "nobody could log in", "give authorized_keys, or the stack whose ssh.authorized_keys hold"
             )
         return self
 
 
-class Netboot(Frozen):
+class Netboot(FrozenModel):
     """The server that nodes boot from over the network; ``{name}`` in nfs_root is the node's name."""
 
     server: IPv4Address
@@ -82,22 +82,22 @@ class Netboot(Frozen):
     nfs_root: Annotated[str, _folder, _folder_schema] = "/srv/nfs/{name}"
 
     @model_validator(mode="after")
-    def _one_root_each(self) -> Self:
+    def _check_nfs_root(self) -> Self:
         if "{name}" not in self.nfs_root or re.search(r"[{}]", self.nfs_root.replace("{name}", "")):
-            raise refusal(
+            raise spec_error(
                 f"nfs_root {self.nfs_root!r} is not one folder a node", "write it like /srv/nfs/{name}"
             )
         return self
 
 
-class Boot(Frozen):
+class Boot(FrozenModel):
     """What ``gpufleet nodes export --format cloud-init`` makes a rack's first boot of."""
 
     medium: Medium = "nvme"
     image: Image | None = None
     ssh: BootSsh
     user: Annotated[str, _user, _user_schema] = "root"
-    timezone: Annotated[str, AfterValidator(_zone)] = "Etc/UTC"
+    timezone: Annotated[str, AfterValidator(_check_time_zone)] = "Etc/UTC"
     locale: Annotated[str, _locale, _locale_schema] = "C.UTF-8"
     radio: Literal["off", "as_is"] = "off"
     interface: Annotated[
@@ -119,24 +119,28 @@ class Boot(Frozen):
         return self.order or DEFAULT_ORDER[self.medium]
 
     @model_validator(mode="after")
-    def _order_reaches_the_medium(self) -> Self:
-        wanted: BootMode = {"nvme": "nvme", "netboot": "network", "sd": "sd", "emmc": "sd"}[self.medium]  # type: ignore[assignment]  # mypy widens a dict of literals to str
+    def _check_order(self) -> Self:
+        medium_mode: BootMode = {"nvme": "nvme", "netboot": "network", "sd": "sd", "emmc": "sd"}[self.medium]  # type: ignore[assignment]  # mypy widens a dict of literals to str
         order = self.boot_order
-        if wanted not in order:
-            raise refusal(f"order never tries {wanted}, the medium is {self.medium}", f"add {wanted}")
-        if order[-1] not in ("restart", "stop") or len(order) > LONGEST_ORDER:
-            raise refusal(
+        if medium_mode not in order:
+            raise spec_error(
+                f"order never tries {medium_mode}, the medium is {self.medium}", f"add {medium_mode}"
+            )
+        if order[-1] not in ("restart", "stop") or len(order) > MAX_BOOT_STEPS:
+            raise spec_error(
                 "order must end with restart or stop and have at most 8 steps", "end it with restart"
             )
-        last = next((step for step in order[:-1] if step in ("restart", "stop")), None)
-        if last:
-            raise refusal(f"nothing after {last} is ever tried", f"put {last} last, once")
+        final_step = next((step for step in order[:-1] if step in ("restart", "stop")), None)
+        if final_step:
+            raise spec_error(f"nothing after {final_step} is ever tried", f"put {final_step} last, once")
         if "rpiboot" in order[:-2]:
-            raise refusal("rpiboot knows no timeout: nothing after it is tried", "put it last before restart")
+            raise spec_error(
+                "rpiboot knows no timeout: nothing after it is tried", "put it last before restart"
+            )
         return self
 
     @model_validator(mode="after")
-    def _netboot_when_asked(self) -> Self:
+    def _check_netboot(self) -> Self:
         if self.medium == "netboot" and self.netboot is None:
-            raise refusal("medium netboot needs to know its server", "give netboot.server")
+            raise spec_error("medium netboot needs to know its server", "give netboot.server")
         return self

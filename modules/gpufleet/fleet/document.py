@@ -13,16 +13,16 @@ from ruamel.yaml.scalarint import BinaryInt, HexInt, OctalInt, ScalarInt
 from gpufleet.boundary import decode_yaml_lines, printable, read_text
 from gpufleet.errors import InputError
 
-LONGEST = 300  # characters of one part of an error
+MAX_PART_LENGTH = 300  # characters of one part of an error
 
-Path_ = tuple[str | int, ...]
+KeyPath = tuple[str | int, ...]
 
 
 @dataclass(frozen=True)
 class Problem:
     """One thing wrong: where in the document, what, and what would be right."""
 
-    path: Path_
+    path: KeyPath
     text: str
     remedy: str
 
@@ -38,65 +38,67 @@ class Document:
     @property
     def data(self) -> Any:
         """Return the content as plain Python values."""
-        return plain(self.node)
+        return to_plain_values(self.node)
 
-    def line(self, path: Path_) -> int | None:
+    def find_line(self, path: KeyPath) -> int | None:
         """Return the line of the deepest key of ``path`` that the file has."""
-        node, line = self.node, None
+        node, find_line = self.node, None
         for step in path:
             here = _line_of(node, step)
             if here is None:
                 break
-            node, line = node[step], here
-        return line if line is not None else _line_of_self(self.node)
+            node, find_line = node[step], here
+        return find_line if find_line is not None else _line_of_self(self.node)
 
-    def error(self, problem: Problem, more: int = 0) -> InputError:
+    def build_error(self, problem: Problem, other_count: int = 0) -> InputError:
         """Return the problem as one line; ``more`` is how many others there are."""
-        line = self.line(problem.path)
+        find_line = self.find_line(problem.path)
         return InputError(
-            one_line(problem.text),
-            where=self.label if line is None else f"{self.label}:{line}",
-            key=one_line(spell(self.prefix, problem.path)),
-            remedy=one_line(problem.remedy) + (f" (and {more} more)" if more else ""),
+            to_one_line(problem.text),
+            where=self.label if find_line is None else f"{self.label}:{find_line}",
+            key=to_one_line(format_path(self.prefix, problem.path)),
+            remedy=to_one_line(problem.remedy) + (f" (and {other_count} more)" if other_count else ""),
         )
 
-    def refuse(self, problems: Sequence[Problem]) -> None:
+    def raise_first(self, problems: Sequence[Problem]) -> None:
         """Raise the first problem, in the order of the file, if there is one."""
         if problems:
-            first = min(problems, key=lambda problem: self.line(problem.path) or 0)
-            raise self.error(first, more=len(problems) - 1)
+            first = min(problems, key=lambda problem: self.find_line(problem.path) or 0)
+            raise self.build_error(first, other_count=len(problems) - 1)
 
 
-def read(path: Path, label: str) -> Document:
+def read_document(path: Path, label: str) -> Document:
     """Return a YAML file as a document; broken YAML is an InputError with its line."""
     return Document(label, decode_yaml_lines(read_text(path, where=label), label))
 
 
-def plain(node: Any) -> Any:
+def to_plain_values(node: Any) -> Any:
     """Return YAML nodes as plain Python values."""
     if isinstance(node, Mapping):
-        return {str(key): plain(value) for key, value in node.items()}
+        return {str(key): to_plain_values(value) for key, value in node.items()}
     if isinstance(node, list | tuple):
-        return [plain(item) for item in node]
+        return [to_plain_values(item) for item in node]
     for kind in (bool, int, float, str):
         if isinstance(node, kind):
             return kind(node)
     return node
 
 
-def ambiguous_numbers(node: Any, path: Path_ = ()) -> Iterator[Problem]:
+def find_ambiguous_numbers(node: Any, path: KeyPath = ()) -> Iterator[Problem]:
     """Name each whole number that the engine's YAML 1.1 would read differently, or not as a number at all."""
     if isinstance(node, Mapping):
         for key, value in node.items():
-            yield from ambiguous_numbers(value, (*path, str(key)))
+            yield from find_ambiguous_numbers(value, (*path, str(key)))
     elif isinstance(node, list | tuple):
         for index, value in enumerate(node):
-            yield from ambiguous_numbers(value, (*path, index))
-    elif isinstance(node, ScalarInt) and (oddity := _oddity(node)):
-        yield Problem(path, f"{oddity}, which YAML readers take for different numbers", f"write {int(node)}")
+            yield from find_ambiguous_numbers(value, (*path, index))
+    elif isinstance(node, ScalarInt) and (ambiguity := _describe_ambiguity(node)):
+        yield Problem(
+            path, f"{ambiguity}, which YAML readers take for different numbers", f"write {int(node)}"
+        )
 
 
-def _oddity(number: ScalarInt) -> str:
+def _describe_ambiguity(number: ScalarInt) -> str:
     if isinstance(number, OctalInt):
         return f"'0o{int(number):o}' is octal"
     if isinstance(number, BinaryInt):
@@ -108,12 +110,12 @@ def _oddity(number: ScalarInt) -> str:
     return f"'{int(number):0{width}d}' has a leading zero" if padded else ""
 
 
-def one_line(text: str) -> str:
+def to_one_line(text: str) -> str:
     """Return a text with what would break the line, or hide in it, written as an escape."""
-    return printable(text, LONGEST)
+    return printable(text, MAX_PART_LENGTH)
 
 
-def spell(prefix: str, path: Path_) -> str:
+def format_path(prefix: str, path: KeyPath) -> str:
     """Return a path as people write it: ``gpufleet:fleet.pools[1].purchase.kind``."""
     text = prefix
     for step in path:
@@ -133,5 +135,5 @@ def _line_of(node: Any, step: str | int) -> int | None:
 
 
 def _line_of_self(node: Any) -> int | None:
-    line = getattr(getattr(node, "lc", None), "line", None)
-    return None if line is None else int(line) + 1
+    find_line = getattr(getattr(node, "lc", None), "line", None)
+    return None if find_line is None else int(find_line) + 1

@@ -9,13 +9,13 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from gpufleet.fleet.document import Path_, Problem
-from gpufleet.fleet.rule import misplaced
+from gpufleet.fleet.document import KeyPath, Problem
+from gpufleet.fleet.rule import find_misplaced_key_rule
 
 MISSING = "is missing"
 UNKNOWN = "unknown key"
 
-SIMPLE = {
+EXPECTED_FORMS = {
     "greater_than": "more than {gt}",
     "greater_than_equal": "at least {ge}",
     "less_than": "less than {lt}",
@@ -39,74 +39,80 @@ SIMPLE = {
 }
 
 
-def explain(error: ValidationError, model: type[BaseModel], data: Any) -> list[Problem]:
+def explain_errors(error: ValidationError, model: type[BaseModel], data: Any) -> list[Problem]:
     """Return every problem that pydantic found, in our words."""
-    problems = [_problem(item, model, data) for item in error.errors(include_url=False)]
-    unknown = {problem.path[:-1] for problem in problems if problem.text.startswith(UNKNOWN)}
+    problems = [_explain_error(item, model, data) for item in error.errors(include_url=False)]
+    parents_of_unknown_keys = {problem.path[:-1] for problem in problems if problem.text.startswith(UNKNOWN)}
     # A misspelt key is also a missing one: say only what the user wrote.
-    return [problem for problem in problems if not (problem.text == MISSING and problem.path[:-1] in unknown)]
+    return [
+        problem
+        for problem in problems
+        if not (problem.text == MISSING and problem.path[:-1] in parents_of_unknown_keys)
+    ]
 
 
-def _problem(item: ErrorDetails, model: type[BaseModel], data: Any) -> Problem:
-    path = _path(item["loc"], data)
+def _explain_error(item: ErrorDetails, model: type[BaseModel], data: Any) -> Problem:
+    path = _file_path(item["loc"], data)
     kind, context = item["type"], item.get("ctx", {})
     if kind == "extra_forbidden":
-        return _unknown_key(path, item["loc"], model)
+        return _explain_unknown_key(path, item["loc"], model)
     if kind == "missing":
         return Problem(path, MISSING, "add it")
     if kind == "gpufleet":
         return Problem(path, context["problem"], context["remedy"])
     if kind in ("union_tag_invalid", "union_tag_not_found"):
-        return _tag(path, kind, context)
+        return _explain_tag(path, kind, context)
     if kind == "literal_error":
-        return _literal(path, item["input"], context["expected"])
-    wanted = SIMPLE.get(kind)
-    remedy = wanted.format(**context) if wanted else item["msg"][0].lower() + item["msg"][1:]
-    return Problem(path, f"is {show(item['input'])}", f"give {remedy}" if wanted else remedy)
+        return _explain_literal(path, item["input"], context["expected"])
+    expected_form = EXPECTED_FORMS.get(kind)
+    remedy = expected_form.format(**context) if expected_form else item["msg"][0].lower() + item["msg"][1:]
+    return Problem(
+        path, f"is {abbreviate_value(item['input'])}", f"give {remedy}" if expected_form else remedy
+    )
 
 
-def _path(loc: tuple[int | str, ...], data: Any) -> Path_:
+def _file_path(loc: tuple[int | str, ...], data: Any) -> KeyPath:
     """Return the place in the user's file: pydantic's, without the tags of unions.
 
     Where a whole mapping is wrong its tag, ``inline``, comes last and looks like a key that is missing.
     """
     path: list[int | str] = []
-    for position, step in enumerate(loc):
+    for position, part in enumerate(loc):
         last = position == len(loc) - 1
-        present = (isinstance(data, dict) and step in data) or (
-            isinstance(data, list) and isinstance(step, int)
+        present = (isinstance(data, dict) and part in data) or (
+            isinstance(data, list) and isinstance(part, int)
         )
         if present:
-            data = data[step]
-        elif step == "inline" or not (last and isinstance(data, dict)):
+            data = data[part]
+        elif part == "inline" or not (last and isinstance(data, dict)):
             continue
-        path.append(step)
+        path.append(part)
     return tuple(path)
 
 
-def _unknown_key(path: Path_, loc: tuple[int | str, ...], model: type[BaseModel]) -> Problem:
+def _explain_unknown_key(path: KeyPath, loc: tuple[int | str, ...], model: type[BaseModel]) -> Problem:
     key = str(path[-1])
-    holder = _holder(loc[:-1], model)
-    rule = misplaced(str(loc[-2]) if len(loc) > 1 else "", key)
+    model_of_key = _find_model(loc[:-1], model)
+    rule = find_misplaced_key_rule(str(loc[-2]) if len(loc) > 1 else "", key)
     if rule is not None:
         return Problem(path, f"{rule.reason} (rule {rule.id})", rule.remedy)
-    known = [field.alias or name for name, field in holder.model_fields.items()] if holder else []
+    known = [field.alias or name for name, field in model_of_key.model_fields.items()] if model_of_key else []
     close = get_close_matches(key, known, n=1)
     if close:
         return Problem(path, f"{UNKNOWN} {key!r}", f"did you mean {close[0]!r}?")
     return Problem(path, f"{UNKNOWN} {key!r}", f"known keys: {', '.join(known)}" if known else "remove it")
 
 
-def _holder(loc: tuple[int | str, ...], model: Any) -> type[BaseModel] | None:
+def _find_model(loc: tuple[int | str, ...], model: Any) -> type[BaseModel] | None:
     """Return the model that holds the last key of ``loc``: walk the annotations, choose unions by tag."""
     for step in loc:
         if isinstance(step, int):
             continue
-        models = list(_models(model))
+        models = list(_list_models(model))
         fields = [
             field.annotation
-            for one in models
-            for name, field in one.model_fields.items()
+            for candidate in models
+            for name, field in candidate.model_fields.items()
             if step in (name, field.alias)
         ]
         tagged = [one for one in models if _tag_of(one) == step]
@@ -114,16 +120,16 @@ def _holder(loc: tuple[int | str, ...], model: Any) -> type[BaseModel] | None:
             model = fields[0]
         elif tagged:
             model = tagged[0]
-    found = list(_models(model))
-    return found[0] if len(found) == 1 else None
+    models_left = list(_list_models(model))
+    return models_left[0] if len(models_left) == 1 else None
 
 
-def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+def _list_models(annotation: Any) -> Iterator[type[BaseModel]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
         return
     for part in get_args(annotation):
-        yield from _models(part)
+        yield from _list_models(part)
 
 
 def _tag_of(model: type[BaseModel]) -> str | None:
@@ -131,25 +137,29 @@ def _tag_of(model: type[BaseModel]) -> str | None:
     return get_args(field.annotation)[0] if field is not None and get_args(field.annotation) else None
 
 
-def _tag(path: Path_, kind: str, context: dict[str, Any]) -> Problem:
+def _explain_tag(path: KeyPath, kind: str, context: dict[str, Any]) -> Problem:
     where = (*path, str(context["discriminator"]).strip("'"))
     tags = [tag.strip(" '") for tag in str(context.get("expected_tags", "")).split(",") if tag]
     if kind == "union_tag_not_found":
         return Problem(where, MISSING, "add it: on_demand, spot or reserved")
-    return _choice(where, context["tag"], tags)
+    return _explain_choice(where, context["tag"], tags)
 
 
-def _literal(path: Path_, value: Any, expected: str) -> Problem:
-    return _choice(path, value, [word.strip(" '") for word in expected.replace(" or ", ", ").split(",")])
+def _explain_literal(path: KeyPath, value: Any, expected: str) -> Problem:
+    return _explain_choice(
+        path, value, [choice.strip(" '") for choice in expected.replace(" or ", ", ").split(",")]
+    )
 
 
-def _choice(path: Path_, value: Any, choices: list[str]) -> Problem:
+def _explain_choice(path: KeyPath, value: Any, choices: list[str]) -> Problem:
     close = get_close_matches(str(value), choices, n=1)
     listed = choices[0] if len(choices) == 1 else f"{', '.join(choices[:-1])} or {choices[-1]}"
-    return Problem(path, f"is {show(value)}", f"did you mean {close[0]!r}?" if close else f"give {listed}")
+    return Problem(
+        path, f"is {abbreviate_value(value)}", f"did you mean {close[0]!r}?" if close else f"give {listed}"
+    )
 
 
-def show(value: Any) -> str:
+def abbreviate_value(value: Any) -> str:
     """Return a value as an error shows it: short."""
     text = "empty" if value is None else repr(value)
     return text if len(text) <= 40 else f"{text[:37]}…"  # noqa: PLR2004 - one line stays one line

@@ -8,36 +8,36 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from gpufleet.fleet.base import Amount, Frozen, refusal
+from gpufleet.fleet.base import FrozenModel, StrictFloat, spec_error
 
 HOURS_PER_YEAR = 8760
 HOURS_PER_MONTH = HOURS_PER_YEAR / 12
-PLAIN = "a number in the file, without a source"
+PLAIN_NUMBER_SOURCE = "a number in the file, without a source"
 
 
-class Fact(Frozen):
+class Fact(FrozenModel):
     """A figure and where it is from. A figure that nobody measured says so: ``assumption: true``."""
 
-    value: Amount
+    value: StrictFloat
     source: Annotated[str, Field(min_length=3)]
     as_of: date | None = None
     assumption: bool = False
 
     @model_validator(mode="after")
-    def _positive(self) -> Self:
+    def _check_not_negative(self) -> Self:
         if self.value < 0:
-            raise refusal(f"{self.value:g} is negative", "give zero or more")
+            raise spec_error(f"{self.value:g} is negative", "give zero or more")
         return self
 
 
-def _plain(value: Any) -> Any:
+def _expand_plain_number(value: Any) -> Any:
     """Let a plain number stand for a fact that nobody sourced: an assumption."""
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return {"value": value, "source": PLAIN, "assumption": True}
+        return {"value": value, "source": PLAIN_NUMBER_SOURCE, "assumption": True}
     return value
 
 
-Figure = Annotated[Fact, BeforeValidator(_plain, json_schema_input_type=Fact | float)]
+Figure = Annotated[Fact, BeforeValidator(_expand_plain_number, json_schema_input_type=Fact | float)]
 # figure -> (what it must be, whether it is); pairs that are nothing without each other
 BOUNDS: dict[str, tuple[str, Callable[[float], bool]]] = {
     "life_years": ("more than 0", lambda value: value > 0),
@@ -48,11 +48,11 @@ BOUNDS: dict[str, tuple[str, Callable[[float], bool]]] = {
 PAIRS = (("rack_units", "usd_per_unit_month"), ("staff_hours_per_month", "usd_per_staff_hour"))
 
 
-ONE = Fact(value=1.0, source=PLAIN, assumption=True)
-NOTHING = Fact(value=0.0, source=PLAIN, assumption=True)
+DEFAULT_ONE = Fact(value=1.0, source=PLAIN_NUMBER_SOURCE, assumption=True)
+DEFAULT_ZERO = Fact(value=0.0, source=PLAIN_NUMBER_SOURCE, assumption=True)
 
 
-class HardwareCost(Frozen):
+class HardwareCost(FrozenModel):
     """Capital over the years of use, less what is left at the end; power at the wall; space, people, network.
 
     Every figure is a fact with its source, or a plain number, which counts as an assumption. What is left
@@ -63,11 +63,11 @@ class HardwareCost(Frozen):
     capital_eur: Fact | None = None
     usd_per_eur: Annotated[Fact | None, Field(description="planning rate; needed with capital_eur")] = None
     life_years: Figure
-    residual_fraction: Annotated[Figure, Field(description="share of capital left at the end")] = NOTHING
+    residual_fraction: Annotated[Figure, Field(description="share of capital left at the end")] = DEFAULT_ZERO
     watts_per_node: Annotated[Figure, Field(description="measured; or of full load, with utilisation")]
-    utilisation: Annotated[Figure, Field(description="share of those watts drawn on average")] = ONE
+    utilisation: Annotated[Figure, Field(description="share of those watts drawn on average")] = DEFAULT_ONE
     usd_per_kwh: Figure
-    pue: Annotated[Figure, Field(description="power drawn by the room per power of the rack")] = ONE
+    pue: Annotated[Figure, Field(description="power drawn by the room per power of the rack")] = DEFAULT_ONE
     rack_units: Annotated[Figure | None, Field(description="height of all of it")] = None
     usd_per_unit_month: Annotated[Figure | None, Field(description="rent of one rack unit")] = None
     staff_hours_per_month: Annotated[Figure | None, Field(description="of people, for all of it")] = None
@@ -79,35 +79,35 @@ class HardwareCost(Frozen):
     maintenance_usd_per_year: Annotated[Figure | None, Field(description="contract, spares")] = None
 
     @model_validator(mode="after")
-    def _one_capital(self) -> Self:
+    def _check_capital(self) -> Self:
         if (self.capital_usd is None) == (self.capital_eur is None):
-            raise refusal("the capital is not given once", "give capital_usd or capital_eur")
+            raise spec_error("the capital is not given once", "give capital_usd or capital_eur")
         if self.capital_eur is not None and self.usd_per_eur is None:
-            raise refusal("capital_eur has no exchange rate", "add usd_per_eur with its source and date")
+            raise spec_error("capital_eur has no exchange rate", "add usd_per_eur with its source and date")
         return self
 
     @model_validator(mode="after")
-    def _sensible(self) -> Self:
-        for name, (meaning, holds) in BOUNDS.items():
+    def _check_bounds(self) -> Self:
+        for name, (meaning, is_valid) in BOUNDS.items():
             value = getattr(self, name).value
-            if not holds(value):
-                raise refusal(f"{name} is {value:g}", f"give {meaning}")
-        for one, other in PAIRS:
-            if (getattr(self, one) is None) != (getattr(self, other) is None):
-                raise refusal(f"{one} and {other} go together", "give both or neither")
+            if not is_valid(value):
+                raise spec_error(f"{name} is {value:g}", f"give {meaning}")
+        for first, second in PAIRS:
+            if (getattr(self, first) is None) != (getattr(self, second) is None):
+                raise spec_error(f"{first} and {second} go together", "give both or neither")
         return self
 
     def usd_per_hour(self, nodes: int) -> float:
         """Return the sum of all parts per hour."""
-        return sum(self.parts(nodes).values())
+        return sum(self.parts_usd_per_hour(nodes).values())
 
-    def parts(self, nodes: int) -> dict[str, float]:
+    def parts_usd_per_hour(self, nodes: int) -> dict[str, float]:
         """Return USD per hour by part; a part that is not declared is not there.
 
         capital: capital * (1 - residual) / (years * 8,760 h); power: nodes * watts * utilisation / 1000 * PUE
         * tariff; the others by the month or year, 730 hours a month.
         """
-        found = {
+        usd_per_hour = {
             "capital": self.capital_usd_value
             * (1 - self.residual_fraction.value)
             / (self.life_years.value * HOURS_PER_YEAR),
@@ -118,19 +118,23 @@ class HardwareCost(Frozen):
             "staff": _product(self.staff_hours_per_month, self.usd_per_staff_hour),
             "network": _product(self.network_usd_per_month),
             "colocation": _product(self.colocation_usd_per_month),
-            "maintenance": _product(self.maintenance_usd_per_year, over=12),
+            "maintenance": _product(self.maintenance_usd_per_year, divisor=12),
         }
-        return found | {name: usd / HOURS_PER_MONTH for name, usd in monthly.items() if usd is not None}
+        return usd_per_hour | {
+            name: usd / HOURS_PER_MONTH for name, usd in monthly.items() if usd is not None
+        }
 
     def kilowatts(self, nodes: int) -> float:
         """Return what the room draws for that many nodes on average."""
         return nodes * self.watts_per_node.value * self.utilisation.value / 1000 * self.pue.value
 
     @property
-    def left_out(self) -> tuple[str, ...]:
+    def missing_parts(self) -> tuple[str, ...]:
         """Return the parts that nobody declared: they are not in the cost."""
-        named = set(self.parts(1))
-        return tuple(part for part in ("space", "staff", "network", "maintenance") if part not in named)
+        declared_parts = set(self.parts_usd_per_hour(1))
+        return tuple(
+            part for part in ("space", "staff", "network", "maintenance") if part not in declared_parts
+        )
 
     @property
     def capital_usd_value(self) -> float:
@@ -142,19 +146,23 @@ class HardwareCost(Frozen):
         return self.capital_eur.value * self.usd_per_eur.value
 
     @property
-    def facts(self) -> dict[str, Fact]:
+    def sourced_figures(self) -> dict[str, Fact]:
         """Return the figures that have a source, by name."""
-        given = {
+        figures = {
             "capital": self.capital_usd or self.capital_eur,
             "usd_per_eur": self.usd_per_eur,
         }
-        given |= {name: getattr(self, name) for name in FIGURES}
-        return {name: fact for name, fact in given.items() if fact is not None and fact.source != PLAIN}
+        figures |= {name: getattr(self, name) for name in FIGURES}
+        return {
+            name: fact
+            for name, fact in figures.items()
+            if fact is not None and fact.source != PLAIN_NUMBER_SOURCE
+        }
 
     @property
     def as_of(self) -> str | None:
         """Return the day of the oldest figure; None while one of them is undated."""
-        days = [fact.as_of for fact in self.facts.values()]
+        days = [fact.as_of for fact in self.sourced_figures.values()]
         return None if None in days else str(min(day for day in days if day is not None))
 
     @property
@@ -162,15 +170,15 @@ class HardwareCost(Frozen):
         """Return where the figures are from, assumptions named as such, as one line."""
         return "; ".join(
             f"{name}: {'assumption, ' if fact.assumption else ''}{fact.source}"
-            for name, fact in self.facts.items()
+            for name, fact in self.sourced_figures.items()
         )
 
     @property
     def assumptions(self) -> tuple[str, ...]:
         """Return the figures that nobody measured, by name: flagged as assumed, or plain numbers in the file."""
-        given = {"capital": self.capital_usd or self.capital_eur, "usd_per_eur": self.usd_per_eur}
-        told = given | {name: getattr(self, name) for name in FIGURES if name in self.model_fields_set}
-        return tuple(name for name, fact in told.items() if fact is not None and fact.assumption)
+        capital = {"capital": self.capital_usd or self.capital_eur, "usd_per_eur": self.usd_per_eur}
+        figures = capital | {name: getattr(self, name) for name in FIGURES if name in self.model_fields_set}
+        return tuple(name for name, fact in figures.items() if fact is not None and fact.assumption)
 
 
 # every figure but the capital, in the order of the file
@@ -179,11 +187,11 @@ FIGURES = tuple(
 )
 
 
-def _product(*facts: Fact | None, over: float = 1) -> float | None:
+def _product(*sourced_figures: Fact | None, divisor: float = 1) -> float | None:
     """Multiply facts; None where one is not declared."""
-    result = 1.0
-    for fact in facts:
+    product = 1.0
+    for fact in sourced_figures:
         if fact is None:
             return None
-        result *= fact.value
-    return result / over
+        product *= fact.value
+    return product / divisor

@@ -6,16 +6,16 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from gpufleet.fleet.base import Frozen, matching, refusal
+from gpufleet.fleet.base import FrozenModel, pattern_annotations, spec_error
 
-_id, _id_schema = matching(r"[A-Za-z0-9/._-]{3,300}", "an image's id as its cloud writes it")
-_name, _name_schema = matching(
+_id, _id_schema = pattern_annotations(r"[A-Za-z0-9/._-]{3,300}", "an image's id as its cloud writes it")
+_name, _name_schema = pattern_annotations(
     r"[A-Za-z0-9][A-Za-z0-9._-]{1,126}", "a name of letters, digits, dots, hyphens"
 )
-_owner, _owner_schema = matching(r"self|[a-z0-9-]{6,30}", "self, an AWS account, or a GCP project")
+_owner, _owner_schema = pattern_annotations(r"self|[a-z0-9-]{6,30}", "self, an AWS account, or a GCP project")
 
 
-class OwnImage(Frozen):
+class CustomImage(FrozenModel):
     """An image of ours: one by its id, or the newest of a name. Packer makes them (docs/images.md)."""
 
     id: Annotated[str, _id, _id_schema] | None = None
@@ -26,21 +26,21 @@ class OwnImage(Frozen):
     owner: Annotated[str, _owner, _owner_schema] = "self"
 
     @model_validator(mode="after")
-    def _one_way(self) -> Self:
+    def _check_id_or_name(self) -> Self:
         if (self.id is None) == (self.name is None):
-            raise refusal(
+            raise spec_error(
                 "needs exactly one of id and name", "give an image's id, or the name that they share"
             )
         return self
 
 
-def _given(value: Any) -> str:
-    return "inline" if isinstance(value, dict | OwnImage) else "name"
+def _discriminate_image(value: Any) -> str:
+    return "inline" if isinstance(value, dict | CustomImage) else "name"
 
 
 Image = Annotated[
-    Annotated[Literal["auto", "vendor", "base"], Tag("name")] | Annotated[OwnImage, Tag("inline")],
-    Discriminator(_given),
+    Annotated[Literal["auto", "vendor", "base"], Tag("name")] | Annotated[CustomImage, Tag("inline")],
+    Discriminator(_discriminate_image),
     Field(
         description="auto: what suits the machine; vendor: with drivers; base: the plain system; or one of yours"
     ),

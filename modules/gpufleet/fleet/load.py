@@ -17,12 +17,12 @@ from gpufleet.fleet import (  # noqa: F401 - they fill the tables
     rules_purchase,
     rules_template,
 )
-from gpufleet.fleet.document import Document, Problem, ambiguous_numbers, read
-from gpufleet.fleet.explain import explain
-from gpufleet.fleet.host_name import KEY, check_project
-from gpufleet.fleet.rack_file import label_of, load_rack, mentions_plugin
-from gpufleet.fleet.rule import check, check_fleet
-from gpufleet.fleet.spec import Fleet, RackRef, RackUse, Spec
+from gpufleet.fleet.document import Document, Problem, find_ambiguous_numbers, read_document
+from gpufleet.fleet.explain import explain_errors
+from gpufleet.fleet.host_name import CONFIG_KEY, check_project_host_names
+from gpufleet.fleet.rack_file import load_rack, mentions_plugin, relative_label
+from gpufleet.fleet.rule import check_fleet, check_spec
+from gpufleet.fleet.spec import Fleet, RackReference, Spec, StackRack
 from gpufleet.paths import project_root
 
 
@@ -31,22 +31,28 @@ def load(stack: str, root: Path | None = None, config_file: Path | None = None) 
     root = root or project_root()
     path = config_file or root / "stacks" / f"Pulumi.{stack}.yaml"
     if config_file is not None and not path.is_file():
-        raise InputError("no such file", where=label_of(path, root), remedy="check --config-file")
+        raise InputError("no such file", where=relative_label(path, root), remedy="check --config-file")
     if not path.is_file():
-        raise InputError(f"no stack {stack!r}", where=label_of(path, root), remedy=_stacks(root))
-    whole = read(path, label_of(path, root))
-    config = whole.node.get("config") if isinstance(whole.node, Mapping) else None
-    if not isinstance(config, Mapping) or KEY not in config:
+        raise InputError(
+            f"no stack {stack!r}", where=relative_label(path, root), remedy=_suggest_stacks(root)
+        )
+    document = read_document(path, relative_label(path, root))
+    config = document.node.get("config") if isinstance(document.node, Mapping) else None
+    if not isinstance(config, Mapping) or CONFIG_KEY not in config:
         keys = [str(key) for key in config] if isinstance(config, Mapping) else []
-        close = get_close_matches(KEY, keys, n=1)
-        remedy = f"{close[0]!r} should read {KEY!r}" if close else f"put the fleet under config: {KEY}:"
-        raise InputError(f"has no {KEY}", where=whole.label, remedy=remedy)
-    return _fleet(Document(whole.label, config[KEY], KEY), stack, root)
+        close_keys = get_close_matches(CONFIG_KEY, keys, n=1)
+        remedy = (
+            f"{close_keys[0]!r} should read {CONFIG_KEY!r}"
+            if close_keys
+            else f"put the fleet under config: {CONFIG_KEY}:"
+        )
+        raise InputError(f"has no {CONFIG_KEY}", where=document.label, remedy=remedy)
+    return _validate_fleet(Document(document.label, config[CONFIG_KEY], CONFIG_KEY), stack, root)
 
 
 def parse(mapping: Any, *, stack: str = "", root: Path | None = None, where: str = "") -> Fleet:
     """Return the fleet of a config that is parsed already, as a Pulumi program has it."""
-    return _fleet(Document(where or "config", mapping, KEY), stack, root or project_root())
+    return _validate_fleet(Document(where or "config", mapping, CONFIG_KEY), stack, root or project_root())
 
 
 def json_schema() -> dict[str, Any]:
@@ -57,42 +63,50 @@ def json_schema() -> dict[str, Any]:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A stack of gpufleet",
         "type": "object",
-        "properties": {"config": {"type": "object", "properties": {KEY: spec}, "required": [KEY]}},
+        "properties": {
+            "config": {"type": "object", "properties": {CONFIG_KEY: spec}, "required": [CONFIG_KEY]}
+        },
         "required": ["config"],
         "$defs": definitions,
     }
 
 
-def _fleet(document: Document, stack: str, root: Path) -> Fleet:
+def _validate_fleet(document: Document, stack: str, root: Path) -> Fleet:
     data = document.data
     if not isinstance(data, dict):
-        document.refuse([Problem((), "is not a mapping of keys to values", "start with owner, then pools")])
-    document.refuse(list(ambiguous_numbers(document.node)))
+        document.raise_first(
+            [Problem((), "is not a mapping of keys to values", "start with owner, then pools")]
+        )
+    document.raise_first(list(find_ambiguous_numbers(document.node)))
     try:
         spec = Spec.model_validate(data)
     except ValidationError as error:
-        document.refuse(explain(error, Spec, data))
+        document.raise_first(explain_errors(error, Spec, data))
         raise
-    document.refuse(check(spec))
-    racks = tuple(_rack(ref, index, document, root) for index, ref in enumerate(spec.racks))
-    fleet = Fleet.of(spec, stack, racks)
-    document.refuse(check_fleet(fleet))
-    check_project(root, stack, spec, document.label)
+    document.raise_first(check_spec(spec))
+    racks = tuple(_load_stack_rack(ref, index, document, root) for index, ref in enumerate(spec.racks))
+    fleet = Fleet.from_spec(spec, stack, racks)
+    document.raise_first(check_fleet(fleet))
+    check_project_host_names(root, stack, spec, document.label)
     return fleet
 
 
-def _rack(ref: RackRef, index: int, document: Document, root: Path) -> RackUse:
+def _load_stack_rack(ref: RackReference, index: int, document: Document, root: Path) -> StackRack:
     path = root / ref.file
     if not path.is_file():
         known = sorted(file.stem for file in (root / "inventory").glob("*.yaml") if mentions_plugin(file))
-        close = get_close_matches(path.stem, known, n=1)
-        remedy = f"did you mean {close[0]!r}?" if close else f"racks here: {', '.join(known) or 'none'}"
+        close_names = get_close_matches(path.stem, known, n=1)
+        remedy = (
+            f"did you mean {close_names[0]!r}?"
+            if close_names
+            else f"racks here: {', '.join(known) or 'none'}"
+        )
         key = ("racks", index, "inventory" if ref.inventory else "name")
-        document.refuse([Problem(key, f"there is no {ref.file}", remedy)])
-    return RackUse(**ref.model_dump(), rack=load_rack(path, root))
+        document.raise_first([Problem(key, f"there is no {ref.file}", remedy)])
+    return StackRack(**ref.model_dump(), rack=load_rack(path, root))
 
 
-def _stacks(root: Path) -> str:
+def _suggest_stacks(root: Path) -> str:
     names = sorted(file.name.split(".")[1] for file in (root / "stacks").glob("Pulumi.*.yaml"))
     return (
         f"stacks here: {', '.join(names)}" if names else "there is none yet: write stacks/Pulumi.<stack>.yaml"

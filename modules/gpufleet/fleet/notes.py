@@ -7,49 +7,49 @@ from gpufleet.catalog import HOURS_PER_MONTH
 from gpufleet.fleet.spec import Fleet, Pool
 
 # What planning advice names for the phase with reserved A100 machines (the project's issue 3, stacks table).
-ADVISED_USD_PER_MONTH = (2000, 5000)
-ATTACHED = {"T4": "accelerator:nvidia-tesla-t4"}  # what GCP calls the cards that n1 machines take
+PLANNED_USD_PER_MONTH = (2000, 5000)
+PART_OF_CARD = {"T4": "accelerator:nvidia-tesla-t4"}  # what GCP calls the cards that n1 machines take
 
 
 def node_usd_per_hour(pool: Pool) -> float | None:
     """Return what one node of a pool costs per running hour, None where a price is unknown."""
     kind = pool.purchase.price_kind
-    price = catalog.price(pool.cloud, pool.region, pool.machine, kind)
+    price = catalog.find_price(pool.cloud, pool.region, pool.machine, kind)
     if price is None or pool.accelerators is None:
         return None if price is None else price.usd_per_hour
-    part = ATTACHED.get(pool.accelerators.model, "")
-    card = catalog.part_price(pool.cloud, pool.region, part, kind)
+    part = PART_OF_CARD.get(pool.accelerators.model, "")
+    card = catalog.find_part_price(pool.cloud, pool.region, part, kind)
     return None if card is None else price.usd_per_hour + pool.accelerators.count * card.usd_per_hour
 
 
-def notes(fleet: Fleet) -> tuple[str, ...]:
+def planning_notes(fleet: Fleet) -> tuple[str, ...]:
     """Return what somebody who plans this fleet should know before it is built."""
-    found = (
-        _reserved(fleet),
-        _hours_not_months(fleet),
-        _lonely_spot(fleet),
-        _no_disk_is_built(fleet),
-        _loose_images(fleet),
-        _not_acted_on(fleet),
+    sentences = (
+        _note_reserved_cost(fleet),
+        _note_affordable_hours(fleet),
+        _note_spot_without_fallback(fleet),
+        _note_volumes_without_disk(fleet),
+        _note_images_without_digest(fleet),
+        _note_burn_in_not_run(fleet),
     )
-    return tuple(note for note in found if note)
+    return tuple(note for note in sentences if note)
 
 
-def _not_acted_on(fleet: Fleet) -> str:
+def _note_burn_in_not_run(fleet: Fleet) -> str:
     """Say which parts of templates are only kept for now: nobody shall wait for a test that is never run."""
-    used = _used(fleet)
-    kept = sorted(name for name in used if fleet.templates[name].burn_in != "quick")
+    used_templates = _used_templates(fleet)
+    templates = sorted(name for name in used_templates if fleet.templates[name].burn_in != "quick")
     return (
-        f"burn-in other than quick is kept, but nothing runs it yet: template {', '.join(kept)}"
-        if kept
+        f"burn-in other than quick is kept, but nothing runs it yet: template {', '.join(templates)}"
+        if templates
         else ""
     )
 
 
-def _no_disk_is_built(fleet: Fleet) -> str:
+def _note_volumes_without_disk(fleet: Fleet) -> str:
     """Say that volumes in a cloud are folders on what the machine has: nobody shall wait for a disk."""
     pools = {pool.template for pool in fleet.pools}
-    names = sorted(name for name in pools if name and fleet.blueprint(name).application.volumes)
+    names = sorted(name for name in pools if name and fleet.resolve_blueprint(name).application.volumes)
     return (
         "volumes are folders on the machine's own drives and boot disk: no cloud disk is built or priced for "
         f"template {', '.join(names)}"
@@ -58,50 +58,50 @@ def _no_disk_is_built(fleet: Fleet) -> str:
     )
 
 
-def _loose_images(fleet: Fleet) -> str:
+def _note_images_without_digest(fleet: Fleet) -> str:
     """Say which images may change under a running fleet."""
-    found = [
+    images = [
         container.image
-        for name in sorted(_used(fleet))
-        for container in fleet.blueprint(name).application.containers
-        if not container.pinned
+        for name in sorted(_used_templates(fleet))
+        for container in fleet.resolve_blueprint(name).application.containers
+        if not container.is_pinned
     ]
     return (
-        f"images without a digest may differ from node to node: {', '.join(dict.fromkeys(found))}"
-        if found
+        f"images without a digest may differ from node to node: {', '.join(dict.fromkeys(images))}"
+        if images
         else ""
     )
 
 
-def _used(fleet: Fleet) -> set[str]:
+def _used_templates(fleet: Fleet) -> set[str]:
     named = {item.template for kind in (fleet.pools, fleet.workstations, fleet.racks) for item in kind}
     return {name for name in named if name}
 
 
-def _reserved(fleet: Fleet) -> str:
+def _note_reserved_cost(fleet: Fleet) -> str:
     pools = [pool for pool in fleet.pools if pool.purchase.kind == "reserved"]
     if not pools:
         return ""
-    usd, unpriced = _usd_per_hour(pools)
+    usd, unpriced = _sum_usd_per_hour(pools)
     names = ", ".join(pool.name for pool in pools)
     return (
         f"reserved capacity bills around the clock, used or not: {names}, "
-        f"{usd * HOURS_PER_MONTH:,.0f} USD a month{_without(unpriced)}"
+        f"{usd * HOURS_PER_MONTH:,.0f} USD a month{_format_unpriced(unpriced)}"
     )
 
 
-def _hours_not_months(fleet: Fleet) -> str:
-    usd, unpriced = _usd_per_hour(fleet.pools)
-    low, high = ADVISED_USD_PER_MONTH
+def _note_affordable_hours(fleet: Fleet) -> str:
+    usd, unpriced = _sum_usd_per_hour(fleet.pools)
+    low, high = PLANNED_USD_PER_MONTH
     if usd * HOURS_PER_MONTH <= high or not any(pool.purchase.kind == "reserved" for pool in fleet.pools):
         return ""
     return (
-        f"the pools cost {usd:,.2f} USD an hour together{_without(unpriced)}: the {low:,} to {high:,} USD a month "
-        f"that planning advice names for this phase buy {low / usd:.0f} to {high / usd:.0f} hours, not a month"
+        f"the pools cost {usd:,.2f} USD an hour together{_format_unpriced(unpriced)}: "
+        f"the {low:,} to {high:,} USD a month that planning advice names for this phase buy {low / usd:.0f} to {high / usd:.0f} hours, not a month"
     )
 
 
-def _lonely_spot(fleet: Fleet) -> str:
+def _note_spot_without_fallback(fleet: Fleet) -> str:
     names = [
         pool.name for pool in fleet.pools if pool.purchase.kind == "spot" and pool.purchase.fallback is None
     ]
@@ -110,12 +110,12 @@ def _lonely_spot(fleet: Fleet) -> str:
     return f"spot without a fallback stays away for as long as the cloud has no capacity: {', '.join(names)}"
 
 
-def _usd_per_hour(pools: list[Pool] | tuple[Pool, ...]) -> tuple[float, list[str]]:
+def _sum_usd_per_hour(pools: list[Pool] | tuple[Pool, ...]) -> tuple[float, list[str]]:
     """Return what the pools cost per hour at desired size, and the names of those without a price."""
     prices = {pool.name: node_usd_per_hour(pool) for pool in pools}
     known = sum(pool.count.desired * (prices[pool.name] or 0.0) for pool in pools)
     return known, [name for name, price in prices.items() if price is None]
 
 
-def _without(unpriced: list[str]) -> str:
+def _format_unpriced(unpriced: list[str]) -> str:
     return f" (without {', '.join(unpriced)}, whose price the catalogue lacks)" if unpriced else ""

@@ -16,54 +16,58 @@ from pydantic import (
 
 from gpufleet import catalog
 from gpufleet.errors import InputError
-from gpufleet.fleet.base import Frozen, Whole, matching, refusal
+from gpufleet.fleet.base import FrozenModel, StrictInt, pattern_annotations, spec_error
 
-_branch, _branch_schema = matching(r"auto|\d{3}|\d+\.\d+", "auto, or a quoted branch like '570' or '6.4'")
-_release, _release_schema = matching(r"\d{1,2}\.\d{1,2}(\.\d{1,2})?", "a quoted release like '12.8'")
-_path, _path_schema = matching(
+_branch, _branch_schema = pattern_annotations(
+    r"auto|\d{3}|\d+\.\d+", "auto, or a quoted branch like '570' or '6.4'"
+)
+_release, _release_schema = pattern_annotations(
+    r"\d{1,2}\.\d{1,2}(\.\d{1,2})?", "a quoted release like '12.8'"
+)
+_path, _path_schema = pattern_annotations(
     r"/[A-Za-z0-9._/-]*[A-Za-z0-9._-]", "an absolute path of letters, digits, dots, hyphens, underscores"
 )
-_slice, _slice_schema = matching(r"\d+g\.\d+gb(\+me)?", "a MIG profile like 1g.10gb")
+_slice, _slice_schema = pattern_annotations(r"\d+g\.\d+gb(\+me)?", "a MIG profile like 1g.10gb")
 Release = Annotated[str, _release, _release_schema]
 Engine = Literal["auto", "podman", "docker", "none"]
 IPV6_SMALLEST_MTU = 1280  # RFC 8200, section 5
 LARGEST_MTU = 65520  # IP over InfiniBand, connected mode (the kernel's Documentation/infiniband/ipoib)
 
 
-def _no_dots(value: str) -> str:
+def _check_path_parts(value: str) -> str:
     if any(part in {"", ".", ".."} for part in value.split("/")[1:]):
-        raise refusal(f"is {value!r}", "give a path without //, . and ..")
+        raise spec_error(f"is {value!r}", "give a path without //, . and ..")
     return value
 
 
-HostPath = Annotated[str, _path, AfterValidator(_no_dots), _path_schema]
+HostPath = Annotated[str, _path, AfterValidator(_check_path_parts), _path_schema]
 
 
-def _onprem_or_cloud(name: str) -> str:
-    for cloud in ("onprem", "aws", "gcp", "azure"):
+def _check_machine(name: str) -> str:
+    for cloud in ("onprem", *catalog.CLOUDS):
         try:
-            return catalog.machine(name, cloud).name
+            return catalog.get_machine(name, cloud).name
         except InputError:
             continue
-    raise refusal(f"{name!r} is no machine that we know", "give a machine of the catalogue")
+    raise spec_error(f"{name!r} is no machine that we know", "give a machine of the catalogue")
 
 
-def _card(name: str) -> str:
+def _check_accelerator(name: str) -> str:
     try:
-        return catalog.accelerator(name).name
+        return catalog.get_accelerator(name).name
     except InputError as error:
-        raise refusal(error.problem, error.remedy) from error
+        raise spec_error(error.problem, error.remedy) from error
 
 
-class Cards(Frozen):
+class AcceleratorRequirement(FrozenModel):
     """Which accelerators a node must have, at least."""
 
     vendor: Literal["nvidia", "amd"] | None = None
-    model: Annotated[str, AfterValidator(_card)] | None = None
-    count: Annotated[Whole, Field(ge=1, le=16)] = 1
+    model: Annotated[str, AfterValidator(_check_accelerator)] | None = None
+    count: Annotated[StrictInt, Field(ge=1, le=16)] = 1
 
 
-class Storage(Frozen):
+class Storage(FrozenModel):
     """What becomes of a node's local drives: one file system on one of them, or on all as RAID0."""
 
     layout: Literal["none", "single", "raid0"] = "none"
@@ -71,27 +75,27 @@ class Storage(Frozen):
     filesystem: Literal["ext4", "xfs"] = "ext4"
 
 
-class HugePages(Frozen):
+class HugePages(FrozenModel):
     """Memory set aside in large pages at boot."""
 
     size: Literal["2M", "1G"] = "2M"
-    count: Annotated[Whole, Field(ge=1, le=1048576)]
+    count: Annotated[StrictInt, Field(ge=1, le=1048576)]
 
 
-class HardwareProfile(Frozen):
+class HardwareProfile(FrozenModel):
     """Step one: what the node must be, and how its drives, memory and network are laid out."""
 
     machines: Annotated[
-        tuple[Annotated[str, AfterValidator(_onprem_or_cloud)], ...],
+        tuple[Annotated[str, AfterValidator(_check_machine)], ...],
         Field(description="the machines that it is for; any when left out"),
     ] = ()
-    accelerators: Cards | None = None
+    accelerators: AcceleratorRequirement | None = None
     storage: Storage = Storage()
     hugepages: HugePages | None = None
-    mtu: Annotated[Whole, Field(ge=IPV6_SMALLEST_MTU, le=LARGEST_MTU)] | None = None
+    mtu: Annotated[StrictInt, Field(ge=IPV6_SMALLEST_MTU, le=LARGEST_MTU)] | None = None
 
 
-class Driver(Frozen):
+class Driver(FrozenModel):
     """Which GPU driver a node gets."""
 
     vendor: Literal["nvidia", "amd", "none"] = "none"
@@ -102,29 +106,36 @@ class Driver(Frozen):
     ] = "auto"
 
     @model_validator(mode="after")
-    def _whose(self) -> Self:
+    def _check_vendor(self) -> Self:
         """Refuse a driver of nobody's: without a vendor nothing would be installed, and nobody would be told."""
-        given = self.model_fields_set - {"vendor"}
-        if self.vendor == "none" and given and ("vendor" not in self.model_fields_set or self != Driver()):
-            raise refusal(f"{min(given)} without a vendor installs nothing", "add vendor: nvidia or amd")
+        set_fields = self.model_fields_set - {"vendor"}
+        if (
+            self.vendor == "none"
+            and set_fields
+            and ("vendor" not in self.model_fields_set or self != Driver())
+        ):
+            raise spec_error(
+                f"{min(set_fields)} without a vendor installs nothing", "add vendor: nvidia or amd"
+            )
         return self
 
 
-Slice = Annotated[str, _slice, _slice_schema]
-Instances = Annotated[Whole, Field(ge=1, le=7)]
+MigProfile = Annotated[str, _slice, _slice_schema]
+Instances = Annotated[StrictInt, Field(ge=1, le=7)]
 
 
-class MigCards(Frozen):
+class MigCards(FrozenModel):
     """How some NVIDIA cards are cut: one profile as often as it fits, or how many of each."""
 
-    devices: Literal["all"] | tuple[Annotated[Whole, Field(ge=0, le=15)], ...] = "all"
+    devices: Literal["all"] | tuple[Annotated[StrictInt, Field(ge=0, le=15)], ...] = "all"
     profiles: Annotated[
-        Annotated[Slice, Tag("name")] | Annotated[dict[Slice, Instances], Field(min_length=1), Tag("inline")],
+        Annotated[MigProfile, Tag("name")]
+        | Annotated[dict[MigProfile, Instances], Field(min_length=1), Tag("inline")],
         Discriminator(lambda value: "name" if isinstance(value, str) else "inline"),
     ]
 
 
-def _short_mig(value: object) -> object:
+def _expand_short_mig(value: object) -> object:
     """Let a profile, or a mapping of profiles to how many, stand for all cards."""
     if isinstance(value, str) or (isinstance(value, dict) and "profiles" not in value):
         return [{"profiles": value}]
@@ -135,10 +146,10 @@ MIG_SCHEMA = {
     "description": "a MIG profile, a mapping of profiles to how many, or a list of devices with their profiles",
     "type": ["string", "object", "array"],
 }
-Mig = Annotated[tuple[MigCards, ...], BeforeValidator(_short_mig), WithJsonSchema(MIG_SCHEMA)]
+Mig = Annotated[tuple[MigCards, ...], BeforeValidator(_expand_short_mig), WithJsonSchema(MIG_SCHEMA)]
 
 
-class SoftwareProfile(Frozen):
+class SoftwareProfile(FrozenModel):
     """Step two: driver, CUDA or ROCm, container engine and toolkit."""
 
     driver: Driver = Driver()
@@ -157,21 +168,21 @@ class SoftwareProfile(Frozen):
     ] = "auto"
 
     @model_validator(mode="after")
-    def _vendors_agree(self) -> Self:
+    def _check_vendors_agree(self) -> Self:
         """Refuse what only another vendor's driver can carry."""
-        asks: tuple[tuple[str, Any, str], ...] = (
+        vendor_by_key: tuple[tuple[str, Any, str], ...] = (
             ("cuda", self.cuda, "nvidia"),
             ("mig", self.mig, "nvidia"),
             ("rocm", self.rocm, "amd"),
         )
-        for key, value, vendor in asks:
+        for key, value, vendor in vendor_by_key:
             if value is not None and self.driver.vendor != vendor:
-                raise refusal(
+                raise spec_error(
                     f"{key} needs driver.vendor {vendor}, not {self.driver.vendor}",
                     f"say driver: {{vendor: {vendor}}}, or remove {key}",
                 )
         if self.driver.module != "auto" and self.driver.vendor != "nvidia":
-            raise refusal(
+            raise spec_error(
                 f"driver.module is {self.driver.module!r}", "remove it: only NVIDIA's driver has a choice"
             )
         return self

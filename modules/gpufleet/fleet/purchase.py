@@ -7,38 +7,38 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from gpufleet.catalog import Purchase as PriceKind
-from gpufleet.fleet.base import Amount, Frozen, Positive, refusal
+from gpufleet.fleet.base import FrozenModel, PositiveFloat, StrictFloat, spec_error
 
 Band = Literal["<5%", "5-10%", "10-15%", "15-20%"]
 
 
-class SpotWork(Frozen):
+class SpotWork(FrozenModel):
     """How the work on a pool bears interruptions: what a useful hour of spot costs follows from it."""
 
     interruptions_per_month: Annotated[
-        Amount | None, Field(ge=0, description="of one node that runs all month, as observed or assumed")
+        StrictFloat | None, Field(ge=0, description="of one node that runs all month, as observed or assumed")
     ] = None
     band: Annotated[
         Band | None,
         Field(description="or the range that AWS's Spot Instance Advisor shows; above 20 % give a number"),
     ] = None
-    checkpoint_minutes: Annotated[Positive, Field(description="work between checkpoints")]
+    checkpoint_minutes: Annotated[PositiveFloat, Field(description="work between checkpoints")]
     restart_minutes: Annotated[
-        Amount, Field(ge=0, description="until a replacement works again; billed, and lost")
+        StrictFloat, Field(ge=0, description="until a replacement works again; billed, and lost")
     ]
-    checkpoint_cost_minutes: Annotated[Amount, Field(ge=0, description="to write one checkpoint")] = 0.0
+    checkpoint_cost_minutes: Annotated[StrictFloat, Field(ge=0, description="to write one checkpoint")] = 0.0
     fallback_share: Annotated[
-        Amount | None, Field(ge=0, le=1, description="share of the work that runs on demand")
+        StrictFloat | None, Field(ge=0, le=1, description="share of the work that runs on demand")
     ] = None
 
     @model_validator(mode="after")
-    def _one_rate(self) -> Self:
+    def _check_one_rate(self) -> Self:
         if (self.interruptions_per_month is None) == (self.band is None):
-            raise refusal("interruptions are not given once", "give interruptions_per_month or band")
+            raise spec_error("interruptions are not given once", "give interruptions_per_month or band")
         return self
 
 
-class OnDemand(Frozen):
+class OnDemand(FrozenModel):
     """Pay as you go: no commitment, no eviction, capacity if there is any."""
 
     kind: Literal["on_demand"]
@@ -53,7 +53,7 @@ class OnDemand(Frozen):
     label: ClassVar[str] = "on_demand"
 
 
-class Spot(Frozen):
+class Spot(FrozenModel):
     """Spare capacity that the cloud may take back."""
 
     kind: Literal["spot"]
@@ -64,7 +64,7 @@ class Spot(Frozen):
         Literal["on_demand"] | None, Field(description="what to run on while there is no spot capacity")
     ] = None
     max_usd_per_hour: Annotated[
-        Positive | None, Field(description="highest price per node; AWS and Azure only")
+        PositiveFloat | None, Field(description="highest price per node; AWS and Azure only")
     ] = None
     work: Annotated[
         SpotWork | None,
@@ -77,7 +77,7 @@ class Spot(Frozen):
     label: ClassVar[str] = "spot"
 
 
-class Reserved(Frozen):
+class Reserved(FrozenModel):
     """Capacity held for us. It bills around the clock, used or not."""
 
     kind: Literal["reserved"]

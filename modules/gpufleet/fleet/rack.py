@@ -10,90 +10,100 @@ from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetParseError
 from pydantic import AfterValidator, Field, IPvAnyNetwork, model_validator
 
 from gpufleet.boundary import is_identifier
-from gpufleet.fleet.base import NAME, NAME_MEANING, Amount, Frozen, Name, Positive, Whole, matching, refusal
+from gpufleet.fleet.base import (
+    NAME,
+    NAME_MEANING,
+    FrozenModel,
+    Name,
+    PositiveFloat,
+    StrictFloat,
+    StrictInt,
+    pattern_annotations,
+    spec_error,
+)
 from gpufleet.fleet.boot import Boot
 from gpufleet.fleet.hardware import HardwareCost
 from gpufleet.fleet.request import AcceleratorRequest
 
 GIB_PER_GB = 1e9 / 2**30  # drives are sold in decimal gigabytes
-Slot = Annotated[Whole, Field(ge=1, le=200)]
-_mac, _mac_schema = matching(
+Slot = Annotated[StrictInt, Field(ge=1, le=200)]
+_mac, _mac_schema = pattern_annotations(
     r"([0-9a-f]{2}:){5}[0-9a-f]{2}", "a lowercase MAC address like 2c:cf:67:00:00:07"
 )
 Mac = Annotated[str, _mac, _mac_schema]
 
 
-def unfold(names: str) -> tuple[str, ...]:
+def expand_names(names: str) -> tuple[str, ...]:
     """Return the names of a ClusterShell range: ``blade[01-03]`` is blade01, blade02, blade03."""
     try:
         # No groups: a rack file must not make ClusterShell run the group commands of its configuration.
         return tuple(NodeSet(names, resolver=RESOLVER_NOGROUP))
     except NodeSetParseError as error:
-        raise refusal(f"{names!r} is not a range of names", "write it like blade[01-20]") from error
+        raise spec_error(f"{names!r} is not a range of names", "write it like blade[01-20]") from error
 
 
-def slot_of(name: str) -> int:
+def parse_slot(name: str) -> int:
     """Return the slot that a name ends in: blade07 sits in slot 7."""
     digits = re.search(r"(\d+)$", name)
     if digits is None or int(digits[1]) == 0:
-        raise refusal(f"{name!r} does not say its slot", "give slot, or end the name in the slot's number")
+        raise spec_error(f"{name!r} does not say its slot", "give slot, or end the name in the slot's number")
     return int(digits[1])
 
 
-def _names(names: str) -> str:
-    for name in unfold(names):
+def _check_names(names: str) -> str:
+    for name in expand_names(names):
         if not re.fullmatch(NAME, name):
-            raise refusal(f"{name!r} is not a name", f"give {NAME_MEANING}")
+            raise spec_error(f"{name!r} is not a name", f"give {NAME_MEANING}")
     return names
 
 
-def _well_formed(kind: str) -> AfterValidator:
+def _identifier_check(kind: str) -> AfterValidator:
     """Return a check of a value that becomes part of Ansible's inventory and of ssh's command line."""
 
     def check(value: str) -> str:
         if not is_identifier(value, kind):
-            raise refusal(f"{value!r} is not a well-formed {kind}", f"give the node's {kind}")
+            raise spec_error(f"{value!r} is not a well-formed {kind}", f"give the node's {kind}")
         return value
 
     return AfterValidator(check)
 
 
-class RackNetwork(Frozen):
+class RackNetwork(FrozenModel):
     """The rack's subnet: slot n has the host number ``slot_offset`` + n, unless its node says otherwise."""
 
     cidr: IPvAnyNetwork
-    slot_offset: Annotated[Whole, Field(ge=0, le=1000)] = 10
+    slot_offset: Annotated[StrictInt, Field(ge=0, le=1000)] = 10
 
     def address(self, slot: int) -> str:
         """Return the address of a slot."""
         number = self.slot_offset + slot
         if number >= self.cidr.num_addresses - 1:  # the last is the broadcast address
-            raise refusal(
+            raise spec_error(
                 f"slot {slot} has no address in {self.cidr}", "widen network.cidr, or lower slot_offset"
             )
         return str(self.cidr[number])
 
 
-class NodeEntry(Frozen):
+class NodeEntry(FrozenModel):
     """One line of ``nodes``: a name or a range of names (``blade[01-20]``) and what is known of them."""
 
-    name: Annotated[str, AfterValidator(_names)]
+    name: Annotated[str, AfterValidator(_check_names)]
     slot: Slot | None = None
-    serial: Annotated[str, Field(min_length=4), _well_formed("serial")] | None = None
-    address: Annotated[str, _well_formed("address")] | None = None
+    serial: Annotated[str, Field(min_length=4), _identifier_check("serial")] | None = None
+    address: Annotated[str, _identifier_check("address")] | None = None
     mac: Mac | None = None
     machine: str | None = None
-    storage_gb: Positive | None = None
+    storage_gb: PositiveFloat | None = None
     accelerators: tuple[AcceleratorRequest, ...] | None = None
 
 
-def _not_empty(entries: tuple[NodeEntry, ...]) -> tuple[NodeEntry, ...]:
+def _check_not_empty(entries: tuple[NodeEntry, ...]) -> tuple[NodeEntry, ...]:
     if not entries:
-        raise refusal("is empty", "give at least one node")
+        raise spec_error("is empty", "give at least one node")
     return entries
 
 
-class RackNode(Frozen):
+class RackNode(FrozenModel):
     """One node as the rack file declares it, everything filled in that the rack says for all."""
 
     name: Name
@@ -102,7 +112,7 @@ class RackNode(Frozen):
     address: str | None
     mac: str | None
     machine: str
-    storage_gb: Amount | None
+    storage_gb: StrictFloat | None
     accelerators: tuple[AcceleratorRequest, ...]
 
     @property
@@ -111,7 +121,7 @@ class RackNode(Frozen):
         return None if self.storage_gb is None else self.storage_gb * GIB_PER_GB
 
 
-class Rack(Frozen):
+class Rack(FrozenModel):
     """A rack file. Entries of ``nodes`` win over what the rack says for all its nodes."""
 
     plugin: Annotated[
@@ -122,53 +132,58 @@ class Rack(Frozen):
     site: Name
     machine: str
     network: RackNetwork | None = None
-    storage_gb: Positive | None = None
+    storage_gb: PositiveFloat | None = None
     accelerators: tuple[AcceleratorRequest, ...] = ()
     cost: HardwareCost | None = None
     boot: Boot | None = None
-    entries: Annotated[tuple[NodeEntry, ...], Field(alias="nodes"), AfterValidator(_not_empty)]
+    entries: Annotated[tuple[NodeEntry, ...], Field(alias="nodes"), AfterValidator(_check_not_empty)]
 
     @model_validator(mode="before")
     @classmethod
-    def _ranges(cls, data: Any) -> Any:
+    def _expand_range(cls, data: Any) -> Any:
         """Let ``nodes: blade[01-20]`` stand for a list of one entry."""
         if isinstance(data, dict) and isinstance(data.get("nodes"), str):
             return {**data, "nodes": [{"name": data["nodes"]}]}
         return data
 
     @model_validator(mode="after")
-    def _no_clash(self) -> Self:
-        for what in ("name", "slot", "serial", "address", "mac"):
+    def _check_unique_fields(self) -> Self:
+        for field in ("name", "slot", "serial", "address", "mac"):
             seen: dict[Any, str] = {}
             for node in self.nodes:
-                value = getattr(node, what)
+                value = getattr(node, field)
                 if value is not None and value in seen:
-                    raise refusal(f"{seen[value]} and {node.name} share the {what} {value}", "make it unique")
+                    raise spec_error(
+                        f"{seen[value]} and {node.name} share the {field} {value}", "make it unique"
+                    )
                 seen[value] = node.name
         return self
 
     @model_validator(mode="after")
-    def _way_out(self) -> Self:
+    def _check_gateway(self) -> Self:
         """See that the gateway is a neighbour of the nodes and none of them."""
         gateway = self.boot.gateway if self.boot else None
         if gateway is None:
             return self
         if self.network is None or gateway not in self.network.cidr:
-            raise refusal(
+            raise spec_error(
                 f"boot.gateway {gateway} is not in network.cidr", "give an address of the rack's network"
             )
-        taken = next((node.name for node in self.nodes if node.address == str(gateway)), None)
-        if taken:
-            raise refusal(
-                f"boot.gateway {gateway} is {taken}'s address", "give the router's, or move the slots"
+        conflicting_node = next((node.name for node in self.nodes if node.address == str(gateway)), None)
+        if conflicting_node:
+            raise spec_error(
+                f"boot.gateway {gateway} is {conflicting_node}'s address",
+                "give the router's, or move the slots",
             )
         return self
 
     @cached_property
     def nodes(self) -> tuple[RackNode, ...]:
         """Return every node, in the order of its slot."""
-        found = [self._node(entry, name) for entry in self.entries for name in unfold(entry.name)]
-        return tuple(sorted(found, key=lambda node: node.slot))
+        rack_nodes = [
+            self._build_node(entry, name) for entry in self.entries for name in expand_names(entry.name)
+        ]
+        return tuple(sorted(rack_nodes, key=lambda node: node.slot))
 
     @property
     def usd_per_hour(self) -> float | None:
@@ -185,8 +200,8 @@ class Rack(Frozen):
         """Return where that figure is from, or why there is none."""
         return f"inventory/{self.name}.yaml has no cost facts" if self.cost is None else self.cost.source
 
-    def _node(self, entry: NodeEntry, name: str) -> RackNode:
-        slot = entry.slot or slot_of(name)
+    def _build_node(self, entry: NodeEntry, name: str) -> RackNode:
+        slot = entry.slot or parse_slot(name)
         return RackNode(
             name=name,
             slot=slot,

@@ -11,18 +11,18 @@ from pydantic import ValidationError
 from gpufleet import catalog
 from gpufleet.boundary import decode_yaml, decode_yaml_subset, read_text
 from gpufleet.errors import InputError
-from gpufleet.fleet.document import Document, Problem, ambiguous_numbers, read
-from gpufleet.fleet.explain import explain
+from gpufleet.fleet.document import Document, Problem, find_ambiguous_numbers, read_document
+from gpufleet.fleet.explain import explain_errors
 from gpufleet.fleet.rack import Rack
 
 RACK_PLUGIN = "gpufleet.fleet.rack"
-_MOST_CACHED = 4096  # rack files whose content is remembered within a process
+_MAX_CACHED = 4096  # rack files whose content is remembered within a process
 
 
 def load_rack(path: Path, root: Path | None = None) -> Rack:
     """Return what a rack file declares; what is wrong is one line with file, line and key."""
-    label = label_of(path, root or Path.cwd())
-    return _load(path, label, read_text(path, where=label))
+    label = relative_label(path, root or Path.cwd())
+    return _load_rack(path, label, read_text(path, where=label))
 
 
 def load_racks(folder: Path, root: Path | None = None, *, skip_broken: bool = False) -> dict[Path, Rack]:
@@ -36,7 +36,7 @@ def load_racks(folder: Path, root: Path | None = None, *, skip_broken: bool = Fa
         try:
             text = read_text(path, where=label)
             if _is_rack(text, label):
-                racks[path] = _load(path, label, text)
+                racks[path] = _load_rack(path, label, text)
         except InputError:
             if not skip_broken:
                 raise
@@ -48,7 +48,7 @@ def mentions_plugin(path: Path) -> bool:
     return f"plugin: {RACK_PLUGIN}" in path.read_text(encoding="utf-8", errors="replace")
 
 
-def label_of(path: Path, root: Path) -> str:
+def relative_label(path: Path, root: Path) -> str:
     """Return a path as the user would type it in the project."""
     try:
         return str(path.resolve().relative_to(root.resolve()))
@@ -58,17 +58,17 @@ def label_of(path: Path, root: Path) -> str:
 
 def _yaml_files(folder: Path, root: Path | None) -> Iterator[tuple[Path, str]]:
     """Give the YAML files of a folder, each with its label; symbolic links of the folder are followed once."""
-    prefix = label_of(folder, root or folder.parent)
+    prefix = relative_label(folder, root or folder.parent)
     for path in sorted(folder.glob("*.y*ml")):
         yield path, f"{prefix}/{path.name}"
 
 
 # The key is the content itself, so that an answer is never stale. Nobody changes what is read.
-_values = lru_cache(maxsize=_MOST_CACHED)(decode_yaml_subset)
+_decode_values = lru_cache(maxsize=_MAX_CACHED)(decode_yaml_subset)
 
 
 def _is_rack(text: str, label: str) -> bool:
-    data = _values(text)
+    data = _decode_values(text)
     if data is None:
         try:
             data = decode_yaml(text, label)
@@ -85,38 +85,38 @@ def _is_rack(text: str, label: str) -> bool:
     return data.get("plugin") == RACK_PLUGIN
 
 
-def _load(path: Path, label: str, text: str) -> Rack:
+def _load_rack(path: Path, label: str, text: str) -> Rack:
     rack = _decode(text, path.stem)
     if rack is not None:
         return rack
     return _load_with_lines(path, label)
 
 
-@lru_cache(maxsize=_MOST_CACHED)
+@lru_cache(maxsize=_MAX_CACHED)
 def _decode(text: str, stem: str) -> Rack | None:
     """Return a rack from its file's text, or None where anything in it is unusual or wrong."""
     try:
-        rack = Rack.model_validate(_values(text))
+        rack = Rack.model_validate(_decode_values(text))
     except ValidationError:
         return None
     return None if rack.name != stem or _machine_problems(rack) else rack
 
 
 def _load_with_lines(path: Path, label: str) -> Rack:
-    document = read(path, label)
-    document.refuse(list(ambiguous_numbers(document.node)))
+    document = read_document(path, label)
+    document.raise_first(list(find_ambiguous_numbers(document.node)))
     try:
         rack = Rack.model_validate(document.data)
     except ValidationError as error:
-        document.refuse(explain(error, Rack, document.data))
+        document.raise_first(explain_errors(error, Rack, document.data))
         raise
-    document.refuse(_machine_problems(rack))
+    document.raise_first(_machine_problems(rack))
     if rack.name != path.stem:
-        document.refuse([_wrong_name(rack, path)])
+        document.raise_first([_name_problem(rack, path)])
     return rack
 
 
-def _wrong_name(rack: Rack, path: Path) -> Problem:
+def _name_problem(rack: Rack, path: Path) -> Problem:
     return Problem(("name",), f"is {rack.name!r} in a file called {path.name}", f"say {path.stem!r}")
 
 
@@ -125,28 +125,28 @@ def _machine_problems(rack: Rack) -> list[Problem]:
 
     A GPU server may be one of the owner's own making: then its cards must be said.
     """
-    named: list[tuple[tuple[str | int, ...], str, bool]] = [
+    declared_machines: list[tuple[tuple[str | int, ...], str, bool]] = [
         (("machine",), rack.machine, bool(rack.accelerators))
     ]
     for index, entry in enumerate(rack.entries):
         if entry.machine:
-            added = rack.accelerators if entry.accelerators is None else entry.accelerators
-            named.append((("nodes", index, "machine"), entry.machine, bool(added)))
+            accelerators = rack.accelerators if entry.accelerators is None else entry.accelerators
+            declared_machines.append((("nodes", index, "machine"), entry.machine, bool(accelerators)))
     problems = []
-    for key, name, cards in named:
+    for key, name, has_accelerators in declared_machines:
         try:
-            machine = catalog.machine(name, "onprem")
+            machine = catalog.get_machine(name, "onprem")
         except InputError as error:
             if rack.kind == "servers":
-                if not cards:
+                if not has_accelerators:
                     remedy = f"{error.remedy}; for a server of your own say its accelerators"
                     problems.append(Problem(key, error.problem, remedy))
             else:
                 problems.append(Problem(key, error.problem, error.remedy))
             continue
-        if rack.kind == "servers" and cards and machine.accelerators:
-            own = ", ".join(f"{card.count} x {card.model}" for card in machine.accelerators)
-            problem = f"{name} brings {own}, and accelerators would come on top"
+        if rack.kind == "servers" and has_accelerators and machine.accelerators:
+            built_in = ", ".join(f"{card.count} x {card.model}" for card in machine.accelerators)
+            problem = f"{name} brings {built_in}, and accelerators would come on top"
             problems.append(
                 Problem(key, problem, "leave accelerators out, or give your server a name of its own")
             )
@@ -155,4 +155,4 @@ def _machine_problems(rack: Rack) -> list[Problem]:
 
 def rack_document(path: Path, root: Path) -> Document:
     """Return a rack file with the line of every key, for errors that concern several files."""
-    return read(path, label_of(path, root))
+    return read_document(path, relative_label(path, root))

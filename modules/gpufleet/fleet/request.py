@@ -1,59 +1,79 @@
+"""Parts of a pool: its cloud, accelerators and number of nodes; and the fleet's budget."""
+
 from __future__ import annotations
 
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, Field, GetJsonSchemaHandler, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    GetJsonSchemaHandler,
+    WithJsonSchema,
+    model_validator,
+)
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema
+from pydantic_core import CoreSchema, PydanticKnownError
 
 from gpufleet import catalog
 from gpufleet.errors import InputError
-from gpufleet.fleet.base import Amount, Frozen, Whole, refusal
+from gpufleet.fleet.base import FrozenModel, StrictFloat, StrictInt, spec_error
 
-MOST_NODES = 1000
+MAX_NODES = 1000
 
 
-def _accelerator(name: str) -> str:
+def _check_cloud(name: Any) -> Any:
+    if name not in tuple(catalog.CLOUDS):
+        raise PydanticKnownError("literal_error", {"expected": catalog.join_cloud_names()})
+    return name
+
+
+CloudName = Annotated[
+    str, BeforeValidator(_check_cloud), WithJsonSchema({"enum": list(catalog.CLOUDS), "type": "string"})
+]
+
+
+def _check_accelerator(name: str) -> str:
     try:
-        return catalog.accelerator(name).name
+        return catalog.get_accelerator(name).name
     except InputError as error:
-        raise refusal(error.problem, error.remedy) from error
+        raise spec_error(error.problem, error.remedy) from error
 
 
-class AcceleratorRequest(Frozen):
+class AcceleratorRequest(FrozenModel):
     """Cards that the machine does not imply; ``model`` ends up as the catalogue's name."""
 
-    model: Annotated[str, AfterValidator(_accelerator)]
-    count: Annotated[Whole, Field(ge=1, le=16)] = 1
+    model: Annotated[str, AfterValidator(_check_accelerator)]
+    count: Annotated[StrictInt, Field(ge=1, le=16)] = 1
 
 
-class Count(Frozen):
+class Count(FrozenModel):
     """How many nodes. A plain number is a fixed count; a range is an elastic group."""
 
-    min: Annotated[Whole, Field(ge=0, le=MOST_NODES)]
-    desired: Annotated[Whole, Field(ge=0, le=MOST_NODES)]
-    max: Annotated[Whole, Field(ge=0, le=MOST_NODES)]
+    min: Annotated[StrictInt, Field(ge=0, le=MAX_NODES)]
+    desired: Annotated[StrictInt, Field(ge=0, le=MAX_NODES)]
+    max: Annotated[StrictInt, Field(ge=0, le=MAX_NODES)]
 
     @property
-    def elastic(self) -> bool:
+    def is_elastic(self) -> bool:
         """Tell whether the cloud may change the number of nodes by itself."""
         return self.min != self.max
 
     @model_validator(mode="before")
     @classmethod
-    def _short_forms(cls, data: Any) -> Any:
+    def _expand_short_form(cls, data: Any) -> Any:
         """Fill in a plain number, and a range without ``desired`` (which then starts at ``min``)."""
         if isinstance(data, bool) or not isinstance(data, int | dict):
-            raise refusal(f"{data!r} is not a count", "give a whole number, or {min: 1, max: 4}")
+            raise spec_error(f"{data!r} is not a count", "give a whole number, or {min: 1, max: 4}")
         if isinstance(data, int):
             _check_number(data)
             return {"min": data, "desired": data, "max": data}
         return {"desired": data["min"], **data} if "min" in data else data
 
     @model_validator(mode="after")
-    def _ordered(self) -> Self:
+    def _check_order(self) -> Self:
         if not self.min <= self.desired <= self.max:
-            raise refusal(
+            raise spec_error(
                 f"min {self.min}, desired {self.desired}, max {self.max} are out of order",
                 "min <= desired <= max",
             )
@@ -64,37 +84,37 @@ class Count(Frozen):
         """Describe the short forms too: a number, and a range without ``desired``."""
         schema = handler.resolve_ref_schema(handler(core))
         schema["required"] = ["min", "max"]
-        return {"anyOf": [{"type": "integer", "minimum": 0, "maximum": MOST_NODES}, dict(schema)]}
+        return {"anyOf": [{"type": "integer", "minimum": 0, "maximum": MAX_NODES}, dict(schema)]}
 
 
 def _check_number(count: int) -> None:
     if count < 0:
-        raise refusal(f"{count} is negative", f"give 0 to {MOST_NODES} nodes")
-    if count > MOST_NODES:
-        raise refusal(f"{count} is more than a pool may hold", f"give 0 to {MOST_NODES} nodes")
+        raise spec_error(f"{count} is negative", f"give 0 to {MAX_NODES} nodes")
+    if count > MAX_NODES:
+        raise spec_error(f"{count} is more than a pool may hold", f"give 0 to {MAX_NODES} nodes")
 
 
-class Budget(Frozen):
+class Budget(FrozenModel):
     """What a month may cost: a ceiling, and a floor where less would mean that something is missing."""
 
-    min: Annotated[Amount, Field(ge=0)] = 0.0
-    max: Annotated[Amount, Field(gt=0)]
+    min: Annotated[StrictFloat, Field(ge=0)] = 0.0
+    max: Annotated[StrictFloat, Field(gt=0)]
 
     @model_validator(mode="before")
     @classmethod
-    def _ceiling(cls, data: Any) -> Any:
+    def _expand_ceiling(cls, data: Any) -> Any:
         if isinstance(data, bool) or not isinstance(data, int | float | dict):
-            raise refusal(f"{data!r} is not a budget", "give USD a month, or {min: 200, max: 500}")
+            raise spec_error(f"{data!r} is not a budget", "give USD a month, or {min: 200, max: 500}")
         if not isinstance(data, dict):
             if data <= 0:
-                raise refusal(f"{data} is not a budget", "give more than 0 USD a month")
+                raise spec_error(f"{data} is not a budget", "give more than 0 USD a month")
             return {"max": data}
         return data
 
     @model_validator(mode="after")
-    def _ordered(self) -> Self:
+    def _check_order(self) -> Self:
         if self.min > self.max:
-            raise refusal(f"min {self.min:g} is over max {self.max:g}", "min <= max")
+            raise spec_error(f"min {self.min:g} is over max {self.max:g}", "min <= max")
         return self
 
     @classmethod

@@ -32,7 +32,7 @@ SPEC_CHECKS: list[tuple[Rule, SpecCheck]] = []
 FLEET_CHECKS: list[tuple[Rule, FleetCheck]] = []
 
 
-def register(rule: Rule) -> Rule:
+def register_rule(rule: Rule) -> Rule:
     """Add a rule to the table; ids are unique."""
     if rule.id in RULES:
         raise ValueError(f"rule {rule.id} is there twice")
@@ -43,9 +43,9 @@ def register(rule: Rule) -> Rule:
 def pool_rule(id_: str, *, reason: str, source: str) -> Callable[[PoolCheck], PoolCheck]:
     """Register a check of one pool; its paths start at the pool."""
 
-    def add(check: PoolCheck) -> PoolCheck:
-        POOL_CHECKS.append((register(Rule(id_, reason, source)), check))
-        return check
+    def add(check_spec: PoolCheck) -> PoolCheck:
+        POOL_CHECKS.append((register_rule(Rule(id_, reason, source)), check_spec))
+        return check_spec
 
     return add
 
@@ -54,7 +54,7 @@ def spec_rule(id_: str, *, reason: str, source: str) -> Callable[[SpecCheck], Sp
     """Register a check of the whole spec."""
 
     def add(check: SpecCheck) -> SpecCheck:
-        SPEC_CHECKS.append((register(Rule(id_, reason, source)), check))
+        SPEC_CHECKS.append((register_rule(Rule(id_, reason, source)), check))
         return check
 
     return add
@@ -64,7 +64,7 @@ def fleet_rule(id_: str, *, reason: str, source: str) -> Callable[[FleetCheck], 
     """Register a check of the spec together with its racks."""
 
     def add(check: FleetCheck) -> FleetCheck:
-        FLEET_CHECKS.append((register(Rule(id_, reason, source)), check))
+        FLEET_CHECKS.append((register_rule(Rule(id_, reason, source)), check))
         return check
 
     return add
@@ -72,30 +72,30 @@ def fleet_rule(id_: str, *, reason: str, source: str) -> Callable[[FleetCheck], 
 
 def check_fleet(fleet: Fleet) -> list[Problem]:
     """Return what the rules refuse once the racks are read."""
-    return [_named(rule, problem) for rule, test in FLEET_CHECKS for problem in test(fleet)]
+    return [_add_rule_id(rule, problem) for rule, run_check in FLEET_CHECKS for problem in run_check(fleet)]
 
 
-def check(spec: Spec) -> list[Problem]:
+def check_spec(spec: Spec) -> list[Problem]:
     """Return what the rules refuse in a spec, each problem with the rule's id."""
-    found = [_named(rule, problem) for rule, test in SPEC_CHECKS for problem in test(spec)]
+    problems = [_add_rule_id(rule, problem) for rule, run_check in SPEC_CHECKS for problem in run_check(spec)]
     for index, pool in enumerate(spec.pools):
         for rule, test in POOL_CHECKS:
             for problem in test(pool):
                 here = Problem(("pools", index, *problem.path), problem.text, problem.remedy)
-                found.append(_named(rule, here))
-    return found
+                problems.append(_add_rule_id(rule, here))
+    return problems
 
 
-def misplaced(kind: str, key: str) -> Rule | None:
+def find_misplaced_key_rule(kind: str, key: str) -> Rule | None:
     """Return the rule that keeps a key out of a kind of purchase, where there is one."""
-    return MISPLACED.get((kind, key))
+    return MISPLACED_KEYS.get((kind, key))
 
 
-def _named(rule: Rule, problem: Problem) -> Problem:
+def _add_rule_id(rule: Rule, problem: Problem) -> Problem:
     return Problem(problem.path, f"{problem.text} (rule {rule.id})", problem.remedy)
 
 
-_SPOT_RESERVATION = register(
+_SPOT_RESERVATION = register_rule(
     Rule(
         "spot-reservation",
         "spot capacity cannot come from a reservation",
@@ -104,7 +104,7 @@ _SPOT_RESERVATION = register(
         "remove 'reservation', or say kind: reserved",
     )
 )
-_EVICTION_NEEDS_SPOT = register(
+_EVICTION_NEEDS_SPOT = register_rule(
     Rule(
         "eviction-needs-spot",
         "only spot capacity is evicted",
@@ -112,7 +112,7 @@ _EVICTION_NEEDS_SPOT = register(
         "remove it, or say kind: spot",
     )
 )
-_FALLBACK_NEEDS_SPOT = register(
+_FALLBACK_NEEDS_SPOT = register_rule(
     Rule(
         "fallback-needs-spot",
         "only spot capacity needs a fallback",
@@ -120,7 +120,7 @@ _FALLBACK_NEEDS_SPOT = register(
         "remove it, or say kind: spot",
     )
 )
-_CAP_NEEDS_SPOT = register(
+_CAP_NEEDS_SPOT = register_rule(
     Rule(
         "cap-needs-spot",
         "a price cap belongs to spot: other prices do not move",
@@ -128,7 +128,7 @@ _CAP_NEEDS_SPOT = register(
         "remove it, or say kind: spot",
     )
 )
-_TERM_NEEDS_RESERVED = register(
+_TERM_NEEDS_RESERVED = register_rule(
     Rule(
         "term-needs-reserved",
         "commitments cover capacity that runs around the clock, not this kind",
@@ -136,7 +136,7 @@ _TERM_NEEDS_RESERVED = register(
         "remove it, or say kind: reserved",
     )
 )
-_RESERVATION_NEEDS_RESERVED = register(
+_RESERVATION_NEEDS_RESERVED = register_rule(
     Rule(
         "reservation-needs-reserved",
         "on-demand nodes do not target a reservation",
@@ -145,7 +145,7 @@ _RESERVATION_NEEDS_RESERVED = register(
     )
 )
 
-MISPLACED: dict[tuple[str, str], Rule] = {
+MISPLACED_KEYS: dict[tuple[str, str], Rule] = {
     ("spot", "reservation"): _SPOT_RESERVATION,
     ("spot", "term"): _TERM_NEEDS_RESERVED,
     ("on_demand", "reservation"): _RESERVATION_NEEDS_RESERVED,

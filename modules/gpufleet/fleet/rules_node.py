@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from gpufleet import catalog
 from gpufleet.errors import InputError
 from gpufleet.fleet.application import Container
-from gpufleet.fleet.document import Path_, Problem
+from gpufleet.fleet.document import KeyPath, Problem
 from gpufleet.fleet.request import AcceleratorRequest
 from gpufleet.fleet.rule import fleet_rule
 from gpufleet.fleet.spec import Fleet
@@ -20,10 +20,10 @@ from gpufleet.fleet.template import Blueprint
 
 
 @dataclass(frozen=True)
-class Meeting:
+class TemplateAssignment:
     """A template and one node that gets it; nodes of a pool are alike, so one stands for all."""
 
-    path: Path_
+    path: KeyPath
     node: str
     machine: str
     cards: tuple[tuple[str, int], ...]
@@ -41,42 +41,47 @@ class Meeting:
 
 def vendor_of(model: str) -> str:
     """Return the vendor of a card as drivers are named after it."""
-    return catalog.accelerator(model).vendor.lower()
+    return catalog.get_accelerator(model).vendor.lower()
 
 
-def meetings(fleet: Fleet) -> Iterator[Meeting]:
+def list_assignments(fleet: Fleet) -> Iterator[TemplateAssignment]:
     """Yield every template with the nodes that get it."""
     for index, pool in enumerate(fleet.pools):
         if pool.template:
-            cards = _cards(pool.machine, pool.cloud, (pool.accelerators,) if pool.accelerators else ())
-            plan = fleet.blueprint(pool.template)
-            yield Meeting(("pools", index, "template"), pool.name, pool.machine, cards, None, plan)
-    for index, desk in enumerate(fleet.workstations):
-        if desk.template:
-            cards, plan = _cards(desk.machine, "onprem"), fleet.blueprint(desk.template)
-            yield Meeting(("workstations", index, "template"), desk.name, desk.machine, cards, None, plan)
-    for index, use in enumerate(fleet.racks):
-        if use.template:
-            path, plan = ("racks", index, "template"), fleet.blueprint(use.template)
-            for node in use.rack.nodes:
-                cards = _cards(node.machine, "onprem", node.accelerators)
-                yield Meeting(path, node.name, node.machine, cards, node.storage_gib, plan)
+            cards = _list_cards(pool.machine, pool.cloud, (pool.accelerators,) if pool.accelerators else ())
+            plan = fleet.resolve_blueprint(pool.template)
+            yield TemplateAssignment(("pools", index, "template"), pool.name, pool.machine, cards, None, plan)
+    for index, workstation in enumerate(fleet.workstations):
+        if workstation.template:
+            cards, plan = (
+                _list_cards(workstation.machine, "onprem"),
+                fleet.resolve_blueprint(workstation.template),
+            )
+            yield TemplateAssignment(
+                ("workstations", index, "template"), workstation.name, workstation.machine, cards, None, plan
+            )
+    for index, rack in enumerate(fleet.racks):
+        if rack.template:
+            path, plan = ("racks", index, "template"), fleet.resolve_blueprint(rack.template)
+            for node in rack.rack.nodes:
+                cards = _list_cards(node.machine, "onprem", node.accelerators)
+                yield TemplateAssignment(path, node.name, node.machine, cards, node.storage_gib, plan)
 
 
-def _cards(
+def _list_cards(
     machine: str, cloud: str, added: tuple[AcceleratorRequest, ...] = ()
 ) -> tuple[tuple[str, int], ...]:
     try:
-        built_in = catalog.machine(machine, cloud).accelerators
+        built_in = catalog.get_machine(machine, cloud).accelerators
     except InputError:
         built_in = ()  # retired: rule machine-known has said so
-    own = [(card.model, card.count) for card in built_in if vendor_of(card.model) in {"nvidia", "amd"}]
-    return (*own, *((card.model, card.count) for card in added))
+    gpus = [(card.model, card.count) for card in built_in if vendor_of(card.model) in {"nvidia", "amd"}]
+    return (*gpus, *((card.model, card.count) for card in added))
 
 
-def _once(problems: Iterator[Problem]) -> Iterator[Problem]:
+def _first_problem_per_path(problems: Iterator[Problem]) -> Iterator[Problem]:
     """Yield one problem for each place: a rack of twenty is one mistake, not twenty."""
-    seen: set[Path_] = set()
+    seen: set[KeyPath] = set()
     for problem in problems:
         if problem.path not in seen:
             seen.add(problem.path)
@@ -88,19 +93,19 @@ def _once(problems: Iterator[Problem]) -> Iterator[Problem]:
     reason="a driver serves only its vendor's cards",
     source="catalog/data/accelerators.csv, column vendor",
 )
-def driver_for_cards(fleet: Fleet) -> Iterator[Problem]:
-    wanted: dict[Path_, Meeting] = {}
-    vendors: dict[Path_, set[str]] = {}
-    for meeting in meetings(fleet):
-        if meeting.blueprint.software.driver.vendor != "none":
-            wanted.setdefault(meeting.path, meeting)
-            vendors[meeting.path] = vendors.get(meeting.path, set()) | meeting.vendors
-    for path, first in wanted.items():
+def check_driver_for_cards(fleet: Fleet) -> Iterator[Problem]:
+    assignments: dict[KeyPath, TemplateAssignment] = {}
+    vendors: dict[KeyPath, set[str]] = {}
+    for assignment in list_assignments(fleet):
+        if assignment.blueprint.software.driver.vendor != "none":
+            assignments.setdefault(assignment.path, assignment)
+            vendors[assignment.path] = vendors.get(assignment.path, set()) | assignment.vendors
+    for path, first in assignments.items():
         vendor = first.blueprint.software.driver.vendor
         if vendor not in vendors[path]:
-            met = " and ".join(sorted(vendors[path]))
-            has = f"has cards of {met}" if met else "has no cards"
-            text = f"installs {vendor}'s driver, but {first.node} {has}"
+            vendor_names = " and ".join(sorted(vendors[path]))
+            finding = f"has cards of {vendor_names}" if vendor_names else "has no cards"
+            text = f"installs {vendor}'s driver, but {first.node} {finding}"
             yield Problem(path, text, "choose another template")
 
 
@@ -109,27 +114,27 @@ def driver_for_cards(fleet: Fleet) -> Iterator[Problem]:
     reason="containers can't get more cards than their node has",
     source="catalog/data/machines.csv, the rack file",
 )
-def gpus_fit(fleet: Fleet) -> Iterator[Problem]:
-    yield from _once(_too_few(fleet))
+def check_gpus_fit(fleet: Fleet) -> Iterator[Problem]:
+    yield from _first_problem_per_path(_find_too_few_cards(fleet))
 
 
-def _too_few(fleet: Fleet) -> Iterator[Problem]:
-    for meeting in meetings(fleet):
-        wanted = cards_wanted(meeting.blueprint.application.containers)
-        if wanted > meeting.count:
-            text = f"its containers take {wanted} cards, but {meeting.node} has {meeting.count}"
-            yield Problem(meeting.path, text, "ask for fewer, or choose another machine")
+def _find_too_few_cards(fleet: Fleet) -> Iterator[Problem]:
+    for assignment in list_assignments(fleet):
+        required_cards = count_required_cards(assignment.blueprint.application.containers)
+        if required_cards > assignment.count:
+            text = f"its containers take {required_cards} cards, but {assignment.node} has {assignment.count}"
+            yield Problem(assignment.path, text, "ask for fewer, or choose another machine")
 
 
-def cards_wanted(containers: tuple[Container, ...]) -> int:
+def count_required_cards(containers: tuple[Container, ...]) -> int:
     """Return how many cards a node needs so that each container gets what it asks for.
 
     Counted cards are a container's own; cards by number may be shared, and ``all`` shares what there is.
     """
     counted = sum(each.gpus for each in containers if isinstance(each.gpus, int))
     numbers = {number for each in containers if isinstance(each.gpus, tuple) for number in each.gpus}
-    some = any(each.gpus == "all" for each in containers)
-    return max(counted + len(numbers), max(numbers, default=-1) + 1, int(some))
+    shares_all = any(each.gpus == "all" for each in containers)
+    return max(counted + len(numbers), max(numbers, default=-1) + 1, int(shares_all))
 
 
 @fleet_rule(
@@ -137,27 +142,29 @@ def cards_wanted(containers: tuple[Container, ...]) -> int:
     reason="a hardware profile says what its template is for",
     source="the spec",
 )
-def hardware_fits(fleet: Fleet) -> Iterator[Problem]:
+def check_hardware_fits(fleet: Fleet) -> Iterator[Problem]:
     remedy = "choose another template, or widen its hardware profile"
-    yield from _once(
-        Problem(meeting.path, text, remedy) for meeting in meetings(fleet) for text in _unfit(meeting)
+    yield from _first_problem_per_path(
+        Problem(assignment.path, text, remedy)
+        for assignment in list_assignments(fleet)
+        for text in _describe_mismatches(assignment)
     )
 
 
-def _unfit(meeting: Meeting) -> Iterator[str]:
-    wanted, need = meeting.blueprint.hardware.machines, meeting.blueprint.hardware.accelerators
-    if wanted and meeting.machine not in wanted:
-        yield f"is for {' or '.join(wanted)}, but {meeting.node} is {meeting.machine}"
-    if need is None:
+def _describe_mismatches(assignment: TemplateAssignment) -> Iterator[str]:
+    machines, requirement = assignment.blueprint.hardware.machines, assignment.blueprint.hardware.accelerators
+    if machines and assignment.machine not in machines:
+        yield f"is for {' or '.join(machines)}, but {assignment.node} is {assignment.machine}"
+    if requirement is None:
         return
-    fit = sum(
+    matching_cards = sum(
         count
-        for model, count in meeting.cards
-        if need.model in (None, model) and need.vendor in (None, vendor_of(model))
+        for model, count in assignment.cards
+        if requirement.model in (None, model) and requirement.vendor in (None, vendor_of(model))
     )
-    if fit < need.count:
-        what = need.model or (f"{need.vendor} cards" if need.vendor else "cards")
-        yield f"needs {need.count} {what}, but {meeting.node} has {fit}"
+    if matching_cards < requirement.count:
+        kind_of_card = requirement.model or (f"{requirement.vendor} cards" if requirement.vendor else "cards")
+        yield f"needs {requirement.count} {kind_of_card}, but {assignment.node} has {matching_cards}"
 
 
 @fleet_rule(
@@ -165,14 +172,14 @@ def _unfit(meeting: Meeting) -> Iterator[str]:
     reason="volumes of kind nvme share the node's own drive",
     source="the rack file, storage_gb",
 )
-def volumes_fit(fleet: Fleet) -> Iterator[Problem]:
-    yield from _once(_too_large(fleet))
+def check_volumes_fit(fleet: Fleet) -> Iterator[Problem]:
+    yield from _first_problem_per_path(_find_too_large_volumes(fleet))
 
 
-def _too_large(fleet: Fleet) -> Iterator[Problem]:
-    for meeting in meetings(fleet):
-        volumes = meeting.blueprint.application.volumes
-        wanted = sum(volume.size_gib for volume in volumes if volume.kind == "nvme")
-        if meeting.storage_gib is not None and wanted > meeting.storage_gib:
-            text = f"its nvme volumes take {wanted} GiB, but {meeting.node} has {meeting.storage_gib:.0f}"
-            yield Problem(meeting.path, text, "make them smaller, or say kind: ssd")
+def _find_too_large_volumes(fleet: Fleet) -> Iterator[Problem]:
+    for assignment in list_assignments(fleet):
+        volumes = assignment.blueprint.application.volumes
+        required_gib = sum(volume.size_gib for volume in volumes if volume.kind == "nvme")
+        if assignment.storage_gib is not None and required_gib > assignment.storage_gib:
+            text = f"its nvme volumes take {required_gib} GiB, but {assignment.node} has {assignment.storage_gib:.0f}"
+            yield Problem(assignment.path, text, "make them smaller, or say kind: ssd")

@@ -1,37 +1,48 @@
-"""Rules on how capacity is bought. The spec's models already keep out keys of another purchase kind."""
+"""Rules on how capacity is bought. The spec's models already refuse keys of another purchase kind."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpufleet import catalog
 from gpufleet.fleet.document import Problem
 from gpufleet.fleet.rule import pool_rule
 from gpufleet.fleet.spec import Pool
 
-ONE_ZONE = ("aws", "gcp")
+
+@pool_rule(
+    "purchase-sold",
+    reason="a cloud must sell the kind of purchase, and the term, that the pool uses",
+    source="catalog/cloud.py, price_kinds",
+)
+def check_purchase_sold(pool: Pool) -> Iterator[Problem]:
+    cloud, kind = catalog.get_cloud(pool.cloud), pool.purchase.price_kind
+    if kind not in cloud.price_kinds:
+        text = f"is {pool.purchase.label}, but {cloud.title} does not sell {kind}"
+        yield Problem(("purchase",), text, f"give one that it sells: {', '.join(cloud.price_kinds)}")
 
 
 @pool_rule(
-    "cap-not-on-gcp",
+    "spot-price-cap",
     reason="Google sells spot at its own price; there is no bid and no cap",
     source="pulumi-gcp compute.Instance scheduling has no price argument",
 )
-def cap_not_on_gcp(pool: Pool) -> Iterator[Problem]:
-    if pool.cloud == "gcp" and pool.purchase.max_usd_per_hour is not None:
-        cap = f"{pool.purchase.max_usd_per_hour:g}"
-        yield Problem(
-            ("purchase", "max_usd_per_hour"), f"is {cap}, but GCP has no spot price cap", "remove it"
-        )
+def check_spot_price_cap(pool: Pool) -> Iterator[Problem]:
+    cloud = catalog.get_cloud(pool.cloud)
+    if pool.purchase.max_usd_per_hour is not None and not cloud.has_spot_price_cap:
+        text = f"is {pool.purchase.max_usd_per_hour:g}, but {cloud.title} has no spot price cap"
+        yield Problem(("purchase", "max_usd_per_hour"), text, "remove it")
 
 
 @pool_rule(
-    "fallback-only-on-aws",
-    reason="Google and Azure start nothing by themselves when spot capacity is gone",
+    "spot-fallback",
+    reason="Google and Azure do not start other nodes when spot capacity is gone",
     source="pulumi-gcp and pulumi-azure-native have no alarm on a group that could set another group's size",
 )
-def fallback_only_on_aws(pool: Pool) -> Iterator[Problem]:
-    if pool.purchase.fallback is not None and pool.cloud != "aws":
-        text = f"is set, but {pool.cloud} starts nothing when spot capacity is gone"
+def check_spot_fallback(pool: Pool) -> Iterator[Problem]:
+    cloud = catalog.get_cloud(pool.cloud)
+    if pool.purchase.fallback is not None and not cloud.has_spot_fallback:
+        text = f"is set, but {cloud.title} does not start other nodes when spot capacity is gone"
         yield Problem(("purchase", "fallback"), text, "remove it, or add a second pool with kind: on_demand")
 
 
@@ -40,21 +51,22 @@ def fallback_only_on_aws(pool: Pool) -> Iterator[Problem]:
     reason="a created reservation holds a fixed number of nodes",
     source="instance_count of aws:ec2:CapacityReservation, count of gcp:compute:Reservation, sku.capacity of Azure",
 )
-def reservation_fixed_count(pool: Pool) -> Iterator[Problem]:
-    if pool.purchase.reservation == "create" and pool.count.elastic:
+def check_reservation_count(pool: Pool) -> Iterator[Problem]:
+    if pool.purchase.reservation == "create" and pool.count.is_elastic:
         text = f"is {pool.count.min} to {pool.count.max}, but a created reservation holds a fixed number"
         yield Problem(("count",), text, "give one whole number, or the id of a reservation that exists")
 
 
 @pool_rule(
     "reservation-zone",
-    reason="AWS and GCP hold capacity in one zone",
+    reason="AWS and GCP reserve capacity in one zone",
     source="availability_zone of aws:ec2:CapacityReservation and zone of gcp:compute:Reservation are required",
 )
-def reservation_zone(pool: Pool) -> Iterator[Problem]:
-    if pool.purchase.reservation != "create" or pool.cloud not in ONE_ZONE or len(pool.zones) == 1:
+def check_reservation_zone(pool: Pool) -> Iterator[Problem]:
+    cloud = catalog.get_cloud(pool.cloud)
+    if pool.purchase.reservation != "create" or not cloud.has_zonal_reservations or len(pool.zones) == 1:
         return
-    text = f"is {list(pool.zones)}, but {pool.cloud} holds capacity in exactly one zone"
+    text = f"is {list(pool.zones)}, but {cloud.title} reserves capacity in exactly one zone"
     yield Problem(("zones",), text, "name the one zone")
 
 
@@ -63,7 +75,7 @@ def reservation_zone(pool: Pool) -> Iterator[Problem]:
     reason="reserved capacity bills around the clock, used or not",
     source="capacity reservations bill until they are cancelled, on all three clouds",
 )
-def reserved_hours(pool: Pool) -> Iterator[Problem]:
+def check_reserved_hours(pool: Pool) -> Iterator[Problem]:
     if pool.purchase.kind == "reserved" and pool.hours_per_month is not None:
         text = f"is {pool.hours_per_month}, but reserved capacity bills around the clock"
         yield Problem(("hours_per_month",), text, "remove it, or buy on_demand or spot")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 
 from gpufleet.fleet.application import SECRET_NAMES, Application, Container
-from gpufleet.fleet.document import Path_, Problem
+from gpufleet.fleet.document import KeyPath, Problem
 from gpufleet.fleet.rule import spec_rule
 from gpufleet.fleet.spec import Spec
 from gpufleet.fleet.template import STEPS, Blueprint, Template
@@ -14,15 +14,15 @@ from gpufleet.fleet.template import STEPS, Blueprint, Template
 SSH_PORT = 22
 
 
-def complete(spec: Spec) -> Iterator[tuple[str, Template, Blueprint]]:
+def list_complete_templates(spec: Spec) -> Iterator[tuple[str, Template, Blueprint]]:
     """Yield the templates whose steps all exist; the others are rule ``profile-exists``'s business."""
     for name, template in spec.templates.items():
-        named = ((getattr(template, step), getattr(spec, key)) for step, key in STEPS.items())
-        if all(not isinstance(given, str) or given in known for given, known in named):
-            yield name, template, spec.blueprint(name)
+        step_values = ((getattr(template, step), getattr(spec, key)) for step, key in STEPS.items())
+        if all(not isinstance(given, str) or given in known for given, known in step_values):
+            yield name, template, spec.resolve_blueprint(name)
 
 
-def place(name: str, template: Template, step: str) -> Path_:
+def step_path(name: str, template: Template, step: str) -> KeyPath:
     """Return where the keys of a template's step stand in the file."""
     given = getattr(template, step)
     if isinstance(given, str):
@@ -30,27 +30,27 @@ def place(name: str, template: Template, step: str) -> Path_:
     return ("templates", name) if given is None else ("templates", name, step)
 
 
-def applications(spec: Spec) -> Iterator[tuple[Path_, Application]]:
+def list_applications(spec: Spec) -> Iterator[tuple[KeyPath, Application]]:
     """Yield every application once, with its place."""
-    seen: set[Path_] = set()
+    seen: set[KeyPath] = set()
     for name, application in spec.applications.items():
         yield ("applications", name), application
-    for name, template, blueprint in complete(spec):
-        where = place(name, template, "application")
+    for name, template, blueprint in list_complete_templates(spec):
+        where = step_path(name, template, "application")
         if where[0] == "templates" and where not in seen:
             seen.add(where)
             yield where, blueprint.application
 
 
-def containers(spec: Spec) -> Iterator[tuple[Path_, Application, Container]]:
+def list_containers(spec: Spec) -> Iterator[tuple[KeyPath, Application, Container]]:
     """Yield every container once, with its place and its application."""
-    for where, application in applications(spec):
+    for where, application in list_applications(spec):
         for index, container in enumerate(application.containers):
             yield (*where, "containers", index), application, container
 
 
 @spec_rule("profile-exists", reason="a profile that a template names must be declared", source="the spec")
-def profile_exists(spec: Spec) -> Iterator[Problem]:
+def check_profile_exists(spec: Spec) -> Iterator[Problem]:
     for name, template in spec.templates.items():
         for step, key in STEPS.items():
             given, declared = getattr(template, step), getattr(spec, key)
@@ -64,11 +64,11 @@ def profile_exists(spec: Spec) -> Iterator[Problem]:
     reason="containers, and the toolkit that shows them the cards, need an engine",
     source="the container toolkits configure an engine; NVIDIA Container Toolkit guide, Configuration",
 )
-def engine_for_containers(spec: Spec) -> Iterator[Problem]:
-    for name, template, blueprint in complete(spec):
+def check_container_engine(spec: Spec) -> Iterator[Problem]:
+    for name, template, blueprint in list_complete_templates(spec):
         if blueprint.engine != "none":
             continue
-        where = (*place(name, template, "software"), "container_engine")
+        where = (*step_path(name, template, "software"), "container_engine")
         if blueprint.application.containers:
             text = f"is none, but template {name} has containers"
             yield Problem(where, text, "say podman or docker")
@@ -81,11 +81,11 @@ def engine_for_containers(spec: Spec) -> Iterator[Problem]:
     reason="a container sees cards through CDI, whose specification the container toolkit writes",
     source="NVIDIA Container Toolkit guide, Support for Container Device Interface; AMD Container Toolkit, CDI",
 )
-def gpus_need_toolkit(spec: Spec) -> Iterator[Problem]:
-    for name, template, blueprint in complete(spec):
+def check_container_toolkit(spec: Spec) -> Iterator[Problem]:
+    for name, template, blueprint in list_complete_templates(spec):
         if blueprint.software.container_toolkit:
             continue
-        where = place(name, template, "application")
+        where = step_path(name, template, "application")
         for index, container in enumerate(blueprint.application.containers):
             if container.gpus != "none":
                 key = (*where, "containers", index, "gpus")
@@ -99,11 +99,11 @@ def gpus_need_toolkit(spec: Spec) -> Iterator[Problem]:
     reason="quadlets and podman's secrets exist only with podman",
     source="podman-systemd.unit(5), podman-secret(1)",
 )
-def podman_only(spec: Spec) -> Iterator[Problem]:
-    for name, template, blueprint in complete(spec):
+def check_podman_only(spec: Spec) -> Iterator[Problem]:
+    for name, template, blueprint in list_complete_templates(spec):
         if blueprint.engine != "docker":
             continue
-        where, application = place(name, template, "application"), blueprint.application
+        where, application = step_path(name, template, "application"), blueprint.application
         if application.units == "quadlet":
             yield Problem(
                 (*where, "units"), f"is quadlet, but template {name} has docker", "say auto or plain"
@@ -121,9 +121,9 @@ def podman_only(spec: Spec) -> Iterator[Problem]:
     source="systemd.unit(5); podman-run(1), --name",
 )
 def unique_containers(spec: Spec) -> Iterator[Problem]:
-    for where, application in applications(spec):
+    for where, application in list_applications(spec):
         for kind, names in (
-            ("containers", [container.called for container in application.containers]),
+            ("containers", [container.effective_name for container in application.containers]),
             ("volumes", [volume.name for volume in application.volumes]),
         ):
             for index, name in enumerate(names):
@@ -138,20 +138,20 @@ def unique_containers(spec: Spec) -> Iterator[Problem]:
     reason="a port of the node leads to one container, and 22 to its SSH service",
     source="bind(2): address already in use",
 )
-def ports_clash(spec: Spec) -> Iterator[Problem]:
-    for where, application in applications(spec):
-        taken: dict[tuple[int, str, str | None], str] = {(SSH_PORT, "tcp", None): "SSH"}
+def check_port_conflicts(spec: Spec) -> Iterator[Problem]:
+    for where, application in list_applications(spec):
+        owner_by_port: dict[tuple[int, str, str | None], str] = {(SSH_PORT, "tcp", None): "SSH"}
         for index, container in enumerate(application.containers):
             for number, port in enumerate(container.ports):
                 key = (*where, "containers", index, "ports", number)
-                for (host, protocol, address), owner in taken.items():
-                    meets = address is None or port.address is None or address == port.address
-                    if (host, protocol) == (port.host, port.protocol) and meets:
+                for (host, protocol, address), owner in owner_by_port.items():
+                    shares_address = address is None or port.address is None or address == port.address
+                    if (host, protocol) == (port.host, port.protocol) and shares_address:
                         text = f"port {port.host}/{port.protocol} of the node is {owner}'s already"
                         yield Problem(key, text, "choose another port of the node")
                         break
                 else:
-                    taken[port.host, port.protocol, port.address] = container.called
+                    owner_by_port[port.host, port.protocol, port.address] = container.effective_name
 
 
 @spec_rule(
@@ -159,8 +159,8 @@ def ports_clash(spec: Spec) -> Iterator[Problem]:
     reason="with the node's own network a container's ports are the node's, and none are led elsewhere",
     source="podman-run(1), --publish: discarded with --network host",
 )
-def ports_by_network(spec: Spec) -> Iterator[Problem]:
-    for where, _, container in containers(spec):
+def check_ports_of_network(spec: Spec) -> Iterator[Problem]:
+    for where, _, container in list_containers(spec):
         for number, port in enumerate(container.ports):
             key = (*where, "ports", number)
             if container.network == "none":
@@ -172,8 +172,8 @@ def ports_by_network(spec: Spec) -> Iterator[Problem]:
 
 
 @spec_rule("mounts-exist", reason="a mount names a volume of its application", source="the spec")
-def mounts_exist(spec: Spec) -> Iterator[Problem]:
-    for where, application, container in containers(spec):
+def check_mounts_exist(spec: Spec) -> Iterator[Problem]:
+    for where, application, container in list_containers(spec):
         known = [volume.name for volume in application.volumes]
         targets: list[str] = []
         for number, mount in enumerate(container.mounts):
@@ -189,19 +189,21 @@ def mounts_exist(spec: Spec) -> Iterator[Problem]:
 @spec_rule(
     "depends-in-order", reason="containers start one after the other, so no circle", source="systemd.unit(5)"
 )
-def depends_in_order(spec: Spec) -> Iterator[Problem]:
-    for where, application in applications(spec):
-        named = {container.called: container for container in application.containers}
+def check_dependency_order(spec: Spec) -> Iterator[Problem]:
+    for where, application in list_applications(spec):
+        container_by_name = {container.effective_name: container for container in application.containers}
         for index, container in enumerate(application.containers):
             for number, name in enumerate(container.depends):
-                if name not in named:
+                if name not in container_by_name:
                     key = (*where, "containers", index, "depends", number)
-                    yield Problem(key, f"no container {name!r}", f"containers: {', '.join(named)}")
+                    yield Problem(
+                        key, f"no container {name!r}", f"containers: {', '.join(container_by_name)}"
+                    )
         try:
-            TopologicalSorter({name: set(one.depends) for name, one in named.items()}).prepare()
+            TopologicalSorter({name: set(one.depends) for name, one in container_by_name.items()}).prepare()
         except CycleError as error:
-            circle = " → ".join(error.args[1])
-            yield Problem((*where, "containers"), f"depend on each other: {circle}", "break the circle")
+            cycle = " → ".join(error.args[1])
+            yield Problem((*where, "containers"), f"depend on each other: {cycle}", "break the circle")
 
 
 @spec_rule(
@@ -209,12 +211,12 @@ def depends_in_order(spec: Spec) -> Iterator[Problem]:
     reason="what stands in the spec is in Git, in units and in run artifacts, where no secret may be",
     source="our own policy",
 )
-def secrets_by_reference(spec: Spec) -> Iterator[Problem]:
-    for where, _, container in containers(spec):
-        for name in _secret_names(container):
+def check_secret_references(spec: Spec) -> Iterator[Problem]:
+    for where, _, container in list_containers(spec):
+        for name in _find_secret_names(container):
             remedy = "name it under secrets, with kind env_file or podman"
             yield Problem((*where, "env", name), "looks like a secret", remedy)
 
 
-def _secret_names(container: Container) -> Iterator[str]:
+def _find_secret_names(container: Container) -> Iterator[str]:
     return (name for name, value in container.env.items() if value and SECRET_NAMES.search(name))

@@ -6,58 +6,57 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, IPvAnyNetwork
 
-from gpufleet.catalog import Cloud
 from gpufleet.fleet.application import Application
-from gpufleet.fleet.base import Frozen, Name, Owner, Whole, matching
+from gpufleet.fleet.base import FrozenModel, Name, Owner, StrictInt, pattern_annotations
 from gpufleet.fleet.hardware import HardwareCost
 from gpufleet.fleet.image import Image
 from gpufleet.fleet.profile import HardwareProfile, SoftwareProfile
 from gpufleet.fleet.publickey import PublicKey
 from gpufleet.fleet.purchase import Purchase
 from gpufleet.fleet.rack import Rack
-from gpufleet.fleet.request import AcceleratorRequest, Budget, Count
+from gpufleet.fleet.request import AcceleratorRequest, Budget, CloudName, Count
 from gpufleet.fleet.template import STEPS, Blueprint, Template
 
 
-class Ssh(Frozen):
+class Ssh(FrozenModel):
     """Who may log in, and from where."""
 
     authorized_keys: tuple[PublicKey, ...] = ()
     allowed_cidrs: tuple[IPvAnyNetwork, ...] = ()
 
 
-_project, _project_schema = matching(
+_project, _project_schema = pattern_annotations(
     r"[a-z][a-z0-9-]{4,28}[a-z0-9]", "a project id, 6 to 30 lowercase letters, digits, hyphens"
 )
-_subscription, _subscription_schema = matching(
+_subscription, _subscription_schema = pattern_annotations(
     r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "a subscription id, a lowercase UUID"
 )
 
 
-class GcpAccount(Frozen):
+class GcpAccount(FrozenModel):
     """Where GCP pools are built; without it, the provider's own configuration decides."""
 
     project: Annotated[str, _project, _project_schema]
 
 
-class AzureAccount(Frozen):
+class AzureAccount(FrozenModel):
     """Where Azure pools are built; without it, the provider's own configuration decides."""
 
     subscription: Annotated[str, _subscription, _subscription_schema]
 
 
-class Disk(Frozen):
+class Disk(FrozenModel):
     """The boot disk, always encrypted: gp3 on AWS, pd-balanced on GCP, Premium SSD on Azure."""
 
-    size_gib: Annotated[Whole, Field(ge=30, le=16384)] = 100
+    size_gib: Annotated[StrictInt, Field(ge=30, le=16384)] = 100
     kind: Literal["ssd"] = "ssd"
 
 
-class Pool(Frozen):
+class Pool(FrozenModel):
     """Nodes of one machine type, in one region of one cloud, bought in one way."""
 
     name: Name
-    cloud: Cloud
+    cloud: CloudName
     region: str
     zones: tuple[str, ...] = ()
     machine: str
@@ -69,7 +68,8 @@ class Pool(Frozen):
         Field(description="auto: what the machine has, where a pool has several nodes"),
     ] = "none"
     hours_per_month: Annotated[
-        Whole | None, Field(ge=1, le=730, description="planned running hours; around the clock when left out")
+        StrictInt | None,
+        Field(ge=1, le=730, description="planned running hours; around the clock when left out"),
     ] = None
     disk: Disk = Disk()
     image: Image = "auto"
@@ -82,7 +82,7 @@ class Pool(Frozen):
     template: Name | None = None
 
 
-class Workstation(Frozen):
+class Workstation(FrozenModel):
     """A machine on somebody's desk. Without cost facts it is unpriced, and said to be."""
 
     name: Name
@@ -107,7 +107,7 @@ class Workstation(Frozen):
         return f"workstation {self.name} has no cost facts" if self.cost is None else self.cost.source
 
 
-class RackRef(Frozen):
+class RackReference(FrozenModel):
     """A rack of the stack; ``inventory`` names its file in ``inventory/``, the rack's name when left out."""
 
     name: Name
@@ -120,13 +120,13 @@ class RackRef(Frozen):
         return f"inventory/{self.inventory or self.name}.yaml"
 
 
-class RackUse(RackRef):
+class StackRack(RackReference):
     """A rack of the stack together with what its file declares."""
 
     rack: Rack
 
 
-class Spec(Frozen):
+class Spec(FrozenModel):
     """``gpufleet:fleet`` as written."""
 
     owner: Owner
@@ -136,18 +136,18 @@ class Spec(Frozen):
     azure: AzureAccount | None = None
     pools: tuple[Pool, ...] = ()
     workstations: tuple[Workstation, ...] = ()
-    racks: tuple[RackRef, ...] = ()
+    racks: tuple[RackReference, ...] = ()
     hardware_profiles: dict[Name, HardwareProfile] = Field(default_factory=dict)
     software_profiles: dict[Name, SoftwareProfile] = Field(default_factory=dict)
     applications: dict[Name, Application] = Field(default_factory=dict)
     templates: dict[Name, Template] = Field(default_factory=dict)
 
-    def blueprint(self, name: str | None) -> Blueprint:
+    def resolve_blueprint(self, name: str | None) -> Blueprint:
         """Return a template by name with every step looked up; nodes that name none get the plain one."""
         named = {step: getattr(self, key) for step, key in STEPS.items()}
-        return self.template_of(name).blueprint(named)
+        return self.get_template(name).resolve(named)
 
-    def template_of(self, name: str | None) -> Template:
+    def get_template(self, name: str | None) -> Template:
         """Return a template by name; nodes that name none get the plain one."""
         return Template() if name is None else self.templates[name]
 
@@ -156,13 +156,13 @@ class Fleet(Spec):
     """A declared fleet: valid, legal, its racks read."""
 
     stack: str
-    racks: tuple[RackUse, ...] = ()
+    racks: tuple[StackRack, ...] = ()
 
     @classmethod
-    def of(cls, spec: Spec, stack: str, racks: tuple[RackUse, ...]) -> Self:
+    def from_spec(cls, spec: Spec, stack: str, racks: tuple[StackRack, ...]) -> Self:
         """Return the spec as a fleet of that stack with its racks."""
-        told: dict[str, Any] = {name: getattr(spec, name) for name in Spec.model_fields if name != "racks"}
-        return cls(**told, stack=stack, racks=racks)
+        fields: dict[str, Any] = {name: getattr(spec, name) for name in Spec.model_fields if name != "racks"}
+        return cls(**fields, stack=stack, racks=racks)
 
     def pool(self, name: str) -> Pool | None:
         """Return the pool of that name."""

@@ -8,27 +8,33 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Discriminator, Tag, model_validator
 
 from gpufleet.fleet.application import Application, Container, Volume
-from gpufleet.fleet.base import Frozen, Name, refusal
+from gpufleet.fleet.base import FrozenModel, Name, spec_error
 from gpufleet.fleet.profile import Driver, HardwareProfile, SoftwareProfile
 
 Profile = Literal["quick", "standard", "soak"]
 STEPS = {"hardware": "hardware_profiles", "software": "software_profiles", "application": "applications"}
 """The steps that a template takes by name or inline, and where the named ones are declared."""
-FLAT = {"software": ("driver", "container_toolkit"), "application": ("volumes", "containers")}
+SHORT_FORM_KEYS = {"software": ("driver", "container_toolkit"), "application": ("volumes", "containers")}
 """The keys of the short form, by the step that they are short for."""
 
 
-def _given(value: Any) -> str:
+def _discriminate_step(value: Any) -> str:
     return "name" if isinstance(value, str) else "inline"
 
 
-_BY = Discriminator(_given)
-NamedHardware = Annotated[Annotated[Name, Tag("name")] | Annotated[HardwareProfile, Tag("inline")], _BY]
-NamedSoftware = Annotated[Annotated[Name, Tag("name")] | Annotated[SoftwareProfile, Tag("inline")], _BY]
-NamedApplication = Annotated[Annotated[Name, Tag("name")] | Annotated[Application, Tag("inline")], _BY]
+_STEP_DISCRIMINATOR = Discriminator(_discriminate_step)
+NamedHardware = Annotated[
+    Annotated[Name, Tag("name")] | Annotated[HardwareProfile, Tag("inline")], _STEP_DISCRIMINATOR
+]
+NamedSoftware = Annotated[
+    Annotated[Name, Tag("name")] | Annotated[SoftwareProfile, Tag("inline")], _STEP_DISCRIMINATOR
+]
+NamedApplication = Annotated[
+    Annotated[Name, Tag("name")] | Annotated[Application, Tag("inline")], _STEP_DISCRIMINATOR
+]
 
 
-class Blueprint(Frozen):
+class Blueprint(FrozenModel):
     """A template with every step looked up."""
 
     hardware: HardwareProfile = HardwareProfile()
@@ -45,7 +51,7 @@ class Blueprint(Frozen):
         return "podman" if self.application.containers or self.software.container_toolkit else "none"
 
 
-class Template(Frozen):
+class Template(FrozenModel):
     """A blueprint by steps, each named or inline; or short, with the keys of software and application in it."""
 
     hardware: NamedHardware | None = None
@@ -58,25 +64,27 @@ class Template(Frozen):
     burn_in: Profile = "quick"
 
     @model_validator(mode="after")
-    def _one_form(self) -> Self:
-        for step, keys in FLAT.items():
+    def _check_one_form(self) -> Self:
+        for step, keys in SHORT_FORM_KEYS.items():
             short = [key for key in keys if getattr(self, key) is not None]
             if short and getattr(self, step) is not None:
-                raise refusal(f"has both {step} and {short[0]}", f"put {short[0]} into {step}")
+                raise spec_error(f"has both {step} and {short[0]}", f"put {short[0]} into {step}")
         return self
 
-    def blueprint(self, named: Mapping[str, Mapping[str, Any]]) -> Blueprint:
+    def resolve(self, profiles: Mapping[str, Mapping[str, Any]]) -> Blueprint:
         """Return it with its steps looked up in ``named``, by step and name."""
-        found = {step: self._step(step, named.get(step, {})) for step in STEPS}
+        steps = {step: self._resolve_step(step, profiles.get(step, {})) for step in STEPS}
         return Blueprint(
-            **{step: one for step, one in found.items() if one is not None}, burn_in=self.burn_in
+            **{step: profile for step, profile in steps.items() if profile is not None}, burn_in=self.burn_in
         )
 
-    def _step(self, step: str, named: Mapping[str, Any]) -> Any:
-        given = getattr(self, step)
-        if isinstance(given, str):
-            return named[given]
-        if given is not None or step not in FLAT:
-            return given
-        short = {key: getattr(self, key) for key in FLAT[step] if getattr(self, key) is not None}
-        return {"software": SoftwareProfile, "application": Application}[step](**short)
+    def _resolve_step(self, step: str, profiles: Mapping[str, Any]) -> Any:
+        declared = getattr(self, step)
+        if isinstance(declared, str):
+            return profiles[declared]
+        if declared is not None or step not in SHORT_FORM_KEYS:
+            return declared
+        short_form = {
+            key: getattr(self, key) for key in SHORT_FORM_KEYS[step] if getattr(self, key) is not None
+        }
+        return {"software": SoftwareProfile, "application": Application}[step](**short_form)

@@ -49,7 +49,7 @@ def choose_plan_to_write(request: SizingRequest, result: SizingResult) -> tuple[
     if not others:
         return (
             first,
-            f"only {purchase} is known to be sold: give --purchase {purchase} to say that it is meant",
+            f"only {purchase} offers are known: give --purchase {purchase} to confirm it",
         )
     offer = others[0].offer
     other_purchase = offer.purchase if offer else ""
@@ -90,7 +90,9 @@ def _build_entry(plan: Plan) -> tuple[str, Node]:
     if hardware.origin == "workstation" and hardware.machine != hardware.name:
         return "workstations", {"name": hardware.name, "machine": hardware.machine}
     remedy = "choose what can be had: --on p4d.24xlarge, or leave --on out and give --cloud"
-    raise InputError(f"{hardware.name} is no machine that a stack can declare", where="--emit", remedy=remedy)
+    raise InputError(
+        f"{hardware.name} is not a machine that a stack can declare", where="--emit", remedy=remedy
+    )
 
 
 def _build_pool(plan: Plan) -> Node:
@@ -130,7 +132,7 @@ def _new_stack(root: Path, plan: Plan, stack: str) -> Node:
     pools = plan.hardware.origin == "cloud"
     if pools and not (like.get("ssh") or {}).get("authorized_keys"):
         remedy = f"write stacks/Pulumi.{stack}.yaml with owner and ssh first, then give --merge"
-        raise InputError("no stack here says who may log in", where="--emit", remedy=remedy)
+        raise InputError("no stack here has ssh.authorized_keys", where="--emit", remedy=remedy)
     fleet: Node = {"owner": like.get("owner", "ml-platform")}
     if pools:
         fleet["ssh"] = like["ssh"]

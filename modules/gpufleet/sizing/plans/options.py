@@ -126,7 +126,7 @@ def parse_token_count(text: str, where: str) -> float:
         )
     if value > MAX_TOTAL_TOKENS:
         raise InputError(
-            f"{text!r} is more than anybody has", where=where, remedy=f"give at most {MAX_TOTAL_TOKENS:g}"
+            f"{text!r} is too many tokens", where=where, remedy=f"give at most {MAX_TOTAL_TOKENS:g}"
         )
     return value
 
@@ -146,7 +146,7 @@ def parse_context(text: str, *, trains: bool) -> tuple[int, int, bool]:
             raise InputError("0/0 has no tokens", where="--context", remedy="give 8192, or 1000/500")
         return counts[0], counts[1], False
     if counts[0] == 0:
-        raise InputError("0 is no length", where="--context", remedy="give 8192, or 1000/500")
+        raise InputError("0 is not a length", where="--context", remedy="give 8192, or 1000/500")
     if trains:
         return counts[0], 0, False
     return counts[0] // 2, counts[0] - counts[0] // 2, True
@@ -211,7 +211,9 @@ def _parse_precision(options: PlanOptions, task: Task, model: Architecture) -> s
     name = _parse_format(options.precision or stored or DEFAULT_PRECISION.get(task, "bf16"), "--precision")
     if task not in ("inference", "qlora", "dpo") and (is_gguf(name) or name in ("int4", "nf4")):
         raise InputError(
-            f"nothing trains all weights in {name}", where="--precision", remedy="give bf16, or --task qlora"
+            f"full training in {name} is not supported",
+            where="--precision",
+            remedy="give bf16, or --task qlora",
         )
     return name
 
@@ -256,18 +258,20 @@ def _refuse_conflicting_options(options: PlanOptions, workload: Workload) -> Non
                 f"is for {kind}", where=name, remedy=f"leave it out, or change --task {workload.task}"
             )
     if options.adapter and options.adapter != "none" and workload.task != "dpo":
-        raise InputError("goes with --task dpo", where="--adapter", remedy="or give --task lora or qlora")
+        raise InputError(
+            "can only be combined with --task dpo", where="--adapter", remedy="or give --task lora or qlora"
+        )
     if options.devices is not None and not options.on:
         raise InputError("needs --on", where="--devices", remedy="name the hardware: --on p4d.24xlarge")
     if options.deadline and not (options.tokens or options.dataset):
-        raise InputError(
-            "needs the work to be done", where="--deadline", remedy="give --tokens, or --dataset"
-        )
+        raise InputError("needs an amount of work", where="--deadline", remedy="give --tokens, or --dataset")
     if options.requests_per_s is not None and options.tokens:
-        raise InputError("goes not with --tokens", where="--requests-per-s", remedy="give traffic, or work")
+        raise InputError(
+            "cannot be combined with --tokens", where="--requests-per-s", remedy="give traffic, or work"
+        )
     if options.requests_per_s is not None and workload.output_tokens == 0:
         raise InputError(
-            "requests without an answer", where="--context", remedy="give IN/OUT with OUT above 0"
+            "requests must have output tokens", where="--context", remedy="give IN/OUT with OUT above 0"
         )
 
 
@@ -298,10 +302,10 @@ def _parse_deadline(text: str, now: datetime) -> float | None:
             day = datetime.fromisoformat(text.strip())
         except ValueError:
             remedy = "write it like 36h, 7d, 2w or 2027-01-31"
-            raise InputError(f"{text!r} is no deadline", where="--deadline", remedy=remedy) from None
+            raise InputError(f"{text!r} is not a deadline", where="--deadline", remedy=remedy) from None
         hours = (day.replace(tzinfo=day.tzinfo or UTC) - now).total_seconds() / 3600
     if hours <= 0:
-        raise InputError(f"{text!r} is over", where="--deadline", remedy="give a time to come")
+        raise InputError(f"{text!r} is in the past", where="--deadline", remedy="give a time in the future")
     return hours
 
 

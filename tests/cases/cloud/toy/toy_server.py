@@ -1,0 +1,15 @@
+"""Servers of Toy Cloud: each bills for its machine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpufleet.cost.pricing.component import Components, CostComponent
+from gpufleet.engine import Resource
+
+
+def charges(resource: Resource, graph: Any) -> Components:
+    """Bill one server."""
+    terms = graph.terms_of(resource)
+    size, region = str(resource.inputs["size"]), str(resource.inputs["region"])
+    return [CostComponent("machine", (size,), "toy", region, terms=terms, hours_per_month=terms.billed_hours)]

@@ -1,0 +1,128 @@
+"""Test that a fourth cloud is one descriptor, its data rows and its own modules (docs/architecture.md).
+
+The toy cloud is added to a copy of the package; the command line then runs from that copy.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+CASES = Path(__file__).resolve().parents[1] / "cases/cloud/toy"
+DESCRIPTOR = """    Cloud(
+        name="toy",
+        title="Toy Cloud",
+        pulumi_package="toy",
+        credentials=Credentials("Toy credentials", ("TOY_TOKEN",), (".toy/token",), "toy login"),
+        region_pattern=r"toy-[a-z]+",
+        zone_pattern=r"{region}/[0-9]",
+        zone_example="{region}/0",
+        image_id_pattern=r"toy-image-[0-9]+",
+        image_id_example="toy-image-7",
+        price_kinds=("on_demand", "spot"),
+    ),
+"""
+ROWS = {
+    "machines.csv": "toy-gpu-8,toy,96,1024,x86_64,H100 SXM5 80GB,8,80,1,,,,2026-11-21,toy price page",
+    "regions.csv": "toy,toy-north,2026-11-21,toy price page",
+    "prices.csv": "toy,toy-north,toy-gpu-8,on_demand,20.5,2026-11-21,medium,toy price page",
+}
+STACK = """config:
+  gpufleet:fleet:
+    owner: research
+    ssh: {{authorized_keys: [{key}], allowed_cidrs: [10.0.0.0/8]}}
+    pools:
+      - {{name: train, cloud: toy, region: toy-north, zones: [toy-north/1], machine: toy-gpu-8, count: 2,
+         purchase: {purchase}}}
+"""
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICnjZVo0X23w6Lv+MS0nX7ZSNB6ZUf6PUl3b3SBAbmnn you"
+
+
+@pytest.fixture
+def toy_project(project):
+    """Add the toy cloud to a project's package as docs/architecture.md describes it; record the changed files."""
+    package = project / "modules/gpufleet"
+    changed = []
+
+    def write(name, text):
+        path = package / name
+        path.unlink(missing_ok=True)  # files of the package are hard links that tests share
+        path.write_text(text)
+        changed.append(name)
+
+    def insert(name, marker, text):
+        content = (package / name).read_text()
+        assert content.count(marker) == 1
+        write(name, content.replace(marker, f"{text}{marker}"))
+
+    insert("catalog/cloud.py", ")\n\nCLOUDS: dict", DESCRIPTOR)
+    for name, row in ROWS.items():
+        write(f"catalog/data/{name}", (package / f"catalog/data/{name}").read_text() + row + "\n")
+    write("cloud/toy_pool.py", (CASES / "toy_pool.py").read_text())
+    write("cost/pricing/pricers/toy_server.py", (CASES / "toy_server.py").read_text())
+    name = "cost/pricing/pricers/__init__.py"
+    content = (
+        (package / name).read_text().replace("    reservations,\n", "    reservations,\n    toy_server,\n")
+    )
+    table_start = "PRICERS: dict[str, Pricer] = {\n"
+    assert table_start in content
+    write(name, content.replace(table_start, f'{table_start}    "toy:compute:Server": toy_server.charges,\n'))
+    return project, changed
+
+
+@pytest.fixture
+def run_toy(toy_project, gpufleet):
+    """Return a function that writes a stack with one toy pool and runs gpufleet from the changed package."""
+    project, _ = toy_project
+
+    def run(*arguments, purchase="{kind: on_demand}"):
+        (project / "stacks/Pulumi.toy.yaml").write_text(STACK.format(key=KEY, purchase=purchase))
+        return gpufleet(*arguments, cwd=project, env={"PYTHONPATH": str(project / "modules")})
+
+    return run
+
+
+def test_steps_change_at_most_eight_files(toy_project, repo_root):
+    _, changed = toy_project
+    page = (repo_root / "docs/architecture.md").read_text()
+    steps = page.partition("## Adding a cloud")[2].partition("\n## ")[0]
+    documented = set(re.findall(r"^\| \d+ \| `([^`]+)` \|", steps, re.MULTILINE))
+    generic = {name.replace("toy_server", "<cloud>_instance").replace("toy", "<cloud>") for name in changed}
+    assert generic <= documented
+    assert len(documented) <= 8
+
+
+def test_toy_pool_is_declared_and_priced(run_toy):
+    finished = run_toy("cost", "estimate", "-s", "toy", "--json")
+    assert finished.returncode == 0, finished.stderr
+    estimate = json.loads(finished.stdout)
+    assert estimate["after"]["usd_per_hour"] == 41.0
+    assert [resource["name"] for resource in estimate["resources"]] == ["train-1", "train-2"]
+    assert estimate["unpriced"] == []
+
+
+@pytest.mark.parametrize(
+    ("purchase", "message"),
+    [
+        (
+            "{kind: reserved, term: 1y}",
+            "purchase: is reserved-1y, but Toy Cloud does not sell reserved_1y (rule purchase-sold)",
+        ),
+        ("{kind: spot, max_usd_per_hour: 9.0}", "Toy Cloud has no spot price cap (rule spot-price-cap)"),
+        ("{kind: spot, fallback: on_demand}", "(rule spot-fallback)"),
+    ],
+)
+def test_rules_read_the_descriptor(run_toy, purchase, message):
+    finished = run_toy("cost", "estimate", "-s", "toy", purchase=purchase)
+    assert finished.returncode == 2
+    assert message in finished.stderr
+
+
+def test_command_line_offers_the_toy_cloud(run_toy):
+    finished = run_toy("prices", "--cloud", "toy", "--json")
+    assert finished.returncode == 0, finished.stderr
+    assert [offer["machine"] for offer in json.loads(finished.stdout)["offers"]] == ["toy-gpu-8"]
+    assert "toy" in run_toy("cost", "buys", "--help").stdout
