@@ -46,7 +46,7 @@ ALLOWED = {
     "ansible_collections/gpufleet/fleet/plugins/modules/": "runs on the host, with its Python alone",
     "gpufleet/boundary/": "the gate itself",
     "gpufleet/burnin/agent/": "runs on the node: the standard library only",
-    "gpufleet/cost/inputs/program/child.py": "runs in another Python, confined, and reads its own project and what its parent wrote",
+    "gpufleet/cost/inputs/program/child.py": "runs in another Python, confined; reads its project and its parent's jobs",
     "gpufleet/rehearsal/launcher.py": "starts with `python -I -S`, reads what `rehearse up` wrote",
     "gpufleet/rehearsal/packages/server.py": "starts with `python -I -S`, reads what `rehearse up` wrote",
 }
@@ -103,8 +103,10 @@ def find_decoders(text: str) -> list[tuple[int, str]]:
             if is_decoder(path, getattr(node, "attr", "")):
                 decoders.add((node.lineno, path))
         if isinstance(node, ast.Attribute) and node.attr in {"load", "load_all"}:
-            made = isinstance(node.value, ast.Call) and dotted(node.value.func, names) == "ruamel.yaml.YAML"
-            if made or (isinstance(node.value, ast.Name) and node.value.id in makers):
+            is_yaml_factory = (
+                isinstance(node.value, ast.Call) and dotted(node.value.func, names) == "ruamel.yaml.YAML"
+            )
+            if is_yaml_factory or (isinstance(node.value, ast.Name) and node.value.id in makers):
                 decoders.add((node.lineno, "ruamel.yaml.YAML().load"))
     # `import csv` alone binds a name that nothing may use yet.
     return sorted(one for one in decoders if one[1] not in {"yaml", "csv", "xml.etree.ElementTree"})
@@ -116,13 +118,13 @@ def modules() -> list[tuple[str, str]]:
 
 
 def test_only_the_boundary_decodes_outside_data():
-    found = [
+    calls = [
         f"modules/{name}:{line}: {what}"
         for name, text in modules()
         if not name.startswith(tuple(ALLOWED))
         for line, what in find_decoders(text)
     ]
-    assert not found, "decode through gpufleet.boundary:\n" + "\n".join(found)
+    assert not calls, "decode through gpufleet.boundary:\n" + "\n".join(calls)
 
 
 def test_each_exception_is_needed():

@@ -50,7 +50,7 @@ def test_a_command_line_and_a_stranger_s_environment_are_seen():
     script = "import sys; sys.stdin.read()"
     with Watcher(search) as watcher:
         process = subprocess.Popen(
-            [sys.executable, "-c", script, "cost/program.py", "secret-argument-1"], stdin=subprocess.PIPE,
+            [sys.executable, "-c", script, "cost/inputs/program/child.py", "secret-argument-1"], stdin=subprocess.PIPE,
             env=os.environ | {"TOKEN": "secret-variable-1"},
         )  # fmt: skip
         while len(watcher.hits) < 2 and watcher.samples < 5000:
@@ -70,5 +70,5 @@ def test_the_job_leaves_no_secret_anywhere(tmp_path):
     finally:
         job.close()
     assert [str(hit) for hit in hits] == []
-    assert watcher.strangers == {"a host or sandbox", "cost/program.py"}, "some were never seen"
+    assert watcher.strangers == {"a host or sandbox", "cost/inputs/program/child.py"}, "some were never seen"
     assert len(job.secrets) >= 14

@@ -13,7 +13,7 @@ from canary.search import Hit, Search
 PAUSE_SECONDS = 0.02
 # A program that somebody else wrote, though it runs here. What runs in another process namespace is a host's or a
 # sandbox's: the operator's environment is not theirs either.
-STRANGER = b"cost/program.py"
+STRANGER = b"cost/inputs/program/child.py"
 
 
 class Watcher:

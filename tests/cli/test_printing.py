@@ -136,7 +136,7 @@ def hostile(hostile_registry, shared_project, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     [
         ["nodes", "list"],
         ["nodes", "list", "--fold"],
@@ -170,15 +170,15 @@ def hostile(hostile_registry, shared_project, monkeypatch):
         ["rehearse", "status", "-s", HOSTILE],
         ["console", "-s", HOSTILE, "--html", HOSTILE + "/x"],
     ],
-    ids=lambda words: " ".join(word for word in words if word != HOSTILE),
+    ids=lambda arguments: " ".join(word for word in arguments if word != HOSTILE),
 )
-def test_every_verb_is_harmless(hostile, monkeypatch, capsys, words):
-    monkeypatch.setattr("sys.argv", ["gpufleet", *words])
-    with pytest.raises(SystemExit) as ended:
+def test_every_verb_is_harmless(hostile, monkeypatch, capsys, arguments):
+    monkeypatch.setattr("sys.argv", ["gpufleet", *arguments])
+    with pytest.raises(SystemExit) as exit_info:
         cli.main()
     printed = capsys.readouterr()
     assert printed.out + printed.err
-    assert ended.value.code in (None, 0, 1, 2, 3)
+    assert exit_info.value.code in (None, 0, 1, 2, 3)
     assert_harmless(printed.out)
     assert_harmless(printed.err)
 
@@ -195,8 +195,8 @@ def outcome(tmp_path):
 
 def test_the_end_of_a_run_is_harmless(tmp_path, capsys):
     run = outcome(tmp_path)
-    ends = tuple(configure.HostOutcome(host.name, host.status, host.reason, 0) for host in run.hosts)
-    done = configure.ConfigureResult(running.Request(), ends, run)
+    outcomes = tuple(configure.HostOutcome(host.name, host.status, host.reason, 0) for host in run.hosts)
+    done = configure.ConfigureResult(running.Request(), outcomes, run)
     output.print_result(False, done, configure.ConfigureResult.as_json, configure.as_text)
     assert_harmless(capsys.readouterr().out)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from gpufleet import cost
-from gpufleet.cost import evaluation, registration
+from gpufleet.cost.inputs.program import evaluation, registration
 from gpufleet.errors import EnvironmentFault, GpufleetError, InputError
 
 HANG_GUARD_S = 60
@@ -365,7 +365,7 @@ def test_a_stack_file_that_never_ends_is_not_read_before_confinement(hostile):
 
 
 def test_a_virtual_environment_that_git_keeps_is_not_used(hostile, tmp_path):
-    from gpufleet.cost import confinement
+    from gpufleet.cost.inputs.program import allowlist
 
     root = hostile("")
     (root / "Pulumi.yaml").write_text("name: h\nruntime: {name: python, options: {virtualenv: venv}}\n")
@@ -373,10 +373,10 @@ def test_a_virtual_environment_that_git_keeps_is_not_used(hostile, tmp_path):
     python.parent.mkdir(parents=True)
     python.symlink_to(sys.executable)
     (root / "Pulumi.yaml").write_text("name: h\nruntime:\n  name: python\n  options:\n    virtualenv: venv\n")
-    assert confinement.project_python(root) == python
+    assert allowlist.project_python(root) == python
     subprocess.run(["git", "-C", str(root), "init", "-q"], check=True)
     subprocess.run(["git", "-C", str(root), "add", "-A"], check=True)
-    assert confinement.project_python(root) is None
+    assert allowlist.project_python(root) is None
 
 
 def test_a_folder_that_looks_like_a_bare_repository_runs_none_of_its_settings(hostile, tmp_path):

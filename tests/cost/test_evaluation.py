@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 
 from gpufleet import cost
-from gpufleet.cost.evaluation import Program, evaluating
+from gpufleet.cost.inputs.program.evaluation import Program, evaluating
 from gpufleet.errors import EnvironmentFault, InputError
 
 
@@ -213,6 +213,6 @@ def test_at_a_ref(project, poc):
 def test_a_date_in_the_settings_reaches_the_program_as_it_was_written():
     from datetime import date
 
-    from gpufleet.cost.program import as_text
+    from gpufleet.cost.inputs.program.child import as_text
 
     assert as_text({"as_of": date(2026, 11, 21)}) == '{"as_of": "2026-11-21"}'

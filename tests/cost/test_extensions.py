@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from gpufleet import cost
-from gpufleet.cost.pricers.extensions import load_extension_pricers
+from gpufleet.cost.pricing.pricers.extensions import load_extension_pricers
 from gpufleet.errors import EnvironmentFault
 
 CODE = """

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpufleet import cost, engine
-from gpufleet.cost.pricers import PRICERS
+from gpufleet.cost.pricing.pricers import PRICERS
 from gpufleet.engine import SECRET, UNKNOWN, Resource
 from gpufleet.engine.values import SECRET_SIGNATURE, SIGNATURE_KEY, UNKNOWN_SENTINELS
 

@@ -6,7 +6,7 @@ from datetime import date
 
 import pytest
 
-from gpufleet.cost.pricers.aws_support import ends, extended
+from gpufleet.cost.pricing.pricers.aws.kubernetes_support import extended_support_components, load_support_ends
 
 
 @pytest.mark.parametrize(
@@ -21,10 +21,10 @@ from gpufleet.cost.pricers.aws_support import ends, extended
     ],
 )
 def test_a_version_is_named_from_the_day_after_its_support(version, on, named):
-    assert bool(extended({"version": version}, on)) is named
+    assert bool(extended_support_components({"version": version}, on)) is named
 
 
 def test_versions_end_in_their_order():
-    days = [ends()[version] for version in sorted(ends())]
+    days = [load_support_ends()[version] for version in sorted(load_support_ends())]
     assert days == sorted(days)
     assert len(days) == 7

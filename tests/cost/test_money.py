@@ -4,8 +4,8 @@ from decimal import Decimal
 
 import pytest
 
+from gpufleet.cost.formatting import count, span, usd
 from gpufleet.cost.money import HOURS_PER_MONTH, Range, round_hourly_rate, round_to_cents, to_decimal
-from gpufleet.cost.wording import count, span, usd
 
 
 def test_a_price_is_the_decimal_it_is_written_as():

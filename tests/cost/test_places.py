@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpufleet.cost.pricers.azure_parts import tier
+from gpufleet.cost.pricing.pricers.azure_parts import tier
 from gpufleet.cost.pricing.region import aws_region, azure_region, gcp_region
 
 

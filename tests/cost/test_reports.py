@@ -10,7 +10,7 @@ import pytest
 
 from gpufleet import cost
 from gpufleet.cost import Policy
-from gpufleet.cost.reports import phrases
+from gpufleet.cost.analysis.reports import summary
 from gpufleet.engine import Resource
 from gpufleet.fleet import Budget
 
@@ -144,10 +144,10 @@ def test_a_machine_that_loses_its_price_is_no_change_of_nothing(make, book):
         (known, unknown, "no price for 1 machine after the change"),
         (unknown, known, "no price for 1 machine before the change"),
     ]:
-        sentence = phrases.headline(cost.diff([before], [after], book=book))
-        assert sentence.startswith("What this change does to the monthly cost of ")
-        assert f"is not known: {told}. What has a price " in sentence
-        assert "does not change" not in sentence
+        headline = summary.headline(cost.diff([before], [after], book=book))
+        assert headline.startswith("What this change does to the monthly cost of ")
+        assert f"is not known: {told}. What has a price " in headline
+        assert "does not change" not in headline
 
 
 def growing():
@@ -186,7 +186,7 @@ def test_a_limit_on_the_upper_end_looks_at_the_greatest_size(book):
 def test_a_budget_that_is_kept_at_the_desired_size_names_the_risk_of_the_greatest(book, limit, said):
     group = growing()
     found = cost.diff([], group, budget=Budget(max=limit), book=book)
-    assert said in phrases.headline(found)
+    assert said in summary.headline(found)
     answer = cost.estimate(group, book=book)
     kept = replace(answer, budget=Budget(max=limit))
     assert ("over it at maximum size" in kept.verdict) == ("over it" in said)
@@ -199,9 +199,9 @@ def test_what_lacks_a_price_leads_to_the_import_once(make, book):
 
 
 def test_a_unit_that_is_used_up_is_not_by_the_hour():
-    assert phrases._unit("gib_processed") == "GiB processed"
-    assert phrases._unit("gib") == "GiB and hour"
-    assert phrases._unit("load_balancer") == "load balancer and hour"
+    assert summary._unit("gib_processed") == "GiB processed"
+    assert summary._unit("gib") == "GiB and hour"
+    assert summary._unit("load_balancer") == "load balancer and hour"
 
 
 def test_an_old_price_is_named_with_its_region(make, book):

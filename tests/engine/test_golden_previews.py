@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from gpufleet import cost, engine
-from gpufleet.cost.commitments.model import Commitments
-from gpufleet.rehearsal.providers import catalogue
+from gpufleet.cost.pricing.commitments.model import Commitments
+from gpufleet.rehearsal.providers import schema
 
 pytestmark = pytest.mark.engine
 spec = importlib.util.spec_from_file_location(
@@ -23,7 +23,7 @@ if not hasattr(golden, "load"):
     spec.loader.exec_module(golden)
 
 SETTINGS = "--non-interactive -s dev"
-SOLD = {token for cloud in ("aws", "gcp", "azure-native") for token in catalogue.load(cloud).types}
+SOLD = {token for cloud in ("aws", "gcp", "azure-native") for token in schema.load_schema(cloud).types}
 CASES = {
     case.slug: case
     for case in golden.load()
@@ -63,7 +63,7 @@ def agrees(resources, case, side):
     held = Commitments.model_validate({"commitments": case.commitments}).commitments
     providers = [each for each in resources if each.is_provider]
     mine = golden.of_case(resources, case)
-    bill = cost.price([*providers, *mine], golden.book(), commitments=held, on=DAY)
+    bill = cost.price_resources([*providers, *mine], golden.book(), commitments=held, on=DAY)
     rows = {f"{charge.name} {charge.component}": charge.usd_per_month.expected for charge in bill.charges}
     assert rows == side.rows
     assert bill.usd_per_month.expected == side.total

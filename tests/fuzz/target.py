@@ -85,7 +85,7 @@ def run_preview(content: bytes) -> object:
 
 def run_priced_preview(content: bytes) -> object:
     from gpufleet import boundary, cost, engine
-    from gpufleet.cost.document import diff_document
+    from gpufleet.cost.analysis.reports.json_document import diff_document
 
     text = boundary.decode_text(content, "preview", boundary.ENGINE_DOCUMENT)
     with engine.reading("preview"):
@@ -172,7 +172,7 @@ types:
 
 
 def run_commitments(path: Path) -> object:
-    from gpufleet.cost.commitments.file import load
+    from gpufleet.cost.pricing.commitments.file import load
 
     return load(path)
 
@@ -208,7 +208,7 @@ def run_cost_difference(path: Path) -> object:
 
 def cost_differences() -> list[bytes]:
     from gpufleet import cost
-    from gpufleet.cost.document import diff_document
+    from gpufleet.cost.analysis.reports.json_document import diff_document
 
     documents = (
         diff_document(cost.diff_preview(json.loads(one), None, cost.Asked())) for one in previews()[:4]
@@ -217,7 +217,7 @@ def cost_differences() -> list[bytes]:
 
 
 def run_server_answer(content: bytes) -> object:
-    from gpufleet.cost.comment import transport
+    from gpufleet.cost.analysis.comment import transport
 
     status = (200, 301, 401, 403, 404, 422)[len(content) % 6]
     return transport._judged(transport._read(status, {"Retry-After": "3"}, content), "GET", "/x")
@@ -225,7 +225,7 @@ def run_server_answer(content: bytes) -> object:
 
 def run_program_answer(content: bytes) -> object:
     from gpufleet import engine
-    from gpufleet.cost import registration
+    from gpufleet.cost.inputs.program import registration
 
     answer = registration.decode_answer(content, "program")
     with engine.reading("program"):
@@ -259,15 +259,15 @@ MIXTURE = LLAMA | {
 
 
 def run_config(path: Path) -> object:
-    from gpufleet.catalog import configfile
+    from gpufleet.catalog import huggingface_config
 
-    return configfile.read(path)
+    return huggingface_config.read_config(path)
 
 
 def run_gguf(path: Path) -> object:
-    from gpufleet.catalog import ggufheader
+    from gpufleet.catalog import gguf_architecture
 
-    return ggufheader.read(path)
+    return gguf_architecture.read_gguf_model(path)
 
 
 def _text(text: str) -> bytes:
@@ -303,9 +303,9 @@ def ggufs() -> list[bytes]:
 
 
 def run_price_import(path: Path) -> object:
-    from gpufleet.catalog.prices.imports import Origin, load
+    from gpufleet.catalog.prices.imports import Origin, load_price_file
 
-    return load(path, origin=Origin(cloud="aws", as_of="2026-01-01"))
+    return load_price_file(path, origin=Origin(cloud="aws", as_of="2026-01-01"))
 
 
 def price_rows(pattern: str) -> list[bytes]:
@@ -333,12 +333,12 @@ def price_archives() -> list[bytes]:
 
 
 def run_price_page(content: bytes) -> object:
-    from gpufleet.catalog.prices.refresh import web
+    from gpufleet.catalog.prices.refresh import http_client
 
     try:
-        return web._object(content)
-    except web._Flawed:
-        return web._said(content)
+        return http_client._decode_object(content)
+    except http_client._RetryableError:
+        return http_client._read_error_message(content)
 
 
 # --- the fleet -------------------------------------------------------------------------------------------------
@@ -402,7 +402,7 @@ def run_drives(content: bytes) -> object:
     from gpufleet import boundary
     from gpufleet.nodes import wiping
 
-    return wiping.plan(boundary.decode_json_object(content, "a node's drives")).as_json()
+    return wiping.plan_wipe(boundary.decode_json_object(content, "a node's drives")).as_json()
 
 
 def run_evidence(content: bytes) -> object:
@@ -463,7 +463,7 @@ def run_address_book(path: Path) -> object:
     from gpufleet.operations import sync
 
     notes: list[str] = []
-    report = sync._addresses(declared(), path, AT, notes)
+    report = sync._address_report(declared(), path, AT, notes)
     return report, notes
 
 
@@ -477,7 +477,7 @@ def run_mig(content: bytes) -> object:
     from gpufleet.drivers import mig
 
     wanted = boundary.decode_yaml(boundary.decode_text(content, "template"), "template")
-    return mig.parted(mig.geometry(wanted, ["2330", "0x2330"]))
+    return mig.mig_parted_config(mig.resolve_geometry(wanted, ["2330", "0x2330"]))
 
 
 def migs() -> list[bytes]:
@@ -527,10 +527,10 @@ def runner_events() -> list[bytes]:
 
 def run_host_facts(content: bytes) -> object:
     from gpufleet import boundary
-    from gpufleet.drivers import Facts, Wanted, plan
+    from gpufleet.drivers import HostFacts, RequestedSoftware, plan_drivers
 
     told = boundary.decode_json_object(content, "facts")
-    return plan(Facts.from_json(told), Wanted.from_json(told.get("wanted"))).as_json()
+    return plan_drivers(HostFacts.from_json(told), RequestedSoftware.from_json(told.get("wanted"))).as_json()
 
 
 def host_facts() -> list[bytes]:

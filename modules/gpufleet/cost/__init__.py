@@ -7,24 +7,18 @@ that could not be priced), the difference between two bills, a policy's verdict,
 
 from __future__ import annotations
 
-from gpufleet.cost.answers import Estimate, diff, estimate, price_notes
-from gpufleet.cost.automation import from_automation
-from gpufleet.cost.buys import Buy, buys, buys_document
-from gpufleet.cost.change import CostDiff, Line, PolicyResult, Violation, compare
-from gpufleet.cost.dates import PriceDates
-from gpufleet.cost.document import diff_document, estimate_document, schema
-from gpufleet.cost.evaluation import TIME_LIMIT_S, evaluate
-from gpufleet.cost.graph import Graph
-from gpufleet.cost.money import HOURS_PER_MONTH, Range
-from gpufleet.cost.policy import Policy, judge, load_policy
-from gpufleet.cost.pools import Pool, by_pool
-from gpufleet.cost.pricing.bill import Bill, Charge, UnpricedResource
-from gpufleet.cost.pricing.billing import price_resources
-from gpufleet.cost.pricing.commitments import BreakEven, break_even, break_even_document
-from gpufleet.cost.pricing.commitments import load_commitments as load_commitments
-from gpufleet.cost.pricing.component import CostComponent, PartContext, UnpricedComponent
-from gpufleet.cost.pricing.rates import PriceBook
-from gpufleet.cost.questions import (
+from gpufleet.cost.analysis.budget import Buy, buys, buys_document
+from gpufleet.cost.analysis.diff import CostDiff, Line, PolicyResult, Violation, compare
+from gpufleet.cost.analysis.estimate import Estimate, diff, estimate, price_notes
+from gpufleet.cost.analysis.policy import Policy, judge, load_policy
+from gpufleet.cost.analysis.pool import Pool, by_pool
+from gpufleet.cost.analysis.price_date import PriceDates
+from gpufleet.cost.analysis.reports import DIFF_FORMATS, render_diff, render_estimate
+from gpufleet.cost.analysis.reports.budget import buys_table
+from gpufleet.cost.analysis.reports.json_document import diff_document, estimate_document, schema
+from gpufleet.cost.analysis.reports.purchase import break_even_table, what_if_table
+from gpufleet.cost.analysis.what_if import WhatIf, what_if, what_if_document
+from gpufleet.cost.api import (
     Asked,
     diff_against,
     diff_automation,
@@ -35,13 +29,24 @@ from gpufleet.cost.questions import (
     estimate_stack,
     estimate_state,
 )
-from gpufleet.cost.reports import DIFF_FORMATS, render_diff, render_estimate
-from gpufleet.cost.reports.budget import buys_table
-from gpufleet.cost.reports.buying import break_even_table, what_if_table
-from gpufleet.cost.sides import Sides, resources_from_events, resources_from_preview, resources_from_state
-from gpufleet.cost.terms import Terms
-from gpufleet.cost.usage import Usage, UsageFile, load_usage
-from gpufleet.cost.whatif import WhatIf, what_if, what_if_document
+from gpufleet.cost.inputs.automation import from_automation
+from gpufleet.cost.inputs.graph import Graph
+from gpufleet.cost.inputs.program.evaluation import TIME_LIMIT_S, evaluate
+from gpufleet.cost.inputs.stack_change import (
+    Sides,
+    resources_from_events,
+    resources_from_preview,
+    resources_from_state,
+)
+from gpufleet.cost.inputs.terms import Terms
+from gpufleet.cost.inputs.usage import Usage, UsageFile, load_usage
+from gpufleet.cost.money import HOURS_PER_MONTH, Range
+from gpufleet.cost.pricing.bill import Bill, Charge, UnpricedResource
+from gpufleet.cost.pricing.billing import price_resources
+from gpufleet.cost.pricing.commitments import BreakEven, break_even, break_even_document
+from gpufleet.cost.pricing.commitments import load_commitments as load_commitments
+from gpufleet.cost.pricing.component import CostComponent, PartContext, UnpricedComponent
+from gpufleet.cost.pricing.rates import PriceBook
 
 __all__ = [
     "DIFF_FORMATS",

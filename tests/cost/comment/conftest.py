@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.cost import comment
+from gpufleet.cost.analysis import comment
 
 # Importlib mode puts no test folder on the path: the stand-ins are loaded by their file.
 spec = importlib.util.spec_from_file_location("standin", Path(__file__).with_name("standin.py"))

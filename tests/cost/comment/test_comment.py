@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from gpufleet.cost import comment
-from gpufleet.cost.reports.markdown import MOST_CHARACTERS, escape, marker
+from gpufleet.cost.analysis import comment
+from gpufleet.cost.analysis.reports.markdown import MOST_CHARACTERS, escape, marker
 from gpufleet.errors import EnvironmentFault, InputError
 
 MARK = marker("prod")

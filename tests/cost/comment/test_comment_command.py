@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from gpufleet.cli.cost_comment import comment
-from gpufleet.cost.reports.markdown import marker
+from gpufleet.cost.analysis.reports.markdown import marker
 
 TEXT = f"**It costs more.**\n\n{marker('prod')}\n"
 

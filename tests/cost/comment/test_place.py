@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpufleet.cost.comment import read_place
+from gpufleet.cost.analysis.comment import read_place
 from gpufleet.errors import InputError
 
 ACTIONS = {"GITHUB_ACTIONS": "true", "GITHUB_REPOSITORY": "acme/fleet", "GITHUB_REF": "refs/pull/12/merge"}

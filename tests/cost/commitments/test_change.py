@@ -9,8 +9,8 @@ import jsonschema
 import pytest
 
 from gpufleet import cost
+from gpufleet.cost.analysis.reports import summary
 from gpufleet.cost.pricing.commitments.model import Commitments
-from gpufleet.cost.reports import phrases
 from gpufleet.engine import Resource
 from gpufleet.fleet import Budget
 
@@ -165,6 +165,6 @@ def test_a_commitment_that_cannot_count_is_a_warning(book, changed, said):
 
 def test_a_kept_budget_names_what_is_paid_on_top(held, book):
     found = cost.diff([], [p4d("a")], commitments=held, budget=Budget(max=1000), book=book, today=TODAY)
-    sentence = phrases.headline(found)
-    assert "within its budget of $1,000.00" in sentence
-    assert sentence.endswith("; commitments of $9,125.00 a month come on top.")
+    headline = summary.headline(found)
+    assert "within its budget of $1,000.00" in headline
+    assert headline.endswith("; commitments of $9,125.00 a month come on top.")

@@ -8,8 +8,8 @@ from pathlib import Path
 import golden
 import pytest
 
-from gpufleet.cost.graph import unversioned_type
-from gpufleet.cost.pricers import PRICERS
+from gpufleet.cost.inputs.graph import unversioned_type
+from gpufleet.cost.pricing.pricers import PRICERS
 
 CASES = golden.load()
 ON_FILE = Path(__file__).resolve().parents[2] / "cases" / "cost"

@@ -9,7 +9,7 @@ import golden
 import pytest
 
 from gpufleet import cost
-from gpufleet.cost.evaluation import evaluating_both
+from gpufleet.cost.inputs.program.evaluation import evaluating_both
 from gpufleet.cost.money import round_to_cents
 
 SERVE = "        machine: n1-standard-8\n        accelerators: {model: T4, count: 1}\n        count: "

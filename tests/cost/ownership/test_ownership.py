@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from gpufleet import fleet
 from gpufleet.catalog import Price
-from gpufleet.cost import PriceBook, ownership
+from gpufleet.cost import PriceBook
+from gpufleet.cost.analysis import tco
 from gpufleet.errors import InputError
 
 GPU_SERVER = "docs/examples/gpu-server-1.yaml"
@@ -19,17 +20,17 @@ GPU_SERVER = "docs/examples/gpu-server-1.yaml"
 
 @pytest.fixture(scope="module")
 def blades(repo_root):
-    return ownership.own(fleet.load_rack(repo_root / "inventory/blades-1.yaml"))
+    return tco.own(fleet.load_rack(repo_root / "inventory/blades-1.yaml"))
 
 
 @pytest.fixture(scope="module")
 def server(repo_root):
-    return ownership.own(fleet.load_rack(repo_root / GPU_SERVER))
+    return tco.own(fleet.load_rack(repo_root / GPU_SERVER))
 
 
 def rented(count=20, usd=0.1, purchase="on_demand", disks=0.0):
     price = Price(usd, "machine", "2026-01-19", "by hand", "high", "r", purchase)
-    return ownership.Cloud("m", "aws", "r", purchase, count, "by hand", price, disks)
+    return tco.Cloud("m", "aws", "r", purchase, count, "by hand", price, disks)
 
 
 def test_the_rack_is_what_the_issue_says(blades):
@@ -46,7 +47,7 @@ def test_a_month_of_the_rack_by_hand(blades):
 
 
 def test_break_even_by_hand(blades):
-    found = ownership.Comparison(blades, rented())
+    found = tco.Comparison(blades, rented())
     # rented: 20 * 0.10 * 730 = 1,460; 4,202 / (1,460 - 30.66) = 2.9398 months
     assert found.cloud_usd_per_month == pytest.approx(1460)
     assert found.break_even_month == pytest.approx(2.939818, abs=1e-5)
@@ -57,33 +58,33 @@ def test_break_even_by_hand(blades):
 
 
 def test_disks_bill_all_month_and_machines_their_share(blades):
-    found = ownership.Comparison(blades, rented(disks=50.0), utilisation=0.25)
+    found = tco.Comparison(blades, rented(disks=50.0), utilisation=0.25)
     assert found.cloud_usd_per_month == pytest.approx(50 + 1460 / 4)
     assert found.break_even_utilisation == pytest.approx((118.201667 - 50) / 1460)
 
 
 def test_a_commitment_bills_whatever_runs(blades):
-    found = ownership.Comparison(blades, rented(purchase="reserved_3y"), utilisation=0.25)
+    found = tco.Comparison(blades, rented(purchase="reserved_3y"), utilisation=0.25)
     assert found.cloud_usd_per_month == pytest.approx(1460)
     assert found.break_even_utilisation is None
 
 
 def test_a_cloud_cheaper_than_the_power_bill_is_never_caught_up_with(blades):
-    found = ownership.Comparison(blades, rented(count=1, usd=0.01))
+    found = tco.Comparison(blades, rented(count=1, usd=0.01))
     assert found.break_even_month is None
-    assert "never pays for itself" in ownership.table(found, [])
+    assert "never pays for itself" in tco.table(found, [])
 
 
 def test_a_month_after_the_last_is_said_to_be_one(blades):
     # 20 * 0.005 * 730 = 73: 4,202 / (73 - 30.66) = 99.2 months, of 48
-    found = ownership.Comparison(blades, rented(usd=0.005))
+    found = tco.Comparison(blades, rented(usd=0.005))
     assert found.break_even_month == pytest.approx(99.24, abs=0.01)
     assert not found.within_life
-    assert "in month 99.2, after its 48" in ownership.table(found, [])
+    assert "in month 99.2, after its 48" in tco.table(found, [])
 
 
 def test_the_residual_comes_back_at_the_end_only(server):
-    rows = ownership.Comparison(server, rented(count=1, usd=55.04)).cumulated()
+    rows = tco.Comparison(server, rented(count=1, usd=55.04)).cumulated()
     assert rows[0] == (0, 270000, 0)
     assert rows[-1][1] == pytest.approx(rows[-2][1] - 27000)  # a tenth of 270,000
     assert [month for month, _, _ in rows] == [*range(49), 48]
@@ -95,34 +96,34 @@ def test_a_gpu_server_by_hand(server):
     assert server.parts_per_month == pytest.approx(
         {"capital": 5062.5, "power": 2823.5232, "space": 380.8, "staff": 320.0, "maintenance": 3316.666667}
     )
-    cloud = ownership.chosen(server, ownership.Request("p5.48xlarge"))
-    found = ownership.Comparison(server, cloud)
+    cloud = tco.chosen(server, tco.Request("p5.48xlarge"))
+    found = tco.Comparison(server, cloud)
     # 55.04 * 730 = 40,179.20; 270,000 / (40,179.20 - 6,840.989867) = 8.0988
     assert (cloud.count, cloud.because) == (1, "8 x H100 SXM5 80GB")
     assert found.break_even_month == pytest.approx(8.0988, abs=1e-4)
 
 
 def test_the_cheapest_that_does_the_same_is_chosen(blades):
-    found = ownership.chosen(blades, ownership.Request(storage=False))
+    found = tco.chosen(blades, tco.Request(storage=False))
     assert (found.machine, found.count, found.price.usd_per_hour) == ("a1.xlarge", 20, 0.102)
-    priced = ownership.candidates(blades, ownership.Request())
+    priced = tco.candidates(blades, tco.Request())
     assert [cloud.usd_per_month(1) for cloud in priced] == sorted(cloud.usd_per_month(1) for cloud in priced)
 
 
 @pytest.mark.parametrize(("machine", "count"), [("a1.xlarge", 20), ("m7g.xlarge", 20), ("g5.xlarge", 20)])
 def test_cores_and_memory_decide_how_many(blades, machine, count):
-    assert ownership.chosen(blades, ownership.Request(machine, usd_per_hour=1.0)).count == count
+    assert tco.chosen(blades, tco.Request(machine, usd_per_hour=1.0)).count == count
 
 
 def test_disks_are_rented_where_they_have_a_price(blades):
     def no_price(cloud, region, item, purchase):
         return None
 
-    with_price = ownership.chosen(blades, ownership.Request("a1.xlarge"))
+    with_price = tco.chosen(blades, tco.Request("a1.xlarge"))
     assert with_price.storage_usd_per_month == pytest.approx(
         10e12 / 2**30 * 0.08, rel=1e-4
     )  # gp3, a GiB a month
-    without = ownership.chosen(blades, ownership.Request("a1.xlarge"), PriceBook(no_price, no_price))
+    without = tco.chosen(blades, tco.Request("a1.xlarge"), PriceBook(no_price, no_price))
     assert without.storage_usd_per_month == 0
     assert "are not in the cloud's figure: no price" in without.note
 
@@ -130,29 +131,28 @@ def test_disks_are_rented_where_they_have_a_price(blades):
 @pytest.mark.parametrize(
     ("wanted", "said"),
     [
-        (ownership.Request("a1.xlarge", region="mars-1"), "no on_demand price of a1.xlarge in mars-1"),
+        (tco.Request("a1.xlarge", region="mars-1"), "no on_demand price of a1.xlarge in mars-1"),
         (
-            ownership.Request(region="mars-1"),
+            tco.Request(region="mars-1"),
             "no on_demand price in mars-1 of a machine that does what blades-1 does",
         ),
-        (ownership.Request("nosuch.large"), "unknown machine 'nosuch.large'"),
+        (tco.Request("nosuch.large"), "unknown machine 'nosuch.large'"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(blades, wanted, said):
     with pytest.raises(InputError, match=said):
-        ownership.chosen(blades, wanted)
+        tco.chosen(blades, wanted)
 
 
 def test_a_rack_without_cost_facts_is_refused(repo_root):
     bare = fleet.load_rack(repo_root / "inventory/blades-1.yaml").model_copy(update={"cost": None})
     with pytest.raises(InputError, match="blades-1: cost: has no cost facts"):
-        ownership.own(bare)
+        tco.own(bare)
 
 
 def test_sensitivity_moves_one_figure_at_a_time(blades):
     found = {
-        (case.figure, case.value): case.comparison
-        for case in ownership.cases(ownership.Comparison(blades, rented()))
+        (case.figure, case.value): case.comparison for case in tco.cases(tco.Comparison(blades, rented()))
     }
     dear = found[("tariff", "0.60 USD/kWh")]
     assert dear.own.running_usd_per_month == pytest.approx(2 * 30.66)
@@ -163,7 +163,7 @@ def test_sensitivity_moves_one_figure_at_a_time(blades):
 
 
 def test_the_report_names_what_is_left_out_and_what_is_assumed(blades):
-    text = ownership.table(ownership.Comparison(blades, rented()), [])
+    text = tco.table(tco.Comparison(blades, rented()), [])
     assert (
         "space, staff, network, maintenance: not declared in the rack file; up to $1,341.80 a month" in text
     )
@@ -171,7 +171,7 @@ def test_the_report_names_what_is_left_out_and_what_is_assumed(blades):
 
 
 def test_the_document_holds_the_answer_and_its_sources(blades):
-    found = ownership.document(ownership.Comparison(blades, rented()), [rented(usd=0.2)])
+    found = tco.document(tco.Comparison(blades, rented()), [rented(usd=0.2)])
     jsonschema.validate(
         found,
         {
@@ -193,23 +193,23 @@ def test_the_document_holds_the_answer_and_its_sources(blades):
 
 
 def test_the_plot_and_the_page_are_whole(blades):
-    found = ownership.Comparison(blades, rented())
-    drawn = ownership.svg(found)
+    found = tco.Comparison(blades, rented())
+    drawn = tco.svg(found)
     for words in ("months since purchase", "cumulated cost (USD)", "own blades-1", "paid for in month 2.9"):
         assert words in drawn
-    html = ownership.page(found, [])
+    html = tco.page(found, [])
     assert drawn.split(">")[0] in html
     assert "http://" not in html.replace("http://www.w3.org", "")
     assert "<script" not in html
 
 
 def test_the_plot_marks_no_month_that_it_does_not_reach(blades):
-    assert "paid for in month" not in ownership.svg(ownership.Comparison(blades, rented(usd=0.005)))
+    assert "paid for in month" not in tco.svg(tco.Comparison(blades, rented(usd=0.005)))
 
 
 @given(usd=st.floats(0.001, 10), share=st.floats(0.01, 1), years=st.integers(1, 10))
 def test_at_the_break_even_month_both_have_cost_the_same(blades, usd, share, years):
-    found = ownership.Comparison(blades.with_figures(life_years=years), rented(usd=usd), share)
+    found = tco.Comparison(blades.with_figures(life_years=years), rented(usd=usd), share)
     month = found.break_even_month
     if month is not None:
         bought = found.own.capital_usd + month * found.own.running_usd_per_month
@@ -218,7 +218,7 @@ def test_at_the_break_even_month_both_have_cost_the_same(blades, usd, share, yea
 
 @given(usd=st.floats(0.001, 10), disks=st.floats(0, 100))
 def test_at_the_break_even_utilisation_a_month_costs_the_same(blades, usd, disks):
-    found = ownership.Comparison(blades, rented(usd=usd, disks=disks))
+    found = tco.Comparison(blades, rented(usd=usd, disks=disks))
     share = found.break_even_utilisation
     if share > 0:
         there = replace(found, utilisation=share)

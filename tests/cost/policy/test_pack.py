@@ -9,9 +9,9 @@ import pytest
 from pulumi_policy.proxy import UNKNOWN_NUMBER_VALUE, UnknownValueError, unknown_checking_proxy
 
 from gpufleet.cost import Policy
+from gpufleet.cost.analysis.policy import Limits, Rule
+from gpufleet.cost.analysis.policy.pack import standing, violations, write_pack
 from gpufleet.cost.money import to_decimal
-from gpufleet.cost.policy import Limits, Rule
-from gpufleet.cost.policy.pack import standing, violations, write_pack
 from gpufleet.errors import InputError
 
 INSTANCE = "aws:ec2/instance:Instance"

@@ -8,7 +8,7 @@ import pytest
 
 from gpufleet import cost
 from gpufleet.cost import Policy, load_policy
-from gpufleet.cost.policy import Limits, Rule, Scope
+from gpufleet.cost.analysis.policy import Limits, Rule, Scope
 from gpufleet.errors import InputError
 
 DISK = {"volumeSize": 100, "volumeType": "gp3"}

@@ -11,7 +11,7 @@ import pytest
 
 from gpufleet.catalog import Price
 from gpufleet.cost import PriceBook, price_resources
-from gpufleet.cost.pricers.azure_parts import tier
+from gpufleet.cost.pricing.pricers.azure_parts import tier
 from gpufleet.engine import Resource
 
 PUBLISHED = {

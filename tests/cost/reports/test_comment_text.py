@@ -8,7 +8,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from gpufleet import cost
-from gpufleet.cost.reports.markdown import MOST_CHARACTERS, escape, marker
+from gpufleet.cost.analysis.reports.markdown import MOST_CHARACTERS, escape, marker
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 import pytest
 
 from gpufleet import cost
-from gpufleet.cost.reports import plots
+from gpufleet.cost.analysis.reports import plot
 
 
 class Page(HTMLParser):
@@ -60,12 +60,12 @@ def test_without_prices_on_two_days_it_says_that_there_is_no_history(make, book)
 def test_history_is_drawn_of_what_moved():
     still = ("still", date(2026, 1, 1), Decimal(1))
     moved = [("moved", date(2026, month, 1), Decimal(month)) for month in (1, 2, 3)]
-    assert plots.history([still]) is None
-    drawn = plots.history([still, *moved])
+    assert plot.history([still]) is None
+    drawn = plot.history([still, *moved])
     assert "moved" in drawn
     assert "still" not in drawn
 
 
 def test_nothing_to_draw_is_no_plot(book):
-    assert plots.before_and_after(cost.diff([], [], book=book), "pool") is None
-    assert plots.what_if(()) is None
+    assert plot.before_and_after(cost.diff([], [], book=book), "pool") is None
+    assert plot.what_if(()) is None

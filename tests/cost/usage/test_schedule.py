@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from gpufleet.cost.usage import average, load_cron, monthly_hours, raised
+from gpufleet.cost.inputs.usage import average, load_cron, monthly_hours, raised
 
 WEEK = Decimal(168)
 

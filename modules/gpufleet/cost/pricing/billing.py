@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 
 from gpufleet.boundary import packaged_rows
 from gpufleet.catalog import Price
-from gpufleet.cost.graph import Graph, unversioned_type
+from gpufleet.cost.formatting import printable
+from gpufleet.cost.inputs.graph import Graph, unversioned_type
+from gpufleet.cost.inputs.terms import owner
+from gpufleet.cost.inputs.usage import NO_USAGE, UsageFile
 from gpufleet.cost.money import ZERO_RANGE, Range, to_decimal
-from gpufleet.cost.pricers import load_pricers
 from gpufleet.cost.pricing.bill import Bill, Charge, CommitmentUse, UnpricedResource
 from gpufleet.cost.pricing.component import Components, CostComponent, UnpricedComponent
 from gpufleet.cost.pricing.coverage import ReservationShare, allocate_reservations
+from gpufleet.cost.pricing.pricers import load_pricers
 from gpufleet.cost.pricing.rates import PriceBook, rate_component, with_cache
-from gpufleet.cost.terms import owner
-from gpufleet.cost.usage import NO_USAGE, UsageFile
-from gpufleet.cost.wording import printable
 from gpufleet.engine import Resource
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from gpufleet.catalog import Price
+from gpufleet.cost.inputs.terms import PLAIN, Terms
 from gpufleet.cost.money import HOURS_PER_MONTH, ONE, Range
-from gpufleet.cost.terms import PLAIN, Terms
 
 
 @dataclass(frozen=True)

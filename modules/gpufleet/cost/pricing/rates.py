@@ -21,10 +21,10 @@ from functools import cache, partial
 
 from gpufleet import catalog
 from gpufleet.catalog import Price
+from gpufleet.cost.inputs.terms import TERMS
 from gpufleet.cost.money import ZERO, Range, to_decimal
 from gpufleet.cost.pricing.component import CostComponent, UnpricedComponent
 from gpufleet.cost.pricing.weighted_capacity import bills
-from gpufleet.cost.terms import TERMS
 
 Lookup = Callable[[str, str, str, str], Price | None]  # cloud, region, item, purchase
 

@@ -27,14 +27,14 @@ from typing import TYPE_CHECKING
 
 from gpufleet.boundary import packaged_rows
 from gpufleet.catalog import Price
+from gpufleet.cost.formatting import rate, rates
+from gpufleet.cost.inputs.terms import TERMS
 from gpufleet.cost.money import HOURS_PER_MONTH, ONE, ZERO, ZERO_RANGE, Range, round_hourly_rate, to_decimal
 from gpufleet.cost.pricing.rates import PriceBook
-from gpufleet.cost.terms import TERMS
-from gpufleet.cost.wording import rate, rates
 
 if TYPE_CHECKING:
+    from gpufleet.cost.inputs.usage import Usage, UsageFile
     from gpufleet.cost.pricing.bill import Bill, Charge
-    from gpufleet.cost.usage import Usage, UsageFile
     from gpufleet.engine import Resource
     from gpufleet.fleet import Fleet
 

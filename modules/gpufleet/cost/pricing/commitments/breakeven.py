@@ -7,9 +7,9 @@ from decimal import Decimal
 from typing import Any
 
 from gpufleet.catalog import Price
+from gpufleet.cost.inputs.terms import TERMS
 from gpufleet.cost.money import HOURS_PER_MONTH, to_decimal
 from gpufleet.cost.pricing.rates import PriceBook
-from gpufleet.cost.terms import TERMS
 
 AGAINST = ("on_demand", "spot")
 

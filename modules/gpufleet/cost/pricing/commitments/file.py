@@ -10,8 +10,8 @@ from pydantic import ValidationError
 
 from gpufleet.cost.pricing.commitments.model import Commitment, Commitments
 from gpufleet.errors import InputError
-from gpufleet.fleet.document import Document, Problem, ambiguous_numbers, read
-from gpufleet.fleet.explain import explain
+from gpufleet.fleet.document import Document, Problem, find_ambiguous_numbers, read_document
+from gpufleet.fleet.explain import explain_errors
 
 NAME = "commitments.yaml"
 KINDS = tuple(get_args(kind.model_fields["kind"].annotation)[0] for kind in get_args(Commitment))
@@ -21,16 +21,16 @@ def load(path: Path) -> Commitments:
     """Return the commitments of a file; what is wrong is one line with file, line and key."""
     if not path.is_file():
         raise InputError("no such file", where=str(path), remedy="list what is bought, or leave the flag out")
-    document = read(path, str(path))
+    document = read_document(path, str(path))
     if not isinstance(document.data, dict):
         problem = Problem((), "is not a mapping", "start with commitments: and a list")
-        document.refuse([problem])
-    document.refuse([*ambiguous_numbers(document.node), *_kinds(document)])
+        document.raise_first([problem])
+    document.raise_first([*find_ambiguous_numbers(document.node), *_kinds(document)])
     try:
         return Commitments.model_validate(document.data)
     except ValidationError as error:
-        found = explain(error, Commitments, document.data)
-        document.refuse([replace(problem, path=_without_kind(problem.path)) for problem in found])
+        found = explain_errors(error, Commitments, document.data)
+        document.raise_first([replace(problem, path=_without_kind(problem.path)) for problem in found])
         raise
 
 

@@ -14,18 +14,27 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from gpufleet.cost.money import HOURS_PER_MONTH, to_decimal
-from gpufleet.fleet.base import Amount, Frozen, Positive, Whole, matching, refusal
+from gpufleet.fleet.base import (
+    FrozenModel,
+    PositiveFloat,
+    StrictFloat,
+    StrictInt,
+    pattern_annotations,
+    spec_error,
+)
 
 HOURS_PER_DAY = 24
-_id, _id_schema = matching(r"[A-Za-z0-9][A-Za-z0-9_.:/-]{0,79}", "up to 80 letters, digits, _ . : / or -")
+_id, _id_schema = pattern_annotations(
+    r"[A-Za-z0-9][A-Za-z0-9_.:/-]{0,79}", "up to 80 letters, digits, _ . : / or -"
+)
 Id = Annotated[str, _id, _id_schema]
-Count = Annotated[Whole, Field(gt=0)]
-Paid = Annotated[Amount, Field(ge=0)]
-Percent = Annotated[Amount, Field(gt=0, lt=100)]
+Count = Annotated[StrictInt, Field(gt=0)]
+Paid = Annotated[StrictFloat, Field(ge=0)]
+Percent = Annotated[StrictFloat, Field(gt=0, lt=100)]
 Text = Annotated[str, Field(min_length=1)]
 
 
-class _Commitment(Frozen):
+class _Commitment(FrozenModel):
     """What every commitment says. ``rank``: lower is more specific and is used first."""
 
     id: Id
@@ -40,7 +49,7 @@ class _Commitment(Frozen):
     @model_validator(mode="after")
     def _in_order(self) -> Self:
         if self.end <= self.start:
-            raise refusal(
+            raise spec_error(
                 f"end {self.end} is not after start {self.start}", "give the day it no longer holds"
             )
         return self
@@ -82,9 +91,9 @@ class _Machines(_Counted):
 class _Dollars(_Commitment):
     """So many dollars an hour, spent at discounted rates: given for each machine, or as one discount."""
 
-    usd_per_hour: Annotated[Positive, Field(description="the hourly commitment, in all")]
+    usd_per_hour: Annotated[PositiveFloat, Field(description="the hourly commitment, in all")]
     rates: Annotated[
-        dict[str, Positive],
+        dict[str, PositiveFloat],
         Field(default_factory=dict, description="discounted USD per machine and hour, by machine"),
     ]
     discount_percent: Percent | None = None
@@ -92,7 +101,7 @@ class _Dollars(_Commitment):
     @model_validator(mode="after")
     def _one_rate(self) -> Self:
         if bool(self.rates) == (self.discount_percent is not None):
-            raise refusal("its rates are not given once", "give rates (by machine) or discount_percent")
+            raise spec_error("its rates are not given once", "give rates (by machine) or discount_percent")
         return self
 
     @property
@@ -118,7 +127,7 @@ class CapacityBlock(_Counted):
 
     kind: Literal["capacity_block"]
     reservation: Annotated[Text, Field(description="the id that instances target: cr-...")]
-    usd_total: Annotated[Positive, Field(description="prepaid, for all machines and the whole window")]
+    usd_total: Annotated[PositiveFloat, Field(description="prepaid, for all machines and the whole window")]
 
     cloud = "aws"
     rank = 0
@@ -149,7 +158,7 @@ class Reservation(_Machines):
 
     kind: Literal["azure_reservation"]
     ratios: Annotated[
-        dict[str, Positive],
+        dict[str, PositiveFloat],
         Field(default_factory=dict, description="sizes that share the reservation, with their ratio"),
     ]
 
@@ -160,7 +169,7 @@ class Reservation(_Machines):
     @model_validator(mode="after")
     def _own_ratio(self) -> Self:
         if self.ratios and self.machine not in self.ratios:
-            raise refusal(f"ratios leave out {self.machine}", "add the ratio of the size that was bought")
+            raise spec_error(f"ratios leave out {self.machine}", "add the ratio of the size that was bought")
         return self
 
 
@@ -171,7 +180,7 @@ class ResourceCommitment(_Commitment):
     region: Text
     series: Annotated[Text | None, Field(description="a2-highgpu, g2, n1: the machines it is for")] = None
     vcpus: Count | None = None
-    memory_gib: Positive | None = None
+    memory_gib: PositiveFloat | None = None
     accelerator: Annotated[Text | None, Field(description="the cloud's name: nvidia-tesla-t4")] = None
     accelerators: Count | None = None
     usd_per_hour: Annotated[Paid, Field(description="of all its resources together")]
@@ -183,13 +192,13 @@ class ResourceCommitment(_Commitment):
     @model_validator(mode="after")
     def _something(self) -> Self:
         if (self.accelerator is None) != (self.accelerators is None):
-            raise refusal("accelerator and accelerators go together", "give both or neither")
+            raise spec_error("accelerator and accelerators go together", "give both or neither")
         if self.vcpus is None and self.accelerators is None:
-            raise refusal("commits to nothing", "give vcpus and memory_gib, accelerators, or both")
+            raise spec_error("commits to nothing", "give vcpus and memory_gib, accelerators, or both")
         if (self.vcpus is None) != (self.memory_gib is None):
-            raise refusal("vcpus and memory_gib go together", "give both or neither")
+            raise spec_error("vcpus and memory_gib go together", "give both or neither")
         if self.vcpus is not None and self.series is None:
-            raise refusal("vcpus without series", "name the machine series that they are for")
+            raise spec_error("vcpus without series", "name the machine series that they are for")
         return self
 
     @property
@@ -262,7 +271,7 @@ Commitment = (
 Listed = Annotated[Commitment, Field(discriminator="kind")]
 
 
-class Commitments(Frozen):
+class Commitments(FrozenModel):
     """The file: every commitment, each with an id of its own."""
 
     commitments: tuple[Listed, ...] = ()
@@ -272,6 +281,6 @@ class Commitments(Frozen):
         seen: set[str] = set()
         for each in self.commitments:
             if each.id in seen:
-                raise refusal(f"two commitments are called {each.id}", "give each an id of its own")
+                raise spec_error(f"two commitments are called {each.id}", "give each an id of its own")
             seen.add(each.id)
         return self

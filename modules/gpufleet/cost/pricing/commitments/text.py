@@ -9,9 +9,9 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from gpufleet.catalog.table import load_machines
+from gpufleet.cost.formatting import usd
 from gpufleet.cost.money import ZERO, round_to_cents
 from gpufleet.cost.pricing.bill import CommitmentUse
-from gpufleet.cost.wording import usd
 
 if TYPE_CHECKING:
     from gpufleet.cost.pricing.commitments.model import Commitment

@@ -1,0 +1,28 @@
+"""The policy: limits on what a change may cost, each a rule with a name.
+
+A file holds limits for the whole stack, named rules for parts of it, or both::
+
+    budget_usd_per_month: 60000      # left out: the stack's own budget, where it declares one
+    max_high_usd_per_month: 90000    # of the upper end: every group at its maximum size
+    max_increase_usd_per_month: 500
+    max_increase_percent: 10
+    max_resource_usd_per_month: 20000
+    purchases: [spot, reserved]      # how machines may be bought
+    max_price_age_days: 400          # a price without a date is older than any limit
+    unpriced: forbid                 # allow (the default), forbid, or a list of resource types to allow
+    rules:
+      - name: training is capped
+        when: {stack: prod*, pool: train*, owner: ml-platform}
+        budget_usd_per_month: 40000
+
+In come a policy and a difference; out comes the difference with the verdict in it. No engine takes part: the
+verdict is the same whether CrossGuard is asked as well (``pack``) or not.
+"""
+
+from __future__ import annotations
+
+from gpufleet.cost.analysis.policy.file import load_policy
+from gpufleet.cost.analysis.policy.model import Limits, Policy, Rule, Scope
+from gpufleet.cost.analysis.policy.verdict import judge
+
+__all__ = ["Limits", "Policy", "Rule", "Scope", "judge", "load_policy"]

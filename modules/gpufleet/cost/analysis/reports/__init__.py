@@ -1,0 +1,34 @@
+"""Reports of an estimate or a difference: table, markdown, JSON, HTML, JUnit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from gpufleet.boundary import printable_values
+from gpufleet.cost.analysis.diff import CostDiff
+from gpufleet.cost.analysis.estimate import Estimate
+from gpufleet.cost.analysis.reports import html_page, junit, markdown, table
+from gpufleet.cost.analysis.reports.json_document import diff_document, estimate_document
+
+DIFF_FORMATS: dict[str, Callable[[CostDiff], str]] = {
+    "table": table.diff,
+    "markdown": markdown.diff,
+    "json": lambda diff: json.dumps(diff_document(diff), indent=2),
+    "html": html_page.diff,
+    "junit": junit.diff,
+}
+ESTIMATE_FORMATS: dict[str, Callable[[Estimate], str]] = {
+    "table": table.estimate,
+    "json": lambda estimate: json.dumps(estimate_document(estimate), indent=2),
+}
+
+
+def render_diff(diff: CostDiff, form: str) -> str:
+    """Write a difference in one of ``DIFF_FORMATS``; for people, with every name in it printable."""
+    return DIFF_FORMATS[form](diff if form == "json" else printable_values(diff))
+
+
+def render_estimate(estimate: Estimate, form: str) -> str:
+    """Write an estimate in one of ``ESTIMATE_FORMATS``."""
+    return ESTIMATE_FORMATS[form](estimate if form == "json" else printable_values(estimate))

@@ -1,0 +1,196 @@
+"""Bills and differences as the JSON that others read. ``data/cost_diff.schema.json`` describes the difference."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+from gpufleet.boundary import packaged_json
+from gpufleet.cost.analysis.diff import Check, CostDiff, Line, PriceMove
+from gpufleet.cost.analysis.estimate import Estimate
+from gpufleet.cost.analysis.pool import Pool, by_pool
+from gpufleet.cost.money import ZERO, ZERO_RANGE, Range, round_hourly_rate, round_to_cents
+from gpufleet.cost.pricing.bill import Bill, Charge, CommitmentUse, UnpricedResource
+
+
+def diff_document(diff: CostDiff) -> dict[str, Any]:
+    """Return a difference in the shape of its schema."""
+    share = diff.change_percent
+    return {
+        "stack": diff.stack,
+        "currency": "USD",
+        "before": _total(diff.before),
+        "after": _total(diff.after),
+        "change": {
+            "usd_per_month": float(diff.change_usd_per_month),
+            "percent": None if share is None else float(share),
+        },
+        "one_off_usd": float(diff.one_off_usd),
+        "budget_usd_per_month": _number(diff.budget_usd_per_month),
+        "resources": [_line(line) for line in diff.lines],
+        "unpriced": [_gap(gap) for gap in diff.unpriced],
+        "warnings": list(diff.warnings),
+        "notes": list(diff.notes),
+        "commitments": [_commitment(use) for use in diff.after.commitments],
+        "partial": diff.partial,
+        "policy": {
+            "passed": diff.policy.passed,
+            "violations": [{"rule": each.rule, "message": each.message} for each in diff.policy.violations],
+            "checks": [_check(check) for check in diff.policy.checks],
+        },
+        "prices": None if diff.prices is None else _prices(diff.prices),
+    }
+
+
+def estimate_document(estimate: Estimate) -> dict[str, Any]:
+    """Return an estimate: totals, pools, charges, and what is missing."""
+    return {
+        "stack": estimate.stack,
+        "currency": "USD",
+        "total": _total(estimate.bill),
+        "budget": {
+            "usd_per_month": None if estimate.budget is None else estimate.budget.max,
+            "within": estimate.within_budget,
+            "verdict": estimate.verdict,
+        },
+        "pools": [_pool(pool) for pool in by_pool(estimate.bill)],
+        "resources": [_charge(charge) for charge in estimate.bill.charges],
+        "unpriced": [_gap(gap) for gap in estimate.bill.unpriced],
+        "notes": list(estimate.notes),
+        "commitments": [_commitment(use) for use in estimate.bill.commitments],
+    }
+
+
+def schema() -> dict[str, Any]:
+    """Return the JSON Schema of a difference."""
+    found: dict[str, Any] = packaged_json("gpufleet.cost", "data/cost_diff.schema.json")
+    return found
+
+
+def _total(bill: Bill) -> dict[str, float]:
+    month = bill.usd_per_month
+    return {
+        "usd_per_hour": _rate(bill.usd_per_hour.expected),
+        "usd_per_month": float(round_to_cents(month.expected)),
+        "usd_per_month_low": float(round_to_cents(month.low)),
+        "usd_per_month_high": float(round_to_cents(month.high)),
+    }
+
+
+def _line(line: Line) -> dict[str, Any]:
+    after = line.after.usd_per_hour if line.after else ZERO_RANGE
+    before = line.before.usd_per_hour.expected if line.before else ZERO
+    shown = _charge(line.shown)
+    return {
+        "urn": shown["urn"],
+        "type": shown["type"],
+        "name": shown["name"],
+        "component": shown["component"],
+        "item": shown["item"],
+        "pool": shown["pool"],
+        "op": line.op,
+        "quantity": shown["quantity"],
+        "quantity_before": float(line.before.quantity.expected) if line.before else 0.0,
+        "hours_per_month": shown["hours_per_month"],
+        "purchase": shown["purchase"],
+        "before_usd_per_hour": _rate(before),
+        "after_usd_per_hour": _rate(after.expected),
+        "after_usd_per_hour_low": _rate(after.low),
+        "after_usd_per_hour_high": _rate(after.high),
+        "one_off_usd": float(round_to_cents(line.one_off_usd)),
+        "price": shown["price"],
+        "note": shown["note"],
+        "covered_by": shown["covered_by"],
+        "expected_usd_per_useful_hour": shown["expected_usd_per_useful_hour"],
+    }
+
+
+def _charge(charge: Charge) -> dict[str, Any]:
+    price = charge.price
+    return {
+        "urn": charge.urn,
+        "type": charge.type,
+        "name": charge.name,
+        "component": charge.component,
+        "item": charge.item,
+        "pool": charge.pool,
+        "region": charge.region,
+        "quantity": float(charge.quantity.expected),
+        "hours_per_month": float(charge.hours_per_month),
+        "purchase": charge.purchase,
+        "usd_per_hour": _rate(charge.usd_per_hour.expected),
+        "usd_per_month": float(round_to_cents(charge.usd_per_month.expected)),
+        "price": price and {"usd_per_hour": price.usd_per_hour, "as_of": price.as_of, "source": price.source},
+        "note": charge.note,
+        "covered_by": charge.covered_by or None,
+        "expected_usd_per_useful_hour": charge.usd_per_useful_hour and _useful(charge.usd_per_useful_hour),
+    }
+
+
+def _useful(of: Range) -> dict[str, float]:
+    return {"low": _rate(of.low), "expected": _rate(of.expected), "high": _rate(of.high)}
+
+
+def _commitment(use: CommitmentUse) -> dict[str, Any]:
+    return {
+        "id": use.id,
+        "kind": use.kind,
+        "until": str(use.until),
+        "usd_per_month": float(round_to_cents(use.usd_per_month)),
+        "used": round(float(use.used), 6),
+        "unused_usd_per_month": float(round_to_cents(use.unused_usd_per_month)),
+    }
+
+
+def _pool(pool: Pool) -> dict[str, Any]:
+    return {
+        "pool": pool.name,
+        "machine": pool.machine,
+        "region": pool.region,
+        "purchase": pool.purchase,
+        "count": float(pool.count.expected),
+        "hours_per_month": float(pool.hours),
+        "usd_per_hour": _rate(pool.usd_per_hour.expected),
+        "usd_per_month": float(round_to_cents(pool.usd_per_month.expected)),
+        "usd_per_month_low": float(round_to_cents(pool.usd_per_month.low)),
+        "usd_per_month_high": float(round_to_cents(pool.usd_per_month.high)),
+    }
+
+
+def _gap(gap: UnpricedResource) -> dict[str, Any]:
+    return {
+        "urn": gap.urn,
+        "type": gap.type,
+        "name": gap.name,
+        "component": gap.component,
+        "reason": gap.reason,
+    }
+
+
+def _check(check: Check) -> dict[str, Any]:
+    return {
+        "rule": check.rule,
+        "limit": check.limit,
+        "demands": check.demands,
+        "scope": check.scope,
+        "passed": not check.broken,
+    }
+
+
+def _prices(move: PriceMove) -> dict[str, Any]:
+    return {
+        "before": move.before and move.before.isoformat(),
+        "after": move.after and move.after.isoformat(),
+        "usd_per_month_by_code": float(move.by_code),
+        "usd_per_month_by_prices": float(move.by_prices),
+        "usd_per_month_untold": float(move.untold),
+        "same_stack": move.same_stack,
+    }
+
+
+def _rate(amount: Decimal) -> float:
+    return float(round_hourly_rate(amount))
+
+
+def _number(amount: Decimal | None) -> float | None:
+    return None if amount is None else float(amount)

@@ -1,0 +1,155 @@
+"""Plots of a difference as SVG text, drawn by Vega-Lite without a browser: one function per question.
+
+Text and lines take the page's own colours (``data/diff.html.j2``), so that a plot reads in the dark as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+from gpufleet.cost.analysis.diff import CostDiff
+from gpufleet.cost.analysis.what_if import WhatIf
+from gpufleet.cost.money import ZERO
+from gpufleet.cost.pricing.bill import Bill, Charge
+
+# Okabe and Ito's palette: told apart by colour-blind readers too. Order and text repeat what colour says.
+BEFORE, AFTER = "#999999", "#0072B2"
+KIND_COLOURS = {
+    "on demand": "#0072B2",
+    "spot": "#E69F00",
+    "reserved 1y": "#009E73",
+    "reserved 3y": "#CC79A7",
+}
+MOST_BARS = 12
+WIDTH = 560
+Row = dict[str, Any]
+
+GROUPS: dict[str, Callable[[Charge], str]] = {
+    "pool": lambda charge: charge.pool or charge.name,
+    "purchase": lambda charge: charge.purchase.replace("_", " "),
+    "cloud": lambda charge: charge.cloud,
+}
+
+
+def before_and_after(diff: CostDiff, group: str) -> str | None:
+    """Draw each pool's (purchase's, cloud's) month before and after; None where there is nothing to draw."""
+    key = GROUPS[group]
+    sides = {"before": _sums(diff.before, key), "after": _sums(diff.after, key)}
+    names = sorted({*sides["before"], *sides["after"]}, key=lambda name: -_larger(sides, name))
+    shown = [name for name in names if _larger(sides, name)][:MOST_BARS]
+    rows = [
+        {"name": name, "when": when, "usd": float(sums.get(name, ZERO))}
+        for name in shown
+        for when, sums in sides.items()
+    ]
+    return _bars(rows, shown) if rows else None
+
+
+def what_if(rows: Sequence[WhatIf]) -> str | None:
+    """Draw what each pool's machines would cost under each way to buy them; a tick is how it is now."""
+    shown = sorted(rows, key=lambda row: -row.usd_per_month)[:MOST_BARS]
+    bars = [
+        {"name": _machines(row), "kind": option.kind.replace("_", " "), "usd": float(option.usd_per_month)}
+        for row in shown
+        for option in row.options
+        if option.usd_per_month is not None
+    ]
+    now = [{"name": _machines(row), "usd": float(row.usd_per_month)} for row in shown]
+    return _kinds(bars, now, [_machines(row) for row in shown]) if bars else None
+
+
+def history(points: Iterable[tuple[str, date, Decimal]]) -> str | None:
+    """Draw prices over time: (what, day, USD per hour); None where no price is known on two days."""
+    rows: list[Row] = [{"what": what, "day": day.isoformat(), "usd": float(usd)} for what, day, usd in points]
+    days: dict[str, set[str]] = {}
+    for row in rows:
+        days.setdefault(row["what"], set()).add(row["day"])
+    moving = [row for row in rows if len(days[row["what"]]) > 1]
+    return _lines(moving) if moving else None
+
+
+def _sums(bill: Bill, key: Callable[[Charge], str]) -> dict[str, Decimal]:
+    sums: dict[str, Decimal] = {}
+    for charge in bill.charges:
+        sums[key(charge)] = sums.get(key(charge), ZERO) + charge.usd_per_month.expected
+    return sums
+
+
+def _larger(sides: dict[str, dict[str, Decimal]], name: str) -> Decimal:
+    return max(sums.get(name, ZERO) for sums in sides.values())
+
+
+def _machines(row: WhatIf) -> str:
+    return f"{row.pool}: {row.count.normalize():f} x {row.machine.removeprefix('accelerator:')}"
+
+
+def _bars(rows: list[Row], order: list[str]) -> str:
+    import altair as alt
+
+    base = alt.Chart(alt.Data(values=rows)).encode(
+        y=alt.Y("name:N", title=None, sort=order, axis=alt.Axis(labelLimit=240)),
+        yOffset=alt.YOffset("when:N", sort=["before", "after"]),
+        x=alt.X("usd:Q", title="USD per month", axis=_money_axis(alt)),
+    )
+    colour = alt.Color(
+        "when:N", title=None, scale=alt.Scale(domain=["before", "after"], range=[BEFORE, AFTER])
+    )
+    text = base.mark_text(align="left", dx=4, fontSize=11).encode(text=alt.Text("usd:Q", format=",.0f"))
+    return _svg((base.mark_bar().encode(color=colour) + text).properties(width=WIDTH, height={"step": 17}))
+
+
+def _kinds(rows: list[Row], now: list[Row], order: list[str]) -> str:
+    import altair as alt
+
+    kinds = list(KIND_COLOURS)
+    base = alt.Chart(alt.Data(values=rows)).encode(
+        y=alt.Y("name:N", title=None, sort=order, axis=alt.Axis(labelLimit=240)),
+        yOffset=alt.YOffset("kind:N", sort=kinds),
+        x=alt.X("usd:Q", title="USD per month", axis=_money_axis(alt)),
+    )
+    scale = alt.Scale(domain=kinds, range=list(KIND_COLOURS.values()))
+    text = base.mark_text(align="left", dx=4, fontSize=11).encode(text=alt.Text("usd:Q", format=",.0f"))
+    ticks = (
+        alt.Chart(alt.Data(values=now))
+        .mark_tick(color="#D55E00", thickness=3, size=60)
+        .encode(y=alt.Y("name:N", sort=order), x="usd:Q")
+    )
+    bars = base.mark_bar().encode(color=alt.Color("kind:N", title=None, scale=scale))
+    return _svg((bars + text + ticks).properties(width=WIDTH, height={"step": 17}))
+
+
+def _lines(rows: list[Row]) -> str:
+    import altair as alt
+
+    chart = (
+        alt.Chart(alt.Data(values=rows))
+        .mark_line(point=True, interpolate="step-after")
+        .encode(
+            x=alt.X("day:T", title=None, axis=alt.Axis(format="%Y-%m", tickCount=8)),
+            y=alt.Y("usd:Q", title="USD per hour"),
+            color=alt.Color(
+                "what:N", title=None, legend=alt.Legend(orient="bottom", columns=1, labelLimit=520)
+            ),
+        )
+        .properties(width=WIDTH, height=220)
+    )
+    return _svg(chart)
+
+
+def _money_axis(alt: Any) -> Any:
+    return alt.Axis(format=",.0f", tickCount=5)
+
+
+def _svg(chart: Any) -> str:
+    import vl_convert
+
+    styled = chart.configure(
+        font="sans-serif",
+        background="transparent",
+        axis={"gridColor": "#88888844", "domainColor": "#888888", "tickColor": "#888888"},
+    ).configure_view(stroke=None)
+    svg: str = vl_convert.vegalite_to_svg(styled.to_dict())
+    return svg

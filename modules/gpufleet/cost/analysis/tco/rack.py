@@ -1,0 +1,95 @@
+"""Our side: what a rack holds and costs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from gpufleet import catalog
+from gpufleet.cost.money import HOURS_PER_MONTH
+from gpufleet.errors import InputError
+
+if TYPE_CHECKING:
+    from gpufleet.fleet import HardwareCost, Rack
+
+HOURS = float(HOURS_PER_MONTH)
+MONTHS = 12
+
+
+@dataclass(frozen=True)
+class Own:
+    """A rack: its size, and its cost facts for that many nodes."""
+
+    name: str
+    machine: str
+    arch: str
+    nodes: int
+    cores: int
+    memory_gib: float
+    storage_gib: float
+    cost: HardwareCost
+    cards: dict[str, int] = field(default_factory=dict)
+
+    @cached_property
+    def parts_per_month(self) -> dict[str, float]:
+        """Return USD a month by part, the capital spread over the years of use."""
+        return {part: usd * HOURS for part, usd in self.cost.parts_usd_per_hour(self.nodes).items()}
+
+    @property
+    def usd_per_month(self) -> float:
+        """Return all parts, a month."""
+        return sum(self.parts_per_month.values())
+
+    @property
+    def running_usd_per_month(self) -> float:
+        """Return what goes on being paid once the hardware is bought."""
+        return self.usd_per_month - self.parts_per_month["capital"]
+
+    @property
+    def capital_usd(self) -> float:
+        """Return what is paid on the first day."""
+        return self.cost.capital_usd_value
+
+    @property
+    def residual_usd(self) -> float:
+        """Return what the hardware is still worth on its last day."""
+        return self.capital_usd * self.cost.residual_fraction.value
+
+    @property
+    def months(self) -> float:
+        """Return the months of use."""
+        return self.cost.life_years.value * MONTHS
+
+    def with_figures(self, **figures: float) -> Own:
+        """Return the same rack with other figures, to ask what if."""
+        from gpufleet.fleet import Fact
+
+        told = {
+            name: Fact(value=float(value), source="what if", assumption=True)
+            for name, value in figures.items()
+        }
+        return replace(self, cost=self.cost.model_copy(update=told))
+
+
+def own(rack: Rack) -> Own:
+    """Return a rack's size and cost; without cost facts there is nothing to compare."""
+    if rack.cost is None:
+        raise InputError("has no cost facts", where=rack.name, key="cost", remedy="add them: docs/spec.md")
+    machines = [catalog.get_machine(node.machine, "onprem") for node in rack.nodes]
+    cards: Counter[str] = Counter()
+    for machine, node in zip(machines, rack.nodes, strict=True):
+        cards.update({carried.model: carried.count for carried in machine.accelerators})
+        cards.update({wanted.model: wanted.count for wanted in node.accelerators})
+    return Own(
+        name=rack.name,
+        machine=rack.machine,
+        arch=machines[0].arch,
+        nodes=len(machines),
+        cores=sum(machine.vcpus for machine in machines),
+        memory_gib=sum(machine.memory_gib for machine in machines),
+        storage_gib=sum(node.storage_gib or 0.0 for node in rack.nodes),
+        cost=rack.cost,
+        cards=dict(cards),
+    )

@@ -1,0 +1,116 @@
+"""The same stack under each way to buy: what would each pool cost on demand, on spot, under a commitment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from gpufleet.catalog import Price
+from gpufleet.cost.inputs.terms import TERMS
+from gpufleet.cost.money import HOURS_PER_MONTH, ZERO, round_to_cents, to_decimal
+from gpufleet.cost.pricing.bill import Bill, Charge
+from gpufleet.cost.pricing.rates import PriceBook
+
+KINDS = ("on_demand", "spot", *TERMS)
+NOT_BOUGHT = ("owned", "covered")  # ours, or inside capacity that has a row of its own
+
+
+@dataclass(frozen=True)
+class Option:
+    """One way to buy a pool's machines: None where the catalogue has no usable price for it."""
+
+    kind: str
+    price: Price | None
+    usd_per_month: Decimal | None
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """One pool's machines of a type, as they are bought and as they could be."""
+
+    pool: str
+    cloud: str
+    region: str
+    machine: str
+    component: str
+    purchase: str
+    count: Decimal
+    hours: Decimal
+    usd_per_month: Decimal
+    options: tuple[Option, ...]
+
+    @property
+    def cheapest(self) -> Option | None:
+        """Return the option that costs least, None where none has a price."""
+        priced = [option for option in self.options if option.usd_per_month is not None]
+        return min(priced, key=lambda option: option.usd_per_month or ZERO, default=None)
+
+
+def what_if(bill: Bill, book: PriceBook | None = None) -> tuple[WhatIf, ...]:
+    """Price each pool's machines under every kind of purchase; commitments bill around the clock."""
+    prices = book or PriceBook()
+    groups: dict[tuple[str, ...], list[Charge]] = {}
+    for charge in bill.charges:
+        if charge.purchase not in NOT_BOUGHT and _replaceable(charge):
+            groups.setdefault(_key(charge), []).append(charge)
+    found = [_row(charges, prices) for _, charges in sorted(groups.items())]
+    return tuple(row for row in found if row.count > 0)
+
+
+def _replaceable(charge: Charge) -> bool:
+    return charge.component.startswith(("machine", "accelerators"))
+
+
+def _key(charge: Charge) -> tuple[str, ...]:
+    return (charge.pool, charge.cloud, charge.region, charge.item, charge.purchase)
+
+
+def _row(charges: list[Charge], book: PriceBook) -> WhatIf:
+    first = charges[0]
+    count = sum((charge.quantity.expected for charge in charges), ZERO)
+    planned = first.hours_per_month
+    options = tuple(_option(first, kind, count, planned, book) for kind in KINDS)
+    now = sum((charge.usd_per_month.expected for charge in charges), ZERO)
+    component = first.component.partition(":")[0]
+    return WhatIf(
+        first.pool, first.cloud, first.region, first.item, component, first.purchase, count, planned, now, options
+    )  # fmt: skip
+
+
+def _option(charge: Charge, kind: str, count: Decimal, planned: Decimal, book: PriceBook) -> Option:
+    lookup = book.part if charge.component.startswith("accelerators") else book.machine
+    price = lookup(charge.cloud, charge.region, charge.item, kind)
+    billed = HOURS_PER_MONTH if kind in TERMS else planned
+    return Option(kind, price, None if price is None else to_decimal(price.usd_per_hour) * count * billed)
+
+
+def what_if_document(rows: tuple[WhatIf, ...]) -> list[dict[str, Any]]:
+    """Return the comparison as JSON: a row per pool and machine, its options by kind of purchase."""
+    return [
+        {
+            "pool": row.pool,
+            "cloud": row.cloud,
+            "region": row.region,
+            "machine": row.machine,
+            "component": row.component,
+            "purchase": row.purchase,
+            "count": float(row.count),
+            "hours_per_month": float(row.hours),
+            "usd_per_month": float(round_to_cents(row.usd_per_month)),
+            "cheapest": row.cheapest.kind if row.cheapest else None,
+            "options": {option.kind: _shown(option) for option in row.options},
+        }
+        for row in rows
+    ]
+
+
+def _shown(option: Option) -> dict[str, Any] | None:
+    """Return an option's money and price, None where it has none."""
+    price = option.price
+    if price is None or option.usd_per_month is None:
+        return None
+    return {
+        "usd_per_month": float(round_to_cents(option.usd_per_month)),
+        "price": {"usd_per_hour": price.usd_per_hour, "as_of": price.as_of, "source": price.source},
+    }

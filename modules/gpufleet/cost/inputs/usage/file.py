@@ -1,0 +1,175 @@
+"""The usage file: each mistake in it is one line with its place.
+
+overlap_hours: 0.5              # how long old and new run side by side in a replacement
+resources:                      # by name or URN; * and ? are wildcards
+  web-*: {schedule: weekdays 8-18, desired: 3}
+types:
+  aws:ec2/natGateway:NatGateway: {processed_gib: 500}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from decimal import Decimal
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from gpufleet.boundary import decode_yaml_lines, read_text, shorten
+from gpufleet.cost.inputs.usage.model import OVERLAP_HOURS, Entry, Usage, UsageFile
+from gpufleet.cost.inputs.usage.schedule import monthly_hours
+from gpufleet.cost.money import HOURS_PER_MONTH, to_decimal
+from gpufleet.errors import InputError
+
+
+def load_usage(path: Path) -> UsageFile:
+    """Read a usage file."""
+    data = decode_yaml_lines(read_text(path), str(path))
+    if data is None:
+        return UsageFile(str(path))
+    _mapping(data, f"{path}:1", "the file")
+    for key in data:
+        if key not in SECTIONS:
+            raise InputError(
+                "unknown section",
+                where=_place(path, data, key),
+                key=str(key),
+                remedy=_did_you_mean(key, SECTIONS),
+            )
+    overlap = data.get("overlap_hours")
+    return UsageFile(
+        str(path),
+        _entries(path, data, "resources"),
+        _entries(path, data, "types"),
+        OVERLAP_HOURS
+        if overlap is None
+        else _checked(_amount, overlap, _place(path, data, "overlap_hours"), "overlap_hours"),
+    )
+
+
+def _entries(path: Path, data: Any, section: str) -> tuple[Entry, ...]:
+    held = data.get(section)
+    if held is None:
+        return ()
+    _mapping(held, _place(path, data, section), section)
+    return tuple(
+        Entry(
+            str(pattern), _usage(path, said, _place(path, held, pattern), str(pattern)), _line(held, pattern)
+        )
+        for pattern, said in held.items()
+    )
+
+
+def _usage(path: Path, said: Any, where: str, pattern: str) -> Usage:
+    _mapping(said, where, pattern)
+    found: dict[str, Decimal] = {}
+    for key, value in said.items():
+        check = CHECKS.get(key)
+        if check is None:
+            raise InputError(
+                "unknown use",
+                where=_place(path, said, key),
+                key=f"{pattern}.{key}",
+                remedy=_did_you_mean(key, CHECKS),
+            )
+        place = _place(path, said, key)
+        found[NAMES.get(key, key)] = _checked(check, value, place, f"{pattern}.{key}")
+    usage = Usage(**found)
+    if usage.min is not None and usage.max is not None and usage.min > usage.max:
+        raise InputError(f"min {usage.min} is above max {usage.max}", where=where, key=pattern)
+    _whole_work(usage, where, pattern)
+    return usage
+
+
+def _whole_work(usage: Usage, where: str, pattern: str) -> None:
+    """Refuse a half of what a useful hour of spot is reckoned from."""
+    said = {name: getattr(usage, name) for name in (*WORK, *BESIDE)}
+    missing = [name for name in WORK if said[name] is None]
+    if missing and any(value is not None for value in said.values()):
+        raise InputError("interruptions are half told", where=where, key=pattern, remedy=f"add {missing[0]}")
+
+
+def _checked(check: Callable[[Any], Decimal], value: Any, where: str, key: str) -> Decimal:
+    try:
+        return check(value)
+    except ValueError as error:
+        raise InputError(f"{shorten(value)} is not {error}", where=where, key=key) from None
+
+
+def _mapping(value: Any, where: str, what: str) -> None:
+    if not isinstance(value, Mapping):
+        raise InputError(f"{what} is not a mapping", where=where, remedy=f"sections: {', '.join(SECTIONS)}")
+
+
+def _amount(value: Any) -> Decimal:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
+        raise ValueError("a number of 0 or more")
+    return to_decimal(value)
+
+
+def _count(value: Any) -> Decimal:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError("a whole number of 0 or more")
+    return to_decimal(value)
+
+
+def _minutes(value: Any) -> Decimal:
+    minutes = _amount(value)
+    if not minutes:
+        raise ValueError("more than 0 minutes")
+    return minutes
+
+
+def _share(value: Any) -> Decimal:
+    share = _amount(value)
+    if share > 1:
+        raise ValueError("a share of 0 to 1")
+    return share
+
+
+def _hours(value: Any) -> Decimal:
+    hours = _amount(value)
+    if hours > HOURS_PER_MONTH:
+        raise ValueError(f"within the {HOURS_PER_MONTH} hours of a month")
+    return hours
+
+
+def _schedule(value: Any) -> Decimal:
+    if not isinstance(value, str):
+        raise ValueError("days and hours, such as weekdays 8-18")  # noqa: TRY004 - told like the others
+    return monthly_hours(value)
+
+
+WORK = ("interruptions_per_month", "checkpoint_minutes", "restart_minutes")  # nothing without each other
+BESIDE = ("checkpoint_cost_minutes", "fallback_share")
+SECTIONS = ("overlap_hours", "resources", "types")
+NAMES = {"schedule": "hours_per_month", "hours": "hours_per_month"}
+CHECKS: dict[str, Callable[[Any], Decimal]] = {
+    "hours_per_month": _hours,
+    "hours": lambda value: _schedule(value) if isinstance(value, str) else _hours(value),
+    "schedule": _schedule,
+    "desired": _count,
+    "min": _count,
+    "max": _count,
+    **{name.name: _amount for name in fields(Usage) if name.name.endswith(("_gib", "_units"))},
+    "interruptions_per_month": _amount,
+    "checkpoint_minutes": _minutes,
+    "restart_minutes": _amount,
+    "checkpoint_cost_minutes": _amount,
+    "fallback_share": _share,
+}
+
+
+def _did_you_mean(key: Any, known: Any) -> str:
+    close = get_close_matches(str(key), known, n=1, cutoff=0.4)
+    return f"did you mean {close[0]}?" if close else f"known: {', '.join(known)}"
+
+
+def _line(data: Any, key: Any) -> int:
+    lines = getattr(data, "lc", None)
+    return int(lines.key(key)[0]) + 1 if lines else 1
+
+
+def _place(path: Path, data: Any, key: Any) -> str:
+    return f"{path}:{_line(data, key)}"

@@ -1,0 +1,95 @@
+"""One pricer per family of resources: what such a resource bills for. The table is the registry.
+
+A pricer takes a resource and the graph of its side, and returns demands (how many of what, where, on which
+terms) and gaps (why something cannot be priced). It knows no prices. Types that are neither here nor among
+the free ones of ``data/free_types.csv`` end up unpriced by name. Other distributions add pricers by the
+entry-point group ``gpufleet.pricers``.
+"""
+
+from __future__ import annotations
+
+from gpufleet.cost.pricing.pricers import (
+    azure_fleet,
+    azure_kubernetes,
+    azure_machine,
+    azure_network,
+    azure_parts,
+    azure_scale_set,
+    gcp_group,
+    gcp_instance,
+    gcp_kubernetes,
+    gcp_network,
+    gcp_parts,
+    gcp_resize,
+    kubernetes,
+    onprem,
+    reservations,
+)
+from gpufleet.cost.pricing.pricers.aws import address as aws_address
+from gpufleet.cost.pricing.pricers.aws import dedicated_host as aws_dedicated_host
+from gpufleet.cost.pricing.pricers.aws import fleet as aws_fleet
+from gpufleet.cost.pricing.pricers.aws import group as aws_group
+from gpufleet.cost.pricing.pricers.aws import instance as aws_instance
+from gpufleet.cost.pricing.pricers.aws import kubernetes as aws_kubernetes
+from gpufleet.cost.pricing.pricers.aws import network as aws_network
+from gpufleet.cost.pricing.pricers.aws import reservation as aws_reservation
+from gpufleet.cost.pricing.pricers.aws import volume as aws_volume
+from gpufleet.cost.pricing.pricers.extensions import Pricer, load_extension_pricers
+
+PRICERS: dict[str, Pricer] = {
+    "aws:ec2/instance:Instance": aws_instance.price_instance,
+    "aws:ec2/spotInstanceRequest:SpotInstanceRequest": aws_instance.price_instance,
+    "aws:autoscaling/group:Group": aws_group.price_group,
+    "aws:ec2/capacityReservation:CapacityReservation": aws_reservation.price_reservation,
+    "aws:ec2/capacityBlockReservation:CapacityBlockReservation": aws_reservation.price_capacity_block,
+    "aws:ec2/dedicatedHost:DedicatedHost": aws_dedicated_host.price_dedicated_host,
+    "aws:ec2/fleet:Fleet": aws_fleet.price_fleet,
+    "aws:ec2/spotFleetRequest:SpotFleetRequest": aws_fleet.price_spot_fleet,
+    "aws:ec2/natGateway:NatGateway": aws_network.price_nat_gateway,
+    "aws:ec2/vpcEndpoint:VpcEndpoint": aws_network.price_endpoint,
+    "aws:lb/loadBalancer:LoadBalancer": aws_network.price_load_balancer,
+    "aws:alb/loadBalancer:LoadBalancer": aws_network.price_load_balancer,
+    "aws:elb/loadBalancer:LoadBalancer": aws_network.price_classic_load_balancer,
+    "aws:eks/cluster:Cluster": aws_kubernetes.price_cluster,
+    "aws:eks/nodeGroup:NodeGroup": aws_kubernetes.price_node_group,
+    "aws:eks/fargateProfile:FargateProfile": aws_kubernetes.price_fargate_profile,
+    "aws:ebs/volume:Volume": aws_volume.price_volume,
+    "aws:ec2/eip:Eip": aws_address.price_elastic_address,
+    "gcp:compute/instance:Instance": gcp_instance.charges,
+    "gcp:compute/instanceGroupManager:InstanceGroupManager": gcp_group.charges,
+    "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager": gcp_group.charges,
+    "gcp:compute/instanceFromTemplate:InstanceFromTemplate": gcp_instance.from_template,
+    "gcp:compute/resizeRequest:ResizeRequest": gcp_resize.charges,
+    "gcp:compute/regionResizeRequest:RegionResizeRequest": gcp_resize.charges,
+    "gcp:compute/routerNat:RouterNat": gcp_network.nat,
+    "gcp:compute/forwardingRule:ForwardingRule": gcp_network.forwarding_rule,
+    "gcp:compute/globalForwardingRule:GlobalForwardingRule": gcp_network.forwarding_rule,
+    "gcp:compute/globalAddress:GlobalAddress": gcp_network.global_address,
+    "gcp:container/cluster:Cluster": gcp_kubernetes.cluster,
+    "gcp:container/nodePool:NodePool": gcp_kubernetes.node_pool,
+    "gcp:compute/reservation:Reservation": reservations.gcp,
+    "gcp:compute/disk:Disk": gcp_parts.disk,
+    "gcp:compute/regionDisk:RegionDisk": gcp_parts.regional_disk,
+    "gcp:compute/address:Address": gcp_parts.address,
+    "azure-native:compute:VirtualMachine": azure_machine.charges,
+    "azure-native:compute:VirtualMachineScaleSet": azure_scale_set.charges,
+    "azure-native:azurefleet:Fleet": azure_fleet.charges,
+    "azure-native:containerservice:ManagedCluster": azure_kubernetes.cluster,
+    "azure-native:containerservice:AgentPool": azure_kubernetes.agent_pool,
+    "azure-native:network:NatGateway": azure_network.nat,
+    "azure-native:network:BastionHost": azure_network.bastion,
+    "azure-native:network:LoadBalancer": azure_network.load_balancer,
+    "azure-native:compute:CapacityReservation": reservations.azure,
+    "azure-native:compute:Disk": azure_parts.disk,
+    "azure-native:network:PublicIPAddress": azure_parts.address,
+    "kubernetes:core/v1:Service": kubernetes.service,
+    "kubernetes:core/v1:PersistentVolumeClaim": kubernetes.claim,
+    "kubernetes:helm.sh/v3:Release": kubernetes.release,
+    "gpufleet:onprem:Rack": onprem.charges,
+    "gpufleet:onprem:Workstation": onprem.charges,
+}
+
+
+def load_pricers() -> dict[str, Pricer]:
+    """Return every pricer by resource type: ours, and over them those that other distributions bring."""
+    return PRICERS | load_extension_pricers()

@@ -1,0 +1,1 @@
+"""Pricers of AWS resources. Each parses a resource's inputs once, into a frozen dataclass."""

@@ -1,0 +1,97 @@
+"""EC2 instances: the machine, its volumes, its public address, and the reservation that may cover it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gpufleet.cost.inputs.graph import Graph
+from gpufleet.cost.inputs.values import known_number, known_text
+from gpufleet.cost.pricing.component import (
+    Components,
+    CostComponent,
+    PartContext,
+    ReservationClaim,
+    UnpricedComponent,
+)
+from gpufleet.cost.pricing.pricers.aws.address import public_address_components
+from gpufleet.cost.pricing.pricers.aws.launch_inputs import (
+    RESERVATION_ID_PATH,
+    TEMPLATE,
+    LaunchInputs,
+    parse_launch_inputs,
+    surcharge_components,
+    unbilled_reason,
+)
+from gpufleet.cost.pricing.pricers.aws.location import find_region, find_zones, parse_placement
+from gpufleet.cost.pricing.pricers.aws.volume import attached_volume_components
+from gpufleet.cost.pricing.pricers.shared import require_text
+from gpufleet.engine import Resource
+
+RESERVATION = "aws:ec2/capacityReservation:CapacityReservation"
+OUTSIDE_STACK = "outside this stack"  # the target of a reservation that no resource here is
+
+
+def price_instance(resource: Resource, graph: Graph) -> Components:
+    """Return one instance; inputs that it leaves out may be in its launch template."""
+    templates = (graph.find_target(resource, ("launchTemplate", key), TEMPLATE) for key in ("id", "name"))
+    template = next((each for each in templates if each), None)
+    inputs = {**(template.inputs if template else {}), **resource.inputs}
+    launch = parse_launch_inputs(inputs, resource.type)
+    terms = graph.terms_of(resource, template, spot=launch.is_spot)
+    if max_price := known_number(launch.max_spot_price):
+        terms = replace(terms, max_price=max_price)
+    region = find_region(resource, graph)
+    instance_type = require_text(launch.instance_type, "instance type")
+    if isinstance(instance_type, UnpricedComponent):
+        return [instance_type]
+    context = PartContext("aws", region, terms.pool)
+    parts = [
+        *attached_volume_components(launch.volumes, context),
+        *public_address_components(
+            resource,
+            parse_placement(resource.inputs),
+            graph,
+            launch.public_address,
+            context.with_hours(terms.hours),
+        ),
+        *surcharge_components(launch),
+    ]
+    if (unbilled := unbilled_reason(launch)) is not None:
+        return [unbilled, *parts]
+    machine = CostComponent(
+        "machine",
+        (instance_type,),
+        "aws",
+        region,
+        terms=terms,
+        hours_per_month=terms.billed_hours,
+        claim=reservation_claim(resource, launch, graph) if terms.purchase != "spot" else None,
+    )
+    return [machine, *parts]
+
+
+def reservation_claim(
+    source: Resource,
+    launch: LaunchInputs,
+    graph: Graph,
+    group_zones: frozenset[str] = frozenset(),
+) -> ReservationClaim | None:
+    """Return the reservation that an instance or template targets, else any open one that matches.
+
+    ``group_zones`` are the zones of the group that launches machines of a template.
+    """
+    if launch.refuses_reservations:
+        return None
+    if launch.reservation_id is not None:
+        target = graph.find_target(source, RESERVATION_ID_PATH, RESERVATION)
+        return ReservationClaim(
+            target_urn=target.urn if target else OUTSIDE_STACK,
+            reservation_id=known_text(launch.reservation_id) or "",
+        )
+    zones = group_zones or find_zones(source, launch.placement, graph)
+    return ReservationClaim(
+        accepts_open=True,
+        zone=next(iter(zones)) if len(zones) == 1 else None,
+        attributes=(launch.platform, launch.tenancy),
+        possible_zones=zones,
+    )

@@ -1,0 +1,181 @@
+"""EKS: control planes and managed node groups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gpufleet.cost.inputs.graph import Graph
+from gpufleet.cost.inputs.values import (
+    MARKER_REASONS,
+    Number,
+    Text,
+    is_true,
+    read_list,
+    read_marker,
+    read_number,
+    read_text,
+    read_value,
+)
+from gpufleet.cost.pricing.component import Components, CostComponent, PartContext, UnpricedComponent
+from gpufleet.cost.pricing.pricers.aws.address import public_address_components
+from gpufleet.cost.pricing.pricers.aws.instance import reservation_claim
+from gpufleet.cost.pricing.pricers.aws.kubernetes_support import extended_support_components
+from gpufleet.cost.pricing.pricers.aws.launch import (
+    TEMPLATE_OUTSIDE,
+    LaunchSource,
+    find_launch_source,
+    launched_part_components,
+    machine_types,
+    with_max_price,
+)
+from gpufleet.cost.pricing.pricers.aws.launch_inputs import (
+    IN_CAPACITY_BLOCK,
+    WINDOWS,
+    parse_platform,
+    unbilled_reason,
+)
+from gpufleet.cost.pricing.pricers.aws.location import (
+    PlacementInputs,
+    find_region,
+    find_zones,
+    parse_placement,
+)
+from gpufleet.cost.pricing.pricers.part_names import KUBERNETES
+from gpufleet.cost.pricing.pricers.shared import licence_components, size_range
+from gpufleet.engine import Marker, Resource
+
+DEFAULT_TYPE = "t3.medium"  # the provider's documentation of instanceTypes
+DEFAULT_DISK_GIB = 20  # the provider's documentation of diskSize, for Linux
+DISK_TYPE = "which EBS volume a node group makes is EKS's choice"
+
+
+@dataclass(frozen=True)
+class NodeGroupInputs:
+    """The inputs of a managed node group. ``instance_types`` is a marker if one of them is not known."""
+
+    min_size: Number
+    desired_size: Number
+    max_size: Number
+    capacity_type: Text
+    instance_types: tuple[str, ...] | Marker
+    has_launch_template: bool
+    disk_size_gib: Number
+    platform: str
+    placement: PlacementInputs
+
+
+def parse_node_group(inputs: Any) -> NodeGroupInputs:
+    """Parse a managed node group."""
+    return NodeGroupInputs(
+        min_size=read_number(inputs, "scalingConfig", "minSize"),
+        desired_size=read_number(inputs, "scalingConfig", "desiredSize"),
+        max_size=read_number(inputs, "scalingConfig", "maxSize"),
+        capacity_type=read_text(inputs, "capacityType"),
+        instance_types=_parse_instance_types(inputs),
+        has_launch_template=read_value(inputs, "launchTemplate") is not None,
+        disk_size_gib=read_number(inputs, "diskSize"),
+        platform=parse_platform(inputs),
+        placement=parse_placement(inputs),
+    )
+
+
+def price_cluster(resource: Resource, graph: Graph) -> Components:
+    """Return a control plane. What Auto Mode starts follows the pods, which no program declares."""
+    context = PartContext("aws", find_region(resource, graph), graph.terms_of(resource).pool)
+    components: Components = [
+        context.part_component("control_plane", KUBERNETES),
+        *extended_support_components(resource.inputs),
+    ]
+    if is_true(resource.inputs, "computeConfig", "enabled"):
+        components.append(UnpricedComponent("EKS Auto Mode starts machines as pods ask for them", "machine"))
+    return components
+
+
+def price_fargate_profile(resource: Resource, graph: Graph) -> Components:  # noqa: ARG001 - every pricer's signature
+    """Return the pods of a Fargate profile without a price: they bill by what they request."""
+    reason = "Fargate bills each pod by what it requests, which no program declares"
+    return [UnpricedComponent(reason, "pods")]
+
+
+def price_node_group(resource: Resource, graph: Graph) -> Components:
+    """Return a managed node group between its least and greatest size."""
+    group = parse_node_group(resource.inputs)
+    source = find_launch_source(resource, graph, ("launchTemplate", "id"), ("launchTemplate", "name"))
+    declared_size = size_range(group.min_size, group.desired_size, group.max_size)
+    count = graph.resolve_size(resource, declared_size)
+    if count is None:
+        return [UnpricedComponent("node group size is not known until deployment", "machine")]
+    types = _instance_types(group, source)
+    if isinstance(types, UnpricedComponent):
+        return [types]
+    if isinstance(group.capacity_type, Marker):
+        return [UnpricedComponent(f"capacity type is {MARKER_REASONS[group.capacity_type]}", "machine")]
+    region = find_region(resource, graph)
+    is_spot = group.capacity_type == "SPOT" or (source.inputs.is_spot if source else None)
+    terms = graph.terms_of(
+        resource,
+        source.resource if source else None,
+        spot=False if group.capacity_type == "ON_DEMAND" else is_spot,
+    )
+    terms = with_max_price(terms, source.inputs.max_spot_price if source else None)
+    machine = CostComponent(
+        "machine", types, "aws", region, count, terms=terms, hours_per_month=terms.billed_hours
+    )
+    if source and terms.purchase != "spot":
+        is_windows = WINDOWS in (source.inputs.platform, group.platform)
+        launch = replace(source.inputs, platform=WINDOWS) if is_windows else source.inputs
+        group_zones = find_zones(resource, group.placement, graph)
+        claim = reservation_claim(source.resource, launch, graph, group_zones)
+        machine = replace(machine, claim=claim)
+    unbilled = (
+        UnpricedComponent(IN_CAPACITY_BLOCK, "machine") if group.capacity_type == "CAPACITY_BLOCK" else None
+    )
+    unbilled = unbilled or (unbilled_reason(source.inputs) if source else None)
+    context = PartContext("aws", region, terms.pool, count, terms.billed_hours)
+    return [
+        unbilled or machine,
+        *_part_components(resource, group, source, context, graph),
+        *licence_components(group.platform),
+    ]
+
+
+def _parse_instance_types(inputs: Any) -> tuple[str, ...] | Marker:
+    if hidden := read_marker(inputs, "instanceTypes"):
+        return hidden
+    count = len(read_list(inputs, "instanceTypes"))
+    names = [read_text(inputs, "instanceTypes", index) for index in range(count)]
+    marker = next((name for name in names if isinstance(name, Marker)), None)
+    return marker or tuple(name for name in names if isinstance(name, str))
+
+
+def _instance_types(
+    group: NodeGroupInputs, source: LaunchSource | None
+) -> tuple[str, ...] | UnpricedComponent:
+    """Return the types of a node group: its own, else its template's, else EKS's default."""
+    if isinstance(group.instance_types, Marker):
+        return UnpricedComponent("instance type is not known until deployment", "machine")
+    if group.instance_types:
+        return group.instance_types
+    if source is not None and source.inputs.instance_type is not None:
+        types = machine_types([], source)
+        return types if isinstance(types, UnpricedComponent) else types.names
+    if source is None and group.has_launch_template:
+        return UnpricedComponent(TEMPLATE_OUTSIDE, "machine")
+    return (DEFAULT_TYPE,)
+
+
+def _part_components(
+    resource: Resource,
+    group: NodeGroupInputs,
+    source: LaunchSource | None,
+    context: PartContext,
+    graph: Graph,
+) -> Components:
+    """Return the nodes' disks and addresses: a template's, else a disk of which EKS chooses the type."""
+    if group.has_launch_template:
+        return launched_part_components(source, context, resource, group.placement, graph)
+    size_gib = DEFAULT_DISK_GIB if group.disk_size_gib is None else group.disk_size_gib
+    reason = DISK_TYPE if isinstance(size_gib, Marker) else f"{DISK_TYPE} ({size_gib} GiB a node)"
+    addresses = public_address_components(resource, group.placement, graph, None, context)
+    return [UnpricedComponent(reason, "disk:root"), *addresses]

@@ -1,0 +1,135 @@
+"""What an EC2 instance, a launch template or a launch configuration asks for, parsed once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from gpufleet.cost.inputs.values import (
+    Number,
+    Text,
+    is_true,
+    known_text,
+    read_marker,
+    read_number,
+    read_text,
+    read_value,
+)
+from gpufleet.cost.pricing.component import Components, UnpricedComponent
+from gpufleet.cost.pricing.pricers.aws.location import PlacementInputs, parse_placement
+from gpufleet.cost.pricing.pricers.aws.volume import (
+    AttachedVolumes,
+    parse_attached_volumes,
+    parse_mapped_volumes,
+)
+from gpufleet.cost.pricing.pricers.shared import licence_components
+from gpufleet.engine import Marker
+
+TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
+CONFIGURATION = "aws:ec2/launchConfiguration:LaunchConfiguration"
+SPOT_REQUEST = ":SpotInstanceRequest"
+LINUX, WINDOWS = "Linux/UNIX", "Windows"  # EC2's names of platforms; Linux is the default
+SHARED_TENANCY = "default"
+IN_CAPACITY_BLOCK = "runs in a capacity block, which is prepaid: its price is not in the price list"
+ON_DEDICATED_HOST = "runs on a dedicated host, which bills in its stead: hosts are not in the price list"
+DEDICATED_TENANCY = "dedicated tenancy bills more than the price counted, which is that of shared hardware"
+RESERVATION_SPECIFICATION = "capacityReservationSpecification"
+RESERVATION_ID_PATH = (RESERVATION_SPECIFICATION, "capacityReservationTarget", "capacityReservationId")
+
+
+@dataclass(frozen=True)
+class LaunchInputs:
+    """The inputs of an instance, a launch template or a launch configuration.
+
+    ``public_address`` is None if the subnet decides. ``hidden_interfaces`` is why a template's network
+    interfaces cannot be read. ``reservation_id`` is None if no reservation is targeted.
+    """
+
+    instance_type: Text
+    selects_types_by_attributes: bool
+    is_spot: bool | Marker | None
+    max_spot_price: Number
+    platform: str
+    tenancy: str
+    is_in_capacity_block: bool
+    is_on_dedicated_host: bool
+    refuses_reservations: bool
+    reservation_id: Text
+    placement: PlacementInputs
+    public_address: bool | Marker | None
+    hidden_interfaces: Marker | None
+    volumes: AttachedVolumes
+
+
+def parse_launch_inputs(inputs: Any, type_token: str) -> LaunchInputs:
+    """Parse the inputs of an instance, a launch template or a launch configuration."""
+    is_template = type_token == TEMPLATE
+    tenancy = _parse_tenancy(inputs)
+    market_type = read_text(inputs, "instanceMarketOptions", "marketType")
+    spot_price = read_number(inputs, "spotPrice")
+    if spot_price is None:
+        spot_price = read_number(inputs, "instanceMarketOptions", "spotOptions", "maxPrice")
+    root_device = None if is_template else read_value(inputs, "rootBlockDevice")
+    return LaunchInputs(
+        instance_type=read_text(inputs, "instanceType"),
+        selects_types_by_attributes=read_value(inputs, "instanceRequirements") is not None,
+        is_spot=_parse_spot(inputs, type_token, market_type),
+        max_spot_price=spot_price,
+        platform=parse_platform(inputs),
+        tenancy=tenancy,
+        is_in_capacity_block=market_type == "capacity-block",
+        is_on_dedicated_host=tenancy == "host" or read_value(inputs, "hostId") is not None,
+        refuses_reservations=read_text(inputs, RESERVATION_SPECIFICATION, "capacityReservationPreference")
+        == "none",
+        reservation_id=read_text(inputs, *RESERVATION_ID_PATH),
+        placement=parse_placement(inputs),
+        public_address=_parse_public_address(inputs, type_token),
+        hidden_interfaces=read_marker(inputs, "networkInterfaces") if is_template else None,
+        volumes=parse_mapped_volumes(inputs) if is_template else parse_attached_volumes(inputs, root_device),
+    )
+
+
+def parse_platform(inputs: Any) -> str:
+    """Return the platform as reservations name it: Windows if the image says so, else Linux."""
+    images = (known_text(read_text(inputs, key)) for key in ("ami", "imageId", "amiType"))
+    is_windows = any("windows" in image.lower() for image in images if image is not None)
+    return WINDOWS if is_windows or is_true(inputs, "getPasswordData") else LINUX
+
+
+def unbilled_reason(launch: LaunchInputs) -> UnpricedComponent | None:
+    """Return why such a machine bills nothing itself, None if it does."""
+    if launch.is_in_capacity_block:
+        return UnpricedComponent(IN_CAPACITY_BLOCK, "machine")
+    return UnpricedComponent(ON_DEDICATED_HOST, "machine") if launch.is_on_dedicated_host else None
+
+
+def surcharge_components(launch: LaunchInputs) -> Components:
+    """Return what such a machine bills on top of its price here."""
+    dedicated: Components = []
+    if launch.tenancy == "dedicated":
+        dedicated.append(UnpricedComponent(DEDICATED_TENANCY, "dedicated_tenancy"))
+    return [*dedicated, *licence_components(launch.platform)]
+
+
+def _parse_spot(inputs: Any, type_token: str, market_type: Text) -> bool | Marker | None:
+    """Return the market setting; None if there is none."""
+    if type_token.endswith(SPOT_REQUEST) or read_value(inputs, "spotPrice") is not None:
+        return True
+    return market_type == "spot" if isinstance(market_type, str) else market_type
+
+
+def _parse_tenancy(inputs: Any) -> str:
+    tenancy = (
+        read_text(inputs, "tenancy")
+        or read_text(inputs, "placement", "tenancy")
+        or read_text(inputs, "placementTenancy")
+    )
+    return tenancy if isinstance(tenancy, str) else SHARED_TENANCY
+
+
+def _parse_public_address(inputs: Any, type_token: str) -> bool | Marker | None:
+    """Return whether a public address is asked for: by a template on its first network interface only."""
+    setting = None if type_token == TEMPLATE else read_value(inputs, "associatePublicIpAddress")
+    if setting is None and type_token != CONFIGURATION:
+        setting = read_value(inputs, "networkInterfaces", 0, "associatePublicIpAddress")
+    return setting if setting is None or isinstance(setting, Marker) else setting in (True, "true")

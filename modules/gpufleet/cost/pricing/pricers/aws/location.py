@@ -1,0 +1,90 @@
+"""Where an AWS resource is: its region, its zones, and the subnets that its machines are in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from gpufleet.cost.inputs.graph import Graph, unversioned_type
+from gpufleet.cost.inputs.values import known_text, read_list, read_text, read_value
+from gpufleet.cost.pricing.region import aws_region
+from gpufleet.engine import Resource
+
+SUBNETS = (
+    "aws:ec2/subnet:Subnet",
+    "aws:ec2/defaultSubnet:DefaultSubnet",
+)
+ONE_SUBNET = "subnetId"
+SUBNET_LISTS = ("vpcZoneIdentifiers", "subnetIds")
+
+
+@dataclass(frozen=True)
+class PlacementInputs:
+    """The zones or subnets that an instance, a group or a template names.
+
+    ``subnet_key`` is the input that refers to subnets, and ``subnet_count`` the length of its list.
+    """
+
+    zone: str | None
+    zones: frozenset[str]
+    subnet_key: str | None
+    subnet_count: int
+
+
+def parse_placement(inputs: Any) -> PlacementInputs:
+    """Parse the placement of an instance, a group or a template."""
+    zone = known_text(read_text(inputs, "availabilityZone"))
+    zone = zone if zone is not None else known_text(read_text(inputs, "placement", "availabilityZone"))
+    zones = read_list(inputs, "availabilityZones")
+    keys = (ONE_SUBNET, *SUBNET_LISTS)
+    subnet_key = next((key for key in keys if read_value(inputs, key) is not None), None)
+    return PlacementInputs(
+        zone=zone,
+        zones=frozenset(zones) if all(isinstance(each, str) for each in zones) else frozenset(),
+        subnet_key=subnet_key,
+        subnet_count=len(read_list(inputs, subnet_key)) if subnet_key in SUBNET_LISTS else 0,
+    )
+
+
+def find_region(resource: Resource, graph: Graph) -> str:
+    """Return the region: the resource's own argument, its zone's, or its provider's; empty if unknown."""
+    provider = graph.find_provider(resource)
+    names = (
+        read_text(resource.inputs, "region"),
+        read_text(resource.inputs, "availabilityZone"),
+        read_text(resource.inputs, "availabilityZones", 0),
+        read_text(resource.outputs, "region"),
+        read_text(resource.outputs, "availabilityZone"),
+        read_text(provider.inputs, "region") if provider else None,
+    )
+    return next((aws_region(name) for name in names if isinstance(name, str)), "")
+
+
+def find_zones(resource: Resource, placement: PlacementInputs, graph: Graph) -> frozenset[str]:
+    """Return the zones that machines of a resource may be in; empty if they are not known."""
+    if placement.zone is not None:
+        return frozenset({placement.zone})
+    if placement.zones:
+        return placement.zones
+    subnets = find_subnets(resource, placement, graph)
+    zones = [known_text(read_text(subnet.inputs, "availabilityZone")) for subnet in subnets]
+    known_zones = frozenset(zone for zone in zones if zone is not None)
+    return frozenset() if None in zones else known_zones
+
+
+def find_subnets(resource: Resource, placement: PlacementInputs, graph: Graph) -> list[Resource]:
+    """Return the subnets that a resource is in; empty if one of them is not in this stack."""
+    key = placement.subnet_key
+    if key is None:
+        return []
+    if key == ONE_SUBNET:
+        subnet = graph.find_target(resource, (ONE_SUBNET,), *SUBNETS)
+        return [subnet] if subnet else []
+    indices = range(placement.subnet_count)
+    targets = [graph.find_target(resource, (key, index), *SUBNETS) for index in indices]
+    subnets = [subnet for subnet in targets if subnet]
+    if subnets and len(subnets) == len(targets):
+        return subnets
+    dependencies = map(graph.get, resource.property_dependencies.get(key, ()))
+    known_subnets = [each for each in dependencies if each and unversioned_type(each.type) in SUBNETS]
+    return known_subnets if len(known_subnets) >= max(1, placement.subnet_count) else []

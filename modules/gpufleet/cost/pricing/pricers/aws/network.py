@@ -1,0 +1,121 @@
+"""NAT gateways, load balancers and endpoints: by the hour, and by use where a usage file has it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from gpufleet.cost.inputs.graph import Graph
+from gpufleet.cost.inputs.values import (
+    Text,
+    is_true,
+    read_list,
+    read_marker,
+    read_text,
+    read_value,
+)
+from gpufleet.cost.pricing.component import Components, PartContext
+from gpufleet.cost.pricing.pricers.aws.location import find_region
+from gpufleet.cost.pricing.pricers.part_names import ADDRESS, ENDPOINT, LOAD_BALANCER, NAT, UNITS
+from gpufleet.cost.pricing.pricers.shared import hidden_component
+from gpufleet.cost.pricing.pricers.traffic import traffic_components
+from gpufleet.engine import Marker, Resource
+
+
+@dataclass(frozen=True)
+class LoadBalancerInputs:
+    """The inputs of a load balancer. One with elastic addresses bills those where they are declared."""
+
+    type: Text
+    is_internal: bool
+    subnet_count: int
+    hidden_subnets: Marker | None
+    has_elastic_addresses: bool
+
+
+@dataclass(frozen=True)
+class EndpointInputs:
+    """The inputs of a VPC endpoint."""
+
+    type: Text
+    subnet_count: int
+    hidden_subnets: Marker | None
+
+
+def parse_load_balancer(inputs: Any) -> LoadBalancerInputs:
+    """Parse a load balancer of any generation."""
+    mappings = read_list(inputs, "subnetMappings")
+    return LoadBalancerInputs(
+        type=read_text(inputs, "loadBalancerType"),
+        is_internal=is_true(inputs, "internal"),
+        subnet_count=len(read_list(inputs, "subnets")) or len(mappings),
+        hidden_subnets=read_marker(inputs, "subnets"),
+        has_elastic_addresses=any(read_value(mapping, "allocationId") for mapping in mappings),
+    )
+
+
+def parse_endpoint(inputs: Any) -> EndpointInputs:
+    """Parse a VPC endpoint."""
+    return EndpointInputs(
+        type=read_text(inputs, "vpcEndpointType"),
+        subnet_count=len(read_list(inputs, "subnetIds")),
+        hidden_subnets=read_marker(inputs, "subnetIds"),
+    )
+
+
+def price_nat_gateway(resource: Resource, graph: Graph) -> Components:
+    """Return a NAT gateway; its address bills where it is declared."""
+    context = _part_context(resource, graph)
+    return [context.part_component("gateway", NAT), *traffic_components(resource, graph, context)]
+
+
+def price_load_balancer(resource: Resource, graph: Graph) -> Components:
+    """Return an application, network or gateway load balancer, and its public addresses."""
+    balancer = parse_load_balancer(resource.inputs)
+    if isinstance(balancer.type, Marker):
+        return [*hidden_component(balancer.type, "its kind is", "load_balancer")]
+    return _balancer_components(resource, graph, balancer, balancer.type or "application")
+
+
+def price_classic_load_balancer(resource: Resource, graph: Graph) -> Components:
+    """Return a classic load balancer."""
+    return _balancer_components(resource, graph, parse_load_balancer(resource.inputs), "classic")
+
+
+def price_endpoint(resource: Resource, graph: Graph) -> Components:
+    """Return an interface endpoint per subnet; gateway endpoints are free."""
+    endpoint = parse_endpoint(resource.inputs)
+    if endpoint.type in (None, "Gateway"):
+        return []
+    if isinstance(endpoint.type, Marker):
+        return [*hidden_component(endpoint.type, "its kind is", "endpoint")]
+    if endpoint.hidden_subnets:
+        description = "how many subnets it is in is"
+        return [*hidden_component(endpoint.hidden_subnets, description, "endpoint")]
+    context = _part_context(resource, graph)
+    return [context.part_component("endpoint", ENDPOINT, Decimal(max(1, endpoint.subnet_count)))]
+
+
+def _balancer_components(
+    resource: Resource, graph: Graph, balancer: LoadBalancerInputs, balancer_type: str
+) -> Components:
+    context = _part_context(resource, graph)
+    components: Components = [
+        context.part_component("load_balancer", f"{LOAD_BALANCER}:{balancer_type}"),
+        *traffic_components(resource, graph, context),
+    ]
+    is_public = balancer_type != "gateway" and not balancer.is_internal
+    if is_public and balancer.subnet_count and not balancer.has_elastic_addresses:
+        address_count = Decimal(balancer.subnet_count)  # one in each of its subnets
+        components.append(context.part_component(ADDRESS, ADDRESS, address_count))
+    elif is_public:
+        description = "how many public addresses it takes is"
+        components += hidden_component(balancer.hidden_subnets, description, ADDRESS)
+    if units := graph.usage_of(resource).load_balancer_units:
+        components.append(context.part_component("units", f"{UNITS}:{balancer_type}", units))
+    return components
+
+
+def _part_context(resource: Resource, graph: Graph) -> PartContext:
+    return PartContext("aws", find_region(resource, graph), graph.terms_of(resource).pool)

@@ -1,0 +1,87 @@
+"""Reserved capacity of AWS: bills its whole count around the clock, whether anything runs in it or not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from gpufleet.cost.formatting import number as format_number
+from gpufleet.cost.inputs.graph import Graph
+from gpufleet.cost.inputs.values import Number, Text, known_text, read_number, read_text
+from gpufleet.cost.pricing.component import Components, CostComponent, ReservedCapacity, UnpricedComponent
+from gpufleet.cost.pricing.pricers.aws.launch_inputs import DEDICATED_TENANCY, LINUX, SHARED_TENANCY
+from gpufleet.cost.pricing.pricers.aws.location import find_region
+from gpufleet.cost.pricing.pricers.shared import (
+    licence_components,
+    require_count,
+    require_text,
+    reserved_terms,
+)
+from gpufleet.engine import Resource
+
+
+@dataclass(frozen=True)
+class ReservationInputs:
+    """The inputs of an On-Demand Capacity Reservation."""
+
+    instance_type: Text
+    instance_count: Number
+    zone: str | None
+    platform: str
+    tenancy: str
+    is_open: bool
+
+
+def parse_reservation(inputs: Any) -> ReservationInputs:
+    """Parse an On-Demand Capacity Reservation."""
+    platform = known_text(read_text(inputs, "instancePlatform"))
+    tenancy = known_text(read_text(inputs, "tenancy"))
+    return ReservationInputs(
+        instance_type=read_text(inputs, "instanceType"),
+        instance_count=read_number(inputs, "instanceCount"),
+        zone=known_text(read_text(inputs, "availabilityZone")),
+        platform=LINUX if platform is None else platform,
+        tenancy=SHARED_TENANCY if tenancy is None else tenancy,
+        is_open=read_text(inputs, "instanceMatchCriteria") in (None, "open"),
+    )
+
+
+def price_reservation(resource: Resource, graph: Graph) -> Components:
+    """Return the machines of an On-Demand Capacity Reservation."""
+    reservation = parse_reservation(resource.inputs)
+    instance_type = require_text(reservation.instance_type, "instance type")
+    count = require_count(reservation.instance_count)
+    if isinstance(instance_type, UnpricedComponent) or isinstance(count, UnpricedComponent):
+        return [each for each in (instance_type, count) if isinstance(each, UnpricedComponent)]
+    capacity = ReservedCapacity(
+        frozenset({resource.urn}),
+        accepts_open=reservation.is_open,
+        zone=reservation.zone,
+        attributes=(reservation.platform, reservation.tenancy),
+    )
+    components: Components = [
+        CostComponent(
+            "machine",
+            (instance_type,),
+            "aws",
+            find_region(resource, graph),
+            count,
+            terms=reserved_terms(resource, graph),
+            reserved_capacity=capacity,
+        )
+    ]
+    if reservation.tenancy == "dedicated":
+        components.append(UnpricedComponent(DEDICATED_TENANCY, "dedicated_tenancy"))
+    return [*components, *licence_components(reservation.platform)]
+
+
+def price_capacity_block(resource: Resource, graph: Graph) -> Components:  # noqa: ARG001 - every pricer's signature
+    """Return a capacity block without a price: it is prepaid for days, at the price of its offering."""
+    inputs = {**resource.outputs, **resource.inputs}
+    instance_type, count = read_text(inputs, "instanceType"), read_number(inputs, "instanceCount")
+    machines = ""
+    if isinstance(instance_type, str) and isinstance(count, Decimal):
+        machines = f" of {format_number(count)} {instance_type}"
+    reason = f"a capacity block{machines} is prepaid at its offering's price, which is not in the price list"
+    return [UnpricedComponent(reason, "machine")]

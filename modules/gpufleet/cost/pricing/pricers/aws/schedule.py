@@ -1,0 +1,71 @@
+"""Scheduled actions of an Auto Scaling group: its average size, and how small and large they make it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+from gpufleet.cost.inputs.graph import Graph
+from gpufleet.cost.inputs.usage import Cron, average, load_cron
+from gpufleet.cost.inputs.values import known_number, read_number, read_text
+from gpufleet.cost.money import Range
+from gpufleet.engine import Resource
+
+SCHEDULE = "aws:autoscaling/schedule:Schedule"
+
+
+@dataclass(frozen=True)
+class ScheduledAction:
+    """The sizes that an action sets, None where it leaves them, and when it runs, None if that is not weekly."""
+
+    min_size: Decimal | None
+    desired_capacity: Decimal | None
+    max_size: Decimal | None
+    recurrence: Cron | None
+
+    @property
+    def sizes(self) -> list[Decimal]:
+        """Return the sizes that the action sets."""
+        return [size for size in (self.min_size, self.desired_capacity, self.max_size) if size is not None]
+
+    @property
+    def expected_size(self) -> Decimal | None:
+        """Return the desired size, else the minimum, which a group grows to."""
+        return self.min_size if self.desired_capacity is None else self.desired_capacity
+
+
+def parse_action(action: Resource) -> ScheduledAction:
+    """Parse a scheduled action. A size of -1 leaves the group's; read_number does not return it."""
+    return ScheduledAction(
+        min_size=known_number(read_number(action.inputs, "minSize")),
+        desired_capacity=known_number(read_number(action.inputs, "desiredCapacity")),
+        max_size=known_number(read_number(action.inputs, "maxSize")),
+        recurrence=_parse_recurrence(action),
+    )
+
+
+def apply_schedules(resource: Resource, graph: Graph, size: Range | None) -> tuple[Range | None, str]:
+    """Return the group's size under its scheduled actions, and a note if they change what is expected."""
+    resources = graph.find_referrers(resource, ("autoscalingGroupName",), SCHEDULE)
+    if size is None or not resources:
+        return size, ""
+    actions = [parse_action(action) for action in resources]
+    sizes = [each for action in actions for each in action.sizes]
+    low, high = min((size.low, *sizes)), max((size.high, *sizes))
+    timed_sizes = [
+        (action.recurrence, action.expected_size)
+        for action in actions
+        if action.recurrence and action.expected_size is not None
+    ]
+    average_size = average(timed_sizes)
+    if average_size is None or len(timed_sizes) < len(actions):
+        return Range.spanning(low, size.expected, high), "scheduled actions change its size"
+    return Range.spanning(low, average_size, high), f"on average, under {len(timed_sizes)} scheduled actions"
+
+
+def _parse_recurrence(action: Resource) -> Cron | None:
+    recurrence = read_text(action.inputs, "recurrence")
+    try:
+        return load_cron(recurrence) if isinstance(recurrence, str) else None
+    except ValueError:
+        return None  # then its size is a range
