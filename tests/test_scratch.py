@@ -1,4 +1,4 @@
-"""Temporary folders of killed processes: the next process of the same kind removes them, and only them."""
+"""Temporary folders of killed processes: the next process of the same kind removes only those."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Temporary folders that a killed process cannot leave behind for good.
+"""Temporary folders that are removed even after a kill.
 
-Each folder's name says which process made it. The next one of the same kind removes those whose process has ended.
+The name of a folder contains its process. The next process that creates a folder of the same kind removes those of
+ended processes.
 """
 
 from __future__ import annotations
@@ -12,32 +13,34 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-_PROC = Path("/proc")
+from gpufleet.process_stat import start_time_ticks
+
+_PID_NAMESPACE = Path("/proc/self/ns/pid")
 
 
 @contextmanager
 def scratch_folder(kind: str) -> Iterator[Path]:
-    """Give a private folder, removed at the end; ``kind`` is one word, part of the folder's name."""
-    lead = f"gpufleet-{kind}-{_namespace()}."
-    place = Path(tempfile.gettempdir())
-    _remove_abandoned(place, lead)
-    name = f"{lead}{os.getpid()}.{_started(os.getpid())}-"
-    with tempfile.TemporaryDirectory(prefix=name, dir=place, ignore_cleanup_errors=True) as folder:
+    """Create a private folder and remove it at the end; ``kind`` is one word, part of the folder's name."""
+    prefix = f"gpufleet-{kind}-{_pid_namespace_id()}."
+    parent = Path(tempfile.gettempdir())
+    _remove_abandoned(parent, prefix)
+    name = f"{prefix}{os.getpid()}.{start_time_ticks(os.getpid())}-"
+    with tempfile.TemporaryDirectory(prefix=name, dir=parent, ignore_cleanup_errors=True) as folder:
         yield Path(folder)
 
 
-def _remove_abandoned(place: Path, lead: str) -> None:
-    for path in place.glob(f"{lead}*"):
-        owner = path.name.removeprefix(lead).partition("-")[0]
+def _remove_abandoned(parent: Path, prefix: str) -> None:
+    for path in parent.glob(f"{prefix}*"):
+        owner = path.name.removeprefix(prefix).partition("-")[0]
         with suppress(OSError):  # another process may remove it at the same moment
             if path.lstat().st_uid == os.geteuid() and not path.is_symlink() and not _is_alive(owner):
                 shutil.rmtree(path, ignore_errors=True)
 
 
 def _is_alive(owner: str) -> bool:
-    """Return True unless the process that ``pid.start`` names has ended; a name of another form counts as alive."""
-    pid, _, started = owner.partition(".")
-    if not (pid.isdecimal() and started.isdecimal()):
+    """Return False if the process ``pid.start_time`` has ended; names of another form count as alive."""
+    pid, _, start_time = owner.partition(".")
+    if not (pid.isdecimal() and start_time.isdecimal()):
         return True
     try:
         os.kill(int(pid), 0)
@@ -45,21 +48,12 @@ def _is_alive(owner: str) -> bool:
         return False
     except OSError:
         return True
-    return _started(int(pid)) == int(started)
+    return start_time_ticks(int(pid)) == int(start_time)
 
 
-def _started(pid: int) -> int:
-    """Return when a process started, in clock ticks since boot; 0 where the system does not say."""
+def _pid_namespace_id() -> int:
+    """Return the id of the process namespace: containers with separate process ids may share a temporary folder."""
     try:
-        fields = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
-        return int(fields[19])
-    except (OSError, ValueError, IndexError):
-        return 0
-
-
-def _namespace() -> int:
-    """Return which process numbers are meant: containers may share a temporary folder and number on their own."""
-    try:
-        return (_PROC / "self" / "ns" / "pid").stat().st_ino
+        return _PID_NAMESPACE.stat().st_ino
     except OSError:
         return 0

@@ -69,7 +69,7 @@ def test_a_wrong_answer_is_counted(monkeypatch):
 @pytest.mark.parametrize("block", [0, 3])
 def test_flipped_memory_is_found(block):
     class Flipping(bytearray):
-        """Memory whose one cell forgets: a stand-in for a bad chip."""
+        """Memory whose one cell forgets: a fake of a bad chip."""
 
         def __getitem__(self, key):
             value = super().__getitem__(key)
@@ -211,14 +211,14 @@ def test_throttled_is_asked_of_vcgencmd(make_host, tools, status):
     assert pi.throttled(make_host(tools=tools)).status == status
 
 
-def test_a_stand_in_tool_is_named_so(tmp_path):
+def test_a_fake_tool_is_marked(tmp_path):
     tool = tmp_path / "vcgencmd"
-    tool.write_text("#!/bin/sh\n# STAND-IN for a Pi's vcgencmd\necho throttled=0x0\n")
+    tool.write_text("#!/bin/sh\n# FAKE vcgencmd\necho throttled=0x0\n")
     tool.chmod(0o755)
     host = Host(
         which=lambda _name: str(tool), run=lambda argv, timeout: run_command([str(tool), *argv[1:]], timeout)
     )
-    assert pi.throttled(host).raw["stand_in"] is True
+    assert pi.throttled(host).raw["fake"] is True
 
 
 def test_temperature_without_vcgencmd_on_a_pi(make_host):

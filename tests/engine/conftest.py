@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gpufleet import engine
-from gpufleet.rehearsal import World
+from gpufleet.rehearsal import Rehearsal
 
 CASES = Path(__file__).resolve().parents[1] / "cases" / "engine"
 
@@ -33,10 +33,10 @@ def engine_project(shared_project, tmp_path_factory):
 class Shell:
     """A shell in the project with a stack's rehearsal in its environment, as a user has it."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: Rehearsal) -> None:
         self.world = world
         self.root = world.root
-        self.settings = world.settings
+        self.settings = world.settings_file
 
     def run(self, command: str, *, fails: bool = False) -> subprocess.CompletedProcess[str]:
         words = ["bash", "-c", f'eval "$(gpufleet rehearse env -s {self.world.stack})"\n{command}']
@@ -65,7 +65,7 @@ def rehearsed(engine_project, clean_env):
 
     def bring(stack: str) -> Shell:
         if stack not in shells:
-            world = World(engine_project, stack)
+            world = Rehearsal(engine_project, stack)
             world.up(lambda _line: None)
             shells[stack] = Shell(world)
         return shells[stack]

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from gpufleet import engine
-from gpufleet.rehearsal import World, backend, processes
+from gpufleet.rehearsal import Rehearsal, backend, processes
 
 pytestmark = pytest.mark.engine
 
@@ -19,17 +19,17 @@ def kill_an_up(shell, at_least):
     """Start `pulumi up`, kill it once the stack has so many resources; return how many it had then."""
     up = subprocess.Popen(
         ["pulumi", "up", "-s", shell.world.stack, "--yes", "--skip-preview"],
-        cwd=shell.root, env=shell.world.full_env(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        cwd=shell.root, env=shell.world.full_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     deadline = time.monotonic() + 60
     locks = shell.world.backend / ".pulumi" / "locks"
     while time.monotonic() < deadline and up.poll() is None:
-        if list(locks.rglob("*.json")) and backend.count(shell.world)[0] >= at_least:
+        if list(locks.rglob("*.json")) and backend.count_resources(shell.world)[0] >= at_least:
             break
         time.sleep(0.01)
     up.kill()
     assert up.wait() == -signal.SIGKILL, "it ended before it could be killed"
-    return backend.count(shell.world)[0]
+    return backend.count_resources(shell.world)[0]
 
 
 def test_an_up_killed_at_two_moments_goes_on_when_typed_again(built):
@@ -41,6 +41,8 @@ def test_an_up_killed_at_two_moments_goes_on_when_typed_again(built):
     shell.up()
     assert {resource.urn for resource in shell.state()} == whole
     assert {step.op for step in shell.preview()} == {"same"}
+    # The engine writes these in place: a kill leaves an empty one, and then it refuses the whole stack.
+    assert not list(shell.world.backend.rglob("*.attrs"))
 
 
 def test_coming_up_again_clears_what_a_killed_run_left(built):
@@ -52,14 +54,14 @@ def test_coming_up_again_clears_what_a_killed_run_left(built):
     state.write_text(json.dumps(document))
     said = []
     shell.world.up(said.append)
-    assert backend.count(shell.world)[1] == 0
+    assert backend.count_resources(shell.world)[1] == 0
     assert any("clearing 1 pending" in line for line in said)
 
 
 @pytest.fixture
 def half_made(engine_project, tmp_path):
     """Give a world whose `stack init` was killed: a stack without a salt."""
-    world = World(engine_project, "dev")
+    world = Rehearsal(engine_project, "dev")
     world.home = tmp_path / "home"
     world.backend, world.pulumi_home = world.home / "backend", world.home / "pulumi"
     state = backend.state_file(world)
@@ -77,7 +79,7 @@ def test_a_stack_init_that_outlived_its_caller_is_ended_first(half_made, tmp_pat
     env = {"GPUFLEET_HOME": str(half_made.home)}
     with subprocess.Popen([tmp_path / "pulumi", "60"], env=env) as stray:
         # Popen returns before the kernel has laid out the new program's command line and environment.
-        wait_until(lambda: stray.pid in processes.of_home(half_made.home))
+        wait_until(lambda: stray.pid in processes.find_processes(half_made.home))
         backend.ensure_stack(half_made, engine.find())
         assert stray.wait(10) == -signal.SIGTERM
 
@@ -95,7 +97,7 @@ def test_what_outlives_a_killed_engine_is_ended(built):
     shell.run("pulumi destroy -s dev --yes --skip-preview")
     kill_an_up(shell, 0)
     shell.world.up(lambda _line: None)
-    assert processes.of_home(shell.world.home) == []
+    assert processes.find_processes(shell.world.home) == []
     shell.up()
 
 
@@ -103,7 +105,7 @@ def test_a_running_engine_keeps_its_lock(other_program):
     shell = other_program("import time\n\ntime.sleep(120)\n")
     first = subprocess.Popen(
         ["pulumi", "up", "-s", "poc", "--yes", "--skip-preview"],
-        cwd=shell.root, env=shell.world.full_env(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        cwd=shell.root, env=shell.world.full_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
         wait_until(lambda: list((shell.world.backend / ".pulumi" / "locks").rglob("*.json")))

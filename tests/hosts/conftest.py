@@ -14,7 +14,7 @@ import pytest
 from gpufleet import fleet
 from gpufleet.rehearsal import rack
 from gpufleet.rehearsal.rack.faults import parse_faults
-from gpufleet.rehearsal.rack.plan import prefix
+from gpufleet.rehearsal.rack.plan import name_prefix
 
 INVENTORY = Path(__file__).resolve().parents[2] / "inventory"
 
@@ -48,7 +48,7 @@ class Box:
         file = self.home.parent / f"{self.home.name}-rack" / "blades-poc.yaml"
         file.parent.mkdir(exist_ok=True)
         file.write_text(self.declaration())
-        return [fleet.RackUse(name="blades-poc", rack=fleet.load_rack(file, file.parent))]
+        return [fleet.StackRack(name="blades-poc", rack=fleet.load_rack(file, file.parent))]
 
     def up(self, faults=""):
         return {h.place: h for h in rack.up(self, self.racks, parse_faults(faults, "test"), self.said.append)}
@@ -87,7 +87,9 @@ class Box:
     def inside(self):
         """List the processes in this home's namespaces, as (pid, start time), without our own code's help."""
         labels = [
-            line.split()[0] for line in _run("ip", "netns").splitlines() if line.startswith(prefix(self.home))
+            line.split()[0]
+            for line in _run("ip", "netns").splitlines()
+            if line.startswith(name_prefix(self.home))
         ]
         return {p for label in labels for p in map(alive, _run("ip", "netns", "pids", label).split()) if p}
 
@@ -100,7 +102,7 @@ class Box:
 
     def leftovers(self):
         """Name everything of this home that the machine still has."""
-        mark = prefix(self.home)
+        mark = name_prefix(self.home)
         rows = [*_run("ip", "netns").splitlines(), *_run("ip", "-brief", "link").splitlines()]
         found = [row.split()[0] for row in rows if row.startswith(mark)]
         found += [f"mount {line}" for line in _run("mount").splitlines() if str(self.home) in line]

@@ -84,11 +84,11 @@ def test_sound_host_has_a_sound_pi(faulty_rack):
 
 
 @pytest.mark.parametrize("tool", ["vcgencmd", "bladectl"])
-def test_stand_ins_say_that_they_are(faulty_rack, tool):
-    assert "# STAND-IN" in faulty_rack.read(SOUND, f"sed -n 2p $(command -v {tool})")
+def test_fake_tools_are_marked(faulty_rack, tool):
+    assert "# FAKE" in faulty_rack.read(SOUND, f"sed -n 2p $(command -v {tool})")
 
 
-def test_stand_in_without_facts_fails_instead_of_answering(faulty_rack):
+def test_a_fake_tool_without_facts_fails(faulty_rack):
     facts = "/etc/gpufleet-rehearsal/pi.json"
     done = faulty_rack.ssh(
         UNDERVOLTED, f"mv {facts} /run/; vcgencmd get_throttled; r=$?; mv /run/pi.json {facts}; exit $r"
@@ -96,7 +96,7 @@ def test_stand_in_without_facts_fails_instead_of_answering(faulty_rack):
     assert (done.returncode, done.stdout) == (1, "")
 
 
-def test_stand_in_refuses_what_it_does_not_know(faulty_rack):
+def test_a_fake_tool_refuses_unknown_arguments(faulty_rack):
     assert faulty_rack.ssh(SOUND, "vcgencmd measure_volts").returncode == 255
 
 

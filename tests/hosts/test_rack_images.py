@@ -1,4 +1,4 @@
-"""Building a base image, with a stand-in for debootstrap: whole or not there, and nothing survives a kill."""
+"""Building a base image, with a fake debootstrap: the image is complete or missing, and no process survives a kill."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 from gpufleet.errors import EnvironmentFault
 from gpufleet.rehearsal.rack import images
 
-# STAND-IN for debootstrap. Its last arguments are suite, target and (often) mirror; BEHAVE says what it does.
-STAND_IN = """#!/bin/sh
+# FAKE debootstrap. Its last arguments are suite, target and (often) mirror; BEHAVE says what it does.
+FAKE_DEBOOTSTRAP = """#!/bin/sh
 for word; do case "$word" in */.*.building) target=$word;; esac; done
 mkdir -p "$target/etc/ssh" "$target/etc/systemd/system" "$target/var/lib/dbus"
 echo key >"$target/etc/ssh/ssh_host_rsa_key"
@@ -27,9 +27,9 @@ esac
 
 @pytest.fixture
 def debootstrap(monkeypatch, tmp_path):
-    """Put the stand-in before the real one, and the cache into a folder of the test's."""
+    """Put the fake before the real one, and the cache into a folder of the test's."""
     (tmp_path / "bin").mkdir()
-    (tmp_path / "bin/debootstrap").write_text(STAND_IN)
+    (tmp_path / "bin/debootstrap").write_text(FAKE_DEBOOTSTRAP)
     (tmp_path / "bin/debootstrap").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -44,9 +44,9 @@ def debootstrap(monkeypatch, tmp_path):
 
 def test_an_image_is_built_once(debootstrap):
     folder, said = debootstrap("well"), []
-    image = images.ensure_base(images.native_arch(), said.append)
+    image = images.ensure_base_image(images.native_arch(), said.append)
     built = len(said)
-    assert images.ensure_base(images.native_arch(), said.append) == image
+    assert images.ensure_base_image(images.native_arch(), said.append) == image
     assert (image.parent, len(said)) == (folder, built)
     assert not (image / "etc/ssh/ssh_host_rsa_key").exists()
     assert not list(folder.glob(".*"))
@@ -55,14 +55,14 @@ def test_an_image_is_built_once(debootstrap):
 def test_a_failed_build_leaves_no_image_and_says_why(debootstrap):
     folder = debootstrap("fail")
     with pytest.raises(EnvironmentFault, match="failed: E: Couldn't download packages: systemd") as failure:
-        images.ensure_base(images.native_arch(), print)
+        images.ensure_base_image(images.native_arch(), print)
     assert failure.value.hint.endswith("debootstrap.log")
     assert [path.name for path in folder.iterdir() if path.is_dir() and path.name[0] != "."] == []
 
 
 def test_a_killed_build_takes_its_processes_and_mounts_with_it(debootstrap, tmp_path):
     folder = debootstrap("hang")
-    script = "from gpufleet.rehearsal.rack import images; images.ensure_base(images.native_arch(), print)"
+    script = "from gpufleet.rehearsal.rack import images; images.ensure_base_image(images.native_arch(), print)"
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.DEVNULL) as build:
         wait_for((tmp_path / "hanging").exists)
         assert builders(folder)
@@ -70,7 +70,7 @@ def test_a_killed_build_takes_its_processes_and_mounts_with_it(debootstrap, tmp_
     wait_for(lambda: not builders(folder))
     assert str(folder) not in Path("/proc/mounts").read_text()
     debootstrap("well")
-    assert images.ensure_base(images.native_arch(), print).is_dir()
+    assert images.ensure_base_image(images.native_arch(), print).is_dir()
     assert not list(folder.glob(".*"))
 
 

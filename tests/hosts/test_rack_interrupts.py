@@ -21,7 +21,7 @@ from types import SimpleNamespace
 from gpufleet import fleet
 from gpufleet.rehearsal import rack
 home, file = map(Path, sys.argv[1:])
-use = fleet.RackUse(name="blades-poc", rack=fleet.load_rack(file, file.parent))
+use = fleet.StackRack(name="blades-poc", rack=fleet.load_rack(file, file.parent))
 rack.up(SimpleNamespace(home=home), [use], rack.Faults(), lambda line: print(line, flush=True))
 """
 DOWN = """
@@ -96,11 +96,11 @@ def test_down_needs_no_files_of_ours(box, lost):
 
 def test_hosts_of_a_deleted_project_are_found(box):
     box.up()
-    assert box.home not in [lost.home for lost in rack.forsaken()]
+    assert box.home not in [lost.home for lost in rack.find_deleted_rehearsals()]
     shutil.rmtree(box.home)
-    assert box.home in [lost.home for lost in rack.forsaken()]
+    assert box.home in [lost.home for lost in rack.find_deleted_rehearsals()]
     box.down()
-    assert box.home not in [lost.home for lost in rack.forsaken()]
+    assert box.home not in [lost.home for lost in rack.find_deleted_rehearsals()]
 
 
 def test_a_killed_down_is_finished_by_the_next(box):

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from gpufleet.rehearsal import packages
-from gpufleet.rehearsal.rack.plan import prefix
+from gpufleet.rehearsal.rack.plan import name_prefix
 
 ONE = "blades-poc/1"
 INSTALL = "apt-get update -qq && apt-get install -qq -y --no-install-recommends {} >/dev/null"
@@ -27,12 +27,12 @@ def test_two_rehearsals_install_beside_each_other_and_leave_nothing(box, beside)
     beside.up()
     box.read(ONE, INSTALL.format("hello rehearsal-example=1.0-1"))
     assert box.read(ONE, "hello; rehearsal-example").splitlines() == ["Hello, world!", "1.0-1"]
-    assert "STAND-IN" in box.read(ONE, "apt-cache show rehearsal-example")
+    assert "FAKE" in box.read(ONE, "apt-cache show rehearsal-example")
     box.read(ONE, "apt-get install -qq -y rehearsal-example >/dev/null")
     assert box.read(ONE, "rehearsal-example") == "2.0-1"
     box.down()
     assert box.leftovers() == []
-    assert packages.running(prefix(box.home)) == []
+    assert packages.find_server(name_prefix(box.home)) == []
     beside.read(ONE, INSTALL.format("hello"))
     beside.down()
     assert beside.leftovers() == []
@@ -41,13 +41,13 @@ def test_two_rehearsals_install_beside_each_other_and_leave_nothing(box, beside)
 def test_a_killed_server_is_started_again_and_hosts_stay(box):
     box.slots = 1
     before = box.up()
-    killed = packages.running(prefix(box.home))
+    killed = packages.find_server(name_prefix(box.home))
     subprocess.run(["kill", "-KILL", *map(str, killed)], check=True)
     refused = box.ssh(ONE, "apt-get update 2>&1")
     assert "Could not connect to" in refused.stdout
     after = box.up()
     assert before[ONE].pid == after[ONE].pid
-    assert set(packages.running(prefix(box.home))) & set(killed) == set()
+    assert set(packages.find_server(name_prefix(box.home))) & set(killed) == set()
     box.read(ONE, "apt-get update -qq")
 
 
@@ -59,6 +59,6 @@ def test_a_server_answers_hosts_only(box):
     mine = [
         line.split()[3]
         for line in listening.splitlines()
-        if f"pid={packages.running(prefix(box.home))[0]}," in line
+        if f"pid={packages.find_server(name_prefix(box.home))[0]}," in line
     ]
     assert mine == [f"{gateway}:3180"]

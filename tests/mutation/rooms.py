@@ -13,7 +13,7 @@ ALSO = {
     "boundary": ("engine/test_document.py", "fleet/test_errors.py", "fleet/test_any_input.py"),
     "cli": (
         "operations/test_nodes_cli.py", "catalog/test_prices_cli.py", "cost/test_cli.py", "cost/test_buying_cli.py",
-        "sizing/test_size_cli.py", "rehearsal/test_world_command.py",
+        "sizing/test_size_cli.py", "rehearsal/test_rehearse_command.py",
     ),
 }  # fmt: skip
 # Tests that mostly wait for programs which they start: a mutant would take minutes. Only the room cli is tried with
@@ -23,7 +23,7 @@ WAITING = (
     "collection/test_callback.py", "operations/test_nodes_cli.py",
     "collection/test_inventory.py", "cost/ci/", "cost/golden/", "cost/test_buying_cli.py", "cost/test_cli.py",
     "cost/test_confinement.py", "cost/test_evaluation.py", "cost/test_foreign.py", "cost/test_programs.py",
-    "console/test_gather.py", "engine/test_interrupts.py", "playbooks/", "rehearsal/test_world_command.py",
+    "console/test_gather.py", "engine/test_interrupts.py", "playbooks/", "rehearsal/test_rehearse_command.py",
     "remote/test_run.py", "sizing/compare/test_plots.py", "sizing/test_size_cli.py",
 )  # fmt: skip
 # What is data for another machine or a program's own text: its tests are elsewhere (hosts, engine).

@@ -19,18 +19,18 @@ def case(name):
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
 def test_a_recorded_node_gets_its_plan(path):
-    told = json.loads(path.read_text())
-    plan = wiping.plan_wipe(told["seen"], told["method"])
-    assert [[d.path, d.method, d.strength] for d in plan.drives] == told["wiped"]
-    assert [[r.path, r.is_local] for r in plan.refused] == [want[:2] for want in told["refused"]]
-    for refused, (_, _, words) in zip(plan.refused, told["refused"], strict=True):
+    recorded = json.loads(path.read_text())
+    plan = wiping.plan_wipe(recorded["seen"], recorded["method"])
+    assert [[d.path, d.method, d.strength] for d in plan.drives] == recorded["wiped"]
+    assert [[r.path, r.is_local] for r in plan.refused] == [want[:2] for want in recorded["refused"]]
+    for refused, (_, _, words) in zip(plan.refused, recorded["refused"], strict=True):
         assert words in refused.reason
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
 def test_no_command_names_a_drive_that_is_left_alone(path):
-    told = json.loads(path.read_text())
-    plan = wiping.plan_wipe(told["seen"], told["method"])
+    recorded = json.loads(path.read_text())
+    plan = wiping.plan_wipe(recorded["seen"], recorded["method"])
     words = {word for drive in plan.drives for argv in drive.commands for word in argv}
     assert not words & {refused.path for refused in plan.refused}
     assert all(
@@ -51,10 +51,10 @@ def test_a_plan_is_complete_unless_a_drive_of_the_nodes_own_stays():
 
 
 def test_another_drive_makes_another_plan():
-    told = case("nvme-sanitize-crypto")["seen"]
-    before = wiping.plan_wipe(told).id
-    told["lsblk"]["blockdevices"][0]["serial"] = "S2"
-    assert wiping.plan_wipe(told).id != before
+    recorded = case("nvme-sanitize-crypto")["seen"]
+    before = wiping.plan_wipe(recorded).id
+    recorded["lsblk"]["blockdevices"][0]["serial"] = "S2"
+    assert wiping.plan_wipe(recorded).id != before
 
 
 def test_an_unknown_method_names_the_known_ones():
@@ -114,8 +114,8 @@ def test_every_plan_is_the_one_on_record(golden):
     """Whole plans: commands, polls, what is unmounted and released first, names by id, sizes, reasons."""
     plans = {}
     for path in CASES:
-        told = json.loads(path.read_text())
-        plans[path.stem] = wiping.plan_wipe(told["seen"], told["method"]).as_json()
+        recorded = json.loads(path.read_text())
+        plans[path.stem] = wiping.plan_wipe(recorded["seen"], recorded["method"]).as_json()
     golden(CASES[0].parents[1] / "wipe-plans.json", json.dumps(plans, indent=1, sort_keys=True) + "\n")
 
 
@@ -132,7 +132,7 @@ def disk(**changed):
 
 
 @pytest.mark.parametrize(
-    ("changed", "ours", "reason"),
+    ("changed", "stays", "reason"),
     [
         ({"tran": "iscsi"}, False, "it is reached by iSCSI: its storage server's, not the node's"),
         ({"tran": "fc"}, False, "it is reached by Fibre Channel: its storage server's, not the node's"),
@@ -155,11 +155,11 @@ def disk(**changed):
          "it is part of mpath, which we do not know how to stop"),
     ],
 )  # fmt: skip
-def test_a_drive_that_stays_says_why(changed, ours, reason):
+def test_a_drive_that_stays_says_why(changed, stays, reason):
     plan = wiping.plan_wipe(disk(**changed))
     assert plan.drives == ()
-    assert [(one.is_local, one.reason) for one in plan.refused] == [(ours, reason)]
-    assert plan.complete is not ours
+    assert [(one.is_local, one.reason) for one in plan.refused] == [(stays, reason)]
+    assert plan.complete is not stays
 
 
 @pytest.mark.parametrize("mount", wiping.SYSTEM_MOUNTS)
@@ -197,7 +197,7 @@ def test_inside_a_container_the_disks_are_the_hosts_unless_they_are_fakes():
 
 
 @pytest.mark.parametrize(
-    ("told", "can"),
+    ("id_ctrl", "can"),
     [
         ({"oacs": 2}, {"format"}), ({"oacs": 1}, set()), ({"fna": 4}, {"format_crypto"}), ({"fna": 1}, set()),
         ({"sanicap": 1}, {"sanitize_crypto"}), ({"sanicap": 2}, {"sanitize_block"}),
@@ -205,9 +205,9 @@ def test_inside_a_container_the_disks_are_the_hosts_unless_they_are_fakes():
          {"sanitize_crypto", "sanitize_block", "format", "format_crypto"}), ({}, set()),
     ],
 )  # fmt: skip
-def test_what_an_nvme_controller_can_do_by_its_bits(told, can):
+def test_what_an_nvme_controller_can_do_by_its_bits(id_ctrl, can):
     """NVM Express base specification, Identify Controller: OACS bit 1, FNA bit 2, SANICAP bits 0 and 1."""
-    seen = {"controllers": {"nvme0": {"id_ctrl": told}}}
+    seen = {"controllers": {"nvme0": {"id_ctrl": id_ctrl}}}
     assert wiping.disk_abilities({"name": "nvme0n1"}, seen) == can
     assert wiping.disk_abilities({"name": "nvme0n1", "disc-max": "4096"}, seen, "x") == can | {
         "asked",
@@ -221,7 +221,7 @@ SECURITY = (
 
 
 @pytest.mark.parametrize(
-    ("words", "can"),
+    ("security_lines", "can"),
     [
         ("\tnot\tlocked\n\tnot\tfrozen\n\t2min for SECURITY ERASE UNIT.", {"ata_erase"}),
         ("\tnot\tlocked\n\tnot\tfrozen\n\t\tsupported: enhanced erase\n\t2min for SECURITY ERASE UNIT.",
@@ -231,8 +231,8 @@ SECURITY = (
         ("\tnot\tlocked\n\tnot\tfrozen", set()),
     ],
 )  # fmt: skip
-def test_a_frozen_or_locked_drive_cannot_be_erased(words, can):
-    seen = {"hdparm": {"sda": SECURITY.format(words=words)}}
+def test_a_frozen_or_locked_drive_cannot_be_erased(security_lines, can):
+    seen = {"hdparm": {"sda": SECURITY.format(words=security_lines)}}
     assert wiping.disk_abilities({"name": "sda"}, seen) == can
 
 

@@ -44,10 +44,10 @@ class Desk:
         host = SimpleNamespace(reason="the connection broke")
         return SimpleNamespace(reports=reports, hosts=(host,), errors=(), artifacts="here")
 
-    def retire(self, **asked):
-        hands = retire.Interaction(self.run, lambda _question: self.typed, self.said.append)
-        request = retire.Request(**{"node": "blade01", "reason": "broken fan", "wipe": True, **asked})
-        return retire.retire(self.registry, request, hands)
+    def retire(self, **options):
+        interaction = retire.Interaction(self.run, lambda _question: self.typed, self.said.append)
+        request = retire.Request(**{"node": "blade01", "reason": "broken fan", "wipe": True, **options})
+        return retire.retire(self.registry, request, interaction)
 
     @property
     def state(self):
@@ -73,9 +73,13 @@ def test_a_typed_serial_wipes_certifies_and_forgets(desk, tmp_path):
     assert one.runs[1]["wipe_plan_id"] == "abc123"
     node = one.registry.get("blade01")
     assert (node.state, node.address) == ("retired", None)
-    told = json.loads(done.certificate.read_text())
-    assert (told["node"]["serial"], told["complete"], told["reason"]) == ("S123", True, "broken fan")
-    assert told["drives"] == [WIPED]
+    document = json.loads(done.certificate.read_text())
+    assert (document["node"]["serial"], document["complete"], document["reason"]) == (
+        "S123",
+        True,
+        "broken fan",
+    )
+    assert document["drives"] == [WIPED]
     assert (tmp_path / "ssh/known_hosts").read_text() == "other ssh-ed25519 K\n"
     assert [e for e in one.events() if e.startswith("wipe")] == ["wipe_begun", "wiped"]
 
@@ -175,8 +179,8 @@ def test_a_node_without_a_serial_can_not_be_confirmed(desk):
 
 def test_a_rented_machine_goes_by_its_pool(registry, desk):
     who = Identity(instance_id="i-0abc")
-    said = {"kind": "cloud_vm", "cloud": "aws", "pool": "train"}
-    registry.observe(Observation("pulumi:production", "train-1", who, declared=said))
+    values = {"kind": "cloud_vm", "cloud": "aws", "pool": "train"}
+    registry.observe(Observation("pulumi:production", "train-1", who, declared=values))
     one = desk()
     with pytest.raises(AnswerIsNo, match="rented from aws: the pool's count must go down") as refused:
         one.retire(node="train-1", wipe=False, yes=True)
@@ -184,7 +188,7 @@ def test_a_rented_machine_goes_by_its_pool(registry, desk):
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("options", "message"),
     [
         ({"reason": "  "}, "--reason: is empty; say why"),
         ({"method": "magic"}, "--method: no wipe method is called 'magic'; auto, ata-enhanced-erase"),
@@ -192,10 +196,10 @@ def test_a_rented_machine_goes_by_its_pool(registry, desk):
         ({"wipe": False, "method": "discard"}, "--method: is for --wipe; add --wipe"),
     ],
 )
-def test_a_request_that_cannot_be_meant_reaches_no_host(desk, asked, said):
+def test_a_request_that_cannot_be_meant_reaches_no_host(desk, options, message):
     one = desk()
-    with pytest.raises(InputError, match=said):
-        one.retire(**asked)
+    with pytest.raises(InputError, match=message):
+        one.retire(**options)
     assert (one.state, one.runs) == ("ready", [])
 
 
@@ -210,13 +214,13 @@ def test_a_workstation_that_its_stack_still_declares_is_said_to_come_back(regist
 
 def test_a_retired_node_s_history_is_found_by_the_name_that_another_has_now(desk):
     one = desk()
-    gone = one.retire(confirm="S123").node
+    retired_node = one.retire(confirm="S123").node
     assert show.namesake_notes(one.registry, "blade01") == []
     who = Identity(rack="r1", slot="1")
     one.registry.observe(Observation("rack:r1", "blade01", who, declared={"kind": "compute_blade"}))
     (line,) = show.namesake_notes(one.registry, "blade01")
-    assert line.startswith(f"blade01 was also {gone.id}, retired since ")
-    assert line.endswith(f"gpufleet nodes history {gone.id}")
+    assert line.startswith(f"blade01 was also {retired_node.id}, retired since ")
+    assert line.endswith(f"gpufleet nodes history {retired_node.id}")
 
 
 @pytest.mark.parametrize("fakes", [[True], [False], [False, True], [False, False], [None]])
@@ -233,10 +237,10 @@ def test_a_certificate_says_whether_any_drive_was_a_fake(desk, registry, tmp_pat
     desk()
     node, request = registry.get("blade01"), retire.Request("blade01", "broken fan", wipe=True)
     path = retire.write_certificate(tmp_path, node, request, {**PROOF, "evidence": evidence})
-    told = json.loads(path.read_text())
-    assert told["fake"] is any(fakes)
-    assert told["drives"] == evidence
-    assert told["left_alone"] == [LEFT]
+    document = json.loads(path.read_text())
+    assert document["fake"] is any(fakes)
+    assert document["drives"] == evidence
+    assert document["left_alone"] == [LEFT]
 
 
 def test_a_certificate_does_not_call_a_half_wiped_node_complete(desk, registry, tmp_path):

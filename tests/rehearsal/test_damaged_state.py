@@ -7,19 +7,19 @@ import pytest
 from gpufleet.errors import InputError
 from gpufleet.rehearsal import backend
 from gpufleet.rehearsal.rack import hosts, lifecycle
-from gpufleet.rehearsal.world import World
+from gpufleet.rehearsal.rehearsal import Rehearsal
 
 DAMAGED = pytest.mark.parametrize("text", ["", "{", "[]", '{"a": NaN}', "[" * 5000, "\x00"])
 
 
 @DAMAGED
 def test_a_damaged_record_of_a_rehearsal_says_how_to_make_it_anew(tmp_path, text):
-    world = World(tmp_path, "poc")
-    world.facts.parent.mkdir(parents=True)
-    world.facts.write_text(text)
+    rehearsal = Rehearsal(tmp_path, "poc")
+    rehearsal.facts_file.parent.mkdir(parents=True)
+    rehearsal.facts_file.write_text(text)
     with pytest.raises(InputError, match=r"gpufleet rehearse down -s poc, then up again$") as caught:
-        world.read_facts()
-    assert str(caught.value).startswith(str(world.facts))
+        rehearsal.read_facts()
+    assert str(caught.value).startswith(str(rehearsal.facts_file))
 
 
 @DAMAGED
@@ -35,11 +35,11 @@ def test_a_damaged_record_of_a_host_says_how_to_make_it_anew(tmp_path, text):
 @DAMAGED
 def test_damaged_networks_are_chosen_anew(tmp_path, text):
     (tmp_path / "n").write_text(text)
-    assert lifecycle._kept_networks(tmp_path / "n") == {}
-    assert lifecycle._kept_networks(tmp_path / "none") == {}
+    assert lifecycle._read_networks(tmp_path / "n") == {}
+    assert lifecycle._read_networks(tmp_path / "none") == {}
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"checkpoint": 5}', '{"checkpoint": {"latest": []}}'])
 def test_a_damaged_state_of_the_engine_counts_nothing(tmp_path, text):
     (tmp_path / "s.json").write_text(text)
-    assert backend._latest(tmp_path / "s.json") == {}
+    assert backend._read_latest(tmp_path / "s.json") == {}

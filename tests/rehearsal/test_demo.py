@@ -25,7 +25,7 @@ def blade(name, state="ready", holds=(), reachable=True):
     }
 
 
-ENDED = [
+FINAL_NODES = [
     blade("blade01"),
     blade("blade04", "discovered", reachable=False),
     blade("blade09", "quarantined"),
@@ -33,16 +33,16 @@ ENDED = [
 ]
 
 
-def test_summary_names_each_fault():
-    said = demo.summary(ENDED)
-    assert said == "1 of 4 blades are ready; degraded: blade13; faulty: blade09; unreachable: blade04"
+def test_the_summary_lists_each_fault():
+    summary = demo.summarize_blades(FINAL_NODES)
+    assert summary == "1 of 4 blades are ready; degraded: blade13; faulty: blade09; unreachable: blade04"
 
 
 @pytest.mark.parametrize("missing", [1, 2, 3])
-def test_a_fault_that_was_not_found_fails_the_demo(missing):
-    nodes = [node if i != missing else blade(node["name"]) for i, node in enumerate(ENDED)]
+def test_a_missed_fault_fails_the_demo(missing):
+    nodes = [node if i != missing else blade(node["name"]) for i, node in enumerate(FINAL_NODES)]
     with pytest.raises(AnswerIsNo, match="three faults"):
-        demo.summary(nodes)
+        demo.summarize_blades(nodes)
 
 
 def test_what_if_adds_one_machine_and_leaves_the_stack_file_alone(tmp_path):
@@ -51,7 +51,7 @@ def test_what_if_adds_one_machine_and_leaves_the_stack_file_alone(tmp_path):
         "config:\n  gpufleet:fleet:\n    pools:\n      - {name: a, count: {min: 1}}\n      - {count: 2}\n"
     )
     before = source.read_text()
-    demo.write_what_if(source, target)
+    demo.write_changed_spec(source, target)
     pools = YAML().load(target.read_text())["config"]["gpufleet:fleet"]["pools"]
     assert [pool["count"] for pool in pools] == [{"min": 1}, 3]
     assert source.read_text() == before
@@ -59,39 +59,39 @@ def test_what_if_adds_one_machine_and_leaves_the_stack_file_alone(tmp_path):
 
 def test_a_failing_step_stops_the_demo_and_names_its_command(tmp_path):
     with pytest.raises(EnvironmentFault, match="exit 3"):
-        demo.run_step(demo.Step("t", "exit 3", no_is_fine=True), tmp_path, {"PATH": "/usr/bin:/bin"})
+        demo.run_step(demo.Step("t", "exit 3", allows_failure=True), tmp_path, {"PATH": "/usr/bin:/bin"})
 
 
-def test_the_answer_no_may_be_fine(tmp_path):
-    demo.run_step(demo.Step("t", "exit 1", no_is_fine=True), tmp_path, {"PATH": "/usr/bin:/bin"})
+def test_exit_code_1_can_be_allowed(tmp_path):
+    demo.run_step(demo.Step("t", "exit 1", allows_failure=True), tmp_path, {"PATH": "/usr/bin:/bin"})
     with pytest.raises(EnvironmentFault):
         demo.run_step(demo.Step("t", "exit 1"), tmp_path, {"PATH": "/usr/bin:/bin"})
 
 
-def test_reasons_name_what_burn_in_found_on_nodes_that_are_not_healthy():
+def test_unhealthy_nodes_are_listed_with_their_failed_checks():
     bad = {"name": "storage", "outcome": "fail", "reason": "disk is full"}
     fine = {"name": "cpu", "outcome": "pass", "reason": ""}
     reports = [
         {"node": "blade09", "verdict": "faulty", "checks": [fine, bad]},
         {"node": "blade01", "verdict": "healthy", "checks": [fine]},
     ]
-    assert demo.reasons(reports) == ["blade09 faulty: disk is full"]
+    assert demo.describe_unhealthy_nodes(reports) == ["blade09 faulty: disk is full"]
 
 
-def test_money_says_both_months():
+def test_the_cost_line_has_both_months():
     change = {"before": {"usd_per_month": 1000.4}, "after": {"usd_per_month": 2000.0}}
-    assert "1,000 USD a month" in demo.money(change)
-    assert demo.money(change).endswith("2,000")
+    assert "1,000 USD a month" in demo.describe_cost(change)
+    assert demo.describe_cost(change).endswith("2,000")
 
 
-def test_a_verb_that_gives_no_json_is_named_with_what_it_said(tmp_path):
-    with pytest.raises(EnvironmentFault, match="said no JSON but: broken"):
+def test_invalid_json_output_is_reported_with_its_error(tmp_path):
+    with pytest.raises(EnvironmentFault, match="did not print JSON but: broken"):
         demo.read_json(["sh", "-c", "echo broken >&2; exit 3"], tmp_path, {"PATH": "/usr/bin:/bin"})
     assert demo.read_json(["sh", "-c", "echo [1]; exit 1"], tmp_path, {"PATH": "/usr/bin:/bin"}) == [1]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_an_interrupted_demo_ends_its_step(tmp_path, number):
+def test_an_interrupted_demo_stops_its_step(tmp_path, number):
     """Test that a step gets its signal, time to stop by itself, and that nothing of it is left."""
     program = tmp_path / "step.py"
     program.write_text(

@@ -1,4 +1,4 @@
-"""The package server, against an archive of the test's own on the loopback."""
+"""The package server with a fake upstream archive on the loopback interface."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from gpufleet.rehearsal.packages import hostfiles, server
+from gpufleet.rehearsal.packages import apt_config, server
 
 MODIFIED = "Sat, 21 Nov 2026 10:00:00 GMT"
 
 
-class Elsewhere(BaseHTTPRequestHandler):
-    """An archive that counts what it is asked, and can be told to cut an answer short."""
+class FakeArchive(BaseHTTPRequestHandler):
+    """An upstream archive that records its requests and can truncate a response."""
 
-    asked: list[str]
+    requested_paths: list[str]
     files: dict[str, bytes]
-    short = 0
+    missing_bytes = 0
 
     def do_GET(self):
-        self.asked.append(self.path)
+        self.requested_paths.append(self.path)
         body = self.files.get(self.path)
         if body is None:
             self.send_error(404, "Not Found")
@@ -37,20 +37,20 @@ class Elsewhere(BaseHTTPRequestHandler):
             self.send_header("Content-Length", str(len(body)))
             self.send_header("Last-Modified", MODIFIED)
             self.end_headers()
-            self.wfile.write(body[: len(body) - self.short])
+            self.wfile.write(body[: len(body) - self.missing_bytes])
 
-    def log_message(self, *_words):
+    def log_message(self, *_arguments):
         pass
 
 
 @pytest.fixture
-def elsewhere(monkeypatch):
-    monkeypatch.setattr(Elsewhere, "asked", [], raising=False)
+def upstream(monkeypatch):
+    monkeypatch.setattr(FakeArchive, "requested_paths", [], raising=False)
     monkeypatch.setattr(
-        Elsewhere, "files", {"/d/pool/a.deb": b"a package", "/d/InRelease": b"index"}, raising=False
+        FakeArchive, "files", {"/d/pool/a.deb": b"a package", "/d/InRelease": b"index"}, raising=False
     )
-    monkeypatch.setattr(Elsewhere, "short", 0)
-    archive = ThreadingHTTPServer(("127.0.0.1", 0), Elsewhere)
+    monkeypatch.setattr(FakeArchive, "missing_bytes", 0)
+    archive = ThreadingHTTPServer(("127.0.0.1", 0), FakeArchive)
     threading.Thread(target=archive.serve_forever, daemon=True).start()
     yield archive
     archive.shutdown()
@@ -58,23 +58,23 @@ def elsewhere(monkeypatch):
 
 
 @pytest.fixture
-def ask(elsewhere, tmp_path, monkeypatch):
-    """Give a function that asks the server and returns status, reason and body."""
-    monkeypatch.setattr(server, "LOOK_S", 0.02)
+def fetch(upstream, tmp_path, monkeypatch):
+    """Return a function that requests a path and returns status, reason and body."""
+    monkeypatch.setattr(server, "CONFIG_POLL_S", 0.02)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    (tmp_path / "own").mkdir()
-    (tmp_path / "own/Packages").write_text("stand-ins")
+    (tmp_path / "repository").mkdir()
+    (tmp_path / "repository/Packages").write_text("fake packages")
     config = tmp_path / "config.json"
-    facts = {
+    settings = {
         "addresses": ["127.0.0.1"],
         "port": port,
         "cache": str(tmp_path / "cache"),
         "proxy": "",
-        "archives": {"debian": f"http://127.0.0.1:{elsewhere.server_port}/d"},
-        "folders": {"stand-in": str(tmp_path / "own")},
+        "archives": {"debian": f"http://127.0.0.1:{upstream.server_port}/d"},
+        "folders": {"fake": str(tmp_path / "repository")},
     }
-    config.write_text(json.dumps(facts))
+    config.write_text(json.dumps(settings))
     serving = threading.Thread(target=server.serve, args=[config], daemon=True)
     serving.start()
 
@@ -88,10 +88,10 @@ def ask(elsewhere, tmp_path, monkeypatch):
             except ConnectionRefusedError:
                 assert time.monotonic() < deadline
                 time.sleep(0.02)
-        answer = connection.getresponse()
-        body = answer.read()
+        response = connection.getresponse()
+        body = response.read()
         connection.close()
-        return answer.status, answer.reason, body
+        return response.status, response.reason, body
 
     yield get
     config.unlink()
@@ -99,56 +99,56 @@ def ask(elsewhere, tmp_path, monkeypatch):
     assert not serving.is_alive()
 
 
-def test_a_package_is_fetched_once(ask):
-    assert ask("/debian/pool/a.deb") == ask("/debian/pool/a.deb") == (200, "OK", b"a package")
-    assert Elsewhere.asked == ["/d/pool/a.deb"]
+def test_a_package_is_fetched_once(fetch):
+    assert fetch("/debian/pool/a.deb") == fetch("/debian/pool/a.deb") == (200, "OK", b"a package")
+    assert FakeArchive.requested_paths == ["/d/pool/a.deb"]
 
 
-def test_an_index_is_asked_for_anew_and_kept_where_it_is_the_same(ask, monkeypatch):
-    monkeypatch.setattr(server, "FRESH_S", -1)
-    assert [ask("/debian/InRelease")[2] for _ in range(2)] == [b"index", b"index"]
-    assert len(Elsewhere.asked) == 2
+def test_an_index_is_revalidated_and_the_cached_copy_reused(fetch, monkeypatch):
+    monkeypatch.setattr(server, "REVALIDATE_AFTER_S", -1)
+    assert [fetch("/debian/InRelease")[2] for _ in range(2)] == [b"index", b"index"]
+    assert len(FakeArchive.requested_paths) == 2
 
 
-def test_a_host_that_has_the_newest_index_is_told_so(ask):
-    assert ask("/debian/InRelease", **{"If-Modified-Since": MODIFIED})[0] == 304
+def test_a_current_index_is_answered_with_not_modified(fetch):
+    assert fetch("/debian/InRelease", **{"If-Modified-Since": MODIFIED})[0] == 304
 
 
-def test_twenty_hosts_at_once_cost_one_question(ask):
-    ask("/stand-in/Packages")
-    together = [threading.Thread(target=ask, args=["/debian/InRelease"]) for _ in range(20)]
-    for one in together:
-        one.start()
-    for one in together:
-        one.join()
-    assert Elsewhere.asked == ["/d/InRelease"]
+def test_concurrent_requests_cause_one_upstream_request(fetch):
+    fetch("/fake/Packages")
+    threads = [threading.Thread(target=fetch, args=["/debian/InRelease"]) for _ in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert FakeArchive.requested_paths == ["/d/InRelease"]
 
 
-def test_head_sends_no_body(ask):
-    assert ask("/debian/pool/a.deb", "HEAD") == (200, "OK", b"")
+def test_head_sends_no_body(fetch):
+    assert fetch("/debian/pool/a.deb", "HEAD") == (200, "OK", b"")
 
 
-def test_no_such_file_is_told_as_the_archive_tells_it(ask):
-    status, reason, _ = ask("/debian/pool/none.deb")
+def test_a_missing_file_returns_the_status_of_the_archive(fetch):
+    status, reason, _ = fetch("/debian/pool/none.deb")
     assert status == 404
-    assert reason.endswith("says 404 Not Found")
+    assert reason.endswith("returned 404 Not Found")
 
 
-def test_an_answer_cut_short_is_not_kept(ask, monkeypatch, tmp_path):
-    monkeypatch.setattr(Elsewhere, "short", 3)
-    assert ask("/debian/pool/a.deb")[0] == 503
-    monkeypatch.setattr(Elsewhere, "short", 0)
-    assert ask("/debian/pool/a.deb")[2] == b"a package"
+def test_a_truncated_response_is_not_cached(fetch, monkeypatch, tmp_path):
+    monkeypatch.setattr(FakeArchive, "missing_bytes", 3)
+    assert fetch("/debian/pool/a.deb")[0] == 503
+    monkeypatch.setattr(FakeArchive, "missing_bytes", 0)
+    assert fetch("/debian/pool/a.deb")[2] == b"a package"
     assert not list((tmp_path / "cache").rglob("*.part"))
 
 
-def test_without_the_archive_what_is_kept_is_given_and_the_rest_explained(ask, elsewhere, monkeypatch):
-    monkeypatch.setattr(server, "FRESH_S", -1)
-    ask("/debian/InRelease")
-    elsewhere.shutdown()
-    elsewhere.server_close()
-    assert ask("/debian/InRelease")[2] == b"index"
-    status, reason, _ = ask("/debian/pool/b.deb")
+def test_without_upstream_cached_files_are_served_and_others_return_503(fetch, upstream, monkeypatch):
+    monkeypatch.setattr(server, "REVALIDATE_AFTER_S", -1)
+    fetch("/debian/InRelease")
+    upstream.shutdown()
+    upstream.server_close()
+    assert fetch("/debian/InRelease")[2] == b"index"
+    status, reason, _ = fetch("/debian/pool/b.deb")
     assert status == 503
     assert "does not answer the rehearsal: " in reason
     assert "Connection refused" in reason
@@ -156,38 +156,41 @@ def test_without_the_archive_what_is_kept_is_given_and_the_rest_explained(ask, e
 
 @pytest.mark.parametrize(
     "path",
-    ["/stand-in/../config.json", "/stand-in/%2e%2e/config.json", "/stand-in//etc/passwd", "/", "/other/x"],
+    ["/fake/../config.json", "/fake/%2e%2e/config.json", "/fake//etc/passwd", "/", "/other/x"],
 )
-def test_nothing_else_is_served(ask, path):
-    assert ask(path)[0] == 404
+def test_other_paths_return_404(fetch, path):
+    assert fetch(path)[0] == 404
 
 
-def test_the_stand_ins_are_served_as_apt_asks_for_them(ask):
-    assert ask("/stand-in/./Packages")[2] == b"stand-ins"
+def test_the_fake_repository_is_served_under_apts_path(fetch):
+    assert fetch("/fake/./Packages")[2] == b"fake packages"
 
 
-def test_what_nobody_asks_for_is_forgotten(tmp_path):
+def test_unused_files_expire(tmp_path):
     now = time.time()
     for name, days in (("old.deb", 90), ("new.deb", 5), (".x.part", 5)):
         (tmp_path / name).write_text("x")
         os.utime(tmp_path / name, (now - days * 86400, now))
-    server.forget_unused(tmp_path, now)
+    server.remove_expired(tmp_path, now)
     assert [path.name for path in tmp_path.iterdir()] == ["new.deb"]
 
 
-def test_a_hosts_apt_is_told_where_packages_are(monkeypatch):
-    sources = hostfiles.apt.parse_sources(
+def test_apt_on_a_host_uses_the_package_server(monkeypatch):
+    sources = apt_config.apt_sources.parse_sources(
         "deb http://deb.example/debian bookworm main\ndeb http://sec.example/debian-security bookworm-security main\n"
     )
-    monkeypatch.setattr(hostfiles.apt, "system_sources", lambda: sources)
-    files = hostfiles.host_files("198.18.7.1", "bookworm")
-    told = files["etc/apt/sources.list.d/rehearsal.sources"]
-    assert "URIs: http://198.18.7.1:3180/debian\nSuites: bookworm\nComponents: main contrib non-free" in told
-    assert "URIs: http://198.18.7.1:3180/debian-security\nSuites: bookworm-security\n" in told
-    assert "Trusted: yes" in files["etc/apt/sources.list.d/rehearsal-stand-in.sources"]
+    monkeypatch.setattr(apt_config.apt_sources, "system_sources", lambda: sources)
+    files = apt_config.apt_config_files("198.18.7.1", "bookworm")
+    sources_text = files["etc/apt/sources.list.d/rehearsal.sources"]
+    assert (
+        "URIs: http://198.18.7.1:3180/debian\nSuites: bookworm\nComponents: main contrib non-free"
+        in sources_text
+    )
+    assert "URIs: http://198.18.7.1:3180/debian-security\nSuites: bookworm-security\n" in sources_text
+    assert "Trusted: yes" in files["etc/apt/sources.list.d/rehearsal-fake.sources"]
 
 
 def test_a_machine_of_another_distribution_gets_debian_from_its_archive():
-    assert [(a.name, a.uri) for a in hostfiles.apt.archives("bookworm", [])] == [
+    assert [(a.name, a.uri) for a in apt_config.apt_sources.suite_archives("bookworm", [])] == [
         ("debian", "http://deb.debian.org/debian")
     ]

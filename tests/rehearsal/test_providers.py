@@ -11,10 +11,10 @@ import pytest
 from pulumi.provider.experimental import provider as api
 
 from gpufleet.rehearsal import providers
-from gpufleet.rehearsal.providers.catalogue import load
-from gpufleet.rehearsal.providers.memory import Memory
+from gpufleet.rehearsal.providers.property_values import SECRET, UNKNOWN, from_plain, to_plain
 from gpufleet.rehearsal.providers.provider import SimulatedProvider
-from gpufleet.rehearsal.providers.values import SECRET, UNKNOWN, from_plain, to_plain
+from gpufleet.rehearsal.providers.schema import load_schema
+from gpufleet.rehearsal.providers.store import ResourceStore
 
 VPC = "aws:ec2/vpc:Vpc"
 SUBNET = "aws:ec2/subnet:Subnet"
@@ -26,7 +26,7 @@ class Asked:
     """A provider with plain values in and out."""
 
     def __init__(self, cloud, path):
-        self.provider = SimulatedProvider(load(cloud), Memory(path))
+        self.provider = SimulatedProvider(load_schema(cloud), ResourceStore(path))
 
     def urn(self, kind, name):
         return f"urn:pulumi:test::gpufleet::gpufleet:cloud:Pool${kind}::{name}"
@@ -148,7 +148,7 @@ def test_a_preview_leaves_no_trace_and_knows_only_what_it_can(aws, subnet):
     assert identity == ""
     assert planned["privateIp"] == planned["arn"] == UNKNOWN
     assert planned["instanceState"] == "running"
-    assert aws.provider.memory.of_type(NODE) == []
+    assert aws.provider.store.find_by_type(NODE) == []
 
 
 def test_an_unfinished_creation_is_finished_and_not_doubled(aws, subnet):
@@ -157,7 +157,7 @@ def test_an_unfinished_creation_is_finished_and_not_doubled(aws, subnet):
     again, made = aws.create(NODE, "one", node(subnet, ami="ami-2"))
     assert again == first
     assert made["ami"] == "ami-2"
-    assert len(aws.provider.memory.of_type(NODE)) == 1
+    assert len(aws.provider.store.find_by_type(NODE)) == 1
 
 
 def test_a_replacement_stands_beside_the_old_one(aws, subnet):
@@ -166,7 +166,7 @@ def test_a_replacement_stands_beside_the_old_one(aws, subnet):
     new, _ = aws.create(NODE, "one", node(subnet, ami="ami-2"))
     assert new != old
     aws.delete(NODE, "one", old)
-    assert [row.id for row in aws.provider.memory.of_type(NODE)] == [new]
+    assert [row.id for row in aws.provider.store.find_by_type(NODE)] == [new]
 
 
 def test_a_forced_replacement_stands_beside_the_old_one_too(aws, subnet):
@@ -353,17 +353,19 @@ def test_images_differ_by_region(aws):
 
 def test_the_launchers_serve_from_a_folder_whose_name_needs_quoting(tmp_path):
     folder = tmp_path / "it's a folder"
-    paths = providers.install(folder, sys.executable)
+    paths = providers.install_launchers(folder, sys.executable)
     assert [path.name for path in paths] == [f"pulumi-resource-{cloud}" for cloud in providers.CLOUDS]
     for path, cloud in zip(paths, providers.CLOUDS, strict=True):
         said = subprocess.run([path, "--version"], capture_output=True, text=True, check=True).stdout
-        assert said.startswith(load(cloud).version)
+        assert said.startswith(load_schema(cloud).version)
         assert "a double" in said
 
 
 def test_installing_again_changes_nothing(tmp_path):
-    before = [path.stat().st_mtime_ns for path in providers.install(tmp_path, sys.executable)]
-    assert [path.stat().st_mtime_ns for path in providers.install(tmp_path, sys.executable)] == before
+    before = [path.stat().st_mtime_ns for path in providers.install_launchers(tmp_path, sys.executable)]
+    assert [
+        path.stat().st_mtime_ns for path in providers.install_launchers(tmp_path, sys.executable)
+    ] == before
 
 
 def test_the_schema_says_that_it_is_a_double(aws):

@@ -9,10 +9,10 @@ import re
 import pytest
 
 from gpufleet.rehearsal.providers import CLOUDS
-from gpufleet.rehearsal.providers.catalogue import load
+from gpufleet.rehearsal.providers.schema import load_schema
 
 SDKS = {"aws": "pulumi_aws", "gcp": "pulumi_gcp", "azure-native": "pulumi_azure_native"}
-TYPES = [(cloud, token) for cloud in CLOUDS for token in load(cloud).types]
+TYPES = [(cloud, token) for cloud in CLOUDS for token in load_schema(cloud).types]
 
 
 class Real:
@@ -39,7 +39,7 @@ def camel(name, names):
 @pytest.fixture(params=TYPES, ids=[token for _, token in TYPES])
 def pair(request):
     cloud, token = request.param
-    return load(cloud).types[token], Real(token)
+    return load_schema(cloud).types[token], Real(token)
 
 
 def test_types_need_what_the_sdk_needs_and_are_called_so(pair):
@@ -62,4 +62,4 @@ def test_computed_outputs_exist(pair):
 @pytest.mark.parametrize("cloud", CLOUDS)
 def test_versions_are_those_of_the_sdks(cloud):
     sdk = importlib.import_module(SDKS[cloud])
-    assert load(cloud).version == importlib.import_module(f"{sdk.__name__}._utilities").get_version()
+    assert load_schema(cloud).version == importlib.import_module(f"{sdk.__name__}._utilities").get_version()

@@ -1,4 +1,4 @@
-"""Faults files: what they may say, and the line that refuses what they may not."""
+"""Faults files: valid content, and the messages for invalid content."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ def test_the_demo_set():
     }
 
 
-def test_no_choice_is_no_fault():
-    assert load_faults(None).of("blades-1/4") == frozenset()
+def test_none_loads_no_faults():
+    assert load_faults(None).at("blades-1/4") == frozenset()
 
 
-def test_a_file_of_ones_own(tmp_path):
+def test_a_users_file_is_loaded(tmp_path):
     file = tmp_path / "mine.yaml"
     file.write_text("arm64: [r/1]\nfaults:\n  r/2: [disk_full, link_down]\n")
     faults = load_faults(file)
-    assert faults.of("r/2") == {"disk_full", "link_down"}
+    assert faults.at("r/2") == {"disk_full", "link_down"}
     assert faults.arm64 == {"r/1"}
 
 
 @pytest.mark.parametrize("text", ["", "# none\n", "faults:\n", "arm64: []\n", "faults: {}\n"])
-def test_empty_files_are_no_faults(text):
+def test_empty_files_have_no_faults(text):
     assert not parse_faults(text, "f").by_place
 
 
@@ -49,11 +49,11 @@ def test_empty_files_are_no_faults(text):
         ("faults: {r/1: \n", "f.yaml:2: is not valid YAML"),
     ],
 )
-def test_refusals_name_file_line_and_remedy(text, line):
-    with pytest.raises(InputError) as refused:
+def test_errors_contain_file_line_and_remedy(text, line):
+    with pytest.raises(InputError) as caught:
         parse_faults(text, "f.yaml")
-    assert str(refused.value).startswith(line)
-    assert "\n" not in str(refused.value)
+    assert str(caught.value).startswith(line)
+    assert "\n" not in str(caught.value)
 
 
 def test_a_missing_file_is_refused():
@@ -61,11 +61,13 @@ def test_a_missing_file_is_refused():
         load_faults("nowhere.yaml")
 
 
-def test_a_place_that_no_rack_has_is_refused_with_its_line():
+def test_a_place_outside_all_racks_is_refused_with_its_line():
     faults = parse_faults("faults:\n  r/1: disk_full\n  r/9: disk_full\n", "f.yaml")
     with pytest.raises(InputError, match=r"f\.yaml:3: r/9: no such node; nodes are rack/slot: r/1, r/2"):
         faults.check_places({"r/1", "r/2"})
 
 
-def test_every_kind_is_told_in_words():
-    assert all(kind.replace("_", "").isalpha() and len(words) > 10 for kind, words in FAULT_KINDS.items())
+def test_every_kind_has_a_description():
+    assert all(
+        kind.replace("_", "").isalpha() and len(description) > 10 for kind, description in FAULT_KINDS.items()
+    )

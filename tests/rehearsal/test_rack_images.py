@@ -14,7 +14,7 @@ from gpufleet.rehearsal.rack import emulation, images, requirements
 RECIPE = images.Recipe("bookworm", "amd64")
 
 
-def test_the_name_holds_suite_architecture_and_the_recipes_hash():
+def test_the_name_contains_suite_architecture_and_hash():
     assert re.fullmatch(r"bookworm-amd64-[0-9a-f]{12}", RECIPE.name)
     assert RECIPE.name == images.Recipe("bookworm", "amd64").name
 
@@ -22,25 +22,27 @@ def test_the_name_holds_suite_architecture_and_the_recipes_hash():
 @pytest.mark.parametrize(
     "change", [{"arch": "arm64"}, {"packages": ("systemd",)}, {"masked": ()}, {"version": 99}]
 )
-def test_any_change_of_the_recipe_builds_another_image(change):
+def test_any_change_of_the_recipe_changes_the_name(change):
     assert replace(RECIPE, **change).name != RECIPE.name
 
 
-def test_arm64_hosts_get_a_whole_python():
+def test_hosts_get_the_full_python():
     assert "python3" in RECIPE.packages
     assert "python3-minimal" not in RECIPE.packages
 
 
 def test_progress_counts_packages():
     lines = [f"I: {verb} package{n} 1.0\n" for verb in ("Retrieving", "Unpacking") for n in range(60)]
-    said = []
-    last = images._follow(SimpleNamespace(stdout=[*lines, "E: Couldn't work out\n"]), said.append)
-    assert said[0] == "base image: retrieving packages, 30"
-    assert said[-1] == "base image: unpacking packages, 60 of 60"
+    messages = []
+    last = images._report_progress(
+        SimpleNamespace(stdout=[*lines, "E: Couldn't work out\n"]), messages.append
+    )
+    assert messages[0] == "base image: retrieving packages, 30"
+    assert messages[-1] == "base image: unpacking packages, 60 of 60"
     assert last == "E: Couldn't work out"
 
 
-def test_finishing_takes_out_what_hosts_must_not_share(tmp_path):
+def test_host_specific_files_are_removed(tmp_path):
     for name in (
         "etc/ssh/ssh_host_rsa_key",
         "etc/machine-id",
@@ -51,9 +53,11 @@ def test_finishing_takes_out_what_hosts_must_not_share(tmp_path):
         (tmp_path / name).write_text("text")
     (tmp_path / "etc/systemd/system").mkdir(parents=True)
     (tmp_path / "var/lib/dbus").mkdir(parents=True)
-    images._finish(RECIPE, tmp_path)
-    left = {str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file() and not p.is_symlink()}
-    assert left == {"etc/machine-id"}
+    images._remove_host_specific_files(RECIPE, tmp_path)
+    remaining = {
+        str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file() and not p.is_symlink()
+    }
+    assert remaining == {"etc/machine-id"}
     assert (tmp_path / "etc/machine-id").read_text() == ""
     assert str((tmp_path / "etc/systemd/system/apt-daily.timer").readlink()) == "/dev/null"
 
@@ -67,15 +71,17 @@ def test_finishing_takes_out_what_hosts_must_not_share(tmp_path):
         ("linux", 0, True, None),
     ],
 )
-def test_why_hosts_cannot_be_booted_here(monkeypatch, platform, euid, present, reason):
+def test_reasons_why_hosts_cannot_be_booted(monkeypatch, platform, euid, present, reason):
     monkeypatch.setattr(requirements.sys, "platform", platform)
     monkeypatch.setattr(requirements.os, "geteuid", lambda: euid)
-    monkeypatch.setattr(requirements, "_find", lambda _program: "/bin/x" if present else None)
+    monkeypatch.setattr(requirements, "_find_program", lambda _program: "/bin/x" if present else None)
     assert requirements.unavailable_reason() == reason
 
 
-def test_packages_for_arm64_are_named(monkeypatch):
-    monkeypatch.setattr(requirements, "_find", lambda program: None if "qemu" in program else "/bin/x")
+def test_missing_packages_for_arm64(monkeypatch):
+    monkeypatch.setattr(
+        requirements, "_find_program", lambda program: None if "qemu" in program else "/bin/x"
+    )
     assert requirements.missing_packages() == []
     assert requirements.missing_packages(arm64=True) == ["qemu-user-static"]
 
@@ -89,13 +95,13 @@ def test_packages_for_arm64_are_named(monkeypatch):
         (None, False),
     ],
 )
-def test_the_kernel_must_open_the_emulator_ahead(monkeypatch, tmp_path, entry, accepted):
+def test_the_kernel_must_open_the_emulator_in_advance(monkeypatch, tmp_path, entry, accepted):
     monkeypatch.setattr(emulation, "BINFMT", tmp_path)
     if entry is not None:
         (tmp_path / "qemu-aarch64").write_text(entry)
-    assert emulation.enabled("qemu-aarch64") is accepted
+    assert emulation.is_enabled("qemu-aarch64") is accepted
 
 
 def test_an_architecture_without_emulator_is_refused():
     with pytest.raises(EnvironmentFault, match="hosts of architecture riscv64 can't be booted"):
-        emulation.ensure("riscv64")
+        emulation.ensure_emulation("riscv64")

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from gpufleet.rehearsal.rack import layout
-from gpufleet.rehearsal.rack.faults import NONE
+from gpufleet.rehearsal.rack.faults import NO_FAULTS
 from gpufleet.rehearsal.rack.keys import ensure_key, known_hosts
 from gpufleet.rehearsal.rack.plan import plan_hosts
 
@@ -25,7 +25,7 @@ def plan(tmp_path):
         name="blade07", slot=7, serial=None, mac=None, storage_gb=500.0, machine="a board", accelerators=()
     )
     use = SimpleNamespace(name="blades-1", rack=SimpleNamespace(kind="blades", nodes=[node]))
-    return plan_hosts(tmp_path, [use], {"blades-1": 1}, NONE, "amd64")[0]
+    return plan_hosts(tmp_path, [use], {"blades-1": 1}, NO_FAULTS, "amd64")[0]
 
 
 def with_fault(plan, *faults):
@@ -37,7 +37,7 @@ def text(plan, name):
 
 
 def test_identity(plan):
-    layout.lay(plan, IMAGE, KEY, {})
+    layout.write_host_files(plan, IMAGE, KEY, {})
     assert text(plan, "etc/hostname") == "blade07\n"
     assert text(plan, "etc/machine-id") == f"{plan.machine_id}\n"
     assert text(plan, "root/.ssh/authorized_keys") == f"{KEY}\n"
@@ -57,61 +57,61 @@ def test_identity(plan):
     ],
 )
 def test_modes_that_sshd_insists_on(plan, name, mode):
-    layout.lay(plan, IMAGE, KEY, {})
+    layout.write_host_files(plan, IMAGE, KEY, {})
     assert stat.S_IMODE((plan.folder / "root" / name).stat().st_mode) == mode
 
 
 def test_what_was_configured_stays_when_a_host_is_laid_again(plan):
-    layout.lay(plan, IMAGE, KEY, {})
+    layout.write_host_files(plan, IMAGE, KEY, {})
     before = layout.host_key(plan)
     (plan.folder / "root/etc/hostname").write_text("renamed\n")
-    layout.lay(plan, IMAGE, KEY, {})
+    layout.write_host_files(plan, IMAGE, KEY, {})
     assert (text(plan, "etc/hostname"), layout.host_key(plan)) == ("renamed\n", before)
 
 
 def test_another_image_begins_anew(plan):
-    layout.lay(plan, IMAGE, KEY, {})
+    layout.write_host_files(plan, IMAGE, KEY, {})
     (plan.folder / "root/etc/mark").write_text("old")
-    layout.lay(plan, IMAGE.with_name("bookworm-amd64-ffffffffffff"), KEY, {})
+    layout.write_host_files(plan, IMAGE.with_name("bookworm-amd64-ffffffffffff"), KEY, {})
     assert not (plan.folder / "root/etc/mark").exists()
 
 
 def test_an_interrupted_laying_begins_anew(plan):
-    layout.lay(plan, IMAGE, KEY, {})
+    layout.write_host_files(plan, IMAGE, KEY, {})
     (plan.folder / "laid").unlink()
     (plan.folder / "root/etc/hostname").write_text("half")
-    layout.lay(plan, IMAGE, KEY, {})
+    layout.write_host_files(plan, IMAGE, KEY, {})
     assert text(plan, "etc/hostname") == "blade07\n"
 
 
 def test_pi_facts_follow_the_faults(plan):
     flags = []
     for faults in ((), ("undervoltage",), ()):
-        layout.lay(with_fault(plan, *faults), IMAGE, KEY, {})
+        layout.write_host_files(with_fault(plan, *faults), IMAGE, KEY, {})
         flags.append(json.loads(text(plan, "etc/gpufleet-rehearsal/pi.json"))["throttled"])
     assert flags == ["0x0", "0x50005", "0x0"]
 
 
 def test_sshd_follows_the_faults(plan):
     mask = plan.folder / "root/etc/systemd/system/ssh.service"
-    layout.lay(with_fault(plan, "unreachable"), IMAGE, KEY, {})
+    layout.write_host_files(with_fault(plan, "unreachable"), IMAGE, KEY, {})
     assert str(mask.readlink()) == "/dev/null"
-    layout.lay(plan, IMAGE, KEY, {})
+    layout.write_host_files(plan, IMAGE, KEY, {})
     assert not mask.is_symlink()
 
 
 def test_nvme_as_sysfs_shows_it(plan):
-    layout.lay(plan, IMAGE, KEY, {})
+    layout.write_host_files(plan, IMAGE, KEY, {})
     nvme = "etc/gpufleet-rehearsal/sys/class/nvme/nvme0"
     assert text(plan, f"{nvme}/device/current_link_speed") == "5.0 GT/s PCIe\n"
     assert text(plan, f"{nvme}/nvme0n1/size") == "976773168\n"
-    assert text(plan, f"{nvme}/model").startswith("STAND-IN")
+    assert text(plan, f"{nvme}/model").startswith("FAKE")
 
 
 @pytest.mark.parametrize("changed", [{"kind": "bench"}, {"storage_gb": None}])
 def test_no_nvme_where_none_is_declared(plan, changed):
     other = replace(plan, **changed)
-    layout.lay(other, IMAGE, KEY, {})
+    layout.write_host_files(other, IMAGE, KEY, {})
     assert not (plan.folder / "root/etc/gpufleet-rehearsal/sys").exists()
     assert (plan.folder / "root/usr/local/bin/bladectl").exists() == (other.kind == "blades")
 

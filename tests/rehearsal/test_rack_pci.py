@@ -17,25 +17,25 @@ from gpufleet.rehearsal.rack import pci
         ("Radeon RX 460", ("0x1002", "0x67ef", "0x030000")),
     ],
 )
-def test_a_card_is_told_by_its_ids(model, ids):
-    found = pci.devices([(model, 1)])
-    assert tuple(found[f"0000:11:00.0/{name}"] for name in ("vendor", "device", "class")) == tuple(
+def test_a_card_has_its_ids_and_class(model, ids):
+    files = pci.sysfs_files([(model, 1)])
+    assert tuple(files[f"0000:11:00.0/{name}"] for name in ("vendor", "device", "class")) == tuple(
         f"{value}\n" for value in ids
     )
-    assert {name.split("/")[1] for name in found} >= {"subsystem_vendor", "subsystem_device"}
+    assert {name.split("/")[1] for name in files} >= {"subsystem_vendor", "subsystem_device"}
 
 
-def test_every_card_has_an_address_of_its_own():
-    found = pci.devices([("H100 SXM5 80GB", 8), ("T4", 2)])
-    assert len({name.split("/")[0] for name in found}) == 10
-    assert found["0000:19:00.0/device"] == "0x1eb8\n"
+def test_every_card_has_its_own_address():
+    files = pci.sysfs_files([("H100 SXM5 80GB", 8), ("T4", 2)])
+    assert len({name.split("/")[0] for name in files}) == 10
+    assert files["0000:19:00.0/device"] == "0x1eb8\n"
 
 
-def test_a_model_without_an_id_is_told_and_shows_no_card():
-    assert pci.unknown([("T4", 1), ("Abacus", 2)]) == ["Abacus"]
-    assert pci.devices([("Abacus", 2)]) == {}
+def test_a_model_without_an_id_has_no_device():
+    assert pci.models_without_id([("T4", 1), ("Abacus", 2)]) == ["Abacus"]
+    assert pci.sysfs_files([("Abacus", 2)]) == {}
 
 
-def test_what_data_centres_have_is_known():
-    named = {"A100 SXM4 80GB", "H200 SXM 141GB", "B200", "L40S", "Instinct MI210", "Instinct MI300X"}
-    assert pci.unknown([(catalog.accelerator(name).name, 1) for name in sorted(named)]) == []
+def test_data_centre_models_have_ids():
+    models = {"A100 SXM4 80GB", "H200 SXM 141GB", "B200", "L40S", "Instinct MI210", "Instinct MI300X"}
+    assert pci.models_without_id([(catalog.get_accelerator(name).name, 1) for name in sorted(models)]) == []

@@ -1,4 +1,4 @@
-"""Plans: names short enough for the kernel, addresses that clash with nobody, identities that stay."""
+"""Host plans: names that fit the kernel, addresses without conflicts, stable identities."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from gpufleet.errors import InputError
-from gpufleet.rehearsal.rack.faults import NONE, parse_faults
-from gpufleet.rehearsal.rack.plan import choose_blocks, plan_hosts, prefix
+from gpufleet.rehearsal.rack.faults import NO_FAULTS, parse_faults
+from gpufleet.rehearsal.rack.plan import choose_blocks, name_prefix, plan_hosts
 
 HOME = Path("/project/.gpufleet/rehearsal/production")
 
@@ -27,65 +27,65 @@ def rack(name, *slots, kind="blades", **facts):
     return SimpleNamespace(name=name, rack=SimpleNamespace(kind=kind, nodes=nodes))
 
 
-def plans(*racks, faults=NONE, home=HOME, blocks=None):
+def plans(*racks, faults=NO_FAULTS, home=HOME, blocks=None):
     order = {use.name: number for number, use in enumerate(racks, start=1)}
     return {p.place: p for p in plan_hosts(home, racks, blocks or order, faults, "amd64")}
 
 
 def test_addresses_follow_rack_and_slot():
-    found = plans(rack("blades-1", 1, 7, 20), rack("bench-1", 1, kind="bench"))
-    assert {place: p.address for place, p in found.items()} == {
+    by_place = plans(rack("blades-1", 1, 7, 20), rack("bench-1", 1, kind="bench"))
+    assert {place: p.address for place, p in by_place.items()} == {
         "blades-1/1": "198.18.1.11",
         "blades-1/7": "198.18.1.17",
         "blades-1/20": "198.18.1.30",
         "bench-1/1": "198.18.2.11",
     }
-    assert found["bench-1/1"].gateway == "198.18.2.1"
+    assert by_place["bench-1/1"].gateway == "198.18.2.1"
 
 
-def test_networks_go_on_in_the_next_half_of_the_range():
+def test_networks_continue_in_the_second_half_of_the_range():
     assert plans(rack("r", 1), blocks={"r": 300})["r/1"].address == "198.19.44.11"
 
 
 @pytest.mark.parametrize("slot", [1, 20, 200])
 def test_names_fit_the_kernels_15_characters_and_carry_the_rehearsals_prefix(slot):
-    many = [rack(f"r{number}", slot) for number in range(1, 13)]
-    labels = [p.label for p in plans(*many).values()]
-    assert all(len(label) <= 15 and label.startswith(f"{prefix(HOME)}-") for label in labels)
-    assert len(set(labels)) == len(many)
+    racks = [rack(f"r{number}", slot) for number in range(1, 13)]
+    labels = [p.label for p in plans(*racks).values()]
+    assert all(len(label) <= 15 and label.startswith(f"{name_prefix(HOME)}-") for label in labels)
+    assert len(set(labels)) == len(racks)
 
 
-def test_rehearsals_in_other_folders_have_other_names():
-    assert prefix(HOME) != prefix(HOME.with_name("dev"))
+def test_rehearsals_in_different_folders_have_different_names():
+    assert name_prefix(HOME) != name_prefix(HOME.with_name("dev"))
 
 
-def test_identity_is_the_places_own_and_stays():
+def test_identities_are_unique_and_stable():
     first, again = plans(rack("r", 1, 2)), plans(rack("r", 1, 2))
     assert first == again
-    for what in ("machine_id", "serial", "mac", "label", "address"):
-        assert len({getattr(p, what) for p in first.values()}) == 2
+    for field in ("machine_id", "serial", "mac", "label", "address"):
+        assert len({getattr(p, field) for p in first.values()}) == 2
 
 
-def test_a_servers_serial_has_no_pis_shape():
+def test_a_server_has_a_different_form_of_serial():
     assert plans(rack("r", 1))["r/1"].serial.startswith("10000000")
     assert re.fullmatch(r"GF[0-9A-F]{10}", plans(rack("r", 1, kind="servers"))["r/1"].serial)
 
 
-def test_declared_serial_and_mac_win():
+def test_a_declared_serial_and_mac_take_precedence():
     plan = plans(rack("r", 1, serial="10000000deadbeef", mac="d8:3a:dd:00:00:01"))["r/1"]
     assert (plan.serial, plan.mac) == ("10000000deadbeef", "d8:3a:dd:00:00:01")
 
 
-def test_faults_and_architecture_reach_their_host_alone():
+def test_faults_and_architecture_apply_to_their_host_only():
     faults = parse_faults("{faults: {r/1: unreachable, r/2: disk_full}, arm64: [r/3]}", "f")
-    found = plans(rack("r", 1, 2, 3), faults=faults)
-    assert [p.silent for p in found.values()] == [True, False, False]
-    assert [p.arch for p in found.values()] == ["amd64", "amd64", "arm64"]
+    by_place = plans(rack("r", 1, 2, 3), faults=faults)
+    assert [p.expects_ssh for p in by_place.values()] == [False, True, True]
+    assert [p.arch for p in by_place.values()] == ["amd64", "amd64", "arm64"]
 
 
-def test_drives_reach_their_host_alone():
-    found = plans(rack("r", 1, 2), faults=parse_faults("disks: {r/2: 3}", "f"))
-    assert [p.disks for p in found.values()] == [0, 3]
+def test_drives_apply_to_their_host_only():
+    by_place = plans(rack("r", 1, 2), faults=parse_faults("disks: {r/2: 3}", "f"))
+    assert [p.disks for p in by_place.values()] == [0, 3]
     with pytest.raises(InputError, match="r/9: no such node"):
         plans(rack("r", 1), faults=parse_faults("disks: {r/9: 1}", "f"))
 
@@ -96,7 +96,7 @@ def test_arm64_on_an_unknown_place_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("kept", "taken", "chosen"),
+    ("previous", "used", "chosen"),
     [
         ({}, set(), {"a": 1, "b": 2}),
         ({"a": 40}, set(), {"a": 40, "b": 2}),
@@ -106,8 +106,8 @@ def test_arm64_on_an_unknown_place_is_refused():
         ({"b": 1}, set(), {"a": 1, "b": 2}),
     ],
 )
-def test_networks_are_kept_else_in_order_else_the_first_free(kept, taken, chosen):
-    assert choose_blocks(["a", "b"], kept, taken) == chosen
+def test_networks_are_reused_or_numbered_in_order_or_the_first_free(previous, used, chosen):
+    assert choose_blocks(["a", "b"], previous, used) == chosen
 
 
 def test_a_full_range_is_refused():

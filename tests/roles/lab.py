@@ -235,7 +235,7 @@ class Lab:
             spec.setdefault("slot", next(n for n in range(1, 200) if n not in used))
         return whole
 
-    def _racks(self) -> list[fleet.RackUse]:
+    def _racks(self) -> list[fleet.StackRack]:
         racks = []
         for kind in sorted({spec["kind"] for spec in self.hosts.values()}):
             nodes = [
@@ -248,7 +248,7 @@ class Lab:
             declared = fleet.Rack.model_validate(
                 {**said, "machine": MACHINES[kind], "storage_gb": 500, "nodes": nodes}
             )
-            racks.append(fleet.RackUse(name=declared.name, rack=declared))
+            racks.append(fleet.StackRack(name=declared.name, rack=declared))
         return racks
 
     def _faults(self) -> str:
@@ -312,7 +312,7 @@ SNAPSHOT = (
 )
 
 
-def _groups(use: fleet.RackUse, node: fleet.RackNode) -> list[str]:
+def _groups(use: fleet.StackRack, node: fleet.RackNode) -> list[str]:
     groups = [group_name("kind", RACK_KINDS[use.rack.kind]), group_name("rack", use.name), "new_nodes"]
     groups += ["new_blades"] if use.rack.kind == "blades" else []
     for card in node.accelerators:

@@ -1,4 +1,4 @@
-"""AMD's cards on booted hosts: the real plan, ROCm's stand-in packages, and Vulkan from Debian for an old card."""
+"""AMD's cards on booted hosts: the real plan, ROCm's fake packages, and Vulkan from Debian for an old card."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_instinct_cards_get_rocm_under_its_new_name(converged, lab):
     found = told(converged("amd"), "amd01")
     host = lab.host("amd01")
     assert host.package("amdrocm10.0-gfx942").version == found["plan"]["rocm"]["packages"][0]["version"]
-    assert "STAND-IN" in host.check_output("dpkg-query -W -f '${Description}' amdrocm10.0-gfx942")
+    assert "FAKE" in host.check_output("dpkg-query -W -f '${Description}' amdrocm10.0-gfx942")
     assert host.package("firmware-amd-graphics").is_installed
     assert found["found"]["rocminfo"] == "/opt/rocm/core-10.0/bin/rocminfo"
 
@@ -47,5 +47,5 @@ def test_a_card_without_rocm_gets_vulkan_from_debian_and_the_reason(converged, l
     assert "gfx803" in found["not_applied"]["rocm"]
     assert "Vulkan" in found["not_applied"]["rocm"]
     assert host.file("/usr/share/vulkan/icd.d/radeon_icd.x86_64.json").exists
-    assert "STAND-IN" not in host.check_output("dpkg-query -W -f '${Description}' mesa-vulkan-drivers")
+    assert "FAKE" not in host.check_output("dpkg-query -W -f '${Description}' mesa-vulkan-drivers")
     assert not host.file("/etc/profile.d/gpufleet-rocm.sh").exists

@@ -122,7 +122,7 @@ def test_a_lock_out_is_taken_back_by_the_host_itself(wall):
 
 
 def test_a_container_s_published_port_goes_on_working(wall):
-    """A network namespace behind a bridge port and a DNAT rule: a STAND-IN for what podman and Docker set up."""
+    """A network namespace behind a bridge port and a DNAT rule: a FAKE of the rules of podman and Docker."""
     host = wall.host("wall01")
     host.check_output(
         "systemd-run --quiet --collect --unit=pod -p PrivateNetwork=yes python3 -c 'import socket\n"
@@ -135,16 +135,16 @@ def test_a_container_s_published_port_goes_on_working(wall):
         f"ip link add podman0 type veth peer name eth0 netns {pid}; ip addr add 10.88.0.1/24 dev podman0;"
         f"ip link set podman0 up; {inside} ip link set lo up; {inside} ip addr add 10.88.0.2/24 dev eth0;"
         f"{inside} ip link set eth0 up; {inside} ip route add default via 10.88.0.1;"
-        "sysctl -qw net.ipv4.ip_forward=1; nft add table ip standin;"
-        "nft 'add chain ip standin pre { type nat hook prerouting priority dstnat; }';"
-        "nft add rule ip standin pre tcp dport 7070 dnat to 10.88.0.2:80"
+        "sysctl -qw net.ipv4.ip_forward=1; nft add table ip fakeports;"
+        "nft 'add chain ip fakeports pre { type nat hook prerouting priority dstnat; }';"
+        "nft add rule ip fakeports pre tcp dport 7070 dnat to 10.88.0.2:80"
     )
     assert apply(wall).failed("wall01") is None
     deadline = time.monotonic() + 20
     while (said := reached(wall, 7070)) != "container" and time.monotonic() < deadline:
         time.sleep(0.2)
     assert said == "container"
-    assert "table ip standin" in host.check_output("nft list ruleset")
+    assert "table ip fakeports" in host.check_output("nft list ruleset")
 
 
 def test_it_goes_away_when_it_is_not_wanted(wall):

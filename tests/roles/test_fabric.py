@@ -9,13 +9,13 @@ import pytest
 
 PLAYS = ("fabric",)
 INSTALL = Path(__file__).resolve().parents[2] / "playbooks/roles/efa/files/install.sh"
-# STAND-IN for aws-efa-installer: leaves the record that AWS's script leaves, and nothing else.
+# FAKE aws-efa-installer: leaves the record that AWS's script leaves, and nothing else.
 MAKE = """set -eu
 mkdir -p /srv/efa/aws-efa-installer && cd /srv/efa
 cat > aws-efa-installer/efa_installer.sh <<'END'
 #!/bin/sh
 mkdir -p /opt/amazon
-printf '# EFA installer version: 1.47.0\\n# STAND-IN, called with %s\\n' "$*" > /opt/amazon/efa_installed_packages
+printf '# EFA installer version: 1.47.0\\n# FAKE, called with %s\\n' "$*" > /opt/amazon/efa_installed_packages
 END
 chmod +x aws-efa-installer/efa_installer.sh
 tar czf installer.tar.gz aws-efa-installer

@@ -1,6 +1,6 @@
 """A real first boot: Debian with cloud-init finds an exported seed, restarts, and is what the export promised.
 
-cloud-init comes from Debian through the lab's gateway. Nothing of it is a stand-in; only the disk image is, because
+cloud-init comes from Debian through the lab's gateway. Nothing of it is a fake; only the disk image is, because
 a rehearsed host has its root file system already.
 """
 

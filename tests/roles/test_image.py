@@ -123,8 +123,8 @@ def test_sealing_takes_off_what_is_the_machine_s_alone(converged, lab):
 
 def test_base_images_are_those_that_pools_boot():
     text = (IMAGES / "gpufleet.pkr.hcl").read_text()
-    gcp = images.gcp_image(catalog.machine("n1-standard-8", "gcp"))
-    azure = images.azure_image(catalog.machine("Standard_NC4as_T4_v3", "azure"))
+    gcp = images.gcp_image(catalog.get_machine("n1-standard-8", "gcp"))
+    azure = images.azure_image(catalog.get_machine("Standard_NC4as_T4_v3", "azure"))
     for value in (images.CANONICAL_ON_AWS, gcp.project, gcp.family, azure.publisher, azure.offer, azure.sku):
         assert f'"{value}"' in text
 

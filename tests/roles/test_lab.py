@@ -11,12 +11,12 @@ def test_a_play_converges_and_then_changes_nothing(converged):
     assert runs.check.changed("base01") == runs.first.changed("base01") == 1
 
 
-def test_packages_come_from_debian_and_from_the_stand_ins(converged, lab):
+def test_packages_come_from_debian_and_from_the_fake_repository(converged, lab):
     converged("lab")
     host = lab.host("base01")
     assert host.check_output("hello") == "Hello, world!"
     assert host.package("rehearsal-example").version == "2.0-1"
-    assert "STAND-IN" in host.check_output("apt-cache show rehearsal-example")
+    assert "FAKE" in host.check_output("apt-cache show rehearsal-example")
 
 
 def test_a_host_that_died_is_booted_again_and_a_second_run_finishes(make_lab):

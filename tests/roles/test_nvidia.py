@@ -1,4 +1,4 @@
-"""NVIDIA's roles on a host with eight stand-in H100s: looked at from outside, upgraded, broken and brought back."""
+"""NVIDIA's roles on a host with eight fake H100s: looked at from outside, upgraded, broken and brought back."""
 
 from __future__ import annotations
 

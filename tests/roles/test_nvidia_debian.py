@@ -1,4 +1,4 @@
-"""Debian's own non-free driver, installed for real on a host with a stand-in T4 on its bus. No GPU: that is said."""
+"""Debian's own non-free driver, installed for real on a host with a fake T4 on its bus. No GPU: that is said."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_the_packages_are_debians_and_of_one_version(host):
     found = {host.package(name).version for name in REAL}
     assert len(found) == 1
     assert found.pop().startswith("535.")
-    assert "STAND-IN" not in host.check_output(
+    assert "FAKE" not in host.check_output(
         "dpkg-query -W -f '${Description}' nvidia-smi nvidia-persistenced"
     )
     assert set(REAL) <= set(host.check_output("apt-mark showhold").split())

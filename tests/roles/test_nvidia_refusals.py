@@ -1,4 +1,4 @@
-"""What NVIDIA's roles refuse before anything is touched, and what stand-ins of nvidia-smi and mokutil let be seen."""
+"""What NVIDIA's roles refuse before anything is touched, and what fakes of nvidia-smi and mokutil let be seen."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 
 HERE = Path(__file__).parent
 HOST = "nv01"
-# STAND-IN mokutil: the words of mokutil 0.6.0's binary (Debian 12), the state in a file.
+# FAKE mokutil: the words of mokutil 0.6.0's binary (Debian 12), the state in a file.
 MOKUTIL = """#!/bin/sh
-# STAND-IN
+# FAKE
 file=/etc/gpufleet-rehearsal/mok-requested
 case $1 in
   --sb-state) echo "SecureBoot enabled" ;;
@@ -25,7 +25,7 @@ esac
 
 @pytest.fixture(scope="module")
 def runs(lab):
-    """Put the stand-ins on the host, run the play twice, and take them away again."""
+    """Put the fakes on the host, run the play twice, and take them away again."""
     lab.add({HOST: {"kind": "servers", "accelerators": [{"model": "H100 SXM5 80GB", "count": 8}]}})
     host = lab.host(HOST)
     state = json.dumps({"gpus": [{"mode": "Disabled", "instances": []}] * 2})

@@ -35,7 +35,7 @@ class Desk:
         return SimpleNamespace(reports=reports, hosts=hosts, errors=(), artifacts="none")
 
     def retire(self, **asked):
-        hands = retire.Hands(self.run, lambda _question: "", self.said.append)
+        hands = retire.Interaction(self.run, lambda _question: "", self.said.append)
         request = retire.Request(**{"node": "old01", "reason": "test", "wipe": True, **asked})
         return retire.retire(self.registry, request, hands)
 
@@ -90,8 +90,8 @@ def test_the_next_call_goes_on_wipes_reads_back_and_certifies(desk):
     assert desk.data() == 0
     told = json.loads(done.certificate.read_text())
     drive = told["drives"][0]
-    assert told["stand_in"] is True
+    assert told["fake"] is True
     assert "begun at" in drive["resumed"]
     assert drive["read_back"] == {"places": 16, "held_data": 16, "still_there": 0, "zero": 16}
-    assert drive["commands"][-1]["output"] == "Success formatting namespace:1 (STAND-IN)\n"
+    assert drive["commands"][-1]["output"] == "Success formatting namespace:1 (FAKE)\n"
     assert desk.registry.get("old01").state == "retired"

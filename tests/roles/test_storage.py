@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from gpufleet.rehearsal.rack import drives
+from gpufleet.rehearsal.rack import loop_devices
 
 HEAD = 16 << 20
 EMPTY = hashlib.sha256(bytes(HEAD)).hexdigest()
@@ -45,7 +45,7 @@ def octal(data):
 @pytest.fixture(scope="module")
 def rig(make_lab):
     """Give a host with four drives: two empty ones, one with somebody's file system, one with a partition table."""
-    if reason := drives.unavailable_reason():
+    if reason := loop_devices.unavailable_reason():
         pytest.skip(reason)
     lab = make_lab("storage")
     lab.up({"disk01": {"disks": 4}})

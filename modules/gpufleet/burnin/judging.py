@@ -103,7 +103,7 @@ def judge_check(record: Record, rules: tuple[Threshold, ...], refused: str, rehe
     if status != "ran" or not isinstance(raw, Mapping):
         return CheckResult(name, "not_run", reason=f"error: {reason or 'the record makes no sense'}")
     unreal = refused if name != "configuration" else ""
-    unreal = unreal or ("" if rehearsal else stand_in(raw))
+    unreal = unreal or ("" if rehearsal else fake_source(raw))
     if unreal:
         return CheckResult(name, "not_run", reason=unreal)
     readings = read(name, raw)
@@ -113,11 +113,11 @@ def judge_check(record: Record, rules: tuple[Threshold, ...], refused: str, rehe
     return judge_readings(name, readings, own, reason)
 
 
-def stand_in(raw: Mapping[str, Any]) -> str:
-    """Return why a reading is not of the real thing, or nothing."""
-    if raw.get("stand_in"):
-        return "answered by a stand-in tool"
-    return "read from a stand-in sysfs" if raw.get("root", "/sys") != "/sys" and "devices" in raw else ""
+def fake_source(raw: Mapping[str, Any]) -> str:
+    """Return the fake source of a reading, or an empty text for real hardware."""
+    if raw.get("fake"):
+        return "answered by a fake tool"
+    return "read from a fake sysfs" if raw.get("root", "/sys") != "/sys" and "devices" in raw else ""
 
 
 def judge_readings(name: str, readings: Readings, rules: list[Threshold], said: str) -> CheckResult:

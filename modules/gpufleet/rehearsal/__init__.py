@@ -1,13 +1,14 @@
-"""The offline world: a declared fleet rehearsed on one machine, and nothing real touched.
+"""Rehearsals: a declared fleet on one machine, offline, without any change to real clouds or hosts.
 
-In: a stack of this project. Out: a ``World``, which is a folder with everything that the rehearsal of that
-stack is made of (Pulumi's backend and home, simulated cloud providers and what they hold, the registry, SSH
-keys, the rack's hosts) and the environment in which plain ``pulumi``, ``ansible`` and ``gpufleet`` use it.
-The engine is the real one; ``providers/`` holds the doubles it talks to; ``rack/`` boots the hosts.
+Input: a stack of this project. Output: a ``Rehearsal``. It is a folder with Pulumi's backend and home, simulated
+cloud providers and their resources, the registry, SSH keys and the rack's hosts, plus the environment in which
+plain ``pulumi``, ``ansible`` and ``gpufleet`` use them. The engine is the real one; ``providers/`` has the
+simulated cloud plugins; ``rack/`` boots the hosts.
 """
 
 from __future__ import annotations
 
-from gpufleet.rehearsal.world import World, WorldStatus
+from gpufleet.rehearsal.paths import RehearsalPaths
+from gpufleet.rehearsal.rehearsal import Rehearsal, RehearsalStatus
 
-__all__ = ["World", "WorldStatus"]
+__all__ = ["Rehearsal", "RehearsalPaths", "RehearsalStatus"]

@@ -1,7 +1,7 @@
-"""The rehearsal's Pulumi backend: a folder, with the stack in it before anybody types `pulumi up`.
+"""The rehearsal's Pulumi backend: a folder that has the stack before the first `pulumi up`.
 
-`pulumi stack init` in the project would write into the stack's tracked settings file. So the stack is made
-from a scratch project of the same name, and the salt that the engine chose is kept with the rehearsal.
+`pulumi stack init` in the project would write into the stack's tracked settings file. Therefore the stack is
+created from a temporary project of the same name, and the rehearsal stores the salt that the engine chose.
 """
 
 from __future__ import annotations
@@ -9,62 +9,62 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gpufleet import engine
 from gpufleet.boundary import ENGINE_DOCUMENT, decode_json_object, read_bytes
 from gpufleet.errors import EnvironmentFault, InputError
 from gpufleet.rehearsal import launcher, processes
+from gpufleet.rehearsal.paths import RehearsalPaths
 
-if TYPE_CHECKING:
-    from gpufleet.rehearsal.world import World
-
-PASSPHRASE = "gpufleet-rehearsal"  # noqa: S105 - guards nothing: a rehearsal holds no secret of anybody's
+PASSPHRASE = "gpufleet-rehearsal"  # noqa: S105 - protects nothing: a rehearsal has no secrets
 
 
-def environment(world: World) -> dict[str, str]:
-    """Return what keeps the engine inside the rehearsal."""
+def engine_variables(paths: RehearsalPaths) -> dict[str, str]:
+    """Return the environment variables that confine the engine to the rehearsal."""
     return {
-        "PULUMI_BACKEND_URL": world.backend.as_uri(),
+        # Without metadata files next to the state: the engine writes them in place, so that a kill leaves
+        # an empty one, after which it refuses the whole stack ("failed to load checkpoint: EOF").
+        "PULUMI_BACKEND_URL": paths.backend.as_uri() + "?metadata=skip",
         "PULUMI_CONFIG_PASSPHRASE": PASSPHRASE,
         "PULUMI_CONFIG_PASSPHRASE_FILE": "",
-        "PULUMI_HOME": str(world.pulumi_home),
+        "PULUMI_HOME": str(paths.pulumi_home),
         "PULUMI_SKIP_UPDATE_CHECK": "true",
-        # The simulated providers on PATH, and never a real one: neither one installed nor one downloaded.
+        # Only the simulated providers on PATH: no installed and no downloaded plugin.
         "PULUMI_IGNORE_AMBIENT_PLUGINS": "false",
         "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
-        # Commands that take no settings file of their own find the salt in the state.
+        # Commands without a settings file find the salt in the state.
         "PULUMI_FALLBACK_TO_STATE_SECRETS_MANAGER": "true",
     }
 
 
-def ensure_stack(world: World, found: engine.Engine) -> str:
-    """Make the stack in the backend unless it is there; return its salt."""
-    kept = _salt_of(state_file(world))
-    if kept:
-        return kept
-    processes.end(
-        world.home
+def ensure_stack(paths: RehearsalPaths, installed: engine.Engine) -> str:
+    """Create the stack in the backend if it does not exist; return its salt."""
+    existing_salt = _read_salt(state_file(paths))
+    if existing_salt:
+        return existing_salt
+    processes.stop_processes(
+        paths.home
     )  # a killed `up` may have left its `stack init` running: it would come in between
-    state_file(world).unlink(missing_ok=True)  # a `stack init` that was killed leaves a stack without a salt
-    path = os.pathsep.join((str(found.bin_dir), os.environ.get("PATH", os.defpath)))
-    # GPUFLEET_HOME is the mark by which `down` finds the engine should we be killed meanwhile.
-    variables = {**os.environ, **environment(world), "PATH": path, "GPUFLEET_HOME": str(world.home)}
-    with tempfile.TemporaryDirectory(dir=world.home) as scratch:
+    state_file(paths).unlink(missing_ok=True)  # a `stack init` that was killed leaves a stack without a salt
+    path = os.pathsep.join((str(installed.bin_dir), os.environ.get("PATH", os.defpath)))
+    # `down` finds the engine by GPUFLEET_HOME if this process is killed.
+    variables = {**os.environ, **engine_variables(paths), "PATH": path, "GPUFLEET_HOME": str(paths.home)}
+    with tempfile.TemporaryDirectory(dir=paths.home) as scratch:
         project = Path(scratch)
-        (project / "Pulumi.yaml").write_text(f"name: {project_name(world.root)}\nruntime: python\n")
-        engine.run_pulumi(["stack", "init", world.stack, "--no-select"], project, variables)
-    salt = _salt_of(state_file(world))
+        (project / "Pulumi.yaml").write_text(f"name: {project_name(paths.root)}\nruntime: python\n")
+        engine.run_pulumi(["stack", "init", paths.stack, "--no-select"], project, variables)
+    salt = _read_salt(state_file(paths))
     if salt is None:
-        raise EnvironmentFault(f"`pulumi stack init` left no usable stack in {world.backend}")
+        raise EnvironmentFault(f"`pulumi stack init` left no usable stack in {paths.backend}")
     return salt
 
 
-def state_file(world: World) -> Path:
-    """Return where the engine's file backend keeps this stack."""
-    return world.backend / ".pulumi" / "stacks" / project_name(world.root) / f"{world.stack}.json"
+def state_file(paths: RehearsalPaths) -> Path:
+    """Return the state file of this stack in the engine's file backend."""
+    return paths.backend / ".pulumi" / "stacks" / project_name(paths.root) / f"{paths.stack}.json"
 
 
 def project_name(root: Path) -> str:
@@ -79,37 +79,39 @@ def project_name(root: Path) -> str:
     return match[2]
 
 
-def settle(world: World, say: Callable[[str], None]) -> str:
-    """Free the stack from what a killed run left: helpers, its lock, and creations that never ended."""
-    processes.end_orphans(world.home)
-    launcher.remove_stale_locks(world.backend)
-    resources, pending = count(world)
+def clear_interrupted_run(
+    paths: RehearsalPaths, variables: Mapping[str, str], report: Callable[[str], None]
+) -> str:
+    """Remove what a killed run left: helper processes, its lock and pending creations. Return the resource count."""
+    processes.stop_orphans(paths.home)
+    launcher.remove_stale_locks(paths.backend)
+    resources, pending = count_resources(paths)
     if not pending:
         return f"{resources} resources"
-    say(f"a run was interrupted: clearing {pending} pending operations")
-    arguments = ["refresh", "-s", world.stack, "--yes", "--skip-preview", "--clear-pending-creates"]
-    engine.run_pulumi(arguments, world.root, world.full_env())
-    return f"{count(world)[0]} resources"
+    report(f"a run was interrupted: clearing {pending} pending operations")
+    arguments = ["refresh", "-s", paths.stack, "--yes", "--skip-preview", "--clear-pending-creates"]
+    engine.run_pulumi(arguments, paths.root, variables)
+    return f"{count_resources(paths)[0]} resources"
 
 
-def count(world: World) -> tuple[int, int]:
-    """Return how many resources the stack has and how many operations an interrupted run left open."""
-    latest = _latest(state_file(world))
-    resources = [item for item in latest.get("resources") or [] if not _is_engines_own(item["type"])]
+def count_resources(paths: RehearsalPaths) -> tuple[int, int]:
+    """Return how many resources the stack has and how many operations are pending."""
+    latest = _read_latest(state_file(paths))
+    resources = [item for item in latest.get("resources") or [] if not _is_engine_resource(item["type"])]
     return len(resources), len(latest.get("pending_operations") or [])
 
 
-def _is_engines_own(kind: str) -> bool:
+def _is_engine_resource(kind: str) -> bool:
     return kind == "pulumi:pulumi:Stack" or kind.startswith("pulumi:providers:")
 
 
-def _salt_of(state: Path) -> str | None:
-    secrets = _latest(state).get("secrets_providers") or {}
+def _read_salt(state: Path) -> str | None:
+    secrets = _read_latest(state).get("secrets_providers") or {}
     salt = (secrets.get("state") or {}).get("salt")
     return str(salt) if salt else None
 
 
-def _latest(state: Path) -> dict[str, Any]:
+def _read_latest(state: Path) -> dict[str, Any]:
     try:
         document = decode_json_object(read_bytes(state, ENGINE_DOCUMENT), str(state), ENGINE_DOCUMENT)
         latest = document["checkpoint"].get("latest")

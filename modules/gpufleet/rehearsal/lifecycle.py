@@ -1,4 +1,4 @@
-"""The whole of a rehearsal, world and racks together: what ``gpufleet rehearse`` does."""
+"""A rehearsal and its racks together: the commands of ``gpufleet rehearse``."""
 
 from __future__ import annotations
 
@@ -12,102 +12,103 @@ from typing import Any
 from gpufleet import fleet
 from gpufleet.errors import InputError
 from gpufleet.rehearsal import processes, rack
-from gpufleet.rehearsal.world import World
+from gpufleet.rehearsal.rehearsal import Rehearsal
 
-Say = Callable[[str], None]
+Reporter = Callable[[str], None]
 
 
-def up(world: World, say: Say, *, faults: str | None = None, with_racks: bool = True) -> None:
-    """Bring the world up, then its racks where hosts can be booted; wrong input is refused before either."""
-    world.check_stack()
+def up(rehearsal: Rehearsal, report: Reporter, *, faults: str | None = None, with_racks: bool = True) -> None:
+    """Start the rehearsal, then its racks if hosts can be booted here. Check all input before any change."""
+    rehearsal.check_stack()
     if not with_racks:
         if faults:
             raise InputError(
                 "faults are put on a rack's hosts", where="--faults", remedy="leave out --no-rack"
             )
-        world.up(say)
+        rehearsal.up(report)
         return
-    declared = fleet.load(world.stack, world.root)
-    chosen = rack.load_faults(faults)
-    chosen.check_places({f"{use.name}/{node.slot}" for use in declared.racks for node in use.rack.nodes})
-    world.up(say)
-    if declared.racks or (world.home / "rack").exists():
-        _racks_up(world, declared.racks, chosen, say)
+    stack = fleet.load(rehearsal.stack, rehearsal.root)
+    chosen_faults = rack.load_faults(faults)
+    chosen_faults.check_places(
+        {f"{rack_use.name}/{node.slot}" for rack_use in stack.racks for node in rack_use.rack.nodes}
+    )
+    rehearsal.up(report)
+    if stack.racks or (rehearsal.home / "rack").exists():
+        _boot_racks(rehearsal, stack.racks, chosen_faults, report)
 
 
-def _racks_up(world: World, racks: Sequence[fleet.RackUse], faults: rack.Faults, say: Say) -> None:
+def _boot_racks(
+    rehearsal: Rehearsal, racks: Sequence[fleet.StackRack], faults: rack.Faults, report: Reporter
+) -> None:
     reason = rack.unavailable_reason()
     if reason:
-        say(f"rack left out, the rest works: {reason}")
+        report(f"rack left out, the rest works: {reason}")
         return
-    hosts = rack.up(world, racks, faults, say)
+    hosts = rack.up(rehearsal, racks, faults, report)
     answering = sum(host.ssh_answers for host in hosts)
-    say(f"rack: {len(hosts)} hosts up, {answering} answer SSH, {len(hosts) - answering} do not")
+    report(f"rack: {len(hosts)} hosts up, {answering} answer SSH, {len(hosts) - answering} do not")
 
 
-def down(world: World, say: Say) -> None:
-    """End the runs that use the rehearsal, then the racks' hosts (their records lie in its folder), then the world."""
-    ended = processes.end(world.home)
-    if ended:
-        say(f"rehearsal of {world.stack}: ended {ended} processes that were using it")
+def down(rehearsal: Rehearsal, report: Reporter) -> None:
+    """Stop the runs that use the rehearsal, then the racks' hosts (their records are in its folder), then the rest."""
+    stopped = processes.stop_processes(rehearsal.home)
+    if stopped:
+        report(f"rehearsal of {rehearsal.stack}: stopped {stopped} processes that were using it")
     if sys.platform == "linux":
-        rack.down(world, say)
-    world.down(say)
+        rack.down(rehearsal, report)
+    rehearsal.down(report)
 
 
-def deleted_homes(root: Path | None = None) -> list[Path]:
-    """Return the homes of rehearsals that were deleted while their hosts ran: no stack's name leads to them.
-
-    With ``root`` only those of one project.
-    """
-    homes = [lost.home for lost in rack.forsaken()] if sys.platform == "linux" else []
+def find_deleted_homes(root: Path | None = None) -> list[Path]:
+    """Return the homes of rehearsals that were deleted while their hosts ran; with ``root`` those of one project."""
+    homes = [deleted.home for deleted in rack.find_deleted_rehearsals()] if sys.platform == "linux" else []
     return [home for home in homes if root is None or home.is_relative_to(root.resolve())]
 
 
-def remove_deleted(homes: Iterable[Path], say: Say) -> None:
-    """End the hosts of deleted rehearsals."""
+def stop_deleted_rehearsals(homes: Iterable[Path], report: Reporter) -> None:
+    """Stop the hosts of deleted rehearsals."""
     for home in homes:
-        say(f"a rehearsal in {home}, which was deleted, still had hosts")
-        rack.down(rack.Forsaken(home), say)
+        report(f"a rehearsal in {home}, which was deleted, still has hosts")
+        rack.down(rack.DeletedRehearsal(home), report)
 
 
-def report(world: World) -> dict[str, Any]:
-    """Return how the rehearsal is, as plain data."""
-    found = world.status()
-    hosts = [asdict(host) for host in rack.status(world)]
+def collect_status(rehearsal: Rehearsal) -> dict[str, Any]:
+    """Return the status of the rehearsal and its hosts as JSON data."""
+    status = rehearsal.status()
+    hosts = [asdict(host) for host in rack.status(rehearsal)]
     return {
-        **asdict(found),
-        "home": str(found.home),
+        **asdict(status),
+        "home": str(status.home),
         "hosts": hosts,
-        "declared_hosts": _declared_hosts(world),
+        "declared_hosts": _count_declared_hosts(rehearsal),
     }
 
 
-def _declared_hosts(world: World) -> int:
-    """Return how many hosts the stack's racks would have; none for a stack whose file is gone or broken."""
+def _count_declared_hosts(rehearsal: Rehearsal) -> int:
+    """Return how many hosts the stack's racks have; 0 if the stack's file is missing or invalid."""
     with contextlib.suppress(InputError):
-        return sum(len(use.rack.nodes) for use in fleet.load(world.stack, world.root).racks)
+        return sum(len(rack_use.rack.nodes) for rack_use in fleet.load(rehearsal.stack, rehearsal.root).racks)
     return 0
 
 
-def as_text(report: dict[str, Any]) -> str:
-    """Return the report as a person reads it."""
+def format_status(status: dict[str, Any]) -> str:
+    """Return the status as text."""
     lines = [
-        f"stack       {report['stack']}",
-        f"state       {'up' if report['up'] else 'not up'}",
-        f"folder      {report['home']}",
-        f"engine      {report['engine'] or 'none'}",
-        f"resources   {report['resources']}, {report['pending_operations']} operations pending",
-        f"processes   {' '.join(str(pid) for pid in report['processes']) or 'none'}",
-        f"hosts       {_hosts_line(report)}",
+        f"stack       {status['stack']}",
+        f"state       {'up' if status['up'] else 'not up'}",
+        f"folder      {status['home']}",
+        f"engine      {status['engine'] or 'none'}",
+        f"resources   {status['resources']}, {status['pending_operations']} operations pending",
+        f"processes   {' '.join(str(pid) for pid in status['processes']) or 'none'}",
+        f"hosts       {_hosts_line(status)}",
     ]
-    silent = (host for host in report["hosts"] if not host["ssh_answers"])
-    lines += [f"  silent    {host['name']} ({host['place']}, {host['address']})" for host in silent]
+    unresponsive = (host for host in status["hosts"] if not host["ssh_answers"])
+    lines += [f"  no SSH    {host['name']} ({host['place']}, {host['address']})" for host in unresponsive]
     return "\n".join(lines)
 
 
-def _hosts_line(report: dict[str, Any]) -> str:
-    hosts, declared = report["hosts"], report["declared_hosts"]
+def _hosts_line(status: dict[str, Any]) -> str:
+    hosts, declared = status["hosts"], status["declared_hosts"]
     if not hosts:
         return f"none of {declared}: `gpufleet rehearse up` boots them" if declared else "none"
     running = sum(host["running"] for host in hosts)

@@ -1,9 +1,9 @@
-"""The rehearsal's own processes: Pulumi's (engines, language hosts, providers) and runs of ours on its hosts.
+"""The processes of a rehearsal: Pulumi's (engines, language hosts, providers) and our runs on its hosts.
 
-They are told by two marks at once: ``GPUFLEET_HOME`` in their environment names this rehearsal, and their
-command line is one of Pulumi's, Ansible's or ours. A shell in which the rehearsal's environment was set has the
-first mark only, and is left alone. SSH masters that Ansible keeps open write their title over their
-environment; the folder of their sockets, the rehearsal's own, tells them.
+A process belongs to the rehearsal if ``GPUFLEET_HOME`` in its environment is the rehearsal's home and its command
+line is one of Pulumi, Ansible or gpufleet. A user's shell with the rehearsal's environment has only the first
+property and is never stopped. SSH masters of Ansible overwrite their environment with their title; they are
+recognized by the folder of their sockets.
 """
 
 from __future__ import annotations
@@ -18,62 +18,59 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from gpufleet.process_stat import parent_id
+
 PULUMI = ("pulumi", "gpufleet.rehearsal.providers")
 RUNS = ("gpufleet", "ansible", "ssh")
-PATIENCE_S = 5.0
+STOP_TIMEOUT_S = 5.0
 
 
-def control_path(home: Path) -> Path:
-    """Return where Ansible keeps this rehearsal's SSH sockets: short, for a socket's path is bounded."""
+def ssh_control_path(home: Path) -> Path:
+    """Return the folder of this rehearsal's SSH sockets. It is short because socket paths have a length limit."""
     name = hashlib.sha256(os.fsencode(home)).hexdigest()[:8]
     return Path(tempfile.gettempdir()) / f"gpufleet-{name}"
 
 
-def of_home(
+def find_processes(
     home: Path, proc: Path = Path("/proc"), programs: tuple[str, ...] = (*PULUMI, *RUNS)
 ) -> list[int]:
-    """Return the ids of this rehearsal's processes but ourselves; nothing where there is no /proc."""
+    """Return the ids of this rehearsal's processes, without this process and its parents; empty without /proc."""
     mark = b"GPUFLEET_HOME=" + os.fsencode(home)
-    sockets = b"ssh: " + os.fsencode(control_path(home)) + b"/"
-    found = []
+    sockets = b"ssh: " + os.fsencode(ssh_control_path(home)) + b"/"
+    process_ids = []
     for folder in proc.glob("[0-9]*"):
-        with contextlib.suppress(OSError):  # ended meanwhile, or another user's
-            words = (folder / "cmdline").read_bytes().split(b"\0")
-            marked = _is_one_of(programs, words) and mark in (folder / "environ").read_bytes().split(b"\0")
-            if marked or ("ssh" in programs and words[0].startswith(sockets)):
-                found.append(int(folder.name))
-    return sorted({*found} - _ourselves())
+        with contextlib.suppress(OSError):  # it has ended, or belongs to another user
+            arguments = (folder / "cmdline").read_bytes().split(b"\0")
+            has_marks = _is_one_of(programs, arguments) and mark in (folder / "environ").read_bytes().split(
+                b"\0"
+            )
+            if has_marks or ("ssh" in programs and arguments[0].startswith(sockets)):
+                process_ids.append(int(folder.name))
+    return sorted({*process_ids} - _own_process_ids())
 
 
-def _ourselves() -> set[int]:
-    """Return this process and those that wait for it: the one who ends a rehearsal does not end itself."""
-    line = [os.getpid()]
-    while (above := _parent(line[-1])) > 0:
-        line.append(above)
-    return set(line)
+def _own_process_ids() -> set[int]:
+    """Return this process and its ancestors, which must not be stopped."""
+    ancestors = [os.getpid()]
+    while (parent := parent_id(ancestors[-1])) > 0:
+        ancestors.append(parent)
+    return set(ancestors)
 
 
-def orphans(home: Path) -> list[int]:
-    """Return the ones that outlived their engine: the language host does when the engine is killed."""
-    ours = of_home(home, programs=PULUMI)
-    parents = {pid: _parent(pid) for pid in ours}
-    engines = {pid for pid in ours if _is_engine(pid)}
-    return [pid for pid in ours if not engines.intersection(_line(pid, parents))]
+def find_orphans(home: Path) -> list[int]:
+    """Return the processes without a running engine: language hosts survive when their engine is killed."""
+    process_ids = find_processes(home, programs=PULUMI)
+    parents = {pid: parent_id(pid) for pid in process_ids}
+    engines = {pid for pid in process_ids if _is_engine(pid)}
+    return [pid for pid in process_ids if not engines.intersection(_ancestors(pid, parents))]
 
 
-def _line(pid: int, parents: dict[int, int]) -> list[int]:
-    """Return a process and its forebears, as far as they are ours."""
-    line = [pid]
-    while (above := parents.get(line[-1], 0)) in parents and above not in line:
-        line.append(above)
-    return line
-
-
-def _parent(pid: int) -> int:
-    try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-    except (OSError, IndexError):
-        return 0
+def _ancestors(pid: int, parents: dict[int, int]) -> list[int]:
+    """Return a process and its ancestors within the rehearsal."""
+    ancestors = [pid]
+    while (parent := parents.get(ancestors[-1], 0)) in parents and parent not in ancestors:
+        ancestors.append(parent)
+    return ancestors
 
 
 def _is_engine(pid: int) -> bool:
@@ -82,35 +79,35 @@ def _is_engine(pid: int) -> bool:
     return False
 
 
-def _is_one_of(programs: tuple[str, ...], words: list[bytes]) -> bool:
-    """Look at the program and its first arguments: `python -m MODULE` and `python SCRIPT` count too."""
-    names = [os.fsdecode(word).rsplit("/", 1)[-1] for word in words[:4]]
+def _is_one_of(programs: tuple[str, ...], arguments: list[bytes]) -> bool:
+    """Return whether the program or a first argument matches: `python -m MODULE` and `python SCRIPT` count too."""
+    names = [os.fsdecode(word).rsplit("/", 1)[-1] for word in arguments[:4]]
     return any(name.startswith(programs) for name in names)
 
 
-def end(home: Path) -> int:
-    """End this rehearsal's processes, asking first; return how many there were."""
-    ended = _end(lambda: of_home(home))
-    shutil.rmtree(control_path(home), ignore_errors=True)
-    return ended
+def stop_processes(home: Path) -> int:
+    """Stop this rehearsal's processes with SIGTERM, then SIGKILL; return how many there were."""
+    stopped = _stop(lambda: find_processes(home))
+    shutil.rmtree(ssh_control_path(home), ignore_errors=True)
+    return stopped
 
 
-def end_orphans(home: Path) -> int:
-    """End what a killed engine left running; return how many there were."""
-    return _end(lambda: orphans(home))
+def stop_orphans(home: Path) -> int:
+    """Stop the helper processes of killed engines; return how many there were."""
+    return _stop(lambda: find_orphans(home))
 
 
-def _end(who: Callable[[], list[int]]) -> int:
-    first = who()
-    for number in (signal.SIGTERM, signal.SIGKILL) if first else ():
-        for pid in who():
+def _stop(find: Callable[[], list[int]]) -> int:
+    initial = find()
+    for signal_number in (signal.SIGTERM, signal.SIGKILL) if initial else ():
+        for pid in find():
             with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, number)
-        _wait(who)
-    return len(first)
+                os.kill(pid, signal_number)
+        _wait_until_stopped(find)
+    return len(initial)
 
 
-def _wait(who: Callable[[], list[int]]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while who() and time.monotonic() < deadline:
+def _wait_until_stopped(find: Callable[[], list[int]]) -> None:
+    deadline = time.monotonic() + STOP_TIMEOUT_S
+    while find() and time.monotonic() < deadline:
         time.sleep(0.05)

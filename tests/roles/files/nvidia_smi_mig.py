@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""STAND-IN nvidia-smi for MIG: answers only what gpufleet-mig asks, in the words of NVIDIA's MIG user guide (v580).
+"""FAKE nvidia-smi for MIG: answers only what gpufleet-mig asks, in the words of NVIDIA's MIG user guide (v580).
 
 State lies in $NVIDIA_SMI_STATE or /etc/gpufleet-rehearsal/mig.json: {"gpus": [{"mode", "instances"}], "calls": [],
 "no_reset": bool, "apps": []}. It knows no placements: what does not fit is refused before, by gpufleet.drivers.mig.
@@ -22,14 +22,14 @@ def chosen():
 
 def answer():
     if words[0] == "--version":
-        print("NVIDIA-SMI version  : 580.95.05 (STAND-IN)")
+        print("NVIDIA-SMI version  : 580.95.05 (FAKE)")
     elif words[0].startswith("--query-gpu=driver_version"):
         print(*["580.95.05"] * len(gpus), sep="\n")
     elif words[0].startswith("--query-gpu=index,mig"):
         for number, gpu in enumerate(gpus):
             print(f"{number}, {gpu['mode']}, {gpu.get('pending', gpu['mode'])}")
     elif words[0].startswith("--query-gpu=index,uuid"):
-        print(*(f"{number}, GPU-stand-in-{number}" for number in range(len(gpus))), sep="\n")
+        print(*(f"{number}, GPU-fake-{number}" for number in range(len(gpus))), sep="\n")
     elif words[0].startswith("--query-compute-apps"):
         print(*state.get("apps", []), sep="\n")
     elif "-mig" in words:
@@ -63,7 +63,7 @@ def answer():
         for gpu in chosen():
             gpu["instances"] += words[words.index("-cgi") + 1].split(",")
     else:
-        print(f"STAND-IN nvidia-smi knows no {' '.join(words)}", file=sys.stderr)
+        print(f"FAKE nvidia-smi knows no {' '.join(words)}", file=sys.stderr)
         return 2
     return 0
 

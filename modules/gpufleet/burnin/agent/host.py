@@ -104,10 +104,10 @@ class Host:
             return str(value).lower() in {"1", "true", "yes"}
         return type(default)(value)
 
-    def stand_in(self, tool: str) -> bool:
-        """Tell whether a tool on PATH names itself a stand-in (a rehearsed host's)."""
+    def is_fake_tool(self, tool: str) -> bool:
+        """Return whether a tool on PATH is marked as fake, as on rehearsed hosts."""
         found = self.which(tool)
         try:
-            return found is not None and b"STAND-IN" in Path(found).read_bytes()[:400]
+            return found is not None and b"FAKE" in Path(found).read_bytes()[:400]
         except OSError:
             return False

@@ -18,8 +18,8 @@ def ask(host: Host, *argv: str) -> Result:
         return not_run(f"{argv[0]} is not installed")
     done = host.run(argv, SECONDS)
     raw: dict[str, Any] = {"command": " ".join(argv), "text": done.out[:4000], "code": done.code}
-    if host.stand_in(argv[0]):
-        raw["stand_in"] = True
+    if host.is_fake_tool(argv[0]):
+        raw["fake"] = True
     if done.code:
         return failed(f"{argv[0]} ended with code {done.code}: {(done.err or done.out).strip()[:200]}", **raw)
     return Result("ran", raw=raw)

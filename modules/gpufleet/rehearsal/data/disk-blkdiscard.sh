@@ -1,7 +1,7 @@
 #!/bin/sh
-# STAND-IN for blkdiscard: really zeroes the file /etc/gpufleet-rehearsal/disks/nvme0n1, the rehearsed host's drive.
+# FAKE blkdiscard: really zeroes the file /etc/gpufleet-rehearsal/disks/nvme0n1, the rehearsed host's drive.
 for last; do :; done
-[ "$last" = /dev/nvme0n1 ] || { echo "stand-in blkdiscard: $last is not its drive" >&2; exit 1; }
+[ "$last" = /dev/nvme0n1 ] || { echo "fake blkdiscard: $last is not its drive" >&2; exit 1; }
 drive=/etc/gpufleet-rehearsal/disks/nvme0n1
 size=$(stat -c %s "$drive")
 : >"$drive" && truncate -s "$size" "$drive"

@@ -1,3 +1,3 @@
 #!/bin/sh
-# STAND-IN for lsblk --json: shows the rehearsed host's file-backed drive, never the controller's.
+# FAKE lsblk --json: shows the rehearsed host's file-backed drive, never the controller's.
 exec cat /etc/gpufleet-rehearsal/disks/lsblk.json

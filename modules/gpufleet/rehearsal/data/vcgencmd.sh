@@ -1,7 +1,7 @@
 #!/bin/sh
-# STAND-IN for the Raspberry Pi's vcgencmd: answers from /etc/gpufleet-rehearsal/pi.json, not from hardware.
+# FAKE vcgencmd: answers from /etc/gpufleet-rehearsal/pi.json, not from hardware.
 facts=/etc/gpufleet-rehearsal/pi.json
-[ -r "$facts" ] || { echo "stand-in vcgencmd: $facts is missing" >&2; exit 1; }
+[ -r "$facts" ] || { echo "fake vcgencmd: $facts is missing" >&2; exit 1; }
 value() { sed -n "s/^ *\"$1\": *\"\{0,1\}\([^\",]*\)\"\{0,1\},\{0,1\}\$/\1/p" "$facts"; }
 case "${1-}" in
     get_throttled) echo "throttled=$(value throttled)" ;;

@@ -1,13 +1,13 @@
-"""What this machine has and lacks for the work: the doctor's questions, and the mending of what can be mended.
+"""What this machine has and what is missing: the checks of `gpufleet doctor`, and the installation of packages.
 
-In: the machine as it is. Out: one ``Check`` for each thing, with what was found, whether it is required and
-the exact command that would bring it. Of credentials only their presence is told, never a value.
+Output: one ``Check`` for each requirement with its detail, whether it is required, and the command that installs
+it. Credentials are reported by presence, never by value.
 """
 
 from __future__ import annotations
 
-from gpufleet.rehearsal.machine.check import Check, as_table
-from gpufleet.rehearsal.machine.mending import mend
-from gpufleet.rehearsal.machine.survey import survey
+from gpufleet.rehearsal.machine.check import Check, format_table
+from gpufleet.rehearsal.machine.repair import install_missing
+from gpufleet.rehearsal.machine.survey import survey_machine
 
-__all__ = ["Check", "as_table", "mend", "survey"]
+__all__ = ["Check", "format_table", "install_missing", "survey_machine"]

@@ -1,4 +1,4 @@
-"""One thing that the work needs, as found on this machine, and how all of them read together."""
+"""One requirement as found on this machine, and the table of all of them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-Need = Literal["required", "racks", "tests", "optional"]
-MEANING = {
+Requirement = Literal["required", "racks", "tests", "optional"]
+TITLES = {
     "required": "required",
     "racks": "for rehearsed racks",
     "tests": "for the test suite",
@@ -17,35 +17,35 @@ MEANING = {
 
 @dataclass(frozen=True)
 class Check:
-    """``need`` says what would not work without it; ``get`` is the exact next step where it is missing.
+    """``need`` is what does not work without it; ``remedy`` is the next step if it is missing.
 
-    ``packages`` are the Debian packages that bring it, where some do.
+    ``packages`` are the Debian packages that provide it, if any.
     """
 
     name: str
-    need: Need
+    need: Requirement
     ok: bool
-    found: str
-    get: str = ""
+    detail: str
+    remedy: str = ""
     packages: tuple[str, ...] = ()
 
 
-def missing(checks: Iterable[Check], *needs: Need) -> list[Check]:
-    """Return what is missing of the given needs."""
+def missing_checks(checks: Iterable[Check], *needs: Requirement) -> list[Check]:
+    """Return the failed checks with these needs."""
     return [check for check in checks if not check.ok and check.need in needs]
 
 
-def as_table(checks: Sequence[Check]) -> str:
-    """Return the checks grouped by need, each on one line, legible without colour."""
+def format_table(checks: Sequence[Check]) -> str:
+    """Return the checks grouped by need, one line each, readable without colour."""
     width = max(len(check.name) for check in checks)
     lines: list[str] = []
-    for need, title in MEANING.items():
+    for need, title in TITLES.items():
         group = [check for check in checks if check.need == need]
         lines += [f"{title}:", *(_line(check, width) for check in group)] if group else []
     return "\n".join(lines)
 
 
 def _line(check: Check, width: int) -> str:
-    mark = "ok     " if check.ok else ("MISSING" if check.need == "required" else "missing")
-    step = f"   get it: {check.get}" if check.get and not check.ok else ""
-    return f"  {mark} {check.name:<{width}}  {check.found}{step}"
+    status = "ok     " if check.ok else ("MISSING" if check.need == "required" else "missing")
+    remedy = f"   remedy: {check.remedy}" if check.remedy and not check.ok else ""
+    return f"  {status} {check.name:<{width}}  {check.detail}{remedy}"

@@ -1,4 +1,4 @@
-"""The doctor's questions, in the order in which the answers are read."""
+"""The checks of `gpufleet doctor`, in the order in which they are printed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from gpufleet import engine, paths
 from gpufleet.rehearsal import rack
 from gpufleet.rehearsal.machine import cloud
-from gpufleet.rehearsal.machine.check import Check, Need
+from gpufleet.rehearsal.machine.check import Check, Requirement
 
 PYTHON_FLOOR = (3, 11)
 PYTHON_PACKAGES = (
@@ -40,89 +40,100 @@ TEST_PROGRAMS = {
 POSTGRES_FOLDERS = "/usr/lib/postgresql"
 
 
-def survey(home: Path | None = None) -> list[Check]:
-    """Look at the machine and return every check; nothing is changed. ``home`` is the user's folder."""
-    person = home or Path.home()
+def survey_machine(home: Path | None = None) -> list[Check]:
+    """Return every check of this machine; nothing is changed. ``home`` is the user's home folder."""
+    user_home = home or Path.home()
     return [
-        _python(),
-        _virtual_environment(),
-        *map(_python_package, PYTHON_PACKAGES),
-        _engine(),
-        _program("ssh", "openssh-client", "required"),
-        _program("git", "git", "required"),
-        _disk(),
-        *_racks(),
-        *_arm64(),
-        *(_program(program, package, "tests") for program, package in TEST_PROGRAMS.items()),
-        _packer(),
-        _postgres(),
-        *cloud.checks(person, os.environ),
+        _check_python(),
+        _check_virtual_environment(),
+        *map(_check_python_package, PYTHON_PACKAGES),
+        _check_engine(),
+        _check_program("ssh", "openssh-client", "required"),
+        _check_program("git", "git", "required"),
+        _check_disk(),
+        *_check_racks(),
+        *_check_arm64(),
+        *(_check_program(program, package, "tests") for program, package in TEST_PROGRAMS.items()),
+        _check_packer(),
+        _check_postgres(),
+        *cloud.cloud_checks(user_home, os.environ),
     ]
 
 
-def _python() -> Check:
+def _check_python() -> Check:
     version = ".".join(str(part) for part in sys.version_info[:3])
-    wanted = ".".join(str(part) for part in PYTHON_FLOOR)
+    required_version = ".".join(str(part) for part in PYTHON_FLOOR)
     return Check(
         "Python", "required", sys.version_info >= PYTHON_FLOOR, f"{version}, {sys.executable}",
-        f"apt-get install python3 (Python {wanted} or newer)",
+        f"apt-get install python3 (Python {required_version} or newer)",
     )  # fmt: skip
 
 
-def _virtual_environment() -> Check:
-    inside = sys.prefix != sys.base_prefix
-    found = sys.prefix if inside else "gpufleet runs outside one: `pulumi` may not find its packages"
-    return Check("virtual environment", "required", inside, found, "make setup (keeps .venv/)")
+def _check_virtual_environment() -> Check:
+    is_active = sys.prefix != sys.base_prefix
+    detail = sys.prefix if is_active else "gpufleet runs outside one: `pulumi` may not find its packages"
+    return Check("virtual environment", "required", is_active, detail, "make setup (keeps .venv/)")
 
 
-def _python_package(name: str) -> Check:
+def _check_python_package(name: str) -> Check:
     try:
-        return Check(name, "required", ok=True, found=metadata.version(name))
+        return Check(name, "required", ok=True, detail=metadata.version(name))
     except metadata.PackageNotFoundError:
-        return Check(name, "required", ok=False, found="not installed", get="make setup")
+        return Check(name, "required", ok=False, detail="not installed", remedy="make setup")
 
 
-def _engine() -> Check:
-    found = engine.find()
-    if found:
-        said = f"{found.version}, {found.origin}, {found.pulumi}, with its Python language host"
+def _check_engine() -> Check:
+    installed = engine.find()
+    if installed:
+        detail = f"{installed.version}, {installed.origin}, {installed.pulumi}, with its Python language host"
         if shutil.which("pulumi") is None:
-            said += f'; outside a rehearsal put it on PATH: export PATH="{found.bin_dir}:$PATH"'
-        return Check("Pulumi engine", "required", ok=True, found=said)
-    unfit = engine.installed()
-    lacks = f"{unfit.pulumi}: {unfit.lacks}" if unfit else "neither installed nor built"
-    get = "gpufleet doctor --fix (builds it once, about 5 minutes), or install Pulumi with its own installer"
-    return Check("Pulumi engine", "required", ok=False, found=lacks, get=get)
+            detail += f'; outside a rehearsal put it on PATH: export PATH="{installed.bin_dir}:$PATH"'
+        return Check("Pulumi engine", "required", ok=True, detail=detail)
+    unusable = engine.installed()
+    detail_when_missing = (
+        f"{unusable.pulumi}: {unusable.lacks}" if unusable else "neither installed nor built"
+    )
+    remedy = (
+        "gpufleet doctor --fix (builds it once, about 5 minutes), or install Pulumi with its own installer"
+    )
+    return Check("Pulumi engine", "required", ok=False, detail=detail_when_missing, remedy=remedy)
 
 
-def _program(name: str, package: str, need: Need) -> Check:
+def _check_program(name: str, package: str, requirement: Requirement) -> Check:
     # Debian keeps some programs for root where a user's PATH may not look.
-    place = shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin")
+    path = shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin")
     return Check(
-        name, need, place is not None, place or "not installed", f"apt-get install {package}", (package,)
+        name, requirement, path is not None, path or "not installed", f"apt-get install {package}", (package,)
     )
 
 
-def _disk() -> Check:
+def _check_disk() -> Check:
     folder = next(path for path in (paths.user_cache(), *paths.user_cache().parents) if path.exists())
-    free = shutil.disk_usage(folder).free / 2**30
-    wanted = WORK_GIB if engine.find() else BUILD_GIB
+    free_gib = shutil.disk_usage(folder).free / 2**30
+    needed_gib = WORK_GIB if engine.find() else BUILD_GIB
     return Check(
-        "disk space", "required", free >= wanted, f"{free:.1f} GiB free at {folder} (needs {wanted:.0f})",
+        "disk space", "required", free_gib >= needed_gib,
+        f"{free_gib:.1f} GiB free at {folder} (needs {needed_gib:.0f})",
         "free some space, or point XDG_CACHE_HOME elsewhere",
     )  # fmt: skip
 
 
-def _racks() -> Iterator[Check]:
-    linux, root = sys.platform == "linux", os.geteuid() == 0
-    yield Check("Linux", "racks", linux, sys.platform, "rehearsed racks need Linux; all else works here")
+def _check_racks() -> Iterator[Check]:
+    is_linux, is_root = sys.platform == "linux", os.geteuid() == 0
     yield Check(
-        "root", "racks", root, "yes" if root else "no", "sudo -E env PATH=$PATH gpufleet rehearse up -s STACK"
+        "Linux", "racks", is_linux, sys.platform, "rehearsed racks need Linux; everything else works here"
     )
-    packages = tuple(rack.missing_packages()) if linux else ()
     yield Check(
-        "namespaces, nspawn, debootstrap", "racks", linux and not packages,
-        f"lacks {' '.join(packages)}" if packages else "installed" if linux else "Linux only",
+        "root",
+        "racks",
+        is_root,
+        "yes" if is_root else "no",
+        "sudo -E env PATH=$PATH gpufleet rehearse up -s STACK",
+    )
+    packages = tuple(rack.missing_packages()) if is_linux else ()
+    yield Check(
+        "namespaces, nspawn, debootstrap", "racks", is_linux and not packages,
+        f"missing: {' '.join(packages)}" if packages else "installed" if is_linux else "Linux only",
         f"apt-get install {' '.join(packages)}", packages,
     )  # fmt: skip
     images = sorted(path.name for path in (paths.user_cache() / "hosts").glob("*") if path.is_dir())
@@ -132,22 +143,22 @@ def _racks() -> Iterator[Check]:
     )  # fmt: skip
 
 
-def _arm64() -> Iterator[Check]:
-    """Only where arm64 hosts would be emulated."""
+def _check_arm64() -> Iterator[Check]:
+    """Return checks only if arm64 hosts would be emulated."""
     if os.uname().machine not in ("aarch64", "arm64"):
-        yield from (_program(program, package, "tests") for program, package in ARM64_PROGRAMS.items())
+        yield from (_check_program(program, package, "tests") for program, package in ARM64_PROGRAMS.items())
 
 
-def _packer() -> Check:
-    """Debian has a Packer; elsewhere it is HashiCorp's to bring, and the tests of images are left out without it."""
-    debian = platform.freedesktop_os_release().get("ID") == "debian" if sys.platform == "linux" else False
-    return _program("packer", "packer", "tests" if debian else "optional")
+def _check_packer() -> Check:
+    """Debian has a Packer package; elsewhere it is optional, and the tests of images are skipped without it."""
+    is_debian = platform.freedesktop_os_release().get("ID") == "debian" if sys.platform == "linux" else False
+    return _check_program("packer", "packer", "tests" if is_debian else "optional")
 
 
-def _postgres() -> Check:
+def _check_postgres() -> Check:
     servers = sorted(Path(POSTGRES_FOLDERS).glob("*/bin/postgres")) if Path(POSTGRES_FOLDERS).is_dir() else []
-    place = str(servers[-1]) if servers else shutil.which("postgres")
+    path = str(servers[-1]) if servers else shutil.which("postgres")
     return Check(
-        "PostgreSQL server", "optional", place is not None, place or "not installed (SQLite is the default)",
+        "PostgreSQL server", "optional", path is not None, path or "not installed (SQLite is the default)",
         "apt-get install postgresql", ("postgresql",),
     )  # fmt: skip

@@ -1,14 +1,14 @@
-"""Packages for rehearsed hosts, which have no way out: Debian's through a cache, vendors' as stand-ins.
+"""Packages for rehearsed hosts, which have no internet access: Debian's through a cache, vendors' as fakes.
 
-In: the rehearsal's home, the gateways of its racks, the hosts' suite. Out: one server per rehearsal on those
-addresses (it belongs to a control group of the rehearsal's, so that it is found and ended without any record),
-and the apt files that a host needs to use it.
+Input: the rehearsal's home, the gateways of its racks, the hosts' suite. Output: one server per rehearsal on those
+addresses (in a control group of the rehearsal, so that it can be found and stopped without a record), and the apt
+configuration that a host needs to use it.
 """
 
 from __future__ import annotations
 
-from gpufleet.rehearsal.packages.hostfiles import host_files
-from gpufleet.rehearsal.packages.service import end, ensure, running
-from gpufleet.rehearsal.packages.standins import ensure_repository
+from gpufleet.rehearsal.packages.apt_config import apt_config_files
+from gpufleet.rehearsal.packages.repository import ensure_repository
+from gpufleet.rehearsal.packages.server_process import find_server, start_server, stop_server
 
-__all__ = ["end", "ensure", "ensure_repository", "host_files", "running"]
+__all__ = ["apt_config_files", "ensure_repository", "find_server", "start_server", "stop_server"]

@@ -10,6 +10,6 @@ plugin.
 
 from __future__ import annotations
 
-from gpufleet.rehearsal.providers.install import CLOUDS, install
+from gpufleet.rehearsal.providers.install import CLOUDS, install_launchers
 
-__all__ = ["CLOUDS", "install"]
+__all__ = ["CLOUDS", "install_launchers"]

@@ -14,17 +14,19 @@ exec {python} -m gpufleet.rehearsal.providers {cloud} "$@"
 """
 
 
-def install(folder: Path, python: Path | str) -> list[Path]:
+def install_launchers(folder: Path, python: Path | str) -> list[Path]:
     """Put ``pulumi-resource-aws``, ``-gcp`` and ``-azure-native`` into ``folder``; return their paths."""
     folder.mkdir(parents=True, exist_ok=True)
-    return [_launcher(folder / f"pulumi-resource-{cloud}", cloud, str(python)) for cloud in CLOUDS]
+    return [_write_launcher(folder / f"pulumi-resource-{cloud}", cloud, str(python)) for cloud in CLOUDS]
 
 
-def _launcher(path: Path, cloud: str, python: str) -> Path:
+def _write_launcher(path: Path, cloud: str, python: str) -> Path:
     text = _LAUNCHER.format(cloud=cloud, python=shlex.quote(python))
     if not path.exists() or path.read_text() != text:
-        fresh = path.with_name(f".{path.name}.new")  # renamed into place: a running engine never reads half
-        fresh.write_text(text)
-        fresh.chmod(0o755)
-        fresh.replace(path)
+        temporary = path.with_name(
+            f".{path.name}.new"
+        )  # renamed into place: a running engine never reads half
+        temporary.write_text(text)
+        temporary.chmod(0o755)
+        temporary.replace(path)
     return path

@@ -6,10 +6,10 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gpufleet.rehearsal.providers.catalogue import Schema
-from gpufleet.rehearsal.providers.memory import Memory, Row
 from gpufleet.rehearsal.providers.outputs import PUBLIC_NETWORKS
-from gpufleet.rehearsal.providers.values import Plain
+from gpufleet.rehearsal.providers.property_values import PlainValues
+from gpufleet.rehearsal.providers.schema import CloudSchema
+from gpufleet.rehearsal.providers.store import ResourceStore, Row
 
 _BUILD = "20260101"  # simulated images do not age: a rerun ends in the same state
 _ZONE_LETTERS = ("a", "b")
@@ -20,15 +20,15 @@ _GROUP_FILTER = "tag:aws:autoscaling:groupName"
 class Lookup:
     """One question to a simulated cloud."""
 
-    schema: Schema
-    memory: Memory
-    args: Plain
+    schema: CloudSchema
+    store: ResourceStore
+    args: PlainValues
 
     @property
     def region(self) -> str:
         return str(self.args.get("region") or self.schema.defaults["region"])
 
-    def filter(self, name: str) -> list[str]:
+    def filter_values(self, name: str) -> list[str]:
         """Return the values of a filter, none where it was not given."""
         return next(
             (list(item["values"]) for item in self.args.get("filters", []) if item["name"] == name), []
@@ -39,9 +39,9 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:17]
 
 
-def _get_ami(lookup: Lookup) -> Plain:
+def _get_ami(lookup: Lookup) -> PlainValues:
     """Return one image per region, owner and name pattern."""
-    owners, patterns = lookup.args.get("owners") or [], lookup.filter("name")
+    owners, patterns = lookup.args.get("owners") or [], lookup.filter_values("name")
     if not owners or not patterns:
         raise LookupError("the simulated aws finds images by owners and a filter on name; give both")
     identity = f"ami-{_digest(f'{lookup.region} {owners} {patterns}')}"
@@ -52,7 +52,7 @@ def _get_ami(lookup: Lookup) -> Plain:
         "name": patterns[0].replace("*", _BUILD),
         "ownerId": owners[0],
         "arn": f"arn:aws:ec2:{lookup.region}::image/{identity}",
-        "architecture": (lookup.filter("architecture") or ["x86_64"])[0],
+        "architecture": (lookup.filter_values("architecture") or ["x86_64"])[0],
         "rootDeviceName": "/dev/sda1",
         "rootDeviceType": "ebs",
         "virtualizationType": "hvm",
@@ -61,33 +61,33 @@ def _get_ami(lookup: Lookup) -> Plain:
     }
 
 
-def _get_offerings(lookup: Lookup) -> Plain:
+def _get_offerings(lookup: Lookup) -> PlainValues:
     """Offer every machine in the region's first zones."""
     zones = [f"{lookup.region}{letter}" for letter in _ZONE_LETTERS]
-    wanted = (lookup.filter("instance-type") or ["unknown"])[0]
+    instance_type = (lookup.filter_values("instance-type") or ["unknown"])[0]
     return {
         **lookup.args,
         "id": lookup.region,
-        "instanceTypes": [wanted] * len(zones),
+        "instanceTypes": [instance_type] * len(zones),
         "locations": zones,
         "locationTypes": ["availability-zone"] * len(zones),
         "region": lookup.region,
     }
 
 
-def _get_instances(lookup: Lookup) -> Plain:
+def _get_instances(lookup: Lookup) -> PlainValues:
     """Return the members of the scaling groups named in the filter."""
-    names = lookup.filter(_GROUP_FILTER)
+    names = lookup.filter_values(_GROUP_FILTER)
     if not names:
         raise LookupError(f"the simulated aws finds instances by a filter on {_GROUP_FILTER}")
-    groups = [lookup.memory.get("aws:autoscaling/group:Group", name) for name in names]
-    members = [member for group in groups if group for member in _members(lookup.memory, group)]
+    groups = [lookup.store.get("aws:autoscaling/group:Group", name) for name in names]
+    members = [member for group in groups if group for member in _members(lookup.store, group)]
     return {
         **lookup.args,
         "id": lookup.region,
         "ids": [member.id for member in members],
-        "privateIps": [member.private for member in members],
-        "publicIps": [member.public for member in members],
+        "privateIps": [member.private_ip for member in members],
+        "publicIps": [member.public_ip for member in members],
         "ipv6Addresses": [],
         "region": lookup.region,
     }
@@ -98,38 +98,38 @@ class Member:
     """One machine that a scaling group keeps."""
 
     id: str
-    private: str
-    public: str
+    private_ip: str
+    public_ip: str
 
 
-def _members(memory: Memory, group: Row) -> list[Member]:
+def _members(store: ResourceStore, group: Row) -> list[Member]:
     """Return a group's machines; they follow from the group's name."""
     subnets = [
-        memory.get("aws:ec2/subnet:Subnet", name) for name in group.inputs.get("vpcZoneIdentifiers", [])
+        store.get("aws:ec2/subnet:Subnet", name) for name in group.inputs.get("vpcZoneIdentifiers", [])
     ]
     blocks = [subnet.inputs["cidrBlock"] for subnet in subnets if subnet] or ["10.255.0.0/16"]
 
-    def lease(block: str, purpose: str) -> str:
-        return memory.lease(block, group.type, group.id, purpose)
+    def lease_address(block: str, purpose: str) -> str:
+        return store.lease_address(block, group.type, group.id, purpose)
 
     return [
         Member(
             f"i-{_digest(f'{group.id}/{number}')}",
-            lease(blocks[number % len(blocks)], f"private {number}"),
-            lease(PUBLIC_NETWORKS["aws"], f"public {number}"),
+            lease_address(blocks[number % len(blocks)], f"private {number}"),
+            lease_address(PUBLIC_NETWORKS["aws"], f"public {number}"),
         )
         for number in range(int(group.outputs.get("desiredCapacity") or 0))
     ]
 
 
-def _get_zones(lookup: Lookup) -> Plain:
+def _get_zones(lookup: Lookup) -> PlainValues:
     """Return the region's zones, as an account that has all of them sees them."""
     names = [f"{lookup.region}{letter}" for letter in (*_ZONE_LETTERS, "c")]
     ids = [f"{lookup.region}-az{number}" for number in range(1, len(names) + 1)]
     return {**lookup.args, "id": lookup.region, "names": names, "zoneIds": ids, "groupNames": [lookup.region]}
 
 
-def _get_vpc(lookup: Lookup) -> Plain:
+def _get_vpc(lookup: Lookup) -> PlainValues:
     """Return the network that every account has in a region."""
     if not lookup.args.get("default"):
         raise LookupError("the simulated aws finds the default network only; give default=True")
@@ -141,9 +141,9 @@ def _get_vpc(lookup: Lookup) -> Plain:
     }
 
 
-def _get_subnets(lookup: Lookup) -> Plain:
+def _get_subnets(lookup: Lookup) -> PlainValues:
     """Return a subnet in each zone of the default network."""
-    if lookup.filter("vpc-id") != [f"vpc-{_digest(lookup.region)}"]:
+    if lookup.filter_values("vpc-id") != [f"vpc-{_digest(lookup.region)}"]:
         raise LookupError(
             "the simulated aws finds the subnets of the default network only; filter by its vpc-id"
         )
@@ -151,7 +151,7 @@ def _get_subnets(lookup: Lookup) -> Plain:
     return {**lookup.args, "id": lookup.region, "ids": [f"subnet-{_digest(zone)}" for zone in zones]}
 
 
-def _get_image(lookup: Lookup) -> Plain:
+def _get_image(lookup: Lookup) -> PlainValues:
     """Return the image that a family of a project stands for."""
     project, family = lookup.args.get("project"), lookup.args.get("family")
     if not project or not family:
@@ -168,7 +168,7 @@ def _get_image(lookup: Lookup) -> Plain:
     }
 
 
-LOOKUPS: dict[str, Callable[[Lookup], Plain]] = {
+LOOKUPS: dict[str, Callable[[Lookup], PlainValues]] = {
     "aws:ec2/getAmi:getAmi": _get_ami,
     "aws:ec2/getInstanceTypeOfferings:getInstanceTypeOfferings": _get_offerings,
     "aws:ec2/getInstances:getInstances": _get_instances,

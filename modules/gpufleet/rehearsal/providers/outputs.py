@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpufleet.rehearsal.providers.catalogue import ResourceType, Schema
-from gpufleet.rehearsal.providers.memory import Memory
-from gpufleet.rehearsal.providers.values import UNKNOWN, Plain, reveal
+from gpufleet.rehearsal.providers.property_values import UNKNOWN, PlainValues, reveal
+from gpufleet.rehearsal.providers.schema import CloudSchema, ResourceType
+from gpufleet.rehearsal.providers.store import ResourceStore
 
 # Blocks reserved for documentation (RFC 5737): an address of a simulated cloud can never be somebody's.
 PUBLIC_NETWORKS = {"aws": "203.0.113.0/24", "gcp": "198.51.100.0/24", "azure-native": "192.0.2.0/24"}
@@ -22,63 +22,65 @@ _TIMESTAMP = "2026-01-01T00:00:00Z"  # fixed: a rerun ends in the same state
 class Context:
     """Everything a computed value may be made of; in a preview, values of the future are unknown."""
 
-    schema: Schema
+    schema: CloudSchema
     kind: ResourceType
-    memory: Memory
-    inputs: Plain
+    store: ResourceStore
+    inputs: PlainValues
     seed: str
     id: str = ""
-    old: Plain = field(default_factory=dict)
+    old_outputs: PlainValues = field(default_factory=dict)
     preview: bool = False
 
-    def words(self) -> dict[str, str]:
+    def template_values(self) -> dict[str, str]:
         """Return what templates may name: top-level inputs, the account's facts and digests of the seed."""
         digest = hashlib.sha256(self.seed.encode()).hexdigest()
         texts = {
             key: str(value) for key, value in reveal(self.inputs).items() if isinstance(value, (str, int))
         }
-        words = {**self.schema.defaults, **texts, "id": self.id, "hex17": digest[:17], "api": _API}
-        words["name"] = texts.get(self.kind.name or "name", "")
-        words["number"] = str(int(digest[:15], 16))
-        words["uuid"] = str(uuid.UUID(digest[:32]))
-        words["mac"] = "-".join(("00-0D-3A", *(digest[at : at + 2].upper() for at in (0, 2, 4))))
-        words["timestamp"] = _TIMESTAMP
-        words["group"] = (
-            f"/subscriptions/{words.get('subscription')}/resourceGroups/{texts.get('resourceGroupName')}"
+        values = {**self.schema.defaults, **texts, "id": self.id, "hex17": digest[:17], "api": _API}
+        values["name"] = texts.get(self.kind.name or "name", "")
+        values["number"] = str(int(digest[:15], 16))
+        values["uuid"] = str(uuid.UUID(digest[:32]))
+        values["mac"] = "-".join(("00-0D-3A", *(digest[at : at + 2].upper() for at in (0, 2, 4))))
+        values["timestamp"] = _TIMESTAMP
+        values["group"] = (
+            f"/subscriptions/{values.get('subscription')}/resourceGroups/{texts.get('resourceGroupName')}"
         )
-        return words
+        return values
 
-    def lease(self, network: str, purpose: str) -> str:
-        return UNKNOWN if self.preview else self.memory.lease(network, self.kind.token, self.id, purpose)
+    def lease_address(self, network: str, purpose: str) -> str:
+        return (
+            UNKNOWN if self.preview else self.store.lease_address(network, self.kind.token, self.id, purpose)
+        )
 
 
-def identity(context: Context) -> str:
+def new_id(context: Context) -> str:
     """Return the id that the cloud gives."""
-    return context.kind.id.format_map(context.words())
+    return context.kind.id.format_map(context.template_values())
 
 
-def outputs(context: Context) -> Plain:
+def compute_outputs(context: Context) -> PlainValues:
     """Return the inputs together with everything the cloud adds."""
-    words = context.words()
-    added = {key: _value(context, words, rule) for key, rule in context.kind.computed.items()}
-    return {**context.inputs, **{key: value for key, value in added.items() if value is not None}}
+    values = context.template_values()
+    computed = {key: _compute(context, values, rule) for key, rule in context.kind.computed.items()}
+    return {**context.inputs, **{key: value for key, value in computed.items() if value is not None}}
 
 
-def _value(context: Context, words: dict[str, str], rule: str) -> Any:
+def _compute(context: Context, values: dict[str, str], rule: str) -> Any:
     if rule.startswith("="):
         return _RULES[rule[1:]](context)
-    return UNKNOWN if context.preview and "{" in rule else rule.format_map(words)
+    return UNKNOWN if context.preview and "{" in rule else rule.format_map(values)
 
 
-def _first(items: Any) -> Plain:
+def _first(items: Any) -> PlainValues:
     return items[0] if isinstance(items, list) and items and isinstance(items[0], dict) else {}
 
 
-def _network(context: Context, kind: str, reference: Any, key: str) -> str:
+def _subnet_range(context: Context, kind: str, reference: Any, key: str) -> str:
     """Return the address range of the subnet that a resource names; that the subnet exists is checked."""
     if context.preview or not isinstance(reference, str):
         return "10.255.0.0/16"
-    row = context.memory.get(kind, reference.removeprefix(f"{_API}/"))
+    row = context.store.get(kind, reference.removeprefix(f"{_API}/"))
     if row is None:
         raise LookupError(f"the subnet {reference} does not exist in the simulated {context.schema.cloud}")
     return str(row.inputs[key])
@@ -88,7 +90,7 @@ def _aws_subnet(context: Context) -> Any:
     """Return the subnet of an instance: its own, or its launch template's; of neither, the default network's."""
     if "subnetId" in context.inputs or "launchTemplate" not in context.inputs or context.preview:
         return context.inputs.get("subnetId")
-    template = context.memory.get(
+    template = context.store.get(
         "aws:ec2/launchTemplate:LaunchTemplate", context.inputs["launchTemplate"]["id"]
     )
     return _first(template.inputs.get("networkInterfaces")).get("subnetId") if template else None
@@ -97,8 +99,8 @@ def _aws_subnet(context: Context) -> Any:
 def _private_ip(context: Context) -> Any:
     if "privateIp" in context.inputs:
         return context.inputs["privateIp"]
-    return context.lease(
-        _network(context, "aws:ec2/subnet:Subnet", _aws_subnet(context), "cidrBlock"), "private"
+    return context.lease_address(
+        _subnet_range(context, "aws:ec2/subnet:Subnet", _aws_subnet(context), "cidrBlock"), "private"
     )
 
 
@@ -107,12 +109,12 @@ def _zone(context: Context) -> Any:
         return context.inputs["availabilityZone"]
     if context.preview:
         return UNKNOWN
-    subnet = context.memory.get("aws:ec2/subnet:Subnet", str(context.inputs.get("subnetId")))
-    return subnet.outputs["availabilityZone"] if subnet else f"{context.words()['region']}a"
+    subnet = context.store.get("aws:ec2/subnet:Subnet", str(context.inputs.get("subnetId")))
+    return subnet.outputs["availabilityZone"] if subnet else f"{context.template_values()['region']}a"
 
 
 def _public_ip(context: Context) -> str:
-    return context.lease(PUBLIC_NETWORKS[context.schema.cloud], "public")
+    return context.lease_address(PUBLIC_NETWORKS[context.schema.cloud], "public")
 
 
 def _aws_public_ip(context: Context) -> str:
@@ -128,7 +130,7 @@ def _private_dns(context: Context) -> str:
     return address if address == UNKNOWN else f"ip-{address.replace('.', '-')}.ec2.internal"
 
 
-def _gcp_interfaces(context: Context) -> list[Plain]:
+def _gcp_interfaces(context: Context) -> list[PlainValues]:
     """Return the interfaces with the addresses that the network hands out."""
     return [
         _gcp_interface(context, nic, number)
@@ -136,33 +138,35 @@ def _gcp_interfaces(context: Context) -> list[Plain]:
     ]
 
 
-def _gcp_interface(context: Context, nic: Plain, number: int) -> Plain:
-    network = _network(context, "gcp:compute/subnetwork:Subnetwork", nic.get("subnetwork"), "ipCidrRange")
+def _gcp_interface(context: Context, nic: PlainValues, number: int) -> PlainValues:
+    network = _subnet_range(
+        context, "gcp:compute/subnetwork:Subnetwork", nic.get("subnetwork"), "ipCidrRange"
+    )
     access = [{**entry, "natIp": _public_ip(context)} for entry in nic.get("accessConfigs", [])]
     return {
         **nic,
         "name": f"nic{number}",
-        "networkIp": context.lease(network, f"nic{number}"),
+        "networkIp": context.lease_address(network, f"nic{number}"),
         "accessConfigs": access,
     }
 
 
-def _azure_ip_configurations(context: Context) -> list[Plain]:
+def _azure_ip_configurations(context: Context) -> list[PlainValues]:
     return [_azure_ip(context, entry) for entry in context.inputs.get("ipConfigurations", [])]
 
 
-def _azure_ip(context: Context, entry: Plain) -> Plain:
+def _azure_ip(context: Context, entry: PlainValues) -> PlainValues:
     subnet = entry.get("subnet", {}).get("id")
-    network = _network(context, "azure-native:network:Subnet", subnet, "addressPrefix")
+    network = _subnet_range(context, "azure-native:network:Subnet", subnet, "addressPrefix")
     return {
         **entry,
-        "privateIPAddress": context.lease(network, str(entry.get("name"))),
+        "privateIPAddress": context.lease_address(network, str(entry.get("name"))),
         "provisioningState": "Succeeded",
     }
 
 
 def _next_version(context: Context) -> Any:
-    return UNKNOWN if context.preview else int(context.old.get("latestVersion", 0)) + 1
+    return UNKNOWN if context.preview else int(context.old_outputs.get("latestVersion", 0)) + 1
 
 
 def _desired_capacity(context: Context) -> Any:

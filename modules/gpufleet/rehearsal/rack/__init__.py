@@ -1,8 +1,8 @@
-"""A rack in a box: a booted Debian host for every node of a stack's racks.
+"""A rehearsed rack: a booted Debian host for every node of a stack's racks.
 
-In come a rehearsal (its ``home`` folder), the racks that the stack declares and the faults to put on hosts on
-purpose. Out come hosts with an SSH server each, in network namespaces of their own, an address book
-(``addresses.json``: "rack/slot" -> address) and a known-hosts file that lets SSH check host keys strictly.
+Input: a rehearsal (its ``home`` folder), the racks that the stack declares and the faults to inject. Output: hosts
+with an SSH server, each in its own network namespace, an address book (``addresses.json``: "rack/slot" -> address)
+and a known-hosts file for strict host key checks.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ from __future__ import annotations
 from gpufleet.rehearsal.rack.faults import KINDS as FAULT_KINDS
 from gpufleet.rehearsal.rack.faults import Faults, load_faults
 from gpufleet.rehearsal.rack.hosts import HostStatus
-from gpufleet.rehearsal.rack.images import ensure_base
-from gpufleet.rehearsal.rack.lifecycle import Forsaken, down, forsaken, status, up
+from gpufleet.rehearsal.rack.images import ensure_base_image
+from gpufleet.rehearsal.rack.lifecycle import DeletedRehearsal, down, find_deleted_rehearsals, status, up
 from gpufleet.rehearsal.rack.requirements import missing_packages, unavailable_reason
 
 __all__ = [
     "FAULT_KINDS",
+    "DeletedRehearsal",
     "Faults",
-    "Forsaken",
     "HostStatus",
     "down",
-    "ensure_base",
-    "forsaken",
+    "ensure_base_image",
+    "find_deleted_rehearsals",
     "load_faults",
     "missing_packages",
     "status",

@@ -12,8 +12,8 @@ BINFMT = Path("/proc/sys/fs/binfmt_misc")
 QEMU = {"arm64": "qemu-aarch64"}
 
 
-def ensure(arch: str) -> None:
-    """See to it that the kernel runs programs of a foreign architecture."""
+def ensure_emulation(arch: str) -> None:
+    """Enable the kernel to run programs of a foreign architecture."""
     handler = QEMU.get(arch)
     if handler is None:
         raise EnvironmentFault(f"hosts of architecture {arch} can't be booted on this machine")
@@ -23,14 +23,14 @@ def ensure(arch: str) -> None:
         )
     if not (BINFMT / "status").exists():
         run(["mount", "-t", "binfmt_misc", "binfmt_misc", str(BINFMT)])
-    if not enabled(handler):
+    if not is_enabled(handler):
         run(["update-binfmts", "--enable", handler])
-    if not enabled(handler):
+    if not is_enabled(handler):
         raise EnvironmentFault(f"the kernel does not accept {handler}", hint="update-binfmts --display")
 
 
-def enabled(handler: str) -> bool:
-    """Tell whether the kernel knows the handler and opens it ahead, as roots of their own need it (flag F)."""
+def is_enabled(handler: str) -> bool:
+    """Return whether the kernel has the handler and opens it in advance, which containers need (flag F)."""
     entry = BINFMT / handler
     if not entry.exists():
         return False

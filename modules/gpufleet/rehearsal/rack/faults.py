@@ -1,4 +1,4 @@
-"""Faults put on hosts on purpose: the kinds there are, and the file that says which host has which."""
+"""Faults to inject into hosts: their kinds, and the file that assigns them to hosts."""
 
 from __future__ import annotations
 
@@ -13,25 +13,29 @@ from gpufleet.errors import InputError
 
 KINDS = {
     "unreachable": "its sshd does not start",
-    "disk_full": "its root file system has no byte left",
-    "undervoltage": "its Pi flags say undervoltage and throttled, now and since boot",
-    "link_down": "its network cable is out",
-    "slow_link": "its network carries 10 Mbit/s each way, as with a damaged cable",
-    "apt_locked": "something holds the package manager's locks for so many seconds after it boots",
-    "disk_small": "its root file system has so many MiB left, which a larger install fills",
-    "changed_host_key": "it shows another SSH host key than the known-hosts file says",
-    "dies": "it ends as by a power cut when root's n-th SSH session starts, once",
+    "disk_full": "its root file system is full",
+    "undervoltage": "its Pi flags report undervoltage and throttling, now and since boot",
+    "link_down": "its network link is down",
+    "slow_link": "its network is limited to 10 Mbit/s in each direction, as with a damaged cable",
+    "apt_locked": "a process holds the package manager's locks for this many seconds after it boots",
+    "disk_small": "its root file system has this many MiB left, which a larger install fills",
+    "changed_host_key": "its SSH host key differs from the one in the known-hosts file",
+    "dies": "it powers off when root's n-th SSH session starts, once",
 }
-AMOUNTS = {"apt_locked": 60, "disk_small": 100, "dies": 4}  # unless said, as in `apt_locked=20`
-MOST = 100_000
-SILENT = frozenset({"unreachable", "link_down"})  # with these a host answers no SSH
+DEFAULT_AMOUNTS = {
+    "apt_locked": 60,
+    "disk_small": 100,
+    "dies": 4,
+}  # defaults, overridden by e.g. `apt_locked=20`
+MAX_AMOUNT = 100_000
+NO_SSH_FAULTS = frozenset({"unreachable", "link_down"})  # with these a host does not answer SSH
 SECTIONS = ("faults", "arm64", "disks")
-MOST_DISKS = 16
+MAX_DISKS = 16
 
 
 @dataclass(frozen=True)
 class Faults:
-    """Which hosts have which faults, and which are real arm64 or have drives; keys are ``rack/slot``."""
+    """The faults of hosts, and which are real arm64 or have drives; keys are ``rack/slot``."""
 
     by_place: Mapping[str, frozenset[str]] = field(default_factory=dict)
     arm64: frozenset[str] = frozenset()
@@ -39,39 +43,39 @@ class Faults:
     source: str = ""
     lines: Mapping[str, int] = field(default_factory=dict)
 
-    def of(self, place: str) -> frozenset[str]:
-        """Return one host's faults."""
+    def at(self, place: str) -> frozenset[str]:
+        """Return the faults of the host at ``rack/slot``."""
         return self.by_place.get(place, frozenset())
 
     def check_places(self, known: set[str]) -> None:
-        """Refuse a place that no rack has."""
+        """Raise InputError for a place that is in no rack."""
         for place in (*self.by_place, *sorted(self.arm64), *self.disks):
             if place not in known:
-                some = ", ".join(sorted(known)[:3]) or "none: the stack has no rack"
+                examples = ", ".join(sorted(known)[:3]) or "none: the stack has no rack"
                 raise InputError(
                     "no such node",
                     where=self._where(place),
                     key=place,
-                    remedy=f"nodes are rack/slot: {some} …",
+                    remedy=f"nodes are rack/slot: {examples} …",
                 )
 
     def _where(self, place: str) -> str:
         return f"{self.source}:{self.lines[place]}" if place in self.lines else self.source
 
 
-NONE = Faults()
+NO_FAULTS = Faults()
 
 
-def amount(faults: Collection[str], kind: str) -> int | None:
-    """Return how much of a fault there is: what the file says, else the usual; None without the fault."""
-    found = next((fault for fault in faults if fault.partition("=")[0] == kind), None)
-    return None if found is None else int(found.partition("=")[2] or AMOUNTS[kind])
+def fault_amount(faults: Collection[str], kind: str) -> int | None:
+    """Return the amount of a fault: from the file, else the default; None without the fault."""
+    match = next((fault for fault in faults if fault.partition("=")[0] == kind), None)
+    return None if match is None else int(match.partition("=")[2] or DEFAULT_AMOUNTS[kind])
 
 
 def load_faults(choice: str | Path | None) -> Faults:
-    """Read a faults file, or a built-in set by its name (``demo``); None means no faults."""
+    """Load a faults file, or a built-in set by its name (``demo``); None means no faults."""
     if choice is None:
-        return NONE
+        return NO_FAULTS
     built_in = resources.files("gpufleet.rehearsal") / "data" / f"faults-{choice}.yaml"
     if built_in.is_file():
         return parse_faults(built_in.read_text(), f"faults-{choice}.yaml")
@@ -82,7 +86,7 @@ def load_faults(choice: str | Path | None) -> Faults:
 
 
 def parse_faults(text: str, source: str) -> Faults:
-    """Read a faults file: ``faults`` maps places to faults, ``arm64`` lists places, ``disks`` counts their drives."""
+    """Parse a faults file: ``faults`` maps places to faults, ``arm64`` lists places, ``disks`` counts their drives."""
     from ruamel.yaml.comments import CommentedMap
 
     document = decode_yaml_lines(text, source) or {}
@@ -91,24 +95,26 @@ def parse_faults(text: str, source: str) -> Faults:
     faults, arm64 = document.get("faults") or CommentedMap(), document.get("arm64") or []
     if not isinstance(faults, CommentedMap) or not isinstance(arm64, list):
         raise InputError("wrong shape", where=source, remedy="faults is a mapping, arm64 a list")
-    disks = _disks(document.get("disks") or {}, source)
+    disks = _parse_disks(document.get("disks") or {}, source)
     lines = {str(place): faults.lc.key(place)[0] + 1 for place in faults}
-    by_place = {str(p): _kinds(value, f"{source}:{lines[str(p)]}", str(p)) for p, value in faults.items()}
+    by_place = {
+        str(p): _parse_kinds(value, f"{source}:{lines[str(p)]}", str(p)) for p, value in faults.items()
+    }
     return Faults(by_place, frozenset(map(str, arm64)), disks, source, lines)
 
 
-def _disks(counts: Any, source: str) -> dict[str, int]:
+def _parse_disks(counts: Any, source: str) -> dict[str, int]:
     if not isinstance(counts, dict):
         raise InputError("wrong shape", where=source, remedy="disks maps rack/slot to how many")
     for place, count in counts.items():
-        if type(count) is not int or not 0 < count <= MOST_DISKS:
+        if type(count) is not int or not 0 < count <= MAX_DISKS:
             raise InputError(
-                f"not a number of disks: {count!r}", where=source, key=str(place), remedy=f"1 to {MOST_DISKS}"
+                f"not a number of disks: {count!r}", where=source, key=str(place), remedy=f"1 to {MAX_DISKS}"
             )
     return {str(place): int(count) for place, count in counts.items()}
 
 
-def _kinds(value: Any, where: str, place: str) -> frozenset[str]:
+def _parse_kinds(value: Any, where: str, place: str) -> frozenset[str]:
     kinds = [value] if isinstance(value, str) else value
     if not isinstance(kinds, list) or not all(_is_kind(kind) for kind in kinds):
         raise InputError(f"unknown fault {value!r}", where=where, key=place, remedy=f"use {', '.join(KINDS)}")
@@ -116,6 +122,8 @@ def _kinds(value: Any, where: str, place: str) -> frozenset[str]:
 
 
 def _is_kind(value: Any) -> bool:
-    kind, given, amount_text = value.partition("=") if isinstance(value, str) else ("", "", "")
-    fits = amount_text.isdecimal() and 0 < int(amount_text) < MOST and kind in AMOUNTS
-    return kind in KINDS and (not given or fits)
+    kind, separator, amount_text = value.partition("=") if isinstance(value, str) else ("", "", "")
+    has_valid_amount = (
+        amount_text.isdecimal() and 0 < int(amount_text) < MAX_AMOUNT and kind in DEFAULT_AMOUNTS
+    )
+    return kind in KINDS and (not separator or has_valid_amount)

@@ -1,4 +1,4 @@
-"""Starting hosts and knowing how they are."""
+"""Start hosts and check their status."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from pathlib import Path
 
 from gpufleet.boundary import OWN_STATE, decode_json_object, read_bytes
 from gpufleet.errors import EnvironmentFault, InputError
-from gpufleet.rehearsal.rack import processes
-from gpufleet.rehearsal.rack.faults import amount
+from gpufleet.rehearsal.rack import host_processes
+from gpufleet.rehearsal.rack.faults import fault_amount
 from gpufleet.rehearsal.rack.layout import DEVICE_TREE
 from gpufleet.rehearsal.rack.plan import HostPlan
-from gpufleet.rehearsal.rack.shell import Say, environment, last_line, run, write_whole
+from gpufleet.rehearsal.rack.shell import Reporter, last_line, run, system_environment, write_atomically
 
 SSH_PORT = 22
 SMALL_DISK_MIB = 48
-RUNAWAY_MIB = 256  # what a small disk gives back when its runaway log is removed
+RUNAWAY_LOG_MIB = 256  # the size of the log that fills a small disk
 BOOT_LIMIT_S = 120.0
 BOOT_LIMIT_EMULATED_S = 400.0
-ANSWER_LIMIT_S = 3.0
+SSH_TIMEOUT_S = 3.0
 POLL_S = 0.25
 
 
 @dataclass(frozen=True)
-class Record:
-    """What a host was started as, written down when it is; whether it still runs is asked of the kernel."""
+class HostRecord:
+    """The parameters that a host was started with; whether it runs is checked separately."""
 
     place: str
     name: str
@@ -42,7 +42,7 @@ class Record:
     disks: int = 0
 
     @classmethod
-    def of(cls, plan: HostPlan, image: Path) -> Record:
+    def from_plan(cls, plan: HostPlan, image: Path) -> HostRecord:
         """Describe a host that is about to be started."""
         return cls(
             plan.place, plan.name, plan.label, plan.address, plan.arch, image.name, tuple(sorted(plan.faults)),
@@ -52,7 +52,7 @@ class Record:
 
 @dataclass(frozen=True)
 class HostStatus:
-    """How one host of a rack is."""
+    """The status of one host of a rack."""
 
     place: str
     name: str
@@ -64,85 +64,94 @@ class HostStatus:
     pid: int | None
 
 
-def start(plan: HostPlan, image: Path, drives: Sequence[str]) -> None:
-    """Start a host that is laid out and wired, with these block devices; it goes on living when this process ends."""
-    write_record(plan.folder, Record.of(plan, image))
+def start_host(plan: HostPlan, image: Path, drives: Sequence[str]) -> None:
+    """Start a prepared and connected host with these block devices; it keeps running after this process ends."""
+    write_record(plan.folder, HostRecord.from_plan(plan, image))
     script = resources.files("gpufleet.rehearsal") / "data" / "boot-host.sh"
     lower = str(image).replace("\\", "\\\\").replace(":", "\\:").replace(",", "\\,")
     bridge = plan.label.rsplit("-", 2)[0]
     command = [
-        *("setsid", "--fork", "nsenter", f"--net={processes.NAMESPACES / plan.label}"),
+        *("setsid", "--fork", "nsenter", f"--net={host_processes.NAMESPACES / plan.label}"),
         *("unshare", "--mount", "--propagation", "slave", "sh", str(script)),
-        *(lower, str(plan.folder), f"{bridge}/{plan.label}", *map(str, small_disk(plan.faults))),
+        *(lower, str(plan.folder), f"{bridge}/{plan.label}", *map(str, memory_disk_size(plan.faults))),
         *("--boot", f"--machine={plan.label}", f"--hostname={plan.name}", f"--uuid={plan.machine_id}"),
-        *(f"--network-namespace-path={processes.NAMESPACES / plan.label}", "--register=no", "--keep-unit"),
-        "--capability=CAP_NET_ADMIN",  # its network is its own: firewalls and frame sizes are real
+        *(
+            f"--network-namespace-path={host_processes.NAMESPACES / plan.label}",
+            "--register=no",
+            "--keep-unit",
+        ),
+        "--capability=CAP_NET_ADMIN",  # it has its own network: firewalls and frame sizes are real
         f"--bind-ro={_nspawn_path(plan.folder / DEVICE_TREE)}:/sys/firmware/devicetree",
         *(f"--bind={device}" for device in drives),
         *("--resolv-conf=off", "--timezone=off", "--link-journal=no", "--console=pipe"),
     ]
     log = plan.folder / "console.log"
-    # The host lives for hours beside its console: the credentials of the shell that boots it are not its business.
-    # API_VFS_WRITABLE opens the sysctls under net.*, which belong to the host's own namespace.
-    path = environment()["PATH"]
+    # The host must not inherit the credentials in the environment of the shell that boots it.
+    # API_VFS_WRITABLE opens the sysctls under net.*, which belong to the host's namespace.
+    path = system_environment()["PATH"]
     command = ["env", "-i", f"PATH={path}", "LC_ALL=C", "SYSTEMD_NSPAWN_API_VFS_WRITABLE=network", *command]
     run(["sh", "-c", 'exec "$@" </dev/null >"$0" 2>&1', str(log), *command])
 
 
-def small_disk(faults: Collection[str]) -> tuple[int, int]:
-    """Return how many MiB a memory disk for the root has beside its content, and how many stay free; 0 is none."""
+def memory_disk_size(faults: Collection[str]) -> tuple[int, int]:
+    """Return (size beyond the content, free space) in MiB of the root's memory disk; (0, 0) without one."""
     if "disk_full" in faults:
         return SMALL_DISK_MIB, 0
-    left = amount(faults, "disk_small")
-    return (0, 0) if left is None else (left + RUNAWAY_MIB, left)
+    free_mib = fault_amount(faults, "disk_small")
+    return (0, 0) if free_mib is None else (free_mib + RUNAWAY_LOG_MIB, free_mib)
 
 
-def wait_until_up(plans: Sequence[HostPlan], native: str, say: Say) -> None:
-    """Wait until every host runs and, where its faults let it, answers SSH."""
-    waiting = {plan.label: plan for plan in plans}
+def wait_until_up(plans: Sequence[HostPlan], native: str, report: Reporter) -> None:
+    """Wait until every host runs and, if its faults permit it, answers SSH."""
+    pending = {plan.label: plan for plan in plans}
     limit_s = BOOT_LIMIT_S if all(plan.arch == native for plan in plans) else BOOT_LIMIT_EMULATED_S
     deadline = time.monotonic() + limit_s
-    while waiting and time.monotonic() < deadline:
-        come = _come_up(list(waiting.values()))
-        for plan in come:
-            del waiting[plan.label]
-        if come:
-            say(f"hosts: {len(plans) - len(waiting)} of {len(plans)} up")
+    while pending and time.monotonic() < deadline:
+        booted = _find_booted(list(pending.values()))
+        for plan in booted:
+            del pending[plan.label]
+        if booted:
+            report(f"hosts: {len(plans) - len(pending)} of {len(plans)} up")
         time.sleep(POLL_S)
-    if waiting:
-        slow = next(iter(waiting.values()))
+    if pending:
+        slow = next(iter(pending.values()))
         log = slow.folder / "console.log"
-        said = last_line(log.read_text(errors="replace")) if log.exists() else "nothing"
+        last_output = last_line(log.read_text(errors="replace")) if log.exists() else "nothing"
         raise EnvironmentFault(
-            f"{len(waiting)} of {len(plans)} hosts are not up after {limit_s:.0f} s; {slow.place} says: {said}",
+            f"{len(pending)} of {len(plans)} hosts are not up after {limit_s:.0f} s; "
+            f"{slow.place} printed last: {last_output}",
             hint=f"see {log}",
         )
 
 
-def _come_up(plans: Sequence[HostPlan]) -> list[HostPlan]:
-    """Return those of the plans that are up by now."""
-    inside = processes.inside(plan.label for plan in plans)
-    answers = ssh_answers([plan.address for plan in plans if not plan.silent])
-    up = []
+def _find_booted(plans: Sequence[HostPlan]) -> list[HostPlan]:
+    """Return the plans with a running host that answers SSH if expected."""
+    process_ids = host_processes.find_processes(plan.label for plan in plans)
+    ssh_by_address = check_ssh([plan.address for plan in plans if plan.expects_ssh])
+    booted = []
     for plan in plans:
-        pid = processes.leader(inside.get(plan.label, []))
-        if pid is not None and answers.get(plan.address, True):
-            up.append(plan)
-    return up
+        pid = host_processes.find_init(process_ids.get(plan.label, []))
+        if pid is not None and ssh_by_address.get(plan.address, True):
+            booted.append(plan)
+    return booted
 
 
-def statuses(records: Iterable[Record]) -> tuple[HostStatus, ...]:
-    """Look at how recorded hosts are now."""
+def collect_statuses(records: Iterable[HostRecord]) -> tuple[HostStatus, ...]:
+    """Return the current status of recorded hosts."""
     records = list(records)
-    answers = ssh_answers([record.address for record in records])
-    inside = processes.inside(record.label for record in records)
+    ssh_by_address = check_ssh([record.address for record in records])
+    process_ids = host_processes.find_processes(record.label for record in records)
     return tuple(
-        _status(record, answers[record.address], processes.leader(inside.get(record.label, [])))
+        _host_status(
+            record,
+            ssh_by_address[record.address],
+            host_processes.find_init(process_ids.get(record.label, [])),
+        )
         for record in records
     )
 
 
-def _status(record: Record, ssh_answers: bool, pid: int | None) -> HostStatus:
+def _host_status(record: HostRecord, ssh_answers: bool, pid: int | None) -> HostStatus:
     return HostStatus(
         record.place,
         record.name,
@@ -155,24 +164,24 @@ def _status(record: Record, ssh_answers: bool, pid: int | None) -> HostStatus:
     )
 
 
-def write_record(folder: Path, record: Record) -> None:
-    """Write a host's record whole or not at all."""
-    write_whole(_record_path(folder), json.dumps(asdict(record), indent=1) + "\n")
+def write_record(folder: Path, record: HostRecord) -> None:
+    """Write a host's record atomically."""
+    write_atomically(_record_path(folder), json.dumps(asdict(record), indent=1) + "\n")
 
 
-def read_record(folder: Path) -> Record | None:
-    """Read a host's record, if it was ever started."""
+def read_record(folder: Path) -> HostRecord | None:
+    """Return a host's record, or None if it was never started."""
     path = _record_path(folder)
     return _read_record(path) if path.is_file() else None
 
 
-def read_records(rack_folder: Path) -> list[Record]:
-    """Read the records of all hosts, in order of rack and slot."""
-    found = [_read_record(path) for path in rack_folder.glob("*.json")]
-    return sorted(found, key=lambda r: (r.place.rpartition("/")[0], int(r.place.rpartition("/")[2])))
+def read_records(rack_folder: Path) -> list[HostRecord]:
+    """Return the records of all hosts, in order of rack and slot."""
+    records = [_read_record(path) for path in rack_folder.glob("*.json")]
+    return sorted(records, key=lambda r: (r.place.rpartition("/")[0], int(r.place.rpartition("/")[2])))
 
 
-def forget_others(rack_folder: Path, plans: Sequence[HostPlan]) -> None:
+def remove_unplanned(rack_folder: Path, plans: Sequence[HostPlan]) -> None:
     """Remove records and files of hosts that are no longer planned."""
     planned = {plan.folder.name for plan in plans}
     for path in rack_folder.glob("*.json"):
@@ -183,16 +192,16 @@ def forget_others(rack_folder: Path, plans: Sequence[HostPlan]) -> None:
             shutil.rmtree(folder)
 
 
-def ssh_answers(addresses: Sequence[str], limit_s: float = ANSWER_LIMIT_S) -> dict[str, bool]:
-    """Tell for each address whether an SSH server greets there."""
+def check_ssh(addresses: Sequence[str], limit_s: float = SSH_TIMEOUT_S) -> dict[str, bool]:
+    """Return for each address whether an SSH server answers."""
 
-    async def ask() -> list[bool]:
-        return list(await asyncio.gather(*(_greets(address, limit_s) for address in addresses)))
+    async def check_all() -> list[bool]:
+        return list(await asyncio.gather(*(has_ssh_greeting(address, limit_s) for address in addresses)))
 
-    return dict(zip(addresses, asyncio.run(ask()), strict=True))
+    return dict(zip(addresses, asyncio.run(check_all()), strict=True))
 
 
-async def _greets(address: str, limit_s: float) -> bool:
+async def has_ssh_greeting(address: str, limit_s: float) -> bool:
     try:
         async with asyncio.timeout(limit_s):
             reader, writer = await asyncio.open_connection(address, SSH_PORT)
@@ -203,11 +212,13 @@ async def _greets(address: str, limit_s: float) -> bool:
     return greeting == b"SSH-"
 
 
-def _read_record(path: Path) -> Record:
+def _read_record(path: Path) -> HostRecord:
     try:
-        written = decode_json_object(read_bytes(path, OWN_STATE), str(path), OWN_STATE)
-        known = {field.name: written[field.name] for field in fields(Record) if field.name in written}
-        return Record(**{**known, "faults": tuple(known["faults"])})
+        fields_read = decode_json_object(read_bytes(path, OWN_STATE), str(path), OWN_STATE)
+        known_fields = {
+            field.name: fields_read[field.name] for field in fields(HostRecord) if field.name in fields_read
+        }
+        return HostRecord(**{**known_fields, "faults": tuple(known_fields["faults"])})
     except (ValueError, LookupError, TypeError):  # an InputError is a ValueError
         remedy = "gpufleet rehearse down, then up again"
         raise InputError("is damaged", where=str(path), remedy=remedy) from None
@@ -218,5 +229,5 @@ def _record_path(folder: Path) -> Path:
 
 
 def _nspawn_path(path: Path) -> str:
-    """Escape what systemd-nspawn would take for a separator."""
+    """Escape the separators of systemd-nspawn."""
     return str(path).replace("\\", "\\\\").replace(":", "\\:")

@@ -1,8 +1,8 @@
 """Base images: a Debian (or Ubuntu) root folder per architecture, built once by debootstrap and shared.
 
-An image lives in the user's cache under a name that holds the hash of its recipe, so a changed recipe builds
-anew. It is built beside its place and renamed into it: what is found there is whole. Everything mounted while
-building is in a mount namespace that dies with the build.
+An image is stored in the user's cache under a name with the hash of its recipe, so a changed recipe builds another
+image. It is built next to its target and renamed: an existing image is complete. Everything mounted during the build
+is in a mount namespace that ends with the build.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from pathlib import Path
 
 from gpufleet.errors import EnvironmentFault
 from gpufleet.paths import user_cache
-from gpufleet.rehearsal.rack import apt, emulation
-from gpufleet.rehearsal.rack.shell import Say, alone, environment, last_line
+from gpufleet.rehearsal.rack import apt_sources, emulation
+from gpufleet.rehearsal.rack.shell import Reporter, exclusive_lock, last_line, system_environment
 
-# All that the base roles and the burn-in agent use on a host, so that site.yml on a whole rack fetches nothing.
+# Everything that the base roles and the burn-in agent use on a host, so that site.yml on a rack downloads nothing.
 PACKAGES = (
     *("systemd", "systemd-sysv", "dbus", "udev", "kmod", "procps", "tzdata", "systemd-timesyncd"),
     *("openssh-server", "sudo", "acl", "ca-certificates", "curl", "python3", "python3-apt"),
     *("iproute2", "iputils-ping", "ethtool", "iperf3", "pciutils", "smartmontools", "unattended-upgrades"),
 )
-# They would wake up on every host at once, to no use on a machine that is thrown away.
+# These would start on every host at once, without use on a temporary machine.
 MASKED = (
     "apt-daily.timer",
     "apt-daily-upgrade.timer",
@@ -43,7 +43,7 @@ DEBIAN_NAMES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 @dataclass(frozen=True)
 class Recipe:
-    """What an image is made of; its hash names the folder."""
+    """The content of an image; its hash names the folder."""
 
     suite: str
     arch: str
@@ -54,71 +54,77 @@ class Recipe:
 
     @property
     def family(self) -> str:
-        """Name what all recipes of the same suite and architecture share."""
+        """Return the common name of all recipes of this suite and architecture."""
         return f"{self.suite}-{self.arch}"
 
     @property
     def name(self) -> str:
-        """Name the image: suite, architecture, hash of the whole recipe."""
+        """Return the image's name: suite, architecture, hash of the recipe."""
         digest = hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
         return f"{self.family}-{digest[:12]}"
 
 
 def native_arch() -> str:
-    """Return this machine's architecture in Debian's words."""
+    """Return this machine's architecture by Debian's name."""
     return DEBIAN_NAMES.get(platform.machine(), platform.machine())
 
 
-def suite_of(image: Path) -> str:
-    """Return the suite that an image was made from, as its name says."""
+def image_suite(image: Path) -> str:
+    """Return the suite of an image, from its name."""
     return image.name.split("-", 1)[0]
 
 
-def ensure_base(arch: str, say: Say) -> Path:
-    """Return the base image for an architecture (``amd64``, ``arm64``), building it when absent."""
-    recipe, mirror = _recipe(arch)
+def ensure_base_image(arch: str, report: Reporter) -> Path:
+    """Return the base image for an architecture (``amd64``, ``arm64``), and build it if it does not exist."""
+    recipe, mirror = _choose_recipe(arch)
     folder = user_cache() / "hosts"
     image = folder / recipe.name
     if arch != native_arch():
-        emulation.ensure(arch)
+        emulation.ensure_emulation(arch)
     if image.is_dir():
         return image
     folder.mkdir(parents=True, exist_ok=True)
-    with alone(folder / f"{recipe.family}.lock", say, "builds this base image"):
+    with exclusive_lock(folder / f"{recipe.family}.lock", report, "builds this base image"):
         if not image.is_dir():
-            _build(recipe, mirror, image, say)
+            _build_image(recipe, mirror, image, report)
     return image
 
 
-def _recipe(arch: str) -> tuple[Recipe, str | None]:
-    """Choose what to build: this machine's own suite, from where its apt fetches it."""
+def _choose_recipe(arch: str) -> tuple[Recipe, str | None]:
+    """Choose the recipe and its mirror: this machine's own suite from its own mirror, else the fallback."""
     codename = platform.freedesktop_os_release().get("VERSION_CODENAME", "")
-    source = apt.mirror_of(codename, apt.system_sources()) if (SCRIPTS / codename).is_file() else None
+    source = (
+        apt_sources.find_mirror(codename, apt_sources.system_sources())
+        if (SCRIPTS / codename).is_file()
+        else None
+    )
     if not codename or source is None:
         return Recipe(FALLBACK_SUITE, arch), None
     components = tuple(c for c in ("main", "universe") if c in source.components)
     # Ubuntu keeps foreign architectures on another server; debootstrap knows which.
-    elsewhere = "universe" in components and arch != native_arch()
-    return Recipe(codename, arch, components), None if elsewhere else source.uri
+    is_on_ports_server = "universe" in components and arch != native_arch()
+    return Recipe(codename, arch, components), None if is_on_ports_server else source.uri
 
 
-def _build(recipe: Recipe, mirror: str | None, image: Path, say: Say) -> None:
-    say(f"base image {image.name}: building once, about a minute (three for a foreign architecture)")
-    building = image.with_name(f".{image.name}.building")
-    packages = image.with_name(f".{recipe.family}.packages")
+def _build_image(recipe: Recipe, mirror: str | None, image: Path, report: Reporter) -> None:
+    report(f"base image {image.name}: building once, about one minute (three for a foreign architecture)")
+    partial_image = image.with_name(f".{image.name}.building")
+    package_cache = image.with_name(f".{recipe.family}.packages")
     for interrupted in image.parent.glob(f".{recipe.family}-*.building"):
-        shutil.rmtree(interrupted)  # its processes and mounts died with the one that built it
-    packages.mkdir(exist_ok=True)  # downloads outlive an interrupted build
-    _debootstrap(recipe, mirror, building, packages, say)
-    _finish(recipe, building)
-    building.rename(image)
-    shutil.rmtree(packages)
-    say(f"base image {image.name}: ready")
+        shutil.rmtree(interrupted)  # its processes and mounts ended with its build
+    package_cache.mkdir(exist_ok=True)  # downloads survive an interrupted build
+    _run_debootstrap(recipe, mirror, partial_image, package_cache, report)
+    _remove_host_specific_files(recipe, partial_image)
+    partial_image.rename(image)
+    shutil.rmtree(package_cache)
+    report(f"base image {image.name}: ready")
 
 
-def _debootstrap(recipe: Recipe, mirror: str | None, target: Path, packages: Path, say: Say) -> None:
+def _run_debootstrap(
+    recipe: Recipe, mirror: str | None, target: Path, packages: Path, report: Reporter
+) -> None:
     command = [
-        # Dies with this process, and takes everything that it started and mounted with it.
+        # Ends with this process, together with its children and mounts.
         *("setpriv", "--pdeathsig", "KILL"),
         *("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"),
         *("debootstrap", "--variant=minbase", f"--arch={recipe.arch}", f"--cache-dir={packages}"),
@@ -126,38 +132,38 @@ def _debootstrap(recipe: Recipe, mirror: str | None, target: Path, packages: Pat
         *(recipe.suite, str(target), *([mirror] if mirror else [])),
     ]
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=_environment()
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=_debootstrap_environment()
     ) as build:
-        last = _follow(build, say)
+        last_output = _report_progress(build, report)
     if build.returncode:
         log = target / "debootstrap" / "debootstrap.log"
-        raise EnvironmentFault(f"debootstrap of {recipe.suite} failed: {last}", hint=f"see {log}")
+        raise EnvironmentFault(f"debootstrap of {recipe.suite} failed: {last_output}", hint=f"see {log}")
 
 
-def _environment() -> dict[str, str]:
-    """Give debootstrap the plain language and the proxy that apt uses."""
-    proxy = apt.proxy()
-    return environment() | ({"http_proxy": proxy} if proxy else {})
+def _debootstrap_environment() -> dict[str, str]:
+    """Return debootstrap's environment: the C locale and apt's proxy."""
+    proxy = apt_sources.apt_proxy()
+    return system_environment() | ({"http_proxy": proxy} if proxy else {})
 
 
-def _follow(build: subprocess.Popen[str], say: Say) -> str:
-    """Turn debootstrap's lines into a line of progress every 30 packages; return its last line."""
-    seen: dict[str, int] = {}
-    last = "no output"
+def _report_progress(build: subprocess.Popen[str], report: Reporter) -> str:
+    """Report debootstrap's progress every 30 packages; return its last line."""
+    counts: dict[str, int] = {}
+    last_output = "no output"
     assert build.stdout is not None  # noqa: S101 - Popen was asked for a pipe
     for line in build.stdout:
-        last = line.strip() or last
+        last_output = line.strip() or last_output
         verb = line.removeprefix("I: ").split(" ", 1)[0]
         if line.startswith("I: ") and verb in {"Retrieving", "Unpacking", "Configuring"}:
-            seen[verb] = seen.get(verb, 0) + 1
-            if seen[verb] % 30 == 0:
-                total = f" of {seen['Retrieving']}" if verb != "Retrieving" else ""
-                say(f"base image: {verb.lower()} packages, {seen[verb]}{total}")
-    return last_line(last)
+            counts[verb] = counts.get(verb, 0) + 1
+            if counts[verb] % 30 == 0:
+                total = f" of {counts['Retrieving']}" if verb != "Retrieving" else ""
+                report(f"base image: {verb.lower()} packages, {counts[verb]}{total}")
+    return last_line(last_output)
 
 
-def _finish(recipe: Recipe, root: Path) -> None:
-    """Take out what hosts must not share, and what they have no use for."""
+def _remove_host_specific_files(recipe: Recipe, root: Path) -> None:
+    """Remove files that hosts must not share or do not need."""
     for key in root.glob("etc/ssh/ssh_host_*"):
         key.unlink()
     for package in root.glob("var/cache/apt/archives/*.deb"):

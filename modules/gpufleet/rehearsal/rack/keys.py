@@ -1,4 +1,4 @@
-"""The rehearsal's SSH keys: one for the operator, one per host, and the known-hosts file that ties them."""
+"""The rehearsal's SSH keys: one for the operator, one per host, and the known-hosts file with the hosts' keys."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ KEY_NAME = "id_ed25519"
 
 
 def ensure_key(path: Path, comment: str) -> str:
-    """Make an ed25519 key pair at a path unless it is there; return the public line."""
+    """Create an ed25519 key pair at a path if it does not exist; return the public key line."""
     public = path.with_name(f"{path.name}.pub")
     if not (path.exists() and public.exists()):
-        private_text, public_text = _generate(comment)
+        private_text, public_text = _generate_key(comment)
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         path.unlink(missing_ok=True)
         path.touch(mode=0o600)
@@ -22,11 +22,11 @@ def ensure_key(path: Path, comment: str) -> str:
 
 
 def known_hosts(keys: Mapping[str, str]) -> str:
-    """Return a known-hosts text: for each address the public key that its host has."""
+    """Return the text of a known-hosts file from address -> public key."""
     return "".join(f"{address} {' '.join(key.split()[:2])}\n" for address, key in keys.items())
 
 
-def _generate(comment: str) -> tuple[bytes, str]:
+def _generate_key(comment: str) -> tuple[bytes, str]:
     from cryptography.hazmat.primitives import serialization as form
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 

@@ -1,7 +1,7 @@
-"""The three verbs of a rack in a box: up, status, down.
+"""The three operations on rehearsed racks: up, status, down.
 
-Each may be interrupted at any moment and run again: `up` looks at what is there and makes only what is missing
-or wrong, `down` ends and removes whatever carries this rehearsal's prefix.
+Each can be interrupted at any moment and repeated: `up` creates only what is missing or outdated, `down` stops and
+removes everything with this rehearsal's name prefix.
 """
 
 from __future__ import annotations
@@ -17,173 +17,209 @@ from typing import TYPE_CHECKING
 from gpufleet.boundary import OWN_STATE, decode_json_object, read_bytes
 from gpufleet.errors import EnvironmentFault, InputError
 from gpufleet.rehearsal import packages
-from gpufleet.rehearsal.rack import cgroups, drives, hosts, images, layout, limits, network, pci, processes
+from gpufleet.rehearsal.rack import (
+    cgroups,
+    host_processes,
+    hosts,
+    images,
+    inotify,
+    layout,
+    loop_devices,
+    network,
+    pci,
+)
 from gpufleet.rehearsal.rack.faults import Faults
-from gpufleet.rehearsal.rack.hosts import HostStatus, Record
+from gpufleet.rehearsal.rack.hosts import HostRecord, HostStatus
 from gpufleet.rehearsal.rack.keys import KEY_NAME, ensure_key, known_hosts
-from gpufleet.rehearsal.rack.plan import HostPlan, World, choose_blocks, plan_hosts, prefix
+from gpufleet.rehearsal.rack.plan import HostPlan, RehearsalHome, choose_blocks, name_prefix, plan_hosts
 from gpufleet.rehearsal.rack.requirements import unavailable_reason
-from gpufleet.rehearsal.rack.shell import Say, alone, write_whole
+from gpufleet.rehearsal.rack.shell import Reporter, exclusive_lock, write_atomically
 
 if TYPE_CHECKING:
-    from gpufleet.fleet import RackUse
+    from gpufleet.fleet import StackRack
 
 LOCKS = Path("/run/lock")
-NSPAWN_LEFTOVERS = Path("/run/systemd/nspawn/propagate")
-ANSWER_LIMIT_S = 10.0  # generous: a host that is only slow must not be taken for broken and restarted
+NSPAWN_PROPAGATE = Path("/run/systemd/nspawn/propagate")
+SSH_TIMEOUT_S = 10.0  # generous: a slow host must not be restarted
 
 
-def up(world: World, racks: Sequence[RackUse], faults: Faults, say: Say) -> tuple[HostStatus, ...]:
-    """Boot a host for every node of the racks, with the faults asked for; return how they are."""
+def up(
+    rehearsal: RehearsalHome, racks: Sequence[StackRack], faults: Faults, report: Reporter
+) -> tuple[HostStatus, ...]:
+    """Boot a host with its faults for every node of the racks; return their status."""
     if reason := unavailable_reason():
         raise EnvironmentFault(f"hosts can't be booted here: {reason}")
-    with _alone(world, say):
-        write_whole(_whose(world.home), f"{world.home.resolve()}\n")
-        plans = _plan(world, racks, faults)
-        for model in sorted({model for plan in plans for model in pci.unknown(plan.accelerators)}):
-            say(f"no PCI id is known of {model}: hosts that have it show no card")
-        base = {arch: images.ensure_base(arch, say) for arch in sorted({plan.arch for plan in plans})}
-        bridge = prefix(world.home)
-        _remove(world, set(network.ours(bridge)) - {plan.label for plan in plans}, say)
-        hosts.forget_others(world.home / "rack", plans)
-        _serve_packages(world, plans, base, say)
-        poor = _not_as_wanted(bridge, plans, base)
-        _remove(world, {plan.label for plan in poor}, say)
-        drives.sweep(world.home / "rack", [file for plan in plans for file in drives.files(plan)])
-        _boot(world, bridge, poor, base, say)
-        network.apply_faults(plans)
-        _write_books(world, plans)
-        hosts.wait_until_up(plans, images.native_arch(), say)
-        return status(world)
+    with _rack_lock(rehearsal, report):
+        write_atomically(_home_record(rehearsal.home), f"{rehearsal.home.resolve()}\n")
+        plans = _plan_hosts(rehearsal, racks, faults)
+        for model in sorted({model for plan in plans for model in pci.models_without_id(plan.accelerators)}):
+            report(f"no PCI id is known for {model}: hosts with it have no PCI device")
+        images_by_arch = {
+            arch: images.ensure_base_image(arch, report) for arch in sorted({plan.arch for plan in plans})
+        }
+        bridge = name_prefix(rehearsal.home)
+        _remove_hosts(rehearsal, set(network.host_labels(bridge)) - {plan.label for plan in plans}, report)
+        hosts.remove_unplanned(rehearsal.home / "rack", plans)
+        _serve_packages(rehearsal, plans, images_by_arch, report)
+        outdated = _find_outdated(bridge, plans, images_by_arch)
+        _remove_hosts(rehearsal, {plan.label for plan in outdated}, report)
+        loop_devices.detach_devices(
+            rehearsal.home / "rack", [file for plan in plans for file in loop_devices.backing_files(plan)]
+        )
+        _boot_hosts(rehearsal, bridge, outdated, images_by_arch, report)
+        network.apply_link_faults(plans)
+        _write_address_files(rehearsal, plans)
+        hosts.wait_until_up(plans, images.native_arch(), report)
+        return status(rehearsal)
 
 
-def status(world: World) -> tuple[HostStatus, ...]:
-    """Return how each host of the rehearsal is; empty when there is none."""
-    return hosts.statuses(hosts.read_records(world.home / "rack"))
+def status(rehearsal: RehearsalHome) -> tuple[HostStatus, ...]:
+    """Return the status of each host of the rehearsal."""
+    return hosts.collect_statuses(hosts.read_records(rehearsal.home / "rack"))
 
 
-def down(world: World, say: Say = lambda _line: None) -> None:
-    """End every host of the rehearsal and remove all that was made for them; safe to repeat."""
+def down(rehearsal: RehearsalHome, report: Reporter = lambda _line: None) -> None:
+    """Stop every host of the rehearsal and remove its network, devices and files. Can be repeated."""
     if reason := unavailable_reason():
-        if (world.home / "rack").exists():
-            raise EnvironmentFault(f"hosts can't be ended from here: {reason}")
+        if (rehearsal.home / "rack").exists():
+            raise EnvironmentFault(f"hosts can't be stopped from here: {reason}")
         return
-    bridge = prefix(world.home)
-    with _alone(world, say):
-        _remove(world, set(network.ours(bridge)), say)
-        drives.sweep(world.home / "rack")
-        packages.end(world.home, bridge)
+    bridge = name_prefix(rehearsal.home)
+    with _rack_lock(rehearsal, report):
+        _remove_hosts(rehearsal, set(network.host_labels(bridge)), report)
+        loop_devices.detach_devices(rehearsal.home / "rack")
+        packages.stop_server(rehearsal.home, bridge)
         network.remove_bridge(bridge)
-        cgroups.remove(bridge)
-        for book in _books(world):
-            book.unlink(missing_ok=True)
-        shutil.rmtree(world.home / "rack", ignore_errors=True)
-        _whose(world.home).unlink(missing_ok=True)
+        cgroups.remove_cgroup(bridge)
+        for file in _address_files(rehearsal):
+            file.unlink(missing_ok=True)
+        shutil.rmtree(rehearsal.home / "rack", ignore_errors=True)
+        _home_record(rehearsal.home).unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)
-class Forsaken:
+class DeletedRehearsal:
     """A rehearsal whose folder was deleted while its hosts ran."""
 
     home: Path
 
 
-def forsaken() -> tuple[Forsaken, ...]:
-    """Return the rehearsals of this machine that nobody can name any more, but whose hosts go on."""
+def find_deleted_rehearsals() -> tuple[DeletedRehearsal, ...]:
+    """Return the rehearsals of this machine with running hosts and a deleted home folder."""
     homes = (Path(file.read_text().strip()) for file in sorted(LOCKS.glob("gpufleet-*.home")))
-    return tuple(Forsaken(home) for home in homes if not home.exists() and network.ours(prefix(home)))
+    return tuple(
+        DeletedRehearsal(home)
+        for home in homes
+        if not home.exists() and network.host_labels(name_prefix(home))
+    )
 
 
-def _whose(home: Path) -> Path:
-    """Return the file that says whose hosts bear this rehearsal's prefix; it outlives the project's folder."""
-    return LOCKS / f"gpufleet-{prefix(home)}.home"
+def _home_record(home: Path) -> Path:
+    """Return the file that maps this rehearsal's name prefix to its home; it is outside the project's folder."""
+    return LOCKS / f"gpufleet-{name_prefix(home)}.home"
 
 
-def _plan(world: World, racks: Sequence[RackUse], faults: Faults) -> list[HostPlan]:
-    """Plan the hosts; which network each rack has is kept, so that addresses stay."""
-    bridge, kept_in = prefix(world.home), world.home / "rack" / ".networks"
-    with alone(LOCKS / "gpufleet-networks.lock", lambda _line: None, "chooses networks"):
-        kept = _kept_networks(kept_in)
-        blocks = choose_blocks([use.name for use in racks], kept, network.taken_blocks(bridge))
-        plans = plan_hosts(world.home.resolve(), racks, blocks, faults, images.native_arch())
-        write_whole(kept_in, json.dumps(blocks))
+def _plan_hosts(rehearsal: RehearsalHome, racks: Sequence[StackRack], faults: Faults) -> list[HostPlan]:
+    """Plan the hosts; each rack keeps its network, so that addresses stay the same."""
+    bridge, networks_file = name_prefix(rehearsal.home), rehearsal.home / "rack" / ".networks"
+    with exclusive_lock(LOCKS / "gpufleet-networks.lock", lambda _line: None, "chooses networks"):
+        previous = _read_networks(networks_file)
+        blocks = choose_blocks(
+            [rack_use.name for rack_use in racks], previous, network.find_used_blocks(bridge)
+        )
+        plans = plan_hosts(rehearsal.home.resolve(), racks, blocks, faults, images.native_arch())
+        write_atomically(networks_file, json.dumps(blocks))
         network.ensure_bridge(bridge, blocks.values())
     return plans
 
 
-def _kept_networks(file: Path) -> dict[str, int]:
-    """Return which network each rack has; none where the file is missing or damaged, then new ones are chosen."""
+def _read_networks(file: Path) -> dict[str, int]:
+    """Return rack -> network; empty if the file is missing or damaged, then new networks are chosen."""
     try:
-        kept = decode_json_object(read_bytes(file, OWN_STATE), str(file), OWN_STATE)
+        networks = decode_json_object(read_bytes(file, OWN_STATE), str(file), OWN_STATE)
     except InputError:
         return {}
-    return {rack: block for rack, block in kept.items() if isinstance(block, int)}
+    return {rack: block for rack, block in networks.items() if isinstance(block, int)}
 
 
-def _serve_packages(world: World, plans: Sequence[HostPlan], base: Mapping[str, Path], say: Say) -> None:
-    """Have the package server on every gateway; without it hosts boot all the same."""
-    suites = {images.suite_of(image) for image in base.values()}
-    packages.ensure(world.home, prefix(world.home), {plan.gateway for plan in plans}, suites, say)
+def _serve_packages(
+    rehearsal: RehearsalHome, plans: Sequence[HostPlan], images_by_arch: Mapping[str, Path], report: Reporter
+) -> None:
+    """Start the package server on every gateway; hosts boot without it too."""
+    suites = {images.image_suite(image) for image in images_by_arch.values()}
+    packages.start_server(
+        rehearsal.home, name_prefix(rehearsal.home), {plan.gateway for plan in plans}, suites, report
+    )
 
 
-def _not_as_wanted(bridge: str, plans: Sequence[HostPlan], base: Mapping[str, Path]) -> list[HostPlan]:
-    """Return the hosts that do not run, do not answer, or were started otherwise than asked for now."""
-    broken = {plan.label for plan in network.unwired(bridge, plans)}
-    inside = processes.inside(plan.label for plan in plans)
-    running = [p for p in plans if p.label not in broken and processes.leader(inside.get(p.label, []))]
-    as_asked = [p for p in running if _started_as(p, base[p.arch])]
-    answers = hosts.ssh_answers([p.address for p in as_asked if not p.silent], ANSWER_LIMIT_S)
-    good = {plan.label for plan in as_asked if answers.get(plan.address, True)}
-    return [plan for plan in plans if plan.label not in good]
+def _find_outdated(
+    bridge: str, plans: Sequence[HostPlan], images_by_arch: Mapping[str, Path]
+) -> list[HostPlan]:
+    """Return the hosts that do not run, do not answer, or were started with other parameters."""
+    broken = {plan.label for plan in network.find_unconnected(bridge, plans)}
+    process_ids = host_processes.find_processes(plan.label for plan in plans)
+    running = [
+        p for p in plans if p.label not in broken and host_processes.find_init(process_ids.get(p.label, []))
+    ]
+    up_to_date = [p for p in running if _matches_record(p, images_by_arch[p.arch])]
+    ssh_by_address = hosts.check_ssh([p.address for p in up_to_date if p.expects_ssh], SSH_TIMEOUT_S)
+    healthy = {plan.label for plan in up_to_date if ssh_by_address.get(plan.address, True)}
+    return [plan for plan in plans if plan.label not in healthy]
 
 
-def _started_as(plan: HostPlan, image: Path) -> bool:
+def _matches_record(plan: HostPlan, image: Path) -> bool:
     record = hosts.read_record(plan.folder)
-    return record == Record.of(plan, image)
+    return record == HostRecord.from_plan(plan, image)
 
 
-def _boot(world: World, bridge: str, plans: Sequence[HostPlan], base: Mapping[str, Path], say: Say) -> None:
+def _boot_hosts(
+    rehearsal: RehearsalHome,
+    bridge: str,
+    plans: Sequence[HostPlan],
+    images_by_arch: Mapping[str, Path],
+    report: Reporter,
+) -> None:
     if plans:
-        say(f"hosts: starting {len(plans)}")
-    operator_key = ensure_key(world.home / "ssh" / KEY_NAME, "gpufleet-rehearsal")
+        report(f"hosts: starting {len(plans)}")
+    operator_key = ensure_key(rehearsal.home / "ssh" / KEY_NAME, "gpufleet-rehearsal")
     for plan in plans:
-        apt_files = packages.host_files(plan.gateway, images.suite_of(base[plan.arch]))
-        layout.lay(plan, base[plan.arch], operator_key, apt_files)
-        _lay_drives(plan)
-    network.wire(bridge, plans)
-    limits.ensure_room(len(network.ours("gf")), say)  # other rehearsals' hosts count as well
+        apt_files = packages.apt_config_files(plan.gateway, images.image_suite(images_by_arch[plan.arch]))
+        layout.write_host_files(plan, images_by_arch[plan.arch], operator_key, apt_files)
+        _write_drive_records(plan)
+    network.connect_hosts(bridge, plans)
+    inotify.ensure_instances(len(network.host_labels("gf")), report)  # hosts of other rehearsals count too
     for plan in plans:
-        hosts.start(plan, base[plan.arch], drives.attach(plan))
+        hosts.start_host(plan, images_by_arch[plan.arch], loop_devices.attach_devices(plan))
 
 
-def _lay_drives(plan: HostPlan) -> None:
-    layout.lay_drives(plan, drives.udev_records(plan, drives.attach(plan)))
+def _write_drive_records(plan: HostPlan) -> None:
+    layout.write_drive_records(plan, loop_devices.udev_tmpfiles(plan, loop_devices.attach_devices(plan)))
 
 
-def _remove(world: World, labels: set[str], say: Say) -> None:
-    """End what runs under the labels, then remove their links, namespaces and cgroups."""
-    if running := processes.inside(labels):
-        say(f"hosts: ending {len(running)}")
-    if left := processes.end(labels):
+def _remove_hosts(rehearsal: RehearsalHome, labels: set[str], report: Reporter) -> None:
+    """Stop the hosts with these labels, then remove their links, namespaces and cgroups."""
+    if running := host_processes.find_processes(labels):
+        report(f"hosts: stopping {len(running)}")
+    if remaining := host_processes.stop_hosts(labels):
         raise EnvironmentFault(
-            f"hosts do not end: {' '.join(left)}", hint="run `gpufleet rehearse down` again"
+            f"hosts do not stop: {' '.join(remaining)}", hint="run `gpufleet rehearse down` again"
         )
-    network.unwire(labels)
+    network.disconnect_hosts(labels)
     for label in labels:
-        cgroups.remove(f"{prefix(world.home)}/{label}")
-        shutil.rmtree(NSPAWN_LEFTOVERS / label, ignore_errors=True)
+        cgroups.remove_cgroup(f"{name_prefix(rehearsal.home)}/{label}")
+        shutil.rmtree(NSPAWN_PROPAGATE / label, ignore_errors=True)
 
 
-def _books(world: World) -> tuple[Path, Path]:
-    """Return where addresses and host keys are told to others."""
-    return world.home / "addresses.json", world.home / "ssh" / "known_hosts"
+def _address_files(rehearsal: RehearsalHome) -> tuple[Path, Path]:
+    """Return the address book and the known-hosts file."""
+    return rehearsal.home / "addresses.json", rehearsal.home / "ssh" / "known_hosts"
 
 
-def _write_books(world: World, plans: Sequence[HostPlan]) -> None:
-    addresses, known = _books(world)
-    write_whole(addresses, json.dumps({plan.place: plan.address for plan in plans}, indent=1) + "\n")
-    write_whole(known, known_hosts({plan.address: layout.host_key(plan) for plan in plans}))
+def _write_address_files(rehearsal: RehearsalHome, plans: Sequence[HostPlan]) -> None:
+    addresses, known_hosts_file = _address_files(rehearsal)
+    write_atomically(addresses, json.dumps({plan.place: plan.address for plan in plans}, indent=1) + "\n")
+    write_atomically(known_hosts_file, known_hosts({plan.address: layout.host_key(plan) for plan in plans}))
 
 
-def _alone(world: World, say: Say) -> AbstractContextManager[None]:
-    return alone(LOCKS / f"gpufleet-{prefix(world.home)}.lock", say, "holds this rack")
+def _rack_lock(rehearsal: RehearsalHome, report: Reporter) -> AbstractContextManager[None]:
+    return exclusive_lock(LOCKS / f"gpufleet-{name_prefix(rehearsal.home)}.lock", report, "uses this rack")

@@ -1,6 +1,6 @@
-"""A rehearsed host's accelerators as files in the shape of sysfs: what tells which driver a machine needs.
+"""A rehearsed host's accelerators as PCI devices in the format of sysfs, from which drivers are planned.
 
-Ids come from the drivers' own table of cards. Classes are those that ``lspci -nn`` shows of such cards: 0302 for
+Ids come from the drivers room's table of cards. Classes as in ``lspci -nn``: 0302 for
 NVIDIA's of data centres ("3D controller [0302]"), 1200 for AMD's ("Processing accelerators [1200]"), 0300 for those
 with a screen (public listings of lspci, read 2026-11-21).
 """
@@ -17,38 +17,38 @@ WITH_SCREEN = "0x030000"
 FIRST_BUS = 0x11
 
 
-def devices(accelerators: Sequence[tuple[str, int]]) -> dict[str, str]:
-    """Return path below ``sys/bus/pci/devices`` -> text, one device for each card; unknown models have none."""
-    found: dict[str, str] = {}
-    for bus, card in enumerate(_cards(accelerators), start=FIRST_BUS):
+def sysfs_files(accelerators: Sequence[tuple[str, int]]) -> dict[str, str]:
+    """Return path below ``sys/bus/pci/devices`` -> text, one device for each card; unknown models have no device."""
+    files: dict[str, str] = {}
+    for bus, card in enumerate(_card_rows(accelerators), start=FIRST_BUS):
         vendor, device = card["pci"].split(":")
         subsystem = (card["subsystem"] or card["pci"]).split(":")
         screenless = card["market"] == "datacenter"
-        facts = {
+        attributes = {
             "vendor": f"0x{vendor}",
             "device": f"0x{device}",
             "class": SCREENLESS.get(vendor, WITH_SCREEN) if screenless else WITH_SCREEN,
             "subsystem_vendor": f"0x{subsystem[0]}",
             "subsystem_device": f"0x{subsystem[1]}",
         }
-        found |= {f"0000:{bus:02x}:00.0/{name}": f"{value}\n" for name, value in facts.items()}
-    return found
+        files |= {f"0000:{bus:02x}:00.0/{name}": f"{value}\n" for name, value in attributes.items()}
+    return files
 
 
-def unknown(accelerators: Sequence[tuple[str, int]]) -> list[str]:
-    """Return the models that no PCI id is known of."""
-    return [model for model, _ in accelerators if model not in _table()]
+def models_without_id(accelerators: Sequence[tuple[str, int]]) -> list[str]:
+    """Return the models without a known PCI id."""
+    return [model for model, _ in accelerators if model not in _rows_by_model()]
 
 
-def _cards(accelerators: Sequence[tuple[str, int]]) -> Iterator[dict[str, str]]:
+def _card_rows(accelerators: Sequence[tuple[str, int]]) -> Iterator[dict[str, str]]:
     for model, count in accelerators:
-        if model in _table():
-            yield from [_table()[model]] * count
+        if model in _rows_by_model():
+            yield from [_rows_by_model()[model]] * count
 
 
 @cache
-def _table() -> dict[str, dict[str, str]]:
-    """Return catalogue model -> its first row among the drivers' cards."""
+def _rows_by_model() -> dict[str, dict[str, str]]:
+    """Return catalogue model -> its first row in the drivers room's table of cards."""
     table: dict[str, dict[str, str]] = {}
     for row in packaged_rows("gpufleet.drivers", "data/cards.csv"):
         if row["catalogue"]:

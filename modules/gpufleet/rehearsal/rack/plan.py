@@ -1,8 +1,7 @@
-"""What is to be booted: declared racks and chosen faults in, one plan per host out. Pure.
+"""Plan the hosts to boot: declared racks and faults in, one plan per host out. Pure.
 
-Everything that identifies a host (names, addresses, ids, serial) follows from the rehearsal's folder and the
-node's place, so it is the same whenever it is worked out, and all that is ours on the machine is found again by
-its prefix.
+Everything that identifies a host (names, addresses, ids, serial) is computed from the rehearsal's folder and the
+node's place. So it is stable, and everything of a rehearsal on this machine can be found by its name prefix.
 """
 
 from __future__ import annotations
@@ -16,18 +15,18 @@ from typing import TYPE_CHECKING, Protocol
 
 from gpufleet.errors import InputError
 from gpufleet.nodes.declared import accelerators
-from gpufleet.rehearsal.rack.faults import SILENT, Faults
+from gpufleet.rehearsal.rack.faults import NO_SSH_FAULTS, Faults
 
 if TYPE_CHECKING:
-    from gpufleet.fleet import RackNode, RackUse
+    from gpufleet.fleet import RackNode, StackRack
 
-IDENTITIES = uuid.UUID("5d0c8f3e-6a55-4a1c-9d52-6a4d2f3d7b10")  # our own namespace for the ids below
-BLOCKS = range(1, 512)  # the /24 networks of 198.18.0.0/15, kept for tests of network devices (RFC 2544)
+ID_NAMESPACE = uuid.UUID("5d0c8f3e-6a55-4a1c-9d52-6a4d2f3d7b10")  # the UUID namespace of the ids below
+BLOCKS = range(1, 512)  # the /24 networks of 198.18.0.0/15, reserved for tests of network devices (RFC 2544)
 FIRST_SPARE_BLOCK = 16
 
 
-class World(Protocol):
-    """What a rack needs to know of a rehearsal: where its state lives."""
+class RehearsalHome(Protocol):
+    """The part of a rehearsal that a rack needs: its folder."""
 
     @property
     def home(self) -> Path: ...
@@ -59,9 +58,9 @@ class HostPlan:
         return network_address(self.block, 10 + self.slot)
 
     @property
-    def silent(self) -> bool:
-        """Whether no SSH is to be expected, as its faults have it."""
-        return bool(self.faults & SILENT)
+    def expects_ssh(self) -> bool:
+        """True if none of its faults prevents SSH."""
+        return not self.faults & NO_SSH_FAULTS
 
     @property
     def gateway(self) -> str:
@@ -69,8 +68,8 @@ class HostPlan:
         return network_address(self.block, 1)
 
 
-def prefix(home: Path) -> str:
-    """Return what every name of this rehearsal on the machine begins with; it is also its bridge's name."""
+def name_prefix(home: Path) -> str:
+    """Return the prefix of every name of this rehearsal on the machine; it is also the name of its bridge."""
     return "gf-" + hashlib.sha256(str(home.resolve()).encode()).hexdigest()[:5]
 
 
@@ -79,25 +78,29 @@ def network_address(block: int, host: int) -> str:
     return f"198.{18 + block // 256}.{block % 256}.{host}"
 
 
-def choose_blocks(names: Sequence[str], kept: Mapping[str, int], taken: Iterable[int]) -> dict[str, int]:
-    """Give each rack a /24 network: the one it had, else the one of its order, else the first that is free."""
-    used = set(taken)
+def choose_blocks(
+    names: Sequence[str], previous: Mapping[str, int], used_elsewhere: Iterable[int]
+) -> dict[str, int]:
+    """Choose a /24 network for each rack: its previous one, else that of its order, else the first free one."""
+    used = set(used_elsewhere)
     chosen: dict[str, int] = {}
     for order, name in enumerate(names, start=1):
-        wishes = (kept.get(name, order), order, *range(FIRST_SPARE_BLOCK, BLOCKS.stop))
-        block = next((b for b in wishes if b in BLOCKS and b not in used), None)
+        candidates = (previous.get(name, order), order, *range(FIRST_SPARE_BLOCK, BLOCKS.stop))
+        block = next((b for b in candidates if b in BLOCKS and b not in used), None)
         if block is None:
-            raise InputError(f"no free /24 network is left for rack {name}", remedy="end other rehearsals")
+            raise InputError(f"no free /24 network is left for rack {name}", remedy="remove other rehearsals")
         used.add(block)
         chosen[name] = block
     return chosen
 
 
 def plan_hosts(
-    home: Path, racks: Sequence[RackUse], blocks: Mapping[str, int], faults: Faults, native: str
+    home: Path, racks: Sequence[StackRack], blocks: Mapping[str, int], faults: Faults, native: str
 ) -> list[HostPlan]:
     """Plan a host for every node of the racks."""
-    faults.check_places({f"{use.name}/{node.slot}" for use in racks for node in use.rack.nodes})
+    faults.check_places(
+        {f"{rack_use.name}/{node.slot}" for rack_use in racks for node in rack_use.rack.nodes}
+    )
     return [
         _plan_host(home, use, node, order=order, block=blocks[use.name], faults=faults, native=native)
         for order, use in enumerate(racks, start=1)
@@ -106,29 +109,29 @@ def plan_hosts(
 
 
 def _plan_host(
-    home: Path, use: RackUse, node: RackNode, *, order: int, block: int, faults: Faults, native: str
+    home: Path, rack_use: StackRack, node: RackNode, *, order: int, block: int, faults: Faults, native: str
 ) -> HostPlan:
-    place = f"{use.name}/{node.slot}"
-    identity = uuid.uuid5(IDENTITIES, f"{home.name}/{place}").hex
+    place = f"{rack_use.name}/{node.slot}"
+    identity = uuid.uuid5(ID_NAMESPACE, f"{home.name}/{place}").hex
     return HostPlan(
         place=place,
         name=node.name,
         slot=node.slot,
-        kind=use.rack.kind,
+        kind=rack_use.rack.kind,
         arch="arm64" if place in faults.arm64 else native,
-        label=f"{prefix(home)}-{order}-{node.slot}",
+        label=f"{name_prefix(home)}-{order}-{node.slot}",
         block=block,
         mac=node.mac or "02:" + ":".join(identity[i : i + 2] for i in range(0, 10, 2)),
         machine_id=identity,
-        serial=node.serial or _serial(use.rack.kind, identity),
+        serial=node.serial or _make_serial(rack_use.rack.kind, identity),
         storage_gb=node.storage_gb,
         accelerators=tuple((a["model"], a["count"]) for a in accelerators(node.machine, node.accelerators)),
-        faults=faults.of(place),
+        faults=faults.at(place),
         folder=home / "rack" / place.replace("/", "-"),
         disks=faults.disks.get(place, 0),
     )
 
 
-def _serial(kind: str, identity: str) -> str:
-    """Make up a serial: a Pi 4's is 1, zeros, then the chip's own digits; makers of servers print letters too."""
+def _make_serial(kind: str, identity: str) -> str:
+    """Return a serial in the form of a Pi 4 (1, zeros, hexadecimal digits) or of a server (with letters)."""
     return f"GF{identity[:10].upper()}" if kind == "servers" else f"10000000{identity[:8]}"

@@ -1,4 +1,4 @@
-"""What a rack in a box needs from the machine it runs on."""
+"""What rehearsed racks need from the machine that they run on."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 
-# program -> the Debian package that brings it
+# program -> its Debian package
 PROGRAMS = {
     "debootstrap": "debootstrap",
     "dpkg-deb": "dpkg",
@@ -23,13 +23,13 @@ PROGRAMS_FOR_ARM64 = {"qemu-aarch64-static": "qemu-user-static", "update-binfmts
 
 
 def missing_packages(*, arm64: bool = False) -> list[str]:
-    """Name the Debian packages that this machine lacks."""
-    wanted = PROGRAMS | (PROGRAMS_FOR_ARM64 if arm64 else {})
-    return sorted({package for program, package in wanted.items() if not _find(program)})
+    """Return the Debian packages that are missing on this machine."""
+    programs = PROGRAMS | (PROGRAMS_FOR_ARM64 if arm64 else {})
+    return sorted({package for program, package in programs.items() if not _find_program(program)})
 
 
 def unavailable_reason() -> str | None:
-    """Say why hosts can't be booted here, or return None where they can."""
+    """Return why hosts can't be booted here, or None if they can."""
     if sys.platform != "linux":
         return f"hosts need Linux namespaces, and this is {sys.platform}"
     if os.geteuid() != 0:
@@ -39,6 +39,6 @@ def unavailable_reason() -> str | None:
     return None
 
 
-def _find(program: str) -> str | None:
-    """Look on PATH and where Debian keeps programs for root, which a user's PATH may leave out."""
+def _find_program(program: str) -> str | None:
+    """Search PATH and Debian's folders of root's programs, which may not be in a user's PATH."""
     return shutil.which(program) or shutil.which(program, path="/usr/sbin:/sbin")

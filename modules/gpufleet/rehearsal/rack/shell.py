@@ -1,4 +1,4 @@
-"""Small things at the edge: the system's programs, whole files, locks."""
+"""Run system programs, write files atomically, lock files."""
 
 from __future__ import annotations
 
@@ -11,60 +11,62 @@ from pathlib import Path
 
 from gpufleet.errors import EnvironmentFault
 
-Say = Callable[[str], None]
+Reporter = Callable[[str], None]
 
-LIMIT_S = 60
+DEFAULT_TIMEOUT_S = 60
 
 
-def run(command: Sequence[str], *, text: str | None = None, limit_s: float = LIMIT_S) -> str:
-    """Run a program, give it ``text`` to read, return what it prints."""
+def run(command: Sequence[str], *, text: str | None = None, timeout_s: float = DEFAULT_TIMEOUT_S) -> str:
+    """Run a program with ``text`` as its input; return its output."""
     try:
-        done = subprocess.run(
+        completed = subprocess.run(
             command,
             input=text,
             capture_output=True,
             text=True,
-            timeout=limit_s,
+            timeout=timeout_s,
             check=False,
-            env=environment(),
+            env=system_environment(),
         )
-    except FileNotFoundError as missing:
-        raise EnvironmentFault(f"{command[0]} is not installed", hint="gpufleet doctor") from missing
-    except subprocess.TimeoutExpired as late:
-        raise EnvironmentFault(f"{' '.join(command)} did not end in {limit_s:.0f} s") from late
-    if done.returncode:
-        raise EnvironmentFault(f"{' '.join(command)} failed: {last_line(done.stderr or done.stdout)}")
-    return done.stdout
+    except FileNotFoundError as error:
+        raise EnvironmentFault(f"{command[0]} is not installed", hint="gpufleet doctor") from error
+    except subprocess.TimeoutExpired as timeout:
+        raise EnvironmentFault(f"{' '.join(command)} did not finish within {timeout_s:.0f} s") from timeout
+    if completed.returncode:
+        raise EnvironmentFault(
+            f"{' '.join(command)} failed: {last_line(completed.stderr or completed.stdout)}"
+        )
+    return completed.stdout
 
 
-def environment() -> dict[str, str]:
-    """Return the environment for programs of the system: plain words, and root's folders on PATH."""
+def system_environment() -> dict[str, str]:
+    """Return the environment for system programs: the C locale, and root's folders on PATH."""
     path = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
     return {**os.environ, "PATH": path, "LC_ALL": "C"}
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a file so that an interrupt leaves the old one or the new one."""
+def write_atomically(path: Path, text: str) -> None:
+    """Write a file so that an interrupt leaves the old or the new content."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(f".{path.name}.new")
-    new.write_text(text)
-    new.replace(path)
+    temporary = path.with_name(f".{path.name}.new")
+    temporary.write_text(text)
+    temporary.replace(path)
 
 
 @contextlib.contextmanager
-def alone(lock: Path, say: Say, what: str) -> Iterator[None]:
-    """Hold a lock file; say so when another run must be waited for. The kernel frees it when a run dies."""
+def exclusive_lock(lock: Path, report: Reporter, activity: str) -> Iterator[None]:
+    """Hold an exclusive lock; report if another run holds it. The kernel releases it when a process ends."""
     lock.parent.mkdir(parents=True, exist_ok=True)
-    with lock.open("w") as held:
+    with lock.open("w") as lock_file:
         try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say(f"waiting for another run that {what}")
-            fcntl.flock(held, fcntl.LOCK_EX)
+            report(f"waiting for another run that {activity}")
+            fcntl.flock(lock_file, fcntl.LOCK_EX)
         yield
 
 
 def last_line(text: str) -> str:
-    """Return the last line that says something."""
+    """Return the last line that is not blank."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1] if lines else "no output"

@@ -14,7 +14,7 @@ description:
 options:
   units: {description: Glob patterns of units that are somebody's work., type: list, elements: str,
           default: ["gpufleet-app-*"]}
-  stand_in: {description: "In a rehearsal, the folder of the host's file-backed drive; its tools are used.", type: path}
+  fake_drives: {description: "In a rehearsal, the folder of the host's file-backed drive, with its tools.", type: path}
 extends_documentation_fragment: [gpufleet.fleet.common]
 """
 
@@ -117,11 +117,11 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "units": {"type": "list", "elements": "str", "default": ["gpufleet-app-*"]},
-            "stand_in": {"type": "path"},
+            "fake_drives": {"type": "path"},
         },
         supports_check_mode=True,
     )
-    folder = module.params["stand_in"]
+    folder = module.params["fake_drives"]
     env = {"PATH": f"{folder}/bin:{os.environ.get('PATH', '')}:/usr/sbin:/sbin"} if folder else {}
     try:
         tree = list_block_devices(**env)
@@ -134,7 +134,7 @@ def main() -> None:
         "by_id": names_by_id(),
         "container": tool_output(["systemd-detect-virt", "--container"]).strip() or None,
         "root": root_device(),
-        "stand_in": folder,
+        "fake_drives": folder,
     }
     module.exit_json(changed=False, seen=seen, jobs=running_jobs(module.params["units"]))
 

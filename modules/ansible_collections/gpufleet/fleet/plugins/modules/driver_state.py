@@ -140,8 +140,8 @@ class Host:
         if status != 0:
             return {"driver": None, "gpus": 0, "message": " ".join(out.split())[:200]}
         rows = out.splitlines()
-        stand_in = "FAKE" in self.run_tool("nvidia-smi", "--version")[1]
-        return {"driver": rows[0] if rows else None, "gpus": len(rows), "message": "", "stand_in": stand_in}
+        is_fake = "FAKE" in self.run_tool("nvidia-smi", "--version")[1]
+        return {"driver": rows[0] if rows else None, "gpus": len(rows), "message": "", "fake": is_fake}
 
     def unit_state(self, name: str) -> dict[str, bool] | None:
         status, out = self.run_tool(

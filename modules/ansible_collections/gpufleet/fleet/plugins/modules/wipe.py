@@ -19,7 +19,7 @@ options:
   node: {description: The node's name in the inventory., type: str, required: true}
   plan: {description: What C(gpufleet.fleet.wipe_plan) returned as I(plan)., type: dict, required: true}
   plan_id: {description: The id of the plan that was confirmed., type: str, required: true}
-  stand_in: {description: "In a rehearsal, the folder of the host's file-backed drive.", type: path}
+  fake_drives: {description: "In a rehearsal, the folder of the host's file-backed drive.", type: path}
   timeout_seconds: {description: How long one drive may take., type: int, default: 86400}
 extends_documentation_fragment: [gpufleet.fleet.common]
 """
@@ -78,12 +78,12 @@ def utc_timestamp() -> str:
 
 
 class Wiper:
-    """Wipes one drive after another; ``stand_in`` is a rehearsal's folder."""
+    """Wipes one drive after another; ``fake_drives`` is a rehearsal's folder."""
 
-    def __init__(self, stand_in: str | None, timeout: float) -> None:
-        self.stand_in, self.timeout = stand_in, timeout
+    def __init__(self, fake_drives: str | None, timeout: float) -> None:
+        self.fake_drives, self.timeout = fake_drives, timeout
         self.env = (
-            {"PATH": f"{stand_in}/bin:{os.environ.get('PATH', '')}:/usr/sbin:/sbin"} if stand_in else {}
+            {"PATH": f"{fake_drives}/bin:{os.environ.get('PATH', '')}:/usr/sbin:/sbin"} if fake_drives else {}
         )
         self.journal = json.loads(JOURNAL.read_text(encoding="utf-8")) if JOURNAL.is_file() else {}
 
@@ -104,7 +104,7 @@ class Wiper:
             return {**evidence, **noted["evidence"], "resumed": "done by an earlier call and unchanged since"}
         if noted:
             evidence["resumed"] = f"begun at {noted['at']} and not known to have ended: done again"
-        evidence.update(began=utc_timestamp(), commands=commands, stand_in=bool(self.stand_in))
+        evidence.update(began=utc_timestamp(), commands=commands, fake=bool(self.fake_drives))
         try:
             self.check_identity(drive)
             self.release(drive, commands)
@@ -198,7 +198,7 @@ class Wiper:
 
     def read_samples(self, drive: DrivePlan) -> list[list[Any]]:
         """Return a digest and whether it is blank for places spread over the drive, from its first to its last."""
-        path = f"{self.stand_in}/{Path(drive['path']).name}" if self.stand_in else drive["path"]
+        path = f"{self.fake_drives}/{Path(drive['path']).name}" if self.fake_drives else drive["path"]
         last = max(drive["size"] // BLOCK - 1, 0)
         digests = []
         try:
@@ -265,7 +265,7 @@ def main() -> None:
             "node": {"type": "str", "required": True},
             "plan": {"type": "dict", "required": True},
             "plan_id": {"type": "str", "required": True},
-            "stand_in": {"type": "path"},
+            "fake_drives": {"type": "path"},
             "timeout_seconds": {"type": "int", "default": 86400},
         },
         supports_check_mode=True,
@@ -277,7 +277,7 @@ def main() -> None:
         )
     if module.check_mode:
         module.exit_json(changed=bool(plan["drives"]), evidence=[])
-    wiper = Wiper(module.params["stand_in"], module.params["timeout_seconds"])
+    wiper = Wiper(module.params["fake_drives"], module.params["timeout_seconds"])
     evidence = [wiper.wipe_drive(drive) for drive in plan["drives"]]
     failed = [one for one in evidence if not one["wiped"]]
     facts = {"plan": plan["id"], "complete": plan["complete"] and not failed, "evidence": evidence}

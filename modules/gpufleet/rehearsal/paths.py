@@ -1,0 +1,65 @@
+"""Where the rehearsal of one stack keeps its files, and what its ``env.json`` records."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from gpufleet.boundary import OWN_STATE, decode_json_object, read_bytes
+from gpufleet.errors import InputError
+
+
+class RehearsalPaths:
+    """The folder ``<root>/.gpufleet/rehearsal/<stack>`` and the files in it; nothing here writes to the disk."""
+
+    def __init__(self, root: Path, stack: str) -> None:
+        self.root = root.resolve()
+        self.stack = stack
+        self.home = self.root / ".gpufleet" / "rehearsal" / stack
+        self.bin = self.home / "bin"
+        self.backend = self.home / "backend"
+        self.pulumi_home = self.home / "pulumi"
+        self.providers = self.home / "providers"
+        self.ssh = self.home / "ssh"
+        self.private_key = self.ssh / "id_ed25519"
+        self.known_hosts = self.ssh / "known_hosts"
+        self.address_book = self.home / "addresses.json"
+        self.artifacts = self.home / "artifacts"
+        self.facts_file = self.home / "env.json"
+        self.settings_file = self.root / "stacks" / f"Pulumi.{stack}.yaml"
+
+    @property
+    def lock_file(self) -> Path:
+        """The lock file is next to the home, because ``down`` removes the home."""
+        return self.home.with_name(f".{self.stack}.lock")
+
+    @property
+    def is_up(self) -> bool:
+        """True if ``up`` completed: ``env.json`` is the last file that it writes."""
+        return self.facts_file.is_file()
+
+    def check_stack(self) -> None:
+        """Raise InputError if the project does not have this stack."""
+        if self.settings_file.is_file():
+            return
+        names = ", ".join(stack_names(self.root)) or "none"
+        raise InputError(f"no stack {self.stack!r}", where="-s", remedy=f"stacks here are {names}")
+
+    def check_known(self) -> None:
+        """Raise InputError if the project has neither the stack nor a rehearsal of it, e.g. a misspelt name."""
+        if not self.home.exists():
+            self.check_stack()
+
+    def read_facts(self) -> dict[str, Any]:
+        """Return the content of ``env.json``."""
+        try:
+            return decode_json_object(read_bytes(self.facts_file, OWN_STATE), str(self.facts_file), OWN_STATE)
+        except InputError as error:
+            remedy = f"gpufleet rehearse down -s {self.stack}, then up again"
+            raise InputError(error.problem, where=error.where, remedy=remedy) from None
+
+
+def stack_names(root: Path) -> list[str]:
+    """Return the stacks that the project declares."""
+    files = (root / "stacks").glob("Pulumi.*.yaml")
+    return sorted(path.name.removeprefix("Pulumi.").removesuffix(".yaml") for path in files)

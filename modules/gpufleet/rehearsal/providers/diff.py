@@ -1,0 +1,65 @@
+"""What changed between two versions of a resource's inputs, and whether it forces a replacement. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from gpufleet.rehearsal.providers.property_values import SECRET, PlainValues
+
+Kind = Literal["add", "delete", "update"]
+_MISSING = object()
+
+
+@dataclass(frozen=True)
+class Change:
+    """One changed place, as a path that the engine understands: ``scheduling.preemptible``, ``tags["a-b"]``."""
+
+    path: str
+    kind: Kind
+    replaces: bool
+
+
+def diff_inputs(old: PlainValues, new: PlainValues, replace: tuple[str, ...]) -> list[Change]:
+    """Compare inputs leaf by leaf; a path at or below one of ``replace`` forces a replacement."""
+    return [
+        Change(path, kind, _forces_replacement(path, replace)) for path, kind in _changed_leaves(old, new, "")
+    ]
+
+
+def trim_to_shape(old: Any, reference: Any) -> Any:
+    """Cut ``old`` to the shape of ``like``, so that what a cloud added does not read as a change."""
+    if isinstance(old, dict) and isinstance(reference, dict):
+        return {key: trim_to_shape(value, reference[key]) for key, value in old.items() if key in reference}
+    if isinstance(old, list) and isinstance(reference, list) and len(old) == len(reference):
+        return [trim_to_shape(before, after) for before, after in zip(old, reference, strict=True)]
+    return old
+
+
+def _changed_leaves(old: Any, new: Any, path: str) -> Iterator[tuple[str, Kind]]:
+    old, new = _without_secret_mark(old), _without_secret_mark(new)
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in sorted(old.keys() | new.keys()):
+            yield from _changed_leaves(old.get(key, _MISSING), new.get(key, _MISSING), _join_path(path, key))
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for index, (before, after) in enumerate(zip(old, new, strict=True)):
+            yield from _changed_leaves(before, after, f"{path}[{index}]")
+    elif old != new:
+        yield path, "add" if old is _MISSING else "delete" if new is _MISSING else "update"
+
+
+def _without_secret_mark(value: Any) -> Any:
+    return value[SECRET] if isinstance(value, dict) and SECRET in value else value
+
+
+def _join_path(path: str, key: str) -> str:
+    if not re.fullmatch(r"[A-Za-z_$][\w$]*", key):
+        return f'{path}["{key}"]'
+    return f"{path}.{key}" if path else key
+
+
+def _forces_replacement(path: str, replace: tuple[str, ...]) -> bool:
+    plain = re.sub(r"\[\d+\]", "", path)  # "networkInterfaces.network" stands for every interface
+    return any(plain == root or plain.startswith((f"{root}.", f"{root}[")) for root in replace)

@@ -1,0 +1,127 @@
+"""What exists in a simulated cloud: one SQLite file, written in transactions.
+
+SQLite brings what the engine's habits ask for: many calls at once, several commands at once, and a file that
+is whole after SIGKILL.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpufleet.boundary import ENGINE_DOCUMENT, decode_json_object
+from gpufleet.paths import state_home
+from gpufleet.rehearsal.providers.addresses import host_addresses
+
+_RESOURCES_TABLE = """
+create table if not exists resources (
+    id text not null, type text not null, urn text not null,
+    inputs text not null, outputs text not null,
+    acknowledged integer not null default 0,
+    primary key (type, id)
+)"""
+_LEASES_TABLE = (
+    "create table if not exists leases (holder text primary key, kind text, id text, address text unique)"
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One resource that exists; ``acknowledged`` once the engine has named it in a later call."""
+
+    id: str
+    type: str
+    urn: str
+    inputs: dict[str, Any]
+    outputs: dict[str, Any]
+    acknowledged: bool = False
+
+
+def open_store(cloud: str) -> ResourceStore:
+    """Open (or start) the memory of ``cloud`` in the state home."""
+    folder = state_home() / "providers"
+    folder.mkdir(parents=True, exist_ok=True)
+    return ResourceStore(folder / f"{cloud}.sqlite")
+
+
+class ResourceStore:
+    def __init__(self, path: Path) -> None:
+        """Open the file; a writer waits up to 30 s for another one to finish."""
+        self._db = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
+        self._db.execute("pragma synchronous=off")  # safe against SIGKILL; only a power cut could hurt
+        self._db.execute(_RESOURCES_TABLE)
+        self._db.execute(_LEASES_TABLE)
+        path.chmod(0o600)  # secrets of the program may be in the inputs
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Hold the write lock: what is read inside is still true when it is written."""
+        self._db.execute("begin immediate")
+        try:
+            yield
+        except BaseException:
+            self._db.execute("rollback")
+            raise
+        self._db.execute("commit")
+
+    def get(self, kind: str, identity: str) -> Row | None:
+        return next(self._select("type = ? and id = ?", kind, identity), None)
+
+    def find_by_type(self, *kinds: str) -> list[Row]:
+        return list(self._select(f"type in ({','.join('?' * len(kinds))})", *kinds))
+
+    def find_by_urn(self, urn: str) -> list[Row]:
+        return list(self._select("urn = ?", urn))
+
+    def put(self, row: Row) -> None:
+        self._db.execute(
+            "insert or replace into resources (id, type, urn, inputs, outputs, acknowledged) values (?,?,?,?,?,?)",
+            (row.id, row.type, row.urn, json.dumps(row.inputs), json.dumps(row.outputs), row.acknowledged),
+        )
+
+    def acknowledge(self, kind: str, identity: str) -> None:
+        """Note that the engine knows this resource: an unfinished creation would not be named by it."""
+        self._db.execute(
+            "update resources set acknowledged = 1 where type = ? and id = ? and acknowledged = 0",
+            (kind, identity),
+        )
+
+    def lease_address(self, network: str, kind: str, identity: str, purpose: str) -> str:
+        """Return the address that the resource holds for a purpose; a new holder gets a free one."""
+        holder = f"{kind} {identity} {purpose}"
+        existing = self._db.execute("select address from leases where holder = ?", (holder,)).fetchone()
+        if existing is not None:
+            return str(existing[0])
+        for address in host_addresses(network, holder):
+            taken = self._db.execute("select 1 from leases where address = ?", (address,)).fetchone()
+            if taken is None:
+                self._db.execute("insert into leases values (?, ?, ?, ?)", (holder, kind, identity, address))
+                return address
+        raise LookupError(f"{network} has no free address left")
+
+    def delete(self, kind: str, identity: str) -> None:
+        """Forget a resource and give its addresses back."""
+        self._db.execute("delete from leases where kind = ? and id = ?", (kind, identity))
+        self._db.execute("delete from resources where type = ? and id = ?", (kind, identity))
+
+    def close(self) -> None:
+        self._db.close()
+
+    def _select(self, where: str, *values: str) -> Iterator[Row]:
+        # "where" is one of the constants above, never data.
+        query = (
+            f"select id, type, urn, inputs, outputs, acknowledged from resources where {where} order by id"  # noqa: S608
+        )
+        for identity, kind, urn, inputs, outputs, acknowledged in self._db.execute(query, values).fetchall():
+            yield Row(
+                identity, kind, urn, _decode_object(inputs), _decode_object(outputs), bool(acknowledged)
+            )
+
+
+def _decode_object(text: str) -> dict[str, Any]:
+    return decode_json_object(text, "the rehearsed cloud", ENGINE_DOCUMENT)

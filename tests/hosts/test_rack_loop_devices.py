@@ -1,0 +1,88 @@
+"""Drives of booted hosts: each its own, kept while its host is booted again, and none left behind by a killed run."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpufleet.rehearsal.rack import loop_devices
+
+ONE = "blades-poc/1"
+ATTACH_AND_WAIT = """
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from gpufleet.rehearsal.rack import loop_devices
+plan = SimpleNamespace(folder=Path(sys.argv[1]), disks=3)
+print(*loop_devices.attach_devices(plan), flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def skip_without_loop_devices():
+    if reason := loop_devices.unavailable_reason():
+        pytest.skip(reason)
+
+
+def devices(folder):
+    """Return this folder's devices -> files, as losetup tells them."""
+    command = ["losetup", "--list", "--noheadings", "--output", "NAME,BACK-FILE"]
+    rows = subprocess.check_output(command, text=True).splitlines()
+    return dict(row.split(maxsplit=1) for row in rows if f"{folder}/" in row)
+
+
+def test_a_host_has_its_drives_and_keeps_them_when_it_is_booted_again(box):
+    box.slots = 1
+    first = box.up(f"disks: {{{ONE}: 2}}")
+    mine = devices(box.home)
+    assert {Path(file).name for file in mine.values()} == {"1", "2"}
+    device = min(mine, key=mine.get)
+    told = box.read(ONE, "lsblk --noheadings --output PATH,SERIAL").splitlines()
+    assert len([line for line in told if "FAKE" in line]) == 2
+    box.read(ONE, f"mkfs.ext4 -q {device} && mount {device} /mnt && echo kept >/mnt/file")
+    assert device not in Path("/proc/self/mountinfo").read_text(), "mounted in the host alone"
+    subprocess.run(["kill", "-KILL", str(first[ONE].pid)], check=True)
+    box.up(f"disks: {{{ONE}: 2}}")
+    assert devices(box.home) == mine
+    assert box.read(ONE, f"mount {device} /mnt && cat /mnt/file") == "kept"
+    box.up(f"disks: {{{ONE}: 1}}")
+    assert list(devices(box.home)) == [device]
+    shutil.rmtree(box.home / "rack")
+    box.down()
+    assert box.leftovers() == []
+
+
+def test_what_a_killed_run_attached_is_found_and_no_other_s(tmp_path):
+    ours, others = tmp_path / "home/rack/blades-poc-1", tmp_path / "home/rack-of-others/host"
+    command = [sys.executable, "-c", ATTACH_AND_WAIT]
+    try:
+        for folder in (ours, others):
+            with subprocess.Popen(
+                [*command, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            ) as run:
+                assert len(run.stdout.readline().split()) == 3
+                run.kill()
+        assert len(devices(ours)) == 3
+        kept = ours / "drives/2"
+        loop_devices.detach_devices(ours.parent, keep=[kept])
+        assert list(devices(ours).values()) == [str(kept)]
+        shutil.rmtree(ours)
+        loop_devices.detach_devices(ours.parent)
+        assert devices(ours) == {}
+        assert len(devices(others)) == 3
+    finally:
+        loop_devices.detach_devices(tmp_path)
+    assert devices(tmp_path) == {}
+
+
+def test_where_there_are_no_loop_devices_the_reason_is_told(monkeypatch, tmp_path):
+    monkeypatch.setattr(loop_devices, "CONTROL", tmp_path / "loop-control")
+    assert loop_devices.unavailable_reason().startswith("this kernel, or this container, has no loop devices")
+    monkeypatch.undo()
+    monkeypatch.setattr(loop_devices.shutil, "which", lambda *_, **__: None)
+    assert loop_devices.unavailable_reason() == "losetup is not installed (package mount)"

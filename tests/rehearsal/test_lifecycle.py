@@ -1,0 +1,101 @@
+"""Rehearsal and racks together: refusals, skipped racks, the printed status."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from gpufleet.errors import InputError
+from gpufleet.rehearsal import Rehearsal, lifecycle, rack
+
+
+class RecordingRehearsal(Rehearsal):
+    """A rehearsal that records the calls of its methods and does nothing else."""
+
+    def __init__(self, root: Path, stack: str) -> None:
+        super().__init__(root, stack)
+        self.calls: list[str] = []
+
+    def up(self, report):
+        self.calls.append("up")
+
+    def down(self, report):
+        self.calls.append("down")
+
+
+@pytest.fixture
+def rehearsal(project):
+    return RecordingRehearsal(project, "production")
+
+
+def test_without_root_the_rack_is_skipped_with_one_line(rehearsal, monkeypatch):
+    monkeypatch.setattr(rack, "unavailable_reason", lambda: "hosts need root")
+    messages = []
+    lifecycle.up(rehearsal, messages.append)
+    assert rehearsal.calls == ["up"]
+    assert messages == ["rack left out, the rest works: hosts need root"]
+
+
+def test_a_stack_without_racks_boots_no_hosts(project, monkeypatch):
+    monkeypatch.setattr(rack, "unavailable_reason", lambda: pytest.fail("no rack was declared"))
+    rehearsal = RecordingRehearsal(project, "dev")
+    lifecycle.up(rehearsal, lambda _line: None)
+    assert rehearsal.calls == ["up"]
+
+
+def test_hosts_are_booted_after_the_rehearsal(rehearsal, monkeypatch):
+    hosts = (SimpleNamespace(ssh_answers=True), SimpleNamespace(ssh_answers=False))
+    monkeypatch.setattr(rack, "unavailable_reason", lambda: None)
+    monkeypatch.setattr(rack, "up", lambda rehearsal, *_: rehearsal.calls.append("rack") or hosts)
+    messages = []
+    lifecycle.up(rehearsal, messages.append)
+    assert rehearsal.calls == ["up", "rack"]
+    assert messages == ["rack: 2 hosts up, 1 answer SSH, 1 do not"]
+
+
+def test_faults_for_an_unknown_node_are_refused_before_any_change(rehearsal, tmp_path):
+    faults = tmp_path / "faults.yaml"
+    faults.write_text("faults:\n  blades-1/99: unreachable\n")
+    with pytest.raises(InputError, match="no such node"):
+        lifecycle.up(rehearsal, lambda _line: None, faults=str(faults))
+    assert rehearsal.calls == []
+
+
+def test_faults_without_a_rack_are_refused(rehearsal):
+    with pytest.raises(InputError, match="leave out --no-rack"):
+        lifecycle.up(rehearsal, lambda _line: None, faults="demo", with_racks=False)
+    assert rehearsal.calls == []
+
+
+def test_down_stops_hosts_before_it_removes_their_records(rehearsal, monkeypatch):
+    monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.setattr(rack, "down", lambda rehearsal, _report: rehearsal.calls.append("rack down"))
+    lifecycle.down(rehearsal, lambda _line: None)
+    assert rehearsal.calls == ["rack down", "down"]
+
+
+def test_the_status_is_readable(rehearsal):
+    text = lifecycle.format_status(lifecycle.collect_status(rehearsal))
+    assert "state       not up" in text
+    assert "hosts       none" in text
+
+
+def test_unresponsive_hosts_are_listed():
+    host = {
+        "name": "blade04",
+        "place": "blades-1/4",
+        "address": "198.18.1.14",
+        "running": True,
+        "ssh_answers": False,
+    }
+    report = {
+        "stack": "production", "up": True, "home": "h", "engine": "3.258.0", "resources": 34,
+        "pending_operations": 0, "processes": [7], "hosts": [host], "declared_hosts": 1,
+    }  # fmt: skip
+    text = lifecycle.format_status(report)
+    assert "1 running of 1, 0 answer SSH" in text
+    assert "no SSH    blade04 (blades-1/4, 198.18.1.14)" in text
+    none = lifecycle.format_status(report | {"hosts": [], "declared_hosts": 21})
+    assert "hosts       none of 21: `gpufleet rehearse up` boots them" in none

@@ -1,0 +1,107 @@
+"""Find the processes of a rehearsal, and stop only those."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from gpufleet.rehearsal import processes
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Return a function that starts `sleep` under another program's name with this GPUFLEET_HOME."""
+    running = []
+
+    def run(name, home):
+        program = tmp_path / name
+        if not program.exists():
+            program.symlink_to("/bin/sleep")
+        running.append(subprocess.Popen([str(program), "60"], env={**os.environ, "GPUFLEET_HOME": str(home)}))
+        wait_for_exec(running[-1].pid, name)
+        return running[-1]
+
+    yield run
+    for process in running:
+        process.kill()
+        process.wait()
+
+
+def wait_for_exec(pid, name):
+    """Wait until the new process is the program: until then it still looks like Python."""
+    deadline = time.monotonic() + 10
+    while name.encode() not in open(f"/proc/{pid}/cmdline", "rb").read():  # noqa: SIM115, PTH123 - one-shot read
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_only_processes_of_this_rehearsal_are_found(start, tmp_path):
+    expected = start("pulumi-resource-aws", tmp_path / "a")
+    start("pulumi-resource-aws", tmp_path / "b")
+    start("bash-of-the-user", tmp_path / "a")
+    assert processes.find_processes(tmp_path / "a") == [expected.pid]
+
+
+def test_ending_ends_ours_and_no_other(start, tmp_path):
+    ours, other = start("pulumi-language-python", tmp_path / "a"), start("pulumi", tmp_path / "b")
+    # A thread to take the exit status: until its parent asks, an ended process still counts as one.
+    assert end_and_reap(tmp_path / "a", ours) == 1
+    assert ours.returncode is not None
+    assert other.poll() is None
+
+
+def end_and_reap(home, process):
+    import threading
+
+    reaper = threading.Thread(target=process.wait)
+    reaper.start()
+    ended = processes.stop_processes(home)
+    reaper.join(10)
+    return ended
+
+
+def test_a_helper_without_its_engine_is_an_orphan(start, tmp_path):
+    orphan = start("pulumi-language-python", tmp_path / "a")
+    engine = start("pulumi", tmp_path / "a")
+    assert processes.find_orphans(tmp_path / "a") == [orphan.pid]
+    assert engine.pid in processes.find_processes(tmp_path / "a")
+
+
+def test_nothing_is_ours_where_there_is_no_proc(tmp_path):
+    assert processes.find_processes(tmp_path, proc=tmp_path / "none") == []
+
+
+def test_ending_nothing_is_nothing(tmp_path):
+    assert processes.stop_processes(tmp_path) == 0
+
+
+def test_an_ansible_run_is_ours_but_no_orphan_of_the_engine(start, tmp_path):
+    run = start("ansible-playbook", tmp_path / "a")
+    assert processes.find_processes(tmp_path / "a") == [run.pid]
+    assert processes.find_orphans(tmp_path / "a") == []
+
+
+def test_an_ssh_master_is_told_by_its_socket(tmp_path):
+    title = f"ssh: {processes.ssh_control_path(tmp_path)}/0a1b2c [mux]"
+    master = subprocess.Popen([title, "60"], executable="/bin/sleep", env={})
+    try:
+        wait_for_exec(master.pid, "[mux]")
+        assert processes.find_processes(tmp_path) == [master.pid]
+        assert processes.find_processes(tmp_path / "other") == []
+    finally:
+        master.kill()
+        master.wait()
+
+
+def test_who_ends_a_rehearsal_does_not_end_itself(tmp_path, clean_env):
+    env = clean_env | {"GPUFLEET_HOME": str(tmp_path)}
+    code = "from gpufleet.rehearsal import processes as p; import pathlib; print(p.stop_processes(pathlib.Path.cwd()))"
+    command_line = ["bash", "-c", f'python -c "{code}" gpufleet; true']
+    done = subprocess.run(command_line, env=env, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "0"

@@ -1,0 +1,53 @@
+"""Base images come from where this machine's own apt fetches its distribution."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpufleet.rehearsal.rack.apt_sources import Source, find_mirror, parse_sources
+
+CASES = Path(__file__).parents[1] / "cases/rehearsal/apt_sources"
+
+
+def sources(name):
+    return parse_sources((CASES / name).read_text())
+
+
+@pytest.mark.parametrize(
+    ("file", "suite", "uri"),
+    [
+        ("debian-12.sources", "bookworm", "http://mirror.example.org/debian"),
+        ("debian-12.sources", "bookworm-security", "http://mirror.example.org/debian-security"),
+        ("one-line.list", "jammy", "http://ports.example.org/ubuntu"),
+        ("other-archives.sources", "bookworm", "file:///srv/debian"),
+    ],
+)
+def test_the_archive_that_serves_a_suite(file, suite, uri):
+    assert find_mirror(suite, sources(file)).uri == uri
+
+
+@pytest.mark.parametrize("file", ["debian-12.sources", "one-line.list", "other-archives.sources"])
+def test_no_archive_for_a_suite_that_apt_does_not_know(file):
+    assert find_mirror("trixie", sources(file)) is None
+
+
+def test_one_line_options_and_components():
+    assert sources("one-line.list")[:2] == [
+        Source("https://vendor.example.org/apt", ("stable",), ("main",)),
+        Source("http://ports.example.org/ubuntu", ("jammy",), ("main", "restricted", "universe")),
+    ]
+
+
+def test_switched_off_and_source_archives_are_left_out():
+    assert {s.uri for s in sources("other-archives.sources")} == {
+        "https://vendor.example.org/node",
+        "cdrom:[Debian]/",
+        "file:///srv/debian",
+    }
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "deb\n", "deb [arch=amd64]\n", "Types: deb\n"])
+def test_odd_files_give_no_mirror(text):
+    assert find_mirror("bookworm", parse_sources(text)) is None

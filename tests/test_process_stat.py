@@ -1,0 +1,28 @@
+"""Parent and start time of processes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from gpufleet.process_stat import parent_id, start_time_ticks
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+
+def test_a_child_has_this_parent_and_a_stable_start_time(tmp_path):
+    program = tmp_path / "a) 1 (b"  # spaces and parentheses in the command name
+    program.symlink_to("/bin/sleep")
+    child = subprocess.Popen([str(program), "60"])
+    try:
+        time.sleep(0.1)
+        assert parent_id(child.pid) == os.getpid()
+        assert start_time_ticks(child.pid) == start_time_ticks(child.pid) >= start_time_ticks(os.getpid()) > 0
+    finally:
+        child.kill()
+        child.wait()
+    assert (parent_id(child.pid), start_time_ticks(child.pid)) == (0, 0)
