@@ -40,15 +40,15 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("text", "wrong"), CASES)
+@pytest.mark.parametrize(("text", "too_large"), CASES)
 @pytest.mark.parametrize("kind", [str, str.encode], ids=["text", "bytes"])
-def test_a_value_within_its_limits_is_itself_and_others_are_one_line(text, wrong, kind):
-    if wrong is None:
+def test_a_value_within_its_limits_is_itself_and_others_are_one_line(text, too_large, kind):
+    if too_large is None:
         assert decode_json(kind(text), "here", SMALL) == json.loads(text)
         return
     with pytest.raises(InputError) as caught:
         decode_json(kind(text), "here", SMALL)
-    assert str(caught.value).startswith(f"here: {wrong}")
+    assert str(caught.value).startswith(f"here: {too_large}")
     assert "\n" not in str(caught.value)
 
 
@@ -89,22 +89,22 @@ def test_what_is_no_object_is_named(text, kind):
     assert decode_json_object('{"a": 1}', "here") == {"a": 1}
 
 
-def told(content, limits=SMALL):
+def decode_lines(content, limits=SMALL):
     return [
         (n, str(v) if isinstance(v, InputError) else v) for n, v in decode_json_lines(content, "log", limits)
     ]
 
 
 def test_lines_have_numbers_and_a_bad_one_spoils_no_other():
-    found = told('1\n\n  \n{"a": 2}\n{"a\n3\n', Limits(bytes=100, values=50))
-    assert [found[0], found[1], found[3]] == [(1, 1), (4, {"a": 2}), (6, 3)]
-    assert found[2][0] == 5
-    assert found[2][1].startswith("log:5:1: is not JSON: ")
+    decoded = decode_lines('1\n\n  \n{"a": 2}\n{"a\n3\n', Limits(bytes=100, values=50))
+    assert [decoded[0], decoded[1], decoded[3]] == [(1, 1), (4, {"a": 2}), (6, 3)]
+    assert decoded[2][0] == 5
+    assert decoded[2][1].startswith("log:5:1: is not JSON: ")
 
 
 def test_the_limits_of_lines_hold_for_all_of_them():
-    assert [n for n, _ in told("1\n2\n3", SMALL)] == [1, 2, 3]
-    lines = told("1\n2\n3\n4\n5\n6\n7\n8", SMALL)
+    assert [n for n, _ in decode_lines("1\n2\n3", SMALL)] == [1, 2, 3]
+    lines = decode_lines("1\n2\n3\n4\n5\n6\n7\n8", SMALL)
     assert lines[-1][1].endswith("holds more than 6 values")
     assert len(lines) < 8
     with pytest.raises(InputError, match="is too large: 61 bytes"):

@@ -70,7 +70,7 @@ def test_what_others_could_not_read_is_refused(text, problem):
 
 
 @pytest.mark.parametrize(
-    ("within", "beyond", "problem"),
+    ("allowed", "refused", "problem"),
     [
         ([[[1]]], [[[[1]]]], "nested deeper than 3 levels"),
         ([0] * 9, [0] * 10, "more than 10 values"),
@@ -78,10 +78,10 @@ def test_what_others_could_not_read_is_refused(text, problem):
         ({"a": {"b": 1}, "c": [2, 3]}, {"a": {"b": 1}, "c": [2, 3, 4, 5]}, "more than 10 values"),
     ],
 )
-def test_a_limit_is_kept_exactly(within, beyond, problem):
-    assert decode_json(json.dumps(within), "f", SMALL) == within
+def test_a_limit_is_kept_exactly(allowed, refused, problem):
+    assert decode_json(json.dumps(allowed), "f", SMALL) == allowed
     with pytest.raises(InputError, match=problem):
-        decode_json(json.dumps(beyond), "f", SMALL)
+        decode_json(json.dumps(refused), "f", SMALL)
 
 
 def test_size_is_measured_before_anything_is_built():
@@ -118,18 +118,18 @@ def test_a_reader_learns_where_json_ends():
 
 
 def test_lines_come_with_their_numbers_and_a_bad_one_does_not_end_them():
-    found = list(decode_json_lines('{"a": 1}\n\n{bad\n[2]\n{"cut', "log"))
-    assert [number for number, _ in found] == [1, 3, 4, 5]
-    assert (found[0][1], found[2][1]) == ({"a": 1}, [2])
-    assert str(found[1][1]).startswith("log:3:1: is not JSON")
-    assert isinstance(found[3][1], InputError)
+    decoded = list(decode_json_lines('{"a": 1}\n\n{bad\n[2]\n{"cut', "log"))
+    assert [number for number, _ in decoded] == [1, 3, 4, 5]
+    assert (decoded[0][1], decoded[2][1]) == ({"a": 1}, [2])
+    assert str(decoded[1][1]).startswith("log:3:1: is not JSON")
+    assert isinstance(decoded[3][1], InputError)
 
 
 def test_all_lines_together_are_bounded():
-    found = list(decode_json_lines("[1,2]\n" * 10, "log", SMALL))
-    assert [value for _, value in found[:2]] == [[1, 2], [1, 2]]
-    assert "more than 10 values" in str(found[-1][1])
-    assert len(found) < 5
+    decoded = list(decode_json_lines("[1,2]\n" * 10, "log", SMALL))
+    assert [value for _, value in decoded[:2]] == [[1, 2], [1, 2]]
+    assert "more than 10 values" in str(decoded[-1][1])
+    assert len(decoded) < 5
     assert len(list(decode_json_lines("\n" * 500, "log", SMALL))) == 1
 
 

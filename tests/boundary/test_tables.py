@@ -22,7 +22,7 @@ from gpufleet.errors import InputError
 SMALL = Limits(bytes=60, depth=3, values=6, characters=10)
 
 
-def wrong(call):
+def error_of(call):
     with pytest.raises(InputError) as caught:
         call()
     assert "\n" not in str(caught.value)
@@ -50,12 +50,12 @@ def test_csv_rows_have_columns_and_lines():
     ],
 )
 def test_a_wrong_table_is_one_line(text, message):
-    assert wrong(lambda: decode_csv(text, "f", ["a"], SMALL)) == message
+    assert error_of(lambda: decode_csv(text, "f", ["a"], SMALL)) == message
 
 
 def test_a_table_at_its_limits_is_read():
     assert len(decode_csv("a\n" + "1\n" * 6, "f", ["a"], SMALL)) == 6
-    assert wrong(lambda: decode_csv("a\n", "f", min_columns=2)).startswith("f:1: is not CSV")
+    assert error_of(lambda: decode_csv("a\n", "f", min_columns=2)).startswith("f:1: is not CSV")
     assert decode_csv("a,b\n", "f", min_columns=2) == []
 
 
@@ -63,8 +63,8 @@ def test_a_table_at_its_limits_is_read():
     "text", ["=1+1", "+cmd", "-x", "@SUM(A1)", "\uff1dx", "\uff0bx", "\uff0dx", "\uff20x"]
 )
 def test_a_formula_is_no_cell(text):
-    assert wrong(lambda: check_cell(text, "f:2", "name")).startswith("f:2: name: ")
-    assert "is a formula; give the value itself" in wrong(lambda: check_cell(text, "f:2", "name"))
+    assert error_of(lambda: check_cell(text, "f:2", "name")).startswith("f:2: name: ")
+    assert "is a formula; give the value itself" in error_of(lambda: check_cell(text, "f:2", "name"))
 
 
 @pytest.mark.parametrize("text", ["-1.5", "+2", "-", "=", "@", "", "p4d.24xlarge", "a=b"])
@@ -73,23 +73,25 @@ def test_numbers_lone_marks_and_names_are_cells(text):
 
 
 def test_a_control_character_is_no_cell():
-    assert wrong(lambda: check_cell("a\x1b[2J", "f:2", "x")) == (
+    assert error_of(lambda: check_cell("a\x1b[2J", "f:2", "x")) == (
         r"f:2: x: 'a\\x1b[2J' holds a control character; remove it"
     )
 
 
 def test_xml_within_limits_and_nothing_that_expands():
     assert decode_xml("<a><b c='1'/></a>", "x", SMALL)[0].get("c") == "1"
-    assert wrong(lambda: decode_xml("<a><b><c><d/></c></b></a>", "x", Limits(bytes=60, depth=3))) == (
+    assert error_of(lambda: decode_xml("<a><b><c><d/></c></b></a>", "x", Limits(bytes=60, depth=3))) == (
         "x: is nested deeper than 3 levels"
     )
     assert decode_xml("<a><b><c/></b></a>", "x", Limits(bytes=60, depth=3)).tag == "a"
-    assert wrong(lambda: decode_xml("<a>" + "<b/>" * 5 + "</a>", "x", SMALL)) == "x: holds more than 6 values"
+    assert (
+        error_of(lambda: decode_xml("<a>" + "<b/>" * 5 + "</a>", "x", SMALL)) == "x: holds more than 6 values"
+    )
     assert decode_xml("<a>" + "<b/>" * 4 + "</a>", "x", SMALL).tag == "a"
-    assert wrong(lambda: decode_xml("<a>", "x")).startswith("x: is not XML: ")
-    assert wrong(lambda: decode_xml("x" * 61, "x", SMALL)) == "x: is too large: 61 bytes; at most 60 bytes"
+    assert error_of(lambda: decode_xml("<a>", "x")).startswith("x: is not XML: ")
+    assert error_of(lambda: decode_xml("x" * 61, "x", SMALL)) == "x: is too large: 61 bytes; at most 60 bytes"
     bomb = '<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>'
-    assert wrong(lambda: decode_xml(bomb, "x")).startswith("x: is not XML: Entit")
+    assert error_of(lambda: decode_xml(bomb, "x")).startswith("x: is not XML: Entit")
 
 
 YAML_CASES = [
@@ -128,7 +130,7 @@ def test_yaml_is_read_as_1_2(text, value):
 @pytest.mark.parametrize(("text", "message"), WRONG_YAML)
 @pytest.mark.parametrize("reader", [decode_yaml, decode_yaml_lines])
 def test_wrong_yaml_is_one_line_with_its_place(reader, text, message):
-    assert wrong(lambda: reader(text, "f", SMALL)).startswith(message)
+    assert error_of(lambda: reader(text, "f", SMALL)).startswith(message)
 
 
 def test_yaml_at_its_limits_is_read():
@@ -191,8 +193,8 @@ def test_an_identifier_is_well_formed_or_refused(kind, good, bad):
     assert [value for value in good if not is_identifier(value, kind)] == []
     assert [value for value in bad if is_identifier(value, kind)] == []
     assert check_identifier(good[0], kind, "h") == good[0]
-    assert wrong(lambda: check_identifier(bad[-1], kind, "h", "k")).startswith("h: k: ")
-    assert f"is not a well-formed {kind}" in wrong(lambda: check_identifier(bad[0], kind, "h"))
+    assert error_of(lambda: check_identifier(bad[-1], kind, "h", "k")).startswith("h: k: ")
+    assert f"is not a well-formed {kind}" in error_of(lambda: check_identifier(bad[0], kind, "h"))
 
 
 class Report(BaseModel):
@@ -202,7 +204,7 @@ class Report(BaseModel):
 
 def test_a_model_says_the_first_mistake_with_its_key():
     assert validate_model(Report, {"name": "a", "cards": [1]}, "h").cards == [1]
-    text = wrong(lambda: validate_model(Report, {"name": "a", "cards": [1, "\x1b"]}, "h"))
+    text = error_of(lambda: validate_model(Report, {"name": "a", "cards": [1, "\x1b"]}, "h"))
     assert text.startswith("h: cards.1: Input should be a valid integer")
     assert text.endswith(r"got '\x1b'")
-    assert wrong(lambda: validate_model(Report, {"cards": ["x", "y"]}, "h")).endswith("(and 2 more)")
+    assert error_of(lambda: validate_model(Report, {"cards": ["x", "y"]}, "h")).endswith("(and 2 more)")

@@ -48,9 +48,9 @@ def test_nobody_to_configure_is_an_answer(gpufleet, project):
 
 
 def test_help_names_the_plain_way(gpufleet, project):
-    said = gpufleet("configure", "--help", cwd=project).stdout
+    help_text = gpufleet("configure", "--help", cwd=project).stdout
     assert "ansible-runner run . --project-dir playbooks -p site.yml --limit PATTERN" in " ".join(
-        said.split()
+        help_text.split()
     )
 
 

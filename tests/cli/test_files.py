@@ -67,10 +67,11 @@ def test_variables_are_read_from_a_file(checkout, text):
 
 
 @pytest.mark.parametrize(
-    ("text", "says"), [("- a\n", "is not a mapping"), ("a: [", "is not valid YAML"), (None, "cannot be read")]
+    ("text", "message"),
+    [("- a\n", "is not a mapping"), ("a: [", "is not valid YAML"), (None, "cannot be read")],
 )
-def test_a_wrong_variables_file_is_one_line(checkout, text, says):
+def test_a_wrong_variables_file_is_one_line(checkout, text, message):
     if text is not None:
         (checkout / "vars.yml").write_text(text)
-    with pytest.raises(InputError, match=says):
+    with pytest.raises(InputError, match=message):
         parse_extra_vars(["@vars.yml"])

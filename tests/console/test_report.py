@@ -90,8 +90,8 @@ def test_every_node_that_needs_attention_is_listed_with_its_reason():
 
 
 def test_a_hold_without_failed_checks_shows_its_reason():
-    held = node("blade01", holds=[{"kind": "security", "reason": "key leaked"}])
-    (row,) = nodes_with_reasons(ReportData("x", "now", [held]))
+    node_on_hold = node("blade01", holds=[{"kind": "security", "reason": "key leaked"}])
+    (row,) = nodes_with_reasons(ReportData("x", "now", [node_on_hold]))
     assert row["reasons"] == ["held (security): key leaked"]
 
 

@@ -48,7 +48,7 @@ def events(registry, node, *kinds):
         (c.event, f"{c.old_state}>{c.new_state}" if c.event == "state" else c.event)
         for c in registry.history(node)
     ]
-    return [said for event, said in found if not kinds or event in kinds]
+    return [report for event, report in found if not kinds or event in kinds]
 
 
 @pytest.fixture(scope="session")
@@ -64,9 +64,9 @@ def postgres_server():
         as_user = [programs["setpriv"], "--reuid=nobody", "--regid=nogroup", "--clear-groups"]
         shutil.chown(folder, "nobody", "nogroup")
 
-    def run(*words, **more):
+    def run(*arguments, **more):
         subprocess.run(
-            [*as_user, *words], check=True, cwd=folder, timeout=120, stdout=subprocess.DEVNULL, **more
+            [*as_user, *arguments], check=True, cwd=folder, timeout=120, stdout=subprocess.DEVNULL, **more
         )
 
     data = folder / "data"

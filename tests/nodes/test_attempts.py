@@ -96,5 +96,5 @@ def test_a_person_s_hold_survives_a_healthy_result(registry, blade):
 
 def test_records_are_kept_to_judge_them_again(registry, blade):
     registry.record_result(blade, "a", report("healthy"), [{"type": "start", "x": [1, 2]}])
-    (kept,) = registry.results(blade, "a")
-    assert (kept.records, kept.verdict) == ([{"type": "start", "x": [1, 2]}], "healthy")
+    (stored,) = registry.results(blade, "a")
+    assert (stored.records, stored.verdict) == ([{"type": "start", "x": [1, 2]}], "healthy")

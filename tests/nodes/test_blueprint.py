@@ -53,13 +53,13 @@ def project(tmp_path):
 
 
 @pytest.fixture
-def told(project):
+def variables(project):
     """Give the variables of one of the rack's nodes as a rehearsal shows them."""
     return inventory_model(project, f"sqlite:///{project / 'none.db'}", rehearsal="lab").hosts[0].vars
 
 
-def test_software_is_what_the_driver_plan_reads(told):
-    assert told["gpufleet_software"] == {
+def test_software_is_what_the_driver_plan_reads(variables):
+    assert variables["gpufleet_software"] == {
         "driver": {"vendor": "nvidia", "branch": "580"},
         "cuda": "13.0",
         "rocm": None,
@@ -69,21 +69,21 @@ def test_software_is_what_the_driver_plan_reads(told):
     }
 
 
-def test_hardware_is_what_the_base_roles_read(told):
-    assert told["gpufleet_hardware"] == {
+def test_hardware_is_what_the_base_roles_read(variables):
+    assert variables["gpufleet_hardware"] == {
         "storage": {"layout": "single", "mount": "/scratch", "filesystem": "ext4"},
         "hugepages": {"size": "1G", "count": 4},
         "mtu": 9000,
     }
 
 
-def test_application_reads_back_as_it_was_declared(project, told):
-    declared = fleet.load("lab", project).blueprint("serve").application
-    assert fleet.Application.model_validate(told["gpufleet_application"]) == declared
+def test_application_reads_back_as_it_was_declared(project, variables):
+    declared = fleet.load("lab", project).resolve_blueprint("serve").application
+    assert fleet.Application.model_validate(variables["gpufleet_application"]) == declared
 
 
-def test_open_ports_leave_out_what_only_the_node_reaches(told):
-    assert [(port["ports"], port["protocol"]) for port in told["gpufleet_open_ports"]] == [
+def test_open_ports_leave_out_what_only_the_node_reaches(variables):
+    assert [(port["ports"], port["protocol"]) for port in variables["gpufleet_open_ports"]] == [
         (["8000"], "tcp"),
         (["53"], "udp"),
     ]
@@ -91,10 +91,10 @@ def test_open_ports_leave_out_what_only_the_node_reaches(told):
 
 def test_choices_left_open_are_left_out_and_choices_made_are_told():
     assert set(host_vars(fleet.Blueprint())) == {"gpufleet_software"}
-    made = fleet.Blueprint(
+    built = fleet.Blueprint(
         software=fleet.SoftwareProfile(driver={"vendor": "nvidia", "module": "open"}, origin="vendor")
     )
-    software = host_vars(made)["gpufleet_software"]
+    software = host_vars(built)["gpufleet_software"]
     assert (software["driver"]["module"], software["origin"]) == ("open", "vendor")
 
 
@@ -132,12 +132,14 @@ def test_a_broken_stack_of_a_node_stops_the_inventory(project):
 def test_a_template_s_variables_are_printed_for_an_image(repo_root, monkeypatch, capsys):
     monkeypatch.chdir(repo_root)
     assert main(["production", "trainer"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["gpufleet_software"]["driver"] == {"vendor": "nvidia", "branch": "auto"}
+    variables = json.loads(capsys.readouterr().out)
+    assert variables["gpufleet_software"]["driver"] == {"vendor": "nvidia", "branch": "auto"}
 
 
-@pytest.mark.parametrize(("words", "said"), [(["production", "x"], "no template 'x'"), ([], "give a stack")])
-def test_a_template_that_is_not_there_is_one_line(repo_root, monkeypatch, capsys, words, said):
+@pytest.mark.parametrize(
+    ("arguments", "message"), [(["production", "x"], "no template 'x'"), ([], "give a stack")]
+)
+def test_a_template_that_is_not_there_is_one_line(repo_root, monkeypatch, capsys, arguments, message):
     monkeypatch.chdir(repo_root)
-    assert main(words) == 2
-    assert said in capsys.readouterr().err
+    assert main(arguments) == 2
+    assert message in capsys.readouterr().err

@@ -24,10 +24,10 @@ def ec2(monkeypatch):
 def start(ec2, count=1, **tags):
     marks = [{"Key": f"gpufleet-{key}", "Value": value} for key, value in tags.items()]
     spec = [{"ResourceType": "instance", "Tags": marks}]
-    found = ec2.run_instances(
+    instances = ec2.run_instances(
         ImageId=IMAGE, InstanceType="g5.2xlarge", MinCount=count, MaxCount=count, TagSpecifications=spec
     )
-    return [instance["InstanceId"] for instance in found["Instances"]]
+    return [instance["InstanceId"] for instance in instances["Instances"]]
 
 
 def test_only_this_stack_s_instances_are_reported(ec2, lab):

@@ -10,7 +10,7 @@ def seen(serial, slot, at, lab, source="ssh"):
     )
 
 
-def held(registry, node):
+def hold_kinds(registry, node):
     return [hold.kind for hold in registry.get(node).holds]
 
 
@@ -19,7 +19,7 @@ def test_one_serial_in_two_slots_is_surfaced_and_changes_nothing(registry, lab):
     outcome = registry.observe(seen("AAAA1111", 2, 1, lab))
     assert [one.kind for one in outcome.conflicts] == ["identity"]
     assert registry.get("blade02").serial is None
-    assert held(registry, "blade01") == held(registry, "blade02") == ["drift"]
+    assert hold_kinds(registry, "blade01") == hold_kinds(registry, "blade02") == ["drift"]
 
 
 def test_one_report_with_a_serial_twice_is_surfaced(registry, lab):
@@ -79,4 +79,4 @@ def test_a_conflict_is_held_once_and_closed_by_a_clean_report(registry, lab):
     assert lab.events(registry, "blade01") == ["created", "hold"]
     registry.report(lab.rack(lab.blade(1, at=3), lab.blade(2, at=3), at=3))
     assert registry.conflicts() == []
-    assert held(registry, "blade01") == ["drift"]  # a person releases it
+    assert hold_kinds(registry, "blade01") == ["drift"]  # a person releases it

@@ -50,8 +50,8 @@ def test_a_node_gets_its_name_its_address_and_its_keys():
         "routes": [{"to": "0.0.0.0/0", "via": "10.9.0.1"}],
         "nameservers": {"addresses": ["10.9.0.1"], "search": []},
     }  # fmt: skip
-    told = json.loads(user["write_files"][0]["content"])
-    assert told == {"rack": "r1", "slot": 2, "name": "blade02", "serial": None}
+    node_file = json.loads(user["write_files"][0]["content"])
+    assert node_file == {"rack": "r1", "slot": 2, "name": "blade02", "serial": None}
 
 
 @pytest.mark.parametrize(
@@ -69,15 +69,15 @@ def test_each_family_of_images_gets_its_own_network_name_and_keys(family, interf
 
 
 @pytest.mark.parametrize(
-    ("boot", "said"),
+    ("boot", "message"),
     [
         ({"order": ["restart", "nvme", "restart"]}, "nothing after restart is ever tried"),
         ({"order": ["nvme", "stop", "restart"]}, "nothing after stop is ever tried"),
         ({"search": ["lab.example.org", "two words"]}, "a domain like lab.example.org"),
     ],
 )
-def test_what_could_never_work_is_refused(boot, said):
-    with pytest.raises(ValidationError, match=said):
+def test_what_could_never_work_is_refused(boot, message):
+    with pytest.raises(ValidationError, match=message):
         rack(**boot)
 
 
@@ -99,20 +99,20 @@ def test_a_rack_without_a_network_asks_dhcp():
 
 
 def test_the_host_key_is_known_before_the_node_is_and_its_copy_goes():
-    made = export(rack())
-    user = read(made.seeds[0].files["user-data"])
+    exported = export(rack())
+    user = read(exported.seeds[0].files["user-data"])
     assert user["ssh_keys"] == {"ed25519_private": "PRIVATE", "ed25519_public": f"{HOST.public}\n"}
     assert user["runcmd"][0][:2] == ["python3", "-c"]
-    assert made.known_hosts()[:2] == ["10.9.0.11 ssh-ed25519 AAAAHOST", "blade01 ssh-ed25519 AAAAHOST"]
-    assert "PRIVATE" not in repr(HOST) + made.files()["manifest.json"] + made.files()["known_hosts"]
+    assert exported.known_hosts()[:2] == ["10.9.0.11 ssh-ed25519 AAAAHOST", "blade01 ssh-ed25519 AAAAHOST"]
+    assert "PRIVATE" not in repr(HOST) + exported.files()["manifest.json"] + exported.files()["known_hosts"]
 
 
 def test_a_key_of_the_nodes_own_is_shown_on_its_console_only():
-    made = export(rack(host_keys="console"), key=None)
-    user = read(made.seeds[0].files["user-data"])
+    exported = export(rack(host_keys="console"), key=None)
+    user = read(exported.seeds[0].files["user-data"])
     assert user["ssh"] == {"emit_keys_to_console": True}
     assert "ssh_keys" not in user
-    assert "known_hosts" not in made.files()
+    assert "known_hosts" not in exported.files()
 
 
 def test_whatever_changes_makes_a_new_first_boot():
@@ -155,9 +155,9 @@ def test_the_bootloader_is_told_with_reasons_and_within_its_limit():
     ],
 )  # fmt: skip
 def test_config_txt_has_what_the_board_wants_and_the_rest_is_said(machine, boot, lines, note):
-    made = export(rack(machine, **boot))
-    assert made.seeds[0].files["config.append.txt"].splitlines() == lines
-    assert (note is None and not made.notes) or note in made.notes[0]
+    exported = export(rack(machine, **boot))
+    assert exported.seeds[0].files["config.append.txt"].splitlines() == lines
+    assert (note is None and not exported.notes) or note in exported.notes[0]
 
 
 def test_nothing_written_anywhere_touches_vfat():

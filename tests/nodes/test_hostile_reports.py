@@ -153,7 +153,7 @@ def test_a_bad_event_file_is_reported_and_the_others_go_on(registry, tmp_path, c
 def test_an_event_is_applied_whole_or_not_at_all(registry, monkeypatch):
     from gpufleet.errors import EnvironmentFault
 
-    def fail(*_given, **_more):
+    def fail(*_args, **_kwargs):
         raise EnvironmentFault("the disk is full")
 
     monkeypatch.setattr(registry, "advance", fail)

@@ -71,12 +71,12 @@ def test_a_board_must_be_the_one_that_the_rack_file_names(registry, lab):
 def test_a_ready_blade_leaves_new_blades_which_then_stands_empty(registry, lab):
     registry.report(lab.rack(lab.blade(1)))
     registry.advance("blade01", "burn_in", "test")
-    assert "new_blades" in assemble_inventory(registry.list(), []).hosts[0].host_groups
+    assert "new_blades" in assemble_inventory(registry.list(), []).hosts[0].groups
     registry.move("blade01", "ready", "test")
     shown = assemble_inventory(registry.list(), [])
     assert "new_blades" in shown.groups
-    assert "new_blades" not in shown.hosts[0].host_groups
-    assert "state_ready" in shown.hosts[0].host_groups
+    assert "new_blades" not in shown.hosts[0].groups
+    assert "state_ready" in shown.hosts[0].groups
 
 
 def test_retired_nodes_are_out_and_quarantined_ones_are_in(registry, lab):
@@ -85,7 +85,7 @@ def test_retired_nodes_are_out_and_quarantined_ones_are_in(registry, lab):
     registry.advance("blade02", "commissioning", "test")
     registry.move("blade02", "quarantined", "smoke")
     (host,) = assemble_inventory(registry.list(), []).hosts
-    assert (host.name, "state_quarantined" in host.host_groups) == ("blade02", True)
+    assert (host.name, "state_quarantined" in host.groups) == ("blade02", True)
 
 
 def test_lost_nodes_are_named_not_silently_dropped(registry, lab):
@@ -94,8 +94,8 @@ def test_lost_nodes_are_named_not_silently_dropped(registry, lab):
     shown = assemble_inventory(registry.list(), [])
     assert [host.name for host in shown.hosts] == ["blade01"]
     assert "blade02" in shown.notes[0]
-    asked = hosts(assemble_inventory(registry.list(), [], include_missing=True))
-    assert asked["blade02"].groups[-1] == "missing"
+    with_missing = hosts(assemble_inventory(registry.list(), [], include_missing=True))
+    assert with_missing["blade02"].groups[-1] == "missing"
 
 
 def test_nodes_that_share_a_name_are_all_there(registry, lab):
@@ -113,10 +113,10 @@ def test_one_rack_alone_gives_the_same_hosts(repo_root, tmp_path):
     with Registry(url) as registry:
         declare_racks(registry, repo_root, "production", datetime.now(UTC))
         registry.advance("blade03", "commissioning", "test")
-    whole = hosts(inventory_model(repo_root, url))
+    all_hosts = hosts(inventory_model(repo_root, url))
     alone = hosts(inventory_model(repo_root, url, rack="blades-1"))
     assert len(alone) == 20
-    assert all(whole[name] == host for name, host in alone.items())
+    assert all(all_hosts[name] == host for name, host in alone.items())
 
 
 def test_host_vars_stay_small(repo_root, nowhere):
@@ -124,16 +124,16 @@ def test_host_vars_stay_small(repo_root, nowhere):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("nodes: [", "is not YAML"),
         ("nodes: blade[01-02]\nmachine: x\n", "begin with plugin: gpufleet.fleet.rack"),
     ],
 )
-def test_a_broken_rack_file_names_file_and_remedy(tmp_path, text, said):
+def test_a_broken_rack_file_names_file_and_remedy(tmp_path, text, message):
     (tmp_path / "inventory").mkdir()
     (tmp_path / "inventory/r9.yaml").write_text(text)
-    with pytest.raises(InputError, match=said) as refused:
+    with pytest.raises(InputError, match=message) as refused:
         load_racks(tmp_path / "inventory")
     assert "inventory/r9.yaml" in str(refused.value)
 

@@ -20,8 +20,8 @@ def listed(registry, lab):
     registry.report(lab.rack(lab.blade(1)))
     registry.hold("blade01", "cost", "test")
     card = {"model": "A10G", "memory_gib": 24.0, "count": 1}
-    told = {"kind": "cloud_vm", "cloud": "aws", "accelerators": [card], "usd_per_hour": 1.212}
-    registry.observe(Observation("pulumi:dev", "dev-a-1", Identity(instance_id="i-1"), declared=told))
+    values = {"kind": "cloud_vm", "cloud": "aws", "accelerators": [card], "usd_per_hour": 1.212}
+    registry.observe(Observation("pulumi:dev", "dev-a-1", Identity(instance_id="i-1"), declared=values))
     return json.loads(json.dumps([node.as_json() for node in registry.list()]))
 
 

@@ -16,7 +16,7 @@ def resources(stack):
     return parse_state(json.loads((CASES / f"state-{stack}.json").read_text()))
 
 
-def nodes(stack, lab, change=lambda found: found):
+def nodes(stack, lab, change=lambda unchanged: unchanged):
     report = state_report(change(resources(stack)), stack, lab.minutes(0))
     return {seen.name: seen for seen in report.observations}
 
@@ -68,10 +68,10 @@ def test_attached_cards_are_shown_and_priced(lab):
 def test_what_awaits_deletion_is_gone(lab):
     from dataclasses import replace
 
-    def doomed(found):
+    def doomed(state):
         return [
             replace(r, delete=True) if "instance" in r.type.lower() else r
-            for r in found
+            for r in state
             if "Stack" not in r.type
         ]
 
@@ -81,9 +81,9 @@ def test_what_awaits_deletion_is_gone(lab):
 def test_instances_without_our_tag_are_not_ours(lab):
     from dataclasses import replace
 
-    def untagged(found):
+    def untagged(state):
         bare = [
-            replace(r, outputs={}, inputs={}) if r.type.startswith("aws:ec2/instance") else r for r in found
+            replace(r, outputs={}, inputs={}) if r.type.startswith("aws:ec2/instance") else r for r in state
         ]
         return [r for r in bare if "Stack" not in r.type]
 
@@ -95,5 +95,7 @@ def test_a_price_nobody_knows_is_none():
 
 
 def test_a_reservation_without_a_term_bills_as_on_demand():
-    ways = [usd_per_hour("aws", "us-east-1", "p4d.24xlarge", way) for way in ("reserved", "on_demand")]
-    assert ways[0] == ways[1] is not None
+    prices = [
+        usd_per_hour("aws", "us-east-1", "p4d.24xlarge", purchase) for purchase in ("reserved", "on_demand")
+    ]
+    assert prices[0] == prices[1] is not None

@@ -51,16 +51,16 @@ def test_what_a_person_should_know_beside_it():
 
 
 def test_the_account_for_programs_is_whole():
-    found = synced(
+    result = synced(
         reach=ReachReport(silent={"c": "timed out"}), failures={"aws:x": InputError("is empty")}
     ).as_json()
-    assert found["sources"][0] == {
+    assert result["sources"][0] == {
         "source": "rack:r1", "nodes": 3, "created": ["a", "b"], "missing": ["c", "d"], "conflicts": [], "stale": False,
         "bad": [],
     }  # fmt: skip
-    assert found["sources"][2]["conflicts"] == ["serial S1 is claimed by a, b"]
-    assert (found["sources"][2]["stale"], found["sources"][2]["bad"]) == (True, ["node x: no name"])
-    assert (found["failures"], found["unreachable"]) == ({"aws:x": "is empty"}, {"c": "timed out"})
+    assert result["sources"][2]["conflicts"] == ["serial S1 is claimed by a, b"]
+    assert (result["sources"][2]["stale"], result["sources"][2]["bad"]) == (True, ["node x: no name"])
+    assert (result["failures"], result["unreachable"]) == ({"aws:x": "is empty"}, {"c": "timed out"})
     assert synced().as_json()["unreachable"] == {}
 
 

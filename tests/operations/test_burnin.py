@@ -24,22 +24,22 @@ UNDERVOLTED = "throttled=0x50005\n"
 
 def records(**texts):
     """Return a healthy blade's records, with other answers of its tools."""
-    found = json.loads(BASE.read_text())["records"]
-    for record in found:
+    case_records = json.loads(BASE.read_text())["records"]
+    for record in case_records:
         if record.get("name") in texts:
             record["raw"]["text"] = texts[record["name"]]
-    return found
+    return case_records
 
 
-def add(registry, name, slot, found):
+def add(registry, name, slot, agent_records):
     """Register a blade and store what its burn-in found, as a playbook run does."""
     place = Identity(rack="blades-1", slot=str(slot))
     registry.observe(
         Observation("rack:blades-1", name, place, declared={"kind": "compute_blade", "machine": "cm4"})
     )
     attempt = registry.start_attempt(name, "burn_in", f"attempt-{name}")
-    report = replace(burnin.judge(found, "compute_blade", "quick", node=name), attempt=attempt)
-    registry.record_result(name, attempt, report.to_json(), found, reason="test")
+    report = replace(burnin.judge(agent_records, "compute_blade", "quick", node=name), attempt=attempt)
+    registry.record_result(name, attempt, report.to_json(), agent_records, reason="test")
 
 
 @pytest.fixture
@@ -54,8 +54,8 @@ def registry(tmp_path, monkeypatch):
         yield opened
 
 
-def run(*words):
-    return CliRunner().invoke(command, list(words))
+def run(*arguments):
+    return CliRunner().invoke(command, list(arguments))
 
 
 def test_report_of_one_node_keeps_its_schema(registry):
@@ -135,13 +135,13 @@ def test_milder_rules_lift_only_burn_ins_own_quarantine(registry, stricter, monk
 
 
 @pytest.mark.parametrize(
-    ("words", "asked"),
+    ("arguments", "request_fields"),
     [
         (("blade01", "blade02"), ("burn_in", "blade01,blade02", "always")),
         ((), ("burn_in", "new_nodes", "auto")),
     ],
 )
-def test_run_asks_for_the_burn_in_play(project, monkeypatch, words, asked):
+def test_run_asks_for_the_burn_in_play(project, monkeypatch, arguments, request_fields):
     seen = []
     monkeypatch.chdir(project)
     monkeypatch.setattr(
@@ -150,8 +150,8 @@ def test_run_asks_for_the_burn_in_play(project, monkeypatch, words, asked):
         lambda _root, request, _stream: configure.ConfigureResult(seen.append(request)),
     )
     monkeypatch.setattr(configure, "as_text", lambda _done: "done")
-    assert run("run", *words).exit_code == 0
-    assert (seen[0].play, seen[0].limit, seen[0].burn_in) == asked
+    assert run("run", *arguments).exit_code == 0
+    assert (seen[0].play, seen[0].limit, seen[0].burn_in) == request_fields
     assert (project / "playbooks" / f"{seen[0].play}.yml").is_file()
 
 

@@ -45,18 +45,18 @@ def url(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("verb", "word"), [("move_nodes", "discovered"), ("hold_nodes", "security"), ("release_nodes", "cost")]
+    ("verb", "target"), [("move_nodes", "discovered"), ("hold_nodes", "security"), ("release_nodes", "cost")]
 )
 @pytest.mark.parametrize("moment", [1, COUNT // 2, COUNT])
-def test_a_killed_change_of_many_nodes_changed_none(url, verb, word, moment):
-    command = [sys.executable, "-c", KILLED, url, verb, f"b[00-{COUNT - 1}]", word, str(moment)]
+def test_a_killed_change_of_many_nodes_changed_none(url, verb, target, moment):
+    command = [sys.executable, "-c", KILLED, url, verb, f"b[00-{COUNT - 1}]", target, str(moment)]
     done = subprocess.run(command, check=False, env=os.environ, capture_output=True, timeout=300)
     assert done.returncode == -signal.SIGKILL
     with Registry(url) as registry:
         assert {(node.state, *(hold.kind for hold in node.holds)) for node in registry.list()} == {
             ("expected", "cost")
         }
-        getattr(change, verb)(registry, f"b[00-{COUNT - 1}]", word, "again")
+        getattr(change, verb)(registry, f"b[00-{COUNT - 1}]", target, "again")
         assert len({(node.state, *(hold.kind for hold in node.holds)) for node in registry.list()}) == 1
 
 

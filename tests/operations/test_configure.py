@@ -27,7 +27,7 @@ def node(name, state="ready", verdict="healthy", holds=(), **more):
     return Node(f"n-{name}", name, "compute_blade", state, NOW, "", verdict=verdict, holds=holds, **more)
 
 
-def held(name):
+def on_hold(name):
     return node(name, verdict="degraded", holds=(Hold("operator", "under-voltage now", NOW),))
 
 
@@ -37,14 +37,16 @@ def run(tmp_path, *hosts, interrupted=False):
     )
 
 
-def configured(tmp_path, *ends, **more):
-    hosts = (HostProgress(end.name, end.status) for end in ends)
-    return ConfigureResult(Request(), ends, run(tmp_path, *hosts, **more))
+def configured(tmp_path, *outcomes, **more):
+    hosts = (HostProgress(end.name, end.status) for end in outcomes)
+    return ConfigureResult(Request(), outcomes, run(tmp_path, *hosts, **more))
 
 
 WELL = HostOutcome("b1", "ok", "", 9, node("b1"), measured=True)
 ALSO_WELL = HostOutcome("b2", "ok", "", 0, node("b2"))
-HELD = HostOutcome("b3", "ok", "", 9, held("b3"), measured=True, verdict_reason="degraded: under-voltage now")
+HELD = HostOutcome(
+    "b3", "ok", "", 9, on_hold("b3"), measured=True, verdict_reason="degraded: under-voltage now"
+)
 FAULTY = HostOutcome("b4", "rescued", "t: No space", 1, node("b4", "quarantined", "faulty"), measured=True)
 INCOMPLETE = HostOutcome("b5", "ok", "", 9, node("b5", "burn_in", "incomplete"), measured=True)
 GONE = HostOutcome("b6", "unreachable", "ssh: refused", 0, node("b6", "expected", None))
@@ -57,7 +59,7 @@ UNKNOWN = HostOutcome("b7", "failed", "t: no", 0)
 
 
 @pytest.mark.parametrize(
-    ("end", "well"),
+    ("outcome", "is_healthy"),
     [
         (WELL, True),
         (ALSO_WELL, True),
@@ -69,8 +71,8 @@ UNKNOWN = HostOutcome("b7", "failed", "t: no", 0)
         (UNKNOWN, False),
     ],
 )
-def test_what_needs_a_person(end, well):
-    assert end.well is well
+def test_what_needs_a_person(outcome, is_healthy):
+    assert outcome.well is is_healthy
 
 
 def test_a_node_measured_long_ago_is_not_judged_by_this_run():
@@ -78,7 +80,7 @@ def test_a_node_measured_long_ago_is_not_judged_by_this_run():
 
 
 @pytest.mark.parametrize(
-    ("ends", "code"),
+    ("outcomes", "code"),
     [
         ([WELL, ALSO_WELL], 0),
         ([WELL, HELD], 1),
@@ -88,8 +90,8 @@ def test_a_node_measured_long_ago_is_not_judged_by_this_run():
         ([GONE, GONE], 3),
     ],
 )
-def test_exit_codes(tmp_path, ends, code):
-    assert configured(tmp_path, *ends).exit_code == code
+def test_exit_codes(tmp_path, outcomes, code):
+    assert configured(tmp_path, *outcomes).exit_code == code
 
 
 def test_no_hosts_is_an_answer():
@@ -105,7 +107,7 @@ def test_an_interrupt_is_told(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("end", "text"),
+    ("outcome", "text"),
     [
         (WELL, "ready"),
         (HELD, "ready; degraded: under-voltage now; held by operator"),
@@ -120,15 +122,17 @@ def test_an_interrupt_is_told(tmp_path):
         ),
     ],
 )
-def test_words_for_how_a_host_ended(end, text):
-    assert describe_outcome(end) == text
+def test_words_for_how_a_host_ended(outcome, text):
+    assert describe_outcome(outcome) == text
 
 
 @pytest.mark.parametrize("state", ["quarantined", "repair"])
 def test_a_mended_node_is_shown_the_way_out(state):
-    said = describe_outcome(HostOutcome("b8", "ok", "", 0, node("b8", state), measured=True))
-    assert said.startswith(f"{state}; measured healthy now: it stays until gpufleet nodes state b8 burn_in ")
-    assert said.endswith("gpufleet configure --limit b8")
+    description = describe_outcome(HostOutcome("b8", "ok", "", 0, node("b8", state), measured=True))
+    assert description.startswith(
+        f"{state}; measured healthy now: it stays until gpufleet nodes state b8 burn_in "
+    )
+    assert description.endswith("gpufleet configure --limit b8")
 
 
 def test_a_node_not_measured_again_is_shown_no_way_out():

@@ -14,7 +14,7 @@ from gpufleet.remote import HostProgress, RunOutcome
 SYSTEM = {"id": "debian", "version_id": "12"}
 
 
-def made(device):
+def driver_plan(device):
     pci = [{"vendor": "10de", "device": device, "class": "030200"}] if device else []
     facts = {"pci": pci, "os": SYSTEM, "kernel": "6.1.0-50-amd64", "arch": "x86_64"}
     return plan_drivers(HostFacts.from_json(facts), RequestedSoftware()).as_json()
@@ -26,11 +26,11 @@ def planned(monkeypatch):
 
     def run(hosts):
         reports = [
-            {"event": "driver_plan", "node": name, "plan": made(device)}
+            {"event": "driver_plan", "node": name, "plan": driver_plan(device)}
             for name, device in hosts.items()
             if device is not None
         ]
-        ends = [
+        progress = [
             HostProgress(
                 name,
                 status="ok" if device is not None else "unreachable",
@@ -40,10 +40,10 @@ def planned(monkeypatch):
         ]
         reports.append({"event": "commissioned", "node": "other"})
         outcome = RunOutcome(
-            "1", "plan", Path(), tuple(ends), tuple(reports), (), interrupted=False, completed=True
+            "1", "plan", Path(), tuple(progress), tuple(reports), (), interrupted=False, completed=True
         )
-        asked = remote.RunPlan(Path(), "plan", "all", tuple(hosts), ())
-        monkeypatch.setattr(remote, "plan_run", lambda *_: asked)
+        run_plan = remote.RunPlan(Path(), "plan", "all", tuple(hosts), ())
+        monkeypatch.setattr(remote, "plan_run", lambda *_: run_plan)
         monkeypatch.setattr(remote, "run_playbook", lambda *_, **__: outcome)
         return driver_plans.plan_drivers(Path(), "all", {}, None)
 
@@ -53,9 +53,9 @@ def planned(monkeypatch):
 def test_plans_are_told_by_host(planned):
     plans = planned({"a": "1eb8", "b": ""})
     assert plans.exit_code == 0
-    told = {host["name"]: host for host in plans.as_json()["hosts"]}
-    assert told["a"]["plan"]["action"] == "install"
-    assert told["b"]["plan"]["action"] == "none"
+    plans_by_host = {host["name"]: host for host in plans.as_json()["hosts"]}
+    assert plans_by_host["a"]["plan"]["action"] == "install"
+    assert plans_by_host["b"]["plan"]["action"] == "none"
 
 
 def test_a_refusal_is_an_answer_of_no(planned):

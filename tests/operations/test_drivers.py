@@ -26,11 +26,11 @@ def registry(tmp_path):
         yield registry
 
 
-def tell(registry, node, event, minutes=1, **facts):
+def record_drivers(registry, node, event, minutes=1, **facts):
     at = START + timedelta(minutes=minutes)
-    said = {"gpufleet": {"node": node, "event": event, "facts": facts}}
+    result = {"gpufleet": {"node": node, "event": event, "facts": facts}}
     action = "gpufleet.fleet.driver_state" if event == "drivers" else "gpufleet.fleet.report"
-    ingest.apply(registry, [task_event(node, "ok", said, action=action, at=at)])
+    ingest.apply(registry, [task_event(node, "ok", result, action=action, at=at)])
 
 
 def report(registry):
@@ -40,12 +40,12 @@ def report(registry):
 
 
 def test_what_a_play_reports_is_compared(registry):
-    tell(registry, "gpu01", "drivers", **WELL)
-    tell(registry, "gpu02", "drivers", **{**WELL, "loaded": "570.172.08"})
-    found = report(registry)
-    assert [host.name for host in found.hosts] == ["gpu01", "gpu02"]
-    assert [(one.host, one.code) for one in found.findings] == [("gpu02", "loaded_differs")]
-    assert drivers.report_lines(found)[-2:] == [
+    record_drivers(registry, "gpu01", "drivers", **WELL)
+    record_drivers(registry, "gpu02", "drivers", **{**WELL, "loaded": "570.172.08"})
+    drivers_report = report(registry)
+    assert [host.name for host in drivers_report.hosts] == ["gpu01", "gpu02"]
+    assert [(one.host, one.code) for one in drivers_report.findings] == [("gpu02", "loaded_differs")]
+    assert drivers.report_lines(drivers_report)[-2:] == [
         "1 of 2 nodes do not agree",
         "hint: gpufleet configure --play reboot",
     ]
@@ -53,22 +53,22 @@ def test_what_a_play_reports_is_compared(registry):
 
 def test_the_newest_report_counts(registry):
     for minutes, loaded in ((1, "570.172.08"), (2, "580.95.05")):
-        tell(registry, "gpu01", "drivers", minutes, **{**WELL, "loaded": loaded})
-    tell(registry, "gpu02", "drivers", **WELL)
+        record_drivers(registry, "gpu01", "drivers", minutes, **{**WELL, "loaded": loaded})
+    record_drivers(registry, "gpu02", "drivers", **WELL)
     assert not report(registry).skewed
     assert drivers.report_lines(report(registry))[-1] == "all 2 nodes agree"
 
 
 def test_a_failure_is_in_the_history_and_bars_a_healthy_verdict(registry):
-    tell(registry, "gpu01", "drivers_failed", task="Exact versions", reason="no space left")
+    record_drivers(registry, "gpu01", "drivers_failed", task="Exact versions", reason="no space left")
     assert [line.reason for line in registry.history("gpu01") if line.event == "drivers_failed"] == [
         (
             "Exact versions: no space left; "
             "next: make room on the host (df -h; du -xhd1 /), then gpufleet configure --resume"
         )
     ]
-    told = {value.key: value.value for value in registry.values("gpu01")}
-    assert told["observed.configured"] is False
+    observed = {value.key: value.value for value in registry.values("gpu01")}
+    assert observed["observed.configured"] is False
 
 
 @pytest.mark.parametrize(("loaded", "code"), [("580.95.05", 0), ("570.172.08", 1)])
@@ -76,7 +76,7 @@ def test_the_command_answers_by_its_exit_code(registry, monkeypatch, loaded, cod
     from gpufleet.cli.nodes import command
 
     for node in ("gpu01", "gpu02"):
-        tell(registry, node, "drivers", **{**WELL, "loaded": loaded})
+        record_drivers(registry, node, "drivers", **{**WELL, "loaded": loaded})
     monkeypatch.setattr(drivers, "check_drivers", lambda: report(registry))
     done = CliRunner().invoke(command, ["drivers"])
     assert done.exit_code == code

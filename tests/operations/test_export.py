@@ -44,8 +44,8 @@ def test_it_says_who_may_log_in(run):
 def test_what_holds_a_key_is_for_its_owner_alone(run):
     folder = run("blade01").folder
     assert (folder / "blade01/user-data").stat().st_mode & 0o777 == 0o600
-    kept = next((folder.parents[1] / "ssh/host_keys/blades-1").iterdir())
-    assert kept.stat().st_mode & 0o777 == 0o600
+    key_file = next((folder.parents[1] / "ssh/host_keys/blades-1").iterdir())
+    assert key_file.stat().st_mode & 0o777 == 0o600
 
 
 def test_a_second_export_gives_the_same_host_keys(run):
@@ -92,16 +92,16 @@ def test_a_failed_write_leaves_the_earlier_export(run, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("asked", "words"),
+    ("options", "message"),
     [
         ({"rack": "blades-9"}, "--rack: inventory/blades-9.yaml not found; racks: bench-1, blades-1"),
         ({"rack": "bench-1"}, "inventory/bench-1.yaml: boot: is missing"),
     ],
 )
-def test_a_wrong_rack_is_one_line(run, asked, words):
+def test_a_wrong_rack_is_one_line(run, options, message):
     with pytest.raises(InputError) as refused:
-        run(**asked)
-    assert str(refused.value).startswith(words)
+        run(**options)
+    assert str(refused.value).startswith(message)
 
 
 def test_a_node_of_another_rack_is_refused(run):

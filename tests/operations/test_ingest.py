@@ -127,13 +127,13 @@ def test_hosts_nobody_knows_are_named(registry, artifacts):
 
 
 def test_racks_are_declared_once_for_a_host_nobody_knows(registry):
-    asked = []
-    ingest = Ingest(registry, declare=asked.append)
+    requested = []
+    ingest = Ingest(registry, declare=requested.append)
     from gpufleet.operations.events import task_event
 
     for host in ("stranger", "stranger", "other"):
         ingest.apply(task_event(host, "ok", {}, action="ping"))
-    assert len(asked) == 1
+    assert len(requested) == 1
 
 
 def test_a_host_that_keeps_answering_is_noted_now_and_then(registry, monkeypatch):
@@ -159,7 +159,7 @@ def test_a_folder_without_events_says_what_to_give(tmp_path):
         list(read_artifacts(tmp_path))
 
 
-def _told(registry, name):
+def observed_values(registry, name):
     return {value.key.removeprefix("observed."): value.value for value in registry.values(name)}
 
 
@@ -174,10 +174,10 @@ def test_a_part_that_failed_is_not_forgotten_when_another_succeeds(registry, art
         ("ok", "blade01", 4, "gpufleet.fleet.report", report("configured", part=other, facts={"ports": []})),
         ("ok", "blade01", 5, "gpufleet.fleet.burn_in", report("burn_in", records=_without_configuration())),
     ))  # fmt: skip
-    told = _told(registry, "blade01")
-    assert told["configured_parts"] == {"base": True, part: False, other: True}
-    assert (told["configured"], told["configuration"]) == (False, {"not_applied": {"time": 1}})
-    assert told["configuration_fabric"] == {"ports": []}
+    observed = observed_values(registry, "blade01")
+    assert observed["configured_parts"] == {"base": True, part: False, other: True}
+    assert (observed["configured"], observed["configuration"]) == (False, {"not_applied": {"time": 1}})
+    assert observed["configuration_fabric"] == {"ports": []}
     assert registry.get("blade01").state != "ready"
 
 
@@ -187,4 +187,34 @@ def test_a_whole_run_starts_the_account_of_parts_anew(registry, artifacts, repor
         ("ok", "blade01", 1, "gpufleet.fleet.report", report("drivers_failed", facts={"reason": "no card"})),
         ("ok", "blade01", 2, "gpufleet.fleet.report", report("configured", attempt=attempt)),
     ))  # fmt: skip
-    assert _told(registry, "blade01")["configured"] is configured
+    assert observed_values(registry, "blade01")["configured"] is configured
+
+
+def test_a_run_ingested_twice_still_names_unreachable_hosts_only(registry, artifacts, report):
+    folder = artifacts(
+        ("unreachable", "blade02", 1, PROBE, {"msg": "connection timed out", "unreachable": True}),
+        ("ok", "blade01", 2, PROBE, report("commissioned", facts={"arch": "aarch64"})),
+    )
+    fold(registry, folder)
+    again = fold(registry, folder)
+    assert again.repeated == 2
+    assert again.unreachable == {"blade02": "connection timed out"}
+
+
+def test_a_malformed_fact_is_reported_and_recorded(registry, artifacts, report):
+    facts = {"serial": "10000000\u001b[31m", "arch": "aarch64"}
+    applied = fold(registry, artifacts(("ok", "blade01", 1, PROBE, report("commissioned", facts=facts))))
+    (line,) = applied.bad
+    assert "serial" in line
+    assert "\u001b" not in line
+    assert [change.event for change in registry.history("blade01")].count("bad_report") == 1
+
+
+@pytest.mark.parametrize(("digits", "events"), [(19, 1), (20, 0)])
+def test_event_files_are_numbered_by_a_64_bit_counter(tmp_path, digits, events):
+    folder = tmp_path / "job_events"
+    folder.mkdir()
+    data = {"host": "blade01", "task_action": PROBE, "res": {}, "start": "2026-11-21T10:00:00+00:00"}
+    event = {"event": "runner_on_ok", "created": data["start"], "event_data": data | {"end": data["start"]}}
+    (folder / f"{'1' * digits}-abc.json").write_text(json.dumps(event))
+    assert len(list(read_artifacts(tmp_path))) == events

@@ -77,9 +77,11 @@ def test_list_is_a_table_with_a_line_for_each_node(synced):
     assert len(lines) == 25
 
 
-@pytest.mark.parametrize("words", [("list", "blade99"), ("list", "--state", "asleep"), ("list", "blade[1")])
-def test_a_wrong_name_or_state_is_an_input_error(synced, words):
-    assert isinstance(synced(*words).exception, InputError)
+@pytest.mark.parametrize(
+    "arguments", [("list", "blade99"), ("list", "--state", "asleep"), ("list", "blade[1")]
+)
+def test_a_wrong_name_or_state_is_an_input_error(synced, arguments):
+    assert isinstance(synced(*arguments).exception, InputError)
 
 
 def test_show_names_source_and_age_of_every_value(synced):
@@ -108,12 +110,12 @@ def test_a_change_needs_its_reason(synced):
     assert synced("state", "blade01", "retired").exit_code == 2
 
 
-@pytest.mark.parametrize(("seconds", "said"), [(5, "5s"), (90, "1m"), (7300, "2h"), (200_000, "2d")])
-def test_ages_are_told_in_their_largest_unit(seconds, said):
+@pytest.mark.parametrize(("seconds", "text"), [(5, "5s"), (90, "1m"), (7300, "2h"), (200_000, "2d")])
+def test_ages_are_told_in_their_largest_unit(seconds, text):
     from datetime import UTC, datetime, timedelta
 
     at = datetime(2026, 11, 21, tzinfo=UTC)
-    assert show.format_age(at - timedelta(seconds=seconds), at) == said
+    assert show.format_age(at - timedelta(seconds=seconds), at) == text
 
 
 def test_a_change_takes_the_ranges_that_are_printed(synced):
@@ -129,11 +131,11 @@ def test_a_range_moves_whole_or_not_at_all(synced):
     assert json.loads(synced("list", "blade01", "--json").stdout)[0]["state"] == "expected"
 
 
-@pytest.mark.parametrize(("option", "said"), [("--rack", "bench-1, blades-1"), ("--pool", "tune")])
-def test_a_rack_or_pool_that_is_not_there_is_named_with_those_that_are(synced, option, said):
+@pytest.mark.parametrize(("option", "message"), [("--rack", "bench-1, blades-1"), ("--pool", "tune")])
+def test_a_rack_or_pool_that_is_not_there_is_named_with_those_that_are(synced, option, message):
     refused = synced("list", option, "nope").exception
     assert isinstance(refused, InputError)
-    assert said in str(refused)
+    assert message in str(refused)
 
 
 def test_history_is_told_in_the_order_of_time():
@@ -147,10 +149,10 @@ def test_history_is_told_in_the_order_of_time():
 
 
 def test_a_long_value_pushes_only_its_own_source_aside():
-    said = {"source": "ansible", "age": "0s"}
+    expected = {"source": "ansible", "age": "0s"}
     values = [
-        {"key": "observed.blade", "value": "x" * 400, **said},
-        {"key": "observed.os", "value": "debian", **said},
+        {"key": "observed.blade", "value": "x" * 400, **expected},
+        {"key": "observed.os", "value": "debian", **expected},
     ]
     shown = {"name": "blade01", "id": "n-1", "hold_reasons": {}, "conflicts": [], "values": values}
     shown |= dict.fromkeys(

@@ -44,15 +44,15 @@ class Run:
         return jobs.parent
 
 
-def said(event, attempt, **more):
+def report(event, attempt, **more):
     return {"gpufleet": {"event": event, "attempt": attempt, **more}}
 
 
 def measured(run, task, at, attempt):
-    return run.event(task, at, action=BURN_IN, **said("burn_in", attempt, records=RECORDS))
+    return run.event(task, at, action=BURN_IN, **report("burn_in", attempt, records=RECORDS))
 
 
-def lives(registry):
+def histories(registry):
     return [registry.history(name) for name in ("blade01", "blade02")], registry.list()
 
 
@@ -60,7 +60,7 @@ def lives(registry):
 def test_a_live_run_counts_though_the_clock_jumps_in_it(registry, jump):
     run = Run("aa")
     events = [
-        run.event(1, NOON, **said("commissioned", "a1", facts={"serial": "10000000a1b2c3d4"})),
+        run.event(1, NOON, **report("commissioned", "a1", facts={"serial": "10000000a1b2c3d4"})),
         measured(run, 2, NOON + jump, "a1"),
         run.event(3, NOON + jump + timedelta(minutes=5), "unreachable", msg="timed out"),
         run.event(4, NOON + timedelta(minutes=6)),
@@ -74,22 +74,22 @@ def test_a_live_run_counts_though_the_clock_jumps_in_it(registry, jump):
 def test_a_live_run_told_again_from_its_artifacts_changes_nothing(registry, tmp_path, jump):
     run = Run("aa")
     events = [
-        run.event(1, NOON, **said("commissioned", "a1", facts={"serial": "10000000a1b2c3d4"})),
+        run.event(1, NOON, **report("commissioned", "a1", facts={"serial": "10000000a1b2c3d4"})),
         run.event(2, NOON + jump, "unreachable", msg="timed out"),
         run.event(3, NOON + jump + timedelta(minutes=1)),
         measured(run, 4, NOON + timedelta(minutes=2), "a1"),
     ]
     Ingest(registry, live=True).apply_all(events)
-    before = lives(registry)
+    before = histories(registry)
     applied = apply(registry, read_artifacts(run.artifacts(tmp_path)))
-    assert lives(registry) == before
+    assert histories(registry) == before
     assert (applied.repeated, applied.stale) == (4, [])
 
 
 def test_what_the_registry_missed_is_told_from_artifacts_in_its_place(registry, tmp_path):
     run = Run("aa")
     events = [
-        run.event(1, NOON, **said("commissioned", "a1", facts={"serial": "10000000a1b2c3d4"})),
+        run.event(1, NOON, **report("commissioned", "a1", facts={"serial": "10000000a1b2c3d4"})),
         measured(run, 2, NOON + timedelta(minutes=2), "a1"),
         run.event(3, NOON + timedelta(minutes=3), "unreachable", msg="timed out"),
     ]
@@ -104,13 +104,13 @@ def test_what_the_registry_missed_is_told_from_artifacts_in_its_place(registry, 
 @JUMPS
 def test_an_older_run_told_later_is_stale_and_shown(registry, tmp_path, jump):
     old, new = Run("aa"), Run("bb")
-    old.event(1, NOON, **said("commissioned", "a1", facts={"serial": "10000000a1b2c3d4"}))
+    old.event(1, NOON, **report("commissioned", "a1", facts={"serial": "10000000a1b2c3d4"}))
     measured(old, 2, NOON + timedelta(minutes=1), "a1")
     old.event(3, NOON + timedelta(minutes=2), "unreachable", msg="timed out")
     registry.draw_revision(NOON + timedelta(hours=1))  # the operator went on by a right clock
     live = [
-        new.event(1, NOON + jump, **said("commissioned", "b1", facts={"serial": "10000000a1b2c3d4"})),
-        new.event(2, NOON + jump, **said("configure_failed", "b1", facts={"reason": "no space"})),
+        new.event(1, NOON + jump, **report("commissioned", "b1", facts={"serial": "10000000a1b2c3d4"})),
+        new.event(2, NOON + jump, **report("configure_failed", "b1", facts={"reason": "no space"})),
     ]
     Ingest(registry, live=True).apply_all(live)
     before = [(node.state, node.attempt, node.verdict, node.reachable) for node in registry.list()]
@@ -127,7 +127,7 @@ def test_an_older_run_told_later_is_stale_and_shown(registry, tmp_path, jump):
 def test_a_run_from_before_the_first_sync_counts(registry, tmp_path):
     """The registry's own hint for an unknown host is to sync and to ingest again."""
     run, early = Run("aa"), datetime(2026, 11, 20, tzinfo=UTC)
-    run.event(1, early, **said("commissioned", "a1", facts={"serial": "10000000a1b2c3d4"}))
+    run.event(1, early, **report("commissioned", "a1", facts={"serial": "10000000a1b2c3d4"}))
     measured(run, 2, early + timedelta(minutes=1), "a1")
     apply(registry, read_artifacts(run.artifacts(tmp_path)))
     assert registry.get("blade01").state == "ready"
@@ -137,7 +137,7 @@ def test_a_run_of_the_board_before_does_not_move_its_successor(registry, tmp_pat
     from gpufleet.nodes import Identity, Observation
 
     run = Run("aa")
-    run.event(1, NOON - timedelta(days=1), **said("commissioned", "a1", facts={"arch": "aarch64"}))
+    run.event(1, NOON - timedelta(days=1), **report("commissioned", "a1", facts={"arch": "aarch64"}))
     registry.move("blade01", "retired", "sold")
     who = Identity(rack="r1", slot="1")
     registry.observe(Observation("rack:r1", "blade01", who, observed_at=NOON))
@@ -150,7 +150,7 @@ def test_a_late_live_result_of_an_overtaken_attempt_is_ignored(registry):
     slow, fast = Run("aa"), Run("bb")
     one, other = Ingest(registry, live=True), Ingest(registry, live=True)
     one.apply(slow.event(1, NOON))
-    other.apply(fast.event(1, NOON, **said("commissioned", "b1", facts={"serial": "10000000a1b2c3d4"})))
+    other.apply(fast.event(1, NOON, **report("commissioned", "b1", facts={"serial": "10000000a1b2c3d4"})))
     one.apply(measured(slow, 2, NOON + timedelta(days=365), "a1"))
     assert one.applied.ignored == ["blade01: attempt a1: healthy"]
     assert registry.get("blade01").state == "commissioning"
@@ -161,6 +161,6 @@ def test_a_handler_that_runs_twice_is_two_events(registry, tmp_path):
     live = Ingest(registry, live=True)
     for minute, answer in enumerate(["unreachable", "ok", "unreachable"]):
         live.apply(run.event(7, NOON + timedelta(minutes=minute), answer))
-    before = lives(registry)
+    before = histories(registry)
     assert apply(registry, read_artifacts(run.artifacts(tmp_path))).repeated == 3
-    assert lives(registry) == before
+    assert histories(registry) == before

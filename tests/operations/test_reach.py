@@ -30,7 +30,7 @@ def test_the_login_is_ansibles_own_where_it_is_set(tmp_path, environment, user, 
 
 def test_a_rehearsals_known_hosts_win_over_the_users_own(tmp_path):
     assert find_login({}, tmp_path).known_hosts == Path.home() / ".ssh/known_hosts"
-    own = tmp_path / "ssh/known_hosts"
-    own.parent.mkdir()
-    own.write_text("")
-    assert find_login({}, tmp_path).known_hosts == own
+    local_known_hosts = tmp_path / "ssh/known_hosts"
+    local_known_hosts.parent.mkdir()
+    local_known_hosts.write_text("")
+    assert find_login({}, tmp_path).known_hosts == local_known_hosts

@@ -52,7 +52,7 @@ FLEET = [
 
 
 @pytest.mark.parametrize(
-    ("asked", "names"),
+    ("options", "names"),
     [
         ({}, ["b1", "b2", "t1"]),
         ({"rack": "r1"}, ["b1", "b2"]),
@@ -65,12 +65,12 @@ FLEET = [
         ({"names": ("b1", "t1"), "state": "ready"}, ["b1"]),
     ],
 )
-def test_a_filter_lets_pass_what_was_asked_for(asked, names):
-    assert [one.name for one in show.Filter(**asked).apply(FLEET)] == names
+def test_a_filter_lets_pass_what_was_asked_for(options, names):
+    assert [one.name for one in show.Filter(**options).apply(FLEET)] == names
 
 
 @pytest.mark.parametrize(
-    ("asked", "message"),
+    ("options", "message"),
     [
         ({"state": "broken"}, "--state: no state 'broken'; "),
         ({"rack": "r9"}, "--rack: no node of rack 'r9'; there is: r1"),
@@ -78,9 +78,9 @@ def test_a_filter_lets_pass_what_was_asked_for(asked, names):
         ({"names": ("b[1-3]",)}, "no node b3; see: gpufleet nodes list"),
     ],
 )
-def test_a_filter_refuses_what_is_not_there(asked, message):
+def test_a_filter_refuses_what_is_not_there(options, message):
     with pytest.raises(InputError) as caught:
-        show.Filter(**asked).apply(FLEET)
+        show.Filter(**options).apply(FLEET)
     assert str(caught.value).startswith(message)
 
 

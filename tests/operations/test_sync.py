@@ -99,10 +99,10 @@ def test_a_rack_s_cost_is_shared_by_its_blades(empty, repo_root, production):
 def test_probing_asks_only_booted_hosts_in_a_rehearsal(empty, repo_root, production, monkeypatch, tmp_path):
     from gpufleet import remote
 
-    asked = []
+    probed = []
 
     def simulated_probe(addresses, **_login):
-        asked.extend(addresses)
+        probed.extend(addresses)
         return {address: remote.Unreachable(address, "timeout", "timed out") for address in addresses}
 
     monkeypatch.setattr(remote, "probe", simulated_probe)
@@ -111,7 +111,7 @@ def test_probing_asks_only_booted_hosts_in_a_rehearsal(empty, repo_root, product
     environment = {**QUIET, "GPUFLEET_REHEARSAL": "production", "GPUFLEET_HOME": str(tmp_path)}
     options = SyncOptions(state_file=STATE, probe=True, environment=environment, address_book=book)
     synced = sync(empty, repo_root, production, options)
-    assert sorted(asked) == ["198.18.1.11", "198.18.1.12"]
+    assert sorted(probed) == ["198.18.1.11", "198.18.1.12"]
     assert set(synced.reach.silent) == {"blade01", "blade02"}
     assert empty.get("production-train-1").reachable is None
     assert empty.get("blade01").reachable_detail == "timeout: timed out"

@@ -20,9 +20,12 @@ PODMAN = Engine("podman", (4, 3, 1), vendor="nvidia")
 
 
 def rendered(case):
-    asked = case["engine"]
+    engine_fields = case["engine"]
     engine = Engine.parse(
-        asked["kind"], asked["version"], cdi=asked.get("cdi", True), vendor=asked.get("vendor", "none")
+        engine_fields["kind"],
+        engine_fields["version"],
+        cdi=engine_fields.get("cdi", True),
+        vendor=engine_fields.get("vendor", "none"),
     )
     return render(Application.model_validate(case["application"]), engine)
 
@@ -30,16 +33,16 @@ def rendered(case):
 @pytest.mark.parametrize("path", CASES, ids=[path.parent.name for path in CASES])
 def test_case(path):
     case = json.loads(path.read_text())
-    made = rendered(case)
-    told = made.as_json()
-    services = [unit["service"] for unit in told.pop("units")]
-    assert told | {"services": services} == case["expected"]
+    rendered_units = rendered(case)
+    document = rendered_units.as_json()
+    services = [unit["service"] for unit in document.pop("units")]
+    assert document | {"services": services} == case["expected"]
     files = {
         file.name: file.read_text()
         for file in path.parent.iterdir()
         if file.suffix in {".container", ".service"}
     }
-    assert {Path(unit.path).name: unit.content for unit in made.units} == files
+    assert {Path(unit.path).name: unit.content for unit in rendered_units.units} == files
 
 
 def exec_start(text):
@@ -53,17 +56,22 @@ QUADLETS = [path for path in CASES if path.parent.name.startswith("quadlet")]
 
 @pytest.mark.parametrize("path", QUADLETS, ids=[path.parent.name for path in QUADLETS])
 def test_what_podman_s_generator_made_runs_the_same_as_our_plain_unit(path):
-    """Hold the recorded answer of the real generator against the unit that we write for a podman without one."""
+    """Compare the recorded answer of the real generator with the unit that we write for a podman without one."""
     case = json.loads(path.read_text())
     case["engine"]["version"] = "4.3.1"
     for unit in rendered(case).units:
-        made = (path.parent / Path(unit.path).with_suffix(".made").name).read_text()
-        ours, theirs = exec_start(unit.content), exec_start(made)
+        generated = (path.parent / Path(unit.path).with_suffix(".made").name).read_text()
+        our_arguments, generated_arguments = exec_start(unit.content), exec_start(generated)
         image = next(
-            each.image for each in applications(case) if f"gpufleet-{each.called}.service" == unit.service
+            each.image for each in applications(case) if f"gpufleet-{each.effective_name}.service" == unit.service
         )
-        assert ours[ours.index(image) :] == theirs[theirs.index(image) :]
-        assert options(ours[: ours.index(image)]) == options(theirs[: theirs.index(image)])
+        assert (
+            our_arguments[our_arguments.index(image) :]
+            == generated_arguments[generated_arguments.index(image) :]
+        )
+        assert options(our_arguments[: our_arguments.index(image)]) == options(
+            generated_arguments[: generated_arguments.index(image)]
+        )
 
 
 def applications(case):
@@ -74,22 +82,22 @@ ABOUT_THE_SERVICE = ("--cidfile", "--cgroups", "--sdnotify")
 LONG = {"-v": "--volume"}
 
 
-def options(words):
+def options(arguments):
     """Return the options of a run as name=value, short forms spelt out, without those of systemd's own business."""
-    found, rest = set(), list(words)
+    names, rest = set(), list(arguments)
     while rest:
         head = LONG.get(rest[0], rest[0])
         takes = len(rest) > 1 and head.startswith("--") and "=" not in head and not rest[1].startswith("-")
-        found.add(f"{head}={rest[1]}" if takes and head not in ("--rm", "--replace") else head)
+        names.add(f"{head}={rest[1]}" if takes and head not in ("--rm", "--replace") else head)
         rest = rest[2 if takes and head not in ("--rm", "--replace") else 1 :]
-    return {each for each in found if not each.startswith(ABOUT_THE_SERVICE)}
+    return {each for each in names if not each.startswith(ABOUT_THE_SERVICE)}
 
 
 @pytest.mark.parametrize("path", QUADLETS, ids=[path.parent.name for path in QUADLETS])
 def test_the_generator_s_service_keeps_restart_and_order(path):
-    for made in path.parent.glob("*.made"):
-        text = made.read_text()
-        quadlet = made.with_suffix(".container").read_text()
+    for path_of_generated in path.parent.glob("*.made"):
+        text = path_of_generated.read_text()
+        quadlet = path_of_generated.with_suffix(".container").read_text()
         for key in (
             "Requires",
             "RequiresMountsFor",
@@ -146,7 +154,7 @@ def test_counted_cards_are_those_that_nobody_named():
 
 
 @pytest.mark.parametrize(
-    ("engine", "application", "words"),
+    ("engine", "application", "message"),
     [
         (PODMAN, {"units": "quadlet"}, "podman 4.3.1 has none"),
         (
@@ -156,8 +164,8 @@ def test_counted_cards_are_those_that_nobody_named():
         ),
     ],
 )
-def test_what_the_node_can_t_do_is_refused_in_one_line(engine, application, words):
-    with pytest.raises(InputError, match=words):
+def test_what_the_node_can_t_do_is_refused_in_one_line(engine, application, message):
+    with pytest.raises(InputError, match=message):
         render(Application.model_validate(application), engine)
 
 

@@ -44,8 +44,8 @@ def test_hosts_that_did_the_same_share_a_line(lines):
 
 
 def test_trouble_has_a_line_of_its_own_with_the_reason(lines):
-    gone = [line for line in lines if " unreachable " in line]
-    assert gone == [
+    unreachable_lines = [line for line in lines if " unreachable " in line]
+    assert unreachable_lines == [
         "poc-blade02             unreachable   1/23  ssh: connect to host 198.18.16.12 port 22: Connection refused"
     ]
     assert sum(" failed " in line for line in lines) == 1

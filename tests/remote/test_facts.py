@@ -34,8 +34,8 @@ def test_a_greeting_before_the_answer_is_not_read():
 
 
 def test_dmi_serves_where_no_device_tree_is():
-    said = "=== gpufleet device_tree_serial\n=== gpufleet dmi_serial\n=== gpufleet dmi_board_serial\nB-77\n"
-    facts = parse_facts(said)
+    answer = "=== gpufleet device_tree_serial\n=== gpufleet dmi_serial\n=== gpufleet dmi_board_serial\nB-77\n"
+    facts = parse_facts(answer)
     assert (facts.serial, facts.serial_source) == ("B-77", "dmi")
 
 

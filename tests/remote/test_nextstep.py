@@ -23,12 +23,12 @@ Host key verification failed."""
 
 
 def test_a_changed_host_key_is_one_line_with_the_key_and_the_file():
-    said = failure_reason({"msg": CHANGED})
-    assert said == (
+    failure = failure_reason({"msg": CHANGED})
+    assert failure == (
         "Host key verification failed: the host shows SHA256:hSO9BPeBTpkLpuoCFLxbVWyCP3sPVkbdqXbjUw2mDtA (ED25519), "
         "/home/me/.ssh/known_hosts:4 has another key"
     )
-    assert "ssh-keygen -R" in next_step(said)
+    assert "ssh-keygen -R" in next_step(failure)
 
 
 @pytest.mark.parametrize(

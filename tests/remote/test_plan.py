@@ -74,9 +74,9 @@ def test_an_unknown_play_names_those_there_are(project):
 
 
 def test_the_shipped_plays_can_be_named(repo_root):
-    found = playbook_names(repo_root)
-    assert found == sorted(found)
-    assert {"application", "burn_in", "commission", "configure", "drivers", "site"} <= {*found}
+    names = playbook_names(repo_root)
+    assert names == sorted(names)
+    assert {"application", "burn_in", "commission", "configure", "drivers", "site"} <= {*names}
 
 
 def test_a_missing_ansible_is_the_environments_fault(project):
@@ -128,3 +128,8 @@ def test_a_range_that_means_too_many_names_is_refused(limit):
 
 def test_a_range_of_a_whole_fleet_is_unfolded():
     assert planning.unfold_limit("blade[00001-10000]").count(",") == 9999
+
+
+def test_a_range_of_ten_digits_is_too_long_to_write_out():
+    with pytest.raises(InputError):
+        planning.unfold_limit("blade[1000000000-9999999999]")

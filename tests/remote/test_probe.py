@@ -84,7 +84,7 @@ def server(keys):
 
 
 @pytest.fixture
-def ask(keys, tmp_path):
+def probe_server(keys, tmp_path):
     folder, made = keys
 
     def run(port, key="mine", known="host", timeout=5.0):
@@ -98,9 +98,9 @@ def ask(keys, tmp_path):
     return run
 
 
-def test_a_node_that_answers(server, ask):
+def test_a_node_that_answers(server, probe_server):
     with server() as port:
-        answer = ask(port)
+        answer = probe_server(port)
     assert isinstance(answer, Reached)
     assert answer.facts.serial == "10000000c8b2a3ea"
 
@@ -113,35 +113,35 @@ def test_a_node_that_answers(server, ask):
         ("other", "host", "key_refused"),
     ],
 )
-def test_keys_that_do_not_fit(server, ask, key, known, reason):
+def test_keys_that_do_not_fit(server, probe_server, key, known, reason):
     with server() as port:
-        answer = ask(port, key=key, known=known)
+        answer = probe_server(port, key=key, known=known)
     assert isinstance(answer, Unreachable)
     assert answer.reason == reason
 
 
-def test_a_login_that_runs_nothing(server, ask):
+def test_a_login_that_runs_nothing(server, probe_server):
     with server(b"This account is not available.\n") as port:
-        assert ask(port).reason == "no_answer"
+        assert probe_server(port).reason == "no_answer"
 
 
-def test_something_else_listens(ask):
+def test_something_else_listens(probe_server):
     with listening(
         lambda connection: (connection.sendall(b"HTTP/1.1 400\r\n\r\n"), connection.close())
     ) as port:
-        assert ask(port).reason == "protocol"
+        assert probe_server(port).reason == "protocol"
 
 
-def test_silence_takes_no_longer_than_allowed(ask):
-    held = []
-    with listening(held.append) as port:
-        assert ask(port, timeout=0.5).reason == "protocol"
+def test_silence_takes_no_longer_than_allowed(probe_server):
+    connections = []
+    with listening(connections.append) as port:
+        assert probe_server(port, timeout=0.5).reason == "protocol"
 
 
-def test_nothing_listens(ask):
+def test_nothing_listens(probe_server):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    assert ask(port).reason == "refused"
+    assert probe_server(port).reason == "refused"
 
 
 @pytest.mark.parametrize(

@@ -38,15 +38,15 @@ sys.exit(done.exit_code)
 
 
 def marked(mark):
-    found = {}
+    processes = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             alive = (folder / "stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
             if alive and mark in (folder / "environ").read_bytes():
-                found[int(folder.name)] = (folder / "cmdline").read_bytes()
+                processes[int(folder.name)] = (folder / "cmdline").read_bytes()
         except OSError:
             continue
-    return found
+    return processes
 
 
 def wait_until(condition, what):

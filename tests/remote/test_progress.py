@@ -33,9 +33,9 @@ def test_every_host_ends_where_the_run_left_it(run):
 
 def test_the_reason_is_what_failed_not_ansibles_frame(run):
     assert run.hosts[NO_SSHD].reason == "ssh: connect to host 198.18.16.12 port 22: Connection refused"
-    why = run.hosts[FULL].reason
-    assert why.startswith("users_and_access : Create or remove operators: useradd: /etc/passwd.")
-    assert "No space left on device" in why
+    full_reason = run.hosts[FULL].reason
+    assert full_reason.startswith("users_and_access : Create or remove operators: useradd: /etc/passwd.")
+    assert "No space left on device" in full_reason
 
 
 def test_done_is_the_place_in_the_plan(run):
@@ -50,9 +50,9 @@ def test_changes_are_counted(run):
 
 
 def test_what_tasks_tell_the_registry_is_collected(run):
-    told = {(report["node"], report["event"]) for report in run.reports}
-    assert {(SOUND, "commissioned"), (SOUND, "configured"), (SOUND, "burn_in")} <= told
-    assert {(FULL, "configure_failed"), (FULL, "burn_in")} <= told
+    reported = {(report["node"], report["event"]) for report in run.reports}
+    assert {(SOUND, "commissioned"), (SOUND, "configured"), (SOUND, "burn_in")} <= reported
+    assert {(FULL, "configure_failed"), (FULL, "burn_in")} <= reported
 
 
 def test_an_attempt_keeps_its_id_through_the_run(run):

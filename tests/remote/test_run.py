@@ -79,9 +79,11 @@ def test_check_mode_is_passed_on(tiny):
 
 def test_artifacts_are_small_and_hold_no_environment(tiny):
     done = outcome(tiny)
-    kept = [json.loads(path.read_text())["event"] for path in (done.artifacts / "job_events").glob("*.json")]
-    assert "playbook_on_stats" in kept
-    assert not {"runner_on_start", "runner_on_ok"} & set(kept)
+    kept_events = [
+        json.loads(path.read_text())["event"] for path in (done.artifacts / "job_events").glob("*.json")
+    ]
+    assert "playbook_on_stats" in kept_events
+    assert not {"runner_on_start", "runner_on_ok"} & set(kept_events)
     assert set(json.loads((done.artifacts / "command").read_text())) == {"command", "cwd"}
     assert not any(b"hunter2" in path.read_bytes() for path in done.artifacts.rglob("*") if path.is_file())
 
@@ -184,3 +186,13 @@ def test_hosts_that_ansible_left_behind_are_not_taken_for_done(tiny, cured, stat
             done.hosts[1].reason
             == "not done: Ansible ended the run with a play: all of its hosts failed in: Only one"
         )
+
+
+@pytest.mark.parametrize("kind", ["runner_on_start", "runner_item_on_ok", "runner_item_on_skipped", "verbose"])
+def test_events_that_explain_nothing_are_dropped(kind):
+    assert not is_kept({"event": kind})
+
+
+@pytest.mark.parametrize("kind", ["runner_on_failed", "runner_item_on_failed", "playbook_on_stats", "warning"])
+def test_events_that_explain_a_run_are_kept(kind):
+    assert is_kept({"event": kind})

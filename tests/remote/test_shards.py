@@ -50,8 +50,8 @@ def test_large_racks_are_cut_evenly_and_nothing_is_lost(at_most, sizes):
 
 def test_the_largest_go_first_to_whoever_has_least():
     hosts = [f"a{n}" for n in range(5)] + [f"b{n}" for n in range(3)] + [f"c{n}" for n in range(2)]
-    given = assign_shards(make_shards(hosts, {host: host[0] for host in hosts}), ["w1", "w2", "w3", "w4"])
-    assert {worker: [shard.name for shard in mine] for worker, mine in given.items()} == {
+    argument = assign_shards(make_shards(hosts, {host: host[0] for host in hosts}), ["w1", "w2", "w3", "w4"])
+    assert {worker: [shard.name for shard in mine] for worker, mine in argument.items()} == {
         "w1": ["a"],
         "w2": ["b"],
         "w3": ["c"],
@@ -72,6 +72,7 @@ EXPORTED = {
     "all": {"children": ["ungrouped", "rack_one", "site"]},
     "rack_one": {"hosts": ["b1"], "vars": {"from": "group_vars, which go along as files"}},
     "site": {"children": ["rack_one", "gone"]},
+    "spare": {"hosts": ["b2"]},
 }
 
 
@@ -79,13 +80,14 @@ def test_the_inventory_needs_no_plugin_where_it_is_sent(tmp_path):
     static = private_data.static_inventory(EXPORTED)
     file = tmp_path / "hosts.json"
     file.write_text(json.dumps(static))
-    told = subprocess.run(
+    completed = subprocess.run(
         [str(Path(sys.executable).with_name("ansible-inventory")), "-i", str(file), "--list"],
         capture_output=True, text=True, check=True, cwd=tmp_path,
     )  # fmt: skip
-    seen = json.loads(told.stdout)
+    seen = json.loads(completed.stdout)
     assert seen["_meta"]["hostvars"] == {"b1": {"ansible_host": "198.18.1.11"}}
     assert seen["site"]["children"] == ["rack_one"]
+    assert static["all"]["hosts"] == {"b1": {"ansible_host": "198.18.1.11"}, "b2": {}}, "b2 has no variables"
     assert "vars" not in static["all"]["children"]["rack_one"]
 
 
@@ -147,20 +149,20 @@ def test_workers_are_reached_as_ansible_reaches_them(monkeypatch):
     assert other.command[-1] == "ops@gate"
 
 
-@pytest.mark.parametrize("given", [[""], [" ", ""], ["-oProxyCommand=evil"]])
-def test_what_is_no_worker_is_refused(given):
+@pytest.mark.parametrize("argument", [[""], [" ", ""], ["-oProxyCommand=evil"]])
+def test_what_is_no_worker_is_refused(argument):
     with pytest.raises(InputError, match="--workers"):
-        destinations(given, {})
+        destinations(argument, {})
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def bundle_archive(tmp_path_factory):
     return bundle.make_bundle(tmp_path_factory.mktemp("bundle"))
 
 
-def test_the_bundle_runs_by_itself(made, tmp_path):
+def test_the_bundle_runs_by_itself(bundle_archive, tmp_path):
     """No package of this environment is on the path: what is missing from the bundle would be missed."""
-    with tarfile.open(made.archive) as archive:
+    with tarfile.open(bundle_archive.archive) as archive:
         archive.extractall(tmp_path, filter="data")
     plugins = "ansible_collections.gpufleet.fleet.plugins.module_utils"
     code = f"import ansible_runner, gpufleet.drivers, gpufleet.burnin, {plugins}"
@@ -169,7 +171,7 @@ def test_the_bundle_runs_by_itself(made, tmp_path):
         "PYTHONPATH": f"{tmp_path}/site",
         "HOME": str(tmp_path),
     }
-    base = Path(sys.base_prefix) / "bin" / f"python{made.python}"
+    base = Path(sys.base_prefix) / "bin" / f"python{bundle_archive.python}"
     python = str(base) if base.is_file() else sys.executable
     subprocess.run([python, "-S", "-c", code], env=env, check=True)
     shown = subprocess.run(
@@ -180,16 +182,16 @@ def test_the_bundle_runs_by_itself(made, tmp_path):
 
 
 def test_the_bundle_is_made_once_and_anew_when_something_changed(tmp_path, monkeypatch):
-    ours = tmp_path / "modules" / "gpufleet"
-    ours.mkdir(parents=True)
-    (ours / "errors.py").write_text("")
+    package_folder = tmp_path / "modules" / "gpufleet"
+    package_folder.mkdir(parents=True)
+    (package_folder / "errors.py").write_text("")
     monkeypatch.setattr(bundle, "ROOTS", ("packaging",))
-    monkeypatch.setattr(bundle, "PACKAGE_FOLDER", ours)
+    monkeypatch.setattr(bundle, "PACKAGE_FOLDER", package_folder)
     first = bundle.make_bundle(tmp_path / "kept")
     before = first.archive.stat().st_mtime_ns
     assert bundle.make_bundle(tmp_path / "kept") == first
     assert first.archive.stat().st_mtime_ns == before
-    (ours / "errors.py").write_text("# changed\n")
+    (package_folder / "errors.py").write_text("# changed\n")
     assert bundle.make_bundle(tmp_path / "kept").name != first.name
 
 
@@ -229,18 +231,18 @@ def left(folder):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="workers are Linux hosts")
-@pytest.mark.parametrize("word", ["quick", "slow", "killed"])
-def test_nothing_outlives_a_run_on_a_worker(tmp_path, word):
+@pytest.mark.parametrize("position", ["quick", "slow", "killed"])
+def test_nothing_outlives_a_run_on_a_worker(tmp_path, position):
     """Neither when it ends, nor when the sender is gone: not even a child in a session of its own."""
     folder = tmp_path / "run"
     process = worker(folder, tmp_path / "bundle")
-    process.stdin.write(f"{word}\n")
+    process.stdin.write(f"{position}\n")
     process.stdin.flush()
-    assert process.stdout.readline() == f"began {word}\n"
-    if word == "slow":
+    assert process.stdout.readline() == f"began {position}\n"
+    if position == "slow":
         assert left(folder)
         process.stdin.close()
-    if word == "killed":
+    if position == "killed":
         process.kill()
     process.wait(60)
     deadline = time.monotonic() + 60

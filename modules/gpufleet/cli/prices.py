@@ -10,8 +10,8 @@ import click
 
 from gpufleet import paths
 from gpufleet.boundary import printable, printable_values
-from gpufleet.catalog.prices.apis import CLOUDS, SOURCE_NAMES
 from gpufleet.catalog.prices.row import PURCHASES
+from gpufleet.catalog.prices.source_name import CLOUDS, SOURCE_NAMES
 from gpufleet.cli import output
 from gpufleet.errors import AnswerIsNo, EnvironmentFault
 
@@ -73,7 +73,7 @@ def command(  # noqa: PLR0917 - click hands each option over by name
     """List what can be bought, cheapest first, each price with its age and source."""
     if ctx.invoked_subcommand:
         return
-    from gpufleet.catalog.offers import check_accelerator_name, search_offers
+    from gpufleet.catalog.offer import check_accelerator_name, search_offers
     from gpufleet.catalog.prices import report
 
     if gpu:
@@ -110,7 +110,7 @@ def _parts(
 ) -> bool:
     """Print the prices of a part that was asked for as a machine (ebs:gp3); tell whether there are any."""
     from gpufleet.catalog.prices import report
-    from gpufleet.catalog.prices.parts import search_part_offers
+    from gpufleet.catalog.prices.part_offer import search_part_offers
 
     day = on.date() if on else None
     parts = report.parts_as_dicts(
@@ -224,10 +224,10 @@ def check(  # noqa: PLR0917 - click hands each option over by name
     file: Path | None, form: str, cloud: str, as_of: datetime | None, source: str, as_json: bool
 ) -> None:
     """Look for suspicious prices: in a file, which stays outside, or in all that look-ups use now."""
-    from gpufleet.catalog.prices import imports, judge, report
+    from gpufleet.catalog.prices import audit, imports, report
 
     origin = imports.Origin(cloud, _day(as_of), source)
-    findings = judge.check_file(file, form, origin) if file else judge.check_current_prices()
+    findings = audit.check_file(file, form, origin) if file else audit.check_current_prices()
     if as_json:
         output.print_rendered(report.format_findings_json(findings), as_json=True)
     else:

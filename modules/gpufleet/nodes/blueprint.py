@@ -58,8 +58,8 @@ def application(blueprint: Blueprint) -> dict[str, Any]:
 def open_ports(blueprint: Blueprint) -> list[dict[str, Any]]:
     """Return the ports that containers are reached by, as the firewall's role takes them."""
     return [
-        {"name": container.called, "ports": [str(port.host)], "protocol": port.protocol}
+        {"name": container.effective_name, "ports": [str(port.host)], "protocol": port.protocol}
         for container in blueprint.application.containers
         for port in container.ports
-        if not port.local
+        if not port.is_local
     ]

@@ -46,7 +46,7 @@ class Host:
     """
 
     name: str
-    host_groups: tuple[str, ...]
+    groups: tuple[str, ...]
     vars: dict[str, Any]
     observed: dict[str, Any]
     rack: str | None = None
@@ -75,7 +75,7 @@ def make_host(
         key: value for key, value in variables.items() if key not in operator_values and key not in vocabulary
     }
     return Host(
-        name, tuple(groups(node)), {**operator_values, **vocabulary, **(planned or {})}, observed, node.rack
+        name, tuple(host_groups(node)), {**operator_values, **vocabulary, **(planned or {})}, observed, node.rack
     )
 
 
@@ -124,7 +124,7 @@ def find_problem(name: str, node: Node) -> str | None:
     return None
 
 
-def groups(node: Node) -> Iterator[str]:
+def host_groups(node: Node) -> Iterator[str]:
     """Give the groups that a node belongs to."""
     for prefix in _GROUP_FIELDS:
         if value := getattr(node, prefix):

@@ -104,7 +104,7 @@ def blueprint_lookup(root: Path) -> BlueprintLookup:
 
     @cache
     def blueprint(stack: str, template: str) -> fleet.Blueprint | None:
-        return load(stack).blueprint(template) if template in load(stack).templates else None
+        return load(stack).resolve_blueprint(template) if template in load(stack).templates else None
 
     def plan(node: Node) -> fleet.Blueprint | None:
         stack = names.get(_slug(node.stack or ""))  # a cloud's label holds the stack's name as a slug
@@ -192,7 +192,7 @@ def _split_by_problem(named: list[tuple[str, Node]]) -> tuple[list[tuple[str, No
 
 def _groups_of(hosts: Iterable[Host]) -> tuple[str, ...]:
     return tuple(
-        sorted({group for host in hosts for group in host.host_groups} | {"new_blades", "new_nodes"})
+        sorted({group for host in hosts for group in host.groups} | {"new_blades", "new_nodes"})
     )
 
 

@@ -29,7 +29,7 @@ def main(arguments: list[str]) -> int:
     except GpufleetError as error:
         print(error, file=sys.stderr)
         return error.exit_code
-    print(json.dumps(host_vars(declared.blueprint(arguments[1])), indent=2))
+    print(json.dumps(host_vars(declared.resolve_blueprint(arguments[1])), indent=2))
     return 0
 
 

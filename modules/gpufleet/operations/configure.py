@@ -99,7 +99,7 @@ def configure(root: Path, request: Request, stream: TextIO) -> ConfigureResult:
         late = not registry_has_results(registry.list(), run, started)
         if late:
             rehearsal = bool(os.environ.get("GPUFLEET_REHEARSAL"))
-            for folder in running.artifacts(run):
+            for folder in running.event_folders(run):
                 ingest.apply(registry, events.read_artifacts(folder), rehearsal=rehearsal)
         return ConfigureResult(request, collect_host_outcomes(run, registry), run, late)
 

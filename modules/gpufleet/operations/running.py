@@ -72,9 +72,9 @@ def run_request(
 class _RunRecorder:
     """The run's record, written again whenever a host is done."""
 
-    def __init__(self, event_folders: Path, record: remote.Record) -> None:
-        self.artifacts, self.record = event_folders, record
-        remote.write_record(event_folders, record)
+    def __init__(self, artifacts: Path, record: remote.Record) -> None:
+        self.artifacts, self.record = artifacts, record
+        remote.write_record(artifacts, record)
 
     def add_done(self, *names: str) -> None:
         record = self.record.with_done(list(names))
@@ -97,6 +97,6 @@ def registry_sink(root: Path) -> Iterator[Callable[[dict[str, Any]], None]]:
         yield apply_event
 
 
-def artifacts(run: remote.RunOutcome) -> list[Path]:
+def event_folders(run: remote.RunOutcome) -> list[Path]:
     """Return the folders that hold the run's events: its own, or one for each shard."""
     return sorted(path.parent for path in run.artifacts.glob("**/job_events"))

@@ -21,6 +21,7 @@ from gpufleet.errors import EnvironmentFault, InputError
 
 LIST_TIMEOUT_SECONDS = 120
 MAX_NAMES = 20_000  # that the ranges of a limit mean
+MAX_DIGITS = 9  # of a slot's number; a longer range is too long whatever it is
 # A name with a range of numbers in it, and the sign that Ansible lets stand before it.
 # It begins where a name does and never goes back, or a long text without brackets takes time by its square.
 FOLDED = re.compile(r"(!?)(?<![\w.-])([\w.-]++(?:\[\d++(?:-\d++)?(?:,\d++(?:-\d++)?)*+\][\w.-]*+)+)")
@@ -96,15 +97,14 @@ def _count(folded: str) -> int:
     count = 1
     for ranges in re.findall(r"\[([^\]]*)\]", folded):
         pairs = (each.partition("-") for each in ranges.split(","))
-        count *= sum(
-            max(1, _parse_number(last) - _parse_number(first) + 1) if dash else 1
-            for first, dash, last in pairs
-        )
+        count *= sum(_range_size(first, last) if dash else 1 for first, dash, last in pairs)
     return count
 
 
-def _parse_number(digits: str) -> int:
-    return int(digits) if len(digits) < 10 else 10**9  # noqa: PLR2004 - a slot of ten digits is none
+def _range_size(first: str, last: str) -> int:
+    if max(len(first), len(last)) > MAX_DIGITS:
+        return MAX_NAMES + 1
+    return max(1, int(last) - int(first) + 1)
 
 
 def run_ansible(root: Path, command: list[str]) -> tuple[int, str, str]:

@@ -38,7 +38,7 @@ EventSink = Callable[[dict[str, Any]], None]
 
 @dataclass(frozen=True)
 class ExecutionMode:
-    """How a run is distributed: names of workers, what a shard is (rack or pool), at most how many hosts it has."""
+    """How a run is distributed: workers by name, what a shard is (rack or pool), its maximum size."""
 
     workers: tuple[str, ...]
     shard_by: str = "rack"

@@ -21,9 +21,9 @@ def assign_cards(containers: Sequence[Container]) -> dict[str, Cards]:
     cards_by_container: dict[str, Cards] = {}
     for each in containers:
         if each.gpus == "all":
-            cards_by_container[each.called] = None
+            cards_by_container[each.effective_name] = None
         elif isinstance(each.gpus, tuple):
-            cards_by_container[each.called] = each.gpus
+            cards_by_container[each.effective_name] = each.gpus
         elif isinstance(each.gpus, int):
-            cards_by_container[each.called] = tuple(next(free_cards) for _ in range(each.gpus))
+            cards_by_container[each.effective_name] = tuple(next(free_cards) for _ in range(each.gpus))
     return cards_by_container

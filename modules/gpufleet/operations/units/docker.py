@@ -10,7 +10,7 @@ DOCKER = "/usr/bin/docker"
 
 def unit_text(job: Job) -> str:
     """Return the ``.service`` file."""
-    name, after = job.container.called, "docker.service network-online.target"
+    name, after = job.container.effective_name, "docker.service network-online.target"
     more = ["Wants=network-online.target", "Requires=docker.service", f"After={after}"]
     service = [
         "[Service]",

@@ -47,7 +47,7 @@ class Job:
     def run_options(self, secrets: Sequence[str] = ()) -> list[str]:
         """Return the words behind ``run`` that podman and Docker share, image and command included."""
         container = self.container
-        options = [f"--name={container.called}"]
+        options = [f"--name={container.effective_name}"]
         options += [f"--{name}={value}" for name, value in self.card_options]
         options += [f"--publish={port}" for port in published_ports(container)]
         options += [f"--volume={place.option}" for place in self.places]
@@ -67,7 +67,7 @@ class Job:
         required_files = [
             place.source for place in self.places if place.source not in mount_paths
         ] + env_files(self.container)
-        lines = [f"Description=Container {self.container.called}", *more]
+        lines = [f"Description=Container {self.container.effective_name}", *more]
         lines += [line for name in before for line in (f"Requires={name}", f"After={name}")]
         lines += [f"RequiresMountsFor={path}" for path in mount_paths]
         lines += [f"AssertPathExists={path}" for path in required_files]

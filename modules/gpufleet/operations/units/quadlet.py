@@ -20,7 +20,7 @@ def unit_text(job: Job) -> str:
 
 def _container(job: Job) -> list[str]:
     container = job.container
-    lines = [f"Image={container.image}", f"ContainerName={container.called}"]
+    lines = [f"Image={container.image}", f"ContainerName={container.effective_name}"]
     lines += [f"AddDevice={value}" for _, value in job.card_options]
     lines += [f"PublishPort={port}" for port in published_ports(container)]
     lines += [f"Volume={place.option}" for place in job.places]

@@ -51,7 +51,8 @@ def render(application: Application, engine: Engine, scratch: str = "/scratch") 
         )
     cards = assign_cards(application.containers)
     jobs = [
-        Job(each, application, engine, cards.get(each.called), scratch) for each in application.containers
+        Job(each, application, engine, cards.get(each.effective_name), scratch)
+        for each in application.containers
     ]
     secrets = [secret for each in application.containers for secret in each.secrets]
     files = {f"{SECRETS}/{secret.name}" for secret in secrets if secret.kind != "podman"}
@@ -65,7 +66,7 @@ def render(application: Application, engine: Engine, scratch: str = "/scratch") 
 
 
 def _unit(job: Job, *, by_quadlet: bool) -> Unit:
-    name = f"{PREFIX}{job.container.called}"
+    name = f"{PREFIX}{job.container.effective_name}"
     if by_quadlet:
         return Unit(f"{QUADLETS}/{name}.container", quadlet.unit_text(job), f"{name}.service", quadlet=True)
     write = podman.unit_text if job.engine.kind == "podman" else docker.unit_text
@@ -74,12 +75,12 @@ def _unit(job: Job, *, by_quadlet: bool) -> Unit:
 
 def _warnings(container: Container, engine: Engine) -> list[str]:
     warnings = []
-    if not container.pinned:
+    if not container.is_pinned:
         warnings.append(
-            f"{container.called}: {container.image} has no digest, so nodes may run different images"
+            f"{container.effective_name}: {container.image} has no digest, so nodes may run different images"
         )
     if container.health and engine.kind == "docker":
         warnings.append(
-            f"{container.called}: Docker notes a failed health check, but does not end the container"
+            f"{container.effective_name}: Docker notes a failed health check, but does not end the container"
         )
     return warnings

@@ -156,7 +156,7 @@ def add_hosts(inventory: InventoryData, reading: Reading, rack: str | None = Non
             raise AnsibleParserError(f"{host.name} is a node and a group; give one of them another name")
         reading.added.add(host.name)
         inventory.add_host(host.name)
-        for group in host.host_groups:
+        for group in host.groups:
             if group not in inventory.groups:
                 inventory.add_group(group)
             inventory.add_child(group, host.name)
