@@ -188,11 +188,15 @@ def test_hosts_that_ansible_left_behind_are_not_taken_for_done(tiny, cured, stat
         )
 
 
-@pytest.mark.parametrize("kind", ["runner_on_start", "runner_item_on_ok", "runner_item_on_skipped", "verbose"])
+@pytest.mark.parametrize(
+    "kind", ["runner_on_start", "runner_item_on_ok", "runner_item_on_skipped", "verbose"]
+)
 def test_events_that_explain_nothing_are_dropped(kind):
     assert not is_kept({"event": kind})
 
 
-@pytest.mark.parametrize("kind", ["runner_on_failed", "runner_item_on_failed", "playbook_on_stats", "warning"])
+@pytest.mark.parametrize(
+    "kind", ["runner_on_failed", "runner_item_on_failed", "playbook_on_stats", "warning"]
+)
 def test_events_that_explain_a_run_are_kept(kind):
     assert is_kept({"event": kind})

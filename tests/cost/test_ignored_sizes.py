@@ -1,0 +1,30 @@
+"""Group sizes that a program leaves to others: what the state has may be old."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpufleet.cost.inputs.drift import ignored_sizes
+from gpufleet.engine import Resource
+
+GROUP = "aws:autoscaling/group:Group"
+
+
+def group(*ignored, custom=True):
+    return Resource(
+        f"urn:pulumi:s::p::{GROUP}::workers", GROUP, "workers", {}, {}, ignore_changes=ignored, custom=custom
+    )
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["desiredCapacity", "desired_capacity", "targetSize", "scalingConfig", "scalingConfig.desiredSize", "sku",
+     "sku.capacity", "nodeCount", "initialNodeCount", "count", "targetCapacity", "*"],
+)  # fmt: skip
+def test_a_size_of_each_cloud_is_recognised(name):
+    (line,) = ignored_sizes([group("tags", name)])
+    assert line.startswith(f"workers ignores changes to {name}: ")
+
+
+def test_other_ignored_inputs_are_not_sizes():
+    assert ignored_sizes([group("tags", "minSize"), group(), group("targetSize", custom=False)]) == []
