@@ -73,7 +73,7 @@ def written(folder, document, name="config.json"):
     ("document", "same_as"), [(LLAMA, "Llama-3-8B"), (DEEPSEEK, "DeepSeek-V3")], ids=["llama", "deepseek"]
 )
 def test_a_config_is_the_model_of_the_catalogue(tmp_path, document, same_as):
-    read, known = catalog.model(str(written(tmp_path, document))), catalog.model(same_as)
+    read, known = catalog.get_model(str(written(tmp_path, document))), catalog.get_model(same_as)
     assert read.parameters == known.parameters
     assert read.active_parameters == known.active_parameters
     assert (read.latent, read.experts) == (known.latent, known.experts)
@@ -83,12 +83,12 @@ def test_a_folder_is_read_and_named_after(tmp_path):
     folder = tmp_path / "my-model"
     folder.mkdir()
     written(folder, LLAMA)
-    assert catalog.model(str(folder)).name == "my-model"
+    assert catalog.get_model(str(folder)).name == "my-model"
 
 
 def test_an_unknown_family_with_the_usual_keys_is_read(tmp_path):
-    read = catalog.model(str(written(tmp_path, LLAMA | {"model_type": "of-tomorrow"})))
-    assert (read.family, read.parameters) == ("of-tomorrow", catalog.model("Llama-3-8B").parameters)
+    read = catalog.get_model(str(written(tmp_path, LLAMA | {"model_type": "of-tomorrow"})))
+    assert (read.family, read.parameters) == ("of-tomorrow", catalog.get_model("Llama-3-8B").parameters)
 
 
 @pytest.mark.parametrize(
@@ -103,14 +103,14 @@ def test_an_unknown_family_with_the_usual_keys_is_read(tmp_path):
 )
 def test_a_missing_key_is_named_in_one_line(tmp_path, key):
     path = written(tmp_path, {name: value for name, value in LLAMA.items() if name != key})
-    with pytest.raises(InputError) as told:
-        catalog.model(str(path))
-    assert str(told.value) == f"{path}: {key}: is missing; the model's size follows from it"
+    with pytest.raises(InputError) as error:
+        catalog.get_model(str(path))
+    assert str(error.value) == f"{path}: {key}: is missing; the model's size follows from it"
 
 
 def test_a_context_that_is_not_stated_is_unknown(tmp_path):
     keys = {name: value for name, value in LLAMA.items() if name != "max_position_embeddings"}
-    assert catalog.model(str(written(tmp_path, keys))).max_context == 0
+    assert catalog.get_model(str(written(tmp_path, keys))).max_context == 0
 
 
 @pytest.mark.parametrize(
@@ -123,29 +123,29 @@ def test_a_context_that_is_not_stated_is_unknown(tmp_path):
     ],
 )
 def test_a_setting_of_another_kind_is_told_in_one_line(tmp_path, more):
-    with pytest.raises(InputError, match="of another kind"):
-        catalog.model(str(written(tmp_path, LLAMA | {"num_experts": 8, "num_experts_per_tok": 2} | more)))
+    with pytest.raises(InputError, match="of an unexpected type"):
+        catalog.get_model(str(written(tmp_path, LLAMA | {"num_experts": 8, "num_experts_per_tok": 2} | more)))
 
 
 def test_a_wrong_value_is_told_under_the_name_that_was_given(tmp_path):
     keys = {name: value for name, value in LLAMA.items() if name != "num_hidden_layers"}
-    with pytest.raises(InputError, match=r"n_layer: -4096 is no whole number"):
-        catalog.model(str(written(tmp_path, keys | {"n_layer": -4096})))
+    with pytest.raises(InputError, match=r"n_layer: -4096 is not an integer"):
+        catalog.get_model(str(written(tmp_path, keys | {"n_layer": -4096})))
 
 
 @pytest.mark.parametrize("value", ["many", -1, 1.5, True, [32], float("inf"), float("nan")])
 def test_a_wrong_value_is_refused(tmp_path, value):
     path = written(tmp_path, LLAMA | {"num_hidden_layers": value})
     with pytest.raises(
-        InputError, match=r"num_hidden_layers: .* is no whole number|is not a number that JSON can carry"
+        InputError, match=r"num_hidden_layers: .* is not an integer|is not a number that JSON can carry"
     ):
-        catalog.model(str(path))
+        catalog.get_model(str(path))
 
 
 @pytest.mark.parametrize("key", ["num_attention_heads", "hidden_size"])
 def test_zero_is_refused_where_it_divides(tmp_path, key):
     with pytest.raises(InputError, match="must be above zero"):
-        catalog.model(str(written(tmp_path, LLAMA | {key: 0})))
+        catalog.get_model(str(written(tmp_path, LLAMA | {key: 0})))
 
 
 @pytest.mark.parametrize(
@@ -153,25 +153,25 @@ def test_zero_is_refused_where_it_divides(tmp_path, key):
     [("{", "is not JSON"), ("[1]", "is not a JSON object but a list"), ("", "is not JSON")],
 )
 def test_what_is_no_config_is_told_in_one_line(tmp_path, text, problem):
-    with pytest.raises(InputError, match=problem) as told:
-        catalog.model(str(written(tmp_path, text)))
-    assert "\n" not in str(told.value)
+    with pytest.raises(InputError, match=problem) as error:
+        catalog.get_model(str(written(tmp_path, text)))
+    assert "\n" not in str(error.value)
 
 
 def test_no_file_and_an_empty_folder_are_told(tmp_path):
     with pytest.raises(InputError, match="no such file"):
-        catalog.model(str(tmp_path / "config.json"))
-    with pytest.raises(InputError, match=r"neither config\.json nor a GGUF file"):
-        catalog.model(str(tmp_path))
+        catalog.get_model(str(tmp_path / "config.json"))
+    with pytest.raises(InputError, match=r"contains neither config\.json nor a GGUF file"):
+        catalog.get_model(str(tmp_path))
 
 
 def test_state_space_layers_are_not_guessed_at(tmp_path):
     with pytest.raises(InputError, match="state-space layers"):
-        catalog.model(str(written(tmp_path, LLAMA | {"hybrid_override_pattern": "M-M*"})))
+        catalog.get_model(str(written(tmp_path, LLAMA | {"hybrid_override_pattern": "M-M*"})))
 
 
 def test_linear_layers_keep_no_cache(tmp_path):
-    read = catalog.model(str(written(tmp_path, QWEN35)))
+    read = catalog.get_model(str(written(tmp_path, QWEN35)))
     assert (read.linear.layers, read.attention_layers) == (48, 16)
     assert read.parameters == pytest.approx(27e9, rel=0.02)  # "27B" in its name
 
@@ -198,7 +198,7 @@ def test_linear_layers_keep_no_cache(tmp_path):
     ],
 )
 def test_windows(tmp_path, more, window, layers):
-    read = catalog.model(str(written(tmp_path, LLAMA | more)))
+    read = catalog.get_model(str(written(tmp_path, LLAMA | more)))
     assert (read.sliding_window, read.sliding_layers) == (window, layers)
 
 
@@ -213,7 +213,7 @@ def test_windows(tmp_path, more, window, layers):
     ],
 )
 def test_the_stored_precision_is_what_the_file_says(tmp_path, quantised, precision):
-    read = catalog.model(str(written(tmp_path, LLAMA | {"quantization_config": quantised})))
+    read = catalog.get_model(str(written(tmp_path, LLAMA | {"quantization_config": quantised})))
     assert read.stored_precision == precision
 
 
@@ -227,12 +227,23 @@ def test_plain_blocks_and_their_defaults(tmp_path):
         "vocab_size": 50432,
         "max_seq_len": 2048,
     }
-    read = catalog.model(str(written(tmp_path, mpt)))
+    read = catalog.get_model(str(written(tmp_path, mpt)))
     assert (read.intermediate, read.gated, read.tied_embeddings) == (16384, False, True)
     assert read.parameters == pytest.approx(6.65e9, rel=0.01)
 
 
 def test_falcon_shares_one_key_head(tmp_path):
     falcon = {"model_type": "falcon", "hidden_size": 4544, "num_attention_heads": 71, "num_hidden_layers": 32}
-    read = catalog.model(str(written(tmp_path, falcon | {"vocab_size": 65024, "multi_query": True})))
+    read = catalog.get_model(str(written(tmp_path, falcon | {"vocab_size": 65024, "multi_query": True})))
     assert (read.kv_heads, read.max_context, read.intermediate) == (1, 2048, 18176)
+
+
+@pytest.mark.parametrize(
+    ("keys", "shared"),
+    [({"shared_expert_intermediate_size": 5632}, 1), ({}, 0), ({"n_shared_experts": 2}, 2)],
+    ids=["its width only", "none", "counted"],
+)
+def test_shared_experts_are_counted(tmp_path, keys, shared):
+    experts = {"num_experts": 60, "num_experts_per_tok": 4, "moe_intermediate_size": 1408}
+    read = catalog.get_model(str(written(tmp_path, LLAMA | {"model_type": "of-tomorrow"} | experts | keys)))
+    assert read.experts.shared == shared

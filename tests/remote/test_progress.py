@@ -93,3 +93,24 @@ def test_a_reason_is_one_bounded_line():
 @pytest.mark.parametrize("name", ["common : Write", "Write"])
 def test_role_stands_before_the_task_once(name):
     assert task_label({"task": name, "role": "common"}) == "common : Write"
+
+
+def played(*plays, last, failed=()):
+    """Return the progress of a run over one host whose last play to begin is ``last``."""
+    progress = Progress(plays=plays)
+    data = {"playbook_uuid": "p", "play": last, "name": last, "pattern": "all"}
+    stats = {"playbook_uuid": "p", "processed": {SOUND: 1}, "failures": dict.fromkeys(failed, 1)}
+    progress.apply({"event": "playbook_on_play_start", "event_data": data})
+    progress.apply({"event": "playbook_on_stats", "event_data": stats})
+    return progress.hosts[SOUND]
+
+
+def test_a_host_that_misses_plays_is_stopped():
+    host = played("Commission", "Configure", "Burn in", last="Configure")
+    assert host.status == "stopped"
+    assert host.reason.endswith("all of its hosts failed in: Configure")
+
+
+def test_a_host_of_the_last_play_or_a_failed_one_is_not_stopped():
+    assert played("Commission", "Burn in", last="Burn in").status == "ok"
+    assert played("Commission", "Burn in", last="Commission", failed=[SOUND]).status == "failed"

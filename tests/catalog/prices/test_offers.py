@@ -5,39 +5,43 @@ from datetime import date
 import pytest
 
 from gpufleet import catalog
-from gpufleet.catalog.offers import cheapest_commitments, known_accelerator, names
-from gpufleet.catalog.prices import Facts
+from gpufleet.catalog.offer import check_accelerator_name, find_cheapest_commitments, matches_accelerator
+from gpufleet.catalog.prices import MachineFacts
 from gpufleet.errors import InputError
 
 from .conftest import put, row
 
-H100 = Facts(8, 64.0, "x86_64", "H100 SXM5 80GB", 2, 80.0)
+H100 = MachineFacts(8, 64.0, "x86_64", "H100 SXM5 80GB", 2, 80.0)
 
 
-def listed(**wanted):
+def listed(**options):
     return [
-        (offer.machine.name, offer.region, offer.price.usd_per_hour) for offer in catalog.offers(**wanted)
+        (offer.machine.name, offer.region, offer.price.usd_per_hour)
+        for offer in catalog.search_offers(**options)
     ]
 
 
 def test_offers_are_cheapest_first_by_machine_or_by_accelerator(path):
-    by_machine = list(catalog.offers(accelerator="a100", purchase="on_demand"))
+    by_machine = list(catalog.search_offers(accelerator="a100", purchase="on_demand"))
     prices = [offer.price.usd_per_hour for offer in by_machine]
     assert prices == sorted(prices)
-    each = [offer.usd_per_accelerator_hour for offer in catalog.offers(accelerator="a100", by="accelerator")]
+    each = [
+        offer.usd_per_accelerator_hour
+        for offer in catalog.search_offers(accelerator="a100", compare_by="accelerator")
+    ]
     assert each == sorted(each)
 
 
 def test_stored_and_embedded_offers_make_one_sorted_list(store):
     mine = ("aws", "mars-1", "zz.large", "on_demand")
     put(store, row(4.0, key=mine, facts=H100), row(0.9, "2024-01-01"), row(1.3, "2026-11-02", source="newer"))
-    found = list(catalog.offers(cloud="aws"))
-    prices = [offer.price.usd_per_hour for offer in found]
+    offers = list(catalog.search_offers(cloud="aws"))
+    prices = [offer.price.usd_per_hour for offer in offers]
     assert prices == sorted(prices)
-    keys = [(offer.machine.name, offer.region, offer.purchase) for offer in found]
+    keys = [(offer.machine.name, offer.region, offer.purchase) for offer in offers]
     assert len(keys) == len(set(keys))
     assert ("g5.2xlarge", "us-east-1", 1.3) in listed(machine="g5.2xlarge")
-    machine = next(offer.machine for offer in found if offer.region == "mars-1")
+    machine = next(offer.machine for offer in offers if offer.region == "mars-1")
     assert (machine.vcpus, machine.accelerators[0].model, machine.cards) == (8, "H100 SXM5 80GB", 2)
 
 
@@ -46,32 +50,37 @@ def test_a_limit_gives_the_same_first_offers(store):
         store,
         *(row(1 + n / 10, key=("aws", "mars-1", f"zz{n}.large", "spot"), facts=H100) for n in range(30)),
     )
-    for wanted in ({}, {"accelerator": "h100"}, {"count": 4, "accelerator": "h100"}, {"by": "accelerator"}):
-        assert listed(limit=7, **wanted) == listed(**wanted)[:7]
+    for options in (
+        {},
+        {"accelerator": "h100"},
+        {"count": 4, "accelerator": "h100"},
+        {"compare_by": "accelerator"},
+    ):
+        assert listed(limit=7, **options) == listed(**options)[:7]
 
 
 def test_count_buys_whole_machines(path):
-    eight = next(catalog.offers(accelerator="h100", count=8, purchase="on_demand", region="us-east-1"))
-    nine = next(catalog.offers(accelerator="h100", count=9, purchase="on_demand", region="us-east-1"))
+    eight = next(catalog.search_offers(accelerator="h100", count=8, purchase="on_demand", region="us-east-1"))
+    nine = next(catalog.search_offers(accelerator="h100", count=9, purchase="on_demand", region="us-east-1"))
     assert eight.price.usd_per_hour == pytest.approx(55.04)
     assert nine.machine.name == "p5.4xlarge"  # nine single cards are cheaper than two of eight
 
 
-def test_most_usd_bounds_what_offers_are_compared_by(path):
-    assert max(usd for _, _, usd in listed(accelerator="l4", most_usd=0.5)) <= 0.5
-    assert listed(accelerator="h100", most_usd=0.01) == []
+def test_max_usd_bounds_what_offers_are_compared_by(path):
+    assert max(usd for _, _, usd in listed(accelerator="l4", max_usd_per_hour=0.5)) <= 0.5
+    assert listed(accelerator="h100", max_usd_per_hour=0.01) == []
 
 
 def test_offers_of_a_day_leave_out_what_was_not_known_then(store):
     put(store, row(1.3, "2026-11-01"), row(1.1, "2025-01-01", source="old"))
-    wanted = {"machine": "g5.2xlarge", "region": "us-east-1", "purchase": "on_demand"}
-    assert listed(**wanted, on=date(2025, 2, 1)) == [("g5.2xlarge", "us-east-1", 1.1)]
-    assert listed(**wanted, on=date(2026, 10, 1)) == [("g5.2xlarge", "us-east-1", 1.212)]
-    assert listed(**wanted) == [("g5.2xlarge", "us-east-1", 1.3)]
+    options = {"machine": "g5.2xlarge", "region": "us-east-1", "purchase": "on_demand"}
+    assert listed(**options, on_date=date(2025, 2, 1)) == [("g5.2xlarge", "us-east-1", 1.1)]
+    assert listed(**options, on_date=date(2026, 10, 1)) == [("g5.2xlarge", "us-east-1", 1.212)]
+    assert listed(**options) == [("g5.2xlarge", "us-east-1", 1.3)]
 
 
 @pytest.mark.parametrize(
-    ("asked", "model", "same"),
+    ("query", "model", "expected"),
     [
         ("l4", "L4", True),
         ("l4", "L40S", False),
@@ -85,24 +94,33 @@ def test_offers_of_a_day_leave_out_what_was_not_known_then(store):
         ("H100 SXM5 80GB", "H100 SXM5 80GB", True),
     ],
 )
-def test_accelerators_are_named_by_words(asked, model, same):
-    assert names(asked, model) is same
+def test_accelerators_are_named_by_words(query, model, expected):
+    assert matches_accelerator(query, model) is expected
 
 
 def test_an_unknown_accelerator_is_refused_and_a_known_one_without_offers_is_not(path):
     with pytest.raises(InputError, match="unknown accelerator 'volta 9000'"):
-        known_accelerator("volta 9000")
-    known_accelerator("GeForce RTX 4090")
+        check_accelerator_name("volta 9000")
+    check_accelerator_name("GeForce RTX 4090")
     assert listed(accelerator="GeForce RTX 4090") == []
 
 
 def test_spot_is_compared_with_the_cheapest_commitment(path):
-    spot = list(catalog.offers(cloud="gcp", machine="a2-megagpu-16g", purchase="spot", region="europe-west4"))
-    best = cheapest_commitments(spot)["gcp", "europe-west4", "a2-megagpu-16g"]
+    spot = list(
+        catalog.search_offers(cloud="gcp", machine="a2-megagpu-16g", purchase="spot", region="europe-west4")
+    )
+    best = find_cheapest_commitments(spot)["gcp", "europe-west4", "a2-megagpu-16g"]
     assert (best.purchase, best.usd_per_hour < spot[0].price.usd_per_hour) == ("reserved_3y", True)
-    assert cheapest_commitments(catalog.offers(cloud="gcp", purchase="on_demand", limit=3)) == {}
+    assert find_cheapest_commitments(catalog.search_offers(cloud="gcp", purchase="on_demand", limit=3)) == {}
 
 
 def test_regions_of_a_machine_include_stored_ones(store):
     put(store, row(1.3, key=("aws", "mars-1", "g5.2xlarge", "on_demand")))
-    assert "mars-1" in catalog.regions_with("aws", "g5.2xlarge")
+    assert "mars-1" in catalog.list_machine_regions("aws", "g5.2xlarge")
+
+
+def test_comparing_by_accelerator_leaves_machines_without_one_out(store):
+    plain = ("aws", "mars-1", "zz.plain", "on_demand")
+    put(store, row(0.1, key=plain, facts=MachineFacts(8, 64.0, "x86_64")))
+    assert [name for name, *_ in listed(region="mars-1")] == ["zz.plain"]
+    assert listed(region="mars-1", compare_by="accelerator") == []
