@@ -6,7 +6,10 @@ from datetime import date
 
 import pytest
 
-from gpufleet.cost.pricing.pricers.aws.kubernetes_support import extended_support_components, load_support_ends
+from gpufleet.cost.pricing.pricers.aws.kubernetes_support import (
+    extended_support_components,
+    load_support_ends,
+)
 
 
 @pytest.mark.parametrize(

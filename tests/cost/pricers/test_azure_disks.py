@@ -11,7 +11,7 @@ import pytest
 
 from gpufleet.catalog import Price
 from gpufleet.cost import PriceBook, price_resources
-from gpufleet.cost.pricing.pricers.azure_parts import tier
+from gpufleet.cost.pricing.pricers.azure.disk import disk_tier
 from gpufleet.engine import Resource
 
 PUBLISHED = {
@@ -23,13 +23,13 @@ ORDER = list(PUBLISHED)
 
 @pytest.mark.parametrize("number", ORDER)
 def test_a_tier_holds_up_to_its_size_and_not_a_gib_more(number):
-    assert tier(Decimal(PUBLISHED[number])) == number
+    assert disk_tier(Decimal(PUBLISHED[number])) == number
     larger = ORDER[min(ORDER.index(number) + 1, len(ORDER) - 1)]
-    assert tier(Decimal(PUBLISHED[number] + 1)) == larger
+    assert disk_tier(Decimal(PUBLISHED[number] + 1)) == larger
 
 
 def test_the_least_disk_is_of_the_least_tier():
-    assert tier(Decimal(1)) == "1"
+    assert disk_tier(Decimal(1)) == "1"
 
 
 @pytest.mark.parametrize(

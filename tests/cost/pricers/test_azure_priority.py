@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from gpufleet.cost.pricing.pricers.azure_machine import is_spot
 
 

@@ -116,7 +116,7 @@ def read_usage_workloads(resources: Iterable[Resource], usage: UsageFile) -> dic
     """Return what a usage file says of the work of each resource, by URN."""
     if not (usage.resources or usage.types):
         return {}
-    told = ((resource.urn, usage.of(resource)) for resource in resources)
+    told = ((resource.urn, usage.for_resource(resource)) for resource in resources)
     return {urn: _of(said) for urn, said in told if said.interruptions_per_month is not None}
 
 

@@ -9,12 +9,6 @@ entry-point group ``gpufleet.pricers``.
 from __future__ import annotations
 
 from gpufleet.cost.pricing.pricers import (
-    azure_fleet,
-    azure_kubernetes,
-    azure_machine,
-    azure_network,
-    azure_parts,
-    azure_scale_set,
     gcp_group,
     gcp_instance,
     gcp_kubernetes,
@@ -34,6 +28,13 @@ from gpufleet.cost.pricing.pricers.aws import kubernetes as aws_kubernetes
 from gpufleet.cost.pricing.pricers.aws import network as aws_network
 from gpufleet.cost.pricing.pricers.aws import reservation as aws_reservation
 from gpufleet.cost.pricing.pricers.aws import volume as aws_volume
+from gpufleet.cost.pricing.pricers.azure import disk as azure_disk
+from gpufleet.cost.pricing.pricers.azure import fleet as azure_fleet
+from gpufleet.cost.pricing.pricers.azure import kubernetes as azure_kubernetes
+from gpufleet.cost.pricing.pricers.azure import machine as azure_machine
+from gpufleet.cost.pricing.pricers.azure import network as azure_network
+from gpufleet.cost.pricing.pricers.azure import reservation as azure_reservation
+from gpufleet.cost.pricing.pricers.azure import scale_set as azure_scale_set
 from gpufleet.cost.pricing.pricers.extensions import Pricer, load_extension_pricers
 
 PRICERS: dict[str, Pricer] = {
@@ -71,17 +72,17 @@ PRICERS: dict[str, Pricer] = {
     "gcp:compute/disk:Disk": gcp_parts.disk,
     "gcp:compute/regionDisk:RegionDisk": gcp_parts.regional_disk,
     "gcp:compute/address:Address": gcp_parts.address,
-    "azure-native:compute:VirtualMachine": azure_machine.charges,
-    "azure-native:compute:VirtualMachineScaleSet": azure_scale_set.charges,
-    "azure-native:azurefleet:Fleet": azure_fleet.charges,
-    "azure-native:containerservice:ManagedCluster": azure_kubernetes.cluster,
-    "azure-native:containerservice:AgentPool": azure_kubernetes.agent_pool,
-    "azure-native:network:NatGateway": azure_network.nat,
-    "azure-native:network:BastionHost": azure_network.bastion,
-    "azure-native:network:LoadBalancer": azure_network.load_balancer,
-    "azure-native:compute:CapacityReservation": reservations.azure,
-    "azure-native:compute:Disk": azure_parts.disk,
-    "azure-native:network:PublicIPAddress": azure_parts.address,
+    "azure-native:compute:VirtualMachine": azure_machine.price_machine,
+    "azure-native:compute:VirtualMachineScaleSet": azure_scale_set.price_scale_set,
+    "azure-native:azurefleet:Fleet": azure_fleet.price_fleet,
+    "azure-native:containerservice:ManagedCluster": azure_kubernetes.price_cluster,
+    "azure-native:containerservice:AgentPool": azure_kubernetes.price_agent_pool,
+    "azure-native:network:NatGateway": azure_network.price_nat_gateway,
+    "azure-native:network:BastionHost": azure_network.price_bastion,
+    "azure-native:network:LoadBalancer": azure_network.price_load_balancer,
+    "azure-native:compute:CapacityReservation": azure_reservation.price_reservation,
+    "azure-native:compute:Disk": azure_disk.price_disk,
+    "azure-native:network:PublicIPAddress": azure_network.price_address,
     "kubernetes:core/v1:Service": kubernetes.service,
     "kubernetes:core/v1:PersistentVolumeClaim": kubernetes.claim,
     "kubernetes:helm.sh/v3:Release": kubernetes.release,

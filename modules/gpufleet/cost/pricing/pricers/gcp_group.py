@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 from gpufleet.cost.inputs.graph import Graph
-from gpufleet.cost.inputs.usage import load_cron, raised
+from gpufleet.cost.inputs.usage import parse_cron, weekly_average_with_windows
 from gpufleet.cost.inputs.values import read_list, read_number, read_text, read_value
 from gpufleet.cost.money import Range
 from gpufleet.cost.pricing.component import Components, PartContext, UnpricedComponent
@@ -77,12 +77,12 @@ def _scheduled(found: Range | None, schedules: list[Any]) -> Range | None:
     ]
     try:
         windows = [
-            (load_cron(str(read_text(each, "schedule"))), int(seconds / 60), size)
+            (parse_cron(str(read_text(each, "schedule"))), int(seconds / 60), size)
             for each, (size, seconds) in zip(active, known, strict=True)
         ]
     except ValueError:  # not weekly, or not known: its bounds hold all the same
         return found
-    return Range.spanning(found.low, raised(windows, found.expected), max(found.high, found.expected))
+    return Range.spanning(found.low, weekly_average_with_windows(windows, found.expected), max(found.high, found.expected))
 
 
 def _autoscaler(resource: Resource, graph: Graph) -> Resource | None:

@@ -17,9 +17,7 @@ from gpufleet.cost.pricing.component import (
     ReservedCapacity,
     UnpricedComponent,
 )
-from gpufleet.cost.pricing.pricers import azure_parts, gcp_parts
-from gpufleet.cost.pricing.pricers.azure_machine import GROUP
-from gpufleet.cost.pricing.pricers.common import named
+from gpufleet.cost.pricing.pricers import gcp_parts
 from gpufleet.cost.pricing.pricers.gcp_instance import machine, make
 from gpufleet.engine import Marker, Resource
 
@@ -43,28 +41,6 @@ def gcp(resource: Resource, graph: Graph) -> Components:
     found += gcp_parts.scratch(properties, len(read_list(properties, "localSsds")), around)
     return [
         replace(item, reserved_capacity=offer) if isinstance(item, CostComponent) else item for item in found
-    ]
-
-
-def azure(resource: Resource, graph: Graph) -> Components:
-    """Bill a capacity reservation; machines target the group that it belongs to."""
-    size = named(resource.inputs, "machine size", "sku", "name")
-    count = _count(resource.inputs, "sku", "capacity")
-    if isinstance(size, UnpricedComponent) or isinstance(count, UnpricedComponent):
-        return [gap for gap in (size, count) if isinstance(gap, UnpricedComponent)]
-    group = graph.find_target(resource, ("capacityReservationGroupName",), GROUP)
-    names = frozenset(holder.urn for holder in (resource, group) if holder)
-    where = azure_parts.region(resource, graph)
-    return [
-        CostComponent(
-            "machine",
-            (size,),
-            "azure",
-            where,
-            count,
-            terms=_terms(resource, graph),
-            reserved_capacity=ReservedCapacity(names),
-        )
     ]
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from gpufleet.cost.inputs.graph import Graph
-from gpufleet.cost.inputs.usage import Cron, average, load_cron
+from gpufleet.cost.inputs.usage import Cron, parse_cron, weekly_average
 from gpufleet.cost.inputs.values import known_number, read_number, read_text
 from gpufleet.cost.money import Range
 from gpufleet.engine import Resource
@@ -57,7 +57,7 @@ def apply_schedules(resource: Resource, graph: Graph, size: Range | None) -> tup
         for action in actions
         if action.recurrence and action.expected_size is not None
     ]
-    average_size = average(timed_sizes)
+    average_size = weekly_average(timed_sizes)
     if average_size is None or len(timed_sizes) < len(actions):
         return Range.spanning(low, size.expected, high), "scheduled actions change its size"
     return Range.spanning(low, average_size, high), f"on average, under {len(timed_sizes)} scheduled actions"
@@ -66,6 +66,6 @@ def apply_schedules(resource: Resource, graph: Graph, size: Range | None) -> tup
 def _parse_recurrence(action: Resource) -> Cron | None:
     recurrence = read_text(action.inputs, "recurrence")
     try:
-        return load_cron(recurrence) if isinstance(recurrence, str) else None
+        return parse_cron(recurrence) if isinstance(recurrence, str) else None
     except ValueError:
         return None  # then its size is a range

@@ -1,0 +1,159 @@
+"""AKS: managed clusters with the agent pools inside them, and agent pools of their own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any
+
+from gpufleet.cost.formatting import number as format_number
+from gpufleet.cost.inputs.graph import Graph
+from gpufleet.cost.inputs.values import (
+    MARKER_REASONS,
+    Number,
+    Text,
+    is_true,
+    known_text,
+    read_list,
+    read_marker,
+    read_number,
+    read_text,
+)
+from gpufleet.cost.money import ZERO, Range
+from gpufleet.cost.pricing.component import Components, CostComponent, PartContext, UnpricedComponent
+from gpufleet.cost.pricing.pricers.azure.location import find_region
+from gpufleet.cost.pricing.pricers.azure.machine_inputs import reservation_claim, with_max_price
+from gpufleet.cost.pricing.pricers.part_names import ADDRESS, KUBERNETES
+from gpufleet.cost.pricing.pricers.shared import hidden_component, require_text, size_range
+from gpufleet.engine import Marker, Resource
+
+CLUSTER = "azure-native:containerservice:ManagedCluster"
+AGENT_POOL = "azure-native:containerservice:AgentPool"
+DEFAULT_COUNT = Decimal(1)  # the API's own
+
+
+@dataclass(frozen=True)
+class AgentPoolInputs:
+    """An agent pool, in a cluster or of its own. ``path`` leads to it in the resource's inputs."""
+
+    path: tuple[str | int, ...]
+    name: Text
+    is_stopped: bool
+    size: Text
+    priority: Text
+    max_spot_price: Number
+    count: Number
+    is_autoscaled: bool
+    minimum: Number
+    maximum: Number
+    has_public_addresses: bool
+    has_ephemeral_disk: bool
+    disk_size_gib: Number
+
+
+def parse_agent_pool(inputs: Any, path: tuple[str | int, ...] = ()) -> AgentPoolInputs:
+    """Parse an agent pool."""
+    return AgentPoolInputs(
+        path=path,
+        name=read_text(inputs, "name"),
+        is_stopped=read_text(inputs, "powerState", "code") == "Stopped",
+        size=read_text(inputs, "vmSize"),
+        priority=read_text(inputs, "scaleSetPriority"),
+        max_spot_price=read_number(inputs, "spotMaxPrice"),
+        count=read_number(inputs, "count"),
+        is_autoscaled=is_true(inputs, "enableAutoScaling"),
+        minimum=read_number(inputs, "minCount"),
+        maximum=read_number(inputs, "maxCount"),
+        has_public_addresses=is_true(inputs, "enableNodePublicIP"),
+        has_ephemeral_disk=read_text(inputs, "osDiskType") == "Ephemeral",
+        disk_size_gib=read_number(inputs, "osDiskSizeGB"),
+    )
+
+
+def price_cluster(resource: Resource, graph: Graph) -> Components:
+    """Return a cluster's tier, and those of its agent pools that are not also resources of their own."""
+    region = find_region(resource, graph)
+    components = _control_plane_components(resource, region, graph)
+    separate_names = {
+        read_text(pool.inputs, "agentPoolName")
+        for pool in graph.resources_of_type(AGENT_POOL)
+        if _is_pool_of(pool, resource, graph)
+    }
+    for index, entry in enumerate(read_list(resource.inputs, "agentPoolProfiles")):
+        pool = parse_agent_pool(entry, ("agentPoolProfiles", index))
+        if pool.name is None or pool.name not in separate_names:
+            name = known_text(pool.name)
+            prefix = f"{index if name is None else name}:"
+            components += _pool_components(resource, pool, region, graph, prefix)
+    return components
+
+
+def price_agent_pool(resource: Resource, graph: Graph) -> Components:
+    """Return an agent pool, in its cluster's region."""
+    cluster = graph.find_target(resource, ("resourceName",), CLUSTER)
+    region = find_region(cluster or resource, graph)
+    return _pool_components(resource, parse_agent_pool(resource.inputs), region, graph)
+
+
+def _control_plane_components(resource: Resource, region: str, graph: Graph) -> Components:
+    components: Components = []
+    tier = read_text(resource.inputs, "sku", "tier")
+    if isinstance(tier, Marker):
+        components.append(UnpricedComponent(f"its tier is {MARKER_REASONS[tier]}", "control_plane"))
+    elif tier not in (None, "Free"):
+        context = PartContext("azure", region, graph.terms_of(resource).pool)
+        item = KUBERNETES if tier == "Standard" else f"{KUBERNETES}:{tier.lower()}"
+        components.append(context.part_component("control_plane", item))
+    if read_text(resource.inputs, "sku", "name") == "Automatic":
+        reason = "AKS Automatic adds machines as pods ask for them"
+        components.append(UnpricedComponent(reason, "machine:auto"))
+    marker = read_marker(resource.inputs, "agentPoolProfiles")
+    return [*components, *hidden_component(marker, "its agent pools are", "machine")]
+
+
+def _is_pool_of(pool: Resource, cluster: Resource, graph: Graph) -> bool:
+    target = graph.find_target(pool, ("resourceName",), CLUSTER)
+    return target is not None and target.urn == cluster.urn
+
+
+def _pool_components(
+    resource: Resource, pool: AgentPoolInputs, region: str, graph: Graph, prefix: str = ""
+) -> Components:
+    if pool.is_stopped:
+        return []
+    size = require_text(pool.size, "machine size", f"{prefix}machine")
+    if isinstance(size, UnpricedComponent):
+        return [size]
+    count = graph.resolve_size(resource, _node_count(pool))
+    if count is None:
+        reason = "agent pool size is not known until deployment"
+        return [UnpricedComponent(reason, f"{prefix}machine")]
+    is_spot = pool.priority == "Spot" if isinstance(pool.priority, str) else pool.priority
+    terms = with_max_price(graph.terms_of(resource, spot=is_spot), pool.max_spot_price)
+    machine = CostComponent(
+        "machine", (size,), "azure", region, count, terms=terms, hours_per_month=terms.billed_hours
+    )
+    if terms.purchase != "spot":
+        claim = reservation_claim(resource, graph, (*pool.path, "capacityReservationGroupID"))
+        machine = replace(machine, claim=claim)
+    components: Components = [machine, *_disk_components(pool)]
+    if pool.has_public_addresses:
+        context = PartContext("azure", region, terms.pool, count, terms.billed_hours)
+        components.append(context.part_component(ADDRESS, ADDRESS))
+    return [replace(each, component=f"{prefix}{each.component}") for each in components]
+
+
+def _node_count(pool: AgentPoolInputs) -> Range | None:
+    count = DEFAULT_COUNT if pool.count is None else pool.count
+    if not pool.is_autoscaled:
+        return size_range(count, count, count)
+    return size_range(ZERO if pool.minimum is None else pool.minimum, count, pool.maximum)
+
+
+def _disk_components(pool: AgentPoolInputs) -> Components:
+    """Return the nodes' disk without a price: AKS chooses its type. An ephemeral one is part of the machine."""
+    if pool.has_ephemeral_disk:
+        return []
+    size_gib = pool.disk_size_gib
+    size = f" ({format_number(size_gib)} GiB a node)" if isinstance(size_gib, Decimal) and size_gib else ""
+    return [UnpricedComponent(f"which disk a node gets is AKS's choice{size}", "disk:os")]

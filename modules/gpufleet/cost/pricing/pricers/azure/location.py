@@ -1,0 +1,25 @@
+"""Where an Azure resource is."""
+
+from __future__ import annotations
+
+from gpufleet.cost.inputs.graph import Graph
+from gpufleet.cost.inputs.values import read_text
+from gpufleet.cost.pricing.component import PartContext
+from gpufleet.cost.pricing.region import azure_region
+from gpufleet.engine import Resource
+
+RESOURCE_GROUP = "azure-native:resources:ResourceGroup"
+
+
+def find_region(resource: Resource, graph: Graph) -> str:
+    """Return the location: the resource's own, else its resource group's or provider's; empty if unknown."""
+    group = graph.find_target(resource, ("resourceGroupName",), RESOURCE_GROUP)
+    provider = graph.find_provider(resource)
+    names = [read_text(resource.inputs, "location"), read_text(resource.outputs, "location")]
+    names += [read_text(holder.inputs, "location") for holder in (group, provider) if holder]
+    return next((azure_region(name) for name in names if isinstance(name, str)), "")
+
+
+def part_context(resource: Resource, graph: Graph) -> PartContext:
+    """Return the context of a resource that is billed on its own."""
+    return PartContext("azure", find_region(resource, graph), graph.terms_of(resource).pool)
