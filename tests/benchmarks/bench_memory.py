@@ -20,10 +20,10 @@ def main() -> None:
     print(f"{'':24s}{'rows':>6s}{'median':>9s}{'p90':>9s}   goal: {GOAL[0]:.0%} and {GOAL[1]:.0%}")
     for line in lines:
         print(f"{line.name:24s}{line.rows:6d}{line.median:9.1%}{line.p90:9.1%}")
-    for said in list_unusable():
-        row = said.row
+    for prediction in list_unusable():
+        row = prediction.row
         print(
-            f"not counted: {row.id}  {row.gib:.1f} GiB measured, {said.gib:.1f} said; {row.notes}  {row.source}"
+            f"not counted: {row.id}  {row.gib:.1f} GiB measured, {prediction.gib:.1f} said; {row.notes}  {row.source}"
         )
     right = sum(line.is_correct for line in fits)
     out = [line for line in fits if not line.reported]

@@ -35,7 +35,7 @@ QUESTIONS = {
 }  # fmt: skip
 
 
-def once(command):
+def run_once(command):
     """Run the command once, and return its wall and CPU seconds."""
     started, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(command, cwd=ROOT, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -47,8 +47,8 @@ def main():
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 5
     print(f"gpufleet size as a whole process, {runs} runs each, load average {os.getloadavg()[0]:.1f}")
     for name, command in QUESTIONS.items():
-        once(command)
-        wall, cpu = zip(*(once(command) for _ in range(runs)), strict=True)
+        run_once(command)
+        wall, cpu = zip(*(run_once(command) for _ in range(runs)), strict=True)
         print(
             f"  {name:34} wall median {statistics.median(wall):.2f} s, best {min(wall):.2f} s; cpu {min(cpu):.2f} s"
         )

@@ -26,33 +26,33 @@ RUNS = 5
 def main() -> None:
     """Print the tables."""
     rows = [row for row in load_measurements() if row.is_predictable]
-    held = cross_validate(rows)
+    predictions = cross_validate(rows)
     print("speeds: each publication predicted by factors fitted without it\n")
-    print(format_report(held))
+    print(format_report(predictions))
     for metric, (middle, far) in GOALS.items():
         print(f"goal, {metric}: median at most {middle:.0%}{f', p90 at most {far:.0%}' if far else ''}")
     print("goal, intervals: 70 to 90 % of the measurements inside\n")
-    given = [each for each in held if each.row.id.startswith("M")]
+    initial_rows = [each for each in predictions if each.row.id.startswith("M")]
     print("the rows that the fit began with alone, still without their own publications\n")
-    print(format_report(given))
-    _beside(held)
+    print(format_report(initial_rows))
+    _print_other_formulas(predictions)
     _process()
 
 
-def _beside(held: Sequence[HeldOutPrediction]) -> None:
+def _print_other_formulas(predictions: Sequence[HeldOutPrediction]) -> None:
     print("on the same rows, median and p90 of what is off")
     print(f"{'':12}{'n':>4}{'gpufleet':>18}" + "".join(f"{name:>24}" for name in FORMULAS))
     for metric in METRICS:
-        part = [each for each in held if each.row.metric == metric]
+        part = [each for each in predictions if each.row.metric == metric]
         cells = [_pair([each.relative_error for each in part])]
         for formula in FORMULAS.values():
-            said = [(formula(each.row), each.row.published_tokens_per_s) for each in part]
-            cells.append(_pair([abs(value / speed - 1) for value, speed in said if value is not None]))
+            answers = [(formula(each.row), each.row.published_tokens_per_s) for each in part]
+            cells.append(_pair([abs(value / speed - 1) for value, speed in answers if value is not None]))
         print(f"{metric:12}{len(part):4}{cells[0]:>18}" + "".join(f"{cell:>24}" for cell in cells[1:]))
 
 
-def _pair(off: list[float]) -> str:
-    ordered = sorted(off)
+def _pair(errors: list[float]) -> str:
+    ordered = sorted(errors)
     return f"{quantile(ordered, 0.5):.1%} {quantile(ordered, 0.9):.1%}" if ordered else "has no answer"
 
 

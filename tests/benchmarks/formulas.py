@@ -43,8 +43,8 @@ def llm_analysis(row: MeasuredMemory) -> float | None:
     states = model.parameters * (2.0 + GRADIENT_BYTES + STATES_IN_LLM_ANALYSIS) / split / shards
     tokens = workload.batch * workload.context
     layers = model.layers / layout.pipeline
-    kept = WIDTHS_KEPT[workload.training.recompute] * tokens * model.hidden * layers / layout.tensor
-    return (states + kept) / GIB
+    stored = WIDTHS_KEPT[workload.training.recompute] * tokens * model.hidden * layers / layout.tensor
+    return (states + stored) / GIB
 
 
 def quick(row: MeasuredMemory) -> float:

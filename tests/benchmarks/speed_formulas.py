@@ -33,7 +33,7 @@ def llm_analysis(row: Measurement) -> float | None:
     """Restate llm-analysis's latency: layers' compute or weight traffic, the slower, plus the cache's traffic."""
     if row.workload.is_training:
         return _trained(row, FLOPS_EFFICIENCY)
-    return _generated(row, MEMORY_EFFICIENCY, FLOPS_EFFICIENCY, whole=True)
+    return _generated(row, MEMORY_EFFICIENCY, FLOPS_EFFICIENCY, reads_all_weights=True)
 
 
 def quick(row: Measurement) -> float | None:
@@ -50,7 +50,9 @@ def quick(row: Measurement) -> float | None:
     return each * work.batch * row.layout.data
 
 
-def _generated(row: Measurement, memory: float, compute: float, *, whole: bool = False) -> float | None:
+def _generated(
+    row: Measurement, memory: float, compute: float, *, reads_all_weights: bool = False
+) -> float | None:
     work, part, tensor = row.workload, row.hardware.accelerator, row.layout.tensor
     rate = device.find_peak_flops(part, work.precision, row.engine)
     if not part.bandwidth_gb_s or not rate:
@@ -61,7 +63,7 @@ def _generated(row: Measurement, memory: float, compute: float, *, whole: bool =
     if row.metric == "prefill":
         return work.batch * work.input_tokens / prompt
     context = work.input_tokens + work.output_tokens / 2
-    read = weight_bytes if whole else active_weight_bytes
+    read = weight_bytes if reads_all_weights else active_weight_bytes
     cache = work.batch * kv_bytes(work.model, context) / bandwidth
     step = max(read(work.model, work.precision) / bandwidth, work.batch * operations) + cache
     if row.metric == "decode":

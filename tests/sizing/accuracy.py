@@ -23,11 +23,11 @@ DEVICES = {
 ROW = re.compile(
     r"^(decode|throughput|prefill|training)\s+(\D.*?)\s+(\d+)\s+([\d.]+)%\s+([\d.]+)%\s+(\d+)%$", re.MULTILINE
 )
-BESIDE = re.compile(r"^(decode|throughput|prefill|training)\s+\d+\s+([\d.]+%.*)$", re.MULTILINE)
+OTHER_FORMULAS = re.compile(r"^(decode|throughput|prefill|training)\s+\d+\s+([\d.]+%.*)$", re.MULTILINE)
 TABLE = re.compile(r"(<!-- accuracy -->\n).*?(<!-- /accuracy -->)", re.DOTALL)
 
 
-def table(printed: str) -> str:
+def format_tables(printed: str) -> str:
     """Return the benchmark's tables as Markdown."""
     first, _, rest = printed.partition("the rows that the fit began with")
     lines = [
@@ -43,23 +43,28 @@ def table(printed: str) -> str:
         "| speed | gpufleet | bare roofline | roofline times 0.65 | llm-analysis | quick formulas |",
         "|---|---|---|---|---|---|",
     ]
-    for speed, figures in BESIDE.findall(rest):
-        found = [float(figure) for figure in re.findall(r"([\d.]+)%", figures)]
-        pairs = zip(found[::2], found[1::2], strict=True)
+    for speed, figures in OTHER_FORMULAS.findall(rest):
+        percentages = [float(figure) for figure in re.findall(r"([\d.]+)%", figures)]
+        pairs = zip(percentages[::2], percentages[1::2], strict=True)
         lines.append(
             f"| {SPEEDS[speed]} | " + " | ".join(f"{one:.0f} / {two:.0f} %" for one, two in pairs) + " |"
         )
     return "\n".join(lines) + "\n"
 
 
-def renewed(page: str, printed: str, today: str) -> str:
+def replace_tables(page: str, printed: str, today: str) -> str:
     """Return the page with the tables and their day."""
-    written = TABLE.sub(lambda found: f"{found[1]}Printed on {today}:\n\n{table(printed)}{found[2]}", page)
-    if written == page and table(printed) not in page:
+    written = TABLE.sub(
+        lambda percentages: (
+            f"{percentages[1]}Printed on {today}:\n\n{format_tables(printed)}{percentages[2]}"
+        ),
+        page,
+    )
+    if written == page and format_tables(printed) not in page:
         raise ValueError("the page has no place for the tables")
     return written
 
 
 if __name__ == "__main__":
     day = datetime.now(UTC).date().isoformat()
-    PAGE.write_text(renewed(PAGE.read_text(encoding="utf-8"), sys.stdin.read(), day), encoding="utf-8")
+    PAGE.write_text(replace_tables(PAGE.read_text(encoding="utf-8"), sys.stdin.read(), day), encoding="utf-8")

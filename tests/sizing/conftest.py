@@ -32,8 +32,8 @@ def hardware(repo_root):
 @pytest.fixture
 def size(repo_root):
     """Answer what ``gpufleet size`` would be asked with these arguments."""
-    return lambda model="llama-3.1-8b", **asked: find_plans(
-        parse_options(PlanOptions(model, **asked), root=repo_root)
+    return lambda model="llama-3.1-8b", **options: find_plans(
+        parse_options(PlanOptions(model, **options), root=repo_root)
     )
 
 

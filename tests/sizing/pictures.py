@@ -24,8 +24,8 @@ PICTURES = {
 def draw() -> dict[str, str]:
     """Return every picture of the page by its file's name."""
     return {
-        f"compare-{name}.svg": draw_svg(of.compare_accelerators((), build_request(**asked)), name)
-        for name, asked in PICTURES.items()
+        f"compare-{name}.svg": draw_svg(of.compare_accelerators((), build_request(**options)), name)
+        for name, options in PICTURES.items()
     }
 
 

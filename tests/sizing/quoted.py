@@ -41,42 +41,42 @@ class Quote:
     output: str
 
 
-def quotes(page: str) -> list[Quote]:
+def find_quotes(page: str) -> list[Quote]:
     """Return the quoted outputs of one page."""
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
-    return [_quote(page, found) for found in BLOCK.finditer(text)]
+    return [_quote(page, match) for match in BLOCK.finditer(text)]
 
 
-def printed(quote: Quote) -> str:
+def run_quoted_command(quote: Quote) -> str:
     """Run the command in this process and return the sections that are quoted."""
     from gpufleet.cli import gpufleet
 
-    words = shlex.split(re.split(r"\s{2,}#", quote.command)[0])
-    assert words[0] == "gpufleet"
+    arguments = shlex.split(re.split(r"\s{2,}#", quote.command)[0])
+    assert arguments[0] == "gpufleet"
     try:
-        done = CliRunner().invoke(gpufleet, words[1:], catch_exceptions=False)
+        done = CliRunner().invoke(gpufleet, arguments[1:], catch_exceptions=False)
     finally:
         gc.enable()  # a command is a short process of its own and never collects
     assert done.exit_code == 0, done.output
-    return selected(done.stdout, quote.parts)
+    return select_sections(done.stdout, quote.parts)
 
 
-def selected(text: str, parts: tuple[str, ...]) -> str:
+def select_sections(text: str, parts: tuple[str, ...]) -> str:
     """Return the sections of an output by name; what is indented belongs to the section before it."""
-    found: list[tuple[str, str]] = []
+    named_sections: list[tuple[str, str]] = []
     sections = [section.strip("\n") for section in text.rstrip("\n").split("\n\n")]
     for number, section in enumerate(sections):
         first = section.split(maxsplit=1)[0] if section.split() else ""
-        if section.startswith("  ") and found:
-            found[-1] = (found[-1][0], f"{found[-1][1]}\n\n{section}")
+        if section.startswith("  ") and named_sections:
+            named_sections[-1] = (named_sections[-1][0], f"{named_sections[-1][1]}\n\n{section}")
         elif section:
             name = SECTIONS.get(first) or ("headline" if number == 0 else "work")
-            found.append((name, section))
-    kept = [section for name, section in found if not parts or name in parts]
-    return "\n\n".join(kept) + "\n"
+            named_sections.append((name, section))
+    selected_sections = [section for name, section in named_sections if not parts or name in parts]
+    return "\n\n".join(selected_sections) + "\n"
 
 
-def plain(text: str) -> str:
+def normalize(text: str) -> str:
     """Return an output without what prices' dates and column widths change."""
     return re.sub(r"[ ]+", " ", DATE.sub("DATE", text)).strip()
 
@@ -85,20 +85,20 @@ def write(page: str) -> int:
     """Write what the commands of a page print now into it; return how many blocks changed."""
     path, changed = ROOT / "docs" / page, 0
 
-    def renewed(found: re.Match[str]) -> str:
+    def replace_output(match: re.Match[str]) -> str:
         nonlocal changed
-        quote = _quote(page, found)
-        output = printed(quote)
+        quote = _quote(page, match)
+        output = run_quoted_command(quote)
         changed += output != quote.output
-        head = found[0][: found.start("output") - found.start()]
+        head = match[0][: match.start("output") - match.start()]
         return f"{head}{output}```"
 
-    path.write_text(BLOCK.sub(renewed, path.read_text(encoding="utf-8")), encoding="utf-8")
+    path.write_text(BLOCK.sub(replace_output, path.read_text(encoding="utf-8")), encoding="utf-8")
     return changed
 
 
-def _quote(page: str, found: re.Match[str]) -> Quote:
-    return Quote(page, found["command"], tuple((found["parts"] or "").split()), found["output"])
+def _quote(page: str, match: re.Match[str]) -> Quote:
+    return Quote(page, match["command"], tuple((match["parts"] or "").split()), match["output"])
 
 
 if __name__ == "__main__":

@@ -25,10 +25,12 @@ def test_2_a_range_of_150_to_800_gb_plans_for_nothing(model, size):
 
 def test_3_the_circulating_formula_stands_beside_with_what_it_leaves_out(size):
     answer = size("llama-3.1-8b", task="full_finetune", on="A100 SXM4 80GB", devices=8)
-    told = build_document(answer)["quick_estimate"]
-    assert told["accelerators"] * 80 * 2**30 / 1e9 == pytest.approx(96, rel=0.02)  # GB, as the document says
-    assert "16 to 18 bytes per parameter" in told["leaves_out"]
-    assert "activations, which grow with tokens" in told["leaves_out"]
+    document = build_document(answer)["quick_estimate"]
+    assert document["accelerators"] * 80 * 2**30 / 1e9 == pytest.approx(
+        96, rel=0.02
+    )  # GB, as the document says
+    assert "16 to 18 bytes per parameter" in document["leaves_out"]
+    assert "activations, which grow with tokens" in document["leaves_out"]
     assert answer.memory.optimizer > answer.memory.weights
 
 
@@ -65,18 +67,21 @@ def test_8_a_laptop_is_said_to_be_faster_than_2_to_5(size):
 
 
 def test_12_mixed_precision_saves_no_states(size):
-    half, whole = (
+    half, full = (
         size("qwen2.5-7b", task="full_finetune", precision=p, on="A100 SXM4 80GB", devices=8).memory
         for p in ("bf16", "f32")
     )
-    states = [held.weights + held.gradients + held.optimizer for held in (half, whole)]
+    states = [
+        memory_by_task.weights + memory_by_task.gradients + memory_by_task.optimizer
+        for memory_by_task in (half, full)
+    ]
     assert states[0] == pytest.approx(states[1], rel=0.15)
 
 
 def test_13_a_retired_machine_is_in_no_ranking(size):
     from gpufleet.catalog import table
 
-    retired = {gone.machine for gone in table.load_retirements().values()}
+    retired = {retirement.machine for retirement in table.load_retirements().values()}
     offered = {plan.hardware.name for plan in size("qwen2-0.5b", top=0, clouds=("azure",)).plans}
     assert "Standard_NC6s_v3" in retired
     assert offered
@@ -102,17 +107,23 @@ def test_17_what_joins_servers_is_no_fast_ethernet(hardware):
 
 def test_pain_2_stages_and_their_multipliers_are_told(size):
     """DeepSpeed issue 5102: which stage divides what was unclear."""
-    held = {}
+    memory_by_task = {}
     for stage in ("none", "zero1", "zero2", "zero3"):
         answer = size(
             "llama-3.2-1b", task="full_finetune", on="A100 SXM4 80GB", devices=8, batch="1", sharding=stage
         )
-        told = build_document(answer)
-        assert told["workload"]["training"]["sharding"] == stage
-        held[stage] = told["plans"][0]["memory_gib"]
-    assert held["none"]["optimizer"] == pytest.approx(8 * held["zero1"]["optimizer"], rel=1e-3)
-    assert held["zero1"]["gradients"] == pytest.approx(8 * held["zero2"]["gradients"], rel=0.5)
-    assert held["zero2"]["weights"] == pytest.approx(8 * held["zero3"]["weights"], rel=1e-3)
+        document = build_document(answer)
+        assert document["workload"]["training"]["sharding"] == stage
+        memory_by_task[stage] = document["plans"][0]["memory_gib"]
+    assert memory_by_task["none"]["optimizer"] == pytest.approx(
+        8 * memory_by_task["zero1"]["optimizer"], rel=1e-3
+    )
+    assert memory_by_task["zero1"]["gradients"] == pytest.approx(
+        8 * memory_by_task["zero2"]["gradients"], rel=0.5
+    )
+    assert memory_by_task["zero2"]["weights"] == pytest.approx(
+        8 * memory_by_task["zero3"]["weights"], rel=1e-3
+    )
 
 
 def test_pain_10_no_l4_has_179_gib():

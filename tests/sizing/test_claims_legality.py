@@ -63,9 +63,9 @@ def test_13_which_a100_is_in_which_machine(machine, gib, hardware):
     assert hardware(machine).accelerator.memory_gib == gib
 
 
-@pytest.mark.parametrize(("board", "most"), [("CM4 512GB", 8), ("CM5 512GB", 16)])
-def test_14_no_blade_has_512_gb(board, most):
-    with pytest.raises(InputError, match=f"at most {most} GB"):
+@pytest.mark.parametrize(("board", "max_gb"), [("CM4 512GB", 8), ("CM5 512GB", 16)])
+def test_14_no_blade_has_512_gb(board, max_gb):
+    with pytest.raises(InputError, match=f"at most {max_gb} GB"):
         resolve_hardware(board)
 
 

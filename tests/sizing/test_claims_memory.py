@@ -16,14 +16,14 @@ GIB = 2**30
 GB = 1e9
 
 
-def on(name, devices=1, **split):
+def build_layout(name, devices=1, **split):
     layout = Layout(
         devices=devices, data=devices // (split.get("tensor", 1) * split.get("pipeline", 1)), **split
     )
     return layout, Hardware(name, catalog.get_accelerator(name), devices_per_node=8)
 
 
-def said(
+def estimate(
     model,
     task="inference",
     precision="bf16",
@@ -31,18 +31,18 @@ def said(
     place=("A100 SXM4 80GB", 1),
     split=None,
     training=None,
-    **asked,
+    **options,
 ):
-    layout, hardware = on(*place, **(split or {}))
-    asked = {"input_tokens": 1024, "output_tokens": 0} | asked
-    workload = Workload(catalog.get_model(model), task, precision, training=training or Training(), **asked)
+    layout, hardware = build_layout(*place, **(split or {}))
+    options = {"input_tokens": 1024, "output_tokens": 0} | options
+    workload = Workload(catalog.get_model(model), task, precision, training=training or Training(), **options)
     return sizing.estimate_memory(workload, layout, hardware)
 
 
 def states_gb(model, **knobs):
     """Return weights, gradients and optimiser of full training in GB, 10^9 bytes, as documents count."""
     task = knobs.pop("task", "full_finetune")
-    answer = said(model, task, training=Training(recompute="full", **knobs), input_tokens=128)
+    answer = estimate(model, task, training=Training(recompute="full", **knobs), input_tokens=128)
     return (answer.weights + answer.gradients + answer.optimizer) * GIB / GB
 
 
@@ -62,8 +62,8 @@ def test_claim_2_deepseek_in_four_bits_is_377_gib():
 
 @pytest.mark.parametrize("model", ["Llama-3.1-405B", "DeepSeek-V3"])
 def test_claim_2_one_card_of_24_gb_meets_neither(model):
-    assert not said(model, precision="q4_k_m", place=("GeForce RTX 3090", 1)).fits
-    assert not said(model, precision="iq1_s", place=("GeForce RTX 3090", 1)).fits
+    assert not estimate(model, precision="q4_k_m", place=("GeForce RTX 3090", 1)).fits
+    assert not estimate(model, precision="iq1_s", place=("GeForce RTX 3090", 1)).fits
 
 
 def test_claim_3_training_takes_16_bytes_a_parameter_not_12():
@@ -74,7 +74,7 @@ def test_claim_3_training_takes_16_bytes_a_parameter_not_12():
 
 
 def test_claim_3_activations_follow_tokens_not_parameters():
-    short, long = (said("Llama-3.1-8B", "full_finetune", input_tokens=n).activations for n in (512, 8192))
+    short, long = (estimate("Llama-3.1-8B", "full_finetune", input_tokens=n).activations for n in (512, 8192))
     assert long > 5 * short
 
 
@@ -87,7 +87,7 @@ def test_claim_3_a_low_memory_recipe_fits_where_the_formula_says_96_gb():
         fused_loss=True,
         compiled=True,
     )
-    answer = said(
+    answer = estimate(
         "Llama-3.1-8B",
         "full_finetune",
         place=("GeForce RTX 4090", 1),
@@ -102,54 +102,56 @@ def test_claim_3_a_low_memory_recipe_fits_where_the_formula_says_96_gb():
 def test_claim_4_the_quick_formula_has_no_cache_no_reserve_and_no_ceiling():
     """It gives 10.1 accelerators for 405B in 16 bits; eight cards of a node hold it nowhere near."""
     workload = Workload(catalog.get_model("Llama-3.1-405B"), precision="bf16", input_tokens=8192)
-    _, hardware = on("H100 SXM5 80GB", 8)
+    _, hardware = build_layout("H100 SXM5 80GB", 8)
     quick = sizing.quick_estimate(workload, hardware)
     assert quick.accelerators == pytest.approx(
         9.45, rel=0.01
     )  # 811.7 GB are 756 GiB: GB and GiB are mixed up there
     assert "KV cache" in quick.leaves_out
-    eight = said("Llama-3.1-405B", place=("H100 SXM5 80GB", 8), split={"tensor": 8, "split": "tensor"})
-    sixteen = said(
+    eight = estimate("Llama-3.1-405B", place=("H100 SXM5 80GB", 8), split={"tensor": 8, "split": "tensor"})
+    sixteen = estimate(
         "Llama-3.1-405B", place=("H100 SXM5 80GB", 16), split={"tensor": 8, "pipeline": 2, "split": "tensor"}
     )
     assert (eight.fits, sixteen.fits) == (False, True)
 
 
 def test_claim_5_fine_tuning_needs_no_fp32():
-    bf16, fp32 = (said("Llama-2-7B", "lora", precision=p, input_tokens=512).weights for p in ("bf16", "f32"))
+    bf16, fp32 = (
+        estimate("Llama-2-7B", "lora", precision=p, input_tokens=512).weights for p in ("bf16", "f32")
+    )
     assert fp32 == pytest.approx(2 * bf16, rel=0.02)
-    assert said("Llama-2-7B", "lora", place=("A10G", 1), input_tokens=512).fits
-    assert said("Llama-3.1-8B", "qlora", "nf4", place=("GeForce RTX 4090", 1), input_tokens=2048).fits
+    assert estimate("Llama-2-7B", "lora", place=("A10G", 1), input_tokens=512).fits
+    assert estimate("Llama-3.1-8B", "qlora", "nf4", place=("GeForce RTX 4090", 1), input_tokens=2048).fits
 
 
 def test_claim_5_attention_memory_is_linear_with_flash():
-    values = [said("Llama-3.1-8B", "lora", input_tokens=n).activations for n in (4096, 8192, 16384)]
+    values = [estimate("Llama-3.1-8B", "lora", input_tokens=n).activations for n in (4096, 8192, 16384)]
     assert (values[2] - values[1]) / (values[1] - values[0]) == pytest.approx(2, rel=0.05)
 
 
 def test_claim_7_dpo_of_a_half_billion_is_not_4_to_6_gb():
     """trl issue 5200 measured 17 GB with QLoRA at 1,000 tokens; logits over 152k entries dominate."""
     training = Training(adapter="qlora", lora_rank=64, recompute="full")
-    answer = said("Qwen2-0.5B", "dpo", "nf4", training=training, input_tokens=1000, batch=1)
+    answer = estimate("Qwen2-0.5B", "dpo", "nf4", training=training, input_tokens=1000, batch=1)
     assert answer.per_device_gib > 6
     logits = 2 * 1000 * 151936 * 26 / GIB
     assert answer.activations > logits > 0.8 * answer.activations
-    fp = said("Qwen2-0.5B", "dpo", input_tokens=1000)
+    fp = estimate("Qwen2-0.5B", "dpo", input_tokens=1000)
     assert fp.per_device_gib > 14  # full DPO, one pair a step
 
 
 def test_claim_10_full_dpo_of_7b_takes_137_gb_of_states():
     assert states_gb("Qwen2.5-7B", task="dpo") == pytest.approx(137, rel=0.01)
     for card in ("A100 SXM4 40GB", "GeForce RTX 4090"):
-        assert not said("Qwen2.5-7B", "dpo", place=(card, 1)).fits
+        assert not estimate("Qwen2.5-7B", "dpo", place=(card, 1)).fits
 
 
 def test_claim_10_a_7b_fits_24_gb_only_with_an_adapter():
     place = {"place": ("GeForce RTX 4090", 1), "input_tokens": 1024}
     adapted = Training(adapter="qlora", recompute="auto")
-    assert not said("Qwen2.5-7B", "full_finetune", **place).fits
-    assert said("Qwen2.5-7B", "dpo", "nf4", training=adapted, **place).fits
-    assert said("Qwen2.5-7B", "qlora", "nf4", training=Training(recompute="auto"), **place).fits
+    assert not estimate("Qwen2.5-7B", "full_finetune", **place).fits
+    assert estimate("Qwen2.5-7B", "dpo", "nf4", training=adapted, **place).fits
+    assert estimate("Qwen2.5-7B", "qlora", "nf4", training=Training(recompute="auto"), **place).fits
 
 
 @pytest.mark.parametrize(
@@ -158,27 +160,27 @@ def test_claim_10_a_7b_fits_24_gb_only_with_an_adapter():
 def test_claim_11_full_dpo_outgrows_the_cards_it_was_planned_for(model, gb, cards):
     assert states_gb(model, task="dpo") == pytest.approx(gb, rel=0.01)
     assert gb > cards * 40
-    assert not said(model, "dpo", place=("A100 SXM4 40GB", cards)).fits
+    assert not estimate(model, "dpo", place=("A100 SXM4 40GB", cards)).fits
 
 
 def test_claim_12_mixed_precision_does_not_halve_the_states():
     assert states_gb("Qwen2.5-7B") == pytest.approx(16 * catalog.get_model("Qwen2.5-7B").parameters / GB)
-    full = said("Qwen2.5-7B", "full_finetune", "f32")
-    mixed = said("Qwen2.5-7B", "full_finetune", "bf16")
-    held = [a.weights + a.gradients + a.optimizer for a in (full, mixed)]
-    assert held[1] / held[0] == pytest.approx(1.0, abs=0.15)
+    full = estimate("Qwen2.5-7B", "full_finetune", "f32")
+    mixed = estimate("Qwen2.5-7B", "full_finetune", "bf16")
+    states = [a.weights + a.gradients + a.optimizer for a in (full, mixed)]
+    assert states[1] / states[0] == pytest.approx(1.0, abs=0.15)
 
 
 def test_pain_1_an_estimate_is_not_the_file_size():
     """accelerate issue 3297: the estimate is far from what runs; ours names every part beside the weights."""
-    answer = said("Llama-3-8B", input_tokens=8192, batch=8)
+    answer = estimate("Llama-3-8B", input_tokens=8192, batch=8)
     assert answer.kv_cache == pytest.approx(8, rel=0.01)
     assert answer.per_device_gib > answer.weights + answer.kv_cache + 1
 
 
 def test_pain_2_offloaded_training_still_needs_gigabytes():
     """DeepSpeed issue 4527: 0.49 GB predicted where 21,272 MiB were used."""
-    answer = said(
+    answer = estimate(
         "Llama-2-7B",
         "full_finetune",
         place=("A100 SXM4 40GB", 2),
@@ -194,15 +196,15 @@ def test_pain_2_offloaded_training_still_needs_gigabytes():
 def test_pain_4_qlora_never_takes_more_than_lora_by_weights(recompute):
     """gpu_poor issue 1: 180 GB for QLoRA of a 7B where LoRA was 177."""
     training = Training(recompute=recompute, fused_loss=True)
-    lora = said("Llama-2-7B", "lora", training=training, input_tokens=512)
-    qlora = said("Llama-2-7B", "qlora", "nf4", training=training, input_tokens=512)
+    lora = estimate("Llama-2-7B", "lora", training=training, input_tokens=512)
+    qlora = estimate("Llama-2-7B", "qlora", "nf4", training=training, input_tokens=512)
     assert qlora.per_device_gib < lora.per_device_gib < 30
 
 
 def test_pain_5_a_mixture_is_sized_by_all_its_weights():
     """llmfit issue 230: 33 GB by active parameters, 70 to 75 in truth."""
     model = catalog.get_model("Qwen3-30B-A3B")
-    assert said("Qwen3-30B-A3B").weights == pytest.approx(2 * model.parameters / GIB)
+    assert estimate("Qwen3-30B-A3B").weights == pytest.approx(2 * model.parameters / GIB)
     assert model.parameters > 9 * model.active_parameters
 
 
@@ -216,8 +218,8 @@ def test_pain_6_hybrid_caches_are_not_counted_as_full():
 
 def test_pain_7_cuda_graphs_are_in_the_budget():
     """vllm issues 57475 and 7553: graphs broke a budget that did not hold them."""
-    with_graphs = said("Llama-3-8B", engine="vllm").overhead
-    without = said("Llama-3-8B", engine="pytorch").overhead
+    with_graphs = estimate("Llama-3-8B", engine="vllm").overhead
+    without = estimate("Llama-3-8B", engine="pytorch").overhead
     assert with_graphs - without >= 1.0
 
 
@@ -225,9 +227,9 @@ def test_pain_9_four_cards_of_24_gb_are_not_one_of_96():
     """LlamaFactory issue 4559: what one card must hold decides, whatever the sum is."""
     place = ("GeForce RTX 3090", 4)
     training = Training(sharding="none", recompute="full")
-    answer = said("Qwen2-7B", "full_finetune", place=place, training=training)
+    answer = estimate("Qwen2-7B", "full_finetune", place=place, training=training)
     assert answer.total > 4 * 100
     assert answer.per_device_gib > 48 > answer.usable_gib
     assert not answer.fits
-    sharded = said("Qwen2-7B", "full_finetune", place=place, training=Training(recompute="full"))
+    sharded = estimate("Qwen2-7B", "full_finetune", place=place, training=Training(recompute="full"))
     assert sharded.per_device_gib > answer.usable_gib

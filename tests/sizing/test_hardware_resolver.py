@@ -36,10 +36,10 @@ def test_a_rack_is_its_boards_at_its_own_cost(hardware, repo_root):
 
 @pytest.mark.parametrize("rack", ["bench-1", "blades-1", "blades-poc"])
 def test_the_light_reader_and_the_fleet_say_the_same(rack, repo_root):
-    ours = next(each for each in list_owned_hardware(repo_root) if each.name == rack)
+    owned = next(each for each in list_owned_hardware(repo_root) if each.name == rack)
     theirs = fleet.load_rack(repo_root / f"inventory/{rack}.yaml", repo_root)
-    assert ours.node_limit == len(theirs.nodes)
-    assert ours.offers[0].usd_per_hour == pytest.approx(theirs.usd_per_hour / len(theirs.nodes))
+    assert owned.node_limit == len(theirs.nodes)
+    assert owned.offers[0].usd_per_hour == pytest.approx(theirs.usd_per_hour / len(theirs.nodes))
 
 
 def test_a_rack_that_says_more_goes_through_the_fleet(project):
@@ -68,10 +68,10 @@ def test_a_workstation_is_known_by_its_name_in_the_stacks(hardware):
 
 @pytest.mark.parametrize("name", list(catalog.load_accelerators()))
 def test_every_part_resolves_by_its_catalogue_name(name):
-    found = resolve_hardware(name).hardware
-    assert found.accelerator.name == name
-    assert found.devices_per_node >= 1
-    assert found.host_source
+    resolved = resolve_hardware(name).hardware
+    assert resolved.accelerator.name == name
+    assert resolved.devices_per_node >= 1
+    assert resolved.host_source
 
 
 @pytest.mark.parametrize(
@@ -105,20 +105,20 @@ def test_a_family_of_machines_with_one_size_is_that_machine():
 
 
 def test_a_retired_machine_is_answered_on_its_substitute():
-    found = resolve_hardware("Standard_NC6s_v3")
-    assert found.hardware.name == "Standard_NC4as_T4_v3"
-    assert [caution.code for caution in found.warnings] == ["retired-machine"]
-    assert "2025-09-30" in found.warnings[0].message
+    resolved = resolve_hardware("Standard_NC6s_v3")
+    assert resolved.hardware.name == "Standard_NC4as_T4_v3"
+    assert [caution.code for caution in resolved.warnings] == ["retired-machine"]
+    assert "2025-09-30" in resolved.warnings[0].message
 
 
 def test_a_share_of_a_card_has_its_share_of_everything(hardware):
-    third, whole = hardware("Standard_NV12ads_A10_v5"), hardware("Standard_NV36ads_A10_v5")
+    third, full = hardware("Standard_NV12ads_A10_v5"), hardware("Standard_NV36ads_A10_v5")
     assert third.accelerator.memory_gib == 8
-    assert third.accelerator.bandwidth_gb_s == pytest.approx(0.333 * whole.accelerator.bandwidth_gb_s)
+    assert third.accelerator.bandwidth_gb_s == pytest.approx(0.333 * full.accelerator.bandwidth_gb_s)
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("H100", "is ambiguous; name one of"),
         ("RTX 6000", "is ambiguous; name one of"),
@@ -129,13 +129,13 @@ def test_a_share_of_a_card_has_its_share_of_everything(hardware):
         ("CPU", "unknown hardware"),
         ("p4d.24xlrge", "did you mean p4d.24xlarge"),
         ("blades-2", "did you mean blades-1"),
-        ("n1-standard-8", "has no accelerator of its own; it takes T4"),
+        ("n1-standard-8", "has no accelerator; it takes T4"),
         ("nothing of the kind", "unknown hardware"),
         ("   ", "is empty"),
     ],
 )
-def test_what_is_unknown_is_one_line_with_a_way_on(name, said, repo_root):
-    with pytest.raises(InputError, match=re.escape(said)) as caught:
+def test_what_is_unknown_is_one_line_with_a_way_on(name, message, repo_root):
+    with pytest.raises(InputError, match=re.escape(message)) as caught:
         resolve_hardware(name, repo_root)
     assert "\n" not in str(caught.value)
     assert str(caught.value).startswith("--on: ")
@@ -182,23 +182,23 @@ def test_a_retired_machine_is_answered_on_the_first_substitute_that_fits(model, 
 
 
 @pytest.mark.parametrize(
-    ("on", "asked", "said"),
+    ("on", "options", "message"),
     [
         ("p4d.24xlarge", {"clouds": ("gcp",)}, "is a machine of aws"),
-        ("p4d.24xlarge", {"regions": ("europe-west4",)}, "is no region of aws"),
-        ("p4d.24xlarge", {"owned": True}, "is not ours"),
+        ("p4d.24xlarge", {"regions": ("europe-west4",)}, "is not a region of aws"),
+        ("p4d.24xlarge", {"owned": True}, "is not owned"),
         ("p4d.24xlarge", {"purchases": ("owned",)}, "is rented"),
-        ("H100 SXM5 80GB", {"owned": True}, "is not ours"),
-        ("m2", {"clouds": ("aws",)}, "is ours, in no cloud"),
-        ("m2", {"regions": ("us-east-1",)}, "is ours, in no cloud"),
+        ("H100 SXM5 80GB", {"owned": True}, "is not owned"),
+        ("m2", {"clouds": ("aws",)}, "is owned hardware, not in a cloud"),
+        ("m2", {"regions": ("us-east-1",)}, "is owned hardware, not in a cloud"),
         ("blades-1", {"purchases": ("spot",)}, "is owned"),
     ],
 )
-def test_what_contradicts_the_named_hardware_is_refused(on, asked, said, size):
-    with pytest.raises(InputError, match=said):
-        size("qwen2-0.5b", on=on, precision="q4_0", **asked)
+def test_what_contradicts_the_named_hardware_is_refused(on, options, message, size):
+    with pytest.raises(InputError, match=message):
+        size("qwen2-0.5b", on=on, precision="q4_0", **options)
 
 
-@pytest.mark.parametrize("asked", [{"clouds": ("aws", "gcp")}, {"purchases": ("owned", "spot")}])
-def test_what_agrees_is_answered(asked, size):
-    assert size("qwen2-0.5b", on="p4d.24xlarge", devices=8, **asked).plans
+@pytest.mark.parametrize("options", [{"clouds": ("aws", "gcp")}, {"purchases": ("owned", "spot")}])
+def test_what_agrees_is_answered(options, size):
+    assert size("qwen2-0.5b", on="p4d.24xlarge", devices=8, **options).plans

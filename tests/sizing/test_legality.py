@@ -89,16 +89,16 @@ ELSEWHERE = {"devices-idle"}  # speaks of a layout that is chosen by its speed: 
 
 
 @pytest.fixture
-def said(workload, hardware):
+def codes_for(workload, hardware):
     """Return the codes that the rules give for a case."""
 
     def judged(name, devices, changes):
         changes = dict(changes)
         kind = hardware(name)
-        wanted = workload(
+        requested = workload(
             changes.pop("model", "llama-3.1-8b"), **{k: v for k, v in changes.items() if k != "devices"}
         )
-        _, cautions = list_layouts(wanted, kind, changes.get("devices", devices))
+        _, cautions = list_layouts(requested, kind, changes.get("devices", devices))
         return {caution.code for caution in cautions}
 
     return judged
@@ -109,13 +109,13 @@ def test_every_rule_has_its_two_cases():
 
 
 @pytest.mark.parametrize("code", list(CASES))
-def test_a_rule_speaks_where_it_should(code, said):
-    assert code in said(*CASES[code][0])
+def test_a_rule_speaks_where_it_should(code, codes_for):
+    assert code in codes_for(*CASES[code][0])
 
 
 @pytest.mark.parametrize("code", list(CASES))
-def test_a_rule_keeps_silent_where_it_should(code, said):
-    assert code not in said(*CASES[code][1])
+def test_a_rule_keeps_silent_where_it_should(code, codes_for):
+    assert code not in codes_for(*CASES[code][1])
 
 
 @pytest.mark.parametrize("code", list(RULES))
@@ -126,21 +126,21 @@ def test_every_rule_has_its_reason_and_source(code):
 
 
 def test_a_sentence_is_one_line(workload, hardware):
-    found = check_placement(
+    warnings = check_placement(
         workload("qwen2.5-7b", engine="vllm"), hardware("GeForce RTX 4090"), 8, Layout(1, 8, pipeline=8)
     )
-    assert found
-    assert all("\n" not in caution.message for caution in found)
+    assert warnings
+    assert all("\n" not in caution.message for caution in warnings)
 
 
 @pytest.mark.parametrize("machine", ["a2-megagpu-16g", "p4d.24xlarge", "Standard_ND96amsr_A100_v4"])
 def test_real_machines_are_not_flagged(machine, workload, hardware):
     kind = hardware(machine)
-    wanted = workload("llama-3.1-70b", precision="bf16", engine="vllm")
-    found = check_placement(
-        wanted, kind, kind.devices_per_node, Layout(1, kind.devices_per_node, tensor=kind.devices_per_node)
+    requested = workload("llama-3.1-70b", precision="bf16", engine="vllm")
+    warnings = check_placement(
+        requested, kind, kind.devices_per_node, Layout(1, kind.devices_per_node, tensor=kind.devices_per_node)
     )
-    assert {caution.code for caution in found} <= {"kv-heads-replicated"}
+    assert {caution.code for caution in warnings} <= {"kv-heads-replicated"}
 
 
 @pytest.mark.parametrize(
@@ -175,5 +175,5 @@ def test_a_blocked_plan_says_why(size):
 
 def test_a_machine_with_less_than_asked_is_told_apart(workload, hardware):
     limited = replace(hardware("p4d.24xlarge"), node_limit=2)
-    found = check_placement(workload(), limited, 24, Layout(3, 24, tensor=8, pipeline=3))
-    assert "more-than-there-are" in {caution.code for caution in found if caution.is_blocking}
+    warnings = check_placement(workload(), limited, 24, Layout(3, 24, tensor=8, pipeline=3))
+    assert "more-than-there-are" in {caution.code for caution in warnings if caution.is_blocking}

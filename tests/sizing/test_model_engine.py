@@ -19,11 +19,11 @@ USUAL = {
 
 @pytest.mark.parametrize("part", list(USUAL))
 def test_the_usual_engine(part, workload, hardware):
-    one, many = USUAL[part]
+    one, has_concurrent_streams = USUAL[part]
     kind = hardware(part)
     assert choose_engine(kind, workload()).name == one
-    assert choose_engine(kind, workload(batch=8)).name == many
-    assert choose_engine(kind, workload(many=True)).name == many
+    assert choose_engine(kind, workload(batch=8)).name == has_concurrent_streams
+    assert choose_engine(kind, workload(has_concurrent_streams=True)).name == has_concurrent_streams
 
 
 @pytest.mark.parametrize("part", ["H100 SXM5 80GB", "GeForce RTX 4090", "M2 (10)"])
@@ -31,15 +31,15 @@ def test_files_of_llama_cpp_are_run_by_it(part, workload, hardware):
     assert choose_engine(hardware(part), workload(precision="q4_k_m", batch=8)).name == "llama.cpp"
 
 
-@pytest.mark.parametrize("asked", ["tensorrt-llm", "llama.cpp", "sglang"])
-def test_what_is_named_is_taken(asked, workload, hardware):
-    assert choose_engine(hardware("H100 SXM5 80GB"), workload(engine=asked)).name == asked
+@pytest.mark.parametrize("options", ["tensorrt-llm", "llama.cpp", "sglang"])
+def test_what_is_named_is_taken(options, workload, hardware):
+    assert choose_engine(hardware("H100 SXM5 80GB"), workload(engine=options)).name == options
 
 
-@pytest.mark.parametrize("asked", [{"requests_per_s": 1.0}, {"batch": "max"}, {"batch": "8"}])
+@pytest.mark.parametrize("options", [{"requests_per_s": 1.0}, {"batch": "max"}, {"batch": "8"}])
 @pytest.mark.parametrize("on", ["L40S", "L4", "A10G", "GeForce RTX 4090"])
-def test_serving_is_vllms(on, asked, size):
-    answer = size("qwen2.5-7b", on=on, devices=1, context="800/200", precision="fp8", **asked)
+def test_serving_is_vllms(on, options, size):
+    answer = size("qwen2.5-7b", on=on, devices=1, context="800/200", precision="fp8", **options)
     assert answer.plans[0].engine == "vllm"
 
 

@@ -18,7 +18,7 @@ from gpufleet.sizing.plans.options import PlanOptions, parse_context, parse_opti
 
 
 @pytest.mark.parametrize(
-    ("text", "trains", "found"),
+    ("text", "trains", "expected"),
     [
         ("8192", False, (4096, 4096, True)),
         ("1", False, (0, 1, True)),
@@ -31,8 +31,8 @@ from gpufleet.sizing.plans.options import PlanOptions, parse_context, parse_opti
         ("", False, (1024, 256, False)),
     ],
 )
-def test_lengths(text, trains, found):
-    assert parse_context(text, trains=trains) == found
+def test_lengths(text, trains, expected):
+    assert parse_context(text, trains=trains) == expected
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_amounts(text, tokens):
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("options", "message"),
     [
         ({"model": "llama-9"}, "--model: unknown model"),
         ({"model": "llama-3.1"}, "--model: model 'llama-3.1' is ambiguous"),
@@ -54,7 +54,7 @@ def test_amounts(text, tokens):
         ({"task": "inferenec"}, "--task: 'inferenec' is not known; did you mean inference?"),
         ({"engine": "vlllm"}, "--engine: unknown engine 'vlllm'; did you mean vllm"),
         ({"context": "-5"}, "--context: '-5' is not a length"),
-        ({"context": "0"}, "--context: 0 is no length"),
+        ({"context": "0"}, "--context: 0 is not a length"),
         ({"context": "0/0"}, "--context: 0/0 has no tokens"),
         ({"context": "1/2/3"}, "--context: '1/2/3' has more than two parts"),
         ({"context": "1e9"}, "--context: '1e9' is not a length"),
@@ -71,20 +71,20 @@ def test_amounts(text, tokens):
         ({"devices": 8}, "--devices: needs --on"),
         ({"tokens": "lots"}, "--tokens: 'lots' is not a number of tokens"),
         ({"tokens": "0"}, "--tokens: '0' is not a number of tokens"),
-        ({"tokens": "1e30"}, "--tokens: '1e30' is more than anybody has"),
+        ({"tokens": "1e30"}, "--tokens: '1e30' is too many tokens"),
         ({"tokens": "nan"}, "--tokens: 'nan' is not a number"),
         ({"requests_per_s": -1.0}, "--requests-per-s: -1 is not above 0"),
         ({"requests_per_s": float("nan")}, "--requests-per-s: nan is not above 0"),
-        ({"requests_per_s": 1.0, "tokens": "1B"}, "--requests-per-s: goes not with --tokens"),
-        ({"requests_per_s": 1.0, "context": "100/0"}, "--context: requests without an answer"),
+        ({"requests_per_s": 1.0, "tokens": "1B"}, "--requests-per-s: cannot be combined with --tokens"),
+        ({"requests_per_s": 1.0, "context": "100/0"}, "--context: requests must have output tokens"),
         ({"requests_per_s": 1.0, "task": "lora"}, "--requests-per-s: is for inference"),
         ({"optimizer": "adamw"}, "--optimizer: is for training"),
         ({"optimizer": "adam", "task": "lora"}, "--optimizer: 'adam' is not known; did you mean adamw?"),
-        ({"adapter": "lora", "task": "lora"}, "--adapter: goes with --task dpo"),
+        ({"adapter": "lora", "task": "lora"}, "--adapter: can only be combined with --task dpo"),
         ({"lora_rank": 0, "task": "lora"}, "--lora-rank: 0 is too few"),
-        ({"precision": "q4_k_m", "task": "full_finetune"}, "nothing trains all weights in q4_k_m"),
-        ({"deadline": "7d"}, "--deadline: needs the work to be done"),
-        ({"deadline": "soon", "tokens": "1B"}, "--deadline: 'soon' is no deadline"),
+        ({"precision": "q4_k_m", "task": "full_finetune"}, "full training in q4_k_m is not supported"),
+        ({"deadline": "7d"}, "--deadline: needs an amount of work"),
+        ({"deadline": "soon", "tokens": "1B"}, "--deadline: 'soon' is not a deadline"),
         ({"deadline": "2001-01-01", "tokens": "1B"}, "--deadline: '2001-01-01' is over"),
         ({"deadline": "0h", "tokens": "1B"}, "--deadline: '0h' is over"),
         ({"epochs": 2.0, "task": "lora"}, "--epochs: needs --dataset"),
@@ -97,9 +97,9 @@ def test_amounts(text, tokens):
         ({"top": -1}, "--top: -1 is negative"),
     ],
 )
-def test_what_is_wrong_is_one_line_with_what_would_be_right(asked, said):
-    with pytest.raises(InputError, match=re.escape(said)) as caught:
-        parse_options(PlanOptions(**{"model": "llama-3.1-8b", **asked}))
+def test_what_is_wrong_is_one_line_with_what_would_be_right(options, message):
+    with pytest.raises(InputError, match=re.escape(message)) as caught:
+        parse_options(PlanOptions(**{"model": "llama-3.1-8b", **options}))
     assert "\n" not in str(caught.value)
 
 
@@ -108,20 +108,21 @@ def test_a_context_beyond_the_model_is_a_warning_not_a_refusal(size, codes):
 
 
 @given(st.builds(
-    PlanOptions, st.sampled_from(["llama-3.1-8b", "x", "", "qwen"]), task=st.text(max_size=12), precision=st.text(max_size=8),
+    PlanOptions, st.sampled_from(["llama-3.1-8b", "x", "", "qwen"]), task=st.text(max_size=12),
+    precision=st.text(max_size=8),
     context=st.text(alphabet="0123456789/k -", max_size=12), batch=st.text(alphabet="0123456789max-", max_size=6),
     tokens=st.text(alphabet="0123456789eETBM.+-", max_size=8),
     deadline=st.text(alphabet="0123456789hdw-T:", max_size=12), on=st.text(max_size=10),
     engine=st.text(max_size=8), rank=st.text(max_size=6),
 ))  # fmt: skip
 @settings(max_examples=300, deadline=None)
-def test_whatever_is_typed_is_a_question_or_our_refusal(asked):
+def test_whatever_is_typed_is_a_question_or_our_refusal(options):
     try:
-        found = parse_options(asked, now=datetime(2026, 11, 21, tzinfo=UTC))
+        request = parse_options(options, now=datetime(2026, 11, 21, tzinfo=UTC))
     except GpufleetError as error:
         assert "\n" not in str(error)  # noqa: PT017 - either outcome is right, a traceback is not
     else:
-        assert found.workload.batch >= 1
+        assert request.workload.batch >= 1
 
 
 def _measured():
@@ -140,8 +141,8 @@ def _measured():
 )
 def test_every_measured_setting_can_be_asked(key):
     task, model, precision, engine = key
-    found = parse_options(PlanOptions(model, task=task, precision=precision, engine=engine))
-    assert found.workload.task == task
+    request = parse_options(PlanOptions(model, task=task, precision=precision, engine=engine))
+    assert request.workload.task == task
 
 
 @pytest.mark.parametrize("name", sorted({row["accelerator"] for row in _measured()}))
@@ -158,8 +159,8 @@ def test_every_measured_length_can_be_asked(context):
 
 def test_a_missing_key_of_a_config_is_named(tmp_path):
     (tmp_path / "config.json").write_text('{"hidden_size": 4096}')
-    with pytest.raises(InputError) as told:
+    with pytest.raises(InputError) as error:
         parse_options(PlanOptions(model=str(tmp_path), on=("L4",)))
-    assert str(told.value).endswith(
+    assert str(error.value).endswith(
         "config.json: num_hidden_layers: is missing; the model's size follows from it"
     )

@@ -66,9 +66,9 @@ def test_a_training_adds_up_and_begins_with_data_over_every_device(case):
         Workload(catalog.get_model(model), task="full_finetune"),
         resolve_hardware(part).hardware,
     )
-    found = list(training_layouts(workload, hardware, devices))
-    assert (found[0].data, found[0].devices) == (devices, devices)
-    for each in found:
+    layouts = list(training_layouts(workload, hardware, devices))
+    assert (layouts[0].data, layouts[0].devices) == (devices, devices)
+    for each in layouts:
         assert each.tensor * each.pipeline * each.data == each.devices <= devices
         assert each.nodes == count_nodes(hardware, each.devices)
         assert each.shards == 0 or (each.data % each.shards == 0 and each.shards > 1)
@@ -96,21 +96,21 @@ def test_two_nodes_split_layers_between_and_tensors_within(workload, hardware):
 
 
 def test_the_smallest_that_fits_fits_and_half_of_it_does_not(workload, hardware):
-    wanted, kind = workload("llama-3.1-70b", precision="bf16"), hardware("H100 SXM5 80GB")
-    found = find_smallest_placement(wanted, kind)
-    assert found.fits
-    assert found.layout.devices == 2
-    assert not place_on_devices(wanted, kind, 1).fits
+    requested, kind = workload("llama-3.1-70b", precision="bf16"), hardware("H100 SXM5 80GB")
+    placement = find_smallest_placement(requested, kind)
+    assert placement.fits
+    assert placement.layout.devices == 2
+    assert not place_on_devices(requested, kind, 1).fits
 
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("task", ["inference", "lora", "full_finetune"])
 def test_the_smallest_is_the_smallest_of_its_series(model, part, task, workload, hardware):
-    wanted, kind = workload(model, task=task, precision="bf16"), hardware(part)
-    found = find_smallest_placement(wanted, kind)
-    tried = [size for size in device_counts(kind) if found is None or size < found.layout.devices][:6]
-    assert not any(place_on_devices(wanted, kind, size).fits for size in tried)
+    requested, kind = workload(model, task=task, precision="bf16"), hardware(part)
+    placement = find_smallest_placement(requested, kind)
+    tried = [size for size in device_counts(kind) if placement is None or size < placement.layout.devices][:6]
+    assert not any(place_on_devices(requested, kind, size).fits for size in tried)
 
 
 def test_adapters_are_copied_while_they_fit_and_sharded_where_they_do_not(workload, hardware):

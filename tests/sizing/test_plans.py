@@ -122,7 +122,7 @@ def test_owned_alone(size):
 
 
 @pytest.mark.parametrize(
-    ("asked", "has"),
+    ("options", "has"),
     [
         ({"clouds": ("azure",)}, lambda plan: plan.offer.cloud == "azure"),
         ({"regions": ("us-east-1",)}, lambda plan: plan.offer.region == "us-east-1"),
@@ -132,8 +132,8 @@ def test_owned_alone(size):
         ({"latency_s": 5.0}, lambda plan: plan.request_s <= 5),
     ],
 )
-def test_constraints_hold_for_every_plan(asked, has, size):
-    plans = size("llama-3.1-8b", top=0, **asked).plans
+def test_constraints_hold_for_every_plan(options, has, size):
+    plans = size("llama-3.1-8b", top=0, **options).plans
     assert plans
     assert all(has(plan) for plan in plans)
 
@@ -181,8 +181,8 @@ def test_a_deadline_chooses_the_nodes(size):
 
 def test_a_deadline_may_be_a_day(repo_root):
     now = datetime(2026, 11, 21, tzinfo=UTC)
-    asked = PlanOptions("llama-3.1-8b", task="pretrain", tokens="1T", deadline="2026-12-01")
-    assert parse_options(asked, now=now, root=repo_root).deadline_h == 240
+    options = PlanOptions("llama-3.1-8b", task="pretrain", tokens="1T", deadline="2026-12-01")
+    assert parse_options(options, now=now, root=repo_root).deadline_h == 240
 
 
 def test_nothing_suits_is_an_answer_with_what_comes_closest(size, codes):
@@ -209,9 +209,9 @@ def test_a_bare_part_costs_what_clouds_ask_for_one(size):
 
 
 def test_no_cloud_and_owned_only_is_nothing_to_choose_from(tmp_path):
-    asked = parse_options(PlanOptions("llama-3.1-8b", owned=True), root=tmp_path)
+    options = parse_options(PlanOptions("llama-3.1-8b", owned=True), root=tmp_path)
     with pytest.raises(InputError, match="nothing to choose from"):
-        answer_to(asked)
+        answer_to(options)
 
 
 def test_the_prompt_rate_of_a_total_is_that_of_a_whole_prompt(size):
@@ -222,9 +222,9 @@ def test_the_prompt_rate_of_a_total_is_that_of_a_whole_prompt(size):
 
 
 def test_a_commitment_that_outlasts_the_work_is_said_to(size, codes):
-    asked = {"task": "lora", "dataset": 1000, "on": "g5.48xlarge"}
-    assert "commitment-outlasts-work" in codes(size(purchases=("reserved_3y",), **asked))
-    assert "commitment-outlasts-work" not in codes(size(purchases=("on_demand",), **asked))
+    options = {"task": "lora", "dataset": 1000, "on": "g5.48xlarge"}
+    assert "commitment-outlasts-work" in codes(size(purchases=("reserved_3y",), **options))
+    assert "commitment-outlasts-work" not in codes(size(purchases=("on_demand",), **options))
 
 
 def test_what_is_not_sold_that_way_is_said_to_have_no_price(size, codes):

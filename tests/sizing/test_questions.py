@@ -19,32 +19,32 @@ SERVED = {"precision": "f16", "context": "8192", "engine": "vllm"}
 
 
 @pytest.fixture
-def said(size):
+def plan_and_codes(size):
     """Answer a question about one hardware and number of devices: the plan, and the codes of its warnings."""
 
-    def ask(model, on, devices=1, **asked):
-        answer = size(model, on=on, devices=devices, **asked)
+    def plan_exact_devices(model, on, devices=1, **options):
+        answer = size(model, on=on, devices=devices, **options)
         return answer.plans[0], {caution.code for caution in answer.warnings}
 
-    return ask
+    return plan_exact_devices
 
 
 class TestLaptop405B:
-    def test_four_bits_are_twice_what_the_laptop_takes(self, said):
-        plan, codes = said("llama-3.1-405b", "M4 Max (40)", precision="q4_k_m")
+    def test_four_bits_are_twice_what_the_laptop_takes(self, plan_and_codes):
+        plan, codes = plan_and_codes("llama-3.1-405b", "M4 Max (40)", precision="q4_k_m")
         assert not plan.fits
         assert "does-not-fit" in codes
         assert 1.9 < plan.memory.per_device_gib / plan.memory.usable_gib < 2.4
         assert plan.tokens_per_s_high < 5
 
     @pytest.mark.parametrize("precision", ["iq1_s", "iq2_xxs"])
-    def test_what_fits_is_far_from_50_tokens_a_second(self, said, precision):
-        plan, _ = said("llama-3.1-405b", "M4 Max (40)", precision=precision)
+    def test_what_fits_is_far_from_50_tokens_a_second(self, plan_and_codes, precision):
+        plan, _ = plan_and_codes("llama-3.1-405b", "M4 Max (40)", precision=precision)
         assert plan.fits
         assert plan.tokens_per_s_high < 10
 
-    def test_no_smaller_memory_holds_any_copy(self, said):
-        assert not said("llama-3.1-405b", "M3 Max 64GB", precision="iq1_s")[0].fits
+    def test_no_smaller_memory_holds_any_copy(self, plan_and_codes):
+        assert not plan_and_codes("llama-3.1-405b", "M3 Max 64GB", precision="iq1_s")[0].fits
 
     def test_a_server_of_eight_is_what_comes_near(self, size):
         answer = size("llama-3.1-405b", precision="int4", tpot_ms=25, clouds=("aws", "azure", "gcp"))
@@ -54,19 +54,21 @@ class TestLaptop405B:
 
 
 class TestDeepSeekV3:
-    def test_at_least_377_gib_in_four_bits(self, said):
-        plan, _ = said("deepseek-v3", "M3 Ultra (80)", precision="q4_k_m")
+    def test_at_least_377_gib_in_four_bits(self, plan_and_codes):
+        plan, _ = plan_and_codes("deepseek-v3", "M3 Ultra (80)", precision="q4_k_m")
         assert plan.memory.weights == pytest.approx(376.65, rel=0.001)
         assert plan.fits
         assert 8 < plan.tokens_per_s_low < plan.tokens_per_s_high < 60
 
-    def test_no_single_card_holds_it(self, said):
-        assert not said("deepseek-v3", "B200", precision="q4_k_m")[0].fits
-        assert not said("deepseek-v3", "H100 SXM5 80GB", 4, precision="q4_k_m")[0].fits
-        assert not said("deepseek-v3", "H100 SXM5 80GB", 8, precision="fp8")[0].fits
+    def test_no_single_card_holds_it(self, plan_and_codes):
+        assert not plan_and_codes("deepseek-v3", "B200", precision="q4_k_m")[0].fits
+        assert not plan_and_codes("deepseek-v3", "H100 SXM5 80GB", 4, precision="q4_k_m")[0].fits
+        assert not plan_and_codes("deepseek-v3", "H100 SXM5 80GB", 8, precision="fp8")[0].fits
 
-    def test_comfortable_is_eight_h200_in_fp8(self, said):
-        plan, _ = said("deepseek-v3", "H200 SXM", 8, precision="fp8", batch="32", context="4096/1024")
+    def test_comfortable_is_eight_h200_in_fp8(self, plan_and_codes):
+        plan, _ = plan_and_codes(
+            "deepseek-v3", "H200 SXM", 8, precision="fp8", batch="32", context="4096/1024"
+        )
         assert plan.fits
         assert plan.memory.kv_cache > 30
         assert plan.per_stream > 10
@@ -78,49 +80,53 @@ class TestDeepSeekV3:
 
 
 class TestBladesAgainstOneMac:
-    def test_inference_uses_eight_of_twenty_blades_and_crawls(self, said):
-        plan, codes = said("llama-3.1-70b", "blades-1", 20, precision="q4_k_m")
+    def test_inference_uses_eight_of_twenty_blades_and_crawls(self, plan_and_codes):
+        plan, codes = plan_and_codes("llama-3.1-70b", "blades-1", 20, precision="q4_k_m")
         assert {"summed-memory", "nodes-power-of-two", "slow-link-tensor"} <= codes
         assert plan.layout.devices == 8
         assert plan.tokens_per_s_high < 3
-        mac, said_of_mac = said("llama-3.1-70b", "M4 Max (40)", precision="q4_k_m")
+        mac, said_of_mac = plan_and_codes("llama-3.1-70b", "M4 Max (40)", precision="q4_k_m")
         assert mac.fits
         assert mac.tokens_per_s > 5 * plan.tokens_per_s
         assert "summed-memory" not in said_of_mac
 
-    def test_a_model_for_160_gb_fits_neither_twenty_blades_nor_is_it_said_to(self, said):
-        plan, _ = said("llama-3.1-405b", "blades-1", 20, precision="iq2_xxs")
+    def test_a_model_for_160_gb_fits_neither_twenty_blades_nor_is_it_said_to(self, plan_and_codes):
+        plan, _ = plan_and_codes("llama-3.1-405b", "blades-1", 20, precision="iq2_xxs")
         assert not plan.fits  # 101 GiB on the eight blades that the engine can use
 
-    def test_training_on_blades_is_no_training(self, said):
-        blades, codes = said("qwen2.5-7b", "blades-1", 20, task="lora")
+    def test_training_on_blades_is_no_training(self, plan_and_codes):
+        blades, codes = plan_and_codes("qwen2.5-7b", "blades-1", 20, task="lora")
         assert {"board-without-gpu", "slow-link-training", "summed-memory"} <= codes
-        mac, _ = said("qwen2.5-7b", "M4 Max (40)", task="lora")
+        mac, _ = plan_and_codes("qwen2.5-7b", "M4 Max (40)", task="lora")
         assert mac.tokens_per_s > 5 * blades.tokens_per_s
 
 
 class TestTwoThingsOnOneCard:
     @pytest.mark.parametrize("card", ["g6.xlarge", "RTX 4090", "RTX 3090"])
-    def test_they_go_together_on_24_gb(self, said, card):
-        plan, codes = said("llama-3-8b", card, reserve_gib=1.7 * GB, **SERVED)
+    def test_they_go_together_on_24_gb(self, plan_and_codes, card):
+        plan, codes = plan_and_codes("llama-3-8b", card, reserve_gib=1.7 * GB, **SERVED)
         assert plan.fits
         assert "memory-reserved" in codes
 
-    def test_what_is_reserved_is_gone_with_its_process_own_context(self, said):
-        alone, codes = said("llama-3-8b", "RTX 4090", **SERVED)
-        shared, _ = said("llama-3-8b", "RTX 4090", reserve_gib=1.7, **SERVED)
+    def test_what_is_reserved_is_gone_with_its_process_own_context(self, plan_and_codes):
+        alone, codes = plan_and_codes("llama-3-8b", "RTX 4090", **SERVED)
+        shared, _ = plan_and_codes("llama-3-8b", "RTX 4090", reserve_gib=1.7, **SERVED)
         assert alone.memory.usable_gib - shared.memory.usable_gib == pytest.approx(1.7 + 0.45)
         assert "memory-reserved" not in codes
 
-    def test_a_mac_needs_no_second_context(self, said):
-        alone, shared = (said("llama-3-8b", "M4 Max (40)", **more)[0] for more in ({}, {"reserve_gib": 2.0}))
+    def test_a_mac_needs_no_second_context(self, plan_and_codes):
+        alone, shared = (
+            plan_and_codes("llama-3-8b", "M4 Max (40)", **more)[0] for more in ({}, {"reserve_gib": 2.0})
+        )
         assert alone.memory.usable_gib - shared.memory.usable_gib == pytest.approx(2.0)
 
-    def test_many_streams_leave_no_room(self, said):
-        assert not said("llama-3-8b", "g6.xlarge", batch="8", reserve_gib=1.7 * GB, **SERVED)[0].fits
+    def test_many_streams_leave_no_room(self, plan_and_codes):
+        assert not plan_and_codes("llama-3-8b", "g6.xlarge", batch="8", reserve_gib=1.7 * GB, **SERVED)[
+            0
+        ].fits
 
-    def test_more_than_the_card_leaves_nothing(self, said):
-        plan, codes = said("llama-3-8b", "RTX 4090", reserve_gib=40.0, **SERVED)
+    def test_more_than_the_card_leaves_nothing(self, plan_and_codes):
+        plan, codes = plan_and_codes("llama-3-8b", "RTX 4090", reserve_gib=40.0, **SERVED)
         assert not plan.fits
         assert {"does-not-fit", "memory-reserved"} <= codes
 
@@ -135,23 +141,23 @@ class TestTwoThingsOnOneCard:
         )
         assert "g6.xlarge" in free - full
 
-    @pytest.mark.parametrize("wrong", ["0", "-1", "nan"])
-    def test_a_reserve_has_to_be_something(self, gpufleet, project, wrong):
-        told = gpufleet("size", "--model", "llama-3-8b", "--reserve-gib", wrong, cwd=project)
-        assert told.returncode == 2
-        assert "--reserve-gib" in told.stderr
+    @pytest.mark.parametrize("reserve", ["0", "-1", "nan"])
+    def test_a_reserve_has_to_be_something(self, gpufleet, project, reserve):
+        completed = gpufleet("size", "--model", "llama-3-8b", "--reserve-gib", reserve, cwd=project)
+        assert completed.returncode == 2
+        assert "--reserve-gib" in completed.stderr
 
 
 class TestTrainingByADate:
     @pytest.mark.parametrize(
-        ("model", "days", "least", "most"),
+        ("model", "days", "minimum", "maximum"),
         [("llama-2-7b", 30, 50, 140), ("llama-3.1-70b", 60, 250, 600)],  # at 35 to 55 % of their rate
     )
-    def test_h100s_for_two_trillion_tokens(self, size, model, days, least, most):
+    def test_h100s_for_two_trillion_tokens(self, size, model, days, minimum, maximum):
         answer = size(model, task="pretrain", tokens="2T", deadline=f"{days}d", on="p5.48xlarge")
         plan = answer.plans[0]
         assert plan.fits
-        assert least <= plan.devices <= most
+        assert minimum <= plan.devices <= maximum
         assert plan.hours <= days * 24
 
     def test_the_devices_follow_from_operations(self, size):
@@ -161,9 +167,9 @@ class TestTrainingByADate:
         assert 0.3 < used < 0.6  # MosaicML's own runs: 38 to 46 % on H100
 
     def test_fewer_nodes_would_be_late(self, size):
-        asked = {"task": "pretrain", "tokens": "2T", "on": "p5.48xlarge"}
-        plan = size("llama-3.1-70b", deadline="60d", **asked).plans[0]
-        fewer = size("llama-3.1-70b", devices=int(plan.devices * 0.85) // 8 * 8, **asked).plans[0]
+        options = {"task": "pretrain", "tokens": "2T", "on": "p5.48xlarge"}
+        plan = size("llama-3.1-70b", deadline="60d", **options).plans[0]
+        fewer = size("llama-3.1-70b", devices=int(plan.devices * 0.85) // 8 * 8, **options).plans[0]
         assert fewer.hours > 60 * 24
 
     def test_a_70b_takes_about_ten_times_a_7b(self, size):
@@ -175,12 +181,14 @@ class TestTrainingByADate:
 
 
 class TestTiers:
-    def test_development_an_m2_with_16_gb(self, said):
-        plan, _ = said("qwen2-0.5b", "M2 (10) 16GB")
+    def test_development_an_m2_with_16_gb(self, plan_and_codes):
+        plan, _ = plan_and_codes("qwen2-0.5b", "M2 (10) 16GB")
         assert plan.fits
         assert plan.memory.usable_gib < 13  # of 16
         assert 30 < plan.tokens_per_s < 110  # not the 2 to 5 that a planning document says
-        full, _ = said("qwen2-0.5b", "M2 (10) 16GB", task="dpo", context="1024", batch="1", dataset=2000)
+        full, _ = plan_and_codes(
+            "qwen2-0.5b", "M2 (10) 16GB", task="dpo", context="1024", batch="1", dataset=2000
+        )
         assert full.fits
         assert full.memory.per_device_gib > 6  # nor 4 to 6 GB
         assert full.hours > 0.3
@@ -195,8 +203,8 @@ class TestTiers:
             ("RTX 4090", {"adapter": "qlora", "precision": "nf4"}, True),
         ],
     )
-    def test_staging_dpo_of_a_7b_on_one_card(self, said, on, more, fits):
-        assert said("qwen2.5-7b", on, task="dpo", context="1024", batch="1", **more)[0].fits is fits
+    def test_staging_dpo_of_a_7b_on_one_card(self, plan_and_codes, on, more, fits):
+        assert plan_and_codes("qwen2.5-7b", on, task="dpo", context="1024", batch="1", **more)[0].fits is fits
 
     @pytest.mark.parametrize(
         ("model", "place", "more", "fits"),
@@ -208,18 +216,18 @@ class TestTiers:
             ("qwen2.5-14b", ("H100 SXM5 80GB", 8), {}, True),
         ],
     )
-    def test_production_dpo(self, said, model, place, more, fits):
-        assert said(model, *place, task="dpo", context="2048", batch="1", **more)[0].fits is fits
+    def test_production_dpo(self, plan_and_codes, model, place, more, fits):
+        assert plan_and_codes(model, *place, task="dpo", context="2048", batch="1", **more)[0].fits is fits
 
-    def test_pairs_count_twice(self, said):
-        asked = {"task": "dpo", "adapter": "lora", "context": "1024"}
-        plan, _ = said("qwen2.5-7b", "A100 SXM4 40GB", dataset=20000, **asked)
+    def test_pairs_count_twice(self, plan_and_codes):
+        options = {"task": "dpo", "adapter": "lora", "context": "1024"}
+        plan, _ = plan_and_codes("qwen2.5-7b", "A100 SXM4 40GB", dataset=20000, **options)
         assert plan.tokens == 2 * 20000 * 1024
         assert plan.hours == pytest.approx(plan.tokens / plan.tokens_per_s / 3600)
 
 
 def pages():
-    return [(quote.page, quote) for page in quoted.PAGES for quote in quoted.quotes(page)]
+    return [(quote.page, quote) for page in quoted.PAGES for quote in quoted.find_quotes(page)]
 
 
 @pytest.mark.parametrize(
@@ -227,12 +235,14 @@ def pages():
 )
 def test_documentation_quotes_what_is_printed(page, quote, repo_root, monkeypatch):
     monkeypatch.chdir(repo_root)
-    expected = quoted.plain(quoted.printed(quote))
-    assert quoted.plain(quote.output) == expected, f"docs/{page} is old: run python tests/sizing/quoted.py"
+    expected = quoted.normalize(quoted.run_quoted_command(quote))
+    assert quoted.normalize(quote.output) == expected, (
+        f"docs/{page} is old: run python tests/sizing/quoted.py"
+    )
 
 
 def test_the_documents_quote_enough():
-    count = {page: len(quoted.quotes(page)) for page in quoted.PAGES}
+    count = {page: len(quoted.find_quotes(page)) for page in quoted.PAGES}
     assert count["questions.md"] >= 12
     assert count["tiers.md"] >= 12
     assert count["sizing.md"] >= 1
@@ -241,20 +251,20 @@ def test_the_documents_quote_enough():
 
 def test_a_quote_takes_the_sections_that_it_names():
     text = "Model: x\n\nMemory of it\n  parts\n\nHARDWARE\nrow\n\n  details\n\nWarnings\n  a: b\n"
-    assert quoted.selected(text, ("plans",)) == "HARDWARE\nrow\n\n  details\n"
-    assert quoted.selected(text, ("headline", "warnings")) == "Model: x\n\nWarnings\n  a: b\n"
-    assert quoted.selected(text, ()) == text
-    assert quoted.plain("in  2025-11/2026-07") == quoted.plain("in 2026-01-02 ")
+    assert quoted.select_sections(text, ("plans",)) == "HARDWARE\nrow\n\n  details\n"
+    assert quoted.select_sections(text, ("headline", "warnings")) == "Model: x\n\nWarnings\n  a: b\n"
+    assert quoted.select_sections(text, ()) == text
+    assert quoted.normalize("in  2025-11/2026-07") == quoted.normalize("in 2026-01-02 ")
 
 
 def test_the_json_of_a_question_says_the_same(gpufleet, project):
-    told = gpufleet(
+    completed = gpufleet(
         "size", "--model", "llama-3-8b", "--precision", "f16", "--on", "RTX 4090", "--devices", "1",
         "--reserve-gib", "1.7", "--json", cwd=project,
     )  # fmt: skip
-    found = json.loads(told.stdout)
-    assert found["plans"][0]["fits"] is True
-    assert [warning["code"] for warning in found["warnings"]] == ["memory-reserved"]
+    page = json.loads(completed.stdout)
+    assert page["plans"][0]["fits"] is True
+    assert [warning["code"] for warning in page["warnings"]] == ["memory-reserved"]
 
 
 def test_the_accuracy_table_is_what_the_benchmark_prints():
@@ -267,14 +277,16 @@ def test_the_accuracy_table_is_what_the_benchmark_prints():
         "the rows that the fit began with alone\n\ndecode      all   52    13.0%    30.9%      83%\n\n"
         "on the same rows\ndecode       120       11.2% 33.1%            56.4% 259.0%\n"
     )
-    found = accuracy.renewed("a\n<!-- accuracy -->\nold\n<!-- /accuracy -->\nb\n", printed, "2026-11-21")
-    assert "| decode, one stream | all | 120 | 10.4 % | 27.2 % | 81 % |" in found
-    assert "| decode, one stream | others, fewer than 10 rows each | 26 | 17.5 %" in found
-    assert "| decode, one stream | 11 / 33 % | 56 / 259 % |" in found
-    assert "13.0 %" not in found
-    assert "old" not in found
+    page = accuracy.replace_tables(
+        "a\n<!-- accuracy -->\nold\n<!-- /accuracy -->\nb\n", printed, "2026-11-21"
+    )
+    assert "| decode, one stream | all | 120 | 10.4 % | 27.2 % | 81 % |" in page
+    assert "| decode, one stream | others, fewer than 10 rows each | 26 | 17.5 %" in page
+    assert "| decode, one stream | 11 / 33 % | 56 / 259 % |" in page
+    assert "13.0 %" not in page
+    assert "old" not in page
     with pytest.raises(ValueError, match="no place"):
-        accuracy.renewed("a page without a place", printed, "2026-11-21")
+        accuracy.replace_tables("a page without a place", printed, "2026-11-21")
 
 
 def test_the_page_has_a_place_for_the_accuracy_table(repo_root):

@@ -1,4 +1,4 @@
-"""What an engine fills of a device as it is set by default, and the most streams that go into it."""
+"""What an engine fills of a device with its default settings, and the most streams that go into it."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ FULL = {"on": "H200 SXM 141GB", "devices": 1, "precision": "fp8", "context": "10
     ],
 )
 def test_max_is_where_one_more_does_not_fit(model, on, precision, size):
-    asked = {"on": on, "devices": 1, "precision": precision, "context": "1000/500"}
-    most = size(model, batch="max", **asked).plans[0]
+    options = {"on": on, "devices": 1, "precision": precision, "context": "1000/500"}
+    most = size(model, batch="max", **options).plans[0]
     streams = most.workload.batch
     assert most.fits
-    assert not size(model, batch=str(max(streams + 1, round(streams * 1.011) + 1)), **asked).plans[0].fits
+    assert not size(model, batch=str(max(streams + 1, round(streams * 1.011) + 1)), **options).plans[0].fits
 
 
 def test_max_keeps_a_target_and_one_hundredth_more_would_miss_it(size):
-    asked = {"on": "H100 SXM5 80GB", "devices": 1, "context": "500/500", "tpot_ms": 12.0}
-    most = size("llama-3.1-8b", batch="max", **asked).plans[0]
+    options = {"on": "H100 SXM5 80GB", "devices": 1, "context": "500/500", "tpot_ms": 12.0}
+    most = size("llama-3.1-8b", batch="max", **options).plans[0]
     assert 1 / most.per_stream <= 0.012
-    more = size("llama-3.1-8b", batch=str(round(most.workload.batch * 1.02) + 1), **asked).plans[0]
+    more = size("llama-3.1-8b", batch=str(round(most.workload.batch * 1.02) + 1), **options).plans[0]
     assert 1 / more.per_stream > 0.012
 
 
@@ -48,8 +48,8 @@ def test_what_only_the_default_refuses_is_said(size):
     most = size("llama-3.1-70b", batch="max", **FULL).plans[0].workload.batch
     answer = size("llama-3.1-70b", batch=str(round(most * 1.05)), **FULL)
     assert not answer.plans[0].fits
-    said = next(each.message for each in answer.warnings if each.code == "does-not-fit")
-    assert "as it is set by default" in said
+    message = next(each.message for each in answer.warnings if each.code == "does-not-fit")
+    assert "with its default settings" in message
 
 
 def test_a_chip_without_room_for_a_runtime_is_not_applicable(size):

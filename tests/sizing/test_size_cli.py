@@ -20,7 +20,7 @@ PARTS = {"weights", "gradients", "optimizer", "activations", "kv_cache", "overhe
 
 
 @pytest.mark.parametrize(
-    ("model", "asked"),
+    ("model", "options"),
     [
         ("llama-3.1-8b", {"on": "p4d.24xlarge", "devices": 8}),
         ("llama-3.1-8b", {}),
@@ -33,10 +33,10 @@ PARTS = {"weights", "gradients", "optimizer", "activations", "kv_cache", "overhe
         ("mixtral-8x7b", {"task": "pretrain", "tokens": "1B", "on": "TPU v5e", "devices": 256}),
     ],
 )
-def test_every_answer_obeys_the_schema(model, asked, size):
-    found = json.loads(json.dumps(build_document(size(model, **asked)), allow_nan=False))
-    jsonschema.Draft202012Validator(load_schema()).validate(found)
-    assert all(set(plan) >= CONTRACT for plan in found["plans"])
+def test_every_answer_obeys_the_schema(model, options, size):
+    document = json.loads(json.dumps(build_document(size(model, **options)), allow_nan=False))
+    jsonschema.Draft202012Validator(load_schema()).validate(document)
+    assert all(set(plan) >= CONTRACT for plan in document["plans"])
 
 
 def test_the_schema_is_a_schema_and_holds_the_contract():
@@ -47,18 +47,18 @@ def test_the_schema_is_a_schema_and_holds_the_contract():
 
 
 def test_memory_is_the_sum_of_its_parts(size):
-    held = build_document(size(on="p4d.24xlarge", devices=8))["memory_gib"]
-    assert held["total"] == pytest.approx(sum(held[part] for part in PARTS - {"total"}), rel=1e-4)
+    memory_gib = build_document(size(on="p4d.24xlarge", devices=8))["memory_gib"]
+    assert memory_gib["total"] == pytest.approx(sum(memory_gib[part] for part in PARTS - {"total"}), rel=1e-4)
 
 
 def test_json_and_table_of_the_command(gpufleet, project):
     arguments = ("size", "--model", "llama-3.1-8b", "--on", "p4d.24xlarge", "--devices", "8")
-    told = gpufleet(*arguments, "--json", cwd=project)
-    found = json.loads(told.stdout)
-    assert told.stderr == ""
-    assert len(found["plans"]) == 1
+    completed = gpufleet(*arguments, "--json", cwd=project)
+    document = json.loads(completed.stdout)
+    assert completed.stderr == ""
+    assert len(document["plans"]) == 1
     shown = gpufleet(*arguments, cwd=project).stdout
-    for words in (
+    for text in (
         "Llama-3.1-8B",
         "p4d.24xlarge",
         "Quick estimate",
@@ -66,18 +66,18 @@ def test_json_and_table_of_the_command(gpufleet, project):
         "80 % RANGE",
         "one stream",
     ):
-        assert words in shown
+        assert text in shown
     assert "\x1b" not in shown
 
 
 def test_it_works_outside_any_project(gpufleet, tmp_path):
-    told = gpufleet("size", "--model", "qwen2.5-7b", "--json", cwd=tmp_path)
-    assert told.returncode == 0, told.stderr
-    assert json.loads(told.stdout)["plans"]
+    completed = gpufleet("size", "--model", "qwen2.5-7b", "--json", cwd=tmp_path)
+    assert completed.returncode == 0, completed.stderr
+    assert json.loads(completed.stdout)["plans"]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "message"),
     [
         (("--model", "lamma-3.1-8b"), 2, "--model: unknown model 'lamma-3.1-8b'; did you mean"),
         (("--model", "llama-3.1-8b", "--on", "H100"), 2, "--on: accelerator 'H100' is ambiguous"),
@@ -89,23 +89,23 @@ def test_it_works_outside_any_project(gpufleet, tmp_path):
         (("--model", "llama-3.1-8b", "--cloud", ""), 2, "--cloud: is empty"),
         (("--model", "llama-3.1-8b", "--merge"), 2, "--merge: goes with --emit"),
         (("--model", "llama-3.1-8b", "--on", "p4d.24xlarge", "--cloud", "gcp"), 2, "is a machine of aws"),
-        (("--model", "llama-3.1-405b", "--budget", "1"), 1, "nothing is within"),
+        (("--model", "llama-3.1-405b", "--budget", "1"), 1, "no plan is within"),
         (("--model", "llama-3.1-8b", "--on", "M2 (10)", "--engine", "tensorrt-llm"), 1, "runs on cuda"),
     ],
 )
-def test_exit_codes(arguments, code, said, gpufleet, project):
-    told = gpufleet("size", *arguments, cwd=project)
-    assert told.returncode == code, told.stderr
-    assert said in told.stderr
-    assert "Traceback" not in told.stderr
+def test_exit_codes(arguments, code, message, gpufleet, project):
+    completed = gpufleet("size", *arguments, cwd=project)
+    assert completed.returncode == code, completed.stderr
+    assert message in completed.stderr
+    assert "Traceback" not in completed.stderr
 
 
 def test_the_reason_comes_on_standard_output_too_where_nothing_suits(gpufleet, project):
-    told = gpufleet("size", "--model", "llama-3.1-405b", "--budget", "1", "--json", cwd=project)
-    assert told.returncode == 1
-    found = json.loads(told.stdout)
-    assert found["plans"] == []
-    assert found["closest"]["hardware"]
+    completed = gpufleet("size", "--model", "llama-3.1-405b", "--budget", "1", "--json", cwd=project)
+    assert completed.returncode == 1
+    document = json.loads(completed.stdout)
+    assert document["plans"] == []
+    assert document["closest"]["hardware"]
 
 
 PROBE = """
@@ -122,8 +122,8 @@ print([name for name in {heavy!r} if name in sys.modules], file=sys.stderr)
 
 def test_nothing_heavy_is_loaded(project, clean_env):
     heavy = ("pydantic", "pulumi", "boto3", "altair", "sqlalchemy", "numpy", "gguf", "rich", "gpufleet.fleet")
-    told = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", PROBE.format(heavy=heavy)],
         cwd=project, env=clean_env, capture_output=True, text=True, timeout=60, check=True,
     )  # fmt: skip
-    assert told.stderr.strip() == "[]"
+    assert completed.stderr.strip() == "[]"

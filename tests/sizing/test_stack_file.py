@@ -14,8 +14,8 @@ from gpufleet.sizing.stack_file import choose_plan_to_write, write_plan
 @pytest.fixture
 def best(project):
     """Return the best plan for these arguments in a project of the test's own."""
-    return lambda model="llama-3.1-8b", **asked: find_plans(
-        parse_options(PlanOptions(model, **asked), root=project)
+    return lambda model="llama-3.1-8b", **options: find_plans(
+        parse_options(PlanOptions(model, **options), root=project)
     ).plans[0]
 
 
@@ -28,20 +28,20 @@ def files(project):
 @pytest.mark.parametrize("cloud", ["aws", "gcp", "azure"])
 @pytest.mark.parametrize("purchase", ["on_demand", "spot", "reserved_1y"])
 def test_every_cloud_and_purchase_is_a_legal_pool(cloud, purchase, best, project):
-    chosen = best(clouds=(cloud,), purchases=(purchase,), engine="vllm")
-    write_plan(chosen, "sized", project)
+    plan = best(clouds=(cloud,), purchases=(purchase,), engine="vllm")
+    write_plan(plan, "sized", project)
     (pool,) = fleet.load("sized", project).pools
-    assert (pool.cloud, pool.machine, pool.count.desired) == (cloud, chosen.hardware.machine, chosen.nodes)
+    assert (pool.cloud, pool.machine, pool.count.desired) == (cloud, plan.hardware.machine, plan.nodes)
     assert pool.purchase.price_kind == purchase
     assert pool.name == "serve-llama-3-1-8b"
 
 
 def test_a_training_says_its_hours_and_its_fabric(best, project):
-    chosen = best(task="pretrain", tokens="20B", on="p4d.24xlarge", deadline="3d", purchases=("on_demand",))
-    write_plan(chosen, "sized", project)
+    plan = best(task="pretrain", tokens="20B", on="p4d.24xlarge", deadline="3d", purchases=("on_demand",))
+    write_plan(plan, "sized", project)
     (pool,) = fleet.load("sized", project).pools
-    assert pool.hours_per_month >= chosen.hours
-    assert pool.hours_per_month - chosen.hours < 1
+    assert pool.hours_per_month >= plan.hours
+    assert pool.hours_per_month - plan.hours < 1
     assert (pool.fabric, pool.count.desired > 1) == ("auto", True)
 
 
@@ -112,15 +112,15 @@ def test_broken_yaml_is_refused(best, project):
 
 
 def test_without_keys_nobody_could_log_in(best, project):
-    chosen = best(on="g5.xlarge", devices=1)
+    plan = best(on="g5.xlarge", devices=1)
     for path in (project / "stacks").glob("Pulumi.*.yaml"):
         path.unlink()
-    with pytest.raises(InputError, match="no stack here says who may log in"):
-        write_plan(chosen, "sized", project)
+    with pytest.raises(InputError, match=r"no stack here has ssh\.authorized_keys"):
+        write_plan(plan, "sized", project)
 
 
 def test_the_command_writes_and_says_what_is_next(gpufleet, project):
-    told = gpufleet(
+    completed = gpufleet(
         "size",
         "--model",
         "llama-3.1-8b",
@@ -133,8 +133,8 @@ def test_the_command_writes_and_says_what_is_next(gpufleet, project):
         "--json",
         cwd=project,
     )
-    assert told.returncode == 0, told.stderr
-    assert "next: gpufleet cost estimate -s sized" in told.stderr
+    assert completed.returncode == 0, completed.stderr
+    assert "next: gpufleet cost estimate -s sized" in completed.stderr
     priced = gpufleet("cost", "estimate", "-s", "sized", "--json", cwd=project)
     assert priced.returncode == 0, priced.stderr
     assert "g5.xlarge" in priced.stdout
@@ -145,25 +145,25 @@ SERVED = {"requests_per_s": 20.0, "context": "800/200", "clouds": ("aws",)}
 
 @pytest.mark.parametrize("top", [1, 20])
 def test_what_serves_is_written_on_demand_where_nobody_said_how_it_is_bought(top, project):
-    wanted = parse_options(PlanOptions("qwen2.5-7b", top=top, **SERVED), root=project)
-    answer = find_plans(wanted)
+    request = parse_options(PlanOptions("qwen2.5-7b", top=top, **SERVED), root=project)
+    answer = find_plans(request)
     assert answer.plans[0].offer.purchase == "spot"
-    chosen, said = choose_plan_to_write(wanted, answer)
-    assert chosen.offer.purchase == "on_demand"
-    assert "the first plan is spot" in said
+    plan, note = choose_plan_to_write(request, answer)
+    assert plan.offer.purchase == "on_demand"
+    assert "the first plan is spot" in note
 
 
 @pytest.mark.parametrize("purchase", ["spot", "reserved_3y"])
 def test_what_was_asked_for_is_written(purchase, project):
-    wanted = parse_options(PlanOptions("qwen2.5-7b", purchases=(purchase,), **SERVED), root=project)
-    chosen, said = choose_plan_to_write(wanted, find_plans(wanted))
-    assert (chosen.offer.purchase, said) == (purchase, "")
+    request = parse_options(PlanOptions("qwen2.5-7b", purchases=(purchase,), **SERVED), root=project)
+    plan, note = choose_plan_to_write(request, find_plans(request))
+    assert (plan.offer.purchase, note) == (purchase, "")
 
 
 def test_a_training_may_be_spot_and_never_commits_unasked(project):
-    wanted = parse_options(
+    request = parse_options(
         PlanOptions("llama-3.1-8b", task="pretrain", tokens="1B", on="p4d.24xlarge", clouds=("aws",)),
         root=project,
     )
-    chosen, _ = choose_plan_to_write(wanted, find_plans(wanted))
-    assert chosen.offer.purchase in ("spot", "on_demand")
+    plan, _ = choose_plan_to_write(request, find_plans(request))
+    assert plan.offer.purchase in ("spot", "on_demand")

@@ -45,10 +45,10 @@ def test_a_target_that_is_met_is_not_named(code, size):
 
 def test_by_how_much(size):
     answer = size(budget=1000.0, **ONE)
-    said = next(each.message for each in answer.warnings if is_missed_target(each))
+    message = next(each.message for each in answer.warnings if is_missed_target(each))
     month = answer.plans[0].usd_per_month
-    assert f"{month:,.2f} USD" in said
-    assert f"{month / 1000:.0f}" in said
+    assert f"{month:,.2f} USD" in message
+    assert f"{month / 1000:.0f}" in message
 
 
 def test_a_part_without_a_price_is_in_no_budget(size):
@@ -62,21 +62,23 @@ def test_what_does_not_fit_serves_no_request(size, codes):
 
 @pytest.mark.parametrize(("budget", "code"), [("10", 1), ("10000000", 0)])
 def test_the_answer_no_has_exit_code_one_and_the_plan_on_standard_output(budget, code, gpufleet, project):
-    asked = ("size", "--model", "llama-3.1-8b", "--on", "p4d.24xlarge", "--devices", "8", "--json")
-    told = gpufleet(*asked, "--budget", budget, cwd=project)
-    assert told.returncode == code, told.stderr
-    assert len(json.loads(told.stdout)["plans"]) == 1
-    assert ("the budget is" in told.stderr) is bool(code)
+    options = ("size", "--model", "llama-3.1-8b", "--on", "p4d.24xlarge", "--devices", "8", "--json")
+    completed = gpufleet(*options, "--budget", budget, cwd=project)
+    assert completed.returncode == code, completed.stderr
+    assert len(json.loads(completed.stdout)["plans"]) == 1
+    assert ("the budget is" in completed.stderr) is bool(code)
 
 
 def test_without_a_target_a_plan_that_does_not_fit_is_no_failure(gpufleet, project):
-    told = gpufleet("size", "--model", "llama-3.1-405b", "--on", "H100 SXM5", "--devices", "1", cwd=project)
-    assert told.returncode == 0
-    assert "does-not-fit" in told.stdout
+    completed = gpufleet(
+        "size", "--model", "llama-3.1-405b", "--on", "H100 SXM5", "--devices", "1", cwd=project
+    )
+    assert completed.returncode == 0
+    assert "does-not-fit" in completed.stdout
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "options",
     [
         {"budget": 10.0},
         {"task": "pretrain", "tokens": "1T", "deadline": "5d", "budget": 1000.0},
@@ -84,18 +86,18 @@ def test_without_a_target_a_plan_that_does_not_fit_is_no_failure(gpufleet, proje
         {"ttft_ms": 0.5},
     ],
 )
-def test_the_closest_is_the_one_that_misses_its_worst_target_by_least(asked, size, repo_root):
-    wanted = parse_options(PlanOptions("llama-3.1-70b", **asked), root=repo_root)
-    answer = find_plans(wanted)
+def test_the_closest_is_the_one_that_misses_its_worst_target_by_least(options, size, repo_root):
+    request = parse_options(PlanOptions("llama-3.1-70b", **options), root=repo_root)
+    answer = find_plans(request)
     assert not answer.plans
-    nearest = worst_target_ratio(wanted, answer.closest)
+    nearest = worst_target_ratio(request, answer.closest)
     free = find_plans(
-        replace(wanted, deadline_h=None, budget_usd=None, ttft_s=None, tpot_s=None, limit=0)
+        replace(request, deadline_h=None, budget_usd=None, ttft_s=None, tpot_s=None, limit=0)
     ).plans
-    assert 1 < nearest <= min(worst_target_ratio(wanted, each) for each in free) * 1.001
+    assert 1 < nearest <= min(worst_target_ratio(request, each) for each in free) * 1.001
 
 
 def test_only_what_was_given_is_mentioned(size):
-    said = size("llama-3.1-405b", budget=1.0).warnings[-1].message
-    assert "the budget" in said
-    assert "deadline" not in said
+    message = size("llama-3.1-405b", budget=1.0).warnings[-1].message
+    assert "the budget" in message
+    assert "deadline" not in message

@@ -36,14 +36,16 @@ def _work(model, task="pretrain", batch=1, context=2048):
     st.booleans(),
 )
 @settings(max_examples=60, deadline=None)
-def test_more_devices_are_never_slower(model, part, numbers, task, open_batch):
+def test_more_devices_are_never_slower(model, part, numbers, task, can_choose_batch):
     hardware, last = resolve_hardware(part).hardware, 0.0
     for number in numbers:
-        found = find_fastest_training(_work(model, task), hardware, number, open_batch=open_batch)
-        if not found.fits:
+        training = find_fastest_training(
+            _work(model, task), hardware, number, can_choose_batch=can_choose_batch
+        )
+        if not training.fits:
             assert last == 0.0, "what fits on fewer fits on more"
             continue
-        rate = found.speed().tokens_per_s
+        rate = training.speed().tokens_per_s
         assert rate * WORTH_IT**2 >= last
         last = max(rate, last)
 
@@ -55,8 +57,10 @@ def test_no_layout_that_fits_is_faster(model, part, devices):
     hardware = resolve_hardware(part).hardware
     chosen = find_fastest_training(_work(model), hardware, devices)
     for layout in parallelism.training_layouts(_work(model), hardware, devices):
-        for asked in sharding_variants(replace(_work(model), engine=chosen.workload.engine), layout.devices):
-            placed = place_on_layout(asked, hardware, layout)
+        for variant in sharding_variants(
+            replace(_work(model), engine=chosen.workload.engine), layout.devices
+        ):
+            placed = place_on_layout(variant, hardware, layout)
             if placed.fits:
                 assert placed.speed().tokens_per_s <= chosen.speed().tokens_per_s * WORTH_IT
 
@@ -87,14 +91,14 @@ def test_a_slow_network_keeps_whole_copies_in_each_node():
 def test_hybrid_sharding_takes_the_memory_of_one_node():
     work, hardware = _work("llama-3.1-8b"), resolve_hardware("H100 SXM5 80GB").hardware
     layouts = list(parallelism.training_layouts(work, hardware, 32))
-    whole, hybrid = layouts[0], next(each for each in layouts if each.shards)
-    (asked,) = sharding_variants(work, 32)
-    one = place_on_layout(asked, hardware, parallelism.Layout(1, 8, data=8))
+    full, hybrid = layouts[0], next(each for each in layouts if each.shards)
+    (variant,) = sharding_variants(work, 32)
+    one = place_on_layout(variant, hardware, parallelism.Layout(1, 8, data=8))
     assert (
-        place_on_layout(asked, hardware, whole).memory.per_device_gib
-        < place_on_layout(asked, hardware, hybrid).memory.per_device_gib
+        place_on_layout(variant, hardware, full).memory.per_device_gib
+        < place_on_layout(variant, hardware, hybrid).memory.per_device_gib
     )
-    assert place_on_layout(asked, hardware, hybrid).memory.per_device_gib == pytest.approx(
+    assert place_on_layout(variant, hardware, hybrid).memory.per_device_gib == pytest.approx(
         one.memory.per_device_gib
     )
 
@@ -109,10 +113,10 @@ def test_a_larger_micro_batch_is_taken_only_where_it_is_worth_it():
 @pytest.mark.parametrize(("network", "idle"), [(1e-3, True), (50.0, False)])
 def test_devices_that_would_only_slow_it_down_stand_idle_and_are_named(network, idle):
     hardware = replace(resolve_hardware("GeForce RTX 4090").hardware, network_gb_s=network)
-    found = find_fastest_training(_work("qwen2-0.5b", "full_finetune"), hardware, 16)
-    assert (found.layout.devices == 8) is idle
-    said = {each.code for each in check_placement(found.workload, hardware, 16, found.layout)}
-    assert ("devices-idle" in said) is idle
+    training = find_fastest_training(_work("qwen2-0.5b", "full_finetune"), hardware, 16)
+    assert (training.layout.devices == 8) is idle
+    codes = {each.code for each in check_placement(training.workload, hardware, 16, training.layout)}
+    assert ("devices-idle" in codes) is idle
 
 
 @pytest.mark.parametrize(("batch", "warned"), [("1", False), ("16", True)])

@@ -1,8 +1,7 @@
-"""From a workload to hardware: memory, speed, power, money, ranked plans.
+"""From a workload to hardware: memory, speed, power, cost and ranked plans.
 
-In come a workload (model, task, precision, lengths, batch) and the catalogue. Out go what it takes in
-memory, how fast it will be with an interval learned from published measurements, and plans that are legal
-to place, each with its reasons.
+Input: a workload (model, task, precision, lengths, batch) and the catalogue. Output: the memory it needs, its
+speed with an interval fitted to published measurements, and ranked plans that the placement rules allow.
 """
 
 from __future__ import annotations

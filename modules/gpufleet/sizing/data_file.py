@@ -1,4 +1,4 @@
-"""The data files of this room as rows, read once per process and never changed."""
+"""Rows of this room's data files, cached per process."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ DATA_DIR = Path(__file__).parent / "data"
 
 @cache
 def load_rows(name: str) -> tuple[Row, ...]:
-    """Return the rows of one data file."""
+    """Return the rows of one file in ``data/``."""
     return tuple(packaged_rows("gpufleet.sizing", f"data/{name}"))
 
 
 def parse_number(text: str) -> float | None:
-    """Return a field's number, None where it is empty."""
+    """Return a field as a number, None if it is empty."""
     return float(text) if text else None

@@ -1,4 +1,4 @@
-"""What a workload may be placed on: devices of one kind, how they are joined, what they cost."""
+"""Hardware for a workload: devices of one kind, their interconnect and their offers."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Origin = Literal["cloud", "rack", "workstation", "part"]
 
 @dataclass(frozen=True)
 class Offer:
-    """How the hardware is had, and what one node of it costs per hour, used or not."""
+    """A way to buy the hardware, and the price of one node per hour."""
 
-    cloud: str  # aws, gcp, azure, onprem; "" where only the accelerator was named
+    cloud: str  # aws, gcp, azure, onprem; "" for a bare accelerator
     region: str
     purchase: str  # on_demand, spot, reserved_1y, reserved_3y, owned
     usd_per_hour: float | None
@@ -29,7 +29,8 @@ class Hardware:
 
     ``node_limit`` is how many nodes there are (a rack's blades), None where more can be had.
     ``peer_access``: devices read each other's memory without the host (stock GeForce drivers do not).
-    ``origin`` tells whether it is a cloud's machine, our own, or a bare part in its usual host (``why``).
+    ``origin``: a cloud machine, an owned rack or workstation, or a bare accelerator in its default host
+    (``host_source``).
     """
 
     name: str
@@ -42,23 +43,23 @@ class Hardware:
     peer_access: bool = True
     unified: bool = False  # one memory for host and accelerator (Apple, GB10, boards)
     host_memory_gib: float | None = None
-    host_watts: float = 0.0  # of one node, beside its devices
+    host_watts: float = 0.0  # of one node without its devices
     offers: tuple[Offer, ...] = ()
     origin: Origin = "part"
-    machine: str = ""  # the machine's name in its cloud or in the catalogue of what we own
-    share: float = 1.0  # of a card that the machine has only a part of
+    machine: str = ""  # the machine's name in its cloud or, if owned, in the catalogue
+    share: float = 1.0  # fraction of a card that the machine has (vGPU sizes)
     network: str = ""  # what the nodes are joined with: EFA, InfiniBand, Ethernet
-    host_source: str = ""  # where the host's shape is from
+    host_source: str = ""  # source of the host's device count, network and memory
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How one replica lies on devices: ``tensor * pipeline * data`` of them.
+    """How one replica is spread over ``tensor * pipeline * data`` devices.
 
-    ``split`` says how several devices of an inference share the work: tensor (each holds a part of every
+    ``split`` is how the devices of an inference share the work: tensor (each holds a part of every
     layer) or layer (each holds whole layers; capacity, not speed). ``expert`` is the expert-parallel share.
     ``shards``: over how many of the data-parallel devices one copy of a training's states is spread, 0 for all;
-    fewer is hybrid sharding, with whole copies beside each other that only sum gradients.
+    fewer is hybrid sharding (FSDP HYBRID_SHARD): several full copies that all-reduce their gradients.
     """
 
     nodes: int = 1

@@ -1,4 +1,4 @@
-"""From a name to hardware: a cloud's machine, a rack or workstation of ours, or a bare part in its usual host."""
+"""Find hardware by name: a cloud machine, an owned rack or workstation, or a bare accelerator in its default host."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ MIN_WORD_LENGTH = 3  # two letters are in half the catalogue
 
 @dataclass(frozen=True)
 class ResolvedHardware:
-    """Hardware, and what is to be said of how its name was understood."""
+    """Hardware and the warnings about how its name was resolved."""
 
     hardware: Hardware
     warnings: tuple[PlanWarning, ...] = ()
 
 
 def resolve_hardware(name: str, root: Path | None = None) -> ResolvedHardware:
-    """Return the hardware of that name; what nobody knows is an InputError with the nearest names."""
+    """Return the hardware of that name; raise InputError with similar names for an unknown one."""
     return resolve_alternatives(name, root)[0]
 
 
 def resolve_alternatives(name: str, root: Path | None = None) -> list[ResolvedHardware]:
-    """Return the hardware of that name; of a machine that is retired everything that stands in for it, best first."""
+    """Return the hardware of that name; for a retired machine all its substitutes, best first."""
     query = " ".join(name.split())
     if not query:
         raise InputError("is empty", where="--on", remedy="name a machine, a rack or an accelerator")
@@ -67,13 +67,13 @@ def _find_machine(query: str) -> Hardware | None:
                 return None  # a kind of board: known as a part, if at all
             if hardware is None:
                 remedy = f"it takes {', '.join(machine.attachable)}: name that" if machine.attachable else ""
-                raise InputError(f"{machine.name} has no accelerator of its own", where="--on", remedy=remedy)
+                raise InputError(f"{machine.name} has no accelerator", where="--on", remedy=remedy)
             return hardware
     return None
 
 
 def _expand_family(family: str) -> str:
-    """Return the machine that a family such as "p4d" is, as far as it has one size; several are an InputError."""
+    """Return the only size of a family such as "p4d"; raise InputError if it has several."""
     sizes = [name for _, name in table.load_machines() if name.lower().startswith(f"{family}.")]
     if len(sizes) > 1:
         raise InputError(
@@ -90,14 +90,14 @@ def _find_substitutes(query: str) -> Iterator[ResolvedHardware]:
             substitute = _find_machine(name)
             if substitute is not None:
                 text = (
-                    f"{retirement.cloud} retired {retirement.machine} on {retirement.retired}; use {' or '.join(retirement.substitutes)}: "
-                    f"sized on {name} instead"
+                    f"{retirement.cloud} retired {retirement.machine} on {retirement.retired}; "
+                    f"use {' or '.join(retirement.substitutes)}: sized on {name} instead"
                 )
                 yield ResolvedHardware(substitute, (PlanWarning("retired-machine", text, retirement.source),))
 
 
 def _find_accelerator(query: str) -> Iterator[ResolvedHardware]:
-    """Yield the part of that name; a memory size at its end chooses among the sizes that parts are sold with."""
+    """Yield the accelerator of that name; a memory size at its end chooses among its memory options."""
     try:
         yield ResolvedHardware(build_accelerator_hardware(catalog.get_accelerator(query)))
     except InputError as error:
@@ -131,7 +131,7 @@ def _memory_options(part: Accelerator) -> tuple[float, ...]:
 
 
 def _with_memory_option(part: Accelerator, gib: float, query: str) -> Accelerator:
-    """Return the part with so much memory; a size that it never had is refused with those it has."""
+    """Return the part with that memory; raise InputError with its options for a size that does not exist."""
     sizes = _memory_options(part)
     if gib not in sizes:
         has = f"{part.name} has {_join_sizes(sizes)} GB"

@@ -1,4 +1,4 @@
-"""The usual host of a bare part, the network of a cloud's machine, the speed of a slot: facts from files."""
+"""Default host of a bare accelerator, network of a cloud machine, speed of a PCIe slot, read from data files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KINDS_WITHOUT_SLOTS = ("apple", "sbc", "npu", "apu", "tpu")
 
 @dataclass(frozen=True)
 class Host:
-    """What a part usually sits in; ``source`` begins with "assumption" where nobody published it."""
+    """The default host of an accelerator; ``source`` begins with "assumption" if no source is published."""
 
     devices: int
     network_gb_s: float  # per device
@@ -28,7 +28,7 @@ class Host:
 
 @cache
 def default_host(part: Accelerator) -> Host:
-    """Return the host that parts of this kind are sold in, or are usually put into."""
+    """Return the host in which parts of this kind are sold or commonly installed."""
     row = next(row for row in load_rows("hosts.csv") if _matches(row["match"], part))
     devices = int(row["devices_per_node"])
     per_device = (
@@ -38,7 +38,7 @@ def default_host(part: Accelerator) -> Host:
 
 
 def find_network(machine: str) -> tuple[float, str, str]:
-    """Return GB/s of a cloud machine's network, its kind, and where the figure is from."""
+    """Return GB/s of a cloud machine's network, its kind and its source."""
     row = next(row for row in load_rows("networks.csv") if fnmatchcase(machine, row["machine"]))
     return float(row["gbit_s"]) / GBIT_PER_GB, row["network"], row["source"]
 
@@ -46,7 +46,7 @@ def find_network(machine: str) -> tuple[float, str, str]:
 def find_link(part: Accelerator, devices: int) -> tuple[float, str]:
     """Return GB/s per device and direction between so many devices of one node, and the link's name.
 
-    Bridges join pairs only: three and more cards with bridges meet over their slots.
+    NVLink bridges join pairs only: three or more cards with bridges communicate over PCIe.
     """
     bridged = "PCIe" in part.form_factor and part.link.startswith("NVLink")
     if part.link and part.link_gb_s and not (bridged and devices > 2):  # noqa: PLR2004 - a bridge joins two

@@ -1,4 +1,4 @@
-"""Engines: what each runs on, how it splits a model over devices, which rule it puts on their number."""
+"""Engines: supported software stacks, how each splits a model over devices, limits on the device count."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpufleet.sizing.memory.quantization import is_gguf
 from gpufleet.sizing.speed.device import find_calibrated_engine
 from gpufleet.sizing.workload import Workload
 
-KINDS_RUN_ON_CPU = ("sbc", "npu")  # kinds of part whose processor is what a model runs on, or may
+KINDS_RUN_ON_CPU = ("sbc", "npu")  # accelerator kinds on which a model may run on the CPU
 CARDS = ("gpu_datacenter", "gpu_workstation", "gpu_gaming")
 CAPABILITY = re.compile(r"cc(\d+\.\d)")
 # docs.vllm.ai/en/v0.14.0/getting_started/installation/gpu: "7.0 or higher"; from v0.21.0 on 7.5, so without V100
@@ -36,7 +36,7 @@ class Engine:
 
 @cache
 def load_engines() -> dict[str, Engine]:
-    """Return every engine by each of its names."""
+    """Return every engine by name and alias."""
     engines_by_name: dict[str, Engine] = {}
     for row in load_rows("engines.csv"):
         split: Split = "tensor" if row["split"] == "tensor" else "layer"
@@ -47,7 +47,7 @@ def load_engines() -> dict[str, Engine]:
 
 
 def find_engine(name: str) -> Engine:
-    """Return the engine of that name or alias; an unknown one is an InputError with the nearest."""
+    """Return the engine of that name or alias; raise InputError with suggestions for an unknown one."""
     normalized = name.strip().lower().replace("_", "-").replace(" ", "-")
     known = load_engines()
     if normalized in known:
@@ -58,9 +58,9 @@ def find_engine(name: str) -> Engine:
 
 
 def choose_engine(hardware: Hardware, workload: Workload, nodes: int = 1) -> Engine:
-    """Return the engine that runs there: as asked, or the usual one of the hardware and the number format.
+    """Return the requested engine, or the default one for the hardware and the precision.
 
-    The table of usual ones is in docs/sizing.md, "Which engine".
+    The table of defaults is in docs/sizing.md, "Which engine".
     """
     if workload.engine:
         return find_engine(workload.engine)
@@ -77,7 +77,7 @@ def choose_engine(hardware: Hardware, workload: Workload, nodes: int = 1) -> Eng
 
 
 def _is_vllm_card(part: Accelerator) -> bool:
-    """Tell whether the part is an NVIDIA card that vLLM runs on; single streams of desktops are llama.cpp's."""
+    """Return whether vLLM supports the part; single streams on desktops run on llama.cpp."""
     if part.vendor != "NVIDIA" or part.kind not in CARDS:
         return False
     match = CAPABILITY.search(part.architecture)
@@ -85,7 +85,7 @@ def _is_vllm_card(part: Accelerator) -> bool:
 
 
 def _first_supported_engine(part: Accelerator, workload: Workload) -> Engine:
-    """Return the first engine of the table that runs on the part, llama.cpp where none does."""
+    """Return the first engine in engines.csv that runs on the part, else llama.cpp."""
     known = dict.fromkeys(load_engines().values())
     return next((engine for engine in known if _can_run(engine, part, workload)), load_engines()["llama.cpp"])
 
@@ -96,7 +96,7 @@ def _can_run(engine: Engine, part: Accelerator, workload: Workload) -> bool:
 
 
 def is_supported_on(engine: Engine, part: Accelerator) -> bool:
-    """Tell whether an engine runs on the part itself, not merely on the processor beside its graphics cores."""
+    """Return whether an engine runs on the accelerator itself, not only on its host's CPU."""
     device_stacks = set(part.stacks) - (set() if part.kind in KINDS_RUN_ON_CPU else {"cpu"})
     return not part.stacks or bool(engine.stacks & device_stacks)
 

@@ -20,7 +20,7 @@ BOARD_ACCELERATORS = {
 
 
 def build_machine_hardware(machine: Machine) -> Hardware | None:
-    """Return a cloud's machine, or one of our own kinds, as hardware; None for one without anything to run on."""
+    """Return a cloud or owned machine as hardware; None for one without an accelerator."""
     if not machine.accelerators:
         return _build_board_hardware(machine)
     accelerator = machine.accelerators[0]
@@ -48,7 +48,7 @@ def build_machine_hardware(machine: Machine) -> Hardware | None:
 
 
 def build_accelerator_hardware(part: Accelerator) -> Hardware:
-    """Return a bare part in its usual host."""
+    """Return a bare accelerator in its default host."""
     host = default_host(part)
     link, name = find_link(part, host.devices)
     return Hardware(
@@ -67,14 +67,14 @@ def build_accelerator_hardware(part: Accelerator) -> Hardware:
 
 
 def with_link_for(hardware: Hardware, devices: int) -> Hardware:
-    """Return the hardware as so many devices of one node are joined: bridges join pairs only."""
+    """Return the hardware with the link between ``devices`` devices of one node: NVLink bridges join pairs only."""
     part = hardware.accelerator
     link, name = find_link(part, min(devices, hardware.devices_per_node))
     return hardware if name == hardware.link else replace(hardware, link_gb_s=link, link=name)
 
 
 def scale_accelerator(part: Accelerator, gib: float, share: float) -> Accelerator:
-    """Return the part with another size of memory, or as the share of a card that a machine has of it."""
+    """Return the part with another memory size, or scaled to the share of a card that a machine has."""
     if share != 1.0:
         scaled = {
             name: getattr(part, name) * share for name in SCALED_FIELDS if getattr(part, name) is not None
@@ -87,7 +87,7 @@ def scale_accelerator(part: Accelerator, gib: float, share: float) -> Accelerato
 
 
 def _find_machine_network(machine: Machine, part: Accelerator) -> tuple[float, str, str]:
-    """Return GB/s per device, the kind of network and its source: of ours, what such parts are usually joined with."""
+    """Return GB/s per device, the network kind and its source; owned machines get the default host's network."""
     if machine.cloud == "onprem":
         host = default_host(part)
         return host.network_gb_s, host.network, f"{machine.source}; network: {host.source}"
@@ -96,7 +96,7 @@ def _find_machine_network(machine: Machine, part: Accelerator) -> tuple[float, s
 
 
 def _build_board_hardware(machine: Machine) -> Hardware | None:
-    """Return a board of ours (blades, Raspberry Pi) as hardware: its processor is what it runs on."""
+    """Return an owned board (blades, Raspberry Pi) as hardware: the model runs on its CPU."""
     if machine.name not in BOARD_ACCELERATORS:
         return None
     part = scale_accelerator(

@@ -1,8 +1,7 @@
-"""What we own: the racks of ``inventory/`` and the workstations of the stacks, read without the spec's models.
+"""Owned hardware: racks of ``inventory/`` and workstations of the stacks, read without the spec's models.
 
-Loading the spec's models takes longer than a whole answer may. So the few keys that sizing needs are read
-here from the YAML alone; a file that says more about money than these keys, or that is not as expected, goes
-through ``gpufleet.fleet``, which also words every refusal.
+Loading the spec's models takes longer than sizing itself. So the few keys that sizing needs are read here from
+the YAML. A file with other cost keys, or of another shape, is loaded by ``gpufleet.fleet``, which reports errors.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from gpufleet.sizing.node_hardware import build_accelerator_hardware, build_mach
 RACK_MARK = "plugin: gpufleet.fleet.rack"
 RANGE = re.compile(r"^[a-z][a-z0-9-]*?(?:\[(\d+)-(\d+)\])?$")
 HOURS_PER_YEAR = 8760
-# What reading a file of another shape raises; an InputError is a ValueError.
+# Raised when a file has another shape; an InputError is a ValueError.
 PARSE_ERRORS = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError)
 COST_KEYS = {
     "capital_usd",
@@ -39,7 +38,7 @@ COST_KEYS |= {"residual_fraction"}
 
 @dataclass(frozen=True)
 class OwnedMachine:
-    """Machines of one kind that we have: how many, and what one costs per hour, None where nobody said."""
+    """Owned machines of one kind: their number and the cost of one per hour, None if the file has no cost facts."""
 
     name: str
     machine: str
@@ -52,7 +51,7 @@ class OwnedMachine:
 
 
 def list_owned_hardware(root: Path | None = None) -> list[Hardware]:
-    """Return everything we own that a model can be placed on; nothing outside a project."""
+    """Return the owned hardware of the project; an empty list outside a project."""
     return [
         hardware for each in _load_owned(_project_root(root)) if (hardware := _to_hardware(each)) is not None
     ]
@@ -65,7 +64,7 @@ def find_owned_hardware(name: str, root: Path | None = None) -> Hardware | None:
             hardware = _to_hardware(each)
             if hardware is None:
                 raise InputError(
-                    f"{each.name} is made of {each.machine}, which the catalogue has no figures for",
+                    f"{each.name} is made of {each.machine}, which is not in the catalogue",
                     where="--on",
                 )
             return hardware
@@ -107,12 +106,12 @@ def _load_racks(path: Path, root: Path) -> Iterator[OwnedMachine]:
     try:
         light = _parse_rack(data) if isinstance(data, Mapping) else None
     except PARSE_ERRORS:
-        light = None  # the spec's own reader words what is wrong
+        light = None  # gpufleet.fleet reports what is wrong
     yield light or _load_rack_with_models(path, root)
 
 
 def _parse_rack(data: Mapping[str, Any]) -> OwnedMachine | None:
-    """Return the rack where its file says no more than what is understood here, else None."""
+    """Return the rack if its file has only the keys that are parsed here, else None."""
     count, cards = _count_nodes(data.get("nodes")), _parse_cards(data.get("accelerators"))
     usd = _usd_per_hour(data.get("cost"), count or 0)
     if count is None or usd is None or not isinstance(data.get("machine"), str):
@@ -151,12 +150,16 @@ def _workstation_entries(data: Any) -> list[Any]:
 
 
 def _parse_workstation(item: Mapping[str, Any]) -> OwnedMachine:
-    usd = _usd_per_hour(item.get("cost"), 1) or (None, None, "its cost facts say more than sizing reads")
+    usd = _usd_per_hour(item.get("cost"), 1) or (
+        None,
+        None,
+        "its cost facts have keys that sizing does not read",
+    )
     return OwnedMachine(str(item["name"]), str(item["machine"]), 1, *usd, rack=False)
 
 
 def _count_nodes(entry_or_list: Any) -> int | None:
-    """Return how many nodes a rack lists, None where only the spec's own reader can tell."""
+    """Return how many nodes a rack lists, None if ``gpufleet.fleet`` must parse the list."""
     entries = [entry_or_list] if isinstance(entry_or_list, str) else entry_or_list
     if not isinstance(entries, list) or not entries:
         return None
@@ -178,9 +181,9 @@ def _parse_cards(entries: Any) -> tuple[str, int] | None:
 
 
 def _usd_per_hour(cost: Any, nodes: int) -> tuple[float | None, str | None, str] | None:
-    """Return USD per hour, its date and source; None where the facts hold more than is understood here.
+    """Return USD per hour, its date and source; None if there are cost keys that are not parsed here.
 
-    The formula is ``fleet.HardwareCost.usd_per_hour``'s; a test holds them equal.
+    The formula is the one of ``fleet.HardwareCost.usd_per_hour``; a test compares the two.
     """
     if cost is None:
         return None, None, "no cost facts"

@@ -1,4 +1,4 @@
-"""How a workload may lie on a number of devices: the layouts that engines and heads allow, best first."""
+"""Parallelism: the layouts of a workload on a number of devices that engines and heads allow, best first."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PIPELINE_SIZES = (1, 2, 4, 8, 16)
 def list_layouts(
     workload: Workload, hardware: Hardware, devices: int
 ) -> tuple[list[Layout], list[PlanWarning]]:
-    """Return the legal layouts of one replica on so many devices, best first, and what is to be said of them."""
+    """Return the legal layouts of one replica on so many devices, best first, and warnings about the first."""
     layouts = list(
         training_layouts(workload, hardware, devices)
         if workload.is_training
@@ -46,9 +46,9 @@ def training_layouts(
 ) -> Iterator[Layout]:
     """Yield layouts of a training run on at most so many devices, simplest first.
 
-    Data parallel over all of them comes first; then, over several nodes, with whole copies in each node and on one
-    node alone (a slow network may make more nodes slower); then tensor degrees and pipeline stages within it, whose
-    products may leave a few devices idle. ``quick`` leaves out tensor degrees between the extremes.
+    Data parallelism over all devices comes first. With several nodes, hybrid sharding and one node alone follow: a
+    slow network can make more nodes slower. Then come tensor and pipeline sizes, which may leave a few devices idle.
+    ``quick`` tries only the smallest and the largest tensor size.
     """
     within = min(devices, hardware.devices_per_node)
     tensors = [size for size in (1, 2, 4, 8) if size <= within and can_split_heads(workload, size)]
@@ -62,7 +62,7 @@ def training_layouts(
 def _data_parallel_layouts(
     workload: Workload, hardware: Hardware, devices: int, tensor: int, pipeline: int
 ) -> Iterator[Layout]:
-    """Yield the layouts of those degrees: sharded over all, over the members in one node, and without a network."""
+    """Yield the layouts of those sizes: sharded over all devices, within each node, and on one node only."""
     share, per_node = tensor * pipeline, hardware.devices_per_node
     data = devices // share
     yield _build_layout(hardware, tensor, pipeline, data)
@@ -83,12 +83,12 @@ def _build_layout(hardware: Hardware, tensor: int, pipeline: int, data: int) -> 
 
 
 def count_nodes(hardware: Hardware, devices: int) -> int:
-    """Return how many nodes hold so many devices."""
+    """Return how many nodes have so many devices, rounded up."""
     return -(-devices // hardware.devices_per_node)
 
 
 def _power_of_two_layout(workload: Workload, hardware: Hardware, devices: int) -> Layout:
-    """Return the largest power of two that KV heads allow; other nodes stand idle."""
+    """Return the layout on the largest power of two that KV heads allow; other nodes are idle."""
     most = min(devices, workload.model.kv_heads)
     used = 1 << (most.bit_length() - 1)
     if used == 1:

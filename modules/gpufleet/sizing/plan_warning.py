@@ -1,4 +1,4 @@
-"""What a plan's reader has to know: one code, one sentence, one source."""
+"""Warnings about a plan: a code, a sentence and its source."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class PlanWarning:
-    """A warning of an answer. ``blocks`` tells that the plan can't be run as asked."""
+    """A warning about a plan. ``is_blocking``: the plan cannot run as requested."""
 
     code: str
     message: str

@@ -1,7 +1,7 @@
-"""The chosen plan as pools, racks or workstations of a stack: what is sized is what gets built.
+"""Write a plan into a stack file as a pool, rack or workstation.
 
-The stack file is written whole or not at all: the new text is checked by ``gpufleet.fleet`` under another name
-first. Comments and order of a file that exists survive; it is changed only on request.
+The file is written atomically: ``gpufleet.fleet`` validates the new text under a temporary name first. An existing
+file keeps its comments and order; it is changed only with ``merge``.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ HEADER = "# yaml-language-server: $schema=fleet.schema.json\n# {what}\n"
 UNCOMMITTED_PURCHASES = {
     True: ("owned", "on_demand", "spot"),
     False: ("owned", "on_demand"),
-}  # by whether it is a training
+}  # key: is it a training?
 TEMPLATES = {True: "trainer", False: "llm-server"}
 Node = dict[str, Any]
 
 
 def choose_plan_to_write(request: SizingRequest, result: SizingResult) -> tuple[Plan, str]:
-    """Return the plan to write where nobody said how to buy it, and a sentence where it is not the first.
+    """Return the plan to write, and a note if it is not the first plan.
 
-    What serves must not be taken away within minutes, and nobody is committed for years without having said so:
-    serving is bought on demand, training on demand or spot.
+    Without ``--purchase``, serving uses on-demand capacity and training uses on-demand or spot: no spot eviction
+    while serving, and no commitment of years by default.
     """
     first = result.plans[0]
     allowed = UNCOMMITTED_PURCHASES[first.workload.is_training]
@@ -60,7 +60,7 @@ def choose_plan_to_write(request: SizingRequest, result: SizingResult) -> tuple[
 
 
 def write_plan(plan: Plan, stack: str, root: Path, *, merge: bool = False) -> str:
-    """Write a plan into ``stacks/Pulumi.<stack>.yaml``; return a sentence on what was written and what is next."""
+    """Write a plan into ``stacks/Pulumi.<stack>.yaml``; return a message with the entry and the next command."""
     if not STACK_NAME.fullmatch(stack):
         raise InputError(
             f"{stack!r} is not a stack's name", where="--emit", remedy="lowercase, digits, hyphens"
@@ -81,7 +81,7 @@ def write_plan(plan: Plan, stack: str, root: Path, *, merge: bool = False) -> st
 
 
 def _build_entry(plan: Plan) -> tuple[str, Node]:
-    """Return the key of the fleet that the plan belongs under, and its entry."""
+    """Return the fleet key (pools, racks, workstations) and the plan's entry."""
     hardware = plan.hardware
     if hardware.origin == "cloud" and plan.offer is not None:
         return "pools", _build_pool(plan)
@@ -114,7 +114,7 @@ def _build_pool(plan: Plan) -> Node:
 
 
 def _pool_name(plan: Plan) -> str:
-    """Return a name of the model's own, so that a second writing replaces the first and nothing else."""
+    """Return a name that depends on model and task only, so that writing again replaces the same entry."""
     slug = re.sub(r"[^a-z0-9]+", "-", plan.workload.model.name.lower()).strip("-")[:30].strip("-")
     use = "train" if plan.workload.is_training else "serve"
     return f"{use}-{slug}" if slug else use
@@ -127,7 +127,7 @@ def _build_purchase(kind: str) -> Node:
 
 
 def _new_stack(root: Path, plan: Plan, stack: str) -> Node:
-    """Return a new stack; who owns it and who may log in is taken from a stack that exists."""
+    """Return a new stack document; owner and ssh are copied from an existing stack."""
     like = _find_template_fleet(root)
     pools = plan.hardware.origin == "cloud"
     if pools and not (like.get("ssh") or {}).get("authorized_keys"):
@@ -140,14 +140,14 @@ def _new_stack(root: Path, plan: Plan, stack: str) -> Node:
 
 
 def _find_template_fleet(root: Path) -> Mapping[str, Any]:
-    """Return the first stack of the project that has keys for its nodes, else the first at all."""
+    """Return the fleet of the first stack with ssh keys, else of the first stack, else an empty mapping."""
     stacks = [_read_stack(path) for path in sorted((root / "stacks").glob("Pulumi.*.yaml"))]
     fleets = [(each.get("config") or {}).get(KEY) or {} for each in stacks if isinstance(each, Mapping)]
     return next((fleet for fleet in fleets if fleet.get("ssh")), fleets[0] if fleets else {})
 
 
 def _insert_entry(document: Any, kind: str, item: Node, plan: Plan) -> None:
-    """Put the entry into its list: in the place of one of the same name, else at the end."""
+    """Replace the entry of the same name, else append the entry."""
     fleet = (document.get("config") or {}).get(KEY) if isinstance(document, Mapping) else None
     if not isinstance(fleet, dict):
         raise InputError(f"has no {KEY}", where="--emit", remedy="name another stack")
@@ -167,7 +167,7 @@ def _insert_entry(document: Any, kind: str, item: Node, plan: Plan) -> None:
 
 
 def _validate_and_save(path: Path, document: Any, stack: str, root: Path, *, fresh: str | None) -> None:
-    """Write under another name, have the fleet's own reader judge it, then put it in place at once."""
+    """Validate the text with ``fleet.load`` under a temporary name, then replace the stack file."""
     from gpufleet import fleet
 
     text = (HEADER.format(what=fresh) if fresh else "") + _dump_yaml(document)

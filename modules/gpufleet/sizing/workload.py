@@ -1,4 +1,4 @@
-"""What is asked: a model, a task, and how it is to run."""
+"""A workload: a model, a task and its settings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LoraTargets = Literal["attention", "all"]
 
 @dataclass(frozen=True)
 class Training:
-    """How weights are trained; of no account for inference.
+    """How weights are trained; ignored for inference.
 
     ``adapter`` follows from the task for lora and qlora; full fine-tuning has none; DPO may have any.
     ``master_copy`` is the 32-bit copy of the weights that mixed precision keeps (pure bf16 recipes do not).
@@ -55,9 +55,9 @@ class Training:
 
 @dataclass(frozen=True)
 class Workload:
-    """One question. ``batch`` is concurrent streams of one replica (inference) or the micro-batch per device.
+    """A workload. ``batch`` is concurrent streams of one replica (inference) or the micro-batch per device.
 
-    A training sequence has ``input_tokens + output_tokens`` tokens. ``engine`` None means: the usual one of
+    A training sequence has ``input_tokens + output_tokens`` tokens. ``engine`` None: the default one of
     the hardware.
     """
 
@@ -70,23 +70,21 @@ class Workload:
     kv_precision: str = "f16"
     engine: str | None = None
     training: Training = field(default_factory=Training)
-    has_concurrent_streams: bool = (
-        False  # streams at once are asked for, though their number is still to be found
-    )
+    has_concurrent_streams: bool = False  # many streams are requested, their number is searched
 
     @property
     def context(self) -> int:
-        """Return the tokens of one whole sequence."""
+        """Return the tokens of one sequence: input and output."""
         return self.input_tokens + self.output_tokens
 
     @property
     def is_training(self) -> bool:
-        """Tell whether weights are trained."""
+        """True if weights are trained."""
         return self.task != "inference"
 
     @property
     def adapter(self) -> Adapter:
-        """Return the adapter that is trained in place of the weights: the task's own, or DPO's choice.
+        """Return the adapter that is trained instead of the weights: given by the task, or chosen for DPO.
 
         Weights in four bits cannot be trained: DPO of such a model trains an adapter on them.
         """

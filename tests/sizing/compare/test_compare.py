@@ -16,40 +16,40 @@ from gpufleet.sizing.compare.comparison import peak_tflops, ridge_point
 from gpufleet.sizing.compare.options import build_request
 
 
-def compared(*names, **asked):
-    return of.compare_accelerators(names, build_request(**{"model": "", **asked}))
+def compare(*names, **options):
+    return of.compare_accelerators(names, build_request(**{"model": "", **options}))
 
 
-def one(name, **asked):
-    return compared(name, **asked).accelerators[0]
+def compare_one(name, **options):
+    return compare(name, **options).accelerators[0]
 
 
 def test_without_names_a_handful_of_every_kind_is_compared():
-    found = compared().accelerators
-    assert [each.accelerator.name for each in found] == list(of.DEFAULT_ACCELERATORS)
-    assert {each.accelerator.kind for each in found} >= {"gpu_datacenter", "gpu_gaming", "apple", "sbc"}
-    assert all(each.plan is None for each in found)
+    results = compare().accelerators
+    assert [each.accelerator.name for each in results] == list(of.DEFAULT_ACCELERATORS)
+    assert {each.accelerator.kind for each in results} >= {"gpu_datacenter", "gpu_gaming", "apple", "sbc"}
+    assert all(each.plan is None for each in results)
 
 
 def test_names_keep_their_order_and_are_taken_once():
-    found = compared("rtx 4090", "L40S", "GeForce RTX 4090").accelerators
-    assert [each.accelerator.name for each in found] == ["GeForce RTX 4090", "L40S"]
+    results = compare("rtx 4090", "L40S", "GeForce RTX 4090").accelerators
+    assert [each.accelerator.name for each in results] == ["GeForce RTX 4090", "L40S"]
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [("H100", "ambiguous; name one of: H100 PCIe 80GB"), ("H1000", "unknown accelerator"), (" ", "is empty")],
 )
-def test_a_wrong_name_is_one_line_with_what_matches(name, said, gpufleet, project):
-    told = gpufleet("compare", name, cwd=project)
-    assert told.returncode == 2
-    assert said in told.stderr
-    assert told.stderr.count("\n") == 1
-    assert told.stdout == ""
+def test_a_wrong_name_is_one_line_with_what_matches(name, message, gpufleet, project):
+    completed = gpufleet("compare", name, cwd=project)
+    assert completed.returncode == 2
+    assert message in completed.stderr
+    assert completed.stderr.count("\n") == 1
+    assert completed.stdout == ""
 
 
 def test_the_price_is_of_one_device_and_the_cheapest_of_its_kind():
-    subject = one("H100 SXM5 80GB")
+    subject = compare_one("H100 SXM5 80GB")
     kinds = [price.purchase for price in subject.prices]
     assert len(kinds) == len(set(kinds))
     assert subject.price == min(subject.prices, key=lambda price: price.usd_per_hour)
@@ -63,18 +63,18 @@ def test_the_price_is_of_one_device_and_the_cheapest_of_its_kind():
 
 
 def test_a_part_of_a_card_is_no_price_of_the_card():
-    names = {price.machine for price in one("A10").prices}
+    names = {price.machine for price in compare_one("A10").prices}
     assert names
     assert not names & {"Standard_NV6ads_A10_v5", "Standard_NV12ads_A10_v5", "Standard_NV18ads_A10_v5"}
 
 
 def test_what_nobody_rents_has_no_price():
-    subject = one("M4 Max (40)", model="llama-3.1-8b")
+    subject = compare_one("M4 Max (40)", model="llama-3.1-8b")
     assert (subject.price, subject.usd_per_hour, subject.tokens_per_usd) == (None, None, None)
 
 
 def test_speed_per_watt_and_per_dollar_follow_from_the_plan():
-    subject = one("L4", model="llama-3.1-8b", precision="q4_k_m")
+    subject = compare_one("L4", model="llama-3.1-8b", precision="q4_k_m")
     plan = subject.plan
     assert plan.tokens_per_s_low < plan.tokens_per_s < plan.tokens_per_s_high
     assert subject.tokens_per_joule == pytest.approx(plan.tokens_per_s / plan.watts)
@@ -82,31 +82,31 @@ def test_speed_per_watt_and_per_dollar_follow_from_the_plan():
 
 
 def test_what_one_device_cannot_hold_is_put_on_the_fewest_that_can():
-    subject = one("A100 SXM4 80GB", model="llama-3.1-70b")
+    subject = compare_one("A100 SXM4 80GB", model="llama-3.1-70b")
     assert subject.plan.devices == 2
     assert subject.label == "2 x A100 SXM4 80GB"
     assert subject.usd_per_hour == pytest.approx(2 * subject.price.usd_per_hour)
 
 
 @pytest.mark.parametrize(
-    ("name", "asked", "said"),
+    ("name", "options", "message"),
     [
         ("Radeon RX 460", {"model": "llama-3.1-8b", "engine": "vllm"}, "vllm runs on"),
-        ("Compute Module 5 / Pi 5", {"model": "llama-3.1-405b"}, "fits on no number of them"),
+        ("Compute Module 5 / Pi 5", {"model": "llama-3.1-405b"}, "does not fit on any number of devices"),
         ("Etched Sohu", {"model": "llama-3.1-8b"}, "no memory bandwidth is known"),
     ],
 )
-def test_what_cannot_be_placed_says_why(name, asked, said):
-    subject = one(name, **asked)
+def test_what_cannot_be_placed_says_why(name, options, message):
+    subject = compare_one(name, **options)
     assert subject.plan is None
-    assert said in subject.why_not
-    assert said in of.format_report(compared(name, **asked))
+    assert message in subject.why_not
+    assert message in of.format_report(compare(name, **options))
 
 
 def test_training_is_compared_too():
-    found = compared("H100 SXM5 80GB", "RTX 4090", model="llama-3.1-8b", task="lora").accelerators
-    assert found[0].plan.tokens_per_s > 2 * found[1].plan.tokens_per_s
-    assert all(each.plan.workload.is_training for each in found)
+    results = compare("H100 SXM5 80GB", "RTX 4090", model="llama-3.1-8b", task="lora").accelerators
+    assert results[0].plan.tokens_per_s > 2 * results[1].plan.tokens_per_s
+    assert all(each.plan.workload.is_training for each in results)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_the_ridge_is_rate_over_bandwidth():
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "options",
     [
         {},
         {"model": "llama-3.1-8b"},
@@ -140,28 +140,31 @@ def test_the_ridge_is_rate_over_bandwidth():
         {"model": "qwen2.5-7b", "task": "qlora"},
     ],
 )
-def test_the_json_of_everything_obeys_the_schema(asked):
-    found = of.build_document(compared(*catalog.load_accelerators(), **asked))
+def test_the_json_of_everything_obeys_the_schema(options):
+    document = of.build_document(compare(*catalog.load_accelerators(), **options))
     jsonschema.Draft202012Validator.check_schema(of.load_schema())
-    jsonschema.Draft202012Validator(of.load_schema()).validate(json.loads(json.dumps(found, allow_nan=False)))
-    assert len(found["accelerators"]) == len(catalog.load_accelerators())
+    jsonschema.Draft202012Validator(of.load_schema()).validate(
+        json.loads(json.dumps(document, allow_nan=False))
+    )
+    assert len(document["accelerators"]) == len(catalog.load_accelerators())
     assert (
-        all((each["result"] is None) == bool(each["why_not"]) for each in found["accelerators"]) or not asked
+        all((each["result"] is None) == bool(each["why_not"]) for each in document["accelerators"])
+        or not options
     )
 
 
 def test_the_json_keeps_where_facts_and_prices_are_from():
-    found = of.build_document(compared("H100 SXM5 80GB"))["accelerators"][0]
-    assert found["source"]
-    assert found["dense_tera_per_s"]["fp8"] == 1979
-    assert found["prices"][0]["source"]
-    assert found["prices"][0]["as_of"]
+    document = of.build_document(compare("H100 SXM5 80GB"))["accelerators"][0]
+    assert document["source"]
+    assert document["dense_tera_per_s"]["fp8"] == 1979
+    assert document["prices"][0]["source"]
+    assert document["prices"][0]["as_of"]
 
 
 def test_table_and_json_of_the_command(gpufleet, project):
     arguments = ("compare", "H100 SXM5", "RTX 4090", "--model", "llama-3.1-8b", "--precision", "q4_k_m")
     shown = gpufleet(*arguments, cwd=project).stdout
-    for words in (
+    for text in (
         "ACCELERATOR",
         "USABLE",
         "USD/HOUR",
@@ -171,17 +174,17 @@ def test_table_and_json_of_the_command(gpufleet, project):
         "TOKENS/JOULE",
         "USD/M TOKENS",
     ):
-        assert words in shown
-    found = json.loads(gpufleet(*arguments, "--json", cwd=project).stdout)
-    assert [each["result"]["devices"] for each in found["accelerators"]] == [1, 1]
+        assert text in shown
+    document = json.loads(gpufleet(*arguments, "--json", cwd=project).stdout)
+    assert [each["result"]["devices"] for each in document["accelerators"]] == [1, 1]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("--precision", "fp8"), "--precision: needs a model; give --model"),
-        (("--plot", "roofline"), "--plot: is drawn nowhere"),
-        (("--plot", "roofline", "--plot", "power", "--svg", "x.svg"), "--svg: holds one plot"),
+        (("--plot", "roofline"), "--plot: has no output file"),
+        (("--plot", "roofline", "--plot", "power", "--svg", "x.svg"), "--svg: can contain only one plot"),
         (("--plot", "tokens", "--svg", "x.svg"), "give --model"),
         (("--plot", "training", "--svg", "x.svg", "--model", "qwen2-0.5b"), "needs a training task"),
         (("--plot", "pie", "--svg", "x.svg"), "'pie' is not one of"),
@@ -189,11 +192,11 @@ def test_table_and_json_of_the_command(gpufleet, project):
         (("--svg", "no/such/folder/x.svg"), "cannot be written"),
     ],
 )
-def test_wrong_arguments_end_in_one_line_and_write_nothing(arguments, said, gpufleet, project, tmp_path):
-    told = gpufleet("compare", *arguments, cwd=project)
-    assert told.returncode == 2
-    assert said in told.stderr
-    assert "Traceback" not in told.stderr
+def test_wrong_arguments_end_in_one_line_and_write_nothing(arguments, message, gpufleet, project, tmp_path):
+    completed = gpufleet("compare", *arguments, cwd=project)
+    assert completed.returncode == 2
+    assert message in completed.stderr
+    assert "Traceback" not in completed.stderr
     assert not (project / "x.svg").exists()
 
 
@@ -221,11 +224,11 @@ def test_a_table_loads_no_plotting_library(project, clean_env):
         "sqlalchemy",
         "gpufleet.fleet",
     )
-    told = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", PROBE.format(heavy=heavy)],
         cwd=project, env=clean_env, capture_output=True, text=True, timeout=60, check=True,
     )  # fmt: skip
-    assert told.stderr.strip() == "[]"
+    assert completed.stderr.strip() == "[]"
 
 
 def test_a_question_without_a_model_is_none_and_its_options_are_refused():

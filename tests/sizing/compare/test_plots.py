@@ -20,8 +20,8 @@ TRAINED = {"model": "llama-3.1-8b", "task": "lora"}
 SERVED = {"model": "llama-3.1-8b", "precision": "q4_k_m"}
 
 
-def compared(*names, **asked):
-    return of.compare_accelerators(names, build_request(**{"model": "", **asked}))
+def compare(*names, **options):
+    return of.compare_accelerators(names, build_request(**{"model": "", **options}))
 
 
 def asked_for(name):
@@ -31,7 +31,7 @@ def asked_for(name):
 @pytest.fixture(scope="module")
 def drawn():
     """Return every plot of the usual parts as SVG text."""
-    return {name: plots.draw_svg(compared(**asked_for(name)), name) for name in plots.PLOTS}
+    return {name: plots.draw_svg(compare(**asked_for(name)), name) for name in plots.PLOTS}
 
 
 UNITS = {
@@ -47,16 +47,16 @@ UNITS = {
 
 @pytest.mark.parametrize("name", plots.PLOTS)
 def test_every_plot_names_its_units_and_its_parts(name, drawn):
-    words = " ".join(ET.fromstring(drawn[name]).itertext())
-    assert all(unit in words for unit in UNITS[name])
-    for subject in compared(**asked_for(name)).accelerators:
-        assert subject.accelerator.name in words  # drawn, or said to be unknown
+    texts = " ".join(ET.fromstring(drawn[name]).itertext())
+    assert all(unit in texts for unit in UNITS[name])
+    for subject in compare(**asked_for(name)).accelerators:
+        assert subject.accelerator.name in texts  # drawn, or said to be unknown
 
 
 @pytest.mark.parametrize("name", plots.PLOTS)
 def test_axes_have_no_powers_written_out(name, drawn):
-    words = list(ET.fromstring(drawn[name]).itertext())
-    assert not [word for word in words if re.fullmatch(r"[\d.]+e[+-]?\d+", word.strip())]
+    texts = list(ET.fromstring(drawn[name]).itertext())
+    assert not [text for text in texts if re.fullmatch(r"[\d.]+e[+-]?\d+", text.strip())]
 
 
 def test_every_plot_of_the_command_is_one_that_is_drawn():
@@ -66,7 +66,7 @@ def test_every_plot_of_the_command_is_one_that_is_drawn():
 
 
 def test_intervals_are_drawn_as_the_plan_has_them():
-    comparison = compared("L4", "RTX 4090", **SERVED)
+    comparison = compare("L4", "RTX 4090", **SERVED)
     chart = json.loads(json.dumps(plots.PLOTS["tokens"](comparison).to_dict()))
     rows = {
         row["name"]: row
@@ -81,16 +81,16 @@ def test_intervals_are_drawn_as_the_plan_has_them():
 
 
 @pytest.mark.parametrize(
-    ("name", "asked", "said"),
+    ("name", "options", "message"),
     [
         ("tokens", {}, "needs a model"),
         ("per-dollar", {}, "needs a model"),
         ("training", SERVED, "needs a training task"),
     ],
 )
-def test_what_cannot_be_drawn_says_what_is_missing(name, asked, said):
-    with pytest.raises(InputError, match=said):
-        plots.draw_svg(compared(**asked), name)
+def test_what_cannot_be_drawn_says_what_is_missing(name, options, message):
+    with pytest.raises(InputError, match=message):
+        plots.draw_svg(compare(**options), name)
 
 
 @pytest.mark.parametrize(
@@ -104,34 +104,34 @@ def test_what_cannot_be_drawn_says_what_is_missing(name, asked, said):
 )
 def test_what_is_known_of_none_is_refused(name, part):
     with pytest.raises(InputError, match=r"known|states"):
-        plots.draw_svg(compared(part, **SERVED), name)
+        plots.draw_svg(compare(part, **SERVED), name)
 
 
 def test_a_page_needs_nothing_else_and_says_where_figures_are_from():
-    page = file_output.render_page(compared("H100 SXM5 80GB", "RTX 4090", **SERVED))
+    page = file_output.render_page(compare("H100 SXM5 80GB", "RTX 4090", **SERVED))
     assert not re.search(r"""(?:src|href)=["'](?!#)""", page)
     assert "<script" not in page
     assert page.count("<svg") == 6  # all but training
-    for words in (
+    for texts in (
         "80 % RANGE",
         catalog.get_accelerator("RTX 4090").source.split(";")[0][:30],
         "USD/hour, spot",
     ):
-        assert words in page
+        assert texts in page
 
 
 def test_a_page_holds_the_plots_asked_for(gpufleet, project, tmp_path):
     file = tmp_path / "page.html"
-    told = gpufleet("compare", "--plot", "power", "--plot", "roofline", "--html", str(file), cwd=project)
-    assert told.returncode == 0, told.stderr
+    completed = gpufleet("compare", "--plot", "power", "--plot", "roofline", "--html", str(file), cwd=project)
+    assert completed.returncode == 0, completed.stderr
     assert re.findall(r'<figure id="([\w-]+)">', file.read_text()) == ["power", "roofline"]
 
 
 def test_svg_is_roofline_without_a_model_and_speed_with_one(gpufleet, project, tmp_path):
-    for more, words in ((), "Rooflines"), (("--model", "qwen2-0.5b"), "Tokens per second"):
-        file = tmp_path / f"{words}.svg"
+    for more, texts in ((), "Rooflines"), (("--model", "qwen2-0.5b"), "Tokens per second"):
+        file = tmp_path / f"{texts}.svg"
         assert gpufleet("compare", "L4", "T4", *more, "--svg", str(file), cwd=project).returncode == 0
-        assert words in file.read_text()
+        assert texts in file.read_text()
 
 
 def overlap(one, other):
@@ -149,20 +149,24 @@ def test_names_beside_points_meet_neither_each_other_nor_points():
 
 def test_names_stay_inside_and_off_what_stands_already():
     points = [(600, 10), (610, 390), (5, 200)]
-    taken = [(14.0, 190.0, 120.0, 210.0)]
-    boxes = labels.place_labels(points, ["a long name of a part"] * 3, 620, 400, taken)
+    fixed = [(14.0, 190.0, 120.0, 210.0)]
+    boxes = labels.place_labels(points, ["a long name of a part"] * 3, 620, 400, fixed)
     assert all(box[0] >= 0 and box[2] <= 620 and box[1] >= 0 and box[3] <= 400 for box in boxes)
-    assert not overlap(boxes[2], taken[0])
+    assert not overlap(boxes[2], fixed[0])
 
 
-@pytest.mark.parametrize("wanted", [[10, 11, 12, 13], [390, 391, 200, 399], [5, 5, 5, 5, 5], [300, 20, 100]])
-def test_spread_keeps_order_and_distance(wanted):
-    found = labels.spread_positions(wanted, 15, 0, 400)
-    ordered = sorted(found)
+@pytest.mark.parametrize(
+    "preferred", [[10, 11, 12, 13], [390, 391, 200, 399], [5, 5, 5, 5, 5], [300, 20, 100]]
+)
+def test_spread_keeps_order_and_distance(preferred):
+    positions = labels.spread_positions(preferred, 15, 0, 400)
+    ordered = sorted(positions)
     assert all(later - sooner >= 15 - 1e-9 for sooner, later in itertools.pairwise(ordered))
-    assert all(0 <= place <= 400 for place in found)
-    strictly = [(a, b) for a, b in itertools.combinations(range(len(wanted)), 2) if wanted[a] != wanted[b]]
-    assert all((wanted[a] < wanted[b]) == (found[a] < found[b]) for a, b in strictly)
+    assert all(0 <= place <= 400 for place in positions)
+    strictly = [
+        (a, b) for a, b in itertools.combinations(range(len(preferred)), 2) if preferred[a] != preferred[b]
+    ]
+    assert all((preferred[a] < preferred[b]) == (positions[a] < positions[b]) for a, b in strictly)
 
 
 def test_a_logarithmic_axis_is_logarithmic():

@@ -34,7 +34,7 @@ def test_no_prediction_saw_its_own_source(monkeypatch):
         seen.append({row.group for row in rows})
         return INITIAL_VALUES
 
-    monkeypatch.setattr(calibration, "fit", spied)
+    monkeypatch.setattr(calibration, "fit_constants", spied)
     groups = [prediction.row.group for prediction in cross_validate()]
     for group, others in zip(dict.fromkeys(groups), seen, strict=True):
         assert group not in others
@@ -74,6 +74,6 @@ def test_a_formula_is_judged_on_the_same_rows():
 
 def test_what_is_not_counted_is_shown_with_its_reason():
     shown = calibration.list_unusable()
-    assert [said.row.id for said in shown] == ["M360"]
+    assert [prediction.row.id for prediction in shown] == ["M360"]
     assert "neither the card nor the batch size is known" in shown[0].row.notes
-    assert shown[0].row.id not in {said.row.id for said in cross_validate()}
+    assert shown[0].row.id not in {prediction.row.id for prediction in cross_validate()}

@@ -39,11 +39,13 @@ def test_405b_at_128k_is_half_of_what_circulates():
 
 
 @pytest.mark.parametrize(
-    ("kept", "share"), [("q8_0", 8.5 / 16), ("fp8", 0.5), ("q4_0", 4.5 / 16), ("f32", 2.0)]
+    ("precision", "share"), [("q8_0", 8.5 / 16), ("fp8", 0.5), ("q4_0", 4.5 / 16), ("f32", 2.0)]
 )
-def test_quantised_caches(kept, share):
+def test_quantised_caches(precision, share):
     model = catalog.get_model("Llama-3-8B")
-    assert sizing.kv_bytes_per_token(model, kept) == pytest.approx(share * sizing.kv_bytes_per_token(model))
+    assert sizing.kv_bytes_per_token(model, precision) == pytest.approx(
+        share * sizing.kv_bytes_per_token(model)
+    )
 
 
 def test_windowed_layers_stop_growing_at_their_window():

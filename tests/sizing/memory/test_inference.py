@@ -16,13 +16,13 @@ CARD = Hardware("a card", catalog.get_accelerator("H100 SXM5 80GB"), devices_per
 NAMES = sorted(catalog.load_models())
 
 
-def said(model=EIGHT, layout=None, hardware=CARD, **asked):
-    return sizing.estimate_memory(Workload(model, **asked), layout or Layout(), hardware)
+def estimate(model=EIGHT, layout=None, hardware=CARD, **options):
+    return sizing.estimate_memory(Workload(model, **options), layout or Layout(), hardware)
 
 
 def test_vllm_on_one_card_is_as_its_own_profile_says():
     """vllm pull 10511 (2024-12-14), Llama 3 8B on 79.22 GiB: weights 14.96, activations 1.26, claims 0.9 of it."""
-    answer = said(engine="vllm", input_tokens=8192, output_tokens=0)
+    answer = estimate(engine="vllm", input_tokens=8192, output_tokens=0)
     assert answer.weights == pytest.approx(14.96, abs=0.01)
     assert answer.activations == pytest.approx(1.26, rel=0.25)
     assert answer.reserved_gib == pytest.approx(71.29, rel=0.02)
@@ -31,28 +31,28 @@ def test_vllm_on_one_card_is_as_its_own_profile_says():
 
 def test_tensor_parallel_halves_what_vllm_loads():
     """The same source: 7.48 GiB of weights a card on two."""
-    answer = said(layout=Layout(devices=2, tensor=2, split="tensor"), engine="vllm")
+    answer = estimate(layout=Layout(devices=2, tensor=2, split="tensor"), engine="vllm")
     assert answer.weights / 2 == pytest.approx(7.48, abs=0.01)
 
 
 def test_llama_cpp_sets_aside_logits_of_its_batch():
     """Its compute buffer holds 512 rows of 128,256 32-bit logits, 250 MiB, however short the prompt is."""
     for prompt in (0, 4096):
-        answer = said(precision="q4_k_m", engine="llama.cpp", input_tokens=prompt)
+        answer = estimate(precision="q4_k_m", engine="llama.cpp", input_tokens=prompt)
         assert 0.245 < answer.activations < 0.4
 
 
 def test_llama_cpp_looks_the_embedding_up_in_host_memory():
     """It logs for this file: CUDA0 model buffer size = 4403.49 MiB, CPU_Mapped model buffer size = 281.81 MiB."""
-    card = said(precision="q4_k_m", engine="llama.cpp").weights
-    whole = sizing.weight_bytes(catalog.get_model("Llama-3-8B"), "q4_k_m") / GIB
+    card = estimate(precision="q4_k_m", engine="llama.cpp").weights
+    all_weights = sizing.weight_bytes(catalog.get_model("Llama-3-8B"), "q4_k_m") / GIB
     assert card * 1024 == pytest.approx(4403.49, abs=0.5)
-    assert (whole - card) * 1024 == pytest.approx(281.81, abs=0.5)
+    assert (all_weights - card) * 1024 == pytest.approx(281.81, abs=0.5)
 
 
 def test_a_shared_memory_and_a_tied_embedding_hold_all_of_it():
     tied = catalog.get_model("Llama-3.2-1B")
-    assert said(tied, precision="q8_0", engine="llama.cpp").weights == pytest.approx(
+    assert estimate(tied, precision="q8_0", engine="llama.cpp").weights == pytest.approx(
         sizing.weight_bytes(tied, "q8_0") / GIB
     )
     mac = sizing.estimate_memory(
@@ -67,7 +67,7 @@ def test_transformers_reserve_nothing_and_read_the_prompt_in_one_step():
     """Qwen2.5's speed_benchmark.rst: 0.97 GiB for 0.5B in bf16, 2.34 with a prompt of 30,720 tokens."""
     small = catalog.get_model("Qwen2.5-0.5B")
     short, long = (
-        said(small, engine="transformers", input_tokens=n, output_tokens=2048).per_device_gib
+        estimate(small, engine="transformers", input_tokens=n, output_tokens=2048).per_device_gib
         for n in (1, 30720)
     )
     assert (short, long) == (pytest.approx(0.97, rel=0.03), pytest.approx(2.34, rel=0.03))
@@ -78,39 +78,41 @@ def test_mxfp4_files_of_llama_cpp_have_attention_in_eight_bits(name, gib):
     """ggml-org/llama.cpp benches/dgx-spark.md prints both sizes; other engines keep it in sixteen bits."""
     model = catalog.get_model(name)
     assert sizing.weight_bytes(model, "mxfp4_moe") / GIB == pytest.approx(gib, abs=0.01)
-    held = {engine: said(model, precision="mxfp4", engine=engine).weights for engine in ("llama.cpp", "vllm")}
-    assert held["llama.cpp"] < gib < held["vllm"]
+    weights_by_engine = {
+        engine: estimate(model, precision="mxfp4", engine=engine).weights for engine in ("llama.cpp", "vllm")
+    }
+    assert weights_by_engine["llama.cpp"] < gib < weights_by_engine["vllm"]
 
 
 def test_cuda_graphs_are_counted_where_they_are_captured():
-    graphs = said(engine="vllm").overhead - said(engine="llama.cpp", precision="q8_0").overhead
+    graphs = estimate(engine="vllm").overhead - estimate(engine="llama.cpp", precision="q8_0").overhead
     assert graphs > 1.0
 
 
 def test_cache_heads_are_copied_beyond_their_number():
     few, many = (
-        said(layout=Layout(devices=n, tensor=n, split="tensor"), batch=8).kv_cache / n for n in (8, 16)
+        estimate(layout=Layout(devices=n, tensor=n, split="tensor"), batch=8).kv_cache / n for n in (8, 16)
     )
     assert few == many  # eight KV heads: sixteen devices hold each twice
 
 
 def test_latent_caches_are_whole_on_every_device():
     model = catalog.get_model("DeepSeek-V3")
-    answer = said(model, Layout(devices=8, tensor=8, split="tensor"), precision="fp8", batch=4)
+    answer = estimate(model, Layout(devices=8, tensor=8, split="tensor"), precision="fp8", batch=4)
     assert answer.kv_cache == pytest.approx(8 * 4 * sizing.kv_bytes(model, 1280) / GIB)
 
 
 def test_a_layer_split_gives_one_device_an_end_more():
     model = catalog.get_model("Llama-3-70B")
-    answer = said(model, Layout(devices=4, split="layer"), precision="f16")
+    answer = estimate(model, Layout(devices=4, split="layer"), precision="f16")
     layers = (model.parameters - 2 * 128256 * 8192) * 2 / 4
     assert answer.weights / 4 == pytest.approx((layers + 2 * 128256 * 8192) / GIB, rel=1e-3)
 
 
 def test_experts_are_spread_further_than_the_rest():
     model = catalog.get_model("DeepSeek-V3")
-    tensor = said(model, Layout(devices=8, tensor=8, split="tensor"), precision="fp8")
-    spread = said(model, Layout(devices=16, tensor=8, expert=16, split="tensor"), precision="fp8")
+    tensor = estimate(model, Layout(devices=8, tensor=8, split="tensor"), precision="fp8")
+    spread = estimate(model, Layout(devices=16, tensor=8, expert=16, split="tensor"), precision="fp8")
     assert spread.weights / 16 < 0.55 * tensor.weights / 8
 
 
@@ -144,14 +146,16 @@ def test_apple_memory_is_not_all_for_the_gpu():
     st.integers(1, 50_000),
 )
 def test_more_streams_and_tokens_never_take_less(name, precision, batch, tokens):
-    ask = Workload(catalog.get_model(name), precision=precision, batch=batch, input_tokens=tokens)
-    here = sizing.estimate_memory(ask, Layout(), CARD).per_device_gib
-    assert here <= sizing.estimate_memory(replace(ask, batch=batch + 1), Layout(), CARD).per_device_gib
+    workload = Workload(catalog.get_model(name), precision=precision, batch=batch, input_tokens=tokens)
+    here = sizing.estimate_memory(workload, Layout(), CARD).per_device_gib
+    assert here <= sizing.estimate_memory(replace(workload, batch=batch + 1), Layout(), CARD).per_device_gib
     assert (
         here
-        <= sizing.estimate_memory(replace(ask, input_tokens=tokens + 1000), Layout(), CARD).per_device_gib
+        <= sizing.estimate_memory(
+            replace(workload, input_tokens=tokens + 1000), Layout(), CARD
+        ).per_device_gib
     )
-    split = sizing.estimate_memory(ask, Layout(devices=2, tensor=2, split="tensor"), CARD).per_device_gib
+    split = sizing.estimate_memory(workload, Layout(devices=2, tensor=2, split="tensor"), CARD).per_device_gib
     assert split <= here
 
 

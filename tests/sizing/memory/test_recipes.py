@@ -31,17 +31,17 @@ def test_who_is_not_known_gets_the_usual(engine):
 )
 def test_the_ladder_of_saving(task, tokens, batch, recompute, fused):
     card = Hardware("cards", catalog.get_accelerator("H100 SXM5 80GB"), devices_per_node=8)
-    ask = Workload(
+    workload = Workload(
         catalog.get_model("Llama-3.1-8B"), task, "bf16", tokens, 0, batch, training=Training(recompute="auto")
     )
-    chosen = sizing.choose_recompute(ask, Layout(devices=8, data=8), card).training
+    chosen = sizing.choose_recompute(workload, Layout(devices=8, data=8), card).training
     assert (chosen.recompute, chosen.fused_loss) == (recompute, fused)
 
 
 def test_what_was_asked_for_is_kept():
     card = Hardware("a card", catalog.get_accelerator("A10G"))
-    ask = Workload(catalog.get_model("Llama-3.1-8B"), "lora", training=Training(recompute="none"))
-    assert sizing.choose_recompute(ask, Layout(), card) == ask
+    workload = Workload(catalog.get_model("Llama-3.1-8B"), "lora", training=Training(recompute="none"))
+    assert sizing.choose_recompute(workload, Layout(), card) == workload
     assert (
         sizing.choose_recompute(Workload(catalog.get_model("Llama-3.1-8B")), Layout(), card).is_training
         is False
@@ -50,7 +50,7 @@ def test_what_was_asked_for_is_kept():
 
 def test_what_does_not_fit_is_told_what_would():
     card = Hardware("a card", catalog.get_accelerator("GeForce RTX 4090"))
-    ask = Workload(
+    workload = Workload(
         catalog.get_model("Llama-3.1-8B"),
         "full_finetune",
         "bf16",
@@ -59,9 +59,9 @@ def test_what_does_not_fit_is_told_what_would():
         2,
         training=Training(recompute="auto"),
     )
-    said = sizing.estimate_memory(ask, Layout(), card)
-    assert not said.fits
-    assert any("paged 8-bit AdamW" in note for note in said.notes)
+    estimate = sizing.estimate_memory(workload, Layout(), card)
+    assert not estimate.fits
+    assert any("paged 8-bit AdamW" in note for note in estimate.notes)
 
 
 @pytest.mark.parametrize("precision", ["nf4", "int4", "int4-g32", "nf4-single"])

@@ -17,11 +17,11 @@ CARD = Hardware("eight cards", catalog.get_accelerator("H100 SXM5 80GB"), device
 SMALL = sorted(name for name, model in catalog.load_models().items() if model.parameters < 2e10)
 
 
-def asked(model=SEVEN, task="full_finetune", *, precision="bf16", tokens=512, batch=1, **knobs):
+def training_workload(model=SEVEN, task="full_finetune", *, precision="bf16", tokens=512, batch=1, **knobs):
     return Workload(model, task, precision, tokens, 0, batch, training=Training(**knobs))
 
 
-def on(devices, **split):
+def sharded_layout(devices, **split):
     parts = split.get("tensor", 1) * split.get("pipeline", 1)
     return Layout(devices=devices, data=devices // parts, **split)
 
@@ -49,17 +49,17 @@ def bytes_per_parameter(workload, layout=None):
     ],
 )
 def test_states_by_hand(knobs, each):
-    assert bytes_per_parameter(asked(**knobs)) == pytest.approx(each, rel=1e-3)
+    assert bytes_per_parameter(training_workload(**knobs)) == pytest.approx(each, rel=1e-3)
 
 
 def test_dpo_keeps_a_reference():
-    assert bytes_per_parameter(asked(task="dpo")) == pytest.approx(18)
-    adapted = asked(task="dpo", adapter="lora")
+    assert bytes_per_parameter(training_workload(task="dpo")) == pytest.approx(18)
+    adapted = training_workload(task="dpo", adapter="lora")
     assert bytes_per_parameter(adapted) < 2.2  # the reference is the model with its adapter switched off
 
 
 def test_megatron_class_training_takes_eighteen_bytes():
-    share = model_states(asked(sharding="none"), on(8, pipeline=8))
+    share = model_states(training_workload(sharding="none"), sharded_layout(8, pipeline=8))
     assert (share.weights + share.gradients + share.optimizer) * 8 == pytest.approx(18 * SEVEN.parameters)
 
 
@@ -68,24 +68,30 @@ def test_megatron_class_training_takes_eighteen_bytes():
     [("none", 16), ("zero1", 4 + 12 / 8), ("zero2", 2 + 14 / 8), ("zero3", 16 / 8)],
 )
 def test_what_each_stage_shards(sharding, each):
-    assert bytes_per_parameter(asked(sharding=sharding), on(8)) == pytest.approx(each)
+    assert bytes_per_parameter(training_workload(sharding=sharding), sharded_layout(8)) == pytest.approx(each)
 
 
 def test_offloaded_states_are_told_apart():
-    said = sizing.estimate_memory(asked(offload="all"), on(8), CARD)
-    assert (said.weights, said.gradients, said.optimizer) == (0, 0, 0)
-    assert said.host_gib == pytest.approx(16 * SEVEN.parameters / GIB)
-    assert any("host memory" in note for note in said.notes)
+    estimate = sizing.estimate_memory(training_workload(offload="all"), sharded_layout(8), CARD)
+    assert (estimate.weights, estimate.gradients, estimate.optimizer) == (0, 0, 0)
+    assert estimate.host_gib == pytest.approx(16 * SEVEN.parameters / GIB)
+    assert any("host memory" in note for note in estimate.notes)
 
 
 def test_adapters_by_hand():
     """Llama 2 7B, rank 8 on Q and V: 32 layers x 2 matrices x 8 x (4096 + 4096)."""
     model = catalog.get_model("Llama-2-7B")
-    assert adapter_parameters(asked(model, "lora", lora_rank=8, lora_targets="attention")) == 4_194_304
+    assert (
+        adapter_parameters(training_workload(model, "lora", lora_rank=8, lora_targets="attention"))
+        == 4_194_304
+    )
 
 
 def test_qlora_holds_four_bits_and_lora_sixteen():
-    weights = [sizing.estimate_memory(asked(task=task), Layout(), CARD).weights for task in ("lora", "qlora")]
+    weights = [
+        sizing.estimate_memory(training_workload(task=task), Layout(), CARD).weights
+        for task in ("lora", "qlora")
+    ]
     assert weights[0] == pytest.approx(2 * SEVEN.parameters / GIB, rel=0.01)
     assert weights[1] < 0.4 * weights[0]
 
@@ -93,29 +99,36 @@ def test_qlora_holds_four_bits_and_lora_sixteen():
 def test_logits_of_a_large_vocabulary_are_the_peak():
     """Two sequences of 8,192 tokens, 128,256 entries, 18 bytes each: 35.2 GiB beside everything else."""
     model = catalog.get_model("Llama-3.1-8B")
-    whole = asked(model, tokens=8192, batch=2, recompute="full")
-    fused = replace(whole, training=replace(whole.training, fused_loss=True))
-    assert peak(whole) - peak(fused) > 28
+    unsharded = training_workload(model, tokens=8192, batch=2, recompute="full")
+    fused = replace(unsharded, training=replace(unsharded.training, fused_loss=True))
+    assert peak(unsharded) - peak(fused) > 28
     assert pytest.approx(35.2, abs=0.05) == 16384 * 128256 * 18 / GIB
 
 
 def test_attention_without_flash_grows_with_the_square():
-    without = [peak(asked(tokens=t, flash_attention=False, recompute="none")) for t in (2048, 4096, 8192)]
-    fused = [peak(asked(tokens=t, recompute="none")) for t in (2048, 4096, 8192)]
+    without = [
+        peak(training_workload(tokens=t, flash_attention=False, recompute="none")) for t in (2048, 4096, 8192)
+    ]
+    fused = [peak(training_workload(tokens=t, recompute="none")) for t in (2048, 4096, 8192)]
     assert (without[2] - without[1]) / (without[1] - without[0]) > 3
     assert (fused[2] - fused[1]) / (fused[1] - fused[0]) == pytest.approx(2, rel=0.01)
 
 
 def test_recomputing_more_keeps_less():
-    kept = [peak(asked(tokens=4096, batch=4, recompute=kind)) for kind in ("none", "selective", "full")]
-    assert kept == sorted(kept, reverse=True)
-    assert kept[0] > kept[2] + 20
+    peaks = [
+        peak(training_workload(tokens=4096, batch=4, recompute=kind))
+        for kind in ("none", "selective", "full")
+    ]
+    assert peaks == sorted(peaks, reverse=True)
+    assert peaks[0] > peaks[2] + 20
 
 
 def test_left_open_recomputation_is_the_least_that_fits():
     card = Hardware("one card", catalog.get_accelerator("GeForce RTX 4090"))
-    roomy = asked(catalog.get_model("TinyLlama-1.1B"), "lora", recompute="auto")
-    tight = asked(catalog.get_model("Llama-3.1-8B"), "lora", tokens=2048, batch=2, recompute="auto")
+    roomy = training_workload(catalog.get_model("TinyLlama-1.1B"), "lora", recompute="auto")
+    tight = training_workload(
+        catalog.get_model("Llama-3.1-8B"), "lora", tokens=2048, batch=2, recompute="auto"
+    )
     assert sizing.choose_recompute(roomy, Layout(), card).training.recompute == "none"
     chosen = sizing.choose_recompute(tight, Layout(), card).training
     assert (chosen.recompute, chosen.fused_loss) == ("full", True)
@@ -124,29 +137,41 @@ def test_left_open_recomputation_is_the_least_that_fits():
 
 def test_stepping_in_the_backward_pass_frees_gradients():
     usual, stepping = (
-        sizing.estimate_memory(asked(step_in_backward=on_), Layout(), CARD) for on_ in (False, True)
+        sizing.estimate_memory(training_workload(step_in_backward=on_), Layout(), CARD)
+        for on_ in (False, True)
     )
     assert usual.gradients - stepping.gradients > 12
 
 
 def test_unsynchronised_accumulation_keeps_whole_gradients():
-    each = sizing.estimate_memory(asked(accumulation=4), on(8), CARD)
-    whole = sizing.estimate_memory(asked(accumulation=4, sync_each=False), on(8), CARD)
-    assert whole.gradients == pytest.approx(8 * each.gradients)
+    each = sizing.estimate_memory(training_workload(accumulation=4), sharded_layout(8), CARD)
+    unsharded = sizing.estimate_memory(
+        training_workload(accumulation=4, sync_each=False), sharded_layout(8), CARD
+    )
+    assert unsharded.gradients == pytest.approx(8 * each.gradients)
 
 
 def test_expert_parallelism_spreads_the_experts():
     model = catalog.get_model("Mixtral-8x7B")
-    together = model_states(asked(model, sharding="none"), on(8)).weights
-    spread = model_states(asked(model, sharding="none"), replace(on(8), expert=8)).weights
+    together = model_states(training_workload(model, sharding="none"), sharded_layout(8)).weights
+    spread = model_states(
+        training_workload(model, sharding="none"), replace(sharded_layout(8), expert=8)
+    ).weights
     routed = 32 * 8 * 3 * 4096 * 14336 * 2
     assert together - spread == pytest.approx(routed * 7 / 8)
 
 
 def test_the_whole_is_the_sum_of_its_parts():
-    said = sizing.estimate_memory(asked(), on(8), CARD)
-    parts = said.weights + said.gradients + said.optimizer + said.activations + said.kv_cache + said.overhead
-    assert said.total == pytest.approx(parts) == pytest.approx(8 * said.per_device_gib)
+    estimate = sizing.estimate_memory(training_workload(), sharded_layout(8), CARD)
+    parts = (
+        estimate.weights
+        + estimate.gradients
+        + estimate.optimizer
+        + estimate.activations
+        + estimate.kv_cache
+        + estimate.overhead
+    )
+    assert estimate.total == pytest.approx(parts) == pytest.approx(8 * estimate.per_device_gib)
 
 
 @settings(max_examples=60, deadline=None)
@@ -159,17 +184,19 @@ def test_the_whole_is_the_sum_of_its_parts():
 )
 def test_stages_and_sizes_are_monotone(name, task, recompute, batch, tokens):
     model = catalog.get_model(name)
-    ask = asked(model, task, tokens=tokens, batch=batch, recompute=recompute)
+    workload = training_workload(model, task, tokens=tokens, batch=batch, recompute=recompute)
     staged = [
-        model_states(replace(ask, training=replace(ask.training, sharding=stage)), on(8))
+        model_states(
+            replace(workload, training=replace(workload.training, sharding=stage)), sharded_layout(8)
+        )
         for stage in ("none", "zero1", "zero2", "zero3")
     ]
-    held = [share.total for share in staged]
-    assert all(more >= less for more, less in pairwise(held))
-    here = peak(ask, on(8))
-    assert here <= peak(replace(ask, batch=batch + 1), on(8))
-    assert here <= peak(replace(ask, input_tokens=tokens + 512), on(8))
-    assert peak(ask, on(16)) <= here
+    totals = [share.total for share in staged]
+    assert all(more >= less for more, less in pairwise(totals))
+    here = peak(workload, sharded_layout(8))
+    assert here <= peak(replace(workload, batch=batch + 1), sharded_layout(8))
+    assert here <= peak(replace(workload, input_tokens=tokens + 512), sharded_layout(8))
+    assert peak(workload, sharded_layout(16)) <= here
     assert here > 0
 
 
@@ -177,9 +204,9 @@ def test_stages_and_sizes_are_monotone(name, task, recompute, batch, tokens):
 @given(st.sampled_from(SMALL), st.sampled_from([1, 2, 4, 8]), st.sampled_from([1, 2, 4]))
 def test_splitting_a_model_never_takes_more(name, tensor, pipeline):
     model = catalog.get_model(name)
-    ask = asked(model, sharding="none", recompute="full", tokens=1024)
+    workload = training_workload(model, sharding="none", recompute="full", tokens=1024)
     devices = tensor * pipeline
-    whole = model_states(ask, Layout()).total
-    assert model_states(ask, on(devices, tensor=tensor, pipeline=pipeline)).total <= whole * (
-        1 + 2 / 16
-    )  # 32-bit gradients
+    unsharded = model_states(workload, Layout()).total
+    assert model_states(
+        workload, sharded_layout(devices, tensor=tensor, pipeline=pipeline)
+    ).total <= unsharded * (1 + 2 / 16)  # 32-bit gradients

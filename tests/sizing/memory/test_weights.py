@@ -50,8 +50,11 @@ def test_block_sizes_are_those_of_the_gguf_library():
     constants = pytest.importorskip("gguf.constants")
     theirs = {kind.name.lower(): size for kind, size in constants.GGML_QUANT_SIZES.items()}
     assert {name: theirs[name] for name in GGUF_BLOCKS} == GGUF_BLOCKS
-    whole = {"f64", "i8", "i16", "i32", "i64"}
-    assert set(theirs) - set(GGUF_BLOCKS) - whole <= {"q1_0", "q2_0"}  # experimental, in no mixture we know
+    unquantized = {"f64", "i8", "i16", "i32", "i64"}
+    assert set(theirs) - set(GGUF_BLOCKS) - unquantized <= {
+        "q1_0",
+        "q2_0",
+    }  # experimental, in no mixture we know
 
 
 @pytest.mark.parametrize(
@@ -94,9 +97,11 @@ def test_every_mixture_gives_a_size_for_every_model():
 
 def test_formats_keep_embeddings_in_sixteen_bits():
     """NF4 of Llama 3 8B by hand: matrices of the layers in 4.127 bits, two 128256 x 4096 matrices and norms in 16."""
-    ends = 2 * 128256 * 4096
-    body = 8030261248 - ends - 65 * 4096
-    assert sizing.weight_bytes(EIGHT, "nf4") == pytest.approx(body * 4.126953125 / 8 + (ends + 65 * 4096) * 2)
+    embedding_parameters = 2 * 128256 * 4096
+    body = 8030261248 - embedding_parameters - 65 * 4096
+    assert sizing.weight_bytes(EIGHT, "nf4") == pytest.approx(
+        body * 4.126953125 / 8 + (embedding_parameters + 65 * 4096) * 2
+    )
 
 
 def test_gpt_oss_as_published():
@@ -129,14 +134,14 @@ def test_one_token_reads_the_active_weights():
 @given(
     st.floats(1, 4096), st.floats(1, 4096), st.sampled_from(["Mixtral-8x7B", "DeepSeek-V3", "GPT-OSS-20B"])
 )
-def test_more_tokens_never_read_less(few, many, name):
-    few, many = sorted((few, many))
+def test_more_tokens_never_read_less(fewer, more, name):
+    fewer, more = sorted((fewer, more))
     model = catalog.get_model(name)
-    whole = sizing.weight_bytes(model, "q4_k_m")
+    unquantized = sizing.weight_bytes(model, "q4_k_m")
     assert (
-        sizing.active_weight_bytes(model, "q4_k_m", few)
-        <= sizing.active_weight_bytes(model, "q4_k_m", many)
-        <= whole
+        sizing.active_weight_bytes(model, "q4_k_m", fewer)
+        <= sizing.active_weight_bytes(model, "q4_k_m", more)
+        <= unquantized
     )
 
 
@@ -154,7 +159,7 @@ def test_names_of_precisions_are_ours():
 
 
 @pytest.mark.parametrize(
-    ("said", "kept"), [("q4_k_m", "q4_k_m"), ("fp8", "fp8"), ("of_tomorrow", ""), ("", "")]
+    ("stored", "expected"), [("q4_k_m", "q4_k_m"), ("fp8", "fp8"), ("of_tomorrow", ""), ("", "")]
 )
-def test_what_a_file_says_is_taken_where_it_is_known(said, kept):
-    assert sizing.stored_precision(replace(EIGHT, stored_precision=said)) == kept
+def test_what_a_file_says_is_taken_where_it_is_known(stored, expected):
+    assert sizing.stored_precision(replace(EIGHT, stored_precision=stored)) == expected

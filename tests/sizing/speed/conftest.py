@@ -13,7 +13,7 @@ from gpufleet.sizing.speed import estimate_speed
 
 
 @pytest.fixture
-def ask():
+def predict():
     """Return the speed of a model on devices of a part; ``split`` tensor or layer where there are several."""
 
     def answer(model="Llama-3.1-8B", part="A100 SXM4 80GB", devices=1, split="tensor", nodes=1, **changes):

@@ -31,42 +31,42 @@ BOUNDS = {
 
 
 @pytest.fixture(scope="module")
-def known():
+def measurements():
     return [row for row in load_measurements() if row.is_predictable]
 
 
 @pytest.fixture(scope="module")
-def held(known):
+def predictions(measurements):
     """Return errors of the shipped factors: they have seen every row, so that these are smaller than honest ones."""
-    return [HeldOutPrediction(row, row.log_error()) for row in known]
+    return [HeldOutPrediction(row, row.log_error()) for row in measurements]
 
 
 @pytest.mark.parametrize("metric", BOUNDS)
-def test_the_shipped_factors_still_explain_the_measurements(held, metric):
-    off = sorted(each.relative_error for each in held if each.row.metric == metric)
+def test_the_shipped_factors_still_explain_the_measurements(predictions, metric):
+    errors = sorted(each.relative_error for each in predictions if each.row.metric == metric)
     middle, far = BOUNDS[metric]
-    assert len(off) >= 25
-    assert quantile(off, 0.5) <= middle
-    assert quantile(off, 0.9) <= far
+    assert len(errors) >= 25
+    assert quantile(errors, 0.5) <= middle
+    assert quantile(errors, 0.9) <= far
 
 
 @pytest.mark.parametrize("metric", BOUNDS)
-def test_the_shipped_intervals_hold_most_measurements(held, metric):
-    part = [each for each in held if each.row.metric == metric]
+def test_the_shipped_intervals_hold_most_measurements(predictions, metric):
+    part = [each for each in predictions if each.row.metric == metric]
     inside = [
-        bounds.low <= exp(-each.error) <= bounds.high
+        bounds.low <= exp(-each.log_error) <= bounds.high
         for each in part
         for bounds in [find_interval(metric, each.row.device_class)]
     ]
     assert sum(inside) >= 0.7 * len(inside)
 
 
-def test_a_publication_left_out_is_predicted_by_the_others(known):
+def test_a_publication_left_out_is_predicted_by_the_others(measurements):
     left = "lmdeploy-a100"
-    factors = fit_factors([row for row in known if row.group != left], load_efficiency())
-    off = sorted(abs(exp(row.log_error(factors)) - 1) for row in known if row.group == left)
-    assert len(off) == 24
-    assert quantile(off, 0.5) <= 0.2
+    factors = fit_factors([row for row in measurements if row.group != left], load_efficiency())
+    errors = sorted(abs(exp(row.log_error(factors)) - 1) for row in measurements if row.group == left)
+    assert len(errors) == 24
+    assert quantile(errors, 0.5) <= 0.2
 
 
 def test_each_use_of_a_row_is_decided_and_each_exclusion_has_its_reason():
@@ -77,10 +77,10 @@ def test_each_use_of_a_row_is_decided_and_each_exclusion_has_its_reason():
         assert row["group"], row["id"]
 
 
-def test_every_row_in_use_is_known_to_the_catalogue(known):
-    wanted = {row["id"] for row in table("measured.csv") if row["use"] == "yes"}
-    missing = wanted - {row.id for row in known}
-    assert len(missing) <= 0.05 * len(wanted), sorted(missing)
+def test_every_row_in_use_is_known_to_the_catalogue(measurements):
+    expected_ids = {row["id"] for row in table("measured.csv") if row["use"] == "yes"}
+    missing = expected_ids - {row.id for row in measurements}
+    assert len(missing) <= 0.05 * len(expected_ids), sorted(missing)
 
 
 def test_ids_are_unique_and_rows_given_to_us_are_kept():
@@ -89,9 +89,12 @@ def test_ids_are_unique_and_rows_given_to_us_are_kept():
     assert sum(each.startswith("M") for each in ids) >= 170
 
 
-def test_no_factor_belongs_to_a_single_row(known):
+def test_no_factor_belongs_to_a_single_row(measurements):
     """Factors speak for classes, engines and links; a name of a model or a part would be a look-up."""
-    kinds, engines = {row.device_class for row in known}, {row.engine for row in known} | {"server"}
+    kinds, engines = (
+        {row.device_class for row in measurements},
+        {row.engine for row in measurements} | {"server"},
+    )
     for parameter, device, engine in load_efficiency().factors:
         prior = PRIORS[parameter]
         assert device in kinds | {ANY} | set(prior.links)
@@ -117,29 +120,29 @@ def test_the_fit_finds_a_factor_that_it_was_not_told():
     rows = [row for row in load_measurements() if row.is_predictable and row.metric == "training"][:12]
     truth = Efficiency({**prior_factors(), ("train_compute", ANY, ANY): 0.5})
     changed = [_published(row, row.predict(truth)) for row in rows]
-    found = fit_factors(changed)
+    fitted = fit_factors(changed)
     assert all(abs(row.log_error(Efficiency(prior_factors()))) > 0.2 for row in changed)
-    assert all(abs(row.log_error(found)) < 0.1 for row in changed)
+    assert all(abs(row.log_error(fitted)) < 0.1 for row in changed)
 
 
 def _published(row, value):
     from gpufleet.sizing.calibration import Measurement
 
     devices = max(1, int(row.row["devices"]))
-    told = {**row.row, "metric": "train_tok_s_per_device", "value": str(value / devices)}
-    return Measurement(told, row.workload, row.layout, row.hardware)
+    changed_row = {**row.row, "metric": "train_tok_s_per_device", "value": str(value / devices)}
+    return Measurement(changed_row, row.workload, row.layout, row.hardware)
 
 
-def test_intervals_hold_their_share_of_publications_left_out(held):
-    inside = find_covered_rows(held)
+def test_intervals_hold_their_share_of_publications_left_out(predictions):
+    inside = find_covered_rows(predictions)
     share = sum(inside.values()) / len(inside)
     assert 0.7 <= share <= 0.95
 
 
-def test_intervals_of_a_class_need_ten_measurements(held):
-    found = fit_intervals(held)
-    assert all(count >= 10 for (_, kind), (_, count) in found.items() if kind != ANY)
-    assert {kind for _, kind in found} > {ANY}
+def test_intervals_of_a_class_need_ten_measurements(predictions):
+    fitted = fit_intervals(predictions)
+    assert all(count >= 10 for (_, kind), (_, count) in fitted.items() if kind != ANY)
+    assert {kind for _, kind in fitted} > {ANY}
 
 
 def test_an_unknown_class_is_given_the_pooled_interval_and_more():
@@ -162,10 +165,14 @@ def test_a_prediction_lies_inside_its_own_interval():
     assert all(bounds.low <= 0.95 and bounds.high >= 1.05 for bounds in load_intervals().values())
 
 
-def test_a_class_of_few_publications_is_given_the_pooled_interval(held):
-    own = {(metric, kind) for metric, kind in fit_intervals(held) if kind != ANY}
-    for metric, kind in own:
-        part = {each.row.group for each in held if (each.row.metric, each.row.device_class) == (metric, kind)}
+def test_a_class_of_few_publications_is_given_the_pooled_interval(predictions):
+    class_intervals = {(metric, kind) for metric, kind in fit_intervals(predictions) if kind != ANY}
+    for metric, kind in class_intervals:
+        part = {
+            each.row.group
+            for each in predictions
+            if (each.row.metric, each.row.device_class) == (metric, kind)
+        }
         assert len(part) >= MIN_PUBLICATIONS, (metric, kind)
 
 
@@ -175,12 +182,12 @@ def test_servers_share_what_one_stream_shows():
     assert engine_group("layer_seconds", "llama.cpp") == "llama.cpp"
 
 
-def test_slopes_at_a_near_place_serve_the_search(known):
+def test_slopes_at_a_near_place_serve_the_search(measurements):
     """What a publication left out changes is found with the slopes of the fit on all, an order faster."""
-    near = fit_factors(known[:60])
-    rest = [row for row in known[:60] if row.group != known[0].group]
-    quick, slow = fit_factors(rest, near, compute_slopes(known[:60], near)), fit_factors(rest, near)
-    for row in known[:60:7]:
+    near = fit_factors(measurements[:60])
+    rest = [row for row in measurements[:60] if row.group != measurements[0].group]
+    quick, slow = fit_factors(rest, near, compute_slopes(measurements[:60], near)), fit_factors(rest, near)
+    for row in measurements[:60:7]:
         assert row.log_error(quick) == pytest.approx(row.log_error(slow), abs=0.03)
 
 
@@ -195,8 +202,8 @@ def test_quantiles_lie_between_their_neighbours():
     assert all(a <= b for a, b in pairwise(quantile(values, share / 10) for share in range(11)))
 
 
-def test_the_report_pools_classes_of_few_rows(held):
-    text = format_report(held)
+def test_the_report_pools_classes_of_few_rows(predictions):
+    text = format_report(predictions)
     assert "fewer than 10 each" in text
     assert "neuron" not in text
     assert text.count("all") == len(BOUNDS)

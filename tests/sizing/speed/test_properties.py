@@ -14,108 +14,108 @@ PARTS = ["GeForce RTX 4090", "H100 SXM5 80GB", "M2 Ultra (76)", "Compute Module 
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_more_bandwidth_is_never_slower(ask, engine):
+def test_more_bandwidth_is_never_slower(predict, engine):
     part = catalog.get_accelerator("A100 SXM4 80GB")
     speeds = [
-        ask(part=replace(part, bandwidth_gb_s=part.bandwidth_gb_s * times), engine=engine).tokens_per_s
+        predict(part=replace(part, bandwidth_gb_s=part.bandwidth_gb_s * times), engine=engine).tokens_per_s
         for times in (0.25, 0.5, 1, 2, 4)
     ]
     assert speeds == sorted(speeds)
     assert speeds[0] < speeds[-1]
 
 
-def test_more_operations_per_second_are_never_slower(ask):
+def test_more_operations_per_second_are_never_slower(predict):
     part = catalog.get_accelerator("A100 SXM4 80GB")
     faster = [replace(part, bf16_tflops_dense=rate) for rate in (100.0, 200.0, 400.0, 800.0)]
-    prompts = [ask(part=each, input_tokens=4096).prompt_tokens_per_s for each in faster]
-    trained = [ask(part=each, task="pretrain", batch=4).tokens_per_s for each in faster]
+    prompts = [predict(part=each, input_tokens=4096).prompt_tokens_per_s for each in faster]
+    trained = [predict(part=each, task="pretrain", batch=4).tokens_per_s for each in faster]
     assert prompts == sorted(prompts)
     assert trained == sorted(trained)
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_longer_contexts_are_never_faster(ask, part):
+def test_longer_contexts_are_never_faster(predict, part):
     speeds = [
-        ask(model="Llama-3.2-3B", part=part, input_tokens=length, precision="int4").per_stream
+        predict(model="Llama-3.2-3B", part=part, input_tokens=length, precision="int4").per_stream
         for length in (16, 512, 4096, 32768)
     ]
     assert speeds == sorted(speeds, reverse=True)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_more_streams_never_lower_the_total_until_memory_is_full(ask, engine):
-    answers = [ask(batch=batch, engine=engine) for batch in (1, 2, 4, 8, 16, 32, 64)]
+def test_more_streams_never_lower_the_total_until_memory_is_full(predict, engine):
+    answers = [predict(batch=batch, engine=engine) for batch in (1, 2, 4, 8, 16, 32, 64)]
     totals = [answer.tokens_per_s for answer in answers]
     assert totals == sorted(totals)
     assert not any("memory holds" in note for answer in answers for note in answer.notes)
 
 
-def test_streams_beyond_memory_wait(ask):
-    full, more = ask(batch=4096, input_tokens=4096), ask(batch=8192, input_tokens=4096)
+def test_streams_beyond_memory_wait(predict):
+    full, more = predict(batch=4096, input_tokens=4096), predict(batch=8192, input_tokens=4096)
     assert full.tokens_per_s == pytest.approx(more.tokens_per_s)
     assert any("the others wait" in note for note in more.notes)
 
 
 @pytest.mark.parametrize("task", ["inference", "pretrain", "lora", "qlora"])
 @pytest.mark.parametrize("part", PARTS)
-def test_the_interval_holds_the_prediction(ask, part, task):
-    found = ask(model="Llama-3.2-3B", part=part, task=task)
-    assert 0 < found.low < found.tokens_per_s < found.high
+def test_the_interval_holds_the_prediction(predict, part, task):
+    speed = predict(model="Llama-3.2-3B", part=part, task=task)
+    assert 0 < speed.low < speed.tokens_per_s < speed.high
 
 
-def test_fewer_bits_are_never_slower_to_read(ask):
+def test_fewer_bits_are_never_slower_to_read(predict):
     speeds = [
-        ask(part="GeForce RTX 4090", precision=name, engine="llama.cpp").tokens_per_s
+        predict(part="GeForce RTX 4090", precision=name, engine="llama.cpp").tokens_per_s
         for name in ("f16", "q8_0", "q4_0")
     ]
     assert speeds == sorted(speeds)
 
 
-def test_a_part_without_a_known_bandwidth_gets_no_guess(ask):
+def test_a_part_without_a_known_bandwidth_gets_no_guess(predict):
     part = replace(catalog.get_accelerator("H100 SXM5 80GB"), bandwidth_gb_s=None)
-    found = ask(part=part)
-    assert (found.tokens_per_s, found.low, found.high, found.limit) == (None, None, None, None)
-    assert "no memory bandwidth is known" in found.notes[0]
+    speed = predict(part=part)
+    assert (speed.tokens_per_s, speed.low, speed.high, speed.limit) == (None, None, None, None)
+    assert "no memory bandwidth is known" in speed.notes[0]
 
 
-def test_a_part_without_a_known_rate_gets_no_training_speed(ask):
+def test_a_part_without_a_known_rate_gets_no_training_speed(predict):
     part = replace(
         catalog.get_accelerator("H100 SXM5 80GB"),
         fp32_tflops=None,
         bf16_tflops_dense=None,
         fp16_tflops_dense=None,
     )
-    found = ask(part=part, task="pretrain")
-    assert found.tokens_per_s is None
-    assert "no rate of operations is known" in found.notes[0]
+    speed = predict(part=part, task="pretrain")
+    assert speed.tokens_per_s is None
+    assert "the compute rate of" in speed.notes[0]
 
 
-def test_an_unmeasured_kind_of_device_has_a_wider_interval_and_says_so(ask):
-    known, new = ask(part="A100 SXM4 80GB"), ask(part="Gaudi3")
+def test_an_unmeasured_kind_of_device_has_a_wider_interval_and_says_so(predict):
+    known, new = predict(part="A100 SXM4 80GB"), predict(part="Gaudi3")
     assert new.high / new.low > known.high / known.low
     assert any("few measurements" in note for note in new.notes)
 
 
-def test_a_rate_of_experts_grows_less_than_the_streams(ask):
-    one = ask(model="Qwen3-30B-A3B", batch=1, engine="vllm")
-    many = ask(model="Qwen3-30B-A3B", batch=16, engine="vllm")
+def test_a_rate_of_experts_grows_less_than_the_streams(predict):
+    one = predict(model="Qwen3-30B-A3B", batch=1, engine="vllm")
+    many = predict(model="Qwen3-30B-A3B", batch=16, engine="vllm")
     dense = (
-        ask(model="Qwen2.5-3B", batch=16, engine="vllm").tokens_per_s
-        / ask(model="Qwen2.5-3B", batch=1, engine="vllm").tokens_per_s
+        predict(model="Qwen2.5-3B", batch=16, engine="vllm").tokens_per_s
+        / predict(model="Qwen2.5-3B", batch=1, engine="vllm").tokens_per_s
     )
     assert 1 < many.tokens_per_s / one.tokens_per_s < dense
 
 
-def test_watts_lie_between_idle_and_the_rating(ask):
+def test_watts_lie_between_idle_and_the_rating(predict):
     rating = catalog.get_accelerator("A100 SXM4 80GB").tdp_w
-    assert 0.2 * rating < ask().watts < rating
-    layers = ask(model="Llama-3.1-70B", devices=4, split="layer", engine="llama.cpp")
-    tensor = ask(model="Llama-3.1-70B", devices=4, engine="vllm")
+    assert 0.2 * rating < predict().watts < rating
+    layers = predict(model="Llama-3.1-70B", devices=4, split="layer", engine="llama.cpp")
+    tensor = predict(model="Llama-3.1-70B", devices=4, engine="vllm")
     assert layers.watts < tensor.watts
 
 
-def test_every_part_of_the_catalogue_has_a_speed_or_a_reason(ask):
+def test_every_part_of_the_catalogue_has_a_speed_or_a_reason(predict):
     for name, part in catalog.load_accelerators().items():
-        found = ask(model="TinyLlama-1.1B", part=part)
-        assert found.tokens_per_s or found.notes, name
-        assert device_class(part) not in ("", "other") or found.tokens_per_s is None or found.notes
+        speed = predict(model="TinyLlama-1.1B", part=part)
+        assert speed.tokens_per_s or speed.notes, name
+        assert device_class(part) not in ("", "other") or speed.tokens_per_s is None or speed.notes

@@ -1,8 +1,7 @@
-"""Learning from published measurements: factors of efficiency, and how far predictions are off.
+"""Calibration: fit efficiency factors and prediction intervals to published measurements.
 
-In comes ``data/measured.csv``, each row with its publication; out go ``data/efficiency.csv`` and
-``data/intervals.csv``, and a report of errors on publications that were left out. Nothing here runs when a
-workload is sized.
+Input: ``data/measured.csv``, each row with its publication. Output: ``data/efficiency.csv``, ``data/intervals.csv``
+and a report of cross-validation errors. Sizing itself does not run this package.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Fit the factors and the intervals anew and write both data files: ``python -m gpufleet.sizing.calibration``."""
+"""Fit factors and intervals and write both data files: ``python -m gpufleet.sizing.calibration``."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from gpufleet.sizing.calibration.measurement import load_measurements
 from gpufleet.sizing.calibration.report import format_report
 from gpufleet.sizing.data_file import DATA_DIR
 
-MIN_DEPARTURE = 0.005  # a factor nearer to one says nothing
+MIN_DEPARTURE = 0.005  # factors closer to one are dropped
 
 
 def main() -> None:
-    """Write efficiency.csv and intervals.csv, and say how far off publications left out were."""
+    """Write efficiency.csv and intervals.csv, and print the cross-validation errors."""
     rows = [row for row in load_measurements() if row.is_predictable]
     today = datetime.now(UTC).date().isoformat()
     factors, counts = fit_factors(rows).factors, rows_by_factor(rows)

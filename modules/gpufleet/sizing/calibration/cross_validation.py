@@ -1,4 +1,4 @@
-"""Errors that count: each publication predicted by factors that were fitted without it."""
+"""Cross-validation: each publication is predicted by factors that were fitted without it."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from gpufleet.sizing.calibration.measurement import Measurement
 from gpufleet.sizing.speed.efficiency import ANY
 from gpufleet.sizing.speed.interval import UNMEASURED_WIDENING, Interval
 
-MIN_ROWS = 10  # measurements of a class for an interval of its own
-MIN_PUBLICATIONS = 6  # that they come from at least
-TARGET_COVERAGE, MIN_COVERAGE = 0.80, 0.70  # of rows and of publications: both together, and either
-MIN_WIDENING, WIDENING_STEPS = 0.25, 75  # of a twentieth each, in which intervals are stretched or shrunk
+MIN_ROWS = 10  # fewest measurements of a class for its own interval
+MIN_PUBLICATIONS = 6  # fewest publications of those measurements
+TARGET_COVERAGE, MIN_COVERAGE = 0.80, 0.70  # share of rows and publications inside: their mean, and each
+MIN_WIDENING, WIDENING_STEPS = 0.25, 75  # intervals are widened in steps of 0.05
 MIN_HALF_WIDTH = 0.05
 
 
 @dataclass(frozen=True)
 class HeldOutPrediction:
-    """One measurement and the logarithm of predicted over published, its publication left out of the fit."""
+    """A measurement and the logarithm of predicted over published, with its publication left out of the fit."""
 
     row: Measurement
-    error: float
+    log_error: float
 
     @property
     def relative_error(self) -> float:
-        """Return how far off the prediction is, as a share of what was published."""
-        return abs(exp(self.error) - 1.0)
+        """Return the absolute relative error."""
+        return abs(exp(self.log_error) - 1.0)
 
 
 def cross_validate(rows: Sequence[Measurement]) -> list[HeldOutPrediction]:
-    """Return every measurement's error with its whole publication left out."""
+    """Return every measurement's prediction with its publication left out."""
     predictions = []
     initial = fit_factors(rows)
     slopes = compute_slopes(rows, initial)
@@ -45,11 +45,10 @@ def cross_validate(rows: Sequence[Measurement]) -> list[HeldOutPrediction]:
 
 
 def fit_intervals(predictions: Sequence[HeldOutPrediction]) -> dict[tuple[str, str], tuple[Interval, int]]:
-    """Return bounds by kind of speed and class of device, and on how many measurements each rests.
+    """Return intervals by metric and device class, with their number of measurements.
 
-    Publications differ more than rows of one do: rows of one share their vote (it grows with the root of their
-    number), and bounds are stretched until those learned from the others hold the wanted share of the rows and of
-    the publications left out.
+    Publications differ more than the rows of one publication. So a publication's weight grows with the root of its
+    rows, and intervals are widened until those fitted without a publication cover the target share of its rows.
     """
     intervals: dict[tuple[str, str], tuple[Interval, int]] = {}
     for metric in sorted({each.row.metric for each in predictions}):
@@ -61,7 +60,7 @@ def fit_intervals(predictions: Sequence[HeldOutPrediction]) -> dict[tuple[str, s
 
 
 def find_covered_rows(predictions: Sequence[HeldOutPrediction]) -> dict[str, bool]:
-    """Return by measurement whether it lies in the interval that the other publications' errors give."""
+    """Return by measurement id whether the interval fitted to the other publications covers it."""
     covered: dict[str, bool] = {}
     for metric in {each.row.metric for each in predictions}:
         part = [each for each in predictions if each.row.metric == metric]
@@ -79,7 +78,7 @@ def find_covered_rows(predictions: Sequence[HeldOutPrediction]) -> dict[str, boo
 
 
 def _widening_by_class(predictions: Sequence[HeldOutPrediction]) -> dict[str, float]:
-    """Return by class how far its bounds are stretched."""
+    """Return the widening of each class."""
     without = _intervals_without_group(predictions)
     return {
         kind: _find_widening(_select_class(predictions, kind), without, kind)
@@ -88,7 +87,7 @@ def _widening_by_class(predictions: Sequence[HeldOutPrediction]) -> dict[str, fl
 
 
 def _intervals_without_group(predictions: Sequence[HeldOutPrediction]) -> dict[str, dict[str, Interval]]:
-    """Return by publication the bounds that the other publications give."""
+    """Return by publication the intervals fitted to the other publications."""
     intervals = {}
     for group in {each.row.group for each in predictions}:
         rest = [each for each in predictions if each.row.group != group]
@@ -116,11 +115,11 @@ def _find_widening(
 
 def _contains(bounds: Interval, each: HeldOutPrediction) -> bool:
     interval = _include_prediction(bounds)
-    return interval.low <= exp(-each.error) <= interval.high
+    return interval.low <= exp(-each.log_error) <= interval.high
 
 
 def _include_prediction(bounds: Interval) -> Interval:
-    """Return bounds with the prediction itself well inside, whichever way it was off."""
+    """Return an interval that includes the prediction itself with a margin."""
     return Interval(min(bounds.low, 1.0 - MIN_HALF_WIDTH), max(bounds.high, 1.0 + MIN_HALF_WIDTH))
 
 
@@ -140,13 +139,13 @@ def _select_class(predictions: Sequence[HeldOutPrediction], kind: str) -> list[H
 
 def _error_interval(predictions: Sequence[HeldOutPrediction]) -> Interval:
     rows = Counter(each.row.group for each in predictions)
-    votes = sorted((-each.error, rows[each.row.group] ** -0.5) for each in predictions)
+    votes = sorted((-each.log_error, rows[each.row.group] ** -0.5) for each in predictions)
     tail = (1.0 - TARGET_COVERAGE) / 2
     return Interval(exp(weighted_quantile(votes, tail)), exp(weighted_quantile(votes, 1.0 - tail)))
 
 
 def weighted_quantile(votes: Sequence[tuple[float, float]], share: float) -> float:
-    """Return the value below which that share of the weight lies, between the middles of neighbours in proportion."""
+    """Return the weighted quantile with linear interpolation."""
     total = sum(weight for _, weight in votes)
     before, last = 0.0, None
     for value, weight in votes:
@@ -160,7 +159,7 @@ def weighted_quantile(votes: Sequence[tuple[float, float]], share: float) -> flo
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:
-    """Return the value below which that share lies, between neighbours in proportion."""
+    """Return the quantile of sorted values with linear interpolation."""
     place = share * (len(ordered) - 1)
     below = min(int(place), len(ordered) - 2) if len(ordered) > 1 else 0
     above = min(below + 1, len(ordered) - 1)

@@ -1,6 +1,6 @@
-"""Least squares with priors: factors of efficiency from published measurements, few and held near what is usual.
+"""Least squares with priors: efficiency factors from published measurements.
 
-Every parameter has a usual value; classes and engines may depart from it as far as their measurements insist.
+Every parameter has a prior; classes and engines depart from it only as far as measurements require.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from gpufleet.sizing.calibration.measurement import Measurement
 from gpufleet.sizing.calibration.prior import LINK_SECONDS, LINK_SHARES, PRIORS
 from gpufleet.sizing.speed.efficiency import ANY, Efficiency, Key, engine_group
 
-NOISE = 0.12  # of a published figure, as a share: settings that no publication states
-OUTLIER_ERROR = 3 * NOISE  # beyond which something else was probably measured, and counts less
+NOISE = 0.12  # assumption: relative noise of a published figure from unstated settings
+OUTLIER_ERROR = 3 * NOISE  # larger errors count less: probably another setting was measured
 MAX_ROUNDS = 15
 PERTURBATION = 1e-3
-CONVERGED_GAIN = 1e-3  # a gain below this share of what is left ends the search
+CONVERGED_GAIN = 1e-3  # a smaller relative gain ends the search
 
-Slopes = dict[Measurement, dict[Key, float]]  # change of its error with the logarithm of each parameter
+Slopes = dict[Measurement, dict[Key, float]]  # derivative of its error by the logarithm of each parameter
 
 
 @dataclass(frozen=True)
 class Problem:
-    """The measurements, where every parameter starts, and the factors that they may move."""
+    """The fit: measurements, prior factors, and the rows that each factor affects."""
 
     rows: Sequence[Measurement]
     start: dict[Key, float]
@@ -34,7 +34,7 @@ class Problem:
     base_factors: list[list[Key]]
 
     def efficiency(self, point: dict[Key, float]) -> Efficiency:
-        """Return the factors at a point: logarithms of departures from the start."""
+        """Return the factors at a point (logarithms of departures from the prior)."""
         factors = dict(self.start)
         for key, value in point.items():
             factors[key] = factors.get(key, 1.0) * exp(value)
@@ -49,10 +49,10 @@ class Problem:
 def fit_factors(
     rows: Sequence[Measurement], initial: Efficiency | None = None, slopes: Slopes | None = None
 ) -> Efficiency:
-    """Return the factors that explain the measurements best without straying from what is usual.
+    """Return the factors with the least squared errors and prior penalties.
 
-    ``near`` is where to start looking; it has no say in what is found. ``slopes`` are those at that place: where
-    it is near enough, they serve the whole search.
+    ``initial`` is the starting point and does not change the solution. ``slopes`` are the derivatives there; if given,
+    they are used for the complete search.
     """
     atoms = _base_factors(rows)
     problem = Problem(rows, prior_factors(), _rows_by_factor(rows, atoms), atoms)
@@ -76,7 +76,7 @@ def fit_factors(
 
 
 def prior_factors() -> dict[Key, float]:
-    """Return the value of each parameter before any measurement."""
+    """Return the prior value of each parameter."""
     start: dict[Key, float] = {(p, ANY, ANY): prior.value for p, prior in PRIORS.items()}
     linked = [p for p, prior in PRIORS.items() if prior.links]
     of_links = {p: LINK_SHARES if p.endswith("_share") else LINK_SECONDS for p in linked}
@@ -84,7 +84,7 @@ def prior_factors() -> dict[Key, float]:
 
 
 def rows_by_factor(rows: Sequence[Measurement]) -> dict[Key, list[int]]:
-    """Return every factor that measurements move, with those it moves; a twin of a wider one is left out."""
+    """Return the rows that each factor affects; a factor with the same rows as a wider one is left out."""
     return _rows_by_factor(rows, _base_factors(rows))
 
 
@@ -146,7 +146,7 @@ def _applies_to(key: Key, row: Measurement) -> bool:
 
 
 def _base_factor(key: Key) -> Key:
-    """Return the widest factor of the parameter: a row's error moves with all of its factors alike."""
+    """Return the widest factor of the parameter: an error has the same slope for all factors of a parameter."""
     return (key[0], key[1], ANY) if PRIORS[key[0]].links else (key[0], ANY, ANY)
 
 
@@ -194,7 +194,7 @@ def _solve_step(
 
 
 def compute_slopes(rows: Sequence[Measurement], efficiency: Efficiency) -> Slopes:
-    """Return by measurement how its error changes with the logarithm of each parameter that it depends on."""
+    """Return by measurement the derivative of its error by the logarithm of each parameter."""
     nudged = {atom: _perturb(efficiency, atom) for row in rows for atom in _base_factors_of_row(row)}
     slopes = {}
     for row in rows:

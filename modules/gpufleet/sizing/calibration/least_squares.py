@@ -1,10 +1,10 @@
-"""Linear equations of the fit. NumPy is wanted here only, when factors are learned anew, never when sizing."""
+"""Linear equations of the fit. Only calibration needs NumPy, sizing does not."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-DAMPING_SCALE = 0.02  # of the diagonal, times the damping: shorter steps where longer ones did not help
+DAMPING_SCALE = 0.02  # share of the diagonal per unit of damping (Levenberg-Marquardt)
 
 Entry = tuple[int, int, float]  # measurement, factor, slope
 
@@ -17,7 +17,7 @@ def solve_damped(  # noqa: PLR0917 - the parts of one system of equations
     point: Sequence[float],
     damping: float,
 ) -> list[float]:
-    """Return the step towards the least sum of weighted squared errors and of penalties on the way from the start."""
+    """Return a damped least-squares step (Levenberg-Marquardt) with penalties on departures from the prior."""
     import numpy as np
 
     slopes = np.zeros((len(errors), len(point)))

@@ -1,4 +1,4 @@
-"""Published measurements as questions that the model can be asked, and what it answers to them."""
+"""Published measurements as workloads that the speed model can predict."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gpufleet.sizing.speed.prediction import build_replica, estimate_generation,
 from gpufleet.sizing.speed.replica import Replica
 from gpufleet.sizing.workload import Recompute, Task, Training, Workload
 
-MANY_STREAMS = 2048  # what "as many as fit" comes to in a server's settings
+MANY_STREAMS = 2048  # streams for a batch of "max"
 METRIC_KINDS = {
     "decode_tok_s": "decode", "output_tok_s_total": "throughput", "e2e_latency_s": "throughput",
     "prefill_tok_s": "prefill", "ttft_ms": "prefill",
@@ -32,7 +32,7 @@ METRIC_KINDS = {
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """One published figure with the setting it was taken in."""
+    """One published figure with its workload, layout and hardware."""
 
     row: Row
     workload: Workload
@@ -41,12 +41,12 @@ class Measurement:
 
     @property
     def id(self) -> str:
-        """Return the row's name in the file."""
+        """Return the id of the row in measured.csv."""
         return self.row["id"]
 
     @property
     def group(self) -> str:
-        """Return the publication: what is left out together when accuracy is judged."""
+        """Return the publication, which is left out as one group in cross-validation."""
         return self.row["group"]
 
     @property
@@ -61,18 +61,18 @@ class Measurement:
 
     @cached_property
     def engine(self) -> str:
-        """Return the engine by its one name."""
+        """Return the calibrated engine."""
         part = self.hardware.accelerator
         return device.find_calibrated_engine(self.workload.engine, part, training=self.workload.is_training)
 
     @cached_property
     def published_tokens_per_s(self) -> float:
-        """Return the published figure in tokens per second of the whole system."""
+        """Return the published figure in tokens per second of all devices."""
         return _SPEEDS[self.row["metric"]](self, float(self.row["value"]))
 
     @property
     def is_predictable(self) -> bool:
-        """Tell whether the catalogue has the rates that a prediction starts from."""
+        """True if the catalogue has the rates that a prediction needs."""
         part = self.hardware.accelerator
         computes = device.find_peak_flops(part, self.workload.precision, self.engine) is not None
         return (
@@ -82,7 +82,7 @@ class Measurement:
         )
 
     def predict(self, efficiency: Efficiency | None = None) -> float | None:
-        """Return what the model says, in the same unit; None where the catalogue lacks what it needs."""
+        """Return the predicted tokens per second, None if the catalogue has no rates for it."""
         replica = build_replica(self.workload, self.layout, self.hardware, efficiency)
         if self.workload.is_training:
             return training_tokens_per_s(replica)
@@ -100,7 +100,7 @@ class Measurement:
 
 
 def load_measurements() -> list[Measurement]:
-    """Return every published speed that the file marks as usable and the catalogue knows the parts of."""
+    """Return the usable published speeds whose accelerator and model are in the catalogue."""
     measurements = []
     for row in load_rows("measured.csv"):
         if row["use"] == "yes" and row["metric"] in METRIC_KINDS:
@@ -158,7 +158,7 @@ def _hardware(row: Row, part: Accelerator) -> Hardware:
 
 
 def _scale_rates(part: Accelerator, share: float) -> Accelerator:
-    """Return the part with that share of its rates: one die of two, or less power than it is rated for."""
+    """Return the part with scaled rates: one die of two, or a power limit."""
     rates = (
         "bandwidth_gb_s",
         "bf16_tflops_dense",
@@ -177,7 +177,7 @@ def _prompt_tokens_per_s(replica: Replica) -> float | None:
 
 
 def _tokens_from_flops(measurement: Measurement, operations: float) -> float:
-    """Return tokens per second of all devices, by the publications' count: six per weight, attention whole."""
+    """Return tokens per second of all devices from FLOP/s: six per weight, and full (not causal) attention."""
     model, length = measurement.workload.model, measurement.workload.context
     per_token = 6.0 * model.parameters + 12.0 * model.layers * model.hidden * length
     return operations / per_token * count_training_devices(measurement)

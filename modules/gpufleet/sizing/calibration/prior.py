@@ -1,4 +1,4 @@
-"""What is usual of each parameter before any measurement speaks, and how far classes and engines may depart."""
+"""Priors of the efficiency factors, and how far device classes and engines may depart from them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LINKS = ("switched", "pcie", "adapter", "ethernet")
 
 @dataclass(frozen=True)
 class Prior:
-    """``spread`` of the common value and ``apart`` of a class or an engine from it, as logarithms."""
+    """Standard deviations of logarithms: ``spread`` of the common value, ``class_spread`` of a class or engine."""
 
     value: float
     spread: float

@@ -1,4 +1,4 @@
-"""The accuracy of speeds as a table: publications left out, by kind of speed and class of device."""
+"""Accuracy of predicted speeds as a table by metric and device class, from cross-validation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ POOLED_LABEL = "fewer than 10 each"
 
 
 def format_report(predictions: Sequence[HeldOutPrediction]) -> str:
-    """Return the table: n, median, 90th percentile, and the share inside intervals that were learned without them."""
+    """Return the table: n, median, 90th percentile, and the share that intervals of other publications cover."""
     covered = find_covered_rows(predictions)
     lines = [f"{'':12}{'devices':22}{'n':>4}{'median':>9}{'p90':>9}{'in 80 %':>9}"]
     for metric in ("decode", "throughput", "prefill", "training"):

@@ -1,8 +1,8 @@
-"""Accelerators beside each other: what they are, what they do for a model, per watt and per dollar.
+"""Comparison of accelerators: facts, prices, and a model's speed per watt and per dollar.
 
-In come names of accelerators and, where one is given, a workload. Out goes a ``Comparison``: facts of the
-catalogue, the cheapest known prices, and the speed of the smallest replica that fits, with its interval. It is
-written as a table, as JSON, as plots and as one page; only plots need the plotting libraries.
+Input: names of accelerators and an optional workload. Output: a ``Comparison`` with facts of the catalogue, the
+cheapest known prices, and the speed of the smallest replica that fits. It is printed as a table, JSON, plots or an
+HTML page; only plots need the plotting libraries.
 """
 
 from __future__ import annotations

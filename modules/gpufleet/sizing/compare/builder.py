@@ -1,4 +1,4 @@
-"""From names and a workload to a comparison."""
+"""Build a comparison from accelerator names and a workload."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gpufleet.sizing.plans.placement import place_on_devices
 
 
 def compare_accelerators(names: Iterable[str] = (), request: SizingRequest | None = None) -> Comparison:
-    """Compare those accelerators, or the usual ones; with a question, by what they do for its workload."""
+    """Compare those accelerators, or the default ones; with a request also their speed."""
     parts = select_accelerators(names)
     prices = _cheapest_prices({part.name for part in parts})
     subjects = tuple(_compare_one(part, tuple(prices.get(part.name, ())), request) for part in parts)
@@ -45,8 +45,8 @@ def _why_not(request: SizingRequest, hardware: Hardware, plan: Plan | None) -> s
     if plan is None:
         one = place_on_devices(request.workload, hardware, 1).memory
         return (
-            f"fits on no number of them that an engine can use: {one.total:.0f} GiB against "
-            f"{max(one.usable_gib, 0.0):.1f} GiB of each"
+            f"does not fit on any number of devices that an engine can use: it needs {one.total:.0f} GiB, each has "
+            f"{max(one.usable_gib, 0.0):.1f} GiB"
         )
     if plan.tokens_per_s is None:
         return "; ".join(plan.speed.notes if plan.speed else ()) or "its speed is not known"
@@ -54,7 +54,7 @@ def _why_not(request: SizingRequest, hardware: Hardware, plan: Plan | None) -> s
 
 
 def _cheapest_prices(names: set[str]) -> dict[str, list[DevicePrice]]:
-    """Return the cheapest price of one whole device, for each accelerator and purchase kind; cheapest first."""
+    """Return the cheapest price of one full device by accelerator and purchase kind, cheapest first."""
     prices: dict[str, dict[str, DevicePrice]] = {}
     for offer in catalog.search_offers(compare_by="accelerator"):
         for accelerator in offer.machine.accelerators[:1]:
@@ -72,6 +72,6 @@ def _cheapest_prices(names: set[str]) -> dict[str, list[DevicePrice]]:
 
 
 def require_workload(comparison: Comparison, what: str) -> None:
-    """Refuse what can only be said of a workload."""
+    """Raise InputError if the comparison has no workload."""
     if comparison.workload is None:
         raise InputError(f"{what} needs a workload", where="--plot", remedy="give --model")

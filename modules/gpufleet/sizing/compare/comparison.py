@@ -1,4 +1,4 @@
-"""What is compared: one subject for each accelerator."""
+"""The comparison and its accelerators."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MILLION = 1e6
 
 @dataclass(frozen=True)
 class DevicePrice:
-    """What one device costs per hour as part of a cloud's machine, the cheapest that is known."""
+    """The cheapest known price of one device per hour, as part of a cloud's machine."""
 
     usd_per_hour: float
     purchase: str
@@ -27,7 +27,7 @@ class DevicePrice:
 
 @dataclass(frozen=True)
 class ComparedAccelerator:
-    """One accelerator. ``plan`` is the smallest replica that fits; where there is none, ``why_not`` says so.
+    """One accelerator. ``plan`` is the smallest replica that fits; without one, ``why_not`` has the reason.
 
     ``prices`` are the cheapest of each purchase kind, cheapest first.
     """
@@ -39,30 +39,30 @@ class ComparedAccelerator:
 
     @property
     def label(self) -> str:
-        """Return the name, with how many of it are needed where that is more than one."""
+        """Return the name, with the device count if it is above one."""
         many = self.plan.devices if self.plan else 1
         return f"{many} x {self.accelerator.name}" if many > 1 else self.accelerator.name
 
     @property
     def price(self) -> DevicePrice | None:
-        """Return the cheapest price that is known."""
+        """Return the cheapest known price."""
         return self.prices[0] if self.prices else None
 
     @property
     def usd_per_hour(self) -> float | None:
-        """Return what the replica costs per hour at that price."""
+        """Return the cost of the replica per hour at that price."""
         return self.price.usd_per_hour * self.plan.devices if self.price and self.plan else None
 
     @property
     def tokens_per_joule(self) -> float | None:
-        """Return tokens per second and watt: what an electricity meter sees."""
+        """Return tokens per joule: tokens per second and watt."""
         if self.plan is None or not self.plan.watts or self.plan.tokens_per_s is None:
             return None
         return self.plan.tokens_per_s / self.plan.watts
 
     @property
     def tokens_per_usd(self) -> float | None:
-        """Return tokens for a dollar of rent."""
+        """Return tokens per US dollar."""
         usd = self.usd_per_hour
         if self.plan is None or not usd or self.plan.tokens_per_s is None:
             return None
@@ -71,16 +71,16 @@ class ComparedAccelerator:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Subjects in the order asked for, and the workload that they were tried with."""
+    """Accelerators in the requested order, and their workload."""
 
     accelerators: tuple[ComparedAccelerator, ...]
     workload: Workload | None = None
 
 
 def peak_tflops(part: Accelerator, precision: str) -> tuple[float | None, str]:
-    """Return the dense rate that weights of that precision are computed at, and the format it is the rate of.
+    """Return the dense peak rate for weights of that precision, and the number format of that rate.
 
-    Parts without the format use the fastest of the wider ones that they have.
+    Accelerators without the format use their fastest wider format.
     """
     ladder = {
         "fp8": ("fp8",),
@@ -91,7 +91,9 @@ def peak_tflops(part: Accelerator, precision: str) -> tuple[float | None, str]:
     for name in (*ladder, "bf16"):
         if name in known and precision != "f32":
             return known[name], name
-    wide = ("fp32",) if precision == "f32" else ("fp16", "fp32")  # old cards compute 16 bits slower than 32
+    wide = (
+        ("fp32",) if precision == "f32" else ("fp16", "fp32")
+    )  # old cards are slower in 16 bits than in 32 bits
     best = max(wide, key=lambda name: known.get(name, 0.0))
     return known.get(best), best
 
@@ -109,6 +111,6 @@ def list_dense_rates(part: Accelerator) -> dict[str, float | None]:
 
 
 def ridge_point(part: Accelerator, precision: str = "bf16") -> float | None:
-    """Return the operations per byte from which on the part is limited by its rate, no more by its memory."""
+    """Return the ridge point of the roofline in operations per byte."""
     peak, _ = peak_tflops(part, precision)
     return peak * 1e12 / (part.bandwidth_gb_s * 1e9) if peak and part.bandwidth_gb_s else None

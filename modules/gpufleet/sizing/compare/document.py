@@ -1,4 +1,4 @@
-"""A comparison as the JSON that others read; ``sizing/data/compare.schema.json`` describes it."""
+"""A comparison as JSON document; the schema is ``sizing/data/compare.schema.json``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def load_schema() -> Json:
 
 
 def build_document(comparison: Comparison) -> Json:
-    """Return the whole comparison."""
+    """Return the JSON document of a comparison."""
     work = comparison.workload
     precision = work.precision if work else "bf16"
     return {

@@ -1,4 +1,4 @@
-"""Plots and pages to files: drawn whole, then written."""
+"""Write plots and pages to files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PAGE = "compare.html.j2"
 
 
 def write_files(comparison: Comparison, names: tuple[str, ...], svg: Path | None, html: Path | None) -> None:
-    """Write one plot, a page, or both; nothing is written where one can't be drawn."""
+    """Write one plot, a page, or both; write nothing if one of them cannot be drawn."""
     texts = {}
     if svg:
         texts[svg] = plots.draw_svg(comparison, names[0] if names else _default_plot(comparison))
@@ -25,7 +25,7 @@ def write_files(comparison: Comparison, names: tuple[str, ...], svg: Path | None
 
 
 def render_page(comparison: Comparison, names: tuple[str, ...] = ()) -> str:
-    """Return one HTML page that needs nothing else: the plots asked for, or all there can be, and the figures."""
+    """Return a self-contained HTML page with the requested plots, or all possible ones, and the table."""
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 

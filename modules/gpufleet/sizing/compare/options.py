@@ -1,4 +1,4 @@
-"""From the words of ``gpufleet compare`` to a question of sizing, or to none."""
+"""Options of ``gpufleet compare``, parsed into a sizing request."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gpufleet.sizing.plans.options import parse_options as sized
 
 
 def build_request(*, model: str, **options: str) -> SizingRequest | None:
-    """Return what each accelerator is asked; None without a model."""
+    """Return the request for each accelerator, None without a model."""
     given_options = {name: value for name, value in options.items() if value}
     if not model:
         for name in given_options:
@@ -19,8 +19,10 @@ def build_request(*, model: str, **options: str) -> SizingRequest | None:
 
 
 def check_plot_options(plots: tuple[str, ...], *, svg: bool, html: bool) -> None:
-    """Refuse plots that would be written nowhere, and several in a file that holds one."""
+    """Raise InputError for plots without an output file, and for several plots in one SVG."""
     if plots and not (svg or html):
-        raise InputError("is drawn nowhere", where="--plot", remedy="give --svg FILE or --html FILE")
+        raise InputError("has no output file", where="--plot", remedy="give --svg FILE or --html FILE")
     if svg and len(plots) > 1:
-        raise InputError("holds one plot", where="--svg", remedy="name one --plot, or write a page: --html")
+        raise InputError(
+            "can contain only one plot", where="--svg", remedy="name one --plot, or write a page: --html"
+        )

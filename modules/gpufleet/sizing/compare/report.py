@@ -1,4 +1,4 @@
-"""A comparison for a terminal: plain text, legible without colour."""
+"""A comparison as text for a terminal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LEFT_ALIGNED = {"ACCELERATOR", "LINK", "RUNS", "BOUGHT", "ENGINE", "LIMIT", "AS 
 
 
 def format_report(comparison: Comparison) -> str:
-    """Write the facts, and what the parts do for the workload."""
+    """Return facts and speeds as text tables."""
     sections = [
         list(_fact_lines(comparison)),
         list(_workload_lines(comparison)),

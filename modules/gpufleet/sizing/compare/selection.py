@@ -1,4 +1,4 @@
-"""Which accelerators are compared."""
+"""The selection of accelerators to compare."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gpufleet import catalog
 from gpufleet.catalog import Accelerator
 from gpufleet.errors import InputError
 
-# One or two of each class that people choose between, from a rack of boards to the newest servers.
+# One or two of each class, from boards to current servers.
 DEFAULT_ACCELERATORS = (
     "B200",
     "H200 SXM 141GB",
@@ -26,7 +26,7 @@ DEFAULT_ACCELERATORS = (
 
 
 def select_accelerators(names: Iterable[str]) -> list[Accelerator]:
-    """Return the accelerators of those names, each once; the usual ones where none is named."""
+    """Return the accelerators of those names without duplicates; the default ones without names."""
     requested = tuple(names)
     parts = [_find_accelerator(name) for name in requested or DEFAULT_ACCELERATORS]
     return list({part.name: part for part in parts}.values())

@@ -1,7 +1,7 @@
-"""Placement legality: rules that engines, links and parts put on how a model may lie on devices.
+"""Placement legality: limits of engines, links and accelerators on how a model is placed on devices.
 
-In comes a placement (``Case``). Out come cautions, each with its code, its sentence and its source. A rule
-is one small file that enters itself into ``RULES``; one that ``blocks`` says that nothing runs as asked.
+Input: a ``PlacementCase``. Output: warnings with code, message and source. Each module registers its rules in
+``RULES``. A rule with ``is_blocking`` means that the placement cannot run.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def check_placement(
     hardware_name: str = "",
     total_devices: int = 0,
 ) -> list[PlanWarning]:
-    """Return what every rule says of a placement, in the order of the table."""
+    """Return the warnings of every rule about a placement, in the order of ``RULES``."""
     case = replace(
         _build_case(workload, hardware, devices, layout),
         hardware_name=hardware_name,
@@ -53,7 +53,7 @@ def check_placement(
 
 
 def is_blocked(workload: Workload, hardware: Hardware, devices: int, layout: Layout) -> bool:
-    """Tell whether a rule says that nothing runs there as asked."""
+    """Return whether a blocking rule forbids the placement."""
     case = _build_case(workload, hardware, devices, layout)
     return any(True for rule in RULES.values() if rule.is_blocking for _ in rule.check(case))
 

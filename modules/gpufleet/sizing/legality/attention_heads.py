@@ -44,4 +44,4 @@ def check_kv_head_replication(case: PlacementCase) -> Iterator[str]:
         and not model.latent
     ):
         copies = tensor // model.kv_heads
-        yield f"{model.name} has {model.kv_heads} KV heads: on {tensor} devices its cache is held {copies} times"
+        yield f"{model.name} has {model.kv_heads} KV heads: on {tensor} devices its KV cache is stored {copies} times"

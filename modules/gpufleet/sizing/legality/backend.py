@@ -1,4 +1,4 @@
-"""Engines on parts whose software they do not run on."""
+"""Engines on accelerators whose software stack they do not support."""
 
 from __future__ import annotations
 

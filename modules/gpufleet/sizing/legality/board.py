@@ -1,4 +1,4 @@
-"""Boards whose memory people overrate, and cards that software has left behind."""
+"""Boards without a usable GPU, and cards that current software no longer supports."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from gpufleet.sizing.legality.rule import PlacementCase, rule
 def check_unsupported_gfx803(case: PlacementCase) -> Iterator[str]:
     part = case.hardware.accelerator
     if "gfx803" in part.architecture:
-        yield f"{part.name} ({part.memory_gib:g} GB, gfx803) has no ROCm any more: engines with Vulkan only"
+        name = f"{part.name} ({part.memory_gib:g} GB, gfx803)"
+        yield f"{name} is no longer supported by ROCm: only engines with Vulkan run on it"
 
 
 @rule(
@@ -26,4 +27,4 @@ def check_unsupported_gfx803(case: PlacementCase) -> Iterator[str]:
 def check_board_training(case: PlacementCase) -> Iterator[str]:
     part = case.hardware.accelerator
     if part.kind == "sbc" and part.stacks == ("cpu",) and case.workload.is_training:
-        yield f"{part.name} would train on its processor alone, {part.fp32_tflops or 0:g} TFLOPS of it"
+        yield f"{part.name} would train on its processor alone ({part.fp32_tflops or 0:g} TFLOPS)"

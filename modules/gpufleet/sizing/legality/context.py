@@ -1,4 +1,4 @@
-"""How long a sequence the model was made for."""
+"""The longest sequence that the model was trained for."""
 
 from __future__ import annotations
 
@@ -15,4 +15,4 @@ from gpufleet.sizing.legality.rule import PlacementCase, rule
 def check_model_context(case: PlacementCase) -> Iterator[str]:
     model = case.workload.model
     if model.max_context and case.workload.context > model.max_context:
-        yield f"{case.workload.context} tokens are more than the {model.max_context} that {model.name} was made for"
+        yield f"{case.workload.context} tokens exceed the {model.max_context} that {model.name} was trained for"

@@ -1,4 +1,4 @@
-"""What joins devices: peer access, NVLink, slow networks."""
+"""Interconnect between devices: peer access, NVLink, slow networks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpufleet.sizing.legality.rule import PlacementCase, rule
 
-SLOW_GB_S = 12.5  # 100 Gbit/s: what fabrics for parallel work begin with
+SLOW_GB_S = 12.5  # 100 Gbit/s: the slowest fabric that is common for distributed training
 
 
 def _has_several_devices_per_node(case: PlacementCase) -> bool:
@@ -20,7 +20,7 @@ def _has_several_devices_per_node(case: PlacementCase) -> bool:
 )
 def check_peer_access(case: PlacementCase) -> Iterator[str]:
     if not case.hardware.peer_access and _has_several_devices_per_node(case) and not case.hardware.unified:
-        yield f"{case.hardware.accelerator.name} cards have no peer access: what they exchange goes through the host"
+        yield f"{case.hardware.accelerator.name} cards have no peer access: their traffic goes through the host"
 
 
 @rule(
@@ -32,7 +32,8 @@ def check_nvlink(case: PlacementCase) -> Iterator[str]:
     part = case.hardware.accelerator
     cards = part.vendor == "NVIDIA" and part.kind in ("gpu_gaming", "gpu_workstation")
     if cards and not part.link and _has_several_devices_per_node(case):
-        yield f"{part.name} has no NVLink: {case.layout.devices} cards meet over {case.hardware.link or 'their slots'}"
+        link = case.hardware.link or "their slots"
+        yield f"{part.name} has no NVLink: {case.layout.devices} cards communicate over {link}"
 
 
 @rule(
@@ -56,4 +57,4 @@ def check_training_network(case: PlacementCase) -> Iterator[str]:
     slow = case.hardware.network_gb_s * case.hardware.devices_per_node < SLOW_GB_S
     if case.workload.is_training and case.layout.nodes > 1 and slow:
         gbit = case.hardware.network_gb_s * case.hardware.devices_per_node * 8
-        yield f"{case.layout.nodes} nodes with {gbit:g} Gbit/s each sum their gradients at every step over it"
+        yield f"{case.layout.nodes} nodes with {gbit:g} Gbit/s each sum their gradients over it at every step"

@@ -1,4 +1,4 @@
-"""Memory that is summed and memory that is one."""
+"""Memory that is only a sum over nodes or cards."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def check_summed_memory(case: PlacementCase) -> Iterator[str]:
         total = part.memory_gib * case.layout.devices
         yield (
             f"{total:g} GB over {nodes} nodes is {nodes} times {part.memory_gib:g} GB, not one memory of {total:g} GB: "
-            "layers or parts of them lie apart and every token crosses the network"
+            "layers or parts of them are on different nodes, and every token crosses the network"
         )
 
 

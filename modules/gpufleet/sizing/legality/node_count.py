@@ -1,4 +1,4 @@
-"""How many nodes an engine can use, and nodes that are paid for whole."""
+"""How many nodes an engine can use, and nodes that are only partly used."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def check_power_of_two_nodes(case: PlacementCase) -> Iterator[str]:
     if case.engine.rule == "powers" and used < requested:
         yield (
             f"{case.engine.name} uses {used} of {requested} nodes: 2^n of them, at most the {kv_heads} KV heads of "
-            f"{case.workload.model.name}; {requested - used} stand idle"
+            f"{case.workload.model.name}; {requested - used} are idle"
         )
 
 
@@ -31,12 +31,12 @@ def check_partly_used_nodes(case: PlacementCase) -> Iterator[str]:
     used = case.total_devices or case.devices
     if case.hardware.origin == "cloud" and used % per_node:
         nodes = -(-used // per_node)
-        yield f"{used} devices take {nodes} {case.hardware.name} of {per_node} devices each: all are paid"
+        yield f"{used} devices take {nodes} {case.hardware.name} of {per_node} devices each: all of them are paid for"
 
 
 @rule(
     "more-than-there-are",
-    reason="what we own ends somewhere",
+    reason="a rack or a stack's workstations have a fixed number of devices",
     source="the rack's file in inventory/, or the stack's workstations",
     is_blocking=True,
 )
@@ -44,4 +44,4 @@ def check_node_limit(case: PlacementCase) -> Iterator[str]:
     limit = case.hardware.node_limit
     if limit is not None and case.devices > limit * case.hardware.devices_per_node:
         has = limit * case.hardware.devices_per_node
-        yield f"{case.hardware.name} has {has} device{'s'[: has != 1]}, {case.devices} were asked for"
+        yield f"{case.hardware.name} has {has} device{'s'[: has != 1]}, {case.devices} were requested"

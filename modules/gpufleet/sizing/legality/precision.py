@@ -27,7 +27,7 @@ def _compute_capability(case: PlacementCase) -> float | None:
 def check_bf16(case: PlacementCase) -> Iterator[str]:
     capability = _compute_capability(case)
     if case.workload.precision == "bf16" and capability is not None and capability < BF16_FROM:
-        yield f"{case.hardware.accelerator.name} (compute capability {capability:g}) has no bf16: use f16 there"
+        yield f"{case.hardware.accelerator.name} (compute capability {capability:g}) has no bf16: use f16 instead"
 
 
 @rule(
@@ -58,7 +58,7 @@ def check_fp8_rate(case: PlacementCase) -> Iterator[str]:
         and _compute_capability(case) is None
         and part.fp8_tflops_dense is None
     ):
-        yield f"no fp8 rate of {part.name} is known: counted with its 16-bit rate"
+        yield f"no fp8 rate of {part.name} is known: its 16-bit rate is used"
 
 
 @rule(

@@ -1,4 +1,4 @@
-"""The table of rules on placement, and what a rule is told."""
+"""The table of placement rules, and the placement that a rule checks."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from gpufleet.sizing.workload import Workload
 
 @dataclass(frozen=True)
 class PlacementCase:
-    """One placement to judge: ``devices`` as asked for, ``layout`` as one replica would lie on them."""
+    """One placement to check: ``devices`` as requested, ``layout`` of one replica on them."""
 
     workload: Workload
     hardware: Hardware
     devices: int
     layout: Layout
     engine: Engine
-    hardware_name: str = ""  # the hardware as somebody typed it
-    total_devices: int = 0  # devices of all replicas together; 0: as asked for
+    hardware_name: str = ""  # the hardware name as typed by the user
+    total_devices: int = 0  # devices of all replicas together; 0: as requested
 
 
 Check = Callable[[PlacementCase], Iterator[str]]
@@ -28,7 +28,7 @@ Check = Callable[[PlacementCase], Iterator[str]]
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule: its code, its reason in general, where that is from; ``blocks`` if nothing can run against it."""
+    """One rule: code, reason and source. ``is_blocking``: a placement that breaks it cannot run."""
 
     code: str
     reason: str
@@ -41,7 +41,7 @@ RULES: dict[str, Rule] = {}
 
 
 def rule(code: str, *, reason: str, source: str, is_blocking: bool = False) -> Callable[[Check], Check]:
-    """Enter a check, which yields one sentence per breach, into the table."""
+    """Register a check, which yields one message per violation, in ``RULES``."""
 
     def register(check: Check) -> Check:
         if code in RULES:

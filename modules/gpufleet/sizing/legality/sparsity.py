@@ -1,4 +1,4 @@
-"""Headline figures that hold for sparse matrices only."""
+"""Headline rates that vendors state for sparse matrices only."""
 
 from __future__ import annotations
 

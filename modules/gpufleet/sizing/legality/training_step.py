@@ -1,4 +1,4 @@
-"""Steps of a training: devices that would only slow it down, and steps that take too many tokens."""
+"""Training steps: idle devices, and steps with too many tokens."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ MAX_STEP_TOKENS = 16 * 1024**2  # tokens
 def check_idle_devices(case: PlacementCase) -> Iterator[str]:
     used = case.layout.devices
     if case.workload.is_training and used < case.devices:
-        yield f"the fastest layout uses {used} of {case.devices} devices; {case.devices - used} stand idle"
+        yield f"the fastest layout uses {used} of {case.devices} devices; {case.devices - used} are idle"
 
 
 @rule(
     "global-batch-large",
-    reason="beyond some batch a further token in a step teaches less; who pre-trains on many devices bounds the batch",
+    reason="beyond some batch size, more tokens per step help less: large pre-training runs limit the batch",
     source="Llama 3.1 405B: 16 M tokens a step on 8,192 and 16,384 GPUs (P. Balaji, SC24 slide, as noted at "
     "glennklockwood.com/garden/llama-3.1, read 2026-11-21)",
 )
@@ -30,7 +30,7 @@ def check_global_batch(case: PlacementCase) -> Iterator[str]:
     work, layout = case.workload, case.layout
     if work.task != "pretrain":
         return
-    sequences = max(work.batch, layout.pipeline)  # every stage needs one at work
+    sequences = max(work.batch, layout.pipeline)  # every pipeline stage needs a micro-batch
     tokens = sequences * work.context * layout.data
     if tokens > MAX_STEP_TOKENS:
         yield (

@@ -1,7 +1,7 @@
-"""What a workload takes in memory, part by part, on the fullest device.
+"""Memory of a workload by component, on the fullest device.
 
-In come a workload, a layout and hardware; out go weights in exact block sizes, cache, activations,
-gradients, optimiser states and reserve, whether it fits, and what quick formulas would have said.
+Input: a workload, a layout and hardware. Output: weights in exact block sizes, KV cache, activations, gradients,
+optimizer states and overhead, whether they fit, and what rules of thumb would give.
 """
 
 from __future__ import annotations

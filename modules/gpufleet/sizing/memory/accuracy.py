@@ -1,4 +1,4 @@
-"""How far off we are: errors on sources left out of the fit, and every report of fitting or not."""
+"""Accuracy of the memory model: errors on sources left out of the fit, and published out-of-memory reports."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpufleet.sizing.memory.calibration import Prediction, cross_validate
 from gpufleet.sizing.memory.estimate import estimate_memory
 from gpufleet.sizing.memory.measurement import MeasuredMemory, load_measurements
 
-MIN_CLASS_ROWS = 10  # classes with fewer rows are reported together
+MIN_CLASS_ROWS = 10  # classes with fewer rows are pooled
 Formula = Callable[[MeasuredMemory], float | None]  # GiB on one device, None where the formula has no answer
 
 
@@ -27,7 +27,7 @@ class ErrorLine:
 
 @dataclass(frozen=True)
 class FitLine:
-    """One report of fitting or running out of memory beside our answer with the settings it states."""
+    """A published report that a run fitted or ran out of memory, and the estimate for its settings."""
 
     id: str
     reported: bool
@@ -38,12 +38,12 @@ class FitLine:
 
     @property
     def is_correct(self) -> bool:
-        """Tell whether we agree with the report."""
+        """True if the estimate agrees with the report."""
         return self.reported == self.predicted
 
 
 def build_memory_report(formulas: dict[str, Formula] | None = None) -> tuple[list[ErrorLine], list[FitLine]]:
-    """Return errors by device class and over all, those of other formulas on the same rows, and fit reports."""
+    """Return errors by device class and in total, errors of other formulas on the same rows, and fit reports."""
     predictions = cross_validate()
     lines = [
         _error_line(name, [p.error for p in group]) for name, group in _group_by_class(predictions).items()
@@ -60,7 +60,7 @@ def build_memory_report(formulas: dict[str, Formula] | None = None) -> tuple[lis
 
 
 def list_fit_reports() -> list[FitLine]:
-    """Return every published report beside what we say: out of memory, or a peak, which means that it ran."""
+    """Return every published report with its estimate; a published peak means that the run fitted."""
     lines = []
     for row in load_measurements():
         if row.metric != "weight_file_gib":

@@ -1,4 +1,4 @@
-"""What the forward pass of training leaves behind for the backward pass, per device."""
+"""Activations that the forward pass of training stores for the backward pass, per device."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SELECTIVE_KEPT_PER = (
 
 
 def layer_bytes(workload: Workload, tokens: float) -> float:
-    """Return the bytes that one layer keeps for that many tokens when nothing is recomputed."""
+    """Return the bytes that one layer stores for that many tokens without recomputation."""
     model, training, known = workload.model, workload.training, load_constants()
     state = "frozen" if workload.adapter != "none" else "compiled" if training.compiled else "trained"
     per_token = known[f"norm_{state}"] * model.norms / 2 * model.hidden
@@ -30,7 +30,7 @@ def layer_bytes(workload: Workload, tokens: float) -> float:
 
 
 def recomputed_layer_bytes(workload: Workload, tokens: float) -> float:
-    """Return what one layer keeps when it is recomputed: its input, and with selective its costly products."""
+    """Return the bytes that a recomputed layer stores: its input, with "selective" also its expensive products."""
     model = workload.model
     stored = BF16_BYTES * model.hidden
     if workload.training.recompute == "selective":
@@ -41,7 +41,7 @@ def recomputed_layer_bytes(workload: Workload, tokens: float) -> float:
 
 
 def logits_bytes(workload: Workload, tokens: float, *, split: bool = False) -> float:
-    """Return the logits and their copies at the loss; a large vocabulary makes this the peak."""
+    """Return the bytes of the logits and their copies at the loss: the peak for large vocabularies."""
     training = workload.training
     each = training.logits_bytes + (DPO_COPIES if workload.task == "dpo" else 0.0)
     if training.compiled and not split and each > 2 * COMPILED_SAVED_BYTES:
@@ -52,7 +52,7 @@ def logits_bytes(workload: Workload, tokens: float, *, split: bool = False) -> f
 
 
 def _adapter_bytes(workload: Workload) -> float:
-    """Return per token what adapters keep: the dropped-out input of every adapted matrix, or the input itself."""
+    """Return bytes per token that adapters store: the input of every adapted matrix, or its copy after dropout."""
     if workload.adapter == "none":
         return 0.0
     model = workload.model
@@ -63,7 +63,7 @@ def _adapter_bytes(workload: Workload) -> float:
 
 
 def _quantized_bytes(workload: Workload) -> float:
-    """Return per token what 4-bit matrices keep beside: their own autograd function saves input and output."""
+    """Return extra bytes per token of 4-bit matrices: bitsandbytes' autograd function saves input and output."""
     if workload.adapter != "qlora":
         return 0.0
     model = workload.model
@@ -104,7 +104,7 @@ def _key_width(model: Architecture) -> float:
 
 
 def _feed_forward_width(model: Architecture) -> float:
-    """Return the feed-forward width that one token passes, averaged over layers."""
+    """Return the feed-forward width that one token uses, averaged over layers."""
     experts = model.experts
     if experts is None:
         return model.intermediate

@@ -1,4 +1,4 @@
-"""Fits the few constants that cannot be derived, and measures the error on sources left out of the fit."""
+"""Fit the constants that cannot be derived, and measure the error on sources left out of the fit."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ INITIAL_VALUES = {
     "quant_copies": 0.8,
     "workspace_gib": 0.3,
     "fragment": 0.02,
-}  # where a fit begins
-# Constants that one source alone could tell: unknown where that source is left out.
+}  # where a fit starts
+# Constants that are known from one source only, with their value when that source is left out.
 SINGLE_SOURCE_CONSTANTS = {
     "rknn": {"rknn_runtime_mb": 0.0, "rknn_token_kb": 0.0},
     "qwen25": {"transformers_width": 6.0, "transformers_block": 2.0, "transformers_gib": 0.3},  # PyTorch's
@@ -35,7 +35,7 @@ SINGLE_SOURCE_CONSTANTS = {
 
 @dataclass(frozen=True)
 class Prediction:
-    """One measurement beside what was predicted with constants that never saw its source."""
+    """One measurement and its prediction by constants fitted without its source."""
 
     row: MeasuredMemory
     gib: float
@@ -47,7 +47,7 @@ class Prediction:
 
 
 def predict(row: MeasuredMemory) -> float:
-    """Return the GiB we say for a measurement with the constants in use."""
+    """Return the predicted GiB of a measurement with the current constants."""
     if row.metric == "weight_file_gib":
         return weight_bytes(row.workload.model, row.workload.precision) / GIB
     return estimate_memory(row.workload, row.layout, row.hardware).per_device_gib
@@ -74,7 +74,7 @@ def cross_validate() -> list[Prediction]:
 
 
 def list_unusable() -> list[Prediction]:
-    """Return measurements whose source leaves out what decides them: shown, not counted."""
+    """Return predictions for measurements whose source omits decisive settings: shown, not counted."""
     return [
         Prediction(row, predict(row)) for row in load_measurements() if row.fits is None and _unusable(row)
     ]

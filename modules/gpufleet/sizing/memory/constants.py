@@ -1,4 +1,4 @@
-"""The constants of the memory model: read from a data file that says where each is from."""
+"""The constants of the memory model, from memory_constants.csv with the source of each."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cache
 
 from gpufleet.boundary import packaged_rows
 
-_overrides: list[dict[str, float]] = []  # values on trial while constants are fitted
+_overrides: list[dict[str, float]] = []  # overriding values while constants are fitted
 
 
 def load_constants() -> dict[str, float]:
@@ -18,7 +18,7 @@ def load_constants() -> dict[str, float]:
 
 @contextmanager
 def override_constants(**values: float) -> Iterator[None]:
-    """Use other values for some constants while the block runs: for fitting them."""
+    """Override some constants inside the block, to fit them."""
     _overrides.append(load_constants() | values)
     try:
         yield

@@ -1,4 +1,4 @@
-"""The whole answer: what a workload takes in that layout on that hardware, and whether it fits."""
+"""The memory estimate of a workload in a layout on hardware, and whether it fits."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from gpufleet.sizing.memory.result import GIB, DeviceMemory, MemoryEstimate
 from gpufleet.sizing.memory.training import training_memory
 from gpufleet.sizing.workload import Recompute, Training, Workload
 
-RecomputeStep = tuple[Recompute, bool]  # what is recomputed, and whether the loss is taken in chunks
+RecomputeStep = tuple[Recompute, bool]  # activation recomputation, and whether the loss is chunked
 FINE_TUNING_STEPS: tuple[RecomputeStep, ...] = (("none", False), ("full", True))
 PRETRAINING_STEPS: tuple[RecomputeStep, ...] = (("selective", False), ("full", False), ("full", True))
 
 
 def estimate_memory(workload: Workload, layout: Layout, hardware: Hardware) -> MemoryEstimate:
-    """Return what the workload takes; recomputation left to us is the least that fits."""
+    """Return the memory estimate; automatic recomputation is the least that fits."""
     return estimate_with_recompute(workload, layout, hardware)[1]
 
 
 def estimate_with_recompute(
     workload: Workload, layout: Layout, hardware: Hardware
 ) -> tuple[Workload, MemoryEstimate]:
-    """Return the workload with what was left open chosen, and what it then takes."""
+    """Return the workload with its recomputation chosen, and its memory estimate."""
     chosen, share = _choose_recompute(workload, layout, hardware)
     return chosen, _summarize(chosen, share, layout, hardware)
 
 
 def choose_recompute(workload: Workload, layout: Layout, hardware: Hardware) -> Workload:
-    """Return the workload with ``recompute`` chosen where it was left open: the least that fits.
+    """Return the workload with an automatic ``recompute`` replaced by the least that fits.
 
-    Fine-tuning that must save memory saves it at the loss as well: full recomputation with a chunked loss.
-    Pre-training begins with what its libraries begin with, every other product kept and whole logits.
+    Fine-tuning that must save memory uses full recomputation with a chunked loss. Pre-training starts with
+    selective recomputation and unchunked logits, the default of its libraries.
     """
     if not workload.is_training or workload.training.recompute != "auto":
         return workload
@@ -60,25 +60,25 @@ def _choose_recompute(
 
 @lru_cache(maxsize=256)
 def with_recompute(training: Training, recompute: Recompute, *, chunked: bool = False) -> Training:
-    """Return a training that computes so much again, and takes its loss in chunks where that is asked for too."""
+    """Return the training with that recomputation, and with a chunked loss if ``chunked``."""
     return replace(training, recompute=recompute, fused_loss=training.fused_loss or chunked)
 
 
 def usable_gib(part: Accelerator) -> float:
-    """Return what an allocator can take of one device: less the driver's context."""
+    """Return the GiB of one device that an allocator can use: without the driver's context."""
     usable = part.usable_gib or part.memory_gib
     has_no_driver_context = part.unified or part.kind in {"sbc", "npu", "apple"}
     return usable if has_no_driver_context else usable - load_constants()["context_gib"]
 
 
 def _available_bytes(hardware: Hardware, layout: Layout) -> float:
-    """Return the bytes of one device that a workload may fill: communication buffers are outside the allocator."""
+    """Return the bytes of one device that a workload may fill, without communication buffers (NCCL)."""
     buffers = load_constants()["collective_gib"] if layout.devices > 1 and not hardware.unified else 0.0
     return (usable_gib(hardware.accelerator) - buffers) * GIB
 
 
 def _engine_limit_bytes(workload: Workload, hardware: Hardware, layout: Layout) -> float:
-    """Return the bytes that the engine lets a workload fill with its own settings: a server takes a share of the card.
+    """Return the bytes that the engine's default settings allow: a server uses gpu_memory_utilization of the card.
 
     Its CUDA graphs are captured outside that share.
     """
@@ -131,11 +131,11 @@ def _engine_reserved_gib(workload: Workload, hardware: Hardware) -> float:
 def _memory_notes(workload: Workload, share: DeviceMemory, layout: Layout, hardware: Hardware) -> list[str]:
     notes = []
     if workload.is_training:
-        loss = ", loss in chunks" if workload.training.fused_loss else ""
+        loss = ", chunked loss" if workload.training.fused_loss else ""
         notes.append(f"activations recomputed: {workload.training.recompute}{loss}")
     if share.host_offload:
         notes.append(
-            f"{share.host_offload * layout.devices / GIB:.1f} GiB of states in host memory, not in these figures"
+            f"{share.host_offload * layout.devices / GIB:.1f} GiB of states are in host memory and not included"
         )
     room = _available_bytes(hardware, layout)
     if workload.task == "full_finetune" and share.total > room:

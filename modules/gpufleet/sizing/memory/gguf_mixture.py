@@ -1,19 +1,19 @@
-"""Which type each tensor of a GGUF mixture has: the rules of llama.cpp's quantiser, restated.
+"""The tensor types of a GGUF mixture: the rules of llama.cpp's quantizer.
 
 Source: ggml-org/llama.cpp src/llama-quant.cpp, llama_tensor_get_type_impl and tensor_type_fallback (2026),
-without an importance matrix but for iq3_xxs, which is made with one. Layers at both ends and every
-third between them get more bits.
+without an importance matrix, except iq3_xxs, which needs one. The first and last eighth of the layers and every
+third layer between them get more bits.
 """
 
 from __future__ import annotations
 
 from gpufleet.catalog.architecture import Architecture
-from gpufleet.catalog.parameters import Matrix
+from gpufleet.catalog.parameter_count import Matrix
 from gpufleet.sizing.memory.quantization import GGUF_BLOCKS, GGUF_FILE_TYPES, bits_per_element
 
-GQA_RATIO_FOR_MORE_BITS = 4  # query heads per KV head from which V is small enough to be given more bits
+GQA_RATIO_FOR_MORE_BITS = 4  # from this ratio of query to KV heads V gets more bits
 MIXTRAL_EXPERTS = 8
-LAYERS_OF_70B = 80  # what the quantiser takes for a 70B model
+LAYERS_OF_70B = 80  # the quantizer's test for a 70B model
 LOW_BIT_TYPES = {"iq1_s", "iq1_m", "iq2_xxs", "iq2_xs", "iq2_s", "iq2_m"}
 FALLBACK_TYPES = {
     "q2_k": "q4_0",
@@ -24,7 +24,7 @@ FALLBACK_TYPES = {
     "q5_k": "q5_1",
     "q6_k": "q8_0",
 }
-FUSED_QKV_FAMILIES = {"falcon", "mpt", "phi2", "phi3"}  # families whose files hold Q, K and V as one tensor
+FUSED_QKV_FAMILIES = {"falcon", "mpt", "phi2", "phi3"}  # families with one fused Q, K and V tensor
 
 
 def mixture_bits(matrix: Matrix, model: Architecture, mixture: str) -> float:
@@ -40,7 +40,7 @@ def mixture_bits(matrix: Matrix, model: Architecture, mixture: str) -> float:
 
 
 def _fallback_type(kind: str, columns: int) -> str:
-    """Return the type, or the one with blocks of 32 that takes its place where rows are no multiple of 256."""
+    """Return the type, or its fallback with blocks of 32 if the columns are not a multiple of 256."""
     if columns % GGUF_BLOCKS[kind][0] == 0:
         return kind
     smaller = FALLBACK_TYPES.get(kind, "iq4_nl")
@@ -104,9 +104,9 @@ def _attn_v_type_by_layer(
     if mixture in {"q4_k_m", "q5_k_m"}:
         return "q6_k" if _uses_more_bits(layer, layers) else base
     if mixture == "q4_k_s":
-        return "q5_k" if layer < 4 else base  # noqa: PLR2004 - the quantiser's own figure
+        return "q5_k" if layer < 4 else base  # noqa: PLR2004 - a constant of the quantizer
     if mixture == "q3_k_m":
-        return "q5_k" if layer < 2 else "q4_k"  # noqa: PLR2004 - the quantiser's own figure
+        return "q5_k" if layer < 2 else "q4_k"  # noqa: PLR2004 - a constant of the quantizer
     fixed = {"q3_k_l": "q5_k", "iq3_m": "q4_k"}
     high_gqa = {
         "q2_k": "q4_k",

@@ -1,4 +1,4 @@
-"""Memory of inference on the fullest device: weights, cache, work space, runtime."""
+"""Memory of inference on the fullest device: weights, KV cache, activations, runtime."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from gpufleet.catalog import Accelerator
 from gpufleet.catalog.architecture import Architecture
-from gpufleet.catalog.parameters import list_matrices
+from gpufleet.catalog.parameter_count import list_matrices
 from gpufleet.sizing.hardware import Hardware, Layout
 from gpufleet.sizing.memory.constants import load_constants
 from gpufleet.sizing.memory.kv_cache import kv_bytes
@@ -21,9 +21,9 @@ EMBEDDING_AND_OUTPUT = {"embedding", "output"}
 
 @dataclass(frozen=True)
 class EngineMemory:
-    """How an engine uses memory. ``claims`` is the share of the card it takes whatever is needed.
+    """How an engine uses memory. ``gpu_memory_utilization`` (vLLM's option) is the share of the card it allocates.
 
-    ``rows`` are the logits it sets memory aside for, whatever the batch; ``chunk`` the tokens of a prompt step.
+    ``logit_rows`` are the rows of logits that it always reserves; ``prefill_chunk_tokens`` the tokens of a prompt step.
     """
 
     name: str
@@ -32,10 +32,10 @@ class EngineMemory:
     graphs_gib: float
     runtime_gib: float
     gpu_memory_utilization: float = 0.0
-    hidden_bytes: float = 6.0  # bytes at work per token and unit of the model's width
-    intermediate_bytes: float = 2.0  # the same per unit of the feed-forward width
-    reserves_full_chunk: bool = False  # sets aside a whole prompt step, however short the prompt is
-    has_host_embedding: bool = False  # looked up by the host's processor, where the card has its own memory
+    hidden_bytes: float = 6.0  # activation bytes per token and unit of the hidden size
+    intermediate_bytes: float = 2.0  # the same per unit of the intermediate size
+    reserves_full_chunk: bool = False  # allocates a full prompt step even for a short prompt
+    has_host_embedding: bool = False  # embedding stays in host memory if the card has its own
 
 
 # llama.cpp: n_ubatch 512, its compute buffer holds as many rows of logits. vLLM, SGLang, TensorRT-LLM: prompt
@@ -101,7 +101,7 @@ ENGINE_ALIASES = {
 
 
 def engine_memory(workload: Workload, part: Accelerator) -> EngineMemory:
-    """Return the named engine's habits, or those of the usual engine of that hardware."""
+    """Return how the named engine uses memory, or the default engine of that hardware."""
     named = "".join(letter for letter in (workload.engine or "").lower() if letter.isalnum())
     spelled = {name.replace("-", "").replace(".", ""): name for name in ENGINE_MEMORY} | ENGINE_ALIASES
     for spelling, name in spelled.items():
@@ -128,7 +128,7 @@ def _with_measured_constants(engine: EngineMemory) -> EngineMemory:
 
 
 def inference_memory(workload: Workload, layout: Layout, hardware: Hardware) -> DeviceMemory:
-    """Return what inference takes on the fullest device of that layout."""
+    """Return the memory of inference on the fullest device of that layout."""
     model, engine = workload.model, engine_memory(workload, hardware.accelerator)
     workload = replace(workload, precision=runtime_precision(workload, hardware.accelerator))
     share = DeviceMemory(
@@ -144,7 +144,7 @@ def inference_memory(workload: Workload, layout: Layout, hardware: Hardware) -> 
 
 
 def runtime_precision(workload: Workload, part: Accelerator) -> str:
-    """Return the format the engine holds: llama.cpp's MXFP4 files have all but the experts in 8 bits."""
+    """Return the precision that the engine loads: llama.cpp's MXFP4 files store all but the experts in 8 bits."""
     if (
         normalize_precision(workload.precision) == "mxfp4"
         and engine_memory(workload, part).name == "llama.cpp"
@@ -156,7 +156,7 @@ def runtime_precision(workload: Workload, part: Accelerator) -> str:
 def _host_embedding_bytes(
     workload: Workload, engine: EngineMemory, layout: Layout, hardware: Hardware
 ) -> float:
-    """Return the bytes of an embedding that stays in host memory; a tied one is on the card as the output."""
+    """Return the bytes of an embedding that stays in host memory; a tied one is on the card as the output matrix."""
     model, part = workload.model, hardware.accelerator
     shared = part.unified or hardware.unified or part.kind in {"sbc", "npu"}
     if not engine.has_host_embedding or shared or model.tied_embeddings or _pipeline_stages(layout) > 1:
@@ -169,7 +169,7 @@ def _host_embedding_bytes(
 
 
 def fullest_weights(workload: Workload, layout: Layout) -> float:
-    """Return the weights of the device that holds most: its layers, its experts, and an end of the model."""
+    """Return the weight bytes of the fullest device: its layers, its experts, and the embedding or output matrix."""
     model, name = workload.model, normalize_precision(workload.precision)
     total, stages = weight_bytes(model, workload.precision), _pipeline_stages(layout)
     routed = _matrix_bytes(model, name, routed=True) if layout.expert > layout.tensor else 0.0
@@ -182,7 +182,7 @@ def fullest_weights(workload: Workload, layout: Layout) -> float:
 
 
 def _rknn_memory(workload: Workload, share: DeviceMemory) -> DeviceMemory:
-    """Count what RKNN's runtime holds: the embedding stays in the file unless it is the output as well."""
+    """Return RKNN's memory: the embedding stays in the file unless it is also the output matrix."""
     model, known = workload.model, load_constants()
     if not model.tied_embeddings:
         share.weights -= model.vocabulary * model.hidden
@@ -192,7 +192,7 @@ def _rknn_memory(workload: Workload, share: DeviceMemory) -> DeviceMemory:
 
 
 def _activation_bytes(workload: Workload, engine: EngineMemory, layout: Layout) -> float:
-    """Return the bytes of one prompt step's values and of the logits set aside."""
+    """Return the bytes of one prompt step's activations and of the reserved logits."""
     model = workload.model
     prompt_tokens = max(workload.batch * workload.input_tokens, workload.batch)
     tokens = (
@@ -231,6 +231,6 @@ def _embedding_and_output_bytes(model: Architecture, name: str) -> tuple[float, 
 
 
 def _cache_devices(model: Architecture, layout: Layout) -> float:
-    """Return over how many devices the cache is spread: heads by tensor parallelism, layers by stages."""
+    """Return over how many devices the KV cache is spread: heads by tensor parallelism, layers by pipeline stages."""
     heads = 1 if model.latent else max(1, min(layout.tensor, model.kv_heads))
     return heads * model.layers / -(-model.layers // _pipeline_stages(layout))

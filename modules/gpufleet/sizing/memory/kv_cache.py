@@ -1,20 +1,20 @@
-"""Bytes of the keys and values that a sequence keeps: grouped, latent, windowed, linear; quantised."""
+"""KV cache bytes of a sequence: grouped-query, latent (MLA), sliding-window and linear attention; quantized."""
 
 from __future__ import annotations
 
 from gpufleet.catalog.architecture import Architecture
 from gpufleet.sizing.memory.quantization import bits_per_element, normalize_precision
 
-STATE_BYTES = 2  # linear attention keeps its state in 16 bits
+STATE_BYTES = 2  # linear attention stores its state in 16 bits
 
 
 def kv_bytes_per_token(model: Architecture, kv_precision: str = "f16") -> float:
-    """Return the bytes one more token adds while every layer still keeps it."""
+    """Return the bytes that one more token adds while it is inside every sliding window."""
     return _bytes_per_layer(model, kv_precision) * model.attention_layers
 
 
 def kv_bytes(model: Architecture, tokens: float, kv_precision: str = "f16") -> float:
-    """Return the bytes of one sequence of that many tokens: windowed layers stop at their window."""
+    """Return the cache bytes of one sequence of that many tokens; sliding-window layers store at most their window."""
     windowed = model.sliding_layers if model.sliding_window else 0
     full_layers = model.attention_layers - windowed
     cached_tokens = full_layers * tokens + windowed * min(tokens, model.sliding_window)

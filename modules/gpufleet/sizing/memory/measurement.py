@@ -1,4 +1,4 @@
-"""The published memory measurements as questions we can answer ourselves."""
+"""Published memory measurements as workloads that the memory model can predict."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DEFAULT_ACCELERATOR = "A100 SXM4 80GB"  # files have a size on any device
 
 @dataclass(frozen=True)
 class MeasuredMemory:
-    """One published figure. ``group`` is the source that is left out as a whole when constants are fitted."""
+    """One published figure. ``group`` is the source, which is left out of a fit as one group."""
 
     id: str
     group: str
@@ -46,7 +46,7 @@ class MeasuredMemory:
 
     @property
     def device_class(self) -> str:
-        """Return how the device counts in reports."""
+        """Return the accelerator kind for reports, "file" for file sizes."""
         return self.hardware.accelerator.kind if self.metric != "weight_file_gib" else "file"
 
 

@@ -1,4 +1,4 @@
-"""Weights, gradients and optimiser states of training on one device, sharded and offloaded as asked."""
+"""Model states of training on one device (weights, gradients, optimizer), sharded and offloaded."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from gpufleet.catalog.architecture import Architecture
-from gpufleet.catalog.parameters import list_matrices
+from gpufleet.catalog.parameter_count import list_matrices
 from gpufleet.sizing.hardware import Layout
 from gpufleet.sizing.memory.quantization import normalize_precision
 from gpufleet.sizing.memory.result import DeviceMemory
@@ -22,7 +22,7 @@ ZERO_STAGES = {"none": 0, "zero1": 1, "zero2": 2, "zero3": 3}
 
 
 def model_states(workload: Workload, layout: Layout) -> DeviceMemory:
-    """Return what persists between steps on one device."""
+    """Return the bytes that persist between steps on one device."""
     training, split = workload.training, layout.tensor * layout.pipeline
     shards = count_shards(layout)
     stage = ZERO_STAGES[training.sharding] if shards > 1 else 0
@@ -43,7 +43,7 @@ def model_states(workload: Workload, layout: Layout) -> DeviceMemory:
 
 
 def _expert_share(workload: Workload, layout: Layout) -> float:
-    """Return the share of the weights that one device holds when experts are spread over several."""
+    """Return the fraction of the weights on one device with expert parallelism."""
     if layout.expert <= 1:
         return 1.0
     routed = sum(m.elements for m in list_matrices(workload.model) if m.routed)
@@ -51,12 +51,12 @@ def _expert_share(workload: Workload, layout: Layout) -> float:
 
 
 def count_shards(layout: Layout) -> int:
-    """Return over how many devices data-parallel sharding spreads the states."""
+    """Return over how many devices data parallelism shards the states."""
     return layout.shards or max(1, layout.devices // (layout.tensor * layout.pipeline))
 
 
 def stored_model(workload: Workload) -> Architecture:
-    """Return the model as the library holds it: some keep two copies of a tied embedding."""
+    """Return the model as the library stores it: some keep two copies of a tied embedding."""
     model = workload.model
     if workload.training.untied and model.tied_embeddings:
         extra = model.vocabulary * model.hidden
@@ -65,7 +65,7 @@ def stored_model(workload: Workload) -> Architecture:
 
 
 def adapter_parameters(workload: Workload) -> float:
-    """Return how many weights the low-rank adapters have."""
+    """Return the number of LoRA adapter weights."""
     if workload.adapter == "none":
         return 0.0
     return workload.training.lora_rank * _adapted_dimensions(workload.model, workload.training.lora_targets)
@@ -73,7 +73,7 @@ def adapter_parameters(workload: Workload) -> float:
 
 @lru_cache(maxsize=64)
 def _adapted_dimensions(model: Architecture, targets: LoraTargets) -> float:
-    """Return the rows and columns of all matrices that get an adapter: a rank's worth of weights each."""
+    """Return rows plus columns of all adapted matrices: the adapter weights per rank."""
     kinds = ADAPTED_MATRICES[targets]
     return float(
         sum((m.rows + m.columns) * m.count * m.layers for m in list_matrices(model) if m.kind in kinds)
@@ -102,7 +102,7 @@ def _trained_parameters(workload: Workload) -> float:
 
 
 def _gradient_bytes(workload: Workload, layout: Layout) -> float:
-    """Return the bytes of the gradients; Megatron-class parallelism adds them up in 32 bits."""
+    """Return the bytes of the gradients; pipeline-parallel training (Megatron) accumulates them in 32 bits."""
     training = workload.training
     if training.step_in_backward:
         return max((m.rows * m.columns * 2.0 for m in list_matrices(workload.model)), default=0.0)

@@ -1,4 +1,4 @@
-"""How many bits each number format takes per weight, block scales included."""
+"""Quantization formats: bits per weight of each, block scales included."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ PRECISION_ALIASES = {
     "q40": "q4_0",
     "q80": "q8_0",
 }
-# What a GGUF mixture is called, and the tensor type that most of it has (llama.cpp llama-quant.cpp).
+# GGUF file types (mixtures), each with the tensor type of most of its tensors (llama.cpp llama-quant.cpp).
 GGUF_FILE_TYPES: dict[str, str] = {
     "q2_k": "q2_k",
     "q2_k_s": "q2_k",
@@ -112,7 +112,7 @@ GROUPED_FORMAT = re.compile(r"^(int4|int8|gptq|awq)[-_ ]?g(\d+)$")
 
 @lru_cache(maxsize=256)
 def normalize_precision(text: str) -> str:
-    """Return our name of a precision; an unknown one is an InputError that lists what is known."""
+    """Return the canonical name of a precision; raise InputError with the known ones for another."""
     name = text.strip().lower().replace(" ", "-").removesuffix("-weight-only")
     name = PRECISION_ALIASES.get(name, name)
     mixture = {"q3_k": "q3_k_m", "q4_k": "q4_k_m", "q5_k": "q5_k_m"}.get(name, name)
@@ -130,12 +130,12 @@ def normalize_precision(text: str) -> str:
 
 
 def is_gguf(name: str) -> bool:
-    """Tell whether the format is a quantised one of GGUF files."""
+    """Return whether the format is a quantized GGUF type."""
     return name in GGUF_FILE_TYPES and name != "mxfp4"
 
 
 def bits_per_element(name: str) -> float:
-    """Return the bits per weight of one tensor in that format."""
+    """Return the bits per element of a tensor in that format, block scales included."""
     if name in GGUF_BLOCKS:
         weights, size = GGUF_BLOCKS[name]
         return size * 8 / weights

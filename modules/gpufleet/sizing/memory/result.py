@@ -1,4 +1,4 @@
-"""What a workload takes in memory."""
+"""Results of the memory model."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ GIB = 1024.0**3
 class MemoryEstimate:
     """GiB summed over the devices of one replica; ``per_device_gib`` is the peak on the fullest device.
 
-    ``reserved_gib`` is what the engine takes for itself on one device where it takes more than is needed
-    (vLLM claims a fraction of the card and fills it with cache); else the need. ``host_gib`` was offloaded.
-    ``room_gib`` is what of ``usable_gib`` may be filled: an engine's own share of the card, less what others need.
+    ``reserved_gib`` is what the engine allocates on one device: vLLM takes gpu_memory_utilization of the card, other
+    engines what they need. ``host_gib`` is offloaded to the host. ``available_gib`` is the part of ``usable_gib`` that
+    the workload may fill: the engine's share of the card, less communication buffers.
     """
 
     weights: float
@@ -34,7 +34,7 @@ class MemoryEstimate:
 
 @dataclass(frozen=True)
 class QuickEstimate:
-    """A quick formula's answer beside ours, and what the formula leaves out."""
+    """A rule of thumb's accelerator count, its formula and what it leaves out."""
 
     accelerators: float
     formula: str
@@ -43,7 +43,7 @@ class QuickEstimate:
 
 @dataclass
 class DeviceMemory:
-    """Bytes on one device, filled in part by part; ``host`` is what was moved off it."""
+    """Bytes on one device by component; ``host_offload`` are the bytes moved to host memory."""
 
     weights: float = 0.0
     gradients: float = 0.0

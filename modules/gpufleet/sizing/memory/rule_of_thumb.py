@@ -1,4 +1,4 @@
-"""The quick formulas that people plan with, and what they leave out."""
+"""Rules of thumb for the number of accelerators, and what they leave out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TRAINING_FACTOR = 6
 
 
 def quick_estimate(workload: Workload, hardware: Hardware) -> QuickEstimate:
-    """Return the accelerators that parameters times bytes, six times that for training, would ask for."""
+    """Return the accelerator count from parameters times bytes per weight (six times that for training)."""
     memory = hardware.accelerator.memory_gib
     size = workload.model.parameters * bits_per_weight(workload.precision) / 8 / GIB
     if workload.is_training:

@@ -1,7 +1,7 @@
-"""The peak of a training step on the fullest device: states, and the worse of its two peaks.
+"""Memory peak of a training step on the fullest device: model states, and the larger of two activation peaks.
 
-One peak is at the loss, where the logits stand beside all that layers kept; the other in the backward pass
-through a layer, where gathered weights, gradients and a recomputed layer do.
+One peak is at the loss: logits and all stored activations. The other is in the backward pass of a layer: gathered
+weights, gradients and the recomputed layer.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gpufleet.sizing.workload import Workload
 
 @dataclass(frozen=True)
 class GatheredWeights:
-    """What full sharding has whole on the device for a while: an end of the model, layers at work."""
+    """Bytes that ZeRO-3 gathers temporarily: embedding or output matrix, and the layers in use."""
 
     embeddings: float = 0.0
     layers: float = 0.0
@@ -33,7 +33,7 @@ class GatheredWeights:
 
 
 def training_memory(workload: Workload, layout: Layout) -> DeviceMemory:
-    """Return what training takes on the fullest device of that layout."""
+    """Return the memory of training on the fullest device of that layout."""
     share = model_states(workload, layout)
     _add_unsharded_stage(workload, layout, share)
     stored, working, logits = _activation_bytes(workload, layout)
@@ -47,7 +47,7 @@ def training_memory(workload: Workload, layout: Layout) -> DeviceMemory:
 
 
 def _activation_bytes(workload: Workload, layout: Layout) -> tuple[float, float, float]:
-    """Return what layers keep until the loss, what one layer works with, and the logits."""
+    """Return the bytes stored until the loss, the bytes of one layer in use, and the bytes of the logits."""
     training, model = workload.training, workload.model
     tokens = _micro_batch_tokens(workload, layout)
     layers = -(-model.layers // layout.pipeline) * (training.micro_batches_in_flight or layout.pipeline)
@@ -65,7 +65,7 @@ def _activation_bytes(workload: Workload, layout: Layout) -> tuple[float, float,
 
 
 def _micro_batch_tokens(workload: Workload, layout: Layout) -> float:
-    """Return the tokens of one micro-batch on one device; a pipeline cuts the batch into as many as stages."""
+    """Return the tokens of one micro-batch on one device; a pipeline splits the batch by its stages."""
     sequences = workload.batch * (2 if workload.task == "dpo" else 1)
     return max(1.0, sequences / layout.pipeline) * workload.context / workload.training.context_parallel
 
@@ -88,7 +88,7 @@ def _gathered_weights(workload: Workload, layout: Layout) -> GatheredWeights:
 
 
 def _add_unsharded_stage(workload: Workload, layout: Layout, share: DeviceMemory) -> None:
-    """Add what a pipeline stage keeps whole between its micro-batches though its states are sharded."""
+    """Add weights and gradients that a pipeline stage keeps unsharded between micro-batches."""
     shards = count_shards(layout)
     if layout.pipeline == 1 or shards == 1 or ZERO_STAGES[workload.training.sharding] < ZERO_STAGES["zero3"]:
         return

@@ -1,4 +1,4 @@
-"""How libraries train when nothing is said: the settings that decide memory."""
+"""Default training settings of libraries that affect memory."""
 
 from __future__ import annotations
 
@@ -29,6 +29,6 @@ RECIPES: dict[str, Training] = {
 
 
 def find_recipe(engine: str | None = None) -> Training:
-    """Return the usual settings of a library, if it is one whose own we know."""
+    """Return the default settings of a library, the generic defaults for an unknown one."""
     named = (engine or "").lower().replace("-", "")
     return next((training for name, training in RECIPES.items() if name in named), DEFAULT_TRAINING)

@@ -1,11 +1,11 @@
-"""Bytes of a model's weights in a number format, all of them or those that some tokens meet."""
+"""Bytes of a model's weights in a precision: all of them, or those that a step reads."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 
 from gpufleet.catalog.architecture import Architecture
-from gpufleet.catalog.parameters import Matrix, list_matrices
+from gpufleet.catalog.parameter_count import Matrix, list_matrices
 from gpufleet.errors import InputError
 from gpufleet.sizing.memory.gguf_mixture import mixture_bits
 from gpufleet.sizing.memory.quantization import bits_per_element, is_gguf, normalize_precision
@@ -16,18 +16,18 @@ UNQUANTIZED_KINDS = {
     "output",
     "small",
     "router",
-}  # what formats other than GGUF leave in 16 bits
+}  # stored in 16 bits by formats other than GGUF
 AS_STORED = "as_stored"
 
 
 def bits_per_weight(precision: str) -> float:
-    """Return the bits one weight of a quantised matrix takes, block scales included."""
+    """Return the bits per weight of a quantized matrix, block scales included."""
     name = normalize_precision(precision)
     return bits_per_element(name)
 
 
 def stored_precision(model: Architecture) -> str:
-    """Return what a model's file keeps its weights in; empty where no file says so, or in a way we do not know."""
+    """Return the precision of a model's file; empty if it is not stated or not known."""
     try:
         return normalize_precision(model.stored_precision) if model.stored_precision else ""
     except InputError:
@@ -35,16 +35,16 @@ def stored_precision(model: Architecture) -> str:
 
 
 def weight_bytes(model: Architecture, precision: str) -> float:
-    """Return the bytes of all weights; a GGUF file that was read counts as it is."""
+    """Return the bytes of all weights; for a GGUF file that was read, its tensor sizes."""
     if model.stored and precision in {AS_STORED, model.stored_precision}:
         return sum(size for _, size in model.stored)
     return _computed_weight_bytes(model, normalize_precision(precision))
 
 
 def active_weight_bytes(model: Architecture, precision: str, tokens: float = 1.0) -> float:
-    """Return the bytes read for ``tokens`` tokens at once: of the experts, the distinct ones they touch.
+    """Return the weight bytes that a step of ``tokens`` tokens reads; only the expected active experts count.
 
-    The embedding is a look-up and counts as nothing; a tied one is read as the output matrix.
+    The embedding is a lookup and not counted; a tied one is read as the output matrix.
     """
     name = normalize_precision(precision)
     touched = expected_active_experts(model, tokens) / model.experts.count if model.experts else 1.0
@@ -57,7 +57,7 @@ def active_weight_bytes(model: Architecture, precision: str, tokens: float = 1.0
 
 
 def expected_active_experts(model: Architecture, tokens: float) -> float:
-    """Return how many distinct experts of a layer that many tokens are expected to meet, routed evenly."""
+    """Return the expected number of distinct experts of a layer for that many tokens with even routing."""
     if model.experts is None:
         return 0.0
     count, chosen = model.experts.count, model.experts.per_token

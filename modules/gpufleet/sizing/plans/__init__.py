@@ -1,8 +1,8 @@
-"""Ranked plans: from a question (workload, traffic or work, constraints) to hardware, layout, time and money.
+"""Ranked plans: from a request (workload, traffic or work, constraints) to hardware, layout, time and cost.
 
-In comes a ``Question``. Out comes an ``Answer``: plans, best first, each with its speeds, power and price, and
-what is to be said of them. Nothing that a rule of legality blocks is among them, except where one hardware
-and one number of devices were asked for: that plan is always answered, with the reason why it can't be.
+Input: a ``SizingRequest``. Output: a ``SizingResult`` with plans, best first, each with its speeds, power and price,
+and with warnings. Plans that a legality rule blocks are left out, unless the request names the hardware and the
+number of devices: that plan is always in the result, with the reason why it cannot run.
 """
 
 from __future__ import annotations

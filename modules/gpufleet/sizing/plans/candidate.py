@@ -1,4 +1,4 @@
-"""Plans of one kind of hardware: how many replicas of which size, for traffic, for work, or for themselves."""
+"""Candidate plans on one kind of hardware: replica size and count for traffic, for work, or for one node."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_SCALING_STEPS = 6
 
 
 def candidate_plans(request: SizingRequest, hardware: Hardware) -> Iterator[Plan]:
-    """Yield the plans worth a look on that hardware; none where nothing fits or targets can't be met."""
+    """Yield candidate plans on that hardware; none if the model does not fit or targets cannot be met."""
     if request.requests_per_s:
         yield from _traffic_plans(request, hardware)
         return
@@ -37,10 +37,10 @@ def candidate_plans(request: SizingRequest, hardware: Hardware) -> Iterator[Plan
 
 
 def plan_on_devices(request: SizingRequest, hardware: Hardware, devices: int) -> Plan:
-    """Return the one plan on so many devices, whether it fits or not."""
+    """Return the plan on exactly so many devices, even if it does not fit."""
     workload = request.workload
     if workload.is_training:
-        best = find_fastest_training(workload, hardware, devices, open_batch=request.can_choose_batch)
+        best = find_fastest_training(workload, hardware, devices, can_choose_batch=request.can_choose_batch)
         return _build_plan(request, best, devices=devices)
     candidates = [
         _plan_replicas(request, placement, devices)
@@ -52,7 +52,7 @@ def plan_on_devices(request: SizingRequest, hardware: Hardware, devices: int) ->
 
 
 def _replica_placements(request: SizingRequest, hardware: Hardware, devices: int) -> Iterator[Placement]:
-    """Yield replicas that share out the devices: over all of a node, over nodes only as far as it must be."""
+    """Yield replica placements that divide the devices: within a node first, over several nodes only if needed."""
     per_node = hardware.devices_per_node
     runs_on = choose_engine(hardware, request.workload, count_nodes(hardware, devices))
     placement = place_on_devices(request.workload, hardware, devices)
@@ -87,13 +87,13 @@ def _plan_replicas(request: SizingRequest, placement: Placement, devices: int) -
 
 
 def get_engine_rule(request: SizingRequest, placement: Placement) -> str:
-    """Return the rule of the engine that runs there."""
+    """Return the device-count rule of the placement's engine."""
     nodes = placement.layout.nodes
     return choose_engine(placement.hardware, request.workload, nodes).rule
 
 
 def _replica_variants(request: SizingRequest, hardware: Hardware, least: Placement) -> Iterator[Placement]:
-    """Yield the smallest replica, and one over a whole node: there devices are paid for, used or not."""
+    """Yield the smallest replica, and one over a full node, because all devices of a node are paid for."""
     yield _fill_streams(request, least)
     per_node = hardware.devices_per_node
     if hardware.origin != "part" and least.layout.devices < per_node:
@@ -103,7 +103,7 @@ def _replica_variants(request: SizingRequest, hardware: Hardware, least: Placeme
 
 
 def _fill_paid_nodes(request: SizingRequest, hardware: Hardware, placement: Placement) -> Plan:
-    """Return as many replicas as the nodes hold that are paid for anyway."""
+    """Return the plan with as many replicas as fit on the paid nodes."""
     size, per_node = placement.layout.devices, hardware.devices_per_node
     replicas = per_node // size if hardware.origin != "part" and size < per_node else 1
     return _build_plan(request, placement, replicas=replicas)
@@ -126,7 +126,7 @@ def _traffic_plans(request: SizingRequest, hardware: Hardware) -> Iterator[Plan]
 
 
 def _scale_to_traffic(request: SizingRequest, plan: Plan) -> Iterator[Plan]:
-    """Yield the plan with as many replicas as the traffic takes, if there are as many nodes."""
+    """Yield the plan with enough replicas for the traffic, if there are enough nodes."""
     target_rate, hardware = request.requests_per_s or 0.0, plan.hardware
     replicas = ceil(target_rate / (plan.requests_per_s or 1.0) - 1e-9)
     size, per_node = plan.layout.devices, hardware.devices_per_node
@@ -139,10 +139,10 @@ def _scale_to_traffic(request: SizingRequest, plan: Plan) -> Iterator[Plan]:
 
 
 def _plan_training(request: SizingRequest, hardware: Hardware, least: Placement) -> Plan:
-    """Return the training on as few nodes as meet the deadline; on the fewest that hold it where there is none.
+    """Return the training plan on the fewest nodes that meet the deadline, or that fit without a deadline.
 
-    More nodes leave more memory for a larger micro-batch, with which fewer may do: the number is approached from
-    both sides.
+    More nodes leave memory for a larger micro-batch, with which fewer nodes may suffice: the search approaches the
+    number from both sides.
     """
     fewest, most = count_nodes(hardware, least.layout.devices), hardware.node_limit or MAX_NODES
     first = min(max(fewest, _min_nodes_for_deadline(request, hardware)), most)
@@ -167,10 +167,10 @@ def _plan_training(request: SizingRequest, hardware: Hardware, least: Placement)
 
 
 def _min_nodes_for_deadline(request: SizingRequest, hardware: Hardware) -> int:
-    """Return the nodes that the deadline takes where devices only compute: fewer never do."""
+    """Return a lower bound of nodes for the deadline: devices that only compute, without communication."""
     if not request.tokens or not request.deadline_h:
         return 1
-    one = max_tokens_per_s(request.workload, hardware, Layout(), open_batch=request.can_choose_batch)
+    one = max_tokens_per_s(request.workload, hardware, Layout(), can_choose_batch=request.can_choose_batch)
     if not one:
         return 1
     per_node = one * hardware.devices_per_node * request.deadline_h * SECONDS_PER_HOUR
@@ -178,9 +178,9 @@ def _min_nodes_for_deadline(request: SizingRequest, hardware: Hardware) -> int:
 
 
 def _plan_fastest_training(request: SizingRequest, hardware: Hardware, devices: int) -> Plan:
-    """Return the fastest training on so many devices, with all of them in use."""
+    """Return the plan of the fastest training on so many devices."""
     placement = find_fastest_training(
-        request.workload, hardware, devices, open_batch=request.can_choose_batch, quick=True
+        request.workload, hardware, devices, can_choose_batch=request.can_choose_batch, quick=True
     )
     return _build_plan(request, placement)
 

@@ -1,4 +1,4 @@
-"""Hardware that was named, held against what else narrows the choice: the two may contradict each other."""
+"""Consistency of a request: named hardware must not contradict its other options."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ OWNED_ORIGINS = ("rack", "workstation")
 
 
 def check_request_fits_hardware(request: SizingRequest, hardware: Hardware) -> None:
-    """Refuse named hardware that --cloud, --region, --purchase or --owned rule out."""
+    """Raise InputError if --cloud, --region, --purchase or --owned exclude the named hardware."""
     if hardware.origin == "cloud":
         _check_cloud(request, hardware)
     if hardware.origin not in OWNED_ORIGINS and request.owned_only:
         raise _conflict(
-            f"{hardware.name} is not ours", "--owned", "leave --owned out, or name a rack or workstation"
+            f"{hardware.name} is not owned", "--owned", "leave --owned out, or name a rack or workstation"
         )
     if hardware.origin in OWNED_ORIGINS and hardware.offers:
         for where, option_values in (("--cloud", request.clouds), ("--region", request.regions)):
             if option_values:
-                raise _conflict(f"{hardware.name} is ours, in no cloud", where, f"leave {where} out")
+                raise _conflict(
+                    f"{hardware.name} is owned hardware, not in a cloud", where, f"leave {where} out"
+                )
         if request.purchases and "owned" not in request.purchases:
             raise _conflict(
                 f"{hardware.name} is owned", "--purchase", "leave it out, or give --purchase owned"
@@ -40,7 +42,7 @@ def _check_cloud(request: SizingRequest, hardware: Hardware) -> None:
     known = {region for cloud in clouds for region in catalog.list_regions(cloud)}
     if request.regions and not known & set(request.regions):
         raise _conflict(
-            f"{request.regions[0]} is no region of {' or '.join(sorted(clouds))}, whose machine {hardware.name} is",
+            f"{request.regions[0]} is not a region of {' or '.join(sorted(clouds))}, which offers {hardware.name}",
             "--region", "name a region of that cloud, or leave it out",
         )  # fmt: skip
     if "owned" in request.purchases and len(request.purchases) == 1:

@@ -1,4 +1,4 @@
-"""An answer as the JSON that others read; ``sizing/data/size.schema.json`` describes it."""
+"""A sizing result as JSON document; the schema is ``sizing/data/size.schema.json``."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from gpufleet.sizing.workload import Workload
 Json = dict[str, Any]
 PARTS = ("weights", "gradients", "optimizer", "activations", "kv_cache", "overhead", "total")
 SCHEMA = "size.schema.json"
-DIGITS = 6  # significant: figures are estimates
+DIGITS = 6  # significant digits of estimates
 
 
 def load_schema() -> Json:
-    """Return the JSON Schema of the answer."""
+    """Return the JSON Schema of a sizing result."""
     schema: Json = packaged_json("gpufleet.sizing", f"data/{SCHEMA}")
     return schema
 
 
 def build_document(result: SizingResult) -> Json:
-    """Return the whole answer."""
+    """Return the JSON document of a sizing result."""
     quick_estimate = result.quick_estimate
     return {
         "workload": _workload_document(result.workload),
@@ -129,5 +129,5 @@ def _round_significant(value: float | None) -> float | None:
 
 
 def _round_price(value: float | None) -> float | None:
-    """Write prices as they are published, not as estimates."""
+    """Round prices to the digits in which they are published, not as estimates."""
     return None if value is None else round(value, 6)

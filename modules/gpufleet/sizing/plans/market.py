@@ -1,4 +1,4 @@
-"""What may be chosen from: every cloud's machines with their offers, what we own, and bare parts."""
+"""The market: cloud machines with their offers, owned hardware and bare accelerators."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Shape = tuple[str, str, int, float, str]
 
 
 def list_hardware(request: SizingRequest) -> Iterator[Hardware]:
-    """Yield every kind of hardware that the question leaves open, each with its cheapest offers."""
+    """Yield every kind of hardware that the request permits, each with its cheapest offers."""
     yield from (hardware for hardware in list_owned_hardware(request.root) if _allows_owned(request))
     if request.owned_only:
         return
@@ -33,7 +33,7 @@ def list_hardware(request: SizingRequest) -> Iterator[Hardware]:
 
 
 def list_cloud_machines(request: SizingRequest) -> Iterator[Hardware]:
-    """Yield cloud machines, one for each shape and cloud: the one with the cheapest offer of each purchase kind."""
+    """Yield cloud machines: for each cloud, shape and purchase kind the one with the cheapest offer."""
     best: dict[tuple[Shape, str], tuple[Machine, Offer]] = {}
     for machine_offer in catalog.search_offers(compare_by="machine"):
         machine = machine_offer.machine
@@ -52,7 +52,7 @@ def list_cloud_machines(request: SizingRequest) -> Iterator[Hardware]:
 
 
 def add_offers(request: SizingRequest, hardware: Hardware) -> Hardware:
-    """Return one kind of hardware with its offers: a machine's own, a bare part's by what a device costs in clouds."""
+    """Return the hardware with its offers; a bare accelerator is priced as a device of cloud machines."""
     if hardware.offers or hardware.origin in ("rack", "workstation"):
         return hardware
     if hardware.origin == "cloud":
@@ -69,7 +69,7 @@ def add_offers(request: SizingRequest, hardware: Hardware) -> Hardware:
 
 
 def list_plan_offers(request: SizingRequest, plan: Plan) -> tuple[Offer, ...]:
-    """Return the offers of a plan's hardware; of bare parts what the cheapest machines cost that hold the plan."""
+    """Return the offers for a plan; a bare accelerator is priced as the cheapest machines on which the plan fits."""
     hardware = plan.hardware
     if hardware.origin != "part" or not hardware.offers:
         return hardware.offers
@@ -90,7 +90,7 @@ def list_plan_offers(request: SizingRequest, plan: Plan) -> tuple[Offer, ...]:
 
 
 def _offers_per_device(request: SizingRequest, part: Accelerator, per_node: int) -> Iterator[Offer]:
-    """Yield what a node of bare parts would cost at a cloud's cheapest price for one of them."""
+    """Yield offers for a node of bare accelerators at a cloud's cheapest price per device."""
     seen = set()
     for machine_offer in _offers_with_accelerator(request, part):
         if machine_offer.purchase not in seen:
@@ -100,7 +100,7 @@ def _offers_per_device(request: SizingRequest, part: Accelerator, per_node: int)
 
 
 def _offers_with_accelerator(request: SizingRequest, part: Accelerator) -> Iterator[catalog.MachineOffer]:
-    """Yield the wanted offers of machines with that part, whole cards only, cheapest for a device first."""
+    """Yield permitted offers of machines with that accelerator (full cards only), cheapest per device first."""
     for machine_offer in catalog.search_offers(accelerator=part.name, compare_by="accelerator"):
         accelerator = machine_offer.machine.accelerators[0]
         is_full_device = accelerator.model == part.name and accelerator.share == 1.0
@@ -123,7 +123,7 @@ def _accelerator_offer(machine_offer: catalog.MachineOffer, usd: float, what: st
 
 
 def _has_known_accelerator(machine: Machine) -> bool:
-    """Tell whether the machine carries something that the catalogue has figures for."""
+    """Return whether the catalogue has figures for the machine's accelerator."""
     return bool(machine.accelerators) and machine.accelerators[0].model in catalog.load_accelerators()
 
 

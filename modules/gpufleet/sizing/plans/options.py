@@ -1,4 +1,4 @@
-"""From words to a question: every argument of ``gpufleet size``, checked, with what would be right."""
+"""Options of ``gpufleet size``: validated and parsed into a request."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CLOUDS = tuple(catalog.CLOUDS)
 PURCHASES = ("on_demand", "spot", "reserved_1y", "reserved_3y", "owned")
 SUFFIX_FACTORS = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "g": 1e9, "t": 1e12}
 HOURS_PER_UNIT = {"h": 1.0, "d": 24.0, "w": 168.0}
-MAX_SEQUENCE_TOKENS = 100_000_000  # of one sequence: ten times the longest that any model is made for
+MAX_SEQUENCE_TOKENS = 100_000_000  # of one sequence: ten times the longest context of any model
 MAX_DEVICES = 1_000_000
 MAX_BATCH = 1_000_000
 MAX_TOTAL_TOKENS = 1e18
@@ -50,7 +50,7 @@ T = TypeVar("T", bound=str)
 
 @dataclass(frozen=True)
 class PlanOptions:
-    """The arguments as they were typed; empty means not given."""
+    """The arguments as typed; empty means not given."""
 
     model: str
     task: str = "inference"
@@ -88,7 +88,7 @@ class PlanOptions:
 def parse_options(
     options: PlanOptions, *, now: datetime | None = None, root: Path | None = None
 ) -> SizingRequest:
-    """Return the question that the arguments ask; what is wrong is one line with what would be right."""
+    """Return the request for these options; raise InputError with a remedy for a wrong one."""
     workload, is_total, needs_max_streams = _build_workload(options)
     _refuse_conflicting_options(options, workload)
     return SizingRequest(
@@ -117,7 +117,7 @@ def parse_options(
 
 
 def parse_token_count(text: str, where: str) -> float:
-    """Return a number as people write large ones: 2e9, 15T, 300M."""
+    """Parse a token count with a suffix or exponent: 2e9, 15T, 300M."""
     match = NUMBER.match(text.strip().replace("_", ""))
     value = float(match[1]) * SUFFIX_FACTORS[match[2].lower()] if match else 0.0
     if not match or not isfinite(value) or value <= 0:
@@ -132,7 +132,7 @@ def parse_token_count(text: str, where: str) -> float:
 
 
 def parse_context(text: str, *, trains: bool) -> tuple[int, int, bool]:
-    """Return prompt and answer tokens of ``IN/OUT`` or of a total, and whether only a total was given."""
+    """Return input and output tokens of ``IN/OUT`` or of a total, and whether only a total was given."""
     if not text:
         return (DEFAULT_TRAINING_LENGTH, 0, False) if trains else (DEFAULT_INPUT, DEFAULT_OUTPUT, False)
     parts = [part.strip() for part in text.split("/")]
@@ -207,7 +207,7 @@ def _default_kv_precision(options: PlanOptions) -> str:
 
 
 def _parse_precision(options: PlanOptions, task: Task, model: Architecture) -> str:
-    stored = stored_precision(model) if task == "inference" else ""  # a file is run as it is
+    stored = stored_precision(model) if task == "inference" else ""  # a model file runs in its own precision
     name = _parse_format(options.precision or stored or DEFAULT_PRECISION.get(task, "bf16"), "--precision")
     if task not in ("inference", "qlora", "dpo") and (is_gguf(name) or name in ("int4", "nf4")):
         raise InputError(
@@ -241,7 +241,7 @@ def _training_options(options: PlanOptions, task: Task) -> Training:
 
 
 def _refuse_conflicting_options(options: PlanOptions, workload: Workload) -> None:
-    """Refuse arguments that do not go together: nothing that was asked for is passed over in silence."""
+    """Raise InputError for options that cannot be combined; no option is ignored silently."""
     training_only = {
         "--dataset": options.dataset, "--epochs": options.epochs, "--optimizer": options.optimizer,
         "--adapter": options.adapter, "--lora-rank": options.lora_rank, "--recompute": options.recompute,
@@ -285,7 +285,7 @@ def _total_tokens(options: PlanOptions, workload: Workload) -> float | None:
     if options.dataset is None:
         return None
     sequences = _require_count(options.dataset, "--dataset", 10**15) or 0
-    pairs = 2 if workload.task == "dpo" else 1  # each example is a chosen and a rejected sequence
+    pairs = 2 if workload.task == "dpo" else 1  # each example has a chosen and a rejected sequence
     return (
         float(sequences) * (_require_positive(options.epochs, "--epochs") or 1.0) * workload.context * pairs
     )

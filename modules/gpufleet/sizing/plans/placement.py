@@ -1,4 +1,4 @@
-"""One replica on one kind of hardware: the layout that fits, its memory and its speed."""
+"""Placement of one replica on hardware: its layout, memory and speed."""
 
 from __future__ import annotations
 
@@ -18,32 +18,30 @@ MAX_NODES = 1024
 NODES_ON_A_FABRIC = 16
 NODES_ON_ETHERNET = 2
 FABRICS = ("EFA", "InfiniBand", "RoCE")
-MAX_DOUBLINGS = 6  # doublings beyond what an even division would take
+MAX_DOUBLINGS = 6  # doublings beyond an even division
 
 
 @dataclass(frozen=True)
 class Placement:
-    """A workload on a layout, and what it takes there."""
+    """A workload on a layout, with its memory estimate."""
 
     workload: Workload
     hardware: Hardware
     layout: Layout
     memory: MemoryEstimate
-    can_choose_recompute: bool = (
-        False  # what is recomputed was ours to choose, and is again with another batch
-    )
+    can_choose_recompute: bool = False  # recomputation is automatic and chosen again for another batch
 
     @property
     def fits(self) -> bool:
-        """Tell whether memory suffices."""
+        """True if memory suffices."""
         return self.memory.fits
 
     def speed(self) -> Speed:
-        """Return how fast it is."""
+        """Return the speed of the replica."""
         return estimate_speed(self.workload, self.layout, with_link_for(self.hardware, self.layout.devices))
 
     def with_batch(self, batch: int) -> Placement:
-        """Return the same with another number of streams, or another micro-batch."""
+        """Return the placement with another number of streams or another micro-batch."""
         training = self.workload.training
         if self.can_choose_recompute:
             training = with_recompute(training, "auto")
@@ -53,7 +51,7 @@ class Placement:
 
 
 def place_on_layout(workload: Workload, hardware: Hardware, layout: Layout) -> Placement:
-    """Return the workload on that layout, with what is recomputed chosen where it was left open."""
+    """Return the workload on that layout, with automatic recomputation chosen."""
     is_open = workload.is_training and workload.training.recompute == "auto"
     chosen, memory = estimate_with_recompute(workload, layout, hardware)
     return Placement(chosen, hardware, layout, memory, is_open)
@@ -62,9 +60,9 @@ def place_on_layout(workload: Workload, hardware: Hardware, layout: Layout) -> P
 def place_on_devices(
     workload: Workload, hardware: Hardware, devices: int, *, quick: bool = False
 ) -> Placement:
-    """Return the first layout on so many devices that fits, the usual one; where none does, the first at all.
+    """Return the first layout on so many devices that fits; if none fits, the first layout.
 
-    For a training that is the simplest; ``trained.fastest`` looks for the best.
+    For training it is the simplest one; ``find_fastest_training`` searches for the fastest.
     """
     runs_on = choose_engine(hardware, workload, parallelism.count_nodes(hardware, devices))
     workload = replace(workload, engine=runs_on.name)
@@ -85,7 +83,7 @@ def place_on_devices(
 
 
 def sharding_variants(workload: Workload, devices: int) -> Iterator[Workload]:
-    """Yield the ways to shard a training: adapters are copied to every device while that fits, else sharded."""
+    """Yield shardings of a training: adapters are replicated on every device if that fits, else sharded."""
     training = workload.training
     if workload.is_training and workload.adapter != "none" and devices > 1 and training.sharding == "auto":
         yield replace(workload, training=replace(training, sharding="none"))
@@ -94,7 +92,7 @@ def sharding_variants(workload: Workload, devices: int) -> Iterator[Workload]:
 
 
 def find_smallest_placement(workload: Workload, hardware: Hardware) -> Placement | None:
-    """Return the smallest replica that fits, None where not even the largest does."""
+    """Return the smallest replica that fits, None if none fits."""
     one = place_on_devices(workload, hardware, 1, quick=True)
     needs_full_nodes = hardware.origin != "part" and workload.is_training
     if one.fits and not needs_full_nodes:
@@ -108,13 +106,13 @@ def find_smallest_placement(workload: Workload, hardware: Hardware) -> Placement
         if placement.fits:
             return placement
         tried += 1
-        if tried == MAX_DOUBLINGS or placement.layout.devices < devices:  # an engine may use no more of them
+        if tried == MAX_DOUBLINGS or placement.layout.devices < devices:  # the engine cannot use more devices
             return None
     return None
 
 
 def device_counts(hardware: Hardware, *, whole_nodes: bool = False, trains: bool = True) -> Iterator[int]:
-    """Yield numbers of devices to try: powers of two within a node, then nodes by doubling, then all there are."""
+    """Yield device counts to try: powers of two within a node, then doubled nodes, then all nodes."""
     per_node = hardware.devices_per_node
     most = hardware.node_limit or (MAX_NODES if trains else max_nodes_of_replica(hardware))
     if not whole_nodes:
@@ -127,14 +125,14 @@ def device_counts(hardware: Hardware, *, whole_nodes: bool = False, trains: bool
 
 
 def max_nodes_of_replica(hardware: Hardware) -> int:
-    """Return over how many nodes one would lay a replica that serves: few where only Ethernet joins them."""
+    """Return over how many nodes an inference replica may span: few if they are connected by Ethernet only."""
     if hardware.origin == "cloud":
         return NODES_ON_A_FABRIC if hardware.network in FABRICS else NODES_ON_ETHERNET
     return NODES_ON_A_FABRIC
 
 
 def _min_devices(one: Placement) -> int:
-    """Return how many devices it takes at least: what is divided, spread evenly over nothing but itself."""
+    """Return a lower bound of devices: the divisible memory spread evenly."""
     memory, usable = one.memory, max(one.memory.usable_gib, 1e-6)
     if one.workload.is_training:
         return max(1, int((memory.weights + memory.gradients + memory.optimizer) / usable))

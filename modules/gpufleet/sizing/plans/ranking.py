@@ -1,4 +1,4 @@
-"""What makes one plan better than another."""
+"""Ranking: sort keys for plans."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ Key = tuple[float, ...]
 
 
 def sort_key(rank: Rank) -> Callable[[Plan], Key]:
-    """Return the sort key of a ranking: smaller is better; what is unknown comes last."""
+    """Return the sort key of a ranking: smaller is better; unknown values come last."""
     order = {"cost": _cost_key, "time": _time_key, "speed": _speed_key, "power": _power_key}[rank]
     return lambda plan: (
         float(not plan.tokens_per_s),
         *order(plan),
-    )  # a speed that nobody knows is no promise
+    )  # plans with unknown speed come last
 
 
 def _cost_key(plan: Plan) -> Key:
-    """Order by what the work costs; by the hour where no work is given."""
+    """Order by the cost of the work, without work by the cost per hour."""
     main = plan.usd if plan.tokens else plan.usd_per_hour
     return (
         _unknown_last(main),
@@ -32,7 +32,7 @@ def _cost_key(plan: Plan) -> Key:
 
 
 def _time_key(plan: Plan) -> Key:
-    """Order by the hours of the work; by one request's seconds where none is given."""
+    """Order by the hours of the work, without work by the seconds of one request."""
     main = plan.hours if plan.tokens else plan.request_s
     return (_unknown_last(main), _unknown_last(plan.usd_per_hour))
 
@@ -42,7 +42,7 @@ def _speed_key(plan: Plan) -> Key:
 
 
 def _power_key(plan: Plan) -> Key:
-    """Order by the energy of the work, or of a token where no work is given."""
+    """Order by energy per token."""
     watts, speed = plan.watts, plan.tokens_per_s
     energy = watts / speed if watts and speed else None
     return (_unknown_last(energy), _unknown_last(plan.usd_per_hour))

@@ -1,4 +1,4 @@
-"""An answer for a terminal: plain text, legible without colour and at any width."""
+"""A sizing result as text for a terminal, legible without colour and at any width."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from gpufleet.sizing.workload import Workload
 
 Row = Sequence[str]
 PARTS = ("weights", "gradients", "optimizer", "activations", "kv_cache", "overhead")
-NOTABLE_SHARE = 0.98  # of what is usable: less than that is worth a word
+NOTABLE_SHARE = 0.98  # of the usable memory: below this share the default limit is printed
 LEFT_ALIGNED = {"HARDWARE", "BOUGHT", "LIMIT", "SPLIT"}
 
 
 def format_report(result: SizingResult) -> str:
-    """Write what was asked, what it takes, the plans, and what is to be said of them."""
+    """Return workload, memory, plans, warnings and prices as text."""
     sections = [
         [_headline(result.workload)],
         list(_memory_lines(result)),
@@ -129,7 +129,7 @@ def _split_text(plan: Plan) -> str:
     named = (("tensor", layout.tensor), ("layers", layout.pipeline), ("data", layout.data))
     shared = (
         f" by {layout.shards}" if layout.shards else ""
-    )  # hybrid sharding: copies of so many devices each
+    )  # hybrid sharding: each copy is sharded over so many devices
     return (" x ".join(f"{name} {size}" for name, size in named if size > 1) or "-") + shared
 
 
@@ -167,7 +167,7 @@ def _price_lines(result: SizingResult) -> Iterator[str]:
 
 
 def format_figure(value: float | None) -> str:
-    """Write a figure with three digits that count."""
+    """Return a figure with three significant digits, "-" for None."""
     if value is None:
         return "-"
     if value >= 100:  # noqa: PLR2004 - three digits before the point
@@ -176,7 +176,7 @@ def format_figure(value: float | None) -> str:
 
 
 def format_table(header: Row, rows: list[Row], left: Collection[str] = LEFT_ALIGNED) -> Iterator[str]:
-    """Line cells up in columns: words to the left, figures to the right."""
+    """Yield lines of a table: text columns left-aligned, figures right-aligned."""
     cells = [list(header), *(list(row) for row in rows)]
     widths = [max(len(row[at]) for row in cells) for at in range(len(header))]
     for row in cells:

@@ -1,4 +1,4 @@
-"""What is asked for: a workload, on what it may run, what it has to reach, what it may cost."""
+"""A sizing request: a workload, permitted hardware, targets and budget."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ RANKS: tuple[Rank, ...] = ("cost", "time", "speed", "power")
 
 @dataclass(frozen=True)
 class SizingRequest:
-    """One question. ``tokens`` is work to be done; ``requests_per_s`` is traffic to be served.
+    """A sizing request. ``tokens`` is the amount of work; ``requests_per_s`` is the traffic to serve.
 
-    ``most_streams``: the batch is to be as large as memory and targets let it be. ``whole_context``: only the
-    length of a sequence was given, half of it counts as prompt. ``open_batch``: a training's micro-batch is ours
-    to choose. ``reserve_gib`` of each device's memory is other things'.
+    ``needs_max_streams``: the batch is as large as memory and targets allow. ``has_total_context_only``: only the
+    length of a sequence was given, half of it counts as prompt. ``can_choose_batch``: the search chooses a training's
+    micro-batch. ``reserve_gib`` of each device's memory is reserved for other processes.
     """
 
     workload: Workload
@@ -45,5 +45,5 @@ class SizingRequest:
 
     @property
     def is_constrained(self) -> bool:
-        """Tell whether money names what may be chosen: parts without a price are then no answer."""
+        """True if budget, region, cloud or purchase limit the choice; hardware without a price is then left out."""
         return bool(self.budget_usd or self.regions or self.clouds or self.purchases)

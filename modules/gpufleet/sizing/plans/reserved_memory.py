@@ -1,4 +1,4 @@
-"""Devices that other things run on too: what they take is not there for the workload."""
+"""Device memory that is reserved for other processes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpufleet.sizing.plans.request import SizingRequest
 
 
 def subtract_reserved_memory(hardware: Hardware, request: SizingRequest) -> Hardware:
-    """Return the hardware with what other things leave of each device's memory."""
+    """Return the hardware without the memory that other processes use."""
     if not request.reserve_gib:
         return hardware
     part = hardware.accelerator
@@ -21,17 +21,17 @@ def subtract_reserved_memory(hardware: Hardware, request: SizingRequest) -> Hard
 
 
 def reserved_memory_warnings(request: SizingRequest) -> Iterator[PlanWarning]:
-    """Say what was set aside."""
+    """Yield a warning with the reserved memory."""
     if request.reserve_gib:
         text = (
-            f"{request.reserve_gib:g} GiB of each device are left to other things, and on a card "
-            f"{load_constants()['context_gib']:g} GiB to the driver's context of their process; what they take of its "
+            f"{request.reserve_gib:g} GiB of each device are reserved for other processes, and on a card "
+            f"{load_constants()['context_gib']:g} GiB for the driver context of those; their effect on "
             "speed is not known"
         )
         yield PlanWarning("memory-reserved", text, "--reserve-gib")
 
 
 def _reserved_gib(hardware: Hardware, request: SizingRequest) -> float:
-    """Return the GiB that are gone: a card's driver keeps a context for every process."""
+    """Return the reserved GiB; on a card with one more driver context."""
     context = 0.0 if hardware.unified else load_constants()["context_gib"]
     return request.reserve_gib + context

@@ -1,4 +1,4 @@
-"""What a question is answered with."""
+"""The result of sizing: plans and warnings."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ MILLION = 1_000_000
 
 @dataclass(frozen=True)
 class Plan:
-    """One way to do it.
+    """One way to run the workload.
 
-    ``devices`` are those used, in ``nodes`` that are paid whole. ``served`` tokens per second are what traffic
-    asks for, None where nothing but the capacity is known.
+    ``devices`` are those in use; all ``nodes`` are paid in full. ``served_tokens_per_s`` is the rate that the requested
+    traffic needs, None without traffic.
     """
 
     hardware: Hardware
@@ -35,20 +35,18 @@ class Plan:
     offer: Offer | None = None
     tokens: float | None = None
     served_tokens_per_s: float | None = None
-    requests_per_s: float | None = None  # what one replica can take
-    full_prompt_tokens_per_s: float | None = (
-        None  # prompt tokens per second where only a total length was given
-    )
+    requests_per_s: float | None = None  # capacity of one replica
+    full_prompt_tokens_per_s: float | None = None  # prompt tokens per second if only a total length was given
     why_not: str = ""
 
     @property
     def fits(self) -> bool:
-        """Tell whether it can run: memory suffices and no rule blocks it."""
+        """True if memory suffices and no rule blocks the plan."""
         return self.memory.fits and not self.why_not
 
     @property
     def tokens_per_s(self) -> float | None:
-        """Return the tokens per second of the whole plan."""
+        """Return the tokens per second of all replicas."""
         return self._speed_figure("tokens_per_s", self.replicas)
 
     @property
@@ -77,52 +75,52 @@ class Plan:
 
     @property
     def time_to_first_token_s(self) -> float | None:
-        """Return seconds until a lone request's first token, without waiting in a queue."""
+        """Return seconds to the first token, without time in a queue; None for training."""
         return None if self.workload.is_training else self._speed_figure("time_to_first_token_s")
 
     @property
     def request_s(self) -> float | None:
-        """Return seconds of one request from its prompt to its last token."""
+        """Return seconds from the start of a request to its last token."""
         first, stream = self.time_to_first_token_s, self.per_stream
         return None if not stream else (first or 0.0) + self.workload.output_tokens / stream
 
     @property
     def hours(self) -> float | None:
-        """Return how long the work takes, None where none was given or the speed is unknown."""
+        """Return the hours of the work, None without work or with unknown speed."""
         speed = self.tokens_per_s
         return self.tokens / speed / SECONDS_PER_HOUR if self.tokens and speed else None
 
     @property
     def usd_per_hour(self) -> float | None:
-        """Return what all nodes cost per hour."""
+        """Return the cost of all nodes per hour."""
         per_node = self.offer.usd_per_hour if self.offer else None
         return None if per_node is None else per_node * self.nodes
 
     @property
     def usd_per_month(self) -> float | None:
-        """Return what all nodes cost in a month around the clock."""
+        """Return the cost of all nodes for a month of 730 hours."""
         return None if self.usd_per_hour is None else self.usd_per_hour * HOURS_PER_MONTH
 
     @property
     def usd(self) -> float | None:
-        """Return what the work costs."""
+        """Return the cost of the work."""
         hours, usd = self.hours, self.usd_per_hour
         return None if hours is None or usd is None else hours * usd
 
     @property
     def usd_per_million_tokens(self) -> float | None:
-        """Return what a million tokens cost: those served where traffic is given, else those it could make."""
+        """Return the cost of a million tokens: of the served ones with traffic, else at full capacity."""
         tokens, usd = self.served_tokens_per_s or self.tokens_per_s, self.usd_per_hour
         return None if not tokens or usd is None else usd / (tokens * SECONDS_PER_HOUR) * MILLION
 
     @property
     def watts(self) -> float | None:
-        """Return the power of all replicas' devices and hosts under that load, an estimate."""
+        """Return the estimated power of all devices and hosts under that load."""
         devices = self._speed_figure("watts", self.replicas)
         return None if devices is None else devices + self.hardware.host_watts * self.nodes
 
     def with_offer(self, offer: Offer | None) -> Plan:
-        """Return the plan as bought in that way."""
+        """Return the plan with that offer."""
         return replace(self, offer=offer)
 
     def _speed_figure(self, name: str, times: int = 1) -> float | None:
@@ -132,7 +130,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class SizingResult:
-    """Plans, best first; ``memory`` and ``quick`` are the best plan's. ``considered`` counts kinds of hardware."""
+    """Plans, best first; ``memory`` and ``quick_estimate`` are the best plan's."""
 
     workload: Workload
     memory: MemoryEstimate
@@ -140,4 +138,4 @@ class SizingResult:
     plans: tuple[Plan, ...]
     warnings: tuple[PlanWarning, ...]
     considered_count: int
-    closest: Plan | None = None  # where no plan meets what was asked
+    closest: Plan | None = None  # the nearest plan if none meets the request

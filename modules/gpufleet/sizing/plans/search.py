@@ -1,4 +1,4 @@
-"""The search itself: hardware in turn, plans of each, the best of them first."""
+"""Search: candidate plans of every permitted hardware, ranked."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from gpufleet.sizing.plans.target import missed_target_warnings, worst_target_ra
 
 PLANS_WITH_WARNINGS = 5
 TERM_HOURS = {"reserved_1y": 8760, "reserved_3y": 3 * 8760}  # hours
-MAX_CLOSEST_NODES = 64  # nodes of a plan that can't be
+MAX_CLOSEST_NODES = 64  # nodes of a plan that cannot run
 PURCHASE_PREFERENCE = ("owned", "on_demand", "spot", "reserved_1y", "reserved_3y")
 
 
 def find_plans(request: SizingRequest) -> SizingResult:
-    """Answer a question: one plan where hardware and number are given, else the best of all that may be had."""
+    """Return one plan if hardware and device count are given, else the best plans of all permitted hardware."""
     if not request.on:
         hardware = [subtract_reserved_memory(each, request) for each in market.list_hardware(request)]
         return _rank_plans(request, hardware, tuple(reserved_memory_warnings(request)))
@@ -98,7 +98,7 @@ def _rank_plans(
 
 
 def _best_plan_per_purchase(request: SizingRequest, hardware: Hardware) -> list[Plan]:
-    """Return the best plan on that hardware, once for each way to buy it."""
+    """Return the best plan on that hardware for each purchase kind."""
     order = sort_key(request.rank)
     best: dict[str, Plan] = {}
     for plan in candidate_plans(request, hardware):
@@ -137,12 +137,14 @@ def _is_hardware_blocked(request: SizingRequest, hardware: Hardware) -> bool:
 def _build_empty_result(
     request: SizingRequest, kinds: list[Hardware], plans: list[Plan], warnings: tuple[PlanWarning, ...]
 ) -> SizingResult:
-    """Answer that nothing meets what was asked, with what comes closest."""
+    """Return a result without plans, with the closest plan."""
     if not kinds:
         raise InputError(
             "nothing to choose from", where="size", remedy="widen --cloud, --region, --purchase or --owned"
         )
-    if plans and request.deadline_h and request.budget_usd:  # too late may be nearer than too dear
+    if (
+        plans and request.deadline_h and request.budget_usd
+    ):  # a plan that is late may be closer than one that is too expensive
         without_deadline = replace(request, deadline_h=None)
         plans = [
             *plans,
@@ -165,34 +167,34 @@ def _build_empty_result(
 
 
 def _find_closest_plan(request: SizingRequest, kinds: list[Hardware]) -> tuple[Plan, str]:
-    """Return what comes closest where targets are missed everywhere, or memory does not suffice; and which it is."""
+    """Return the closest plan if all miss the targets or memory does not suffice, and a text that says which."""
     relaxed = replace(request, ttft_s=None, tpot_s=None, latency_s=None, requests_per_s=None)
     possible = [each for each in kinds if not _is_hardware_blocked(request, each)]
     plans = [
         plan.with_offer(_default_offer(market.list_plan_offers(relaxed, plan)))
         for each in possible
-        for plan in candidate_plans(relaxed, each)  # not the cheapest of each: the one that comes closest
+        for plan in candidate_plans(relaxed, each)  # the closest plan of each hardware, not the cheapest
         if plan.per_stream
     ]
     if plans:
         best, text = _find_nearest_miss(request, plans)
         return (
             best,
-            f"none of {len(kinds)} kinds of hardware reaches what is asked; {text}{_gguf_advice(request)}",
+            f"none of {len(kinds)} kinds of hardware reaches the targets; {text}{_gguf_advice(request)}",
         )
     largest = max(possible or kinds, key=lambda each: each.accelerator.memory_gib * each.devices_per_node)
     devices = largest.devices_per_node * min(largest.node_limit or 1, MAX_CLOSEST_NODES)
     best = plan_on_devices(relaxed, largest, devices).with_offer(_default_offer(largest.offers))
-    return best, f"it fits on none of {len(kinds)} kinds of hardware"
+    return best, f"it does not fit on any of {len(kinds)} kinds of hardware"
 
 
 def _find_nearest_miss(request: SizingRequest, plans: list[Plan]) -> tuple[Plan, str]:
-    """Return the plan that misses its worst target by least, and by how much it misses which."""
+    """Return the plan whose worst target is missed by the least, and a text with the missed targets."""
     best = min(plans, key=lambda plan: worst_target_ratio(request, plan))
     misses = "; ".join(warning.message for warning in missed_target_warnings(request, best))
     bounds = {"the deadline": request.deadline_h, "the budget": request.budget_usd}
     names = [name for name, bound in bounds.items() if bound is not None]
-    what = f"nothing is within {' and '.join(names)}: " if names else ""
+    what = f"no plan is within {' and '.join(names)}: " if names else ""
     return best, f"{what}closest is {best.hardware.name} with {best.devices} devices: {misses}"
 
 
@@ -212,7 +214,7 @@ def _build_result(
 
 
 def _placement_warnings(request: SizingRequest, plans: tuple[Plan, ...]) -> list[PlanWarning]:
-    """Return what is to be said of the first plans."""
+    """Return the placement warnings of the first plans."""
     return [
         warning
         for each in plans[:PLANS_WITH_WARNINGS]
@@ -228,13 +230,13 @@ def _placement_warnings(request: SizingRequest, plans: tuple[Plan, ...]) -> list
 
 
 def _commitment_warnings(plans: tuple[Plan, ...]) -> Iterator[PlanWarning]:
-    """Yield what a commitment really bills where the work is shorter than it."""
+    """Yield a warning for each commitment that is longer than the work."""
     for each in plans:
         term = TERM_HOURS.get(each.offer.purchase) if each.offer else None
         if term and each.hours is not None and each.hours < term:
             text = (
                 f"{each.hardware.name}: a commitment bills {term:,} hours, used or not; "
-                f"the dollars here are those of the work's {each.hours:,.0f} hours"
+                f"USD here covers only the work's {each.hours:,.0f} hours"
             )
             yield PlanWarning(
                 "commitment-outlasts-work", text, "reserved capacity bills around the clock (docs/cost.md)"
@@ -242,7 +244,7 @@ def _commitment_warnings(plans: tuple[Plan, ...]) -> Iterator[PlanWarning]:
 
 
 def _missing_price_warnings(request: SizingRequest, plans: tuple[Plan, ...]) -> Iterator[PlanWarning]:
-    """Yield that nothing is known to be sold in the way that was asked for."""
+    """Yield a warning if no price is known for the requested cloud, region or purchase."""
     if request.is_constrained and any(each.offer is None for each in plans):
         filters = (*request.clouds, *request.regions, *request.purchases)
         name = next(each.hardware.name for each in plans if each.offer is None)
@@ -257,14 +259,14 @@ def _memory_warnings(plan: Plan) -> list[PlanWarning]:
     needed, usable, available = plan.memory.per_device_gib, plan.memory.usable_gib, plan.memory.available_gib
     if usable <= 0:
         chip = plan.hardware.accelerator.memory_gib
-        text = f"not applicable to {plan.hardware.name}: {chip:g} GB on a chip hold less than a runtime takes"
+        text = f"not applicable to {plan.hardware.name}: {chip:g} GB of on-chip memory are less than a runtime needs"
     else:
         text = f"{needed:.1f} GiB on the fullest device of {plan.hardware.name}, {usable:.1f} GiB are usable"
     if 0 < available < needed <= usable:
-        text += f", of which {plan.engine} fills {available:.1f} as it is set by default"
+        text += f", of which {plan.engine} fills {available:.1f} with its default settings"
     return [PlanWarning("does-not-fit", text, "gpufleet's own memory estimate", is_blocking=True)]
 
 
 def _default_offer(offers: tuple[Offer, ...]) -> Offer | None:
-    """Return the offer to plan with where no kind of purchase was asked for."""
+    """Return the default offer if no purchase kind was requested."""
     return min(offers, key=lambda offer: PURCHASE_PREFERENCE.index(offer.purchase), default=None)

@@ -1,4 +1,4 @@
-"""What was to be reached, and by how much a plan misses it: said of the one plan that was asked for."""
+"""Targets of a request, and by how much a plan misses them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from gpufleet.sizing.plans.traffic import unqueued_first_token_s
 
 MILLISECONDS = 1000
 PREFIX = "misses-"
-SLACK = 1e-6  # rounding is no miss
+SLACK = 1e-6  # relative tolerance for rounding
 
 
 def missed_target_warnings(request: SizingRequest, plan: Plan) -> Iterator[PlanWarning]:
-    """Yield each target that the plan does not reach, with what it reaches instead."""
+    """Yield a warning for each missed target with the reached value."""
     yield from _latency_warnings(request, plan)
     yield from _traffic_warnings(request, plan)
     yield from _deadline_warnings(request, plan)
@@ -25,12 +25,12 @@ def missed_target_warnings(request: SizingRequest, plan: Plan) -> Iterator[PlanW
 
 
 def is_missed_target(warning: PlanWarning) -> bool:
-    """Tell whether a caution says that a target is missed."""
+    """Return whether a warning reports a missed target."""
     return warning.code.startswith(PREFIX)
 
 
 def worst_target_ratio(request: SizingRequest, plan: Plan) -> float:
-    """Return how many times over its worst target a plan is; 1 or less where all are met, infinite where unknown."""
+    """Return value over limit of the worst target: 1 or less if all are met, infinite if unknown."""
     ratios = [_ratio(value, limit) for value, limit in _values_and_limits(request, plan) if limit is not None]
     if request.requests_per_s is not None:
         ratios.append(_ratio(request.requests_per_s, (plan.requests_per_s or 0.0) * plan.replicas))
@@ -53,20 +53,20 @@ def _latency_warnings(request: SizingRequest, plan: Plan) -> Iterator[PlanWarnin
     first = unqueued_first_token_s(plan) or plan.time_to_first_token_s
     each = 1 / plan.per_stream if plan.per_stream else None
     targets = (
-        ("ttft", "--ttft-ms", "the first token comes", first, request.ttft_s),
-        ("tpot", "--tpot-ms", "a further token comes", each, request.tpot_s),
-        ("latency", "--latency", "a whole request is done", plan.request_s, request.latency_s),
+        ("ttft", "--ttft-ms", "the first token takes", first, request.ttft_s),
+        ("tpot", "--tpot-ms", "a further token takes", each, request.tpot_s),
+        ("latency", "--latency", "a whole request takes", plan.request_s, request.latency_s),
     )
     for code, source, what, value, limit in targets:
         if limit is None:
             continue
         if value is None:
-            yield _target_warning(code, f"{what} after a time that is not known", source)
+            yield _target_warning(code, f"{what} an unknown time", source)
         elif value > limit * (1 + SLACK):
             shown, bound = value * MILLISECONDS, limit * MILLISECONDS
             yield _target_warning(
                 code,
-                f"{what} after {shown:.4g} ms, {bound:g} ms were asked for{_excess_text(value, limit)}",
+                f"{what} {shown:.4g} ms, the target is {bound:g} ms{_excess_text(value, limit)}",
                 source,
             )
 
@@ -77,7 +77,10 @@ def _traffic_warnings(request: SizingRequest, plan: Plan) -> Iterator[PlanWarnin
         return
     served_rate = (plan.requests_per_s or 0.0) * plan.replicas if plan.fits else 0.0
     if served_rate < target_rate * (1 - SLACK):
-        text = f"{format_figure(served_rate)} requests/s can be served, {target_rate:g} were asked for: {1 - served_rate / target_rate:.0%} short"
+        missing = f"{1 - served_rate / target_rate:.0%} short"
+        text = (
+            f"{format_figure(served_rate)} requests/s can be served, the target is {target_rate:g}: {missing}"
+        )
         yield _target_warning("requests", text, "--requests-per-s")
 
 
@@ -86,9 +89,10 @@ def _deadline_warnings(request: SizingRequest, plan: Plan) -> Iterator[PlanWarni
     if limit is None:
         return
     if plan.hours is None:
-        yield _target_warning("deadline", "how long the work takes is not known", "--deadline")
+        yield _target_warning("deadline", "the duration of the work is not known", "--deadline")
     elif plan.hours > limit * (1 + SLACK):
-        text = f"the work takes {format_figure(plan.hours)} hours, {format_figure(limit)} were given{_excess_text(plan.hours, limit)}"
+        allowed = f"the deadline allows {format_figure(limit)}{_excess_text(plan.hours, limit)}"
+        text = f"the work takes {format_figure(plan.hours)} hours, {allowed}"
         yield _target_warning("deadline", text, "--deadline")
 
 
@@ -98,7 +102,7 @@ def _budget_warnings(request: SizingRequest, plan: Plan) -> Iterator[PlanWarning
         return
     usd, what = (plan.usd, "the work") if plan.tokens else (plan.usd_per_month, "a month")
     if usd is None:
-        yield _target_warning("budget", f"what {what} costs is not known", "--budget")
+        yield _target_warning("budget", f"the cost of {what} is not known", "--budget")
     elif usd > limit * (1 + SLACK):
         yield _target_warning(
             "budget",

@@ -1,4 +1,4 @@
-"""Traffic in, replicas out: how many streams a replica can carry within its targets, and how many requests."""
+"""Streams and requests per second that a replica can serve within its targets."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ MAX_STREAMS = 1024
 
 
 def with_most_streams(request: SizingRequest, placement: Placement) -> Placement:
-    """Return the placement with the most streams that memory and the targets allow; at least one.
+    """Return the placement with the most streams that memory and targets allow, at least one.
 
-    What is left of the tightest bound falls almost evenly with the streams: the search goes where a straight line
-    says that nothing is left (regula falsi, Illinois variant); to the stream, of hundreds to one in a hundred.
+    The remaining share of the tightest bound falls almost linearly with the streams, so the search is a regula falsi
+    (Illinois variant), exact below 200 streams and to one per cent above.
     """
     best, trial = placement.with_batch(1), placement.with_batch(MAX_STREAMS)
     above, below = _remaining_share(request, best), _remaining_share(request, trial)
@@ -33,7 +33,7 @@ def with_most_streams(request: SizingRequest, placement: Placement) -> Placement
 
 
 def _remaining_share(request: SizingRequest, placement: Placement) -> float:
-    """Return the share that is left of the tightest bound, negative where it is broken."""
+    """Return the remaining share of the tightest bound, negative if it is exceeded."""
     available, needed = placement.memory.available_gib, placement.memory.per_device_gib
     if not placement.fits:
         return min(-1e-9, (available - needed) / max(available, 1e-9))
@@ -47,12 +47,12 @@ def _remaining_share(request: SizingRequest, placement: Placement) -> float:
 
 
 def _search_tolerance(streams: int) -> int:
-    """Return how far above these streams the first that is refused may be."""
+    """Return the width of the search interval at which the search stops."""
     return max(1, streams // 100)
 
 
 def meets_latency_targets(request: SizingRequest, plan: Plan) -> bool:
-    """Tell whether a plan reaches the targets of latency that were asked for."""
+    """Return whether a plan reaches the requested latency targets."""
     first, stream, request_s = plan.time_to_first_token_s, plan.per_stream, plan.request_s
     if (
         request.ttft_s is not None
@@ -65,18 +65,18 @@ def meets_latency_targets(request: SizingRequest, plan: Plan) -> bool:
 
 
 def unqueued_first_token_s(plan: Plan) -> float | None:
-    """Return seconds to the first token of a prompt that does not wait for others."""
+    """Return seconds to the first token of a prompt without a queue."""
     rate, stream = plan.prompt_tokens_per_s, plan.per_stream
     return plan.workload.input_tokens / rate + 1 / stream if rate and stream else None
 
 
 def replica_requests_per_s(plan: Plan) -> float | None:
-    """Return the requests per second that one replica can finish, prompts and answers together."""
+    """Return the requests per second that one replica can complete, None for training or unknown speed."""
     if plan.workload.is_training or plan.speed is None or not plan.speed.tokens_per_s:
         return None
     seconds = plan.workload.output_tokens / plan.speed.tokens_per_s
     nodes, part = plan.layout.nodes, plan.hardware.accelerator
     if not is_server_engine(find_calibrated_engine(plan.workload.engine, part, training=False, nodes=nodes)):
-        rate = plan.speed.prompt_tokens_per_s  # a server's tokens per second have prompts in them already
+        rate = plan.speed.prompt_tokens_per_s  # a server's rate already includes prompt time
         seconds += plan.workload.input_tokens / rate if rate else 0.0
     return 1 / seconds if seconds else None

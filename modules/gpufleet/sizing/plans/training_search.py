@@ -1,6 +1,6 @@
-"""The fastest way to lay a training on devices: layouts, shardings and micro-batches, of which the best is taken.
+"""Search for the fastest training: layouts, shardings and micro-batches.
 
-A layout has to be worth its complication: it is taken for a simpler one only where it is faster by ``WORTH_IT``.
+A more complex layout replaces a simpler one only if it is faster by the factor ``WORTH_IT``.
 """
 
 from __future__ import annotations
@@ -21,13 +21,18 @@ from gpufleet.sizing.speed.training import tokens_per_step, training_step
 from gpufleet.sizing.workload import Workload
 
 MICRO_BATCHES = (2, 4, 8, 16)
-WORTH_IT = 1.02  # a larger micro-batch costs memory, another layout trouble: two per cent are not worth it
+WORTH_IT = 1.02  # below two per cent, more memory or a more complex layout is not worth it
 
 
 def find_fastest_training(
-    workload: Workload, hardware: Hardware, devices: int, *, open_batch: bool = False, quick: bool = False
+    workload: Workload,
+    hardware: Hardware,
+    devices: int,
+    *,
+    can_choose_batch: bool = False,
+    quick: bool = False,
 ) -> Placement:
-    """Return the fastest training that fits on at most so many devices; where none fits, the simplest."""
+    """Return the fastest training that fits on at most so many devices; the simplest if none fits."""
     runs_on = choose_engine(hardware, workload, parallelism.count_nodes(hardware, devices))
     workload = replace(workload, engine=runs_on.name)
     best: Placement | None = None
@@ -37,15 +42,15 @@ def find_fastest_training(
         simplest = simplest or (variant, layout)
         degrees = (layout.tensor, layout.pipeline, variant.training.sharding)
         if degrees == refused:
-            continue  # what does not fit over all devices fits over fewer even less
-        max_rate = max_tokens_per_s(variant, hardware, layout, open_batch=open_batch)
+            continue  # a sharding that does not fit on all devices does not fit on fewer
+        max_rate = max_tokens_per_s(variant, hardware, layout, can_choose_batch=can_choose_batch)
         if best is not None and max_rate <= speed * WORTH_IT:
             continue
         placement = place_on_layout(variant, hardware, layout)
         if not placement.fits:
             refused = degrees
             continue
-        tuned = tune_micro_batch(placement, max_rate) if open_batch else placement
+        tuned = tune_micro_batch(placement, max_rate) if can_choose_batch else placement
         rate = tuned.speed().tokens_per_s or 0.0
         if best is None or rate > speed * WORTH_IT:
             best, speed = tuned, rate
@@ -55,7 +60,7 @@ def find_fastest_training(
 
 
 def tune_micro_batch(placement: Placement, max_rate: float = inf) -> Placement:
-    """Return a training with the micro-batch that is fastest and fits; none is tried once ``most`` is near."""
+    """Return a training with the fastest micro-batch that fits; stop when ``max_rate`` is nearly reached."""
     if not placement.fits:
         return placement
     best, speed = placement, placement.speed().tokens_per_s or 0.0
@@ -78,10 +83,12 @@ def _layouts_and_shardings(
             yield variant, layout
 
 
-def max_tokens_per_s(workload: Workload, hardware: Hardware, layout: Layout, *, open_batch: bool) -> float:
-    """Return tokens per second of a layout with the largest micro-batch and nothing computed twice: all it can be."""
+def max_tokens_per_s(
+    workload: Workload, hardware: Hardware, layout: Layout, *, can_choose_batch: bool
+) -> float:
+    """Return an upper bound of tokens per second: the largest micro-batch without recomputation."""
     training = with_recompute(workload.training, "none")
-    batch = MICRO_BATCHES[-1] if open_batch else workload.batch
+    batch = MICRO_BATCHES[-1] if can_choose_batch else workload.batch
     work, joint = replace(workload, batch=batch, training=training), with_link_for(hardware, layout.devices)
     easiest = Replica(work, layout, joint, load_efficiency())
     step = training_step(easiest)

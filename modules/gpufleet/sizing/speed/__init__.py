@@ -1,8 +1,8 @@
-"""How fast a workload runs: a roofline of what is moved and computed, times what was learned of real engines.
+"""Speed of a workload: a roofline model with efficiency factors fitted to published measurements.
 
-In come a workload, a layout and hardware; out go tokens per second with an interval in which four of five
-published measurements lie, what limits them, and watts. The factors and the interval come from data files that
-``python -m gpufleet.sizing.calibration`` writes; no row of measurements is looked up.
+Input: a workload, a layout and hardware. Output: tokens per second with an 80 % interval, the limiting resource and
+watts. ``python -m gpufleet.sizing.calibration`` writes the factors and intervals to data files; no measurement is
+looked up.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How many streams a replica can hold at once: what its memory leaves beside the weights."""
+"""How many streams a replica can process at once: memory without the weights."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from gpufleet.sizing.memory import usable_gib, weight_bytes
 from gpufleet.sizing.speed import device, operation_count
 from gpufleet.sizing.speed.replica import Replica
 
-RUNTIME_RESERVE = 0.10  # of usable memory: runtime, activations, fragments; serving engines' own default
+RUNTIME_RESERVE = (
+    0.10  # of usable memory, for runtime and activations; vLLM's default gpu_memory_utilization is 0.9
+)
 
 
 def max_streams(replica: Replica) -> float:
-    """Return how many sequences fit at once; 0 where not even one does.
+    """Return how many sequences fit at once; 0 if none fits.
 
-    A server admits sequences as others end, so that at any time the mean one is half generated.
+    With continuous batching the average sequence is half generated.
     """
     part, layout, work = replica.hardware.accelerator, replica.layout, replica.workload
     memory = usable_gib(part) * 2**30 * (1 - RUNTIME_RESERVE) * layout.tensor * layout.pipeline

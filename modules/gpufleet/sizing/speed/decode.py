@@ -1,4 +1,4 @@
-"""Generation: one token of every stream per step, limited by what the step must read."""
+"""Decode: one token of every stream per step, mostly limited by memory reads."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from gpufleet.sizing.speed.replica import MAX_SHARE, REFERENCE_FLOPS, Replica, c
 
 @dataclass(frozen=True)
 class DecodeStep:
-    """Seconds of one step and of its parts."""
+    """Seconds of one decode step by component."""
 
     memory: float
     compute: float
     launch: float
     all_reduce: float
-    eager_launch: float = 0.0  # launched from Python while the device works on what came before
+    eager_launch: float = 0.0  # kernel launches from Python that overlap with device work
 
     @property
     def seconds(self) -> float:
@@ -28,7 +28,7 @@ class DecodeStep:
 
 
 def decode_step(replica: Replica, streams: float, context: float) -> DecodeStep | None:
-    """Return what generating one token for each of so many streams takes, None without a known bandwidth."""
+    """Return the time of one decode step for so many streams, None without a known bandwidth."""
     if replica.peak_bandwidth is None:
         return None
     tensor = replica.layout.tensor
@@ -44,7 +44,7 @@ def decode_step(replica: Replica, streams: float, context: float) -> DecodeStep 
 
 
 def _launch_seconds(replica: Replica, streams: float) -> float:
-    """Return what waits between kernels: of each layer, more where it chooses experts, of the step, of each stream."""
+    """Return launch overhead: per layer, per expert layer, per step and per stream."""
     layers = replica.model.layers * replica.factor("layer_seconds")
     experts = replica.expert_layers * replica.factor("expert_seconds") if replica.expert_layers else 0.0
     return layers + experts + replica.factor("step_seconds") + streams * replica.factor("stream_seconds")

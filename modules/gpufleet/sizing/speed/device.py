@@ -1,4 +1,4 @@
-"""Classes of devices that behave alike, the engine each is used with, and its nominal rates."""
+"""Device classes with their calibrated engines and nominal rates."""
 
 from __future__ import annotations
 
@@ -7,13 +7,9 @@ import re
 from gpufleet.catalog import Accelerator
 from gpufleet.sizing.speed.operation_count import kernel_format
 
-HBM_ARCHITECTURES = re.compile(
-    r"cc(6\.0|7\.0|8\.0|9\.0|10\.)|gfx9"
-)  # architectures built with stacked memory
+HBM_ARCHITECTURES = re.compile(r"cc(6\.0|7\.0|8\.0|9\.0|10\.)|gfx9")  # architectures with HBM
 LOCAL_ENGINES = frozenset({"llama.cpp", "mlx", "mlc", "distributed-llama", "rknn", "pytorch", "transformers"})
-EAGER_ENGINES = frozenset(
-    {"transformers"}
-)  # each operation is launched from Python, ahead of the device or not
+EAGER_ENGINES = frozenset({"transformers"})  # eager PyTorch: every kernel is launched from Python
 ENGINE_ALIASES = {
     "ollama": "llama.cpp", "llamacpp": "llama.cpp", "llama-cpp": "llama.cpp", "lmstudio": "llama.cpp",
     "dllama": "distributed-llama", "gpt-fast": "pytorch", "torch": "pytorch",
@@ -24,7 +20,7 @@ ENGINE_ALIASES = {
 
 
 def device_class(part: Accelerator) -> str:
-    """Return the class whose measurements speak for the part."""
+    """Return the device class whose measurements apply to the part."""
     vendor = part.vendor.lower()
     if part.kind in ("apple", "tpu"):
         return part.kind
@@ -41,7 +37,7 @@ def device_class(part: Accelerator) -> str:
 def find_calibrated_engine(
     requested: str | None, part: Accelerator, *, training: bool, nodes: int = 1
 ) -> str:
-    """Return the engine whose factors apply: as asked, or the usual one of the device."""
+    """Return the engine whose efficiency factors apply: the requested one, or the default of the device."""
     if requested:
         name = requested.strip().lower()
         name = ENGINE_ALIASES.get(name, name)
@@ -56,12 +52,12 @@ def find_calibrated_engine(
 
 
 def is_server_engine(engine: str) -> bool:
-    """Tell whether the engine works on prompts while it generates, so that prompts take from its rate."""
+    """Return whether the engine processes prompts while it generates, which lowers its generation rate."""
     return engine not in LOCAL_ENGINES
 
 
 def default_kv_precision(engine: str, precision: str, kind: str = "") -> str:
-    """Return what keys and values are kept in: TensorRT-LLM's and Gaudi's 8-bit recipes keep them in 8 bits too."""
+    """Return the default KV cache precision: 8 bits for 8-bit recipes of TensorRT-LLM and Gaudi, else 16 bits."""
     eight = (
         (engine == "tensorrt-llm" or kind == "gaudi")
         and bool(precision)
@@ -71,7 +67,7 @@ def default_kv_precision(engine: str, precision: str, kind: str = "") -> str:
 
 
 def find_peak_flops(part: Accelerator, precision: str, engine: str) -> float | None:
-    """Return the dense operations per second that the engine can aim at, None where the catalogue has none."""
+    """Return the dense peak FLOP/s that the engine can use, None if the catalogue has no rate."""
     half = part.bf16_tflops_dense or part.fp16_tflops_dense
     if engine in LOCAL_ENGINES and part.vendor == "NVIDIA":
         # kernels that accumulate in 16 bits run at the full rate of the cores, half of the one for 8-bit integers

@@ -1,4 +1,4 @@
-"""How much of a part's nominal rates is really had: factors learned from published measurements."""
+"""Efficiency: factors on nominal rates, fitted to published measurements."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cache
 from gpufleet.sizing.data_file import load_rows
 
 ANY = "*"
-Key = tuple[str, str, str]  # parameter, device class, engine; ANY where the factor holds for all
+Key = tuple[str, str, str]  # parameter, device class, engine; ANY for a factor of all
 SERVER_ENGINES = frozenset({"vllm", "tensorrt-llm", "lmdeploy"})
 SERVER_SHARED_PARAMETERS = (
     "layer_seconds",
@@ -16,28 +16,28 @@ SERVER_SHARED_PARAMETERS = (
     "weight_bandwidth",
     "expert_",
     "link_",
-)  # one stream shows what these are
+)  # measurable with one stream
 
 
 def engine_group(parameter: str, engine: str) -> str:
-    """Return whose measurements speak for the engine: servers replay captured graphs of much the same kernels.
+    """Return the engine group of a factor: servers share factors, because they replay CUDA graphs of similar kernels.
 
-    What one stream shows of one of them holds for the others; rows of many streams alone cannot tell it apart.
+    Single-stream factors of one server apply to the others; measurements of many streams cannot separate them.
     """
     return "server" if engine in SERVER_ENGINES and parameter.startswith(SERVER_SHARED_PARAMETERS) else engine
 
 
 @dataclass(frozen=True)
 class Efficiency:
-    """Factors by parameter, device class and engine. What holds for all is corrected by what is special.
+    """Factors by parameter, device class and engine; a common factor times corrections.
 
-    A class or engine without measurements of its own is left with what holds for all.
+    A class or engine without measurements has the common factor only.
     """
 
     factors: dict[Key, float]
 
     def get_factor(self, parameter: str, device: str, engine: str) -> float:
-        """Return the parameter's value for that class of device and that engine."""
+        """Return the parameter's factor for that device class and engine."""
         get, engine = self.factors.get, engine_group(parameter, engine)
         return (
             get((parameter, ANY, ANY), 1.0)
@@ -49,7 +49,7 @@ class Efficiency:
 
 @cache
 def load_efficiency() -> Efficiency:
-    """Return the factors that ship with the package."""
+    """Return the factors of efficiency.csv."""
     return Efficiency(
         {(r["parameter"], r["device"], r["engine"]): float(r["value"]) for r in load_rows("efficiency.csv")}
     )

@@ -1,4 +1,4 @@
-"""What joins devices: latency of one exchange and bytes per second, within a node and between nodes."""
+"""Interconnect between devices: latency and bandwidth within a node and between nodes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from math import log2
 from gpufleet.catalog import Accelerator
 from gpufleet.sizing.hardware import Hardware, Layout
 
-PCIE_GB_S = 25.0  # assumption: four fifths of the 31 that a fourth-generation x16 slot has (slots.csv)
+PCIE_GB_S = 25.0  # assumption: four fifths of the 31 GB/s of a PCIe 4.0 x16 slot (slots.csv)
 ETHERNET_GB_S = 0.118  # 1 GbE less the frames of full packets
 ADAPTER_GB_S = 50.0  # assumption where no network is stated: one 400 Gbit/s adapter per device
 ADAPTER_YEAR = 2022  # assumption: half of that before
@@ -16,13 +16,13 @@ ADAPTER_YEAR = 2022  # assumption: half of that before
 
 @dataclass(frozen=True)
 class Link:
-    """``kind`` names whose latency applies; ``gb_s`` is per device and direction."""
+    """``kind`` chooses the fitted latency; ``gb_s`` is per device and direction."""
 
     kind: str  # switched, pcie, adapter, ethernet
     gb_s: float
 
     def all_reduce(self, members: int, payload: float, latency: float, share: float) -> float:
-        """Return seconds until every member has the sum of all members' payloads, at a share of nominal speed."""
+        """Return seconds of an all-reduce of ``payload`` bytes at a share of the nominal bandwidth."""
         if members <= 1:
             return 0.0
         moved = 2.0 * (members - 1) / members * payload
@@ -30,34 +30,34 @@ class Link:
 
 
 def intra_node_link(hardware: Hardware) -> Link:
-    """Return how the devices of one node are joined."""
+    """Return the link between devices of one node."""
     if hardware.link and not hardware.link.startswith("PCIe"):
         return Link("switched", hardware.link_gb_s)
     return Link("pcie", hardware.link_gb_s or PCIE_GB_S)
 
 
 def inter_node_link(hardware: Hardware) -> Link:
-    """Return how nodes are joined; where nothing is stated, as the field joins such devices."""
+    """Return the link between nodes; a typical one if the hardware states none."""
     speed = hardware.network_gb_s or _default_network_gb_s(hardware.accelerator)
     return Link("adapter" if speed >= 10 else "ethernet", speed)  # noqa: PLR2004 - 100 Gbit/s cards bypass the kernel
 
 
 def _default_network_gb_s(part: Accelerator) -> float:
-    """Return the network of a device in a node that states none: an adapter of its own in a data centre, else 1 GbE."""
+    """Return the default network per device: one adapter per device in a data centre, else 1 GbE."""
     if part.kind not in ("gpu_datacenter", "asic", "tpu"):
         return ETHERNET_GB_S
     if part.kind == "tpu" and part.link_gb_s:
-        return part.link_gb_s / 2  # the pod's own links run between hosts
+        return part.link_gb_s / 2  # ICI links of a pod connect hosts too
     return ADAPTER_GB_S if (part.launch_year or 0) >= ADAPTER_YEAR else ADAPTER_GB_S / 2
 
 
 def tensor_parallel_link(hardware: Hardware, layout: Layout) -> Link:
-    """Return the slowest link within one tensor-parallel group."""
+    """Return the slowest link within a tensor-parallel group."""
     crosses = layout.nodes > 1 and layout.tensor * layout.pipeline * layout.data > hardware.devices_per_node
     wide = layout.tensor > hardware.devices_per_node
     return inter_node_link(hardware) if crosses and wide else intra_node_link(hardware)
 
 
 def pipeline_link(hardware: Hardware, layout: Layout) -> Link:
-    """Return the link over which one pipeline stage hands on to the next."""
+    """Return the link between pipeline stages."""
     return inter_node_link(hardware) if layout.nodes > 1 else intra_node_link(hardware)

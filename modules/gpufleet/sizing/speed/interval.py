@@ -1,4 +1,4 @@
-"""Intervals: how far predictions were off for publications that had no part in the fit."""
+"""Prediction intervals from the errors on publications left out of the fit."""
 
 from __future__ import annotations
 
@@ -8,25 +8,27 @@ from functools import cache
 from gpufleet.sizing.data_file import load_rows
 from gpufleet.sizing.speed.efficiency import ANY
 
-UNMEASURED_WIDENING = 1.5  # for a class of devices without one measurement: the pooled interval, stretched
+UNMEASURED_WIDENING = (
+    1.5  # assumption: widening of the pooled interval for classes without enough measurements
+)
 
 
 @dataclass(frozen=True)
 class Interval:
-    """Bounds of what was published, as multiples of what was predicted; ``known``: the class was measured."""
+    """Bounds of published over predicted speed; ``is_measured``: the class has its own interval."""
 
     low: float
     high: float
     is_measured: bool = True
 
     def widen(self, factor: float) -> Interval:
-        """Return bounds that much farther apart, as ratios."""
+        """Return both bounds raised to the power ``factor``."""
         return Interval(self.low**factor, self.high**factor, self.is_measured)
 
 
 @cache
 def load_intervals() -> dict[tuple[str, str], Interval]:
-    """Return the bounds by kind of speed and class of device."""
+    """Return the bounds by metric and device class."""
     return {
         (r["metric"], r["device"]): Interval(float(r["low"]), float(r["high"]))
         for r in load_rows("intervals.csv")
@@ -34,7 +36,7 @@ def load_intervals() -> dict[tuple[str, str], Interval]:
 
 
 def find_interval(metric: str, device: str) -> Interval:
-    """Return the bounds that hold: of the class where it was measured often enough, else of all classes pooled."""
+    """Return the interval of the class if it has enough measurements, else a widened one of all classes."""
     known = load_intervals()
     class_interval = known.get((metric, device))
     if class_interval:

@@ -1,4 +1,4 @@
-"""Watts of the devices under a load: between what an idle one draws and its rating."""
+"""Power of devices under load: between idle and rated power."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ COMPUTE_BOUND_SHARE = 0.95  # busy with operations
 
 
 def estimate_watts(part: Accelerator, devices: int, busy: float, limit: str) -> float | None:
-    """Return the draw of so many devices that work ``busy`` of the time, None without a rating."""
+    """Return the watts of devices that are busy for the share ``busy`` of the time, None without a rating."""
     if part.tdp_w is None:
         return None
     working = COMPUTE_BOUND_SHARE if limit == "compute" else MEMORY_BOUND_SHARE

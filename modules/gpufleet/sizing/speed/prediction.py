@@ -1,4 +1,4 @@
-"""Predictions: one workload, one layout, one kind of hardware in; speeds with their interval out."""
+"""Speed prediction for one workload, one layout and one kind of hardware."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpufleet.sizing.workload import Workload
 
 @dataclass(frozen=True)
 class Generation:
-    """What a replica does when it serves: rates, and which streams it really runs at once."""
+    """Generation rates of a replica, and the streams that it runs at once."""
 
     tokens_per_s: float
     per_stream: float
@@ -37,7 +37,7 @@ def estimate_speed(workload: Workload, layout: Layout, hardware: Hardware) -> Sp
 def build_replica(
     workload: Workload, layout: Layout, hardware: Hardware, efficiency: Efficiency | None = None
 ) -> Replica:
-    """Return the question with the factors that apply; data-parallel inference is one replica of several."""
+    """Return the replica with its efficiency factors; data-parallel inference counts one of the replicas."""
     if workload.is_training:
         workload = choose_recompute(workload, layout, hardware)
     else:
@@ -46,7 +46,7 @@ def build_replica(
 
 
 def estimate_generation(replica: Replica) -> Generation | None:
-    """Return the rates of one replica under the workload's streams, None without a known bandwidth."""
+    """Return the generation rates of one replica, None without a known bandwidth."""
     work = replica.workload
     streams = min(float(work.batch), max(capacity.max_streams(replica), 1.0))
     step = decode.decode_step(replica, streams, work.input_tokens + work.output_tokens / 2)
@@ -78,7 +78,7 @@ def _inference_speed(replica: Replica) -> Speed:
     if generation is None:
         part = replica.hardware.accelerator.name
         return Speed(
-            None, None, None, None, None, None, None, None, (f"no memory bandwidth is known of {part}",)
+            None, None, None, None, None, None, None, None, (f"the memory bandwidth of {part} is not known",)
         )
     metric = (
         "throughput" if replica.workload.batch > 1 or device.is_server_engine(replica.engine) else "decode"
@@ -129,7 +129,7 @@ def _speed_notes(replica: Replica, generation: Generation, *, known: bool) -> li
             f"memory holds {generation.streams:.0f} of {replica.workload.batch} streams at once; the others wait"
         )
     if replica.peak_flops is None:
-        notes.append("no rate of operations is known: prompts are left out")
+        notes.append("the compute rate is not known: prompt time is left out")
     return notes + _interval_note(replica, known=known)
 
 
@@ -137,7 +137,9 @@ def _interval_note(replica: Replica, *, known: bool) -> list[str]:
     return (
         []
         if known
-        else [f"few measurements of devices like this ({replica.device_class}): a wider interval from all"]
+        else [
+            f"few measurements of this device class ({replica.device_class}): a wider interval, from all classes"
+        ]
     )
 
 
@@ -146,7 +148,7 @@ def _training_speed(replica: Replica) -> Speed:
     if parts is None:
         part = replica.hardware.accelerator.name
         return Speed(
-            None, None, None, None, None, None, None, None, (f"no rate of operations is known of {part}",)
+            None, None, None, None, None, None, None, None, (f"the compute rate of {part} is not known",)
         )
     total = training.tokens_per_step(replica) / parts.seconds
     bounds = find_interval("training", replica.device_class)

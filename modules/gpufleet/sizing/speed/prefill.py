@@ -1,4 +1,4 @@
-"""Prompts: many tokens at once, limited by operations, or by reading the weights where prompts are short."""
+"""Prefill: many tokens at once, limited by compute, or by weight reads for short prompts."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from gpufleet.sizing.speed.device import is_server_engine
 from gpufleet.sizing.speed.replica import MAX_SHARE, REFERENCE_FLOPS, Replica, combine_overlapping
 
 CHUNK_LOCAL = 512  # llama.cpp's physical batch
-CHUNK_SERVED = 8192  # tokens that a server puts through at a time
+CHUNK_SERVED = 8192  # tokens per prefill step of a server, as in memory.inference.ENGINE_MEMORY
 
 
 def prefill_seconds(replica: Replica, prompts: float, length: float) -> float | None:
-    """Return what reading so many prompts takes, None where the catalogue has no rate to start from."""
+    """Return the seconds of prefill for so many prompts, None if the catalogue has no rate."""
     if replica.peak_flops is None or replica.peak_bandwidth is None:
         return None
     tokens = prompts * length
@@ -48,9 +48,9 @@ def _weight_read_seconds(replica: Replica, tokens: float) -> float:
 
 
 def _pipeline_share(replica: Replica, chunks: int) -> float:
-    """Return the share of a single device's time: stages of a layer split work on chunks one behind the other.
+    """Return the share of a single device's time: pipeline stages process chunks one after the other.
 
-    What perfect stages would gain is had in part: they wait for each other and for copies.
+    Only a fitted share of the ideal gain counts, because stages wait for each other and for copies.
     """
     stages = replica.layout.pipeline
     if stages <= 1:

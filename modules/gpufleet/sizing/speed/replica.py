@@ -1,4 +1,4 @@
-"""The parts of one replica as an engine sees them: what is divided by how many, and which factors apply."""
+"""One replica: its device class, engine, nominal rates and efficiency factors."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from gpufleet.sizing.speed.efficiency import ANY, Efficiency
 from gpufleet.sizing.speed.result import Limit
 from gpufleet.sizing.workload import Workload
 
-REFERENCE_BANDWIDTH = 1e12  # of a part to which the shares themselves apply
+REFERENCE_BANDWIDTH = 1e12  # bytes per second at which the fitted shares apply without saturation
 REFERENCE_FLOPS = 1e14
-MAX_SHARE = 1.0  # of a nominal rate, whatever the law says of a slow part
-OVERLAP_EXPONENT = 2.0  # how sharply two overlapping limits turn into the larger one
+MAX_SHARE = 1.0  # upper bound of a share of a nominal rate
+OVERLAP_EXPONENT = 2.0  # exponent of the norm that combines overlapping times
 
 
 @dataclass(frozen=True)
 class Replica:
-    """One workload on one layout of one hardware, with the factors that hold for them."""
+    """A workload on a layout of hardware, with its efficiency factors."""
 
     workload: Workload
     layout: Layout
@@ -39,7 +39,7 @@ class Replica:
 
     @cached_property
     def engine(self) -> str:
-        """Return the engine by its one name here."""
+        """Return the calibrated engine."""
         nodes = self.layout.nodes
         return device.find_calibrated_engine(
             self.workload.engine, self.hardware.accelerator, training=self.workload.is_training, nodes=nodes
@@ -47,18 +47,18 @@ class Replica:
 
     @cached_property
     def peak_flops(self) -> float | None:
-        """Return nominal operations per second of one device."""
+        """Return peak FLOP/s of one device."""
         return device.find_peak_flops(self.hardware.accelerator, self.workload.precision, self.engine)
 
     @cached_property
     def peak_bandwidth(self) -> float | None:
-        """Return nominal bytes per second of one device."""
+        """Return peak memory bandwidth of one device in bytes per second."""
         nominal = self.hardware.accelerator.bandwidth_gb_s
         return nominal * 1e9 if nominal else None
 
     @cached_property
     def kv_precision(self) -> str:
-        """Return what keys and values are kept in."""
+        """Return the precision of the KV cache."""
         requested = self.workload.kv_precision
         return (
             device.default_kv_precision(self.engine, self.workload.precision, self.device_class)
@@ -67,20 +67,20 @@ class Replica:
         )
 
     def factor(self, parameter: str) -> float:
-        """Return what was learned of that parameter for this class and engine."""
+        """Return the fitted factor of that parameter for this device class and engine."""
         return self.efficiency.get_factor(parameter, self.device_class, self.engine)
 
     def capped_factor(self, parameter: str) -> float:
-        """Return a factor that is a share of a nominal rate, so never above one."""
+        """Return a factor that is a share of a nominal rate, at most one."""
         return min(self.factor(parameter), 1.0)
 
     def saturation_factor(self, parameter: str, nominal: float, reference: float) -> float:
-        """Return what is left of a share on a part of that speed: fast ones are harder to keep fed."""
+        """Return the saturation of a share: faster devices reach a smaller share of their nominal rate."""
         return float((1.0 + nominal / reference) ** -self.efficiency.get_factor(parameter, ANY, ANY))
 
     @cached_property
     def weight_rate(self) -> float:
-        """Return bytes of weights per second that one device really reads."""
+        """Return the effective weight bandwidth of one device in bytes per second."""
         share = self.factor("weight_bandwidth") * self.factor(f"weight_bandwidth_{self.kernel_format}")
         nominal = self.peak_bandwidth or 1.0
         return nominal * min(
@@ -89,34 +89,34 @@ class Replica:
 
     @cached_property
     def expert_layers(self) -> int:
-        """Return how many layers choose experts by token."""
+        """Return the number of mixture-of-experts layers."""
         return self.model.layers - self.model.experts.dense_layers if self.model.experts else 0
 
     @cached_property
     def precision(self) -> str:
-        """Return what the weights are read in: llama.cpp's MXFP4 files hold all but the experts in 8 bits."""
+        """Return the precision of the weights: llama.cpp's MXFP4 files store all but the experts in 8 bits."""
         requested = self.workload.precision
         return "mxfp4_moe" if self.engine == "llama.cpp" and requested.lower() == "mxfp4" else requested
 
     @cached_property
     def kernel_format(self) -> str:
-        """Return what kind of numbers the weights are."""
+        """Return the weight format of the kernels."""
         return operation_count.kernel_format(self.workload.precision)
 
     @cached_property
     def link(self) -> interconnect.Link:
-        """Return what joins the devices that share each layer."""
+        """Return the link of the tensor-parallel group."""
         return interconnect.tensor_parallel_link(self.hardware, self.layout)
 
     @property
     def link_limit(self) -> Limit:
-        """Return what to call the link when it limits."""
+        """Return the name of the link as limit."""
         if self.layout.nodes > 1 and self.layout.tensor > self.hardware.devices_per_node:
             return "network"
         return "interconnect" if self.link.kind == "switched" else "host link"
 
     def all_reduce_seconds(self, tokens: float) -> float:
-        """Return seconds that a tensor-parallel group spends on sums of one pass over so many tokens."""
+        """Return seconds of the all-reduces of one pass over so many tokens: two per layer."""
         members = self.layout.tensor
         if members <= 1:
             return 0.0
@@ -126,7 +126,7 @@ class Replica:
         return 2.0 * self.model.layers * self.link.all_reduce(members, payload, latency, share)
 
     def pipeline_hop_seconds(self, tokens: float) -> float:
-        """Return seconds in which states pass from stage to stage of a layer split."""
+        """Return seconds in which activations pass between pipeline stages."""
         if self.layout.pipeline <= 1:
             return 0.0
         link = interconnect.pipeline_link(self.hardware, self.layout)
@@ -135,5 +135,5 @@ class Replica:
 
 
 def combine_overlapping(*seconds: float) -> float:
-    """Return the time of works that overlap: the longest of them, more where several are near it."""
+    """Return the time of overlapping work: at least the longest part, more if several are similar."""
     return float(sum(second**OVERLAP_EXPONENT for second in seconds) ** (1.0 / OVERLAP_EXPONENT))

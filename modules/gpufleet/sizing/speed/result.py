@@ -1,4 +1,4 @@
-"""What is predicted of one replica, with the interval it stands for."""
+"""The predicted speed of one replica."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ Limit = Literal["memory bandwidth", "compute", "interconnect", "network", "host 
 class Speed:
     """Tokens per second of one replica: generated (inference) or trained on. None where the catalogue lacks a rate.
 
-    ``low`` and ``high`` bound 80 % of what others would measure. Engines that serve work on prompts while they
-    generate, so their rate counts that time; local engines' rate is generation alone, as they report it.
+    ``low`` and ``high`` bound 80 % of expected measurements. The rate of servers includes prompt time, because they
+    process prompts while they generate; the rate of local engines is generation alone, as they report it.
     """
 
     tokens_per_s: float | None

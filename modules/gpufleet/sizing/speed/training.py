@@ -1,4 +1,4 @@
-"""Training: operations of forward, backward and recomputed passes, beside what shards exchange."""
+"""Training speed: forward, backward and recomputed passes, and communication of shards."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from gpufleet.sizing.speed.replica import MAX_SHARE, REFERENCE_FLOPS, Replica, c
 from gpufleet.sizing.speed.result import Limit
 
 WEIGHT_BYTES = 2.0
-DEQUANTIZE_BYTES = 2.5  # half a byte read, two written
+DEQUANTIZE_BYTES = 2.5  # per 4-bit weight: half a byte read, two bytes written
 OPTIMIZER_UPDATE_BYTES = (
-    28.0  # read and written per weight by Adam in the host: 32-bit weight, gradient, two moments
+    28.0  # bytes per weight of Adam on the host: 32-bit weight, gradient and two moments, read and written
 )
-HOST_GB_S = 200.0  # assumption: memory of a two-socket host, what processors reach
+HOST_GB_S = 200.0  # assumption: effective memory bandwidth of a two-socket host
 # A ring over 53 nodes of eight reached 187 GB/s (github.com/llm-jp/scripts cluster/gpu/all_reduce_bench/README.md), far
-# beyond one adapter; beside computing, the runs over several nodes in measured.csv fit best with a fifth to a half.
+# more than one adapter; with overlapping compute, multi-node runs in measured.csv fit best with a fifth to a half.
 RING_SHARE = 0.5
-MICRO_BATCHES = 8  # assumption: per pipeline stage and step, which keeps what stages wait at its ends small
-PIPELINE_GRADIENT_BYTES = 4.0  # gradients of a pipeline are added up in 32 bits
+MICRO_BATCHES = 8  # assumption: per pipeline stage and step, which keeps the pipeline bubble small
+PIPELINE_GRADIENT_BYTES = 4.0  # gradients of a pipeline are accumulated in 32 bits
 EXTRA_FORWARD_PASSES = {
     "none": 0.0,
     "selective": 0.0,
     "full": 1.0,
-}  # forward passes more; attention's own apart
+}  # extra forward passes
 
 
 @dataclass(frozen=True)
 class TrainingStep:
-    """Seconds of one optimiser step and of its parts."""
+    """Seconds of one optimizer step by component."""
 
     compute: float
     sharding: float
@@ -39,11 +39,11 @@ class TrainingStep:
 
     @property
     def seconds(self) -> float:
-        """Return the whole step: shards travel while others compute, sums of a tensor split do not."""
+        """Return the seconds of the step: sharding overlaps with compute, tensor-parallel all-reduces do not."""
         return combine_overlapping(self.compute, self.sharding) + self.tensor + self.launch + self.offload
 
     def limit(self, replica: Replica) -> Limit:
-        """Return what takes most of the step."""
+        """Return the component that takes most of the step."""
         within = count_devices(replica) <= replica.hardware.devices_per_node
         link: Limit = "interconnect" if within else "network"
         shares: list[tuple[float, Limit]] = [
@@ -56,7 +56,7 @@ class TrainingStep:
 
 
 def training_step(replica: Replica) -> TrainingStep | None:
-    """Return what one step over every device's micro-batch takes, None without a known rate."""
+    """Return the time of one step over every device's micro-batch, None without a known rate."""
     rate = _effective_flops(replica)
     if rate is None:
         return None
@@ -72,7 +72,7 @@ def training_step(replica: Replica) -> TrainingStep | None:
 
 
 def _dequantize_seconds(replica: Replica) -> float:
-    """Return seconds in which four-bit weights are written out in 16 bits, once per pass, whatever the batch."""
+    """Return seconds of dequantizing 4-bit weights to 16 bits, once per pass."""
     if replica.workload.adapter != "qlora" or not replica.peak_bandwidth:
         return 0.0
     passes = 2.0 + EXTRA_FORWARD_PASSES[replica.workload.training.recompute]
@@ -91,19 +91,19 @@ def tokens_per_step(replica: Replica) -> float:
 
 
 def _operations_per_token(replica: Replica) -> float:
-    """Return operations per token: forward, backward, and what is computed again."""
+    """Return operations per token: forward, backward and recomputation."""
     model, training = replica.model, replica.workload.training
     dense = operation_count.forward_operations(model)
     attention = operation_count.attention_operations(model, replica.workload.context) / replica.capped_factor(
         "train_attention"
     )
-    backward = 1.0 if is_adapter_training(replica) else 2.0  # frozen weights need no gradient of their own
+    backward = 1.0 if is_adapter_training(replica) else 2.0  # frozen weights need no weight gradient
     again = EXTRA_FORWARD_PASSES[training.recompute] * replica.factor("train_recompute")
     return dense * (1.0 + backward + again) + attention * (3.0 + again)
 
 
 def is_adapter_training(replica: Replica) -> bool:
-    """Tell whether only an adapter is trained."""
+    """Return whether only an adapter is trained (LoRA, QLoRA)."""
     return replica.workload.adapter != "none"
 
 
@@ -128,17 +128,17 @@ def _training_format(replica: Replica) -> str:
 
 
 def count_devices(replica: Replica) -> int:
-    """Return the devices of the replica."""
+    """Return the number of devices of the replica."""
     return replica.layout.tensor * replica.layout.pipeline * replica.layout.data
 
 
 def _sharding_seconds(replica: Replica) -> float:
-    """Return seconds in which devices that hold copies or shards of the same weights exchange them or gradients."""
+    """Return seconds of data-parallel communication: gathered weights and reduced gradients."""
     layout, members = replica.layout, replica.layout.data
     if layout.pipeline > 1:
         return _pipeline_seconds(replica)
     if members <= 1 or replica.engine == "megatron":
-        return 0.0  # measured as a part of what its engine computes
+        return 0.0  # included in Megatron's measured compute factor
     weight_bytes = WEIGHT_BYTES * (replica.model.parameters - _expert_weights(replica)) / layout.tensor
     expert_bytes = WEIGHT_BYTES * _expert_weights(replica) / layout.tensor
     if expert_bytes and _expert_all_to_all_seconds(replica) + _all_gather_seconds(
@@ -146,12 +146,12 @@ def _sharding_seconds(replica: Replica) -> float:
     ) < _all_gather_seconds(replica, weight_bytes + expert_bytes):
         return _expert_all_to_all_seconds(replica) + _all_gather_seconds(
             replica, weight_bytes
-        )  # experts stay where they are, tokens travel
+        )  # expert parallelism: tokens are sent instead of weights
     return _all_gather_seconds(replica, weight_bytes + expert_bytes)
 
 
 def _expert_weights(replica: Replica) -> float:
-    """Return the weights of experts that not every token passes."""
+    """Return the number of routed expert weights."""
     experts = replica.model.experts
     return (
         3.0 * replica.expert_layers * experts.count * replica.model.hidden * experts.intermediate
@@ -161,7 +161,7 @@ def _expert_weights(replica: Replica) -> float:
 
 
 def _expert_all_to_all_seconds(replica: Replica) -> float:
-    """Return seconds in which tokens go to their experts' devices and back, forward and backward."""
+    """Return seconds of the all-to-all of tokens to their experts and back, forward and backward."""
     experts, layout = replica.model.experts, replica.layout
     if experts is None:
         return 0.0
@@ -177,7 +177,7 @@ def _expert_all_to_all_seconds(replica: Replica) -> float:
 
 
 def _all_gather_seconds(replica: Replica, weight_bytes: float) -> float:
-    """Return seconds of gathering so many bytes of weights and summing their gradients."""
+    """Return seconds of all-gathering so many weight bytes and reduce-scattering their gradients."""
     layout, members = replica.layout, replica.layout.data
     gradient_factor = 0.0 if is_adapter_training(replica) else 1.0
     if replica.workload.training.sharding not in ("auto", "zero3"):
@@ -185,14 +185,14 @@ def _all_gather_seconds(replica: Replica, weight_bytes: float) -> float:
     shards = layout.shards or members
     within = _ring_seconds(
         replica, (2.0 + gradient_factor) * weight_bytes, shards, shards
-    )  # gathered forward and backward, then summed
+    )  # gathered forward and backward, then reduced
     return within + _ring_seconds(
         replica, 2.0 * gradient_factor * weight_bytes / shards, members // shards, members
     )
 
 
 def _pipeline_seconds(replica: Replica) -> float:
-    """Return seconds of a pipeline: states cross from stage to stage, gradients are summed once per many batches."""
+    """Return seconds of pipeline communication: activations between stages, gradients once per step."""
     layout, work = replica.layout, replica.workload
     split = layout.tensor * layout.pipeline
     gradients = (
@@ -200,7 +200,7 @@ def _pipeline_seconds(replica: Replica) -> float:
         if is_adapter_training(replica)
         else 2.0 * PIPELINE_GRADIENT_BYTES * replica.model.parameters / split
     )
-    span = layout.data * layout.pipeline  # stages lie one behind the other: copies of one are that far apart
+    span = layout.data * layout.pipeline  # distance between data-parallel copies of one stage
     reduce_seconds = _ring_seconds(replica, gradients, layout.data, span) / (MICRO_BATCHES * layout.pipeline)
     states = 2.0 * WEIGHT_BYTES * work.batch * work.context * replica.model.hidden / layout.tensor
     link = (
@@ -210,28 +210,27 @@ def _pipeline_seconds(replica: Replica) -> float:
 
 
 def _ring_seconds(replica: Replica, payload: float, members: int, spread: int) -> float:
-    """Return seconds in which a ring of so many members, within a span of so many, passes the payload around."""
+    """Return seconds of a ring pass of the payload over ``members`` devices that span ``spread`` devices."""
     return payload * (members - 1) / members / (_ring_gb_s(replica, spread) * 1e9) if members > 1 else 0.0
 
 
 def _ring_gb_s(replica: Replica, span: int) -> float:
-    """Return GB/s of a ring over data-parallel devices: between nodes it has all adapters of its devices there.
+    """Return GB/s of a ring over data-parallel devices: between nodes it uses all adapters of its devices.
 
-    A ring enters and leaves each node once, whatever the number of its members in it: a group of eight devices
-    of a node shares that node's eight adapters, it does not queue for one.
+    A ring enters and leaves each node once, so a group of eight devices of a node shares that node's eight adapters.
     """
     hardware, tensor = replica.hardware, replica.layout.tensor
     inside = interconnect.intra_node_link(hardware).gb_s
     if span * tensor <= hardware.devices_per_node:
         return inside
     if hardware.accelerator.kind == "tpu":
-        return interconnect.inter_node_link(hardware).gb_s  # a pod's links run from chip to chip
+        return interconnect.inter_node_link(hardware).gb_s  # ICI links of a pod connect chips directly
     neighbours = max(1, hardware.devices_per_node // tensor)
     return min(inside, interconnect.inter_node_link(hardware).gb_s * neighbours * RING_SHARE)
 
 
 def _tensor_parallel_seconds(replica: Replica) -> float:
-    """Return seconds of sums within a tensor split: two forward, two backward, of the stage's own layers."""
+    """Return seconds of tensor-parallel all-reduces: two forward and two backward per layer of the stage."""
     return (
         2.0
         * replica.all_reduce_seconds(replica.workload.batch * replica.workload.context)
@@ -240,7 +239,7 @@ def _tensor_parallel_seconds(replica: Replica) -> float:
 
 
 def _offload_seconds(replica: Replica) -> float:
-    """Return seconds in which states cross the host's slot and its processors update the weights."""
+    """Return seconds in which states cross the PCIe slot and the host's CPUs update the weights."""
     kind = replica.workload.training.offload
     if kind == "none":
         return 0.0

@@ -1,7 +1,7 @@
-"""Plots of a comparison, drawn by Vega-Lite without a browser: one function per question.
+"""Plots of a comparison, drawn by Vega-Lite without a browser.
 
-In comes a ``Comparison``, out goes a chart's specification or SVG text. Colours are Okabe and Ito's, told apart by
-colour-blind readers too; shapes, dashes or words say everything that colour says.
+Input: a ``Comparison``. Output: a chart specification or SVG text. The colours are Okabe and Ito's, which
+colour-blind readers can distinguish; shapes, dashes or text repeat what a colour shows.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ PLOTS: dict[str, Callable[[Comparison], Any]] = {
 
 
 def draw_svg(comparison: Comparison, name: str) -> str:
-    """Draw one plot; what it can't be drawn of is an InputError that says what is missing."""
+    """Return one plot as SVG; raise InputError if the comparison has no data for it."""
     return to_svg(PLOTS[name](comparison))
 
 
 def draw_possible_plots(comparison: Comparison) -> dict[str, str]:
-    """Draw every plot that the comparison allows."""
+    """Return every plot for which the comparison has data, as SVG."""
     drawn = {}
     for name in PLOTS:
         try:
             drawn[name] = draw_svg(comparison, name)
         except InputError:
-            continue  # it needs a model, a price or a training task that was not given
+            continue  # the comparison has no model, price or training task
     return drawn

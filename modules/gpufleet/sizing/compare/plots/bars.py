@@ -1,4 +1,4 @@
-"""Bars of what accelerators do for a model: tokens per second with their interval, per watt, per dollar."""
+"""Bar charts: tokens per second with their interval, per watt and per dollar."""
 
 from __future__ import annotations
 
@@ -119,12 +119,12 @@ def _rows(comparison: Comparison, title: str, measure: Measure, *, priced: bool)
             row = {"name": compared.label, "kind": kind_label(compared.accelerator), "value": value}
             rows.append(row | {"low": low, "high": high, "label": label})
     if not rows:
-        raise InputError(f"{title.lower()}: not known of any of these", where="--plot")
+        raise InputError(f"{title.lower()}: not known for any of these accelerators", where="--plot")
     return rows
 
 
 def _price_label(compared: ComparedAccelerator) -> str:
-    """Return how and when the price was: the month of its newest date."""
+    """Return purchase kind and month of the price."""
     price = compared.price
     day = (price.as_of or "undated").split("/")[-1][:7] if price else ""
     return f"  ({price.purchase.replace('_', ' ')}, {day})" if price else ""

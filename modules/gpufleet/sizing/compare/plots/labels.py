@@ -1,16 +1,16 @@
-"""Where names go so that they can be read: pure geometry in pixels."""
+"""Label placement: geometry in pixels."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import log10
 
-CHARACTER_WIDTH, LINE_HEIGHT = 7.0, 14.0  # pixels of the labels' font
+CHARACTER_WIDTH, LINE_HEIGHT = 7.0, 14.0  # pixels of the label font
 Box = tuple[float, float, float, float]
 
 
 def spread_positions(preferred: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """Return positions near the wanted ones, in their order, none nearer to the next than ``gap``."""
+    """Return positions near the preferred ones, in the same order, at least ``gap`` apart."""
     order = sorted(range(len(preferred)), key=lambda at: preferred[at])
     places = [min(max(preferred[at], low), high) for at in order]
     for at in range(1, len(places)):
@@ -32,9 +32,9 @@ def place_labels(
     height: float,
     fixed: Sequence[Box] = (),
 ) -> list[Box]:
-    """Return a box for the name of each point (in pixels from the top left) that meets no other box or point.
+    """Return a box for the label of each point (pixels from the top left) that overlaps no other box or point.
 
-    ``fixed`` are boxes that stand already. Where there is no such place the least crowded one is taken.
+    ``fixed`` are boxes that are already drawn. If every candidate overlaps, the one with the least overlap is used.
     """
     markers: list[Box] = [(x - 6, y - 6, x + 6, y + 6) for x, y in points]
     boxes: list[Box] = []
@@ -50,25 +50,25 @@ def place_labels(
 
 
 def axis_end(rows: Sequence[tuple[float, str]], width: float) -> float:
-    """Return the end of a linear axis of so many pixels from 0, on which each value's label still fits behind it."""
+    """Return the end of a linear axis of ``width`` pixels from 0 on which each value's label fits."""
     return max(
         value * width / max(width - 14 - len(label) * CHARACTER_WIDTH, width / 4) for value, label in rows
     )
 
 
 def log_axis_pixel(value: float, domain: tuple[float, float], length: float) -> float:
-    """Return where a value lies on a logarithmic axis of so many pixels."""
+    """Return the pixel of a value on a logarithmic axis of ``length`` pixels."""
     low, high = (log10(end) for end in domain)
     return (log10(value) - low) / (high - low) * length
 
 
 def log_axis_domain(values: Sequence[float], slack: float = 1.35) -> tuple[float, float]:
-    """Return a domain for a logarithmic axis with some room at both ends."""
+    """Return a domain for a logarithmic axis with a margin at both ends."""
     return min(values) / slack, max(values) * slack
 
 
 def _candidate_boxes(x: float, y: float, width: float) -> list[Box]:
-    """Return boxes for a name around a point: right and left of it, then above and below, then further off."""
+    """Return candidate boxes for a label: right, left, above, below, then farther away."""
     half = LINE_HEIGHT / 2
     near = [
         (x + 9, y - half), (x - 9 - width, y - half), (x - width / 2, y - 9 - LINE_HEIGHT), (x - width / 2, y + 9),
@@ -93,7 +93,7 @@ def _is_inside(box: Box, width: float, height: float) -> bool:
 
 
 def _overlap_area(one: Box, other: Box) -> float:
-    """Return how many square pixels two boxes share."""
+    """Return the overlap of two boxes in square pixels."""
     across = min(one[2], other[2]) - max(one[0], other[0])
     down = min(one[3], other[3]) - max(one[1], other[1])
     return across * down if across > 0 and down > 0 else 0.0

@@ -1,4 +1,4 @@
-"""Power: what vendors state for one device, and what it is estimated to draw at the workload."""
+"""Power plot: rated power of one device, and its estimate under the workload."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BAR_AREA_WIDTH = WIDTH - 140
 
 
 def chart(comparison: Comparison) -> Any:
-    """Draw the stated power of one device as bars, its estimate under the workload as marks."""
+    """Draw the rated power of one device as bars and the estimate under the workload as marks."""
     import altair as alt
 
     rows = _rows(comparison)
@@ -62,7 +62,7 @@ def _rows(comparison: Comparison) -> list[Row]:
             row = {"name": part.name, "kind": kind_label(part), "stated": part.tdp_w, "label": label}
             rows.append(row | {"drawn": drawn})
     if not rows:
-        raise InputError("no vendor states the power of any of these", where="power")
+        raise InputError("no power rating is known for these accelerators", where="power")
     return sorted(rows, key=lambda row: -float(row["stated"]))
 
 

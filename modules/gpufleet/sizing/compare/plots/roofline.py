@@ -1,4 +1,4 @@
-"""Rooflines: operations per second that a part can reach, by operations per byte read; the knee is its ridge."""
+"""Roofline plot: attainable operations per second over operations per byte."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MIN_INTENSITY = 0.3  # operations per byte
 
 
 def chart(comparison: Comparison) -> Any:
-    """Draw attainable rates over intensity on logarithmic axes, each line named at its end."""
+    """Draw attainable rates over arithmetic intensity on logarithmic axes."""
     import altair as alt
 
     precision = comparison.workload.precision if comparison.workload else "bf16"
@@ -74,7 +74,7 @@ def _roofline_rows(comparison: Comparison, precision: str) -> list[Row]:
                 }
             )  # fmt: skip
     if not rows:
-        raise InputError("no bandwidth or rate is known of any of these", where="roofline")
+        raise InputError("no bandwidth or compute rate is known for these accelerators", where="roofline")
     return rows
 
 
@@ -94,7 +94,7 @@ def _subtitle(comparison: Comparison, rows: list[Row], precision: str) -> list[s
 
 
 def most_common_format(rows: list[Row]) -> str:
-    """Return the format that most rates are of."""
+    """Return the number format of most rates."""
     formats = [row["format"] for row in rows]
     usual: str = max(dict.fromkeys(formats), key=formats.count)
     return usual
@@ -114,7 +114,7 @@ def _ridge_point(row: Row) -> Row:
 def _label_layers(
     alt: Any, rows: list[Row], y_domain: tuple[float, float], height: int, colour: Any
 ) -> list[Any]:
-    """Name every line right of its end, moved apart where they would meet, with a thread to the line."""
+    """Label every line at its right end, with a leader line."""
     line_ends = [height - log_axis_pixel(row["peak"], y_domain, height) for row in rows]
     order = spread_positions(line_ends, LINE_HEIGHT + 1, LINE_HEIGHT, height)
     texts, threads = [], []
@@ -136,7 +136,7 @@ def _label_layers(
 def _decode_guides(
     alt: Any, comparison: Comparison, precision: str, x_domain: tuple[float, float], height: int
 ) -> list[Any]:
-    """Mark where decoding lies: two operations for each weight that is read, times the streams."""
+    """Mark the intensity of decoding: two operations per weight read, times the streams."""
     each = 16.0 / bits_per_weight(precision)  # two operations a weight of so many bits
     batch = comparison.workload.batch if comparison.workload else 1
     marks = [
@@ -165,5 +165,5 @@ def _cycle_colors(of: tuple[str, ...], count: int) -> list[str]:
 
 
 def _dash_patterns(count: int) -> list[list[int]]:
-    """Return a dash pattern for each line: lines of one colour never share it."""
+    """Return a dash pattern for each line; lines of one colour have different patterns."""
     return [DASHES[at // len(LINES) % len(DASHES)] for at in range(count)]

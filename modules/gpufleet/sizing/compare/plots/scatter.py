@@ -1,4 +1,4 @@
-"""Memory against bandwidth: how large a model may be, and how fast it is read."""
+"""Scatter plot of memory and bandwidth."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Domain = tuple[float, float]
 
 
 def chart(comparison: Comparison) -> Any:
-    """Draw one mark an accelerator on logarithmic axes, with lines of equal time to read all of the memory."""
+    """Draw one mark per accelerator on logarithmic axes, with lines of equal time to read all memory."""
     import altair as alt
 
     rows = _rows(comparison)
@@ -64,7 +64,7 @@ def chart(comparison: Comparison) -> Any:
 def _rows(comparison: Comparison) -> list[Row]:
     parts = [each.accelerator for each in comparison.accelerators if each.accelerator.bandwidth_gb_s]
     if not parts:
-        raise InputError("no memory bandwidth is known of any of these", where="memory-bandwidth")
+        raise InputError("no memory bandwidth is known for these accelerators", where="memory-bandwidth")
     return [
         {
             "name": part.name,
@@ -91,7 +91,7 @@ def _log_scale(alt: Any, domain: tuple[float, float]) -> Any:
 def _label_layers(
     alt: Any, rows: list[Row], times: list[Row], field: tuple[Domain, Domain, int]
 ) -> list[Any]:
-    """Name points, those that are named from the right with their text's end at the point."""
+    """Label the points; labels left of a point are right-aligned."""
     x_domain, y_domain, height = field
     points = [
         (
@@ -116,7 +116,7 @@ def _label_layers(
 
 
 def _text_align(box: Box, x: float) -> str:
-    """Return from which end a text is written so that it begins at its point, whatever the font's width."""
+    """Return the text alignment that keeps a label at its point with any font."""
     if box[0] > x:
         return "left"
     return "right" if box[2] < x else "center"
@@ -133,7 +133,7 @@ def _label_box(time: Row, x_domain: Domain, y_domain: Domain, height: int) -> Bo
 
 
 def _read_time_lines(x_domain: Domain, y_domain: Domain) -> tuple[list[Row], list[Row]]:
-    """Return lines on which the whole memory is read in the same time, and where each is named."""
+    """Return lines of equal time to read all memory, and the position of their labels."""
     gib = 2**30 / 1e9
     lines: list[Row] = []
     names = []

@@ -1,4 +1,4 @@
-"""What all plots share: colours and shapes of the kinds of accelerators, fonts, the way to SVG."""
+"""Shared style of the plots: colours, shapes, titles and SVG rendering."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gpufleet.catalog import Accelerator
 
 Row = dict[str, Any]
 WIDTH = 620
-# Kinds of accelerators as readers name them: colour (Okabe and Ito) and shape.
+# Labels of accelerator kinds with colour (Okabe and Ito) and shape.
 KINDS = {
     "data-centre GPU": ("#0072B2", "circle"),
     "gaming card": ("#D55E00", "triangle-up"),
@@ -28,12 +28,12 @@ GREY = "#555555"
 
 
 def kind_label(part: Accelerator) -> str:
-    """Return the kind of an accelerator in a reader's words."""
+    """Return the label of an accelerator's kind."""
     return NAMES[part.kind]
 
 
 def color_encoding(alt: Any, kinds: set[str]) -> Any:
-    """Return the colour of each kind that is drawn, with its legend."""
+    """Return the colour encoding of the drawn kinds, with its legend."""
     shown = [kind for kind in KINDS if kind in kinds]
     scale = alt.Scale(domain=shown, range=[KINDS[kind][0] for kind in shown])
     legend = alt.Legend(orient="bottom", columns=3, labelLimit=260, symbolSize=120)
@@ -41,13 +41,13 @@ def color_encoding(alt: Any, kinds: set[str]) -> Any:
 
 
 def shape_encoding(alt: Any, kinds: set[str]) -> Any:
-    """Return the shape of each kind that is drawn; it shares the legend of the colours."""
+    """Return the shape encoding of the drawn kinds; it shares the colour legend."""
     shown = [kind for kind in KINDS if kind in kinds]
     return alt.Shape("kind:N", title=None, scale=alt.Scale(domain=shown, range=[KINDS[k][1] for k in shown]))
 
 
 def build_title(alt: Any, title: str, subtitle: list[str]) -> Any:
-    """Return a title at the left, with what has to be known beside it in grey."""
+    """Return a left-aligned title with a grey subtitle."""
     return alt.TitleParams(
         title,
         subtitle=subtitle,
@@ -60,7 +60,7 @@ def build_title(alt: Any, title: str, subtitle: list[str]) -> Any:
 
 
 def to_svg(chart: Any) -> str:
-    """Render a chart to SVG text that stands on its own, on white."""
+    """Render a chart to self-contained SVG text on white."""
     import vl_convert
 
     styled = chart.configure(font="sans-serif", background="white", padding=12)
@@ -71,13 +71,13 @@ def to_svg(chart: Any) -> str:
 
 
 def join_names(names: list[str], max_names: int = 10) -> str:
-    """Return names in a row, those beyond the first ones counted."""
+    """Return names separated by commas; those beyond ``max_names`` are counted."""
     more = f" and {len(names) - max_names} more" if len(names) > max_names else ""
     return ", ".join(names[:max_names]) + more
 
 
 def wrap_lines(text: str, max_length: int = 100) -> list[str]:
-    """Break a sentence into lines of a title."""
+    """Break a text into lines."""
     lines = [""]
     for token in text.split():
         if len(lines[-1]) + len(token) >= max_length:
