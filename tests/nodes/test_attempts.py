@@ -91,7 +91,7 @@ def test_a_person_s_hold_survives_a_healthy_result(registry, blade):
     registry.hold(blade, "operator", "mine, hands off")
     registry.record_result(blade, "a", report("healthy"), [{}])
     node = registry.get(blade)
-    assert (node.state, node.usable) == ("ready", False)
+    assert (node.state, node.is_usable) == ("ready", False)
 
 
 def test_records_are_kept_to_judge_them_again(registry, blade):

@@ -6,7 +6,7 @@ from moto import mock_aws
 
 from gpufleet.errors import EnvironmentFault
 from gpufleet.nodes import Registry, state_report
-from gpufleet.nodes.cloudapi import aws_report, read_aws
+from gpufleet.nodes.cloudapi import aws_report, parse_instances
 
 IMAGE = "ami-12c6146b"  # one of moto's own
 
@@ -83,7 +83,7 @@ def test_the_api_and_the_state_mean_the_same_node(lab, tmp_path):
     }
     with Registry(f"sqlite:///{tmp_path}/r.db") as registry:
         registry.report(state)
-        outcome = registry.report(read_aws([instance], "us-east-1", lab.minutes(1)))
+        outcome = registry.report(parse_instances([instance], "us-east-1", lab.minutes(1)))
         assert (outcome.created, outcome.conflicts) == ([], [])
         assert {seen.source for seen in registry.get(member.name).sources} == {"pulumi:dev", "aws:us-east-1"}
 

@@ -67,7 +67,7 @@ def test_a_replaced_instance_is_a_new_node_without_conflict(registry, lab):
     outcome = registry.report(Report("pulumi:dev", lab.minutes(1), [instance("gpu-1", 2, 1, lab)]))
     assert (outcome.conflicts, outcome.missing) == ([], ["gpu-1"])
     assert registry.get("gpu-1").instance_id == "i-2"
-    assert registry.get(old).missing
+    assert registry.get(old).is_missing
 
 
 def test_a_conflict_is_held_once_and_closed_by_a_clean_report(registry, lab):

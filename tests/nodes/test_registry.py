@@ -80,7 +80,7 @@ def test_a_vanished_node_is_kept_and_marked_missing(registry, lab):
     outcome = registry.report(lab.rack(lab.blade(1, at=1), at=1))
     node = registry.get("blade02")
     assert outcome.missing == ["blade02"]
-    assert node.missing
+    assert node.is_missing
     assert node.machine == "Compute Blade CM4 8GB"
     assert lab.events(registry, "blade02") == ["created", "missing"]
 
@@ -90,13 +90,13 @@ def test_a_returned_node_is_the_same_node(registry, lab):
     old = registry.get("blade01").id
     registry.report(lab.rack(at=1))
     registry.report(lab.rack(lab.blade(1, at=2), at=2))
-    assert (registry.get("blade01").id, registry.get("blade01").missing) == (old, False)
+    assert (registry.get("blade01").id, registry.get("blade01").is_missing) == (old, False)
 
 
 def test_a_source_speaks_only_of_its_own(registry, lab):
     registry.report(lab.rack(lab.blade(1)))
     registry.report(Report("pulumi:dev", lab.minutes(1), []))
-    assert not registry.get("blade01").missing
+    assert not registry.get("blade01").is_missing
 
 
 def test_an_older_report_changes_nothing(registry, lab):
@@ -104,7 +104,7 @@ def test_an_older_report_changes_nothing(registry, lab):
     registry.report(lab.rack(lab.blade(1), lab.blade(2), at=1))
     with registry.transaction(number=begun):
         assert registry.report(lab.rack(lab.blade(1), at=5)).stale
-    assert not registry.get("blade02").missing
+    assert not registry.get("blade02").is_missing
 
 
 def test_a_failed_source_keeps_its_last_good_report(registry, lab):
@@ -112,7 +112,7 @@ def test_a_failed_source_keeps_its_last_good_report(registry, lab):
     registry.source_failed("rack:r1", "no such file", lab.minutes(4))
     (source,) = registry.sources()
     assert (source.observed_at, source.failure) == (lab.minutes(0), "no such file")
-    assert not registry.get("blade01").missing
+    assert not registry.get("blade01").is_missing
 
 
 def test_a_move_is_written_into_history(registry, lab):
@@ -185,9 +185,9 @@ def test_a_complete_report_makes_what_it_leaves_out_missing_and_a_partial_one_do
     both, first = (lab.blade(1), lab.blade(2)), (lab.blade(1, at=5),)
     registry.report(lab.rack(*both))
     partial = registry.report(Report("rack:r1", lab.minutes(5), first, complete=False))
-    assert (partial.missing, registry.get("blade02").missing) == ([], False)
+    assert (partial.missing, registry.get("blade02").is_missing) == ([], False)
     complete = registry.report(Report("rack:r1", lab.minutes(6), first, complete=True))
-    assert (complete.missing, registry.get("blade02").missing) == (["blade02"], True)
+    assert (complete.missing, registry.get("blade02").is_missing) == (["blade02"], True)
 
 
 def test_a_complete_report_replaces_a_nodes_values_and_a_partial_one_adds_to_them(registry, lab):

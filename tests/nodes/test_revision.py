@@ -22,7 +22,7 @@ def test_a_live_report_counts_whatever_the_clock_says(registry, lab, jump):
     registry.report(lab.rack(lab.blade(1), at=jump))
     last = registry.report(lab.rack(lab.blade(1), lab.blade(3), at=5))
     assert not last.stale
-    assert {node.name: node.missing for node in registry.list()} == {
+    assert {node.name: node.is_missing for node in registry.list()} == {
         "blade01": False, "blade02": True, "blade03": False,
     }  # fmt: skip
 

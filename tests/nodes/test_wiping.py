@@ -243,7 +243,7 @@ def test_a_frozen_or_locked_drive_cannot_be_erased(security_lines, can):
 )  # fmt: skip
 def test_the_kind_of_a_drive(changed, kind):
     (one,) = disk(**changed)["lsblk"]["blockdevices"]
-    assert wiping.kind_of(one) == kind
+    assert wiping.disk_kind(one) == kind
 
 
 def test_a_namespace_that_must_stay_keeps_its_whole_controller():

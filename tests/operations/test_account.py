@@ -23,23 +23,23 @@ def synced(**more):
 
 
 def test_a_line_for_each_source_that_answered():
-    reach = ReachReport(answered=["a", "b"], silent={"c": "timed out"})
-    assert list(synced(reach=reach).lines()) == [
+    reach = ReachReport(answered=["a", "b"], unreachable={"c": "timed out"})
+    assert list(synced(reach=reach).summary_lines()) == [
         "rack:r1: 3 nodes, 2 new, missing: c, d",
         "pulumi:dev: 1 nodes",
         f"address_book: {STALE}",
         "ssh: 2 answer, 1 do not",
     ]
-    assert len(list(synced().lines())) == 3
+    assert len(list(synced().summary_lines())) == 3
 
 
 def test_what_a_person_should_know_beside_it():
-    reach = ReachReport(silent={"c": "timed out"}, conflicts=["c shows another serial"])
+    reach = ReachReport(unreachable={"c": "timed out"}, conflicts=["c shows another serial"])
     failures = {
         "aws:x": EnvironmentFault("no credentials", hint="aws configure"),
         "rack:r2": InputError("is empty"),
     }
-    assert list(synced(reach=reach, notes=["one note"], failures=failures).talk()) == [
+    assert list(synced(reach=reach, notes=["one note"], failures=failures).warnings()) == [
         "one note",
         "conflict: serial S1 is claimed by a, b",
         "left out: node x: no name",
@@ -52,7 +52,7 @@ def test_what_a_person_should_know_beside_it():
 
 def test_the_account_for_programs_is_whole():
     result = synced(
-        reach=ReachReport(silent={"c": "timed out"}), failures={"aws:x": InputError("is empty")}
+        reach=ReachReport(unreachable={"c": "timed out"}), failures={"aws:x": InputError("is empty")}
     ).as_json()
     assert result["sources"][0] == {
         "source": "rack:r1", "nodes": 3, "created": ["a", "b"], "missing": ["c", "d"], "conflicts": [], "stale": False,
@@ -68,7 +68,7 @@ def test_the_account_for_programs_is_whole():
     ("account", "no"),
     [
         (SyncResult([Outcome("a")]), None),
-        (SyncResult([Outcome("a")], reach=ReachReport(silent={"c": "x"})), None),
+        (SyncResult([Outcome("a")], reach=ReachReport(unreachable={"c": "x"})), None),
         (SyncResult([Outcome("a")], reach=ReachReport(conflicts=["x"])), "sources contradict each other"),
         (SyncResult([Outcome("a"), Outcome("b", conflicts=[TWICE])]), "sources contradict each other"),
         (

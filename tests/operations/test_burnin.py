@@ -60,7 +60,7 @@ def run(*arguments):
 
 def test_report_of_one_node_keeps_its_schema(registry):
     done = run("report", "blade01", "--json")
-    jsonschema.validate(json.loads(done.stdout), burnin.report_schema())
+    jsonschema.validate(json.loads(done.stdout), burnin.load_report_schema())
     assert (done.exception, json.loads(done.stdout)["verdict"]) == (None, "healthy")
 
 
@@ -101,7 +101,7 @@ def stricter(monkeypatch):
     """Let under-voltage fail a node, and nothing else change."""
     rows = tuple(
         replace(row, on_miss="fail") if row.metric == "undervoltage_now" else row
-        for row in burnin.thresholds_for("compute_blade")
+        for row in burnin.select_thresholds("compute_blade")
     )
     monkeypatch.setattr(judging, "thresholds_for", lambda kind, *, rehearsal: rows)
 

@@ -72,7 +72,7 @@ UNKNOWN = HostOutcome("b7", "failed", "t: no", 0)
     ],
 )
 def test_what_needs_a_person(outcome, is_healthy):
-    assert outcome.well is is_healthy
+    assert outcome.is_healthy is is_healthy
 
 
 def test_a_node_measured_long_ago_is_not_judged_by_this_run():

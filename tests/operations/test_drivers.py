@@ -55,7 +55,7 @@ def test_the_newest_report_counts(registry):
     for minutes, loaded in ((1, "570.172.08"), (2, "580.95.05")):
         record_drivers(registry, "gpu01", "drivers", minutes, **{**WELL, "loaded": loaded})
     record_drivers(registry, "gpu02", "drivers", **WELL)
-    assert not report(registry).skewed
+    assert not report(registry).has_skew
     assert drivers.report_lines(report(registry))[-1] == "all 2 nodes agree"
 
 

@@ -19,7 +19,7 @@ def run(shared_project, tmp_path, monkeypatch):
     monkeypatch.setenv("GPUFLEET_HOME", str(tmp_path / "home"))
 
     def go(*nodes, rack="blades-1", **more):
-        return export.run(Request(rack, nodes, **more), shared_project)
+        return export.export_first_boot(Request(rack, nodes, **more), shared_project)
 
     return go
 

@@ -132,7 +132,7 @@ def test_racks_are_declared_once_for_a_host_nobody_knows(registry):
     from gpufleet.operations.events import task_event
 
     for host in ("stranger", "stranger", "other"):
-        ingest.apply(task_event(host, "ok", {}, action="ping"))
+        ingest.ingest_events(task_event(host, "ok", {}, action="ping"))
     assert len(requested) == 1
 
 
@@ -143,7 +143,9 @@ def test_a_host_that_keeps_answering_is_noted_now_and_then(registry, monkeypatch
     monkeypatch.setattr(registry, "set_reachable", lambda *what: noted.append(what))
     ingest = Ingest(registry)
     for second in range(40):
-        ingest.apply(task_event("blade01", "ok", {}, action="ping", at=start + timedelta(seconds=second)))
+        ingest.ingest_events(
+            task_event("blade01", "ok", {}, action="ping", at=start + timedelta(seconds=second))
+        )
     assert len(noted) == 3
 
 

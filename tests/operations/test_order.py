@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.operations.events import EventReader, read_artifacts, run_of, task_event
+from gpufleet.operations.events import EventReader, read_artifacts, run_name, task_event
 from gpufleet.operations.ingest import Ingest, apply
 
 BASE = Path(__file__).resolve().parents[1] / "cases/burnin/bases/compute_blade.json"
@@ -33,7 +33,7 @@ class Run:
         }  # fmt: skip
         self.files.append({"event": f"runner_on_{outcome}", "event_data": data, "created": at.isoformat()})
         key = self.reader.key(uuid, host)
-        return task_event(host, outcome, result, action=action, at=at, key=key, run=run_of(uuid))
+        return task_event(host, outcome, result, action=action, at=at, key=key, run=run_name(uuid))
 
     def artifacts(self, folder):
         """Write what ansible-runner leaves; return the run's folder."""
@@ -94,8 +94,8 @@ def test_what_the_registry_missed_is_told_from_artifacts_in_its_place(registry, 
         run.event(3, NOON + timedelta(minutes=3), "unreachable", msg="timed out"),
     ]
     live = Ingest(registry, live=True)
-    live.apply(events[0])
-    live.apply(events[2])
+    live.ingest_events(events[0])
+    live.ingest_events(events[2])
     apply(registry, read_artifacts(run.artifacts(tmp_path)))
     node = registry.get("blade01")
     assert (node.state, node.verdict, node.reachable) == ("ready", "healthy", False)
@@ -149,9 +149,11 @@ def test_a_run_of_the_board_before_does_not_move_its_successor(registry, tmp_pat
 def test_a_late_live_result_of_an_overtaken_attempt_is_ignored(registry):
     slow, fast = Run("aa"), Run("bb")
     one, other = Ingest(registry, live=True), Ingest(registry, live=True)
-    one.apply(slow.event(1, NOON))
-    other.apply(fast.event(1, NOON, **report("commissioned", "b1", facts={"serial": "10000000a1b2c3d4"})))
-    one.apply(measured(slow, 2, NOON + timedelta(days=365), "a1"))
+    one.ingest_events(slow.event(1, NOON))
+    other.ingest_events(
+        fast.event(1, NOON, **report("commissioned", "b1", facts={"serial": "10000000a1b2c3d4"}))
+    )
+    one.ingest_events(measured(slow, 2, NOON + timedelta(days=365), "a1"))
     assert one.applied.ignored == ["blade01: attempt a1: healthy"]
     assert registry.get("blade01").state == "commissioning"
 
@@ -160,7 +162,7 @@ def test_a_handler_that_runs_twice_is_two_events(registry, tmp_path):
     run = Run("aa")
     live = Ingest(registry, live=True)
     for minute, answer in enumerate(["unreachable", "ok", "unreachable"]):
-        live.apply(run.event(7, NOON + timedelta(minutes=minute), answer))
+        live.ingest_events(run.event(7, NOON + timedelta(minutes=minute), answer))
     before = histories(registry)
     assert apply(registry, read_artifacts(run.artifacts(tmp_path))).repeated == 3
     assert histories(registry) == before

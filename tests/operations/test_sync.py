@@ -30,7 +30,7 @@ def production(repo_root):
 
 def test_every_source_comes_in(empty, repo_root, production):
     synced = sync(empty, repo_root, production, SyncOptions(state_file=STATE, environment=QUIET))
-    assert [(one.source, one.seen) for one in synced.outcomes] == [
+    assert [(one.source, one.node_count) for one in synced.outcomes] == [
         ("rack:blades-1", 20), ("rack:bench-1", 1), ("pulumi:production", 3),
     ]  # fmt: skip
     assert {node.state for node in empty.list()} == {"expected", "discovered"}
@@ -51,7 +51,7 @@ def test_one_failing_source_changes_nobody_else(empty, repo_root, production, tm
     broken = SyncOptions(state_file=tmp_path / "none.json", environment=QUIET)
     synced = sync(empty, repo_root, production, broken)
     assert list(synced.failures) == ["pulumi:production"]
-    assert not any(node.missing for node in empty.list())
+    assert not any(node.is_missing for node in empty.list())
     with pytest.raises(AnswerIsNo, match="pulumi:production"):
         synced.raise_for_failures()
     (status,) = [one for one in empty.sources() if one.name == "pulumi:production"]
@@ -112,7 +112,7 @@ def test_probing_asks_only_booted_hosts_in_a_rehearsal(empty, repo_root, product
     options = SyncOptions(state_file=STATE, probe=True, environment=environment, address_book=book)
     synced = sync(empty, repo_root, production, options)
     assert sorted(probed) == ["198.18.1.11", "198.18.1.12"]
-    assert set(synced.reach.silent) == {"blade01", "blade02"}
+    assert set(synced.reach.unreachable) == {"blade01", "blade02"}
     assert empty.get("production-train-1").reachable is None
     assert empty.get("blade01").reachable_detail == "timeout: timed out"
 
@@ -123,7 +123,7 @@ def test_a_node_that_answers_is_discovered(empty, repo_root, monkeypatch):
     facts = remote.parse_facts(
         "=== gpufleet arch\naarch64\n=== gpufleet device_tree_serial\n10000000a1b2c3d4\n"
     )
-    simulated = lambda addresses, **_: {next(iter(addresses)): remote.Reached("10.20.3.11", facts)}  # noqa: E731 - a fake
+    simulated = lambda addresses, **_: {next(iter(addresses)): remote.Reachable("10.20.3.11", facts)}  # noqa: E731 - a fake
     monkeypatch.setattr(remote, "probe", simulated)
     sync(empty, repo_root, fleet.load("poc", repo_root), SyncOptions(probe=True, environment=QUIET))
     node = empty.get("poc-blade01")

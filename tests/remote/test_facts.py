@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.remote.facts import SOURCES, main_mac, parse_facts, sections
+from gpufleet.remote.facts import SOURCES, find_main_mac, parse_facts, split_sections
 
 CASES = Path(__file__).resolve().parents[1] / "cases/remote"
 
@@ -26,7 +26,7 @@ def test_a_machine_without_serial_says_so_by_silence():
 
 
 def test_every_question_is_asked_in_its_own_section():
-    assert set(sections((CASES / "probe-vm.txt").read_text())) == set(SOURCES)
+    assert set(split_sections((CASES / "probe-vm.txt").read_text())) == set(SOURCES)
 
 
 def test_a_greeting_before_the_answer_is_not_read():
@@ -46,5 +46,6 @@ def test_nothing_said_is_nothing_known(text):
 
 def test_without_a_default_route_the_first_card_with_an_address_counts():
     assert (
-        main_mac("", "lo/address:00:00:00:00:00:00\neth1/address:02:00:00:00:00:07\n") == "02:00:00:00:00:07"
+        find_main_mac("", "lo/address:00:00:00:00:00:00\neth1/address:02:00:00:00:00:07\n")
+        == "02:00:00:00:00:07"
     )

@@ -11,7 +11,7 @@ from gpufleet.errors import EnvironmentFault, InputError
 from gpufleet.remote import plan as planning
 from gpufleet.remote.plan import (
     ansible_environment,
-    first_error,
+    find_ansible_error,
     inventory_names,
     parse_hosts,
     parse_tasks,
@@ -52,7 +52,7 @@ def test_a_warning_wrapped_over_lines_is_still_read():
     ],
 )
 def test_the_first_error_is_one_line(err, line):
-    assert first_error(err) == line
+    assert find_ansible_error(err) == line
 
 
 def test_inventory_names_are_groups_and_hosts():

@@ -14,7 +14,7 @@ import paramiko
 import pytest
 
 from gpufleet.errors import EnvironmentFault
-from gpufleet.remote.probe import Reached, Unreachable, classify_error, probe
+from gpufleet.remote.probe import Reachable, Unreachable, classify_error, probe
 
 ANSWER = (Path(__file__).resolve().parents[1] / "cases/remote/probe-rehearsed-blade.txt").read_bytes()
 
@@ -101,7 +101,7 @@ def probe_server(keys, tmp_path):
 def test_a_node_that_answers(server, probe_server):
     with server() as port:
         answer = probe_server(port)
-    assert isinstance(answer, Reached)
+    assert isinstance(answer, Reachable)
     assert answer.facts.serial == "10000000c8b2a3ea"
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gpufleet import paths
-from gpufleet.remote.record import Record, write_record
+from gpufleet.remote.record import RunRecord, write_record
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
 HANG_SECONDS = 120
@@ -133,7 +133,7 @@ def test_run_folders_and_records_are_private(tmp_path, mask):
     before = os.umask(mask)
     try:
         folder = tmp_path / "state" / "artifacts" / "r1"
-        write_record(folder, Record("site", "all", "auto", False, (), ("a",)))
+        write_record(folder, RunRecord("site", "all", "auto", False, (), ("a",)))
     finally:
         os.umask(before)
     modes = {path.name: path.stat().st_mode & 0o777 for path in (folder.parent.parent, folder.parent, folder)}

@@ -13,7 +13,7 @@ import pytest
 
 from gpufleet.remote.plan import plan_run
 from gpufleet.remote.progress import HostProgress
-from gpufleet.remote.run import RunOutcome, is_kept, remove_environment, run_playbook
+from gpufleet.remote.run import RunOutcome, is_kept_event, remove_environment, run_playbook
 
 PLAYBOOK = """
 - name: Try
@@ -69,7 +69,7 @@ def test_a_good_run(tiny):
 
 def test_a_failure_is_the_answer_no(tiny):
     done = outcome(tiny, extra_vars={"command": "false"})
-    assert (done.exit_code, done.named("failed")) == (1, ["a1", "a2"])
+    assert (done.exit_code, done.host_names("failed")) == (1, ["a1", "a2"])
     assert done.hosts[0].reason == "Fail where asked to: non-zero return code"
 
 
@@ -144,9 +144,9 @@ def test_what_tells_the_registry_is_kept():
     def ok(**result):
         return {"event": "runner_on_ok", "event_data": {"res": result}}
 
-    assert is_kept(ok(gpufleet={"event": "burn_in"}))
-    assert not is_kept(ok(changed=True))
-    assert is_kept({"event": "runner_on_failed"})
+    assert is_kept_event(ok(gpufleet={"event": "burn_in"}))
+    assert not is_kept_event(ok(changed=True))
+    assert is_kept_event({"event": "runner_on_failed"})
 
 
 def test_a_missing_command_file_is_no_trouble(tmp_path):
@@ -180,7 +180,7 @@ def test_hosts_that_ansible_left_behind_are_not_taken_for_done(tiny, cured, stat
     (tiny / "playbooks/try.yml").write_text(STAGES)
     done = outcome(tiny, extra_vars={"cured": cured})
     assert [host.status for host in done.hosts] == statuses
-    assert (done.exit_code, done.named("ok")) == ((0, ["a1", "a2"]) if cured else (1, []))
+    assert (done.exit_code, done.host_names("ok")) == ((0, ["a1", "a2"]) if cured else (1, []))
     if not cured:
         assert (
             done.hosts[1].reason
@@ -192,11 +192,11 @@ def test_hosts_that_ansible_left_behind_are_not_taken_for_done(tiny, cured, stat
     "kind", ["runner_on_start", "runner_item_on_ok", "runner_item_on_skipped", "verbose"]
 )
 def test_events_that_explain_nothing_are_dropped(kind):
-    assert not is_kept({"event": kind})
+    assert not is_kept_event({"event": kind})
 
 
 @pytest.mark.parametrize(
     "kind", ["runner_on_failed", "runner_item_on_failed", "playbook_on_stats", "warning"]
 )
 def test_events_that_explain_a_run_are_kept(kind):
-    assert is_kept({"event": kind})
+    assert is_kept_event({"event": kind})

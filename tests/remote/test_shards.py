@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from gpufleet.errors import InputError
-from gpufleet.remote import Record, newest_record, read_record, write_record
+from gpufleet.remote import RunRecord, newest_record, read_record, write_record
 from gpufleet.remote.process_tree import SUPERVISOR
 from gpufleet.remote.sharded import shard_place
 from gpufleet.remote.shards import assign_shards, bundle, destinations, make_shards, private_data
@@ -254,7 +254,7 @@ def test_nothing_outlives_a_run_on_a_worker(tmp_path, position):
 
 
 def test_a_record_says_what_is_left(tmp_path):
-    record = Record("site", "new_blades", "auto", False, ("secret",), ("b1", "b2", "b3"))
+    record = RunRecord("site", "new_blades", "auto", False, ("secret",), ("b1", "b2", "b3"))
     write_record(tmp_path / "run1", record.with_done(["b2"]))
     assert read_record(tmp_path / "run1").remaining == ("b1", "b3")
     assert newest_record(tmp_path) == "run1"

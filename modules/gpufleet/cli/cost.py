@@ -19,8 +19,8 @@ from gpufleet.cli.cost_comment import comment
 from gpufleet.cli.cost_output import dates, output_options, write
 from gpufleet.cli.cost_ownership import ownership
 from gpufleet.cli.cost_pack import policy_pack
-from gpufleet.cost import Asked, CostDiff, Estimate
-from gpufleet.engine import read_document, read_events, reading
+from gpufleet.cost import CostDiff, CostOptions, Estimate
+from gpufleet.engine import name_source_in_errors, read_document, read_events
 from gpufleet.errors import AnswerIsNo, InputError
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
@@ -99,7 +99,7 @@ def estimate(
 ) -> None:
     """Price a stack by pool: per hour, per month, range, budget, and the prices behind it."""
     commitments = _commitments(commitments_file, of["project"])
-    answer = _estimate(Asked(None, _usage(usage_file), limit_s, commitments, trusted=trusted), **of)
+    answer = _estimate(CostOptions(None, _usage(usage_file), limit_s, commitments, trusted=trusted), **of)
     written = "json" if as_json else form
     output.print_rendered(cost.render_estimate(answer, written), as_json=written == "json")
 
@@ -134,7 +134,7 @@ def diff(
     policy = cost.load_policy(policy_file) if policy_file else None
     held = _commitments(commitments_file, of["project"])
     days = dates(prices_before, prices_after)
-    answer = _difference(Asked(policy, _usage(usage_file), limit_s, held, days, trusted), **of)
+    answer = _difference(CostOptions(policy, _usage(usage_file), limit_s, held, days, trusted), **of)
     write(answer, form, as_json, outputs)
     if not answer.policy.passed:
         first = answer.policy.violations[0]
@@ -143,19 +143,24 @@ def diff(
 
 
 def _estimate(
-    options: Asked, *, stack: str | None, state: str | None, config_file: Path | None, project: Path | None
+    options: CostOptions,
+    *,
+    stack: str | None,
+    state: str | None,
+    config_file: Path | None,
+    project: Path | None,
 ) -> Estimate:
     if state is None:
         return cost.estimate_stack(_project(project), _needed(stack), config_file, options)
     if stack is not None or config_file is not None or project is not None:
         raise InputError("goes without a stack, a project or a config file", where="--state")
     text, name = _read(state)
-    with reading(name):
+    with name_source_in_errors(name):
         return cost.estimate_state(read_document(text, name), options)
 
 
 def _difference(  # noqa: PLR0917 - click hands each option over by name
-    options: Asked,
+    options: CostOptions,
     stack: str | None,
     base: str | None,
     preview: str | None,
@@ -174,11 +179,11 @@ def _difference(  # noqa: PLR0917 - click hands each option over by name
             remedy="for example --base HEAD; or two days for prices alone",
         )
     if base is not None:
-        return cost.diff_against(_project(project), _needed(stack), base, config_file, options)
+        return cost.diff_git_ref(_project(project), _needed(stack), base, config_file, options)
     if state is not None:
         text, name = _read(state)
         document = read_document(text, name)
-        with reading(name):
+        with name_source_in_errors(name):
             return cost.diff_state(document, _project(project), _needed(stack), config_file, options)
     if config_file is not None:
         raise InputError(
@@ -186,7 +191,7 @@ def _difference(  # noqa: PLR0917 - click hands each option over by name
         )
     if preview is not None:
         text, name = _read(preview)
-        with reading(name):
+        with name_source_in_errors(name):
             return cost.diff_preview(read_document(text, name), _root(project), options)
     return cost.diff_events(read_events(*_read(str(event_log))), _root(project), options)
 

@@ -20,7 +20,9 @@ from gpufleet.errors import InputError
 @click.option("--cloud", type=click.Choice(tuple(CLOUDS)))
 @click.option("--region", help="Only there; default: the cheapest region for each.")
 @click.option("--purchase", type=click.Choice(PURCHASES))
-@click.option("--most", type=click.IntRange(min=1), default=20, show_default=True, help="Rows to show.")
+@click.option(
+    "--most", "limit", type=click.IntRange(min=1), default=20, show_default=True, help="Rows to show."
+)
 @click.option("--json", "as_json", is_flag=True, help="The answer as JSON.")
 def buys(
     *,
@@ -30,7 +32,7 @@ def buys(
     cloud: str | None,
     region: str | None,
     purchase: str | None,
-    most: int,
+    limit: int,
     as_json: bool,
 ) -> None:
     """Say how many hours of which machines a month's budget buys, and how many could run all month."""
@@ -38,14 +40,14 @@ def buys(
 
     budgets = _budgets(budget)
     found = [
-        cost.buys(
+        cost.budget_options(
             one,
             accelerator=accelerators,
             machine=machine,
             cloud=cloud,
             region=region,
             purchase=purchase,
-            most=most,
+            limit=limit,
         )
         for one in budgets
     ]
@@ -56,8 +58,8 @@ def buys(
     output.print_result(
         as_json,
         found,
-        lambda rows: cost.buys_document(budgets, rows),
-        lambda rows: cost.buys_table(budgets, rows),
+        lambda rows: cost.budget_document(budgets, rows),
+        lambda rows: cost.budget_table(budgets, rows),
     )
 
 

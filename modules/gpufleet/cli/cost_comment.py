@@ -39,7 +39,7 @@ def comment(
 
     text = _read(file)
     is_unknown = bool(head) and number is None
-    place = comments.read_place(
+    target = comments.read_target(
         os.environ,
         provider=provider,
         repo=repo,
@@ -47,21 +47,23 @@ def comment(
         author=author,
         needs_number=not is_unknown,
     )
-    if not place.token:
-        _show(comments.fit(text), "no token that may write comments")
+    if not target.token:
+        _show(comments.prepare_body(text), "no token that may write comments")
         return
-    thread = comments.GitHub.at(place) if place.provider == "github" else comments.GitLab.at(place)
+    thread = (
+        comments.GitHub.connect(target) if target.provider == "github" else comments.GitLab.connect(target)
+    )
     if is_unknown:
         if not isinstance(thread, comments.GitHub) or not head_sha:
             raise InputError("needs GitHub and --head-sha", where="--head", remedy="or give --pr")
-        thread.place = replace(place, number=thread.find_number(head, head_sha))
+        thread.target = replace(target, number=thread.find_number(head, head_sha))
     try:
-        posted = comments.post(thread, text, head_sha)
-    except comments.Refused as refusal:
-        _show(comments.fit(text), f"the token may not write comments ({refusal})")
+        posted = comments.upsert_comment(thread, text, head_sha)
+    except comments.PermissionDenied as refusal:
+        _show(comments.prepare_body(text), f"the token may not write comments ({refusal})")
         return
     more = f", {posted.removed} more removed" if posted.removed else ""
-    output.print_lines(" ".join(part for part in (f"comment {posted.done}{more}", posted.url) if part))
+    output.print_lines(" ".join(part for part in (f"comment {posted.action}{more}", posted.url) if part))
 
 
 def _read(file: str) -> str:
@@ -72,13 +74,13 @@ def _read(file: str) -> str:
     return read_text(Path(file), COMMENT, follow_symlinks=False)
 
 
-def _show(text: str, why: str) -> None:
+def _show(text: str, reason: str) -> None:
     """Put the comment where whoever looks at the run finds it: a fork's run ends well all the same."""
     summary = os.environ.get("GITHUB_STEP_SUMMARY")
     if summary:
         with Path(summary).open("a", encoding="utf-8") as page:
             page.write(f"{text}\n")
-        output.print_lines(f"{why}: the comment is in the job's summary", err=True)
+        output.print_lines(f"{reason}: the comment is in the job's summary", err=True)
         return
     output.print_block(text)
-    output.print_lines(f"{why}: the comment is above", err=True)
+    output.print_lines(f"{reason}: the comment is above", err=True)

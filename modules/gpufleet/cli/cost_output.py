@@ -68,13 +68,13 @@ def write(answer: CostDiff, form: str | None, as_json: bool, outputs: Sequence[P
         written = "json" if as_json else form or "table"
         output.print_rendered(render_diff(answer, written), as_json=written == "json")
         return
-    forms = [_form(path, "json" if as_json else form, is_page=len(outputs) > 1) for path in outputs]
+    forms = [_output_format(path, "json" if as_json else form, is_page=len(outputs) > 1) for path in outputs]
     for path, each in zip(outputs, forms, strict=True):
         boundary.write_text(path, render_diff(answer, each).rstrip("\n") + "\n")
         output.print_lines(f"wrote {path}", err=True)
 
 
-def _form(path: Path, requested: str | None, *, is_page: bool) -> str:
+def _output_format(path: Path, requested: str | None, *, is_page: bool) -> str:
     """Return the form of a file: the one asked for, unless several files with endings of their own are."""
     by_ending = ENDINGS.get(path.suffix.lower())
     form = (by_ending or requested) if is_page else (requested or by_ending)

@@ -33,7 +33,7 @@ KINDS = ("on_demand", "spot", "reserved_1y", "reserved_3y")
     "--years", type=click.FloatRange(min=0, min_open=True), help="Years of use, in place of the file's."
 )
 @click.option(
-    "--cloud-usd-per-hour", type=click.FloatRange(min=0, min_open=True), help="A price of your own."
+    "--cloud-usd-per-hour", type=click.FloatRange(min=0, min_open=True), help="A price of your rack_cost."
 )
 @click.option("--cloud-count", type=click.IntRange(min=1), help="How many do the same, in place of our rule.")
 @click.option(
@@ -50,40 +50,43 @@ def ownership(
     svg_file: Path | None,
     html_file: Path | None,
     as_json: bool,
-    **wanted: Any,
+    **options: Any,
 ) -> None:
     """Compare RACK (a name in inventory/, or a file) with renting the same: break-even month and utilisation."""
     from gpufleet import fleet
-    from gpufleet.cost.analysis import tco as of
+    from gpufleet.cost.analysis import tco
 
-    own = of.own(fleet.load_rack(_file(rack)))
-    own = own.with_figures(life_years=years) if years else own
-    request = of.Request(
-        wanted["machine"],
-        wanted["region"],
-        wanted["purchase"],
-        wanted["cloud_count"],
-        wanted["cloud_usd_per_hour"],
-        wanted["storage"],
+    rack_cost = tco.compute_rack_cost(fleet.load_rack(_file(rack)))
+    rack_cost = rack_cost.with_figures(life_years=years) if years else rack_cost
+    request = tco.CloudRequest(
+        options["machine"],
+        options["region"],
+        options["purchase"],
+        options["cloud_count"],
+        options["cloud_usd_per_hour"],
+        options["storage"],
     )
-    comparison = of.Comparison(own, of.chosen(own, request), utilisation)
-    others = of.candidates(own, replace(request, usd_per_hour=None, count=None))
+    comparison = tco.Comparison(rack_cost, tco.choose_alternative(rack_cost, request), utilisation)
+    alternatives = tco.find_alternatives(rack_cost, replace(request, usd_per_hour=None, count=None))
     if svg_file:
-        _write(svg_file, of.svg(comparison))
+        _write(svg_file, tco.svg(comparison))
     if html_file:
-        _write(html_file, of.page(comparison, others))
+        _write(html_file, tco.page(comparison, alternatives))
     output.print_result(
-        as_json, (comparison, others), lambda found: of.document(*found), lambda found: of.table(*found)
+        as_json,
+        (comparison, alternatives),
+        lambda answer: tco.document(*answer),
+        lambda answer: tco.table(*answer),
     )
 
 
 def _file(rack: str) -> Path:
     if rack.endswith((".yaml", ".yml")):
-        return _there(Path(rack))
-    return _there(paths.project_root() / "inventory" / f"{rack}.yaml")
+        return _check_rack_file(Path(rack))
+    return _check_rack_file(paths.project_root() / "inventory" / f"{rack}.yaml")
 
 
-def _there(path: Path) -> Path:
+def _check_rack_file(path: Path) -> Path:
     if not path.is_file():
         raise InputError(
             "no such rack file", where=str(path), remedy="name one of inventory/, or give a file"

@@ -54,7 +54,7 @@ def ingest(artifacts: Path, as_json: bool) -> None:
     """Fold the events of an ansible-runner run into the registry; telling it twice changes nothing."""
     from gpufleet.operations import ingest as operation
 
-    applied = operation.run(artifacts)
+    applied = operation.ingest_artifacts(artifacts)
     _print(applied.as_json(), as_json, applied.lines())
     applied.raise_for_unknown()
 

@@ -31,7 +31,7 @@ def export(kind: str, as_json: bool, **options: Any) -> None:  # noqa: ARG001 - 
     """Write what a rack's nodes boot with first: cloud-init, firmware settings, netboot, host keys."""
     from gpufleet.operations import export as operation
 
-    done = operation.run(operation.Request(**options))
+    done = operation.export_first_boot(operation.Request(**options))
     if as_json:
         output.print_json({"folder": str(done.folder), "files": sorted(done.export.files())})
         return

@@ -94,7 +94,7 @@ class Difference(BaseModel):
     percent: float | None
 
 
-class Line(BaseModel):
+class CostLine(BaseModel):
     """A priced component."""
 
     model_config = ConfigDict(strict=True)
@@ -108,7 +108,7 @@ class Line(BaseModel):
     price: dict[str, Any] | None = None
 
 
-class Gap(BaseModel):
+class UnpricedComponent(BaseModel):
     """A component without a price."""
 
     urn: StrictStr
@@ -124,5 +124,5 @@ class Change(BaseModel):
     before: Total
     after: Total
     change: Difference
-    resources: list[Line]
-    unpriced: list[Gap] = Field(default_factory=list)
+    resources: list[CostLine]
+    unpriced: list[UnpricedComponent] = Field(default_factory=list)

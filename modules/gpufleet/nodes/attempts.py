@@ -48,17 +48,17 @@ def admit_attempt(
     """
     if node.attempt == attempt:
         return True
-    if _row(connection, node.id, attempt) is not None:
+    if _attempt_row(connection, node.id, attempt) is not None:
         return False
-    number = began or revision.current(connection)
-    current = _row(connection, node.id, node.attempt) if node.attempt else None
+    number = began or revision.current_revision(connection)
+    current = _attempt_row(connection, node.id, node.attempt) if node.attempt else None
     if current is not None and current.revision > number:
         return False
     journal.begin_attempt(connection, node, attempt, kind, started_at, number=number)
     return True
 
 
-def _row(connection: Connection, node_id: str, attempt: str) -> Any:
+def _attempt_row(connection: Connection, node_id: str, attempt: str) -> Any:
     table = schema.attempt
     query = select(table).where(table.c.node_id == node_id, table.c.id == attempt)
     return connection.execute(query).one_or_none()
@@ -78,21 +78,23 @@ def record_result(
 ) -> str:
     """Record a result and let its verdict act; return ``applied``, ``repeated`` or ``ignored``."""
     digest = hashlib.sha256(json.dumps(records, sort_keys=True).encode()).hexdigest()
-    if _recorded(connection, node.id, attempt, digest):
+    if _is_recorded(connection, node.id, attempt, digest):
         return "repeated"
     if not admit_attempt(connection, node, attempt, "burn_in", started_at, began=began):
         return record_ignored(connection, node.id, at, f"late result of attempt {attempt}", attempt)
-    if _row(connection, node.id, attempt).ended_at is not None:
+    if _attempt_row(connection, node.id, attempt).ended_at is not None:
         return record_ignored(connection, node.id, at, f"attempt {attempt} had ended", attempt)
-    if node.state_revision > revision.current(connection):
+    if node.state_revision > revision.current_revision(connection):
         return record_ignored(
             connection, node.id, at, f"attempt {attempt} ran before the node became {node.state}", attempt
         )
-    _store(connection, node.id, attempt, report=report, records=records, digest=digest, at=at)
-    return _act(connection, reload_row(connection, node.id), attempt, report["verdict"], reason=reason, at=at)
+    _store_result(connection, node.id, attempt, report=report, records=records, digest=digest, at=at)
+    return _apply_verdict(
+        connection, reload_row(connection, node.id), attempt, report["verdict"], reason=reason, at=at
+    )
 
 
-def _recorded(connection: Connection, node_id: str, attempt: str, digest: str) -> bool:
+def _is_recorded(connection: Connection, node_id: str, attempt: str, digest: str) -> bool:
     columns = schema.result.c
     query = select(columns.number).where(
         columns.node_id == node_id, columns.attempt == attempt, columns.digest == digest
@@ -100,7 +102,7 @@ def _recorded(connection: Connection, node_id: str, attempt: str, digest: str) -
     return connection.execute(query).first() is not None
 
 
-def _store(
+def _store_result(
     connection: Connection,
     node_id: str,
     attempt: str,
@@ -121,7 +123,9 @@ def _store(
     connection.execute(update(schema.node).where(schema.node.c.id == node_id).values(verdict=verdict))
 
 
-def _act(connection: Connection, node: Any, attempt: str, verdict: str, *, reason: str, at: datetime) -> str:
+def _apply_verdict(
+    connection: Connection, node: Any, attempt: str, verdict: str, *, reason: str, at: datetime
+) -> str:
     """Move the node by ``VERDICT_MOVES``; only new nodes and those in a state that a verdict ends are moved."""
     if STATES[node.state].left_by == "verdict" and node.state != "burn_in":
         journal.move_node(connection, node, "burn_in", "burnt in again", at=at, attempt=attempt)

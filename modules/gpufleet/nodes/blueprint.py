@@ -13,15 +13,15 @@ HARDWARE, PORTS = "gpufleet_hardware", "gpufleet_open_ports"
 def host_vars(blueprint: Blueprint) -> dict[str, Any]:
     """Return the variables of a node; steps that say nothing give none, so that roles keep their defaults."""
     variables = {
-        SOFTWARE: software(blueprint),
-        HARDWARE: hardware(blueprint),
-        APPLICATION: application(blueprint),
+        SOFTWARE: software_variables(blueprint),
+        HARDWARE: hardware_variables(blueprint),
+        APPLICATION: application_variables(blueprint),
         PORTS: open_ports(blueprint),
     }
     return {name: value for name, value in variables.items() if value}
 
 
-def software(blueprint: Blueprint) -> dict[str, Any]:
+def software_variables(blueprint: Blueprint) -> dict[str, Any]:
     """Return what the driver plan and the engine's roles read; what is left to the plan is left out."""
     profile = blueprint.software
     driver = {"vendor": profile.driver.vendor, "branch": profile.driver.branch}
@@ -38,7 +38,7 @@ def software(blueprint: Blueprint) -> dict[str, Any]:
     return variables if profile.origin == "auto" else {**variables, "origin": profile.origin}
 
 
-def hardware(blueprint: Blueprint) -> dict[str, Any]:
+def hardware_variables(blueprint: Blueprint) -> dict[str, Any]:
     """Return how drives, memory and network are to be laid out, where the template says so."""
     profile, variables = blueprint.hardware, dict[str, Any]()
     if profile.storage.layout != "none":
@@ -50,7 +50,7 @@ def hardware(blueprint: Blueprint) -> dict[str, Any]:
     return variables
 
 
-def application(blueprint: Blueprint) -> dict[str, Any]:
+def application_variables(blueprint: Blueprint) -> dict[str, Any]:
     """Return the application as the spec has it, without what is default; the role reads it by the same models."""
     return blueprint.application.model_dump(mode="json", exclude_defaults=True)
 

@@ -39,10 +39,10 @@ def aws_report(stack: str, region: str, at: datetime, client: EC2Client | None =
     except (BotoCoreError, ClientError) as error:
         hint = "set AWS credentials that may call ec2:DescribeInstances"
         raise EnvironmentFault(f"aws {region}: {error}", hint=hint) from None
-    return read_aws(instances, region, at)
+    return parse_instances(instances, region, at)
 
 
-def read_aws(instances: Iterable[Mapping[str, Any]], region: str, at: datetime) -> Report:
+def parse_instances(instances: Iterable[Mapping[str, Any]], region: str, at: datetime) -> Report:
     """Return the report of DescribeInstances' answer. Pure."""
     source = f"aws:{region}"
     return Report(source, at, [_observation(one, source, region, at) for one in instances])

@@ -20,7 +20,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
 from gpufleet import paths
 from gpufleet.errors import EnvironmentFault, InputError
-from gpufleet.nodes.fault import URL_REMEDY, damaged, reported
+from gpufleet.nodes.fault import URL_REMEDY, convert_database_errors, damaged_registry_error
 
 VERSIONS = ("0001", "0002")
 HEAD = VERSIONS[-1]
@@ -52,7 +52,7 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """Give a connection that sees one moment of the registry."""
-        with reported(self.url), self.engine.connect() as connection, connection.begin():
+        with convert_database_errors(self.url), self.engine.connect() as connection, connection.begin():
             yield connection
 
     @contextmanager
@@ -136,7 +136,7 @@ def _begin_sqlite(connection: Connection) -> None:
 def _writing(engine: Engine, url: URL, timeout: float) -> Iterator[Connection]:
     options = {"gpufleet_writer": True}
     with (
-        reported(url),
+        convert_database_errors(url),
         engine.connect().execution_options(**options) as connection,
         connection.begin(),
     ):
@@ -148,7 +148,7 @@ def _writing(engine: Engine, url: URL, timeout: float) -> Iterator[Connection]:
 
 def _migrated(engine: Engine, url: URL, timeout: float) -> None:
     """Bring the schema up to date; EnvironmentFault for one that this version does not know."""
-    with reported(url):
+    with convert_database_errors(url):
         version = _version(engine, url)
         if version == HEAD:
             return
@@ -178,7 +178,7 @@ def _version(engine: Engine, url: URL) -> str | None:
                 return str(version)
         elif not tables or url.get_backend_name() == "postgresql":
             return None
-    raise damaged(url, "is not a registry of gpufleet")
+    raise damaged_registry_error(url, "is not a registry of gpufleet")
 
 
 def _make_file(path: Path, url: URL, timeout: float) -> None:
@@ -190,7 +190,7 @@ def _make_file(path: Path, url: URL, timeout: float) -> None:
         if path.exists() or path.is_symlink():
             _keep_private(path)
             if path.is_file() and path.stat().st_size < _SMALLEST_FILE:
-                raise damaged(url, "is cut off")
+                raise damaged_registry_error(url, "is cut off")
             return
         paths.make_private_folder(path.parent)
         draft = path.with_name(f".{path.name}.{os.getpid()}")

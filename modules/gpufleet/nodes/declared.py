@@ -23,7 +23,7 @@ KINDS = (*RACK_KINDS.values(), "workstation", "cloud_vm")
 def rack_report(rack: Rack, at: datetime, stack: str | None = None, template: str | None = None) -> Report:
     """Return what a rack file declares; template and stack where a stack uses the rack."""
     source = f"rack:{rack.name}"
-    shared = {"kind": RACK_KINDS[rack.kind], "usd_per_hour": _share(rack)}
+    shared = {"kind": RACK_KINDS[rack.kind], "usd_per_hour": _node_share(rack)}
     used = {"stack": stack, "template": template} if stack else {}
     seen = [_rack_node(node, rack, source, {**shared, **used}, at) for node in rack.nodes]
     return Report(source, at, seen)
@@ -32,7 +32,7 @@ def rack_report(rack: Rack, at: datetime, stack: str | None = None, template: st
 def declared_nodes(rack: Rack, stack: str | None = None, template: str | None = None) -> list[Node]:
     """Return a rack's slots as nodes in state expected, without an id, as the registry would store them."""
     reason = f"declared by rack:{rack.name}"
-    kind, share = RACK_KINDS[rack.kind], _share(rack)
+    kind, share = RACK_KINDS[rack.kind], _node_share(rack)
     cards: dict[Any, tuple[dict[str, Any], ...]] = {}
     nodes = []
     for node in rack.nodes:
@@ -61,7 +61,7 @@ def declared_nodes(rack: Rack, stack: str | None = None, template: str | None = 
     return nodes
 
 
-def _share(rack: Rack) -> float | None:
+def _node_share(rack: Rack) -> float | None:
     """Return one node's equal share of what the rack costs per hour."""
     return None if rack.usd_per_hour is None else rack.usd_per_hour / len(rack.nodes)
 

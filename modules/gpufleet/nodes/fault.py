@@ -32,13 +32,13 @@ _HINTS = {
 }
 
 
-def damaged(url: URL, what: str) -> EnvironmentFault:
+def damaged_registry_error(url: URL, what: str) -> EnvironmentFault:
     """Return the fault of a registry that is there and cannot be one."""
     return EnvironmentFault(f"the registry {_shown(url)} does not answer: it {what}", hint=RESTORE)
 
 
 @contextmanager
-def reported(url: URL) -> Iterator[None]:
+def convert_database_errors(url: URL) -> Iterator[None]:
     """Turn the database's own trouble (gone, locked, full, refused) into one line of ours."""
     try:
         yield

@@ -73,49 +73,53 @@ class Index:
             self.by_place.pop(old.place, None)
         self.by_name[old.name].remove(node_id)
 
-    def find(self, seen: Observation) -> tuple[LiveNode | None, Contradiction | None]:
+    def find(self, observation: Observation) -> tuple[LiveNode | None, Contradiction | None]:
         """Return the node meant, or None for a new one, and what contradicts it."""
-        serial = seen.identity.solid_serial
+        serial = observation.identity.solid_serial
         hits = {
             "serial": self.by_serial.get(serial or ""),
-            "instance": self.by_instance.get(seen.identity.instance_id or ""),
-            "slot": self.by_place.get(seen.identity.place) if seen.identity.place else None,
+            "instance": self.by_instance.get(observation.identity.instance_id or ""),
+            "slot": self.by_place.get(observation.identity.place) if observation.identity.place else None,
         }
         ids = list(dict.fromkeys(hit for hit in hits.values() if hit))
         if len(ids) > 1:
-            return None, self._two_nodes(seen, ids)
+            return None, self._ambiguous_identity(observation, ids)
         if not ids:
-            return self._by_name_alone(seen), None
+            return self._by_name_alone(observation), None
         known = self.nodes[ids[0]]
-        return known, _changed(seen, known, serial, by_slot=hits["serial"] is None)
+        return known, _find_change(observation, known, serial, by_slot=hits["serial"] is None)
 
-    def _by_name_alone(self, seen: Observation) -> LiveNode | None:
+    def _by_name_alone(self, observation: Observation) -> LiveNode | None:
         """Return the one node of that name, where the observation carries nothing stronger."""
-        same = self.by_name.get(seen.name, [])
-        anonymous = not (seen.identity.solid_serial or seen.identity.instance_id or seen.identity.place)
+        same = self.by_name.get(observation.name, [])
+        anonymous = not (
+            observation.identity.solid_serial
+            or observation.identity.instance_id
+            or observation.identity.place
+        )
         return self.nodes[same[0]] if anonymous and len(same) == 1 else None
 
-    def _two_nodes(self, seen: Observation, ids: list[str]) -> Contradiction:
+    def _ambiguous_identity(self, observation: Observation, ids: list[str]) -> Contradiction:
         first, second = (self.nodes[node_id] for node_id in ids[:2])
-        detail = f"{_claims(seen)} belongs to both {_claims_of(first)} and {_claims_of(second)}"
-        return Contradiction("identity", _claims(seen), detail, tuple(ids))
+        detail = f"{_claims(observation)} belongs to both {_claims_of(first)} and {_claims_of(second)}"
+        return Contradiction("identity", _claims(observation), detail, tuple(ids))
 
 
-def _changed(
-    seen: Observation, known: LiveNode, serial: str | None, *, by_slot: bool
+def _find_change(
+    observation: Observation, known: LiveNode, serial: str | None, *, by_slot: bool
 ) -> Contradiction | None:
     """Name a board that changed in its slot, or an instance whose board serial differs."""
     if by_slot and serial and known.serial and serial != known.serial:
-        detail = f"{known.name} had serial {known.serial}, now {seen.source} says {serial}"
+        detail = f"{known.name} had serial {known.serial}, now {observation.source} says {serial}"
         return Contradiction("serial_changed", known.name, detail, (known.id,))
     return None
 
 
-def _claims(seen: Observation) -> str:
-    who = seen.identity
-    serial = usable_serial(who.serial)
-    parts = (serial and f"serial {serial}", who.instance_id, who.place and "/".join(who.place))
-    return ", ".join(part for part in parts if part) or seen.name
+def _claims(observation: Observation) -> str:
+    identity = observation.identity
+    serial = usable_serial(identity.serial)
+    parts = (serial and f"serial {serial}", identity.instance_id, identity.place and "/".join(identity.place))
+    return ", ".join(part for part in parts if part) or observation.name
 
 
 def _claims_of(known: LiveNode) -> str:
@@ -126,10 +130,10 @@ def _claims_of(known: LiveNode) -> str:
 def repeated_serials(report: Iterable[Observation]) -> dict[str, list[Observation]]:
     """Return the serials that one report gives to more than one node."""
     by_serial: dict[str, list[Observation]] = defaultdict(list)
-    for seen in report:
-        if serial := seen.identity.solid_serial:
-            by_serial[serial].append(seen)
-    return {serial: same for serial, same in by_serial.items() if len(same) > 1}
+    for observation in report:
+        if serial := observation.identity.solid_serial:
+            by_serial[serial].append(observation)
+    return {serial: sharing for serial, sharing in by_serial.items() if len(sharing) > 1}
 
 
 def shared_names(index: Index, missing: set[str]) -> dict[str, tuple[str, ...]]:

@@ -52,11 +52,11 @@ class Inventory:
         left_out = tuple(ExcludedNode(**one) for one in value["left_out"])
         return cls(hosts, tuple(value["groups"]), tuple(value["notes"]), left_out, tuple(value["racks"]))
 
-    def of_rack(self, rack: str) -> Inventory:
+    def filter_by_rack(self, rack: str) -> Inventory:
         """Return the part that belongs to one rack."""
         hosts = tuple(host for host in self.hosts if host.rack == rack)
         return Inventory(
-            hosts, _groups_of(hosts), (), tuple(one for one in self.left_out if one.rack == rack)
+            hosts, _group_names(hosts), (), tuple(one for one in self.left_out if one.rack == rack)
         )
 
 
@@ -77,7 +77,7 @@ def build_inventory(
     inventory = replace(inventory, racks=tuple(use[0].name for use in uses))
     if rehearsal:
         inventory = replace(inventory, hosts=tuple(map(_block_connections, inventory.hosts)))
-    return inventory if rack is None else inventory.of_rack(rack)
+    return inventory if rack is None else inventory.filter_by_rack(rack)
 
 
 def is_rehearsed(address: str | None) -> bool:
@@ -135,7 +135,7 @@ def assemble_inventory(
     shown = [_with_declared_serial(node, slots.get(node.place)) for node in shown]
     sound, left_out = _split_by_problem(list(_unique_names(shown)))
     planned = [(name, node, plans(node) if plans and node.template else None) for name, node in sound]
-    variables = _variables_of(plan for _, _, plan in planned)
+    variables = _blueprint_variables(plan for _, _, plan in planned)
     hosts = [
         make_host(name, node, slots.get(node.place), variables.get(id(plan))) for name, node, plan in planned
     ]
@@ -147,20 +147,20 @@ def assemble_inventory(
     ]
     return Inventory(
         tuple(accepted),
-        _groups_of(accepted),
+        _group_names(accepted),
         tuple(_summary_notes(missing_nodes, unresolved)),
         tuple(left_out),
     )
 
 
-def _variables_of(plans: Iterable[fleet.Blueprint | None]) -> dict[int, dict[str, Any]]:
+def _blueprint_variables(plans: Iterable[fleet.Blueprint | None]) -> dict[int, dict[str, Any]]:
     """Return the variables of each blueprint by its identity, worked out once: many nodes share one."""
     return {id(plan): host_vars(plan) for plan in {id(plan): plan for plan in plans if plan}.values()}
 
 
 def _drop_group_names(hosts: list[Host], left_out: list[ExcludedNode]) -> list[Host]:
     """Leave out hosts that are called as a group: Ansible would give the group their variables."""
-    group_names = set(_groups_of(hosts))
+    group_names = set(_group_names(hosts))
     for host in hosts:
         if host.name in group_names:
             remedy = "give the node another name at its source"
@@ -190,10 +190,8 @@ def _split_by_problem(named: list[tuple[str, Node]]) -> tuple[list[tuple[str, No
     return sound, left_out
 
 
-def _groups_of(hosts: Iterable[Host]) -> tuple[str, ...]:
-    return tuple(
-        sorted({group for host in hosts for group in host.groups} | {"new_blades", "new_nodes"})
-    )
+def _group_names(hosts: Iterable[Host]) -> tuple[str, ...]:
+    return tuple(sorted({group for host in hosts for group in host.groups} | {"new_blades", "new_nodes"}))
 
 
 def _summary_notes(missing_nodes: list[Node], unresolved: list[str]) -> Iterator[str]:

@@ -44,7 +44,7 @@ def move_node(
 ) -> None:
     """Move a node to a state that the table allows."""
     check_move(node.name, node.state, to)
-    number = revision.current(connection)
+    number = revision.current_revision(connection)
     change = {"state": to, "state_since": at, "state_reason": trim_reason(reason), "state_revision": number}
     connection.execute(update(schema.node).where(schema.node.c.id == node.id).values(change))
     add_history(connection, node.id, at, "state", reason, moved=(node.state, to), attempt=attempt)

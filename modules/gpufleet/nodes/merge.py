@@ -12,7 +12,7 @@ from typing import Any
 from gpufleet.nodes.identity import usable_serial
 from gpufleet.nodes.model import OBSERVING_SOURCES, Value
 
-DECIDED = (
+DECLARED_FIRST = (
     "name",
     "kind",
     "cloud",
@@ -28,10 +28,10 @@ DECIDED = (
 )
 """Fields in which a declaration wins over what was seen."""
 
-SEEN = ("address", "serial", "instance_id")
+OBSERVED_FIRST = ("address", "serial", "instance_id")
 """Fields in which what was seen wins over a declaration."""
 
-FIELDS = DECIDED + SEEN
+FIELDS = DECLARED_FIRST + OBSERVED_FIRST
 
 
 def merge(values: Iterable[Value], lost: Collection[str] = ()) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def merge(values: Iterable[Value], lost: Collection[str] = ()) -> dict[str, Any]
     best: dict[str, tuple[tuple[Any, ...], Any]] = {}
     for value in values:
         aspect, _, field = value.key.partition(".")
-        if field not in _FIRST or value.value is None or not _may_say(value.source, field):
+        if field not in _PREFERRED_ASPECT or value.value is None or not _is_trusted(value.source, field):
             continue
         rank = _rank(value, aspect, field, lost)
         if field not in best or rank > best[field][0]:
@@ -50,15 +50,21 @@ def merge(values: Iterable[Value], lost: Collection[str] = ()) -> dict[str, Any]
     return merged
 
 
-_FIRST = dict.fromkeys(DECIDED, "declared") | dict.fromkeys(SEEN, "observed")
+_PREFERRED_ASPECT = dict.fromkeys(DECLARED_FIRST, "declared") | dict.fromkeys(OBSERVED_FIRST, "observed")
 
 
-def _may_say(source: str, field: str) -> bool:
+def _is_trusted(source: str, field: str) -> bool:
     """Keep nodes from speaking for themselves: of what they report, only the serial says who they are."""
     return field == "serial" or source == "address_book" or source not in OBSERVING_SOURCES
 
 
 def _rank(value: Value, aspect: str, field: str, lost: Collection[str]) -> tuple[Any, ...]:
     """Order the claims on one field; the address book knows where a rehearsed host really answers."""
-    booked = field == "address" and value.source == "address_book"
-    return (value.source not in lost, booked, aspect == _FIRST[field], value.revision, value.source)
+    is_address_book = field == "address" and value.source == "address_book"
+    return (
+        value.source not in lost,
+        is_address_book,
+        aspect == _PREFERRED_ASPECT[field],
+        value.revision,
+        value.source,
+    )

@@ -15,27 +15,31 @@ from gpufleet.nodes import schema
 from gpufleet.nodes.model import Change, Hold, Node, Result, Sighting, SourceStatus, Value
 
 
-def find_row(connection: Connection, who: str) -> Any:
+def find_row(connection: Connection, reference: str) -> Any:
     """Return the row of the node with this id, name or rack/slot; InputError when none or several."""
     table = schema.node.c
-    if (row := connection.execute(select(schema.node).where(table.id == who)).one_or_none()) is not None:
+    if (
+        row := connection.execute(select(schema.node).where(table.id == reference)).one_or_none()
+    ) is not None:
         return row
-    rack, _, slot = who.rpartition("/")
-    match = (table.rack == rack) & (table.slot == slot) if rack else table.name == who
+    rack, _, slot = reference.rpartition("/")
+    match = (table.rack == rack) & (table.slot == slot) if rack else table.name == reference
     rows = connection.execute(select(schema.node).where(match)).all()
     live = [row for row in rows if row.state != "retired"] or rows
     if len(live) > 1:
-        live = _present(connection, live) or live
+        live = _drop_missing(connection, live) or live
     if len(live) == 1:
         return live[0]
     if not live:
-        raise InputError(f"no node {who!r} in the registry", remedy="see: gpufleet nodes list")
-    raise InputError(f"{len(live)} nodes are called {who!r}", remedy=f"ids: {', '.join(r.id for r in live)}")
+        raise InputError(f"no node {reference!r} in the registry", remedy="see: gpufleet nodes list")
+    raise InputError(
+        f"{len(live)} nodes are called {reference!r}", remedy=f"ids: {', '.join(r.id for r in live)}"
+    )
 
 
-def _present(connection: Connection, rows: Sequence[Any]) -> list[Any]:
-    seen = _load_sightings(connection, [row.id for row in rows])
-    return [row for row in rows if not _node(row, (), seen[row.id]).is_missing]
+def _drop_missing(connection: Connection, rows: Sequence[Any]) -> list[Any]:
+    sightings = _load_sightings(connection, [row.id for row in rows])
+    return [row for row in rows if not _node(row, (), sightings[row.id]).is_missing]
 
 
 def load_nodes(connection: Connection, rows: Iterable[Any] | None = None) -> list[Node]:
@@ -45,10 +49,10 @@ def load_nodes(connection: Connection, rows: Iterable[Any] | None = None) -> lis
     ids = None if is_unfiltered else [row.id for row in selected_rows]
     holds, sources = _load_holds(connection, ids), _load_sightings(connection, ids)
     nodes = [_node(row, tuple(holds[row.id]), sources[row.id]) for row in selected_rows]
-    return sorted(nodes, key=_order)
+    return sorted(nodes, key=_sort_key)
 
 
-def _order(node: Node) -> tuple[Any, ...]:
+def _sort_key(node: Node) -> tuple[Any, ...]:
     slot = node.slot or ""
     return (node.cloud or "", node.rack or "", int(slot) if slot.isdecimal() else 0, slot, node.name, node.id)
 
@@ -63,14 +67,14 @@ def _node(row: Any, holds: tuple[Hold, ...], sources: Sequence[Sighting]) -> Nod
     return Node(**plain, accelerators=tuple(row.accelerators), holds=holds, sources=tuple(sources))
 
 
-def _about(table: Any, ids: Sequence[str] | None) -> Any:
+def _select_for(table: Any, ids: Sequence[str] | None) -> Any:
     query = select(table)
     return query if ids is None else query.where(table.c.node_id.in_(ids))
 
 
 def _load_holds(connection: Connection, ids: Sequence[str] | None) -> dict[str, list[Hold]]:
     holds_by_node: dict[str, list[Hold]] = defaultdict(list)
-    for row in connection.execute(_about(schema.hold, ids).order_by(schema.hold.c.kind)):
+    for row in connection.execute(_select_for(schema.hold, ids).order_by(schema.hold.c.kind)):
         holds_by_node[row.node_id].append(Hold(row.kind, row.reason, row.since))
     return holds_by_node
 
@@ -78,8 +82,8 @@ def _load_holds(connection: Connection, ids: Sequence[str] | None) -> dict[str, 
 def _load_sightings(connection: Connection, ids: Sequence[str] | None) -> dict[str, list[Sighting]]:
     """Return who knows each node; a source's last complete report confirms every node that it did not lose."""
     sightings: dict[str, list[Sighting]] = defaultdict(list)
-    answers = _answers(connection)
-    for row in connection.execute(_about(schema.presence, ids).order_by(schema.presence.c.source)):
+    answers = _last_reports(connection)
+    for row in connection.execute(_select_for(schema.presence, ids).order_by(schema.presence.c.source)):
         number, answered_at = answers.get(row.source, (0, None))
         confirmed = row.missing_since is None and answered_at is not None and number > row.revision
         seen_at = answered_at if confirmed and answered_at else row.observed_at
@@ -87,7 +91,7 @@ def _load_sightings(connection: Connection, ids: Sequence[str] | None) -> dict[s
     return sightings
 
 
-def _answers(connection: Connection) -> dict[str, tuple[int, datetime | None]]:
+def _last_reports(connection: Connection) -> dict[str, tuple[int, datetime | None]]:
     """Return the revision and time of each source's last complete report."""
     table = schema.source.c
     query = select(table.name, table.revision, table.observed_at)
@@ -96,7 +100,7 @@ def _answers(connection: Connection) -> dict[str, tuple[int, datetime | None]]:
 
 def values(connection: Connection, node_id: str) -> list[Value]:
     """Return every value that any source gives for a node, with source and time."""
-    table, answers = schema.observation, _answers(connection)
+    table, answers = schema.observation, _last_reports(connection)
     lost = {seen.source for seen in _load_sightings(connection, [node_id])[node_id] if seen.missing_since}
     query = select(table).where(table.c.node_id == node_id).order_by(table.c.key, table.c.source)
     node_values = []

@@ -29,12 +29,12 @@ def apply_report(connection: Connection, report: Report) -> Outcome:
 
 def apply_reports(connection: Connection, reports: Sequence[Report]) -> list[Outcome]:
     """Fold reports in their order inside the caller's writing transaction; return an outcome for each."""
-    number = revision.current(connection)
+    number = revision.current_revision(connection)
     sources = {row.name: row for row in connection.execute(select(schema.source))}
     index, previous_names = load_index(connection)
     matches = []
     for report in reports:
-        match = Match(report, Outcome(report.source, seen=len(report.observations)))
+        match = Match(report, Outcome(report.source, node_count=len(report.observations)))
         matches.append(match)
         last = sources.get(report.source)
         if report.complete and last is not None and last.revision > number:
@@ -72,9 +72,11 @@ def _match(index: Index, match: Match) -> None:
     outcome = match.outcome
     observations = list(_well_formed(index, match))
     repeated = repeated_serials(observations)
-    for serial, same in repeated.items():
-        ids = tuple(i for seen in same if (i := index.by_place.get(seen.identity.place or ("", ""))))
-        detail = f"serial {serial} is claimed by {', '.join(seen.name for seen in same)}"
+    for serial, sharing in repeated.items():
+        ids = tuple(
+            i for observation in sharing if (i := index.by_place.get(observation.identity.place or ("", "")))
+        )
+        detail = f"serial {serial} is claimed by {', '.join(seen.name for seen in sharing)}"
         outcome.conflicts.append(Contradiction("serial_twice", serial, detail, ids))
         match.contradicted.update(ids)
     for seen in observations:
@@ -88,31 +90,31 @@ def _match(index: Index, match: Match) -> None:
         if known is None:
             known = LiveNode(f"n-{secrets.token_hex(6)}", seen.name, "expected")
             match.new_ids.append(known.id)
-        index.add(_identified(known, seen))
+        index.add(_with_identity(known, seen))
         match.observations[known.id] = seen
 
 
 def _well_formed(index: Index, match: Match) -> Iterator[Observation]:
     """Yield observations without the identifiers that are not well-formed; report what is left out."""
-    for seen in match.report.observations:
-        checked, problems = check_observation(seen)
+    for observation in match.report.observations:
+        checked, problems = check_observation(observation)
         match.outcome.bad += problems
         if checked is not None:
             yield checked
-        elif (known := index.by_instance.get(str(seen.identity.instance_id))) is not None:
+        elif (known := index.by_instance.get(str(observation.identity.instance_id))) is not None:
             match.contradicted.add(known)
 
 
-def _identified(known: LiveNode, seen: Observation) -> LiveNode:
-    who = seen.identity
+def _with_identity(known: LiveNode, observation: Observation) -> LiveNode:
+    identity = observation.identity
     return LiveNode(
         known.id,
-        seen.name,
+        observation.name,
         known.state,
-        who.solid_serial or known.serial,
-        who.instance_id or known.instance_id,
-        who.rack or known.rack,
-        who.slot or known.slot,
+        identity.solid_serial or known.serial,
+        identity.instance_id or known.instance_id,
+        identity.rack or known.rack,
+        identity.slot or known.slot,
     )
 
 
@@ -134,7 +136,7 @@ def _name_conflicts(connection: Connection, index: Index, changed_names: set[str
     ids = [i for name in same for i in index.by_name[name]]
     if not ids:
         return []
-    shared = shared_names(index, storing.missing_nodes(connection, ids))
+    shared = shared_names(index, storing.find_missing_nodes(connection, ids))
     return [
         Contradiction("name", name, f"{len(ids)} nodes are called {name}: {', '.join(ids)}", ids)
         for name, ids in shared.items()

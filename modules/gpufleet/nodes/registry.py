@@ -77,7 +77,7 @@ class Registry:
         The revision is newer than everything stored; ``number`` is one that ``draw_revision`` returned earlier.
         """
         with self._transaction(
-            lambda connection: number or revision.draw(connection, at or utc_now())
+            lambda connection: number or revision.draw_revision(connection, at or utc_now())
         ) as drawn:
             yield drawn
 
@@ -102,7 +102,7 @@ class Registry:
     @contextmanager
     def _transaction(self, choose: Callable[[Connection], int]) -> Iterator[int]:
         if (connection := self._open_connection()) is not None:
-            yield revision.current(connection)
+            yield revision.current_revision(connection)
             return
         with self._database.writing() as connection:
             chosen = choose(connection)
@@ -232,7 +232,7 @@ class Registry:
         moment = when or utc_now()
         with self._writing(moment) as connection:
             row = query.find_row(connection, node)
-            number = revision.current(connection)
+            number = revision.current_revision(connection)
             if row.reachable_revision > number:
                 return False
             reason = journal.trim_reason(detail) if detail else None
@@ -252,7 +252,9 @@ class Registry:
     def is_news(self, node: str) -> bool:
         """Return True if this transaction is not older than what led to the node's state."""
         with self._writing() as connection:
-            return bool(query.find_row(connection, node).state_revision <= revision.current(connection))
+            return bool(
+                query.find_row(connection, node).state_revision <= revision.current_revision(connection)
+            )
 
     def note(self, node: str, event: str, reason: str, when: datetime | None = None) -> None:
         """Add a line to a node's history, once even if it is reported several times."""

@@ -30,13 +30,13 @@ class Outcome:
     """
 
     source: str
-    seen: int = 0
+    node_count: int = 0
     created: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     conflicts: list[Contradiction] = field(default_factory=list)
     stale: bool = False
     bad: list[str] = field(default_factory=list)
-    old: list[str] = field(default_factory=list)
+    outdated: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -50,19 +50,23 @@ class Match:
     contradicted: set[str] = field(default_factory=set)
 
 
-def observed_values(seen: Observation) -> Iterator[Value]:
+def observed_values(observation: Observation) -> Iterator[Value]:
     """Give every value of an observation, its identity included, with source and time."""
-    for key, value in {**seen.values(), **_identity_values(seen)}.items():
-        yield Value(seen.source, key, value, seen.observed_at)
+    for key, value in {**observation.values(), **_identity_values(observation)}.items():
+        yield Value(observation.source, key, value, observation.observed_at)
 
 
-def _identity_values(seen: Observation) -> dict[str, Any]:
+def _identity_values(observation: Observation) -> dict[str, Any]:
     """Return the identity as values with provenance too; a serial that we only declared stays declared."""
-    who = seen.identity
-    witness = seen.source.partition(":")[0] in OBSERVING_SOURCES
-    place = {"declared.name": seen.name, "declared.rack": who.rack, "declared.slot": who.slot}
-    observed: dict[str, Any] = {"observed.instance_id": who.instance_id}
-    if "serial" not in seen.declared:
-        observed["observed.serial"] = who.serial
+    identity = observation.identity
+    witness = observation.source.partition(":")[0] in OBSERVING_SOURCES
+    place = {
+        "declared.name": observation.name,
+        "declared.rack": identity.rack,
+        "declared.slot": identity.slot,
+    }
+    observed: dict[str, Any] = {"observed.instance_id": identity.instance_id}
+    if "serial" not in observation.declared:
+        observed["observed.serial"] = identity.serial
     values = observed if witness else {**place, **observed}
     return {key: value for key, value in values.items() if value is not None}

@@ -22,7 +22,7 @@ _STRIDE = 1 << 10  # distance between placed events, so that another run still f
 _KEY = "gpufleet_revision"
 
 
-def current(connection: Connection) -> int:
+def current_revision(connection: Connection) -> int:
     """Return the revision of the writing transaction that the connection is in."""
     return int(connection.info[_KEY])
 
@@ -32,7 +32,7 @@ def begin(connection: Connection, revision: int) -> None:
     connection.info[_KEY] = revision
 
 
-def draw(connection: Connection, at: datetime) -> int:
+def draw_revision(connection: Connection, at: datetime) -> int:
     """Record and return a revision that is newer than every other."""
     newest = connection.execute(select(func.max(schema.revision.c.number))).scalar() or 0
     return _record(connection, (newest // STEP + 1) * STEP, at)
@@ -43,7 +43,7 @@ def place_after(connection: Connection, previous: int, at: datetime) -> int:
     table = schema.revision.c
     following = connection.execute(select(func.min(table.number)).where(table.number > previous)).scalar()
     if following is None:
-        return draw(connection, at)
+        return draw_revision(connection, at)
     room = previous + _STRIDE < following
     return _record(connection, previous + _STRIDE if room else previous, at)
 
@@ -64,7 +64,7 @@ def place_by_time(connection: Connection, at: datetime) -> int:
     table = schema.revision.c
     later = connection.execute(select(func.min(table.number)).where(table.at > at)).scalar()
     if later is None:
-        return draw(connection, at)
+        return draw_revision(connection, at)
     return place_before(connection, later, at)
 
 
@@ -94,4 +94,6 @@ def first_of_run(connection: Connection, run: str) -> int | None:
 
 def record_event(connection: Connection, key: str, run: str) -> None:
     """Record that an event was applied in this transaction."""
-    connection.execute(insert(schema.event), {"key": key, "run": run, "revision": current(connection)})
+    connection.execute(
+        insert(schema.event), {"key": key, "run": run, "revision": current_revision(connection)}
+    )

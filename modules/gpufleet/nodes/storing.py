@@ -53,7 +53,7 @@ def insert_nodes(connection: Connection, born: Sequence[dict[str, Any]]) -> None
     """Insert new nodes, each with its first line of history."""
     for some in slices(born, _MAX_ROWS_PER_STATEMENT):
         connection.execute(insert(schema.node), some)
-        connection.execute(insert(schema.history), [_birth(row) for row in some])
+        connection.execute(insert(schema.history), [_created_event(row) for row in some])
 
 
 def node_columns(row: dict[str, Any]) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def new_node_row(
     }
 
 
-def _birth(row: dict[str, Any]) -> dict[str, Any]:
+def _created_event(row: dict[str, Any]) -> dict[str, Any]:
     return _event(row["id"], row["state_since"], "created", row["state_reason"]) | {"new_state": row["state"]}
 
 
@@ -147,7 +147,7 @@ def _event(node_id: str, at: datetime, event: str, reason: str) -> dict[str, Any
     return row | {"old_state": None, "new_state": None, "attempt": None}
 
 
-def missing_nodes(connection: Connection, ids: Sequence[str]) -> set[str]:
+def find_missing_nodes(connection: Connection, ids: Sequence[str]) -> set[str]:
     """Return those of ``ids`` that every source which makes or declares nodes has lost."""
     table = schema.presence
     declared_or_made: set[str] = set()

@@ -115,32 +115,32 @@ def check_method(method: str) -> None:
         )
 
 
-def plan_wipe(seen: Mapping[str, Any], method: str = "auto") -> Plan:
+def plan_wipe(devices: Mapping[str, Any], method: str = "auto") -> Plan:
     """Return what would be wiped of what a node has told (``gpufleet.fleet.disks``)."""
     check_method(method)
-    check_drives(seen)
+    check_drives(devices)
     drives: list[Drive] = []
     refused: list[RefusedDrive] = []
-    for disk in seen.get("lsblk", {}).get("blockdevices", []):
+    for disk in devices.get("lsblk", {}).get("blockdevices", []):
         if MEMORY_NAMES.match(disk["name"]):
             continue
-        decision = _plan_disk(disk, seen, method)
+        decision = _plan_disk(disk, devices, method)
         (drives if isinstance(decision, Drive) else refused).append(decision)  # type: ignore[arg-type]  # the lists differ by that very test
     return _refuse_shared_controllers(drives, refused)
 
 
-def _plan_disk(disk: Mapping[str, Any], seen: Mapping[str, Any], method: str) -> Drive | RefusedDrive:
+def _plan_disk(disk: Mapping[str, Any], devices: Mapping[str, Any], method: str) -> Drive | RefusedDrive:
     """Return how one disk is wiped, or why it is not."""
-    if reason := _foreign_reason(disk, seen):
+    if reason := _foreign_reason(disk, devices):
         return _refuse(disk, reason, is_local=False)
-    if reason := _keep_reason(disk, seen):
+    if reason := _keep_reason(disk, devices):
         return _refuse(disk, reason, is_local=True)
-    kind = kind_of(disk)
-    disk_can = disk_abilities(disk, seen, method=method)
+    kind = disk_kind(disk)
+    disk_can = disk_abilities(disk, devices, method=method)
     chosen = _choose(kind, disk_can, method)
     if chosen is None:
         return _refuse(disk, f"it can't be wiped by {method}", is_local=True)
-    return _drive(disk, seen, kind, chosen)
+    return _drive(disk, devices, kind, chosen)
 
 
 def _refuse(disk: Mapping[str, Any], reason: str, *, is_local: bool) -> RefusedDrive:
@@ -150,67 +150,67 @@ def _refuse(disk: Mapping[str, Any], reason: str, *, is_local: bool) -> RefusedD
     )
 
 
-def _foreign_reason(disk: Mapping[str, Any], seen: Mapping[str, Any]) -> str:
+def _foreign_reason(disk: Mapping[str, Any], devices: Mapping[str, Any]) -> str:
     """Return why a disk is not the node's own, or an empty text."""
     tran, name = disk.get("tran") or "", disk["name"]
-    if seen.get("container") and not seen.get("fake_drives"):
-        return f"inside a container ({seen['container']}) the visible disks are its host's"
+    if devices.get("container") and not devices.get("fake_drives"):
+        return f"inside a container ({devices['container']}) the visible disks are its host's"
     if tran in FABRICS:
         return f"it is reached by {FABRICS[tran]}: its storage server's, not the node's"
-    if name.startswith("nvme") and (fabric := _transport(name, seen)) not in ("pcie", ""):
+    if name.startswith("nvme") and (fabric := _transport(name, devices)) not in ("pcie", ""):
         return f"it is reached by NVMe over {fabric}: its storage server's, not the node's"
     if disk["type"] != "disk" or NETWORK_NAMES.match(name):
         return f"it is not a drive of its own ({disk['type']})"
     if tran == "virtio" or name.startswith(("vd", "xvd")):
         return "it is a virtual machine's: its provider erases it"
-    if tran == "usb" or _true(disk.get("rm")):
+    if tran == "usb" or _is_true(disk.get("rm")):
         return "it can be pulled out: take it out, or wipe it where it belongs"
     return ""
 
 
-def _transport(name: str, seen: Mapping[str, Any]) -> str:
-    return str(seen.get("controllers", {}).get(controller_of(name), {}).get("transport") or "")
+def _transport(name: str, devices: Mapping[str, Any]) -> str:
+    return str(devices.get("controllers", {}).get(controller_name(name), {}).get("transport") or "")
 
 
-def controller_of(name: str) -> str:
+def controller_name(name: str) -> str:
     """Return an NVMe namespace's controller as its name says: nvme0n1 is of nvme0."""
     return re.sub(r"n\d+$", "", name)
 
 
-def _keep_reason(disk: Mapping[str, Any], seen: Mapping[str, Any]) -> str:
+def _keep_reason(disk: Mapping[str, Any], devices: Mapping[str, Any]) -> str:
     """Return why a local disk can't be wiped from here, or an empty text."""
     mounts = sorted(set(_mounts(disk)))
     system = [mount for mount in mounts if mount in SYSTEM_MOUNTS]
     if system:
         return f"the running system is on it ({', '.join(system)}): boot the node from elsewhere"
-    if seen.get("root") in {part["path"] for part in _tree(disk) if part.get("path")}:
-        return f"the running system's root {seen['root']} is on it: boot the node from elsewhere"
-    if _true(disk.get("ro")):
+    if devices.get("root") in {part["path"] for part in _walk(disk) if part.get("path")}:
+        return f"the running system's root {devices['root']} is on it: boot the node from elsewhere"
+    if _is_true(disk.get("ro")):
         return "it is write-protected"
     if not _text(disk.get("serial")):
         return "it reports no serial, so it can't be told apart from another"
     if not disk.get("size"):
         return "its size is 0: it does not answer"
-    if pool := next((POOLS[p["fstype"]] for p in _tree(disk) if p.get("fstype") in POOLS), None):
+    if pool := next((POOLS[p["fstype"]] for p in _walk(disk) if p.get("fstype") in POOLS), None):
         return f"it belongs to {pool}: take it out of that first"
-    unknown = {part["type"] for part in _tree(disk)} - {"disk", "part", "lvm", "crypt"}
+    unknown = {part["type"] for part in _walk(disk)} - {"disk", "part", "lvm", "crypt"}
     if odd := sorted(kind for kind in unknown if not kind.startswith("raid")):
         return f"it is part of {', '.join(odd)}, which we do not know how to stop"
     return ""
 
 
-def _tree(disk: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def _walk(disk: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     yield disk
     for child in disk.get("children") or ():
-        yield from _tree(child)
+        yield from _walk(child)
 
 
 def _mounts(disk: Mapping[str, Any]) -> Iterator[str]:
-    for part in _tree(disk):
+    for part in _walk(disk):
         yield from (mount for mount in part.get("mountpoints") or () if mount)
 
 
-def kind_of(disk: Mapping[str, Any]) -> str:
+def disk_kind(disk: Mapping[str, Any]) -> str:
     """Return which of the table's kinds a disk is."""
     name = disk["name"]
     if name.startswith("mmcblk"):
@@ -218,12 +218,12 @@ def kind_of(disk: Mapping[str, Any]) -> str:
     return "nvme" if name.startswith("nvme") else LOCAL.get(disk.get("tran") or "", "scsi")
 
 
-def disk_abilities(disk: Mapping[str, Any], seen: Mapping[str, Any], method: str = "auto") -> set[str]:
+def disk_abilities(disk: Mapping[str, Any], devices: Mapping[str, Any], method: str = "auto") -> set[str]:
     """Return what the disk can do, as it says itself."""
     can = {"asked"} if method != "auto" else set()
     if int(disk.get("disc-max") or 0):
         can.add("discard")
-    id_ctrl = seen.get("controllers", {}).get(controller_of(disk["name"]), {}).get("id_ctrl") or {}
+    id_ctrl = devices.get("controllers", {}).get(controller_name(disk["name"]), {}).get("id_ctrl") or {}
     bits = {
         "format": ("oacs", 1),
         "format_crypto": ("fna", 2),
@@ -231,7 +231,7 @@ def disk_abilities(disk: Mapping[str, Any], seen: Mapping[str, Any], method: str
         "sanitize_block": ("sanicap", 1),
     }
     can |= {name for name, (key, bit) in bits.items() if int(id_ctrl.get(key) or 0) >> bit & 1}
-    return can | _security(seen.get("hdparm", {}).get(disk["name"], ""))
+    return can | _security(devices.get("hdparm", {}).get(disk["name"], ""))
 
 
 def _security(text: str) -> set[str]:
@@ -257,16 +257,18 @@ def _choose(kind: str, disk_can: set[str], method: str) -> Mapping[str, Any] | N
     return fitting[0] if fitting else None
 
 
-def _drive(disk: Mapping[str, Any], seen: Mapping[str, Any], kind: str, chosen: Mapping[str, Any]) -> Drive:
+def _drive(
+    disk: Mapping[str, Any], devices: Mapping[str, Any], kind: str, chosen: Mapping[str, Any]
+) -> Drive:
     path = disk.get("path") or f"/dev/{disk['name']}"
-    placeholders = {"path": path, "controller": f"/dev/{controller_of(disk['name'])}"}
+    placeholders = {"path": path, "controller": f"/dev/{controller_name(disk['name'])}"}
 
-    def filled(argv: Sequence[str]) -> list[str]:
+    def fill(argv: Sequence[str]) -> list[str]:
         return [argument.format(**placeholders) for argument in argv]
 
     return Drive(
         path=path,
-        by_id=seen.get("by_id", {}).get(path),
+        by_id=devices.get("by_id", {}).get(path),
         model=_text(disk.get("model")) or "unknown",
         serial=_text(disk["serial"]),
         size=int(disk["size"]),
@@ -274,18 +276,20 @@ def _drive(disk: Mapping[str, Any], seen: Mapping[str, Any], kind: str, chosen: 
         method=chosen["name"],
         strength=chosen["strength"],
         tool=chosen["tool"],
-        commands=[filled(argv) for argv in chosen["commands"]],
-        poll=filled(chosen["poll"]) if chosen.get("poll") else None,
+        commands=[fill(argv) for argv in chosen["commands"]],
+        poll=fill(chosen["poll"]) if chosen.get("poll") else None,
         zeroes=bool(chosen.get("zeroes")),
         unmount=sorted(set(_mounts(disk)) - {SWAP}, reverse=True),
         release=_releases(disk),
-        whole_controller=_erases_controller(disk, seen, chosen),
+        whole_controller=_erases_controller(disk, devices, chosen),
     )
 
 
-def _erases_controller(disk: Mapping[str, Any], seen: Mapping[str, Any], chosen: Mapping[str, Any]) -> bool:
+def _erases_controller(
+    disk: Mapping[str, Any], devices: Mapping[str, Any], chosen: Mapping[str, Any]
+) -> bool:
     """Return True if the method also erases the controller's other namespaces (fna bit 0: format does)."""
-    id_ctrl = seen.get("controllers", {}).get(controller_of(disk["name"]), {}).get("id_ctrl") or {}
+    id_ctrl = devices.get("controllers", {}).get(controller_name(disk["name"]), {}).get("id_ctrl") or {}
     formats_all = "format" in chosen["needs"] and bool(int(id_ctrl.get("fna") or 0) & 1)
     return bool(chosen.get("whole_controller")) or formats_all
 
@@ -293,7 +297,7 @@ def _erases_controller(disk: Mapping[str, Any], seen: Mapping[str, Any], chosen:
 def _releases(disk: Mapping[str, Any]) -> list[list[str]]:
     """Return what must be ended so that the drive is free, the innermost first and nothing twice."""
     commands: list[list[str]] = []
-    for part in reversed(list(_tree(disk))):
+    for part in reversed(list(_walk(disk))):
         if SWAP in (part.get("mountpoints") or ()):
             commands.append(["swapoff", part["path"]])
         kind = "raid" if part["type"].startswith("raid") else part["type"]
@@ -307,16 +311,16 @@ def _releases(disk: Mapping[str, Any]) -> list[list[str]]:
 def _refuse_shared_controllers(drives: list[Drive], refused: list[RefusedDrive]) -> Plan:
     """Refuse drives whose wiping would take a refused namespace of the same controller with it."""
     refused_controllers = {
-        controller_of(one.path): one for one in refused if "/nvme" in one.path and one.is_local
+        controller_name(one.path): one for one in refused if "/nvme" in one.path and one.is_local
     }
     accepted = [
         drive
         for drive in drives
-        if not (drive.whole_controller and controller_of(drive.path) in refused_controllers)
+        if not (drive.whole_controller and controller_name(drive.path) in refused_controllers)
     ]
     for drive in drives:
         if drive not in accepted:
-            other = refused_controllers[controller_of(drive.path)].path
+            other = refused_controllers[controller_name(drive.path)].path
             reason = f"{drive.method} erases the whole controller, and {other} must stay"
             refused.append(RefusedDrive(drive.path, drive.serial, drive.size, reason, is_local=True))
     return Plan(tuple(accepted), tuple(refused))
@@ -326,5 +330,5 @@ def _text(value: object) -> str:
     return str(value).strip() if value is not None else ""
 
 
-def _true(value: object) -> bool:
+def _is_true(value: object) -> bool:
     return value in (True, "1", 1)

@@ -47,23 +47,25 @@ class Workspace:
         node_ids = {i for match in matches for i in (*match.observations, *match.contradicted)} - set(
             self._fresh
         )
-        node_ids |= self._known_to({match.report.source for match in matches if match.report.complete})
-        for some in slices(sorted(node_ids), MAX_IDS_PER_QUERY):
-            for row in _rows(self._connection, select(table).where(table.c.node_id.in_(some))):
+        node_ids |= self._nodes_present_in(
+            {match.report.source for match in matches if match.report.complete}
+        )
+        for ids in slices(sorted(node_ids), MAX_IDS_PER_QUERY):
+            for row in _rows(self._connection, select(table).where(table.c.node_id.in_(ids))):
                 self._presence[row["node_id"], row["source"]] = row
                 self._sources_of[row["node_id"]].add(row["source"])
         for match in matches:
             source = match.report.source
-            for node_id, seen in match.observations.items():
-                if not match.report.complete or not self._is_settled(node_id, source, seen):
+            for node_id, observation in match.observations.items():
+                if not match.report.complete or not self._is_settled(node_id, source, observation):
                     self._values[node_id] = {}
         self._load_values([node_id for node_id in self._values if node_id not in self._fresh])
 
-    def _known_to(self, sources: set[str]) -> set[str]:
+    def _nodes_present_in(self, sources: set[str]) -> set[str]:
         """Return the nodes that are present in any of the sources."""
         table = schema.presence.c
-        for some in slices(sorted(sources), MAX_IDS_PER_QUERY):
-            present = table.source.in_(some), table.missing_since.is_(None)
+        for names in slices(sorted(sources), MAX_IDS_PER_QUERY):
+            present = table.source.in_(names), table.missing_since.is_(None)
             for node_id, source in self._connection.execute(
                 select(table.node_id, table.source).where(*present)
             ):
@@ -84,18 +86,18 @@ class Workspace:
         report = match.report
         if report.complete:
             self._confirmed[report.source] = self._number
-        for node_id, seen in match.observations.items():
+        for node_id, observation in match.observations.items():
             self._speakers[report.source].add(node_id)
-            values = [_with_revision(value, self._number) for value in observed_values(seen)]
+            values = [_with_revision(value, self._number) for value in observed_values(observation)]
             if report.complete:
                 self._replace(node_id, report.source, values, report.observed_at)
             else:
-                match.outcome.old += self._add(node_id, report.source, values, report.observed_at)
+                match.outcome.outdated += self._add(node_id, report.source, values, report.observed_at)
         for node_id in match.contradicted:
             self._record_presence(node_id, report.source, report.observed_at, None, confirm=False)
         return self._mark_missing(match) if report.complete else []
 
-    def _is_settled(self, node_id: str, source: str, seen: Observation) -> bool:
+    def _is_settled(self, node_id: str, source: str, observation: Observation) -> bool:
         """Return True if a report repeats what its source said of a node, and no other source's rank depends on it."""
         known = self._presence.get((node_id, source))
         makers = [
@@ -105,7 +107,7 @@ class Workspace:
             known is not None
             and known["missing_since"] is None
             and makers in ([source], [])
-            and known["digest"] == _digest(observed_values(seen))
+            and known["digest"] == _digest(observed_values(observation))
         )
 
     def _replace(self, node_id: str, source: str, values: list[Value], at: datetime) -> None:
@@ -181,8 +183,8 @@ class Workspace:
         ``previous`` are the names and places of retired nodes: a new node there begins a life of its own, so that
         reports of the earlier one are stale.
         """
-        merged = {i: self._merged(i) for i in self._values}
-        known = {i: row for i, row in merged.items() if i not in self._fresh and self._differs(i, row)}
+        merged = {i: self._merge_values(i) for i in self._values}
+        known = {i: row for i, row in merged.items() if i not in self._fresh and self._has_changed(i, row)}
         storing.update_nodes(self._connection, known)
         new_rows = [
             storing.new_node_row(i, merged[i], *self._fresh[i], previous=previous, number=self._number)
@@ -197,11 +199,11 @@ class Workspace:
             source: {merged[i]["name"] for i in ids if i in merged} for source, ids in self._speakers.items()
         }
 
-    def _differs(self, node_id: str, row: Row) -> bool:
+    def _has_changed(self, node_id: str, row: Row) -> bool:
         old = self._nodes[node_id]
         return any(old[name] != value for name, value in storing.node_columns(row).items())
 
-    def _merged(self, node_id: str) -> Row:
+    def _merge_values(self, node_id: str) -> Row:
         """Return a node's fields in force, from every source's values."""
         lost = {
             s for s in self._sources_of[node_id] if self._presence[node_id, s]["missing_since"] is not None

@@ -117,7 +117,7 @@ def apply_verdict(registry: Registry, stored: StoredResult, again: burnin.Report
         registry.move(node.id, "burn_in", f"judged again: was {stored.result.verdict}")
     attempt = registry.start_attempt(node.id, "rejudge")
     report = replace(again, attempt=attempt).to_json()
-    reason = "; ".join(again.reasons()[:3]) or "every required check passed"
+    reason = "; ".join(again.list_reasons()[:3]) or "every required check passed"
     return registry.record_result(node.id, attempt, report, stored.result.records, reason=reason)
 
 
@@ -126,7 +126,7 @@ def threshold_rows(kind: str | None = None) -> list[Json]:
     kinds = (*burnin.KINDS, "rehearsal")
     if kind and kind not in kinds:
         raise InputError(f"unknown node kind {kind!r}", key="--kind", remedy=f"one of {', '.join(kinds)}")
-    rows = burnin.thresholds_for(kind, rehearsal=kind == "rehearsal") if kind else burnin.load_thresholds()
+    rows = burnin.select_thresholds(kind, rehearsal=kind == "rehearsal") if kind else burnin.load_thresholds()
     return [asdict(row) | {"lint": burnin.lint_thresholds((row,))} for row in rows]
 
 

@@ -216,11 +216,11 @@ class EventReader:
             at=ended_at,
             started_at=_moment(data.get("start")) or ended_at,
             key=self.key(str(task), host) if named else event_key(place, host),
-            run=run_of(str(task)) if named else str(Path(place).parent),
+            run=run_name(str(task)) if named else str(Path(place).parent),
         )
 
 
-def run_of(task: str) -> str:
+def run_name(task: str) -> str:
     """Return the Ansible process that a task's id names: all but its count."""
     return task.rpartition("-")[0] or task
 

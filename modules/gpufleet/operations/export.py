@@ -59,7 +59,7 @@ class ExportResult:
         return text_lines
 
 
-def run(request: Request, root: Path | None = None) -> ExportResult:
+def export_first_boot(request: Request, root: Path | None = None) -> ExportResult:
     """Export the first boot of a rack's nodes."""
     root = root or paths.project_root()
     rack = find_rack(root, request.rack)

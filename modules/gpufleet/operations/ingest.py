@@ -70,10 +70,10 @@ class Ingest:
     def apply_all(self, events: Iterable[TaskEvent]) -> IngestSummary:
         """Fold events in as a stream."""
         for event in events:
-            self.apply(event)
+            self.ingest_events(event)
         return self.applied
 
-    def apply(self, event: TaskEvent) -> None:
+    def ingest_events(self, event: TaskEvent) -> None:
         """Fold one event in, whole or not at all; a bad one is recorded as bad."""
         self.applied.events += not event.problem
         handler = _HANDLERS.get(str(event.report.get("event")))
@@ -203,8 +203,8 @@ class Ingest:
         self.applied.bad += [printable(line) for line in outcome.bad]
         for line in outcome.bad:
             self.registry.note(self.registry.get(self._known[event.host]).id, "bad_report", line, event.at)
-        if outcome.old:
-            keys = ", ".join(key.partition(".")[2] for key in outcome.old[:5])
+        if outcome.outdated:
+            keys = ", ".join(key.partition(".")[2] for key in outcome.outdated[:5])
             self.note_stale(
                 self.registry.get(self._known[event.host]), event, f"{seen.source} reported {keys}"
             )
@@ -215,7 +215,7 @@ class Ingest:
         return self._began[event.run]
 
 
-def run(artifacts: Path) -> IngestSummary:
+def ingest_artifacts(artifacts: Path) -> IngestSummary:
     """Fold a run's artifacts into the registry of the project we are in."""
     root = paths.project_root()
     with Registry(paths.database_url(root)) as registry:
@@ -233,11 +233,11 @@ def apply(
     return Ingest(registry, rehearsal=rehearsal, declare=declare).apply_all(events)
 
 
-def _commissioned(ingest: Ingest, who: str, event: TaskEvent) -> None:
+def _apply_commissioned(ingest: Ingest, who: str, event: TaskEvent) -> None:
     """Record that the node answered and was identified; a new one moves to commissioning."""
     registry, node = ingest.registry, ingest.registry.get(who)
     facts = _mapping(event.report.get("facts"))
-    if not _is_itself(ingest, node, "ansible", facts, event) or node.state not in NEW_STATES:
+    if not _matches_identity(ingest, node, "ansible", facts, event) or node.state not in NEW_STATES:
         return
     if not registry.is_news(who):
         ingest.note_stale(node, event, "it was commissioned")
@@ -247,7 +247,9 @@ def _commissioned(ingest: Ingest, who: str, event: TaskEvent) -> None:
     registry.advance(who, "commissioning", "answered and was identified", event.at, _attempt(event))
 
 
-def _is_itself(ingest: Ingest, node: Node, source: str, facts: Mapping[str, Any], event: TaskEvent) -> bool:
+def _matches_identity(
+    ingest: Ingest, node: Node, source: str, facts: Mapping[str, Any], event: TaskEvent
+) -> bool:
     """Record the facts that the node reports; return False if its serial is not the one in the registry."""
     serial = facts.get("serial")
     identity = Identity(serial if isinstance(serial, str) else None, node.instance_id, node.rack, node.slot)
@@ -258,7 +260,7 @@ def _is_itself(ingest: Ingest, node: Node, source: str, facts: Mapping[str, Any]
     return not conflicts
 
 
-def _configured(ingest: Ingest, who: str, event: TaskEvent) -> None:
+def _apply_configuration(ingest: Ingest, who: str, event: TaskEvent) -> None:
     """Keep what configuration came to, part by part: burn-in asks for it."""
     done = event.report.get("event") == "configured"
     facts, part = _mapping(event.report.get("facts")), str(event.report.get("part") or BASE)
@@ -290,7 +292,7 @@ def _configured_parts(
     return {"configured": all(parts.values()), "configured_parts": parts}
 
 
-def _drivers(ingest: Ingest, who: str, event: TaskEvent) -> None:
+def _apply_drivers(ingest: Ingest, who: str, event: TaskEvent) -> None:
     """Keep what a node said of its driver; the consistency check reads it. A failure also bars a healthy verdict."""
     node, facts = ingest.registry.get(who), _mapping(event.report.get("facts"))
     failed = event.report.get("event") == "drivers_failed"
@@ -306,7 +308,7 @@ def _drivers(ingest: Ingest, who: str, event: TaskEvent) -> None:
         ingest.registry.note(who, "drivers_failed", _failure_reason(facts), event.at)
 
 
-def _blade(ingest: Ingest, who: str, event: TaskEvent) -> None:
+def _apply_blade(ingest: Ingest, who: str, event: TaskEvent) -> None:
     """Keep what a blade's power, links and board are like, each finding with its reason."""
     report = _mapping(event.report.get("facts"))
     reasons = report.get("reasons")
@@ -319,7 +321,7 @@ def _blade(ingest: Ingest, who: str, event: TaskEvent) -> None:
     ingest.observe(Observation("ansible", node.name, identity, observed=seen, observed_at=event.at), event)
 
 
-def _burnt_in(ingest: Ingest, who: str, event: TaskEvent) -> None:
+def _apply_burn_in(ingest: Ingest, who: str, event: TaskEvent) -> None:
     """Judge the agent's records and let the verdict act."""
     from gpufleet import burnin
 
@@ -338,7 +340,7 @@ def _burnt_in(ingest: Ingest, who: str, event: TaskEvent) -> None:
         registry.note(who, "ignored", "burn-in without an attempt", event.at)
         return
     started = next((r for r in records if r.get("type") == "start"), {})
-    if not _is_itself(ingest, node, "burn_in", _mapping(started.get("host")), event):
+    if not _matches_identity(ingest, node, "burn_in", _mapping(started.get("host")), event):
         registry.note(who, "ignored", f"burn-in {attempt} of a board that is not this node's", event.at)
         return
     outcome = registry.record_result(
@@ -346,7 +348,7 @@ def _burnt_in(ingest: Ingest, who: str, event: TaskEvent) -> None:
         attempt,
         {**report.to_json(), "attempt": attempt},
         records,
-        reason="; ".join(report.reasons()[:3]) or "every required check passed",
+        reason="; ".join(report.list_reasons()[:3]) or "every required check passed",
         started_at=event.started_at,
         when=event.at,
         began=ingest.run_revision(event),
@@ -377,11 +379,11 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 _HANDLERS: dict[str, Handler] = {
-    "commissioned": _commissioned,
-    "configured": _configured,
-    "configure_failed": _configured,
-    "drivers": _drivers,
-    "drivers_failed": _drivers,
-    "burn_in": _burnt_in,
-    "blade": _blade,
+    "commissioned": _apply_commissioned,
+    "configured": _apply_configuration,
+    "configure_failed": _apply_configuration,
+    "drivers": _apply_drivers,
+    "drivers_failed": _apply_drivers,
+    "burn_in": _apply_burn_in,
+    "blade": _apply_blade,
 }

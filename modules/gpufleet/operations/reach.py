@@ -17,7 +17,7 @@ class ReachReport:
     """Nodes that answered, those that did not and why, conflicting identities, and values that are not well-formed."""
 
     answered: list[str] = field(default_factory=list)
-    silent: dict[str, str] = field(default_factory=dict)
+    unreachable: dict[str, str] = field(default_factory=dict)
     conflicts: list[str] = field(default_factory=list)
     bad: list[str] = field(default_factory=list)
 
@@ -44,7 +44,7 @@ def find_login(environment: Mapping[str, str] = os.environ, home: Path | None = 
 
 
 def probe_nodes(
-    registry: Registry, who: Login, *, rehearsal: bool = False, timeout: float = 10.0
+    registry: Registry, login: Login, *, rehearsal: bool = False, timeout: float = 10.0
 ) -> ReachReport:
     """Ask every live node that has an address; a new one that answers is discovered.
 
@@ -55,27 +55,27 @@ def probe_nodes(
         node.address: node for node in live if node.address and (is_rehearsed(node.address) or not rehearsal)
     }
     report = ReachReport()
-    for address, answer in _probe_addresses(by_address, who, timeout):
+    for address, answer in _probe_addresses(by_address, login, timeout):
         node = by_address[address]
         if isinstance(answer, remote.Unreachable):
-            report.silent[node.name] = f"{answer.reason}: {answer.detail}"
-            registry.set_reachable(node.id, False, detail=report.silent[node.name])
+            report.unreachable[node.name] = f"{answer.reason}: {answer.detail}"
+            registry.set_reachable(node.id, False, detail=report.unreachable[node.name])
         else:
             _record_reached(registry, node, answer.facts, report)
     return report
 
 
 def _probe_addresses(
-    by_address: Mapping[str, Node], who: Login, timeout: float
-) -> Iterator[tuple[str, remote.Reached | remote.Unreachable]]:
+    by_address: Mapping[str, Node], login: Login, timeout: float
+) -> Iterator[tuple[str, remote.Reachable | remote.Unreachable]]:
     """Ask ours with our login and rented machines with the first user of their image."""
     from gpufleet.cloud.plan import SSH_USER
 
-    for user, rented in ((who.user, False), (SSH_USER, True)):
+    for user, rented in ((login.user, False), (SSH_USER, True)):
         addresses = [address for address, node in by_address.items() if bool(node.cloud) is rented]
         if addresses:
             yield from remote.probe(
-                addresses, user=user, key=who.key, known_hosts=who.known_hosts, timeout=timeout
+                addresses, user=user, key=login.key, known_hosts=login.known_hosts, timeout=timeout
             ).items()
 
 

@@ -78,9 +78,9 @@ def retire(registry: Registry, request: Request, interaction: Interaction) -> Re
         interaction.say(f"an earlier wipe of {node.name} began at {unknown} and is not known to have ended")
     done = RetireResult(node)
     if request.wipe:
-        done.evidence = wipe(registry, node, request, interaction)
+        done.evidence = wipe_drives(registry, node, request, interaction)
     else:
-        confirm(node, request, interaction)
+        confirm_retirement(node, request, interaction)
     drain_node(registry, node, request)
     deregister_node(registry, node, request, done)
     return done
@@ -124,7 +124,7 @@ def check_retirable(node: Node, request: Request) -> None:
         raise InputError("no serial is known, by which a wipe is confirmed", where=node.name, remedy=remedy)
 
 
-def confirm(node: Node, request: Request, interaction: Interaction) -> None:
+def confirm_retirement(node: Node, request: Request, interaction: Interaction) -> None:
     """Ask a person to type the node's name; InputError for another name, or without a terminal."""
     if request.yes:
         return
@@ -148,7 +148,7 @@ def unfinished_wipe_start(registry: Registry, node: Node) -> str:
     return begun
 
 
-def wipe(registry: Registry, node: Node, request: Request, interaction: Interaction) -> dict[str, Any]:
+def wipe_drives(registry: Registry, node: Node, request: Request, interaction: Interaction) -> dict[str, Any]:
     """Plan, have the serial typed, wipe; return the evidence. A wrong serial touches nothing."""
     variables: dict[str, Any] = {"wipe_method": request.method, "wipe_force": request.force}
     planned = find_report(interaction.run(node, variables), "wipe_planned", node)

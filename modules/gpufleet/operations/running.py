@@ -45,7 +45,7 @@ def run_request(
     ident = remote.new_id()
     variables = {"gpufleet_burn_in": request.burn_in, **extra_vars}
     options = "--check --diff" if request.check else ""
-    record = remote.Record(
+    record = remote.RunRecord(
         request.play, request.limit, request.burn_in, request.check, tuple(sorted(extra_vars)), plan.hosts
     )
     paths.private_state(plan.root)
@@ -72,7 +72,7 @@ def run_request(
 class _RunRecorder:
     """The run's record, written again whenever a host is done."""
 
-    def __init__(self, artifacts: Path, record: remote.Record) -> None:
+    def __init__(self, artifacts: Path, record: remote.RunRecord) -> None:
         self.artifacts, self.record = artifacts, record
         remote.write_record(artifacts, record)
 
@@ -92,7 +92,7 @@ def registry_sink(root: Path) -> Iterator[Callable[[dict[str, Any]], None]]:
 
         def apply_event(event: dict[str, Any]) -> None:
             if task_event := reader.read(event):
-                live_ingest.apply(task_event)
+                live_ingest.ingest_events(task_event)
 
         yield apply_event
 

@@ -58,7 +58,7 @@ class SyncResult:
             "sources": [
                 {
                     "source": one.source,
-                    "nodes": one.seen,
+                    "nodes": one.node_count,
                     "created": one.created,
                     "missing": one.missing,
                     "conflicts": [conflict.detail for conflict in one.conflicts],
@@ -68,7 +68,7 @@ class SyncResult:
                 for one in self.outcomes
             ],
             "failures": {source: str(error) for source, error in self.failures.items()},
-            "unreachable": self.reach.silent if self.reach else {},
+            "unreachable": self.reach.unreachable if self.reach else {},
         }
 
     def summary_lines(self) -> Iterator[str]:
@@ -79,9 +79,9 @@ class SyncResult:
                 continue
             new_text = f", {len(one.created)} new" if one.created else ""
             missing_text = f", missing: {', '.join(one.missing)}" if one.missing else ""
-            yield f"{one.source}: {one.seen} nodes{new_text}{missing_text}"
+            yield f"{one.source}: {one.node_count} nodes{new_text}{missing_text}"
         if self.reach:
-            yield f"ssh: {len(self.reach.answered)} answer, {len(self.reach.silent)} do not"
+            yield f"ssh: {len(self.reach.answered)} answer, {len(self.reach.unreachable)} do not"
 
     def warnings(self) -> Iterator[str]:
         """Yield what a person should know in addition to the summary."""
@@ -89,7 +89,9 @@ class SyncResult:
         yield from (f"conflict: {one.detail}" for report in self.outcomes for one in report.conflicts)
         yield from (f"left out: {line}" for report in self.outcomes for line in report.bad)
         if self.reach:
-            yield from (f"{node} does not answer: {reason}" for node, reason in self.reach.silent.items())
+            yield from (
+                f"{node} does not answer: {reason}" for node, reason in self.reach.unreachable.items()
+            )
             yield from (f"conflict: {detail}" for detail in self.reach.conflicts)
             yield from (f"left out: {line}" for line in self.reach.bad)
         for source, error in self.failures.items():
@@ -189,7 +191,7 @@ def _pulumi_report(
     where = str(options.state_file or "pulumi stack export")
     file = options.state_file
     text = read_text(file, ENGINE_DOCUMENT) if file else _export_state(declared.stack, root, options)
-    with engine.reading(where):
+    with engine.name_source_in_errors(where):
         return _state_report(engine.read_document(text, where), declared, options, at, notes)
 
 
@@ -209,7 +211,7 @@ def _state_report(
 def _export_state(stack: str, root: Path, options: SyncOptions) -> str:
     """Ask the engine for the stack's state, with the engine that we built where none is on PATH."""
     environment = dict(options.environment)
-    installation = engine.find()
+    installation = engine.find_engine()
     if installation is not None:
         environment["PATH"] = os.pathsep.join(
             (environment.get("PATH", os.defpath), str(installation.bin_dir))
@@ -229,11 +231,11 @@ def _address_report(declared: fleet.Fleet, book: Path, at: datetime, notes: list
         for place in places
         if place in book_entries
     }
-    seen = [_located(places[place], place, address, at) for place, address in addresses.items()]
+    seen = [_address_observation(places[place], place, address, at) for place, address in addresses.items()]
     return Report("address_book", at, seen)
 
 
-def _located(name: str, place: str, address: str, at: datetime) -> Observation:
+def _address_observation(name: str, place: str, address: str, at: datetime) -> Observation:
     rack, _, slot = place.rpartition("/")
     who = Identity(rack=rack, slot=slot)
     return Observation("address_book", name, who, observed={"address": address}, observed_at=at)

@@ -49,9 +49,9 @@ class Facts:
 
 def parse_facts(text: str) -> Facts:
     """Read the answer to COMMAND."""
-    answers = sections(text)
-    system = os_release(answers.get("os_release", ""))
-    serial, source = first_serial(answers)
+    answers = split_sections(text)
+    system = parse_os_release(answers.get("os_release", ""))
+    serial, source = find_serial(answers)
     return Facts(
         arch=answers.get("arch", ""),
         kernel=answers.get("kernel", ""),
@@ -63,11 +63,11 @@ def parse_facts(text: str) -> Facts:
         serial=serial,
         serial_source=source,
         model=answers.get("device_tree_model") or answers.get("dmi_model", ""),
-        mac=main_mac(answers.get("route", ""), answers.get("interfaces", "")),
+        mac=find_main_mac(answers.get("route", ""), answers.get("interfaces", "")),
     )
 
 
-def sections(text: str) -> dict[str, str]:
+def split_sections(text: str) -> dict[str, str]:
     """Split the answer at its headings. What comes before the first (a login's greeting) is not ours."""
     sections_by_name: dict[str, str] = {}
     for part in text.split(f"{MARK} ")[1:]:
@@ -76,19 +76,19 @@ def sections(text: str) -> dict[str, str]:
     return sections_by_name
 
 
-def os_release(text: str) -> dict[str, str]:
+def parse_os_release(text: str) -> dict[str, str]:
     """Return the assignments of an os-release file."""
     pairs = (line.partition("=") for line in text.splitlines() if "=" in line)
     return {key.strip(): value.strip().strip("\"'") for key, _, value in pairs}
 
 
-def first_serial(answers: dict[str, str]) -> tuple[str, str]:
+def find_serial(answers: dict[str, str]) -> tuple[str, str]:
     """Return the serial and where it comes from: a Pi's device tree before a PC's DMI."""
     places = {"device_tree_serial": "device_tree", "dmi_serial": "dmi", "dmi_board_serial": "dmi"}
     return next(((answers[key], source) for key, source in places.items() if answers.get(key)), ("", ""))
 
 
-def main_mac(route: str, interfaces: str) -> str:
+def find_main_mac(route: str, interfaces: str) -> str:
     """Return the address of the network card that has the default route, else of the first real one."""
     addresses = dict(line.split("/address:", 1) for line in interfaces.splitlines() if "/address:" in line)
     rows = [line.split() for line in route.splitlines()[1:]]

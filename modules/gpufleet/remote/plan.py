@@ -62,15 +62,17 @@ def plan_run(root: Path, play: str = "site", limit: str | None = None) -> RunPla
     status, out, err = run_ansible(root, [*command, *(["--limit", limit] if limit else [])])
     unknown = unknown_patterns(err, limit or "")
     if unknown:
-        raise InputError(f"no host or group {unknown[0]!r}", key="--limit", remedy=suggest(root, unknown[0]))
+        raise InputError(
+            f"no host or group {unknown[0]!r}", key="--limit", remedy=suggest_names(root, unknown[0])
+        )
     if status == 0:
         return RunPlan(
             root, play, limit, tuple(parse_hosts(out)), tuple(parse_tasks(out)), tuple(parse_plays(out))
         )
     if "no hosts to target" in err:
         return RunPlan(root, play, limit, (), ())
-    cause = first_cause(err)
-    raise InputError(cause or first_error(err), where="" if cause else "inventory or playbook")
+    cause = find_inventory_error(err)
+    raise InputError(cause or find_ansible_error(err), where="" if cause else "inventory or playbook")
 
 
 def unfold_limit(limit: str) -> str:
@@ -78,12 +80,12 @@ def unfold_limit(limit: str) -> str:
 
     Ansible's own brackets, ``group[0:2]``, stay as they are: they have a colon.
     """
-    if sum(_count(match[2]) for match in FOLDED.finditer(limit)) > MAX_NAMES:
+    if sum(_count_names(match[2]) for match in FOLDED.finditer(limit)) > MAX_NAMES:
         raise InputError(f"{printable(limit, 60)} means over {MAX_NAMES:,} names", key="--limit")
-    return FOLDED.sub(lambda match: ",".join(match[1] + name for name in _names(match[2])), limit)
+    return FOLDED.sub(lambda match: ",".join(match[1] + name for name in _expand_range(match[2])), limit)
 
 
-def _names(folded: str) -> list[str]:
+def _expand_range(folded: str) -> list[str]:
     from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetParseError
 
     try:
@@ -92,7 +94,7 @@ def _names(folded: str) -> list[str]:
         raise InputError(printable(error), key="--limit", remedy="write ranges like blade[01-20]") from None
 
 
-def _count(folded: str) -> int:
+def _count_names(folded: str) -> int:
     """Return how many names a folded name means, without writing them out."""
     count = 1
     for ranges in re.findall(r"\[([^\]]*)\]", folded):
@@ -128,8 +130,8 @@ def read_inventory(root: Path) -> dict[str, Any]:
     command = ["ansible-inventory", "-i", str(root / "inventory"), "--list", "--export"]
     status, out, err = run_ansible(root, command)
     if status:
-        cause = first_cause(err)
-        raise InputError(cause or first_error(err), where="" if cause else "inventory")
+        cause = find_inventory_error(err)
+        raise InputError(cause or find_ansible_error(err), where="" if cause else "inventory")
     return decode_json_object(out, "ansible-inventory", LARGE_DOCUMENT)
 
 
@@ -154,7 +156,7 @@ def unknown_patterns(err: str, limit: str) -> list[str]:
     return [pattern for pattern in dict.fromkeys(ignored) if pattern in requested]
 
 
-def suggest(root: Path, pattern: str) -> str:
+def suggest_names(root: Path, pattern: str) -> str:
     """Name the groups and hosts that the pattern may have meant."""
     status, out, _ = run_ansible(root, ["ansible-inventory", "-i", str(root / "inventory"), "--list"])
     names = inventory_names(out) if status == 0 else []
@@ -189,13 +191,13 @@ def parse_plays(out: str) -> list[str]:
     return re.findall(r"^  play #\d+ \(.*\): (.*)\tTAGS: ", out, re.MULTILINE)
 
 
-def first_cause(err: str) -> str:
+def find_inventory_error(err: str) -> str:
     """Return what our own inventory plugins said is wrong, which Ansible tells as a warning before its error."""
     match = re.search(r"Failed to parse inventory with 'auto' plugin: (.+?)(?:\n\n|\Z)", err, re.DOTALL)
     return " ".join(match[1].split()) if match else ""
 
 
-def first_error(err: str) -> str:
+def find_ansible_error(err: str) -> str:
     """Return Ansible's first error in one line."""
     lines = err.splitlines()
     start = next((n for n, line in enumerate(lines) if line.startswith(("[ERROR]:", "ERROR!"))), None)

@@ -32,7 +32,7 @@ Reason = Literal[
 
 
 @dataclass(frozen=True)
-class Reached:
+class Reachable:
     """A node that answered."""
 
     address: str
@@ -48,7 +48,7 @@ class Unreachable:
     detail: str
 
 
-Answer = Reached | Unreachable
+Answer = Reachable | Unreachable
 
 
 def probe(
@@ -114,7 +114,7 @@ def read_facts(address: str, client: paramiko.SSHClient, timeout: float) -> Answ
     facts = parse_facts(text)
     if not facts.arch:
         return Unreachable(address, "no_answer", "the login runs no commands")
-    return Reached(address, facts)
+    return Reachable(address, facts)
 
 
 def classify_error(error: Exception) -> Reason:

@@ -17,7 +17,7 @@ FILE = "run.json"
 
 
 @dataclass(frozen=True)
-class Record:
+class RunRecord:
     """A run as it was requested, and the hosts that finished without a failure."""
 
     play: str
@@ -33,18 +33,18 @@ class Record:
         """Return the hosts that are still to be done."""
         return tuple(host for host in self.hosts if host not in self.done)
 
-    def with_done(self, names: list[str]) -> Record:
+    def with_done(self, names: list[str]) -> RunRecord:
         """Return the record with more hosts done."""
         return replace(self, done=tuple(sorted({*self.done, *names})))
 
 
-def write_record(artifacts: Path, record: Record) -> None:
+def write_record(artifacts: Path, record: RunRecord) -> None:
     """Write the record to a temporary file and rename it into place."""
     private_folder(artifacts)
     write_text(artifacts / FILE, json.dumps(asdict(record), indent=1) + "\n", mode=0o600)
 
 
-def read_record(artifacts: Path) -> Record:
+def read_record(artifacts: Path) -> RunRecord:
     """Return a run's record; raise InputError where the folder has none."""
     path = artifacts / FILE
     if not path.is_file():
@@ -53,7 +53,7 @@ def read_record(artifacts: Path) -> Record:
     try:
         fields = decode_json_object(read_bytes(path, OWN_STATE), str(path), OWN_STATE)
         lists = {key: tuple(fields[key]) for key in ("extra_vars", "hosts", "done")}
-        record = Record(**{**fields, **lists})
+        record = RunRecord(**{**fields, **lists})
     except (ValueError, KeyError, TypeError) as damaged:  # an InputError is a ValueError
         raise InputError("is damaged", where=str(path), remedy="start a new run") from damaged
     names = (*record.hosts, *record.done, *record.extra_vars, record.play, record.limit, record.burn_in)

@@ -79,7 +79,7 @@ def run_playbook(
     def on_event(event: dict[str, Any]) -> bool:
         strip_arguments(event)
         follower.handle(event)
-        return is_kept(event)
+        return is_kept_event(event)
 
     artifacts = private_folder(private_state(plan.root) / "artifacts")
     ident = ident or new_id()
@@ -185,7 +185,7 @@ def catch_interrupts() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def is_kept(event: dict[str, Any]) -> bool:
+def is_kept_event(event: dict[str, Any]) -> bool:
     """Keep what tells the registry something or explains a failure; thousands of plain successes go."""
     kind = event.get("event", "")
     if kind in ("runner_on_ok", "runner_on_skipped"):

@@ -25,7 +25,7 @@ from gpufleet.remote.run import (
     KEEP_ARTIFACTS,
     RunOutcome,
     catch_interrupts,
-    is_kept,
+    is_kept_event,
     new_id,
     remove_environment,
     strip_arguments,
@@ -170,7 +170,7 @@ class _ShardedRun:
     def _on_event(self, event: dict[str, Any]) -> bool:
         strip_arguments(event)
         self.events.put(event)
-        return is_kept(event)
+        return is_kept_event(event)
 
     def _outcome(self, progress: Progress, interrupted: bool) -> RunOutcome:
         failed_pipelines = [pipeline for pipeline in self.pipelines if pipeline.trouble]

@@ -8,7 +8,7 @@ from gpufleet.errors import InputError
 from gpufleet.fleet import Netboot, Rack, RackNetwork, RackNode
 
 
-def folder_of(netboot: Netboot, node: RackNode) -> str:
+def tftp_folder(netboot: Netboot, node: RackNode) -> str:
     """Return the folder that the node's bootloader asks for: its serial's last 8 digits, or its MAC with hyphens."""
     known = node.serial if netboot.prefix == "serial" else node.mac
     if known is None:
@@ -30,7 +30,7 @@ def dnsmasq(rack: Rack, network: RackNetwork, netboot: Netboot, nodes: Sequence[
         f"tftp-root={netboot.tftp_root}",
         'pxe-service=0,"Raspberry Pi Boot"',
         "# Each folder holds a copy of the image's boot partition, with the node's lines appended:",
-        *(f"#   {netboot.tftp_root}/{folder_of(netboot, node)}/  {node.name}" for node in nodes),
+        *(f"#   {netboot.tftp_root}/{tftp_folder(netboot, node)}/  {node.name}" for node in nodes),
     ]
     return "\n".join(lines) + "\n"
 

@@ -111,7 +111,7 @@ def _netboot(rack: Rack, server: Netboot, seeds: Sequence[Seed]) -> dict[str, st
         "netboot/exports": netboot.exports(server, nodes),
     }
     for seed in seeds:
-        folder = f"netboot/tftp/{netboot.folder_of(server, seed.node)}"
+        folder = f"netboot/tftp/{netboot.tftp_folder(server, seed.node)}"
         server_files |= {
             f"{folder}/{name}": seed.files[name] for name in ("cmdline.append.txt", "config.append.txt")
         }

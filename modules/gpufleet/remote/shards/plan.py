@@ -30,10 +30,12 @@ def make_shards(hosts: Sequence[str], places: Mapping[str, str], max_hosts: int 
     by_place: dict[str, list[str]] = {}
     for host in sorted(hosts):
         by_place.setdefault(places.get(host, ELSEWHERE), []).append(host)
-    return tuple(shard for place in sorted(by_place) for shard in _parts(place, by_place[place], max_hosts))
+    return tuple(
+        shard for place in sorted(by_place) for shard in _split_place(place, by_place[place], max_hosts)
+    )
 
 
-def _parts(place: str, hosts: list[str], max_hosts: int) -> Iterable[Shard]:
+def _split_place(place: str, hosts: list[str], max_hosts: int) -> Iterable[Shard]:
     count = -(-len(hosts) // max_hosts) if max_hosts else 1
     if count == 1:
         return [Shard(place, tuple(hosts))]
