@@ -22,7 +22,7 @@ NODE = "aws:ec2/instance:Instance"
 GCP_NODE = "gcp:compute/instance:Instance"
 
 
-class Asked:
+class ProviderClient:
     """A provider with plain values in and out."""
 
     def __init__(self, cloud, path):
@@ -64,7 +64,7 @@ class Asked:
 @pytest.fixture
 def ask(tmp_path):
     """Return a simulated cloud by name; asked for twice it is a second process on the same memory."""
-    return lambda cloud: Asked(cloud, tmp_path / f"{cloud}.sqlite")
+    return lambda cloud: ProviderClient(cloud, tmp_path / f"{cloud}.sqlite")
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def test_created_resources_look_real_and_come_out_the_same_again(ask, aws, tmp_p
     assert identity.startswith("vpc-")
     assert len(identity) == len("vpc-") + 17
     assert made["arn"] == f"arn:aws:ec2:us-east-1:123456789012:vpc/{identity}"
-    other = Asked("aws", tmp_path / "other.sqlite")
+    other = ProviderClient("aws", tmp_path / "other.sqlite")
     assert other.create(VPC, "net", {"cidrBlock": "10.64.0.0/16"}) == (identity, made)
 
 
@@ -232,6 +232,7 @@ def test_an_update_keeps_the_identity(aws, subnet):
     identity, state = aws.create(NODE, "one", node(subnet))
     bigger = aws.update(NODE, "one", identity, state, node(subnet, instanceType="g5.4xlarge"))
     assert bigger == {**state, "instanceType": "g5.4xlarge"}
+    assert aws.provider.store.get(NODE, identity).acknowledged, "the engine has named it"
 
 
 def test_a_launch_template_counts_its_versions(aws):

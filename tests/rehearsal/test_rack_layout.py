@@ -134,3 +134,18 @@ def test_half_a_key_pair_is_made_anew(tmp_path):
 
 def test_known_hosts_lines_carry_address_and_key_only():
     assert known_hosts({"198.18.1.11": "ssh-ed25519 AAAA blade01\n"}) == "198.18.1.11 ssh-ed25519 AAAA\n"
+
+
+@pytest.mark.parametrize(
+    ("kind", "tools"),
+    [
+        ("blades", {"vcgencmd", "bladectl", "rpi-eeprom-config"}),
+        ("bench", {"vcgencmd", "rpi-eeprom-config"}),  # a Pi without a blade around it
+        ("servers", set()),
+    ],
+)
+def test_a_host_has_the_tools_of_its_kind(plan, kind, tools):
+    layout.write_host_files(replace(plan, kind=kind), IMAGE, KEY, {})
+    folder = plan.folder / "root/usr/local/bin"
+    written = {path.name for path in folder.glob("*")} if folder.is_dir() else set()
+    assert written & {"vcgencmd", "bladectl", "rpi-eeprom-config"} == tools

@@ -165,3 +165,10 @@ def test_more_parameters_never_weigh_less(one, other):
         (catalog.get_model(one), catalog.get_model(other)), key=lambda model: model.parameters
     )
     assert sizing.weight_bytes(small, "bf16") <= sizing.weight_bytes(large, "bf16")
+
+
+def test_the_rknn_runtime_takes_memory_by_the_vocabulary():
+    small, large = catalog.get_model("TinyLlama-1.1B"), catalog.get_model("Llama-3-8B")
+    runtime = [estimate(model, precision="w8a8", engine="rknn").overhead for model in (small, large)]
+    assert large.vocabulary > small.vocabulary
+    assert 0 < runtime[0] < runtime[1]
