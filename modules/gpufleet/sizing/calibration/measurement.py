@@ -177,7 +177,10 @@ def _prompt_tokens_per_s(replica: Replica) -> float | None:
 
 
 def _tokens_from_flops(measurement: Measurement, operations: float) -> float:
-    """Return tokens per second of all devices from FLOP/s: six per weight, and full (not causal) attention."""
+    """Return tokens per second of all devices from FLOP/s: six per weight, and full (not causal) attention.
+
+    Source: PaLM (arXiv 2204.02311), appendix B, model FLOPs utilization.
+    """
     model, length = measurement.workload.model, measurement.workload.context
     per_token = 6.0 * model.parameters + 12.0 * model.layers * model.hidden * length
     return operations / per_token * count_training_devices(measurement)

@@ -1,4 +1,7 @@
-"""Priors of the efficiency factors, and how far device classes and engines may depart from them."""
+"""Priors of the efficiency factors, and how far device classes and engines may depart from them.
+
+Prior values and spreads are assumptions; the fit moves a factor as far as its measurements require.
+"""
 
 from __future__ import annotations
 

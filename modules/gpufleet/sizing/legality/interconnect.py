@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpufleet.sizing.legality.rule import PlacementCase, rule
 
-SLOW_GB_S = 12.5  # 100 Gbit/s: the slowest fabric that is common for distributed training
+SLOW_GB_S = 12.5  # assumption, 100 Gbit/s: the slowest fabric that is common for distributed training
 
 
 def _has_several_devices_per_node(case: PlacementCase) -> bool:

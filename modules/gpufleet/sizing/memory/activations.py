@@ -8,7 +8,9 @@ from gpufleet.sizing.workload import Workload
 
 BF16_BYTES = 2.0  # bytes of a 16-bit value
 DROPOUT_BYTES = 3.0  # a dropped-out copy in 16 bits and its mask in 8
-SCORE_BYTES = 5.0  # scores, softmax and its dropout mask where attention is not fused
+# Unfused attention: softmax output (2), dropout mask (1) and dropout output (2), per head and pair of tokens.
+# Source: Korthikanti et al., Reducing Activation Recomputation (arXiv 2205.05198), section 4.1.
+SCORE_BYTES = 5.0
 DPO_COPIES = 8.0  # shifted copies of the logits of both answers, in 32 bits
 COMPILED_SAVED_BYTES = 4.0  # the 32-bit copy of the logits that a compiled loss never writes
 SELECTIVE_KEPT_PER = (

@@ -15,7 +15,7 @@ from gpufleet.sizing.workload import LoraTargets, Workload
 
 # Adam keeps two 32-bit moments; in 8 bits each has a 32-bit scale per 2,048 weights (bitsandbytes blocks of 256).
 OPTIMIZER_BYTES = {"adamw": 8.0, "adamw_8bit": 2.03, "paged_adamw_8bit": 2.03, "sgd": 0.0}
-MASTER_BYTES = 4.0
+MASTER_BYTES = 4.0  # 32-bit copy of the weights; source: ZeRO (arXiv 1910.02054), section 3.1
 ATTENTION = ("q", "k", "v", "o", "latent")
 ADAPTED_MATRICES = {"attention": ("q", "v"), "all": (*ATTENTION, "gate", "up", "down")}
 ZERO_STAGES = {"none": 0, "zero1": 1, "zero2": 2, "zero3": 3}

@@ -7,7 +7,7 @@ from gpufleet.sizing.memory.result import GIB, QuickEstimate
 from gpufleet.sizing.memory.weights import bits_per_weight
 from gpufleet.sizing.workload import Workload
 
-TRAINING_FACTOR = 6
+TRAINING_FACTOR = 6  # of the rule of thumb, not of our estimate
 
 
 def quick_estimate(workload: Workload, hardware: Hardware) -> QuickEstimate:

@@ -15,8 +15,8 @@ from gpufleet.sizing.speed import Speed, estimate_speed
 from gpufleet.sizing.workload import Workload
 
 MAX_NODES = 1024
-NODES_ON_A_FABRIC = 16
-NODES_ON_ETHERNET = 2
+NODES_ON_A_FABRIC = 16  # assumption
+NODES_ON_ETHERNET = 2  # assumption
 FABRICS = ("EFA", "InfiniBand", "RoCE")
 MAX_DOUBLINGS = 6  # doublings beyond an even division
 

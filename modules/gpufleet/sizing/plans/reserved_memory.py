@@ -25,7 +25,7 @@ def reserved_memory_warnings(request: SizingRequest) -> Iterator[PlanWarning]:
     if request.reserve_gib:
         text = (
             f"{request.reserve_gib:g} GiB of each device are reserved for other processes, and on a card "
-            f"{load_constants()['context_gib']:g} GiB for the driver context of those; their effect on "
+            f"{load_constants()['context_gib']:g} GiB for their driver context; their effect on "
             "speed is not known"
         )
         yield PlanWarning("memory-reserved", text, "--reserve-gib")

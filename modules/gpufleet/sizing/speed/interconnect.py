@@ -22,7 +22,10 @@ class Link:
     gb_s: float
 
     def all_reduce(self, members: int, payload: float, latency: float, share: float) -> float:
-        """Return seconds of an all-reduce of ``payload`` bytes at a share of the nominal bandwidth."""
+        """Return seconds of an all-reduce of ``payload`` bytes at a share of the nominal bandwidth.
+
+        A ring moves 2 (n - 1) / n of the payload per member (Patarasuk and Yuan, 2009); latency grows with log2(n).
+        """
         if members <= 1:
             return 0.0
         moved = 2.0 * (members - 1) / members * payload

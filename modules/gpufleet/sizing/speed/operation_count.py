@@ -23,7 +23,10 @@ def output_weights(model: Architecture) -> float:
 
 
 def forward_operations(model: Architecture) -> float:
-    """Return floating-point operations per token of one forward pass without attention scores: two per active weight."""
+    """Return operations per token of a forward pass without attention scores: two per active weight.
+
+    Source: Kaplan et al., Scaling Laws for Neural Language Models (arXiv 2001.08361), section 2.1.
+    """
     return 2.0 * (model.active_parameters - embedding_lookup_weights(model))
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from gpufleet.catalog import Accelerator
 
-IDLE_SHARE = 0.2  # of the rating; a device that waits for others keeps its clocks
+IDLE_SHARE = 0.2  # assumption, of the rating: a waiting device keeps its clocks
 MEMORY_BOUND_SHARE = (
-    0.8  # busy with memory: RTX 4090 alone drew some 390 of 450 W (ai-benchmarks 43), W7700 140 of 190 (9)
+    0.8  # memory-bound: RTX 4090 drew some 390 of 450 W (ai-benchmarks 43), W7700 140 of 190 W (9)
 )
-COMPUTE_BOUND_SHARE = 0.95  # busy with operations
+COMPUTE_BOUND_SHARE = 0.95  # assumption: close to the rating when compute-bound
 
 
 def estimate_watts(part: Accelerator, devices: int, busy: float, limit: str) -> float | None:
