@@ -13,10 +13,10 @@ from gpufleet.drivers import consistency
 class ActionModule(ControllerAction):
     def compute(self, options: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         hosts = [
-            consistency.Host(
+            consistency.HostDriver(
                 name, entry.get("group") or "(none)", bool(entry.get("cards")), entry.get("state")
             )
             for name, entry in options["hosts"].items()
         ]
-        report = consistency.check(hosts)
-        return {"table": consistency.table(report), **report.as_json()}
+        report = consistency.check_consistency(hosts)
+        return {"table": consistency.format_report(report), **report.as_json()}

@@ -7,12 +7,14 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.adapter import ControllerAction
-from gpufleet.drivers import Facts, Wanted, plan
+from gpufleet.drivers import HostFacts, RequestedSoftware, plan_drivers
 
 
 class ActionModule(ControllerAction):
     def compute(self, options: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
-        driver_plan = plan(Facts.from_json(options["hardware"]), Wanted.from_json(options["wanted"]))
+        driver_plan = plan_drivers(
+            HostFacts.from_json(options["hardware"]), RequestedSoftware.from_json(options["wanted"])
+        )
         plan_json = driver_plan.as_json()
         result: dict[str, Any] = {"plan": plan_json, "ansible_facts": {"driver_plan": plan_json}}
         if options["plan_only"]:  # what `gpufleet configure --plan` shows; the registry keeps none of it

@@ -15,4 +15,4 @@ class ActionModule(ControllerAction):
         report = burnin.judge(
             options["records"], options["kind"], options["profile"], options["rehearsal"], configured=True
         )
-        return {"verdict": report.verdict, "reasons": list(report.reasons())}
+        return {"verdict": report.verdict, "reasons": list(report.list_reasons())}

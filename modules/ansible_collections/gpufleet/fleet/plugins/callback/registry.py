@@ -31,7 +31,7 @@ from gpufleet import nodes, paths  # noqa: E402
 from gpufleet.boundary import printable  # noqa: E402
 from gpufleet.errors import EnvironmentFault  # noqa: E402
 from gpufleet.operations import ingest  # noqa: E402
-from gpufleet.operations.events import EventReader, TaskEvent, run_of, task_event  # noqa: E402
+from gpufleet.operations.events import EventReader, TaskEvent, run_name, task_event  # noqa: E402
 
 _RETRY_SECONDS = 30
 _MOST_SHOWN = 20
@@ -104,14 +104,14 @@ class CallbackModule(CallbackBase):
             action=result.task.action,
             started_at=began,
             key=self._reader.key(task, host),
-            run=run_of(task),
+            run=run_name(task),
         )
 
     def _write(self) -> None:
         """Write what waits, in its order: an event leaves the line only once the registry has it."""
         while self._waiting and (registry := self._open_registry()):
             try:
-                registry.apply(self._waiting[0])
+                registry.ingest_events(self._waiting[0])
             except EnvironmentFault as error:
                 self._pause_after(error)
                 return

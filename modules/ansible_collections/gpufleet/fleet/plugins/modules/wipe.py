@@ -57,7 +57,7 @@ KEPT_OUTPUT = 4000
 
 
 class DrivePlan(TypedDict):
-    """How one drive is wiped: ``gpufleet.nodes.wiping`` makes it."""
+    """How one drive is wiped: ``gpufleet.nodes.wipe_plan`` makes it."""
 
     path: str
     by_id: str | None

@@ -8,7 +8,7 @@ DOCUMENTATION = """
 module: wipe_plan
 short_description: Say which of a node's drives would be wiped how, and which would not and why
 description:
-  - Makes a plan of what C(gpufleet.fleet.disks) has read, by C(gpufleet.nodes.wiping). Drives that are not the
+  - Makes a plan of what C(gpufleet.fleet.disks) has read, by C(gpufleet.nodes.wipe_plan). Drives that are not the
     node's own, and those that the running system uses, are refused.
 options:
   node: {description: The node's name in the inventory., type: str, required: true}

@@ -1,0 +1,117 @@
+# Copyright: gpufleet contributors
+# GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The files, units and obstacles of an application, from its rendered units. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import PurePosixPath
+from typing import Any, TypedDict
+
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import earlier_reasons
+
+QUADLETS = "/etc/containers/systemd"
+SECRETS = "/etc/gpufleet/secrets"
+INSTALLED_ONLY = "installed and not started: a rehearsed host runs no containers"
+
+
+class Unit(TypedDict):
+    """A unit file as ``gpufleet.fleet.units`` renders it."""
+
+    path: str
+    content: str
+    service: str
+    quadlet: bool
+
+
+class Rendered(TypedDict):
+    """What ``gpufleet.fleet.units`` returns."""
+
+    units: list[Unit]
+    secret_files: list[str]
+    secrets_stored: list[str]
+    warnings: list[str]
+
+
+def files(rendered: Rendered, *, verify_script: str, generator: str) -> list[dict[str, Any]]:
+    """Return the unit files; before one is replaced, podman's generator or systemd verifies it."""
+    entries: list[dict[str, Any]] = []
+    if any(unit["quadlet"] for unit in rendered["units"]):
+        entries.append({"path": QUADLETS, "state": "directory"})
+    for unit in rendered["units"]:
+        name = PurePosixPath(unit["path"]).name
+        validate = ["sh", "-c", verify_script, "verify", "{}", name, generator]
+        entries.append({"path": unit["path"], "content": unit["content"], "validate": validate})
+    return entries
+
+
+def units(rendered: Rendered, *, start: bool) -> list[dict[str, Any]]:
+    """Return the services; a quadlet is enabled by its own file."""
+    entries = []
+    for unit in rendered["units"]:
+        entry: dict[str, Any] = {"name": unit["service"], "restart_on": [unit["path"]]}
+        if not unit["quadlet"]:
+            entry["enabled"] = start
+        if start:
+            entry["state"] = "started"
+        entries.append(entry)
+    return entries
+
+
+def secret_files(secrets: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Return the folder of secrets and one file for each secret that the operator gives."""
+    folders = [
+        {"path": str(PurePosixPath(SECRETS).parent), "state": "directory"},
+        {"path": SECRETS, "state": "directory", "mode": "0700"},
+    ]
+    return folders + [
+        {"path": f"{SECRETS}/{name}", "content": str(value), "mode": "0400"}
+        for name, value in secrets.items()
+    ]
+
+
+def obsolete_files(rendered: Rendered, *, installed: list[str]) -> list[dict[str, str]]:
+    """Return entries that remove the unit files of an earlier application."""
+    current = {unit["path"] for unit in rendered["units"]}
+    return [{"path": path, "state": "absent"} for path in dict.fromkeys(installed) if path not in current]
+
+
+def missing_secrets(rendered: Rendered, *, installed: list[str], secrets: Mapping[str, Any]) -> list[str]:
+    """Return secrets that the application reads, and that are neither on the node nor given."""
+    available = {*installed, *(f"{SECRETS}/{name}" for name in secrets)}
+    missing = [path for path in rendered["secret_files"] if path not in available]
+    stored = [f"podman secret {name}" for name in rendered["secrets_stored"]]
+    return missing + [name for name in stored if name not in installed]
+
+
+def obstacles(missing: list[str], *, engine: str, is_installed: bool) -> list[str]:
+    """Return why the application cannot start."""
+    absent = [] if is_installed else [f"{engine} is not installed: run drivers.yml first"]
+    return absent + [f"{name} is not on the node: docs/templates.md, Secrets" for name in missing]
+
+
+def not_applied(
+    rendered: Rendered, *, applied: Mapping[str, Any], start: bool, obstacles: list[str]
+) -> dict[str, Any]:
+    """Return what the host does not have of the application, each with its reason."""
+    reasons = earlier_reasons(applied)
+    if not start and rendered["units"]:
+        reasons["containers"] = {unit["service"]: INSTALLED_ONLY for unit in rendered["units"]}
+    if not start and obstacles:
+        reasons["application"] = obstacles
+    if rendered["warnings"]:
+        reasons["warnings"] = rendered["warnings"]
+    return reasons
+
+
+class FilterModule:
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        return {
+            "application_files": files,
+            "application_units": units,
+            "application_secret_files": secret_files,
+            "application_obsolete_files": obsolete_files,
+            "application_missing_secrets": missing_secrets,
+            "application_obstacles": obstacles,
+            "application_not_applied": not_applied,
+        }

@@ -1,0 +1,88 @@
+# Copyright: gpufleet contributors
+# GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
+"""What the role rocm installs and reports. Pure: reads no host and changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.fleet.plugins.plugin_utils.role_data import (
+    HEADER,
+    package_specs,
+    parse_answers,
+)
+
+KEYRINGS = "/etc/apt/keyrings"
+VULKAN_REASONS = ("amd.vulkan_only", "rocm.container")
+
+
+def packages(plan: Mapping[str, Any]) -> list[str]:
+    """Return NAME or NAME=VERSION of everything in a driver plan, headers first so that DKMS finds them."""
+    planned = [*plan["packages"], *((plan["rocm"] or {}).get("packages") or [])]
+    return list(dict.fromkeys([*plan["headers"], *package_specs(planned)]))
+
+
+def repository_files(plan: Mapping[str, Any], *, keys: Mapping[str, str]) -> list[dict[str, str]]:
+    """Return the files of the plan's apt repositories that have a key: each key and each deb822 source."""
+    files = [{"path": KEYRINGS, "state": "directory"}]
+    for repository in plan["repositories"]:
+        name = repository["name"]
+        if name not in keys:
+            continue
+        keyring = f"{KEYRINGS}/{name}.asc"
+        lines = [
+            "Types: deb",
+            f"URIs: {repository['uri']}",
+            f"Suites: {repository['suite']}",
+            f"Components: {' '.join(repository['components'])}",
+            "Architectures: amd64",
+            f"Signed-By: {keyring}",
+        ]
+        source = HEADER + "".join(f"{line}\n" for line in lines)
+        files += [
+            {"path": keyring, "content": keys[name]},
+            {"path": f"/etc/apt/sources.list.d/{name}.sources", "content": source},
+        ]
+    return files
+
+
+def not_applied(
+    plan: Mapping[str, Any], *, look: Mapping[str, Any], members: Mapping[str, Any], check_mode: bool
+) -> dict[str, str]:
+    """Return what the host cannot have, each with its reason."""
+    if plan["action"] == "refuse":
+        refusal = plan.get("refusal") or {}
+        reasons = {"rocm": refusal.get("message", "the driver plan refuses")}
+    elif not plan["rocm"]:
+        messages = [reason["message"] for reason in plan["reasons"] if reason["code"] in VULKAN_REASONS]
+        reasons = {"rocm": next(iter(messages), "the driver plan has no ROCm for these cards")}
+    else:
+        reasons = _device_problems(parse_answers(look), check_mode=check_mode)
+    for line in members.get("stdout_lines") or []:
+        if line.startswith("missing "):
+            reasons[f"operator {line.split(' ')[1]}"] = "there is no such user or group"
+    return reasons
+
+
+def _device_problems(answers: Mapping[str, str], *, check_mode: bool) -> dict[str, str]:
+    problems = {}
+    if "kfd" not in answers:
+        module = "amdgpu is loaded without compute" if "module" in answers else "no amdgpu driver is loaded"
+        problems["kfd"] = f"there is no /dev/kfd: {module}"
+    elif not answers["kfd"].startswith("render "):
+        problems["kfd"] = f"/dev/kfd belongs to {answers['kfd']}; the rule takes hold at the next start"
+    if message := answers.get("rocminfo_said"):
+        problems["rocminfo"] = message
+    elif "rocminfo" not in answers and not check_mode:
+        problems["rocminfo"] = "there is no rocminfo, so nobody was asked for the cards"
+    return problems
+
+
+class FilterModule:
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        return {
+            "rocm_packages": packages,
+            "rocm_repository_files": repository_files,
+            "rocm_not_applied": not_applied,
+        }

@@ -1,0 +1,40 @@
+# Copyright: gpufleet contributors
+# GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
+"""What the filters of several roles share: answers of a script as a mapping, files and packages as entries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NotRequired, TypedDict
+
+HEADER = "# Written by gpufleet; changes made here are overwritten.\n"
+
+
+class PlannedPackage(TypedDict):
+    """A package of a driver plan; without a version the newest is installed."""
+
+    name: str
+    version: NotRequired[str | None]
+
+
+def parse_answers(result: Mapping[str, Any]) -> dict[str, str]:
+    """Return the ``name=value`` lines that a role's script printed; empty where it did not run."""
+    return dict(line.split("=", 1) for line in result.get("stdout_lines") or [])
+
+
+def package_spec(package: PlannedPackage | str) -> str:
+    """Return NAME or NAME=VERSION."""
+    if isinstance(package, str):
+        return package
+    version = package.get("version")
+    return f"{package['name']}={version}" if version else package["name"]
+
+
+def package_specs(packages: Iterable[PlannedPackage | str]) -> list[str]:
+    """Return NAME or NAME=VERSION of every package, in order."""
+    return [package_spec(package) for package in packages]
+
+
+def earlier_reasons(applied: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a task of gpufleet.fleet.resources could not apply; empty where it did not run."""
+    return dict(applied.get("not_applied") or {})

@@ -1,0 +1,51 @@
+"""Print what expressions of roles give: cases on standard input, values on standard output, both JSON.
+
+A case names a role, an expression of it (``vars#NAME``, or ``tasks/FILE.yml#KEY`` for a key of a task) and the
+variables that the host has. Ansible's own template engine evaluates the expression as in a run.
+Usage: role_values.py ROLES_FOLDER
+"""
+
+import json
+import sys
+from pathlib import Path
+
+from ansible.parsing.dataloader import DataLoader
+from ansible.plugins.loader import init_plugin_loader
+from ansible.template import Templar
+
+
+def find(tree, key):
+    """Return the first value of a key, at any depth of a list of tasks."""
+    if isinstance(tree, dict):
+        if key in tree:
+            return tree[key]
+        tree = list(tree.values())
+    inner = [find(item, key) for item in tree] if isinstance(tree, list) else []
+    return next((value for value in inner if value is not None), None)
+
+
+def evaluate(roles, case):
+    folder, loader = roles / case["role"], DataLoader()
+    variables = {
+        "role_path": str(folder),
+        "ansible_search_path": [str(folder)],
+        "ansible_check_mode": False,
+        "ansible_run_tags": ["all"],
+        "ansible_skip_tags": [],
+    }
+    for part in ("defaults", "vars"):
+        variables.update(
+            loader.load_from_file(str(folder / part / "main.yml"), trusted_as_template=True) or {}
+        )
+    variables.update(case["variables"])
+    file, _, key = case["at"].partition("#")
+    tree = (
+        variables if file == "vars" else loader.load_from_file(str(folder / file), trusted_as_template=True)
+    )
+    return Templar(loader, variables=variables).template(find(tree, key))
+
+
+if __name__ == "__main__":
+    init_plugin_loader()
+    roles = Path(sys.argv[1]).resolve()
+    print(json.dumps([evaluate(roles, case) for case in json.load(sys.stdin)]))
