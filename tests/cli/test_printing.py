@@ -17,7 +17,7 @@ from gpufleet.cli import output
 from gpufleet.console.report import ReportData, render
 from gpufleet.errors import EnvironmentFault, InputError
 from gpufleet.nodes import Identity, Observation, Registry
-from gpufleet.operations import configure, running
+from gpufleet.operations import configure, playbook_run
 from gpufleet.remote import display
 from gpufleet.remote.progress import HostProgress, Progress, Update
 from gpufleet.remote.run import RunOutcome
@@ -29,7 +29,7 @@ PRINTING = re.compile(r"^(echo|secho|print|prompt|confirm|write)$")
 ALLOWED = {
     "cli/output.py",
     "remote/display.py",  # every line through printable
-    "remote/sharded.py",  # likewise
+    "remote/sharded_run.py",  # likewise
     "burnin/agent/journal.py",  # runs on a node; prints JSON
     "burnin/agent/main.py",
     "fleet/schema.py",  # prints our own schema
@@ -196,7 +196,7 @@ def outcome(tmp_path):
 def test_the_end_of_a_run_is_harmless(tmp_path, capsys):
     run = outcome(tmp_path)
     outcomes = tuple(configure.HostOutcome(host.name, host.status, host.reason, 0) for host in run.hosts)
-    done = configure.ConfigureResult(running.Request(), outcomes, run)
+    done = configure.ConfigureResult(playbook_run.Request(), outcomes, run)
     output.print_result(False, done, configure.ConfigureResult.as_json, configure.as_text)
     assert_harmless(capsys.readouterr().out)
 

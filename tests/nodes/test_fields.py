@@ -8,7 +8,7 @@ import pytest
 
 from gpufleet.nodes import Node, merge, schema
 from gpufleet.nodes.host import host_variables
-from gpufleet.nodes.wellformed import IDENTIFIER_KINDS
+from gpufleet.nodes.identifier_check import IDENTIFIER_KINDS
 from gpufleet.operations import show
 
 FIELDS = {field.name for field in fields(Node)}

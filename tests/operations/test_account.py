@@ -6,8 +6,8 @@ import pytest
 
 from gpufleet.errors import AnswerIsNo, EnvironmentFault, InputError
 from gpufleet.nodes import Outcome
-from gpufleet.nodes.identify import Contradiction
-from gpufleet.operations.reach import ReachReport
+from gpufleet.nodes.node_index import Contradiction
+from gpufleet.operations.node_probe import ReachReport
 from gpufleet.operations.sync import STALE, SyncOptions, SyncResult
 
 TWICE = Contradiction("serial_twice", "S1", "serial S1 is claimed by a, b", ())

@@ -14,10 +14,11 @@ from gpufleet.operations.configure import (
     as_text,
     collect_host_outcomes,
     describe_outcome,
+    newer_attempt,
     parse_extra_vars,
     registry_has_results,
 )
-from gpufleet.operations.running import Request
+from gpufleet.operations.playbook_run import Request
 from gpufleet.remote import HostProgress, RunOutcome, with_next_step
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -53,6 +54,9 @@ GONE = HostOutcome("b6", "unreachable", "ssh: refused", 0, node("b6", "expected"
 FULL = HostOutcome("b10", "rescued", "t: No space left on device", 1, node("b10", "commissioning", None))
 LEFT = HostOutcome(
     "b11", "stopped", "not done: Ansible ended the run with a play: x", 1, node("b11", "burn_in", None)
+)
+OVERTAKEN = HostOutcome(
+    "b12", "ok", "", 9, node("b12", "commissioning", None, attempt="a2"), measured=True, newer_attempt="a2"
 )
 BUSY = HostOutcome("b9", "ok", "", 0, node("b9", "assigned"))
 UNKNOWN = HostOutcome("b7", "failed", "t: no", 0)
@@ -113,6 +117,10 @@ def test_an_interrupt_is_told(tmp_path):
         (HELD, "ready; degraded: under-voltage now; held by operator"),
         (FAULTY, "quarantined; t: No space"),
         (BUSY, "assigned; not burnt in: a job may run there"),
+        (
+            OVERTAKEN,
+            "commissioning; another run began here meanwhile (attempt a2) and decides the state",
+        ),
         (GONE, "unreachable: ssh: refused"),
         (UNKNOWN, "failed: t: no"),
         (FULL, f"commissioning; {with_next_step(FULL.reason)}"),
@@ -183,3 +191,12 @@ def test_the_reason_of_the_newest_verdict_is_found(registry, tmp_path):
     registry.record_result("blade01", "a1", report, [], reason="storage: full", started_at=NOW, when=NOW)
     (end,) = collect_host_outcomes(run(tmp_path, HostProgress("blade01", "ok")), registry)
     assert describe_outcome(end) == "quarantined; faulty: storage: full"
+
+
+@pytest.mark.parametrize(
+    ("current", "measured", "newer"),
+    [("a2", "a1", "a2"), ("a1", "a1", ""), ("a2", None, ""), (None, "a1", "")],
+)
+def test_another_run_that_began_meanwhile_is_named(current, measured, newer):
+    assert newer_attempt(node("b1", attempt=current), measured) == newer
+    assert newer_attempt(None, measured) == ""

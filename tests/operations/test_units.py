@@ -13,7 +13,7 @@ import pytest
 from gpufleet.errors import InputError
 from gpufleet.fleet import Application, Container
 from gpufleet.operations.units import Engine, assign_cards, render
-from gpufleet.operations.units.words import quote_argument
+from gpufleet.operations.units.quoting import quote_argument
 
 CASES = sorted((Path(__file__).parents[1] / "cases/operations/units").glob("*/case.json"))
 PODMAN = Engine("podman", (4, 3, 1), vendor="nvidia")
@@ -63,7 +63,9 @@ def test_what_podman_s_generator_made_runs_the_same_as_our_plain_unit(path):
         generated = (path.parent / Path(unit.path).with_suffix(".made").name).read_text()
         our_arguments, generated_arguments = exec_start(unit.content), exec_start(generated)
         image = next(
-            each.image for each in applications(case) if f"gpufleet-{each.effective_name}.service" == unit.service
+            each.image
+            for each in applications(case)
+            if f"gpufleet-{each.effective_name}.service" == unit.service
         )
         assert (
             our_arguments[our_arguments.index(image) :]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gpufleet import paths
-from gpufleet.remote.record import RunRecord, write_record
+from gpufleet.remote.run_record import RunRecord, write_record
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
 HANG_SECONDS = 120

@@ -19,7 +19,7 @@ import pytest
 from gpufleet.errors import InputError
 from gpufleet.remote import RunRecord, newest_record, read_record, write_record
 from gpufleet.remote.process_tree import SUPERVISOR
-from gpufleet.remote.sharded import shard_place
+from gpufleet.remote.sharded_run import shard_place
 from gpufleet.remote.shards import assign_shards, bundle, destinations, make_shards, private_data
 
 RACKS = {f"r{rack}-{slot}": f"rack-{rack}" for rack in (1, 2) for slot in range(1, 4)}

@@ -11,7 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gpufleet.boundary.csv_rows import CsvRow, check_cell, decode_csv
-from gpufleet.boundary.file import read_bytes, read_stream, read_text
+from gpufleet.boundary.file_reader import read_bytes, read_stream, read_text
+from gpufleet.boundary.file_writer import refuse_symlinks, write_text
 from gpufleet.boundary.identifier import IDENTIFIERS, check_identifier, is_identifier
 from gpufleet.boundary.json_value import NotJsonError, decode_json, decode_json_lines, decode_json_object
 from gpufleet.boundary.limit import (
@@ -27,7 +28,6 @@ from gpufleet.boundary.packaged import packaged_json, packaged_rows, packaged_te
 from gpufleet.boundary.shape import check_scalar, check_shape, validate_model
 from gpufleet.boundary.text import decode_text, printable, printable_block, shorten
 from gpufleet.boundary.values import printable_values
-from gpufleet.boundary.written_file import refuse_symlinks, write_text
 from gpufleet.boundary.xml_tree import decode_xml
 
 if TYPE_CHECKING:

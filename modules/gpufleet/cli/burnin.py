@@ -24,10 +24,10 @@ def command() -> None:
 def run(nodes: tuple[str, ...], as_json: bool) -> None:
     """Burn in these nodes, ready ones too; without names, every new node. Progress goes to standard error."""
     from gpufleet import paths
-    from gpufleet.operations import configure, running
+    from gpufleet.operations import configure, playbook_run
 
-    request = running.Request(
-        "burn_in", ",".join(nodes) or running.DEFAULT_LIMIT, "always" if nodes else "auto"
+    request = playbook_run.Request(
+        "burn_in", ",".join(nodes) or playbook_run.DEFAULT_LIMIT, "always" if nodes else "auto"
     )
     done = configure.configure(paths.project_root(), request, sys.stderr)
     output.print_result(as_json, done, configure.ConfigureResult.as_json, configure.as_text)

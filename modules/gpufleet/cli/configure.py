@@ -70,20 +70,22 @@ def command(
     ansible-runner run . --project-dir playbooks -p site.yml --limit PATTERN
     """
     from gpufleet import paths, remote
-    from gpufleet.operations import configure, running
+    from gpufleet.operations import configure, playbook_run
 
     check_option_combinations()
     if plan:
         check_plan_options(options, workers=workers, resume=resume)
         show_plans(options["limit"], options["extra_vars"], as_json=as_json, sources=sources)
     if pack is not None:
-        write_run_folder(running.Request(**options), pack)
+        write_run_folder(playbook_run.Request(**options), pack)
         return
     mode = (
         remote.ExecutionMode(tuple(workers.split(",")), shard_by, shard_size) if workers is not None else None
     )
     if resume is None:
-        done = configure.configure(paths.project_root(), running.Request(**options, mode=mode), sys.stderr)
+        done = configure.configure(
+            paths.project_root(), playbook_run.Request(**options, mode=mode), sys.stderr
+        )
     else:
         done = configure.resume_run(paths.project_root(), resume, options["extra_vars"], mode, sys.stderr)
     output.print_result(as_json, done, configure.ConfigureResult.as_json, configure.as_text)
@@ -125,10 +127,10 @@ def check_option_combinations() -> None:
 def write_run_folder(request: Any, folder: Path) -> None:
     """Write the run as a folder and print the next command."""
     from gpufleet import paths
-    from gpufleet.operations import configure, running
+    from gpufleet.operations import configure, playbook_run
 
     extra_vars = configure.parse_extra_vars(request.extra_vars)
-    hosts = running.write_run_folder(paths.project_root(), request, extra_vars, folder)
+    hosts = playbook_run.write_run_folder(paths.project_root(), request, extra_vars, folder)
     if not hosts:
         output.print_lines(f"{request.limit} has no hosts: nothing to do")
         return

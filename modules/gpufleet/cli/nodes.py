@@ -99,7 +99,7 @@ def history(node: str, as_json: bool) -> None:
     from gpufleet.operations import show as view
 
     with view.open_registry() as registry:
-        changes = [view.change_json(change) for change in view.sort_by_time(registry.history(node))]
+        changes = [view.change_json(node_change) for node_change in view.sort_by_time(registry.history(node))]
         earlier = view.namesake_notes(registry, node)
     for line in earlier:
         output.print_lines(line, err=True)
@@ -130,9 +130,9 @@ hold_argument = click.argument("kind", metavar="drift|cost|security|operator")
 @reason_option
 def hold(nodes: str, kind: str, reason: str) -> None:
     """Keep nodes from use without changing their state: a name, or a range such as blade[01-03]."""
-    from gpufleet.operations import change
+    from gpufleet.operations import node_change
 
-    _apply_change(change.hold_nodes, nodes, kind, reason)
+    _apply_change(node_change.hold_nodes, nodes, kind, reason)
 
 
 @command.command()
@@ -141,9 +141,9 @@ def hold(nodes: str, kind: str, reason: str) -> None:
 @reason_option
 def release(nodes: str, kind: str, reason: str) -> None:
     """Release nodes from a hold."""
-    from gpufleet.operations import change
+    from gpufleet.operations import node_change
 
-    _apply_change(change.release_nodes, nodes, kind, reason)
+    _apply_change(node_change.release_nodes, nodes, kind, reason)
 
 
 @command.command()
@@ -152,9 +152,9 @@ def release(nodes: str, kind: str, reason: str) -> None:
 @reason_option
 def state(nodes: str, to: str, reason: str) -> None:
     """Move nodes to another state, all or none; the table of legal moves decides."""
-    from gpufleet.operations import change
+    from gpufleet.operations import node_change
 
-    _apply_change(change.move_nodes, nodes, to, reason)
+    _apply_change(node_change.move_nodes, nodes, to, reason)
 
 
 def _apply_change(what: Callable[..., list[str]], nodes: str, to: str, reason: str) -> None:

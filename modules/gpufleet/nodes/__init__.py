@@ -7,7 +7,7 @@ holds, reachability, sources and append-only history, and the model that Ansible
 changes only along ``STATES``. SQLite by default, PostgreSQL by URL, one schema.
 """
 
-from gpufleet.nodes.declared import RACK_KINDS, rack_report, workstation_report
+from gpufleet.nodes.declaration import RACK_KINDS, rack_report, workstation_report
 from gpufleet.nodes.host import Host
 from gpufleet.nodes.identity import Identity, usable_serial
 from gpufleet.nodes.inventory import ExcludedNode, Inventory, is_rehearsed

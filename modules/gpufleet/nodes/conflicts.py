@@ -10,9 +10,9 @@ from typing import Any
 from sqlalchemy import Connection, select, update
 
 from gpufleet.nodes import journal, schema
-from gpufleet.nodes.identify import Contradiction
+from gpufleet.nodes.bulk_write import upsert
 from gpufleet.nodes.model import Conflict
-from gpufleet.nodes.storing import upsert
+from gpufleet.nodes.node_index import Contradiction
 
 ReportedContradictions = tuple[str, Sequence[Contradiction], datetime, bool]
 """A source, the contradictions of its report, when it reported, whether the report was complete."""

@@ -20,7 +20,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
 from gpufleet import paths
 from gpufleet.errors import EnvironmentFault, InputError
-from gpufleet.nodes.fault import URL_REMEDY, convert_database_errors, damaged_registry_error
+from gpufleet.nodes.database_error import URL_REMEDY, convert_database_errors, damaged_registry_error
 
 VERSIONS = ("0001", "0002")
 HEAD = VERSIONS[-1]

@@ -11,10 +11,10 @@ from typing import Any
 from gpufleet import catalog
 from gpufleet.boundary import is_identifier, printable
 from gpufleet.errors import InputError
-from gpufleet.nodes.declared import KINDS
+from gpufleet.nodes.declaration import KINDS
+from gpufleet.nodes.identifier_check import IDENTIFIER_KINDS
 from gpufleet.nodes.model import Node
 from gpufleet.nodes.states import BUSY_STATES, HOLDS, NEW_STATES, STATES
-from gpufleet.nodes.wellformed import IDENTIFIER_KINDS
 
 RESERVED = frozenset(("all", "ungrouped", "missing", "localhost", "127.0.0.1", "::1"))
 """Names that Ansible or the inventory gives a meaning: under ``localhost`` a play would reach the controller."""
@@ -75,7 +75,11 @@ def make_host(
         key: value for key, value in variables.items() if key not in operator_values and key not in vocabulary
     }
     return Host(
-        name, tuple(host_groups(node)), {**operator_values, **vocabulary, **(planned or {})}, observed, node.rack
+        name,
+        tuple(host_groups(node)),
+        {**operator_values, **vocabulary, **(planned or {})},
+        observed,
+        node.rack,
     )
 
 

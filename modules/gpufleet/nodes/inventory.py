@@ -19,7 +19,7 @@ from gpufleet import catalog, fleet
 from gpufleet.boundary import printable
 from gpufleet.errors import InputError
 from gpufleet.nodes.blueprint import host_vars
-from gpufleet.nodes.declared import declared_nodes
+from gpufleet.nodes.declaration import declared_nodes
 from gpufleet.nodes.host import Host, find_problem, make_host
 from gpufleet.nodes.model import Node
 

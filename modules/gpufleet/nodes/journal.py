@@ -11,8 +11,8 @@ from typing import Any
 from sqlalchemy import Connection, delete, insert, select, update
 
 from gpufleet.nodes import revision, schema
+from gpufleet.nodes.bulk_write import upsert
 from gpufleet.nodes.states import check_hold, check_move
-from gpufleet.nodes.storing import upsert
 
 LONGEST_REASON = 2000  # characters
 

@@ -13,7 +13,7 @@ from typing import Any
 from gpufleet import catalog
 from gpufleet.engine import Resource
 from gpufleet.errors import InputError
-from gpufleet.nodes.declared import accelerators
+from gpufleet.nodes.declaration import accelerators
 from gpufleet.nodes.identity import Identity
 from gpufleet.nodes.model import Observation
 from gpufleet.nodes.report import Report

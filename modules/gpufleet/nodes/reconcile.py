@@ -13,12 +13,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from sqlalchemy import Connection, select
 
-from gpufleet.nodes import revision, schema, storing
+from gpufleet.nodes import bulk_write, revision, schema
 from gpufleet.nodes.conflicts import record_conflicts
-from gpufleet.nodes.identify import Contradiction, Index, LiveNode, repeated_serials, shared_names
+from gpufleet.nodes.identifier_check import check_observation
 from gpufleet.nodes.model import Observation
+from gpufleet.nodes.node_index import Contradiction, Index, LiveNode, repeated_serials, shared_names
 from gpufleet.nodes.report import Match, Outcome, Report
-from gpufleet.nodes.wellformed import check_observation
 from gpufleet.nodes.workspace import Workspace
 
 
@@ -50,7 +50,7 @@ def apply_reports(connection: Connection, reports: Sequence[Report]) -> list[Out
         match.outcome.missing = [index.nodes[i].name for i in lost if i in index.nodes]
     names = workspace.write(previous_names)
     _record_conflicts(connection, index, current, names)
-    storing.write_sources(connection, [match.report for match in current if match.report.complete], number)
+    bulk_write.write_sources(connection, [match.report for match in current if match.report.complete], number)
     return [match.outcome for match in matches]
 
 
@@ -136,7 +136,7 @@ def _name_conflicts(connection: Connection, index: Index, changed_names: set[str
     ids = [i for name in same for i in index.by_name[name]]
     if not ids:
         return []
-    shared = shared_names(index, storing.find_missing_nodes(connection, ids))
+    shared = shared_names(index, bulk_write.find_missing_nodes(connection, ids))
     return [
         Contradiction("name", name, f"{len(ids)} nodes are called {name}: {', '.join(ids)}", ids)
         for name, ids in shared.items()

@@ -17,10 +17,10 @@ from typing import Any, Self
 from sqlalchemy import Connection, select, update
 
 from gpufleet.nodes import attempts, conflicts, database, journal, query, revision, schema
+from gpufleet.nodes.bulk_write import upsert
 from gpufleet.nodes.model import Change, Conflict, Node, Observation, Result, SourceStatus, Value, utc_now
 from gpufleet.nodes.reconcile import apply_reports
 from gpufleet.nodes.report import Outcome, Report
-from gpufleet.nodes.storing import upsert
 
 
 class Registry:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from gpufleet.nodes.identify import Contradiction
 from gpufleet.nodes.model import OBSERVING_SOURCES, Observation, Value
+from gpufleet.nodes.node_index import Contradiction
 
 
 @dataclass(frozen=True, slots=True)

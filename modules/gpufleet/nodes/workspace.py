@@ -11,11 +11,11 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
-from gpufleet.nodes import schema, storing
+from gpufleet.nodes import bulk_write, schema
+from gpufleet.nodes.bulk_write import MAX_IDS_PER_QUERY, slices
 from gpufleet.nodes.merge import FIELDS, merge
 from gpufleet.nodes.model import OBSERVING_SOURCES, Observation, Value
 from gpufleet.nodes.report import Match, observed_values
-from gpufleet.nodes.storing import MAX_IDS_PER_QUERY, slices
 
 Row = dict[str, Any]
 _Key = tuple[str, str]  # node id, source
@@ -185,23 +185,23 @@ class Workspace:
         """
         merged = {i: self._merge_values(i) for i in self._values}
         known = {i: row for i, row in merged.items() if i not in self._fresh and self._has_changed(i, row)}
-        storing.update_nodes(self._connection, known)
+        bulk_write.update_nodes(self._connection, known)
         new_rows = [
-            storing.new_node_row(i, merged[i], *self._fresh[i], previous=previous, number=self._number)
+            bulk_write.new_node_row(i, merged[i], *self._fresh[i], previous=previous, number=self._number)
             for i in self._fresh
         ]
-        storing.insert_nodes(self._connection, new_rows)
-        storing.drop_values(self._connection, self._value_drops)
-        storing.write_values(self._connection, self._value_rows)
-        storing.upsert(self._connection, schema.presence, list(self._presence_rows.values()))
-        storing.mark_missing(self._connection, self._lost, self._number)
+        bulk_write.insert_nodes(self._connection, new_rows)
+        bulk_write.drop_values(self._connection, self._value_drops)
+        bulk_write.write_values(self._connection, self._value_rows)
+        bulk_write.upsert(self._connection, schema.presence, list(self._presence_rows.values()))
+        bulk_write.mark_missing(self._connection, self._lost, self._number)
         return {
             source: {merged[i]["name"] for i in ids if i in merged} for source, ids in self._speakers.items()
         }
 
     def _has_changed(self, node_id: str, row: Row) -> bool:
         old = self._nodes[node_id]
-        return any(old[name] != value for name, value in storing.node_columns(row).items())
+        return any(old[name] != value for name, value in bulk_write.node_columns(row).items())
 
     def _merge_values(self, node_id: str) -> Row:
         """Return a node's fields in force, from every source's values."""

@@ -17,8 +17,8 @@ from gpufleet import boundary, paths, remote
 from gpufleet.boundary import NotJsonError, decode_json
 from gpufleet.errors import InputError
 from gpufleet.nodes import ATTENTION_STATES, BUSY_STATES, Node, Registry
-from gpufleet.operations import events, ingest, running
-from gpufleet.operations.running import Request
+from gpufleet.operations import events, ingest, playbook_run
+from gpufleet.operations.playbook_run import Request
 
 BURN_IN_CHOICES = ("auto", "always", "never")
 ALL_DONE = "every host of that run is done: nothing to do"
@@ -35,6 +35,9 @@ class HostOutcome:
     node: Node | None = None
     measured: bool = False
     verdict_reason: str = ""
+    newer_attempt: str = (
+        ""  # of another run that began on the node meanwhile: this run's measurement does not count
+    )
 
     @property
     def is_healthy(self) -> bool:
@@ -94,12 +97,12 @@ def configure(root: Path, request: Request, stream: TextIO) -> ConfigureResult:
         return ConfigureResult(request)
     extra_vars = parse_extra_vars(request.extra_vars)
     started = datetime.now(UTC)
-    run = running.run_request(plan, request, extra_vars, stream)
+    run = playbook_run.run_request(plan, request, extra_vars, stream)
     with Registry(paths.database_url(root)) as registry:
         late = not registry_has_results(registry.list(), run, started)
         if late:
             rehearsal = bool(os.environ.get("GPUFLEET_REHEARSAL"))
-            for folder in running.event_folders(run):
+            for folder in playbook_run.event_folders(run):
                 ingest.apply(registry, events.read_artifacts(folder), rehearsal=rehearsal)
         return ConfigureResult(request, collect_host_outcomes(run, registry), run, late)
 
@@ -157,7 +160,9 @@ def registry_has_results(nodes: Iterable[Node], run: remote.RunOutcome, started:
 def collect_host_outcomes(run: remote.RunOutcome, registry: Registry) -> tuple[HostOutcome, ...]:
     """Return the outcome of each host of the run with its node in the registry."""
     nodes = {node.name: node for node in registry.list()}
-    measured = {report.get("node") for report in run.reports if report.get("event") == "burn_in"}
+    attempts = {
+        each.get("node"): each.get("attempt") for each in run.reports if each.get("event") == "burn_in"
+    }
     host_names = {host.name for host in run.hosts}
     unhealthy_nodes = [
         node for name, node in nodes.items() if name in host_names and node.verdict not in (None, "healthy")
@@ -170,11 +175,19 @@ def collect_host_outcomes(run: remote.RunOutcome, registry: Registry) -> tuple[H
             host.reason,
             host.changed,
             nodes.get(host.name),
-            measured=host.name in measured,
+            measured=host.name in attempts,
             verdict_reason=verdict_reasons.get(host.name, ""),
+            newer_attempt=newer_attempt(nodes.get(host.name), attempts.get(host.name)),
         )
         for host in run.hosts
     )
+
+
+def newer_attempt(node: Node | None, measured_attempt: str | None) -> str:
+    """Return the node's current attempt if it is not the one that this run measured; empty otherwise."""
+    if node is None or not measured_attempt or node.attempt in (None, measured_attempt):
+        return ""
+    return node.attempt or ""
 
 
 def verdict_reason(registry: Registry, node: Node) -> str:
@@ -210,6 +223,10 @@ def describe_outcome(host: HostOutcome) -> str:
         return f"{host.status}: {remote.with_next_step(host.reason)}" if host.reason else host.status
     busy = host.node.state in BUSY_STATES and not host.measured
     reasons = ["not burnt in: a job may run there" if busy else ""]
+    if host.newer_attempt:
+        reasons.append(
+            f"another run began here meanwhile (attempt {host.newer_attempt}) and decides the state"
+        )
     reasons += ["" if host.is_healthy else host.verdict_reason, remote.with_next_step(host.reason)]
     reasons += [f"held by {hold.kind}" for hold in host.node.holds]
     return "; ".join(filter(None, [host.node.state, exit_instructions(host, host.node), *reasons]))

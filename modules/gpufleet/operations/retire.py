@@ -16,9 +16,9 @@ from typing import Any, TextIO
 
 from gpufleet import paths, remote
 from gpufleet.errors import AnswerIsNo, EnvironmentFault, InputError
-from gpufleet.nodes import STATES, Node, Registry, wiping, wiping_report
+from gpufleet.nodes import STATES, Node, Registry, wipe_evidence, wipe_plan
 from gpufleet.nodes.model import format_time, utc_now
-from gpufleet.operations import export, reach
+from gpufleet.operations import export, node_probe
 
 BEGUN, ENDED, NOT_ENDED = "wipe_begun", "wiped", "wipe_failed"
 
@@ -90,7 +90,7 @@ def check_request(request: Request) -> None:
     """Refuse a request that can't be meant, before any host is asked anything."""
     if not request.reason.strip():
         raise InputError("is empty", where="--reason", remedy="say why; history and certificate keep it")
-    wiping.check_method(request.method)
+    wipe_plan.check_method(request.method)
     if request.yes and request.wipe:
         raise InputError("does not confirm --wipe", where="--yes", remedy="give --confirm SERIAL")
     for option, is_given in (
@@ -189,7 +189,7 @@ def record_evidence(
     """Keep the evidence in the node's history; say no where a drive was not wiped."""
     try:
         evidence = find_report(outcome, "wiped", node)
-        wiping_report.check_evidence(evidence, plan, node.name)
+        wipe_evidence.check_evidence(evidence, plan, node.name)
     except (EnvironmentFault, InputError) as lost:
         hint = "run the same command again: drives that are done are not wiped twice"
         raise AnswerIsNo(f"{lost.message}; what is left on its drives is unknown", hint=hint) from None
@@ -281,7 +281,7 @@ def redeclaration_note(node: Node) -> str:
 
 def remove_host_keys(home: Path, node: Node) -> str:
     """Take the node's host key out of known_hosts and remove the one that was made for it."""
-    known = reach.find_login(home=home).known_hosts
+    known = node_probe.find_login(home=home).known_hosts
     removed = []
     hosts = {name for name in (node.address, node.name) if name}
     if known.is_file():

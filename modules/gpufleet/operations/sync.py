@@ -19,7 +19,7 @@ from gpufleet.boundary import ENGINE_DOCUMENT, check_identifier, decode_json_obj
 from gpufleet.errors import AnswerIsNo, GpufleetError
 from gpufleet.nodes import Identity, Observation, Outcome, Registry, Report
 from gpufleet.nodes.model import utc_now
-from gpufleet.operations.reach import ReachReport, find_login, probe_nodes
+from gpufleet.operations.node_probe import ReachReport, find_login, probe_nodes
 
 STALE = "stale, changed nothing: another sync read this source later and was faster"
 
@@ -180,7 +180,7 @@ def _sources(declared: fleet.Fleet, root: Path, options: SyncOptions, notes: lis
 
 
 def _aws_report(stack: str, region: str, at: datetime) -> Report:
-    from gpufleet.nodes.cloudapi import aws_report
+    from gpufleet.nodes.cloud_api import aws_report
 
     return aws_report(stack, region, at)
 

@@ -9,13 +9,13 @@ tells it.
 
 from gpufleet.remote.display import fold_names
 from gpufleet.remote.facts import Facts, parse_facts
-from gpufleet.remote.nextstep import with_next_step
+from gpufleet.remote.next_step import with_next_step
 from gpufleet.remote.plan import RunPlan, plan_run, playbook_names
 from gpufleet.remote.probe import Reachable, Unreachable, probe
 from gpufleet.remote.progress import HostProgress, Progress
-from gpufleet.remote.record import RunRecord, newest_record, read_record, write_record
 from gpufleet.remote.run import RunOutcome, new_id, run_playbook
-from gpufleet.remote.sharded import ExecutionMode, run_sharded
+from gpufleet.remote.run_record import RunRecord, newest_record, read_record, write_record
+from gpufleet.remote.sharded_run import ExecutionMode, run_sharded
 from gpufleet.remote.shards import write_run_folder
 
 __all__ = [

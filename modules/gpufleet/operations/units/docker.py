@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpufleet.operations.units.job import INSTALL, Job, unit_file
-from gpufleet.operations.units.words import join_arguments
+from gpufleet.operations.units.quoting import join_arguments
 
 DOCKER = "/usr/bin/docker"
 

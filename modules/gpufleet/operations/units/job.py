@@ -17,7 +17,7 @@ from gpufleet.operations.units.options import (
     health_options,
     published_ports,
 )
-from gpufleet.operations.units.words import quote_argument
+from gpufleet.operations.units.quoting import quote_argument
 
 PREFIX = "gpufleet-"
 HEADER = "# Written by gpufleet from the node's template; changes made here are overwritten.\n"

@@ -10,7 +10,7 @@ from gpufleet.operations.units.options import (
     podman_secrets,
     published_ports,
 )
-from gpufleet.operations.units.words import quote_argument
+from gpufleet.operations.units.quoting import quote_argument
 
 
 def unit_text(job: Job) -> str:

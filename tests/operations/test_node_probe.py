@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.operations.reach import find_login
+from gpufleet.operations.node_probe import find_login
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from moto import mock_aws
 
 from gpufleet.errors import EnvironmentFault
 from gpufleet.nodes import Registry, state_report
-from gpufleet.nodes.cloudapi import aws_report, parse_instances
+from gpufleet.nodes.cloud_api import aws_report, parse_instances
 
 IMAGE = "ami-12c6146b"  # one of moto's own
 

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from gpufleet.errors import EnvironmentFault
-from gpufleet.nodes.declared import accelerators
+from gpufleet.nodes.declaration import accelerators
 from gpufleet.nodes.identity import Identity
 from gpufleet.nodes.model import Observation
 from gpufleet.nodes.pulumi import usd_per_hour

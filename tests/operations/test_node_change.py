@@ -12,7 +12,7 @@ import pytest
 from gpufleet.errors import InputError
 from gpufleet.nodes import Identity, Observation, Registry, Report
 from gpufleet.nodes.model import utc_now
-from gpufleet.operations import change
+from gpufleet.operations import node_change
 
 COUNT = 30
 KILLED = """
@@ -56,7 +56,7 @@ def test_a_killed_change_of_many_nodes_changed_none(url, verb, target, moment):
         assert {(node.state, *(hold.kind for hold in node.holds)) for node in registry.list()} == {
             ("expected", "cost")
         }
-        getattr(change, verb)(registry, f"b[00-{COUNT - 1}]", target, "again")
+        getattr(node_change, verb)(registry, f"b[00-{COUNT - 1}]", target, "again")
         assert len({(node.state, *(hold.kind for hold in node.holds)) for node in registry.list()}) == 1
 
 
@@ -64,5 +64,5 @@ def test_one_node_that_may_not_move_keeps_all_where_they_are(url):
     with Registry(url) as registry:
         registry.move("b07", "retired", "sold")
         with pytest.raises(InputError, match="retired cannot become discovered"):
-            change.move_nodes(registry, f"b[00-{COUNT - 1}]", "discovered", "test")
+            node_change.move_nodes(registry, f"b[00-{COUNT - 1}]", "discovered", "test")
         assert {node.state for node in registry.list()} == {"expected", "retired"}

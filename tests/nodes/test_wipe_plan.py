@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpufleet.errors import InputError
-from gpufleet.nodes import wiping, wiping_report
+from gpufleet.nodes import wipe_evidence, wipe_plan
 
 CASES = sorted((Path(__file__).parents[1] / "cases/nodes/wipe").glob("*.json"))
 
@@ -20,7 +20,7 @@ def case(name):
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
 def test_a_recorded_node_gets_its_plan(path):
     recorded = json.loads(path.read_text())
-    plan = wiping.plan_wipe(recorded["seen"], recorded["method"])
+    plan = wipe_plan.plan_wipe(recorded["seen"], recorded["method"])
     assert [[d.path, d.method, d.strength] for d in plan.drives] == recorded["wiped"]
     assert [[r.path, r.is_local] for r in plan.refused] == [want[:2] for want in recorded["refused"]]
     for refused, (_, _, words) in zip(plan.refused, recorded["refused"], strict=True):
@@ -30,7 +30,7 @@ def test_a_recorded_node_gets_its_plan(path):
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
 def test_no_command_names_a_drive_that_is_left_alone(path):
     recorded = json.loads(path.read_text())
-    plan = wiping.plan_wipe(recorded["seen"], recorded["method"])
+    plan = wipe_plan.plan_wipe(recorded["seen"], recorded["method"])
     words = {word for drive in plan.drives for argv in drive.commands for word in argv}
     assert not words & {refused.path for refused in plan.refused}
     assert all(
@@ -39,31 +39,31 @@ def test_no_command_names_a_drive_that_is_left_alone(path):
 
 
 def test_what_uses_a_drive_is_ended_before_it():
-    first, second = wiping.plan_wipe(case("swap-and-raid")["seen"]).drives
+    first, second = wipe_plan.plan_wipe(case("swap-and-raid")["seen"]).drives
     assert first.unmount == ["/data"]
     assert first.release == [["mdadm", "--stop", "/dev/md0"], ["swapoff", "/dev/nvme0n1p1"]]
     assert second.release == [["mdadm", "--stop", "/dev/md0"]]
 
 
 def test_a_plan_is_complete_unless_a_drive_of_the_nodes_own_stays():
-    assert wiping.plan_wipe(case("usb-stick")["seen"]).complete
-    assert not wiping.plan_wipe(case("scratch-beside-the-system")["seen"]).complete
+    assert wipe_plan.plan_wipe(case("usb-stick")["seen"]).complete
+    assert not wipe_plan.plan_wipe(case("scratch-beside-the-system")["seen"]).complete
 
 
 def test_another_drive_makes_another_plan():
     recorded = case("nvme-sanitize-crypto")["seen"]
-    before = wiping.plan_wipe(recorded).id
+    before = wipe_plan.plan_wipe(recorded).id
     recorded["lsblk"]["blockdevices"][0]["serial"] = "S2"
-    assert wiping.plan_wipe(recorded).id != before
+    assert wipe_plan.plan_wipe(recorded).id != before
 
 
 def test_an_unknown_method_names_the_known_ones():
     with pytest.raises(InputError, match=r"no wipe method is called .shred.; auto, .*sanitize-crypto"):
-        wiping.plan_wipe({}, "shred")
+        wipe_plan.plan_wipe({}, "shred")
 
 
 def test_every_method_says_where_it_may_be_claimed():
-    kinds = {kind: some for kind, some in wiping.wipe_methods().items() if kind != "release"}
+    kinds = {kind: some for kind, some in wipe_plan.wipe_methods().items() if kind != "release"}
     assert {one["strength"] for some in kinds.values() for one in some} == {"purge", "clear", "discard"}
     # Every kind ends with something that any drive of it can do.
     assert all(kinds[kind][-1]["needs"] == [] for kind in ("nvme", "ata", "scsi", "mmc"))
@@ -75,7 +75,7 @@ EVIDENCE = {"plan": "abc", "complete": True, "evidence": WIPED, "refused": []}
 
 
 def test_evidence_of_the_plan_is_taken():
-    wiping_report.check_evidence(EVIDENCE, PLAN, "blade01")
+    wipe_evidence.check_evidence(EVIDENCE, PLAN, "blade01")
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_evidence_of_the_plan_is_taken():
 )
 def test_evidence_of_anything_else_is_refused(change, problem):
     with pytest.raises(InputError, match=problem):
-        wiping_report.check_evidence(EVIDENCE | change, PLAN, "blade01")
+        wipe_evidence.check_evidence(EVIDENCE | change, PLAN, "blade01")
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_evidence_of_anything_else_is_refused(change, problem):
 def test_a_drive_of_another_shape_is_one_line(change):
     seen = {"lsblk": {"blockdevices": [{"name": "sda", "type": "disk", "size": 1} | change]}}
     with pytest.raises(InputError, match=r"^the node's drives: lsblk\.blockdevices\.0"):
-        wiping.plan_wipe(seen)
+        wipe_plan.plan_wipe(seen)
 
 
 def test_every_plan_is_the_one_on_record(golden):
@@ -115,7 +115,7 @@ def test_every_plan_is_the_one_on_record(golden):
     plans = {}
     for path in CASES:
         recorded = json.loads(path.read_text())
-        plans[path.stem] = wiping.plan_wipe(recorded["seen"], recorded["method"]).as_json()
+        plans[path.stem] = wipe_plan.plan_wipe(recorded["seen"], recorded["method"]).as_json()
     golden(CASES[0].parents[1] / "wipe-plans.json", json.dumps(plans, indent=1, sort_keys=True) + "\n")
 
 
@@ -156,39 +156,39 @@ def disk(**changed):
     ],
 )  # fmt: skip
 def test_a_drive_that_stays_says_why(changed, stays, reason):
-    plan = wiping.plan_wipe(disk(**changed))
+    plan = wipe_plan.plan_wipe(disk(**changed))
     assert plan.drives == ()
     assert [(one.is_local, one.reason) for one in plan.refused] == [(stays, reason)]
     assert plan.complete is not stays
 
 
-@pytest.mark.parametrize("mount", wiping.SYSTEM_MOUNTS)
+@pytest.mark.parametrize("mount", wipe_plan.SYSTEM_MOUNTS)
 def test_no_drive_with_a_system_folder_is_wiped(mount):
     part = {"name": "sda1", "path": "/dev/sda1", "type": "part", "mountpoints": [mount]}
-    assert wiping.plan_wipe(disk(children=[part])).drives == ()
+    assert wipe_plan.plan_wipe(disk(children=[part])).drives == ()
 
 
 def test_the_drive_with_the_root_stays_even_where_no_mount_shows_it():
     part = {"name": "sda1", "path": "/dev/sda1", "type": "part"}
-    (refused,) = wiping.plan_wipe({**disk(children=[part]), "root": "/dev/sda1"}).refused
+    (refused,) = wipe_plan.plan_wipe({**disk(children=[part]), "root": "/dev/sda1"}).refused
     assert refused.reason == "the running system's root /dev/sda1 is on it: boot the node from elsewhere"
 
 
 @pytest.mark.parametrize("name", ["zram0", "ram1", "loop7", "fd0", "sr0"])
 def test_memory_and_loops_are_not_even_listed(name):
-    plan = wiping.plan_wipe(disk(name=name))
+    plan = wipe_plan.plan_wipe(disk(name=name))
     assert (plan.drives, plan.refused) == ((), ())
 
 
 def test_inside_a_container_the_disks_are_the_hosts_unless_they_are_fakes():
-    (refused,) = wiping.plan_wipe({**disk(), "container": "lxc"}).refused
+    (refused,) = wipe_plan.plan_wipe({**disk(), "container": "lxc"}).refused
     assert (refused.is_local, refused.reason) == (
         False,
         "inside a container (lxc) the visible disks are its host's",
     )
     assert (
         len(
-            wiping.plan_wipe(
+            wipe_plan.plan_wipe(
                 {**disk(), "container": "lxc", "fake_drives": "/etc/gpufleet-rehearsal/disks"}
             ).drives
         )
@@ -208,8 +208,8 @@ def test_inside_a_container_the_disks_are_the_hosts_unless_they_are_fakes():
 def test_what_an_nvme_controller_can_do_by_its_bits(id_ctrl, can):
     """NVM Express base specification, Identify Controller: OACS bit 1, FNA bit 2, SANICAP bits 0 and 1."""
     seen = {"controllers": {"nvme0": {"id_ctrl": id_ctrl}}}
-    assert wiping.disk_abilities({"name": "nvme0n1"}, seen) == can
-    assert wiping.disk_abilities({"name": "nvme0n1", "disc-max": "4096"}, seen, "x") == can | {
+    assert wipe_plan.disk_abilities({"name": "nvme0n1"}, seen) == can
+    assert wipe_plan.disk_abilities({"name": "nvme0n1", "disc-max": "4096"}, seen, "x") == can | {
         "asked",
         "discard",
     }
@@ -233,7 +233,7 @@ SECURITY = (
 )  # fmt: skip
 def test_a_frozen_or_locked_drive_cannot_be_erased(security_lines, can):
     seen = {"hdparm": {"sda": SECURITY.format(words=security_lines)}}
-    assert wiping.disk_abilities({"name": "sda"}, seen) == can
+    assert wipe_plan.disk_abilities({"name": "sda"}, seen) == can
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ def test_a_frozen_or_locked_drive_cannot_be_erased(security_lines, can):
 )  # fmt: skip
 def test_the_kind_of_a_drive(changed, kind):
     (one,) = disk(**changed)["lsblk"]["blockdevices"]
-    assert wiping.disk_kind(one) == kind
+    assert wipe_plan.disk_kind(one) == kind
 
 
 def test_a_namespace_that_must_stay_keeps_its_whole_controller():
@@ -258,7 +258,7 @@ def test_a_namespace_that_must_stay_keeps_its_whole_controller():
             "lsblk": {"blockdevices": both},
             "controllers": {"nvme0": {"id_ctrl": {"oacs": 2, "fna": fna}}},
         }
-        plan = wiping.plan_wipe(seen, "format-crypto")
+        plan = wipe_plan.plan_wipe(seen, "format-crypto")
         assert len(plan.drives) == wiped
         if not wiped:
             assert plan.refused[-1].reason == (

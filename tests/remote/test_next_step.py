@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpufleet.remote.nextstep import next_step, with_next_step
+from gpufleet.remote.next_step import next_step, with_next_step
 from gpufleet.remote.progress import failure_reason
 
 CHANGED = """Failed to connect to the host via ssh: @@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@

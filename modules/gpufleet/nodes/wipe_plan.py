@@ -16,7 +16,7 @@ from typing import Any
 
 from gpufleet.boundary import packaged_yaml
 from gpufleet.errors import InputError
-from gpufleet.nodes.wiping_report import check_drives
+from gpufleet.nodes.wipe_evidence import check_drives
 
 # System mounts: a drive that carries one of these can't be wiped from the system that runs on it.
 SYSTEM_MOUNTS = (
