@@ -13,14 +13,14 @@ import sys
 
 from gpufleet import catalog
 from gpufleet.catalog import lint
-from gpufleet.catalog.sources import KINDS
-from gpufleet.catalog.table import rows
+from gpufleet.catalog.source import KINDS
+from gpufleet.catalog.table import load_rows
 
 READ = """
 import time
 from gpufleet import catalog
 started = time.perf_counter()
-catalog.accelerators()
+catalog.load_accelerators()
 print(time.perf_counter() - started)
 """
 RUNS = 7
@@ -51,7 +51,7 @@ def print_sources(report):
     """Print fields by source, with where it is to be found."""
     print("\nby source")
     for name, count in sorted(report.by_source.items(), key=lambda item: -item[1]):
-        source = catalog.sources()[name]
+        source = catalog.load_sources()[name]
         print(f"  {count:5}  {name:22} {source.as_of:10}  {source.address}")
 
 
@@ -69,13 +69,15 @@ def print_empty(report):
 
 def main():
     took = milliseconds()
-    print(f"{len(catalog.accelerators())} accelerators read in {statistics.median(took):.1f} ms", end="")
+    print(f"{len(catalog.load_accelerators())} accelerators read in {statistics.median(took):.1f} ms", end="")
     print(f" (best {min(took):.1f}, worst {max(took):.1f}, {RUNS} fresh processes)")
-    report = catalog.field_report()
+    report = catalog.build_field_report()
     print_kinds(report)
     print_sources(report)
     print_empty(report)
-    findings = lint.lint_parts(rows("accelerators.csv"), rows("architectures.csv"), rows("mistakes.csv"))
+    findings = lint.lint_accelerators(
+        load_rows("accelerators.csv"), load_rows("architectures.csv"), load_rows("mistakes.csv")
+    )
     print(f"\n{len(findings)} findings of the linter", *findings, sep="\n  ")
 
 

@@ -16,41 +16,41 @@ CASES = [(row["asked"], row["means"]) for row in csv.DictReader(NAMES.open(encod
 
 @pytest.mark.parametrize(("asked", "means"), [case for case in CASES if case[1][0] != "!"])
 def test_what_people_call_hardware_is_understood(asked, means):
-    assert catalog.accelerator(asked).name == means
+    assert catalog.get_accelerator(asked).name == means
 
 
 @pytest.mark.parametrize(("asked", "answer"), [(a, m[1:]) for a, m in CASES if m[0] == "!"])
 def test_what_means_nothing_or_several_things_is_refused_with_the_choice(asked, answer):
     with pytest.raises(InputError) as refused:
-        catalog.accelerator(asked)
+        catalog.get_accelerator(asked)
     assert answer in str(refused.value)
 
 
 def test_empty_name_is_refused():
     with pytest.raises(InputError, match="unknown accelerator ''"):
-        catalog.accelerator("")
+        catalog.get_accelerator("")
 
 
-@pytest.mark.parametrize("name", sorted(catalog.accelerators()))
+@pytest.mark.parametrize("name", sorted(catalog.load_accelerators()))
 def test_every_name_and_alias_means_its_own_part(name):
-    part = catalog.accelerators()[name]
-    assert catalog.accelerator(name) is part
-    assert {catalog.accelerator(alias).name for alias in part.aliases} <= {name}
+    part = catalog.load_accelerators()[name]
+    assert catalog.get_accelerator(name) is part
+    assert {catalog.get_accelerator(alias).name for alias in part.aliases} <= {name}
 
 
 def test_a_bin_is_meant_only_where_it_is_named():
-    bins = {part.name: part.bin_of for part in catalog.accelerators().values() if part.bin_of}
+    bins = {part.name: part.bin_of for part in catalog.load_accelerators().values() if part.bin_of}
     assert bins["M1 Pro (14)"] == "M1 Pro (16)"
-    assert set(bins.values()) <= set(catalog.accelerators()) - set(bins)
+    assert set(bins.values()) <= set(catalog.load_accelerators()) - set(bins)
 
 
 def test_another_memory_size_keeps_the_part_and_its_measured_share():
-    board = catalog.accelerator("Compute Module 5 / Pi 5")
-    half = catalog.sized(board, 8)
+    board = catalog.get_accelerator("Compute Module 5 / Pi 5")
+    half = catalog.with_memory_size(board, 8)
     assert half == replace(board, name="Compute Module 5 / Pi 5 8GB", memory_gib=8, usable_gib=7.92)
-    assert catalog.accelerator(half.name) == half
-    assert catalog.sized(board, 3) is None
-    assert catalog.sized(board, 16) is board
+    assert catalog.get_accelerator(half.name) == half
+    assert catalog.with_memory_size(board, 3) is None
+    assert catalog.with_memory_size(board, 16) is board
 
 
 @pytest.mark.parametrize(
@@ -66,11 +66,11 @@ def test_another_memory_size_keeps_the_part_and_its_measured_share():
     ],
 )
 def test_usable_memory_is_what_software_gets(name, usable):
-    assert catalog.accelerator(name).usable_gib == pytest.approx(usable, abs=0.01)
+    assert catalog.get_accelerator(name).usable_gib == pytest.approx(usable, abs=0.01)
 
 
 def test_usable_is_never_more_than_nominal_and_never_missing():
-    for part in catalog.accelerators().values():
+    for part in catalog.load_accelerators().values():
         assert 0 < part.usable_gib <= part.memory_gib, part.name
 
 
@@ -86,13 +86,13 @@ def test_usable_is_never_more_than_nominal_and_never_missing():
     ],
 )
 def test_how_devices_reach_each_other(name, link, gb_s, peer):
-    part = catalog.accelerator(name)
+    part = catalog.get_accelerator(name)
     assert (part.link, part.link_gb_s, part.peer_access) == (link, gb_s, peer)
 
 
 def test_stacks_say_what_runs_where():
     stacks = {
-        name: catalog.accelerator(name).stacks
+        name: catalog.get_accelerator(name).stacks
         for name in ("rx 460", "mi300x", "trainium2", "gaudi3", "ascend 910c")
     }
     assert stacks == {
@@ -102,23 +102,23 @@ def test_stacks_say_what_runs_where():
         "gaudi3": ("synapse",),
         "ascend 910c": ("cann",),
     }
-    apple = [part for part in catalog.accelerators().values() if part.vendor == "Apple"]
+    apple = [part for part in catalog.load_accelerators().values() if part.vendor == "Apple"]
     assert len(apple) >= 25
     assert all(part.unified and {"metal", "mlx"} <= set(part.stacks) for part in apple)
 
 
 def test_hosts_are_machines_of_our_own():
-    mac = catalog.machine("Mac Studio M3 Ultra 512GB", "onprem")
+    mac = catalog.get_machine("Mac Studio M3 Ultra 512GB", "onprem")
     assert (mac.accelerators[0].model, mac.memory_gib, mac.cloud) == ("M3 Ultra (80)", 512, "onprem")
-    blade = catalog.machine("Compute Blade CM4 8GB", "onprem")
+    blade = catalog.get_machine("Compute Blade CM4 8GB", "onprem")
     assert (blade.accelerators, blade.board, blade.network_gb_s) == ((), "Compute Module 4 / Pi 4", 0.125)
-    assert catalog.machine("Mac mini M4 32GB").idle_watts == 6
+    assert catalog.get_machine("Mac mini M4 32GB").idle_watts == 6
 
 
 def test_boards_of_hosts_are_in_the_catalogue():
-    boards = {machine.board for (_, _), machine in table.machines().items() if machine.board}
+    boards = {machine.board for (_, _), machine in table.load_machines().items() if machine.board}
     assert boards
-    assert boards <= set(catalog.accelerators())
+    assert boards <= set(catalog.load_accelerators())
 
 
 @pytest.mark.parametrize(
@@ -131,4 +131,4 @@ def test_boards_of_hosts_are_in_the_catalogue():
     ],
 )
 def test_memory_is_split_off_a_name(text, split):
-    assert naming.memory_asked(text) == split
+    assert naming.split_memory_size(text) == split

@@ -34,13 +34,13 @@ def expected_confidence(row):
 
 @pytest.mark.parametrize("name", FILES)
 def test_keys_are_unique(name):
-    counts = Counter(tuple(row[part] for part in KEYS[name]) for row in table.rows(name))
+    counts = Counter(tuple(row[part] for part in KEYS[name]) for row in table.load_rows(name))
     assert [key for key, count in counts.items() if count > 1] == []
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_every_row_names_its_source(name):
-    rows = table.rows(name)
+    rows = table.load_rows(name)
     assert rows
     assert [row for row in rows if len(row["source"]) < 5] == []
 
@@ -48,26 +48,28 @@ def test_every_row_names_its_source(name):
 @pytest.mark.parametrize("name", FILES)
 def test_nothing_recalled_or_flagged_as_suspicious_slips_in(name):
     bad = ("[R", "suspect", "pre-2025-06-cut")
-    assert [row for row in table.rows(name) if any(mark in str(row) for mark in bad)] == []
+    assert [row for row in table.load_rows(name) if any(mark in str(row) for mark in bad)] == []
 
 
 @pytest.mark.parametrize("name", ["prices.csv", "parts.csv"])
 def test_prices_are_plausible(name):
     column = "usd_per_hour" if name == "prices.csv" else "usd"
-    free = [row for row in table.rows(name) if row.get("part") == "efa"]
-    assert [row for row in table.rows(name) if row not in free and not 0 < float(row[column]) < 500] == []
+    free = [row for row in table.load_rows(name) if row.get("part") == "efa"]
+    assert [
+        row for row in table.load_rows(name) if row not in free and not 0 < float(row[column]) < 500
+    ] == []
     assert {row[column] for row in free} <= {"0"}
 
 
 @pytest.mark.parametrize("name", ["prices.csv", "parts.csv"])
 def test_purchases_and_dates_are_well_formed(name):
-    prices = table.prices() if name == "prices.csv" else table.part_prices()
+    prices = table.load_prices() if name == "prices.csv" else table.load_part_prices()
     assert {key[3] for key in prices} <= PURCHASES
     assert [price for price in prices.values() if price.as_of and price.as_of_date is None] == []
 
 
 def test_no_discount_costs_more_than_on_demand():
-    prices = {**table.prices(), **table.part_prices()}
+    prices = {**table.load_prices(), **table.load_part_prices()}
     dear = [
         key
         for key, price in prices.items()
@@ -77,21 +79,21 @@ def test_no_discount_costs_more_than_on_demand():
 
 
 def test_spot_is_cheaper_than_on_demand_and_no_placeholder():
-    for key, price in table.prices().items():
-        full = table.prices().get((*key[:3], "on_demand"))
+    for key, price in table.load_prices().items():
+        full = table.load_prices().get((*key[:3], "on_demand"))
         if key[3] == "spot" and full:
             assert price.usd_per_hour / full.usd_per_hour < 0.95, key
             assert round(price.usd_per_hour / full.usd_per_hour, 4) != 0.1, key
 
 
 def test_confidence_follows_the_rule():
-    rows = table.rows("prices.csv")
+    rows = table.load_rows("prices.csv")
     assert [row for row in rows if row["confidence"] != expected_confidence(row)] == []
 
 
 def test_parts_are_undated_or_transcribed_or_old_and_their_confidence_says_so():
     dated = {"on_demand": "medium", "reserved_1y": "medium", "reserved_3y": "medium", "spot": "low"}
-    rows = table.rows("parts.csv")
+    rows = table.load_rows("parts.csv")
     assert [
         row for row in rows if row["confidence"] != (dated[row["purchase"]] if row["as_of"] else "low")
     ] == []
@@ -99,7 +101,7 @@ def test_parts_are_undated_or_transcribed_or_old_and_their_confidence_says_so():
 
 def test_a_region_with_one_part_prices_both_disk_and_address():
     disks = {"aws": "ebs:gp3", "gcp": "pd-balanced"}  # what a pool of ours gets
-    parts = table.part_prices()
+    parts = table.load_part_prices()
     for cloud, disk in disks.items():
         regions = {key[1] for key in parts if key[0] == cloud}
         assert {key[1] for key in parts if key[2] == disk} == regions
@@ -107,24 +109,24 @@ def test_a_region_with_one_part_prices_both_disk_and_address():
 
 
 def test_larger_disk_tiers_cost_more():
-    parts = table.part_prices()
+    parts = table.load_part_prices()
     prices = [parts["azure", "eastus", f"premium-ssd-p{tier}", "on_demand"] for tier in (4, 10, 15, 20, 30)]
     assert [price.unit for price in prices] == ["disk"] * 5
     assert [price.usd_per_hour for price in prices] == sorted(price.usd_per_hour for price in prices)
 
 
 def test_every_priced_machine_is_described():
-    described = set(table.machines())
-    assert {(key[0], key[2]) for key in table.prices()} <= described
+    described = set(table.load_machines())
+    assert {(key[0], key[2]) for key in table.load_prices()} <= described
 
 
 def test_every_price_is_in_a_known_region():
-    for key in (*table.prices(), *table.part_prices()):
-        assert key[1] in table.regions(key[0]), key
+    for key in (*table.load_prices(), *table.load_part_prices()):
+        assert key[1] in table.list_regions(key[0]), key
 
 
 def test_machines_are_plausible():
-    for machine in table.machines().values():
+    for machine in table.load_machines().values():
         assert 1 <= machine.vcpus <= 512, machine
         assert 1 <= machine.memory_gib <= 4096, machine
         assert machine.arch in {"x86_64", "arm64"}, machine
@@ -132,8 +134,8 @@ def test_machines_are_plausible():
 
 
 def test_cards_of_machines_are_in_the_catalogue_and_their_memory_fits():
-    known = catalog.accelerators()
-    for machine in table.machines().values():
+    known = catalog.load_accelerators()
+    for machine in table.load_machines().values():
         for card in machine.accelerators:
             whole = known[card.model].memory_gib * card.share
             assert card.memory_gib <= whole * 1.01, machine
@@ -141,13 +143,13 @@ def test_cards_of_machines_are_in_the_catalogue_and_their_memory_fits():
 
 
 def test_attachable_cards_are_in_the_catalogue():
-    assert {card for machine in table.machines().values() for card in machine.attachable} <= set(
-        catalog.accelerators()
+    assert {card for machine in table.load_machines().values() for card in machine.attachable} <= set(
+        catalog.load_accelerators()
     )
 
 
 def test_retired_machines_cannot_be_bought_and_their_substitutes_can():
-    for (cloud, name), gone in table.retirements().items():
-        assert (cloud, name) not in table.machines()
+    for (cloud, name), gone in table.load_retirements().items():
+        assert (cloud, name) not in table.load_machines()
         assert gone.substitutes
-        assert all((cloud, other) in table.machines() for other in gone.substitutes), gone
+        assert all((cloud, other) in table.load_machines() for other in gone.substitutes), gone

@@ -47,7 +47,7 @@ def test_bytes_are_those_of_the_tensors(tmp_path):
         "output.weight": blocks(1000, 256, Q8),
         "blk.0.ffn_down.weight": blocks(256, 512, Q4K),
     }
-    model = catalog.model(str(made(tmp_path / "toy.gguf", tensors=tensors)))
+    model = catalog.get_model(str(made(tmp_path / "toy.gguf", tensors=tensors)))
     assert dict(model.stored) == {"f16": 512000, "q8_0": 1000 * 256 / 32 * 34, "q4_k": 256 * 512 / 256 * 144}
     assert model.parameters == 1000 * 256 * 2 + 256 * 512
     assert sizing.weight_bytes(model, "as_stored") == sum(dict(model.stored).values())
@@ -56,7 +56,7 @@ def test_bytes_are_those_of_the_tensors(tmp_path):
 
 
 def test_the_shape_is_read(tmp_path):
-    model = catalog.model(str(made(tmp_path / "toy.gguf")))
+    model = catalog.get_model(str(made(tmp_path / "toy.gguf")))
     assert (model.name, model.layers, model.heads, model.kv_heads, model.head_dim) == ("Toy", 2, 4, 2, 64)
     assert (model.vocabulary, model.tied_embeddings, model.max_context) == (1000, True, 2048)
 
@@ -67,7 +67,7 @@ def test_experts_that_a_token_does_not_meet_are_idle(tmp_path):
         "token_embd.weight": (np.zeros((10, 256), np.float16), None),
         "blk.0.ffn_down_exps.weight": (np.zeros((8, 256, 64), np.float16), None),
     }
-    model = catalog.model(str(made(tmp_path / "moe.gguf", tensors=tensors, **keys)))
+    model = catalog.get_model(str(made(tmp_path / "moe.gguf", tensors=tensors, **keys)))
     assert (model.experts.count, model.experts.per_token, model.experts.intermediate) == (8, 2, 64)
     assert model.active_parameters == 10 * 256 + 8 * 256 * 64 / 4
 
@@ -80,7 +80,7 @@ def test_latent_attention_is_read(tmp_path):
         "attention.key_length": 48,
         "attention.value_length": 32,
     }
-    model = catalog.model(str(made(tmp_path / "mla.gguf", kind="deepseek2", **keys)))
+    model = catalog.get_model(str(made(tmp_path / "mla.gguf", kind="deepseek2", **keys)))
     assert (model.latent.kv_rank, model.latent.rope_dim, model.latent.nope_dim, model.latent.value_dim) == (
         32,
         16,
@@ -91,7 +91,9 @@ def test_latent_attention_is_read(tmp_path):
 
 
 def test_windows_follow_the_architecture(tmp_path):
-    model = catalog.model(str(made(tmp_path / "w.gguf", kind="gemma2", **{"attention.sliding_window": 4096})))
+    model = catalog.get_model(
+        str(made(tmp_path / "w.gguf", kind="gemma2", **{"attention.sliding_window": 4096}))
+    )
     assert (model.sliding_window, model.sliding_layers) == (4096, 1)
 
 
@@ -99,31 +101,31 @@ def test_windows_follow_the_architecture(tmp_path):
 def test_a_truncated_file_is_told_in_one_line(tmp_path, keep):
     whole = made(tmp_path / "whole.gguf").read_bytes()
     (tmp_path / "cut.gguf").write_bytes(whole[:keep])
-    with pytest.raises(InputError, match=r"cut\.gguf: is no whole GGUF file") as told:
-        catalog.model(str(tmp_path / "cut.gguf"))
-    assert "\n" not in str(told.value)
+    with pytest.raises(InputError, match=r"cut\.gguf: is not a complete GGUF file") as error:
+        catalog.get_model(str(tmp_path / "cut.gguf"))
+    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize(
     ("junk", "reason"),
     [
-        (b"GGUF" + b"\3\0\0\0" * 40, "cut off or damaged"),
-        (b"a page of a website", "not begin"),
+        (b"GGUF" + b"\3\0\0\0" * 40, "truncated or damaged"),
+        (b"a page of a website", "no GGUF magic number"),
         (b"", "empty"),
     ],
 )
 def test_the_reason_is_told_in_our_words(tmp_path, junk, reason):
     (tmp_path / "junk.gguf").write_bytes(junk)
-    with pytest.raises(InputError, match=reason) as told:
-        catalog.model(str(tmp_path / "junk.gguf"))
-    assert "axis" not in str(told.value)
+    with pytest.raises(InputError, match=reason) as error:
+        catalog.get_model(str(tmp_path / "junk.gguf"))
+    assert "axis" not in str(error.value)
 
 
 @pytest.mark.parametrize("junk", [b"GGUF", b"not a model at all, but long enough to look at", b"\0" * 400])
 def test_what_is_no_gguf_is_told_in_one_line(tmp_path, junk):
     (tmp_path / "junk.gguf").write_bytes(junk)
-    with pytest.raises(InputError, match="is no whole GGUF file"):
-        catalog.model(str(tmp_path / "junk.gguf"))
+    with pytest.raises(InputError, match="is not a complete GGUF file"):
+        catalog.get_model(str(tmp_path / "junk.gguf"))
 
 
 def test_damage_inside_the_header_is_told(tmp_path):
@@ -131,22 +133,22 @@ def test_damage_inside_the_header_is_told(tmp_path):
     whole[24:32] = b"\xff" * 8  # the length of the first key
     (tmp_path / "bad.gguf").write_bytes(whole)
     with pytest.raises(InputError):
-        catalog.model(str(tmp_path / "bad.gguf"))
+        catalog.get_model(str(tmp_path / "bad.gguf"))
 
 
 def test_a_missing_key_is_named(tmp_path):
     with pytest.raises(InputError, match=r"llama\.block_count: is missing"):
-        catalog.model(str(made(tmp_path / "toy.gguf", block_count=None)))
+        catalog.get_model(str(made(tmp_path / "toy.gguf", block_count=None)))
 
 
 def test_parts_of_a_split_file_count_together(tmp_path):
     made(tmp_path / "big-00001-of-00002.gguf")
     made(tmp_path / "big-00002-of-00002.gguf", tensors={"blk.0.ffn_up.weight": blocks(512, 256, Q8)})
-    model = catalog.model(str(tmp_path / "big-00001-of-00002.gguf"))
+    model = catalog.get_model(str(tmp_path / "big-00001-of-00002.gguf"))
     assert dict(model.stored) == {"f16": 512000, "q8_0": 512 * 256 / 32 * 34}
 
 
 def test_a_missing_part_is_named(tmp_path):
     made(tmp_path / "big-00001-of-00002.gguf")
     with pytest.raises(InputError, match=r"part big-00002-of-00002\.gguf is missing"):
-        catalog.model(str(tmp_path / "big-00001-of-00002.gguf"))
+        catalog.get_model(str(tmp_path / "big-00001-of-00002.gguf"))

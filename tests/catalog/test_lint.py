@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from gpufleet.catalog import lint
-from gpufleet.catalog.table import rows
+from gpufleet.catalog.table import load_rows
 
 CASES = Path(__file__).parents[1] / "cases" / "catalog" / "bad_rows.csv"
 BAD = list(csv.DictReader(CASES.read_text(encoding="utf-8").splitlines()))
-PARTS = rows("accelerators.csv")
-USUAL, MISTAKES = rows("architectures.csv"), rows("mistakes.csv")
-SOURCES, GIVEN, HOSTS = rows("sources.csv"), rows("accelerator_sources.csv"), rows("hosts.csv")
+PARTS = load_rows("accelerators.csv")
+USUAL, MISTAKES = load_rows("architectures.csv"), load_rows("mistakes.csv")
+SOURCES, GIVEN, HOSTS = load_rows("sources.csv"), load_rows("accelerator_sources.csv"), load_rows("hosts.csv")
 RATES = (
     "fp16_tflops_dense",
     "bf16_tflops_dense",
@@ -34,7 +34,7 @@ def usual(row):
 
 
 def found(parts):
-    return {(finding.rule, finding.field) for finding in lint.lint_parts(parts, USUAL, MISTAKES)}
+    return {(finding.rule, finding.field) for finding in lint.lint_accelerators(parts, USUAL, MISTAKES)}
 
 
 def assignments(text):
@@ -50,11 +50,13 @@ def assignments(text):
 
 
 WITH_MATRIX_UNITS = [row for row in PARTS if usual(row) and row["fp32_tflops"] and row["fp16_tflops_dense"]]
-WITH_DRAM = [row for row in PARTS if not row["bandwidth_gb_s"] or float(row["bandwidth_gb_s"]) < lint.ON_CHIP]
+WITH_DRAM = [
+    row for row in PARTS if not row["bandwidth_gb_s"] or float(row["bandwidth_gb_s"]) < lint.SRAM_MIN_GB_S
+]
 
 
 def test_what_ships_has_no_finding():
-    assert lint.lint_parts(PARTS, USUAL, MISTAKES) == []
+    assert lint.lint_accelerators(PARTS, USUAL, MISTAKES) == []
     assert lint.lint_sources(PARTS, GIVEN, SOURCES) == []
     assert lint.lint_hosts(HOSTS, PARTS, SOURCES) == []
 
@@ -111,15 +113,15 @@ def test_a_source_that_is_not_listed_is_found():
 
 def test_a_source_for_an_empty_field_is_found():
     messages = [str(finding) for finding in lint.lint_sources(changed("T4", {"tdp_w": ""}), GIVEN, SOURCES)]
-    assert messages == ["T4: tdp_w: sourced and empty [source]"]
+    assert messages == ["T4: tdp_w: has a source but is empty [source]"]
 
 
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"kind": "recalled"}, "'recalled' is none of"),
+        ({"kind": "recalled"}, "'recalled' is not one of"),
         ({"address": ""}, "needs a title, an address and a date"),
-        ({"title": "recalled from a talk"}, "somebody's memory is no source"),
+        ({"title": "recalled from a talk"}, "a recollection is not a source"),
     ],
 )
 def test_a_source_that_is_none_is_found(fields, said):

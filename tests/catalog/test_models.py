@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gpufleet import catalog
-from gpufleet.catalog.parameters import matrices
+from gpufleet.catalog.parameter_count import list_matrices
 from gpufleet.errors import InputError
 
 CASES = Path(__file__).parents[1] / "cases" / "catalog" / "model_parameters.csv"
@@ -16,7 +16,7 @@ CASES = Path(__file__).parents[1] / "cases" / "catalog" / "model_parameters.csv"
     "row", list(csv.DictReader(CASES.read_text().splitlines())), ids=lambda row: row["model"]
 )
 def test_parameters_are_those_published(row):
-    computed = catalog.model(row["model"]).parameters
+    computed = catalog.get_model(row["model"]).parameters
     assert computed == pytest.approx(float(row["parameters"]), rel=float(row["within"]) or 1e-12)
 
 
@@ -45,35 +45,35 @@ def test_parameters_are_those_published(row):
     ],
 )
 def test_a_model_is_found_by_any_unambiguous_part_of_its_name(asked, name):
-    assert catalog.model(asked).name == name
+    assert catalog.get_model(asked).name == name
 
 
 def test_an_ambiguous_name_lists_the_candidates():
     with pytest.raises(
         InputError, match=r"model 'gpt-oss' is ambiguous; name one of: GPT-OSS-20B, GPT-OSS-120B"
     ):
-        catalog.model("gpt-oss")
+        catalog.get_model("gpt-oss")
 
 
 def test_a_slip_of_the_pen_is_answered_with_the_nearest():
     with pytest.raises(InputError, match=r"unknown model 'lamma-3-8b'; did you mean Llama-3-8B"):
-        catalog.model("lamma-3-8b")
+        catalog.get_model("lamma-3-8b")
 
 
 def test_nothing_is_no_model():
     with pytest.raises(InputError, match="unknown model ''"):
-        catalog.model("")
+        catalog.get_model("")
 
 
 def test_every_row_has_a_source_and_a_date():
-    for name, model in catalog.models().items():
+    for name, model in catalog.load_models().items():
         assert model.source, name
         assert model.as_of[:2] == "20", name
         assert "recall" not in model.source.lower(), name
 
 
 def test_shapes_are_consistent():
-    for name, model in catalog.models().items():
+    for name, model in catalog.load_models().items():
         assert model.heads % model.kv_heads == 0, name
         assert model.sliding_layers <= model.layers, name
         assert bool(model.sliding_window) == bool(model.sliding_layers), name
@@ -81,8 +81,10 @@ def test_shapes_are_consistent():
 
 
 def test_only_mixtures_of_experts_have_idle_weights():
-    idle = {name for name, model in catalog.models().items() if model.active_parameters < model.parameters}
-    assert idle == {name for name, model in catalog.models().items() if model.experts}
+    idle = {
+        name for name, model in catalog.load_models().items() if model.active_parameters < model.parameters
+    }
+    assert idle == {name for name, model in catalog.load_models().items() if model.experts}
 
 
 @pytest.mark.parametrize(
@@ -97,13 +99,13 @@ def test_only_mixtures_of_experts_have_idle_weights():
     ],
 )
 def test_active_parameters_are_those_published(name, billions, source):
-    assert catalog.model(name).active_parameters / 1e9 == pytest.approx(billions, rel=0.03), source
+    assert catalog.get_model(name).active_parameters / 1e9 == pytest.approx(billions, rel=0.03), source
 
 
 def test_tensors_by_hand():
     """Llama 3 8B: 4 x 4096 x 4096-ish attention with 8 of 32 heads for K and V, three 4096 x 14336 matrices."""
     sizes: dict[str, float] = {}
-    for matrix in matrices(catalog.model("Llama-3-8B")):
+    for matrix in list_matrices(catalog.get_model("Llama-3-8B")):
         sizes[matrix.kind] = sizes.get(matrix.kind, 0) + matrix.elements
     assert sizes["q"] == sizes["o"] == 32 * 4096 * 4096
     assert sizes["k"] == sizes["v"] == 32 * 1024 * 4096
@@ -115,6 +117,6 @@ def test_tensors_by_hand():
 def test_a_number_is_no_part_of_a_longer_one():
     """A 3 does not stand in LLaMA-30B."""
     with pytest.raises(InputError, match="ambiguous") as told:
-        catalog.model("llama-3")
+        catalog.get_model("llama-3")
     assert "LLaMA-30B" not in str(told.value)
     assert "Llama-3-8B" in str(told.value)

@@ -41,7 +41,7 @@ def test_the_table_is_cheapest_first_and_marks_spot_that_is_dearer_than_a_commit
     lines = done.stdout.splitlines()
     assert lines[0].split()[:3] == ["machine", "accelerators", "cloud"]
     assert "! reserved_3y" in lines[1]
-    assert "spot costs more here" in done.stdout
+    assert "spot costs more than the commitment" in done.stdout
 
 
 def test_json_carries_price_age_and_source(prices):
@@ -77,7 +77,7 @@ def test_nothing_that_fits_is_an_answer_of_no(prices):
     [
         (("--gpu", "volta 9000"), "unknown accelerator 'volta 9000'"),
         (("import", "none.csv"), "none.csv: cannot be read: No such file or directory"),
-        (("import", "-", "--accept", "everything"), "no check is called 'everything'"),
+        (("import", "-", "--accept", "everything"), "no check has the code 'everything'"),
     ],
 )
 def test_mistakes_are_one_line_and_exit_code_2(prices, arguments, words):
@@ -97,8 +97,8 @@ def test_a_file_comes_in_is_said_to_be_known_and_changes_the_list(prices, tmp_pa
     file = tmp_path / "offer.csv"
     file.write_text(HEAD + "aws,us-west-2,g6.xlarge,on_demand,0.79,2026-11-01,our offer\n")
     first, again = prices("import", file), prices("import", file)
-    assert "1 prices taken (0 as known), 0 set apart" in first.stdout
-    assert "imported before" in again.stdout
+    assert "1 prices imported (0 unchanged), 0 set apart" in first.stdout
+    assert "nothing changed" in again.stdout
     assert again.returncode == 0
     listed = prices("--machine", "g6.xlarge", "--region", "us-west-2", "--purchase", "on_demand", "--json")
     assert json.loads(listed.stdout)["offers"][0]["usd_per_hour"] == 0.79
@@ -124,11 +124,11 @@ def test_what_is_set_apart_is_said_by_check_and_can_be_accepted(prices):
     one_line(looked, 1, "1 suspicious prices")
     done = prices("import", "-", "--json", stdin=text)
     found = json.loads(done.stdout)
-    assert (done.returncode, found["taken"], found["set_apart"]) == (0, 1, 1)
+    assert (done.returncode, found["imported"], found["set_apart"]) == (0, 1, 1)
     assert found["findings"][0]["code"] == "spot-not-cheaper"
     assert found["findings"][0]["where"] == "standard input:3"
     accepted = prices("import", "-", "--accept", "spot-not-cheaper", stdin=text)
-    assert "2 prices taken" in accepted.stdout
+    assert "2 prices imported" in accepted.stdout
     one_line(prices("check"), 1, "1 suspicious prices")
 
 
@@ -139,7 +139,7 @@ def test_a_store_that_is_not_there_is_one_line(clean_env, tmp_path):
             env=clean_env | {"GPUFLEET_PRICES": "none.db"}, timeout=60, check=False,
         )  # fmt: skip
         one_line(
-            done, 2, "error: GPUFLEET_PRICES=none.db: no such price store; gpufleet prices import makes it"
+            done, 2, "error: GPUFLEET_PRICES=none.db: no such price store; gpufleet prices import creates it"
         )
         assert not (tmp_path / "none.db").exists()
 
@@ -153,8 +153,8 @@ def test_an_empty_source_is_refused_unless_the_caller_gives_one(prices):
 def test_what_is_set_apart_tells_how_to_take_it(prices):
     text = HEAD + "aws,us-west-2,g6.xlrage,on_demand,0.8,2031-01-01,our offer\n"
     done = prices("import", "-", stdin=text)
-    assert "1 set apart; to take those all the same: --accept future --accept unknown-machine" in done.stdout
-    assert "no machine of aws is called g6.xlrage; did you mean g6.xlarge?" in done.stdout
+    assert "1 set apart; to import them anyway: --accept future --accept unknown-machine" in done.stdout
+    assert "unknown aws machine g6.xlrage; did you mean g6.xlarge?" in done.stdout
 
 
 def test_a_refused_file_leaves_no_store_behind(prices, tmp_path):
@@ -171,7 +171,7 @@ def test_status_says_age_coverage_sources_and_what_was_set_apart(prices):
     for words in ("embedded", "days old", "on_demand", "reserved_3y", "karpenter-azure", "zero-price"):
         assert words in done.stdout
     found = json.loads(prices("status", "--json").stdout)
-    assert found["apart"] == [["zero-price", 1]]
+    assert found["set_apart"] == [["zero-price", 1]]
     assert {each["cloud"] for each in found["coverage"]} == {"aws", "azure", "gcp"}
     assert all(0 < each["spot"] <= each["on_demand"] <= each["types"] for each in found["coverage"])
     assert found["unfinished"] == []
@@ -179,7 +179,7 @@ def test_status_says_age_coverage_sources_and_what_was_set_apart(prices):
 
 def test_without_a_store_the_snapshot_answers_and_an_import_says_where_it_could_go(prices):
     done = prices("status", store=False)
-    assert "the embedded snapshot alone answers" in done.stdout
+    assert "only the embedded prices are used" in done.stdout
     one_line(
         prices("import", "-", stdin=HEAD + "aws,a,b,spot,1,,x1\n", store=False),
         3,
@@ -195,7 +195,7 @@ def test_the_shipped_prices_pass_every_check(prices):
 def test_a_broken_store_is_the_environment_s_fault(prices, tmp_path):
     (tmp_path / "store").mkdir()
     (tmp_path / "store/prices.db").write_text("something else entirely" * 100)
-    one_line(prices(), 3, "is no price store")
+    one_line(prices(), 3, "is not a price store")
 
 
 def test_a_part_is_found_where_machines_are_asked_for(prices):

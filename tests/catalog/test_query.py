@@ -9,14 +9,14 @@ from gpufleet.errors import InputError
 
 
 def test_price_carries_its_source_and_date():
-    price = catalog.price("aws", "us-east-1", "p4d.24xlarge", "on_demand")
+    price = catalog.find_price("aws", "us-east-1", "p4d.24xlarge", "on_demand")
     assert (price.usd_per_hour, price.unit, price.confidence) == (21.957642, "machine", "high")
     assert (price.as_of, price.source) == ("2026-07-06", "karpenter-aws-v1.14.1")
 
 
 def test_stale_reserved_price_is_no_price():
-    assert catalog.price("aws", "us-east-1", "p4d.24xlarge", "reserved_1y") is None
-    assert catalog.price("aws", "us-east-1", "g5.2xlarge", "reserved_1y") is not None
+    assert catalog.find_price("aws", "us-east-1", "p4d.24xlarge", "reserved_1y") is None
+    assert catalog.find_price("aws", "us-east-1", "g5.2xlarge", "reserved_1y") is not None
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def test_stale_reserved_price_is_no_price():
     ],
 )
 def test_what_is_not_known_has_no_price(key):
-    assert catalog.price(*key) is None
+    assert catalog.find_price(*key) is None
 
 
 @pytest.mark.parametrize(
@@ -42,24 +42,24 @@ def test_what_is_not_known_has_no_price(key):
     ],
 )
 def test_prices_of_the_shipped_stacks(cloud, region, machine, purchase, usd_per_hour):
-    assert catalog.price(cloud, region, machine, purchase).usd_per_hour == pytest.approx(
+    assert catalog.find_price(cloud, region, machine, purchase).usd_per_hour == pytest.approx(
         usd_per_hour, rel=1e-5
     )
 
 
 def test_undated_card_is_of_low_confidence():
-    price = catalog.part_price("gcp", "us-central1", "accelerator:nvidia-tesla-t4")
+    price = catalog.find_part_price("gcp", "us-central1", "accelerator:nvidia-tesla-t4")
     assert (price.usd_per_hour, price.as_of, price.as_of_date, price.confidence) == (0.35, None, None, "low")
 
 
 def test_monthly_part_is_given_per_hour():
-    price = catalog.part_price("gcp", "us-central1", "pd-balanced")
+    price = catalog.find_part_price("gcp", "us-central1", "pd-balanced")
     assert price.unit == "gib"
     assert price.usd_per_hour * 730 == pytest.approx(0.10)
 
 
 def test_part_without_a_source_has_no_price():
-    assert catalog.part_price("azure", "eastus", "premium-ssd-p6") is None
+    assert catalog.find_part_price("azure", "eastus", "premium-ssd-p6") is None
 
 
 @pytest.mark.parametrize(
@@ -75,42 +75,46 @@ def test_part_without_a_source_has_no_price():
     ],
 )
 def test_parts_of_the_stacks(cloud, region, part, usd_per_month):
-    assert catalog.part_price(cloud, region, part).usd_per_hour * 730 == pytest.approx(usd_per_month)
+    assert catalog.find_part_price(cloud, region, part).usd_per_hour * 730 == pytest.approx(usd_per_month)
 
 
 def test_address_of_a_spot_machine_costs_half_on_gcp():
-    assert catalog.part_price("gcp", "us-central1", "public_ipv4", "spot").usd_per_hour == 0.0025
+    assert catalog.find_part_price("gcp", "us-central1", "public_ipv4", "spot").usd_per_hour == 0.0025
 
 
 def test_date_of_an_interval_is_its_start():
-    price = catalog.price("aws", "us-west-2", "p4d.24xlarge", "on_demand")
+    price = catalog.find_price("aws", "us-west-2", "p4d.24xlarge", "on_demand")
     assert (price.as_of, price.as_of_date) == ("2025-11/2026-07", date(2025, 11, 1))
 
 
 def test_machine_is_found_with_and_without_its_cloud():
-    assert catalog.machine("p4d.24xlarge") == catalog.machine("p4d.24xlarge", "aws")
-    card = catalog.machine("p4d.24xlarge").accelerators[0]
+    assert catalog.get_machine("p4d.24xlarge") == catalog.get_machine("p4d.24xlarge", "aws")
+    card = catalog.get_machine("p4d.24xlarge").accelerators[0]
     assert (card.model, card.count, card.memory_gib) == ("A100 SXM4 40GB", 8, 40)
 
 
 def test_unknown_machine_names_close_ones():
     with pytest.raises(InputError, match=r"unknown aws machine 'p4d.24xlarg'; did you mean p4d.24xlarge"):
-        catalog.machine("p4d.24xlarg", "aws")
+        catalog.get_machine("p4d.24xlarg", "aws")
 
 
 def test_machine_of_another_cloud_says_whose_it_is():
     with pytest.raises(InputError, match="is a machine of azure"):
-        catalog.machine("Standard_NC4as_T4_v3", "aws")
+        catalog.get_machine("Standard_NC4as_T4_v3", "aws")
 
 
 def test_retired_machine_names_its_date_and_substitutes():
     with pytest.raises(
         InputError, match=r"retired by azure on 2025-09-30; use Standard_NC4as_T4_v3, Standard_NV36"
     ):
-        catalog.machine("Standard_NC6s_v3")
-    assert catalog.retirement("Standard_NC6s_v3").retired == date(2025, 9, 30)
+        catalog.get_machine("Standard_NC6s_v3")
+    assert catalog.find_retirement("Standard_NC6s_v3").retired == date(2025, 9, 30)
 
 
 def test_regions_with_a_machine():
-    assert catalog.regions_with("gcp", "a2-megagpu-16g") == ("asia-southeast1", "europe-west4", "us-central1")
-    assert "eastus" in catalog.regions("azure")
+    assert catalog.list_machine_regions("gcp", "a2-megagpu-16g") == (
+        "asia-southeast1",
+        "europe-west4",
+        "us-central1",
+    )
+    assert "eastus" in catalog.list_regions("azure")

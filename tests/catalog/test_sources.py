@@ -5,33 +5,38 @@ import re
 import pytest
 
 from gpufleet import catalog
-from gpufleet.catalog.sources import KINDS, LABELS, report_on
-from gpufleet.catalog.table import rows
+from gpufleet.catalog.source import KINDS, LABEL_FIELDS, count_fields_by_source
+from gpufleet.catalog.table import load_rows
 
 ADDRESS = re.compile(r"https?://\S+\.\S+|pip package \S+==\S+|GitHub text search( for|:) .+|README\.md")
 
 
 def test_every_filled_field_has_a_source_and_none_is_recalled():
-    report = catalog.field_report()
+    report = catalog.build_field_report()
     assert report.unsourced == ()
     assert set(report.by_kind) <= set(KINDS)
     assert not [kind for kind in KINDS if "recall" in kind]
-    filled = sum(bool(row[field]) for row in rows("accelerators.csv") for field in row if field not in LABELS)
+    filled = sum(
+        bool(row[field])
+        for row in load_rows("accelerators.csv")
+        for field in row
+        if field not in LABEL_FIELDS
+    )
     assert sum(report.by_kind.values()) == sum(report.by_source.values()) == filled
 
 
 def test_every_empty_field_is_listed_with_its_reason():
-    report = catalog.field_report()
-    for row in rows("accelerators.csv"):
+    report = catalog.build_field_report()
+    for row in load_rows("accelerators.csv"):
         lacking, absent = set(report.empty[row["name"]]), set(report.absent[row["name"]])
         measured = set() if row["name"] not in report.shared else {"usable_gib"}
-        empty = {field for field in row if field not in LABELS and not row[field]}
+        empty = {field for field in row if field not in LABEL_FIELDS and not row[field]}
         assert lacking | absent | measured == empty
         assert not lacking & absent
 
 
 def test_what_a_part_cannot_do_is_no_want_of_a_source():
-    report = catalog.field_report()
+    report = catalog.build_field_report()
     assert "bandwidth_gb_s" in report.empty["Instinct MI300A"]  # its only figure is a wrong one
     assert "int8_tops_dense" in report.empty["B300"]  # sources disagree
     assert "fp4_tflops_dense" in report.absent["H100 SXM5 80GB"]
@@ -43,13 +48,13 @@ def test_what_a_part_cannot_do_is_no_want_of_a_source():
 
 def test_a_field_without_a_source_would_be_reported():
     part = {"name": "Nova 1", "vendor": "Nova", "kind": "gpu_datacenter", "tdp_w": "75", "pcie_gen": ""}
-    report = report_on([part], {}, [])
+    report = count_fields_by_source([part], {}, [])
     assert report.unsourced == (("Nova 1", "tdp_w"),)
     assert report.empty == {"Nova 1": ("pcie_gen",)}
     assert report.absent == {"Nova 1": ()}
 
 
-@pytest.mark.parametrize("source", catalog.sources().values(), ids=lambda source: source.id)
+@pytest.mark.parametrize("source", catalog.load_sources().values(), ids=lambda source: source.id)
 def test_a_source_can_be_gone_to(source):
     assert source.kind in KINDS
     assert source.title
@@ -58,16 +63,18 @@ def test_a_source_can_be_gone_to(source):
 
 
 def test_every_source_is_used():
-    used = {row["source"] for name in ("accelerator_sources.csv", "usable_shares.csv") for row in rows(name)}
-    used |= {source for host in rows("hosts.csv") for source in host["source"].split()}
-    assert used == set(catalog.sources())
+    used = {
+        row["source"] for name in ("accelerator_sources.csv", "usable_shares.csv") for row in load_rows(name)
+    }
+    used |= {source for host in load_rows("hosts.csv") for source in host["source"].split()}
+    assert used == set(catalog.load_sources())
 
 
 def test_what_is_computed_states_its_formula():
     """A multiple names its factor and what is multiplied; a classification names its rule's place."""
     computed = [
         each.how
-        for fields in catalog.field_sources().values()
+        for fields in catalog.load_field_sources().values()
         for each in fields.values()
         if " x " in each.how or " / " in each.how
     ]
@@ -76,14 +83,14 @@ def test_what_is_computed_states_its_formula():
 
 
 def test_an_accelerator_names_its_sources():
-    part = catalog.accelerator("L4")
+    part = catalog.get_accelerator("L4")
     assert "nvidia-smi" in part.source
     assert part.as_of >= "2025"
-    assert catalog.field_sources()["L4"]["usable_gib"].source.kind == "measurement"
+    assert catalog.load_field_sources()["L4"]["usable_gib"].source.kind == "measurement"
 
 
 def test_usable_shares_are_of_a_documented_kind():
-    for row in rows("usable_shares.csv"):
-        assert row["source"] in catalog.sources()
+    for row in load_rows("usable_shares.csv"):
+        assert row["source"] in catalog.load_sources()
         assert row["how"]
         assert 0.5 < float(row["share"]) <= 1

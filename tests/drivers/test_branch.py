@@ -1,32 +1,28 @@
-"""Which branch is preferred, and when one has ended."""
+"""Test which branch is preferred and when a branch has ended."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import pytest
 
 from gpufleet.drivers import branch as module
-from gpufleet.drivers import tables
+from gpufleet.drivers import table
 
 
-def known(monkeypatch, **rows):
-    """Let there be these branches: number to (kind, the month in which it ends)."""
-    some = next(iter(tables.branches().values()))
-    table = {
-        int(number[1:]): type(some)(
-            **{**vars_of(some), "number": int(number[1:]), "kind": kind, "end_of_life": end}
-        )
-        for number, (kind, end) in rows.items()
+def replace_branches(monkeypatch, **rows):
+    """Replace the table of branches: number to (kind, month of end of life)."""
+    template = next(iter(table.load_branches().values()))
+    branches = {
+        int(number[1:]): replace(template, number=int(number[1:]), kind=kind, end_of_life=end_of_life)
+        for number, (kind, end_of_life) in rows.items()
     }
-    monkeypatch.setattr(module, "branches", lambda: table)
-    return table
-
-
-def vars_of(row):
-    return {name: getattr(row, name) for name in row.__dataclass_fields__}
+    monkeypatch.setattr(module, "load_branches", lambda: branches)
+    return branches
 
 
 @pytest.mark.parametrize(
-    ("kind", "end", "date", "over"),
+    ("kind", "end_of_life", "date", "has_ended"),
     [
         ("lts", "2026-06", "2026-06-30", False),  # the month in which it ends still counts
         ("lts", "2026-06", "2026-07-01", True),
@@ -38,13 +34,13 @@ def vars_of(row):
         ("new_feature", "", "2030-01-01", False),
     ],
 )
-def test_a_branch_has_ended_after_its_last_month(monkeypatch, kind, end, date, over):
-    table = known(monkeypatch, b1=(kind, end))
-    assert module.ended(table[1], date) is over
+def test_a_branch_has_ended_after_its_last_month(monkeypatch, kind, end_of_life, date, has_ended):
+    branches = replace_branches(monkeypatch, b1=(kind, end_of_life))
+    assert module.has_ended(branches[1], date) is has_ended
 
 
 @pytest.mark.parametrize(
-    ("rows", "chosen"),
+    ("rows", "expected"),
     [
         ({"b535": ("lts", "2099-01"), "b580": ("lts", "2099-01")}, 580),
         ({"b535": ("lts", "2099-01"), "b595": ("production", "2099-01")}, 535),
@@ -54,7 +50,7 @@ def test_a_branch_has_ended_after_its_last_month(monkeypatch, kind, end, date, o
         ({}, None),
     ],
 )
-def test_alive_comes_before_long_term_before_new(monkeypatch, rows, chosen):
-    table = known(monkeypatch, **rows)
-    assert module.best(sorted(table), "2026-11-21") == chosen
-    assert module.best(sorted(table, reverse=True), "2026-11-21") == chosen
+def test_maintained_branches_come_first_then_long_term_support(monkeypatch, rows, expected):
+    branches = replace_branches(monkeypatch, **rows)
+    assert module.preferred_branch(sorted(branches), "2026-11-21") == expected
+    assert module.preferred_branch(sorted(branches, reverse=True), "2026-11-21") == expected

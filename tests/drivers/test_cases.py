@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gpufleet.drivers import Facts, Wanted, plan
+from gpufleet.drivers import HostFacts, RequestedSoftware, plan_drivers
 
 CASES = Path(__file__).parents[1] / "cases" / "drivers"
 KERNELS = {"debian": "6.1.0-50-amd64", "ubuntu": "6.8.0-55-generic"}
@@ -68,7 +68,7 @@ def facts_of(case):
     ):  # fmt: skip
         if key in case:
             told[key] = case[key]
-    return Facts.from_json(told)
+    return HostFacts.from_json(told)
 
 
 def short(package):
@@ -98,7 +98,7 @@ def shorten(made):
 def test_machine(path):
     case = read(path)
     expected = dict(case["expected"])
-    got = shorten(plan(facts_of(case), Wanted.from_json(case.get("wanted"))))
+    got = shorten(plan_drivers(facts_of(case), RequestedSoftware.from_json(case.get("wanted"))))
     named, absent = expected.pop("reasons", []), expected.pop("not_reasons", [])
     if "refusal" in expected:
         expected["action"] = "refuse"

@@ -22,17 +22,17 @@ WELL = {
 
 
 def host(name, group="train", cards=True, **changed):
-    return consistency.Host(name, group, cards, {**WELL, **changed})
+    return consistency.HostDriver(name, group, cards, {**WELL, **changed})
 
 
 def codes(*hosts):
-    return {(found.host, found.code, found.kind) for found in consistency.check(hosts).findings}
+    return {(found.host, found.code, found.kind) for found in consistency.check_consistency(hosts).findings}
 
 
 def test_hosts_that_agree():
-    report = consistency.check([host("a"), host("b")])
+    report = consistency.check_consistency([host("a"), host("b")])
     assert not report.findings
-    assert not report.skewed
+    assert not report.has_skew
     assert report.as_json()["agree"] is True
 
 
@@ -68,7 +68,9 @@ def test_the_odd_one_of_a_group_is_named_with_what_the_others_have():
         "user_space": "570.172.08",
         "fabric_manager": None,
     }
-    report = consistency.check([host("a"), host("b"), host("c", **old), host("d", group="serve", **old)])
+    report = consistency.check_consistency(
+        [host("a"), host("b"), host("c", **old), host("d", group="serve", **old)]
+    )
     assert [(one.host, one.code) for one in report.findings] == [("c", "driver_differs")]
     assert report.findings[0].message == "driver 570.172.08; 2 of 3 in train have 580.95.05"
 
@@ -83,18 +85,20 @@ def test_other_cuda_toolkits_within_a_group():
 
 
 def test_hosts_without_cards_and_drivers_do_not_take_part():
-    bare = consistency.Host("blade", "ci", cards=False, state=None)
-    assert consistency.check([bare]).hosts == ()
+    bare = consistency.HostDriver("blade", "ci", cards=False, state=None)
+    assert consistency.check_consistency([bare]).hosts == ()
 
 
 def test_a_host_with_cards_that_was_never_read_is_said_to_be_so():
-    report = consistency.check([consistency.Host("a", "train", cards=True, state=None)])
+    report = consistency.check_consistency([consistency.HostDriver("a", "train", cards=True, state=None)])
     assert [(one.code, one.kind) for one in report.findings] == [("not_read", "note")]
-    assert not report.skewed
+    assert not report.has_skew
 
 
 def test_the_table_has_every_host_and_every_finding():
-    lines = consistency.table(consistency.check([host("a"), host("b", loaded=None, held=[])]))
+    lines = consistency.format_report(
+        consistency.check_consistency([host("a"), host("b", loaded=None, held=[])])
+    )
     assert lines[0].split()[:3] == ["NODE", "GROUP", "INSTALLED"]
     assert lines[1].endswith("agrees")
     assert "no module is loaded" in "\n".join(lines)
@@ -107,7 +111,7 @@ def test_findings_come_skews_first_then_by_host_and_code():
     hosts = [
         host("b", loaded=None, container="lxc"), host("z", held=[], fabric_manager=stopped), host("a", unsound=["x"]),
     ]  # fmt: skip
-    assert [(one.kind, one.host, one.code) for one in consistency.check(hosts).findings] == [
+    assert [(one.kind, one.host, one.code) for one in consistency.check_consistency(hosts).findings] == [
         ("skew", "a", "half_installed"),
         ("skew", "z", "fabric_manager_stopped"),
         ("skew", "z", "holds_missing"),
@@ -131,7 +135,7 @@ def test_findings_come_skews_first_then_by_host_and_code():
     ],
 )  # fmt: skip
 def test_a_finding_says_what_and_what_to_do(changed, message, remedy):
-    (found,) = consistency.check([host("a", **changed)]).findings
+    (found,) = consistency.check_consistency([host("a", **changed)]).findings
     assert (found.message, found.remedy) == (message, remedy)
 
 
@@ -143,13 +147,15 @@ def test_a_stopped_fabric_manager_in_a_container_is_only_a_note():
 
 
 def test_a_driver_without_cards_takes_part_and_lacks_nothing():
-    report = consistency.check([host("a", cards=False)])
+    report = consistency.check_consistency([host("a", cards=False)])
     assert [one.name for one in report.hosts] == ["a"]
     assert not report.findings
 
 
 def test_the_report_for_programs_is_whole():
-    report = consistency.check([host("b", held=[]), host("a", group="serve", cuda=None, fabric_manager=None)])
+    report = consistency.check_consistency(
+        [host("b", held=[]), host("a", group="serve", cuda=None, fabric_manager=None)]
+    )
     assert report.as_json() == {
         "agree": False,
         "hosts": [
@@ -166,9 +172,11 @@ def test_the_report_for_programs_is_whole():
 
 
 def test_the_table_is_aligned_and_says_a_second_finding_under_the_first():
-    report = consistency.check([host("a", held=[], unsound=["x"]), host("bb", cuda=["12.8", "13.0"])])
+    report = consistency.check_consistency(
+        [host("a", held=[], unsound=["x"]), host("bb", cuda=["12.8", "13.0"])]
+    )
     version = "580.95.05  "
-    assert consistency.table(report) == [
+    assert consistency.format_report(report) == [
         "NODE  GROUP  INSTALLED  LOADED     LIBRARIES  FABRIC     CUDA        HELD  FINDING",
         f"a     train  {version * 4}12.8        -     skew: CUDA 12.8; 1 of 2 in train have 12.8, 13.0",
         f"{'':75}skew: left half-way: x",

@@ -7,7 +7,7 @@ import string
 import pytest
 
 from gpufleet import catalog
-from gpufleet.drivers import lint, tables
+from gpufleet.drivers import lint, table
 
 CARD = {
     "pci": "10de:2330", "subsystem": "", "name": "H100", "catalogue": "", "architecture": "Hopper",
@@ -23,7 +23,7 @@ NO_ID = {
 
 
 def test_shipped_data_has_no_problem():
-    assert lint.problems() == []
+    assert lint.find_problems() == []
 
 
 @pytest.mark.parametrize(
@@ -42,22 +42,24 @@ def test_shipped_data_has_no_problem():
     ],
 )
 def test_a_wrong_card_is_named(change, word):
-    assert any(word in line for line in lint.bad_cards([CARD | change]))
+    assert any(word in line for line in lint.find_bad_cards([CARD | change]))
 
 
 def test_a_card_twice_is_named():
-    assert list(lint.bad_cards([CARD, CARD])) == ["cards.csv: 10de:2330 : twice"]
-    assert list(lint.bad_cards([CARD, CARD | {"subsystem": "10de:1234"}])) == []
+    assert list(lint.find_bad_cards([CARD, CARD])) == ["cards.csv: 10de:2330 : twice"]
+    assert list(lint.find_bad_cards([CARD, CARD | {"subsystem": "10de:1234"}])) == []
 
 
 def test_rows_need_a_day_and_a_listed_source():
-    assert list(lint.unsourced("cards.csv", [CARD])) == []
-    assert list(lint.unsourced("x", [CARD | {"sources": ""}])) == ["x: 10de:2330: unknown source ''"]
-    assert list(lint.unsourced("x", [CARD | {"as_of": "lately"}])) == ["x: 10de:2330: no day"]
+    assert list(lint.find_unsourced_rows("cards.csv", [CARD])) == []
+    assert list(lint.find_unsourced_rows("x", [CARD | {"sources": ""}])) == [
+        "x: 10de:2330: unknown source ''"
+    ]
+    assert list(lint.find_unsourced_rows("x", [CARD | {"as_of": "lately"}])) == ["x: 10de:2330: no day"]
 
 
 def test_wrong_rules_and_branches_are_named():
-    assert list(lint.bad_rules({"a.b": {"message": "", "source": "gossip"}})) == [
+    assert list(lint.find_bad_rules({"a.b": {"message": "", "source": "gossip"}})) == [
         "rules.yaml: a.b: no message",
         "rules.yaml: a.b: unknown source 'gossip'",
     ]
@@ -68,12 +70,12 @@ def test_wrong_rules_and_branches_are_named():
         "proprietary": "no",
         "default_module": "proprietary",
     }
-    assert len(list(lint.bad_branches([row]))) == 2
+    assert len(list(lint.find_bad_branches([row]))) == 2
 
 
 def test_every_pci_accelerator_of_the_catalogue_resolves():
-    named = {name for card in tables.cards().values() for name in card.catalogue}
-    parts = catalog.accelerators()
+    named = {name for card in table.load_cards().values() for name in card.catalogue}
+    parts = catalog.load_accelerators()
     wanted = {name for name, part in parts.items() if part.kind not in NO_PCI} - NO_ID
     assert wanted - named == set()
     assert named - set(parts) == set()
@@ -81,11 +83,11 @@ def test_every_pci_accelerator_of_the_catalogue_resolves():
 
 def test_architectures_agree_with_the_catalogue():
     """What a card is called by PCI is of the generation that the catalogue says."""
-    parts = catalog.accelerators()
-    for card in tables.cards().values():
+    parts = catalog.load_accelerators()
+    for card in table.load_cards().values():
         for name in card.catalogue:
             said = parts[name].architecture
-            if said.split()[0] in tables.architectures():
+            if said.split()[0] in table.load_architectures():
                 generation = "Blackwell Ultra" if said.startswith("Blackwell Ultra") else said.split()[0]
                 assert card.architecture.startswith(generation), name  # GCN5.1 is the catalogue's GCN5
             if card.gfx and "gfx" in said:
@@ -98,7 +100,7 @@ def test_every_rule_is_used_and_every_refusal_has_a_remedy():
     text = "".join(
         path.read_text() for path in files("gpufleet.drivers").iterdir() if path.name.endswith(".py")
     )
-    for code, rule in tables.rules().items():
+    for code, rule in table.load_rules().items():
         assert f'"{code}"' in text, code
         refused = f'refuse("{code}"' in text.replace("refuse(\n", "refuse(").replace(
             "refuse(            ", "refuse("
@@ -133,14 +135,14 @@ def _extra(code):
 
 
 def test_cuda_table_matches_the_majors():
-    for release in tables.cuda_releases().values():
+    for release in table.load_cuda_releases().values():
         least = {"11": 450, "12": 525, "13": 580}[release.version.split(".")[0]]
-        assert release.least_driver == least
+        assert release.min_driver == least
         assert int(release.toolkit_driver.split(".")[0]) >= least
 
 
 def test_branches_with_an_architecture_that_ends():
-    ends = {row.name: row.last_branch for row in tables.architectures().values() if row.last_branch}
+    ends = {row.name: row.last_branch for row in table.load_architectures().values() if row.last_branch}
     assert ends == {"Maxwell": 580, "Pascal": 580, "Volta": 580}
 
 
@@ -154,10 +156,10 @@ def test_each_kind_of_problem_in_the_shipped_files_is_looked_for(monkeypatch):
                       "sources": "pci-ids", "as_of": "2026-10-24"}],
         "sources.csv": [{"id": "gossip", "as_of": "lately"}],
     }  # fmt: skip
-    monkeypatch.setattr(lint, "rows", lambda name: wrong.get(name, []))
-    monkeypatch.setattr(lint, "rules", lambda: {"a.b": {"message": "", "source": "pci-ids"}})
-    monkeypatch.setattr(lint, "systems", lambda: {"odd-1": {"as_of": "2026-10-24", "sources": "gossip"}})
-    assert lint.problems() == [
+    monkeypatch.setattr(lint, "load_rows", lambda name: wrong.get(name, []))
+    monkeypatch.setattr(lint, "load_rules", lambda: {"a.b": {"message": "", "source": "pci-ids"}})
+    monkeypatch.setattr(lint, "load_systems", lambda: {"odd-1": {"as_of": "2026-10-24", "sources": "gossip"}})
+    assert lint.find_problems() == [
         "cards.csv: 10de:2330 : unknown market",
         "branches.csv: 700: unknown kind 'odd'",
         "rocm.csv: 9.9: no card has gfx0",
@@ -184,8 +186,8 @@ RELEASE = {"release": "6.3", "gfx": "gfx90a", "systems": "debian-12", "kernels":
     ],
 )
 def test_a_wrong_release_is_named(change, line):
-    row = {**RELEASE, "driver": next(iter(tables.amd_drivers())), **change}
-    assert list(lint.bad_releases([row], [{"gfx": "gfx90a"}])) == ([line] if line else [])
+    row = {**RELEASE, "driver": next(iter(table.load_amd_drivers())), **change}
+    assert list(lint.find_bad_releases([row], [{"gfx": "gfx90a"}])) == ([line] if line else [])
 
 
 @pytest.mark.parametrize(
@@ -204,7 +206,7 @@ def test_a_wrong_release_is_named(change, line):
 def test_a_wrong_branch_is_named(change, lines):
     row = {"branch": "535", "kind": "lts", "end_of_life": "2026-06", "proprietary": "yes",
            "default_module": "proprietary"}  # fmt: skip
-    assert list(lint.bad_branches([row | change])) == [f"branches.csv: 535: {line}" for line in lines]
+    assert list(lint.find_bad_branches([row | change])) == [f"branches.csv: 535: {line}" for line in lines]
 
 
 @pytest.mark.parametrize(
@@ -220,4 +222,4 @@ def test_a_wrong_branch_is_named(change, lines):
 )
 def test_a_makers_columns_fit_the_maker(change, line):
     row = CARD | change
-    assert list(lint.bad_cards([row])) == ([f"cards.csv: {row['pci']}: {line}"] if line else [])
+    assert list(lint.find_bad_cards([row])) == ([f"cards.csv: {row['pci']}: {line}"] if line else [])

@@ -8,7 +8,7 @@ from importlib.resources import files
 import jsonschema
 import pytest
 
-from gpufleet.drivers import Facts, Wanted, explain, page, plan
+from gpufleet.drivers import HostFacts, RequestedSoftware, docs_page, explain, plan_drivers
 from gpufleet.errors import InputError
 
 T4 = {"address": "0000:01:00.0", "vendor": "10de", "device": "1eb8", "class": "030200"}
@@ -24,7 +24,7 @@ def made(*devices, wanted=None, **more):
         "arch": "x86_64",
         "secure_boot": False,
     }
-    return plan(Facts.from_json(told | more), Wanted.from_json(wanted)).as_json()
+    return plan_drivers(HostFacts.from_json(told | more), RequestedSoftware.from_json(wanted)).as_json()
 
 
 def fold(names):
@@ -33,26 +33,26 @@ def fold(names):
 
 def test_hosts_with_the_same_plan_share_a_line_and_those_without_cards_end_the_list():
     plans = {"a": made(T4), "b": made(), "c": made(T4), "d": made()}
-    lines = explain.as_text(plans, fold).splitlines()
+    lines = explain.format_plans(plans, fold).splitlines()
     assert lines[0].split()[:2] == ["HOST", "CARDS"]
     assert lines[1].startswith("a,c   1 x T4  install 535.261.03  proprietary (distribution)")
     assert lines[-1] == "b,d: no GPU that needs a driver"
 
 
 def test_only_hosts_without_cards_need_no_table():
-    assert explain.as_text({"a": made(), "b": made()}, fold) == "a,b: no GPU that needs a driver"
+    assert explain.format_plans({"a": made(), "b": made()}, fold) == "a,b: no GPU that needs a driver"
 
 
 def test_a_refusal_says_what_would_help():
-    text = explain.as_text({"a": made(STRANGE)}, fold)
+    text = explain.format_plans({"a": made(STRANGE)}, fold)
     assert "refused: unknown card: PCI id 10de:fffe at 0000:01:00.0" in text
     assert "remedy: look it up in the PCI ID Repository" in text
 
 
 def test_sources_are_shown_when_asked_for():
     plans = {"a": made(T4)}
-    assert "[NVIDIA Data Center Drivers" not in explain.as_text(plans, fold)
-    assert "[NVIDIA Data Center Drivers" in explain.as_text(plans, fold, sources=True)
+    assert "[NVIDIA Data Center Drivers" not in explain.format_plans(plans, fold)
+    assert "[NVIDIA Data Center Drivers" in explain.format_plans(plans, fold, sources=True)
 
 
 @pytest.mark.parametrize(
@@ -66,12 +66,12 @@ def test_sources_are_shown_when_asked_for():
 )
 def test_driver_then_and_now(have, branch, words):
     wanted = {"driver": {"branch": branch}, "origin": "distribution" if branch else None}
-    assert explain.versions(made(T4, wanted=wanted, packages=have)) == words
+    assert explain.format_version_change(made(T4, wanted=wanted, packages=have)) == words
 
 
 def test_amd_in_the_kernel_has_no_version():
     radeon = {"vendor": "1002", "device": "67ef", "class": "030000"}
-    assert explain.versions(made(radeon)) == "install: the kernel's own"
+    assert explain.format_version_change(made(radeon)) == "install: the kernel's own"
 
 
 def test_every_plan_fits_the_schema():
@@ -85,9 +85,11 @@ def test_every_plan_fits_the_schema():
 
 def test_the_page_has_the_tables_of_today(repo_root):
     shown = (repo_root / "docs" / "drivers.md").read_text()
-    assert page.written(shown) == shown, "run: python -m gpufleet.drivers.page docs/drivers.md"
+    assert docs_page.update_tables(shown) == shown, (
+        "run: python -m gpufleet.drivers.docs_page docs/drivers.md"
+    )
 
 
 def test_a_page_without_a_place_for_a_table_is_refused():
     with pytest.raises(InputError, match="no place for the table 'generations'"):
-        page.written("# Drivers\n")
+        docs_page.update_tables("# Drivers\n")

@@ -11,7 +11,7 @@ H100, A100_40, A30, B200, L40S = "2330", "20b0", "20b7", "2901", "26b9"
 
 
 def profiles(wanted, device=H100):
-    return mig.geometry(wanted, [device])[0]["profiles"]
+    return mig.resolve_geometry(wanted, [device])[0]["profiles"]
 
 
 @pytest.mark.parametrize(
@@ -61,19 +61,19 @@ def test_a_profile_alone_means_as_many_as_fit(wanted):
 
 def test_entries_choose_gpus_and_the_last_one_counts():
     wanted = [{"devices": "all", "profiles": "3g.40gb"}, {"devices": [1], "profiles": "disabled"}]
-    plan = mig.geometry(wanted, [H100, H100])
+    plan = mig.resolve_geometry(wanted, [H100, H100])
     assert [(row["enabled"], row["profiles"]) for row in plan] == [(True, {"3g.40gb": 2}), (False, {})]
 
 
 def test_gpus_that_are_not_named_are_left_alone():
     assert [
-        row["index"] for row in mig.geometry([{"devices": [1], "profiles": "1g.10gb"}], [H100, H100])
+        row["index"] for row in mig.resolve_geometry([{"devices": [1], "profiles": "1g.10gb"}], [H100, H100])
     ] == [1]
 
 
 def test_a_gpu_that_is_not_there_is_refused():
     with pytest.raises(InputError, match="no GPU 8: the host has 8"):
-        mig.geometry([{"devices": [8], "profiles": "1g.10gb"}], [H100] * 8)
+        mig.resolve_geometry([{"devices": [8], "profiles": "1g.10gb"}], [H100] * 8)
 
 
 @pytest.mark.parametrize(
@@ -87,25 +87,25 @@ def test_a_gpu_that_is_not_there_is_refused():
 )
 def test_what_is_no_geometry_is_one_line(wanted, words):
     with pytest.raises(InputError, match=words):
-        mig.geometry(wanted, [H100])
+        mig.resolve_geometry(wanted, [H100])
 
 
 def test_disabling_needs_no_table():
-    assert mig.geometry("disabled", [L40S])[0]["enabled"] is False
+    assert mig.resolve_geometry("disabled", [L40S])[0]["enabled"] is False
 
 
 def test_the_configuration_is_one_of_mig_parted():
-    config = mig.parted(mig.geometry({"3g.40gb": 2}, [H100]))
+    config = mig.mig_parted_config(mig.resolve_geometry({"3g.40gb": 2}, [H100]))
     entry = {"devices": [0], "mig-enabled": True, "mig-devices": {"3g.40gb": 2}}
     assert config == {"version": "v1", "mig-configs": {"gpufleet": [entry]}}
 
 
 def test_every_full_count_of_the_table_fits():
-    for family in mig.families():
+    for family in mig.load_families():
         for name, count in family.profiles.items():
             assert profiles({name: count}, family.devices[0]) == {name: count}
 
 
 def test_no_device_is_in_two_families():
-    devices = [device for family in mig.families() for device in family.devices]
+    devices = [device for family in mig.load_families() for device in family.devices]
     assert len(devices) == len(set(devices))

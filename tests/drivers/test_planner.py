@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpufleet.drivers import Facts, Wanted, cards, installed, plan, tables, versions
+from gpufleet.drivers import HostFacts, RequestedSoftware, detection, installed, plan_drivers, table, version
 from gpufleet.errors import InputError
 
 SYSTEMS = [
@@ -16,9 +16,11 @@ SYSTEMS = [
     ("rocky", "9.6", "5.14.0-570.el9.x86_64"),
     ("almalinux", "8.10", "4.18.0-553.el8_10.x86_64"),
 ]
-NVIDIA = sorted({c.pci for c in tables.cards().values() if c.pci.startswith("10de") and c.market != "switch"})
+NVIDIA = sorted(
+    {c.pci for c in table.load_cards().values() if c.pci.startswith("10de") and c.market != "switch"}
+)
 AMD = sorted(
-    {c.pci for c in tables.cards().values() if c.pci.startswith("1002") and c.market != "integrated"}
+    {c.pci for c in table.load_cards().values() if c.pci.startswith("1002") and c.market != "integrated"}
 )
 
 
@@ -31,7 +33,7 @@ def facts(pci, system=SYSTEMS[0], count=1, **more):
         "kernel": kernel,
         "arch": "x86_64",
     }
-    return Facts.from_json(told | {"date": "2026-11-21"} | more)
+    return HostFacts.from_json(told | {"date": "2026-11-21"} | more)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +49,7 @@ def facts(pci, system=SYSTEMS[0], count=1, **more):
 )
 def test_wrong_facts_are_one_line(raw, words):
     with pytest.raises(InputError, match=words):
-        Facts.from_json(raw)
+        HostFacts.from_json(raw)
 
 
 @pytest.mark.parametrize(
@@ -70,18 +72,20 @@ def test_wrong_facts_are_one_line(raw, words):
 )
 def test_wrong_wishes_are_one_line(raw, words):
     with pytest.raises(InputError, match=words):
-        Wanted.from_json(raw)
+        RequestedSoftware.from_json(raw)
 
 
 def test_wishes_may_be_left_out_or_be_finer_than_needed():
     assert (
-        Wanted.from_json(None) == Wanted() == Wanted.from_json({"driver": {}, "cuda": None, "rocm": "none"})
+        RequestedSoftware.from_json(None)
+        == RequestedSoftware()
+        == RequestedSoftware.from_json({"driver": {}, "cuda": None, "rocm": "none"})
     )
-    assert Wanted.from_json({"cuda": "12.8.1"}).cuda == "12.8"
+    assert RequestedSoftware.from_json({"cuda": "12.8.1"}).cuda == "12.8"
 
 
 @pytest.mark.parametrize(
-    ("version", "maker", "branch"),
+    ("package_version", "driver_version", "branch"),
     [
         ("535.261.03-1", "535.261.03", 535),
         ("3:580.95.05-1.el9", "580.95.05", 580),
@@ -90,15 +94,15 @@ def test_wishes_may_be_left_out_or_be_finer_than_needed():
         ("", "", None),
     ],
 )
-def test_the_makers_version_in_a_packages(version, maker, branch):
-    assert versions.upstream(version) == maker
-    assert versions.branch_of(version) == branch
+def test_driver_version_and_branch_are_read_from_a_package_version(package_version, driver_version, branch):
+    assert version.upstream_version(package_version) == driver_version
+    assert version.parse_branch(package_version) == branch
 
 
 def test_newest_counts_and_does_not_spell():
-    assert versions.newest(["580.95.05-1", "580.105.08-1", "580.82.07-1"]) == "580.105.08-1"
-    assert versions.newest([]) is None
-    assert versions.series("6.17.0-8-generic") == (6, 17)
+    assert version.newest_version(["580.95.05-1", "580.105.08-1", "580.82.07-1"]) == "580.105.08-1"
+    assert version.newest_version([]) is None
+    assert version.kernel_series("6.17.0-8-generic") == (6, 17)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +122,7 @@ def test_newest_counts_and_does_not_spell():
     ],
 )
 def test_what_a_packages_name_says(name, part, origin, module, branch):
-    found = installed.member(name, "1")
+    found = installed.classify_package(name, "1")
     assert (found.part, found.origin, found.module, found.branch) == (part, origin, module, branch)
 
 
@@ -128,22 +132,22 @@ def test_the_container_toolkit_is_never_removed():
         "nvidia-container-toolkit": "1.18.0-1",
         "cuda-toolkit-12-8": "12.8.1-1",
     }
-    wanted = Wanted.from_json({"driver": {"branch": "535"}, "origin": "distribution"})
-    assert plan(facts("10de:1eb8", packages=have), wanted).remove == ("nvidia-open",)
+    wanted = RequestedSoftware.from_json({"driver": {"branch": "535"}, "origin": "distribution"})
+    assert plan_drivers(facts("10de:1eb8", packages=have), wanted).remove == ("nvidia-open",)
 
 
 def test_ubuntus_other_branch_goes_whole():
     have = dict.fromkeys(
         ("nvidia-headless-no-dkms-570-server-open", "nvidia-utils-570-server"), "570.133.20-0ubuntu0.24.04.1"
     ) | {"linux-modules-nvidia-570-server-open-generic": "6.8.0-55.57"}
-    made = plan(facts("10de:1eb8", SYSTEMS[2], packages=have), Wanted(branch="580"))
+    made = plan_drivers(facts("10de:1eb8", SYSTEMS[2], packages=have), RequestedSoftware(branch="580"))
     assert made.action == "upgrade"
     assert made.remove == tuple(sorted(have))
 
 
 def test_a_board_row_comes_before_its_id():
     device = facts("10de:25b6").pci[0]
-    assert cards.lookup(device).name == "A2 / A16"
+    assert detection.find_card(device).name == "A2 / A16"
 
 
 @settings(deadline=None, max_examples=150)
@@ -152,19 +156,19 @@ def test_a_board_row_comes_before_its_id():
     system=st.sampled_from(SYSTEMS),
     count=st.sampled_from([1, 4, 8]),
     secure=st.sampled_from([True, False, None]),
-    cuda=st.sampled_from([None, *tables.cuda_releases()]),
-    branch=st.sampled_from(["auto", *map(str, tables.branches())]),
+    cuda=st.sampled_from([None, *table.load_cuda_releases()]),
+    branch=st.sampled_from(["auto", *map(str, table.load_branches())]),
 )
 def test_laws_of_every_nvidia_plan(*, pci, system, count, secure, cuda, branch):
     host = facts(pci, system, count, secure_boot=secure)
-    made = plan(host, Wanted(cuda=cuda, branch=branch))
+    made = plan_drivers(host, RequestedSoftware(cuda=cuda, branch=branch))
     assert made.action in ("install", "refuse")
     assert (made.refusal is not None) == (made.action == "refuse")
     assert all(reason.source and reason.message for reason in made.reasons)
     if made.refusal:
         assert made.refusal.remedy
         return
-    generation = tables.architectures()[made.cards[0].architecture]
+    generation = table.load_architectures()[made.cards[0].architecture]
     number = int(made.branch)
     assert generation.first_branch <= number <= (generation.last_branch or number)
     assert branch in ("auto", made.branch)
@@ -172,10 +176,10 @@ def test_laws_of_every_nvidia_plan(*, pci, system, count, secure, cuda, branch):
     assert {each.name for each in made.packages} <= set(made.holds)
     assert made.module_signing != "none" or not secure
     assert bool(made.cuda) == bool(cuda)
-    least = tables.cuda_releases()[cuda].least_driver if cuda else 0
+    least = table.load_cuda_releases()[cuda].min_driver if cuda else 0
     assert number >= least or made.cuda.compat
     if cuda:  # NVIDIA's minor version compatibility: an older driver of the same major runs it, which is said
-        toolkit = int(tables.cuda_releases()[cuda].toolkit_driver.partition(".")[0])
+        toolkit = int(table.load_cuda_releases()[cuda].toolkit_driver.partition(".")[0])
         said = "cuda.minor" in {reason.code for reason in made.reasons}
         assert said == (number < toolkit and not made.cuda.compat)
 
@@ -184,27 +188,30 @@ def test_laws_of_every_nvidia_plan(*, pci, system, count, secure, cuda, branch):
 @given(
     pci=st.sampled_from(AMD),
     system=st.sampled_from(SYSTEMS),
-    rocm=st.sampled_from([None, *tables.rocm_releases()]),
+    rocm=st.sampled_from([None, *table.load_rocm_releases()]),
 )
 def test_laws_of_every_amd_plan(pci, system, rocm):
-    made = plan(facts(pci, system, 2, secure_boot=False), Wanted(rocm=rocm))
+    made = plan_drivers(facts(pci, system, 2, secure_boot=False), RequestedSoftware(rocm=rocm))
     assert made.vendor == "amd"
     if made.refusal:
         assert rocm
         return
     assert bool(made.rocm) == bool(rocm)
     if rocm:
-        assert set(made.rocm.gfx) <= set(tables.rocm_releases()[rocm].gfx)
+        assert set(made.rocm.gfx) <= set(table.load_rocm_releases()[rocm].gfx)
     assert bool(made.headers) == any(each.name == "amdgpu-dkms" for each in made.packages)
 
 
 def test_a_kernel_that_breaks_is_sourced_by_the_drivers_own_report():
     newer = ("ubuntu", "24.04", "6.18.14-061814-generic")
     older = ("ubuntu", "24.04", "6.14.0-24-generic")
-    assert "ROCm/amdgpu#209" in plan(facts("1002:740f", newer), Wanted(rocm="7.2")).reasons[0].source
-    assert "#4619" in plan(facts("1002:740f", older), Wanted(rocm="6.2")).reasons[0].source
+    assert (
+        "ROCm/amdgpu#209"
+        in plan_drivers(facts("1002:740f", newer), RequestedSoftware(rocm="7.2")).reasons[0].source
+    )
+    assert "#4619" in plan_drivers(facts("1002:740f", older), RequestedSoftware(rocm="6.2")).reasons[0].source
 
 
 def test_a_plan_is_made_twice_alike():
     host = facts("10de:2330", count=8)
-    assert plan(host, Wanted()) == plan(host, Wanted())
+    assert plan_drivers(host, RequestedSoftware()) == plan_drivers(host, RequestedSoftware())

@@ -1,4 +1,4 @@
-"""What a language model is made of, as far as memory and speed depend on it."""
+"""The shape of a language model, as far as memory and speed depend on it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ class Experts:
     shared: int  # experts that every token passes
     intermediate: int  # width of one expert
     dense_layers: int = 0  # layers without experts
-    shared_intermediate: int = 0  # width of one shared expert; 0: as the others
+    shared_intermediate: int = 0  # width of one shared expert; 0: as wide as the others
 
 
 @dataclass(frozen=True)
 class LatentAttention:
-    """Multi-head latent attention (DeepSeek): what is kept per token is one compressed vector, not heads."""
+    """Multi-head latent attention (DeepSeek): each token stores one compressed vector instead of heads."""
 
     kv_rank: int
     rope_dim: int
@@ -41,18 +41,18 @@ class LinearAttention:
 
     @property
     def state(self) -> int:
-        """Return the elements one layer keeps per sequence: the recurrent matrix and the convolution's window."""
+        """Return the elements that one layer stores per sequence: recurrent matrix and convolution window."""
         window = (2 * self.key_heads * self.key_dim + self.value_heads * self.value_dim) * self.convolution
         return self.value_heads * self.value_dim * self.key_dim + window
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """One model. ``parameters`` counts all weights, ``active_parameters`` those that one token meets.
+    """One model. ``parameters`` counts all weights, ``active_parameters`` those that one token uses.
 
     ``sliding_layers`` of ``layers`` attend to the last ``sliding_window`` tokens only.
     ``biases`` names the matrices that have one: qkv, o, mlp, experts, norm, head.
-    ``stored`` is what a file really holds, as pairs of tensor type and bytes; empty when no file was read.
+    ``stored`` is the content of a file as pairs of tensor type and bytes; empty if no file was read.
     """
 
     name: str
@@ -77,12 +77,12 @@ class Architecture:
     as_of: str = ""
     linear: LinearAttention | None = None
     biases: tuple[str, ...] = ()
-    norms: int = 2  # normalisations of a layer that are as wide as the model
-    qk_norm: int = 0  # width of the query and key normalisation; 0: there is none
+    norms: int = 2  # normalisations per layer with the width of the model
+    qk_norm: int = 0  # width of the query and key normalisation; 0: none
     positions: int = 0  # learned positions (GPT-3)
     query_gate: bool = False  # queries carry a gate of their own size (Qwen3-Next)
     stored: tuple[tuple[str, float], ...] = ()
-    stored_precision: str = ""  # what the file calls itself: q4_k_m, bf16 …
+    stored_precision: str = ""  # the precision that the file states: q4_k_m, bf16 …
 
     @property
     def dense_layers(self) -> int:

@@ -1,34 +1,39 @@
-"""Mistakes that catalogues of accelerators make, found in rows. Pure: rows in, findings out, nothing is mended.
+"""Find common mistakes in rows of the accelerator catalogue. Pure: rows in, findings out; nothing is changed.
 
 A rate with sparsity in a dense column, a vector rate in a matrix column, MiB for GiB, one die for the package,
-a bandwidth that the memory cannot have, a link that the architecture lacks, a name that means several parts,
-a figure without a source. What is usual for an architecture is in ``architectures.csv``; figures that are known
-to be wrong and that no rule can tell are in ``mistakes.csv``.
+a bandwidth that the memory cannot have, a link that the architecture does not have, an ambiguous name,
+a figure without a source. Typical ratios of an architecture are in ``architectures.csv``; wrong figures that
+no rule can detect are in ``mistakes.csv``.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from gpufleet.catalog.naming import plain
-from gpufleet.catalog.sources import KINDS, LABELS, UNITS, line_of
+from gpufleet.catalog.naming import normalize_name
+from gpufleet.catalog.source import KINDS, LABEL_FIELDS, UNIT_COLUMNS, find_architecture_row
 from gpufleet.catalog.table import Row
 
-SLACK = 1.35  # a product's clocks and cuts move a ratio so far; sparsity moves it by 2 or 4
-VECTOR = 0.45  # below this part of the usual matrix rate it is another unit's rate
-ON_CHIP = 20_000  # GB/s that only SRAM has: what follows from DRAM does not hold for it
-PER_GIB = (0.3, 100)  # GB/s for each GiB: LPDDR of the largest size, GDDR of the smallest
-PER_BYTE = (2, 1300)  # FLOP for each byte of memory traffic: a Pi's processor has 4, Inferentia1 1190
-PER_WATT = 3.0  # dense 16-bit TFLOPS for each watt: MI350X has 2.3, the most here
-WATTS = (2, 1600)  # of one device that is no wafer
-BIGGEST = 1024  # GiB: a device with more is a figure in MiB
-SMALLEST_SHARE = 0.5  # of a memory that software can use
+RATIO_TOLERANCE = 1.35  # clocks and disabled units change a ratio by this much; sparsity changes it by 2 or 4
+MAX_VECTOR_SHARE = (
+    0.45  # below this share of the expected matrix rate, the figure is that of the vector units
+)
+SRAM_MIN_GB_S = 20_000  # GB/s that only SRAM reaches: the DRAM rules do not apply
+GB_S_PER_GIB_RANGE = (0.3, 100)  # GB/s for each GiB: LPDDR of the largest size, GDDR of the smallest
+FLOP_PER_BYTE_RANGE = (
+    2,
+    1300,
+)  # FLOP for each byte of memory traffic: a Pi's processor has 4, Inferentia1 1190
+MAX_TFLOPS_PER_WATT = 3.0  # dense 16-bit TFLOPS for each watt: MI350X has 2.3, the most here
+DEVICE_WATTS_RANGE = (2, 1600)  # of one device, except wafers
+MAX_MEMORY_GIB = 1024  # GiB: a larger figure is in MiB
+MIN_USABLE_SHARE = 0.5  # of a memory that software can use
 KINDS_WITH_RATIOS = ("gpu_datacenter", "gpu_workstation", "gpu_gaming", "apple", "apu", "tpu")
-RECALLED = re.compile(r"\[R\b|recall|from memory|unverified|to be verified", re.IGNORECASE)
-LADDER = (  # rate, what it is measured against, the architecture's usual ratio
+UNVERIFIED_SOURCE = re.compile(r"\[R\b|recall|from memory|unverified|to be verified", re.IGNORECASE)
+PRECISION_RATIOS = (  # rate, base rate, the column with the expected ratio
     ("fp8_tflops_dense", "sixteen", "fp8_per_16"),
     ("fp4_tflops_dense", "fp8_tflops_dense", "fp4_per_fp8"),
     ("int8_tops_dense", "sixteen", "int8_per_16"),
@@ -37,7 +42,7 @@ LADDER = (  # rate, what it is measured against, the architecture's usual ratio
 
 @dataclass(frozen=True)
 class Finding:
-    """One mistake: which rule, in which row and field, in words."""
+    """One mistake: rule, row, field and message."""
 
     rule: str
     name: str
@@ -48,134 +53,168 @@ class Finding:
         return f"{self.name}: {self.field}: {self.message} [{self.rule}]"
 
 
-def lint_parts(parts: Sequence[Row], usual: Sequence[Row], mistakes: Sequence[Row]) -> list[Finding]:
-    """Return what is wrong with rows of ``accelerators.csv``; the other two are the files of those names."""
-    found: list[Finding] = []
+def lint_accelerators(
+    parts: Sequence[Row], architectures: Sequence[Row], mistakes: Sequence[Row]
+) -> list[Finding]:
+    """Return the mistakes in rows of ``accelerators.csv``."""
+    findings: list[Finding] = []
     for row in parts:
-        found += [*_known(row, mistakes), *_recalled(row), *_memory(row), *_bandwidth(row), *_power(row)]
-        found += _architecture(row, usual)
-    return found + list(_names(parts))
+        findings += [
+            *_lint_known_mistakes(row, mistakes),
+            *_lint_unverified(row),
+            *_lint_memory(row),
+            *_lint_bandwidth(row),
+            *_lint_power(row),
+        ]
+        findings += _lint_architecture(row, architectures)
+    return findings + list(_lint_names(parts))
 
 
-def lint_sources(parts: Sequence[Row], given: Sequence[Row], sources: Sequence[Row]) -> list[Finding]:
-    """Return fields without a source, and sources that are nowhere or of no field."""
-    known = {row["id"] for row in sources}
-    have = {
-        (row["name"], field) for row in given for field in row["fields"].split() if row["source"] in known
+def lint_sources(parts: Sequence[Row], field_sources: Sequence[Row], sources: Sequence[Row]) -> list[Finding]:
+    """Return fields without a source, unknown sources and sources of empty fields."""
+    source_ids = {row["id"] for row in sources}
+    sourced = {
+        (row["name"], field)
+        for row in field_sources
+        for field in row["fields"].split()
+        if row["source"] in source_ids
     }
-    filled = {(row["name"], field) for row in parts for field in row if field not in LABELS and row[field]}
-    lacking = [Finding("source", *each, "no source") for each in sorted(filled - have)]
-    idle = [Finding("source", *each, "sourced and empty") for each in sorted(have - filled)]
-    lost = [
+    filled = {
+        (row["name"], field) for row in parts for field in row if field not in LABEL_FIELDS and row[field]
+    }
+    missing = [Finding("source", *finding, "no source") for finding in sorted(filled - sourced)]
+    unused = [Finding("source", *each, "has a source but is empty") for each in sorted(sourced - filled)]
+    unknown = [
         Finding("source", row["name"], row["fields"], f"{row['source']!r} is not in sources.csv")
-        for row in given
-        if row["source"] not in known
+        for row in field_sources
+        if row["source"] not in source_ids
     ]
-    return [*lacking, *idle, *lost, *(each for row in sources for each in _source(row))]
+    return [*missing, *unused, *unknown, *(each for row in sources for each in _lint_source(row))]
 
 
 def lint_hosts(hosts: Iterable[Row], parts: Sequence[Row], sources: Sequence[Row]) -> list[Finding]:
-    """Return hosts whose card, board, memory or source is not what the other files know."""
-    memory = {row["name"]: _sizes(row) for row in parts}
-    known = {row["id"] for row in sources}
-    found = []
+    """Return hosts with a card, board, memory or source that the other files do not have."""
+    memory_sizes = {row["name"]: _parse_memory_sizes(row) for row in parts}
+    source_ids = {row["id"] for row in sources}
+    findings = []
     for row in hosts:
-        card = row["accelerator"] or row["board"]
-        size = row["accelerator_memory_gib"] or row["memory_gib"]
-        if card not in memory:
-            found.append(Finding("host", row["name"], "accelerator", f"{card!r} is not in accelerators.csv"))
-        elif float(size) not in memory[card]:
-            found.append(Finding("host", row["name"], "memory_gib", f"{card} is not sold with {size} GiB"))
-        if not row["source"] or not set(row["source"].split()) <= known:
-            found.append(Finding("source", row["name"], "source", f"{row['source']!r} is not in sources.csv"))
-    return found
+        accelerator = row["accelerator"] or row["board"]
+        memory_gib = row["accelerator_memory_gib"] or row["memory_gib"]
+        if accelerator not in memory_sizes:
+            findings.append(
+                Finding("host", row["name"], "accelerator", f"{accelerator!r} is not in accelerators.csv")
+            )
+        elif float(memory_gib) not in memory_sizes[accelerator]:
+            findings.append(
+                Finding("host", row["name"], "memory_gib", f"{accelerator} is not sold with {memory_gib} GiB")
+            )
+        if not row["source"] or not set(row["source"].split()) <= source_ids:
+            findings.append(
+                Finding("source", row["name"], "source", f"{row['source']!r} is not in sources.csv")
+            )
+    return findings
 
 
-def _source(row: Row) -> Iterator[Finding]:
+def _lint_source(row: Row) -> Iterator[Finding]:
     if row["kind"] not in KINDS:
-        yield Finding("source", row["id"], "kind", f"{row['kind']!r} is none of {', '.join(KINDS)}")
+        yield Finding("source", row["id"], "kind", f"{row['kind']!r} is not one of {', '.join(KINDS)}")
     if not row["address"] or not row["title"] or not row["as_of"]:
         yield Finding("source", row["id"], "address", "needs a title, an address and a date")
-    yield from _recalled({"name": row["id"], "title": row["title"], "address": row["address"]})
+    yield from _lint_unverified({"name": row["id"], "title": row["title"], "address": row["address"]})
 
 
-def _known(row: Row, mistakes: Iterable[Row]) -> Iterator[Finding]:
-    """Compare with figures that circulate for this very part and are wrong."""
-    for each in mistakes:
-        value = _number(row.get(each["field"], ""))
-        if row["name"] == each["name"] and value is not None and _near(value, float(each["value"])):
-            yield Finding(each["rule"], row["name"], each["field"], f"{value:g}: {each['what']}")
+def _lint_known_mistakes(row: Row, mistakes: Iterable[Row]) -> Iterator[Finding]:
+    """Compare a part with wrong figures that circulate for it."""
+    for mistake in mistakes:
+        value = _parse_number(row.get(mistake["field"], ""))
+        if row["name"] == mistake["name"] and value is not None and _is_close(value, float(mistake["value"])):
+            yield Finding(mistake["rule"], row["name"], mistake["field"], f"{value:g}: {mistake['what']}")
 
 
-def _recalled(row: Row) -> Iterator[Finding]:
+def _lint_unverified(row: Mapping[str, str]) -> Iterator[Finding]:
     for field, text in row.items():
-        if RECALLED.search(text):
-            yield Finding("recalled", row["name"], field, "somebody's memory is no source")
+        if UNVERIFIED_SOURCE.search(text):
+            yield Finding("recalled", row["name"], field, "a recollection is not a source")
 
 
-def _memory(row: Row) -> Iterator[Finding]:
-    memory, usable = _number(row["memory_gib"]), _number(row["usable_gib"])
+def _lint_memory(row: Row) -> Iterator[Finding]:
+    memory, usable = _parse_number(row["memory_gib"]), _parse_number(row["usable_gib"])
     if memory is None:
-        yield Finding("missing", row["name"], "memory_gib", "a part without a memory cannot be planned with")
+        yield Finding("missing", row["name"], "memory_gib", "a part without memory cannot be used in a plan")
         return
-    if memory > BIGGEST:
+    if memory > MAX_MEMORY_GIB:
         yield Finding("unit", row["name"], "memory_gib", f"{memory:g} looks like MiB or MB")
-    elif memory != int(memory) and (_number(row["bandwidth_gb_s"]) or 0) < ON_CHIP:
+    elif memory != int(memory) and (_parse_number(row["bandwidth_gb_s"]) or 0) < SRAM_MIN_GB_S:
         yield Finding(
-            "unit", row["name"], "memory_gib", f"{memory:g} is no size that is sold: GB, or usable?"
+            "unit",
+            row["name"],
+            "memory_gib",
+            f"{memory:g} is not a size that is sold: is it GB, or usable memory?",
         )
-    if memory not in _sizes(row):
-        yield Finding("unit", row["name"], "memory_options", f"{memory:g} is none of them")
-    if usable is not None and not memory * SMALLEST_SHARE <= usable <= memory:
+    if memory not in _parse_memory_sizes(row):
+        yield Finding("unit", row["name"], "memory_options", f"{memory:g} is not one of them")
+    if usable is not None and not memory * MIN_USABLE_SHARE <= usable <= memory:
         yield Finding(
-            "unit", row["name"], "usable_gib", f"{usable:g} of {memory:g}: MiB, GB, or another part's?"
+            "unit", row["name"], "usable_gib", f"{usable:g} of {memory:g}: is it MiB, GB, or of another part?"
         )
 
 
-def _bandwidth(row: Row) -> Iterator[Finding]:
-    memory, bandwidth = _number(row["memory_gib"]), _number(row["bandwidth_gb_s"])
-    if memory is None or bandwidth is None or bandwidth >= ON_CHIP:
+def _lint_bandwidth(row: Row) -> Iterator[Finding]:
+    memory, bandwidth = _parse_number(row["memory_gib"]), _parse_number(row["bandwidth_gb_s"])
+    if memory is None or bandwidth is None or bandwidth >= SRAM_MIN_GB_S:
         return
-    ratio, (low, high) = bandwidth / memory, PER_GIB
+    ratio, (low, high) = bandwidth / memory, GB_S_PER_GIB_RANGE
     if not low <= ratio <= high:
-        message = f"{bandwidth:g} GB/s for {memory:g} GiB: TB/s, Gb/s, or MiB?"
+        message = f"{bandwidth:g} GB/s for {memory:g} GiB: is it TB/s, Gb/s, or MiB?"
         yield Finding("unit", row["name"], "bandwidth_gb_s", message)
-    rate = max(_sixteen(row) or 0, _number(row["fp32_tflops"]) or 0)
-    if rate and not PER_BYTE[0] <= rate * 1000 / bandwidth <= PER_BYTE[1]:
-        message = f"{rate * 1000 / bandwidth:.0f} FLOP a byte: TB/s for GB/s, or the wrong rate"
+    rate = max(_rate_16_bit(row) or 0, _parse_number(row["fp32_tflops"]) or 0)
+    if rate and not FLOP_PER_BYTE_RANGE[0] <= rate * 1000 / bandwidth <= FLOP_PER_BYTE_RANGE[1]:
+        message = f"{rate * 1000 / bandwidth:.0f} FLOP per byte: TB/s instead of GB/s, or a wrong rate"
         yield Finding("ratio", row["name"], "bandwidth_gb_s", message)
 
 
-def _power(row: Row) -> Iterator[Finding]:
-    watts, rate = _number(row["tdp_w"]), _sixteen(row)
+def _lint_power(row: Row) -> Iterator[Finding]:
+    watts, rate = _parse_number(row["tdp_w"]), _rate_16_bit(row)
     if watts is None:
         return
-    wafer = (_number(row["bandwidth_gb_s"]) or 0) >= ON_CHIP
-    if not wafer and not WATTS[0] <= watts <= WATTS[1]:
-        yield Finding("watts", row["name"], "tdp_w", f"no device takes {watts:g} W: kW, or a whole rack?")
-    elif rate is not None and rate / watts > PER_WATT:
-        yield Finding("watts", row["name"], "tdp_w", f"{rate / watts:.1f} TFLOPS a watt is more than any has")
+    wafer = (_parse_number(row["bandwidth_gb_s"]) or 0) >= SRAM_MIN_GB_S
+    if not wafer and not DEVICE_WATTS_RANGE[0] <= watts <= DEVICE_WATTS_RANGE[1]:
+        yield Finding(
+            "watts", row["name"], "tdp_w", f"no device draws {watts:g} W: is it in kW, or of a rack?"
+        )
+    elif rate is not None and rate / watts > MAX_TFLOPS_PER_WATT:
+        yield Finding(
+            "watts", row["name"], "tdp_w", f"{rate / watts:.1f} TFLOPS per watt is more than any device has"
+        )
 
 
-def _architecture(row: Row, usual: Iterable[Row]) -> Iterator[Finding]:
-    line = line_of(row, usual)
-    if line is None:
+def _lint_architecture(row: Row, architectures: Iterable[Row]) -> Iterator[Finding]:
+    architecture = find_architecture_row(row, architectures)
+    if architecture is None:
         if row["kind"] in KINDS_WITH_RATIOS:
             yield Finding(
-                "missing", row["name"], "architecture", "no line in architectures.csv to check it by"
+                "missing", row["name"], "architecture", "has no row in architectures.csv to compare with"
             )
         return
-    for field, column in UNITS:
-        if row[field] and line[column] == "none":
-            yield Finding("precision", row["name"], field, f"{line['architecture']} has no such unit")
-    yield from _sixteen_bit(row, line)
-    yield from (each for rung in LADDER for each in _rung(row, line, *rung))
-    top, bandwidth = float(line["bandwidth_to"]), _number(row["bandwidth_gb_s"]) or 0
-    if bandwidth > top * 1.01:
-        message = f"{bandwidth:g} GB/s: no {line['architecture']} part has more than {top:g}"
+    for field, column in UNIT_COLUMNS:
+        if row[field] and architecture[column] == "none":
+            yield Finding(
+                "precision", row["name"], field, f"{architecture['architecture']} has no unit for it"
+            )
+    yield from _lint_16_bit_rates(row, architecture)
+    yield from (
+        finding for ratio in PRECISION_RATIOS for finding in _lint_precision(row, architecture, *ratio)
+    )
+    max_bandwidth, bandwidth = float(architecture["bandwidth_to"]), _parse_number(row["bandwidth_gb_s"]) or 0
+    if bandwidth > max_bandwidth * 1.01:
+        message = (
+            f"{bandwidth:g} GB/s: no {architecture['architecture']} part has more than {max_bandwidth:g}"
+        )
         yield Finding("ratio", row["name"], "bandwidth_gb_s", message)
-    if row["link"] and not row["link"].startswith(tuple(line["links"].split("; ")) if line["links"] else ()):
-        message = f"{line['architecture']} has {line['links'] or 'no link of its own'}"
+    if row["link"] and not row["link"].startswith(
+        tuple(architecture["links"].split("; ")) if architecture["links"] else ()
+    ):
+        message = f"{architecture['architecture']} has {architecture['links'] or 'no link'}"
         yield Finding("link", row["name"], "link", message)
     if (
         row["kind"] == "gpu_gaming"
@@ -183,88 +222,102 @@ def _architecture(row: Row, usual: Iterable[Row]) -> Iterator[Finding]:
         and not row["link"]
         and row["peer_access"] == "yes"
     ):
-        yield Finding("link", row["name"], "peer_access", "stock drivers refuse it to GeForce cards")
+        yield Finding("link", row["name"], "peer_access", "standard drivers disable it on GeForce cards")
 
 
-def _sixteen_bit(row: Row, line: Row) -> Iterator[Finding]:
-    """Check fp16 and bf16 against fp32: twice too much is sparsity, as much as fp32 is the vector units."""
-    usual, vector = _number(line["matrix_per_fp32"]), _number(row["fp32_tflops"])
+def _lint_16_bit_rates(row: Row, architecture: Row) -> Iterator[Finding]:
+    """Compare fp16 and bf16 with fp32: a doubled ratio is sparsity, a ratio of 1 is the vector units."""
+    expected_ratio, fp32_rate = (
+        _parse_number(architecture["matrix_per_fp32"]),
+        _parse_number(row["fp32_tflops"]),
+    )
     for field in ("fp16_tflops_dense", "bf16_tflops_dense"):
-        rate = _number(row[field])
-        if usual is None or vector is None or rate is None:
+        rate = _parse_number(row[field])
+        if expected_ratio is None or fp32_rate is None or rate is None:
             continue
-        ratio, message = rate / vector, f"{rate / vector:.1f} x fp32, usual is {usual:g} x"
-        if ratio > usual * SLACK:
-            yield Finding("sparse", row["name"], field, f"{message}: with sparsity?")
-        elif usual > 1 and _is_vector(row, field, ratio, usual):
-            yield Finding("vector", row["name"], field, f"{message}: the vector units' rate?")
+        ratio, message = rate / fp32_rate, f"{rate / fp32_rate:.1f} x fp32, expected {expected_ratio:g} x"
+        if ratio > expected_ratio * RATIO_TOLERANCE:
+            yield Finding("sparse", row["name"], field, f"{message}: is it with sparsity?")
+        elif expected_ratio > 1 and _is_vector_rate(row, field, ratio, expected_ratio):
+            yield Finding("vector", row["name"], field, f"{message}: is it the rate of the vector units?")
 
 
-def _is_vector(row: Row, field: str, ratio: float, usual: float) -> bool:
-    lesser = field == "fp16_tflops_dense" and row["kind"] == "asic"  # Gaudi3's fp16 is a quarter of its bf16
-    return not lesser and (ratio < usual * VECTOR or (_near(ratio, 1) and usual > SLACK))
+def _is_vector_rate(row: Row, field: str, ratio: float, expected_ratio: float) -> bool:
+    is_slower_fp16 = (
+        field == "fp16_tflops_dense" and row["kind"] == "asic"
+    )  # Gaudi3's fp16 is a quarter of its bf16
+    return not is_slower_fp16 and (
+        ratio < expected_ratio * MAX_VECTOR_SHARE
+        or (_is_close(ratio, 1) and expected_ratio > RATIO_TOLERANCE)
+    )
 
 
-def _rung(row: Row, line: Row, field: str, base: str, column: str) -> Iterator[Finding]:
-    """Check a lower precision against the one above it on this architecture."""
-    rate, usual = _number(row[field]), _number(line[column])
-    below = _sixteen(row) if base == "sixteen" else _number(row[base])
-    if rate is None or below is None or usual is None:
+def _lint_precision(row: Row, architecture: Row, field: str, base: str, column: str) -> Iterator[Finding]:
+    """Compare a lower precision with the next higher one on this architecture."""
+    rate, expected_ratio = _parse_number(row[field]), _parse_number(architecture[column])
+    base_rate = _rate_16_bit(row) if base == "sixteen" else _parse_number(row[base])
+    if rate is None or base_rate is None or expected_ratio is None:
         return
-    if rate / below > usual * SLACK:
-        message = f"{rate / below:.1f} x the next precision, usual is {usual:g} x: with sparsity?"
+    if rate / base_rate > expected_ratio * RATIO_TOLERANCE:
+        message = f"{rate / base_rate:.1f} x the next precision, expected {expected_ratio:g} x: is it with sparsity?"
         yield Finding("sparse", row["name"], field, message)
-    elif rate / below < usual * VECTOR:
-        message = f"{rate / below:.2f} x the next precision, usual is {usual:g} x: another unit's rate?"
+    elif rate / base_rate < expected_ratio * MAX_VECTOR_SHARE:
+        message = f"{rate / base_rate:.2f} x the next precision, expected {expected_ratio:g} x: another unit's rate?"
         yield Finding("ratio", row["name"], field, message)
 
 
-def _names(parts: Sequence[Row]) -> Iterator[Finding]:
-    """Find names that mean several rows: twice the same, or words that stand inside another part's name."""
-    words = [_words(row["name"]) for row in parts]
-    called: dict[str, int] = {}
-    for at, row in enumerate(parts):
-        for name in (row["name"], *_aliases(row)):
-            first = called.setdefault(plain(name), at)
-            if first != at:
-                yield Finding("ambiguous", row["name"], "name", f"{name!r} is also {parts[first]['name']}")
-            for other, whole in zip(parts, words, strict=True):
-                if other is not row and other["bin_of"] != row["name"] and _is_inside(name, row, whole):
-                    message = f"{name!r} may as well mean {other['name']}"
+def _lint_names(parts: Sequence[Row]) -> Iterator[Finding]:
+    """Find ambiguous names: a repeated name, or one that is part of another part's name."""
+    name_words = [_split_words(row["name"]) for row in parts]
+    index_by_name: dict[str, int] = {}
+    for index, row in enumerate(parts):
+        for name in (row["name"], *_parse_aliases(row)):
+            first_index = index_by_name.setdefault(normalize_name(name), index)
+            if first_index != index:
+                yield Finding(
+                    "ambiguous", row["name"], "name", f"{name!r} is also {parts[first_index]['name']}"
+                )
+            for other, other_words in zip(parts, name_words, strict=True):
+                if (
+                    other is not row
+                    and other["bin_of"] != row["name"]
+                    and _is_inside_name(name, row, other_words)
+                ):
+                    message = f"{name!r} may also mean {other['name']}"
                     yield Finding("ambiguous", row["name"], "name", message)
 
 
-def _is_inside(name: str, row: Row, whole: list[str]) -> bool:
-    """Tell whether a name's words stand in another's; "GeForce RTX 4080" may begin "GeForce RTX 4080 SUPER"."""
-    at = _position(_words(name), whole)
-    return at is not None and (at > 0 or name != row["name"])
+def _is_inside_name(name: str, row: Row, other_words: list[str]) -> bool:
+    """Return whether a name is part of another; "RTX 4080" may begin "RTX 4080 SUPER"."""
+    position = _find_sequence(_split_words(name), other_words)
+    return position is not None and (position > 0 or name != row["name"])
 
 
-def _position(words: list[str], whole: list[str]) -> int | None:
-    starts = (start for start, word in enumerate(whole) if word == words[0])
-    return next((start for start in starts if whole[start : start + len(words)] == words), None)
+def _find_sequence(sequence: list[str], name_words: list[str]) -> int | None:
+    starts = (start for start, token in enumerate(name_words) if token == sequence[0])
+    return next((start for start in starts if name_words[start : start + len(sequence)] == sequence), None)
 
 
 @cache
-def _words(name: str) -> list[str]:
+def _split_words(name: str) -> list[str]:
     return re.findall(r"[a-z0-9]+", name.lower())
 
 
-def _aliases(row: Row) -> list[str]:
+def _parse_aliases(row: Row) -> list[str]:
     return [alias for alias in row["aliases"].split("; ") if alias]
 
 
-def _sizes(row: Row) -> set[float]:
+def _parse_memory_sizes(row: Row) -> set[float]:
     return {float(size) for size in (row["memory_options"] or row["memory_gib"]).split()}
 
 
-def _sixteen(row: Row) -> float | None:
-    return _number(row["bf16_tflops_dense"]) or _number(row["fp16_tflops_dense"])
+def _rate_16_bit(row: Row) -> float | None:
+    return _parse_number(row["bf16_tflops_dense"]) or _parse_number(row["fp16_tflops_dense"])
 
 
-def _near(value: float, other: float) -> bool:
+def _is_close(value: float, other: float) -> bool:
     return abs(value - other) <= abs(other) * 0.01
 
 
-def _number(text: str) -> float | None:
+def _parse_number(text: str) -> float | None:
     return float(text) if text not in ("", "none") else None

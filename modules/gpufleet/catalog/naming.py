@@ -1,16 +1,16 @@
-"""How people's names for accelerators are understood. Pure: names in, catalogue names out.
+"""Match the names that people use for accelerators. Pure: names in, catalogue names out.
 
-In order, the first that finds anything decides:
+The first of these steps with a match decides:
 
-1. the name itself or an alias, such as what a driver prints ("NVIDIA H100 80GB HBM3");
-2. the name but for its family ("rtx 3090");
-3. an unambiguous part of it that begins and ends with words ("H200" is no GH200);
-4. a part that begins with a word ("inferent");
+1. the name itself or an alias, such as the driver's name ("NVIDIA H100 80GB HBM3");
+2. the name without its family ("rtx 3090");
+3. a part that begins and ends at a word boundary ("H200" does not match GH200);
+4. a part that begins at a word boundary ("inferent");
 5. all its words in any order ("a100 80gb sxm").
 
-What is left of the name may tell the memory, the slot or the maker, but never another product: "RTX 4070" is
-no RTX 4070 Ti, "MI30" no MI300X. Names that differ in slot or memory alone stay ambiguous, so "H200" asks which.
-Case, punctuation, the maker's name and words such as "GPU" or "cores" never matter.
+The rest of the name may be a memory size, form factor or vendor, but never another product: "RTX 4070" does not match
+RTX 4070 Ti, and "MI30" does not match MI300X. Names that differ only in form factor or memory are ambiguous.
+Case, punctuation, the vendor's name and words such as "GPU" or "cores" are ignored.
 """
 
 from __future__ import annotations
@@ -18,139 +18,160 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-SHORTEST_PART = 3  # of two letters that are no word, "T5" would mean a Jetson T5000
-MEMORY = re.compile(r"(?<![\w.])(\d+)\s*gi?b\b", re.IGNORECASE)
-MAKERS = frozenset({"nvidia", "amd", "apple", "intel", "google", "aws", "amazon", "huawei", "raspberrypi"})
-IDLE_WORDS = MAKERS | {"gpu", "gpus", "cpu", "core", "cores", "card", "the", "with", "on", "generation"}
-SUFFIXES = frozenset(  # words that make another product of a name
+MIN_PART_LENGTH = 3  # shorter parts match too much: "T5" would match a Jetson T5000
+MEMORY_SIZE = re.compile(r"(?<![\w.])(\d+)\s*gi?b\b", re.IGNORECASE)
+VENDORS = frozenset({"nvidia", "amd", "apple", "intel", "google", "aws", "amazon", "huawei", "raspberrypi"})
+IGNORED_WORDS = VENDORS | {"gpu", "gpus", "cpu", "core", "cores", "card", "the", "with", "on", "generation"}
+PRODUCT_SUFFIXES = frozenset(  # words that make a name another product
     {"ti", "super", "xt", "xtx", "xl", "gre", "max", "pro", "ultra", "plus", "maxplus", "d", "le", "q"}
     | {"mobile", "laptop", "dual"}
 )
-BOARDS = {"hgx": "sxm", "dgx": "sxm"}  # such boards carry no other form of a card
-COMPUTERS = re.compile(r"\b(mac ?studio|mac ?book ?(pro|air)?|mac ?mini|mac ?pro|imac)\b", re.IGNORECASE)
+BOARD_FORM_FACTORS = {"hgx": "sxm", "dgx": "sxm"}  # these boards carry no other form factor
+COMPUTER_NAMES = re.compile(r"\b(mac ?studio|mac ?book ?(pro|air)?|mac ?mini|mac ?pro|imac)\b", re.IGNORECASE)
 
 
-def plain(text: str) -> str:
-    """Return a name without case and punctuation."""
+def normalize_name(text: str) -> str:
+    """Return a name in lower case without punctuation."""
     return re.sub(r"[^a-z0-9]", "", text.lower())
 
 
-def candidates(asked: str, names: Mapping[str, Iterable[str]]) -> list[str]:
-    """Return the catalogue names that ``asked`` may mean; ``names`` maps each to what else it is called."""
-    for text in dict.fromkeys((asked, _without_makers(asked), _as_part(asked))):
-        found = _understood(text, names)
-        if found:
-            return found
+def find_candidates(query: str, names: Mapping[str, Iterable[str]]) -> list[str]:
+    """Return the catalogue names that match; ``names`` maps each name to its aliases."""
+    for text in dict.fromkeys((query, _remove_vendors(query), _replace_board_names(query))):
+        matches = _match_query(text, names)
+        if matches:
+            return matches
     return []
 
 
-def near(asked: str, names: Iterable[str]) -> list[str]:
-    """Return names that hold what was asked for and are another product: for messages, never for answers."""
-    wanted = plain(_as_part(asked))
-    return [name for name in names if len(wanted) >= SHORTEST_PART and wanted in plain(name)]
+def find_similar_names(query: str, names: Iterable[str]) -> list[str]:
+    """Return names that contain the query but are another product; only for messages."""
+    normalized = normalize_name(_replace_board_names(query))
+    return [
+        name for name in names if len(normalized) >= MIN_PART_LENGTH and normalized in normalize_name(name)
+    ]
 
 
-def memory_asked(text: str) -> tuple[str, float] | None:
-    """Return a name without the memory size in it, and that size in GB; None where it states none."""
-    found = MEMORY.search(text)
-    if found is None:
+def split_memory_size(text: str) -> tuple[str, float] | None:
+    """Return a name without its memory size, and that size in GB; None if it has none."""
+    match = MEMORY_SIZE.search(text)
+    if match is None:
         return None
-    rest = " ".join(f"{text[: found.start()]} {text[found.end() :]}".replace("()", " ").split())
-    return rest, float(found.group(1))
+    name = " ".join(f"{text[: match.start()]} {text[match.end() :]}".replace("()", " ").split())
+    return name, float(match.group(1))
 
 
-def is_part(asked: str, name: str, *, whole: bool = False) -> bool:
-    """Tell whether ``asked`` stands in a name from the beginning of a word on.
+def is_part(query: str, name: str, *, whole_word: bool = False) -> bool:
+    """Return whether a name contains the query from a word boundary on.
 
-    It never ends between two digits: "30" is no part of "300". ``whole``: it ends where a word does.
+    A match never ends between two digits: "30" does not match "300". ``whole_word``: it ends at a word boundary.
     """
-    return _rest(plain(asked), words(name), whole=whole) is not None
+    return _words_after(normalize_name(query), split_words(name), whole_word=whole_word) is not None
 
 
-def words(text: str) -> list[str]:
-    """Return the words of a name, in small letters."""
+def split_words(text: str) -> list[str]:
+    """Return the words of a name in lower case."""
     return re.findall(r"[a-z0-9]+", text.lower().replace("+", "plus"))
 
 
-def _understood(asked: str, names: Mapping[str, Iterable[str]]) -> list[str]:
-    wanted, asked_words = plain(asked), words(asked)
-    if not wanted or set(asked_words) <= IDLE_WORDS:
+def _match_query(query: str, names: Mapping[str, Iterable[str]]) -> list[str]:
+    normalized, query_words = normalize_name(query), split_words(query)
+    if not normalized or set(query_words) <= IGNORED_WORDS:
         return []
     return (
-        [name for name, others in names.items() if wanted in {plain(each) for each in (name, *others)}]
-        or [name for name in names if _ends(name, asked_words)]
-        or [name for name in names if _same_product(_rest(wanted, words(name), whole=True))]
-        or [name for name in names if len(wanted) >= SHORTEST_PART and _begins(asked_words, name)]
-        or [name for name, others in names.items() if _has_words(name, others, asked_words)]
+        [
+            name
+            for name, aliases in names.items()
+            if normalized in {normalize_name(form) for form in (name, *aliases)}
+        ]
+        or [name for name in names if _ends_with(name, query_words)]
+        or [
+            name
+            for name in names
+            if _is_same_product(_words_after(normalized, split_words(name), whole_word=True))
+        ]
+        or [name for name in names if len(normalized) >= MIN_PART_LENGTH and _begins_with(query_words, name)]
+        or [name for name, aliases in names.items() if _has_words(name, aliases, query_words)]
     )
 
 
-def _without_makers(asked: str) -> str:
-    return " ".join(word for word in asked.split() if word.lower() not in MAKERS)
+def _remove_vendors(query: str) -> str:
+    return " ".join(token for token in query.split() if token.lower() not in VENDORS)
 
 
-def _as_part(asked: str) -> str:
-    """Return the part that a board or computer is named after: an HGX H200 carries H200 SXM."""
-    text = COMPUTERS.sub(" ", asked)
-    return " ".join(BOARDS.get(word.lower(), word) for word in text.split() if word.lower() not in MAKERS)
+def _replace_board_names(query: str) -> str:
+    """Return the name of the part on a board or in a computer: an HGX H200 carries H200 SXM."""
+    text = COMPUTER_NAMES.sub(" ", query)
+    return " ".join(
+        BOARD_FORM_FACTORS.get(token.lower(), token) for token in text.split() if token.lower() not in VENDORS
+    )
 
 
-def _ends(name: str, ending: list[str]) -> bool:
-    """Tell whether ``ending`` is the end of a name, from the beginning of a word on."""
-    whole = words(name)
-    return bool(ending) and len(ending) < len(whole) and whole[-len(ending) :] == ending
+def _ends_with(name: str, ending: list[str]) -> bool:
+    """Return whether a name ends with the words ``ending``."""
+    name_words = split_words(name)
+    return bool(ending) and len(ending) < len(name_words) and name_words[-len(ending) :] == ending
 
 
-def _begins(asked_words: list[str], name: str) -> bool:
-    """Tell whether the words stand in a name, the last of them perhaps in part; a suffix is never in part."""
-    whole = bool(asked_words) and asked_words[-1] in SUFFIXES
-    return _same_product(_rest("".join(asked_words), words(name), whole=whole))
+def _begins_with(query_words: list[str], name: str) -> bool:
+    """Return whether a name contains the words; the last may be incomplete unless it is a suffix."""
+    whole_word = bool(query_words) and query_words[-1] in PRODUCT_SUFFIXES
+    return _is_same_product(_words_after("".join(query_words), split_words(name), whole_word=whole_word))
 
 
-def _rest(wanted: str, name: list[str], *, whole: bool) -> list[str] | None:
-    """Return the words of a name behind ``wanted``, None where it does not stand there from a word on."""
-    for start in range(len(name)):
-        text = "".join(name[start:])
-        if text.startswith(wanted) and not (wanted[-1:].isdigit() and _cuts(name[start:], len(wanted))):
-            behind = _behind(name[start:], len(wanted))
-            if behind is not None or not whole:
-                return behind or []
+def _words_after(query: str, name_words: list[str], *, whole_word: bool) -> list[str] | None:
+    """Return the words of a name after the query, None if no word boundary starts it."""
+    for start in range(len(name_words)):
+        text = "".join(name_words[start:])
+        if text.startswith(query) and not (
+            query[-1:].isdigit() and _splits_number(name_words[start:], len(query))
+        ):
+            words_after = _skip_letters(name_words[start:], len(query))
+            if words_after is not None or not whole_word:
+                return words_after or []
     return None
 
 
-def _cuts(name: list[str], length: int) -> bool:
-    """Tell whether a part of that length would end between two digits of one word."""
-    text = "".join(name)
-    return length < len(text) and text[length].isdigit() and _behind(name, length) is None
+def _splits_number(name_words: list[str], length: int) -> bool:
+    """Return whether a part of that length ends between two digits of one word."""
+    text = "".join(name_words)
+    return length < len(text) and text[length].isdigit() and _skip_letters(name_words, length) is None
 
 
-def _behind(name: list[str], length: int) -> list[str] | None:
-    """Return the words behind so many letters, None where these end inside a word."""
-    for at, word in enumerate(name):
+def _skip_letters(name_words: list[str], length: int) -> list[str] | None:
+    """Return the words after so many letters, None if these end inside a word."""
+    for index, name_word in enumerate(name_words):
         if length == 0:
-            return name[at:]
-        length -= len(word)
+            return name_words[index:]
+        length -= len(name_word)
         if length < 0:
             return None
     return []
 
 
-def _same_product(rest: list[str] | None) -> bool:
-    return rest is not None and not SUFFIXES.intersection(rest)
+def _is_same_product(words_after: list[str] | None) -> bool:
+    return words_after is not None and not PRODUCT_SUFFIXES.intersection(words_after)
 
 
-def _has_words(name: str, others: Iterable[str], asked_words: list[str]) -> bool:
-    wanted = [word for word in asked_words if word not in IDLE_WORDS]
-    there = [word for text in (name, *others) for word in words(text)]
-    lacking = SUFFIXES.intersection(words(name)) - set(wanted)
-    return bool(wanted) and not lacking and all(_is_there(word, there) for word in wanted)
+def _has_words(name: str, aliases: Iterable[str], query_words: list[str]) -> bool:
+    required_words = [token for token in query_words if token not in IGNORED_WORDS]
+    name_words = [token for text in (name, *aliases) for token in split_words(text)]
+    missing_suffixes = PRODUCT_SUFFIXES.intersection(split_words(name)) - set(required_words)
+    return (
+        bool(required_words)
+        and not missing_suffixes
+        and all(_matches_any(token, name_words) for token in required_words)
+    )
 
 
-def _is_there(word: str, there: list[str]) -> bool:
-    if word.isdigit() or len(word) < SHORTEST_PART or word in SUFFIXES:
-        return word in there
-    return any(each.startswith(word) and not _glued(word, each) for each in there)
+def _matches_any(query_word: str, name_words: list[str]) -> bool:
+    if query_word.isdigit() or len(query_word) < MIN_PART_LENGTH or query_word in PRODUCT_SUFFIXES:
+        return query_word in name_words
+    return any(
+        name_word.startswith(query_word) and not _continues_number(query_word, name_word)
+        for name_word in name_words
+    )
 
 
-def _glued(word: str, name: str) -> bool:
-    return word[-1].isdigit() and name[len(word) : len(word) + 1].isdigit()
+def _continues_number(query_word: str, name_word: str) -> bool:
+    return query_word[-1].isdigit() and name_word[len(query_word) : len(query_word) + 1].isdigit()

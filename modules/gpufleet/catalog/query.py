@@ -4,66 +4,80 @@ from datetime import date
 from difflib import get_close_matches
 
 from gpufleet.catalog import naming, table
-from gpufleet.catalog.accelerators import accelerators, sized
-from gpufleet.catalog.model import Accelerator, Machine, Price, Retirement
+from gpufleet.catalog.accelerator import load_accelerators, with_memory_size
+from gpufleet.catalog.entry import Accelerator, Machine, Price, Retirement
 from gpufleet.catalog.prices import reader
 from gpufleet.errors import InputError
 
-CLOSE = 0.6  # difflib's own default; lower offers nonsense such as p5 for n1
+SIMILARITY_CUTOFF = 0.6  # difflib's own default; a lower value suggests p5 for n1
 
 
-def machine(name: str, cloud: str | None = None) -> Machine:
-    """Return the machine of that name; an unknown or retired one is an InputError with what to use."""
-    found = [m for (of, known), m in table.machines().items() if known == name and cloud in (None, of)]
-    if found:
-        return found[0]
-    gone = retirement(name, cloud)
-    if gone:
+def get_machine(name: str, cloud: str | None = None) -> Machine:
+    """Return the machine of that name; raise InputError with alternatives if it is unknown or retired."""
+    matches = [
+        candidate
+        for (machine_cloud, machine_name), candidate in table.load_machines().items()
+        if machine_name == name and cloud in (None, machine_cloud)
+    ]
+    if matches:
+        return matches[0]
+    retirement = find_retirement(name, cloud)
+    if retirement:
         raise InputError(
-            f"{name} was retired by {gone.cloud} on {gone.retired}",
-            remedy=f"use {_either(gone.substitutes)}",
+            f"{name} was retired by {retirement.cloud} on {retirement.retired}",
+            remedy=f"use {_join_alternatives(retirement.substitutes)}",
         )
-    raise InputError(f"unknown {cloud + ' ' if cloud else ''}machine {name!r}", remedy=_nearest(name, cloud))
-
-
-def retirement(name: str, cloud: str | None = None) -> Retirement | None:
-    """Return when and why that machine is no longer to be had, or None."""
-    for (of, retired), gone in table.retirements().items():
-        if retired == name and cloud in (None, of):
-            return gone
-    return None
-
-
-def accelerator(name: str) -> Accelerator:
-    """Return the accelerator of that name, alias or unambiguous part; "RX 460 4GB" is its version with 4 GB.
-
-    "M1 Pro" is the whole chip: a bin of it ("M1 Pro (14)") is meant where it is named, or where only it has
-    the memory that is asked for ("M3 Max 36GB").
-    """
-    known = accelerators()
-    if name in known:
-        return known[name]
-    called = {item: part.aliases for item, part in known.items()}
-    found = [known[item] for item in naming.candidates(name, called)]
-    if not found and (asked := naming.memory_asked(name)):
-        found = _with_memory([known[item] for item in naming.candidates(asked[0], called)], name, asked[1])
-    meant = [part for part in found if part.bin_of not in {other.name for other in found}]
-    if len(meant) == 1:
-        return meant[0]
-    if found:
-        names = ", ".join(part.name for part in found)
-        raise InputError(f"accelerator {name!r} is ambiguous", remedy=f"name one of: {names}")
-    close = naming.near(name, known)[:4] or get_close_matches(name, known, n=3, cutoff=CLOSE)
     raise InputError(
-        f"unknown accelerator {name!r}",
-        remedy=f"did you mean {_either(close)}?" if close else f"the catalogue has {_some(list(known))}",
+        f"unknown {cloud + ' ' if cloud else ''}machine {name!r}", remedy=_suggest_machines(name, cloud)
     )
 
 
-def _with_memory(parts: list[Accelerator], name: str, gib: float) -> list[Accelerator]:
-    """Return those parts that are sold with that much memory; none of them is an InputError with the sizes."""
-    found = [version for part in parts if (version := sized(part, gib))]
-    if parts and not found:
+def find_retirement(name: str, cloud: str | None = None) -> Retirement | None:
+    """Return the retirement of that machine, None if it is not retired."""
+    for (machine_cloud, machine_name), retirement in table.load_retirements().items():
+        if machine_name == name and cloud in (None, machine_cloud):
+            return retirement
+    return None
+
+
+def get_accelerator(name: str) -> Accelerator:
+    """Return the accelerator of that name, alias or unambiguous part; "RX 460 4GB" selects the memory size.
+
+    "M1 Pro" is the full chip. A bin of it needs its own name ("M1 Pro (14)"), or a memory size that only the bin
+    has ("M3 Max 36GB").
+    """
+    accelerators = load_accelerators()
+    if name in accelerators:
+        return accelerators[name]
+    aliases = {known_name: part.aliases for known_name, part in accelerators.items()}
+    candidates = [accelerators[item] for item in naming.find_candidates(name, aliases)]
+    if not candidates and (sized_query := naming.split_memory_size(name)):
+        candidates = _filter_by_memory(
+            [accelerators[item] for item in naming.find_candidates(sized_query[0], aliases)],
+            name,
+            sized_query[1],
+        )
+    matches = [part for part in candidates if part.bin_of not in {other.name for other in candidates}]
+    if len(matches) == 1:
+        return matches[0]
+    if candidates:
+        names = ", ".join(part.name for part in candidates)
+        raise InputError(f"accelerator {name!r} is ambiguous", remedy=f"name one of: {names}")
+    suggestions = naming.find_similar_names(name, accelerators)[:4] or get_close_matches(
+        name, accelerators, n=3, cutoff=SIMILARITY_CUTOFF
+    )
+    raise InputError(
+        f"unknown accelerator {name!r}",
+        remedy=f"did you mean {_join_alternatives(suggestions)}?"
+        if suggestions
+        else f"the catalogue has {_format_names(list(accelerators))}",
+    )
+
+
+def _filter_by_memory(parts: list[Accelerator], name: str, gib: float) -> list[Accelerator]:
+    """Return the parts that are sold with that memory size; raise InputError with the sizes if there are none."""
+    versions = [version for part in parts if (version := with_memory_size(part, gib))]
+    if parts and not versions:
         sizes = ", ".join(
             sorted(
                 {f"{size:g}" for part in parts for size in (*part.memory_options, part.memory_gib)}, key=float
@@ -72,57 +86,67 @@ def _with_memory(parts: list[Accelerator], name: str, gib: float) -> list[Accele
         raise InputError(
             f"no {name!r}", remedy=f"{parts[0].name if len(parts) == 1 else 'these'} come with {sizes} GB"
         )
-    return found
+    return versions
 
 
-def price(cloud: str, region: str, machine: str, purchase: str, on: date | None = None) -> Price | None:
-    """Return the newest list price of a machine, not dated after ``on``; None where none is trustworthy."""
-    return _newest(table.prices(), (cloud, region, machine, purchase), on)
-
-
-def part_price(
-    cloud: str, region: str, part: str, purchase: str = "on_demand", on: date | None = None
+def find_price(
+    cloud: str, region: str, machine: str, purchase: str, on_date: date | None = None
 ) -> Price | None:
-    """Return the price of something beside machines (disk, address, attached card) per its unit and hour."""
-    return _newest(table.part_prices(), (cloud, region, part, purchase), on)
+    """Return the newest list price of a machine dated ``on_date`` or earlier; None if no reliable price is known."""
+    return _find_newest_price(table.load_prices(), (cloud, region, machine, purchase), on_date)
 
 
-def _newest(embedded: dict[table.PriceKey, Price], key: table.PriceKey, on: date | None) -> Price | None:
-    """Return the newer of embedded and stored price; of two of one day, the stored. Undated is oldest."""
-    ours = embedded.get(key)
-    day = ours.as_of_date.isoformat() if ours and ours.as_of_date else ""
-    if on is not None and day > on.isoformat():
-        ours, day = None, ""
-    store = reader.opened()
-    stored = store.newest(*key, on) if store else None
-    if stored is None or (ours is not None and stored[1] < day):
-        return ours
-    return stored[0]
+def find_part_price(
+    cloud: str, region: str, part: str, purchase: str = "on_demand", on_date: date | None = None
+) -> Price | None:
+    """Return the price of a part (disk, address, attached card) per unit and hour."""
+    return _find_newest_price(table.load_part_prices(), (cloud, region, part, purchase), on_date)
 
 
-def regions_with(cloud: str, machine: str) -> tuple[str, ...]:
+def _find_newest_price(
+    embedded_prices: dict[table.PriceKey, Price], key: table.PriceKey, on_date: date | None
+) -> Price | None:
+    """Return the newer of embedded and stored price; of the same day, the stored one. Undated prices are oldest."""
+    embedded_price = embedded_prices.get(key)
+    embedded_day = (
+        embedded_price.as_of_date.isoformat() if embedded_price and embedded_price.as_of_date else ""
+    )
+    if on_date is not None and embedded_day > on_date.isoformat():
+        embedded_price, embedded_day = None, ""
+    store = reader.open_reader()
+    stored_price = store.find_newest(*key, on_date) if store else None
+    if stored_price is None or (embedded_price is not None and stored_price[1] < embedded_day):
+        return embedded_price
+    return stored_price[0]
+
+
+def list_machine_regions(cloud: str, machine: str) -> tuple[str, ...]:
     """Return the regions in which the catalogue has a price for that machine."""
-    found = {key[1] for key in table.prices() if (key[0], key[2]) == (cloud, machine)}
-    store = reader.opened()
+    regions = {key[1] for key in table.load_prices() if (key[0], key[2]) == (cloud, machine)}
+    store = reader.open_reader()
     if store:
         query = "SELECT DISTINCT region FROM current WHERE cloud = ? AND item = ?"
-        found |= {region for (region,) in store.ask(query, cloud, machine)}
-    return tuple(sorted(found))
+        regions |= {region for (region,) in store.query(query, cloud, machine)}
+    return tuple(sorted(regions))
 
 
-def _nearest(name: str, cloud: str | None) -> str:
-    names = {known.lower(): known for (of, known) in table.machines() if cloud in (None, of)}
-    begun = [known for known in sorted(names) if len(name) > 1 and known.startswith(name.lower())]
-    close = begun[:3] or get_close_matches(name.lower(), names, n=3, cutoff=CLOSE)
-    if close:
-        return f"did you mean {_either([names[match] for match in close])}?"
-    elsewhere = [of for (of, known) in table.machines() if known == name]
-    if elsewhere:
-        return f"{name} is a machine of {elsewhere[0]}"
-    return f"the catalogue has {_some(list(names.values()))}"
+def _suggest_machines(name: str, cloud: str | None) -> str:
+    names = {
+        known_name.lower(): known_name
+        for (machine_cloud, known_name) in table.load_machines()
+        if cloud in (None, machine_cloud)
+    }
+    starting_alike = [known for known in sorted(names) if len(name) > 1 and known.startswith(name.lower())]
+    suggestions = starting_alike[:3] or get_close_matches(name.lower(), names, n=3, cutoff=SIMILARITY_CUTOFF)
+    if suggestions:
+        return f"did you mean {_join_alternatives([names[match] for match in suggestions])}?"
+    other_clouds = [of for (of, known) in table.load_machines() if known == name]
+    if other_clouds:
+        return f"{name} is a machine of {other_clouds[0]}"
+    return f"the catalogue has {_format_names(list(names.values()))}"
 
 
-def _some(names: list[str]) -> str:
+def _format_names(names: list[str]) -> str:
     shown = sorted(names)[:6]
     return (
         f"{', '.join(shown)} and {len(names) - len(shown)} more"
@@ -131,5 +155,5 @@ def _some(names: list[str]) -> str:
     )
 
 
-def _either(names: list[str] | tuple[str, ...]) -> str:
+def _join_alternatives(names: list[str] | tuple[str, ...]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"

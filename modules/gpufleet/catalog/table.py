@@ -1,13 +1,12 @@
-"""The data files as typed rows. Everything is read once per process and never changed."""
+"""The catalogue's data files as typed values, each file read once per process."""
 
 from __future__ import annotations
 
-from datetime import date
 from functools import cache
-from typing import cast
+from typing import get_args
 
-from gpufleet.boundary import packaged_rows
-from gpufleet.catalog.model import (
+from gpufleet.boundary import CsvRow, packaged_rows
+from gpufleet.catalog.entry import (
     HOURS_PER_MONTH,
     AcceleratorCount,
     Confidence,
@@ -16,122 +15,122 @@ from gpufleet.catalog.model import (
     Retirement,
 )
 
-Row = dict[str, str]
+Row = CsvRow
 PriceKey = tuple[str, str, str, str]  # cloud, region, machine or part, purchase
 
 
-def rows(name: str) -> list[Row]:
+def load_rows(name: str) -> list[Row]:
     """Return the rows of one data file."""
     return packaged_rows("gpufleet.catalog", f"data/{name}")
 
 
 @cache
-def machines() -> dict[tuple[str, str], Machine]:
+def load_machines() -> dict[tuple[str, str], Machine]:
     """Return every machine by cloud and name."""
-    rented = {(row["cloud"], row["name"]): _machine(row) for row in rows("machines.csv")}
-    return rented | {("onprem", row["name"]): _host(row) for row in rows("hosts.csv")}
+    rented = {(row["cloud"], row["name"]): _build_machine(row) for row in load_rows("machines.csv")}
+    return rented | {("onprem", row["name"]): _build_onprem_machine(row) for row in load_rows("hosts.csv")}
 
 
 @cache
-def retirements() -> dict[tuple[str, str], Retirement]:
+def load_retirements() -> dict[tuple[str, str], Retirement]:
     """Return every retired machine by cloud and name."""
-    return {(row["cloud"], row["machine"]): _retirement(row) for row in rows("retired.csv")}
+    return {(row["cloud"], row["machine"]): _build_retirement(row) for row in load_rows("retired.csv")}
 
 
 @cache
-def prices() -> dict[PriceKey, Price]:
+def load_prices() -> dict[PriceKey, Price]:
     """Return every machine price by cloud, region, machine and purchase."""
     return {
-        (row["cloud"], row["region"], row["machine"], row["purchase"]): _price(
-            row, unit="machine", usd_per_hour=float(row["usd_per_hour"])
+        (row["cloud"], row["region"], row["machine"], row["purchase"]): _build_price(
+            row, unit="machine", usd_per_hour=row.number("usd_per_hour")
         )
-        for row in rows("prices.csv")
+        for row in load_rows("prices.csv")
     }
 
 
 @cache
-def part_prices() -> dict[PriceKey, Price]:
+def load_part_prices() -> dict[PriceKey, Price]:
     """Return every part price by cloud, region, part and purchase; a month is 730 hours."""
     hours = {"hour": 1, "month": HOURS_PER_MONTH, "use": 1}  # of what is used up: the price of one each hour
     return {
-        (row["cloud"], row["region"], row["part"], row["purchase"]): _price(
-            row, unit=row["unit"], usd_per_hour=float(row["usd"]) / hours[row["per"]]
+        (row["cloud"], row["region"], row["part"], row["purchase"]): _build_price(
+            row, unit=row["unit"], usd_per_hour=row.number("usd") / hours[row["per"]]
         )
-        for row in rows("parts.csv")
+        for row in load_rows("parts.csv")
     }
 
 
 @cache
-def regions(cloud: str) -> tuple[str, ...]:
+def list_regions(cloud: str) -> tuple[str, ...]:
     """Return the regions of a cloud in which the price sources list accelerated machines."""
-    return tuple(row["region"] for row in rows("regions.csv") if row["cloud"] == cloud)
+    return tuple(row["region"] for row in load_rows("regions.csv") if row["cloud"] == cloud)
 
 
-def _machine(row: Row) -> Machine:
+def _build_machine(row: Row) -> Machine:
     return Machine(
         name=row["name"],
         cloud=row["cloud"],
-        vcpus=int(row["vcpus"]),
-        memory_gib=float(row["memory_gib"]),
+        vcpus=row.integer("vcpus"),
+        memory_gib=row.number("memory_gib"),
         arch=row["arch"],
-        accelerators=_carried(row),
-        fabric={"efa": "efa", "infiniband": "infiniband"}.get(row["fabric"]),  # type: ignore[arg-type]
-        fabric_interfaces=int(row["fabric_interfaces"] or 0),
-        attachable=tuple(row["attachable"].split()),
+        accelerators=_build_accelerator_counts(row, share=row.optional_number("accelerator_share") or 1.0),
+        fabric=row.choice("fabric", ("efa", "infiniband", "")) or None,
+        fabric_interfaces=row.optional_integer("fabric_interfaces") or 0,
+        attachable=row.split_words("attachable"),
         source=row["source"],
         as_of=row["as_of"],
     )
 
 
-def _host(row: Row) -> Machine:
+def _build_onprem_machine(row: Row) -> Machine:
     return Machine(
         name=row["name"],
         cloud="onprem",
-        vcpus=int(row["vcpus"]),
-        memory_gib=float(row["memory_gib"]),
+        vcpus=row.integer("vcpus"),
+        memory_gib=row.number("memory_gib"),
         arch=row["arch"],
-        accelerators=_carried({"accelerator_share": "1", **row}),
+        accelerators=_build_accelerator_counts(row, share=1.0),
         fabric=None,
         fabric_interfaces=0,
         attachable=(),
         source=row["source"],
         as_of=row["as_of"],
         board=row["board"],
-        idle_watts=float(row["idle_watts"]) if row["idle_watts"] else None,
-        network_gb_s=float(row["network_gb_s"]) if row["network_gb_s"] else None,
+        idle_watts=row.optional_number("idle_watts"),
+        network_gb_s=row.optional_number("network_gb_s"),
     )
 
 
-def _carried(row: Row) -> tuple[AcceleratorCount, ...]:
+def _build_accelerator_counts(row: Row, share: float) -> tuple[AcceleratorCount, ...]:
     if not row["accelerator"]:
         return ()
     return (
         AcceleratorCount(
             model=row["accelerator"],
-            count=int(row["accelerator_count"]),
-            memory_gib=float(row["accelerator_memory_gib"]),
-            share=float(row["accelerator_share"]),
+            count=row.integer("accelerator_count"),
+            memory_gib=row.number("accelerator_memory_gib"),
+            share=share,
         ),
     )
 
 
-def _retirement(row: Row) -> Retirement:
+def _build_retirement(row: Row) -> Retirement:
     return Retirement(
         machine=row["machine"],
         cloud=row["cloud"],
-        retired=date.fromisoformat(row["retired"]),
-        substitutes=tuple(row["substitutes"].split()),
+        retired=row.day("retired"),
+        substitutes=row.split_words("substitutes"),
         source=row["source"],
     )
 
 
-def _price(row: Row, *, unit: str, usd_per_hour: float) -> Price:
+def _build_price(row: Row, *, unit: str, usd_per_hour: float) -> Price:
     return Price(
         usd_per_hour=usd_per_hour,
         unit=unit,
         as_of=row["as_of"] or None,
         source=row["source"],
-        confidence=cast("Confidence", row["confidence"]),
+        confidence=row.choice("confidence", get_args(Confidence)),
         region=row["region"],
         purchase=row["purchase"],
     )

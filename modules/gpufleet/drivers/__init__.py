@@ -1,14 +1,14 @@
-"""Driver plans: what a host's cards need, explained before anything changes.
+"""Driver plans: the driver software that a host's cards need, with reasons.
 
-In come facts of a host (PCI ids, system, kernel, secure boot, what is installed) and what its template wants
-(branch, CUDA or ROCm, MIG, origin). Out goes a plan: branch, kind of kernel module, exact packages, fabric
-manager, headers, signing, restart; every choice with its rule and source, or one refusal with its remedy.
-Pure: the data files of ``drivers/data/`` are all that is read.
+Input: facts of a host (PCI ids, system, kernel, secure boot, installed packages) and the software that its template
+requests (branch, CUDA or ROCm, MIG, origin). Output: a plan with branch, kernel module, exact packages, fabric
+manager, headers, signing and reboot. Every choice has its rule and source; a refusal has a remedy.
+Pure: it reads only the data files of ``drivers/data/``.
 """
 
 from __future__ import annotations
 
-from gpufleet.drivers.model import Facts, PciDevice, Plan, Refusal, Wanted
-from gpufleet.drivers.planner import plan
+from gpufleet.drivers.model import DriverPlan, HostFacts, PciDevice, Refusal, RequestedSoftware
+from gpufleet.drivers.planner import plan_drivers
 
-__all__ = ["Facts", "PciDevice", "Plan", "Refusal", "Wanted", "plan"]
+__all__ = ["DriverPlan", "HostFacts", "PciDevice", "Refusal", "RequestedSoftware", "plan_drivers"]

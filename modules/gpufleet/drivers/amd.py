@@ -5,190 +5,219 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gpufleet.drivers import cards, kernel
-from gpufleet.drivers.host import Host, describe
-from gpufleet.drivers.installed import Installed
-from gpufleet.drivers.model import Action, Package, Plan, Repository, Rocm
-from gpufleet.drivers.rule import refuse
-from gpufleet.drivers.tables import AmdDriver, Card, RocmRelease, amd_drivers, rocm_releases
-from gpufleet.drivers.versions import key, newest, series, upstream
+from gpufleet.drivers import detection, kernel
+from gpufleet.drivers.host import HostContext, describe_system
+from gpufleet.drivers.installed import InstalledDriver
+from gpufleet.drivers.model import Action, DriverPlan, Package, Repository, Rocm
+from gpufleet.drivers.rule import build_refusal
+from gpufleet.drivers.table import AmdDriver, Card, RocmRelease, load_amd_drivers, load_rocm_releases
+from gpufleet.drivers.version import kernel_series, newest_version, upstream_version, version_key
 
-ROCM_EARLIER = "6.3"
+PREVIOUS_ROCM = "6.3"
 
 
-def plan(host: Host) -> Plan:
+def plan_amd(host: HostContext) -> DriverPlan:
     """Plan the kernel's driver, ROCm where it is wanted, Vulkan where there is no ROCm for the card."""
-    release = _release(host)
-    driver = _driver(host, release)
+    release = _choose_release(host)
+    driver = _choose_driver(host, release)
     if driver is None:
-        host.because("amd.in_kernel", names=cards.names(host.found.amd))
-    own = _own_packages(host, vulkan=release is None)
-    rocm = _rocm(host, release) if release else None
+        host.add_reason("amd.in_kernel", names=detection.format_names(host.detected.amd))
+    distribution_packages = _distribution_packages(host, vulkan=release is None)
+    rocm = _plan_rocm(host, release) if release else None
     if release is None:
-        _say_without_rocm(host)
-    packages = (*own, *((_dkms(host),) if driver else ()))
-    bare = kernel.without_kernel(host)
-    headers = kernel.headers(host) if driver and not bare else ()
-    signed = "none" if bare or driver is None else kernel.signing(host, built_here=True)
-    action = _action(host, packages, rocm)
-    loaded = Installed(loaded=host.facts.loaded.get("amdgpu") if driver else None)
+        _explain_missing_rocm(host)
+    packages = (*distribution_packages, *((_dkms_package(host),) if driver else ()))
+    has_no_kernel = kernel.has_no_own_kernel(host)
+    headers = kernel.choose_headers(host) if driver and not has_no_kernel else ()
+    signed = "none" if has_no_kernel or driver is None else kernel.choose_signing(host, built_on_host=True)
+    action = _choose_action(host, packages, rocm)
+    loaded_driver = InstalledDriver(loaded=host.facts.loaded.get("amdgpu") if driver else None)
     version = driver.module if driver else None
     changes = action != "keep"
-    return Plan(
+    return DriverPlan(
         vendor="amd",
         action=action,
-        system=describe(host.facts),
-        cards=cards.counted(host.found.amd),
+        system=describe_system(host.facts),
+        cards=detection.count_cards(host.detected.amd),
         branch=driver.release if driver else None,
         version=version,
         installed=host.facts.packages.get("amdgpu-dkms"),
         module="amdgpu",
         origin="vendor" if driver or rocm else "distribution",
-        repositories=_repositories(host, driver, release),
+        repositories=_list_repositories(host, driver, release),
         packages=packages,
-        holds=tuple(each.name for each in packages if each.name == "amdgpu-dkms"),
+        holds=tuple(package.name for package in packages if package.name == "amdgpu-dkms"),
         headers=headers,
         rocm=rocm,
         module_signing=signed,
-        reboot=kernel.restart(host, loaded, version, changes=changes and driver is not None, signed=signed),
+        reboot=kernel.plan_reboot(
+            host, loaded_driver, version, changes=changes and driver is not None, signed=signed
+        ),
         reasons=tuple(host.reasons),
     )
 
 
-def _release(host: Host) -> RocmRelease | None:
+def _choose_release(host: HostContext) -> RocmRelease | None:
     """Return the ROCm release that is wanted, or refuse it for the machine, the system or a card."""
-    known = rocm_releases()
-    wanted = host.wanted.rocm or (host.wanted.branch if host.wanted.branch != "auto" else None)
-    if wanted is None:
+    releases = load_rocm_releases()
+    requested = host.requested.rocm or (host.requested.branch if host.requested.branch != "auto" else None)
+    if requested is None:
         return None
     if host.facts.arch != "x86_64":
-        raise refuse("rocm.arch", arch=host.facts.arch)
-    if wanted not in known:
-        raise refuse("rocm.unknown", rocm=wanted, known=", ".join(known))
-    release = known[wanted]
-    for card in host.found.amd:
+        raise build_refusal("rocm.arch", arch=host.facts.arch)
+    if requested not in releases:
+        raise build_refusal("rocm.unknown", rocm=requested, known=", ".join(releases))
+    release = releases[requested]
+    for card in host.detected.amd:
         if card.gfx not in release.gfx:
-            raise refuse(
-                "rocm.gfx", rocm=wanted, name=card.label, gfx=card.gfx, remedy=_other_release(card, host.key)
+            raise build_refusal(
+                "rocm.gfx",
+                rocm=requested,
+                name=card.label,
+                gfx=card.gfx,
+                remedy=_suggest_release(card, host.key),
             )
     if host.key not in release.systems or release.stream not in host.system["amd"].get("rocm", {}):
-        others = ", ".join(each.release for each in known.values() if host.key in each.systems) or "none"
-        listed = ", ".join(release.systems)
-        raise refuse("rocm.system", rocm=wanted, title=host.title, known=listed, others=others)
-    _check_grid(host, release)
+        other_releases = (
+            ", ".join(other.release for other in releases.values() if host.key in other.systems) or "none"
+        )
+        listed_systems = ", ".join(release.systems)
+        raise build_refusal(
+            "rocm.system", rocm=requested, title=host.title, known=listed_systems, others=other_releases
+        )
+    _check_support_matrix(host, release)
     return release
 
 
-def _check_grid(host: Host, release: RocmRelease) -> None:
+def _check_support_matrix(host: HostContext, release: RocmRelease) -> None:
     """Refuse cards that the maker lists on other systems only; note a kernel that it did not test."""
-    only = release.only.get(host.key)
-    for card in host.found.amd:
-        if only and card.pci not in only:
-            raise refuse("rocm.card_on_system", rocm=release.release, title=host.title, name=card.label)
-    tested = release.kernels.get(host.key, ())
-    if tested and ".".join(map(str, series(host.facts.kernel))) not in tested:
-        listed = ", ".join(tested)
-        host.because("rocm.kernel", rocm=release.release, kernel=host.facts.kernel, listed=listed)
+    allowed_cards = release.only.get(host.key)
+    for card in host.detected.amd:
+        if allowed_cards and card.pci not in allowed_cards:
+            raise build_refusal(
+                "rocm.card_on_system", rocm=release.release, title=host.title, name=card.label
+            )
+    tested_kernels = release.kernels.get(host.key, ())
+    if tested_kernels and ".".join(map(str, kernel_series(host.facts.kernel))) not in tested_kernels:
+        listed_kernels = ", ".join(tested_kernels)
+        host.add_reason("rocm.kernel", rocm=release.release, kernel=host.facts.kernel, listed=listed_kernels)
 
 
-def _other_release(card: Card, system: str) -> str:
-    fits = [
-        each.release for each in rocm_releases().values() if card.gfx in each.gfx and system in each.systems
+def _suggest_release(card: Card, system: str) -> str:
+    releases = [
+        release.release
+        for release in load_rocm_releases().values()
+        if card.gfx in release.gfx and system in release.systems
     ]
-    if fits:
-        return f"ask for ROCm {' or '.join(fits)}"
+    if releases:
+        return f"ask for ROCm {' or '.join(releases)}"
     return "leave rocm out of the template: Vulkan through Mesa is what runs on it"
 
 
-def _driver(host: Host, release: RocmRelease | None) -> AmdDriver | None:
+def _choose_driver(host: HostContext, release: RocmRelease | None) -> AmdDriver | None:
     """Return AMD's packaged kernel driver where a datacenter card or a legacy ROCm asks for it and it is to be had."""
-    if host.wanted.origin == "distribution" or "driver" not in host.system.get("amd", {}):
+    if host.requested.origin == "distribution" or "driver" not in host.system.get("amd", {}):
         return None
-    needed = any(card.market == "datacenter" for card in host.found.amd) or (
+    is_needed = any(card.market == "datacenter" for card in host.detected.amd) or (
         release is not None and release.stream == "legacy"
     )
-    if not needed:
+    if not is_needed:
         return None
-    driver = amd_drivers()[release.driver] if release else next(iter(amd_drivers().values()))
-    if series(host.facts.kernel) >= series(driver.breaks_from):
+    driver = load_amd_drivers()[release.driver] if release else next(iter(load_amd_drivers().values()))
+    if kernel_series(host.facts.kernel) >= kernel_series(driver.breaks_from):
         values = {"driver": driver.release, "kernel": host.facts.kernel, "breaks": driver.breaks_from}
-        raise refuse("amd.kernel_breaks", driver.sources[0], **values)
-    host.because("amd.dkms", driver=driver.release, names=cards.names(host.found.amd))
+        raise build_refusal("amd.kernel_breaks", driver.sources[0], **values)
+    host.add_reason("amd.dkms", driver=driver.release, names=detection.format_names(host.detected.amd))
     return driver
 
 
-def _dkms(host: Host) -> Package:
-    offered = host.offered("amdgpu-dkms")
-    if not offered:
-        host.because("packages.unresolved", repository="amd-gpu-driver", pin="its address")
-    return Package("amdgpu-dkms", newest(offered))
+def _dkms_package(host: HostContext) -> Package:
+    offered_versions = host.offered_versions("amdgpu-dkms")
+    if not offered_versions:
+        host.add_reason("packages.unresolved", repository="amd-gpu-driver", pin="its address")
+    return Package("amdgpu-dkms", newest_version(offered_versions))
 
 
-def _own_packages(host: Host, *, vulkan: bool) -> tuple[Package, ...]:
+def _distribution_packages(host: HostContext, *, vulkan: bool) -> tuple[Package, ...]:
     """Return the distribution's firmware, and Mesa's Vulkan where that is what runs on a card."""
     entry = host.system["amd"]["distribution"]
-    screens = any(card.market != "datacenter" for card in host.found.amd)
-    names = [*entry["packages"], *(entry["vulkan"] if vulkan and screens else ())]
+    has_display_card = any(card.market != "datacenter" for card in host.detected.amd)
+    names = [*entry["packages"], *(entry["vulkan"] if vulkan and has_display_card else ())]
     recorded = entry.get("recorded", {}) if host.facts.candidates is None else {}
     if entry.get("components"):
-        host.because("packages.components", components=", ".join(entry["components"]))
+        host.add_reason("packages.components", components=", ".join(entry["components"]))
     return tuple(
-        Package(name, host.facts.packages.get(name) or newest(host.offered(name)) or recorded.get(name))
+        Package(
+            name,
+            host.facts.packages.get(name)
+            or newest_version(host.offered_versions(name))
+            or recorded.get(name),
+        )
         for name in names
     )
 
 
-def _rocm(host: Host, release: RocmRelease) -> Rocm:
-    gfx = tuple(dict.fromkeys(card.gfx for card in host.found.amd))
-    host.because("rocm.packages", rocm=release.release, stream=_stream(release))
+def _plan_rocm(host: HostContext, release: RocmRelease) -> Rocm:
+    gfx = tuple(dict.fromkeys(card.gfx for card in host.detected.amd))
+    host.add_reason("rocm.packages", rocm=release.release, stream=_stream_title(release))
     if release.stream == "legacy":
         names: tuple[str, ...] = ("rocm",)
     else:
-        names = tuple(f"amdrocm{release.release}-{each}" for each in gfx)
+        names = tuple(f"amdrocm{release.release}-{processor}" for processor in gfx)
         if len(names) > 1:
-            host.because("rocm.mixed_gfx", gfx=", ".join(gfx))
-    return Rocm(release.release, tuple(Package(name, newest(host.offered(name))) for name in names), gfx)
+            host.add_reason("rocm.mixed_gfx", gfx=", ".join(gfx))
+    return Rocm(
+        release.release,
+        tuple(Package(name, newest_version(host.offered_versions(name))) for name in names),
+        gfx,
+    )
 
 
-def _stream(release: RocmRelease) -> str:
+def _stream_title(release: RocmRelease) -> str:
     return "amdrocm (TheRock)" if release.stream == "core" else "legacy rocm"
 
 
-def _say_without_rocm(host: Host) -> None:
+def _explain_missing_rocm(host: HostContext) -> None:
     if host.key.startswith("raspberrypi"):
-        host.because("amd.pi_kernel")
-    listed = {gfx for release in rocm_releases().values() for gfx in release.gfx}
-    for card in dict.fromkeys(host.found.amd):
-        if card.gfx not in listed:
-            host.because("amd.vulkan_only", name=card.label, gfx=card.gfx)
-    if all(card.gfx in listed for card in host.found.amd):
-        host.because("rocm.container")
+        host.add_reason("amd.pi_kernel")
+    supported_gfx = {gfx for release in load_rocm_releases().values() for gfx in release.gfx}
+    for card in dict.fromkeys(host.detected.amd):
+        if card.gfx not in supported_gfx:
+            host.add_reason("amd.vulkan_only", name=card.label, gfx=card.gfx)
+    if all(card.gfx in supported_gfx for card in host.detected.amd):
+        host.add_reason("rocm.container")
 
 
-def _repositories(
-    host: Host, driver: AmdDriver | None, release: RocmRelease | None
+def _list_repositories(
+    host: HostContext, driver: AmdDriver | None, release: RocmRelease | None
 ) -> tuple[Repository, ...]:
     entry = host.system.get("amd", {})
-    found = []
+    repositories = []
     if driver:
-        found.append(_repository(entry["driver"], driver=driver.release, version=host.facts.os_version))
+        repositories.append(
+            _build_repository(entry["driver"], driver=driver.release, version=host.facts.os_version)
+        )
     if release:
-        found.append(_repository(entry["rocm"][release.stream], release=release.release))
-    return tuple(found)
+        repositories.append(_build_repository(entry["rocm"][release.stream], release=release.release))
+    return tuple(repositories)
 
 
-def _repository(row: Mapping[str, Any], **values: str) -> Repository:
+def _build_repository(row: Mapping[str, Any], **values: str) -> Repository:
     uri = str(row["uri"]).format(**values)
     return Repository(row["name"], uri, row["suite"], tuple(row["components"]), row["key_package"])
 
 
-def _action(host: Host, packages: tuple[Package, ...], rocm: Rocm | None) -> Action:
+def _choose_action(host: HostContext, packages: tuple[Package, ...], rocm: Rocm | None) -> Action:
     """Compare what is to be there with what is: all there, nothing there, older or newer."""
-    have, targets = host.facts.packages, (*packages, *(rocm.packages if rocm else ()))
-    pairs = [(have[each.name], each.version) for each in targets if each.name in have]
-    if len(pairs) < len(targets) and not any(each.name in have for each in targets[1:]):
+    installed, targets = host.facts.packages, (*packages, *(rocm.packages if rocm else ()))
+    pairs = [(installed[package.name], package.version) for package in targets if package.name in installed]
+    if len(pairs) < len(targets) and not any(each.name in installed for each in targets[1:]):
         return "install"
-    older = [(old, new) for old, new in pairs if new and upstream(old) != upstream(new)]
-    if any(key(new) < key(old) for old, new in older):
+    changed = [
+        (installed_version, target_version)
+        for installed_version, target_version in pairs
+        if target_version and upstream_version(installed_version) != upstream_version(target_version)
+    ]
+    if any(version_key(new) < version_key(old) for old, new in changed):
         return "downgrade"
-    return "upgrade" if older else "keep" if len(pairs) == len(targets) else "install"
+    return "upgrade" if changed else "keep" if len(pairs) == len(targets) else "install"

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from gpufleet.drivers.versions import LONGEST_NUMBER
+from gpufleet.drivers.version import MAX_NUMBER_DIGITS
 
 
 @dataclass(frozen=True, slots=True)
-class Host:
+class HostDriver:
     """One host: the group it should agree with, whether it has cards, its driver's state (None: never read)."""
 
     name: str
@@ -22,21 +22,21 @@ class Host:
     cards: bool
     state: Mapping[str, Any] | None
 
-    def get(self, key: str) -> Any:
+    def read_value(self, key: str) -> Any:
         """Return one value of the state."""
         return (self.state or {}).get(key)
 
     @property
-    def fabric(self) -> Mapping[str, Any]:
-        return self.get("fabric_manager") or {}
+    def fabric_manager(self) -> Mapping[str, Any]:
+        return self.read_value("fabric_manager") or {}
 
     @property
-    def cuda(self) -> tuple[str, ...]:
-        return tuple(self.get("cuda") or ())
+    def cuda_versions(self) -> tuple[str, ...]:
+        return tuple(self.read_value("cuda") or ())
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class DriverFinding:
     """One thing that does not agree. A ``note`` could not be told here and breaks nothing; a ``skew`` does."""
 
     host: str
@@ -47,129 +47,143 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ConsistencyReport:
     """Every host with its versions, and what does not agree."""
 
-    hosts: tuple[Host, ...]
-    findings: tuple[Finding, ...]
+    hosts: tuple[HostDriver, ...]
+    findings: tuple[DriverFinding, ...]
 
     @property
-    def skewed(self) -> bool:
+    def has_skew(self) -> bool:
         return any(finding.kind == "skew" for finding in self.findings)
 
     def as_json(self) -> dict[str, Any]:
         """Return the stable shape that ``gpufleet nodes drivers --json`` prints."""
         return {
-            "agree": not self.skewed,
-            "hosts": [_row(host) for host in self.hosts],
+            "agree": not self.has_skew,
+            "hosts": [_host_as_dict(host) for host in self.hosts],
             "findings": [asdict(finding) for finding in self.findings],
         }
 
 
-def _row(host: Host) -> dict[str, Any]:
-    plain = {key: host.get(key) for key in ("installed", "loaded", "user_space")}
+def _host_as_dict(host: HostDriver) -> dict[str, Any]:
+    versions = {key: host.read_value(key) for key in ("installed", "loaded", "user_space")}
     return {
-        "name": host.name, "group": host.group, "read": host.state is not None, **plain,
-        "fabric_manager": host.fabric.get("version"), "cuda": list(host.cuda), "held": len(host.get("held") or ()),
+        "name": host.name, "group": host.group, "read": host.state is not None, **versions,
+        "fabric_manager": host.fabric_manager.get("version"), "cuda": list(host.cuda_versions),
+        "held": len(host.read_value("held") or ()),
     }  # fmt: skip
 
 
-def check(hosts: Iterable[Host]) -> Report:
+def check_consistency(hosts: Iterable[HostDriver]) -> ConsistencyReport:
     """Compare every host with itself and with its group; hosts without cards and without a driver are left out."""
-    concerned = sorted(
-        (host for host in hosts if host.cards or host.get("installed")),
+    hosts_with_drivers = sorted(
+        (host for host in hosts if host.cards or host.read_value("installed")),
         key=lambda host: (host.group, host.name),
     )
-    groups: dict[str, list[Host]] = defaultdict(list)
-    for host in concerned:
+    groups: dict[str, list[HostDriver]] = defaultdict(list)
+    for host in hosts_with_drivers:
         groups[host.group].append(host)
-    found = [finding for host in concerned for rule in OWN for finding in rule(host)]
+    findings = [finding for host in hosts_with_drivers for rule in HOST_RULES for finding in rule(host)]
     for members in groups.values():
-        found += _against(members, "driver_differs", "driver", lambda host: host.get("installed"))
-        found += _against(members, "cuda_differs", "CUDA", lambda host: ", ".join(host.cuda) or None)
-    return Report(
-        tuple(concerned), tuple(sorted(found, key=lambda one: (one.kind != "skew", one.host, one.code)))
+        findings += _compare_group(
+            members, "driver_differs", "driver", lambda host: host.read_value("installed")
+        )
+        findings += _compare_group(
+            members, "cuda_differs", "CUDA", lambda host: ", ".join(host.cuda_versions) or None
+        )
+    return ConsistencyReport(
+        tuple(hosts_with_drivers),
+        tuple(sorted(findings, key=lambda finding: (finding.kind != "skew", finding.host, finding.code))),
     )
 
 
-def _against(
-    members: Sequence[Host], code: str, what: str, value: Callable[[Host], str | None]
-) -> Iterator[Finding]:
+def _compare_group(
+    members: Sequence[HostDriver], code: str, subject: str, read_version: Callable[[HostDriver], str | None]
+) -> Iterator[DriverFinding]:
     """Compare hosts of a group: the version that most have is right, among equals the newest."""
-    counts = Counter(version for host in members if (version := value(host)))
-    most = max(counts, key=lambda version: (counts[version], _numbers(version)), default="")
+    counts = Counter(version for host in members if (version := read_version(host)))
+    usual_version = max(counts, key=lambda version: (counts[version], _version_numbers(version)), default="")
     for host in members:
-        version = value(host)
-        if version and version != most:
-            share = f"{counts[most]} of {sum(counts.values())} in {host.group}"
-            message = f"{what} {version}; {share} have {most}"
-            yield Finding(host.name, code, "skew", message, "run the play drivers on it")
+        version = read_version(host)
+        if version and version != usual_version:
+            majority = f"{counts[usual_version]} of {sum(counts.values())} in {host.group}"
+            message = f"{subject} {version}; {majority} have {usual_version}"
+            yield DriverFinding(host.name, code, "skew", message, "run the play drivers on it")
 
 
-def _numbers(version: str) -> list[int]:
+def _version_numbers(version: str) -> list[int]:
     return [
         int(part)
         for part in version.replace(", ", ".").split(".")
-        if part.isdecimal() and len(part) <= LONGEST_NUMBER
+        if part.isdecimal() and len(part) <= MAX_NUMBER_DIGITS
     ]
 
 
-def _read(host: Host) -> Iterator[Finding]:
+def _check_presence(host: HostDriver) -> Iterator[DriverFinding]:
     if host.state is None:
         remedy = "gpufleet configure --play driver_check --limit " + host.name
-        yield Finding(host.name, "not_read", "note", "its driver was never read", remedy)
-    elif host.cards and not host.get("installed"):
-        yield Finding(host.name, "no_driver", "skew", "has cards and no driver", "run the play drivers on it")
+        yield DriverFinding(host.name, "not_read", "note", "its driver was never read", remedy)
+    elif host.cards and not host.read_value("installed"):
+        yield DriverFinding(
+            host.name, "no_driver", "skew", "has cards and no driver", "run the play drivers on it"
+        )
 
 
-def _whole(host: Host) -> Iterator[Finding]:
+def _check_half_installed(host: HostDriver) -> Iterator[DriverFinding]:
     """Find a package manager that stopped half-way, and a module and its libraries of two versions."""
-    if host.get("unsound"):
-        names = ", ".join(host.get("unsound"))
-        yield Finding(host.name, "half_installed", "skew", f"left half-way: {names}", "dpkg --configure -a")
-    module, user = host.get("installed"), host.get("user_space")
+    if host.read_value("unsound"):
+        names = ", ".join(host.read_value("unsound"))
+        yield DriverFinding(
+            host.name, "half_installed", "skew", f"left half-way: {names}", "dpkg --configure -a"
+        )
+    module, user = host.read_value("installed"), host.read_value("user_space")
     if module and user and module != user:
         message = f"module {module}, libraries {user}: NVML will not answer"
-        yield Finding(host.name, "user_space_differs", "skew", message, "run the play drivers on it")
+        yield DriverFinding(host.name, "user_space_differs", "skew", message, "run the play drivers on it")
 
 
-def _loaded(host: Host) -> Iterator[Finding]:
-    installed, loaded, container = host.get("installed"), host.get("loaded"), host.get("container")
+def _check_loaded(host: HostDriver) -> Iterator[DriverFinding]:
+    installed, loaded, container = (
+        host.read_value("installed"),
+        host.read_value("loaded"),
+        host.read_value("container"),
+    )
     if not installed or loaded == installed:
         return
     if loaded:
         message = f"{loaded} is loaded, {installed} is installed"
-        yield Finding(host.name, "loaded_differs", "skew", message, "gpufleet configure --play reboot")
+        yield DriverFinding(host.name, "loaded_differs", "skew", message, "gpufleet configure --play reboot")
     elif container:
         message = f"a container ({container}) loads no module: {installed} is only installed"
-        yield Finding(host.name, "not_loaded", "note", message)
-    elif not host.get("built"):
-        message = f"no module of {installed} is built for kernel {host.get('kernel')}"
+        yield DriverFinding(host.name, "not_loaded", "note", message)
+    elif not host.read_value("built"):
+        message = f"no module of {installed} is built for kernel {host.read_value('kernel')}"
         remedy = "dkms status; the kernel's headers " + (
-            "are there" if host.get("headers") else "are missing"
+            "are there" if host.read_value("headers") else "are missing"
         )
-        yield Finding(host.name, "module_not_built", "skew", message, remedy)
+        yield DriverFinding(host.name, "module_not_built", "skew", message, remedy)
     else:
         message = f"{installed} is installed, no module is loaded"
-        yield Finding(host.name, "not_loaded", "skew", message, "gpufleet configure --play reboot")
+        yield DriverFinding(host.name, "not_loaded", "skew", message, "gpufleet configure --play reboot")
 
 
-def _fabric(host: Host) -> Iterator[Finding]:
-    version, installed = host.fabric.get("version"), host.get("installed")
+def _check_fabric_manager(host: HostDriver) -> Iterator[DriverFinding]:
+    version, installed = host.fabric_manager.get("version"), host.read_value("installed")
     if version and installed and version != installed:
         message = f"fabric manager {version}, driver {installed}: they must be the same"
-        yield Finding(host.name, "fabric_manager_skew", "skew", message, "run the play drivers on it")
-    elif version and not host.fabric.get("active"):
-        kind = "note" if host.get("container") else "skew"
-        yield Finding(
+        yield DriverFinding(host.name, "fabric_manager_skew", "skew", message, "run the play drivers on it")
+    elif version and not host.fabric_manager.get("active"):
+        kind = "note" if host.read_value("container") else "skew"
+        yield DriverFinding(
             host.name,
             "fabric_manager_stopped",
             kind,
             "fabric manager does not run",
             "systemctl status nvidia-fabricmanager",
         )
-    elif not version and host.get("fabric_manager_wanted"):
-        yield Finding(
+    elif not version and host.read_value("fabric_manager_wanted"):
+        yield DriverFinding(
             host.name,
             "no_fabric_manager",
             "skew",
@@ -178,35 +192,52 @@ def _fabric(host: Host) -> Iterator[Finding]:
         )
 
 
-def _held(host: Host) -> Iterator[Finding]:
+def _check_holds(host: HostDriver) -> Iterator[DriverFinding]:
     """Find packages that the next unattended upgrade would replace under running jobs."""
-    if not host.get("installed"):
+    if not host.read_value("installed"):
         return
-    held = set(host.get("held") or ())
-    missing = sorted(set(host.get("holds_wanted") or ()) - held)
-    if missing or not held:
+    held_packages = set(host.read_value("held") or ())
+    missing = sorted(set(host.read_value("holds_wanted") or ()) - held_packages)
+    if missing or not held_packages:
         names = ", ".join(missing) or "none of its packages is held"
-        yield Finding(host.name, "holds_missing", "skew", f"not held: {names}", "run the play drivers on it")
+        yield DriverFinding(
+            host.name, "holds_missing", "skew", f"not held: {names}", "run the play drivers on it"
+        )
 
 
-OWN: tuple[Callable[[Host], Iterator[Finding]], ...] = (_read, _whole, _loaded, _fabric, _held)
+HOST_RULES: tuple[Callable[[HostDriver], Iterator[DriverFinding]], ...] = (
+    _check_presence,
+    _check_half_installed,
+    _check_loaded,
+    _check_fabric_manager,
+    _check_holds,
+)
 """The rules that ask a host alone."""
 
 COLUMNS = ("NODE", "GROUP", "INSTALLED", "LOADED", "LIBRARIES", "FABRIC", "CUDA", "HELD", "FINDING")
 
 
-def table(report: Report) -> list[str]:
+def format_report(report: ConsistencyReport) -> list[str]:
     """Return the report as aligned columns, a line for each finding and for each host without one."""
-    by_host: dict[str, list[Finding]] = defaultdict(list)
+    by_host: dict[str, list[DriverFinding]] = defaultdict(list)
     for finding in report.findings:
         by_host[finding.host].append(finding)
     rows: list[tuple[str, ...]] = [COLUMNS]
     for host in report.hosts:
-        row = _row(host)
+        row = _host_as_dict(host)
         cells = [str(row[key] or "-") for key in ("installed", "loaded", "user_space", "fabric_manager")]
-        head = (host.name, host.group, *cells, ", ".join(host.cuda) or "-", str(row["held"] or "-"))
-        said = [f"{one.kind}: {one.message}" for one in by_host[host.name]] or ["agrees"]
-        rows += [(*head, said[0]), *[("", "", "", "", "", "", "", "", more) for more in said[1:]]]
+        host_cells = (
+            host.name,
+            host.group,
+            *cells,
+            ", ".join(host.cuda_versions) or "-",
+            str(row["held"] or "-"),
+        )
+        messages = [f"{one.kind}: {one.message}" for one in by_host[host.name]] or ["agrees"]
+        rows += [
+            (*host_cells, messages[0]),
+            *[("", "", "", "", "", "", "", "", message) for message in messages[1:]],
+        ]
     widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS))]
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows

@@ -2,63 +2,70 @@
 
 from __future__ import annotations
 
-from gpufleet.drivers import branch, packages
-from gpufleet.drivers.branch import Choice
-from gpufleet.drivers.cards import architecture
-from gpufleet.drivers.host import Host
+from gpufleet.drivers import branch, package_choice
+from gpufleet.drivers.branch import DriverChoice
+from gpufleet.drivers.detection import get_architecture
+from gpufleet.drivers.host import HostContext
 from gpufleet.drivers.model import Cuda, Package, Repository
-from gpufleet.drivers.rule import refuse
-from gpufleet.drivers.tables import cuda_releases
-from gpufleet.drivers.versions import key
+from gpufleet.drivers.rule import build_refusal
+from gpufleet.drivers.table import load_cuda_releases
+from gpufleet.drivers.version import version_key
 
 
-def plan(host: Host, choice: Choice) -> Cuda | None:
+def plan_toolkit(host: HostContext, choice: DriverChoice) -> Cuda | None:
     """Plan the toolkit, or refuse it for the cards or the branch."""
-    wanted = host.wanted.cuda
-    if wanted is None:
+    version = host.requested.cuda
+    if version is None:
         return None
-    least = branch.least_for_cuda(wanted)
-    _refuse_cards(host, wanted)
-    compat = _compat(host, choice, wanted) if choice.branch < least else ()
-    release = cuda_releases()[wanted]
+    min_branch = branch.min_branch_for_cuda(version)
+    _refuse_unsupported_cards(host, version)
+    compat = _compat_packages(host, choice, version) if choice.branch < min_branch else ()
+    release = load_cuda_releases()[version]
     if not compat and choice.branch < int(release.toolkit_driver.split(".")[0]):
-        host.because("cuda.minor", cuda=wanted, toolkit=release.toolkit_driver)
-    names = branch.cuda_names(choice.entry(host), wanted)
+        host.add_reason("cuda.minor", cuda=version, toolkit=release.toolkit_driver)
+    names = branch.cuda_package_names(choice.package_entry(host), version)
     if not names:
-        known = ", ".join(choice.entry(host).get("cuda", {})) or "none"
-        raise refuse("cuda.packages", cuda=wanted, origin=choice.origin, title=host.title, known=known)
-    return Cuda(wanted, packages.cuda_packages(host, names), compat)
+        known = ", ".join(choice.package_entry(host).get("cuda", {})) or "none"
+        raise build_refusal(
+            "cuda.packages", cuda=version, origin=choice.origin, title=host.title, known=known
+        )
+    return Cuda(version, package_choice.build_cuda_packages(host, names), compat)
 
 
-def repositories(host: Host, choice: Choice) -> tuple[Repository, ...]:
+def list_repositories(host: HostContext, choice: DriverChoice) -> tuple[Repository, ...]:
     """Return the repositories of driver and toolkit: one and the same."""
-    return packages.repositories(host, choice)
+    return package_choice.list_repositories(host, choice)
 
 
-def _refuse_cards(host: Host, wanted: str) -> None:
-    for card in host.found.nvidia:
-        generation = architecture(card)
-        if generation.last_cuda is not None and key(wanted)[0] > generation.last_cuda:
+def _refuse_unsupported_cards(host: HostContext, version: str) -> None:
+    for card in host.detected.nvidia:
+        generation = get_architecture(card)
+        if generation.last_cuda is not None and version_key(version)[0] > generation.last_cuda:
             last = generation.last_cuda
-            raise refuse(
-                "cuda.dropped", cuda=wanted, architecture=generation.name, name=card.label, last=last
+            raise build_refusal(
+                "cuda.dropped", cuda=version, architecture=generation.name, name=card.label, last=last
             )
-        if key(wanted) < key(generation.first_cuda):
+        if version_key(version) < version_key(generation.first_cuda):
             first = generation.first_cuda
-            raise refuse(
-                "cuda.too_old", cuda=wanted, architecture=generation.name, name=card.label, first=first
+            raise build_refusal(
+                "cuda.too_old", cuda=version, architecture=generation.name, name=card.label, first=first
             )
 
 
-def _compat(host: Host, choice: Choice, wanted: str) -> tuple[Package, ...]:
+def _compat_packages(host: HostContext, choice: DriverChoice, version: str) -> tuple[Package, ...]:
     """Return the forward compatibility package; only datacenter cards may use it."""
-    least = branch.least_for_cuda(wanted)
-    other = next((card for card in host.found.nvidia if card.market != "datacenter"), None)
-    if other is not None:
-        raise refuse("cuda.no_compat", cuda=wanted, least=least, branch=choice.branch, name=other.label)
-    major, minor = wanted.split(".")
-    names = [name.format(major=major, minor=minor) for name in choice.entry(host).get("compat_packages", ())]
+    min_branch = branch.min_branch_for_cuda(version)
+    other_card = next((card for card in host.detected.nvidia if card.market != "datacenter"), None)
+    if other_card is not None:
+        raise build_refusal(
+            "cuda.no_compat", cuda=version, least=min_branch, branch=choice.branch, name=other_card.label
+        )
+    major, minor = version.split(".")
+    names = [
+        name.format(major=major, minor=minor)
+        for name in choice.package_entry(host).get("compat_packages", ())
+    ]
     if not names:
-        raise refuse("cuda.newer_than_branch", cuda=wanted, least=least, branch=choice.branch)
-    host.because("cuda.compat", cuda=wanted, branch=choice.branch)
-    return packages.cuda_packages(host, names)
+        raise build_refusal("cuda.newer_than_branch", cuda=version, least=min_branch, branch=choice.branch)
+    host.add_reason("cuda.compat", cuda=version, branch=choice.branch)
+    return package_choice.build_cuda_packages(host, names)

@@ -6,63 +6,74 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 COLUMNS = ("HOST", "CARDS", "DRIVER", "MODULE", "FABRIC MANAGER", "CUDA / ROCM", "RESTART")
-GAP = "  "
+COLUMN_GAP = "  "
 PlanJson = Mapping[str, Any]
-Fold = Callable[[Sequence[str]], str]
+FoldNames = Callable[[Sequence[str]], str]
 
 
-def as_text(plans: Mapping[str, PlanJson], fold: Fold, *, sources: bool = False) -> str:
+def format_plans(plans: Mapping[str, PlanJson], fold_names: FoldNames, *, sources: bool = False) -> str:
     """Return the table, with the reasons below each line; hosts without a GPU are one line at the end."""
     groups: dict[str, list[str]] = {}
     for name, plan in plans.items():
         groups.setdefault(repr(plan), []).append(name)
-    shown = [(fold(names), plans[names[0]]) for names in groups.values()]
-    with_cards = [(names, plan) for names, plan in shown if plan["action"] != "none" or plan["cards"]]
-    rest = [(names, plan) for names, plan in shown if plan["action"] == "none" and not plan["cards"]]
-    lines = _table([(names, *_cells(plan)) for names, plan in with_cards]) if with_cards else []
+    folded_plans = [(fold_names(names), plans[names[0]]) for names in groups.values()]
+    with_cards = [(names, plan) for names, plan in folded_plans if plan["action"] != "none" or plan["cards"]]
+    plans_without_cards = [
+        (names, plan) for names, plan in folded_plans if plan["action"] == "none" and not plan["cards"]
+    ]
+    lines = _format_table([(names, *_format_cells(plan)) for names, plan in with_cards]) if with_cards else []
     blocks = [
-        [line, *_details(plan, sources=sources)]
+        [line, *_format_details(plan, sources=sources)]
         for line, (_, plan) in zip(lines[1:], with_cards, strict=True)
     ]
     text = [*lines[:1], *(line for block in blocks for line in block)]
-    return "\n".join([*text, *(f"{names}: {plan['reasons'][0]['message']}" for names, plan in rest)])
+    return "\n".join(
+        [*text, *(f"{names}: {plan['reasons'][0]['message']}" for names, plan in plans_without_cards)]
+    )
 
 
-def versions(plan: PlanJson) -> str:
+def format_version_change(plan: PlanJson) -> str:
     """Say what happens to the driver: the action, then and now."""
-    action, before, after = plan["action"], plan["installed"], plan["version"] or plan["branch"]
+    action, installed, target = plan["action"], plan["installed"], plan["version"] or plan["branch"]
     if action in ("refuse", "none"):
         return "refused" if action == "refuse" else "none"
-    if plan["vendor"] == "amd" and after is None:
+    if plan["vendor"] == "amd" and target is None:
         return f"{action}: the kernel's own"
-    if before is None or action == "keep":
-        return f"{action} {after}"
-    return f"{action} {before} -> {after}"
+    if installed is None or action == "keep":
+        return f"{action} {target}"
+    return f"{action} {installed} -> {target}"
 
 
-def _cells(plan: PlanJson) -> tuple[str, ...]:
+def _format_cells(plan: PlanJson) -> tuple[str, ...]:
     cards = ", ".join(f"{card['count']} x {card['name']}" for card in plan["cards"])
     module = plan["module"] or "-"
     if plan["origin"]:
         module = f"{module} ({plan['origin']})"
     fabric = plan["fabric_manager"]
-    manager = _package(fabric["packages"][0], plan["version"]) if fabric else "-"
+    manager = _format_package_version(fabric["packages"][0], plan["version"]) if fabric else "-"
     reboot = plan["reboot"]
-    return (cards, versions(plan), module, manager, _toolkits(plan), "yes" if reboot["needed"] else "no")
+    return (
+        cards,
+        format_version_change(plan),
+        module,
+        manager,
+        _format_toolkits(plan),
+        "yes" if reboot["needed"] else "no",
+    )
 
 
-def _toolkits(plan: PlanJson) -> str:
+def _format_toolkits(plan: PlanJson) -> str:
     cuda, rocm = plan["cuda"], plan["rocm"]
     if cuda:
         return f"CUDA {cuda['version']}{' (compat)' if cuda['compat'] else ''}"
     return f"ROCm {rocm['version']}" if rocm else "-"
 
 
-def _package(package: PlanJson, version: str | None) -> str:
+def _format_package_version(package: PlanJson, version: str | None) -> str:
     return str(package["version"] or version or "the driver's version")
 
 
-def _details(plan: PlanJson, *, sources: bool) -> Iterable[str]:
+def _format_details(plan: PlanJson, *, sources: bool) -> Iterable[str]:
     """Tell refusal, packages, what goes, what restarts, and every reason."""
     refusal = plan["refusal"]
     if refusal:
@@ -75,7 +86,7 @@ def _details(plan: PlanJson, *, sources: bool) -> Iterable[str]:
         ("hold", "holds"),
     ):
         if plan[key]:
-            yield f"    {title}: {', '.join(map(_name, plan[key]))}"
+            yield f"    {title}: {', '.join(map(_format_package, plan[key]))}"
     if plan["repositories"]:
         yield f"    repositories: {', '.join(row['uri'] for row in plan['repositories'])}"
     if plan["reboot"]["needed"]:
@@ -84,15 +95,15 @@ def _details(plan: PlanJson, *, sources: bool) -> Iterable[str]:
         yield f"    {reason['code']}: {reason['message']}{' [' + reason['source'] + ']' if sources else ''}"
 
 
-def _name(package: Any) -> str:
+def _format_package(package: Any) -> str:
     if isinstance(package, str):
         return package
     return f"{package['name']}={package['version']}" if package["version"] else str(package["name"])
 
 
-def _table(rows: Sequence[Sequence[str]]) -> list[str]:
+def _format_table(rows: Sequence[Sequence[str]]) -> list[str]:
     widths = [max(len(row[column]) for row in [COLUMNS, *rows]) for column in range(len(COLUMNS))]
     return [
-        GAP.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        COLUMN_GAP.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in [COLUMNS, *rows]
     ]

@@ -6,21 +6,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpufleet.drivers.cards import Found
-from gpufleet.drivers.model import Facts, Reason, Wanted
-from gpufleet.drivers.rule import because, refuse
-from gpufleet.drivers.tables import systems
+from gpufleet.drivers.detection import DetectedCards
+from gpufleet.drivers.model import HostFacts, Reason, RequestedSoftware
+from gpufleet.drivers.rule import build_reason, build_refusal
+from gpufleet.drivers.table import load_systems
 
 RHEL_IDS = ("rhel", "rocky", "almalinux", "centos", "ol")
 
 
 @dataclass
-class Host:
+class HostContext:
     """Facts, wishes and the table's entry; reasons gather here while the plan is made."""
 
-    facts: Facts
-    wanted: Wanted
-    found: Found
+    facts: HostFacts
+    requested: RequestedSoftware
+    detected: DetectedCards
     key: str
     system: Mapping[str, Any]
     reasons: list[Reason] = field(default_factory=list)
@@ -30,16 +30,16 @@ class Host:
         """Return the system's name as people write it."""
         return str(self.system["title"])
 
-    def because(self, code: str, **values: object) -> None:
+    def add_reason(self, code: str, **values: object) -> None:
         """Note a reason."""
-        self.reasons.append(because(code, "", **values))
+        self.reasons.append(build_reason(code, "", **values))
 
-    def offered(self, name: str) -> tuple[str, ...]:
+    def offered_versions(self, name: str) -> tuple[str, ...]:
         """Return the versions of a package that the host's repositories offer."""
         return (self.facts.candidates or {}).get(name, ())
 
 
-def system_key(facts: Facts) -> str:
+def system_key(facts: HostFacts) -> str:
     """Return the key of the tables for a host's system: debian-12, rhel-9."""
     major = facts.os_version.split(".")[0]
     if facts.raspberry or facts.os_id == "raspbian":
@@ -50,16 +50,18 @@ def system_key(facts: Facts) -> str:
     return f"{family}-{major}"
 
 
-def system_of(facts: Facts) -> tuple[str, Mapping[str, Any]]:
+def find_system(facts: HostFacts) -> tuple[str, Mapping[str, Any]]:
     """Return the tables' entry of a host's system, or refuse it with those that are known."""
     key = system_key(facts)
-    known = systems()
-    if key not in known:
-        raise refuse("system.unknown", system=f"{facts.os_id} {facts.os_version}", known=", ".join(known))
-    return key, known[key]
+    systems = load_systems()
+    if key not in systems:
+        raise build_refusal(
+            "system.unknown", system=f"{facts.os_id} {facts.os_version}", known=", ".join(systems)
+        )
+    return key, systems[key]
 
 
-def describe(facts: Facts) -> dict[str, object]:
+def describe_system(facts: HostFacts) -> dict[str, object]:
     """Return the plan's account of the system."""
     return {
         "id": facts.os_id,

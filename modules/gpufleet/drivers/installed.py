@@ -7,18 +7,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from gpufleet.drivers.model import Facts
-from gpufleet.drivers.tables import document
-from gpufleet.drivers.versions import branch_of, newest, upstream
+from gpufleet.drivers.model import HostFacts
+from gpufleet.drivers.table import load_document
+from gpufleet.drivers.version import newest_version, parse_branch, upstream_version
 
 DRIVER_PARTS = ("driver", "library", "pin")
-LEAST_BRANCH = (
+MIN_BRANCH = (
     300  # a package of kernel modules carries the kernel's version; every driver since 2012 is above this
 )
 
 
 @dataclass(frozen=True)
-class Member:
+class DriverPackage:
     """One installed package of the driver's family and what its name says."""
 
     name: str
@@ -30,10 +30,10 @@ class Member:
 
 
 @dataclass(frozen=True)
-class Installed:
+class InstalledDriver:
     """NVIDIA's driver as it is on the host. ``version`` is the maker's; None: no package of it."""
 
-    members: tuple[Member, ...] = ()
+    packages: tuple[DriverPackage, ...] = ()
     version: str | None = None
     origin: str | None = None
     module: str | None = None
@@ -45,37 +45,41 @@ class Installed:
     def branch(self) -> int | None:
         """Return the branch of what is installed, or else loaded."""
         version = self.version or self.loaded
-        return branch_of(version) if version else None
+        return parse_branch(version) if version else None
 
     @property
-    def unmanaged(self) -> bool:
+    def is_unmanaged(self) -> bool:
         """Tell whether a driver is loaded that no package brought: a runfile's or an image's."""
         return self.version is None and self.loaded is not None
 
 
-def read(facts: Facts, distribution_branches: tuple[int, ...]) -> Installed:
+def read_installed(facts: HostFacts, distribution_branches: tuple[int, ...]) -> InstalledDriver:
     """Read the installed driver out of the facts."""
-    members = tuple(found for name, version in facts.packages.items() if (found := member(name, version)))
-    driver = [each for each in members if each.part in DRIVER_PARTS]
-    version = _version(driver)
-    fabric = newest(each.version for each in members if each.part == "fabric" and each.name != "nvlsm")
-    return Installed(
-        members=members,
+    packages = tuple(
+        package for name, version in facts.packages.items() if (package := classify_package(name, version))
+    )
+    driver_packages = [each for each in packages if each.part in DRIVER_PARTS]
+    version = _find_version(driver_packages)
+    fabric_version = newest_version(
+        each.version for each in packages if each.part == "fabric" and each.name != "nvlsm"
+    )
+    return InstalledDriver(
+        packages=packages,
         version=version,
-        origin=_origin(driver, version, distribution_branches),
-        module=next((each.module for each in driver if each.module), None),
-        fabric=upstream(fabric) if fabric else None,
+        origin=_find_origin(driver_packages, version, distribution_branches),
+        module=next((each.module for each in driver_packages if each.module), None),
+        fabric=upstream_version(fabric_version) if fabric_version else None,
         loaded=facts.loaded.get("nvidia"),
         nouveau="nouveau" in facts.loaded,
     )
 
 
-def member(name: str, version: str) -> Member | None:
+def classify_package(name: str, version: str) -> DriverPackage | None:
     """Return what a package's name says, None where it is not of the family."""
-    for pattern, row in _families():
+    for pattern, row in _load_families():
         if pattern.search(name):
             number = re.search(r"-(\d{3})(?:-|$)", name)
-            return Member(
+            return DriverPackage(
                 name,
                 version,
                 row.get("part", "driver"),
@@ -86,34 +90,38 @@ def member(name: str, version: str) -> Member | None:
     return None
 
 
-def conflicting(members: tuple[Member, ...], origin: str, module: str, branch: int) -> tuple[str, ...]:
+def find_conflicts(
+    packages: tuple[DriverPackage, ...], origin: str, module: str, branch: int
+) -> tuple[str, ...]:
     """Return the installed packages that must go before a driver of this origin, kind and branch comes."""
     return tuple(
         sorted(
-            each.name
-            for each in members
-            if each.part in (*DRIVER_PARTS, "fabric")
+            package.name
+            for package in packages
+            if package.part in (*DRIVER_PARTS, "fabric")
             and (
-                each.origin not in (None, origin)
-                or each.module not in (None, module)
-                or each.branch not in (None, branch)
+                package.origin not in (None, origin)
+                or package.module not in (None, module)
+                or package.branch not in (None, branch)
             )
         )
     )
 
 
-def _version(driver: list[Member]) -> str | None:
-    versions = [upstream(each.version) for each in driver if each.part != "pin"]
-    return newest(each for each in versions if (branch_of(each) or 0) >= LEAST_BRANCH)
+def _find_version(driver_packages: list[DriverPackage]) -> str | None:
+    versions = [upstream_version(version.version) for version in driver_packages if version.part != "pin"]
+    return newest_version(each for each in versions if (parse_branch(each) or 0) >= MIN_BRANCH)
 
 
-def _origin(driver: list[Member], version: str | None, own: tuple[int, ...]) -> str | None:
-    said = next((each.origin for each in driver if each.origin), None)
-    if said or version is None:
-        return said
-    return "distribution" if branch_of(version) in own else "vendor"
+def _find_origin(
+    driver_packages: list[DriverPackage], version: str | None, distribution_branches: tuple[int, ...]
+) -> str | None:
+    named_origin = next((package.origin for package in driver_packages if package.origin), None)
+    if named_origin or version is None:
+        return named_origin
+    return "distribution" if parse_branch(version) in distribution_branches else "vendor"
 
 
 @cache
-def _families() -> tuple[tuple[re.Pattern[str], Mapping[str, str]], ...]:
-    return tuple((re.compile(row["match"]), row) for row in document("families.yaml")["packages"])
+def _load_families() -> tuple[tuple[re.Pattern[str], Mapping[str, str]], ...]:
+    return tuple((re.compile(row["match"]), row) for row in load_document("families.yaml")["packages"])

@@ -6,89 +6,94 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from gpufleet.drivers.tables import (
+from gpufleet.drivers.table import (
     Row,
-    amd_drivers,
-    architectures,
-    branches,
-    document,
-    rows,
-    rules,
-    sources,
-    systems,
+    load_amd_drivers,
+    load_architectures,
+    load_branches,
+    load_document,
+    load_rows,
+    load_rules,
+    load_sources,
+    load_systems,
 )
 
-TABLES = ("cards.csv", "architectures.csv", "branches.csv", "cuda.csv", "rocm.csv", "amdgpu.csv")
-DAY = re.compile(r"\d{4}-\d{2}-\d{2}$")
-PCI = re.compile(r"[0-9a-f]{4}:[0-9a-f]{4}$")
+SOURCED_TABLES = ("cards.csv", "architectures.csv", "branches.csv", "cuda.csv", "rocm.csv", "amdgpu.csv")
+DAY_PATTERN = re.compile(r"\d{4}-\d{2}-\d{2}$")
+PCI_ID_PATTERN = re.compile(r"[0-9a-f]{4}:[0-9a-f]{4}$")
 MARKETS = {"datacenter", "workstation", "consumer", "laptop", "embedded", "apu", "integrated", "switch"}
 FABRICS = {"", "nvswitch", "nvlink5", "rack"}
 BRANCH_KINDS = {"lts", "production", "new_feature", "ended"}
 
 
-def problems() -> list[str]:
+def find_problems() -> list[str]:
     """Return everything that is wrong with the shipped data, one line each."""
-    found: list[str] = []
-    for name in TABLES:
-        found += list(unsourced(name, rows(name)))
-    found += list(bad_cards(rows("cards.csv")))
-    found += list(bad_branches(rows("branches.csv")))
-    found += list(bad_releases(rows("rocm.csv"), rows("cards.csv")))
-    found += list(bad_rules(rules()))
-    found += list(bad_systems(systems()))
-    found += [
-        f"sources.csv: {row['id']}: no day" for row in rows("sources.csv") if not DAY.match(row["as_of"])
+    problems: list[str] = []
+    for name in SOURCED_TABLES:
+        problems += list(find_unsourced_rows(name, load_rows(name)))
+    problems += list(find_bad_cards(load_rows("cards.csv")))
+    problems += list(find_bad_branches(load_rows("branches.csv")))
+    problems += list(find_bad_releases(load_rows("rocm.csv"), load_rows("cards.csv")))
+    problems += list(find_bad_rules(load_rules()))
+    problems += list(find_bad_systems(load_systems()))
+    problems += [
+        f"sources.csv: {row['id']}: no day"
+        for row in load_rows("sources.csv")
+        if not DAY_PATTERN.match(row["as_of"])
     ]
-    return found
+    return problems
 
 
-def unsourced(name: str, table: Iterable[Row]) -> Iterator[str]:
+def find_unsourced_rows(name: str, table: Iterable[Row]) -> Iterator[str]:
     """Name rows without a day or with a source that is not listed."""
     for row in table:
         first = next(iter(row.values()))
-        if not DAY.match(row["as_of"]):
+        if not DAY_PATTERN.match(row["as_of"]):
             yield f"{name}: {first}: no day"
         for source in row["sources"].split() or [""]:
-            if source not in sources():
+            if source not in load_sources():
                 yield f"{name}: {first}: unknown source {source!r}"
 
 
-def bad_cards(table: Iterable[Row]) -> Iterator[str]:
+def find_bad_cards(table: Iterable[Row]) -> Iterator[str]:
     """Name cards with an impossible id, twice there, or with a word that no rule knows."""
-    seen: set[tuple[str, str]] = set()
-    known = architectures()
+    seen_keys: set[tuple[str, str]] = set()
+    architectures = load_architectures()
     for row in table:
         key = (row["pci"], row["subsystem"])
         checks = {
-            "not a PCI id": not PCI.match(row["pci"]) or not (PCI.match(row["subsystem"] or row["pci"])),
-            "twice": key in seen,
+            "not a PCI id": not PCI_ID_PATTERN.match(row["pci"])
+            or not (PCI_ID_PATTERN.match(row["subsystem"] or row["pci"])),
+            "twice": key in seen_keys,
             "no name": not row["name"],
-            "unknown architecture": row["architecture"] not in known,
+            "unknown architecture": row["architecture"] not in architectures,
             "unknown market": row["market"] not in MARKETS,
             "unknown fabric": row["fabric"] not in FABRICS,
         }
-        seen.add(key)
+        seen_keys.add(key)
         yield from (
-            f"cards.csv: {row['pci']} {row['subsystem']}: {what}" for what, wrong in checks.items() if wrong
+            f"cards.csv: {row['pci']} {row['subsystem']}: {problem}"
+            for problem, is_wrong in checks.items()
+            if is_wrong
         )
-        if row["architecture"] in known:
-            yield from _bad_maker(row, known[row["architecture"]].vendor)
+        if row["architecture"] in architectures:
+            yield from _find_vendor_mismatches(row, architectures[row["architecture"]].vendor)
 
 
-def _bad_maker(row: Row, vendor: str) -> Iterator[str]:
+def _find_vendor_mismatches(row: Row, vendor: str) -> Iterator[str]:
     """Name cards whose maker's columns do not fit the maker."""
-    maker = {"10de": "nvidia", "1002": "amd"}.get(row["pci"][:4], "other")
-    if maker != vendor:
-        yield f"cards.csv: {row['pci']}: {row['architecture']} is of {vendor}, the id is of {maker}"
-    needs_gfx = maker == "amd" and row["market"] != "integrated"
+    id_vendor = {"10de": "nvidia", "1002": "amd"}.get(row["pci"][:4], "other")
+    if id_vendor != vendor:
+        yield f"cards.csv: {row['pci']}: {row['architecture']} is of {vendor}, the id is of {id_vendor}"
+    needs_gfx = id_vendor == "amd" and row["market"] != "integrated"
     if needs_gfx != bool(row["gfx"]):
         yield f"cards.csv: {row['pci']}: gfx {row['gfx'] or 'missing'}"
-    needs_branch = maker == "nvidia" and row["market"] != "switch"
-    if needs_branch and (not row["first_branch"] or int(row["first_branch"]) not in branches()):
+    needs_branch = id_vendor == "nvidia" and row["market"] != "switch"
+    if needs_branch and (not row["first_branch"] or int(row["first_branch"]) not in load_branches()):
         yield f"cards.csv: {row['pci']}: first branch {row['first_branch'] or 'missing'}"
 
 
-def bad_branches(table: Iterable[Row]) -> Iterator[str]:
+def find_bad_branches(table: Iterable[Row]) -> Iterator[str]:
     """Name branches whose kind is unknown, or that ended without a day."""
     for row in table:
         if row["kind"] not in BRANCH_KINDS:
@@ -101,41 +106,41 @@ def bad_branches(table: Iterable[Row]) -> Iterator[str]:
             yield f"branches.csv: {row['branch']}: its default module does not exist"
 
 
-def bad_releases(table: Iterable[Row], cards: Iterable[Row]) -> Iterator[str]:
+def find_bad_releases(table: Iterable[Row], cards: Iterable[Row]) -> Iterator[str]:
     """Name ROCm releases for processors that no card has, systems that no table has, drivers that are not listed."""
     processors = {row["gfx"] for row in cards}
     for row in table:
         for gfx in set(row["gfx"].split()) - processors:
             yield f"rocm.csv: {row['release']}: no card has {gfx}"
-        for system in set(row["systems"].split()) - set(systems()):
+        for system in set(row["systems"].split()) - set(load_systems()):
             yield f"rocm.csv: {row['release']}: unknown system {system}"
         for part in (*row["kernels"].split(), *row["only"].split()):
             if part.partition("=")[0] not in row["systems"].split():
                 yield f"rocm.csv: {row['release']}: {part} is of no system of its own"
-        if row["driver"] not in amd_drivers():
+        if row["driver"] not in load_amd_drivers():
             yield f"rocm.csv: {row['release']}: unknown driver {row['driver']}"
 
 
-def bad_rules(table: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+def find_bad_rules(table: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
     """Name rules without words or without a listed source."""
     for code, rule in table.items():
         if not rule.get("message"):
             yield f"rules.yaml: {code}: no message"
-        if rule.get("source") not in sources():
+        if rule.get("source") not in load_sources():
             yield f"rules.yaml: {code}: unknown source {rule.get('source')!r}"
 
 
-def bad_systems(table: Mapping[str, Any]) -> Iterator[str]:
+def find_bad_systems(table: Mapping[str, Any]) -> Iterator[str]:
     """Name systems without a source or a day, and origins without packages for both kinds of module."""
     entries = [
-        ("families.yaml", document("families.yaml")),
+        ("families.yaml", load_document("families.yaml")),
         *((f"systems.yaml: {key}", row) for key, row in table.items()),
     ]
     for name, row in entries:
-        if not DAY.match(str(row.get("as_of", ""))):
+        if not DAY_PATTERN.match(str(row.get("as_of", ""))):
             yield f"{name}: no day"
         for source in str(row.get("sources", "")).split() or [""]:
-            if source not in sources():
+            if source not in load_sources():
                 yield f"{name}: unknown source {source!r}"
     for key, row in table.items():
         for origin, entry in (row.get("nvidia") or {}).items():

@@ -11,12 +11,12 @@ from typing import Any
 from gpufleet.boundary import packaged_yaml, printable, shorten
 from gpufleet.errors import InputError
 
-OFF: dict[str, int] = {}
+MIG_DISABLED: dict[str, int] = {}
 """The geometry of a GPU with MIG off."""
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class MigFamily:
     """GPUs that split alike: the profiles with how often each fits alone, and where instances may start."""
 
     name: str
@@ -27,11 +27,11 @@ class Family:
 
 
 @cache
-def families() -> tuple[Family, ...]:
+def load_families() -> tuple[MigFamily, ...]:
     """Return the table of GPUs that know MIG."""
     data = packaged_yaml("gpufleet.drivers", "data/mig.yaml")
     return tuple(
-        Family(
+        MigFamily(
             row["name"],
             tuple(row["devices"]),
             row["instances"],
@@ -42,74 +42,75 @@ def families() -> tuple[Family, ...]:
     )
 
 
-def family_of(device: str) -> Family | None:
+def find_family(device: str) -> MigFamily | None:
     """Return the family of a PCI device id (``2330`` or ``0x2330``); None where the GPU knows no MIG."""
-    wanted = device.lower().removeprefix("0x")
-    return next((family for family in families() if wanted in family.devices), None)
+    device_id = device.lower().removeprefix("0x")
+    return next((family for family in load_families() if device_id in family.devices), None)
 
 
-def geometry(wanted: Any, devices: Iterable[str]) -> list[dict[str, Any]]:
+def resolve_geometry(declared: Any, devices: Iterable[str]) -> list[dict[str, Any]]:
     """Return what each GPU is to be, in the order of its devices; refuse what cannot be.
 
     ``wanted`` is one mapping of profile to count for every GPU, ``all-<profile>`` for as many as fit, ``disabled``,
     or a list of entries ``{"devices": "all" or indexes, "profiles": ...}`` of which the last that fits counts.
     """
-    cards = [device.lower().removeprefix("0x") for device in devices]
-    entries = wanted if isinstance(wanted, list) else [{"devices": "all", "profiles": wanted}]
-    chosen: list[dict[str, int] | None] = [None] * len(cards)
+    device_ids = [device.lower().removeprefix("0x") for device in devices]
+    entries = declared if isinstance(declared, list) else [{"devices": "all", "profiles": declared}]
+    profiles_by_gpu: list[dict[str, int] | None] = [None] * len(device_ids)
     for entry in entries:
         if not isinstance(entry, Mapping):
             raise InputError(f"{shorten(entry)} is no mapping of devices and profiles", key="mig")
-        for index in _indexes(entry, len(cards)):
-            chosen[index] = _profiles(entry.get("profiles"), cards[index], index)
+        for index in _read_indexes(entry, len(device_ids)):
+            profiles_by_gpu[index] = _read_profiles(entry.get("profiles"), device_ids[index], index)
     return [
-        {"index": index, "device": cards[index], "enabled": bool(profiles), "profiles": profiles or {}}
-        for index, profiles in enumerate(chosen)
+        {"index": index, "device": device_ids[index], "enabled": bool(profiles), "profiles": profiles or {}}
+        for index, profiles in enumerate(profiles_by_gpu)
         if profiles is not None
     ]
 
 
-def _indexes(entry: Mapping[str, Any], count: int) -> list[int]:
-    asked = entry.get("devices", "all")
-    if asked == "all":
+def _read_indexes(entry: Mapping[str, Any], count: int) -> list[int]:
+    indexes = entry.get("devices", "all")
+    if indexes == "all":
         return list(range(count))
-    if not isinstance(asked, list) or not all(isinstance(one, int) for one in asked):
-        raise InputError(f"devices {shorten(asked)} is neither 'all' nor a list of indexes", key="mig")
-    beyond = [one for one in asked if not 0 <= one < count]
-    if beyond:
-        raise InputError(f"no GPU {beyond[0]}: the host has {count}", key="mig")
-    return asked
+    if not isinstance(indexes, list) or not all(isinstance(index, int) for index in indexes):
+        raise InputError(f"devices {shorten(indexes)} is neither 'all' nor a list of indexes", key="mig")
+    out_of_range = [one for one in indexes if not 0 <= one < count]
+    if out_of_range:
+        raise InputError(f"no GPU {out_of_range[0]}: the host has {count}", key="mig")
+    return indexes
 
 
-def _profiles(wanted: Any, device: str, index: int) -> dict[str, int]:
-    if wanted in ("disabled", None, False) or wanted == {}:
-        return dict(OFF)
-    family = family_of(device)
+def _read_profiles(declared: Any, device: str, index: int) -> dict[str, int]:
+    if declared in ("disabled", None, False) or declared == {}:
+        return dict(MIG_DISABLED)
+    family = find_family(device)
     if family is None:
         raise InputError(f"GPU {index} (10de:{device}) knows no MIG", key="mig", remedy="declare it disabled")
-    if isinstance(wanted, str):
-        wanted = {wanted.removeprefix("all-"): _every(family, wanted)}
-    if not isinstance(wanted, Mapping):
-        raise InputError(f"profiles {shorten(wanted)} is no mapping of profile to count", key="mig")
-    wrong = next((name for name, count in wanted.items() if not _is_count(count)), None)
-    if wrong is not None:
+    if isinstance(declared, str):
+        declared = {declared.removeprefix("all-"): _max_count(family, declared)}
+    if not isinstance(declared, Mapping):
+        raise InputError(f"profiles {shorten(declared)} is no mapping of profile to count", key="mig")
+    invalid_name = next((name for name, count in declared.items() if not _is_count(count)), None)
+    if invalid_name is not None:
         raise InputError(
-            f"{printable(wrong, 60)}: {shorten(wanted[wrong])} is no number of instances", key="mig"
+            f"{printable(invalid_name, 60)}: {shorten(declared[invalid_name])} is no number of instances",
+            key="mig",
         )
-    return _fitting(family, {str(name): count for name, count in wanted.items() if count})
+    return _check_fit(family, {str(name): count for name, count in declared.items() if count})
 
 
 def _is_count(count: object) -> bool:
     return isinstance(count, int) and not isinstance(count, bool) and count >= 0
 
 
-def _every(family: Family, name: str) -> int:
+def _max_count(family: MigFamily, name: str) -> int:
     return family.profiles.get(name.removeprefix("all-"), 1)
 
 
-def _fitting(family: Family, wanted: dict[str, int]) -> dict[str, int]:
+def _check_fit(family: MigFamily, profiles: dict[str, int]) -> dict[str, int]:
     """Return the profiles, largest first (the driver wants them so), or refuse what does not fit on one GPU."""
-    for name, count in wanted.items():
+    for name, count in profiles.items():
         if name not in family.profiles:
             raise InputError(
                 f"no MIG profile {shorten(name)} on {family.name}",
@@ -120,31 +121,37 @@ def _fitting(family: Family, wanted: dict[str, int]) -> dict[str, int]:
             raise InputError(
                 f"{count} of {name} do not fit on {family.name}: {family.profiles[name]} do", key="mig"
             )
-    slices = sum(compute_slices(name) * count for name, count in wanted.items())
+    slices = sum(compute_slices(name) * count for name, count in profiles.items())
     if slices > family.instances:
-        raise InputError(f"{_said(wanted)} takes {slices} compute slices of {family.instances}", key="mig")
-    if sum(count for name, count in wanted.items() if "+me" in name) > 1:
-        raise InputError(f"{_said(wanted)}: one instance of a GPU can have the media engines", key="mig")
-    ordered = sorted(wanted, key=lambda name: (-memory_gb(name), -compute_slices(name), name))
-    if family.layout and not _placed(family, [name for name in ordered for _ in range(wanted[name])], ()):
-        raise InputError(f"{_said(wanted)} has no placement on {family.name}", key="mig")
-    return {name: wanted[name] for name in ordered}
+        raise InputError(
+            f"{_format_profiles(profiles)} takes {slices} compute slices of {family.instances}", key="mig"
+        )
+    if sum(count for name, count in profiles.items() if "+me" in name) > 1:
+        raise InputError(
+            f"{_format_profiles(profiles)}: one instance of a GPU can have the media engines", key="mig"
+        )
+    ordered_names = sorted(profiles, key=lambda name: (-memory_gb(name), -compute_slices(name), name))
+    if family.layout and not _has_placement(
+        family, [name for name in ordered_names for _ in range(profiles[name])], ()
+    ):
+        raise InputError(f"{_format_profiles(profiles)} has no placement on {family.name}", key="mig")
+    return {name: profiles[name] for name in ordered_names}
 
 
-def _placed(family: Family, rest: list[str], taken: tuple[int, ...]) -> bool:
+def _has_placement(family: MigFamily, unplaced: list[str], used_slots: tuple[int, ...]) -> bool:
     """Say whether the rest finds places on the memory axis beside what is taken."""
-    if not rest or family.layout is None:
+    if not unplaced or family.layout is None:
         return True
-    kind = _kind(family, rest[0])
-    size = family.layout["sizes"][kind]
-    for start in family.layout["starts"][kind]:
-        span = tuple(range(start, start + size))
-        if not set(span) & set(taken) and _placed(family, rest[1:], taken + span):
+    row = _layout_row(family, unplaced[0])
+    size = family.layout["sizes"][row]
+    for start in family.layout["starts"][row]:
+        slots = tuple(range(start, start + size))
+        if not set(slots) & set(used_slots) and _has_placement(family, unplaced[1:], used_slots + slots):
             return True
     return False
 
 
-def _kind(family: Family, name: str) -> str:
+def _layout_row(family: MigFamily, name: str) -> str:
     """Return a profile's row in its layout: ``1g+`` is the single slice with twice the memory."""
     slices = f"{compute_slices(name)}g"
     smallest = min(memory_gb(other) for other in family.profiles)
@@ -158,20 +165,20 @@ def compute_slices(profile: str) -> int:
 
 def memory_gb(profile: str) -> int:
     """Return the memory in a profile's name: 40 of ``3g.40gb+me``."""
-    found = re.search(r"\.(\d+)gb", profile)
-    return int(found[1]) if found else 0
+    match = re.search(r"\.(\d+)gb", profile)
+    return int(match[1]) if match else 0
 
 
-def _said(wanted: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} x {name}" for name, count in wanted.items())
+def _format_profiles(profiles: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} x {name}" for name, count in profiles.items())
 
 
-def parted(plan: list[dict[str, Any]], name: str = "gpufleet") -> dict[str, Any]:
+def mig_parted_config(geometry: list[dict[str, Any]], name: str = "gpufleet") -> dict[str, Any]:
     """Return the geometry as a configuration of NVIDIA's mig-parted."""
-    rows = [
+    configs = [
         {"devices": [row["index"]], "mig-enabled": row["enabled"], "mig-devices": row["profiles"]}
         if row["enabled"]
         else {"devices": [row["index"]], "mig-enabled": False}
-        for row in plan
+        for row in geometry
     ]
-    return {"version": "v1", "mig-configs": {name: rows}}
+    return {"version": "v1", "mig-configs": {name: configs}}

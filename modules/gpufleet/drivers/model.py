@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from gpufleet.boundary import shorten
-from gpufleet.drivers.versions import LONGEST_NUMBER
+from gpufleet.drivers.version import MAX_NUMBER_DIGITS
 from gpufleet.errors import InputError
 
 Vendor = Literal["nvidia", "amd", "none"]
@@ -17,9 +17,9 @@ Module = Literal["open", "proprietary", "amdgpu"]
 Signing = Literal["none", "mok", "distribution"]
 
 ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64"}
-DRIVER = ("vendor", "branch", "module", "origin")
-SOFTWARE = ("driver", "cuda", "rocm", "mig", "origin", "container_engine", "container_toolkit")
-PARTS = {"cuda": "a version like 12.8", "rocm": "a version like 7.2"}
+DRIVER_KEYS = ("vendor", "branch", "module", "origin")
+SOFTWARE_KEYS = ("driver", "cuda", "rocm", "mig", "origin", "container_engine", "container_toolkit")
+VERSION_HINTS = {"cuda": "a version like 12.8", "rocm": "a version like 7.2"}
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class PciDevice:
 
 
 @dataclass(frozen=True)
-class Facts:
+class HostFacts:
     """What a host said of itself (``gpufleet.fleet.hardware``). None means: the host could not say."""
 
     pci: tuple[PciDevice, ...]
@@ -54,7 +54,7 @@ class Facts:
     packages: Mapping[str, str] = field(default_factory=dict)
     candidates: Mapping[str, tuple[str, ...]] | None = None
     loaded: Mapping[str, str | None] = field(default_factory=dict)
-    held: tuple[str, ...] = ()
+    held_packages: tuple[str, ...] = ()
     newest_kernel: str = ""
     container: str = ""
     virtual: str = ""
@@ -63,10 +63,10 @@ class Facts:
     date: str = ""
 
     @classmethod
-    def from_json(cls, raw: Mapping[str, Any]) -> Facts:
+    def from_json(cls, raw: Mapping[str, Any]) -> HostFacts:
         """Read what the module returned."""
         try:
-            return _facts(raw)
+            return _build_facts(raw)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise InputError(
                 f"not the facts of a host: {type(error).__name__} {error}", key="facts"
@@ -74,7 +74,7 @@ class Facts:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class RequestedSoftware:
     """What the node's template asks for. Empty or ``auto``: what suits the cards."""
 
     vendor: str = "auto"
@@ -86,19 +86,19 @@ class Wanted:
     mig: Any = None
 
     @classmethod
-    def from_json(cls, raw: Mapping[str, Any] | None) -> Wanted:
+    def from_json(cls, raw: Mapping[str, Any] | None) -> RequestedSoftware:
         """Read the host variable ``gpufleet_software``."""
-        asked = _mapping(raw, "", SOFTWARE)
-        driver = _mapping(asked.get("driver"), "driver", DRIVER)
+        software = _read_mapping(raw, "", SOFTWARE_KEYS)
+        driver = _read_mapping(software.get("driver"), "driver", DRIVER_KEYS)
         texts = {
             "vendor": driver.get("vendor"),
             "branch": driver.get("branch"),
             "module": driver.get("module"),
-            "origin": asked.get("origin") or driver.get("origin"),
+            "origin": software.get("origin") or driver.get("origin"),
         }
-        parts = {part: _version(asked.get(part), part) for part in PARTS}
-        wanted = cls(**{key: str(value) for key, value in texts.items() if value}, mig=asked.get("mig"))
-        return _checked(replace(wanted, cuda=parts["cuda"], rocm=parts["rocm"]))
+        versions = {part: _read_version(software.get(part), part) for part in VERSION_HINTS}
+        requested = cls(**{key: str(value) for key, value in texts.items() if value}, mig=software.get("mig"))
+        return _check_choices(replace(requested, cuda=versions["cuda"], rocm=versions["rocm"]))
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ class Reboot:
 
 
 @dataclass(frozen=True)
-class Plan:
+class DriverPlan:
     """What is to be done on one host, explained."""
 
     vendor: Vendor
@@ -212,23 +212,23 @@ class Plan:
 
     def as_json(self) -> dict[str, Any]:
         """Return the stable shape (``gpufleet configure --plan --json``, Ansible's ``driver_plan``)."""
-        listed: dict[str, Any] = _plain(asdict(self))
-        return listed
+        document: dict[str, Any] = _to_plain_values(asdict(self))
+        return document
 
 
-def _plain(value: Any) -> Any:
+def _to_plain_values(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {key: _plain(inner) for key, inner in value.items()}
+        return {key: _to_plain_values(inner) for key, inner in value.items()}
     if isinstance(value, tuple | list):
-        return [_plain(inner) for inner in value]
+        return [_to_plain_values(inner) for inner in value]
     return value
 
 
-def _facts(raw: Mapping[str, Any]) -> Facts:
+def _build_facts(raw: Mapping[str, Any]) -> HostFacts:
     system = raw["os"]
-    offered = raw.get("candidates")
-    return Facts(
-        pci=tuple(_device(each) for each in raw["pci"]),
+    candidates = raw.get("candidates")
+    return HostFacts(
+        pci=tuple(_build_device(device) for device in raw["pci"]),
         os_id=str(system["id"]),
         os_version=str(system["version_id"]),
         codename=str(system.get("codename") or ""),
@@ -237,10 +237,12 @@ def _facts(raw: Mapping[str, Any]) -> Facts:
         arch=ARCHITECTURES.get(str(raw["arch"]), str(raw["arch"])),
         secure_boot=raw.get("secure_boot"),
         headers_installed=bool(raw.get("headers_installed")),
-        packages={name: version or "" for name, version in _texts(raw.get("packages")).items()},
-        candidates=None if offered is None else {name: _listed(found) for name, found in offered.items()},
-        loaded=_texts(raw.get("loaded")),
-        held=_listed(raw.get("held") or []),
+        packages={name: version or "" for name, version in _read_versions(raw.get("packages")).items()},
+        candidates=None
+        if candidates is None
+        else {name: _read_text_list(versions) for name, versions in candidates.items()},
+        loaded=_read_versions(raw.get("loaded")),
+        held_packages=_read_text_list(raw.get("held") or []),
         newest_kernel=str(raw.get("newest_kernel") or ""),
         container=str(raw.get("container") or ""),
         virtual=str(raw.get("virtual") or ""),
@@ -250,21 +252,21 @@ def _facts(raw: Mapping[str, Any]) -> Facts:
     )
 
 
-def _texts(raw: Any) -> dict[str, Any]:
+def _read_versions(raw: Any) -> dict[str, Any]:
     """Return names with their versions; a module of the kernel's own has none."""
-    found = dict(raw or {})
-    if not all(value is None or isinstance(value, str) for value in found.values()):
+    versions = dict(raw or {})
+    if not all(value is None or isinstance(value, str) for value in versions.values()):
         raise TypeError("a version that is not a text")
-    return found
+    return versions
 
 
-def _listed(raw: Any) -> tuple[str, ...]:
+def _read_text_list(raw: Any) -> tuple[str, ...]:
     if not isinstance(raw, list | tuple) or not all(isinstance(value, str) for value in raw):
         raise TypeError("not a list of texts")
     return tuple(raw)
 
 
-def _device(raw: Mapping[str, Any]) -> PciDevice:
+def _build_device(raw: Mapping[str, Any]) -> PciDevice:
     return PciDevice(
         address=str(raw.get("address") or ""),
         vendor=str(raw["vendor"]).lower().removeprefix("0x"),
@@ -274,47 +276,49 @@ def _device(raw: Mapping[str, Any]) -> PciDevice:
     )
 
 
-def _version(value: object, part: str) -> str | None:
+def _read_version(value: object, part: str) -> str | None:
     if value in (None, "", "none", False):
         return None
     text = str(value)
     pieces = text.split(".")
     if len(pieces) not in (2, 3) or not all(
-        each.isdecimal() and len(each) <= LONGEST_NUMBER for each in pieces
+        each.isdecimal() and len(each) <= MAX_NUMBER_DIGITS for each in pieces
     ):
         raise InputError(
-            f"is {shorten(value)}", where="gpufleet_software", key=part, remedy=f"give {PARTS[part]}"
+            f"is {shorten(value)}", where="gpufleet_software", key=part, remedy=f"give {VERSION_HINTS[part]}"
         )
     return ".".join(pieces[:2])
 
 
-def _mapping(raw: object, key: str, known: tuple[str, ...]) -> dict[str, Any]:
+def _read_mapping(raw: object, key: str, known_keys: tuple[str, ...]) -> dict[str, Any]:
     """Return what a variable says, or refuse what nobody would read."""
     if raw in (None, ""):
         return {}
     if not isinstance(raw, Mapping):
-        remedy = f"give a mapping with any of {', '.join(known)}"
+        remedy = f"give a mapping with any of {', '.join(known_keys)}"
         raise InputError(f"is {shorten(raw)}", where="gpufleet_software", key=key, remedy=remedy)
-    strange = next((each for each in raw if each not in known), None)
-    if strange is not None:
-        remedy = f"known keys: {', '.join(known)}"
-        raise InputError(f"unknown key {shorten(strange)}", where="gpufleet_software", key=key, remedy=remedy)
+    unknown_key = next((each for each in raw if each not in known_keys), None)
+    if unknown_key is not None:
+        remedy = f"known keys: {', '.join(known_keys)}"
+        raise InputError(
+            f"unknown key {shorten(unknown_key)}", where="gpufleet_software", key=key, remedy=remedy
+        )
     return dict(raw)
 
 
-def _checked(wanted: Wanted) -> Wanted:
+def _check_choices(requested: RequestedSoftware) -> RequestedSoftware:
     allowed = {
         "vendor": ("auto", "nvidia", "amd", "none"),
         "module": ("auto", "open", "proprietary"),
         "origin": ("auto", "distribution", "vendor"),
     }
     for key, choices in allowed.items():
-        value = getattr(wanted, key)
-        if value not in choices:
+        choice = getattr(requested, key)
+        if choice not in choices:
             raise InputError(
-                f"is {shorten(value)}",
+                f"is {shorten(choice)}",
                 where="gpufleet_software",
                 key=key,
                 remedy=f"give {', '.join(choices)}",
             )
-    return wanted
+    return requested

@@ -5,214 +5,246 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from gpufleet.drivers import branch, cards, cuda, installed, kernel, mig, packages
-from gpufleet.drivers.branch import Choice
-from gpufleet.drivers.host import Host, describe
-from gpufleet.drivers.installed import Installed
-from gpufleet.drivers.model import Action, FabricManager, Plan
-from gpufleet.drivers.packages import Chosen
-from gpufleet.drivers.rule import refuse
-from gpufleet.drivers.tables import Card
-from gpufleet.drivers.versions import branch_of, key, newest, upstream
+from gpufleet.drivers import branch, cuda, detection, installed, kernel, mig, package_choice
+from gpufleet.drivers.branch import DriverChoice
+from gpufleet.drivers.host import HostContext, describe_system
+from gpufleet.drivers.installed import InstalledDriver
+from gpufleet.drivers.model import Action, DriverPlan, FabricManager
+from gpufleet.drivers.package_choice import PackageSet
+from gpufleet.drivers.rule import build_refusal
+from gpufleet.drivers.table import Card
+from gpufleet.drivers.version import newest_version, parse_branch, upstream_version, version_key
 from gpufleet.errors import InputError
 
-HIGHEST = 1000  # no branch yet is above; a package of kernel modules carries the kernel's version
-MIG_PAGE = "write it as docs/driver-upgrades.md, MIG, shows"
-BOARD = 8  # cards on a board with NVSwitches; boards with fewer are wired without them
+MAX_BRANCH = 1000  # no branch yet is above; a package of kernel modules carries the kernel's version
+MIG_REMEDY = "write it as docs/driver-upgrades.md, MIG, shows"
+CARDS_PER_NVSWITCH_BOARD = 8  # cards on a board with NVSwitches; boards with fewer are wired without them
 
 
 @dataclass(frozen=True)
-class Change:
+class DriverChange:
     """What happens to the driver, and what goes before."""
 
     action: Action
     remove: tuple[str, ...] = ()
 
 
-def plan(host: Host) -> Plan:
+def plan_nvidia(host: HostContext) -> DriverPlan:
     """Plan NVIDIA's driver and what goes with it."""
-    found = host.found.nvidia
+    nvidia_cards = host.detected.nvidia
     _refuse_system(host)
-    fabric = fabric_needed(host)
-    have = _read(host)
-    if have.unmanaged:
-        return _unmanaged(host, have)
-    choice = branch.choose(host, have, fabric=fabric)
-    chosen, change = _target(host, have, choice, fabric)
-    _check_mig(host, chosen.version)
-    toolkit = cuda.plan(host, choice)
-    bare = kernel.without_kernel(host)
-    built = choice.entry(host)["module"] == "dkms"
-    headers = kernel.headers(host) if built and not bare else ()
-    signed = "none" if bare else kernel.signing(host, built_here=built)
+    fabric = choose_fabric_key(host)
+    installed_driver = _read_installed(host)
+    if installed_driver.is_unmanaged:
+        return _plan_unmanaged(host, installed_driver)
+    choice = branch.choose_driver(host, installed_driver, fabric=fabric)
+    package_set, change = _choose_target(host, installed_driver, choice, fabric)
+    _check_mig(host, package_set.version)
+    toolkit = cuda.plan_toolkit(host, choice)
+    has_no_kernel = kernel.has_no_own_kernel(host)
+    needs_build = choice.package_entry(host)["module"] == "dkms"
+    headers = kernel.choose_headers(host) if needs_build and not has_no_kernel else ()
+    signed = "none" if has_no_kernel else kernel.choose_signing(host, built_on_host=needs_build)
     changes = change.action != "keep"
-    _notes(host, have, chosen, choice)
-    return Plan(
+    _add_notes(host, installed_driver, package_set, choice)
+    return DriverPlan(
         vendor="nvidia",
         action=change.action,
-        system=describe(host.facts),
-        cards=cards.counted(found),
+        system=describe_system(host.facts),
+        cards=detection.count_cards(nvidia_cards),
         branch=str(choice.branch),
-        version=chosen.version,
-        installed=have.version,
+        version=package_set.version,
+        installed=installed_driver.version,
         module="open" if choice.module == "open" else "proprietary",
         origin="vendor" if choice.origin == "vendor" else "distribution",
-        repositories=cuda.repositories(host, choice),
-        streams=packages.streams(host, choice),
-        packages=chosen.packages,
+        repositories=cuda.list_repositories(host, choice),
+        streams=package_choice.list_streams(host, choice),
+        packages=package_set.packages,
         remove=change.remove,
-        holds=tuple(each.name for each in (*chosen.packages, *chosen.fabric)),
+        holds=tuple(package.name for package in (*package_set.packages, *package_set.fabric)),
         headers=headers,
-        fabric_manager=FabricManager(chosen.fabric, ("nvidia-fabricmanager.service",)) if fabric else None,
+        fabric_manager=FabricManager(package_set.fabric, ("nvidia-fabricmanager.service",))
+        if fabric
+        else None,
         cuda=toolkit,
         module_signing=signed,
         blacklist=("nouveau",),
-        reboot=kernel.restart(host, have, chosen.version, changes=changes, signed=signed),
+        reboot=kernel.plan_reboot(
+            host, installed_driver, package_set.version, changes=changes, signed=signed
+        ),
         reasons=tuple(host.reasons),
     )
 
 
-def fabric_needed(host: Host) -> str:
+def choose_fabric_key(host: HostContext) -> str:
     """Return the tables' key of the fabric manager's packages; empty where none is needed."""
-    found, switches = host.found.nvidia, host.found.switches
-    kinds = {card.fabric: card for card in found if card.fabric}
-    if "rack" in kinds:
-        host.because("fabric.rack", name=kinds["rack"].label)
+    nvidia_cards, switches = host.detected.nvidia, host.detected.switches
+    cards_by_fabric = {card.fabric: card for card in nvidia_cards if card.fabric}
+    if "rack" in cards_by_fabric:
+        host.add_reason("fabric.rack", name=cards_by_fabric["rack"].label)
         return ""
-    for kind, key_ in (("nvlink5", "fabric_manager_nvlink5"), ("nvswitch", "fabric_manager")):
-        if kind in kinds:
-            return _fabric_of_board(host, kinds[kind], switches, key_)
+    for kind, fabric_key in (("nvlink5", "fabric_manager_nvlink5"), ("nvswitch", "fabric_manager")):
+        if kind in cards_by_fabric:
+            return _fabric_key_of_board(host, cards_by_fabric[kind], switches, fabric_key)
     return ""
 
 
-def _fabric_of_board(host: Host, card: Card, switches: int, key_: str) -> str:
-    count = sum(each == card for each in host.found.nvidia)
-    if not switches and count < BOARD:
-        host.because("fabric.not_seen", count=count, name=card.label)
+def _fabric_key_of_board(host: HostContext, card: Card, switches: int, fabric_key: str) -> str:
+    count = sum(other == card for other in host.detected.nvidia)
+    if not switches and count < CARDS_PER_NVSWITCH_BOARD:
+        host.add_reason("fabric.not_seen", count=count, name=card.label)
         return ""
-    why = f"{switches} NVSwitches on the bus" if switches else f"{count} {card.label} on an NVSwitch board"
-    host.because("fabric.needed", why=why)
-    if key_ == "fabric_manager_nvlink5":
-        host.because("fabric.subnet_manager")
-    return key_
+    reason = f"{switches} NVSwitches on the bus" if switches else f"{count} {card.label} on an NVSwitch board"
+    host.add_reason("fabric.needed", why=reason)
+    if fabric_key == "fabric_manager_nvlink5":
+        host.add_reason("fabric.subnet_manager")
+    return fabric_key
 
 
-def _refuse_system(host: Host) -> None:
+def _refuse_system(host: HostContext) -> None:
     if host.key.startswith("raspberrypi"):
-        raise refuse("system.raspberry")
+        raise build_refusal("system.raspberry")
     if "nvidia" not in host.system:
-        raise refuse("origin.none", title=host.title, origin="any origin", other="vendor")
+        raise build_refusal("origin.none", title=host.title, origin="any origin", other="vendor")
 
 
-def _read(host: Host) -> Installed:
-    own = host.system["nvidia"].get("distribution", {}).get("branches", ())
-    return installed.read(host.facts, tuple(int(each) for each in own))
+def _read_installed(host: HostContext) -> InstalledDriver:
+    distribution_branches = host.system["nvidia"].get("distribution", {}).get("branches", ())
+    return installed.read_installed(host.facts, tuple(int(number) for number in distribution_branches))
 
 
-def _target(host: Host, have: Installed, choice: Choice, fabric: str) -> tuple[Chosen, Change]:
+def _choose_target(
+    host: HostContext, installed_driver: InstalledDriver, choice: DriverChoice, fabric: str
+) -> tuple[PackageSet, DriverChange]:
     """Return what is to be there, and what that means for what is there."""
-    same = have.version and have.branch == choice.branch and have.origin in (None, choice.origin)
-    same = bool(same and have.module in (None, choice.module))
-    if same and have.version and host.wanted.branch == "auto":
-        host.because("driver.kept", version=have.version)
-        return packages.kept(host, choice, fabric, have.version), Change("keep")
-    chosen = packages.choose(host, choice, fabric)
-    if same and have.version and chosen.version in (None, have.version):
-        host.because("driver.kept", version=have.version)
-        return packages.kept(host, choice, fabric, have.version), Change("keep")
-    remove = installed.conflicting(have.members, choice.origin, choice.module, choice.branch)
-    coming = {each.name for each in (*chosen.packages, *chosen.fabric)}
-    managers = [each.name for each in have.members if each.part == "fabric"]  # two share their files
-    remove = tuple(name for name in sorted({*remove, *managers}) if name not in coming)
+    is_same = (
+        installed_driver.version
+        and installed_driver.branch == choice.branch
+        and installed_driver.origin in (None, choice.origin)
+    )
+    is_same = bool(is_same and installed_driver.module in (None, choice.module))
+    if is_same and installed_driver.version and host.requested.branch == "auto":
+        host.add_reason("driver.kept", version=installed_driver.version)
+        return package_choice.keep_packages(host, choice, fabric, installed_driver.version), DriverChange(
+            "keep"
+        )
+    package_set = package_choice.choose_packages(host, choice, fabric)
+    if is_same and installed_driver.version and package_set.version in (None, installed_driver.version):
+        host.add_reason("driver.kept", version=installed_driver.version)
+        return package_choice.keep_packages(host, choice, fabric, installed_driver.version), DriverChange(
+            "keep"
+        )
+    remove = installed.find_conflicts(installed_driver.packages, choice.origin, choice.module, choice.branch)
+    new_names = {package.name for package in (*package_set.packages, *package_set.fabric)}
+    fabric_names = [
+        each.name for each in installed_driver.packages if each.part == "fabric"
+    ]  # two share their files
+    remove = tuple(name for name in sorted({*remove, *fabric_names}) if name not in new_names)
     if remove:
-        host.because("driver.remove_first", names=", ".join(remove))
-    if have.module and have.module != choice.module:
-        host.because("module.switch", before=have.module, after=choice.module)
-    return chosen, Change(_action(have, choice, chosen), remove)
+        host.add_reason("driver.remove_first", names=", ".join(remove))
+    if installed_driver.module and installed_driver.module != choice.module:
+        host.add_reason("module.switch", before=installed_driver.module, after=choice.module)
+    return package_set, DriverChange(_choose_action(installed_driver, choice, package_set), remove)
 
 
-def _action(have: Installed, choice: Choice, chosen: Chosen) -> Action:
-    if have.version is None:
+def _choose_action(
+    installed_driver: InstalledDriver, choice: DriverChoice, package_set: PackageSet
+) -> Action:
+    if installed_driver.version is None:
         return "install"
-    target = chosen.version or str(choice.branch)
-    before, after = key(have.version), key(target)
-    before = before if chosen.version else before[:1]
+    target = package_set.version or str(choice.branch)
+    before, after = version_key(installed_driver.version), version_key(target)
+    before = before if package_set.version else before[:1]
     if after == before:
         return "install"
     return "upgrade" if after > before else "downgrade"
 
 
-def _check_mig(host: Host, version: str | None) -> None:
-    if not host.wanted.mig:
+def _check_mig(host: HostContext, version: str | None) -> None:
+    if not host.requested.mig:
         return
-    split = _geometry(host)
-    for card in (host.found.nvidia[row["index"]] for row in split if row["enabled"]):
+    geometry = _resolve_geometry(host)
+    for card in (host.detected.nvidia[row["index"]] for row in geometry if row["enabled"]):
         if not card.mig_driver:
-            raise refuse("mig.unsupported", name=card.label)
-        if version and key(version) < key(card.mig_driver):
-            raise refuse("mig.driver", name=card.label, least=card.mig_driver, version=version)
+            raise build_refusal("mig.unsupported", name=card.label)
+        if version and version_key(version) < version_key(card.mig_driver):
+            raise build_refusal("mig.driver", name=card.label, least=card.mig_driver, version=version)
 
 
-def _geometry(host: Host) -> list[dict[str, Any]]:
-    unable = next((card for card in host.found.nvidia if not card.mig_driver), None)
+def _resolve_geometry(host: HostContext) -> list[dict[str, Any]]:
+    unsupported_card = next((card for card in host.detected.nvidia if not card.mig_driver), None)
     try:
-        return mig.geometry(host.wanted.mig, [card.pci.partition(":")[2] for card in host.found.nvidia])
+        return mig.resolve_geometry(
+            host.requested.mig, [card.pci.partition(":")[2] for card in host.detected.nvidia]
+        )
     except InputError as error:
-        if unable is not None:
-            raise refuse("mig.unsupported", name=unable.label) from error
-        raise refuse("mig.geometry", problem=error.problem, remedy=error.remedy or MIG_PAGE) from error
+        if unsupported_card is not None:
+            raise build_refusal("mig.unsupported", name=unsupported_card.label) from error
+        raise build_refusal(
+            "mig.geometry", problem=error.problem, remedy=error.remedy or MIG_REMEDY
+        ) from error
 
 
-def _notes(host: Host, have: Installed, chosen: Chosen, choice: Choice) -> None:
+def _add_notes(
+    host: HostContext, installed_driver: InstalledDriver, package_set: PackageSet, choice: DriverChoice
+) -> None:
     """Note what a person should know beside the choice."""
     facts = host.facts
-    components = choice.entry(host).get("components")
+    components = choice.package_entry(host).get("components")
     if components and choice.origin == "distribution":
-        host.because("packages.components", components=", ".join(components))
+        host.add_reason("packages.components", components=", ".join(components))
     if choice.origin == "distribution":
-        _note_outranked(host, chosen, choice)
-    names = {each.name for each in (*chosen.packages, *chosen.fabric)}
-    held = sorted(names & set(facts.held) if chosen.packages else ())
-    if held and have.version != chosen.version:
-        host.because("packages.held", names=", ".join(held))
-    if have.fabric and chosen.version and have.fabric != chosen.version:
-        host.because("fabric.skew", installed=have.fabric, version=chosen.version)
-    if have.version and have.loaded and have.loaded != have.version:
-        host.because("driver.mismatch", loaded=have.loaded, installed=have.version)
-    if have.nouveau:
-        host.because("reboot.nouveau")
+        _note_outranked(host, package_set, choice)
+    names = {package.name for package in (*package_set.packages, *package_set.fabric)}
+    held_names = sorted(names & set(facts.held_packages) if package_set.packages else ())
+    if held_names and installed_driver.version != package_set.version:
+        host.add_reason("packages.held", names=", ".join(held_names))
+    if installed_driver.fabric and package_set.version and installed_driver.fabric != package_set.version:
+        host.add_reason("fabric.skew", installed=installed_driver.fabric, version=package_set.version)
+    if (
+        installed_driver.version
+        and installed_driver.loaded
+        and installed_driver.loaded != installed_driver.version
+    ):
+        host.add_reason("driver.mismatch", loaded=installed_driver.loaded, installed=installed_driver.version)
+    if installed_driver.nouveau:
+        host.add_reason("reboot.nouveau")
     if facts.virtual and not facts.rehearsed:
-        host.because("vm.passthrough", kind=facts.virtual)
-    if choice.entry(host).get("needs_epel"):
-        host.because("dkms.epel")
+        host.add_reason("vm.passthrough", kind=facts.virtual)
+    if choice.package_entry(host).get("needs_epel"):
+        host.add_reason("dkms.epel")
 
 
-def _note_outranked(host: Host, chosen: Chosen, choice: Choice) -> None:
+def _note_outranked(host: HostContext, package_set: PackageSet, choice: DriverChoice) -> None:
     """Note that another registered repository offers newer: apt takes it for what the driver depends on."""
-    offered = [newest(host.offered(each.name)) for each in chosen.packages]
+    offered = [newest_version(host.offered_versions(package.name)) for package in package_set.packages]
     newer = [
-        version for version in offered if version and choice.branch < (branch_of(version) or 0) < HIGHEST
+        version
+        for version in offered
+        if version and choice.branch < (parse_branch(version) or 0) < MAX_BRANCH
     ]
     if newer:
-        host.because("origin.outranked", newest=newer[0], branch=choice.branch)
+        host.add_reason("origin.outranked", newest=newer[0], branch=choice.branch)
 
 
-def _unmanaged(host: Host, have: Installed) -> Plan:
+def _plan_unmanaged(host: HostContext, installed_driver: InstalledDriver) -> DriverPlan:
     """Keep a driver that an image brought outside the package manager, where it fits; else refuse."""
-    loaded, number = str(have.loaded), have.branch or 0
-    first, last = branch.span(host.found.nvidia)
-    asked = host.wanted.branch in ("auto", str(number))
-    if not (asked and first <= number <= last and number >= branch.least_for_cuda(host.wanted.cuda)):
-        raise refuse("driver.unmanaged", version=loaded, branch=number)
+    loaded, number = str(installed_driver.loaded), installed_driver.branch or 0
+    first, last = branch.supported_range(host.detected.nvidia)
+    is_requested = host.requested.branch in ("auto", str(number))
+    if not (
+        is_requested and first <= number <= last and number >= branch.min_branch_for_cuda(host.requested.cuda)
+    ):
+        raise build_refusal("driver.unmanaged", version=loaded, branch=number)
     _check_mig(host, loaded)
-    host.because("driver.image", version=loaded)
-    return Plan(
+    host.add_reason("driver.image", version=loaded)
+    return DriverPlan(
         vendor="nvidia",
         action="keep",
-        system=describe(host.facts),
-        cards=cards.counted(host.found.nvidia),
+        system=describe_system(host.facts),
+        cards=detection.count_cards(host.detected.nvidia),
         branch=str(number),
         version=loaded,
-        installed=upstream(loaded),
+        installed=upstream_version(loaded),
         reasons=tuple(host.reasons),
     )

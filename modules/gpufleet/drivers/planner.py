@@ -4,82 +4,92 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpufleet.drivers import amd, cards, nvidia
-from gpufleet.drivers.cards import Found
-from gpufleet.drivers.host import Host, describe, system_of
-from gpufleet.drivers.model import Facts, Plan, Reason, Wanted
-from gpufleet.drivers.rule import Refused, because, refuse
+from gpufleet.drivers import amd, detection, nvidia
+from gpufleet.drivers.detection import DetectedCards
+from gpufleet.drivers.host import HostContext, describe_system, find_system
+from gpufleet.drivers.model import DriverPlan, HostFacts, Reason, RequestedSoftware
+from gpufleet.drivers.rule import PlanRefused, build_reason, build_refusal
 
 
-def plan(facts: Facts, wanted: Wanted) -> Plan:
+def plan_drivers(facts: HostFacts, requested: RequestedSoftware) -> DriverPlan:
     """Plan what a host needs for its cards; a refusal is a plan too, with its reason and remedy."""
-    found = cards.find(facts)
+    detected = detection.detect_cards(facts)
     try:
-        return _plan(facts, wanted, found)
-    except Refused as refused:
-        shown = found.nvidia + found.amd
-        return Plan(
-            vendor="nvidia" if found.nvidia else "amd" if found.amd else "none",
+        return _plan_vendor(facts, requested, detected)
+    except PlanRefused as refusal:
+        cards_shown = detected.nvidia + detected.amd
+        return DriverPlan(
+            vendor="nvidia" if detected.nvidia else "amd" if detected.amd else "none",
             action="refuse",
-            system=describe(facts),
-            cards=cards.counted(shown),
-            reasons=(refused.reason,),
-            refusal=refused.refusal,
+            system=describe_system(facts),
+            cards=detection.count_cards(cards_shown),
+            reasons=(refusal.reason,),
+            refusal=refusal.refusal,
         )
 
 
-def _plan(facts: Facts, wanted: Wanted, found: Found) -> Plan:
-    if wanted.vendor == "none":
-        return _nothing(facts, found, because("vendor.none"))
-    vendor, before = _vendor(wanted, found)
+def _plan_vendor(facts: HostFacts, requested: RequestedSoftware, detected: DetectedCards) -> DriverPlan:
+    if requested.vendor == "none":
+        return _empty_plan(facts, detected, build_reason("vendor.none"))
+    vendor, notes = _choose_vendor(requested, detected)
     if vendor == "none":
-        return _nothing(facts, found, *before)
-    _refuse_foreign_software(wanted, vendor, found)
-    key, system = system_of(facts)
-    host = Host(facts, wanted, found, key, system, list(before))
-    return nvidia.plan(host) if vendor == "nvidia" else amd.plan(host)
+        return _empty_plan(facts, detected, *notes)
+    _refuse_foreign_software(requested, vendor, detected)
+    key, system = find_system(facts)
+    host = HostContext(facts, requested, detected, key, system, list(notes))
+    return nvidia.plan_nvidia(host) if vendor == "nvidia" else amd.plan_amd(host)
 
 
-def _vendor(wanted: Wanted, found: Found) -> tuple[str, list[Reason]]:
+def _choose_vendor(requested: RequestedSoftware, detected: DetectedCards) -> tuple[str, list[Reason]]:
     """Return whose cards are planned for; the other maker's are named and left alone."""
-    present = [name for name in ("nvidia", "amd") if getattr(found, name)]
-    _refuse_strangers(found, present)
-    if wanted.vendor in ("nvidia", "amd"):
-        if wanted.vendor not in present:
-            has = cards.names(found.nvidia + found.amd + found.other)
-            if not has:
-                raise refuse("vendor.no_card", vendor=wanted.vendor)
-            raise refuse("vendor.absent", vendor=wanted.vendor, names=has)
-        others = [card for name in present if name != wanted.vendor for card in getattr(found, name)]
-        notes = [because("cards.other_vendor", names=cards.names(others))] if others else []
-        return wanted.vendor, notes
+    present = [name for name in ("nvidia", "amd") if getattr(detected, name)]
+    _refuse_unknown_cards(detected, present)
+    if requested.vendor in ("nvidia", "amd"):
+        if requested.vendor not in present:
+            card_names = detection.format_names(detected.nvidia + detected.amd + detected.other)
+            if not card_names:
+                raise build_refusal("vendor.no_card", vendor=requested.vendor)
+            raise build_refusal("vendor.absent", vendor=requested.vendor, names=card_names)
+        other_cards = [
+            card for name in present if name != requested.vendor for card in getattr(detected, name)
+        ]
+        notes = (
+            [build_reason("cards.other_vendor", names=detection.format_names(other_cards))]
+            if other_cards
+            else []
+        )
+        return requested.vendor, notes
     if len(present) > 1:
-        raise refuse("cards.mixed_vendors", names=cards.names(found.nvidia + found.amd))
+        raise build_refusal(
+            "cards.mixed_vendors", names=detection.format_names(detected.nvidia + detected.amd)
+        )
     if present:
-        return present[0], [because("cards.unknown_beside", pci=each.id) for each in found.unknown]
-    if found.other:
-        return "none", [because("cards.not_managed", names=cards.names(found.other))]
-    return "none", [because("cards.none")]
+        return present[0], [
+            build_reason("cards.unknown_beside", pci=device.id) for device in detected.unknown
+        ]
+    if detected.other:
+        return "none", [build_reason("cards.not_managed", names=detection.format_names(detected.other))]
+    return "none", [build_reason("cards.none")]
 
 
-def _refuse_foreign_software(wanted: Wanted, vendor: str, found: Found) -> None:
+def _refuse_foreign_software(requested: RequestedSoftware, vendor: str, detected: DetectedCards) -> None:
     """Refuse to pass over in silence what only the other maker's cards could have."""
     foreign = {"nvidia": ("rocm",), "amd": ("cuda", "mig")}[vendor]
     for part in foreign:
-        if getattr(wanted, part):
-            names = cards.names(getattr(found, vendor))
-            raise refuse(
+        if getattr(requested, part):
+            names = detection.format_names(getattr(detected, vendor))
+            raise build_refusal(
                 "vendor.software", part={"cuda": "CUDA", "rocm": "ROCm", "mig": "MIG"}[part], names=names
             )
 
 
-def _refuse_strangers(found: Found, present: list[str]) -> None:
+def _refuse_unknown_cards(detected: DetectedCards, present: list[str]) -> None:
     """Refuse unknown cards; a server's own AMD display beside NVIDIA cards is none."""
-    if "nvidia" in present and all(each.vendor == cards.AMD for each in found.unknown):
+    if "nvidia" in present and all(device.vendor == detection.AMD for device in detected.unknown):
         return
-    cards.refuse_unknown(found)
+    detection.refuse_unknown(detected)
 
 
-def _nothing(facts: Facts, found: Found, *reasons: Reason) -> Plan:
-    base = Plan(vendor="none", action="none", system=describe(facts), reasons=reasons)
-    return replace(base, cards=cards.counted(found.nvidia + found.amd + found.other))
+def _empty_plan(facts: HostFacts, detected: DetectedCards, *reasons: Reason) -> DriverPlan:
+    base = DriverPlan(vendor="none", action="none", system=describe_system(facts), reasons=reasons)
+    return replace(base, cards=detection.count_cards(detected.nvidia + detected.amd + detected.other))

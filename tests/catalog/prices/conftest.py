@@ -16,7 +16,7 @@ KEY = ("aws", "us-east-1", "g5.2xlarge", "on_demand")  # embedded: 1.212 of 2026
 @pytest.fixture(autouse=True)
 def the_day(monkeypatch):
     """Let every day that these tests price on have come."""
-    monkeypatch.setattr("gpufleet.catalog.prices.vocabulary.today", lambda: date(2027, 12, 1))
+    monkeypatch.setattr("gpufleet.catalog.prices.name_check.today", lambda: date(2027, 12, 1))
 
 
 @pytest.fixture

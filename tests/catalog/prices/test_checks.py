@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpufleet.catalog import table
-from gpufleet.catalog.prices import CODES, Facts, Known, PriceRow, examine
-from gpufleet.catalog.prices.checks import CHECKS, Offering
-from gpufleet.catalog.prices.judge import in_force
-from gpufleet.catalog.prices.known import of_store, without_prices
-from gpufleet.catalog.prices.vocabulary import Names
+from gpufleet.catalog.prices import CODES, CheckContext, MachineFacts, PriceRow, check_prices
+from gpufleet.catalog.prices.audit import check_current_prices
+from gpufleet.catalog.prices.check import CHECKS, Offering
+from gpufleet.catalog.prices.check_context import load_check_context, load_context_without_prices
+from gpufleet.catalog.prices.name_check import KnownNames
 
 REGIONS = ("us-central1", "us-east4", "europe-west4", "asia-southeast1", "us-west1")
 
@@ -28,45 +28,47 @@ def across(usds, **more):
 
 
 KEY = ("aws", "us-east-1", "zz.large", "on_demand")
-RETIRED = Known(retired={("aws", "zz.large"): "2026-01-31"})
-OFFERED = Known(offered={("aws", "zz.large"): Offering(frozenset({"us-west-2"}), "2026-10-01", "a list")})
-EIGHT = Known(accelerators={("aws", "zz.large"): 8})
-NAMED = Known(
-    names=Names(
+RETIRED = CheckContext(retired={("aws", "zz.large"): "2026-01-31"})
+OFFERED = CheckContext(
+    offered={("aws", "zz.large"): Offering(frozenset({"us-west-2"}), "2026-10-01", "a list")}
+)
+EIGHT = CheckContext(accelerators={("aws", "zz.large"): 8})
+NAMED = CheckContext(
+    names=KnownNames(
         {"aws": frozenset({"us-east-1"})}, {"aws": frozenset({"zz.large"})}, {"disk": frozenset({"gib"})}
     )
 )
-BEFORE = Known(prices={KEY: (1.0, "2026-01-01")})
+BEFORE = CheckContext(prices={KEY: (1.0, "2026-01-01")})
 H100 = {"cloud": "gcp", "item": "a3-highgpu-8g"}
 
 FIRES = {
-    "zero-price": ([price(0.0)], Known()),
-    "sentinel": ([price(700.0, cloud="gcp", item="tpu-v6e-8")], Known()),
-    "spot-not-cheaper": ([price(2.0), price(2.0, "spot")], Known()),
+    "zero-price": ([price(0.0)], CheckContext()),
+    "sentinel": ([price(700.0, cloud="gcp", item="tpu-v6e-8")], CheckContext()),
+    "spot-not-cheaper": ([price(2.0), price(2.0, "spot")], CheckContext()),
     "spot-not-cheaper, of what was known": ([price(1.1, "spot")], BEFORE),
-    "spot-placeholder, a tenth": ([price(6.702), price(0.6702, "spot")], Known()),
-    "spot-placeholder, nearly all": ([price(2.0), price(1.91, "spot")], Known()),
-    "commitment-not-cheaper": ([price(2.0), price(2.1, "reserved_1y")], Known()),
-    "whole-term": ([price(32.77), price(183722.0, "reserved_1y")], Known()),
-    "whole-term, on-demand unknown": ([price(183722.0, "reserved_3y")], Known()),
-    "dws-mismatch": ([*across([33.6, 78.4, 78.4, 80.0], **H100)], Known()),
-    "dws-mismatch, of two regions": ([*across([4.20, 9.80], **H100)], Known()),
-    "region-outlier": (across([10.0, 11.0, 10.5, 30.0]), Known()),
-    "region-outlier, spot": (across([1.0, 1.1, 0.9, 7.0], purchase="spot"), Known()),
+    "spot-placeholder, a tenth": ([price(6.702), price(0.6702, "spot")], CheckContext()),
+    "spot-placeholder, nearly all": ([price(2.0), price(1.91, "spot")], CheckContext()),
+    "commitment-not-cheaper": ([price(2.0), price(2.1, "reserved_1y")], CheckContext()),
+    "whole-term": ([price(32.77), price(183722.0, "reserved_1y")], CheckContext()),
+    "whole-term, on-demand unknown": ([price(183722.0, "reserved_3y")], CheckContext()),
+    "dws-mismatch": ([*across([33.6, 78.4, 78.4, 80.0], **H100)], CheckContext()),
+    "dws-mismatch, of two regions": ([*across([4.20, 9.80], **H100)], CheckContext()),
+    "region-outlier": (across([10.0, 11.0, 10.5, 30.0]), CheckContext()),
+    "region-outlier, spot": (across([1.0, 1.1, 0.9, 7.0], purchase="spot"), CheckContext()),
     "jump": ([price(2.0)], BEFORE),
     "jump, downwards": ([price(0.4)], BEFORE),
-    "not-offered, says the source": ([price(1.0, offered=False)], Known()),
+    "not-offered, says the source": ([price(1.0, offered=False)], CheckContext()),
     "not-offered, says the cloud": ([price(1.0)], OFFERED),
     "not-offered, retired": ([price(1.0)], RETIRED),
-    "accelerators": ([price(1.0, facts=Facts(accelerator="Trainium2", accelerators=1))], EIGHT),
-    "host-only": ([price(1.0, facts=Facts(vcpus=96))], EIGHT),
-    "future": ([price(1.0, as_of="2028-01-01")], Known()),
+    "accelerators": ([price(1.0, facts=MachineFacts(accelerator="Trainium2", accelerators=1))], EIGHT),
+    "host-only": ([price(1.0, facts=MachineFacts(vcpus=96))], EIGHT),
+    "future": ([price(1.0, as_of="2028-01-01")], CheckContext()),
     "unknown-cloud": ([price(1.0, cloud="awz")], NAMED),
     "unknown-region": ([price(1.0, region="us-esat-1")], NAMED),
     "unknown-machine": ([price(1.0, item="zz.lrage")], NAMED),
     "unknown-unit": ([price(1.0, item="disk", kind="part", unit="gb")], NAMED),
     "unknown-unit, of a new part": ([price(1.0, item="tape", kind="part", unit="gb")], NAMED),
-    "tagged": ([PriceRow(*KEY, 1.0, "2025-05-28", "some list;pre-2025-06-cut")], Known()),
+    "tagged": ([PriceRow(*KEY, 1.0, "2025-05-28", "some list;pre-2025-06-cut")], CheckContext()),
 }
 SILENT = {
     "zero-price": [price(0.0, item="efa", kind="part", unit="interface")],
@@ -83,14 +85,14 @@ SILENT = {
 @pytest.mark.parametrize("name", FIRES)
 def test_a_check_fires_on_its_mistake(name):
     rows, known = FIRES[name]
-    found = [each for each in examine(rows, known) if each.code == name.split(",")[0]]
+    found = [each for each in check_prices(rows, known) if each.code == name.split(",")[0]]
     assert len(found) == 1, found
     assert found[0].reason
 
 
 @pytest.mark.parametrize("code", SILENT)
 def test_a_check_is_silent_beside_its_mistake(code):
-    assert [each for each in examine(SILENT[code], Known()) if each.code == code] == []
+    assert [each for each in check_prices(SILENT[code], CheckContext()) if each.code == code] == []
 
 
 @pytest.mark.parametrize(
@@ -102,21 +104,21 @@ def test_a_check_is_silent_beside_its_mistake(code):
         (price(1.0, as_of="2025-06-01"), RETIRED),
         (price(1.0, as_of="2027-05-01"), OFFERED),  # the list of regions is too old to tell
         (price(1.0, region="us-west-2"), OFFERED),
-        (price(1.0, facts=Facts(accelerator="T4", accelerators=8)), EIGHT),
+        (price(1.0, facts=MachineFacts(accelerator="T4", accelerators=8)), EIGHT),
         (price(1.0), EIGHT),
-        (price(4.0, "spot"), Known(prices={(*KEY[:3], "spot"): (1.0, "2026-01-01")})),
+        (price(4.0, "spot"), CheckContext(prices={(*KEY[:3], "spot"): (1.0, "2026-01-01")})),
     ],
 )
 def test_what_is_known_excuses_or_does_not_apply(row, known):
     known = replace(known, today=date(2027, 12, 1))
-    assert list(examine([row], known)) == []
+    assert list(check_prices([row], known)) == []
 
 
 def test_real_cuts_and_real_moves_of_spot_pass():
-    cut = Known(prices={KEY: (98.32, "2025-05-28")})
-    assert list(examine([price(55.04)], cut)) == []
-    moved = Known(prices={(*KEY[:3], "spot"): (62.41, "2024-06-01")})
-    assert list(examine([price(20.4, "spot")], moved)) == []
+    cut = CheckContext(prices={KEY: (98.32, "2025-05-28")})
+    assert list(check_prices([price(55.04)], cut)) == []
+    moved = CheckContext(prices={(*KEY[:3], "spot"): (62.41, "2024-06-01")})
+    assert list(check_prices([price(20.4, "spot")], moved)) == []
 
 
 def test_every_check_has_a_case_of_each_kind_and_words_of_its_own():
@@ -125,21 +127,21 @@ def test_every_check_has_a_case_of_each_kind_and_words_of_its_own():
 
 
 def test_the_catalogue_that_we_ship_passes_its_own_checks(path):
-    assert in_force() == []
+    assert check_current_prices() == []
 
 
 def test_what_is_known_comes_from_our_data():
-    known = of_store(None, {("gcp", "a2-megagpu-16g")})
+    known = load_check_context(None, {("gcp", "a2-megagpu-16g")})
     assert known.prices["gcp", "us-central1", "a2-megagpu-16g", "spot"] == (29.25568, "2026-07-30")
     assert known.accelerators["gcp", "a2-megagpu-16g"] == 16
     assert known.retired["azure", "Standard_NC6s_v3"] == "2025-09-30"
     assert "us-east1" not in known.offered["gcp", "a2-megagpu-16g"].regions
-    assert without_prices().prices == {}
+    assert load_context_without_prices().prices == {}
 
 
 def test_where_machines_are_offered_agrees_with_where_we_price_them():
-    offered = without_prices().offered
-    for cloud, region, machine, _ in table.prices():
+    offered = load_context_without_prices().offered
+    for cloud, region, machine, _ in table.load_prices():
         if (cloud, machine) in offered:
             assert region in offered[cloud, machine].regions, machine
 
@@ -151,9 +153,9 @@ def test_where_machines_are_offered_agrees_with_where_we_price_them():
 )
 def test_judging_never_fails_and_does_not_depend_on_the_order(usds, purchase, factor):
     rows = [*across(usds, purchase=purchase), *across([usd * factor for usd in usds])]
-    found = {(each.code, each.row) for each in examine(rows, Known())}
-    assert found == {(each.code, each.row) for each in examine(rows[::-1], Known())}
-    assert {each.row for each in examine(rows, Known()) if each.code == "zero-price"} == {
+    found = {(each.code, each.row) for each in check_prices(rows, CheckContext())}
+    assert found == {(each.code, each.row) for each in check_prices(rows[::-1], CheckContext())}
+    assert {each.row for each in check_prices(rows, CheckContext()) if each.code == "zero-price"} == {
         row for row in rows if row.usd_per_hour == 0
     }
 
@@ -162,98 +164,98 @@ DEMAND = price(10.0)
 FOUR = [1.0, 1.0, 1.0]
 # (rows, known, code, how many of them): on each side of every bound that the module's first lines give a reason for.
 BOUNDS = [
-    ([DEMAND, price(10.0, "spot")], Known(), "spot-not-cheaper", 1),
-    ([DEMAND, price(9.999, "spot")], Known(), "spot-not-cheaper", 0),
-    ([DEMAND, price(9.5, "spot")], Known(), "spot-placeholder", 1),
-    ([DEMAND, price(9.49, "spot")], Known(), "spot-placeholder", 0),
-    ([DEMAND, price(1.0, "spot")], Known(), "spot-placeholder", 1),
-    ([DEMAND, price(1.0004, "spot")], Known(), "spot-placeholder", 1),
-    ([DEMAND, price(1.002, "spot")], Known(), "spot-placeholder", 0),
-    ([DEMAND, price(0.998, "spot")], Known(), "spot-placeholder", 0),
-    ([DEMAND, price(10.0, "spot")], Known(), "spot-placeholder", 0),
-    ([DEMAND, price(10.0, "reserved_1y")], Known(), "commitment-not-cheaper", 1),
-    ([DEMAND, price(9.99, "reserved_1y")], Known(), "commitment-not-cheaper", 0),
-    ([DEMAND, price(499.9, "reserved_1y")], Known(), "commitment-not-cheaper", 1),
-    ([DEMAND, price(500.0, "reserved_1y")], Known(), "commitment-not-cheaper", 0),
-    ([DEMAND, price(500.0, "reserved_1y")], Known(), "whole-term", 1),
-    ([DEMAND, price(499.9, "reserved_1y")], Known(), "whole-term", 0),
-    ([price(1500.0, "reserved_3y")], Known(), "whole-term", 1),
-    ([price(1499.9, "reserved_3y")], Known(), "whole-term", 0),
-    ([price(9000.0, "reserved_3y", kind="part", unit="gib")], Known(), "whole-term", 0),
-    ([price(9000.0, "spot")], Known(), "whole-term", 0),
-    (across([1.8, 1.0, 1.0, 1.0]), Known(), "region-outlier", 0),
-    (across([1.81, 1.0, 1.0, 1.0]), Known(), "region-outlier", 1),
-    (across([0.6, 1.0, 1.0, 1.0]), Known(), "region-outlier", 0),
-    (across([0.59, 1.0, 1.0, 1.0]), Known(), "region-outlier", 1),
-    (across([6.0, 1.0, 1.0, 1.0], purchase="spot"), Known(), "region-outlier", 0),
-    (across([6.1, 1.0, 1.0, 1.0], purchase="spot"), Known(), "region-outlier", 1),
-    (across([1 / 6, 1.0, 1.0, 1.0], purchase="spot"), Known(), "region-outlier", 0),
-    (across([0.16, 1.0, 1.0, 1.0], purchase="spot"), Known(), "region-outlier", 1),
-    (across([9.0, 1.0, 1.0]), Known(), "region-outlier", 0),  # of three regions, nobody knows which is right
-    (across([0.6, 1.0, 1.0, 1.0], **H100), Known(), "dws-mismatch", 0),
-    (across([0.59, 1.0, 1.0, 1.0], **H100), Known(), "dws-mismatch", 1),
-    (across([0.59, 1.0], **H100), Known(), "dws-mismatch", 1),
-    (across([0.59, 0.5, 1.0], **H100), Known(), "dws-mismatch", 2),  # of few regions, the dearest is believed
-    (across([0.59, 1.0, 1.0, 1.0], purchase="spot", **H100), Known(), "dws-mismatch", 0),
-    (across([0.59, 1.0, 1.0, 1.0]), Known(), "dws-mismatch", 0),  # AWS sells no such thing
+    ([DEMAND, price(10.0, "spot")], CheckContext(), "spot-not-cheaper", 1),
+    ([DEMAND, price(9.999, "spot")], CheckContext(), "spot-not-cheaper", 0),
+    ([DEMAND, price(9.5, "spot")], CheckContext(), "spot-placeholder", 1),
+    ([DEMAND, price(9.49, "spot")], CheckContext(), "spot-placeholder", 0),
+    ([DEMAND, price(1.0, "spot")], CheckContext(), "spot-placeholder", 1),
+    ([DEMAND, price(1.0004, "spot")], CheckContext(), "spot-placeholder", 1),
+    ([DEMAND, price(1.002, "spot")], CheckContext(), "spot-placeholder", 0),
+    ([DEMAND, price(0.998, "spot")], CheckContext(), "spot-placeholder", 0),
+    ([DEMAND, price(10.0, "spot")], CheckContext(), "spot-placeholder", 0),
+    ([DEMAND, price(10.0, "reserved_1y")], CheckContext(), "commitment-not-cheaper", 1),
+    ([DEMAND, price(9.99, "reserved_1y")], CheckContext(), "commitment-not-cheaper", 0),
+    ([DEMAND, price(499.9, "reserved_1y")], CheckContext(), "commitment-not-cheaper", 1),
+    ([DEMAND, price(500.0, "reserved_1y")], CheckContext(), "commitment-not-cheaper", 0),
+    ([DEMAND, price(500.0, "reserved_1y")], CheckContext(), "whole-term", 1),
+    ([DEMAND, price(499.9, "reserved_1y")], CheckContext(), "whole-term", 0),
+    ([price(1500.0, "reserved_3y")], CheckContext(), "whole-term", 1),
+    ([price(1499.9, "reserved_3y")], CheckContext(), "whole-term", 0),
+    ([price(9000.0, "reserved_3y", kind="part", unit="gib")], CheckContext(), "whole-term", 0),
+    ([price(9000.0, "spot")], CheckContext(), "whole-term", 0),
+    (across([1.8, 1.0, 1.0, 1.0]), CheckContext(), "region-outlier", 0),
+    (across([1.81, 1.0, 1.0, 1.0]), CheckContext(), "region-outlier", 1),
+    (across([0.6, 1.0, 1.0, 1.0]), CheckContext(), "region-outlier", 0),
+    (across([0.59, 1.0, 1.0, 1.0]), CheckContext(), "region-outlier", 1),
+    (across([6.0, 1.0, 1.0, 1.0], purchase="spot"), CheckContext(), "region-outlier", 0),
+    (across([6.1, 1.0, 1.0, 1.0], purchase="spot"), CheckContext(), "region-outlier", 1),
+    (across([1 / 6, 1.0, 1.0, 1.0], purchase="spot"), CheckContext(), "region-outlier", 0),
+    (across([0.16, 1.0, 1.0, 1.0], purchase="spot"), CheckContext(), "region-outlier", 1),
+    (across([9.0, 1.0, 1.0]), CheckContext(), "region-outlier", 0),  # of three regions, nobody knows which is right
+    (across([0.6, 1.0, 1.0, 1.0], **H100), CheckContext(), "dws-mismatch", 0),
+    (across([0.59, 1.0, 1.0, 1.0], **H100), CheckContext(), "dws-mismatch", 1),
+    (across([0.59, 1.0], **H100), CheckContext(), "dws-mismatch", 1),
+    (across([0.59, 0.5, 1.0], **H100), CheckContext(), "dws-mismatch", 2),  # of few regions, the dearest is believed
+    (across([0.59, 1.0, 1.0, 1.0], purchase="spot", **H100), CheckContext(), "dws-mismatch", 0),
+    (across([0.59, 1.0, 1.0, 1.0]), CheckContext(), "dws-mismatch", 0),  # AWS sells no such thing
     ([price(1.5)], BEFORE, "jump", 0),
     ([price(1.51)], BEFORE, "jump", 1),
     ([price(0.5)], BEFORE, "jump", 0),
     ([price(0.49)], BEFORE, "jump", 1),
     ([price(2.0, as_of="2026-01-01")], BEFORE, "jump", 1),
     ([price(2.0, upfront="all")], BEFORE, "jump", 0),
-    ([price(5.0, "spot")], Known(prices={(*KEY[:3], "spot"): (1.0, "")}), "jump", 0),
-    ([price(5.1, "spot")], Known(prices={(*KEY[:3], "spot"): (1.0, "")}), "jump", 1),
-    ([price(0.2, "spot")], Known(prices={(*KEY[:3], "spot"): (1.0, "")}), "jump", 0),
-    ([price(0.19, "spot")], Known(prices={(*KEY[:3], "spot"): (1.0, "")}), "jump", 1),
+    ([price(5.0, "spot")], CheckContext(prices={(*KEY[:3], "spot"): (1.0, "")}), "jump", 0),
+    ([price(5.1, "spot")], CheckContext(prices={(*KEY[:3], "spot"): (1.0, "")}), "jump", 1),
+    ([price(0.2, "spot")], CheckContext(prices={(*KEY[:3], "spot"): (1.0, "")}), "jump", 0),
+    ([price(0.19, "spot")], CheckContext(prices={(*KEY[:3], "spot"): (1.0, "")}), "jump", 1),
     ([price(1.0, as_of="2026-01-31")], RETIRED, "not-offered", 1),
     ([price(1.0, as_of="2026-01-30")], RETIRED, "not-offered", 0),
     ([price(1.0, as_of="")], RETIRED, "not-offered", 1),
     ([price(1.0, as_of="2027-03-30")], OFFERED, "not-offered", 1),  # 180 days after the list
     ([price(1.0, as_of="2027-03-31")], OFFERED, "not-offered", 0),
     ([price(1.0, offered=True)], OFFERED, "not-offered", 0),
-    ([price(1.0, facts=Facts(accelerator="T4", accelerators=8.07))], EIGHT, "accelerators", 0),
-    ([price(1.0, facts=Facts(accelerator="T4", accelerators=8.09))], EIGHT, "accelerators", 1),
-    ([price(1.0, facts=Facts(accelerator="T4", accelerators=7.91))], EIGHT, "accelerators", 1),
-    *(([price(usd)], Known(), "sentinel", 1) for usd in (700.0, 999.0, 9999.0, 99999.0)),
-    ([price(998.0)], Known(), "sentinel", 0),
+    ([price(1.0, facts=MachineFacts(accelerator="T4", accelerators=8.07))], EIGHT, "accelerators", 0),
+    ([price(1.0, facts=MachineFacts(accelerator="T4", accelerators=8.09))], EIGHT, "accelerators", 1),
+    ([price(1.0, facts=MachineFacts(accelerator="T4", accelerators=7.91))], EIGHT, "accelerators", 1),
+    *(([price(usd)], CheckContext(), "sentinel", 1) for usd in (700.0, 999.0, 9999.0, 99999.0)),
+    ([price(998.0)], CheckContext(), "sentinel", 0),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("rows", "known", "code", "count"), BOUNDS)
 def test_a_check_holds_to_its_bound(rows, known, code, count):
     known = replace(known, today=date(2027, 12, 1))
-    assert sum(each.code == code for each in examine(rows, known)) == count
+    assert sum(each.code == code for each in check_prices(rows, known)) == count
 
 
 @pytest.mark.parametrize(
     ("rows", "known", "reason"),
     [
-        ([price(0.0)], Known(), "costs 0.00"),
-        ([DEMAND, price(10.5, "spot")], Known(), "spot 10.5 is not below on-demand 10"),
-        ([DEMAND, price(9.6, "spot")], Known(), "spot is 96.0% of on-demand 10"),
-        ([DEMAND, price(10.5, "reserved_1y")], Known(), "reserved_1y 10.5 is not below on-demand 10"),
-        ([price(8760.0, "reserved_1y")], Known(), "8760 per hour looks like the whole term: 1 an hour"),
-        ([price(52560.0, "reserved_3y")], Known(), "52560 per hour looks like the whole term: 2 an hour"),
+        ([price(0.0)], CheckContext(), "costs 0.00"),
+        ([DEMAND, price(10.5, "spot")], CheckContext(), "spot 10.5 is not below on-demand 10"),
+        ([DEMAND, price(9.6, "spot")], CheckContext(), "spot is 96.0% of on-demand 10"),
+        ([DEMAND, price(10.5, "reserved_1y")], CheckContext(), "reserved_1y 10.5 is not below on-demand 10"),
+        ([price(8760.0, "reserved_1y")], CheckContext(), "8760 an hour looks like the price of the whole term"),
+        ([price(52560.0, "reserved_3y")], CheckContext(), "52560 an hour looks like the price of the whole term"),
         ([price(2.0)], BEFORE, "2, after 1 on 2026-01-01"),
         ([price(1.0)], RETIRED, "zz.large was retired on 2026-01-31"),
         ([price(1.0)], OFFERED, "zz.large is not offered in us-east-1 (a list, 2026-10-01)"),
-        ([price(1.0, offered=False)], Known(), "its source does not list zz.large in us-east-1"),
-        ([price(1.0, facts=Facts(accelerators=1))], EIGHT, "says 1 accelerators, zz.large has 8"),
-        ([price(1.0, facts=Facts(vcpus=9))], EIGHT, "prices zz.large without its 8 accelerators"),
-        (across([2.5, 1.0, 1.0, 1.0]), Known(), "2.5 in us-central1, 1 in the median region"),
-        ([price(700.0)], Known(), "700 stands for no price"),
+        ([price(1.0, offered=False)], CheckContext(), "its source does not list zz.large in us-east-1"),
+        ([price(1.0, facts=MachineFacts(accelerators=1))], EIGHT, "says 1 accelerators, zz.large has 8"),
+        ([price(1.0, facts=MachineFacts(vcpus=9))], EIGHT, "prices zz.large without its 8 accelerators"),
+        (across([2.5, 1.0, 1.0, 1.0]), CheckContext(), "2.5 in us-central1, 1 in the median region"),
+        ([price(700.0)], CheckContext(), "700 is a filler, not a price"),
     ],
 )  # fmt: skip
 def test_a_finding_says_what_it_saw_and_what_it_expected(rows, known, reason):
     known = replace(known, today=date(2027, 12, 1))
-    assert [each.reason for each in examine(rows, known)] == [reason]
+    assert [each.reason for each in check_prices(rows, known)] == [reason]
 
 
 def test_a_price_of_the_same_lot_comes_before_the_known_one():
-    dearer = Known(prices={KEY: (1.0, "2026-01-01")})
+    dearer = CheckContext(prices={KEY: (1.0, "2026-01-01")})
     rows = [price(10.0), price(5.0, "spot")]
-    assert not [each for each in examine(rows, dearer) if each.code == "spot-not-cheaper"]
-    assert [each.code for each in examine(rows[1:], dearer) if each.row.purchase == "spot"] == [
+    assert not [each for each in check_prices(rows, dearer) if each.code == "spot-not-cheaper"]
+    assert [each.code for each in check_prices(rows[1:], dearer) if each.row.purchase == "spot"] == [
         "spot-not-cheaper"
     ]

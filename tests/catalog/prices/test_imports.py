@@ -7,13 +7,21 @@ import pytest
 
 from gpufleet import catalog
 from gpufleet.boundary import packaged_text
-from gpufleet.catalog.prices import Facts, Store
-from gpufleet.catalog.prices.imports import FORMATS, Origin, bring, known_codes, load
+from gpufleet.catalog.prices import MachineFacts, Store
+from gpufleet.catalog.prices.imports import (
+    FORMATS,
+    Origin,
+    check_finding_codes,
+    import_prices,
+    load_price_file,
+)
 from gpufleet.errors import InputError
 
 
 def rows(path, **more):
-    return {(row.region, row.item, row.purchase, row.upfront): row for row in load(path, **more).rows}
+    return {
+        (row.region, row.item, row.purchase, row.upfront): row for row in load_price_file(path, **more).rows
+    }
 
 
 def test_skypilot_aws_takes_the_median_of_the_zones_that_have_a_market(cases):
@@ -24,7 +32,7 @@ def test_skypilot_aws_takes_the_median_of_the_zones_that_have_a_market(cases):
         found["ap-east-1", "m6g.2xlarge", "spot", "none"].usd_per_hour == 0.08
     )  # without the tenth of 0.424
     assert found["af-south-1", "m6g.4xlarge", "spot", "none"].usd_per_hour == 0.1703
-    assert found["us-east-1", "p4d.24xlarge", "on_demand", "none"].facts == Facts(
+    assert found["us-east-1", "p4d.24xlarge", "on_demand", "none"].facts == MachineFacts(
         96, 1152.0, "x86_64", "A100 SXM4 40GB", 8
     )
     assert {row.cloud for row in found.values()} == {"aws"}
@@ -32,17 +40,17 @@ def test_skypilot_aws_takes_the_median_of_the_zones_that_have_a_market(cases):
 
 
 def test_skypilot_aws_s_mistakes_are_set_apart(store, cases):
-    summary = bring(store, load(cases / "skypilot-aws.csv"))
+    summary = import_prices(store, load_price_file(cases / "skypilot-aws.csv"))
     apart = {(each.code, each.row.item, each.row.region) for each in summary.findings}
     assert apart == {("spot-not-cheaper", "a1.2xlarge", "us-east-1")}
-    assert summary.apart == 1
+    assert summary.set_apart == 1
 
 
 def test_skypilot_gcp_puts_hosts_and_cards_together(cases):
     found = rows(cases / "skypilot-gcp.csv")
     whole = found["us-central1", "g2-standard-48", "on_demand", "none"]
     assert whole.usd_per_hour == pytest.approx(1.76066 + 2.24016)
-    assert whole.facts == Facts(48, 192.0, "x86_64", "L4", 4, 24)
+    assert whole.facts == MachineFacts(48, 192.0, "x86_64", "L4", 4, 24)
     assert found["us-central1", "g2-standard-48", "spot", "none"].usd_per_hour == pytest.approx(0.7 + 0.8924)
     card = found["us-central1", "accelerator:nvidia-tesla-p100", "on_demand", "none"]
     assert (card.usd_per_hour, card.kind, card.unit) == (1.46, "part", "accelerator")
@@ -52,7 +60,7 @@ def test_skypilot_gcp_puts_hosts_and_cards_together(cases):
 
 
 def test_skypilot_gcp_s_halves_and_sentinels_are_set_apart(store, cases):
-    summary = bring(store, load(cases / "skypilot-gcp.csv"))
+    summary = import_prices(store, load_price_file(cases / "skypilot-gcp.csv"))
     found = {(each.code, each.row.item, each.row.purchase) for each in summary.findings}
     assert {
         ("host-only", "a2-highgpu-1g", "on_demand"),
@@ -60,7 +68,7 @@ def test_skypilot_gcp_s_halves_and_sentinels_are_set_apart(store, cases):
         ("sentinel", "tpu-v6e-8", "on_demand"),
         ("sentinel", "tpu-v6e-8", "spot"),
     } <= found
-    assert catalog.price("gcp", "us-central1", "a2-highgpu-1g", "on_demand").usd_per_hour > 3
+    assert catalog.find_price("gcp", "us-central1", "a2-highgpu-1g", "on_demand").usd_per_hour > 3
 
 
 def test_skypilot_azure_is_known_by_its_regions(cases):
@@ -74,24 +82,24 @@ def test_a_skypilot_file_that_could_be_anyones_asks_whose(tmp_path):
     head = "InstanceType,AcceleratorName,AcceleratorCount,vCPUs,MemoryGiB,Price,SpotPrice,Region"
     file = tmp_path / "vms.csv"
     file.write_text(f"{head}\nbox,,,1,1,0.1,,EU WEST 1\n")
-    with pytest.raises(InputError, match=r"does not say which cloud.*give --cloud"):
-        load(file)
-    assert load(file, origin=Origin(cloud="lambda")).rows[0].cloud == "lambda"
+    with pytest.raises(InputError, match=r"does not state its cloud.*give --cloud"):
+        load_price_file(file)
+    assert load_price_file(file, origin=Origin(cloud="lambda")).rows[0].cloud == "lambda"
     (tmp_path / "aws").mkdir()
     file.rename(tmp_path / "aws/vms.csv")
-    assert load(tmp_path / "aws/vms.csv").rows[0].cloud == "aws"
+    assert load_price_file(tmp_path / "aws/vms.csv").rows[0].cloud == "aws"
 
 
 def test_gpuhunt_csv_needs_to_be_told_whose_it_is_unless_its_name_does(cases, tmp_path):
     found = rows(cases / "gpuhunt-aws.csv", origin=Origin(cloud="aws", as_of="2026-11-01"))
     assert found["us-east-1", "g5.2xlarge", "spot", "none"].usd_per_hour == 0.51
-    assert found["us-east-1", "c6g.large", "on_demand", "none"].facts == Facts(2, 4.0, "arm64")
+    assert found["us-east-1", "c6g.large", "on_demand", "none"].facts == MachineFacts(2, 4.0, "arm64")
     assert {row.as_of for row in found.values()} == {"2026-11-01"}
     named = tmp_path / "aws.csv"
     named.write_bytes((cases / "gpuhunt-aws.csv").read_bytes())
-    assert {row.cloud for row in load(named).rows} == {"aws"}
-    with pytest.raises(InputError, match="whose prices"):
-        load(cases / "gpuhunt-aws.csv")
+    assert {row.cloud for row in load_price_file(named).rows} == {"aws"}
+    with pytest.raises(InputError, match="does not state its cloud"):
+        load_price_file(cases / "gpuhunt-aws.csv")
 
 
 def test_gpuhunt_json_takes_zones_together_and_keeps_attached_cards_apart(cases):
@@ -106,7 +114,7 @@ def test_gpuhunt_s_archive_is_a_zip_of_its_files(cases, tmp_path):
     with zipfile.ZipFile(archive, "w") as made:
         made.write(cases / "gpuhunt-aws.csv", "aws.csv")
         made.writestr("version", "1")
-    found = load(archive).rows
+    found = load_price_file(archive).rows
     assert (len(found), found[0].cloud) == (4, "aws")
     assert found[0].where.endswith("catalog.zip!aws.csv:2")
 
@@ -121,9 +129,9 @@ def test_gpuhunt_itself_writes_what_we_read(tmp_path):
         gpu_vendor=AcceleratorVendor.NVIDIA,
     )  # fmt: skip
     storage.dump([item], str(tmp_path / "aws.csv"))
-    row = load(tmp_path / "aws.csv").rows[0]
+    row = load_price_file(tmp_path / "aws.csv").rows[0]
     assert (row.key, row.usd_per_hour) == (("aws", "us-east-1", "p5.48xlarge", "on_demand"), 55.04)
-    assert row.facts == Facts(192, 2048.0, "x86_64", "H100 SXM5 80GB", 8, 80.0)
+    assert row.facts == MachineFacts(192, 2048.0, "x86_64", "H100 SXM5 80GB", 8, 80.0)
 
 
 def test_plain_columns_know_months_parts_and_ways_to_pay(cases, store):
@@ -134,9 +142,9 @@ def test_plain_columns_know_months_parts_and_ways_to_pay(cases, store):
     assert found["us-east-1", "nat_gateway:gib", "on_demand", "none"].usd_per_hour == 0.04
     assert found["us-east-1", "ebs:gp3", "on_demand", "none"].kind == "part"
     assert found["us-central1", "accelerator:nvidia-tesla-t4", "on_demand", "none"].unit == "accelerator"
-    assert bring(store, load(cases / "plain.csv")).taken == 7
-    assert catalog.part_price("aws", "us-east-1", "ebs:gp3").usd_per_hour * 730 == pytest.approx(0.07)
-    assert catalog.price("aws", "us-east-1", "g5.2xlarge", "reserved_1y").usd_per_hour == 0.75
+    assert import_prices(store, load_price_file(cases / "plain.csv")).imported == 7
+    assert catalog.find_part_price("aws", "us-east-1", "ebs:gp3").usd_per_hour * 730 == pytest.approx(0.07)
+    assert catalog.find_price("aws", "us-east-1", "g5.2xlarge", "reserved_1y").usd_per_hour == 0.75
 
 
 def test_our_own_data_files_can_be_read_back(path):
@@ -144,9 +152,9 @@ def test_our_own_data_files_can_be_read_back(path):
         file = path.parent / name
         file.write_text(packaged_text("gpufleet.catalog", f"data/{name}"))
         with Store(path) as store:
-            summary = bring(store, load(file))
-        assert (summary.apart, summary.taken) == (0, len(catalog.table.rows(name)))
-    assert catalog.price("aws", "us-east-1", "g5.2xlarge", "on_demand").usd_per_hour == 1.212
+            summary = import_prices(store, load_price_file(file))
+        assert (summary.set_apart, summary.imported) == (0, len(catalog.table.load_rows(name)))
+    assert catalog.find_price("aws", "us-east-1", "g5.2xlarge", "on_demand").usd_per_hour == 1.212
 
 
 HEAD = "cloud,region,machine,purchase,usd_per_hour,as_of,source\n"
@@ -156,10 +164,10 @@ GOOD = "aws,us-east-1,g5.2xlarge,on_demand,1.3,2026-11-01,x1\n"
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "holds no rows|is not CSV"),
-        (HEAD, "holds no rows"),
+        ("", "contains no rows|is not CSV"),
+        (HEAD, "contains no rows"),
         ("just words\n", r"prices.csv:1: is not CSV"),
-        ("a,b\n1,2\n", r"prices.csv:1: is no price catalogue that we know; it needs cloud, region"),
+        ("a,b\n1,2\n", r"prices.csv:1: is not a known price catalogue; it needs cloud, region"),
         (HEAD.replace(",usd_per_hour", "") + "a,b,c,spot,d,e\n", r"prices.csv:1: no column usd_per_hour"),
         (HEAD + GOOD + GOOD.replace("1.3", "-1.3"), r"prices.csv:3: usd_per_hour: -1.3 is negative"),
         (HEAD + GOOD.replace("1.3", "cheap"), r"prices.csv:2: usd_per_hour: 'cheap' is not a number"),
@@ -172,7 +180,7 @@ GOOD = "aws,us-east-1,g5.2xlarge,on_demand,1.3,2026-11-01,x1\n"
         (HEAD.replace("source", "unit") + GOOD.replace("x1", "gib"), r"prices.csv:2: unit: unknown 'gib'"),
         (HEAD.replace("usd_per_hour", "usd,per") + GOOD.replace("1.3", "1.3,week"), r"per: unknown 'week'"),
         ("InstanceType,Price,SpotPrice,Region\na,1,1,us-east-1\n", r"no column AcceleratorName"),
-        ("[1, 2]", "is no list of offers"),
+        ("[1, 2]", "is not a list of offers"),
         ("[{]", r"prices.csv:1: is not JSON"),
         ('[{"instance_name": "a", "location": "b", "price": 1, "spot": "maybe"}]', "no column cpu"),
     ],
@@ -181,7 +189,7 @@ def test_a_wrong_file_is_refused_in_one_line_with_its_place(tmp_path, text, mess
     file = tmp_path / "prices.csv"
     file.write_text(text)
     with pytest.raises(InputError, match=message) as caught:
-        load(file)
+        load_price_file(file)
     assert "\n" not in str(caught.value)
 
 
@@ -189,34 +197,34 @@ def test_a_wrong_file_is_refused_in_one_line_with_its_place(tmp_path, text, mess
 def test_a_file_that_is_no_text_is_refused(tmp_path, content):
     (tmp_path / "picture.png").write_bytes(content)
     with pytest.raises(InputError, match=r"is not text|NUL"):
-        load(tmp_path / "picture.png")
+        load_price_file(tmp_path / "picture.png")
 
 
 def test_a_folder_and_a_missing_file_are_refused(tmp_path):
     with pytest.raises(InputError, match="Is a directory"):
-        load(tmp_path)
+        load_price_file(tmp_path)
     with pytest.raises(InputError, match="No such file"):
-        load(tmp_path / "none.csv")
+        load_price_file(tmp_path / "none.csv")
 
 
 def test_formats_and_codes_are_named():
     assert FORMATS == ("auto", "skypilot", "gpuhunt", "plain")
-    with pytest.raises(InputError, match="no check is called 'all'"):
-        known_codes(["jump", "all"])
+    with pytest.raises(InputError, match="no check has the code 'all'"):
+        check_finding_codes(["jump", "all"])
 
 
 def test_a_file_with_windows_line_ends_and_a_mark_reads_the_same(tmp_path):
     (tmp_path / "unix.csv").write_text(HEAD + GOOD)
     (tmp_path / "windows.csv").write_bytes(b"\xef\xbb\xbf" + (HEAD + GOOD).replace("\n", "\r\n").encode())
-    assert [row.key for row in load(tmp_path / "unix.csv").rows] == [
-        row.key for row in load(tmp_path / "windows.csv").rows
+    assert [row.key for row in load_price_file(tmp_path / "unix.csv").rows] == [
+        row.key for row in load_price_file(tmp_path / "windows.csv").rows
     ]
 
 
 def test_json_with_a_list_inside_is_read_too(cases, tmp_path):
     inner = json.loads((cases / "gpuhunt-gcp.json").read_text())
     (tmp_path / "gcp.json").write_text(json.dumps({"items": inner}))
-    assert len(load(tmp_path / "gcp.json").rows) == 3
+    assert len(load_price_file(tmp_path / "gcp.json").rows) == 3
 
 
 @pytest.mark.parametrize(
@@ -231,7 +239,7 @@ def test_a_formula_or_an_escape_in_a_name_refuses_the_file_with_its_place(tmp_pa
     with pytest.raises(
         InputError, match=rf"prices\.csv:3: {column}: .* (is a formula|holds a control character)"
     ) as caught:
-        load(path)
+        load_price_file(path)
     assert str(caught.value).isprintable()
 
 
@@ -240,4 +248,4 @@ def test_a_formula_in_json_is_refused_with_its_place(tmp_path):
     path = tmp_path / "prices.json"
     path.write_text(json.dumps([offer | {"source": "x"}]))
     with pytest.raises(InputError, match=r"prices\.json\[0\]: machine: '=A1' is a formula"):
-        load(path)
+        load_price_file(path)

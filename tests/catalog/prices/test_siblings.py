@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from gpufleet.catalog.prices.imports import Origin, load, names
+from gpufleet.catalog.prices.imports import Origin, load_price_file, translation
 
 HEAD = "InstanceType,vCPUs,MemoryGiB,AcceleratorName,AcceleratorCount,GpuInfo,Region,AvailabilityZone,Price,SpotPrice"
 # (host, its price alone, the card's name, how many, what all the cards cost): Google's machines with their own cards.
@@ -25,7 +25,7 @@ def skypilot(path, order, region="us-central1"):
         lines.append(f"{host},96,1360,,,,{region},{region}-a,{price},{price / 4}")
         lines.append(f",,,{card},{count},,{region},{region}-a,{cards},{cards / 5}")
     path.write_text("\n".join(lines) + "\n")
-    return {(row.item, row.purchase): row for row in load(path, origin=Origin(cloud="gcp")).rows}
+    return {(row.item, row.purchase): row for row in load_price_file(path, origin=Origin(cloud="gcp")).rows}
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_cards_of_another_region_are_not_taken(tmp_path):
     path.write_text(
         f"{HEAD}\n{host},208,1872,,,,us-central1,us-central1-a,{price},\n,,,{card},{count},,europe-west4,europe-west4-b,{cards},\n"
     )
-    (row,) = [row for row in load(path, origin=Origin(cloud="gcp")).rows if row.item == host]
+    (row,) = [row for row in load_price_file(path, origin=Origin(cloud="gcp")).rows if row.item == host]
     assert row.usd_per_hour == price
 
 
@@ -70,11 +70,11 @@ CARDS = [
 
 @pytest.mark.parametrize(("raw", "memory", "ours"), CARDS)
 def test_a_card_gets_its_own_name(raw, memory, ours):
-    assert names.accelerator(raw, memory) == ours
+    assert translation.translate_accelerator(raw, memory) == ours
 
 
 def test_a_card_that_nobody_knows_keeps_its_name():
-    assert names.accelerator("Z9-Turbo", 7) == "Z9-Turbo"
+    assert translation.translate_accelerator("Z9-Turbo", 7) == "Z9-Turbo"
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_a_card_that_nobody_knows_keeps_its_name():
     ],
 )
 def test_a_zone_is_cut_to_its_region_on_google_only(location, cloud, region):
-    assert names.region(location, cloud) == region
+    assert translation.translate_region(location, cloud) == region
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_a_zone_is_cut_to_its_region_on_google_only(location, cloud, region):
     ],
 )
 def test_regions_tell_the_cloud(regions, cloud):
-    assert names.cloud_of("prices", regions, "f.csv") == cloud
+    assert translation.detect_cloud("prices", regions, "f.csv") == cloud
 
 
 def test_pairs_are_different():

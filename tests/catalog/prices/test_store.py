@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from gpufleet import catalog
 from gpufleet.catalog.prices import Store, schema
-from gpufleet.catalog.prices.imports import bring, load
-from gpufleet.catalog.prices.report import status_text
-from gpufleet.catalog.prices.status import status
+from gpufleet.catalog.prices.imports import import_prices, load_price_file
+from gpufleet.catalog.prices.report import format_status
+from gpufleet.catalog.prices.status import read_status
 from gpufleet.errors import EnvironmentFault, InputError
 
 from .conftest import KEY, put, row
@@ -27,10 +27,10 @@ NUMBERS = count()
 
 def test_without_a_store_the_embedded_price_answers(path, monkeypatch):
     path.unlink()
-    with pytest.raises(InputError, match="no such price store; gpufleet prices import makes it"):
-        catalog.price(*KEY)  # a name that is mistyped is no wish for old prices
+    with pytest.raises(InputError, match="no such price store; gpufleet prices import creates it"):
+        catalog.find_price(*KEY)  # a mistyped path must not fall back to old prices
     monkeypatch.setenv("GPUFLEET_PRICES", "embedded")
-    assert catalog.price(*KEY).usd_per_hour == EMBEDDED
+    assert catalog.find_price(*KEY).usd_per_hour == EMBEDDED
     assert not path.exists()
 
 
@@ -41,14 +41,14 @@ def test_a_store_that_breaks_after_it_was_opened_is_one_line(store, path):
     content[4096:] = b"\xff" * (len(content) - 4096)  # its first page, with the tables' names, is whole
     path.write_bytes(content)
     with pytest.raises(EnvironmentFault, match=r"prices.db is damaged: .*malformed"):
-        catalog.price(*KEY)
+        catalog.find_price(*KEY)
     with Store(path) as broken, pytest.raises(EnvironmentFault, match="is damaged"):
         put(broken, row(1.4), key="2")
 
 
 def test_a_price_of_a_day_to_come_is_set_apart_and_never_what_later_ones_are_compared_with(store):
     late = put(store, row(1.3, "2031-01-01"))
-    assert ([each.code for each in late.findings], late.taken) == (["future"], 0)
+    assert ([each.code for each in late.findings], late.imported) == (["future"], 0)
     put(store, row(1.3, "2031-01-01"), key="2", accept=["future"])
     jumped = put(store, row(9.0, "2026-11-05"), key="3")
     assert [each.code for each in jumped.findings] == ["jump"]
@@ -56,31 +56,37 @@ def test_a_price_of_a_day_to_come_is_set_apart_and_never_what_later_ones_are_com
 
 def test_status_never_tells_a_negative_age(store):
     put(store, row(1.3, "2031-01-01"), accept=["future"])
-    found = status()
+    found = read_status()
     assert found.age_days(date(2026, 11, 21)) >= 0
-    assert "WARNING   some dated in the future, up to 2031-01-01" in status_text(found, date(2026, 11, 21))
+    assert "WARNING   prices dated in the future (up to 2031-01-01)" in format_status(
+        found, date(2026, 11, 21)
+    )
 
 
 @pytest.mark.parametrize(
-    ("key", "code", "told"),
+    ("key", "code", "reason"),
     [
-        (("awz", *KEY[1:]), "unknown-cloud", "no cloud is called awz; did you mean aws?"),
+        (("awz", *KEY[1:]), "unknown-cloud", "unknown cloud awz; did you mean aws?"),
         (
             ("aws", "eu-centrall-1", *KEY[2:]),
             "unknown-region",
-            "called eu-centrall-1; did you mean eu-central-1?",
+            "unknown aws region eu-centrall-1; did you mean eu-central-1?",
         ),
-        ((*KEY[:2], "g5.2xlrage", KEY[3]), "unknown-machine", "called g5.2xlrage; did you mean g5.2xlarge?"),
+        (
+            (*KEY[:2], "g5.2xlrage", KEY[3]),
+            "unknown-machine",
+            "unknown aws machine g5.2xlrage; did you mean g5.2xlarge?",
+        ),
     ],
 )
-def test_a_name_that_nobody_knows_is_set_apart_with_what_is_close(store, key, code, told):
+def test_a_name_that_nobody_knows_is_set_apart_with_what_is_close(store, key, code, reason):
     summary = put(store, row(1.3, key=key), accept=())
     assert code in {each.code for each in summary.findings}
-    assert (summary.taken, summary.apart) == (0, 1)
-    assert any(told in each.reason for each in summary.findings)
+    assert (summary.imported, summary.set_apart) == (0, 1)
+    assert any(reason in each.reason for each in summary.findings)
     codes = [each.code for each in summary.findings]
-    assert put(store, row(1.3, key=key), key="2", accept=codes).taken == 1
-    assert put(store, row(1.3, key=key, source="next"), key="3", accept=()).apart == 0  # known since
+    assert put(store, row(1.3, key=key), key="2", accept=codes).imported == 1
+    assert put(store, row(1.3, key=key, source="next"), key="3", accept=()).set_apart == 0  # known since
 
 
 @pytest.mark.parametrize(("item", "unit"), [("ebs:gp3", "month"), ("ebs:gp3", "gb"), ("public_ipv4", "gib")])
@@ -91,47 +97,50 @@ def test_a_unit_that_nothing_asks_for_is_set_apart(store, item, unit):
 
 def test_a_newer_price_outranks_the_embedded_one_and_history_stays(store):
     put(store, row(1.3, "2026-11-01"), row(1.1, "2026-09-01", source="older"))
-    assert catalog.price(*KEY).usd_per_hour == 1.3
-    assert catalog.price(*KEY, on=date(2026, 10, 31)).usd_per_hour == 1.1
-    assert catalog.price(*KEY, on=date(2026, 8, 1)).usd_per_hour == EMBEDDED
-    assert catalog.price(*KEY, on=date(2020, 1, 1)) is None
+    assert catalog.find_price(*KEY).usd_per_hour == 1.3
+    assert catalog.find_price(*KEY, on_date=date(2026, 10, 31)).usd_per_hour == 1.1
+    assert catalog.find_price(*KEY, on_date=date(2026, 8, 1)).usd_per_hour == EMBEDDED
+    assert catalog.find_price(*KEY, on_date=date(2020, 1, 1)) is None
 
 
 def test_an_older_price_does_not_outrank_the_embedded_one(store):
     put(store, row(1.5, "2026-07-05"))
-    assert catalog.price(*KEY).usd_per_hour == EMBEDDED
-    assert next(catalog.offers(machine=KEY[2], region=KEY[1], purchase=KEY[3])).price.usd_per_hour == EMBEDDED
+    assert catalog.find_price(*KEY).usd_per_hour == EMBEDDED
+    assert (
+        next(catalog.search_offers(machine=KEY[2], region=KEY[1], purchase=KEY[3])).price.usd_per_hour
+        == EMBEDDED
+    )
 
 
 def test_on_the_same_day_what_was_imported_wins(store):
     put(store, row(1.25, "2026-07-06"))
-    assert catalog.price(*KEY).usd_per_hour == 1.25
+    assert catalog.find_price(*KEY).usd_per_hour == 1.25
 
 
 def test_undated_is_oldest_and_of_low_confidence(store):
     other = ("aws", "us-east-1", "zz.large", "on_demand")
     put(store, row(9.0, ""), row(2.0, "", key=other))
-    assert catalog.price(*KEY).usd_per_hour == EMBEDDED
-    found = catalog.price(*other, on=date(2021, 1, 1))
+    assert catalog.find_price(*KEY).usd_per_hour == EMBEDDED
+    found = catalog.find_price(*other, on_date=date(2021, 1, 1))
     assert (found.usd_per_hour, found.as_of, found.confidence) == (2.0, None, "low")
 
 
 def test_parts_are_kept_beside_machines(store):
     put(store, row(0.0001, key=("aws", "us-east-1", "ebs:gp3", "on_demand"), kind="part", unit="gib"))
-    assert catalog.part_price("aws", "us-east-1", "ebs:gp3").usd_per_hour == 0.0001
-    assert "ebs:gp3" not in {offer.machine.name for offer in catalog.offers(region="us-east-1")}
+    assert catalog.find_part_price("aws", "us-east-1", "ebs:gp3").usd_per_hour == 0.0001
+    assert "ebs:gp3" not in {offer.machine.name for offer in catalog.search_offers(region="us-east-1")}
 
 
 def test_of_one_commitment_the_price_without_money_upfront_is_compared(store):
     reserved = (*KEY[:3], "reserved_1y")
     rows = [row(0.7, key=reserved, upfront="all", upfront_usd=6132.0), row(0.75, key=reserved)]
     put(store, *rows)
-    assert catalog.price(*reserved).usd_per_hour == 0.75
+    assert catalog.find_price(*reserved).usd_per_hour == 0.75
 
 
 def test_nothing_of_a_run_shows_before_it_is_committed(store):
     run = store.write_batch("first", [row()], store.begin("test", "1"))
-    assert catalog.price(*KEY).usd_per_hour == EMBEDDED
+    assert catalog.find_price(*KEY).usd_per_hour == EMBEDDED
     assert store.resume("test") == run
     store.abandon(run)
     assert store.resume("test") is None
@@ -142,23 +151,23 @@ def test_nothing_of_a_run_shows_before_it_is_committed(store):
 def test_a_committed_run_cannot_be_abandoned(store):
     run = put(store, row()).run
     store.abandon(run)
-    assert catalog.price(*KEY).usd_per_hour == 1.3
+    assert catalog.find_price(*KEY).usd_per_hour == 1.3
     assert store.begin("test", "1").finished_at
 
 
 def test_a_finished_run_is_not_done_twice(store):
     first = put(store, row())
     again = put(store, row(99.0))
-    assert (first.taken, first.repeated, again.taken, again.repeated) == (1, False, 1, True)
-    assert catalog.price(*KEY).usd_per_hour == 1.3
+    assert (first.imported, first.repeated, again.imported, again.repeated) == (1, False, 1, True)
+    assert catalog.find_price(*KEY).usd_per_hour == 1.3
 
 
 def test_a_batch_that_is_written_again_replaces_itself(store):
     run = store.begin("test", "1")
     run = store.write_batch("page", [row(1.3)], run)
     run = store.write_batch("page", [row(1.4)], run)
-    assert store.commit(run).taken == 1
-    assert catalog.price(*KEY).usd_per_hour == 1.4
+    assert store.commit(run).imported == 1
+    assert catalog.find_price(*KEY).usd_per_hour == 1.4
 
 
 def test_what_did_not_change_is_counted(store):
@@ -170,14 +179,14 @@ def test_suspicious_rows_are_set_apart_until_they_are_accepted(store):
     spot = (*KEY[:3], "spot")
     rows = [row(), row(1.3, key=spot)]
     found = put(store, *rows)
-    assert (found.taken, found.apart, found.findings[0].code) == (1, 1, "spot-not-cheaper")
-    before = catalog.price(*spot)
+    assert (found.imported, found.set_apart, found.findings[0].code) == (1, 1, "spot-not-cheaper")
+    before = catalog.find_price(*spot)
     assert before.as_of < "2026"
     put(store, *rows, key="2", accept=["spot-not-cheaper"])
-    assert catalog.price(*spot).usd_per_hour == 1.3
-    assert store.link.execute("SELECT count(*) FROM apart").fetchone() == (0,)
+    assert catalog.find_price(*spot).usd_per_hour == 1.3
+    assert store.connection.execute("SELECT count(*) FROM apart").fetchone() == (0,)
     put(store, *rows, key="3")
-    assert catalog.price(*spot) == before
+    assert catalog.find_price(*spot) == before
 
 
 @pytest.mark.parametrize(
@@ -188,7 +197,7 @@ def test_suspicious_rows_are_set_apart_until_they_are_accepted(store):
         ({"as_of": "yesterday"}, "'yesterday' is not a date"),
         ({"as_of": "2026-13-01"}, "is not a date"),
         ({"key": (*KEY[:3], "barter")}, "unknown purchase 'barter'"),
-        ({"key": ("AWS!", *KEY[1:])}, "no cloud's name"),
+        ({"key": ("AWS!", *KEY[1:])}, "not a name of a cloud"),
         ({"key": ("aws", "", *KEY[2:])}, "no region"),
         ({"source": ""}, "no source"),
         ({"upfront": "most"}, "unknown upfront 'most'"),
@@ -198,7 +207,7 @@ def test_what_is_no_price_is_refused_and_nothing_is_staged(store, wrong, message
     run = store.begin("test", "1")
     with pytest.raises(InputError, match=message):
         store.write_batch("all", [row(), row(**wrong)], run)
-    assert store.link.execute("SELECT count(*) FROM staged").fetchone() == (0,)
+    assert store.connection.execute("SELECT count(*) FROM staged").fetchone() == (0,)
 
 
 def test_another_program_s_file_and_a_newer_store_are_refused(tmp_path):
@@ -208,10 +217,10 @@ def test_another_program_s_file_and_a_newer_store_are_refused(tmp_path):
     with pytest.raises(EnvironmentFault, match="another program's database"):
         Store(foreign)
     (tmp_path / "text.db").write_text("no database at all, but long enough to be read as one" * 20)
-    with pytest.raises(EnvironmentFault, match="is no price store"):
+    with pytest.raises(EnvironmentFault, match="is not a price store"):
         Store(tmp_path / "text.db")
     with Store(tmp_path / "new.db") as store:
-        store.link.execute(f"PRAGMA user_version = {schema.VERSION + 1}")
+        store.connection.execute(f"PRAGMA user_version = {schema.VERSION + 1}")
     with pytest.raises(EnvironmentFault, match="newer gpufleet"):
         Store(tmp_path / "new.db")
 
@@ -227,28 +236,28 @@ import os, signal, sys
 from pathlib import Path
 from gpufleet.catalog.prices import Store
 from gpufleet.catalog.prices import imports
-imports.BATCH = 50
+imports.BATCH_ROWS = 50
 batches, kill_at = 0, int(sys.argv[3])
 write = Store.write_batch
 def written(self, name, rows, run):
     global batches
     if batches == kill_at:
-        self.link.execute("BEGIN IMMEDIATE")
-        self.link.execute("INSERT INTO batches VALUES (?, 'half', 1)", (run.id,))
+        self.connection.execute("BEGIN IMMEDIATE")
+        self.connection.execute("INSERT INTO batches VALUES (?, 'half', 1)", (run.id,))
         os.kill(os.getpid(), signal.SIGKILL)
     batches += 1
     return write(self, name, rows, run)
 Store.write_batch = written
-publish = Store._publish
+publish = Store._publish_rows
 def published(self, run, rows):
     found = publish(self, run, rows)
     if kill_at < 0:
         os.kill(os.getpid(), signal.SIGKILL)
     return found
-Store._publish = published
-loaded = imports.load(Path(sys.argv[2]))
+Store._publish_rows = published
+price_file = imports.load_price_file(Path(sys.argv[2]))
 with Store(Path(sys.argv[1])) as store:
-    imports.bring(store, loaded)
+    imports.import_prices(store, price_file)
 """
 
 
@@ -283,8 +292,8 @@ def test_an_import_killed_in_the_middle_leaves_the_prices_whole_and_the_next_one
     with Store(path) as store:
         left = store.resume("import prices.csv")
         assert len(left.batches) == {0: 0, 3: 3, -1: 8}[kill_at]
-        summary = bring(store, load(file))
-    assert (summary.taken, summary.apart, summary.run.id) == (400, 0, left.id)
+        summary = import_prices(store, load_price_file(file))
+    assert (summary.imported, summary.set_apart, summary.run.id) == (400, 0, left.id)
     assert stored(path) == [400, 400]
 
 
@@ -304,17 +313,17 @@ def test_a_reader_is_not_disturbed_by_a_writer(path, store):
     put(store, row())
     with Store(path) as other:
         run = other.begin("slow", "1")
-        other.link.execute("BEGIN IMMEDIATE")
-        assert catalog.price(*KEY).usd_per_hour == 1.3
-        other.link.execute("ROLLBACK")
+        other.connection.execute("BEGIN IMMEDIATE")
+        assert catalog.find_price(*KEY).usd_per_hour == 1.3
+        other.connection.execute("ROLLBACK")
         put(other, row(1.35, "2026-11-02"), key="2")
         assert other.resume("slow") == run
-    assert catalog.price(*KEY).usd_per_hour == 1.35
+    assert catalog.find_price(*KEY).usd_per_hour == 1.35
 
 
 def test_a_busy_store_is_an_environment_fault(path, store, monkeypatch):
-    monkeypatch.setattr("gpufleet.catalog.prices.store.BUSY_S", 0.05)
-    store.link.execute("BEGIN IMMEDIATE")
+    monkeypatch.setattr("gpufleet.catalog.prices.store.BUSY_TIMEOUT_S", 0.05)
+    store.connection.execute("BEGIN IMMEDIATE")
     with Store(path) as other, pytest.raises(EnvironmentFault, match="cannot be written"):
         other.begin("test", "1")
 
@@ -344,21 +353,24 @@ def test_the_newest_price_not_after_the_day_wins_whatever_comes_in(tmp_path, mon
         if on is None or on.year > 2025
         else None
     )
-    price = catalog.price(*KEY, on=on)
+    price = catalog.find_price(*KEY, on_date=on)
     if newest is None:
         assert price is None or price.as_of is None
     else:
         assert price.as_of_date.isoformat() == newest
-    listed = {offer.price for offer in catalog.offers(machine=KEY[2], region=KEY[1], purchase=KEY[3], on=on)}
+    listed = {
+        offer.price
+        for offer in catalog.search_offers(machine=KEY[2], region=KEY[1], purchase=KEY[3], on_date=on)
+    }
     assert listed == ({price} if price else set())
     path.unlink()
 
 
 def test_a_disk_that_fills_while_rows_are_staged_is_one_line_and_changes_nothing(store):
-    pages = store.link.execute("PRAGMA page_count").fetchone()[0]
-    store.link.execute(f"PRAGMA max_page_count = {pages}")  # SQLite answers as on a full disk
+    pages = store.connection.execute("PRAGMA page_count").fetchone()[0]
+    store.connection.execute(f"PRAGMA max_page_count = {pages}")  # SQLite answers as on a full disk
     many = [row(key=(KEY[0], f"region-{number}", *KEY[2:])) for number in range(500)]
     run = store.begin("test", "full")
     with pytest.raises(EnvironmentFault, match=r"prices.db cannot be written: database or disk is full"):
         store.write_batch("all", many, run)
-    assert store.link.execute("SELECT count(*) FROM staged").fetchone() == (0,)
+    assert store.connection.execute("SELECT count(*) FROM staged").fetchone() == (0,)

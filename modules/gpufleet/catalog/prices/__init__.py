@@ -1,22 +1,21 @@
-"""The local price store, what may enter it, and what is asked of it.
+"""The local price store, its checks and its queries.
 
-In come rows (``PriceRow``) from readers of other people's catalogues and from the clouds' APIs; out go the
-newest trustworthy price of each machine, region and purchase, never older facts than the embedded ones and never
-a row that a check found suspicious. One SQLite file, ``paths.prices_file()``; without it, the embedded snapshot
-alone answers.
+Input: rows (``PriceRow``) from published catalogues and the clouds' APIs. Output: the newest reliable price of each
+machine, region and purchase, never older than the embedded one and never a row with a finding. The store is one SQLite
+file, ``paths.prices_file()``; without it, only the embedded prices are used.
 
-Whoever writes to it does this::
+To write prices::
 
     with Store(path) as store:
-        run = store.begin("aws-pricing", key="2026-11-21")     # the same key again resumes, or finds it done
+        run = store.begin("aws-pricing", key="2026-11-21")     # the same key again resumes the run
         for region in regions:
             if region not in run.batches:
                 run = store.write_batch(region, rows_of(region), run)   # one transaction
-        summary = store.commit(run)                             # checked; visible all at once
+        summary = store.commit(run)                             # checks the rows; makes them visible at once
 
-Nothing of a run is visible before ``commit``; ``abandon`` forgets it. ``resume(source)`` gives the run that an
-earlier process left open. History stays: a price of a new day stands beside the old ones, and ``newest(..., on=day)``
-looks back. Undated prices are the oldest of all.
+Rows of a run are invisible before ``commit``; ``abandon`` deletes them. ``resume(source)`` returns the run that an
+earlier process left open. The store keeps history: ``find_newest(..., on_date=day)`` returns the price of a past day.
+Undated prices are older than all others.
 """
 
 from __future__ import annotations
@@ -24,36 +23,36 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from gpufleet.catalog.prices.reader import Reader, opened
-from gpufleet.catalog.prices.row import COMMITMENTS, PURCHASES, Facts, PriceRow
+from gpufleet.catalog.prices.reader import Reader, open_reader
+from gpufleet.catalog.prices.row import COMMITMENTS, PURCHASES, MachineFacts, PriceRow
 
 if TYPE_CHECKING:
-    from gpufleet.catalog.prices.checks import CODES, Finding, Known, examine
-    from gpufleet.catalog.prices.store import Run, Store, Summary
+    from gpufleet.catalog.prices.check import CODES, CheckContext, Finding, check_prices
+    from gpufleet.catalog.prices.store import Run, RunSummary, Store
 
 __all__ = [
     "CODES",
     "COMMITMENTS",
     "PURCHASES",
-    "Facts",
+    "CheckContext",
     "Finding",
-    "Known",
+    "MachineFacts",
     "PriceRow",
     "Reader",
     "Run",
+    "RunSummary",
     "Store",
-    "Summary",
-    "examine",
-    "opened",
+    "check_prices",
+    "open_reader",
 ]
 
-WRITING = dict.fromkeys(("CODES", "Finding", "Known", "examine"), "checks") | dict.fromkeys(
-    ("Run", "Store", "Summary"), "store"
+LAZY_NAMES = dict.fromkeys(("CODES", "CheckContext", "Finding", "check_prices"), "check") | dict.fromkeys(
+    ("Run", "RunSummary", "Store"), "store"
 )
 
 
 def __getattr__(name: str) -> Any:
-    """Import what writing needs when it is used: a price is asked for far more often than imported."""
-    if name not in WRITING:
+    """Import the modules for writing only on use: reading a price is far more common."""
+    if name not in LAZY_NAMES:
         raise AttributeError(name)
-    return getattr(import_module(f"gpufleet.catalog.prices.{WRITING[name]}"), name)
+    return getattr(import_module(f"gpufleet.catalog.prices.{LAZY_NAMES[name]}"), name)

@@ -1,4 +1,4 @@
-"""Prices, the state of the store and what an import brought, as text and as JSON."""
+"""Prices, the state of the store and import results, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -10,31 +10,33 @@ from dataclasses import asdict
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
-from gpufleet.catalog.model import MachineOffer, Price
-from gpufleet.catalog.offers import cheapest_commitments
+from gpufleet.catalog.entry import MachineOffer, Price
+from gpufleet.catalog.offer import find_cheapest_commitments
 
 if TYPE_CHECKING:
-    from gpufleet.catalog.prices.checks import Finding
+    from gpufleet.catalog.prices.check import Finding
     from gpufleet.catalog.prices.status import Status
-    from gpufleet.catalog.prices.store import Summary
+    from gpufleet.catalog.prices.store import RunSummary
 
-FEW = 10  # findings shown of each code
-
-
-def offers_as_dicts(found: Sequence[MachineOffer], count: int | None, today: date) -> list[dict[str, Any]]:
-    """Return offers as plain values; spot that costs more than a commitment names it."""
-    commitments = cheapest_commitments(found)
-    return [_offer(offer, count, today, commitments) for offer in found]
+MAX_SHOWN_FINDINGS = 10  # findings shown of each code
 
 
-def _offer(
+def offers_as_dicts(offers: Sequence[MachineOffer], count: int | None, today: date) -> list[dict[str, Any]]:
+    """Return offers as plain values; a spot offer names a cheaper commitment."""
+    commitments = find_cheapest_commitments(offers)
+    return [_offer_as_dict(offer, count, today, commitments) for offer in offers]
+
+
+def _offer_as_dict(
     offer: MachineOffer, count: int | None, today: date, commitments: dict[tuple[str, ...], Price]
 ) -> dict[str, Any]:
     machine, price = offer.machine, offer.price
-    each = offer.usd_per_accelerator_hour
-    needed = math.ceil(count / offer.accelerators) if count and offer.accelerators else 1
-    known = commitments.get((machine.cloud, offer.region, machine.name)) if offer.purchase == "spot" else None
-    dearer = known if known and known.usd_per_hour < price.usd_per_hour else None
+    usd_per_accelerator = offer.usd_per_accelerator_hour
+    machine_count = math.ceil(count / offer.accelerators) if count and offer.accelerators else 1
+    commitment = (
+        commitments.get((machine.cloud, offer.region, machine.name)) if offer.purchase == "spot" else None
+    )
+    cheaper_commitment = commitment if commitment and commitment.usd_per_hour < price.usd_per_hour else None
     return {
         "cloud": machine.cloud,
         "region": offer.region,
@@ -43,18 +45,23 @@ def _offer(
         "accelerators": offer.accelerators,
         "purchase": offer.purchase,
         "usd_per_hour": price.usd_per_hour,
-        "usd_per_accelerator_hour": None if each is None else round(each, 6),
-        "machines": needed,
-        "usd_per_hour_of_all": round(price.usd_per_hour * needed, 6),
+        "usd_per_accelerator_hour": None if usd_per_accelerator is None else round(usd_per_accelerator, 6),
+        "machines": machine_count,
+        "usd_per_hour_of_all": round(price.usd_per_hour * machine_count, 6),
         "as_of": price.as_of,
         "age_days": (today - price.as_of_date).days if price.as_of_date else None,
         "confidence": price.confidence,
         "source": price.source,
-        "dearer_than": {"purchase": dearer.purchase, "usd_per_hour": dearer.usd_per_hour} if dearer else None,
+        "dearer_than": {
+            "purchase": cheaper_commitment.purchase,
+            "usd_per_hour": cheaper_commitment.usd_per_hour,
+        }
+        if cheaper_commitment
+        else None,
     }
 
 
-def parts_as_dicts(found: Iterable[tuple[str, str, str, Price]]) -> list[dict[str, Any]]:
+def parts_as_dicts(offers: Iterable[tuple[str, str, str, Price]]) -> list[dict[str, Any]]:
     """Return the prices of parts as plain values."""
     return [
         {
@@ -62,24 +69,24 @@ def parts_as_dicts(found: Iterable[tuple[str, str, str, Price]]) -> list[dict[st
             "usd_per_hour": price.usd_per_hour, "as_of": price.as_of, "confidence": price.confidence,
             "source": price.source,
         }
-        for cloud, region, part, price in found
+        for cloud, region, part, price in offers
     ]  # fmt: skip
 
 
-def parts_table(found: Sequence[dict[str, Any]]) -> str:
-    """Lay the prices of parts out in columns; what is billed by use has its price in the same column."""
+def format_parts_table(offers: Sequence[dict[str, Any]]) -> str:
+    """Return the prices of parts as a table; prices per use are in the same column."""
     head = ("part", "unit", "cloud", "region", "purchase", "$/h of a unit", "as of", "source")
     rows = [
-        (each["part"], each["unit"], each["cloud"], each["region"], each["purchase"], f"{each['usd_per_hour']:.6g}",
-         each["as_of"] or "undated", _short(each["source"]))
-        for each in found
+        (offer["part"], offer["unit"], offer["cloud"], offer["region"], offer["purchase"],
+         f"{offer['usd_per_hour']:.6g}", offer["as_of"] or "undated", _shorten_source(offer["source"]))
+        for offer in offers
     ]  # fmt: skip
-    return "\n".join(grid(head, rows, right={5}))
+    return "\n".join(format_columns(head, rows, right_aligned={5}))
 
 
-def offers_table(found: Sequence[dict[str, Any]], count: int | None, *, more: bool) -> str:
-    """Lay offers out in columns, cheapest first."""
-    total = (f"$/h for {count}",) if count else ()
+def format_offers_table(offers: Sequence[dict[str, Any]], count: int | None, *, more: bool) -> str:
+    """Return offers as a table, cheapest first."""
+    total_column = (f"$/h for {count}",) if count else ()
     head = (
         "machine",
         "accelerators",
@@ -88,130 +95,141 @@ def offers_table(found: Sequence[dict[str, Any]], count: int | None, *, more: bo
         "purchase",
         "$/h",
         "$/h each",
-        *total,
+        *total_column,
         "as of",
         "source",
     )
-    rows = [_cells(offer, count) for offer in found]
-    lines = grid(head, rows, right={5, 6, 7} if count else {5, 6})
-    if any(offer["dearer_than"] for offer in found):
-        lines.append("! spot costs more here than the commitment named behind it")
+    rows = [_format_cells(offer, count) for offer in offers]
+    lines = format_columns(head, rows, right_aligned={5, 6, 7} if count else {5, 6})
+    if any(offer["dearer_than"] for offer in offers):
+        lines.append("! spot costs more than the commitment at the end of the line")
     if more:
-        lines.append("more offers fit: raise --limit (0 shows all)")
+        lines.append("more offers match: raise --limit (0 shows all)")
     return "\n".join(lines)
 
 
-def _cells(offer: dict[str, Any], count: int | None) -> tuple[str, ...]:
-    dearer = offer["dearer_than"]
-    mark = f"  ! {dearer['purchase']} {dearer['usd_per_hour']:.4g}" if dearer else ""
-    cards = f"{offer['accelerators']:g} x {offer['accelerator']}" if offer["accelerator"] else "none"
-    each = offer["usd_per_accelerator_hour"]
+def _format_cells(offer: dict[str, Any], count: int | None) -> tuple[str, ...]:
+    cheaper_commitment = offer["dearer_than"]
+    mark = (
+        f"  ! {cheaper_commitment['purchase']} {cheaper_commitment['usd_per_hour']:.4g}"
+        if cheaper_commitment
+        else ""
+    )
+    accelerators = f"{offer['accelerators']:g} x {offer['accelerator']}" if offer["accelerator"] else "none"
+    usd_per_accelerator = offer["usd_per_accelerator_hour"]
     machine = f"{offer['machines']} x {offer['machine']}" if count else offer["machine"]
     return (
-        machine, cards, offer["cloud"], offer["region"], offer["purchase"], f"{offer['usd_per_hour']:.4f}",
-        "" if each is None else f"{each:.4f}", *((f"{offer['usd_per_hour_of_all']:.4f}",) if count else ()),
-        offer["as_of"] or "undated", _short(offer["source"]) + mark,
+        machine, accelerators, offer["cloud"], offer["region"], offer["purchase"], f"{offer['usd_per_hour']:.4f}",
+        "" if usd_per_accelerator is None else f"{usd_per_accelerator:.4f}",
+        *((f"{offer['usd_per_hour_of_all']:.4f}",) if count else ()),
+        offer["as_of"] or "undated", _shorten_source(offer["source"]) + mark,
     )  # fmt: skip
 
 
-def status_text(found: Status, today: date) -> str:
-    """Say what is known, how old it is, and what was set apart."""
-    age, ahead = (
-        found.age_days(today),
-        [each.newest for each in found.slices if each.newest > today.isoformat()],
+def format_status(status: Status, today: date) -> str:
+    """Return the numbers, age and sources of prices, and the rows that were set apart."""
+    age_days, future_days = (
+        status.age_days(today),
+        [each.newest for each in status.slices if each.newest > today.isoformat()],
     )
-    told = "none has a day that has come" if age is None else f"the newest is {age} days old"
+    newest_age = "all are dated in the future" if age_days is None else f"the newest is {age_days} days old"
     lines = [
-        f"store     {found.store or 'none: the embedded snapshot alone answers'}",
-        f"prices    {found.embedded} embedded, {found.stored} stored; {told}",
-        *([f"WARNING   some dated in the future, up to {max(ahead)}, outrank what is real"] if ahead else []),
+        f"store     {status.store or 'none: only the embedded prices are used'}",
+        f"prices    {status.embedded} embedded, {status.stored} stored; {newest_age}",
+        *(future_days and [f"WARNING   prices dated in the future (up to {max(future_days)}) outrank real ones"]),
         "",
-        *grid(
+        *format_columns(
             ("cloud", "purchase", "prices", "machines", "oldest", "middle", "newest", "undated"),
             [(each.cloud, each.purchase, str(each.prices), str(each.machines), each.oldest, each.middle, each.newest,
-              str(each.undated)) for each in found.slices],
-            right={2, 3, 7},
+              str(each.undated)) for each in status.slices],
+            right_aligned={2, 3, 7},
         ),
         "",
         "machine types with accelerators that have a price in some region:",
-        *grid(
+        *format_columns(
             ("cloud", "types", "on-demand", "spot", "commitment"),
             [(each.cloud, str(each.types), str(each.on_demand), str(each.spot), str(each.commitment))
-             for each in found.coverage],
-            right={1, 2, 3, 4},
+             for each in status.coverage],
+            right_aligned={1, 2, 3, 4},
         ),
         "",
         "sources:",
-        *(f"  {count:6}  {source}" for source, count in found.sources),
+        *(f"  {count:6}  {source}" for source, count in status.sources),
     ]  # fmt: skip
-    if found.apart:
+    if status.set_apart:
         lines += [
             "",
-            "set apart as suspicious, never priced by:",
-            *(f"  {n:6}  {code}" for code, n in found.apart),
+            "set apart as suspicious, never used as prices:",
+            *(f"  {n:6}  {code}" for code, n in status.set_apart),
         ]
     lines += [
-        f"\nunfinished: {each.source}, begun {each.started_at}; run it again" for each in found.unfinished
+        f"\nunfinished: {each.source}, started {each.started_at}; run it again" for each in status.unfinished
     ]
     return "\n".join(lines)
 
 
-def status_json(found: Status, today: date) -> str:
-    """Return the state as JSON."""
-    return dump(asdict(found) | {"age_days": found.age_days(today)})
+def format_status_json(status: Status, today: date) -> str:
+    """Return the status as JSON."""
+    return dump_json(asdict(status) | {"age_days": status.age_days(today)})
 
 
-def summary_text(summary: Summary, name: str) -> str:
-    """Say what an import took and what it set apart, by check."""
+def format_summary(summary: RunSummary, name: str) -> str:
+    """Return the numbers of an import and its findings by check."""
     if summary.repeated:
-        head = f"{name} was imported before, on {summary.run.finished_at}: nothing changed"
-        return f"{head} ({summary.taken} taken, {summary.apart} set apart)"
+        head = f"{name} was imported on {summary.run.finished_at}: nothing changed"
+        return f"{head} ({summary.imported} imported, {summary.set_apart} set apart)"
     lines = [
-        f"{name}: {summary.taken} prices taken ({summary.unchanged} as known), {summary.apart} set apart"
+        f"{name}: {summary.imported} prices imported ({summary.unchanged} unchanged), {summary.set_apart} set apart"
     ]
-    if summary.apart:
+    if summary.set_apart:
         codes = " ".join(f"--accept {code}" for code in sorted({each.code for each in summary.findings}))
-        lines[0] += f"; to take those all the same: {codes}"
-    return "\n".join([*lines, *findings_lines(summary.findings)])
+        lines[0] += f"; to import them anyway: {codes}"
+    return "\n".join([*lines, *format_findings(summary.findings)])
 
 
-def summary_json(summary: Summary, name: str) -> str:
-    """Return what an import took as JSON."""
-    return dump(
+def format_summary_json(summary: RunSummary, name: str) -> str:
+    """Return the numbers of an import and its findings as JSON."""
+    return dump_json(
         {
             "file": name,
-            "taken": summary.taken,
+            "imported": summary.imported,
             "unchanged": summary.unchanged,
-            "set_apart": summary.apart,
+            "set_apart": summary.set_apart,
             "repeated": summary.repeated,
-            "findings": [finding_dict(each) for each in summary.findings],
+            "findings": [finding_as_dict(each) for each in summary.findings],
         }
     )
 
 
-def findings_lines(findings: Iterable[Finding]) -> list[str]:
-    """Return findings by check, a few of each."""
-    from gpufleet.catalog.prices.checks import CODES
+def format_findings(findings: Iterable[Finding]) -> list[str]:
+    """Return findings by check, at most MAX_SHOWN_FINDINGS of each."""
+    from gpufleet.catalog.prices.check import CODES
 
     by_code: dict[str, list[Finding]] = {}
     for finding in findings:
         by_code.setdefault(finding.code, []).append(finding)
     lines: list[str] = []
-    for code, found in sorted(by_code.items()):
-        lines.append(f"  {code} ({CODES[code]}): {len(found)}")
-        lines += [f"    {' '.join(each.row.key)}: {each.reason}" for each in found[:FEW]]
-        lines += [f"    and {len(found) - FEW} more"] if len(found) > FEW else []
+    for code, same_code in sorted(by_code.items()):
+        lines.append(f"  {code} ({CODES[code]}): {len(same_code)}")
+        lines += [f"    {' '.join(each.row.key)}: {each.reason}" for each in same_code[:MAX_SHOWN_FINDINGS]]
+        lines += (
+            [f"    and {len(same_code) - MAX_SHOWN_FINDINGS} more"]
+            if len(same_code) > MAX_SHOWN_FINDINGS
+            else []
+        )
     return lines
 
 
-def findings_json(findings: Iterable[Finding]) -> str:
+def format_findings_json(findings: Iterable[Finding]) -> str:
     """Return findings as JSON."""
-    found = list(findings)
-    counts = Counter(each.code for each in found)
-    return dump({"counts": dict(sorted(counts.items())), "findings": [finding_dict(each) for each in found]})
+    listed = list(findings)
+    counts = Counter(each.code for each in listed)
+    return dump_json(
+        {"counts": dict(sorted(counts.items())), "findings": [finding_as_dict(each) for each in listed]}
+    )
 
 
-def finding_dict(finding: Finding) -> dict[str, Any]:
+def finding_as_dict(finding: Finding) -> dict[str, Any]:
     """Return a finding as plain values."""
     row = finding.row
     return {
@@ -221,22 +239,25 @@ def finding_dict(finding: Finding) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def dump(value: Any) -> str:
-    """Return JSON as people read it."""
+def dump_json(value: Any) -> str:
+    """Return indented JSON."""
     return json.dumps(value, indent=2)
 
 
-def grid(head: Sequence[str], rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> list[str]:
-    """Return rows as lines of equal columns."""
-    numbers = set(right)
-    widths = [max(len(row[at]) for row in (head, *rows)) for at in range(len(head))]
+def format_columns(
+    head: Sequence[str], rows: Sequence[Sequence[str]], right_aligned: Iterable[int] = ()
+) -> list[str]:
+    """Return rows as lines with aligned columns."""
+    right_aligned_columns = set(right_aligned)
+    widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
     return [
         "  ".join(
-            cell.rjust(widths[at]) if at in numbers else cell.ljust(widths[at]) for at, cell in enumerate(row)
+            cell.rjust(widths[column]) if column in right_aligned_columns else cell.ljust(widths[column])
+            for column, cell in enumerate(row)
         ).rstrip()
         for row in (head, *rows)
     ]
 
 
-def _short(source: str) -> str:
+def _shorten_source(source: str) -> str:
     return source.partition(";")[0][:40]

@@ -1,4 +1,4 @@
-"""One price as it travels: out of a reader or a cloud's API, into the store."""
+"""One price row, as readers and the clouds' APIs pass it to the store."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Literal, cast
 
-from gpufleet.catalog.model import Confidence
+from gpufleet.catalog.entry import Confidence
 from gpufleet.errors import InputError
 
 Kind = Literal["machine", "part"]
@@ -28,14 +28,16 @@ PURCHASES = (
 )
 COMMITMENTS = tuple(each for each in PURCHASES if each.endswith(("_1y", "_3y")))
 UPFRONTS = ("none", "partial", "all")
-GENERATED_SINCE = "2025-11"  # data/README.md: what is older, or transcribed, is of medium confidence at most
+HIGH_CONFIDENCE_SINCE = (
+    "2025-11"  # data/README.md: what is older, or transcribed, is of medium confidence at most
+)
 _DAY = re.compile(r"\d{4}-\d{2}(-\d{2})?(/\d{4}-\d{2}(-\d{2})?)?\Z")
 _NAME = re.compile(r"[a-z][a-z0-9_-]*\Z")
 
 
 @dataclass(frozen=True)
-class Facts:
-    """What a source says about the machine itself, beside its price."""
+class MachineFacts:
+    """What a source states about the machine itself."""
 
     vcpus: int = 0
     memory_gib: float = 0.0
@@ -47,12 +49,11 @@ class Facts:
 
 @dataclass(frozen=True)
 class PriceRow:
-    """USD per ``unit`` and hour; a commitment's money paid at the start is spread over its term.
+    """USD per ``unit`` and hour; the upfront payment of a commitment is spread over its term.
 
-    ``as_of`` is the day the source says so, an interval of two, or empty where nobody knows. ``upfront`` tells
-    apart the ways one commitment is paid, ``upfront_usd`` what is due at the start. ``where`` is the place that a
-    reader found it at (``file:line``), for messages. ``offered`` is what the source knows about whether the
-    machine can be had there at all.
+    ``as_of`` is a day, an interval of two days, or empty if unknown. ``upfront`` is the payment option of a commitment,
+    ``upfront_usd`` the amount due at the start. ``where`` is the row's place (``file:line``) for messages.
+    ``offered`` is True or False if the source states whether the region has the machine.
     """
 
     cloud: str
@@ -67,41 +68,41 @@ class PriceRow:
     confidence: Confidence | None = None
     upfront: Upfront = "none"
     upfront_usd: float = 0.0
-    facts: Facts | None = None
+    facts: MachineFacts | None = None
     offered: bool | None = None
     where: str = ""
 
     @property
     def key(self) -> tuple[str, str, str, str]:
-        """Return what a price is asked for by."""
+        """Return cloud, region, item and purchase."""
         return (self.cloud, self.region, self.item, self.purchase)
 
     @property
     def dated(self) -> str:
-        """Return the earliest day it may date from, sortable; empty where undated."""
-        return earliest(self.as_of)
+        """Return the earliest possible day as sortable text; empty if undated."""
+        return earliest_day(self.as_of)
 
-    def trusted(self) -> Confidence:
-        """Return the confidence given, else what the rule in data/README.md gives."""
-        return self.confidence or confidence(self.purchase, self.as_of)
+    def effective_confidence(self) -> Confidence:
+        """Return the stated confidence, else the one that follows from the rule in data/README.md."""
+        return self.confidence or default_confidence(self.purchase, self.as_of)
 
 
-def earliest(as_of: str) -> str:
-    """Return the first day that a date, a month or an interval may mean."""
+def earliest_day(as_of: str) -> str:
+    """Return the first day of a date, month or interval."""
     first = as_of.partition("/")[0]
     return f"{first}-01" if len(first) == len("2025-11") else first
 
 
-def confidence(purchase: str, as_of: str) -> Confidence:
-    """Return how far a price may be trusted: undated little, spot less than a list price."""
+def default_confidence(purchase: str, as_of: str) -> Confidence:
+    """Return the confidence of a price: low if undated, lower for spot than for list prices."""
     if not as_of:
         return "low"
     grades = ("high", "medium", "low")
-    return cast("Confidence", grades[(purchase == "spot") + (as_of < GENERATED_SINCE)])
+    return cast("Confidence", grades[(purchase == "spot") + (as_of < HIGH_CONFIDENCE_SINCE)])
 
 
-def check(row: PriceRow) -> PriceRow:
-    """Refuse what is no price at all; what is merely suspicious is for the checks."""
+def check_price_row(row: PriceRow) -> PriceRow:
+    """Return the row; raise InputError if it is not a valid price. Suspicious prices are for the checks."""
     if not math.isfinite(row.usd_per_hour) or row.usd_per_hour < 0:
         raise InputError(
             f"price {row.usd_per_hour} is not an amount", where=row.where, remedy="zero or more USD"
@@ -115,7 +116,7 @@ def check(row: PriceRow) -> PriceRow:
             f"unknown upfront {row.upfront!r}", where=row.where, remedy=f"one of {', '.join(UPFRONTS)}"
         )
     if not _NAME.match(row.cloud):
-        raise InputError(f"{row.cloud!r} is no cloud's name", where=row.where, remedy="for example aws")
+        raise InputError(f"{row.cloud!r} is not a name of a cloud", where=row.where, remedy="for example aws")
     for name, value in (("region", row.region), ("machine or part", row.item), ("source", row.source)):
         if not value:
             raise InputError(f"no {name}", where=row.where)
@@ -129,7 +130,7 @@ def _check_date(row: PriceRow) -> None:
     try:
         if not _DAY.match(row.as_of):
             raise ValueError  # noqa: TRY301 - one message for both
-        date.fromisoformat(earliest(row.as_of))
+        date.fromisoformat(earliest_day(row.as_of))
     except ValueError:
         raise InputError(
             f"{row.as_of!r} is not a date", where=row.where, key="as_of", remedy="write it like 2026-07-06"

@@ -1,4 +1,4 @@
-"""The store's tables. A new version adds a step to ``STEPS``; a store written by a newer one is refused."""
+"""The store's tables. A new version adds a step to ``MIGRATIONS``; a store of a newer version is refused."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sqlite3
 
 from gpufleet.errors import EnvironmentFault
 
-STEPS = (
+MIGRATIONS = (
     """
     CREATE TABLE runs (
         id INTEGER PRIMARY KEY, source TEXT NOT NULL, key TEXT NOT NULL, started_at TEXT NOT NULL,
@@ -48,59 +48,61 @@ STEPS = (
     CREATE INDEX current_by_model ON current (accelerator);
     """,
 )
-VERSION = len(STEPS)
+VERSION = len(MIGRATIONS)
 
-# Commitments paid without money at the start are compared first; then the newest; then the best trusted.
-ORDER = """
+# Commitments without an upfront payment come first; then the newest; then the highest confidence.
+PREFERENCE_ORDER = """
     CASE upfront WHEN 'none' THEN 0 WHEN 'partial' THEN 1 ELSE 2 END, dated DESC,
     CASE confidence WHEN 'high' THEN 0 WHEN 'medium' THEN 1 ELSE 2 END, run DESC
 """
-NEWEST = f"""
+SELECT_NEWEST = f"""
     SELECT cloud, region, item, purchase, kind, unit, as_of, dated, source, usd_per_hour, confidence,
            accelerator, accelerators, CASE WHEN accelerators > 0 THEN usd_per_hour / accelerators END AS each
     FROM (
         SELECT p.*, m.accelerator, m.accelerators, row_number() OVER (
-            PARTITION BY p.cloud, p.item, p.region, p.purchase ORDER BY {ORDER}) AS place
+            PARTITION BY p.cloud, p.item, p.region, p.purchase ORDER BY {PREFERENCE_ORDER}) AS place
         FROM prices p LEFT JOIN machines m ON m.cloud = p.cloud AND m.item = p.item WHERE dated <= {{day}})
     WHERE place = 1
-"""  # noqa: S608 - our own words
-REBUILD = f"INSERT INTO current {NEWEST.format(day=repr('9999'))}"
-AS_OF = NEWEST.format(day="?")
+"""  # noqa: S608 - our own column names
+REBUILD_CURRENT = f"INSERT INTO current {SELECT_NEWEST.format(day=repr('9999'))}"
+SELECT_AS_OF = SELECT_NEWEST.format(day="?")
 
 
-def prepare(link: sqlite3.Connection, path: str) -> None:
-    """Bring a store to this version's tables, in one transaction; refuse a newer or foreign file."""
-    found = version(link, path)
-    if found == VERSION:
+def migrate_schema(connection: sqlite3.Connection, path: str) -> None:
+    """Migrate a store to this version in one transaction; refuse a newer or foreign file."""
+    version = read_version(connection, path)
+    if version == VERSION:
         return
-    link.execute("BEGIN IMMEDIATE")
+    connection.execute("BEGIN IMMEDIATE")
     try:
-        for step in STEPS[version(link, path) :]:  # asked again: another process may have been first
-            for statement in filter(str.strip, step.split(";")):
-                link.execute(statement)
-        link.execute(f"PRAGMA user_version = {VERSION}")
-        link.execute("COMMIT")
+        for migration in MIGRATIONS[
+            read_version(connection, path) :
+        ]:  # read again: another process may have migrated it
+            for statement in filter(str.strip, migration.split(";")):
+                connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+        connection.execute("COMMIT")
     except BaseException:
-        link.execute("ROLLBACK")
+        connection.execute("ROLLBACK")
         raise
 
 
-def version(link: sqlite3.Connection, path: str) -> int:
+def read_version(connection: sqlite3.Connection, path: str) -> int:
     """Return the version of a store's tables, 0 for an empty file."""
     try:
-        found = int(link.execute("PRAGMA user_version").fetchone()[0])
-        tables = int(link.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
+        version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+        tables = int(connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
     except sqlite3.DatabaseError as error:
         raise EnvironmentFault(
-            f"{path} is no price store: {error}", hint="move it away and import the prices again"
+            f"{path} is not a price store: {error}", hint="move it away and import the prices again"
         ) from None
-    if found > VERSION:
+    if version > VERSION:
         raise EnvironmentFault(
-            f"{path} was written by a newer gpufleet (version {found}, this one reads {VERSION})",
+            f"{path} was written by a newer gpufleet (version {version}, this one reads {VERSION})",
             hint="update gpufleet, or point GPUFLEET_PRICES at another file",
         )
-    if tables and not found:
+    if tables and not version:
         raise EnvironmentFault(
             f"{path} is another program's database", hint="point GPUFLEET_PRICES elsewhere"
         )
-    return found
+    return version

@@ -1,4 +1,4 @@
-"""What is known, how old it is and where it comes from: the embedded snapshot and the store together."""
+"""Coverage, age and sources of the prices in use: embedded snapshot and store together."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from datetime import date
 
 from gpufleet.catalog import table
-from gpufleet.catalog.prices.reader import Reader, opened
+from gpufleet.catalog.prices.reader import Reader, open_reader
 from gpufleet.catalog.prices.row import COMMITMENTS, PURCHASES
 
-WAYS = ("on_demand", "spot", "commitment")
+PURCHASE_GROUPS = ("on_demand", "spot", "commitment")
 Key = tuple[str, str, str, str]
 
 
@@ -31,7 +31,7 @@ class Slice:
 
 @dataclass(frozen=True)
 class Coverage:
-    """Of the machine types with accelerators, how many have a price of some region."""
+    """The number of machine types with accelerators, and how many of them have a price in some region."""
 
     cloud: str
     types: int
@@ -42,7 +42,7 @@ class Coverage:
 
 @dataclass(frozen=True)
 class Unfinished:
-    """A run that was begun and never committed."""
+    """A run that was started but not committed."""
 
     source: str
     started_at: str
@@ -50,7 +50,7 @@ class Unfinished:
 
 @dataclass(frozen=True)
 class Status:
-    """Everything that ``gpufleet prices status`` says."""
+    """The content of ``gpufleet prices status``."""
 
     store: str | None
     embedded: int
@@ -58,11 +58,11 @@ class Status:
     slices: tuple[Slice, ...]
     coverage: tuple[Coverage, ...]
     sources: tuple[tuple[str, int], ...]
-    apart: tuple[tuple[str, int], ...]
+    set_apart: tuple[tuple[str, int], ...]
     unfinished: tuple[Unfinished, ...]
 
     def age_days(self, today: date) -> int | None:
-        """Return how old the newest price is, of those whose day has come."""
+        """Return the age of the newest price that is not dated in the future."""
         now = today.isoformat()
         days = [
             day
@@ -73,83 +73,95 @@ class Status:
         return (today - date.fromisoformat(max(days))).days if days else None
 
 
-def status() -> Status:
-    """Look at every price that look-ups would use now."""
-    store = opened()
-    known = dict(in_force(store))
+def read_status() -> Status:
+    """Return the status of all prices in use."""
+    store = open_reader()
+    day_and_source_by_key = dict(list_current_prices(store))
     return Status(
         store=str(store.path) if store else None,
-        embedded=len(table.prices()) + len(table.part_prices()),
-        stored=_count(store, "SELECT count(*) FROM prices"),
-        slices=tuple(_slices(known)),
-        coverage=tuple(covered(accelerated(store), known)),
-        sources=tuple(Counter(source.split(";")[0] for _, source in known.values()).most_common()),
-        apart=tuple(store.ask("SELECT code, count(*) FROM apart GROUP BY code ORDER BY code"))
+        embedded=len(table.load_prices()) + len(table.load_part_prices()),
+        stored=_count_rows(store, "SELECT count(*) FROM prices"),
+        slices=tuple(_build_slices(day_and_source_by_key)),
+        coverage=tuple(count_coverage(list_accelerated_machines(store), day_and_source_by_key)),
+        sources=tuple(
+            Counter(source.split(";")[0] for _, source in day_and_source_by_key.values()).most_common()
+        ),
+        set_apart=tuple(store.query("SELECT code, count(*) FROM apart GROUP BY code ORDER BY code"))
         if store
         else (),
-        unfinished=tuple(_unfinished(store)),
+        unfinished=tuple(_list_unfinished_runs(store)),
     )
 
 
-def in_force(store: Reader | None) -> Iterator[tuple[Key, tuple[str, str]]]:
-    """Yield each machine's price key with the day and the source of the price that a look-up would give."""
+def list_current_prices(store: Reader | None) -> Iterator[tuple[Key, tuple[str, str]]]:
+    """Yield the key of each machine price in use with its day and source."""
     newest = {
         key: (price.as_of_date.isoformat() if price.as_of_date else "", price.source)
-        for key, price in table.prices().items()
+        for key, price in table.load_prices().items()
     }
     query = "SELECT cloud, region, item, purchase, dated, source FROM current WHERE kind = 'machine'"
-    for *key, dated, source in store.ask(query) if store else ():
-        wanted = (key[0], key[1], key[2], key[3])
-        if wanted not in newest or dated >= newest[wanted][0]:
-            newest[wanted] = (dated, source)
+    for *key, dated, source in store.query(query) if store else ():
+        price_key = (key[0], key[1], key[2], key[3])
+        if price_key not in newest or dated >= newest[price_key][0]:
+            newest[price_key] = (dated, source)
     yield from newest.items()
 
 
-def accelerated(store: Reader | None) -> set[tuple[str, str]]:
-    """Return the machine types with accelerators that snapshot or store describe, by cloud and name."""
-    found = {key for key, machine in table.machines().items() if machine.accelerators and key[0] != "onprem"}
+def list_accelerated_machines(store: Reader | None) -> set[tuple[str, str]]:
+    """Return the machine types with accelerators, by cloud and name."""
+    machine_types = {
+        key for key, machine in table.load_machines().items() if machine.accelerators and key[0] != "onprem"
+    }
     if store:
-        found |= set(store.ask("SELECT cloud, item FROM machines WHERE accelerators > 0"))
-    return found
+        machine_types |= set(store.query("SELECT cloud, item FROM machines WHERE accelerators > 0"))
+    return machine_types
 
 
-def covered(types: Iterable[tuple[str, str]], known: Iterable[Key]) -> Iterator[Coverage]:
-    """Count, by cloud, the types that have a price of each way to buy in some region."""
-    wanted, ways = sorted(set(types)), ways_of(known)
-    for cloud in sorted({cloud for cloud, _ in wanted}):
-        mine = [key for key in wanted if key[0] == cloud]
-        counts = [sum(way in ways.get(key, ()) for key in mine) for way in WAYS]
-        yield Coverage(cloud, len(mine), *counts)
+def count_coverage(types: Iterable[tuple[str, str]], keys: Iterable[Key]) -> Iterator[Coverage]:
+    """Count by cloud the types that have a price in some region, for each purchase group."""
+    machine_types, groups_by_machine = sorted(set(types)), group_purchases(keys)
+    for cloud in sorted({cloud for cloud, _ in machine_types}):
+        cloud_types = [key for key in machine_types if key[0] == cloud]
+        counts = [
+            sum(group in groups_by_machine.get(key, ()) for key in cloud_types) for group in PURCHASE_GROUPS
+        ]
+        yield Coverage(cloud, len(cloud_types), *counts)
 
 
-def ways_of(known: Iterable[Key]) -> dict[tuple[str, str], set[str]]:
-    """Return in which ways each machine type's price is known."""
-    ways: dict[tuple[str, str], set[str]] = {}
-    for cloud, _, item, purchase in known:
-        ways.setdefault((cloud, item), set()).add("commitment" if purchase in COMMITMENTS else purchase)
-    return ways
+def group_purchases(keys: Iterable[Key]) -> dict[tuple[str, str], set[str]]:
+    """Return the purchase groups with a known price of each machine type."""
+    groups_by_machine: dict[tuple[str, str], set[str]] = {}
+    for cloud, _, item, purchase in keys:
+        groups_by_machine.setdefault((cloud, item), set()).add(
+            "commitment" if purchase in COMMITMENTS else purchase
+        )
+    return groups_by_machine
 
 
-def _slices(known: dict[Key, tuple[str, str]]) -> Iterator[Slice]:
+def _build_slices(day_and_source_by_key: dict[Key, tuple[str, str]]) -> Iterator[Slice]:
     groups: dict[tuple[str, str], list[tuple[str, str]]] = {}
-    for (cloud, _, item, purchase), (day, _) in known.items():
+    for (cloud, _, item, purchase), (day, _) in day_and_source_by_key.items():
         groups.setdefault((cloud, purchase), []).append((item, day))
-    for (cloud, purchase), found in sorted(groups.items(), key=lambda each: (each[0][0], _place(each[0][1]))):
-        days = sorted(day for _, day in found if day)
-        ends = (days[0], days[len(days) // 2], days[-1]) if days else ("", "", "")
-        machines = len({item for item, _ in found})
-        yield Slice(cloud, purchase, len(found), machines, *ends, undated=len(found) - len(days))
+    for (cloud, purchase), machine_days in sorted(
+        groups.items(), key=lambda each: (each[0][0], _purchase_rank(each[0][1]))
+    ):
+        days = sorted(day for _, day in machine_days if day)
+        day_range = (days[0], days[len(days) // 2], days[-1]) if days else ("", "", "")
+        machines = len({item for item, _ in machine_days})
+        yield Slice(
+            cloud, purchase, len(machine_days), machines, *day_range, undated=len(machine_days) - len(days)
+        )
 
 
-def _place(purchase: str) -> int:
+def _purchase_rank(purchase: str) -> int:
     return PURCHASES.index(purchase)
 
 
-def _unfinished(store: Reader | None) -> Iterator[Unfinished]:
+def _list_unfinished_runs(store: Reader | None) -> Iterator[Unfinished]:
     query = "SELECT source, started_at FROM runs WHERE finished_at IS NULL ORDER BY id"
-    for source, started in store.ask(query) if store else ():
+    for source, started in store.query(query) if store else ():
         yield Unfinished(source, started)
 
 
-def _count(store: Reader | None, query: str) -> int:
-    return int(next(iter(store.ask(query)))[0]) if store else 0
+def _count_rows(store: Reader | None, query: str) -> int:
+    return int(next(iter(store.query(query)))[0]) if store else 0

@@ -1,8 +1,8 @@
 """The local price store: one SQLite file, written by imports and refreshes, read by every price look-up.
 
 Rows are staged batch by batch, each batch in one transaction together with the record that it is done, and
-become visible all at once when their run is committed. Whoever is killed in between leaves the prices as they
-were; the next run of the same key finds its batches and goes on.
+become visible together when their run is committed. A killed import changes no price; the next run of the same key
+reuses its batches.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from types import TracebackType
 from typing import Any, Self
 
 from gpufleet.catalog import table
-from gpufleet.catalog.model import AcceleratorCount, Machine
+from gpufleet.catalog.entry import AcceleratorCount, Machine
 from gpufleet.catalog.prices import schema
-from gpufleet.catalog.prices.checks import Finding, Known, examine
-from gpufleet.catalog.prices.known import of_store
-from gpufleet.catalog.prices.reader import damaged
-from gpufleet.catalog.prices.row import Facts, PriceRow, check
+from gpufleet.catalog.prices.check import CheckContext, Finding, check_prices
+from gpufleet.catalog.prices.check_context import load_check_context
+from gpufleet.catalog.prices.reader import damaged_store_error
+from gpufleet.catalog.prices.row import MachineFacts, PriceRow, check_price_row
 from gpufleet.errors import EnvironmentFault, InputError
 
-BUSY_S = 30.0  # another import holds the file for seconds at most
-NO_FACTS = Facts()
-PRICES = (
+BUSY_TIMEOUT_S = 30.0  # another import locks the file for seconds at most
+NO_FACTS = MachineFacts()
+PRICE_COLUMNS = (
     "cloud", "region", "item", "purchase", "upfront", "dated", "source", "kind", "unit", "as_of", "usd_per_hour",
     "upfront_usd", "confidence",
 )  # fmt: skip
-FACTS = ("vcpus", "memory_gib", "arch", "accelerator", "accelerators", "accelerator_memory_gib")
-STAGED = (*PRICES, "offered", *FACTS, "place")
+FACT_COLUMNS = ("vcpus", "memory_gib", "arch", "accelerator", "accelerators", "accelerator_memory_gib")
+STAGED_COLUMNS = (*PRICE_COLUMNS, "offered", *FACT_COLUMNS, "place")
 
 
 @dataclass(frozen=True)
@@ -48,15 +48,15 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Summary:
-    """What a committed run brought: rows ``taken``, of them ``unchanged``, and those set apart with why."""
+class RunSummary:
+    """The result of a committed run: rows ``imported``, of them ``unchanged``, rows set apart, findings."""
 
     run: Run
-    taken: int
+    imported: int
     unchanged: int
-    apart: int
+    set_apart: int
     findings: tuple[Finding, ...] = ()
-    repeated: bool = False  # the run had been committed before: nothing was done now
+    repeated: bool = False  # the run was committed before: nothing changed
 
 
 class Store:
@@ -64,7 +64,7 @@ class Store:
 
     def __init__(self, path: Path, *, create: bool = True) -> None:
         self.path = path
-        self.link = connect(path, create=create)
+        self.connection = open_connection(path, create=create)
 
     def __enter__(self) -> Self:
         return self
@@ -75,227 +75,234 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Let go of the file."""
-        self.link.close()
+        """Close the file."""
+        self.connection.close()
 
     def begin(self, source: str, key: str) -> Run:
-        """Start the run of that key, or find the one that was started before: finished, or to be resumed.
+        """Start the run of that key, or return the one that was started before, finished or open.
 
-        ``key`` says what is read: a file's digest, a refresh's day. Skip the batches that the run already has.
+        ``key`` identifies the input: a file's digest, the day of a refresh. Skip the batches that the run already has.
         """
-        with self._writing():
-            self.link.execute(
-                "INSERT OR IGNORE INTO runs (source, key, started_at) VALUES (?, ?, ?)", (source, key, _now())
+        with self._transaction():
+            self.connection.execute(
+                "INSERT OR IGNORE INTO runs (source, key, started_at) VALUES (?, ?, ?)",
+                (source, key, _timestamp()),
             )
-        return self._run("source = ? AND key = ?", source, key)
+        return self._read_run("source = ? AND key = ?", source, key)
 
     def resume(self, source: str) -> Run | None:
-        """Return the latest run of a source that was begun and never committed."""
+        """Return the latest open run of a source."""
         where = "source = ? AND finished_at IS NULL ORDER BY id DESC"
-        found = self.link.execute(f"SELECT id FROM runs WHERE {where}", (source,)).fetchone()  # noqa: S608
-        return self._run("id = ?", found[0]) if found else None
+        row = self.connection.execute(f"SELECT id FROM runs WHERE {where}", (source,)).fetchone()  # noqa: S608
+        return self._read_run("id = ?", row[0]) if row else None
 
     def write_batch(self, name: str, rows: Iterable[PriceRow], run: Run) -> Run:
-        """Stage the rows of one batch (a page, a region) in one transaction; writing it again replaces it."""
-        staged = [(run.id, *_staged(check(row))) for row in rows]
-        marks = ", ".join("?" * (len(STAGED) + 1))
-        with self._writing():
-            if self._finished(run):
-                return self._run("id = ?", run.id)
-            self.link.executemany(
-                f"INSERT OR REPLACE INTO staged (run, {', '.join(STAGED)}) VALUES ({marks})",  # noqa: S608
-                staged,
+        """Stage the rows of one batch (a page, a region) in one transaction; a repeated batch is replaced."""
+        staged_rows = [(run.id, *_staged_values(check_price_row(row))) for row in rows]
+        marks = ", ".join("?" * (len(STAGED_COLUMNS) + 1))
+        with self._transaction():
+            if self._is_finished(run):
+                return self._read_run("id = ?", run.id)
+            self.connection.executemany(
+                f"INSERT OR REPLACE INTO staged (run, {', '.join(STAGED_COLUMNS)}) VALUES ({marks})",  # noqa: S608
+                staged_rows,
             )
-            self.link.execute("INSERT OR REPLACE INTO batches VALUES (?, ?, ?)", (run.id, name, len(staged)))
+            self.connection.execute(
+                "INSERT OR REPLACE INTO batches VALUES (?, ?, ?)", (run.id, name, len(staged_rows))
+            )
         return replace(run, batches=run.batches | {name})
 
-    def commit(self, run: Run, accept: Iterable[str] = ()) -> Summary:
-        """Judge the run's rows and make the good ones visible, all in one transaction.
+    def commit(self, run: Run, accept: Iterable[str] = ()) -> RunSummary:
+        """Check the run's rows and make those without findings visible, in one transaction.
 
-        Rows with a finding are set apart and never priced by, unless its code is in ``accept``.
+        Rows with a finding are set apart and never used as prices, unless its code is in ``accept``.
         """
-        with self._writing():
-            if self._finished(run):
-                return self._summary(run, repeated=True)
-            rows = list(self.staged(run))
-            known = self._known(rows)
-            findings = tuple(examine(rows, known))
-            refused = [each for each in findings if each.code not in set(accept)]
-            apart = {each.row for each in refused}
-            taken = [row for row in rows if row not in apart]
-            self._set_apart(run, rows, refused)
-            unchanged = self._publish(run, taken)
-            self._finish(run, len(taken), unchanged, len(apart))
-        return self._summary(run, findings=findings)
+        with self._transaction():
+            if self._is_finished(run):
+                return self._read_summary(run, repeated=True)
+            rows = list(self.staged_rows(run))
+            context = self._load_context(rows)
+            findings = tuple(check_prices(rows, context))
+            refused_findings = [finding for finding in findings if finding.code not in set(accept)]
+            rows_set_apart = {each.row for each in refused_findings}
+            accepted_rows = [row for row in rows if row not in rows_set_apart]
+            self._set_rows_apart(run, rows, refused_findings)
+            unchanged = self._publish_rows(run, accepted_rows)
+            self._mark_finished(run, len(accepted_rows), unchanged, len(rows_set_apart))
+        return self._read_summary(run, findings=findings)
 
     def abandon(self, run: Run) -> None:
-        """Forget a run that was not committed, and what it staged."""
-        with self._writing():
-            if self._finished(run):
+        """Delete an open run and its staged rows."""
+        with self._transaction():
+            if self._is_finished(run):
                 return
             for table, column in (("staged", "run"), ("batches", "run"), ("runs", "id")):
-                self.link.execute(f"DELETE FROM {table} WHERE {column} = ?", (run.id,))  # noqa: S608
+                self.connection.execute(f"DELETE FROM {table} WHERE {column} = ?", (run.id,))  # noqa: S608
 
     @contextmanager
-    def _writing(self) -> Iterator[None]:
-        """Hold the file alone; all or nothing of what is done meanwhile stays."""
+    def _transaction(self) -> Iterator[None]:
+        """Lock the file for one transaction."""
         self._execute("BEGIN IMMEDIATE")
         try:
             yield
             self._execute("COMMIT")
         except BaseException as error:
-            if self.link.in_transaction:
-                self.link.execute("ROLLBACK")
+            if self.connection.in_transaction:
+                self.connection.execute("ROLLBACK")
             if type(error) is sqlite3.DatabaseError:
-                raise damaged(self.path, error) from None
+                raise damaged_store_error(self.path, error) from None
             if isinstance(error, sqlite3.OperationalError):
-                raise _unwritable(self.path, error) from None
+                raise unwritable_store_error(self.path, error) from None
             raise
 
     def _execute(self, statement: str) -> None:
         try:
-            self.link.execute(statement)
+            self.connection.execute(statement)
         except sqlite3.OperationalError as error:
-            raise _unwritable(self.path, error) from None
+            raise unwritable_store_error(self.path, error) from None
 
-    def _run(self, where: str, *values: Any) -> Run:
-        row = self.link.execute(
-            f"SELECT id, source, key, started_at, finished_at FROM runs WHERE {where}",  # noqa: S608 - our words
+    def _read_run(self, where: str, *values: Any) -> Run:
+        row = self.connection.execute(
+            f"SELECT id, source, key, started_at, finished_at FROM runs WHERE {where}",  # noqa: S608 - our own column names
             values,
         ).fetchone()
         if row is None:
-            raise InputError("that run is not in the store", where=str(self.path), remedy="begin it")
-        names = self.link.execute("SELECT name FROM batches WHERE run = ?", (row[0],))
+            raise InputError("that run is not in the store", where=str(self.path), remedy="begin it first")
+        names = self.connection.execute("SELECT name FROM batches WHERE run = ?", (row[0],))
         number, source, key, started, finished = row
         return Run(number, source, key, started, finished, frozenset(name for (name,) in names))
 
-    def _finished(self, run: Run) -> bool:
-        return self._run("id = ?", run.id).finished_at is not None
+    def _is_finished(self, run: Run) -> bool:
+        return self._read_run("id = ?", run.id).finished_at is not None
 
-    def staged(self, run: Run) -> Iterator[PriceRow]:
+    def staged_rows(self, run: Run) -> Iterator[PriceRow]:
         """Yield the rows that a run has staged; none once it is committed."""
-        query = f"SELECT {', '.join(STAGED)} FROM staged WHERE run = ?"  # noqa: S608 - our own column names
-        return map(_row, self.link.execute(query, (run.id,)))
+        query = f"SELECT {', '.join(STAGED_COLUMNS)} FROM staged WHERE run = ?"  # noqa: S608 - our own column names
+        return map(_row_from_columns, self.connection.execute(query, (run.id,)))
 
-    def _known(self, rows: list[PriceRow]) -> Known:
-        return of_store(self.link, {(row.cloud, row.item) for row in rows})
+    def _load_context(self, rows: list[PriceRow]) -> CheckContext:
+        return load_check_context(self.connection, {(row.cloud, row.item) for row in rows})
 
-    def _publish(self, run: Run, rows: list[PriceRow]) -> int:
-        before = self.link.total_changes
-        names, marks = ", ".join(PRICES), ", ".join("?" * len(PRICES))
+    def _publish_rows(self, run: Run, rows: list[PriceRow]) -> int:
+        before = self.connection.total_changes
+        names, marks = ", ".join(PRICE_COLUMNS), ", ".join("?" * len(PRICE_COLUMNS))
         changed = "excluded.usd_per_hour <> usd_per_hour OR excluded.upfront_usd <> upfront_usd"
-        self.link.executemany(
+        self.connection.executemany(
             f"INSERT INTO prices ({names}, run) VALUES ({marks}, ?)"  # noqa: S608 - our own column names
             " ON CONFLICT DO UPDATE SET usd_per_hour = excluded.usd_per_hour, upfront_usd = excluded.upfront_usd,"
             " confidence = excluded.confidence, unit = excluded.unit, as_of = excluded.as_of, run = excluded.run"
             f" WHERE {changed}",
-            ((*_staged(row)[: len(PRICES)], run.id) for row in rows),
+            ((*_staged_values(row)[: len(PRICE_COLUMNS)], run.id) for row in rows),
         )
-        unchanged = len(rows) - (self.link.total_changes - before)
-        self._describe(rows)
-        self.link.execute("DELETE FROM current")
-        self.link.execute(schema.REBUILD)
+        unchanged = len(rows) - (self.connection.total_changes - before)
+        self._write_machine_facts(rows)
+        self.connection.execute("DELETE FROM current")
+        self.connection.execute(schema.REBUILD_CURRENT)
         return unchanged
 
-    def _describe(self, rows: list[PriceRow]) -> None:
+    def _write_machine_facts(self, rows: list[PriceRow]) -> None:
         facts = {(row.cloud, row.item): row for row in rows if row.facts and row.kind == "machine"}
-        self.link.executemany(
+        self.connection.executemany(
             "INSERT OR REPLACE INTO machines VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
-                *((*key, *_facts(row.facts), row.source, row.as_of) for key, row in facts.items()),
+                *((*key, *_fact_values(row.facts), row.source, row.as_of) for key, row in facts.items()),
                 *(
-                    _described(each) for each in table.machines().values() if each.cloud != "onprem"
-                ),  # ours outrank a price list's
+                    _machine_values(machine)
+                    for machine in table.load_machines().values()
+                    if machine.cloud != "onprem"
+                ),  # the catalogue takes precedence over a price list
             ),
         )
 
-    def _set_apart(self, run: Run, rows: list[PriceRow], findings: list[Finding]) -> None:
+    def _set_rows_apart(self, run: Run, rows: list[PriceRow], findings: list[Finding]) -> None:
         keys = "cloud = ? AND item = ? AND region = ? AND purchase = ? AND upfront = ? AND dated = ? AND source = ?"
-        self.link.executemany(f"DELETE FROM apart WHERE {keys}", map(_key, rows))  # noqa: S608
-        self.link.executemany(f"DELETE FROM prices WHERE {keys}", (_key(each.row) for each in findings))  # noqa: S608
-        self.link.executemany(
+        self.connection.executemany(f"DELETE FROM apart WHERE {keys}", map(_row_key, rows))  # noqa: S608
+        self.connection.executemany(
+            f"DELETE FROM prices WHERE {keys}",  # noqa: S608 - our own column names
+            (_row_key(finding.row) for finding in findings),
+        )
+        self.connection.executemany(
             "INSERT OR REPLACE INTO apart (cloud, item, region, purchase, upfront, dated, source, code, reason,"
             " usd_per_hour, place, run) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                (*_key(each.row), each.code, each.reason, each.row.usd_per_hour, each.row.where, run.id)
-                for each in findings
-            ),
+            ((*_row_key(f.row), f.code, f.reason, f.row.usd_per_hour, f.row.where, run.id) for f in findings),
         )
 
-    def _finish(self, run: Run, taken: int, unchanged: int, apart: int) -> None:
-        self.link.execute("DELETE FROM staged WHERE run = ?", (run.id,))
-        self.link.execute(
+    def _mark_finished(self, run: Run, imported: int, unchanged: int, set_apart: int) -> None:
+        self.connection.execute("DELETE FROM staged WHERE run = ?", (run.id,))
+        self.connection.execute(
             "UPDATE runs SET finished_at = ?, taken = ?, unchanged = ?, set_apart = ? WHERE id = ?",
-            (_now(), taken, unchanged, apart, run.id),
+            (_timestamp(), imported, unchanged, set_apart, run.id),
         )
 
-    def _summary(self, run: Run, findings: tuple[Finding, ...] = (), *, repeated: bool = False) -> Summary:
+    def _read_summary(
+        self, run: Run, findings: tuple[Finding, ...] = (), *, repeated: bool = False
+    ) -> RunSummary:
         counts = "SELECT taken, unchanged, set_apart FROM runs WHERE id = ?"
-        taken, unchanged, apart = self.link.execute(counts, (run.id,)).fetchone()
-        return Summary(self._run("id = ?", run.id), taken, unchanged, apart, findings, repeated)
+        imported, unchanged, set_apart = self.connection.execute(counts, (run.id,)).fetchone()
+        return RunSummary(
+            self._read_run("id = ?", run.id), imported, unchanged, set_apart, findings, repeated
+        )
 
 
-def connect(path: Path, *, create: bool) -> sqlite3.Connection:
-    """Open a store; one that is not there is made where ``create`` says so."""
+def open_connection(path: Path, *, create: bool) -> sqlite3.Connection:
+    """Open a store; create a missing one if ``create``."""
     if create:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise EnvironmentFault(f"{path.parent} cannot be made: {error.strerror}") from None
+            raise EnvironmentFault(f"{path.parent} cannot be created: {error.strerror}") from None
     mode = "rwc" if create else "rw"
     try:
-        link = sqlite3.connect(
-            f"{path.absolute().as_uri()}?mode={mode}", timeout=BUSY_S, isolation_level=None, uri=True
+        connection = sqlite3.connect(
+            f"{path.absolute().as_uri()}?mode={mode}", timeout=BUSY_TIMEOUT_S, isolation_level=None, uri=True
         )
-        schema.prepare(link, str(path))
+        schema.migrate_schema(connection, str(path))
     except sqlite3.OperationalError as error:
         raise EnvironmentFault(f"{path} cannot be opened: {error}", hint="see GPUFLEET_PRICES") from None
-    return link
+    return connection
 
 
-def _unwritable(path: Path, error: sqlite3.OperationalError) -> EnvironmentFault:
+def unwritable_store_error(path: Path, error: sqlite3.OperationalError) -> EnvironmentFault:
     hint = "is another import running, is the disk full?"
     return EnvironmentFault(f"{path} cannot be written: {error}", hint=hint)
 
 
-def _now() -> str:
+def _timestamp() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def _key(row: PriceRow) -> tuple[str, ...]:
+def _row_key(row: PriceRow) -> tuple[str, ...]:
     return (row.cloud, row.item, row.region, row.purchase, row.upfront, row.dated, row.source)
 
 
-def _described(machine: Machine) -> tuple[Any, ...]:
-    card = machine.accelerators[0] if machine.accelerators else AcceleratorCount("", 0, 0.0)
+def _machine_values(machine: Machine) -> tuple[Any, ...]:
+    accelerator = machine.accelerators[0] if machine.accelerators else AcceleratorCount("", 0, 0.0)
     return (
-        machine.cloud, machine.name, machine.vcpus, machine.memory_gib, machine.arch, card.model, machine.cards,
-        card.memory_gib, machine.source, machine.as_of,
+        machine.cloud, machine.name, machine.vcpus, machine.memory_gib, machine.arch, accelerator.model, machine.cards,
+        accelerator.memory_gib, machine.source, machine.as_of,
     )  # fmt: skip
 
 
-def _facts(facts: Facts | None) -> tuple[Any, ...]:
-    held = facts or NO_FACTS
-    return (
-        held.vcpus, held.memory_gib, held.arch, held.accelerator, held.accelerators, held.accelerator_memory_gib
-    )  # fmt: skip
+def _fact_values(facts: MachineFacts | None) -> tuple[Any, ...]:
+    known_facts = facts or NO_FACTS
+    return tuple(getattr(known_facts, name) for name in FACT_COLUMNS)
 
 
-def _staged(row: PriceRow) -> tuple[Any, ...]:
+def _staged_values(row: PriceRow) -> tuple[Any, ...]:
     return (
         row.cloud, row.region, row.item, row.purchase, row.upfront, row.dated, row.source, row.kind, row.unit,
-        row.as_of, row.usd_per_hour, row.upfront_usd, row.trusted(), row.offered,
-        *(_facts(row.facts) if row.facts else (None,) * 6), row.where,
+        row.as_of, row.usd_per_hour, row.upfront_usd, row.effective_confidence(), row.offered,
+        *(_fact_values(row.facts) if row.facts else (None,) * 6), row.where,
     )  # fmt: skip
 
 
-def _row(found: tuple[Any, ...]) -> PriceRow:
-    held = dict(zip(STAGED, found, strict=True))
-    facts = {name: held.pop(name) for name in FACTS}
-    offered, place, _ = held.pop("offered"), held.pop("place"), held.pop("dated")
+def _row_from_columns(columns: tuple[Any, ...]) -> PriceRow:
+    values = dict(zip(STAGED_COLUMNS, columns, strict=True))
+    facts = {name: values.pop(name) for name in FACT_COLUMNS}
+    offered, place, _ = values.pop("offered"), values.pop("place"), values.pop("dated")
     return PriceRow(
-        **held,
+        **values,
         offered=None if offered is None else bool(offered),
         where=place,
-        facts=None if facts["arch"] is None else Facts(**facts),
+        facts=None if facts["arch"] is None else MachineFacts(**facts),
     )

@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from gpufleet.catalog.prices import Store
-from gpufleet.catalog.prices.refresh import Scope, Web
+from gpufleet.catalog.prices.refresh import HttpClient, Scope
 
 CASES = Path(__file__).resolve().parents[3] / "cases/catalog/refresh"
 DAY = date(2026, 11, 21)
@@ -119,7 +119,7 @@ def waited():
 
 @pytest.fixture
 def web(waited):
-    return Web(tries=4, sleep=waited.sleep, clock=waited)
+    return HttpClient(tries=4, sleep=waited.sleep, clock=waited)
 
 
 @pytest.fixture
@@ -142,21 +142,25 @@ def case(name):
 def kept(store):
     """Return all that look-ups may use, without the number of the run that brought it."""
     columns = "cloud, region, item, purchase, upfront, usd_per_hour, upfront_usd, as_of, source, unit"
-    return sorted(store.link.execute(f"SELECT {columns} FROM prices").fetchall())
+    return sorted(store.connection.execute(f"SELECT {columns} FROM prices").fetchall())
 
 
 def staged(store):
-    return store.link.execute("SELECT count(*) FROM staged").fetchone()[0]
+    return store.connection.execute("SELECT count(*) FROM staged").fetchone()[0]
 
 
 def whole(store):
     """Hold a store to be sound: SQLite's own check, nothing of unfinished runs visible, look-ups as history says."""
-    assert store.link.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-    open_runs = {number for (number,) in store.link.execute("SELECT id FROM runs WHERE finished_at IS NULL")}
-    assert not open_runs & {number for (number,) in store.link.execute("SELECT DISTINCT run FROM prices")}
+    assert store.connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    open_runs = {
+        number for (number,) in store.connection.execute("SELECT id FROM runs WHERE finished_at IS NULL")
+    }
+    assert not open_runs & {
+        number for (number,) in store.connection.execute("SELECT DISTINCT run FROM prices")
+    }
     keys = "SELECT DISTINCT cloud, region, item, purchase FROM"
-    assert store.link.execute(f"{keys} prices EXCEPT {keys} current").fetchall() == []
-    assert store.link.execute(f"{keys} current EXCEPT {keys} prices").fetchall() == []
+    assert store.connection.execute(f"{keys} prices EXCEPT {keys} current").fetchall() == []
+    assert store.connection.execute(f"{keys} current EXCEPT {keys} prices").fetchall() == []
 
 
 @pytest.fixture(autouse=True)

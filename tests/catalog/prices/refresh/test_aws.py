@@ -13,17 +13,17 @@ from botocore.stub import ANY, Stubber
 from moto import mock_aws
 
 from gpufleet import catalog
-from gpufleet.catalog.prices.refresh import NoCredentials, Refused, Unreachable
-from gpufleet.catalog.prices.refresh.aws import Offered, client
-from gpufleet.catalog.prices.refresh.aws_blocks import AwsBlocks
-from gpufleet.catalog.prices.refresh.aws_blocks import price as block_price
-from gpufleet.catalog.prices.refresh.aws_list import AwsList, Reader
-from gpufleet.catalog.prices.refresh.aws_reserved import AwsReserved
-from gpufleet.catalog.prices.refresh.aws_reserved import rows as reserved_rows
-from gpufleet.catalog.prices.refresh.aws_savings import AwsSavings
-from gpufleet.catalog.prices.refresh.aws_savings import rows as savings_rows
-from gpufleet.catalog.prices.refresh.aws_spot import AwsSpot, machines
-from gpufleet.catalog.prices.refresh.aws_spot import rows as spot_rows
+from gpufleet.catalog.prices.refresh import MissingCredentials, RequestRejected, SourceUnavailable
+from gpufleet.catalog.prices.refresh.aws import RegionOfferings, create_client
+from gpufleet.catalog.prices.refresh.aws_capacity_blocks import AwsCapacityBlocks
+from gpufleet.catalog.prices.refresh.aws_capacity_blocks import median_price as block_price
+from gpufleet.catalog.prices.refresh.aws_price_list import AwsPriceList, ProductReader
+from gpufleet.catalog.prices.refresh.aws_reserved import AwsReservedOfferings
+from gpufleet.catalog.prices.refresh.aws_reserved import build_rows as reserved_rows
+from gpufleet.catalog.prices.refresh.aws_savings import AwsSavingsPlans
+from gpufleet.catalog.prices.refresh.aws_savings import build_rows as savings_rows
+from gpufleet.catalog.prices.refresh.aws_spot import AwsSpotHistory, list_aws_machines
+from gpufleet.catalog.prices.refresh.aws_spot import build_rows as spot_rows
 
 from .conftest import DAY, TODAY, Answer, case
 
@@ -100,7 +100,7 @@ def prices(batch):
 def test_the_price_list_gives_on_demand_and_reservations(stubbed):
     listed(stubbed, PRODUCTS[:3], PRODUCTS[3:])
     offered(stubbed, "p5.48xlarge", "g5.2xlarge")
-    batch = AwsList(stubbed, Offered(stubbed)).read(HOME, TODAY)
+    batch = AwsPriceList(stubbed, RegionOfferings(stubbed)).read(HOME, TODAY)
     found = prices(batch)
     assert found["p5.48xlarge", "on_demand", "none"].usd_per_hour == 55.04
     assert found["p5.48xlarge", "reserved_1y", "none"].usd_per_hour == 43.15
@@ -120,7 +120,7 @@ def test_what_is_asked_of_the_price_list(stubbed):
         "provide-client-params.pricing.GetProducts", lambda params, **_: calls.append(copy.deepcopy(params))
     )
     listed(stubbed, [])
-    assert AwsList(stubbed, Offered(stubbed)).read("eu-west-1", TODAY).rows == ()
+    assert AwsPriceList(stubbed, RegionOfferings(stubbed)).read("eu-west-1", TODAY).rows == ()
     asked = {each["Field"]: each["Value"] for each in calls[0]["Filters"]}
     assert asked == {
         "operatingSystem": "Linux", "tenancy": "Shared", "capacitystatus": "Used", "preInstalledSw": "NA",
@@ -133,14 +133,14 @@ def test_a_capacity_block_at_nothing_is_no_on_demand_price(stubbed):
     """Without ``marketoption`` p5.48xlarge also stands at 0.00: checked again, should the filter not hold."""
     listed(stubbed, [PRODUCTS[1], PRODUCTS[2]])
     offered(stubbed)
-    batch = AwsList(stubbed, Offered(stubbed)).read(HOME, TODAY)
+    batch = AwsPriceList(stubbed, RegionOfferings(stubbed)).read(HOME, TODAY)
     assert batch.rows == ()
 
 
 def test_priced_but_not_offered_is_told(stubbed):
     listed(stubbed, PRODUCTS)
     offered(stubbed, "p5.48xlarge")
-    found = prices(AwsList(stubbed, Offered(stubbed)).read(HOME, TODAY))
+    found = prices(AwsPriceList(stubbed, RegionOfferings(stubbed)).read(HOME, TODAY))
     assert found["p5.48xlarge", "on_demand", "none"].offered is True
     assert found["p4d.24xlarge", "on_demand", "none"].offered is False
 
@@ -148,21 +148,21 @@ def test_priced_but_not_offered_is_told(stubbed):
 def test_who_may_not_ask_what_is_offered_still_gets_prices(stubbed):
     listed(stubbed, PRODUCTS)
     stubbed.refuse("ec2", "describe_instance_type_offerings", "UnauthorizedOperation", 403)
-    found = prices(AwsList(stubbed, Offered(stubbed)).read(HOME, TODAY))
+    found = prices(AwsPriceList(stubbed, RegionOfferings(stubbed)).read(HOME, TODAY))
     assert found["p5.48xlarge", "on_demand", "none"].offered is None
 
 
 def test_two_prices_of_one_machine_leave_it_out():
-    reader = Reader(HOME, DAY.isoformat(), "a test")
-    assert "g6.2xlarge" not in {row.item for row in reader.rows(PRODUCTS, None)}
+    reader = ProductReader(HOME, DAY.isoformat(), "a test")
+    assert "g6.2xlarge" not in {row.item for row in reader.build_rows(PRODUCTS, None)}
     assert reader.left_out == ["aws us-east-1 g6.2xlarge on_demand: 2 prices of one kind"]
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1]", "null"])
 def test_a_bad_entry_of_the_list_is_a_bad_page(stubbed, text):
     stubbed.answer("pricing", "get_products", {"PriceList": [text]})
-    with pytest.raises(Unreachable):
-        AwsList(stubbed, Offered(stubbed)).read(HOME, TODAY)
+    with pytest.raises(SourceUnavailable):
+        AwsPriceList(stubbed, RegionOfferings(stubbed)).read(HOME, TODAY)
 
 
 def change(name, zone, usd, hour, product="Linux/UNIX"):
@@ -188,11 +188,12 @@ def test_spot_is_the_median_of_the_zones_last_prices(stubbed):
         {"SpotPriceHistory": history[:3]},
         {"SpotPriceHistory": history[3:]},
         given={
-            "InstanceTypes": machines(), "ProductDescriptions": ["Linux/UNIX"], "StartTime": ANY, "EndTime": ANY,
+            "InstanceTypes": list_aws_machines(), "ProductDescriptions": ["Linux/UNIX"],
+            "StartTime": ANY, "EndTime": ANY,
             "MaxResults": 1000,
         },
     )  # fmt: skip
-    found = {row.item: row for row in AwsSpot(stubbed).read(HOME, TODAY).rows}
+    found = {row.item: row for row in AwsSpotHistory(stubbed).read(HOME, TODAY).rows}
     assert found["g5.2xlarge"].usd_per_hour == 0.6
     assert found["g5.2xlarge"].source == "aws-spot-history;median-of-3-AZ"
     assert found["p5.48xlarge"].source.endswith("median-of-1-AZ")
@@ -222,11 +223,11 @@ def test_reservations_split_into_fixed_and_recurring(stubbed):
         "ec2", "describe_reserved_instances_offerings",
         {"ReservedInstancesOfferings": page[:2]}, {"ReservedInstancesOfferings": page[2:]},
         given={
-            "Filters": [{"Name": "instance-type", "Values": machines()}], "ProductDescription": "Linux/UNIX",
+            "Filters": [{"Name": "instance-type", "Values": list_aws_machines()}], "ProductDescription": "Linux/UNIX",
             "InstanceTenancy": "default", "OfferingClass": "standard", "IncludeMarketplace": False, "MaxResults": 100,
         },
     )  # fmt: skip
-    found = prices(AwsReserved(stubbed).read(HOME, TODAY))
+    found = prices(AwsReservedOfferings(stubbed).read(HOME, TODAY))
     assert {key[1:]: row.usd_per_hour for key, row in found.items()} == {
         ("reserved_1y", "none"): 43.15, ("reserved_1y", "partial"): 41.0, ("reserved_3y", "all"): 40.0
     }  # fmt: skip
@@ -281,7 +282,7 @@ def test_savings_plans_give_the_compute_rate(stubbed):
         "savingsplans", "describe_savings_plans_offering_rates",
         {"searchResults": found[:3]}, {"searchResults": found[3:]}, token="nextToken",
     )  # fmt: skip
-    rows = prices(AwsSavings(stubbed).read(HOME, TODAY))
+    rows = prices(AwsSavingsPlans(stubbed).read(HOME, TODAY))
     assert {key[1:]: row.usd_per_hour for key, row in rows.items()} == {
         ("savings_plan_1y", "none"): 0.7, ("savings_plan_1y", "all"): 0.65, ("savings_plan_3y", "none"): 0.5
     }  # fmt: skip
@@ -307,14 +308,14 @@ def block(fee, hours=24, count=1, **more):
 
 
 def test_capacity_blocks_by_machine_and_hour(stubbed):
-    for name in [name for name in machines() if name.startswith(("p4", "p5", "p6", "trn"))]:
+    for name in [name for name in list_aws_machines() if name.startswith(("p4", "p5", "p6", "trn"))]:
         if name == "p5.48xlarge":
             given = {"InstanceType": name, "InstanceCount": 1, "CapacityDurationHours": 24, "MaxResults": 100}
             page = {"CapacityBlockOfferings": [block("755.04"), block("803.0"), block("755.04")]}
             stubbed.answer("ec2", "describe_capacity_block_offerings", page, given=given)
         else:
             stubbed.refuse("ec2", "describe_capacity_block_offerings", "InvalidParameterValue")
-    (row,) = AwsBlocks(stubbed).read(HOME, TODAY).rows
+    (row,) = AwsCapacityBlocks(stubbed).read(HOME, TODAY).rows
     assert (row.item, row.purchase, row.usd_per_hour) == ("p5.48xlarge", "capacity_block", 31.46)
 
 
@@ -325,30 +326,34 @@ def test_no_offer_is_no_price():
 
 
 def test_a_region_that_refuses_every_type_is_refused(stubbed):
-    for name in machines():
+    for name in list_aws_machines():
         if name.startswith(("p4", "p5", "p6", "trn")):
             stubbed.refuse("ec2", "describe_capacity_block_offerings", "UnsupportedOperation")
-    with pytest.raises(Refused, match="UnsupportedOperation"):
-        AwsBlocks(stubbed).read(HOME, TODAY)
+    with pytest.raises(RequestRejected, match="UnsupportedOperation"):
+        AwsCapacityBlocks(stubbed).read(HOME, TODAY)
 
 
 @pytest.mark.parametrize(
     ("code", "fault"),
     [
-        ("AuthFailure", Refused), ("OptInRequired", Refused), ("UnauthorizedOperation", Refused),
-        ("ExpiredToken", NoCredentials), ("InvalidClientTokenId", NoCredentials), ("RequestLimitExceeded", Unreachable),
-        ("InternalError", Unreachable),
+        ("AuthFailure", RequestRejected), ("OptInRequired", RequestRejected),
+        ("UnauthorizedOperation", RequestRejected),
+        ("ExpiredToken", MissingCredentials), ("InvalidClientTokenId", MissingCredentials),
+        ("RequestLimitExceeded", SourceUnavailable),
+        ("InternalError", SourceUnavailable),
     ],
 )  # fmt: skip
 def test_what_errors_mean(stubbed, code, fault):
     stubbed.refuse("ec2", "describe_spot_price_history", code)
     with pytest.raises(fault):
-        AwsSpot(stubbed).read(HOME, TODAY)
+        AwsSpotHistory(stubbed).read(HOME, TODAY)
 
 
-@pytest.mark.parametrize("source", [AwsList, AwsSpot, AwsReserved, AwsSavings, AwsBlocks])
+@pytest.mark.parametrize(
+    "source", [AwsPriceList, AwsSpotHistory, AwsReservedOfferings, AwsSavingsPlans, AwsCapacityBlocks]
+)
 def test_without_credentials_each_names_its_permission(source):
-    with pytest.raises(NoCredentials) as fault:
+    with pytest.raises(MissingCredentials) as fault:
         source().read(HOME, TODAY)
     assert "AWS_PROFILE" in fault.value.hint
     assert ":" in fault.value.hint.rpartition(" ")[2]
@@ -359,8 +364,8 @@ def test_pages_in_a_circle_end(stubbed):
         stubbed.stubs["ec2"].add_response(
             "describe_spot_price_history", {"SpotPriceHistory": [], "NextToken": "again"}
         )
-    with pytest.raises(Unreachable, match="circle"):
-        AwsSpot(stubbed).read(HOME, TODAY)
+    with pytest.raises(SourceUnavailable, match="pages repeat"):
+        AwsSpotHistory(stubbed).read(HOME, TODAY)
 
 
 @pytest.fixture
@@ -373,24 +378,24 @@ def moto(monkeypatch):
 
 @pytest.mark.usefixtures("moto")
 def test_on_moto_the_spot_history_of_a_region():
-    found = {row.item: row for row in AwsSpot().read(HOME, TODAY).rows}
+    found = {row.item: row for row in AwsSpotHistory().read(HOME, TODAY).rows}
     assert found["g5.2xlarge"].usd_per_hour == pytest.approx(0.00001)
     assert ";median-of-" in found["g5.2xlarge"].source
 
 
 @pytest.mark.usefixtures("moto")
 def test_on_moto_what_is_offered():
-    found = Offered().types(HOME)
+    found = RegionOfferings().machine_types(HOME)
     assert "g5.2xlarge" in found
-    assert Offered().types("eu-north-1") != found
+    assert RegionOfferings().machine_types("eu-north-1") != found
 
 
 @pytest.mark.usefixtures("moto")
 def test_on_moto_reserved_offerings_have_no_accelerators():
     """moto sells t3 and the like only: the filter, the pages and an empty answer are what is tried here."""
-    every = client("ec2", HOME).describe_reserved_instances_offerings()["ReservedInstancesOfferings"]
+    every = create_client("ec2", HOME).describe_reserved_instances_offerings()["ReservedInstancesOfferings"]
     assert every
-    assert AwsReserved().read(HOME, TODAY).rows == ()
+    assert AwsReservedOfferings().read(HOME, TODAY).rows == ()
 
 
 def test_the_wire_survives_throttling_and_a_bad_page(serve, monkeypatch):
@@ -402,11 +407,11 @@ def test_the_wire_survives_throttling_and_a_bad_page(serve, monkeypatch):
     whole = json.dumps(page).encode()
     stand_in = serve(lambda *_: page, [Answer(throttled, 400), Answer(b"", 503), Answer(whole, cut=40)])
     monkeypatch.setenv("AWS_ENDPOINT_URL_PRICING", stand_in.base)
-    known = Offered(_known={HOME: frozenset({"p5.48xlarge"})})
-    found = prices(AwsList(offered=known).read(HOME, TODAY))
+    known = RegionOfferings(_types_by_region={HOME: frozenset({"p5.48xlarge"})})
+    found = prices(AwsPriceList(offerings=known).read(HOME, TODAY))
     assert (
         found["p5.48xlarge", "on_demand", "none"].usd_per_hour
-        == catalog.price("aws", HOME, "p5.48xlarge", "on_demand").usd_per_hour
+        == catalog.find_price("aws", HOME, "p5.48xlarge", "on_demand").usd_per_hour
     )
     assert len(stand_in.asked) == 5  # three bad ones, and a page for each of two families
     assert all("AWSPriceListService.GetProducts" in target for target in stand_in.asked)
@@ -418,8 +423,8 @@ def test_a_page_that_stays_bad_is_unreachable(serve, monkeypatch, body):
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
     stand_in = serve(lambda *_: body)
     monkeypatch.setenv("AWS_ENDPOINT_URL_PRICING", stand_in.base)
-    with pytest.raises(Unreachable):
-        AwsList(offered=Offered(_known={})).read(HOME, TODAY)
+    with pytest.raises(SourceUnavailable):
+        AwsPriceList(offerings=RegionOfferings(_types_by_region={})).read(HOME, TODAY)
 
 
 def test_zones_without_a_history_give_nothing():

@@ -65,7 +65,7 @@ def test_what_was_read_is_priced_by_and_the_second_call_has_nothing_to_do(run):
     assert done.returncode == 0, done.stderr
     (source,) = json.loads(done.stdout)["sources"]
     assert (source["state"], source["regions"], source["not_read"]) == ("stored", ["us-east-1"], {})
-    assert source["taken"] > 0
+    assert source["imported"] > 0
     assert "aws-price-list: us-east-1 (1 of 1)" in done.stderr
     offers = json.loads(run("--machine", "p5.48xlarge", "--region", "us-east-1", "--json").stdout)["offers"]
     on_demand = next(each for each in offers if each["purchase"] == "on_demand")
@@ -91,7 +91,7 @@ def test_a_service_that_is_away_leaves_a_whole_store(run):
     run.stand_in.trouble = [Answer(b"", 503)] * 99
     done = run(*LIST)
     assert done.returncode == 3
-    assert "not all was read: aws-price-list (1 regions)" in done.stderr
+    assert "not all sources were read: aws-price-list (1 regions)" in done.stderr
     assert "run it again" in done.stderr
     assert "Traceback" not in done.stderr
     status = json.loads(run("status", "--json").stdout)
@@ -102,9 +102,9 @@ def test_a_service_that_is_away_leaves_a_whole_store(run):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("refresh", "--region", "Mars-1"), "no region of aws or gcp or azure"),
-        (("refresh", "--cloud", "gcp", "--region", "eastus"), "no region of gcp"),
-        (("refresh", "--accept", "anything"), "no check is called"),
+        (("refresh", "--region", "Mars-1"), "not a region of aws or gcp or azure"),
+        (("refresh", "--cloud", "gcp", "--region", "eastus"), "not a region of gcp"),
+        (("refresh", "--accept", "anything"), "no check has the code"),
         (("refresh", "--source", "hearsay"), "is not one of"),
     ],
 )

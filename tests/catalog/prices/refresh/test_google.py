@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from gpufleet import catalog
 from gpufleet.catalog import table
-from gpufleet.catalog.prices.refresh import NoCredentials, Unreachable
-from gpufleet.catalog.prices.refresh.google import SERIES, Google, bill_of
-from gpufleet.catalog.prices.refresh.google_skus import components, parse, price
+from gpufleet.catalog.prices.refresh import MissingCredentials, SourceUnavailable
+from gpufleet.catalog.prices.refresh.google import MACHINE_SERIES, GoogleBilling, list_components
+from gpufleet.catalog.prices.refresh.google_sku import parse_description, read_components, unit_price
 
 from .conftest import TODAY, Answer, case
 
@@ -35,7 +35,7 @@ def catalogue(skus, size=7):
 
 def read(serve, web, skus, region="us-central1"):
     stand_in = serve(catalogue(skus))
-    return Google(web, stand_in.base).read(region, TODAY)
+    return GoogleBilling(web, stand_in.base).read(region, TODAY)
 
 
 def usd(batch, item, purchase="on_demand"):
@@ -47,7 +47,7 @@ def test_composed_of_quoted_skus_machines_cost_what_google_says(serve, web):
     batch = read(serve, web, SKUS)
     assert usd(batch, "a2-highgpu-1g") == pytest.approx(12 * 0.03161 + 85 * 0.00424 + 2.933908)
     for machine in ("a2-highgpu-1g", "a3-highgpu-1g", "a3-highgpu-8g"):
-        embedded = catalog.price("gcp", "us-central1", machine, "on_demand").usd_per_hour
+        embedded = catalog.find_price("gcp", "us-central1", machine, "on_demand").usd_per_hour
         assert usd(batch, machine) == pytest.approx(embedded, rel=2e-4), machine
     assert usd(batch, "a3-megagpu-8g") == pytest.approx(93.400712807, rel=2e-4)  # Google's price page, 2026
     assert usd(batch, "a2-highgpu-1g", "spot") == pytest.approx(1.92768, abs=1e-5)
@@ -88,7 +88,7 @@ def test_the_workload_scheduler_is_never_on_demand(serve, web):
     ],
 )
 def test_look_alikes_price_nothing(description):
-    assert parse(description, "OnDemand") is None
+    assert parse_description(description, "OnDemand") is None
 
 
 @pytest.mark.parametrize(
@@ -112,9 +112,9 @@ def test_look_alikes_price_nothing(description):
     ],
 )  # fmt: skip
 def test_descriptions_as_google_writes_them(description, usage, found):
-    assert parse(description, usage) == found
+    assert parse_description(description, usage) == found
     wrong = "Preemptible" if usage != "Preemptible" else "OnDemand"
-    assert parse(description, wrong) is None  # words and category must agree
+    assert parse_description(description, wrong) is None  # words and category must agree
 
 
 def test_two_prices_of_one_part_leave_the_machine_out(serve, web):
@@ -134,7 +134,7 @@ def test_a_machine_without_its_disk_price_is_left_out(serve, web):
 
 def test_a_machine_that_is_not_known_whole_is_named(serve, web):
     batch = read(serve, web, SKUS)
-    assert "gcp us-central1 a3-ultragpu-8g: we do not know all that it is made of" in batch.left_out
+    assert "gcp us-central1 a3-ultragpu-8g: its components are unknown" in batch.left_out
     assert usd(batch, "a3-ultragpu-8g") is None
 
 
@@ -159,8 +159,8 @@ def test_local_ssd_is_a_part_by_the_hour(serve, web):
 )
 def test_a_price_in_another_unit_or_currency_is_none(change):
     expression = {**SKUS[0]["pricingInfo"][0]["pricingExpression"], **change}
-    assert price({**SKUS[0], "pricingInfo": [{"pricingExpression": expression}]}, "h") is None
-    assert list(components({**SKUS[0], "pricingInfo": [{"pricingExpression": expression}]})) == []
+    assert unit_price({**SKUS[0], "pricingInfo": [{"pricingExpression": expression}]}, "h") is None
+    assert list(read_components({**SKUS[0], "pricingInfo": [{"pricingExpression": expression}]})) == []
 
 
 JUNK = st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=8), st.lists(st.text(max_size=4)))
@@ -172,7 +172,7 @@ JUNK = st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=8), s
 )
 def test_skus_of_any_values_give_amounts_or_nothing(changed, category):
     sku = {**SKUS[0], "category": {**SKUS[0]["category"], **category}, **changed}
-    for region, part in components(sku):
+    for region, part in read_components(sku):
         assert isinstance(region, str)
         assert part.usd >= 0
 
@@ -180,40 +180,40 @@ def test_skus_of_any_values_give_amounts_or_nothing(changed, category):
 @given(st.text())
 def test_any_description_is_a_part_or_nothing(description):
     for usage in ("OnDemand", "Preemptible", "Commit1Yr", "Commit3Yr"):
-        found = parse(description, usage)
+        found = parse_description(description, usage)
         assert found is None or found[0] in {"core", "ram", "card", "ssd"}
 
 
 def test_the_newest_price_counts():
     sku = {**SKUS[0], "pricingInfo": [*SKUS[3]["pricingInfo"], *SKUS[0]["pricingInfo"]]}
-    assert price(sku, "h") == pytest.approx(0.03161)
+    assert unit_price(sku, "h") == pytest.approx(0.03161)
 
 
 def test_every_machine_of_the_catalogue_has_a_bill():
-    mine = {name: machine for (cloud, name), machine in table.machines().items() if cloud == "gcp"}
+    mine = {name: machine for (cloud, name), machine in table.load_machines().items() if cloud == "gcp"}
     series = {name: "-".join(name.split("-")[:2]) for name in mine}
-    assert set(series.values()) - set(SERIES) == {"a3-ultragpu"}  # left out and said so
+    assert set(series.values()) - set(MACHINE_SERIES) == {"a3-ultragpu"}  # left out and said so
     for name, machine in mine.items():
-        if series[name] not in SERIES:
-            assert bill_of(name, machine) == {}
+        if series[name] not in MACHINE_SERIES:
+            assert list_components(name, machine) == {}
             continue
-        kinds = {kind for kind, _ in bill_of(name, machine)}
+        kinds = {kind for kind, _ in list_components(name, machine)}
         assert {"core", "ram"} <= kinds, name
         assert ("card" in kinds) == bool(machine.cards), name
 
 
 def test_without_a_key_it_says_what_to_set(monkeypatch):
     monkeypatch.delenv("GOOGLE_API_KEY")
-    with pytest.raises(NoCredentials) as fault:
-        Google().read("us-central1", TODAY)
+    with pytest.raises(MissingCredentials) as fault:
+        GoogleBilling().read("us-central1", TODAY)
     assert "GOOGLE_API_KEY" in fault.value.hint
 
 
 def test_a_refused_key_is_no_credential_and_never_shown(serve, web):
     body = b'{"error": {"code": 403, "message": "API key not valid. Please pass a valid API key."}}'
     stand_in = serve(catalogue(SKUS), [Answer(body, 403)])
-    with pytest.raises(NoCredentials, match="API key not valid") as fault:
-        Google(web, stand_in.base).read("us-central1", TODAY)
+    with pytest.raises(MissingCredentials, match="API key not valid") as fault:
+        GoogleBilling(web, stand_in.base).read("us-central1", TODAY)
     assert "a-secret-key" not in fault.value.message
     assert stand_in.headers[0]["X-Goog-Api-Key"] == "a-secret-key"
     assert all("a-secret-key" not in target for target in stand_in.asked)
@@ -222,14 +222,14 @@ def test_a_refused_key_is_no_credential_and_never_shown(serve, web):
 def test_a_token_goes_before_a_key(serve, web, monkeypatch):
     monkeypatch.setenv("GOOGLE_OAUTH_ACCESS_TOKEN", "a-token")
     stand_in = serve(catalogue(SKUS))
-    Google(web, stand_in.base).read("us-central1", TODAY)
+    GoogleBilling(web, stand_in.base).read("us-central1", TODAY)
     assert stand_in.headers[0]["Authorization"] == "Bearer a-token"
     assert "X-Goog-Api-Key" not in stand_in.headers[0]
 
 
 def test_one_list_serves_all_regions(serve, web):
     stand_in = serve(catalogue(SKUS))
-    source = Google(web, stand_in.base)
+    source = GoogleBilling(web, stand_in.base)
     source.read("us-central1", TODAY)
     asked = len(stand_in.asked)
     source.read("us-east4", TODAY)
@@ -238,14 +238,14 @@ def test_one_list_serves_all_regions(serve, web):
 
 def test_pages_in_a_circle_end(serve, web):
     stand_in = serve(lambda *_: {"skus": SKUS[:1], "nextPageToken": "again"})
-    with pytest.raises(Unreachable, match="circle"):
-        Google(web, stand_in.base).read("us-central1", TODAY)
+    with pytest.raises(SourceUnavailable, match="pages repeat"):
+        GoogleBilling(web, stand_in.base).read("us-central1", TODAY)
     assert len(stand_in.asked) == 2
 
 
 def test_endless_new_pages_end_too(serve, web, monkeypatch):
-    monkeypatch.setattr("gpufleet.catalog.prices.refresh.google.PAGES", 9)
+    monkeypatch.setattr("gpufleet.catalog.prices.refresh.google.MAX_PAGES", 9)
     numbers = iter(range(10**6))
     stand_in = serve(lambda *_: {"skus": [], "nextPageToken": str(next(numbers))})
-    with pytest.raises(Unreachable, match="more than 9 pages"):
-        Google(web, stand_in.base).read("us-central1", TODAY)
+    with pytest.raises(SourceUnavailable, match="more than 9 pages"):
+        GoogleBilling(web, stand_in.base).read("us-central1", TODAY)

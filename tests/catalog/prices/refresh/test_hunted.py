@@ -5,8 +5,8 @@ import zipfile
 
 import pytest
 
-from gpufleet.catalog.prices.refresh import Unreachable
-from gpufleet.catalog.prices.refresh.hunted import Hunted
+from gpufleet.catalog.prices.refresh import SourceUnavailable
+from gpufleet.catalog.prices.refresh.gpuhunt_archive import GpuhuntArchive
 
 from .conftest import TODAY
 
@@ -38,7 +38,7 @@ def published(content, version=b"20261120\n"):
 
 def test_a_regions_rows_come_out_of_its_clouds_archive(serve, web):
     stand_in = serve(published(archive()))
-    source = Hunted("gcp", web, stand_in.base)
+    source = GpuhuntArchive("gcp", web, stand_in.base)
     found = {(row.item, row.purchase): row for row in source.read("us-central1", TODAY).rows}
     assert found["a2-highgpu-1g", "on_demand"].usd_per_hour == 3.67
     assert found["a2-highgpu-1g", "spot"].usd_per_hour == 1.9
@@ -49,7 +49,7 @@ def test_a_regions_rows_come_out_of_its_clouds_archive(serve, web):
 
 def test_a_calendar_mode_offer_is_no_on_demand_price(serve, web):
     """gpuhunt marks them by a flag and gives them as not spot: half of on-demand, the mismatch that circulates."""
-    source = Hunted("gcp", web, serve(published(archive())).base)
+    source = GpuhuntArchive("gcp", web, serve(published(archive())).base)
     found = {(row.item, row.purchase): row.usd_per_hour for row in source.read("us-central1", TODAY).rows}
     assert found["a3-highgpu-8g", "on_demand"] == 88.49
 
@@ -63,16 +63,16 @@ def test_a_calendar_mode_offer_is_no_on_demand_price(serve, web):
         (archive(HEAD), b"20261120", "cannot be read"),
         (archive("a,b\n1,2\n"), b"20261120", "cannot be read"),
         (archive(HEAD + ROWS.replace("3.67", "cheap")), b"20261120", "cannot be read"),
-        (archive(), b"../../secret", "is no version"),
-        (archive(), b"<html>", "is no version"),
-        (archive(), b"", "is no version"),
+        (archive(), b"../../secret", "is not a version"),
+        (archive(), b"<html>", "is not a version"),
+        (archive(), b"", "is not a version"),
     ],
 )
 def test_a_bad_archive_is_read_as_nothing(serve, web, content, version, why):
-    with pytest.raises(Unreachable, match=why):
-        Hunted("gcp", web, serve(published(content, version)).base).read("us-central1", TODAY)
+    with pytest.raises(SourceUnavailable, match=why):
+        GpuhuntArchive("gcp", web, serve(published(content, version)).base).read("us-central1", TODAY)
 
 
 def test_a_version_that_is_no_day_gives_undated_prices(serve, web):
-    source = Hunted("gcp", web, serve(published(archive(), b"v7-rc1")).base)
+    source = GpuhuntArchive("gcp", web, serve(published(archive(), b"v7-rc1")).base)
     assert {row.as_of for row in source.read("us-central1", TODAY).rows} == {""}

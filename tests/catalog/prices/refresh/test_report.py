@@ -3,8 +3,8 @@ from __future__ import annotations
 import json
 
 from gpufleet.catalog.prices import PriceRow
-from gpufleet.catalog.prices.refresh import Move, Outcome, Scope, Unreachable, refresh
-from gpufleet.catalog.prices.refresh.report import as_json, text
+from gpufleet.catalog.prices.refresh import PriceChange, Scope, SourceOutcome, SourceUnavailable, refresh
+from gpufleet.catalog.prices.refresh.report import format_outcomes, format_outcomes_json
 
 from .conftest import DAY
 from .test_run import REGIONS, Scripted
@@ -12,16 +12,18 @@ from .test_run import REGIONS, Scripted
 
 def test_a_summary_says_what_is_new_changed_and_apart(store):
     refresh(store, [Scripted(usd=1.3)], Scope(DAY.replace(day=20), REGIONS))
-    outcomes = refresh(store, [Scripted({"us-west-2": Unreachable("away")}, usd=1.43)], Scope(DAY, REGIONS))
-    said = text(outcomes)
+    outcomes = refresh(
+        store, [Scripted({"us-west-2": SourceUnavailable("away")}, usd=1.43)], Scope(DAY, REGIONS)
+    )
+    said = format_outcomes(outcomes)
     assert said.splitlines()[0] == (
-        "scripted: 4 prices of 4 regions: 0 new, 4 changed (+10.0% to +10.0%, half of them below +10.0%), "
-        "0 as before, 0 set apart"
+        "scripted: 4 prices of 4 regions: 0 new, 4 changed (+10.0% to +10.0%, median +10.0%), "
+        "0 unchanged, 0 set apart"
     )
     assert "aws us-east-1 g5.2xlarge on_demand: 1.3 -> 1.43 (+10.0%)" in said
     assert "not read: us-west-2: away" in said
-    found = json.loads(as_json(outcomes))["sources"][0]
-    assert (found["state"], found["taken"], len(found["changed"])) == ("stored", 4, 4)
+    found = json.loads(format_outcomes_json(outcomes))["sources"][0]
+    assert (found["state"], found["imported"], len(found["changed"])) == ("stored", 4, 4)
     assert found["changed"][0]["change"] == 0.1
     assert found["not_read"] == {"us-west-2": "away"}
 
@@ -29,29 +31,29 @@ def test_a_summary_says_what_is_new_changed_and_apart(store):
 def test_findings_are_named(store):
     refresh(store, [Scripted(usd=1.3)], Scope(DAY.replace(day=20), REGIONS))
     outcomes = refresh(store, [Scripted(usd=130)], Scope(DAY, REGIONS))
-    assert "jump (far from the last known price): 5" in text(outcomes)
-    assert json.loads(as_json(outcomes))["sources"][0]["findings"][0]["code"] == "jump"
+    assert "jump (far from the last known price): 5" in format_outcomes(outcomes)
+    assert json.loads(format_outcomes_json(outcomes))["sources"][0]["findings"][0]["code"] == "jump"
 
 
 def test_what_was_not_read_says_why():
     outcomes = [
-        Outcome("a", "aws", "skipped", "no credentials", "set a key"),
-        Outcome("b", "aws", "unfinished", "away"),
-        Outcome("c", "aws", "known", "read before on this day"),
+        SourceOutcome("a", "aws", "skipped", "no credentials", "set a key"),
+        SourceOutcome("b", "aws", "unfinished", "away"),
+        SourceOutcome("c", "aws", "known", "read before on this day"),
     ]
-    assert text(outcomes).splitlines() == [
+    assert format_outcomes(outcomes).splitlines() == [
         "a: skipped: no credentials; set a key",
         "b: unfinished, nothing of it is visible yet: away",
-        "c: nothing to do, read before on this day (--again reads it once more)",
+        "c: nothing to do, read before on this day (--again reads it again)",
     ]
 
 
 def test_long_lists_are_cut_in_text_and_whole_in_json(store):
     (outcome,) = refresh(store, [Scripted()], Scope(DAY, REGIONS))
     outcome.left_out += [f"machine {number}" for number in range(20)]
-    assert "and 15 more such" in text([outcome])
-    assert len(json.loads(as_json([outcome]))["sources"][0]["left_out"]) == 20
+    assert "and 15 more" in format_outcomes([outcome])
+    assert len(json.loads(format_outcomes_json([outcome]))["sources"][0]["left_out"]) == 20
 
 
 def test_a_price_that_was_nothing_has_no_share():
-    assert Move(PriceRow("aws", "r", "m", "spot", 1.0, "2026-11-21", "t"), 0.0).share == 0
+    assert PriceChange(PriceRow("aws", "r", "m", "spot", 1.0, "2026-11-21", "t"), 0.0).relative_change == 0

@@ -18,18 +18,18 @@ from gpufleet import catalog
 from gpufleet.catalog.prices import PriceRow, Store
 from gpufleet.catalog.prices.refresh import (
     Batch,
-    NoCredentials,
-    Refused,
+    MissingCredentials,
+    RequestRejected,
     Scope,
-    Unreachable,
-    make,
+    SourceUnavailable,
+    build_scope,
+    build_sources,
+    find_failure,
     refresh,
-    scope,
-    verdict,
 )
-from gpufleet.catalog.prices.refresh.azure import Azure
-from gpufleet.catalog.prices.refresh.feed import sound
-from gpufleet.catalog.prices.refresh.google import Google
+from gpufleet.catalog.prices.refresh.azure import AzureRetailPrices
+from gpufleet.catalog.prices.refresh.google import GoogleBilling
+from gpufleet.catalog.prices.refresh.source import build_batch
 from gpufleet.errors import EnvironmentFault, InputError
 
 from .conftest import DAY, Answer, case, kept, staged, whole
@@ -55,7 +55,7 @@ class Scripted:
         if region in self.faults:
             raise self.faults[region]
         row = PriceRow("aws", region, "g5.2xlarge", "on_demand", self.usd, wanted.day.isoformat(), self.name)
-        return sound([row])
+        return build_batch([row])
 
 
 def prices(store):
@@ -72,8 +72,8 @@ def test_all_regions_become_visible_and_count(store):
     outcome = one(store, Scripted())
     assert (outcome.state, outcome.regions) == ("stored", REGIONS)
     assert prices(store) == dict.fromkeys(REGIONS, 1.3)
-    assert outcome.summary.taken == 5
-    assert outcome.new + outcome.same + len(outcome.moves) == 5
+    assert outcome.summary.imported == 5
+    assert outcome.new + outcome.unchanged + len(outcome.changes) == 5
     assert staged(store) == 0
 
 
@@ -81,19 +81,19 @@ def test_what_changed_and_by_how_much(store):
     one(store, Scripted(usd=1.3))
     tomorrow = Scope(date(2026, 11, 22), REGIONS)
     outcome = one(store, Scripted(usd=1.43), tomorrow)
-    assert (outcome.new, outcome.same, len(outcome.moves)) == (0, 0, 5)
-    assert outcome.moves[0].share == pytest.approx(0.1)
-    assert one(store, Scripted(usd=1.43), Scope(date(2026, 11, 23), REGIONS)).same == 5
+    assert (outcome.new, outcome.unchanged, len(outcome.changes)) == (0, 0, 5)
+    assert outcome.changes[0].relative_change == pytest.approx(0.1)
+    assert one(store, Scripted(usd=1.43), Scope(date(2026, 11, 23), REGIONS)).unchanged == 5
 
 
 def test_what_a_check_finds_is_set_apart_and_not_counted_as_news(store):
     one(store, Scripted(usd=1.3))
     outcome = one(store, Scripted(usd=13.0), Scope(date(2026, 11, 22), REGIONS))
     assert {each.code for each in outcome.summary.findings} == {"jump"}
-    assert (outcome.summary.taken, outcome.summary.apart, outcome.moves) == (0, 5, ())
-    assert catalog.price("aws", "us-east-1", "g5.2xlarge", "on_demand").usd_per_hour == 1.3
+    assert (outcome.summary.imported, outcome.summary.set_apart, outcome.changes) == (0, 5, ())
+    assert catalog.find_price("aws", "us-east-1", "g5.2xlarge", "on_demand").usd_per_hour == 1.3
     taken = one(store, Scripted(usd=13.0), Scope(date(2026, 11, 23), REGIONS), accept=["jump"])
-    assert (taken.summary.taken, len(taken.moves)) == (5, 5)
+    assert (taken.summary.imported, len(taken.changes)) == (5, 5)
 
 
 def test_the_same_day_again_reads_nothing_unless_asked_to(store):
@@ -115,10 +115,10 @@ def test_more_regions_on_the_same_day_are_read_beside_the_others(store):
 
 
 def test_one_region_away_is_left_for_the_next_call(store):
-    outcome = one(store, Scripted({"us-west-2": Unreachable("away")}))
+    outcome = one(store, Scripted({"us-west-2": SourceUnavailable("away")}))
     assert (outcome.state, outcome.failed) == ("stored", {"us-west-2": "away"})
     assert "us-west-2" not in prices(store)
-    fault = verdict([outcome], named=False)
+    fault = find_failure([outcome], sources_named=False)
     assert isinstance(fault, EnvironmentFault)
     assert "scripted (1 regions)" in fault.message
     source = Scripted()
@@ -127,7 +127,7 @@ def test_one_region_away_is_left_for_the_next_call(store):
 
 
 def test_three_regions_away_in_a_row_end_the_source_and_keep_what_it_staged(store):
-    away = {region: Unreachable("away") for region in REGIONS[2:]}
+    away = {region: SourceUnavailable("away") for region in REGIONS[2:]}
     source = Scripted(away)
     outcome = one(store, source)
     assert (outcome.state, outcome.reason) == ("unfinished", "away")
@@ -140,30 +140,30 @@ def test_three_regions_away_in_a_row_end_the_source_and_keep_what_it_staged(stor
 
 
 def test_a_region_that_refuses_is_no_fault(store):
-    outcome = one(store, Scripted({region: Refused("not enabled") for region in REGIONS[1:]}))
-    assert (outcome.state, set(outcome.refused)) == ("stored", set(REGIONS[1:]))
-    assert verdict([outcome], named=True) is None
+    outcome = one(store, Scripted({region: RequestRejected("not enabled") for region in REGIONS[1:]}))
+    assert (outcome.state, set(outcome.rejected)) == ("stored", set(REGIONS[1:]))
+    assert find_failure([outcome], sources_named=True) is None
 
 
 def test_a_source_that_refuses_everywhere_brings_nothing(store):
-    outcome = one(store, Scripted({region: Refused("not enabled") for region in REGIONS}))
+    outcome = one(store, Scripted({region: RequestRejected("not enabled") for region in REGIONS}))
     assert (outcome.state, outcome.reason) == ("skipped", "not enabled")
     assert store.resume("scripted") is None
 
 
 def test_without_credentials_the_others_still_run(store):
-    lost = Scripted(dict.fromkeys(REGIONS, NoCredentials("none here", hint="set a key")), name="lost")
+    lost = Scripted(dict.fromkeys(REGIONS, MissingCredentials("none here", hint="set a key")), name="lost")
     outcomes = refresh(store, [lost, Scripted()], SCOPE)
     assert [each.state for each in outcomes] == ["skipped", "stored"]
     assert lost.read_ == ["us-east-1"]
-    assert verdict(outcomes, named=False) is None
-    fault = verdict(outcomes, named=True)
+    assert find_failure(outcomes, sources_named=False) is None
+    fault = find_failure(outcomes, sources_named=True)
     assert (fault.message, fault.hint, fault.exit_code) == ("lost: none here", "set a key", 3)
-    assert verdict(outcomes[:1], named=False)
+    assert find_failure(outcomes[:1], sources_named=False)
 
 
 def test_credentials_that_run_out_on_the_way_keep_what_they_gave(store):
-    outcome = one(store, Scripted({"us-west-2": NoCredentials("expired", hint="log in")}))
+    outcome = one(store, Scripted({"us-west-2": MissingCredentials("expired", hint="log in")}))
     assert (outcome.state, staged(store), prices(store)) == ("unfinished", 2, {})
     assert one(store, Scripted()).state == "stored"
     assert len(prices(store)) == 5
@@ -192,7 +192,7 @@ def test_two_at_once_end_with_one_refresh(store, path):
 
 
 def test_a_run_left_open_yesterday_is_dropped(store):
-    away = {region: Unreachable("away") for region in REGIONS[2:]}
+    away = {region: SourceUnavailable("away") for region in REGIONS[2:]}
     one(store, Scripted(away, usd=9.9), Scope(date(2026, 11, 20), REGIONS))
     source = Scripted()
     one(store, source)
@@ -207,7 +207,7 @@ def test_an_answer_without_any_price_is_no_refresh(store):
             return Batch(())
 
     outcome = one(store, Empty())
-    assert (outcome.state, outcome.reason) == ("skipped", "answered, but with no price that we can use")
+    assert (outcome.state, outcome.reason) == ("skipped", "the response has no usable price")
 
 
 @pytest.mark.parametrize("usd", [float("nan"), float("inf"), -1.0])
@@ -220,7 +220,7 @@ def test_what_is_no_amount_is_left_out_not_a_crash(store, usd):
 @given(st.lists(st.sampled_from(["ok", "away", "no"]), min_size=5, max_size=5), st.integers(0, 3))
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_pattern_of_faults_ends_like_an_undisturbed_run(tmp_path_factory, pattern, calls):
-    kinds = {"away": Unreachable("away"), "no": Refused("no")}
+    kinds = {"away": SourceUnavailable("away"), "no": RequestRejected("no")}
     faults = {region: kinds[kind] for region, kind in zip(REGIONS, pattern, strict=True) if kind != "ok"}
     folder = tmp_path_factory.mktemp("stores")
     with Store(folder / "disturbed.db") as disturbed, Store(folder / "calm.db") as calm:
@@ -250,7 +250,7 @@ def azure(serve):
 @pytest.mark.parametrize(("what", "often"), [(what, often) for what in sorted(TROUBLES) for often in (2, 9)])
 def test_trouble_on_the_wire_ends_in_the_same_store(azure, web, store, what, often):
     """Twice is ridden out; for longer than all tries, and then called again: the prices are the same."""
-    source = Azure(web, f"{azure.base}/api/retail/prices")
+    source = AzureRetailPrices(web, f"{azure.base}/api/retail/prices")
     wanted = Scope(DAY, ("eastus",))
     with Store(store.path.with_name("calm.db")) as calm:
         one(calm, source, wanted)
@@ -273,10 +273,10 @@ def test_google_cut_off_between_pages_stores_nothing_and_then_all(serve, web, st
         lambda path, query: b"<html>" if query.get("pageToken") else proper(path, query),
     )
     wanted = Scope(DAY, ("us-central1", "us-east1"))
-    outcome = one(store, Google(web, google.base), wanted)
+    outcome = one(store, GoogleBilling(web, google.base), wanted)
     assert (outcome.state, kept(store)) == ("unfinished", [])
     google.serve = proper
-    assert one(store, Google(web, google.base), wanted).state == "stored"
+    assert one(store, GoogleBilling(web, google.base), wanted).state == "stored"
     assert {row[1] for row in kept(store)} == {"us-central1"}
 
 
@@ -285,8 +285,8 @@ import os, signal, sys
 from datetime import date
 from pathlib import Path
 from gpufleet.catalog.prices import Store
-from gpufleet.catalog.prices.refresh import Scope, Web, refresh
-from gpufleet.catalog.prices.refresh.azure import Azure
+from gpufleet.catalog.prices.refresh import HttpClient, Scope, refresh
+from gpufleet.catalog.prices.refresh.azure import AzureRetailPrices
 base, path, last = sys.argv[1:4]
 left = int(last)
 
@@ -297,8 +297,9 @@ def count(_):
         os.kill(os.getpid(), signal.SIGKILL)
 
 with Store(Path(path)) as store:
-    store.link.set_trace_callback(count)
-    refresh(store, [Azure(Web(), base)], Scope(date(2026, 11, 21), tuple(sys.argv[4:])), say=print)
+    store.connection.set_trace_callback(count)
+    scope = Scope(date(2026, 11, 21), tuple(sys.argv[4:]))
+    refresh(store, [AzureRetailPrices(HttpClient(), base)], scope, report=print)
     print("statements:", int(last) - left)
 """
 TOWNS = ("eastus", "westus2", "northeurope")
@@ -338,14 +339,14 @@ def goes_on(stand_in, path, calm):
         whole(store)
         visible = kept(store)
         assert visible in ([], calm)
-        here = store.link.execute("SELECT count(DISTINCT name) FROM batches").fetchone()[0]
+        here = store.connection.execute("SELECT count(DISTINCT name) FROM batches").fetchone()[0]
     time.sleep(0.1)  # a request of the dead may still be on its way
     stand_in.asked.clear()
     second = child(stand_in, path)
     said, _ = second.communicate(timeout=60)
     assert second.returncode == 0
     assert len(stand_in.asked) == len(TOWNS) - here
-    assert visible or not here or f"goes on, {here} regions are here" in said
+    assert visible or not here or f"resumed, {here} regions are stored" in said
     with Store(path) as store:
         whole(store)
         assert kept(store) == calm
@@ -355,7 +356,9 @@ def goes_on(stand_in, path, calm):
 @pytest.fixture
 def calm(slow_azure, tmp_path):
     with Store(tmp_path / "calm.db") as store:
-        refresh(store, [Azure(base=f"{slow_azure.base}/api/retail/prices")], Scope(DAY, TOWNS))
+        refresh(
+            store, [AzureRetailPrices(base_url=f"{slow_azure.base}/api/retail/prices")], Scope(DAY, TOWNS)
+        )
         return kept(store)
 
 
@@ -395,19 +398,21 @@ def test_killed_before_any_statement_it_goes_on_where_it_was(slow_azure, tmp_pat
     ],
 )
 def test_sources_are_those_whose_regions_are_wanted(given, cloud, names):
-    sources = make((), cloud, scope(DAY, given, cloud))
+    sources = build_sources((), cloud, build_scope(DAY, given, cloud))
     assert {source.cloud for source in sources} == names
     assert not any(source.name.startswith("gpuhunt") for source in sources)
 
 
 def test_second_hand_sources_are_made_when_named():
-    assert [source.name for source in make(("gpuhunt-aws",), None, scope(DAY))] == ["gpuhunt-aws"]
+    assert [source.name for source in build_sources(("gpuhunt-aws",), None, build_scope(DAY))] == [
+        "gpuhunt-aws"
+    ]
 
 
 @pytest.mark.parametrize(("region", "cloud"), [("us-east-1", "gcp"), ("US East", None), ("", None)])
 def test_a_region_of_no_cloud_is_refused(region, cloud):
     with pytest.raises(InputError, match="--region"):
-        scope(DAY, (region,), cloud)
+        build_scope(DAY, (region,), cloud)
 
 
 def test_case_files_say_where_they_are_from():

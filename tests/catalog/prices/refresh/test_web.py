@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpufleet.catalog.prices.refresh import Refused, Unreachable, Web
-from gpufleet.catalog.prices.refresh.web import LONGEST_WAIT_S, WHOLE_S, retry_after
+from gpufleet.catalog.prices.refresh import HttpClient, RequestRejected, SourceUnavailable
+from gpufleet.catalog.prices.refresh.http_client import MAX_WAIT_S, TOTAL_TIMEOUT_S, parse_retry_after
 
 from .conftest import Answer
 
@@ -30,7 +30,7 @@ TROUBLE = {
 @pytest.mark.parametrize("what", sorted(TROUBLE))
 def test_what_may_pass_is_tried_again(serve, web, what, waited):
     stand_in = serve(lambda *_: GOOD, [TROUBLE[what]] * 3)
-    assert web.json(stand_in.base) == GOOD
+    assert web.get_json(stand_in.base) == GOOD
     assert len(stand_in.asked) == 4
     assert len(waited.slept) == 3
     assert sorted(waited.slept) == waited.slept  # ever longer
@@ -39,22 +39,22 @@ def test_what_may_pass_is_tried_again(serve, web, what, waited):
 @pytest.mark.parametrize("what", sorted(TROUBLE))
 def test_what_stays_ends_after_all_tries(serve, web, what, waited):
     stand_in = serve(lambda *_: GOOD, [TROUBLE[what]] * 9)
-    with pytest.raises(Unreachable, match=r"\(4 tries\)"):
-        web.json(stand_in.base)
+    with pytest.raises(SourceUnavailable, match=r"\(4 tries\)"):
+        web.get_json(stand_in.base)
     assert len(stand_in.asked) == 4
     assert waited() < 12
 
 
 def test_retry_after_is_honoured_to_the_second(serve, web, waited):
     stand_in = serve(lambda *_: GOOD, [Answer(b"", 429, {"Retry-After": "17"})])
-    assert web.json(stand_in.base) == GOOD
+    assert web.get_json(stand_in.base) == GOOD
     assert waited.slept == [17.0]
 
 
 def test_who_asks_for_too_long_is_left_alone(serve, web, waited):
     stand_in = serve(lambda *_: GOOD, [Answer(b"", 429, {"Retry-After": "3600"})])
-    with pytest.raises(Unreachable, match="asks to wait 3600 s"):
-        web.json(stand_in.base)
+    with pytest.raises(SourceUnavailable, match="asks to wait 3600 s"):
+        web.get_json(stand_in.base)
     assert waited.slept == []
 
 
@@ -64,8 +64,8 @@ def test_a_refusal_is_not_tried_again(serve, web, status, waited):
         b'{"error": {"message": "no such filter\\nand more"}}', status, {"Location": "http://x.example"}
     )
     stand_in = serve(lambda *_: GOOD, [answer])
-    with pytest.raises(Refused, match=f"HTTP {status}: no such filter$"):
-        web.json(stand_in.base)
+    with pytest.raises(RequestRejected, match=f"HTTP {status}: no such filter$"):
+        web.get_json(stand_in.base)
     assert (len(stand_in.asked), waited.slept) == (1, [])
 
 
@@ -73,30 +73,30 @@ def test_nobody_there(web):
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{held.getsockname()[1]}/x?key=secret"
-        with pytest.raises(Unreachable) as fault:
-            web.json(address)
+        with pytest.raises(SourceUnavailable) as fault:
+            web.get_json(address)
     assert "secret" not in fault.value.message
 
 
 def test_a_drip_that_never_ends_is_cut(serve, waited):
-    late = iter([0.0, WHOLE_S + 1, WHOLE_S + 2])
+    late = iter([0.0, TOTAL_TIMEOUT_S + 1, TOTAL_TIMEOUT_S + 2])
     stand_in = serve(lambda *_: GOOD)
-    slow = Web(tries=1, sleep=waited.sleep, clock=lambda: next(late))
-    with pytest.raises(Unreachable, match="needs more than 180 s"):
-        slow.json(stand_in.base)
+    slow = HttpClient(tries=1, sleep=waited.sleep, clock=lambda: next(late))
+    with pytest.raises(SourceUnavailable, match="needs more than 180 s"):
+        slow.get_json(stand_in.base)
 
 
 def test_more_than_a_page_can_be_is_cut(serve, web, monkeypatch):
-    monkeypatch.setattr("gpufleet.catalog.prices.refresh.web.ENOUGH", 10)
+    monkeypatch.setattr("gpufleet.catalog.prices.refresh.http_client.MAX_BODY_BYTES", 10)
     stand_in = serve(lambda *_: {"answer": "x" * 100})
-    with pytest.raises(Unreachable, match="more than a page"):
-        web.json(stand_in.base)
+    with pytest.raises(SourceUnavailable, match="more than the size limit"):
+        web.get_json(stand_in.base)
 
 
 def test_a_query_is_encoded_and_stays_out_of_messages(serve, web):
     stand_in = serve(lambda *_: GOOD, [Answer(b"", 404)])
-    with pytest.raises(Refused) as fault:
-        web.json(stand_in.base, {"$filter": "a eq 'b c'", "key": "secret"})
+    with pytest.raises(RequestRejected) as fault:
+        web.get_json(stand_in.base, {"$filter": "a eq 'b c'", "key": "secret"})
     assert "secret" not in fault.value.message
     assert stand_in.asked == ["/?%24filter=a+eq+%27b+c%27&key=secret"]
 
@@ -104,7 +104,7 @@ def test_a_query_is_encoded_and_stays_out_of_messages(serve, web):
 def test_it_says_what_it_waits_for(serve, waited):
     said = []
     stand_in = serve(lambda *_: GOOD, [Answer(b"", 429, {"Retry-After": "2"})])
-    Web(sleep=waited.sleep, clock=waited, say=said.append).json(stand_in.base)
+    HttpClient(sleep=waited.sleep, clock=waited, report=said.append).get_json(stand_in.base)
     assert said == [f"{stand_in.base}/: HTTP 429; again in 2 s"] or said[0].endswith("HTTP 429; again in 2 s")
 
 
@@ -122,14 +122,14 @@ def test_it_says_what_it_waits_for(serve, waited):
     ],
 )
 def test_retry_after_in_both_forms(said, seconds):
-    assert retry_after(said, datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)) == seconds
+    assert parse_retry_after(said, datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)) == seconds
 
 
 @given(st.text())
 def test_any_retry_after_is_seconds_or_nothing(said):
-    found = retry_after(said)
+    found = parse_retry_after(said)
     assert found is None or found >= 0
 
 
 def test_the_longest_wait_is_bounded():
-    assert LONGEST_WAIT_S <= 120
+    assert MAX_WAIT_S <= 120

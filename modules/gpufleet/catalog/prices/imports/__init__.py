@@ -1,8 +1,8 @@
-"""Readers of other people's price catalogues: a file in, price rows out, each with the line that it stood on.
+"""Import price catalogues from files: a file in, price rows out, each with its line.
 
 One file per format: ``skypilot`` (vms.csv of SkyPilot's catalogue), ``gpuhunt`` (its catalogue as CSV, zip or JSON),
-``plain`` (our own columns, which also read exports that call a machine ``instance_type``). A reader gives what the
-file says; what is suspicious about it is judged by the checks when the run is committed.
+``plain`` (our own columns, which also read exports that call a machine ``instance_type``). Readers return the
+rows as they are; the checks judge them when the run is committed.
 """
 
 from __future__ import annotations
@@ -12,78 +12,83 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gpufleet.catalog.prices.checks import CODES
-from gpufleet.catalog.prices.imports import gpuhunt, plain, skypilot
-from gpufleet.catalog.prices.imports.sheet import Origin, Sheet, name_of, read_content, sheets
-from gpufleet.catalog.prices.row import PriceRow, check
-from gpufleet.catalog.prices.store import Store, Summary
+from gpufleet.catalog.prices.check import CODES
+from gpufleet.catalog.prices.imports import gpuhunt, own_format, skypilot
+from gpufleet.catalog.prices.imports.sheet import Origin, Sheet, display_name, read_content, read_sheets
+from gpufleet.catalog.prices.row import PriceRow, check_price_row
+from gpufleet.catalog.prices.store import RunSummary, Store
 from gpufleet.errors import InputError
 
 __all__ = ["FORMATS", "Loaded", "Origin", "bring", "known_codes", "load"]
 
-READERS = {"skypilot": skypilot, "gpuhunt": gpuhunt, "plain": plain}
+READERS = {"skypilot": skypilot, "gpuhunt": gpuhunt, "plain": own_format}
 FORMATS = ("auto", *READERS)
-LABELS = {"skypilot": "SkyPilot catalogue", "gpuhunt": "gpuhunt catalogue", "plain": ""}
-BATCH = 5000  # rows to a transaction: what a killed import may have to read again
+SOURCE_LABELS = {"skypilot": "SkyPilot catalogue", "gpuhunt": "gpuhunt catalogue", "plain": ""}
+BATCH_ROWS = 5000  # rows per transaction: a killed import repeats at most these
 
 
 @dataclass(frozen=True)
-class Loaded:
-    """A file that was read whole and holds prices; nothing is stored yet. ``key`` tells it from every other."""
+class PriceFile:
+    """The prices of a complete file, not yet stored. ``key`` identifies the content."""
 
     name: str
     key: str
     rows: tuple[PriceRow, ...]
 
 
-def load(path: Path, form: str = "auto", origin: Origin | None = None) -> Loaded:
-    """Read a file's prices, each checked to be a price at all; a wrong one refuses the file."""
-    given = origin or Origin()
+def load_price_file(path: Path, format_name: str = "auto", origin: Origin | None = None) -> PriceFile:
+    """Return the prices of a file; raise InputError if any row is not a valid price."""
+    known_origin = origin or Origin()
     content = read_content(path)
-    rows = tuple(_rows(path, content, form, given))
+    rows = tuple(_read_rows(path, content, format_name, known_origin))
     if not rows:
-        raise InputError("holds no prices", where=name_of(path))
+        raise InputError("contains no prices", where=display_name(path))
     digest = hashlib.sha256(content).hexdigest()
-    key = f"{digest},{form},{given.cloud},{given.as_of},{given.source}"
-    return Loaded(name_of(path), key, rows)
+    key = f"{digest},{format_name},{known_origin.cloud},{known_origin.as_of},{known_origin.source}"
+    return PriceFile(display_name(path), key, rows)
 
 
-def bring(store: Store, loaded: Loaded, accept: Iterable[str] = ()) -> Summary:
-    """Bring a file's prices into the store; the same file again goes on where it was killed, or changes nothing."""
+def import_prices(store: Store, price_file: PriceFile, accept: Iterable[str] = ()) -> RunSummary:
+    """Import a file's prices into the store; the same file again resumes a killed import or changes nothing."""
     accepted = sorted(set(accept))
-    run = store.begin(f"import {Path(loaded.name).name}", ",".join([loaded.key, *accepted]))
+    run = store.begin(f"import {Path(price_file.name).name}", ",".join([price_file.key, *accepted]))
     if run.finished_at is None:
-        for at in range(0, len(loaded.rows), BATCH):
-            name, rows = f"rows {at} to {at + BATCH}", loaded.rows[at : at + BATCH]
-            if name not in run.batches:  # another size of batch has other names: read again, never left out
+        for at in range(0, len(price_file.rows), BATCH_ROWS):
+            name, rows = f"rows {at} to {at + BATCH_ROWS}", price_file.rows[at : at + BATCH_ROWS]
+            if (
+                name not in run.batches
+            ):  # another batch size has other names: such rows are read again, never left out
                 run = store.write_batch(name, rows, run)
     return store.commit(run, accepted)
 
 
-def known_codes(codes: Iterable[str]) -> None:
-    """Refuse to accept what no check is called."""
+def check_finding_codes(codes: Iterable[str]) -> None:
+    """Raise InputError for a code that no check has."""
     for code in codes:
         if code not in CODES:
             raise InputError(
-                f"no check is called {code!r}", where="--accept", remedy=f"one of {', '.join(CODES)}"
+                f"no check has the code {code!r}", where="--accept", remedy=f"one of {', '.join(CODES)}"
             )
 
 
-def _rows(path: Path, content: bytes, form: str, given: Origin) -> Iterator[PriceRow]:
-    for sheet in sheets(path, content):
-        kind = form if form != "auto" else _format(sheet)
-        source = given.source or f"{LABELS[kind]} {name_of(Path(path.name))}".strip()
+def _read_rows(path: Path, content: bytes, format_name: str, origin: Origin) -> Iterator[PriceRow]:
+    for sheet in read_sheets(path, content):
+        sheet_format = format_name if format_name != "auto" else _detect_format(sheet)
+        source = origin.source or f"{SOURCE_LABELS[sheet_format]} {display_name(Path(path.name))}".strip()
         yield from map(
-            check, READERS[kind].read(sheet, replace(given, source=source, told=bool(given.source)))
+            check_price_row,
+            READERS[sheet_format].read_prices(
+                sheet, replace(origin, source=source, is_source_given=bool(origin.source))
+            ),
         )
 
 
-def _format(sheet: Sheet) -> str:
-    found = [name for name, reader in READERS.items() if reader.fits(sheet)]
-    if found:
-        return found[0]
+def _detect_format(sheet: Sheet) -> str:
+    matching_formats = [name for name, reader in READERS.items() if reader.matches_columns(sheet)]
+    if matching_formats:
+        return matching_formats[0]
     raise InputError(
-        "is no price catalogue that we know",
+        "is not a known price catalogue",
         where=f"{sheet.name}:1",
         remedy="it needs cloud, region, machine, purchase, usd_per_hour, as_of, source",
     )

@@ -1,7 +1,7 @@
 """gpuhunt's catalogue: the columns of its ``storage.CATALOG_V2_FIELDS`` (0.1.34), one file a provider.
 
-The published archive is a zip of such files; a dump as JSON has the same names, and the provider beside them.
-A price there is the whole offer's: Google's n1 with cards attached is another offer than the n1 alone.
+The published archive is a zip of such files; a dump as JSON has the same names, and the provider.
+A price covers the complete offer: Google's n1 with cards attached is another offer than the n1 alone.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import median
 
-from gpufleet.catalog.prices.imports import names
+from gpufleet.catalog.prices.imports import translation
 from gpufleet.catalog.prices.imports.sheet import Origin, Record, Sheet
-from gpufleet.catalog.prices.row import Facts, PriceRow
+from gpufleet.catalog.prices.row import MachineFacts, PriceRow
 from gpufleet.errors import InputError
 
-NEEDED = (
+REQUIRED_COLUMNS = (
     "instance_name",
     "location",
     "price",
@@ -26,32 +26,32 @@ NEEDED = (
     "spot",
 )
 ARCH = {"x86": "x86_64", "arm": "arm64", "": "x86_64"}
-ATTACHABLE = "n1-"
-CALENDAR = (
-    "gcp-dws-calendar-mode"  # bought ahead for set days, at about half of on-demand, yet not marked as spot
+ATTACHABLE_PREFIX = "n1-"
+CALENDAR_FLAG = (
+    "gcp-dws-calendar-mode"  # reserved for fixed days at about half of on-demand, but not marked as spot
 )
 
 
-def fits(sheet: Sheet) -> bool:
-    """Tell whether a file has gpuhunt's columns."""
+def matches_columns(sheet: Sheet) -> bool:
+    """Return whether a sheet has gpuhunt's columns."""
     return {"instance_name", "location", "price", "spot"} <= sheet.columns
 
 
-def read(sheet: Sheet, origin: Origin) -> Iterator[PriceRow]:
+def read_prices(sheet: Sheet, origin: Origin) -> Iterator[PriceRow]:
     """Yield one price for each machine, region and purchase: the median of its zones."""
-    sheet.need(*NEEDED)
-    found: dict[tuple[str, ...], list[tuple[float, Record]]] = {}
+    sheet.require_columns(*REQUIRED_COLUMNS)
+    zones_by_offer: dict[tuple[str, ...], list[tuple[float, Record]]] = {}
     for record in sheet.records:
-        if CALENDAR in record.text("flags").split():
+        if CALENDAR_FLAG in record.text("flags").split():
             continue
-        cloud = _cloud(record, sheet, origin)
+        cloud = _cloud_name(record, sheet, origin)
         price = record.number("price")
         if price is None:
             raise InputError("is empty", where=record.where, key="price")
-        region = names.region(record.needed("location"), cloud)
-        purchase = "spot" if _spot(record) else "on_demand"
-        found.setdefault((cloud, region, _item(record), purchase), []).append((price, record))
-    for (cloud, region, item, purchase), zones in found.items():
+        region = translation.translate_region(record.required_text("location"), cloud)
+        purchase = "spot" if _is_spot(record) else "on_demand"
+        zones_by_offer.setdefault((cloud, region, _offer_name(record), purchase), []).append((price, record))
+    for (cloud, region, item, purchase), zones in zones_by_offer.items():
         yield PriceRow(
             cloud,
             region,
@@ -60,38 +60,40 @@ def read(sheet: Sheet, origin: Origin) -> Iterator[PriceRow]:
             median(price for price, _ in zones),
             origin.as_of,
             origin.source,
-            facts=_facts(zones[0][1]),
+            facts=_machine_facts(zones[0][1]),
             where=zones[0][1].where,
         )
 
 
-def _cloud(record: Record, sheet: Sheet, origin: Origin) -> str:
+def _cloud_name(record: Record, sheet: Sheet, origin: Origin) -> str:
     cloud = origin.cloud or record.text("provider").lower() or sheet.stem.lower()
     if not cloud.isidentifier():
-        raise InputError("does not say whose prices it holds", where=sheet.name, remedy="give --cloud")
+        raise InputError("does not state its cloud", where=sheet.name, remedy="give --cloud")
     return cloud
 
 
-def _spot(record: Record) -> bool:
-    said = record.text("spot").lower()
-    if said not in {"true", "false"}:
-        raise InputError(f"{said!r} is neither True nor False", where=record.where, key="spot")
-    return said == "true"
+def _is_spot(record: Record) -> bool:
+    text = record.text("spot").lower()
+    if text not in {"true", "false"}:
+        raise InputError(f"{text!r} is neither True nor False", where=record.where, key="spot")
+    return text == "true"
 
 
-def _item(record: Record) -> str:
-    """Name an offer; a machine with cards attached is not the machine alone."""
-    name, count = record.needed("instance_name"), int(record.number("gpu_count") or 0)
-    return f"{name}+{count}x{record.text('gpu_name')}" if count and name.startswith(ATTACHABLE) else name
+def _offer_name(record: Record) -> str:
+    """Return the name of an offer; a machine with attached cards has its own name."""
+    name, count = record.required_text("instance_name"), int(record.number("gpu_count") or 0)
+    return (
+        f"{name}+{count}x{record.text('gpu_name')}" if count and name.startswith(ATTACHABLE_PREFIX) else name
+    )
 
 
-def _facts(record: Record) -> Facts:
+def _machine_facts(record: Record) -> MachineFacts:
     count, memory = record.number("gpu_count") or 0, record.number("gpu_memory")
-    return Facts(
+    return MachineFacts(
         vcpus=round(record.number("cpu") or 0),
         memory_gib=record.number("memory") or 0.0,
         arch=ARCH.get(record.text("cpu_arch"), record.text("cpu_arch")),
-        accelerator=names.accelerator(record.text("gpu_name"), memory) if count else "",
+        accelerator=translation.translate_accelerator(record.text("gpu_name"), memory) if count else "",
         accelerators=count,
         accelerator_memory_gib=memory or 0.0,
     )

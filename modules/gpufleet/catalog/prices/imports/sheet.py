@@ -1,4 +1,4 @@
-"""A file of records, whatever wraps them: lines of CSV, a JSON list, a zip of either."""
+"""Read records from CSV, a JSON list, or a zip of either."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import Any
 from gpufleet.boundary import (
     LARGE_DOCUMENT,
     check_cell,
-    decode_csv_lines,
+    decode_csv,
     decode_json,
     decode_text,
     printable,
@@ -25,8 +25,8 @@ from gpufleet.boundary import (
 )
 from gpufleet.errors import InputError
 
-# What Python's reader raises for archives that are cut off, encrypted or packed in a way it does not know.
-BAD_ARCHIVE = (
+# Raised for archives that are truncated, encrypted or use an unknown compression.
+ARCHIVE_ERRORS = (
     zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, NotImplementedError, RuntimeError, KeyError,
     ValueError,
 )  # fmt: skip
@@ -34,30 +34,30 @@ BAD_ARCHIVE = (
 
 @dataclass(frozen=True)
 class Origin:
-    """What the caller knows about a file that the file itself may not say."""
+    """What the caller states about a file."""
 
     cloud: str = ""
     as_of: str = ""
     source: str = ""
-    told: bool = False  # the source is the caller's word, not made of the file's name
+    is_source_given: bool = False  # the caller gave the source; it was not derived from the file's name
 
 
 @dataclass(frozen=True)
 class Record:
-    """One record and where it stands."""
+    """One record and its place."""
 
     where: str
     values: dict[str, Any]
 
     def text(self, column: str) -> str:
-        """Return a value as text, empty where there is none."""
+        """Return a value as text, empty if missing."""
         value = self.values.get(column)
         return "" if value is None else check_cell(str(value).strip(), self.where, column)
 
     def number(self, column: str) -> float | None:
-        """Return an amount, None where there is none."""
+        """Return a non-negative amount, None if missing."""
         text = self.text(column)
-        if not text or text.lower() == "nan":  # how pandas writes what is missing
+        if not text or text.lower() == "nan":  # how pandas writes missing values
             return None
         try:
             amount = float(text)
@@ -69,8 +69,8 @@ class Record:
             raise InputError(f"{text[:40]} is negative", where=self.where, key=column, remedy="zero or more")
         return amount
 
-    def needed(self, column: str) -> str:
-        """Return a text that may not be missing."""
+    def required_text(self, column: str) -> str:
+        """Return a text; raise InputError if it is missing."""
         value = self.text(column)
         if not value:
             raise InputError("is empty", where=self.where, key=column)
@@ -79,7 +79,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Sheet:
-    """The records of one file, and the columns that they have."""
+    """The records and columns of one file."""
 
     name: str
     stem: str
@@ -87,8 +87,8 @@ class Sheet:
     columns: frozenset[str]
     records: list[Record]
 
-    def need(self, *columns: str) -> None:
-        """Refuse a file that lacks a column."""
+    def require_columns(self, *columns: str) -> None:
+        """Raise InputError if a column is missing."""
         missing = [name for name in columns if name not in self.columns]
         if missing:
             raise InputError(
@@ -104,37 +104,37 @@ def read_content(path: Path) -> bytes:
         return read_bytes(path, LARGE_DOCUMENT)
     content = sys.stdin.buffer.read(LARGE_DOCUMENT.bytes + 1)
     if len(content) > LARGE_DOCUMENT.bytes:
-        raise InputError("is too large for a price catalogue", where=name_of(path))
+        raise InputError("is too large for a price catalogue", where=display_name(path))
     return content
 
 
-def name_of(path: Path) -> str:
-    """Return what messages call a file."""
+def display_name(path: Path) -> str:
+    """Return the name of a file for messages."""
     return "standard input" if str(path) == "-" else printable(path)
 
 
-def sheets(path: Path, content: bytes) -> Iterator[Sheet]:
-    """Yield what a file holds: one sheet, or those of a zip."""
+def read_sheets(path: Path, content: bytes) -> Iterator[Sheet]:
+    """Yield the sheets of a file: one, or those of a zip."""
     if zipfile.is_zipfile(io.BytesIO(content)):
-        for name, member in _zipped(path, content):
-            yield _sheet(
-                f"{name_of(path)}!{printable(name)}", Path(name).stem, Path(name).parent.name, member
+        for name, member in _read_zip_members(path, content):
+            yield _read_sheet(
+                f"{display_name(path)}!{printable(name)}", Path(name).stem, Path(name).parent.name, member
             )
     else:
-        yield _sheet(name_of(path), path.stem, path.resolve().parent.name, content)
+        yield _read_sheet(display_name(path), path.stem, path.resolve().parent.name, content)
 
 
-def _zipped(path: Path, content: bytes) -> Iterator[tuple[str, bytes]]:
-    where = name_of(path)
+def _read_zip_members(path: Path, content: bytes) -> Iterator[tuple[str, bytes]]:
+    where = display_name(path)
     with _archive_errors(where), zipfile.ZipFile(io.BytesIO(content)) as archive:
         members = [each for each in archive.infolist() if each.filename.endswith((".csv", ".json"))]
-        # No member is read past the size that it declares.
+        # No member is read beyond its declared size.
         if sum(member.file_size for member in members) > LARGE_DOCUMENT.bytes:
             raise InputError("is too large for a price catalogue", where=where)
         for member in members:
             yield member.filename, archive.read(member)
     if not members:
-        raise InputError("holds no .csv and no .json", where=where)
+        raise InputError("contains no .csv and no .json", where=where)
 
 
 @contextmanager
@@ -143,27 +143,27 @@ def _archive_errors(where: str) -> Iterator[None]:
         yield
     except InputError:
         raise
-    except BAD_ARCHIVE as error:
+    except ARCHIVE_ERRORS as error:
         raise InputError(f"is a damaged archive: {printable(error, 80)}", where=where) from None
 
 
-def _sheet(name: str, stem: str, folder: str, content: bytes) -> Sheet:
+def _read_sheet(name: str, stem: str, folder: str, content: bytes) -> Sheet:
     text = decode_text(content, name, LARGE_DOCUMENT)
-    records = _json(name, text) if text.lstrip()[:1] in ("[", "{") else _csv(name, text)
+    records = _read_json(name, text) if text.lstrip()[:1] in ("[", "{") else _read_csv(name, text)
     if not records:
-        raise InputError("holds no rows", where=name)
+        raise InputError("contains no rows", where=name)
     columns = frozenset(column for column in records[0].values if column)
     return Sheet(name, stem, folder, columns, records)
 
 
-def _csv(name: str, text: str) -> list[Record]:
-    rows = decode_csv_lines(text, name, limits=LARGE_DOCUMENT, least_columns=2)
-    return [Record(f"{name}:{line}", row) for line, row in rows]
+def _read_csv(name: str, text: str) -> list[Record]:
+    rows = decode_csv(text, name, limits=LARGE_DOCUMENT, min_columns=2)
+    return [Record(row.where, row) for row in rows]
 
 
-def _json(name: str, text: str) -> list[Record]:
-    found = decode_json(text, name, LARGE_DOCUMENT)
-    items = found.get("items", found.get("offers")) if isinstance(found, dict) else found
+def _read_json(name: str, text: str) -> list[Record]:
+    document = decode_json(text, name, LARGE_DOCUMENT)
+    items = document.get("items", document.get("offers")) if isinstance(document, dict) else document
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-        raise InputError("is no list of offers", where=name)
-    return [Record(f"{name}[{at}]", item) for at, item in enumerate(items)]
+        raise InputError("is not a list of offers", where=name)
+    return [Record(f"{name}[{index}]", item) for index, item in enumerate(items)]

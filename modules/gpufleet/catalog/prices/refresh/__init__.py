@@ -1,8 +1,8 @@
-"""Prices from where they are made: the clouds' own APIs, into the local store.
+"""Refresh the local price store from the clouds' own APIs.
 
-One small file a source. Each reads one region at a time, whole or not at all; ``refresh`` stages what it read and
-makes a source's regions visible together, after the checks. Killed or cut off, it goes on where it was. ``make``
-gives the sources by name; each needs nothing but its name until it is read.
+One file per source. A source reads one region at a time, completely or not at all. ``refresh`` stages the rows and
+makes the regions of a source visible together after the checks; a killed refresh resumes. ``build_sources`` returns the
+sources by name; they need neither network nor credentials until they are read.
 """
 
 from __future__ import annotations
@@ -11,70 +11,84 @@ from collections.abc import Callable, Sequence
 from datetime import date
 from functools import partial
 
-from gpufleet.catalog.prices.apis import ASKED_FOR, CLOUDS, NAMES
-from gpufleet.catalog.prices.refresh.aws import Offered
-from gpufleet.catalog.prices.refresh.aws_blocks import AwsBlocks
-from gpufleet.catalog.prices.refresh.aws_list import AwsList
-from gpufleet.catalog.prices.refresh.aws_reserved import AwsReserved
-from gpufleet.catalog.prices.refresh.aws_savings import AwsSavings
-from gpufleet.catalog.prices.refresh.aws_spot import AwsSpot
-from gpufleet.catalog.prices.refresh.azure import Azure
-from gpufleet.catalog.prices.refresh.feed import Batch, NoCredentials, Refused, Scope, Source, Unreachable
-from gpufleet.catalog.prices.refresh.google import Google
-from gpufleet.catalog.prices.refresh.hunted import Hunted
-from gpufleet.catalog.prices.refresh.run import Move, Outcome, refresh, verdict
-from gpufleet.catalog.prices.refresh.web import Web
+from gpufleet.catalog.prices.refresh.aws import RegionOfferings
+from gpufleet.catalog.prices.refresh.aws_capacity_blocks import AwsCapacityBlocks
+from gpufleet.catalog.prices.refresh.aws_price_list import AwsPriceList
+from gpufleet.catalog.prices.refresh.aws_reserved import AwsReservedOfferings
+from gpufleet.catalog.prices.refresh.aws_savings import AwsSavingsPlans
+from gpufleet.catalog.prices.refresh.aws_spot import AwsSpotHistory
+from gpufleet.catalog.prices.refresh.azure import AzureRetailPrices
+from gpufleet.catalog.prices.refresh.google import GoogleBilling
+from gpufleet.catalog.prices.refresh.gpuhunt_archive import GpuhuntArchive
+from gpufleet.catalog.prices.refresh.http_client import HttpClient
+from gpufleet.catalog.prices.refresh.run import PriceChange, SourceOutcome, find_failure, refresh
+from gpufleet.catalog.prices.refresh.source import (
+    Batch,
+    MissingCredentials,
+    RequestRejected,
+    Scope,
+    Source,
+    SourceUnavailable,
+)
+from gpufleet.catalog.prices.source_name import CLOUDS, GPUHUNT_CLOUDS, OPT_IN_SOURCES, SOURCE_NAMES
 from gpufleet.errors import InputError
 
 __all__ = [
     "Batch",
-    "Move",
-    "NoCredentials",
-    "Offered",
-    "Outcome",
-    "Refused",
+    "HttpClient",
+    "MissingCredentials",
+    "PriceChange",
+    "RegionOfferings",
+    "RequestRejected",
     "Scope",
     "Source",
-    "Unreachable",
-    "Web",
-    "make",
+    "SourceOutcome",
+    "SourceUnavailable",
+    "build_scope",
+    "build_sources",
+    "find_failure",
     "refresh",
-    "scope",
-    "verdict",
 ]
 
 
-def scope(day: date, regions: Sequence[str] = (), cloud: str | None = None) -> Scope:
-    """Return what to read; a region that none of the clouds could have is refused."""
+def build_scope(day: date, regions: Sequence[str] = (), cloud: str | None = None) -> Scope:
+    """Return the scope of a refresh; raise InputError for a region that no cloud can have."""
     clouds = (cloud,) if cloud else CLOUDS
-    found = Scope(day, tuple(dict.fromkeys(regions)))
-    for region in found.regions:
-        if not any(region in found.of(each) for each in clouds):
+    scope = Scope(day, tuple(dict.fromkeys(regions)))
+    for region in scope.regions:
+        if not any(region in scope.regions_of(known_cloud) for known_cloud in clouds):
             raise InputError(
-                f"{region!r} is no region of {' or '.join(clouds)}",
+                f"{region!r} is not a region of {' or '.join(clouds)}",
                 where="--region",
                 remedy="write it like us-east-1 (aws), us-east1 (gcp), eastus (azure)",
             )
-    return found
+    return scope
 
 
-def make(
-    names: Sequence[str], cloud: str | None, wanted: Scope, say: Callable[[str], None] = lambda _: None
+def build_sources(
+    names: Sequence[str], cloud: str | None, scope: Scope, report: Callable[[str], None] = lambda _: None
 ) -> list[Source]:
-    """Return the sources of these names; of no names, all but those that must be asked for.
+    """Return the sources of these names; without names, all except the opt-in sources.
 
-    Those of another cloud than ``cloud``, and those whose cloud has none of the wanted regions, are left away.
+    Sources of other clouds than ``cloud`` are omitted, and sources without a region in the scope.
     """
-    web, offered = Web(say=say), Offered()
-    made: dict[str, Callable[[], Source]] = {
-        "aws-price-list": lambda: AwsList(offered=offered),
-        "aws-spot-history": AwsSpot,
-        "aws-reserved-offerings": AwsReserved,
-        "aws-savings-plans": AwsSavings,
-        "aws-capacity-blocks": AwsBlocks,
-        "gcp-billing-catalog": lambda: Google(web),
-        "azure-retail-prices": lambda: Azure(web),
-        **{f"gpuhunt-{each}": partial(Hunted, each, web) for each in CLOUDS},
+    http, offerings = HttpClient(report=report), RegionOfferings()
+    factories: dict[str, Callable[[], Source]] = {
+        "aws-price-list": lambda: AwsPriceList(offerings=offerings),
+        "aws-spot-history": AwsSpotHistory,
+        "aws-reserved-offerings": AwsReservedOfferings,
+        "aws-savings-plans": AwsSavingsPlans,
+        "aws-capacity-blocks": AwsCapacityBlocks,
+        "gcp-billing-catalog": lambda: GoogleBilling(http),
+        "azure-retail-prices": lambda: AzureRetailPrices(http),
+        **{
+            f"gpuhunt-{known_cloud}": partial(GpuhuntArchive, known_cloud, http)
+            for known_cloud in GPUHUNT_CLOUDS
+        },
     }
-    chosen = [made[name]() for name in NAMES if name in names or (not names and name not in ASKED_FOR)]
-    return [source for source in chosen if cloud in {None, source.cloud} and wanted.of(source.cloud)]
+    chosen = [
+        factories[name]()
+        for name in SOURCE_NAMES
+        if name in names or (not names and name not in OPT_IN_SOURCES)
+    ]
+    return [source for source in chosen if cloud in {None, source.cloud} and scope.regions_of(source.cloud)]

@@ -1,4 +1,4 @@
-"""Amazon's reservations as they are sold now: a fixed price, and charges that recur every hour."""
+"""Amazon's current reserved instance offerings: a fixed price and recurring hourly charges."""
 
 from __future__ import annotations
 
@@ -7,49 +7,58 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpufleet.catalog.prices.refresh import aws
-from gpufleet.catalog.prices.refresh.aws_spot import LINUX, machines
-from gpufleet.catalog.prices.refresh.feed import Batch, Scope, sound
+from gpufleet.catalog.prices.refresh.aws_spot import LINUX_PRODUCTS, list_aws_machines
+from gpufleet.catalog.prices.refresh.source import Batch, Scope, build_batch
 from gpufleet.catalog.prices.row import PriceRow
 
-REGIONAL = (None, "Region")  # of a zone: the same price, tied to a place
+REGIONAL_SCOPES = (None, "Region")  # zonal offerings have the same price
 
 
 @dataclass
-class AwsReserved:
-    """The source: ``ec2.describe_reserved_instances_offerings``; Amazon's own, never the marketplace's."""
+class AwsReservedOfferings:
+    """The source: ``ec2.describe_reserved_instances_offerings``; only Amazon's own, not the marketplace's."""
 
-    clients: aws.Clients = aws.client
+    clients: aws.ClientFactory = aws.create_client
     name: str = "aws-reserved-offerings"
     cloud: str = "aws"
 
     def read(self, region: str, scope: Scope) -> Batch:
-        """Return what is sold in a region for one year and for three."""
+        """Return the offerings of a region for one and three years."""
         call = self.clients("ec2", region).describe_reserved_instances_offerings
-        given = {
-            "Filters": [{"Name": "instance-type", "Values": machines()}],
-            "ProductDescription": aws.LINUX,
+        parameters = {
+            "Filters": [{"Name": "instance-type", "Values": list_aws_machines()}],
+            "ProductDescription": aws.LINUX_PRODUCT,
             "InstanceTenancy": "default",
             "OfferingClass": "standard",
             "IncludeMarketplace": False,
             "MaxResults": 100,
         }
-        with aws.faults("ec2:DescribeReservedInstancesOfferings", self.name):
-            found = list(aws.items(call, "NextToken", "ReservedInstancesOfferings", self.name, **given))
+        with aws.translate_errors("ec2:DescribeReservedInstancesOfferings", self.name):
+            offerings = list(
+                aws.iterate_items(call, "NextToken", "ReservedInstancesOfferings", self.name, **parameters)
+            )
         left_out: list[str] = []
-        return sound(list(rows(found, region, scope.day.isoformat(), self.name, left_out)), left_out)
+        return build_batch(
+            list(build_rows(offerings, region, scope.day.isoformat(), self.name, left_out)), left_out
+        )
 
 
-def rows(
+def build_rows(
     offerings: Iterable[dict[str, Any]], region: str, day: str, source: str, left_out: list[str]
 ) -> Iterator[PriceRow]:
-    """Yield one price for each machine, term and way to pay."""
-    found: dict[tuple[str, str, Any], set[tuple[float, float]]] = {}
-    for each in offerings:
-        term, upfront = aws.TERMS.get(each.get("Duration", 0)), aws.UPFRONT.get(each.get("OfferingType", ""))
-        if term and upfront and ours(each):
-            fixed, hourly = float(each.get("FixedPrice") or 0), hour(each)
-            found.setdefault((str(each["InstanceType"]), term, upfront), set()).add((fixed, hourly))
-    for (name, term, upfront), prices in sorted(found.items()):
+    """Yield one price for each machine, term and payment option."""
+    prices_by_offer: dict[tuple[str, str, Any], set[tuple[float, float]]] = {}
+    for offering in offerings:
+        term, upfront = (
+            aws.TERMS.get(offering.get("Duration", 0)),
+            aws.UPFRONT_OPTIONS.get(offering.get("OfferingType", "")),
+        )
+        if term and upfront and is_plain_linux_offering(offering):
+            fixed, hourly = float(offering.get("FixedPrice") or 0), hourly_charge(offering)
+            prices_by_offer.setdefault((str(offering["InstanceType"]), term, upfront), set()).add(
+                (fixed, hourly)
+            )
+    for (name, term, upfront), prices in sorted(prices_by_offer.items()):
         if len(prices) > 1:
             left_out.append(f"aws {region} {name} reserved_{term} {upfront}: {len(prices)} prices")
             continue
@@ -60,24 +69,24 @@ def rows(
         )  # fmt: skip
 
 
-def ours(offering: dict[str, Any]) -> bool:
-    """Tell whether it is a plain Linux reservation of a region, from Amazon, in dollars."""
+def is_plain_linux_offering(offering: dict[str, Any]) -> bool:
+    """Return whether an offering is a regional standard Linux reservation from Amazon in USD."""
     return (
-        offering.get("ProductDescription") in LINUX
+        offering.get("ProductDescription") in LINUX_PRODUCTS
         and not offering.get("Marketplace")
         and offering.get("CurrencyCode", "USD") == "USD"
         and offering.get("InstanceTenancy", "default") == "default"
         and offering.get("OfferingClass", "standard") == "standard"
-        and offering.get("Scope") in REGIONAL
+        and offering.get("Scope") in REGIONAL_SCOPES
         and not offering.get("AvailabilityZone")
     )
 
 
-def hour(offering: dict[str, Any]) -> float:
-    """Return what each hour costs: recurring charges, and the use price of old offerings."""
+def hourly_charge(offering: dict[str, Any]) -> float:
+    """Return the hourly charge: recurring charges, and the usage price of old offerings."""
     charges = sum(
-        float(each["Amount"])
-        for each in offering.get("RecurringCharges", [])
-        if each.get("Frequency") == "Hourly"
+        float(charge["Amount"])
+        for charge in offering.get("RecurringCharges", [])
+        if charge.get("Frequency") == "Hourly"
     )
     return charges + float(offering.get("UsagePrice") or 0)

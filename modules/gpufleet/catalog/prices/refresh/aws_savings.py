@@ -1,7 +1,7 @@
-"""Amazon's Compute Savings Plans: what an hour of a machine takes of the commitment, in any region and family.
+"""Amazon's Compute Savings Plans: the rate of a machine per hour, for any region and family.
 
-EC2 Instance plans are cheaper and tied to a family; two rates under one name could not be told apart, so they are
-not read. Nor is "Partial Upfront": the API does not say how much is due at the start.
+EC2 Instance plans are not read: they are tied to a family, and one name would have two rates. "Partial Upfront" is not
+read either: the API does not state the upfront amount.
 """
 
 from __future__ import annotations
@@ -11,54 +11,58 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpufleet.catalog.prices.refresh import aws
-from gpufleet.catalog.prices.refresh.aws_spot import machines
-from gpufleet.catalog.prices.refresh.feed import Batch, Scope, sound
+from gpufleet.catalog.prices.refresh.aws_spot import list_aws_machines
+from gpufleet.catalog.prices.refresh.source import Batch, Scope, build_batch
 from gpufleet.catalog.prices.row import PriceRow
 
-OPTIONS = ["No Upfront", "All Upfront"]
-FIT = {"productDescription": aws.LINUX, "tenancy": "shared"}
+PAYMENT_OPTIONS = ["No Upfront", "All Upfront"]
+RATE_FILTERS = {"productDescription": aws.LINUX_PRODUCT, "tenancy": "shared"}
 
 
 @dataclass
-class AwsSavings:
+class AwsSavingsPlans:
     """The source: ``savingsplans.describe_savings_plans_offering_rates``."""
 
-    clients: aws.Clients = aws.client
+    clients: aws.ClientFactory = aws.create_client
     name: str = "aws-savings-plans"
     cloud: str = "aws"
 
     def read(self, region: str, scope: Scope) -> Batch:
         """Return the rates of a region."""
-        call = self.clients("savingsplans", aws.HOME).describe_savings_plans_offering_rates
-        wanted = {"region": [region], "instanceType": machines()} | {
-            key: [value] for key, value in FIT.items()
+        call = self.clients("savingsplans", aws.PRICING_REGION).describe_savings_plans_offering_rates
+        filters = {"region": [region], "instanceType": list_aws_machines()} | {
+            key: [value] for key, value in RATE_FILTERS.items()
         }
-        given = {
+        parameters = {
             "savingsPlanTypes": ["Compute"],
-            "savingsPlanPaymentOptions": OPTIONS,
+            "savingsPlanPaymentOptions": PAYMENT_OPTIONS,
             "products": ["EC2"],
             "serviceCodes": ["AmazonEC2"],
-            "filters": [{"name": name, "values": values} for name, values in wanted.items()],
+            "filters": [{"name": name, "values": values} for name, values in filters.items()],
             "maxResults": 1000,
         }
-        with aws.faults("savingsplans:DescribeSavingsPlansOfferingRates", self.name):
-            found = list(aws.items(call, "nextToken", "searchResults", self.name, **given))
+        with aws.translate_errors("savingsplans:DescribeSavingsPlansOfferingRates", self.name):
+            rates = list(aws.iterate_items(call, "nextToken", "searchResults", self.name, **parameters))
         left_out: list[str] = []
-        return sound(list(rows(found, region, scope.day.isoformat(), self.name, left_out)), left_out)
+        return build_batch(
+            list(build_rows(rates, region, scope.day.isoformat(), self.name, left_out)), left_out
+        )
 
 
-def rows(
+def build_rows(
     rates: Iterable[dict[str, Any]], region: str, day: str, source: str, left_out: list[str]
 ) -> Iterator[PriceRow]:
-    """Yield one rate for each machine, term and way to pay."""
-    found: dict[tuple[str, str, Any], set[float]] = {}
-    for each in rates:
-        offering, said = each.get("savingsPlanOffering", {}), properties(each)
+    """Yield one rate for each machine, term and payment option."""
+    rates_by_offer: dict[tuple[str, str, Any], set[float]] = {}
+    for rate in rates:
+        offering, rate_properties = rate.get("savingsPlanOffering", {}), read_properties(rate)
         term = aws.TERMS.get(offering.get("durationSeconds", 0))
-        upfront = aws.UPFRONT.get(offering.get("paymentOption", ""))
-        if term and upfront and plain(each, said, region):
-            found.setdefault((said["instanceType"], term, upfront), set()).add(float(each["rate"]))
-    for (name, term, upfront), usd in sorted(found.items()):
+        upfront = aws.UPFRONT_OPTIONS.get(offering.get("paymentOption", ""))
+        if term and upfront and is_plain_linux_rate(rate, rate_properties, region):
+            rates_by_offer.setdefault((rate_properties["instanceType"], term, upfront), set()).add(
+                float(rate["rate"])
+            )
+    for (name, term, upfront), usd in sorted(rates_by_offer.items()):
         if len(usd) > 1:
             left_out.append(f"aws {region} {name} savings_plan_{term} {upfront}: {len(usd)} rates")
             continue
@@ -69,21 +73,21 @@ def rows(
         )  # fmt: skip
 
 
-def plain(rate: dict[str, Any], said: dict[str, str], region: str) -> bool:
-    """Tell whether a rate is of a running Linux machine under a Compute plan, in dollars an hour."""
+def is_plain_linux_rate(rate: dict[str, Any], rate_properties: dict[str, str], region: str) -> bool:
+    """Return whether a rate is that of a running Linux machine under a Compute plan in USD per hour."""
     offering = rate.get("savingsPlanOffering", {})
     return (
         offering.get("planType") == "Compute"
         and offering.get("currency", "USD") == "USD"
         and rate.get("unit") == "Hrs"
-        and "BoxUsage" in str(rate.get("usageType", ""))  # not UnusedBox, which is an idle reservation's hour
+        and "BoxUsage" in str(rate.get("usageType", ""))  # UnusedBox is an hour of an unused reservation
         and rate.get("operation", "RunInstances") == "RunInstances"
-        and bool(said.get("instanceType"))
-        and said.get("region", region) == region
-        and all(said.get(key, value) == value for key, value in FIT.items())
+        and bool(rate_properties.get("instanceType"))
+        and rate_properties.get("region", region) == region
+        and all(rate_properties.get(key, value) == value for key, value in RATE_FILTERS.items())
     )
 
 
-def properties(rate: dict[str, Any]) -> dict[str, str]:
+def read_properties(rate: dict[str, Any]) -> dict[str, str]:
     """Return a rate's properties as a mapping."""
-    return {str(each.get("name")): str(each.get("value")) for each in rate.get("properties", [])}
+    return {str(entry.get("name")): str(entry.get("value")) for entry in rate.get("properties", [])}

@@ -1,4 +1,4 @@
-"""Amazon's spot market: the last price of each zone within a day, and of a region the median of its zones."""
+"""Amazon's spot prices: the last price of each zone within a day; a region has the median of its zones."""
 
 from __future__ import annotations
 
@@ -10,52 +10,52 @@ from typing import Any
 
 from gpufleet.catalog import table
 from gpufleet.catalog.prices.refresh import aws
-from gpufleet.catalog.prices.refresh.feed import Batch, Scope, sound
+from gpufleet.catalog.prices.refresh.source import Batch, Scope, build_batch
 from gpufleet.catalog.prices.row import PriceRow
 
-WINDOW = timedelta(days=1)  # with the last change before it, so a zone without a change is not missed
-LINUX = frozenset({aws.LINUX, "Linux/UNIX (Amazon VPC)"})
+HISTORY_WINDOW = timedelta(days=1)  # the API adds the last change before it, so every zone has a price
+LINUX_PRODUCTS = frozenset({aws.LINUX_PRODUCT, "Linux/UNIX (Amazon VPC)"})
 
 
 @dataclass
-class AwsSpot:
+class AwsSpotHistory:
     """The source: ``ec2.describe_spot_price_history``."""
 
-    clients: aws.Clients = aws.client
+    clients: aws.ClientFactory = aws.create_client
     name: str = "aws-spot-history"
     cloud: str = "aws"
 
     def read(self, region: str, scope: Scope) -> Batch:
-        """Return the spot prices of a region, on the day's last moment or now."""
+        """Return the spot prices of a region at the end of the day, or now."""
         end = min(datetime.now(UTC), datetime.combine(scope.day, time.max, UTC))
         call = self.clients("ec2", region).describe_spot_price_history
-        given = {
-            "InstanceTypes": machines(),
-            "ProductDescriptions": [aws.LINUX],
-            "StartTime": end - WINDOW,
+        parameters = {
+            "InstanceTypes": list_aws_machines(),
+            "ProductDescriptions": [aws.LINUX_PRODUCT],
+            "StartTime": end - HISTORY_WINDOW,
             "EndTime": end,
             "MaxResults": 1000,
         }
-        with aws.faults("ec2:DescribeSpotPriceHistory", self.name):
-            found = list(aws.items(call, "NextToken", "SpotPriceHistory", self.name, **given))
-        return sound(list(rows(found, region, scope.day.isoformat(), self.name)))
+        with aws.translate_errors("ec2:DescribeSpotPriceHistory", self.name):
+            history = list(aws.iterate_items(call, "NextToken", "SpotPriceHistory", self.name, **parameters))
+        return build_batch(list(build_rows(history, region, scope.day.isoformat(), self.name)))
 
 
-def rows(history: Iterable[dict[str, Any]], region: str, day: str, source: str) -> Iterator[PriceRow]:
-    """Yield one price a machine. The source names over how many zones its median goes."""
+def build_rows(history: Iterable[dict[str, Any]], region: str, day: str, source: str) -> Iterator[PriceRow]:
+    """Yield one price per machine. The source states the number of zones."""
     newest: dict[tuple[str, str], dict[str, Any]] = {}
-    for each in history:
-        if each.get("ProductDescription") in LINUX:
-            key = (str(each["InstanceType"]), str(each.get("AvailabilityZone", "")))
-            newest[key] = max(newest.get(key, each), each, key=lambda change: change["Timestamp"])
+    for change in history:
+        if change.get("ProductDescription") in LINUX_PRODUCTS:
+            key = (str(change["InstanceType"]), str(change.get("AvailabilityZone", "")))
+            newest[key] = max(newest.get(key, change), change, key=lambda entry: entry["Timestamp"])
     zones: dict[str, list[float]] = {}
-    for (name, _), each in newest.items():
-        zones.setdefault(name, []).append(float(each["SpotPrice"]))
+    for (name, _), change in newest.items():
+        zones.setdefault(name, []).append(float(change["SpotPrice"]))
     for name, prices in sorted(zones.items()):
-        said = f"{source};median-of-{len(prices)}-AZ"
-        yield PriceRow("aws", region, name, "spot", round(median(prices), 6), day, said)
+        source_with_zones = f"{source};median-of-{len(prices)}-AZ"
+        yield PriceRow("aws", region, name, "spot", round(median(prices), 6), day, source_with_zones)
 
 
-def machines() -> list[str]:
-    """Return the machine types of Amazon's that the catalogue knows."""
-    return sorted(name for cloud, name in table.machines() if cloud == "aws")
+def list_aws_machines() -> list[str]:
+    """Return Amazon's machine types in the catalogue."""
+    return sorted(name for cloud, name in table.load_machines() if cloud == "aws")

@@ -1,9 +1,9 @@
-"""Azure's Retail Prices API: open to all, paged, one query a region.
+"""Azure's Retail Prices API: public, paged, one query per region.
 
-What it means by its fields, and what goes wrong (Microsoft's page "Azure Retail Prices overview", and users' threads):
-savings plans stand only in 2023-01-01-preview, whose filter values are case-sensitive; a reservation's ``retailPrice``
-is what the whole term costs although the unit says "1 Hour"; spot and low priority are endings of the meter's name;
-Windows is an ending of the product's.
+Notes on its fields (Microsoft's page "Azure Retail Prices overview", and users' threads): savings plans exist only in
+2023-01-01-preview, whose filter values are case-sensitive. A reservation's ``retailPrice`` is the price of the whole
+term although the unit is "1 Hour". Spot and low priority are suffixes of the meter's name; Windows is a suffix of the
+product's name.
 """
 
 from __future__ import annotations
@@ -14,63 +14,71 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from gpufleet.catalog.prices.refresh.feed import Batch, Refused, Scope, Unreachable, sound
-from gpufleet.catalog.prices.refresh.web import Web
+from gpufleet.catalog.prices.refresh.http_client import HttpClient
+from gpufleet.catalog.prices.refresh.source import (
+    Batch,
+    RequestRejected,
+    Scope,
+    SourceUnavailable,
+    build_batch,
+)
 from gpufleet.catalog.prices.row import PriceRow
 
-BASE = "https://prices.azure.com/api/retail/prices"
-VERSION = "2023-01-01-preview"
-PAGES = 50  # a region's N series takes one or two pages of 1,000 items
-HOURS = {"1 Year": 8760, "3 Years": 26280}
+BASE_URL = "https://prices.azure.com/api/retail/prices"
+API_VERSION = "2023-01-01-preview"
+MAX_PAGES = 50  # a region's N series takes one or two pages of 1,000 items
+TERM_HOURS = {"1 Year": 8760, "3 Years": 26280}
 TERMS = {"1 Year": "1y", "3 Years": "3y"}
 NOT_LINUX = re.compile(r"Windows|Dedicated|Cloud ?Services|Promo", re.IGNORECASE)
-REGION = re.compile(r"[a-z][a-z0-9]*\Z")
+REGION_PATTERN = re.compile(r"[a-z][a-z0-9]*\Z")
 Item = dict[str, Any]
 
 
 @dataclass
-class Azure:
-    """The source. ``base`` is Microsoft's address, unless there is a stand-in."""
+class AzureRetailPrices:
+    """The source. ``base`` is Microsoft's address, except in tests."""
 
-    web: Web = field(default_factory=Web)
-    base: str = BASE
+    http: HttpClient = field(default_factory=HttpClient)
+    base_url: str = BASE_URL
     name: str = "azure-retail-prices"
     cloud: str = "azure"
 
     def read(self, region: str, scope: Scope) -> Batch:
         """Return the prices of a region's N series: the machines with accelerators."""
-        if not REGION.match(region):
-            raise Refused(f"{region!r} is no region of Azure's")
-        reader = Reader(region, scope.day.isoformat(), self.name)
-        rows = list(reader.rows(self.items(region)))
-        return sound(rows, reader.left_out)
+        if not REGION_PATTERN.match(region):
+            raise RequestRejected(f"{region!r} is not a region of Azure")
+        reader = ItemReader(region, scope.day.isoformat(), self.name)
+        rows = list(reader.build_rows(self.fetch_items(region)))
+        return build_batch(rows, reader.left_out)
 
-    def items(self, region: str) -> Iterator[Item]:
-        """Yield what the API lists, page by page; pages that go round in a circle end the region."""
-        query: dict[str, str] | None = {"api-version": VERSION, "$filter": wanted(region)}
-        url, seen = self.base, set[str]()
-        for _ in range(PAGES):
-            page = self.web.json(url, query)
+    def fetch_items(self, region: str) -> Iterator[Item]:
+        """Yield the items page by page; raise SourceUnavailable if pages repeat."""
+        query: dict[str, str] | None = {"api-version": API_VERSION, "$filter": region_filter(region)}
+        url, seen_links = self.base_url, set[str]()
+        for _ in range(MAX_PAGES):
+            page = self.http.get_json(url, query)
             items = page.get("Items")
             if not isinstance(items, list):
-                raise Unreachable(f"{self.name}: a page without Items")
+                raise SourceUnavailable(f"{self.name}: a page without Items")
             yield from (item for item in items if isinstance(item, dict))
-            following = page.get("NextPageLink")
-            if not following:
+            next_link = page.get("NextPageLink")
+            if not next_link:
                 return
-            if following in seen or not self._ours(following):
-                raise Unreachable(f"{self.name}: the next page is {_place(following)}, which cannot be")
-            seen.add(following)
-            url, query = following, None
-        raise Unreachable(f"{self.name}: more than {PAGES} pages for {region}")
+            if next_link in seen_links or not self._is_same_host(next_link):
+                raise SourceUnavailable(
+                    f"{self.name}: the next page {_link_without_query(next_link)} is repeated or on another host"
+                )
+            seen_links.add(next_link)
+            url, query = next_link, None
+        raise SourceUnavailable(f"{self.name}: more than {MAX_PAGES} pages for {region}")
 
-    def _ours(self, link: str) -> bool:
-        """Tell whether a link stays where it came from; Microsoft's name the port, 443."""
-        there, here = urlsplit(link), urlsplit(self.base)
-        return (there.scheme, there.hostname) == (here.scheme, here.hostname)
+    def _is_same_host(self, link: str) -> bool:
+        """Return whether a link has the same host as the base URL; Microsoft's links include port 443."""
+        link_parts, base_parts = urlsplit(link), urlsplit(self.base_url)
+        return (link_parts.scheme, link_parts.hostname) == (base_parts.scheme, base_parts.hostname)
 
 
-def wanted(region: str) -> str:
+def region_filter(region: str) -> str:
     """Return the filter for a region's N series. Its values are case-sensitive."""
     return (
         f"serviceName eq 'Virtual Machines' and armRegionName eq '{region}'"
@@ -78,8 +86,8 @@ def wanted(region: str) -> str:
     )
 
 
-class Reader:
-    """Makes prices of a region's items. ``left_out`` says which not, and why."""
+class ItemReader:
+    """Builds price rows from a region's items. ``left_out`` lists the others with reasons."""
 
     def __init__(self, region: str, day: str, source: str) -> None:
         self.region = region
@@ -87,58 +95,58 @@ class Reader:
         self.source = source
         self.left_out: list[str] = []
 
-    def rows(self, items: Iterable[Item]) -> Iterator[PriceRow]:
-        """Yield one price for each machine and way to buy."""
+    def build_rows(self, items: Iterable[Item]) -> Iterator[PriceRow]:
+        """Yield one price for each machine and purchase."""
         chosen: dict[tuple[str, str], Item] = {}
         for item in items:
-            purchase = purchase_of(item)
-            if purchase and item.get("armRegionName") == self.region and self._now(item):
+            purchase = classify_purchase(item)
+            if purchase and item.get("armRegionName") == self.region and self._is_in_force(item):
                 key = (str(item["armSkuName"]), purchase)
-                chosen[key] = max(chosen.get(key, item), item, key=_rank)
+                chosen[key] = max(chosen.get(key, item), item, key=_preference)
         for (machine, purchase), item in sorted(chosen.items()):
-            yield from self._rows(machine, purchase, item, chosen)
+            yield from self._build_item_rows(machine, purchase, item, chosen)
 
-    def _now(self, item: Item) -> bool:
-        """Tell whether the price is in force; the API also lists what will come and what has been."""
-        starts, ends = str(item.get("effectiveStartDate") or ""), str(item.get("effectiveEndDate") or "")
-        return starts[:10] <= self.day and (not ends or ends[:10] > self.day)
+    def _is_in_force(self, item: Item) -> bool:
+        """Return whether the price is valid on the day; the API also lists past and future prices."""
+        start, end = str(item.get("effectiveStartDate") or ""), str(item.get("effectiveEndDate") or "")
+        return start[:10] <= self.day and (not end or end[:10] > self.day)
 
-    def _rows(
+    def _build_item_rows(
         self, machine: str, purchase: str, item: Item, chosen: dict[tuple[str, str], Item]
     ) -> Iterator[PriceRow]:
-        usd = _usd(item)
+        usd = _amount_usd(item)
         if usd is None:
             self.left_out.append(f"azure {self.region} {machine} {purchase}: no amount of USD per hour")
             return
         if item["type"] == "Reservation":
-            yield from self._reservation(machine, purchase, usd, chosen.get((machine, "on_demand")))
+            yield from self._build_reservation_row(machine, purchase, usd, chosen.get((machine, "on_demand")))
             return
-        yield self._row(machine, purchase, usd)
+        yield self._build_row(machine, purchase, usd)
         plans = item.get("savingsPlan") if purchase == "on_demand" else None
         for plan in plans if isinstance(plans, list) else ():
-            term, amount = TERMS.get(str(plan.get("term"))), _usd({**item, **plan})
+            term, amount = TERMS.get(str(plan.get("term"))), _amount_usd({**item, **plan})
             if term and amount is not None:
-                yield self._row(machine, f"savings_plan_{term}", amount)
+                yield self._build_row(machine, f"savings_plan_{term}", amount)
 
-    def _reservation(
+    def _build_reservation_row(
         self, machine: str, purchase: str, usd: float, on_demand: Item | None
     ) -> Iterator[PriceRow]:
-        """Spread the whole term's price over its hours. One below on-demand would be an hour's already."""
-        full = _usd(on_demand) if on_demand else None
-        if full and usd < full:
+        """Yield the price of the whole term per hour; a price below on-demand is left out as hourly."""
+        on_demand_usd = _amount_usd(on_demand) if on_demand else None
+        if on_demand_usd and usd < on_demand_usd:
             self.left_out.append(
-                f"azure {self.region} {machine} {purchase}: {usd:g} for a whole term, below an hour's {full:g}"
+                f"azure {self.region} {machine} {purchase}: {usd:g} a term, but {on_demand_usd:g} an hour"
             )
             return
-        hours = HOURS["1 Year" if purchase.endswith("1y") else "3 Years"]
-        yield self._row(machine, purchase, round(usd / hours, 6))
+        hours = TERM_HOURS["1 Year" if purchase.endswith("1y") else "3 Years"]
+        yield self._build_row(machine, purchase, round(usd / hours, 6))
 
-    def _row(self, machine: str, purchase: str, usd: float) -> PriceRow:
+    def _build_row(self, machine: str, purchase: str, usd: float) -> PriceRow:
         return PriceRow("azure", self.region, machine, purchase, usd, self.day, self.source)
 
 
-def purchase_of(item: Item) -> str | None:
-    """Return how an item buys a Linux machine; None for what is something else."""
+def classify_purchase(item: Item) -> str | None:
+    """Return the purchase of an item for a Linux machine; None for other items."""
     names = " ".join(str(item.get(key) or "") for key in ("productName", "skuName", "meterName"))
     if NOT_LINUX.search(names) or item.get("unitOfMeasure") != "1 Hour" or item.get("tierMinimumUnits"):
         return None
@@ -152,18 +160,18 @@ def purchase_of(item: Item) -> str | None:
     return "spot" if "Spot" in names else "on_demand"
 
 
-def _rank(item: Item) -> tuple[bool, str]:
-    """Prefer what is billed (the primary meter), then what came into force last."""
+def _preference(item: Item) -> tuple[bool, str]:
+    """Return the sort key of an item: the primary meter first, then the latest start date."""
     return (item.get("isPrimaryMeterRegion") is not False, str(item.get("effectiveStartDate") or ""))
 
 
-def _usd(item: Item) -> float | None:
+def _amount_usd(item: Item) -> float | None:
     amount = item.get("retailPrice")
     if item.get("currencyCode") != "USD" or isinstance(amount, bool) or not isinstance(amount, (int, float)):
         return None
     return float(amount)
 
 
-def _place(link: object) -> str:
+def _link_without_query(link: object) -> str:
     parts = urlsplit(str(link))
     return f"{parts.scheme}://{parts.netloc}{parts.path}"[:200]

@@ -1,4 +1,4 @@
-"""What a refresh brought, as text and as JSON."""
+"""The result of a refresh, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -6,82 +6,86 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gpufleet.catalog.prices.refresh.run import Move, Outcome
-from gpufleet.catalog.prices.report import dump, finding_dict, findings_lines
+from gpufleet.catalog.prices.refresh.run import PriceChange, SourceOutcome
+from gpufleet.catalog.prices.report import dump_json, finding_as_dict, format_findings
 
-FEW = 5  # of moves and of what was left out
+MAX_SHOWN_LINES = 5  # of changes and of left-out items
 
 
 @dataclass(frozen=True)
 class Counts:
-    """A source in figures."""
+    """The numbers of one source."""
 
-    taken: int
-    apart: int
+    imported: int
+    set_apart: int
     new: int
     changed: int
-    same: int
+    unchanged: int
 
 
-def counts(outcome: Outcome) -> Counts:
-    """Return the figures of a source; zeros where nothing became visible."""
+def count_prices(outcome: SourceOutcome) -> Counts:
+    """Return the numbers of a source; zero if nothing became visible."""
     summary = outcome.summary
-    taken, apart = (summary.taken, summary.apart) if summary else (0, 0)
-    return Counts(taken, apart, outcome.new, len(outcome.moves), outcome.same)
+    imported, set_apart = (summary.imported, summary.set_apart) if summary else (0, 0)
+    return Counts(imported, set_apart, outcome.new, len(outcome.changes), outcome.unchanged)
 
 
-def text(outcomes: Sequence[Outcome]) -> str:
-    """Say for every source what is new, what changed and by how much, and what is not there."""
-    return "\n".join(line for outcome in outcomes for line in _lines(outcome))
+def format_outcomes(outcomes: Sequence[SourceOutcome]) -> str:
+    """Return the new, changed and missing prices of every source as text."""
+    return "\n".join(line for outcome in outcomes for line in _format_outcome(outcome))
 
 
-def _lines(outcome: Outcome) -> list[str]:
-    lines = [f"{outcome.source}: {_head(outcome)}"]
-    lines += [f"  {_move(move)}" for move in outcome.moves[:FEW]]
-    lines += _some([f"left out: {each}" for each in outcome.left_out])
-    lines += _some([f"not to be had: {region}: {why}" for region, why in sorted(outcome.refused.items())])
-    lines += _some([f"not read: {region}: {why}" for region, why in sorted(outcome.failed.items())])
-    return lines + (findings_lines(outcome.summary.findings) if outcome.summary else [])
+def _format_outcome(outcome: SourceOutcome) -> list[str]:
+    lines = [f"{outcome.source}: {_format_heading(outcome)}"]
+    lines += [f"  {_format_change(change)}" for change in outcome.changes[:MAX_SHOWN_LINES]]
+    lines += _limit_lines([f"left out: {entry}" for entry in outcome.left_out])
+    lines += _limit_lines(
+        [f"not offered: {region}: {reason}" for region, reason in sorted(outcome.rejected.items())]
+    )
+    lines += _limit_lines([f"not read: {region}: {why}" for region, why in sorted(outcome.failed.items())])
+    return lines + (format_findings(outcome.summary.findings) if outcome.summary else [])
 
 
-def _head(outcome: Outcome) -> str:
+def _format_heading(outcome: SourceOutcome) -> str:
     if outcome.state == "stored":
-        found = counts(outcome)
+        counts = count_prices(outcome)
         return (
-            f"{found.taken} prices of {len(outcome.regions)} regions: {found.new} new, {found.changed} changed"
-            f"{_by(outcome.moves)}, {found.same} as before, {found.apart} set apart"
+            f"{counts.imported} prices of {len(outcome.regions)} regions: {counts.new} new, {counts.changed} changed"
+            f"{_format_change_range(outcome.changes)}, {counts.unchanged} unchanged, {counts.set_apart} set apart"
         )
     if outcome.state == "known":
-        return f"nothing to do, {outcome.reason} (--again reads it once more)"
+        return f"nothing to do, {outcome.reason} (--again reads it again)"
     if outcome.state == "unfinished":
         return f"unfinished, nothing of it is visible yet: {outcome.reason}"
     return f"skipped: {outcome.reason}" + (f"; {outcome.hint}" if outcome.hint else "")
 
 
-def _by(moves: Sequence[Move]) -> str:
-    if not moves:
+def _format_change_range(changes: Sequence[PriceChange]) -> str:
+    if not changes:
         return ""
-    shares = sorted(move.share for move in moves)
-    return f" ({shares[0]:+.1%} to {shares[-1]:+.1%}, half of them below {shares[len(shares) // 2]:+.1%})"
+    shares = sorted(change.relative_change for change in changes)
+    return f" ({shares[0]:+.1%} to {shares[-1]:+.1%}, median {shares[len(shares) // 2]:+.1%})"
 
 
-def _move(move: Move) -> str:
-    row = move.row
-    return f"{' '.join(row.key)}: {move.before:g} -> {row.usd_per_hour:g} ({move.share:+.1%})"
+def _format_change(change: PriceChange) -> str:
+    row = change.row
+    return (
+        f"{' '.join(row.key)}: {change.usd_before:g} -> {row.usd_per_hour:g} ({change.relative_change:+.1%})"
+    )
 
 
-def _some(lines: list[str]) -> list[str]:
-    more = [f"  and {len(lines) - FEW} more such"] if len(lines) > FEW else []
-    return [f"  {line}" for line in lines[:FEW]] + more
+def _limit_lines(lines: list[str]) -> list[str]:
+    overflow = [f"  and {len(lines) - MAX_SHOWN_LINES} more"] if len(lines) > MAX_SHOWN_LINES else []
+    return [f"  {line}" for line in lines[:MAX_SHOWN_LINES]] + overflow
 
 
-def as_json(outcomes: Sequence[Outcome]) -> str:
-    """Return the same, whole, as JSON."""
-    return dump({"sources": [_source(outcome) for outcome in outcomes]})
+def format_outcomes_json(outcomes: Sequence[SourceOutcome]) -> str:
+    """Return the complete result as JSON."""
+    return dump_json({"sources": [_outcome_as_dict(outcome) for outcome in outcomes]})
 
 
-def _source(outcome: Outcome) -> dict[str, Any]:
-    found = counts(outcome)
+def _outcome_as_dict(outcome: SourceOutcome) -> dict[str, Any]:
+    counts = count_prices(outcome)
     return {
         "source": outcome.source,
         "cloud": outcome.cloud,
@@ -89,21 +93,23 @@ def _source(outcome: Outcome) -> dict[str, Any]:
         "reason": outcome.reason or None,
         "hint": outcome.hint,
         "regions": list(outcome.regions),
-        "taken": found.taken,
-        "new": found.new,
-        "changed": [_change(move) for move in outcome.moves],
-        "same": found.same,
-        "set_apart": found.apart,
-        "findings": [finding_dict(each) for each in (outcome.summary.findings if outcome.summary else ())],
+        "imported": counts.imported,
+        "new": counts.new,
+        "changed": [_change_as_dict(change) for change in outcome.changes],
+        "same": counts.unchanged,
+        "set_apart": counts.set_apart,
+        "findings": [
+            finding_as_dict(finding) for finding in (outcome.summary.findings if outcome.summary else ())
+        ],
         "left_out": outcome.left_out,
-        "not_offered": outcome.refused,
+        "not_offered": outcome.rejected,
         "not_read": outcome.failed,
     }
 
 
-def _change(move: Move) -> dict[str, Any]:
-    cloud, region, item, purchase = move.row.key
+def _change_as_dict(change: PriceChange) -> dict[str, Any]:
+    cloud, region, item, purchase = change.row.key
     return {
-        "cloud": cloud, "region": region, "item": item, "purchase": purchase, "before": move.before,
-        "after": move.row.usd_per_hour, "change": round(move.share, 6),
+        "cloud": cloud, "region": region, "item": item, "purchase": purchase, "before": change.usd_before,
+        "after": change.row.usd_per_hour, "change": round(change.relative_change, 6),
     }  # fmt: skip

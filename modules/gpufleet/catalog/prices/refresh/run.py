@@ -1,8 +1,8 @@
-"""One refresh: sources one after the other, each region a batch of its own, what is whole becomes visible.
+"""Run a refresh: one source after the other, one batch per region; a complete source becomes visible.
 
-A run is a source and a day. Killed, it is gone on with on the same day: the regions that it has are not read again.
-One region that does not answer is left for the next call; three in a row end the source for now, with all that it
-has staged kept. What an unfinished run of an earlier day staged is dropped, since prices carry the day they were read.
+A run has a source and a day. A killed run resumes on the same day and does not read its regions again. A region without
+a response is left for the next call; three in a row stop the source, and its staged rows remain. Staged rows of an
+earlier day are deleted, since prices carry the day on which they were read.
 """
 
 from __future__ import annotations
@@ -13,34 +13,40 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Literal
 
-from gpufleet.catalog.prices.known import of_store
-from gpufleet.catalog.prices.refresh.feed import NoCredentials, Refused, Scope, Source, Unreachable
+from gpufleet.catalog.prices.check_context import load_check_context
+from gpufleet.catalog.prices.refresh.source import (
+    MissingCredentials,
+    RequestRejected,
+    Scope,
+    Source,
+    SourceUnavailable,
+)
 from gpufleet.catalog.prices.row import PriceRow
-from gpufleet.catalog.prices.store import Run, Store, Summary
+from gpufleet.catalog.prices.store import Run, RunSummary, Store
 from gpufleet.errors import EnvironmentFault, InputError
 
-IN_A_ROW = 3  # so many regions without an answer: it is the network, or the service
-SAME = 1e-9
-Say = Callable[[str], None]
+MAX_CONSECUTIVE_FAILURES = 3  # after this many regions without a response, the network or the service is down
+RELATIVE_TOLERANCE = 1e-9
+Report = Callable[[str], None]
 State = Literal["stored", "known", "unfinished", "skipped"]
 
 
 @dataclass(frozen=True)
-class Move:
-    """A price that is another than before."""
+class PriceChange:
+    """A price that differs from the previous one."""
 
     row: PriceRow
-    before: float
+    usd_before: float
 
     @property
-    def share(self) -> float:
-        """Return by how much: 0.1 is ten percent dearer."""
-        return self.row.usd_per_hour / self.before - 1 if self.before else 0.0
+    def relative_change(self) -> float:
+        """Return the relative change: 0.1 is ten percent more."""
+        return self.row.usd_per_hour / self.usd_before - 1 if self.usd_before else 0.0
 
 
 @dataclass
-class Outcome:
-    """What one source brought. ``failed`` may succeed the next time, ``refused`` will not."""
+class SourceOutcome:
+    """The result of one source. ``failed`` regions may succeed later, ``rejected`` ones will not."""
 
     source: str
     cloud: str
@@ -49,12 +55,12 @@ class Outcome:
     hint: str | None = None
     regions: tuple[str, ...] = ()
     failed: dict[str, str] = field(default_factory=dict)
-    refused: dict[str, str] = field(default_factory=dict)
+    rejected: dict[str, str] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
     new: int = 0
-    same: int = 0
-    moves: tuple[Move, ...] = ()
-    summary: Summary | None = None
+    unchanged: int = 0
+    changes: tuple[PriceChange, ...] = ()
+    summary: RunSummary | None = None
 
 
 def refresh(
@@ -64,132 +70,139 @@ def refresh(
     *,
     again: bool = False,
     accept: Sequence[str] = (),
-    say: Say = lambda _: None,
-) -> list[Outcome]:
-    """Read every source into the store; what one of them lacks does not stop the others."""
-    return [_one(store, source, scope, again=again, accept=accept, say=say) for source in sources]
+    report: Report = lambda _: None,
+) -> list[SourceOutcome]:
+    """Read every source into the store; a failing source does not stop the others."""
+    return [
+        _refresh_source(store, source, scope, again=again, accept=accept, report=report) for source in sources
+    ]
 
 
-def _one(
-    store: Store, source: Source, scope: Scope, *, again: bool, accept: Sequence[str], say: Say
-) -> Outcome:
-    run, done = _open(store, source.name, scope, again=again)
-    outcome = Outcome(source.name, source.cloud)
-    missing = [region for region in scope.of(source.cloud) if region not in done | run.batches]
-    if not missing and not run.batches:
+def _refresh_source(
+    store: Store, source: Source, scope: Scope, *, again: bool, accept: Sequence[str], report: Report
+) -> SourceOutcome:
+    run, finished_regions = _open_run(store, source.name, scope, again=again)
+    outcome = SourceOutcome(source.name, source.cloud)
+    missing_regions = [
+        region for region in scope.regions_of(source.cloud) if region not in finished_regions | run.batches
+    ]
+    if not missing_regions and not run.batches:
         store.abandon(run)
         return replace(outcome, state="known", reason="read before on this day")
     if run.batches:
-        say(f"{source.name}: goes on, {len(run.batches)} regions are here")
-    for region, faults in _unbroken(missing, outcome):
-        say(f"{source.name}: {region} ({missing.index(region) + 1} of {len(missing)})")
-        with faults:
+        report(f"{source.name}: resumed, {len(run.batches)} regions are stored")
+    for region, fault_recorder in _iterate_regions(missing_regions, outcome):
+        report(f"{source.name}: {region} ({missing_regions.index(region) + 1} of {len(missing_regions)})")
+        with fault_recorder:
             batch = source.read(region, scope)
             run = store.write_batch(region, batch.rows, run)
             outcome.left_out += batch.left_out
             outcome.regions += (region,)
-    if (
-        outcome.state == "skipped" and run.batches
-    ):  # a token that ran out on the way: what it gave stays staged
+    if outcome.state == "skipped" and run.batches:  # the token expired during the run: staged rows remain
         outcome.state = "unfinished"
     if outcome.state == "unfinished":
         return outcome
     if not run.batches:
         store.abandon(run)
-        return outcome if outcome.state == "skipped" else _nothing(outcome)
-    return _commit(store, run, outcome, accept)
+        return outcome if outcome.state == "skipped" else _skip_source(outcome)
+    return _commit_run(store, run, outcome, accept)
 
 
-def _open(store: Store, name: str, scope: Scope, *, again: bool) -> tuple[Run, frozenset[str]]:
+def _open_run(store: Store, name: str, scope: Scope, *, again: bool) -> tuple[Run, frozenset[str]]:
     """Return the run to write to, and the regions that finished runs of the day have read."""
-    day, done = scope.day.isoformat(), frozenset[str]()
-    while (left := store.resume(name)) and not left.key.startswith(f"{day}#"):
-        store.abandon(left)
+    day, finished_regions = scope.day.isoformat(), frozenset[str]()
+    while (open_run := store.resume(name)) and not open_run.key.startswith(f"{day}#"):
+        store.abandon(open_run)
     for number in count(1):
         run = store.begin(name, f"{day}#{number}")
         if run.finished_at is None:
-            return run, done
-        done = frozenset() if again else done | run.batches
-    raise AssertionError  # the numbers do not end
+            return run, finished_regions
+        finished_regions = frozenset() if again else finished_regions | run.batches
+    raise AssertionError  # count() is infinite
 
 
-def _unbroken(missing: list[str], outcome: Outcome) -> Iterator[tuple[str, AbstractContextManager[None]]]:
-    """Yield the regions and what catches their faults, until the source as a whole proves to be away."""
-    in_a_row = 0
-    for region in missing:
-        before = len(outcome.failed)
-        yield region, _caught(region, outcome)
+def _iterate_regions(
+    missing_regions: list[str], outcome: SourceOutcome
+) -> Iterator[tuple[str, AbstractContextManager[None]]]:
+    """Yield each region with a context that records its faults; stop when the source is down."""
+    consecutive_failures = 0
+    for region in missing_regions:
+        failures_before = len(outcome.failed)
+        yield region, _record_faults(region, outcome)
         if outcome.state == "skipped":
             return
-        in_a_row = in_a_row + 1 if len(outcome.failed) > before else 0
-        if in_a_row >= min(IN_A_ROW, len(missing)):
+        consecutive_failures = consecutive_failures + 1 if len(outcome.failed) > failures_before else 0
+        if consecutive_failures >= min(MAX_CONSECUTIVE_FAILURES, len(missing_regions)):
             outcome.state, outcome.reason = "unfinished", outcome.failed[region]
             return
 
 
 @contextmanager
-def _caught(region: str, outcome: Outcome) -> Iterator[None]:
-    """Note a region's fault in the outcome, and go on."""
+def _record_faults(region: str, outcome: SourceOutcome) -> Iterator[None]:
+    """Record a region's fault in the outcome and continue."""
     try:
         yield
-    except NoCredentials as fault:
+    except MissingCredentials as fault:
         outcome.state, outcome.reason, outcome.hint = "skipped", fault.message, fault.hint
-    except Refused as fault:
-        outcome.refused[region] = fault.message
-    except Unreachable as fault:
+    except RequestRejected as fault:
+        outcome.rejected[region] = fault.message
+    except SourceUnavailable as fault:
         outcome.failed[region] = fault.message
     except InputError:
         raise
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        outcome.failed[region] = f"an answer of another shape ({type(error).__name__}: {error})"
+        outcome.failed[region] = f"a response of unexpected shape ({type(error).__name__}: {error})"
 
 
-def _nothing(outcome: Outcome) -> Outcome:
-    reasons = list((outcome.failed | outcome.refused).values())
+def _skip_source(outcome: SourceOutcome) -> SourceOutcome:
+    reasons = list((outcome.failed | outcome.rejected).values())
     return replace(outcome, state="skipped", reason=reasons[0] if reasons else "no region to read")
 
 
-def _commit(store: Store, run: Run, outcome: Outcome, accept: Sequence[str]) -> Outcome:
+def _commit_run(store: Store, run: Run, outcome: SourceOutcome, accept: Sequence[str]) -> SourceOutcome:
     if store.begin(run.source, run.key).finished_at:
         return replace(outcome, state="known", reason="another process was faster")
-    rows = list(store.staged(run))
+    rows = list(store.staged_rows(run))
     if not rows:
         store.abandon(run)
-        return replace(outcome, state="skipped", reason="answered, but with no price that we can use")
-    before = of_store(store.link, {(row.cloud, row.item) for row in rows}).prices
+        return replace(outcome, state="skipped", reason="the response has no usable price")
+    prices_before = load_check_context(store.connection, {(row.cloud, row.item) for row in rows}).prices
     summary = store.commit(run, accept)
-    apart = {each.row.key for each in summary.findings if each.code not in accept}
-    new, same, moves = 0, 0, []
+    keys_set_apart = {finding.row.key for finding in summary.findings if finding.code not in accept}
+    new_prices, unchanged, changes = 0, 0, []
     for row in rows:
-        if row.upfront != "none" or row.key in apart:
+        if row.upfront != "none" or row.key in keys_set_apart:
             continue
-        known = before.get(row.key)
-        if known is None:
-            new += 1
-        elif abs(known[0] - row.usd_per_hour) <= SAME * max(known[0], row.usd_per_hour):
-            same += 1
+        price_before = prices_before.get(row.key)
+        if price_before is None:
+            new_prices += 1
+        elif abs(price_before[0] - row.usd_per_hour) <= RELATIVE_TOLERANCE * max(
+            price_before[0], row.usd_per_hour
+        ):
+            unchanged += 1
         else:
-            moves.append(Move(row, known[0]))
-    moves.sort(key=lambda move: -abs(move.share))
-    return replace(outcome, new=new, same=same, moves=tuple(moves), summary=summary)
+            changes.append(PriceChange(row, price_before[0]))
+    changes.sort(key=lambda change: -abs(change.relative_change))
+    return replace(outcome, new=new_prices, unchanged=unchanged, changes=tuple(changes), summary=summary)
 
 
-def verdict(outcomes: Sequence[Outcome], *, named: bool) -> EnvironmentFault | None:
-    """Return what to end with: a fault where something that was asked for could not be read.
+def find_failure(outcomes: Sequence[SourceOutcome], *, sources_named: bool) -> EnvironmentFault | None:
+    """Return the fault to exit with if a requested source could not be read.
 
-    ``named``: the user asked for these sources by name, so one without credentials is a fault, not a note.
+    ``sources_named``: the user named the sources, so missing credentials are a fault.
     """
-    stuck = [each for each in outcomes if each.failed or each.state == "unfinished"]
-    if stuck:
-        what = ", ".join(
+    failed_outcomes = [outcome for outcome in outcomes if outcome.failed or outcome.state == "unfinished"]
+    if failed_outcomes:
+        description = ", ".join(
             f"{each.source} ({f'{len(each.failed)} regions' if each.failed else each.reason})"
-            for each in stuck
+            for each in failed_outcomes
         )
         return EnvironmentFault(
-            f"not all was read: {what}", hint="the store is whole; run it again, and it goes on from there"
+            f"not all sources were read: {description}",
+            hint="the store is consistent; run it again to resume",
         )
     skipped = [each for each in outcomes if each.state == "skipped"]
-    if skipped and (named or len(skipped) == len(outcomes)):
-        first = skipped[0]
-        return EnvironmentFault(f"{first.source}: {first.reason}", hint=first.hint)
+    if skipped and (sources_named or len(skipped) == len(outcomes)):
+        first_skipped = skipped[0]
+        return EnvironmentFault(f"{first_skipped.source}: {first_skipped.reason}", hint=first_skipped.hint)
     return None

@@ -31,7 +31,7 @@ EXAMPLES = """
 """
 
 RETURN = """
-hardware: {description: The facts, as gpufleet.drivers.Facts reads them., returned: always, type: dict}
+hardware: {description: The facts, as gpufleet.drivers.HostFacts reads them., returned: always, type: dict}
 cards: {description: Whether any function on the bus could need a driver., returned: always, type: bool}
 """
 

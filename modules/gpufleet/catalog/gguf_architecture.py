@@ -1,4 +1,4 @@
-"""An architecture from the header of a GGUF file."""
+"""Read an architecture from the header of a GGUF file."""
 
 from __future__ import annotations
 
@@ -9,69 +9,77 @@ from typing import Any
 
 from gpufleet.boundary import shorten
 from gpufleet.catalog.architecture import Architecture, Experts, LatentAttention
-from gpufleet.catalog.gguffile import MAGIC, Array, GgufFile, read_gguf
+from gpufleet.catalog.gguf_file import MAGIC, Array, GgufFile, read_gguf
 from gpufleet.errors import InputError
 
-ALTERNATING = {"gemma2": 2, "gemma3": 6, "gpt-oss": 2, "cohere2": 4, "llama4": 4}  # one layer in n sees all
-WINDOWED = {"phi3", "mistral", "starcoder2"}  # every layer has the window
-PLAIN_BLOCKS = {"gpt2", "gptneox", "gptj", "starcoder", "starcoder2", "bloom", "mpt", "falcon", "phi2"}
-LARGEST = 10**12  # of any setting: beyond it is damage
-SPLIT = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$")
-DAMAGED = (ValueError, KeyError, OSError)  # no such type of tensor, no text in UTF-8
+FULL_ATTENTION_INTERVALS = {
+    "gemma2": 2,
+    "gemma3": 6,
+    "gpt-oss": 2,
+    "cohere2": 4,
+    "llama4": 4,
+}  # one layer in n attends to all tokens
+SLIDING_WINDOW_FAMILIES = {"phi3", "mistral", "starcoder2"}  # every layer has the window
+UNGATED_FAMILIES = {"gpt2", "gptneox", "gptj", "starcoder", "starcoder2", "bloom", "mpt", "falcon", "phi2"}
+MAX_SETTING = 10**12  # of any setting: beyond it is damage
+SPLIT_FILE_SUFFIX = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$")
+READ_ERRORS = (ValueError, KeyError, OSError)  # an unknown tensor type, text that is not UTF-8
 
 
-class Header:
-    """The keys and tensors of one model, gathered over the parts of a split file."""
+class GgufHeader:
+    """The keys and tensors of one model, collected from all parts of a split file."""
 
     def __init__(self, path: Path) -> None:
         self.where = str(path)
-        files = [_open(part) for part in _parts(path)]
+        files = [_read_file(part) for part in _find_parts(path)]
         self.fields = files[0].fields
         self.tensors = [tensor for file in files for tensor in file.tensors]
-        self.kind = str(self.raw("general.architecture") or "")
+        self.kind = str(self.field_value("general.architecture") or "")
         if not self.kind or not self.tensors:
             raise InputError(
-                "holds no model", where=self.where, remedy="a model file has an architecture and tensors"
+                "contains no model", where=self.where, remedy="a model file has an architecture and tensors"
             )
 
-    def raw(self, key: str) -> Any:
-        """Return the value of a key as it is named in the file, None where it is not there."""
+    def field_value(self, key: str) -> Any:
+        """Return the value of a key as named in the file, None if it is missing."""
         return self.fields.get(key)
 
     def number(self, key: str, default: int | None = None) -> int:
         """Return a number of the model's architecture; of a list, its largest."""
-        value = self.raw(f"{self.kind}.{key}")
+        value = self.field_value(f"{self.kind}.{key}")
         if isinstance(value, Array):
             value = max(value.numbers, default=None)
         if value is None:
             if default is not None:
                 return default
             raise InputError("is missing", where=self.where, key=f"{self.kind}.{key}")
-        if not isinstance(value, int | float) or not 0 <= value < LARGEST:
+        if not isinstance(value, int | float) or not 0 <= value < MAX_SETTING:
             raise InputError(f"{shorten(value)} is not a number", where=self.where, key=f"{self.kind}.{key}")
         return int(value)
 
-    def rows(self, tensor: str) -> int:
-        """Return the number of rows of a tensor, 0 where there is none of that name."""
+    def row_count(self, tensor: str) -> int:
+        """Return the number of rows of a tensor, 0 if it does not exist."""
         return next((t.shape[-1] if t.shape else 1 for t in self.tensors if t.name == tensor), 0)
 
 
-def read(path: Path) -> Architecture:
+def read_gguf_model(path: Path) -> Architecture:
     """Return the model of a GGUF file with the exact bytes of its weights by tensor type."""
-    header = Header(path)
+    header = GgufHeader(path)
     heads, hidden = header.number("attention.head_count"), header.number("embedding_length")
     layers = header.number("block_count")
     if not heads or not hidden or not layers:
-        raise InputError("holds a model without layers or heads", where=header.where)
-    experts, latent = _experts(header), _latent(header, heads)
+        raise InputError("contains a model without layers or heads", where=header.where)
+    experts, latent = _build_experts(header), _build_latent_attention(header, heads)
     window = header.number("attention.sliding_window", 0)
-    vocabulary = header.rows("token_embd.weight") or _length(header.raw("tokenizer.ggml.tokens"))
-    total, active = _counts(header, experts)
+    vocabulary = header.row_count("token_embd.weight") or _array_length(
+        header.field_value("tokenizer.ggml.tokens")
+    )
+    total, active = _count_parameters(header, experts)
     sizes: Counter[str] = Counter()
     for tensor in header.tensors:
         sizes[tensor.kind] += tensor.bytes
     return Architecture(
-        name=str(header.raw("general.name") or path.stem),
+        name=str(header.field_value("general.name") or path.stem),
         family=header.kind,
         parameters=total,
         active_parameters=active,
@@ -82,45 +90,47 @@ def read(path: Path) -> Architecture:
         head_dim=header.number("attention.key_length", hidden // heads),
         intermediate=header.number("feed_forward_length", 0),
         vocabulary=vocabulary,
-        tied_embeddings=not header.rows("output.weight"),
+        tied_embeddings=not header.row_count("output.weight"),
         max_context=header.number("context_length"),
         experts=experts,
         latent=latent,
         sliding_window=window,
-        sliding_layers=_windowed(header.kind, layers) if window else 0,
-        gated=header.kind not in PLAIN_BLOCKS,
+        sliding_layers=_sliding_layer_count(header.kind, layers) if window else 0,
+        gated=header.kind not in UNGATED_FAMILIES,
         source=header.where,
         stored=tuple((kind, float(size)) for kind, size in sorted(sizes.items())),
-        stored_precision=_precision(header, sizes),
+        stored_precision=_stored_precision(header, sizes),
     )
 
 
-def _open(path: Path) -> GgufFile:
+def _read_file(path: Path) -> GgufFile:
     try:
         return read_gguf(path)
-    except DAMAGED as error:
+    except READ_ERRORS as error:
         raise InputError(
-            f"is no whole GGUF file: {_reason(path)}", where=str(path), remedy="fetch it again"
+            f"is not a complete GGUF file: {_describe_failure(path)}",
+            where=str(path),
+            remedy="download it again",
         ) from error
 
 
-def _reason(path: Path) -> str:
-    """Return in our words why a file cannot be read: what the reader says is about its own arrays."""
+def _describe_failure(path: Path) -> str:
+    """Return why a file cannot be read."""
     try:
         with path.open("rb") as file:
-            begins = file.read(len(MAGIC))
+            first_bytes = file.read(len(MAGIC))
     except OSError:
         return "it cannot be read"
-    if not begins:
+    if not first_bytes:
         return "it is empty"
-    return "it is cut off or damaged" if begins == MAGIC else "it does not begin as one"
+    return "it is truncated or damaged" if first_bytes == MAGIC else "it has no GGUF magic number"
 
 
-def _parts(path: Path) -> list[Path]:
-    found = SPLIT.search(path.name)
-    if not found:
+def _find_parts(path: Path) -> list[Path]:
+    match = SPLIT_FILE_SUFFIX.search(path.name)
+    if not match:
         return [path]
-    stem, count = path.name[: found.start()], int(found.group(2))
+    stem, count = path.name[: match.start()], int(match.group(2))
     parts = [path.with_name(f"{stem}-{number:05d}-of-{count:05d}.gguf") for number in range(1, count + 1)]
     missing = [part.name for part in parts if not part.is_file()]
     if missing:
@@ -130,7 +140,7 @@ def _parts(path: Path) -> list[Path]:
     return parts
 
 
-def _experts(header: Header) -> Experts | None:
+def _build_experts(header: GgufHeader) -> Experts | None:
     count = header.number("expert_count", 0)
     if not count:
         return None
@@ -146,7 +156,7 @@ def _experts(header: Header) -> Experts | None:
     )
 
 
-def _latent(header: Header, heads: int) -> LatentAttention | None:
+def _build_latent_attention(header: GgufHeader, heads: int) -> LatentAttention | None:
     rank = header.number("attention.kv_lora_rank", 0)
     if not rank:
         return None
@@ -162,31 +172,31 @@ def _latent(header: Header, heads: int) -> LatentAttention | None:
     )
 
 
-def _counts(header: Header, experts: Experts | None) -> tuple[float, float]:
+def _count_parameters(header: GgufHeader, experts: Experts | None) -> tuple[float, float]:
     total = active = 0.0
     for tensor in header.tensors:
         elements = float(tensor.elements)
-        routed = experts and "_exps" in tensor.name
+        is_routed = experts and "_exps" in tensor.name
         total += elements
-        active += elements * experts.per_token / experts.count if experts and routed else elements
+        active += elements * experts.per_token / experts.count if experts and is_routed else elements
     return total, active
 
 
-def _length(field: Any) -> int:
+def _array_length(field: Any) -> int:
     return field.count if isinstance(field, Array) else 0
 
 
-def _windowed(kind: str, layers: int) -> int:
-    if kind in ALTERNATING:
-        return layers - layers // ALTERNATING[kind]
-    return layers if kind in WINDOWED else 0
+def _sliding_layer_count(kind: str, layers: int) -> int:
+    if kind in FULL_ATTENTION_INTERVALS:
+        return layers - layers // FULL_ATTENTION_INTERVALS[kind]
+    return layers if kind in SLIDING_WINDOW_FAMILIES else 0
 
 
-def _precision(header: Header, sizes: Counter[str]) -> str:
-    """Return the mixture that the file was made as, or the type that most bytes have."""
+def _stored_precision(header: GgufHeader, sizes: Counter[str]) -> str:
+    """Return the quantisation mixture that the file states, or the type of most of its bytes."""
     from gguf.constants import LlamaFileType
 
-    number = header.raw("general.file_type")
+    number = header.field_value("general.file_type")
     try:
         return LlamaFileType(int(number)).name.removeprefix("MOSTLY_").removeprefix("ALL_").lower()
     except (TypeError, ValueError, OverflowError):

@@ -1,4 +1,4 @@
-"""The data files as typed rows. Everything is read once per process and never changed."""
+"""The driver data files as typed values, each file read once per process."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from gpufleet.boundary import packaged_rows, packaged_yaml
+from gpufleet.boundary import CsvRow, packaged_rows, packaged_yaml
 
-Row = dict[str, str]
+Row = CsvRow
 
 
 @dataclass(frozen=True)
 class Card:
-    """One kind of card. ``pci`` is vendor:device; a row with a subsystem tells apart boards that share it."""
+    """One kind of card. ``pci`` is vendor:device; ``subsystem`` distinguishes boards that share it."""
 
     pci: str
     subsystem: str
@@ -32,13 +32,13 @@ class Card:
 
     @property
     def label(self) -> str:
-        """Return the catalogue's name where there is exactly one, the PCI name otherwise."""
+        """Return the catalogue's name if there is exactly one, else the PCI name."""
         return self.catalogue[0] if len(self.catalogue) == 1 else self.name
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """What NVIDIA's drivers and toolkits do for a generation; for others only its maker."""
+    """The driver and toolkit support of a GPU generation; for other vendors only the vendor."""
 
     name: str
     vendor: str
@@ -68,18 +68,18 @@ class Branch:
 
 @dataclass(frozen=True)
 class CudaRelease:
-    """A CUDA release: the driver it was released with, and the least branch that runs it."""
+    """A CUDA release: the driver it was released with, and the lowest branch that runs it."""
 
     version: str
     toolkit_driver: str
-    least_driver: int
+    min_driver: int
     sources: tuple[str, ...]
     as_of: str
 
 
 @dataclass(frozen=True)
 class RocmRelease:
-    """A ROCm release: the processors, systems and kernels that its maker lists; ``only`` cards on some systems."""
+    """A ROCm release: the processors, systems and kernels that AMD lists; ``only`` limits cards on some systems."""
 
     release: str
     stream: str
@@ -94,7 +94,7 @@ class RocmRelease:
 
 @dataclass(frozen=True)
 class AmdDriver:
-    """A release of AMD's packaged kernel driver, and the kernels from which on its module does not build."""
+    """A release of AMD's packaged kernel driver, and the first kernel on which its module does not build."""
 
     release: str
     module: str
@@ -105,104 +105,104 @@ class AmdDriver:
     as_of: str
 
 
-def rows(name: str) -> list[Row]:
+def load_rows(name: str) -> list[Row]:
     """Return the rows of one CSV file."""
     return packaged_rows("gpufleet.drivers", f"data/{name}")
 
 
 @cache
-def document(name: str) -> Mapping[str, Any]:
+def load_document(name: str) -> Mapping[str, Any]:
     """Return one YAML file."""
     loaded: Mapping[str, Any] = packaged_yaml("gpufleet.drivers", f"data/{name}")
     return loaded
 
 
 @cache
-def cards() -> dict[tuple[str, str], Card]:
+def load_cards() -> dict[tuple[str, str], Card]:
     """Return every card by PCI id and subsystem (empty: any)."""
-    return {(row["pci"], row["subsystem"]): _card(row) for row in rows("cards.csv")}
+    return {(row["pci"], row["subsystem"]): _build_card(row) for row in load_rows("cards.csv")}
 
 
 @cache
-def architectures() -> dict[str, Architecture]:
+def load_architectures() -> dict[str, Architecture]:
     """Return every architecture by name."""
-    return {row["architecture"]: _architecture(row) for row in rows("architectures.csv")}
+    return {row["architecture"]: _build_architecture(row) for row in load_rows("architectures.csv")}
 
 
 @cache
-def branches() -> dict[int, Branch]:
+def load_branches() -> dict[int, Branch]:
     """Return NVIDIA's branches by number."""
-    return {int(row["branch"]): _branch(row) for row in rows("branches.csv")}
+    return {row.integer("branch"): _build_branch(row) for row in load_rows("branches.csv")}
 
 
 @cache
-def cuda_releases() -> dict[str, CudaRelease]:
+def load_cuda_releases() -> dict[str, CudaRelease]:
     """Return the CUDA releases by version."""
     return {
         row["cuda"]: CudaRelease(
             row["cuda"],
             row["toolkit_driver"],
-            int(row["least_driver"]),
-            tuple(row["sources"].split()),
+            row.integer("least_driver"),
+            row.split_words("sources"),
             row["as_of"],
         )
-        for row in rows("cuda.csv")
+        for row in load_rows("cuda.csv")
     }
 
 
 @cache
-def rocm_releases() -> dict[str, RocmRelease]:
+def load_rocm_releases() -> dict[str, RocmRelease]:
     """Return the ROCm releases by version, newest first."""
     return {
         row["release"]: RocmRelease(
             row["release"],
             row["stream"],
-            tuple(row["gfx"].split()),
-            tuple(row["systems"].split()),
-            _by_system(row["kernels"]),
-            _by_system(row["only"]),
+            row.split_words("gfx"),
+            row.split_words("systems"),
+            _parse_by_system(row["kernels"]),
+            _parse_by_system(row["only"]),
             row["driver"],
-            tuple(row["sources"].split()),
+            row.split_words("sources"),
             row["as_of"],
         )
-        for row in rows("rocm.csv")
+        for row in load_rows("rocm.csv")
     }
 
 
 @cache
-def amd_drivers() -> dict[str, AmdDriver]:
+def load_amd_drivers() -> dict[str, AmdDriver]:
     """Return AMD's packaged kernel drivers by release, newest first."""
     return {
         row["driver"]: AmdDriver(
             row["driver"],
             row["module"],
-            tuple(row["rocm"].split()),
-            tuple(row["systems"].split()),
+            row.split_words("rocm"),
+            row.split_words("systems"),
             row["breaks_from"],
-            tuple(row["sources"].split()),
+            row.split_words("sources"),
             row["as_of"],
         )
-        for row in rows("amdgpu.csv")
+        for row in load_rows("amdgpu.csv")
     }
 
 
 @cache
-def sources() -> dict[str, Row]:
+def load_sources() -> dict[str, Row]:
     """Return every source by its id."""
-    return {row["id"]: row for row in rows("sources.csv")}
+    return {row["id"]: row for row in load_rows("sources.csv")}
 
 
-def systems() -> Mapping[str, Any]:
+def load_systems() -> Mapping[str, Any]:
     """Return the package names by system."""
-    return document("systems.yaml")
+    return load_document("systems.yaml")
 
 
-def rules() -> Mapping[str, Mapping[str, str]]:
-    """Return the words and sources of every rule by its code."""
-    return document("rules.yaml")
+def load_rules() -> Mapping[str, Mapping[str, str]]:
+    """Return the message, source and remedy of every rule by code."""
+    return load_document("rules.yaml")
 
 
-def _card(row: Row) -> Card:
+def _build_card(row: Row) -> Card:
     return Card(
         pci=row["pci"],
         subsystem=row["subsystem"],
@@ -213,46 +213,42 @@ def _card(row: Row) -> Card:
         gfx=row["gfx"],
         fabric=row["fabric"],
         mig_driver=row["mig_driver"],
-        first_branch=_number(row["first_branch"]),
+        first_branch=row.optional_integer("first_branch"),
         module=row["module"],
-        sources=tuple(row["sources"].split()),
+        sources=row.split_words("sources"),
         as_of=row["as_of"],
     )
 
 
-def _architecture(row: Row) -> Architecture:
+def _build_architecture(row: Row) -> Architecture:
     return Architecture(
         name=row["architecture"],
         vendor=row["vendor"],
-        first_branch=_number(row["first_branch"]),
-        last_branch=_number(row["last_branch"]),
-        open=row["open"] == "yes",
-        proprietary=row["proprietary"] == "yes",
+        first_branch=row.optional_integer("first_branch"),
+        last_branch=row.optional_integer("last_branch"),
+        open=row.flag("open"),
+        proprietary=row.flag("proprietary"),
         first_cuda=row["first_cuda"],
-        last_cuda=_number(row["last_cuda"]),
-        sources=tuple(row["sources"].split()),
+        last_cuda=row.optional_integer("last_cuda"),
+        sources=row.split_words("sources"),
         as_of=row["as_of"],
     )
 
 
-def _branch(row: Row) -> Branch:
+def _build_branch(row: Row) -> Branch:
     return Branch(
-        number=int(row["branch"]),
+        number=row.integer("branch"),
         kind=row["kind"],
         end_of_life=row["end_of_life"],
-        max_cuda=int(row["max_cuda"]),
-        proprietary=row["proprietary"] == "yes",
+        max_cuda=row.integer("max_cuda"),
+        proprietary=row.flag("proprietary"),
         default_module=row["default_module"],
-        sources=tuple(row["sources"].split()),
+        sources=row.split_words("sources"),
         as_of=row["as_of"],
     )
 
 
-def _number(text: str) -> int | None:
-    return int(text) if text else None
-
-
-def _by_system(text: str) -> dict[str, tuple[str, ...]]:
+def _parse_by_system(text: str) -> dict[str, tuple[str, ...]]:
     """Read ``debian-12=6.1 rhel-9=5.14``."""
     pairs = (part.partition("=") for part in text.split())
     return {system: tuple(values.split(",")) for system, _, values in pairs}

@@ -1,0 +1,334 @@
+"""Read an architecture from a Hugging Face ``config.json``. Unknown families work if they use the standard keys."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpufleet.boundary import decode_json_object, read_bytes
+from gpufleet.catalog.architecture import Architecture, Experts, LatentAttention, LinearAttention
+from gpufleet.catalog.parameter_count import with_parameter_counts
+from gpufleet.errors import InputError
+
+UNGATED_FAMILIES = {
+    "gpt2",
+    "gpt_neox",
+    "gptj",
+    "gpt_bigcode",
+    "opt",
+    "bloom",
+    "mpt",
+    "falcon",
+    "RefinedWeb",
+    "RefinedWebModel",
+    "phi",
+    "starcoder2",
+    "stablelm_alpha",
+}  # two matrices in the feed-forward block
+TIED_EMBEDDINGS = {
+    "gemma",
+    "gemma2",
+    "gemma3",
+    "gemma3_text",
+    "gpt2",
+    "gpt_bigcode",
+    "opt",
+    "bloom",
+    "mpt",
+    "cohere",
+    "cohere2",
+}
+FULL_ATTENTION_INTERVALS = {
+    "gemma2": 2,
+    "gemma3": 6,
+    "gemma3_text": 6,
+    "gpt_oss": 2,
+    "cohere2": 4,
+}  # one layer in n attends to all tokens
+FOUR_NORM_FAMILIES = {"gemma2", "gemma3", "gemma3_text"}
+ONE_NORM_FAMILIES = {"phi", "cohere", "cohere2"}  # attention and feed-forward share it
+QK_NORM_FAMILIES = {"qwen3", "qwen3_moe", "qwen3_next", "qwen3_5", "gemma3", "gemma3_text"}
+QKV_BIAS_FAMILIES = {"qwen2", "qwen2_moe"}
+LLAMA4_FAMILIES = {"llama4", "llama4_text"}
+STATE_SPACE_KEYS = (
+    "hybrid_override_pattern",
+    "mamba_num_heads",
+    "mamba_d_state",
+    "ssm_state_size",
+    "ssm_cfg",
+)
+MAX_SHOWN_CHARACTERS = 40  # characters of a wrong value in a message
+MAX_SETTING = 10**12  # of any setting: larger values are infinity or typing errors
+DEFAULT_CONTEXT = {"falcon": 2048, "RefinedWebModel": 2048, "RefinedWeb": 2048}
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """The keys of a config.json, with its path for messages."""
+
+    where: str
+    keys: dict[str, Any]
+
+    def get(self, *names: str) -> Any:
+        """Return the first of these keys that has a value, else None."""
+        return next((self.keys[name] for name in names if self.keys.get(name) is not None), None)
+
+    def number(self, *names: str, default: int | None = None) -> int:
+        """Return a non-negative integer; raise InputError if it is missing and has no default."""
+        key = next((name for name in names if self.keys.get(name) is not None), names[0])
+        value = self.keys.get(key)
+        if value is None:
+            if default is not None:
+                return default
+            raise InputError(
+                "is missing", where=self.where, key=key, remedy="the model's size follows from it"
+            )
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < MAX_SETTING:
+            raise InputError(f"{_shorten_repr(value)} is not an integer", where=self.where, key=key)
+        if value != int(value):
+            raise InputError(f"{value!r} is not an integer", where=self.where, key=key)
+        return int(value)
+
+    @property
+    def model_type(self) -> str:
+        """Return the model type, or an empty text."""
+        return str(self.keys.get("model_type") or "")
+
+
+def read_config(path: Path) -> Architecture:
+    """Return the model that a config.json describes."""
+    return parse_config(_load_document(path), where=str(path), name=_model_name(path))
+
+
+def parse_config(document: dict[str, Any], *, where: str, name: str) -> Architecture:
+    """Return the model of a parsed config.json; of a multimodal model, the language part."""
+    try:
+        return _build_architecture(document, where=where, name=name)
+    except (TypeError, AttributeError, ValueError, ArithmeticError, LookupError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError("has a setting of an unexpected type", where=where) from error
+
+
+def _build_architecture(document: dict[str, Any], *, where: str, name: str) -> Architecture:
+    keys = {**document, **_language_config(document)}
+    config = ModelConfig(where, keys)
+    if config.get(*STATE_SPACE_KEYS) is not None:
+        raise InputError("has state-space layers, which are not supported", where=where)
+    layers, hidden = (
+        config.number("num_hidden_layers", "n_layer", "n_layers", "num_layers"),
+        _hidden_size(config),
+    )
+    heads = _positive_number(config, "num_attention_heads", "n_head", "n_heads")
+    latent = _build_latent_attention(config)
+    linear = _build_linear_attention(config, layers)
+    head_dim = config.number("head_dim", "kv_channels", default=hidden // heads)
+    experts = _build_experts(config, layers)
+    window, window_layers = _sliding_window(config, layers, linear.layers if linear else 0)
+    return with_parameter_counts(
+        Architecture(
+            name=name,
+            family=config.model_type or "unknown",
+            parameters=0.0,
+            active_parameters=0.0,
+            layers=layers,
+            hidden=hidden,
+            heads=heads,
+            kv_heads=_kv_head_count(config, heads),
+            head_dim=head_dim,
+            intermediate=_intermediate_size(config, hidden, experts),
+            vocabulary=config.number("vocab_size", "padded_vocab_size"),
+            tied_embeddings=bool(keys.get("tie_word_embeddings", config.model_type in TIED_EMBEDDINGS)),
+            max_context=config.number(
+                "max_position_embeddings",
+                "n_positions",
+                "max_sequence_length",
+                "max_seq_len",
+                "seq_length",
+                default=DEFAULT_CONTEXT.get(config.model_type, 0),  # 0: unknown, and nothing follows from it
+            ),
+            experts=experts,
+            latent=latent,
+            linear=linear,
+            sliding_window=window,
+            sliding_layers=window_layers,
+            gated=config.model_type not in UNGATED_FAMILIES,
+            biases=_bias_names(config),
+            norms=4
+            if config.model_type in FOUR_NORM_FAMILIES
+            else 1
+            if config.model_type in ONE_NORM_FAMILIES
+            else 2,
+            qk_norm=head_dim if config.model_type in QK_NORM_FAMILIES else 0,
+            positions=config.number("n_positions", default=0) if config.model_type == "gpt2" else 0,
+            query_gate=bool(config.get("attn_output_gate")) or config.model_type == "qwen3_next",
+            source=where,
+            stored_precision=_stored_precision(config),
+        )
+    )
+
+
+def _shorten_repr(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[:MAX_SHOWN_CHARACTERS]}..."
+
+
+def _load_document(path: Path) -> dict[str, Any]:
+    return decode_json_object(read_bytes(path), str(path))
+
+
+def _model_name(path: Path) -> str:
+    return path.parent.name if path.name == "config.json" and path.parent.name else path.stem
+
+
+def _language_config(document: dict[str, Any]) -> dict[str, Any]:
+    for key in ("text_config", "llm_config", "language_config"):
+        if isinstance(document.get(key), dict):
+            return dict(document[key])
+    return {}
+
+
+def _hidden_size(config: ModelConfig) -> int:
+    return _positive_number(config, "hidden_size", "n_embd", "d_model", "model_dim")
+
+
+def _positive_number(config: ModelConfig, *names: str) -> int:
+    value = config.number(*names)
+    if not value:
+        raise InputError("must be above zero", where=config.where, key=names[0])
+    return value
+
+
+def _kv_head_count(config: ModelConfig, heads: int) -> int:
+    attention_config = config.get("attn_config")
+    if isinstance(attention_config, dict) and attention_config.get("kv_n_heads"):
+        return int(attention_config["kv_n_heads"])
+    if config.get("multi_query") and not config.get("new_decoder_architecture"):
+        return 1
+    return config.number(
+        "num_key_value_heads", "num_kv_heads", "n_head_kv", "num_query_groups", default=heads
+    )
+
+
+def _intermediate_size(config: ModelConfig, hidden: int, experts: Experts | None) -> int:
+    if config.model_type in LLAMA4_FAMILIES:
+        return config.number("intermediate_size_mlp", "intermediate_size")
+    width = config.get("intermediate_size", "ffn_dim", "n_inner", "ffn_hidden_size", "feed_forward_proj")
+    if width is not None or config.model_type not in UNGATED_FAMILIES:
+        default = 0 if experts else None
+        return config.number("intermediate_size", "ffn_dim", "n_inner", "ffn_hidden_size", default=default)
+    return int((config.get("expansion_ratio") or 4) * hidden)
+
+
+def _build_experts(config: ModelConfig, layers: int) -> Experts | None:
+    count = config.number(
+        "num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts", default=0
+    )
+    if not count:
+        return None
+    width = config.number("moe_intermediate_size", "expert_ffn_hidden_size", "intermediate_size")
+    shared_width = config.number("shared_expert_intermediate_size", "shared_intermediate_size", default=0)
+    shared = config.number("n_shared_experts", "num_shared_experts", default=1 if shared_width else 0)
+    return Experts(
+        count=count,
+        per_token=_positive_number(
+            config, "num_experts_per_tok", "experts_per_token", "moe_topk", "top_k_experts"
+        ),
+        shared=1 if config.model_type in LLAMA4_FAMILIES else shared,
+        intermediate=width,
+        dense_layers=_dense_layer_count(config, layers),
+        shared_intermediate=shared_width,
+    )
+
+
+def _dense_layer_count(config: ModelConfig, layers: int) -> int:
+    if config.get("mlp_only_layers"):
+        return len(config.get("mlp_only_layers"))
+    step = config.number("interleave_moe_layer_step", "decoder_sparse_step", default=1)
+    if step > 1:
+        return layers - layers // step
+    return config.number("first_k_dense_replace", default=0)
+
+
+def _build_latent_attention(config: ModelConfig) -> LatentAttention | None:
+    if not config.get("kv_lora_rank"):
+        return None
+    return LatentAttention(
+        kv_rank=config.number("kv_lora_rank"),
+        rope_dim=config.number("qk_rope_head_dim"),
+        q_rank=config.number("q_lora_rank", default=0),
+        value_dim=config.number("v_head_dim"),
+        nope_dim=config.number("qk_nope_head_dim"),
+    )
+
+
+def _build_linear_attention(config: ModelConfig, layers: int) -> LinearAttention | None:
+    layer_types = config.get("layer_types") or []
+    interval = config.number("full_attention_interval", default=0)
+    count = layer_types.count("linear_attention") or (
+        layers - layers // interval if interval and not layer_types else 0
+    )
+    if not count:
+        return None
+    return LinearAttention(
+        layers=count,
+        key_heads=config.number("linear_num_key_heads"),
+        key_dim=config.number("linear_key_head_dim"),
+        value_heads=config.number("linear_num_value_heads"),
+        value_dim=config.number("linear_value_head_dim"),
+        convolution=config.number("linear_conv_kernel_dim", default=4),
+    )
+
+
+def _sliding_window(config: ModelConfig, layers: int, linear_layers: int) -> tuple[int, int]:
+    """Return the window and how many layers have it."""
+    window = config.number("sliding_window", "sliding_window_size", "attention_chunk_size", default=0)
+    if not window or config.get("use_sliding_window") is False:
+        return 0, 0
+    layer_types = config.get("layer_types")
+    if isinstance(layer_types, list):
+        return window, sum(kind in {"sliding_attention", "chunked_attention"} for kind in layer_types)
+    if config.model_type in LLAMA4_FAMILIES:
+        return window, layers - layers // 4
+    interval = config.number(
+        "sliding_window_pattern",
+        "_sliding_window_pattern",
+        default=FULL_ATTENTION_INTERVALS.get(config.model_type, 0),
+    )
+    if interval:
+        return window, layers - layers // interval
+    if config.model_type in QKV_BIAS_FAMILIES | {"qwen3", "qwen3_moe"}:
+        return window, max(0, layers - config.number("max_window_layers", default=layers))
+    return window, layers - linear_layers
+
+
+def _bias_names(config: ModelConfig) -> tuple[str, ...]:
+    biases = {"qkv"} if config.model_type in QKV_BIAS_FAMILIES else set()
+    if config.get("attention_bias") and config.model_type not in {"deepseek_v2", "deepseek_v3"}:
+        biases |= {"qkv", "o"}
+    if config.get("mlp_bias"):
+        biases.add("mlp")
+    if config.model_type == "gpt_oss":
+        biases |= {"qkv", "o", "experts"}
+    if config.model_type in {"gpt2", "gpt_neox", "gptj", "opt", "bloom", "phi", "starcoder2"}:
+        biases |= {"qkv", "o", "mlp", "norm"}
+    if config.model_type == "phi":
+        biases.add("head")
+    if config.model_type in {"falcon", "stablelm", "mpt"}:
+        biases.add("norm")
+    return tuple(sorted(biases))
+
+
+def _stored_precision(config: ModelConfig) -> str:
+    """Return the precision that the file states for quantised weights, or an empty text."""
+    quantization = config.get("quantization_config")
+    if not isinstance(quantization, dict):
+        return ""
+    method = str(quantization.get("quant_method") or "").lower()
+    bits, group = quantization.get("bits"), quantization.get("group_size")
+    if method in {"gptq", "awq"} and bits in {4, 8}:
+        return f"int{bits}-g{group}" if isinstance(group, int) and group > 0 else f"int{bits}"
+    if method == "bitsandbytes":
+        return "nf4" if quantization.get("load_in_4bit") else "int8"
+    return {"fp8": "fp8", "mxfp4": "mxfp4", "nvfp4": "nvfp4"}.get(method, "")

@@ -1,0 +1,182 @@
+"""The model catalogue: architectures by name, from a Hugging Face ``config.json`` or from a GGUF file."""
+
+from __future__ import annotations
+
+import re
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
+
+from gpufleet.catalog.architecture import Architecture, Experts, LatentAttention
+from gpufleet.catalog.naming import is_part
+from gpufleet.catalog.parameter_count import with_parameter_counts
+from gpufleet.catalog.table import Row, load_rows
+from gpufleet.errors import InputError
+
+SIMILARITY_CUTOFF = 0.6  # difflib's own default
+
+
+@cache
+def load_models() -> dict[str, Architecture]:
+    """Return every model of the catalogue by its name."""
+    return {name: _build_architecture(row) for name, row in _load_rows().items()}
+
+
+def get_model(name_or_path: str) -> Architecture:
+    """Return the model of that name, of an unambiguous part of it, or of a config.json, folder or GGUF file."""
+    rows_by_name = _load_rows()
+    if name_or_path in rows_by_name:
+        return _load_model(name_or_path)
+    if _is_path(name_or_path):
+        return _read_path(Path(name_or_path))
+    query = normalize_model_name(name_or_path)
+    matches = _find_matches(query)
+    if len(matches) == 1:
+        return _load_model(matches[0])
+    if matches:
+        raise InputError(
+            f"model {name_or_path!r} is ambiguous", remedy=f"name one of: {_format_names(matches)}"
+        )
+    similar_names = get_close_matches(
+        name_or_path.lower(), {n.lower(): n for n in rows_by_name}, n=3, cutoff=SIMILARITY_CUTOFF
+    )
+    suggestions = [name for name in rows_by_name if name.lower() in similar_names]
+    raise InputError(
+        f"unknown model {name_or_path!r}",
+        remedy=f"did you mean {' or '.join(suggestions)}?"
+        if suggestions
+        else f"the catalogue has {_format_names(list(rows_by_name))}",
+    )
+
+
+def normalize_model_name(text: str) -> str:
+    """Return the name in lower case without punctuation, owner or a word for tuning."""
+    return "".join(_split_words(text))
+
+
+def _split_words(text: str) -> list[str]:
+    tokens = re.sub(r"[^a-z0-9]+", " ", text.lower().rsplit("/", 1)[-1]).split()
+    return [token for token in tokens if token not in {"instruct", "chat", "it", "hf", "base", "meta"}]
+
+
+def _find_matches(query: str) -> list[str]:
+    if not query:
+        return []
+    names = {
+        name: {normalize_model_name(name), *map(normalize_model_name, row["aliases"].split())}
+        for name, row in _load_rows().items()
+    }
+    exact = [name for name, aliases in names.items() if query in aliases]
+    return exact or [name for name, row in _load_rows().items() if _is_part(query, name, row)]
+
+
+def _is_part(query: str, name: str, row: Row) -> bool:
+    """Return whether the name or an alias contains the query; "llama-3" does not match LLaMA-30B."""
+    return any(is_part(query, " ".join(_split_words(alias))) for alias in (name, *row["aliases"].split()))
+
+
+def _is_path(text: str) -> bool:
+    path = Path(text)
+    has_path_form = path.suffix in {".json", ".gguf"} or text.startswith((".", "/", "~"))
+    return has_path_form or ("/" in text and path.is_dir())
+
+
+def _read_path(path: Path) -> Architecture:
+    from gpufleet.catalog import (  # the latter imports numpy when it reads
+        gguf_architecture,
+        huggingface_config,
+    )
+
+    path = path.expanduser()
+    if path.is_dir():
+        path = _find_model_file(path)
+    if not path.is_file():
+        raise InputError(
+            "no such file", where=str(path), remedy="give a config.json, its folder or a GGUF file"
+        )
+    return (
+        gguf_architecture.read_gguf_model(path)
+        if path.suffix == ".gguf"
+        else huggingface_config.read_config(path)
+    )
+
+
+def _find_model_file(folder: Path) -> Path:
+    config = folder / "config.json"
+    if config.is_file():
+        return config
+    files = sorted(folder.glob("*.gguf"))
+    if files:
+        return files[0]
+    raise InputError("contains neither config.json nor a GGUF file", where=str(folder))
+
+
+@cache
+def _load_rows() -> dict[str, Row]:
+    return {row["name"]: row for row in load_rows("models.csv")}
+
+
+@cache
+def _load_model(name: str) -> Architecture:
+    return _build_architecture(_load_rows()[name])
+
+
+def _build_architecture(row: Row) -> Architecture:
+    return with_parameter_counts(
+        Architecture(
+            name=row["name"],
+            family=row["family"],
+            parameters=0.0,
+            active_parameters=0.0,
+            layers=row.integer("layers"),
+            hidden=row.integer("hidden"),
+            heads=row.integer("heads"),
+            kv_heads=row.integer("kv_heads"),
+            head_dim=row.integer("head_dim"),
+            intermediate=row.optional_integer("intermediate") or 0,
+            vocabulary=row.integer("vocabulary"),
+            tied_embeddings=row.flag("tied"),
+            max_context=row.integer("max_context"),
+            experts=_build_experts(row),
+            latent=_build_latent_attention(row),
+            sliding_window=row.optional_integer("sliding_window") or 0,
+            sliding_layers=row.optional_integer("sliding_layers") or 0,
+            gated=row.flag("gated"),
+            biases=row.split_words("biases"),
+            norms=row.integer("norms"),
+            qk_norm=row.optional_integer("qk_norm") or 0,
+            positions=row.optional_integer("positions") or 0,
+            source=row["source"],
+            as_of=row["as_of"],
+        )
+    )
+
+
+def _build_experts(row: Row) -> Experts | None:
+    if not row["experts"]:
+        return None
+    return Experts(
+        count=row.integer("experts"),
+        per_token=row.integer("experts_per_token"),
+        shared=row.optional_integer("shared_experts") or 0,
+        intermediate=row.integer("expert_intermediate"),
+        dense_layers=row.optional_integer("dense_layers") or 0,
+        shared_intermediate=row.optional_integer("shared_intermediate") or 0,
+    )
+
+
+def _build_latent_attention(row: Row) -> LatentAttention | None:
+    if not row["kv_rank"]:
+        return None
+    return LatentAttention(
+        kv_rank=row.integer("kv_rank"),
+        rope_dim=row.integer("rope_dim"),
+        q_rank=row.optional_integer("q_rank") or 0,
+        value_dim=row.integer("value_dim"),
+        nope_dim=row.integer("nope_dim"),
+    )
+
+
+def _format_names(names: list[str]) -> str:
+    shown = names[:8]
+    return ", ".join(shown) + (f" and {len(names) - len(shown)} more" if len(names) > len(shown) else "")

@@ -1,0 +1,284 @@
+"""Machine offers by region and purchase, merged from embedded prices and the price store; the newer price wins."""
+
+from __future__ import annotations
+
+import heapq
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import date
+from itertools import islice
+from typing import Any, Literal
+
+from gpufleet.catalog import table
+from gpufleet.catalog.entry import AcceleratorCount, Machine, MachineOffer, Price
+from gpufleet.catalog.prices import reader, schema
+
+ComparisonUnit = Literal["machine", "accelerator"]
+MACHINE_COLUMNS = (
+    "vcpus, memory_gib, arch, accelerator, accelerators, accelerator_memory_gib, m.source, m.as_of"
+)
+
+
+@dataclass(frozen=True)
+class OfferFilter:
+    """Which offers to find: None means any. ``count`` accelerators in total, bought as whole machines."""
+
+    cloud: str | None = None
+    region: str | None = None
+    machine: str | None = None
+    purchase: str | None = None
+    accelerator: str | None = None
+    count: int | None = None
+    max_usd_per_hour: float | None = None
+    on_date: date | None = None
+    compare_by: ComparisonUnit = "machine"
+
+    def comparison_cost(self, offer: MachineOffer) -> float:
+        """Return the USD per hour by which offers are compared."""
+        usd = offer.price.usd_per_hour
+        if self.count:
+            return usd * math.ceil(self.count / max(offer.accelerators, 1e-9))
+        return usd / max(offer.accelerators, 1e-9) if self.compare_by == "accelerator" else usd
+
+    @property
+    def needs_accelerators(self) -> bool:
+        """True if only machines with accelerators can be compared."""
+        return bool(self.count) or self.compare_by == "accelerator"
+
+    def matches(self, offer: MachineOffer) -> bool:
+        """Return whether an offer fits the filter."""
+        machine = offer.machine
+        criteria = (
+            (self.cloud, machine.cloud),
+            (self.region, offer.region),
+            (self.machine, machine.name),
+            (self.purchase, offer.purchase),
+        )
+        if any(expected is not None and expected != actual for expected, actual in criteria):
+            return False
+        if self.accelerator and not any(
+            matches_accelerator(self.accelerator, accelerator.model) for accelerator in machine.accelerators
+        ):
+            return False
+        if self.needs_accelerators and not offer.accelerators:
+            return False
+        return self.max_usd_per_hour is None or self.comparison_cost(offer) <= self.max_usd_per_hour
+
+
+def search_offers(
+    *,
+    cloud: str | None = None,
+    region: str | None = None,
+    machine: str | None = None,
+    purchase: str | None = None,
+    accelerator: str | None = None,
+    count: int | None = None,
+    max_usd_per_hour: float | None = None,
+    on_date: date | None = None,
+    compare_by: ComparisonUnit = "machine",
+    limit: int | None = None,
+) -> Iterator[MachineOffer]:
+    """Yield the matching offers, cheapest first.
+
+    ``accelerator`` is a catalogue name or part of one (``h100``, ``a100 80gb``). With ``count``, the cost of all
+    machines for so many accelerators is compared; else the cost of one machine or one accelerator.
+    """
+    offer_filter = OfferFilter(
+        cloud, region, machine, purchase, accelerator, count, max_usd_per_hour, on_date, compare_by
+    )
+    return islice(merge_offers(offer_filter), limit)
+
+
+def merge_offers(offer_filter: OfferFilter) -> Iterator[MachineOffer]:
+    """Merge both lists lazily: the store is read only as far as the caller iterates."""
+    embedded = [offer for offer in _list_embedded_offers(offer_filter.on_date) if offer_filter.matches(offer)]
+    embedded.sort(key=_sort_key(offer_filter))
+    store = reader.open_reader()
+    if store is None:
+        return iter(embedded)
+    days = {_offer_key(offer): _price_day(offer.price) for offer in embedded}
+    newer_embedded = (
+        offer
+        for offer in embedded
+        if _is_newer(offer, store.find_newest(*_offer_key(offer), offer_filter.on_date))
+    )
+    newer_stored = (
+        offer
+        for offer, day in _query_stored_offers(store, offer_filter)
+        if days.get(_offer_key(offer), "") <= day
+    )
+    return iter(heapq.merge(newer_embedded, newer_stored, key=_sort_key(offer_filter)))
+
+
+def _is_newer(offer: MachineOffer, stored: tuple[Price, str] | None) -> bool:
+    return stored is None or stored[1] < _price_day(offer.price)
+
+
+def check_accelerator_name(query: str) -> None:
+    """Raise InputError if neither a priced machine nor the catalogue has an accelerator of that name."""
+    store = reader.open_reader()
+    models = {card.model for machine in table.load_machines().values() for card in machine.accelerators}
+    models |= set(_list_stored_accelerators(store)) if store else set()
+    if not any(matches_accelerator(query, model) for model in models):
+        from gpufleet.catalog.query import get_accelerator
+
+        get_accelerator(query)  # raises with suggestions; a known card that no cloud rents has no offers
+
+
+def matches_accelerator(query: str, model: str) -> bool:
+    """Return whether the query matches an accelerator: L4 does not match L40S, A100 matches every A100."""
+    model_words = _split_words(model)
+    if set(_split_words(query)) <= set(model_words):
+        return True
+    joined_query = "".join(_split_words(query))
+    return any(
+        joined_query == "".join(model_words[first:last])
+        for first in range(len(model_words))
+        for last in range(first + 1, len(model_words) + 1)
+    )
+
+
+def _split_words(text: str) -> list[str]:
+    return re.findall(r"[a-z0-9.]+", text.lower())
+
+
+def _list_embedded_offers(on_date: date | None) -> Iterator[MachineOffer]:
+    machines = table.load_machines()
+    for (cloud, region, name, purchase), price in table.load_prices().items():
+        if on_date is None or _price_day(price) <= on_date.isoformat():
+            yield MachineOffer(machines[cloud, name], region, purchase, price)
+
+
+def _query_stored_offers(
+    store: reader.Reader, offer_filter: OfferFilter
+) -> Iterator[tuple[MachineOffer, str]]:
+    query, values = _build_query(store, offer_filter)
+    make_machine = _machine_factory()
+    for cloud, item, day, *columns in store.query(query, *values):
+        price, facts = reader.build_price(tuple(columns[:7])), tuple(columns[7:])
+        yield MachineOffer(make_machine(cloud, item, facts), price.region, price.purchase, price), day
+
+
+def _build_query(store: reader.Reader, offer_filter: OfferFilter) -> tuple[str, list[Any]]:
+    prices, values = "current", []
+    if offer_filter.on_date is not None:
+        prices = f"({schema.SELECT_AS_OF})"
+        values.append(offer_filter.on_date.isoformat())
+    conditions, condition_values = _build_conditions(store, offer_filter)
+    cost = {"machine": "c.usd_per_hour", "accelerator": "c.each"}[offer_filter.compare_by]
+    if offer_filter.count:
+        cost = f"c.usd_per_hour * ceiling({int(offer_filter.count)} / c.accelerators)"
+    if offer_filter.max_usd_per_hour is not None:
+        conditions.append(f"{cost} <= ?")
+        condition_values.append(offer_filter.max_usd_per_hour)
+    columns = ", ".join(f"c.{name}" for name in f"cloud, item, dated, {reader.PRICE_COLUMNS}".split(", "))
+    query = (
+        f"SELECT {columns}, {MACHINE_COLUMNS.replace('accelerator', 'm.accelerator')} "  # noqa: S608 - our own column names
+        f"FROM {prices} c LEFT JOIN machines m ON m.cloud = c.cloud AND m.item = c.item "
+        f"WHERE {' AND '.join(conditions)} ORDER BY {cost}, c.item, c.region, c.purchase"
+    )
+    return query, [*values, *condition_values]
+
+
+def _build_conditions(store: reader.Reader, offer_filter: OfferFilter) -> tuple[list[str], list[Any]]:
+    conditions, values = ["c.kind = 'machine'"], list[Any]()
+    criteria = {
+        "cloud": offer_filter.cloud,
+        "region": offer_filter.region,
+        "item": offer_filter.machine,
+        "purchase": offer_filter.purchase,
+    }
+    for column, value in criteria.items():
+        if value is not None:
+            conditions.append(f"c.{column} = ?")
+            values.append(value)
+    if offer_filter.accelerator:
+        models = [
+            model
+            for model in _list_stored_accelerators(store)
+            if matches_accelerator(offer_filter.accelerator, model)
+        ]
+        conditions.append(f"c.accelerator IN ({', '.join('?' * len(models))})")
+        values += models
+    if offer_filter.needs_accelerators:
+        conditions.append("c.accelerators > 0")
+    return conditions, values
+
+
+def _list_stored_accelerators(store: reader.Reader) -> Iterator[str]:
+    for (model,) in store.query("SELECT DISTINCT accelerator FROM machines WHERE accelerator <> ''"):
+        yield model
+
+
+def _machine_factory() -> Callable[[str, str, tuple[Any, ...]], Machine]:
+    """Return a function that builds each machine once: from the catalogue, else from the price list's columns."""
+    machines = dict(table.load_machines())
+
+    def make_machine(cloud: str, name: str, facts: tuple[Any, ...]) -> Machine:
+        if (cloud, name) not in machines:
+            machines[cloud, name] = _build_machine(cloud, name, *facts)
+        return machines[cloud, name]
+
+    return make_machine
+
+
+def _build_machine(cloud: str, name: str, *facts: Any) -> Machine:
+    vcpus, memory, arch, model, card_count, card_memory, source, as_of = facts
+    count = max(1, round(card_count or 0))
+    accelerators = (
+        (AcceleratorCount(model, count, card_memory or 0.0, card_count / count),)
+        if model and card_count
+        else ()
+    )
+    return Machine(
+        name,
+        cloud,
+        vcpus or 0,
+        memory or 0.0,
+        arch or "",
+        accelerators,
+        None,
+        0,
+        (),
+        source or "",
+        as_of or "",
+    )
+
+
+def _sort_key(offer_filter: OfferFilter) -> Callable[[MachineOffer], tuple[Any, ...]]:
+    return lambda offer: (
+        offer_filter.comparison_cost(offer),
+        offer.machine.name,
+        offer.region,
+        offer.purchase,
+    )
+
+
+def _offer_key(offer: MachineOffer) -> tuple[str, str, str, str]:
+    return (offer.machine.cloud, offer.region, offer.machine.name, offer.purchase)
+
+
+def _price_day(price: Price) -> str:
+    return price.as_of_date.isoformat() if price.as_of_date else ""
+
+
+def find_cheapest_commitments(
+    offers: Iterable[MachineOffer], on_date: date | None = None
+) -> dict[tuple[str, ...], Price]:
+    """Return the cheapest commitment for the machine and region of each spot offer."""
+    from gpufleet.catalog.prices.row import COMMITMENTS
+    from gpufleet.catalog.query import find_price
+
+    keys = {_offer_key(offer)[:3] for offer in offers if offer.purchase == "spot"}
+    cheapest: dict[tuple[str, ...], Price] = {}
+    for cloud, region, name in keys:
+        commitments = [
+            commitment
+            for kind in COMMITMENTS
+            if (commitment := find_price(cloud, region, name, kind, on_date))
+        ]
+        if commitments:
+            cheapest[cloud, region, name] = min(commitments, key=lambda commitment: commitment.usd_per_hour)
+    return cheapest

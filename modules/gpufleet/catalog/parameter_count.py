@@ -1,0 +1,163 @@
+"""Count the weights of an architecture by kind of tensor: formats store the kinds differently."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from gpufleet.catalog.architecture import Architecture
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Tensors of one kind and shape: ``rows`` outputs by ``columns`` inputs, ``count`` of them per layer."""
+
+    kind: str  # embedding, output, q, k, v, o, gate, up, down, router, latent, linear, or small
+    rows: int
+    columns: int
+    count: int = 1
+    layers: int = 1
+    routed: bool = False  # one expert of several: a token uses some of them
+
+    @property
+    def elements(self) -> float:
+        """Return the number of weights in all of them."""
+        return float(self.rows) * self.columns * self.count * self.layers
+
+
+def list_matrices(model: Architecture) -> list[Matrix]:
+    """Return all weights of the model as groups of equal tensors."""
+    embeddings = [Matrix("embedding", model.vocabulary, model.hidden)]
+    if not model.tied_embeddings:
+        embeddings.append(Matrix("output", model.vocabulary, model.hidden))
+    if model.positions:
+        embeddings.append(Matrix("embedding", model.positions, model.hidden))
+    return [
+        *embeddings,
+        *_attention_matrices(model),
+        *_linear_matrices(model),
+        *_feed_forward_matrices(model),
+        *_small_matrices(model),
+    ]
+
+
+def with_parameter_counts(model: Architecture) -> Architecture:
+    """Return the model with both parameter counts computed from its shape."""
+    return replace(
+        model, parameters=count_parameters(model), active_parameters=count_active_parameters(model)
+    )
+
+
+def count_parameters(model: Architecture) -> float:
+    """Return the number of all weights of the model."""
+    return sum(matrix.elements for matrix in list_matrices(model))
+
+
+def count_active_parameters(model: Architecture) -> float:
+    """Return the number of weights that one token uses: only the experts that it is routed to."""
+    share = model.experts.per_token / model.experts.count if model.experts else 1.0
+    return sum(m.elements * (share if m.routed else 1.0) for m in list_matrices(model))
+
+
+def _attention_matrices(model: Architecture) -> list[Matrix]:
+    if model.latent:
+        return _latent_matrices(model)
+    layers = model.attention_layers
+    queries = model.heads * model.head_dim
+    keys = model.kv_heads * model.head_dim
+    return [
+        Matrix("q", queries * (2 if model.query_gate else 1), model.hidden, layers=layers),
+        Matrix("k", keys, model.hidden, layers=layers),
+        Matrix("v", keys, model.hidden, layers=layers),
+        Matrix("o", model.hidden, queries, layers=layers),
+    ]
+
+
+def _latent_matrices(model: Architecture) -> list[Matrix]:
+    assert model.latent is not None  # noqa: S101 - the caller looked; mypy cannot
+    attention, layers = model.latent, model.layers
+    width = model.heads * (attention.nope_dim + attention.rope_dim)
+    queries = (
+        [
+            Matrix("q", attention.q_rank, model.hidden, layers=layers),
+            Matrix("q", width, attention.q_rank, layers=layers),
+        ]
+        if attention.q_rank
+        else [Matrix("q", width, model.hidden, layers=layers)]
+    )
+    return [
+        *queries,
+        Matrix("latent", attention.kv_rank + attention.rope_dim, model.hidden, layers=layers),
+        Matrix("latent", model.heads * attention.nope_dim, attention.kv_rank, layers=layers),
+        Matrix("v", model.heads * attention.value_dim, attention.kv_rank, layers=layers),
+        Matrix("o", model.hidden, model.heads * attention.value_dim, layers=layers),
+    ]
+
+
+def _linear_matrices(model: Architecture) -> list[Matrix]:
+    if not model.linear:
+        return []
+    attention, layers = model.linear, model.linear.layers
+    keys, values = attention.key_heads * attention.key_dim, attention.value_heads * attention.value_dim
+    return [
+        Matrix("linear", 2 * keys + 2 * values, model.hidden, layers=layers),
+        Matrix("linear", 2 * attention.value_heads, model.hidden, layers=layers),
+        Matrix("small", 2 * keys + values, attention.convolution, layers=layers),
+        Matrix("o", model.hidden, values, layers=layers),
+    ]
+
+
+def _feed_forward_matrices(model: Architecture) -> list[Matrix]:
+    groups = _block_matrices(model, model.intermediate, 1, model.dense_layers)
+    experts = model.experts
+    if experts is None:
+        return groups
+    layers = model.layers - experts.dense_layers
+    groups += _block_matrices(model, experts.intermediate, experts.count, layers, routed=True)
+    if experts.shared:
+        width = experts.shared_intermediate or experts.intermediate
+        groups += _block_matrices(model, width, experts.shared, layers)
+    return [*groups, Matrix("router", experts.count, model.hidden, layers=layers)]
+
+
+def _block_matrices(
+    model: Architecture, width: int, count: int, layers: int, *, routed: bool = False
+) -> list[Matrix]:
+    if not layers or not width:
+        return []
+    kinds = ["gate", "up"] if model.gated else ["up"]
+    inputs = [Matrix(kind, width, model.hidden, count, layers, routed) for kind in kinds]
+    return [*inputs, Matrix("down", model.hidden, width, count, layers, routed)]
+
+
+def _small_matrices(model: Architecture) -> list[Matrix]:
+    """Return norms and biases: always stored in 16 or 32 bits, less than 0.1 % of all weights."""
+    norm = 2 if "norm" in model.biases else 1
+    norms = [
+        Matrix("small", model.hidden, norm, model.norms, model.layers),
+        Matrix("small", model.hidden, norm),
+    ]
+    if model.qk_norm:
+        norms.append(Matrix("small", model.qk_norm, 2, layers=model.attention_layers))
+    if model.latent:
+        norms.append(Matrix("small", model.latent.kv_rank + model.latent.q_rank, 1, layers=model.layers))
+    return norms + [
+        Matrix("small", rows, 1, count, layers, routed) for rows, count, layers, routed in _bias_shapes(model)
+    ]
+
+
+def _bias_shapes(model: Architecture) -> list[tuple[int, int, int, bool]]:
+    shapes: list[tuple[int, int, int, bool]] = []
+    widths = 2 if model.gated else 1
+    if "qkv" in model.biases:
+        shapes.append(((model.heads + 2 * model.kv_heads) * model.head_dim, 1, model.attention_layers, False))
+    if "o" in model.biases:
+        shapes.append((model.hidden, 1, model.attention_layers, False))
+    if "mlp" in model.biases:
+        shapes.append((model.hidden + widths * model.intermediate, 1, model.dense_layers, False))
+    if "experts" in model.biases and model.experts:
+        layers = model.layers - model.experts.dense_layers
+        shapes.append((model.hidden + widths * model.experts.intermediate, model.experts.count, layers, True))
+        shapes.append((model.experts.count, 1, layers, False))
+    if "head" in model.biases:
+        shapes.append((model.vocabulary, 1, 1, False))
+    return shapes

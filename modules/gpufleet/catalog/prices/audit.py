@@ -1,0 +1,51 @@
+"""Run the price checks without an import: on a file, or on the prices in use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from gpufleet.catalog import table
+from gpufleet.catalog.entry import Price
+from gpufleet.catalog.prices.check import CheckContext, Finding, check_prices
+from gpufleet.catalog.prices.check_context import load_check_context, load_context_without_prices
+from gpufleet.catalog.prices.imports import Origin, load_price_file
+from gpufleet.catalog.prices.reader import PRICE_COLUMNS, Reader, build_price, open_reader
+from gpufleet.catalog.prices.row import PriceRow
+
+
+def check_file(path: Path, format_name: str = "auto", origin: Origin | None = None) -> list[Finding]:
+    """Return the findings that an import of the file would have."""
+    rows = load_price_file(path, format_name, origin).rows
+    return list(check_prices(rows, _load_context(rows)))
+
+
+def check_current_prices() -> list[Finding]:
+    """Return the findings on the prices in use, including those accepted by hand."""
+    rows = list(_list_current_rows(open_reader()))
+    return list(check_prices(rows, load_context_without_prices()))
+
+
+def _load_context(rows: tuple[PriceRow, ...]) -> CheckContext:
+    store = open_reader()
+    return load_check_context(store.connection if store else None, {(row.cloud, row.item) for row in rows})
+
+
+def _list_current_rows(store: Reader | None) -> Iterator[PriceRow]:
+    machines, parts = table.load_prices(), table.load_part_prices()
+    rows = {key: _build_row(key, price, part=key in parts) for key, price in (machines | parts).items()}
+    query = f"SELECT cloud, item, kind, {PRICE_COLUMNS} FROM current"  # noqa: S608 - our own column names
+    for cloud, item, kind, *price_columns in store.query(query) if store else ():
+        price = build_price(tuple(price_columns))
+        price_row = _build_row((cloud, price.region, item, price.purchase), price, part=kind == "part")
+        if price_row.key not in rows or price_row.dated >= rows[price_row.key].dated:
+            rows[price_row.key] = price_row
+    yield from rows.values()
+
+
+def _build_row(key: table.PriceKey, price: Price, *, part: bool) -> PriceRow:
+    cloud, region, item, purchase = key
+    return PriceRow(
+        cloud, region, item, purchase, price.usd_per_hour, price.as_of or "", price.source,
+        kind="part" if part else "machine", unit=price.unit, confidence=price.confidence,
+    )  # fmt: skip

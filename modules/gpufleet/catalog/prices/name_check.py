@@ -1,0 +1,81 @@
+"""Check the key of a price: day, cloud, region, machine and unit.
+
+Names are compared with the catalogue and the store. A machine with facts (accelerators, vCPUs) in its source is
+new, not misspelt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from difflib import get_close_matches
+
+from gpufleet.catalog.prices.row import PriceRow
+
+ONE_DAY = timedelta(days=1)  # time zones differ by up to a day
+NO_NAMES: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class KnownNames:
+    """Regions, machines and parts of each cloud, and the units of each part. Empty: unknown, not checked."""
+
+    regions: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    items: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    units: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+
+def today() -> date:
+    """Return the current day in UTC."""
+    return datetime.now(UTC).date()
+
+
+def check_date(row: PriceRow, now: date) -> str | None:
+    """Return a message if a price is dated in the future: it would outrank every later one."""
+    return f"dated {row.dated}, in the future" if is_future(row.dated, now) else None
+
+
+def is_future(dated: str, now: date) -> bool:
+    """Return whether a day is in the future in every time zone."""
+    return dated > (now + ONE_DAY).isoformat()
+
+
+def check_cloud(row: PriceRow, names: KnownNames) -> str | None:
+    """Return a message if the cloud is unknown."""
+    if not names.regions or row.cloud in names.regions:
+        return None
+    return f"unknown cloud {row.cloud}{_suggest_name(row.cloud, names.regions)}"
+
+
+def check_region(row: PriceRow, names: KnownNames) -> str | None:
+    """Return a message if the cloud does not have the region."""
+    regions = names.regions.get(row.cloud, NO_NAMES)
+    if not regions or row.region in regions:
+        return None
+    return f"unknown {row.cloud} region {row.region}{_suggest_name(row.region, regions)}"
+
+
+def check_item(row: PriceRow, names: KnownNames) -> str | None:
+    """Return a message if the machine or part is unknown."""
+    items = names.items.get(row.cloud, NO_NAMES)
+    if not items or row.item in items or row.facts is not None:
+        return None
+    return f"unknown {row.cloud} {row.kind} {row.item}{_suggest_name(row.item, items)}"
+
+
+def check_unit(row: PriceRow, names: KnownNames) -> str | None:
+    """Return a message if a part has another unit than its known prices."""
+    if row.kind != "part" or not names.units:
+        return None
+    all_units = frozenset[str]().union(*names.units.values())
+    units = names.units.get(row.item, all_units)
+    if row.unit in units:
+        return None
+    subject = f"{row.item} is priced by" if row.item in names.units else "parts are priced by"
+    return f"priced by {row.unit}; {subject} {', '.join(sorted(units))}"
+
+
+def _suggest_name(name: str, known_names: Iterable[str]) -> str:
+    matches = get_close_matches(name, known_names, n=1, cutoff=0.6)
+    return f"; did you mean {matches[0]}?" if matches else ""

@@ -1,0 +1,35 @@
+"""Prices of parts: disks, addresses, gateways, from the embedded snapshot and the store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date
+
+from gpufleet.catalog import query, table
+from gpufleet.catalog.entry import Price
+from gpufleet.catalog.prices.reader import open_reader
+
+STORED_PART_KEYS = "SELECT cloud, region, item, purchase FROM current WHERE kind = 'part' AND item = ?"
+PartOffer = tuple[str, str, str, Price]  # cloud, region, part
+
+
+def search_part_offers(
+    part: str,
+    *,
+    cloud: str | None = None,
+    region: str | None = None,
+    purchase: str | None = None,
+    on_date: date | None = None,
+) -> Iterator[PartOffer]:
+    """Yield the current prices of a part by cloud and region."""
+    store = open_reader()
+    keys = {key for key in table.load_part_prices() if key[2] == part}
+    keys |= {
+        (row[0], row[1], row[2], row[3]) for row in (store.query(STORED_PART_KEYS, part) if store else ())
+    }
+    criteria = (cloud, region, None, purchase)
+    for key in sorted(keys):
+        if all(expected in (None, actual) for expected, actual in zip(criteria, key, strict=True)):
+            price = query.find_part_price(*key, on_date=on_date)
+            if price is not None:
+                yield key[0], key[1], key[2], price

@@ -1,0 +1,67 @@
+"""Amazon's current Capacity Block offerings: the upfront price of one machine for a day, per hour."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from gpufleet.catalog.prices.refresh import aws
+from gpufleet.catalog.prices.refresh.aws_spot import list_aws_machines
+from gpufleet.catalog.prices.refresh.source import Batch, RequestRejected, Scope, build_batch
+from gpufleet.catalog.prices.row import PriceRow
+
+BLOCK_HOURS = 24  # the shortest block
+MACHINE_SERIES = ("p4", "p5", "p6", "trn")
+
+
+@dataclass
+class AwsCapacityBlocks:
+    """The source: ``ec2.describe_capacity_block_offerings``. It never buys."""
+
+    clients: aws.ClientFactory = aws.create_client
+    name: str = "aws-capacity-blocks"
+    cloud: str = "aws"
+
+    def read(self, region: str, scope: Scope) -> Batch:
+        """Return the block prices of a region; a machine without an offering has no price."""
+        offers, rejections = [], []
+        names = [name for name in list_aws_machines() if name.startswith(MACHINE_SERIES)]
+        for name in names:
+            try:
+                offers += self._fetch_offers(region, name)
+            except RequestRejected as fault:  # not every type or region has blocks
+                rejections.append(fault)
+        if len(rejections) == len(names):
+            raise rejections[0]
+        day = scope.day.isoformat()
+        prices = ((name, median_price(offers, name)) for name in names)
+        return build_batch(
+            PriceRow("aws", region, name, "capacity_block", usd, day, f"{self.name};24h")
+            for name, usd in prices
+            if usd is not None
+        )
+
+    def _fetch_offers(self, region: str, name: str) -> list[dict[str, Any]]:
+        call = self.clients("ec2", region).describe_capacity_block_offerings
+        parameters = {
+            "InstanceType": name,
+            "InstanceCount": 1,
+            "CapacityDurationHours": BLOCK_HOURS,
+            "MaxResults": 100,
+        }
+        with aws.translate_errors("ec2:DescribeCapacityBlockOfferings", self.name):
+            return list(
+                aws.iterate_items(call, "NextToken", "CapacityBlockOfferings", self.name, **parameters)
+            )
+
+
+def median_price(offers: Iterable[dict[str, Any]], name: str) -> float | None:
+    """Return the median offered price per machine and hour; None without offerings."""
+    hourly_prices = []
+    for offer in offers:
+        hours = int(offer.get("CapacityBlockDurationHours") or 0) * int(offer.get("InstanceCount") or 0)
+        if offer.get("InstanceType") == name and offer.get("CurrencyCode") == "USD" and hours:
+            hourly_prices.append(float(offer["UpfrontFee"]) / hours)
+    return round(median(hourly_prices), 6) if hourly_prices else None

@@ -1,0 +1,156 @@
+"""Amazon's price list: on-demand prices, and reservations with upfront and hourly amounts.
+
+``marketoption`` is required: without it the list contains Capacity Block products at 0.00 per hour.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpufleet.boundary import decode_json
+from gpufleet.catalog.prices.refresh import aws
+from gpufleet.catalog.prices.refresh.source import Batch, Scope, SourceUnavailable, build_batch
+from gpufleet.catalog.prices.row import MachineFacts, PriceRow
+
+FAMILIES = ("GPU instance", "Machine Learning ASIC Instances")
+PRODUCT_FILTERS = {
+    "operatingSystem": "Linux",
+    "tenancy": "Shared",
+    "capacitystatus": "Used",
+    "preInstalledSw": "NA",
+    "marketoption": "OnDemand",
+}
+LEASE_TERMS = {"1yr": "1y", "3yr": "3y"}
+MEMORY_GIB = re.compile(r"([\d,.]+) GiB\Z")
+Product = dict[str, Any]
+
+
+@dataclass
+class AwsPriceList:
+    """The source: ``pricing.get_products``."""
+
+    clients: aws.ClientFactory = aws.create_client
+    offerings: aws.RegionOfferings = field(default_factory=aws.RegionOfferings)
+    name: str = "aws-price-list"
+    cloud: str = "aws"
+
+    def read(self, region: str, scope: Scope) -> Batch:
+        """Return the list prices of a region's machines with accelerators."""
+        reader = ProductReader(region, scope.day.isoformat(), self.name)
+        with aws.translate_errors("pricing:GetProducts", self.name):
+            products = [product for family in FAMILIES for product in self._fetch_products(region, family)]
+            offered_types = self.offerings.machine_types(region) if products else None
+        return build_batch(list(reader.build_rows(products, offered_types)), reader.left_out)
+
+    def _fetch_products(self, region: str, family: str) -> Iterator[Product]:
+        field_values = {**PRODUCT_FILTERS, "regionCode": region, "instanceFamily": family}
+        filters = [
+            {"Type": "TERM_MATCH", "Field": key, "Value": value} for key, value in field_values.items()
+        ]
+        call = self.clients("pricing", aws.PRICING_REGION).get_products
+        parameters = {
+            "ServiceCode": "AmazonEC2",
+            "Filters": filters,
+            "FormatVersion": "aws_v1",
+            "MaxResults": 100,
+        }
+        for text in aws.iterate_items(call, "NextToken", "PriceList", self.name, **parameters):
+            product = decode_json(str(text), self.name)  # an InputError is a bad page to aws.faults
+            if not isinstance(product, dict):
+                raise SourceUnavailable(f"{self.name}: a product that is not an object")
+            yield product
+
+
+class ProductReader:
+    """Builds price rows from a region's products. ``left_out`` lists the others with reasons."""
+
+    def __init__(self, region: str, day: str, source: str) -> None:
+        self.region = region
+        self.day = day
+        self.source = source
+        self.left_out: list[str] = []
+
+    def build_rows(self, products: list[Product], offered_types: frozenset[str] | None) -> Iterator[PriceRow]:
+        """Yield the prices of each machine; a machine with two list prices is left out."""
+        machines: dict[str, list[Product]] = {}
+        for product in products:
+            attributes = product.get("product", {}).get("attributes", {})
+            if matches_filters(attributes, self.region):
+                machines.setdefault(str(attributes["instanceType"]), []).append(product)
+        for name, machine_products in sorted(machines.items()):
+            facts, is_offered = (
+                read_facts(machine_products[0]),
+                None if offered_types is None else name in offered_types,
+            )
+            prices = list(
+                dict.fromkeys(price for product in machine_products for price in read_terms(product))
+            )
+            for purchase, upfront in dict.fromkeys((price[0], price[1]) for price in prices):
+                same_kind = [price for price in prices if price[:2] == (purchase, upfront)]
+                if len(same_kind) > 1:
+                    self.left_out.append(
+                        f"aws {self.region} {name} {purchase}: {len(same_kind)} prices of one kind"
+                    )
+                    continue
+                _, _, fixed, hourly = same_kind[0]
+                hours = aws.TERM_HOURS.get(purchase[-2:], 1)
+                yield PriceRow(
+                    "aws", self.region, name, purchase, round(hourly + fixed / hours, 6), self.day, self.source,
+                    upfront=upfront, upfront_usd=fixed, facts=facts, offered=is_offered,
+                )  # fmt: skip
+
+
+def matches_filters(attributes: dict[str, Any], region: str) -> bool:
+    """Return whether a product matches the filters: the API ignores filters that it does not know."""
+    expected = {**PRODUCT_FILTERS, "regionCode": region}
+    return bool(attributes.get("instanceType")) and all(
+        attributes.get(key) == expected[key] for key in expected
+    )
+
+
+def read_terms(product: Product) -> Iterator[tuple[str, Any, float, float]]:
+    """Yield purchase, payment option, upfront and hourly amount of each term."""
+    product_terms = product.get("terms", {})
+    for term in product_terms.get("OnDemand", {}).values():
+        fixed, hourly = read_amounts(term)
+        if hourly is not None and not fixed:
+            yield "on_demand", "none", 0.0, hourly
+    for term in product_terms.get("Reserved", {}).values():
+        attributes = term.get("termAttributes", {})
+        lease, upfront = (
+            LEASE_TERMS.get(attributes.get("LeaseContractLength")),
+            aws.UPFRONT_OPTIONS.get(attributes.get("PurchaseOption")),
+        )
+        fixed, hourly = read_amounts(term)
+        if attributes.get("OfferingClass") == "standard" and lease and upfront and (fixed or hourly):
+            yield f"reserved_{lease}", upfront, fixed, hourly or 0.0
+
+
+def read_amounts(term: dict[str, Any]) -> tuple[float, float | None]:
+    """Return the upfront and the hourly amount of a term in USD."""
+    fixed, hourly = 0.0, None
+    for dimension in term.get("priceDimensions", {}).values():
+        usd = dimension.get("pricePerUnit", {}).get("USD")
+        if usd is None:
+            continue
+        if dimension.get("unit") == "Quantity":
+            fixed += float(usd)
+        elif dimension.get("unit") == "Hrs":
+            hourly = (hourly or 0.0) + float(usd)
+    return fixed, hourly
+
+
+def read_facts(product: Product) -> MachineFacts | None:
+    """Return the machine's facts, None if the list does not state its accelerators."""
+    attributes = product["product"]["attributes"]
+    match = MEMORY_GIB.match(str(attributes.get("memory", "")))
+    try:
+        accelerators, vcpus = float(attributes["gpu"]), int(attributes["vcpu"])
+    except (KeyError, ValueError):
+        return None
+    is_arm = "Graviton" in str(attributes.get("physicalProcessor", ""))
+    gib = float(match[1].replace(",", "")) if match else 0.0
+    return MachineFacts(vcpus, gib, "arm64" if is_arm else "x86_64", "", accelerators)

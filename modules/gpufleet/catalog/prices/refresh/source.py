@@ -1,0 +1,75 @@
+"""The interface of a price source: a name, a cloud, and a method that reads one region."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date
+from typing import Protocol
+
+from gpufleet.catalog import table
+from gpufleet.catalog.cloud import CLOUDS
+from gpufleet.catalog.prices.row import PriceRow, check_price_row
+from gpufleet.errors import EnvironmentFault, InputError
+
+
+class MissingCredentials(EnvironmentFault):
+    """A source needs credentials that are missing; ``hint`` names them."""
+
+
+class RequestRejected(EnvironmentFault):
+    """The server rejects the request permanently: a region that the account may not use, a wrong request."""
+
+
+class SourceUnavailable(EnvironmentFault):
+    """The server did not send a complete response after all retries; a later try may succeed."""
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What to read: prices of ``day`` in ``regions``, or in all catalogue regions if empty."""
+
+    day: date
+    regions: tuple[str, ...] = ()
+
+    def regions_of(self, cloud: str) -> tuple[str, ...]:
+        """Return the regions to read of a cloud."""
+        matches = tuple(filter(CLOUDS[cloud].is_region_name, self.regions))
+        return matches if self.regions else tuple(sorted(table.list_regions(cloud)))
+
+
+@dataclass(frozen=True)
+class Batch:
+    """All prices of one region, and the items that were left out with reasons."""
+
+    rows: tuple[PriceRow, ...]
+    left_out: tuple[str, ...] = ()
+
+
+class Source(Protocol):
+    """One API of one cloud. ``read`` returns a complete region or raises one of the exceptions above."""
+
+    @property
+    def name(self) -> str:
+        """Return the name in runs and messages."""
+        ...
+
+    @property
+    def cloud(self) -> str:
+        """Return the cloud."""
+        ...
+
+    def read(self, region: str, scope: Scope) -> Batch:
+        """Return every price of a region."""
+        ...
+
+
+def build_batch(candidate_rows: Iterable[PriceRow], left_out: Iterable[str] = ()) -> Batch:
+    """Return a batch of the valid rows; the others are listed as left out."""
+    rows, rejected = [], list(left_out)
+    for row in candidate_rows:
+        try:
+            rows.append(check_price_row(row))
+        except InputError as error:
+            rejected.append(f"{' '.join(row.key)}: {error.problem}")
+    return Batch(tuple(rows), tuple(rejected))

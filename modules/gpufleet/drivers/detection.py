@@ -1,0 +1,87 @@
+"""From PCI functions to cards. What is no accelerator (a server's VGA, a Pi's host bridge) is no card."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gpufleet.drivers.model import CardCount, HostFacts, PciDevice
+from gpufleet.drivers.rule import build_refusal
+from gpufleet.drivers.table import Architecture, Card, load_architectures, load_cards
+
+NVIDIA, AMD = "10de", "1002"
+DISPLAY_CLASS, PROCESSING_CLASS = (
+    "03",
+    "12",
+)  # PCI base classes; Instinct cards and Gaudi call themselves processing accelerators
+IGNORED_MARKETS = ("integrated", "switch")
+
+
+@dataclass(frozen=True)
+class DetectedCards:
+    """What is on the bus: the cards by maker, NVSwitches, and display devices that no table knows."""
+
+    nvidia: tuple[Card, ...] = ()
+    amd: tuple[Card, ...] = ()
+    other: tuple[Card, ...] = ()
+    switches: int = 0
+    unknown: tuple[PciDevice, ...] = ()
+
+
+def detect_cards(facts: HostFacts) -> DetectedCards:
+    """Sort what is on the bus."""
+    devices_with_cards = [(device, find_card(device)) for device in facts.pci]
+    cards = [card for _, card in devices_with_cards if card is not None]
+    vendors = {name: _select_vendor(cards, name) for name in ("nvidia", "amd", "other")}
+    return DetectedCards(
+        **vendors,
+        switches=sum(card.market == "switch" for card in cards),
+        unknown=tuple(
+            device for device, card in devices_with_cards if card is None and is_accelerator(device)
+        ),
+    )
+
+
+def find_card(device: PciDevice) -> Card | None:
+    """Return the table's card for a PCI function: the board's own row first."""
+    table = load_cards()
+    return table.get((device.id, device.subsystem)) or table.get((device.id, ""))
+
+
+def is_accelerator(device: PciDevice) -> bool:
+    """Tell whether a function could be a card: a display or accelerator function of a maker of such cards."""
+    return device.vendor in (NVIDIA, AMD) and device.device_class[:2] in (DISPLAY_CLASS, PROCESSING_CLASS)
+
+
+def count_cards(cards: Iterable[Card]) -> tuple[CardCount, ...]:
+    """Return cards of one kind together, in the order of the bus."""
+    counts = Counter(cards)
+    return tuple(CardCount(card.pci, card.label, card.architecture, count) for card, count in counts.items())
+
+
+def format_names(cards: Iterable[Card]) -> str:
+    """Name every kind once."""
+    return ", ".join(dict.fromkeys(card.label for card in cards))
+
+
+def get_architecture(card: Card) -> Architecture:
+    """Return the card's generation."""
+    return load_architectures()[card.architecture]
+
+
+def refuse_unknown(detected: DetectedCards) -> None:
+    """Refuse a host on which nothing but unknown cards is found."""
+    if not detected.unknown:
+        return
+    device = detected.unknown[0]
+    subsystem = f" (subsystem {device.subsystem})" if device.subsystem else ""
+    raise build_refusal("cards.unknown", pci=device.id, address=device.address or "?", subsystem=subsystem)
+
+
+def _select_vendor(cards: Iterable[Card], vendor: str) -> tuple[Card, ...]:
+    return tuple(
+        card
+        for card in cards
+        if card.market not in IGNORED_MARKETS and load_architectures()[card.architecture].vendor == vendor
+    )

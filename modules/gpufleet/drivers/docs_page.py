@@ -1,0 +1,134 @@
+"""The tables of docs/drivers.md, written from the data: ``python -m gpufleet.drivers.docs_page docs/drivers.md``."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from gpufleet.drivers.table import (
+    load_architectures,
+    load_branches,
+    load_cards,
+    load_cuda_releases,
+    load_rocm_releases,
+    load_systems,
+)
+from gpufleet.errors import InputError
+
+NO_END = "on"
+END_MARK = "<!-- end -->"
+
+
+def update_tables(text: str) -> str:
+    """Return the page with every table between its marks written anew."""
+    for name, table in TABLES.items():
+        head, mark, remainder = text.partition(f"<!-- {name} -->\n")
+        _, end, tail = remainder.partition(END_MARK)
+        if not mark or not end:
+            raise InputError(
+                f"no place for the table {name!r}", remedy=f"write <!-- {name} --> and {END_MARK}"
+            )
+        text = f"{head}{mark}{table()}{end}{tail}"
+    return text
+
+
+def format_generations() -> str:
+    """Return NVIDIA's generations: how many PCI ids, which branches, which modules, which CUDA."""
+    counts = Counter(card.architecture for card in load_cards().values())
+    body = [
+        (
+            row.name,
+            str(counts[row.name]),
+            f"{row.first_branch} - {row.last_branch or NO_END}",
+            " or ".join(kind for kind in ("open", "proprietary") if getattr(row, kind)),
+            f"{row.first_cuda} - {f'{row.last_cuda}.x' if row.last_cuda else NO_END}",
+        )
+        for row in load_architectures().values()
+        if row.vendor == "nvidia" and row.first_branch
+    ]
+    return _format_table(("generation", "PCI ids", "branches", "modules", "CUDA"), body)
+
+
+def format_branches() -> str:
+    """Return NVIDIA's branches."""
+    body = [
+        (
+            str(row.number),
+            row.kind.replace("_", " "),
+            row.end_of_life or "-",
+            f"{row.max_cuda}.x",
+            row.default_module,
+        )
+        for row in load_branches().values()
+    ]
+    return _format_table(("branch", "kind", "ends", "CUDA", "modules by default"), body)
+
+
+def format_cuda_releases() -> str:
+    """Return, for each major of CUDA, the branch that runs it and the newest release's own driver."""
+    releases: dict[str, list[str]] = {}
+    min_driver: dict[str, int] = {}
+    for row in load_cuda_releases().values():
+        major = row.version.split(".")[0]
+        releases.setdefault(major, []).append(f"{row.version} ({row.toolkit_driver})")
+        min_driver[major] = row.min_driver
+    body = [
+        (f"{major}.x", f"{min_driver[major]}", ", ".join(releases_of_major))
+        for major, releases_of_major in releases.items()
+    ]
+    return _format_table(("CUDA", "least branch", "releases, with the driver each was released with"), body)
+
+
+def format_rocm_releases() -> str:
+    """Return the ROCm releases."""
+    body = [
+        (
+            row.release,
+            "amdrocm-*" if row.stream == "core" else "rocm",
+            " ".join(row.gfx),
+            ", ".join(row.systems),
+        )
+        for row in load_rocm_releases().values()
+    ]
+    return _format_table(("ROCm", "packages", "processors", "systems"), body)
+
+
+def format_systems() -> str:
+    """Return the systems and what their own archives and the makers' repositories have."""
+    body = []
+    for row in load_systems().values():
+        nvidia = row.get("nvidia", {})
+        distribution = nvidia.get("distribution", {})
+        signed = {"signed": "signed, prebuilt", "dkms": "DKMS"}.get(distribution.get("module", ""), "-")
+        body.append(
+            (
+                row["title"],
+                ", ".join(distribution.get("branches", ())) or "-",
+                signed,
+                "all, DKMS" if "vendor" in nvidia else "-",
+                "yes" if "driver" in row.get("amd", {}) else "in the kernel",
+            )
+        )
+    return _format_table(
+        ("system", "its own branches", "its modules", "NVIDIA's repository", "amdgpu-dkms"), body
+    )
+
+
+def _format_table(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *body]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+TABLES = {
+    "generations": format_generations,
+    "branches": format_branches,
+    "cuda": format_cuda_releases,
+    "rocm": format_rocm_releases,
+    "systems": format_systems,
+}
+
+if __name__ == "__main__":
+    page = Path(sys.argv[1])
+    page.write_text(update_tables(page.read_text(encoding="utf-8")), encoding="utf-8")

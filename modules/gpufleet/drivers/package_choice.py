@@ -1,0 +1,192 @@
+"""Names and exact versions of NVIDIA's packages for a choice, as the host's own repositories offer them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gpufleet.drivers.branch import DriverChoice
+from gpufleet.drivers.host import HostContext
+from gpufleet.drivers.model import Package, Repository
+from gpufleet.drivers.rule import build_refusal
+from gpufleet.drivers.version import kernel_series, newest_version, parse_branch, upstream_version
+
+
+@dataclass(frozen=True)
+class PackageSet:
+    """What is to be installed; ``version`` is the maker's, None where it is known only later."""
+
+    version: str | None
+    packages: tuple[Package, ...]
+    fabric: tuple[Package, ...] = ()
+
+
+def choose_packages(host: HostContext, choice: DriverChoice, fabric: str) -> PackageSet:
+    """Choose the newest version of the branch for which everything is offered."""
+    entry = choice.package_entry(host)
+    names = driver_names(host, choice)
+    fabric_names = fabric_manager_names(entry, fabric, choice.branch)
+    unversioned = (*entry.get("unversioned", ()), "nvlsm")
+    versioned = [name for name in names if not name.startswith(unversioned)]
+    version = _choose_version(host, choice, versioned[0], next(iter(fabric_names), None))
+    pin_packages = tuple(Package(name.format(branch=choice.branch)) for name in entry.get("pinning", ()))
+    if version is None:
+        _note_unresolved(host, choice, versioned[0])
+    return PackageSet(
+        version,
+        pin_packages + tuple(_build_package(host, choice, name, version, unversioned) for name in names),
+        tuple(_build_package(host, choice, name, version, unversioned) for name in fabric_names),
+    )
+
+
+def keep_packages(host: HostContext, choice: DriverChoice, fabric: str, version: str) -> PackageSet:
+    """Name what is installed, at its own versions; a fabric manager that is missing comes at the driver's."""
+    entry, installed = choice.package_entry(host), host.facts.packages
+    fabric_names = fabric_manager_names(entry, fabric, choice.branch)
+    pin_names = tuple(name.format(branch=choice.branch) for name in entry.get("pinning", ()))
+    names = (*pin_names, *driver_names(host, choice))
+    packages = tuple(Package(name, installed[name]) for name in names if name in installed)
+    unversioned = ("nvlsm",)
+    return PackageSet(
+        version,
+        packages,
+        tuple(_build_package(host, choice, each, version, unversioned) for each in fabric_names),
+    )
+
+
+def driver_names(host: HostContext, choice: DriverChoice) -> tuple[str, ...]:
+    """Return the names of the driver's packages."""
+    entry = choice.package_entry(host)
+    names = entry["sets"][0][choice.module]
+    kind = kernel_flavour(host, entry) if entry["module"] == "signed" else ""
+    return tuple(name.format(branch=choice.branch, flavour=kind) for name in names)
+
+
+def fabric_manager_names(entry: Mapping[str, Any], fabric: str, branch: int) -> tuple[str, ...]:
+    """Return the names of the fabric manager's packages; they carried the branch before 580."""
+    names = list((entry.get(fabric) or ()) if fabric else ())
+    older = entry.get("older_fabric_manager")
+    if names and older and branch <= older["until"]:
+        names[0] = older["name"]
+    return tuple(name.format(branch=branch) for name in names)
+
+
+def kernel_flavour(host: HostContext, entry: Mapping[str, Any]) -> str:
+    """Return which signed module packages fit the running kernel: generic, aws, generic-hwe-24.04."""
+    kernel = host.facts.kernel
+    flavour = kernel.rpartition("-")[2]
+    if flavour not in entry["flavours"]:
+        raise build_refusal("kernel.flavour", kernel=kernel, known=", ".join(entry["flavours"]))
+    base = kernel_series(host.system["base_kernel"])
+    return (
+        f"{flavour}-{host.system['hwe']}"
+        if flavour == "generic" and kernel_series(kernel) != base
+        else flavour
+    )
+
+
+def build_cuda_packages(host: HostContext, names: Iterable[str]) -> tuple[Package, ...]:
+    """Return a toolkit's packages, at the newest offered version."""
+    return tuple(Package(name, newest_version(host.offered_versions(name))) for name in names)
+
+
+def list_repositories(host: HostContext, choice: DriverChoice) -> tuple[Repository, ...]:
+    """Return the repositories that the choice needs beside the distribution's."""
+    rows = choice.package_entry(host).get("repositories", ())
+    return tuple(
+        Repository(row["name"], row["uri"], row["suite"], tuple(row["components"]), row["key_package"])
+        for row in rows
+    )
+
+
+def list_streams(host: HostContext, choice: DriverChoice) -> tuple[str, ...]:
+    """Return dnf's module streams for the choice."""
+    stream = choice.package_entry(host).get("stream")
+    return (stream[choice.module].format(branch=choice.branch),) if stream else ()
+
+
+def _choose_version(
+    host: HostContext, choice: DriverChoice, lead_package: str, fabric_package: str | None
+) -> str | None:
+    """Return the maker's version: the newest of the branch that all of it exists for."""
+    if host.facts.candidates is None:
+        return _recorded_version(host, choice)
+    offered = _versions_of_branch(host.offered_versions(lead_package), choice.branch)
+    fabric_versions = (
+        _versions_of_branch(host.offered_versions(fabric_package), choice.branch)
+        if fabric_package
+        else offered
+    )
+    if not offered:
+        _refuse_missing(host, choice, lead_package)
+        return None
+    common = [version for version in offered if version in fabric_versions]
+    if not common and fabric_versions:
+        driver_list, fabric_list = ", ".join(offered), ", ".join(fabric_versions)
+        raise build_refusal(
+            "fabric.no_match", branch=choice.branch, drivers=driver_list, managers=fabric_list
+        )
+    return newest_version(common or offered)
+
+
+def _recorded_version(host: HostContext, choice: DriverChoice) -> str | None:
+    version = choice.package_entry(host).get("recorded", {}).get(str(choice.branch))
+    if version is None:
+        return None
+    host.add_reason("packages.recorded", date=host.system["as_of"])
+    return upstream_version(version)
+
+
+def _versions_of_branch(versions: Iterable[str], branch: int) -> list[str]:
+    return [upstream_version(version) for version in versions if parse_branch(version) == branch]
+
+
+def _refuse_missing(host: HostContext, choice: DriverChoice, lead_package: str) -> None:
+    """Refuse where the distribution's own archive lacks the package; a vendor's may not be registered yet."""
+    if choice.origin == "vendor":
+        return
+    components = ", ".join(choice.package_entry(host)["components"])
+    raise build_refusal(
+        "packages.not_offered",
+        names=lead_package,
+        version=f" of branch {choice.branch}",
+        remedy=f"enable the components {components} in its package sources, or set origin: vendor",
+    )
+
+
+def _note_unresolved(host: HostContext, choice: DriverChoice, lead_package: str) -> None:
+    entry = choice.package_entry(host)
+    pins = (
+        entry.get("pinning")
+        or list((entry.get("stream") or {}).values())[:1]
+        or [f"{lead_package} {{branch}}.*"]
+    )
+    repository_names = (
+        ", ".join(row["name"] for row in entry.get("repositories", ())) or f"{host.title}'s archive"
+    )
+    host.add_reason(
+        "packages.unresolved", repository=repository_names, pin=pins[0].format(branch=choice.branch)
+    )
+
+
+def _build_package(
+    host: HostContext, choice: DriverChoice, name: str, version: str | None, unversioned: tuple[str, ...]
+) -> Package:
+    """Return a package at the version that carries the maker's."""
+    if version is None or name.startswith(unversioned):
+        return Package(name)
+    exact_version = next(
+        (offered for offered in host.offered_versions(name) if upstream_version(offered) == version), None
+    )
+    if exact_version:
+        return Package(name, exact_version)
+    if host.facts.candidates is None:
+        return Package(name, choice.package_entry(host).get("recorded", {}).get(str(choice.branch)))
+    installed = host.facts.packages.get(name)
+    if installed and upstream_version(installed) == version:
+        return Package(name, installed)
+    if not host.offered_versions(name) and choice.origin == "vendor":
+        return Package(name)
+    remedy = "bring its repository up to date, or mirror a matching set"
+    raise build_refusal("packages.not_offered", names=name, version=f" {version}", remedy=remedy)

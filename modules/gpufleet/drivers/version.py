@@ -1,0 +1,41 @@
+"""Versions of packages: the part that NVIDIA or AMD gave, its branch, which is newer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+MAX_NUMBER_DIGITS = 18  # digits of one part of a version: dates have 14
+_UPSTREAM = re.compile(r"^(?:\d+:)?(\d+(?:\.\d+)*)")
+
+
+def upstream_version(version: str) -> str:
+    """Return the maker's own version out of a package's: 3:580.95.05-1.el9 → 580.95.05."""
+    match = _UPSTREAM.match(version)
+    return match.group(1) if match else version
+
+
+def parse_branch(version: str) -> int | None:
+    """Return the branch of a driver's version."""
+    head = upstream_version(version).split(".")[0]
+    return int(head) if head.isdecimal() and len(head) <= MAX_NUMBER_DIGITS else None
+
+
+def version_key(version: str) -> tuple[int, ...]:
+    """Return what dotted versions are ordered by: 580.95.05 is older than 580.105.08."""
+    return tuple(int(part) for part in re.findall(r"\d{1,18}", upstream_version(version)))
+
+
+def newest_version(versions: Iterable[str]) -> str | None:
+    """Return the newest by the maker's version; among equals the first, as the package manager lists them."""
+    best: str | None = None
+    for version in versions:
+        if best is None or version_key(version) > version_key(best):
+            best = version
+    return best
+
+
+def kernel_series(kernel: str) -> tuple[int, int]:
+    """Return the first two numbers of a kernel's release."""
+    match = re.match(r"(\d{1,18})\.(\d{1,18})", kernel)
+    return (int(match.group(1)), int(match.group(2))) if match else (0, 0)
