@@ -17,13 +17,13 @@ from gpufleet.sizing.plans.document import build_document
 
 
 @pytest.mark.parametrize("model", ["llama-3.1-405b", "deepseek-v3"])
-def test_2_a_range_of_150_to_800_gb_plans_for_nothing(model, size):
+def test_2_precision_narrows_the_range_of_150_to_800_gb(model, size):
     four, sixteen = (size(model, precision=p, top=1).memory.weights * 2**30 / 1e9 for p in ("q4_k_m", "bf16"))
     assert four > 150
     assert sixteen > 800
 
 
-def test_3_the_circulating_formula_stands_beside_with_what_it_leaves_out(size):
+def test_3_quick_estimate_lists_what_it_leaves_out(size):
     answer = size("llama-3.1-8b", task="full_finetune", on="A100 SXM4 80GB", devices=8)
     document = build_document(answer)["quick_estimate"]
     assert document["accelerators"] * 80 * 2**30 / 1e9 == pytest.approx(
@@ -61,12 +61,12 @@ def test_6_decoding_follows_bandwidth_where_memory_is_the_limit(size):
     assert fast.tokens_per_s / slow.tokens_per_s == pytest.approx(864 / 300, rel=0.15)
 
 
-def test_8_a_laptop_is_said_to_be_faster_than_2_to_5(size):
+def test_8_laptop_is_faster_than_2_to_5_tokens_per_second(size):
     plan = size("qwen2-0.5b", precision="f16", on="M2 (10)", devices=1).plans[0]
     assert plan.tokens_per_s_low > 5
 
 
-def test_12_mixed_precision_saves_no_states(size):
+def test_claim_12_mixed_precision_does_not_reduce_model_states(size):
     half, full = (
         size("qwen2.5-7b", task="full_finetune", precision=p, on="A100 SXM4 80GB", devices=8).memory
         for p in ("bf16", "f32")
@@ -78,7 +78,7 @@ def test_12_mixed_precision_saves_no_states(size):
     assert states[0] == pytest.approx(states[1], rel=0.15)
 
 
-def test_13_a_retired_machine_is_in_no_ranking(size):
+def test_13_retired_machine_is_not_ranked(size):
     from gpufleet.catalog import table
 
     retired = {retirement.machine for retirement in table.load_retirements().values()}
@@ -89,13 +89,13 @@ def test_13_a_retired_machine_is_in_no_ranking(size):
 
 
 @pytest.mark.parametrize(("name", "sizes"), [("RX 460 8GB", "2, 4"), ("Compute Module 4 16GB", "8")])
-def test_14_16_a_memory_that_was_never_sold_is_refused(name, sizes):
+def test_14_16_unsold_memory_size_is_refused(name, sizes):
     with pytest.raises(InputError) as caught:
         resolve_hardware(name)
     assert sizes in str(caught.value)
 
 
-def test_17_what_joins_servers_is_no_fast_ethernet(hardware):
+def test_17_server_network_is_faster_than_fast_ethernet(hardware):
     """Fast Ethernet is 0.1 Gbit/s; blades have 1, cages of QSFP modules hundreds."""
     gbit = {
         name: 8 * hardware(name).network_gb_s * hardware(name).devices_per_node
@@ -105,7 +105,7 @@ def test_17_what_joins_servers_is_no_fast_ethernet(hardware):
     assert gbit["p5.48xlarge"] >= 1000
 
 
-def test_pain_2_stages_and_their_multipliers_are_told(size):
+def test_pain_2_stages_and_their_multipliers_are_reported(size):
     """DeepSpeed issue 5102: which stage divides what was unclear."""
     memory_by_task = {}
     for stage in ("none", "zero1", "zero2", "zero3"):
@@ -140,7 +140,7 @@ def test_pain_10_no_l4_has_179_gib():
     assert all(card.memory_gib <= 24 for card in cards)
 
 
-def test_estimates_of_others_are_not_among_what_is_learned_from():
+def test_published_estimates_are_not_used_in_the_fit():
     """Hugging Face's own table is estimated and inconsistent: 7.5, 4.3 and 8.0 bytes a parameter."""
     learned = [*load_rows("measured.csv"), *load_rows("measured_memory.csv")]
     assert learned

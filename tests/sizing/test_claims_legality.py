@@ -32,14 +32,14 @@ def test_9_fp16_training_on_mps_names_the_versions(size, codes):
     assert "bf16" in text
 
 
-def test_10_full_dpo_of_a_7b_is_no_work_for_a_24_gb_card(size, codes):
+def test_claim_10_full_dpo_of_7b_does_not_fit_on_24_gb(size, codes):
     full = size("qwen2.5-7b", task="dpo", context="1024", on="GeForce RTX 4090", devices=1)
     assert not full.plans[0].fits
     assert "does-not-fit" in codes(full)
     assert full.memory.total > 100
 
 
-def test_10_with_qlora_it_is(size):
+def test_claim_10_qlora_dpo_of_7b_fits_on_24_gb(size):
     assert size("qwen2.5-7b", task="qlora", context="512", on="GeForce RTX 4090", devices=1).plans[0].fits
 
 
@@ -113,7 +113,7 @@ def test_17_trainium_runs_neuron_and_not_cuda(size, codes):
     assert "engine-backend" not in codes(size(on="Trainium1", devices=16))
 
 
-def test_17_tensor_parallelism_is_no_bad_idea_over_nvlink(size):
+def test_17_tensor_parallelism_scales_over_nvlink(size):
     two, eight = (
         size("llama-2-70b", on="A100 SXM4 80GB", devices=n, engine="gpt-fast").plans[0] for n in (2, 8)
     )

@@ -61,7 +61,7 @@ def test_claim_2_deepseek_in_four_bits_is_377_gib():
 
 
 @pytest.mark.parametrize("model", ["Llama-3.1-405B", "DeepSeek-V3"])
-def test_claim_2_one_card_of_24_gb_meets_neither(model):
+def test_claim_2_no_variant_fits_on_one_card_of_24_gb(model):
     assert not estimate(model, precision="q4_k_m", place=("GeForce RTX 3090", 1)).fits
     assert not estimate(model, precision="iq1_s", place=("GeForce RTX 3090", 1)).fits
 

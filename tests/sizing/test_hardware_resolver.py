@@ -35,21 +35,21 @@ def test_a_rack_is_its_boards_at_its_own_cost(hardware, repo_root):
 
 
 @pytest.mark.parametrize("rack", ["bench-1", "blades-1", "blades-poc"])
-def test_the_light_reader_and_the_fleet_say_the_same(rack, repo_root):
+def test_quick_rack_parser_matches_the_fleet(rack, repo_root):
     owned = next(each for each in list_owned_hardware(repo_root) if each.name == rack)
     theirs = fleet.load_rack(repo_root / f"inventory/{rack}.yaml", repo_root)
     assert owned.node_limit == len(theirs.nodes)
     assert owned.offers[0].usd_per_hour == pytest.approx(theirs.usd_per_hour / len(theirs.nodes))
 
 
-def test_a_rack_that_says_more_goes_through_the_fleet(project):
+def test_rack_with_other_keys_is_loaded_by_the_fleet(project):
     path = project / "inventory/blades-1.yaml"
     text = path.read_text().replace("nodes: blade[01-20]", "nodes: 'blade[01-05,08]'")
     path.write_text(text)
     assert resolve_hardware("blades-1", project).hardware.node_limit == 6
 
 
-def test_a_broken_rack_file_is_refused_in_the_fleets_words(project):
+def test_broken_rack_file_has_the_fleet_error_message(project):
     path = project / "inventory/blades-1.yaml"
     path.write_text(path.read_text().replace("nodes: blade[01-20]", "nodes: []"))
     with pytest.raises(InputError, match=r"inventory/blades-1.yaml.*nodes"):
@@ -91,11 +91,11 @@ def test_case_and_punctuation_do_not_matter(name):
         ("M4 Pro 24 GB", 24),
     ],
 )
-def test_a_size_of_memory_chooses_among_those_sold(name, gib):
+def test_memory_size_selects_an_option(name, gib):
     assert resolve_hardware(name).hardware.accelerator.memory_gib == gib
 
 
-def test_a_size_that_never_was_is_refused_with_those_that_are():
+def test_unknown_memory_size_is_refused_with_the_options():
     with pytest.raises(InputError, match=r"at most 8 GB.*1, 2, 4, 8 GB"):
         resolve_hardware("CM4 512GB")
 
@@ -134,7 +134,7 @@ def test_a_share_of_a_card_has_its_share_of_everything(hardware):
         ("   ", "is empty"),
     ],
 )
-def test_what_is_unknown_is_one_line_with_a_way_on(name, message, repo_root):
+def test_unknown_hardware_is_one_line_with_a_remedy(name, message, repo_root):
     with pytest.raises(InputError, match=re.escape(message)) as caught:
         resolve_hardware(name, repo_root)
     assert "\n" not in str(caught.value)
@@ -158,7 +158,7 @@ def test_every_fact_has_a_source(file):
     assert all(len(row["source"]) > 10 for row in load_rows(file))
 
 
-def test_every_part_has_a_usual_host_and_every_machine_a_network():
+def test_every_accelerator_has_a_host_and_every_machine_a_network():
     assert all(default_host(part).devices >= 1 for part in catalog.load_accelerators().values())
     assert find_network("a machine of tomorrow")[0] > 0
 
@@ -194,11 +194,11 @@ def test_a_retired_machine_is_answered_on_the_first_substitute_that_fits(model, 
         ("blades-1", {"purchases": ("spot",)}, "is owned"),
     ],
 )
-def test_what_contradicts_the_named_hardware_is_refused(on, options, message, size):
+def test_options_that_contradict_the_hardware_are_refused(on, options, message, size):
     with pytest.raises(InputError, match=message):
         size("qwen2-0.5b", on=on, precision="q4_0", **options)
 
 
 @pytest.mark.parametrize("options", [{"clouds": ("aws", "gcp")}, {"purchases": ("owned", "spot")}])
-def test_what_agrees_is_answered(options, size):
+def test_consistent_options_are_accepted(options, size):
     assert size("qwen2-0.5b", on="p4d.24xlarge", devices=8, **options).plans

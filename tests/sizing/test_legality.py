@@ -104,17 +104,17 @@ def codes_for(workload, hardware):
     return judged
 
 
-def test_every_rule_has_its_two_cases():
+def test_every_rule_has_a_legal_and_an_illegal_case():
     assert set(CASES) | ELSEWHERE == set(RULES)
 
 
 @pytest.mark.parametrize("code", list(CASES))
-def test_a_rule_speaks_where_it_should(code, codes_for):
+def test_rule_warns_about_illegal_placements(code, codes_for):
     assert code in codes_for(*CASES[code][0])
 
 
 @pytest.mark.parametrize("code", list(CASES))
-def test_a_rule_keeps_silent_where_it_should(code, codes_for):
+def test_rule_does_not_warn_about_legal_placements(code, codes_for):
     assert code not in codes_for(*CASES[code][1])
 
 
@@ -125,7 +125,7 @@ def test_every_rule_has_its_reason_and_source(code):
     assert len(rule.source) > 10
 
 
-def test_a_sentence_is_one_line(workload, hardware):
+def test_message_is_one_line(workload, hardware):
     warnings = check_placement(
         workload("qwen2.5-7b", engine="vllm"), hardware("GeForce RTX 4090"), 8, Layout(1, 8, pipeline=8)
     )
@@ -173,7 +173,7 @@ def test_a_blocked_plan_says_why(size):
     assert "tensorrt-llm runs on cuda" in plan.why_not
 
 
-def test_a_machine_with_less_than_asked_is_told_apart(workload, hardware):
+def test_machine_with_fewer_devices_than_requested_is_distinguished(workload, hardware):
     limited = replace(hardware("p4d.24xlarge"), node_limit=2)
     warnings = check_placement(workload(), limited, 24, Layout(3, 24, tensor=8, pipeline=3))
     assert "more-than-there-are" in {caution.code for caution in warnings if caution.is_blocking}

@@ -18,7 +18,7 @@ USUAL = {
 
 
 @pytest.mark.parametrize("part", list(USUAL))
-def test_the_usual_engine(part, workload, hardware):
+def test_default_engine(part, workload, hardware):
     one, has_concurrent_streams = USUAL[part]
     kind = hardware(part)
     assert choose_engine(kind, workload()).name == one
@@ -27,23 +27,23 @@ def test_the_usual_engine(part, workload, hardware):
 
 
 @pytest.mark.parametrize("part", ["H100 SXM5 80GB", "GeForce RTX 4090", "M2 (10)"])
-def test_files_of_llama_cpp_are_run_by_it(part, workload, hardware):
+def test_gguf_files_run_in_llama_cpp(part, workload, hardware):
     assert choose_engine(hardware(part), workload(precision="q4_k_m", batch=8)).name == "llama.cpp"
 
 
 @pytest.mark.parametrize("options", ["tensorrt-llm", "llama.cpp", "sglang"])
-def test_what_is_named_is_taken(options, workload, hardware):
+def test_requested_engine_is_used(options, workload, hardware):
     assert choose_engine(hardware("H100 SXM5 80GB"), workload(engine=options)).name == options
 
 
 @pytest.mark.parametrize("options", [{"requests_per_s": 1.0}, {"batch": "max"}, {"batch": "8"}])
 @pytest.mark.parametrize("on", ["L40S", "L4", "A10G", "GeForce RTX 4090"])
-def test_serving_is_vllms(on, options, size):
+def test_serving_uses_vllm(on, options, size):
     answer = size("qwen2.5-7b", on=on, devices=1, context="800/200", precision="fp8", **options)
     assert answer.plans[0].engine == "vllm"
 
 
-def test_traffic_that_is_ranked_is_vllms_on_cards(size):
+def test_ranked_traffic_uses_vllm_on_cards(size):
     plans = size("qwen2.5-7b", requests_per_s=5.0, clouds=("aws",), context="800/200", top=0).plans
     cards = [plan for plan in plans if plan.hardware.accelerator.vendor == "NVIDIA"]
     assert cards

@@ -31,14 +31,14 @@ from gpufleet.sizing.plans.options import PlanOptions, parse_context, parse_opti
         ("", False, (1024, 256, False)),
     ],
 )
-def test_lengths(text, trains, expected):
+def test_parse_context(text, trains, expected):
     assert parse_context(text, trains=trains) == expected
 
 
 @pytest.mark.parametrize(
     ("text", "tokens"), [("2e9", 2e9), ("15T", 15e12), ("300M", 3e8), ("1_000", 1000), ("1.5b", 1.5e9)]
 )
-def test_amounts(text, tokens):
+def test_parse_token_count(text, tokens):
     assert parse_token_count(text, "--tokens") == tokens
 
 
@@ -97,13 +97,13 @@ def test_amounts(text, tokens):
         ({"top": -1}, "--top: -1 is negative"),
     ],
 )
-def test_what_is_wrong_is_one_line_with_what_would_be_right(options, message):
+def test_wrong_option_is_one_line_with_a_remedy(options, message):
     with pytest.raises(InputError, match=re.escape(message)) as caught:
         parse_options(PlanOptions(**{"model": "llama-3.1-8b", **options}))
     assert "\n" not in str(caught.value)
 
 
-def test_a_context_beyond_the_model_is_a_warning_not_a_refusal(size, codes):
+def test_context_beyond_the_model_is_a_warning(size, codes):
     assert "context-beyond-model" in codes(size("llama-2-7b", on="T4", devices=1, context="8192"))
 
 
@@ -116,7 +116,7 @@ def test_a_context_beyond_the_model_is_a_warning_not_a_refusal(size, codes):
     engine=st.text(max_size=8), rank=st.text(max_size=6),
 ))  # fmt: skip
 @settings(max_examples=300, deadline=None)
-def test_whatever_is_typed_is_a_question_or_our_refusal(options):
+def test_any_input_is_parsed_or_refused(options):
     try:
         request = parse_options(options, now=datetime(2026, 11, 21, tzinfo=UTC))
     except GpufleetError as error:
@@ -139,19 +139,19 @@ def _measured():
 @pytest.mark.parametrize(
     "key", sorted({(r["task"], r["model"], r["precision"], r["engine"]) for r in _measured()})
 )
-def test_every_measured_setting_can_be_asked(key):
+def test_every_measured_setting_can_be_parsed(key):
     task, model, precision, engine = key
     request = parse_options(PlanOptions(model, task=task, precision=precision, engine=engine))
     assert request.workload.task == task
 
 
 @pytest.mark.parametrize("name", sorted({row["accelerator"] for row in _measured()}))
-def test_every_measured_part_can_be_named(name):
+def test_every_measured_accelerator_resolves(name):
     assert resolve_hardware(name).hardware.accelerator.name
 
 
 @pytest.mark.parametrize("context", sorted({(r["input_tokens"], r["output_tokens"]) for r in _measured()}))
-def test_every_measured_length_can_be_asked(context):
+def test_every_measured_length_can_be_parsed(context):
     prompt, answer = (text or "0" for text in context)
     if int(prompt) + int(answer) > 0:
         assert parse_context(f"{prompt}/{answer}", trains=False)[:2] == (int(prompt), int(answer))

@@ -27,7 +27,7 @@ cases = st.tuples(st.sampled_from(MODELS), st.sampled_from(PARTS), st.integers(1
 
 @given(cases)
 @settings(max_examples=120, deadline=None)
-def test_an_inference_replica_adds_up(case):
+def test_inference_layout_sizes_are_consistent(case):
     model, part, devices = case
     workload, hardware = Workload(catalog.get_model(model), precision="f16"), resolve_hardware(part).hardware
     for layout in inference_layouts(workload, hardware, devices):
@@ -60,7 +60,7 @@ def test_distributed_llama_uses_powers_of_two_up_to_kv_heads(case):
 
 @given(cases)
 @settings(max_examples=60, deadline=None)
-def test_a_training_adds_up_and_begins_with_data_over_every_device(case):
+def test_training_layouts_are_consistent_and_start_with_data_parallelism(case):
     model, part, devices = case
     workload, hardware = (
         Workload(catalog.get_model(model), task="full_finetune"),
@@ -84,7 +84,7 @@ def test_heads_and_kv_heads(model, tensor, can, workload):
     assert can_split_heads(workload(model), tensor) is can
 
 
-def test_degrees_of_qwen_on_eight(workload, hardware):
+def test_tensor_parallel_sizes_of_qwen_on_eight(workload, hardware):
     assert tensor_parallel_sizes(workload("qwen2.5-7b"), hardware("H100 SXM5 80GB"), 8) == [4, 2, 1]
 
 
@@ -95,7 +95,7 @@ def test_two_nodes_split_layers_between_and_tensors_within(workload, hardware):
     assert (layout.tensor, layout.pipeline, layout.nodes) == (8, 2, 2)
 
 
-def test_the_smallest_that_fits_fits_and_half_of_it_does_not(workload, hardware):
+def test_smallest_placement_fits_and_half_of_it_does_not(workload, hardware):
     requested, kind = workload("llama-3.1-70b", precision="bf16"), hardware("H100 SXM5 80GB")
     placement = find_smallest_placement(requested, kind)
     assert placement.fits
@@ -106,7 +106,7 @@ def test_the_smallest_that_fits_fits_and_half_of_it_does_not(workload, hardware)
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("task", ["inference", "lora", "full_finetune"])
-def test_the_smallest_is_the_smallest_of_its_series(model, part, task, workload, hardware):
+def test_smallest_placement_is_the_first_that_fits(model, part, task, workload, hardware):
     requested, kind = workload(model, task=task, precision="bf16"), hardware(part)
     placement = find_smallest_placement(requested, kind)
     tried = [size for size in device_counts(kind) if placement is None or size < placement.layout.devices][:6]

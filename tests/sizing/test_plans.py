@@ -33,14 +33,14 @@ def test_hardware_and_number_give_exactly_one_plan(on, devices, task, size):
     assert answer.plans[0].devices == devices
 
 
-def test_a_plan_that_does_not_fit_is_answered_all_the_same(size, codes):
+def test_plan_that_does_not_fit_is_still_returned(size, codes):
     answer = size("llama-3.1-70b", on="GeForce RTX 4090", devices=1)
     assert not answer.plans[0].fits
     assert "does-not-fit" in codes(answer)
     assert answer.memory.per_device_gib > 24
 
 
-def test_replicas_times_one_are_the_whole(size):
+def test_plan_speed_is_replicas_times_replica_speed(size):
     answer = size("llama-3.1-8b", on="H100 SXM5 80GB", devices=16, engine="vllm", batch="8")
     plan = answer.plans[0]
     assert (plan.replicas, plan.layout.devices, plan.nodes) == (2, 8, 2)
@@ -65,7 +65,7 @@ def test_the_largest_batch_is_faster_than_one_stream(size):
     assert most.tokens_per_s > 10 * one.tokens_per_s
 
 
-def test_money_adds_up(size):
+def test_costs_are_consistent(size):
     plan = size(on="p4d.24xlarge", devices=8).plans[0]
     price = catalog.find_price("aws", plan.offer.region, "p4d.24xlarge", "on_demand")
     assert plan.usd_per_hour == price.usd_per_hour
@@ -73,7 +73,7 @@ def test_money_adds_up(size):
     assert plan.usd_per_million_tokens == pytest.approx(price.usd_per_hour / tokens * MILLION)
 
 
-def test_nodes_are_paid_whole(size):
+def test_partly_used_nodes_are_paid_in_full(size):
     one, eight = (size("qwen2-0.5b", on="p4d.24xlarge", devices=number).plans[0] for number in (1, 8))
     assert one.usd_per_hour == eight.usd_per_hour
 
@@ -99,23 +99,23 @@ def test_a_data_set_is_counted_in_sequences_and_epochs(size):
 
 
 @pytest.mark.parametrize("rank", ["cost", "time", "speed", "power"])
-def test_plans_are_in_the_order_asked_for(rank, size):
+def test_plans_are_sorted_by_the_requested_rank(rank, size):
     plans = size("qwen2.5-7b", rank=rank, top=40).plans
     keys = [sort_key(rank)(plan) for plan in plans]
     assert len(plans) == 40
     assert keys == sorted(keys)
 
 
-def test_only_what_fits_is_offered(size):
+def test_only_fitting_plans_are_ranked(size):
     assert all(plan.fits for plan in size("llama-3.1-70b", top=0).plans)
 
 
-def test_what_we_own_is_among_the_plans(size):
+def test_owned_hardware_is_ranked(size):
     names = {plan.hardware.name for plan in size("qwen2-0.5b", precision="q4_0", top=0).plans}
     assert {"m2", "blades-1", "blades-poc", "p4d.24xlarge", "GeForce RTX 4090"} <= names
 
 
-def test_owned_alone(size):
+def test_owned_only(size):
     answer = size("qwen2-0.5b", precision="q4_0", owned=True)
     assert {plan.hardware.name for plan in answer.plans} <= {"m2", "blades-1", "blades-poc", "bench-1"}
     assert all(plan.offer.purchase == "owned" for plan in answer.plans)
@@ -138,7 +138,7 @@ def test_constraints_hold_for_every_plan(options, has, size):
     assert all(has(plan) for plan in plans)
 
 
-def test_a_constraint_only_takes_away(size):
+def test_constraint_only_removes_plans(size):
     free = {(plan.hardware.name, plan.devices) for plan in size("llama-3.1-8b", top=0).plans}
     bound = {(plan.hardware.name, plan.devices) for plan in size("llama-3.1-8b", top=0, budget=1500.0).plans}
     assert bound <= free
@@ -162,7 +162,7 @@ def test_twice_the_traffic_takes_no_fewer_devices(size):
     assert devices[1].usd_per_hour >= devices[0].usd_per_hour
 
 
-def test_a_tighter_target_costs_no_less(size):
+def test_tighter_target_is_not_cheaper(size):
     loose, tight = (
         size("llama-3.1-70b", requests_per_s=5.0, context="800/200", tpot_ms=target, clouds=("aws",))
         .plans[0]
@@ -185,49 +185,49 @@ def test_a_deadline_may_be_a_day(repo_root):
     assert parse_options(options, now=now, root=repo_root).deadline_h == 240
 
 
-def test_nothing_suits_is_an_answer_with_what_comes_closest(size, codes):
+def test_empty_result_has_the_closest_plan(size, codes):
     answer = size("llama-3.1-405b", budget=1.0)
     assert answer.plans == ()
     assert "nothing-suits" in codes(answer)
     assert answer.closest is not None
 
 
-def test_an_engine_that_runs_nowhere_there_leaves_no_plan(size, codes):
+def test_unsupported_engine_leaves_no_plan(size, codes):
     answer = size("llama-3.1-8b", on="M2 (10)", engine="tensorrt-llm")
     assert answer.plans == ()
     assert {"nothing-suits", "engine-backend"} <= codes(answer)
 
 
-def test_a_rack_is_used_no_further_than_it_goes(size):
+def test_rack_plans_stay_within_its_nodes(size):
     answer = size("llama-3.1-405b", on="blades-1", precision="q4_0")
     assert answer.plans == ()
 
 
-def test_a_bare_part_costs_what_clouds_ask_for_one(size):
+def test_bare_accelerator_is_priced_as_one_cloud_device(size):
     plan = size(on="H100 SXM5 80GB", devices=8).plans[0]
     assert re.match(r"as \d+ x \S+ \(", plan.offer.source)
 
 
-def test_no_cloud_and_owned_only_is_nothing_to_choose_from(tmp_path):
+def test_owned_only_without_owned_hardware_is_refused(tmp_path):
     options = parse_options(PlanOptions("llama-3.1-8b", owned=True), root=tmp_path)
     with pytest.raises(InputError, match="nothing to choose from"):
         answer_to(options)
 
 
-def test_the_prompt_rate_of_a_total_is_that_of_a_whole_prompt(size):
+def test_prompt_rate_of_a_total_context_uses_a_full_prompt(size):
     total = size(on="A100 SXM4 80GB", devices=1, context="2048").plans[0]
     exact = size(on="A100 SXM4 80GB", devices=1, context="2048/1").plans[0]
     assert (total.workload.input_tokens, total.workload.output_tokens) == (1024, 1024)
     assert total.prompt_tokens_per_s == pytest.approx(exact.prompt_tokens_per_s)
 
 
-def test_a_commitment_that_outlasts_the_work_is_said_to(size, codes):
+def test_commitment_longer_than_the_work_is_a_warning(size, codes):
     options = {"task": "lora", "dataset": 1000, "on": "g5.48xlarge"}
     assert "commitment-outlasts-work" in codes(size(purchases=("reserved_3y",), **options))
     assert "commitment-outlasts-work" not in codes(size(purchases=("on_demand",), **options))
 
 
-def test_what_is_not_sold_that_way_is_said_to_have_no_price(size, codes):
+def test_missing_offer_is_a_warning(size, codes):
     answer = size(on="p5.48xlarge", devices=8, regions=("eu-west-3",))
     assert "no-price" in codes(answer)
     assert answer.plans[0].usd_per_hour is None
@@ -251,7 +251,7 @@ def test_bare_parts_cost_what_the_cheapest_machines_cost_that_hold_the_plan(size
     assert plan.offer.source.startswith(f"as {machines} x ")
 
 
-def test_a_ranking_prices_a_bare_part_by_its_plan(size):
+def test_ranking_prices_bare_accelerators_by_plan(size):
     plans = size("llama-3.1-8b", on="L4").plans
     assert {plan.offer.purchase for plan in plans} >= {"on_demand", "spot"}
     assert all(plan.usd_per_hour < 1 for plan in plans)

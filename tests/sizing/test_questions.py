@@ -30,7 +30,7 @@ def plan_and_codes(size):
 
 
 class TestLaptop405B:
-    def test_four_bits_are_twice_what_the_laptop_takes(self, plan_and_codes):
+    def test_four_bit_weights_are_twice_the_laptop_memory(self, plan_and_codes):
         plan, codes = plan_and_codes("llama-3.1-405b", "M4 Max (40)", precision="q4_k_m")
         assert not plan.fits
         assert "does-not-fit" in codes
@@ -38,7 +38,7 @@ class TestLaptop405B:
         assert plan.tokens_per_s_high < 5
 
     @pytest.mark.parametrize("precision", ["iq1_s", "iq2_xxs"])
-    def test_what_fits_is_far_from_50_tokens_a_second(self, plan_and_codes, precision):
+    def test_fitting_precisions_are_far_from_50_tokens_per_second(self, plan_and_codes, precision):
         plan, _ = plan_and_codes("llama-3.1-405b", "M4 Max (40)", precision=precision)
         assert plan.fits
         assert plan.tokens_per_s_high < 10
@@ -46,7 +46,7 @@ class TestLaptop405B:
     def test_no_smaller_memory_holds_any_copy(self, plan_and_codes):
         assert not plan_and_codes("llama-3.1-405b", "M3 Max 64GB", precision="iq1_s")[0].fits
 
-    def test_a_server_of_eight_is_what_comes_near(self, size):
+    def test_server_of_eight_reaches_the_target(self, size):
         answer = size("llama-3.1-405b", precision="int4", tpot_ms=25, clouds=("aws", "azure", "gcp"))
         assert answer.plans
         assert all(plan.per_stream >= 40 for plan in answer.plans)
@@ -65,7 +65,7 @@ class TestDeepSeekV3:
         assert not plan_and_codes("deepseek-v3", "H100 SXM5 80GB", 4, precision="q4_k_m")[0].fits
         assert not plan_and_codes("deepseek-v3", "H100 SXM5 80GB", 8, precision="fp8")[0].fits
 
-    def test_comfortable_is_eight_h200_in_fp8(self, plan_and_codes):
+    def test_eight_h200_serve_deepseek_in_fp8(self, plan_and_codes):
         plan, _ = plan_and_codes(
             "deepseek-v3", "H200 SXM", 8, precision="fp8", batch="32", context="4096/1024"
         )
@@ -80,7 +80,7 @@ class TestDeepSeekV3:
 
 
 class TestBladesAgainstOneMac:
-    def test_inference_uses_eight_of_twenty_blades_and_crawls(self, plan_and_codes):
+    def test_inference_uses_eight_of_twenty_blades_and_is_slow(self, plan_and_codes):
         plan, codes = plan_and_codes("llama-3.1-70b", "blades-1", 20, precision="q4_k_m")
         assert {"summed-memory", "nodes-power-of-two", "slow-link-tensor"} <= codes
         assert plan.layout.devices == 8
@@ -90,11 +90,11 @@ class TestBladesAgainstOneMac:
         assert mac.tokens_per_s > 5 * plan.tokens_per_s
         assert "summed-memory" not in said_of_mac
 
-    def test_a_model_for_160_gb_fits_neither_twenty_blades_nor_is_it_said_to(self, plan_and_codes):
+    def test_model_of_160_gb_does_not_fit_on_twenty_blades(self, plan_and_codes):
         plan, _ = plan_and_codes("llama-3.1-405b", "blades-1", 20, precision="iq2_xxs")
         assert not plan.fits  # 101 GiB on the eight blades that the engine can use
 
-    def test_training_on_blades_is_no_training(self, plan_and_codes):
+    def test_training_on_blades_is_slow(self, plan_and_codes):
         blades, codes = plan_and_codes("qwen2.5-7b", "blades-1", 20, task="lora")
         assert {"board-without-gpu", "slow-link-training", "summed-memory"} <= codes
         mac, _ = plan_and_codes("qwen2.5-7b", "M4 Max (40)", task="lora")
@@ -103,12 +103,12 @@ class TestBladesAgainstOneMac:
 
 class TestTwoThingsOnOneCard:
     @pytest.mark.parametrize("card", ["g6.xlarge", "RTX 4090", "RTX 3090"])
-    def test_they_go_together_on_24_gb(self, plan_and_codes, card):
+    def test_model_and_reserve_fit_on_24_gb(self, plan_and_codes, card):
         plan, codes = plan_and_codes("llama-3-8b", card, reserve_gib=1.7 * GB, **SERVED)
         assert plan.fits
         assert "memory-reserved" in codes
 
-    def test_what_is_reserved_is_gone_with_its_process_own_context(self, plan_and_codes):
+    def test_reserve_includes_a_driver_context(self, plan_and_codes):
         alone, codes = plan_and_codes("llama-3-8b", "RTX 4090", **SERVED)
         shared, _ = plan_and_codes("llama-3-8b", "RTX 4090", reserve_gib=1.7, **SERVED)
         assert alone.memory.usable_gib - shared.memory.usable_gib == pytest.approx(1.7 + 0.45)
@@ -120,17 +120,17 @@ class TestTwoThingsOnOneCard:
         )
         assert alone.memory.usable_gib - shared.memory.usable_gib == pytest.approx(2.0)
 
-    def test_many_streams_leave_no_room(self, plan_and_codes):
+    def test_reserve_and_many_streams_do_not_fit(self, plan_and_codes):
         assert not plan_and_codes("llama-3-8b", "g6.xlarge", batch="8", reserve_gib=1.7 * GB, **SERVED)[
             0
         ].fits
 
-    def test_more_than_the_card_leaves_nothing(self, plan_and_codes):
+    def test_reserve_above_the_card_memory_leaves_nothing(self, plan_and_codes):
         plan, codes = plan_and_codes("llama-3-8b", "RTX 4090", reserve_gib=40.0, **SERVED)
         assert not plan.fits
         assert {"does-not-fit", "memory-reserved"} <= codes
 
-    def test_it_holds_for_a_ranking_too(self, size):
+    def test_reserved_memory_applies_to_rankings(self, size):
         free, full = (
             {
                 p.hardware.name
@@ -142,7 +142,7 @@ class TestTwoThingsOnOneCard:
         assert "g6.xlarge" in free - full
 
     @pytest.mark.parametrize("reserve", ["0", "-1", "nan"])
-    def test_a_reserve_has_to_be_something(self, gpufleet, project, reserve):
+    def test_reserve_must_be_positive(self, gpufleet, project, reserve):
         completed = gpufleet("size", "--model", "llama-3-8b", "--reserve-gib", reserve, cwd=project)
         assert completed.returncode == 2
         assert "--reserve-gib" in completed.stderr
@@ -233,7 +233,7 @@ def pages():
 @pytest.mark.parametrize(
     ("page", "quote"), pages(), ids=lambda it: it if isinstance(it, str) else it.command[9:80]
 )
-def test_documentation_quotes_what_is_printed(page, quote, repo_root, monkeypatch):
+def test_documentation_quotes_current_output(page, quote, repo_root, monkeypatch):
     monkeypatch.chdir(repo_root)
     expected = quoted.normalize(quoted.run_quoted_command(quote))
     assert quoted.normalize(quote.output) == expected, (
@@ -241,7 +241,7 @@ def test_documentation_quotes_what_is_printed(page, quote, repo_root, monkeypatc
     )
 
 
-def test_the_documents_quote_enough():
+def test_documents_have_enough_quotes():
     count = {page: len(quoted.find_quotes(page)) for page in quoted.PAGES}
     assert count["questions.md"] >= 12
     assert count["tiers.md"] >= 12
@@ -249,7 +249,7 @@ def test_the_documents_quote_enough():
     assert count["compare.md"] >= 1
 
 
-def test_a_quote_takes_the_sections_that_it_names():
+def test_quote_selects_named_sections():
     text = "Model: x\n\nMemory of it\n  parts\n\nHARDWARE\nrow\n\n  details\n\nWarnings\n  a: b\n"
     assert quoted.select_sections(text, ("plans",)) == "HARDWARE\nrow\n\n  details\n"
     assert quoted.select_sections(text, ("headline", "warnings")) == "Model: x\n\nWarnings\n  a: b\n"
@@ -257,7 +257,7 @@ def test_a_quote_takes_the_sections_that_it_names():
     assert quoted.normalize("in  2025-11/2026-07") == quoted.normalize("in 2026-01-02 ")
 
 
-def test_the_json_of_a_question_says_the_same(gpufleet, project):
+def test_json_has_the_same_warnings(gpufleet, project):
     completed = gpufleet(
         "size", "--model", "llama-3-8b", "--precision", "f16", "--on", "RTX 4090", "--devices", "1",
         "--reserve-gib", "1.7", "--json", cwd=project,
@@ -289,7 +289,7 @@ def test_the_accuracy_table_is_what_the_benchmark_prints():
         accuracy.replace_tables("a page without a place", printed, "2026-11-21")
 
 
-def test_the_page_has_a_place_for_the_accuracy_table(repo_root):
+def test_page_has_markers_for_the_accuracy_table(repo_root):
     page = (repo_root / "docs/sizing.md").read_text()
     assert page.count("<!-- accuracy -->") == page.count("<!-- /accuracy -->") == 1
     assert "| decode, one stream | all |" in page

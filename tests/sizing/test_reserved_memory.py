@@ -19,7 +19,7 @@ FULL = {"on": "H200 SXM 141GB", "devices": 1, "precision": "fp8", "context": "10
         ("mixtral-8x7b", "H100 SXM5 80GB", "int4"),
     ],
 )
-def test_max_is_where_one_more_does_not_fit(model, on, precision, size):
+def test_max_batch_is_the_largest_that_fits(model, on, precision, size):
     options = {"on": on, "devices": 1, "precision": precision, "context": "1000/500"}
     most = size(model, batch="max", **options).plans[0]
     streams = most.workload.batch
@@ -27,7 +27,7 @@ def test_max_is_where_one_more_does_not_fit(model, on, precision, size):
     assert not size(model, batch=str(max(streams + 1, round(streams * 1.011) + 1)), **options).plans[0].fits
 
 
-def test_max_keeps_a_target_and_one_hundredth_more_would_miss_it(size):
+def test_max_batch_meets_the_target_within_one_per_cent(size):
     options = {"on": "H100 SXM5 80GB", "devices": 1, "context": "500/500", "tpot_ms": 12.0}
     most = size("llama-3.1-8b", batch="max", **options).plans[0]
     assert 1 / most.per_stream <= 0.012
@@ -35,7 +35,7 @@ def test_max_keeps_a_target_and_one_hundredth_more_would_miss_it(size):
     assert 1 / more.per_stream > 0.012
 
 
-def test_a_server_that_takes_nine_tenths_does_not_hold_what_needs_more(size):
+def test_gpu_memory_utilization_limits_what_fits(size):
     """A newcomer's complaint: 79.1 of 79.5 GiB was said to fit."""
     served = size("llama-3.1-70b", batch="max", engine="vllm", **FULL).plans[0]
     local = size("llama-3.1-70b", batch="max", engine="llama.cpp", **(FULL | {"precision": "q8_0"})).plans[0]
@@ -44,7 +44,7 @@ def test_a_server_that_takes_nine_tenths_does_not_hold_what_needs_more(size):
     assert local.memory.available_gib == pytest.approx(local.memory.usable_gib)
 
 
-def test_what_only_the_default_refuses_is_said(size):
+def test_engine_limit_is_named_in_the_warning(size):
     most = size("llama-3.1-70b", batch="max", **FULL).plans[0].workload.batch
     answer = size("llama-3.1-70b", batch=str(round(most * 1.05)), **FULL)
     assert not answer.plans[0].fits

@@ -39,7 +39,7 @@ def test_every_answer_obeys_the_schema(model, options, size):
     assert all(set(plan) >= CONTRACT for plan in document["plans"])
 
 
-def test_the_schema_is_a_schema_and_holds_the_contract():
+def test_schema_is_valid_and_has_the_required_keys():
     jsonschema.Draft202012Validator.check_schema(load_schema())
     assert set(load_schema()["$defs"]["plan"]["required"]) >= CONTRACT
     assert set(load_schema()["$defs"]["memory"]["required"]) == PARTS
@@ -100,7 +100,7 @@ def test_exit_codes(arguments, code, message, gpufleet, project):
     assert "Traceback" not in completed.stderr
 
 
-def test_the_reason_comes_on_standard_output_too_where_nothing_suits(gpufleet, project):
+def test_empty_result_prints_its_reason_as_json(gpufleet, project):
     completed = gpufleet("size", "--model", "llama-3.1-405b", "--budget", "1", "--json", cwd=project)
     assert completed.returncode == 1
     document = json.loads(completed.stdout)
@@ -120,7 +120,7 @@ print([name for name in {heavy!r} if name in sys.modules], file=sys.stderr)
 """
 
 
-def test_nothing_heavy_is_loaded(project, clean_env):
+def test_no_heavy_module_is_imported(project, clean_env):
     heavy = ("pydantic", "pulumi", "boto3", "altair", "sqlalchemy", "numpy", "gguf", "rich", "gpufleet.fleet")
     completed = subprocess.run(
         [sys.executable, "-c", PROBE.format(heavy=heavy)],

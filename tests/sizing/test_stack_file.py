@@ -36,7 +36,7 @@ def test_every_cloud_and_purchase_is_a_legal_pool(cloud, purchase, best, project
     assert pool.name == "serve-llama-3-1-8b"
 
 
-def test_a_training_says_its_hours_and_its_fabric(best, project):
+def test_training_pool_has_hours_and_fabric(best, project):
     plan = best(task="pretrain", tokens="20B", on="p4d.24xlarge", deadline="3d", purchases=("on_demand",))
     write_plan(plan, "sized", project)
     (pool,) = fleet.load("sized", project).pools
@@ -52,7 +52,7 @@ def test_a_rack_and_a_workstation(best, project):
     assert [each.machine for each in fleet.load("desk", project).workstations] == ["MacBook Pro M2 16GB"]
 
 
-def test_an_existing_stack_is_not_touched_unasked(best, project):
+def test_existing_stack_is_unchanged_without_merge(best, project):
     path = project / "stacks/Pulumi.dev.yaml"
     before = path.read_bytes()
     with pytest.raises(InputError, match=r"stacks/Pulumi.dev.yaml exists; give --merge"):
@@ -71,32 +71,32 @@ def test_merging_keeps_comments_and_other_pools(best, project):
     assert names == ["train", "serve", "test", "serve-llama-3-1-8b"]
 
 
-def test_a_second_writing_replaces_the_first(best, project):
+def test_second_write_replaces_the_entry(best, project):
     for machine in ("g5.xlarge", "g6.xlarge"):
         write_plan(best(on=machine, devices=1), "dev", project, merge=True)
     pools = fleet.load("dev", project).pools
     assert [pool.machine for pool in pools if pool.name.startswith("serve-llama")] == ["g6.xlarge"]
 
 
-def test_what_no_stack_can_declare_is_refused(best, project, files):
+def test_hardware_outside_stacks_is_refused(best, project, files):
     before = files()
     with pytest.raises(InputError, match="no machine that a stack can declare"):
         write_plan(best(on="H100 SXM5 80GB", devices=8), "sized", project)
     assert files() == before
 
 
-def test_what_does_not_fit_is_refused(best, project):
+def test_plan_that_does_not_fit_is_not_written(best, project):
     with pytest.raises(InputError, match="can't run as it is"):
         write_plan(best("llama-3.1-70b", on="g5.xlarge", devices=1), "sized", project)
 
 
 @pytest.mark.parametrize("name", ["../prod", "Prod", "a b", "", "x" * 60])
-def test_a_stacks_name_is_a_name(name, best, project):
+def test_stack_name_is_validated(name, best, project):
     with pytest.raises(InputError, match="is not a stack's name"):
         write_plan(best(on="g5.xlarge", devices=1), name, project)
 
 
-def test_an_illegal_result_leaves_the_file_as_it_was(best, project, files):
+def test_invalid_stack_leaves_the_file_unchanged(best, project, files):
     path = project / "stacks/Pulumi.dev.yaml"
     path.write_text(path.read_text().replace("region: us-east-1\n", "region: us-nowhere-1\n", 1))
     before, listed = path.read_bytes(), files()
@@ -111,7 +111,7 @@ def test_broken_yaml_is_refused(best, project):
         write_plan(best(on="g5.xlarge", devices=1), "dev", project, merge=True)
 
 
-def test_without_keys_nobody_could_log_in(best, project):
+def test_stack_without_ssh_keys_is_refused(best, project):
     plan = best(on="g5.xlarge", devices=1)
     for path in (project / "stacks").glob("Pulumi.*.yaml"):
         path.unlink()
@@ -119,7 +119,7 @@ def test_without_keys_nobody_could_log_in(best, project):
         write_plan(plan, "sized", project)
 
 
-def test_the_command_writes_and_says_what_is_next(gpufleet, project):
+def test_command_writes_the_stack_and_prints_the_next_command(gpufleet, project):
     completed = gpufleet(
         "size",
         "--model",
@@ -144,7 +144,7 @@ SERVED = {"requests_per_s": 20.0, "context": "800/200", "clouds": ("aws",)}
 
 
 @pytest.mark.parametrize("top", [1, 20])
-def test_what_serves_is_written_on_demand_where_nobody_said_how_it_is_bought(top, project):
+def test_serving_is_written_on_demand_by_default(top, project):
     request = parse_options(PlanOptions("qwen2.5-7b", top=top, **SERVED), root=project)
     answer = find_plans(request)
     assert answer.plans[0].offer.purchase == "spot"
@@ -154,13 +154,13 @@ def test_what_serves_is_written_on_demand_where_nobody_said_how_it_is_bought(top
 
 
 @pytest.mark.parametrize("purchase", ["spot", "reserved_3y"])
-def test_what_was_asked_for_is_written(purchase, project):
+def test_requested_purchase_is_written(purchase, project):
     request = parse_options(PlanOptions("qwen2.5-7b", purchases=(purchase,), **SERVED), root=project)
     plan, note = choose_plan_to_write(request, find_plans(request))
     assert (plan.offer.purchase, note) == (purchase, "")
 
 
-def test_a_training_may_be_spot_and_never_commits_unasked(project):
+def test_training_may_use_spot_but_no_commitment_by_default(project):
     request = parse_options(
         PlanOptions("llama-3.1-8b", task="pretrain", tokens="1B", on="p4d.24xlarge", clouds=("aws",)),
         root=project,

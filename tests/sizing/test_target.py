@@ -32,18 +32,18 @@ MET = {
 
 
 @pytest.mark.parametrize("code", list(MISSED))
-def test_a_target_that_is_missed_is_named_and_the_plan_is_answered_all_the_same(code, size):
+def test_missed_target_is_a_warning_with_the_plan(code, size):
     answer = size(**MISSED[code])
     assert len(answer.plans) == 1
     assert [each.code for each in answer.warnings if is_missed_target(each)] == [code]
 
 
 @pytest.mark.parametrize("code", list(MET))
-def test_a_target_that_is_met_is_not_named(code, size):
+def test_met_target_has_no_warning(code, size):
     assert not [each for each in size(**MET[code]).warnings if is_missed_target(each)]
 
 
-def test_by_how_much(size):
+def test_excess_of_a_missed_target(size):
     answer = size(budget=1000.0, **ONE)
     message = next(each.message for each in answer.warnings if is_missed_target(each))
     month = answer.plans[0].usd_per_month
@@ -51,17 +51,17 @@ def test_by_how_much(size):
     assert f"{month / 1000:.0f}" in message
 
 
-def test_a_part_without_a_price_is_in_no_budget(size):
+def test_accelerator_without_a_price_is_not_in_a_budget(size):
     answer = size("qwen2-0.5b", on="Groq LPU", devices=1, budget=10.0)
     assert any(each.code == "misses-budget" and "not known" in each.message for each in answer.warnings)
 
 
-def test_what_does_not_fit_serves_no_request(size, codes):
+def test_plan_that_does_not_fit_serves_no_requests(size, codes):
     assert "misses-requests" in codes(size("llama-3.1-405b", on="H100 SXM5", devices=1, requests_per_s=0.001))
 
 
 @pytest.mark.parametrize(("budget", "code"), [("10", 1), ("10000000", 0)])
-def test_the_answer_no_has_exit_code_one_and_the_plan_on_standard_output(budget, code, gpufleet, project):
+def test_missed_target_exits_with_one_and_prints_the_plan(budget, code, gpufleet, project):
     options = ("size", "--model", "llama-3.1-8b", "--on", "p4d.24xlarge", "--devices", "8", "--json")
     completed = gpufleet(*options, "--budget", budget, cwd=project)
     assert completed.returncode == code, completed.stderr
@@ -69,7 +69,7 @@ def test_the_answer_no_has_exit_code_one_and_the_plan_on_standard_output(budget,
     assert ("the budget is" in completed.stderr) is bool(code)
 
 
-def test_without_a_target_a_plan_that_does_not_fit_is_no_failure(gpufleet, project):
+def test_plan_that_does_not_fit_exits_with_zero_without_targets(gpufleet, project):
     completed = gpufleet(
         "size", "--model", "llama-3.1-405b", "--on", "H100 SXM5", "--devices", "1", cwd=project
     )
@@ -86,7 +86,7 @@ def test_without_a_target_a_plan_that_does_not_fit_is_no_failure(gpufleet, proje
         {"ttft_ms": 0.5},
     ],
 )
-def test_the_closest_is_the_one_that_misses_its_worst_target_by_least(options, size, repo_root):
+def test_closest_plan_misses_its_worst_target_by_the_least(options, size, repo_root):
     request = parse_options(PlanOptions("llama-3.1-70b", **options), root=repo_root)
     answer = find_plans(request)
     assert not answer.plans
@@ -97,7 +97,7 @@ def test_the_closest_is_the_one_that_misses_its_worst_target_by_least(options, s
     assert 1 < nearest <= min(worst_target_ratio(request, each) for each in free) * 1.001
 
 
-def test_only_what_was_given_is_mentioned(size):
+def test_closest_plan_names_only_given_limits(size):
     message = size("llama-3.1-405b", budget=1.0).warnings[-1].message
     assert "the budget" in message
     assert "deadline" not in message

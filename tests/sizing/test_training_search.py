@@ -79,7 +79,7 @@ def test_235_billion_weights_on_64_128_256_cards(size):
     assert rates[2] > 1.5 * rates[1]
 
 
-def test_a_slow_network_keeps_whole_copies_in_each_node():
+def test_slow_network_selects_hybrid_sharding():
     """Over a slower network weights are gathered within a node, and only gradients cross."""
     hardware = resolve_hardware("H100 SXM5 80GB").hardware
     slow = find_fastest_training(_work("llama-3.1-8b", batch=4), replace(hardware, network_gb_s=12.5), 32)
@@ -111,7 +111,7 @@ def test_a_larger_micro_batch_is_taken_only_where_it_is_worth_it():
 
 
 @pytest.mark.parametrize(("network", "idle"), [(1e-3, True), (50.0, False)])
-def test_devices_that_would_only_slow_it_down_stand_idle_and_are_named(network, idle):
+def test_idle_devices_are_a_warning(network, idle):
     hardware = replace(resolve_hardware("GeForce RTX 4090").hardware, network_gb_s=network)
     training = find_fastest_training(_work("qwen2-0.5b", "full_finetune"), hardware, 16)
     assert (training.layout.devices == 8) is idle
@@ -120,11 +120,11 @@ def test_devices_that_would_only_slow_it_down_stand_idle_and_are_named(network, 
 
 
 @pytest.mark.parametrize(("batch", "warned"), [("1", False), ("16", True)])
-def test_a_step_beyond_what_was_ever_published_is_named(batch, warned, size, codes):
+def test_step_larger_than_published_is_a_warning(batch, warned, size, codes):
     answer = size("qwen2-0.5b", task="pretrain", on="H100 SXM5", devices=1024, batch=batch, context="2048")
     assert ("global-batch-large" in codes(answer)) is warned
 
 
-def test_a_fine_tuning_has_no_such_bound(size, codes):
+def test_fine_tuning_has_no_global_batch_limit(size, codes):
     answer = size("qwen2-0.5b", task="full_finetune", on="H100 SXM5", devices=1024, batch="16")
     assert "global-batch-large" not in codes(answer)

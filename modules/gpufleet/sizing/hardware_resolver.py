@@ -101,9 +101,9 @@ def _find_accelerator(query: str) -> Iterator[ResolvedHardware]:
     try:
         yield ResolvedHardware(build_accelerator_hardware(catalog.get_accelerator(query)))
     except InputError as error:
-        sized = NAME_AND_MEMORY.match(query)
-        if sized is not None:
-            yield from _find_accelerator_by_memory(sized["name"], float(sized["gib"]), query)
+        match = NAME_AND_MEMORY.match(query)
+        if match is not None:
+            yield from _find_accelerator_by_memory(match["name"], float(match["gib"]), query)
         if "ambiguous" in error.problem:
             raise InputError(error.problem, where="--on", remedy=error.remedy) from None
 
@@ -116,9 +116,9 @@ def _find_accelerator_by_memory(name: str, gib: float, query: str) -> Iterator[R
     except InputError as error:
         if "does not exist" in error.problem:
             raise
-        known = catalog.load_accelerators()
-        candidates = naming.find_candidates(name, {each: part.aliases for each, part in known.items()})
-        fitting = [known[each] for each in candidates if gib in _memory_options(known[each])]
+        accelerators = catalog.load_accelerators()
+        candidates = naming.find_candidates(name, {each: part.aliases for each, part in accelerators.items()})
+        fitting = [accelerators[each] for each in candidates if gib in _memory_options(accelerators[each])]
         if len(fitting) == 1:
             yield ResolvedHardware(build_accelerator_hardware(scale_accelerator(fitting[0], gib, 1.0)))
         elif fitting:
@@ -134,9 +134,11 @@ def _with_memory_option(part: Accelerator, gib: float, query: str) -> Accelerato
     """Return the part with that memory; raise InputError with its options for a size that does not exist."""
     sizes = _memory_options(part)
     if gib not in sizes:
-        has = f"{part.name} has {_join_sizes(sizes)} GB"
-        worst = f"at most {max(sizes):g} GB" if gib > max(sizes) else f"no {gib:g} GB"
-        raise InputError(f"{query!r} does not exist: {worst}", where="--on", remedy=f"{has} ({part.source})")
+        options_text = f"{part.name} has {_join_sizes(sizes)} GB"
+        problem = f"at most {max(sizes):g} GB" if gib > max(sizes) else f"no {gib:g} GB"
+        raise InputError(
+            f"{query!r} does not exist: {problem}", where="--on", remedy=f"{options_text} ({part.source})"
+        )
     return scale_accelerator(part, gib, 1.0)
 
 

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 
 from gpufleet.catalog import Accelerator
-from gpufleet.sizing.data_file import load_rows, parse_number
+from gpufleet.sizing.data_file import load_rows
 
 GBIT_PER_GB = 8.0
 LANES_OF_A_FULL_SLOT = 16
@@ -30,17 +30,17 @@ class Host:
 def default_host(part: Accelerator) -> Host:
     """Return the host in which parts of this kind are sold or commonly installed."""
     row = next(row for row in load_rows("hosts.csv") if _matches(row["match"], part))
-    devices = int(row["devices_per_node"])
+    devices = row.integer("devices_per_node")
     per_device = (
-        float(row["network_gbit_s"]) / GBIT_PER_GB / min(devices, _devices_per_network_figure(part, devices))
+        row.number("network_gbit_s") / GBIT_PER_GB / min(devices, _devices_per_network_figure(part, devices))
     )
-    return Host(devices, per_device, row["network"], parse_number(row["host_memory_gib"]), row["source"])
+    return Host(devices, per_device, row["network"], row.optional_number("host_memory_gib"), row["source"])
 
 
 def find_network(machine: str) -> tuple[float, str, str]:
     """Return GB/s of a cloud machine's network, its kind and its source."""
     row = next(row for row in load_rows("networks.csv") if fnmatchcase(machine, row["machine"]))
-    return float(row["gbit_s"]) / GBIT_PER_GB, row["network"], row["source"]
+    return row.number("gbit_s") / GBIT_PER_GB, row["network"], row["source"]
 
 
 def find_link(part: Accelerator, devices: int) -> tuple[float, str]:
@@ -61,7 +61,7 @@ def pcie_slot_gb_s(part: Accelerator) -> float:
         return 0.0
     lanes = re.search(r"PCIe x(\d+)", part.form_factor)
     share = int(lanes[1]) / LANES_OF_A_FULL_SLOT if lanes else 1.0
-    speeds = {int(row["pcie_gen"]): float(row["gb_s_x16"]) for row in load_rows("slots.csv")}
+    speeds = {row.integer("pcie_gen"): row.number("gb_s_x16") for row in load_rows("slots.csv")}
     return speeds.get(part.pcie_gen, 0.0) * share
 
 

@@ -40,19 +40,19 @@ def load_engines() -> dict[str, Engine]:
     engines_by_name: dict[str, Engine] = {}
     for row in load_rows("engines.csv"):
         split: Split = "tensor" if row["split"] == "tensor" else "layer"
-        stacks_and_tasks = frozenset(row["stacks"].split()), frozenset(row["tasks"].split())
+        stacks_and_tasks = frozenset(row.split_words("stacks")), frozenset(row.split_words("tasks"))
         engine = Engine(row["name"], *stacks_and_tasks, split, row["rule"], row["source"])
-        engines_by_name |= dict.fromkeys((row["name"], *row["aliases"].split()), engine)
+        engines_by_name |= dict.fromkeys((row["name"], *row.split_words("aliases")), engine)
     return engines_by_name
 
 
 def find_engine(name: str) -> Engine:
     """Return the engine of that name or alias; raise InputError with suggestions for an unknown one."""
     normalized = name.strip().lower().replace("_", "-").replace(" ", "-")
-    known = load_engines()
-    if normalized in known:
-        return known[normalized]
-    close = get_close_matches(normalized, known, n=3)
+    engines = load_engines()
+    if normalized in engines:
+        return engines[normalized]
+    close = get_close_matches(normalized, engines, n=3)
     remedy = f"did you mean {' or '.join(close)}?" if close else f"give one of {', '.join(_engine_names())}"
     raise InputError(f"unknown engine {name!r}", where="--engine", remedy=remedy)
 
@@ -72,8 +72,12 @@ def choose_engine(hardware: Hardware, workload: Workload, nodes: int = 1) -> Eng
     if not workload.is_training and _is_vllm_card(part):
         served = part.kind == "gpu_datacenter" or workload.has_concurrent_streams or workload.batch > 1
         return load_engines()["vllm" if served else "llama.cpp"]
-    usual = load_engines().get(find_calibrated_engine(None, part, training=workload.is_training, nodes=nodes))
-    return usual if usual and _can_run(usual, part, workload) else _first_supported_engine(part, workload)
+    default = load_engines().get(
+        find_calibrated_engine(None, part, training=workload.is_training, nodes=nodes)
+    )
+    return (
+        default if default and _can_run(default, part, workload) else _first_supported_engine(part, workload)
+    )
 
 
 def _is_vllm_card(part: Accelerator) -> bool:
@@ -86,8 +90,10 @@ def _is_vllm_card(part: Accelerator) -> bool:
 
 def _first_supported_engine(part: Accelerator, workload: Workload) -> Engine:
     """Return the first engine in engines.csv that runs on the part, else llama.cpp."""
-    known = dict.fromkeys(load_engines().values())
-    return next((engine for engine in known if _can_run(engine, part, workload)), load_engines()["llama.cpp"])
+    engines = dict.fromkeys(load_engines().values())
+    return next(
+        (engine for engine in engines if _can_run(engine, part, workload)), load_engines()["llama.cpp"]
+    )
 
 
 def _can_run(engine: Engine, part: Accelerator, workload: Workload) -> bool:

@@ -104,10 +104,10 @@ def _load_racks(path: Path, root: Path) -> Iterator[OwnedMachine]:
         return
     data = decode_yaml(text, path.name)
     try:
-        light = _parse_rack(data) if isinstance(data, Mapping) else None
+        rack = _parse_rack(data) if isinstance(data, Mapping) else None
     except PARSE_ERRORS:
-        light = None  # gpufleet.fleet reports what is wrong
-    yield light or _load_rack_with_models(path, root)
+        rack = None  # gpufleet.fleet reports what is wrong
+    yield rack or _load_rack_with_models(path, root)
 
 
 def _parse_rack(data: Mapping[str, Any]) -> OwnedMachine | None:
@@ -165,8 +165,8 @@ def _count_nodes(entry_or_list: Any) -> int | None:
         return None
     total = 0
     for entry in entries:
-        plain = isinstance(entry, Mapping) and not {"machine", "accelerators"} & set(entry)
-        name = entry if isinstance(entry, str) else (entry.get("name") if plain else None)
+        has_only_names = isinstance(entry, Mapping) and not {"machine", "accelerators"} & set(entry)
+        name = entry if isinstance(entry, str) else (entry.get("name") if has_only_names else None)
         match = RANGE.match(name) if isinstance(name, str) else None
         if match is None:
             return None
@@ -194,10 +194,10 @@ def _usd_per_hour(cost: Any, nodes: int) -> tuple[float | None, str | None, str]
             cost, "usd_per_eur"
         )
         depreciated_share = 1 - float(cost.get("residual_fraction", 0.0))
-        kw = nodes * _cost_value(cost, "watts_per_node") / 1000 * float(cost.get("pue", 1.0))
+        kilowatts = nodes * _cost_value(cost, "watts_per_node") / 1000 * float(cost.get("pue", 1.0))
         per_hour = capital * depreciated_share / (
             float(cost["life_years"]) * HOURS_PER_YEAR
-        ) + kw * _cost_value(cost, "usd_per_kwh")
+        ) + kilowatts * _cost_value(cost, "usd_per_kwh")
     except (KeyError, TypeError, ValueError, ZeroDivisionError):
         return None
     days = [fact.get("as_of") for fact in cost.values() if isinstance(fact, Mapping)]

@@ -50,8 +50,8 @@ def training_layouts(
     slow network can make more nodes slower. Then come tensor and pipeline sizes, which may leave a few devices idle.
     ``quick`` tries only the smallest and the largest tensor size.
     """
-    within = min(devices, hardware.devices_per_node)
-    tensors = [size for size in (1, 2, 4, 8) if size <= within and can_split_heads(workload, size)]
+    max_tensor = min(devices, hardware.devices_per_node)
+    tensors = [size for size in (1, 2, 4, 8) if size <= max_tensor and can_split_heads(workload, size)]
     tensors = [tensors[0], tensors[-1]] if quick and len(tensors) > 1 else tensors
     for pipeline in PIPELINE_SIZES:
         for tensor in tensors if pipeline == 1 else tensors[-1:]:
@@ -63,18 +63,20 @@ def _data_parallel_layouts(
     workload: Workload, hardware: Hardware, devices: int, tensor: int, pipeline: int
 ) -> Iterator[Layout]:
     """Yield the layouts of those sizes: sharded over all devices, within each node, and on one node only."""
-    share, per_node = tensor * pipeline, hardware.devices_per_node
-    data = devices // share
+    model_devices, per_node = tensor * pipeline, hardware.devices_per_node
+    data = devices // model_devices
     yield _build_layout(hardware, tensor, pipeline, data)
-    inside = per_node // share
+    data_in_node = per_node // model_devices
     if devices <= per_node:
         return
     copies = devices // per_node
-    hybrid = workload.training.sharding in ("auto", "zero3") and inside > 1 and per_node % share == 0
+    hybrid = (
+        workload.training.sharding in ("auto", "zero3") and data_in_node > 1 and per_node % model_devices == 0
+    )
     if hybrid and pipeline == 1:
-        yield replace(_build_layout(hardware, tensor, pipeline, inside * copies), shards=inside)
-    if data > max(1, inside):
-        yield _build_layout(hardware, tensor, pipeline, max(1, inside))
+        yield replace(_build_layout(hardware, tensor, pipeline, data_in_node * copies), shards=data_in_node)
+    if data > max(1, data_in_node):
+        yield _build_layout(hardware, tensor, pipeline, max(1, data_in_node))
 
 
 def _build_layout(hardware: Hardware, tensor: int, pipeline: int, data: int) -> Layout:
@@ -89,11 +91,11 @@ def count_nodes(hardware: Hardware, devices: int) -> int:
 
 def _power_of_two_layout(workload: Workload, hardware: Hardware, devices: int) -> Layout:
     """Return the layout on the largest power of two that KV heads allow; other nodes are idle."""
-    most = min(devices, workload.model.kv_heads)
-    used = 1 << (most.bit_length() - 1)
-    if used == 1:
+    limit = min(devices, workload.model.kv_heads)
+    node_count = 1 << (limit.bit_length() - 1)
+    if node_count == 1:
         return Layout()
-    return Layout(count_nodes(hardware, used), used, tensor=used, split="tensor")
+    return Layout(count_nodes(hardware, node_count), node_count, tensor=node_count, split="tensor")
 
 
 def _tensor_parallel_layouts(workload: Workload, hardware: Hardware, devices: int) -> Iterator[Layout]:

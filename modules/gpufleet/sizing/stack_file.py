@@ -45,16 +45,16 @@ def choose_plan_to_write(request: SizingRequest, result: SizingResult) -> tuple[
     purchase = first.offer.purchase if first.offer else ""
     if request.purchases or not purchase or purchase in allowed:
         return first, ""
-    others = find_plans(replace(request, purchases=allowed, limit=1)).plans
-    if not others:
+    alternatives = find_plans(replace(request, purchases=allowed, limit=1)).plans
+    if not alternatives:
         return (
             first,
             f"only {purchase} offers are known: give --purchase {purchase} to confirm it",
         )
-    offer = others[0].offer
+    offer = alternatives[0].offer
     other_purchase = offer.purchase if offer else ""
     return (
-        others[0],
+        alternatives[0],
         f"the first plan is {purchase}: wrote the best {other_purchase} one; give --purchase {purchase} for that",
     )
 
@@ -128,14 +128,14 @@ def _build_purchase(kind: str) -> Node:
 
 def _new_stack(root: Path, plan: Plan, stack: str) -> Node:
     """Return a new stack document; owner and ssh are copied from an existing stack."""
-    like = _find_template_fleet(root)
+    template_fleet = _find_template_fleet(root)
     pools = plan.hardware.origin == "cloud"
-    if pools and not (like.get("ssh") or {}).get("authorized_keys"):
+    if pools and not (template_fleet.get("ssh") or {}).get("authorized_keys"):
         remedy = f"write stacks/Pulumi.{stack}.yaml with owner and ssh first, then give --merge"
         raise InputError("no stack here has ssh.authorized_keys", where="--emit", remedy=remedy)
-    fleet: Node = {"owner": like.get("owner", "ml-platform")}
+    fleet: Node = {"owner": template_fleet.get("owner", "ml-platform")}
     if pools:
-        fleet["ssh"] = like["ssh"]
+        fleet["ssh"] = template_fleet["ssh"]
     return {"config": {KEY: fleet}}
 
 
@@ -152,9 +152,9 @@ def _insert_entry(document: Any, kind: str, item: Node, plan: Plan) -> None:
     if not isinstance(fleet, dict):
         raise InputError(f"has no {KEY}", where="--emit", remedy="name another stack")
     entries = fleet.setdefault(kind, [])
-    same = [at for at, entry in enumerate(entries) if entry.get("name") == item["name"]]
-    if same:
-        entries[same[0]] = item
+    positions = [at for at, entry in enumerate(entries) if entry.get("name") == item["name"]]
+    if positions:
+        entries[positions[0]] = item
     else:
         entries.append(item)
     template = item.get("template")

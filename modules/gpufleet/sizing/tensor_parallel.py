@@ -9,11 +9,11 @@ from gpufleet.sizing.workload import Workload
 def can_split_heads(workload: Workload, tensor: int) -> bool:
     """Return whether the heads divide over ``tensor`` devices: query heads evenly, KV heads evenly or as copies."""
     model = workload.model
-    shared = model.kv_heads % tensor == 0 or tensor % model.kv_heads == 0
-    return model.heads % tensor == 0 and shared
+    can_split_kv_heads = model.kv_heads % tensor == 0 or tensor % model.kv_heads == 0
+    return model.heads % tensor == 0 and can_split_kv_heads
 
 
 def tensor_parallel_sizes(workload: Workload, hardware: Hardware, max_size: int) -> list[int]:
     """Return every tensor-parallel size that heads and one node allow, up to ``max_size``, largest first."""
-    within = min(max_size, hardware.devices_per_node)
-    return [size for size in range(within, 0, -1) if can_split_heads(workload, size)]
+    limit = min(max_size, hardware.devices_per_node)
+    return [size for size in range(limit, 0, -1) if can_split_heads(workload, size)]

@@ -24,14 +24,14 @@ def compare_one(name, **options):
     return compare(name, **options).accelerators[0]
 
 
-def test_without_names_a_handful_of_every_kind_is_compared():
+def test_default_comparison_has_every_kind():
     results = compare().accelerators
     assert [each.accelerator.name for each in results] == list(of.DEFAULT_ACCELERATORS)
     assert {each.accelerator.kind for each in results} >= {"gpu_datacenter", "gpu_gaming", "apple", "sbc"}
     assert all(each.plan is None for each in results)
 
 
-def test_names_keep_their_order_and_are_taken_once():
+def test_names_keep_their_order_without_duplicates():
     results = compare("rtx 4090", "L40S", "GeForce RTX 4090").accelerators
     assert [each.accelerator.name for each in results] == ["GeForce RTX 4090", "L40S"]
 
@@ -40,7 +40,7 @@ def test_names_keep_their_order_and_are_taken_once():
     ("name", "message"),
     [("H100", "ambiguous; name one of: H100 PCIe 80GB"), ("H1000", "unknown accelerator"), (" ", "is empty")],
 )
-def test_a_wrong_name_is_one_line_with_what_matches(name, message, gpufleet, project):
+def test_unknown_name_is_one_line_with_suggestions(name, message, gpufleet, project):
     completed = gpufleet("compare", name, cwd=project)
     assert completed.returncode == 2
     assert message in completed.stderr
@@ -62,13 +62,13 @@ def test_the_price_is_of_one_device_and_the_cheapest_of_its_kind():
     assert demand.usd_per_hour == pytest.approx(min(cheapest))
 
 
-def test_a_part_of_a_card_is_no_price_of_the_card():
+def test_price_of_a_shared_card_is_not_the_price_of_the_card():
     names = {price.machine for price in compare_one("A10").prices}
     assert names
     assert not names & {"Standard_NV6ads_A10_v5", "Standard_NV12ads_A10_v5", "Standard_NV18ads_A10_v5"}
 
 
-def test_what_nobody_rents_has_no_price():
+def test_unrented_accelerator_has_no_price():
     subject = compare_one("M4 Max (40)", model="llama-3.1-8b")
     assert (subject.price, subject.usd_per_hour, subject.tokens_per_usd) == (None, None, None)
 
@@ -81,7 +81,7 @@ def test_speed_per_watt_and_per_dollar_follow_from_the_plan():
     assert subject.tokens_per_usd == pytest.approx(plan.tokens_per_s * 3600 / subject.price.usd_per_hour)
 
 
-def test_what_one_device_cannot_hold_is_put_on_the_fewest_that_can():
+def test_large_model_is_placed_on_the_fewest_devices():
     subject = compare_one("A100 SXM4 80GB", model="llama-3.1-70b")
     assert subject.plan.devices == 2
     assert subject.label == "2 x A100 SXM4 80GB"
@@ -96,7 +96,7 @@ def test_what_one_device_cannot_hold_is_put_on_the_fewest_that_can():
         ("Etched Sohu", {"model": "llama-3.1-8b"}, "no memory bandwidth is known"),
     ],
 )
-def test_what_cannot_be_placed_says_why(name, options, message):
+def test_unplaced_accelerator_has_a_reason(name, options, message):
     subject = compare_one(name, **options)
     assert subject.plan is None
     assert message in subject.why_not
@@ -121,7 +121,7 @@ def test_training_is_compared_too():
         ("H100 SXM5 80GB", "f32", 66.9, "fp32"),
     ],
 )
-def test_the_roof_is_dense_and_of_a_format_that_the_part_has(name, precision, rate, computed_in):
+def test_peak_rate_is_dense_and_in_a_supported_format(name, precision, rate, computed_in):
     peak, used = peak_tflops(catalog.get_accelerator(name), precision)
     assert (peak, used) == (pytest.approx(rate, rel=0.01), computed_in)
 
@@ -153,7 +153,7 @@ def test_the_json_of_everything_obeys_the_schema(options):
     )
 
 
-def test_the_json_keeps_where_facts_and_prices_are_from():
+def test_json_has_sources_of_facts_and_prices():
     document = of.build_document(compare("H100 SXM5 80GB"))["accelerators"][0]
     assert document["source"]
     assert document["dense_tera_per_s"]["fp8"] == 1979
@@ -192,7 +192,7 @@ def test_table_and_json_of_the_command(gpufleet, project):
         (("--svg", "no/such/folder/x.svg"), "cannot be written"),
     ],
 )
-def test_wrong_arguments_end_in_one_line_and_write_nothing(arguments, message, gpufleet, project, tmp_path):
+def test_wrong_arguments_are_one_line_and_write_nothing(arguments, message, gpufleet, project, tmp_path):
     completed = gpufleet("compare", *arguments, cwd=project)
     assert completed.returncode == 2
     assert message in completed.stderr
@@ -231,7 +231,7 @@ def test_a_table_loads_no_plotting_library(project, clean_env):
     assert completed.stderr.strip() == "[]"
 
 
-def test_a_question_without_a_model_is_none_and_its_options_are_refused():
+def test_options_without_a_model_are_refused():
     assert build_request(model="") is None
     with pytest.raises(InputError, match="--batch: needs a model"):
         build_request(model="", batch="4")

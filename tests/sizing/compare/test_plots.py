@@ -46,7 +46,7 @@ UNITS = {
 
 
 @pytest.mark.parametrize("name", plots.PLOTS)
-def test_every_plot_names_its_units_and_its_parts(name, drawn):
+def test_every_plot_labels_units_and_accelerators(name, drawn):
     texts = " ".join(ET.fromstring(drawn[name]).itertext())
     assert all(unit in texts for unit in UNITS[name])
     for subject in compare(**asked_for(name)).accelerators:
@@ -59,7 +59,7 @@ def test_axes_have_no_powers_written_out(name, drawn):
     assert not [text for text in texts if re.fullmatch(r"[\d.]+e[+-]?\d+", text.strip())]
 
 
-def test_every_plot_of_the_command_is_one_that_is_drawn():
+def test_every_plot_option_is_implemented():
     from gpufleet.cli.compare import PLOTS
 
     assert tuple(plots.PLOTS) == PLOTS
@@ -88,7 +88,7 @@ def test_intervals_are_drawn_as_the_plan_has_them():
         ("training", SERVED, "needs a training task"),
     ],
 )
-def test_what_cannot_be_drawn_says_what_is_missing(name, options, message):
+def test_plot_without_data_is_refused_with_the_reason(name, options, message):
     with pytest.raises(InputError, match=message):
         plots.draw_svg(compare(**options), name)
 
@@ -102,12 +102,12 @@ def test_what_cannot_be_drawn_says_what_is_missing(name, options, message):
         ("per-dollar", "RTX 4090"),
     ],
 )
-def test_what_is_known_of_none_is_refused(name, part):
+def test_plot_of_unknown_values_is_refused(name, part):
     with pytest.raises(InputError, match=r"known|states"):
         plots.draw_svg(compare(part, **SERVED), name)
 
 
-def test_a_page_needs_nothing_else_and_says_where_figures_are_from():
+def test_page_is_self_contained_and_lists_sources():
     page = file_output.render_page(compare("H100 SXM5 80GB", "RTX 4090", **SERVED))
     assert not re.search(r"""(?:src|href)=["'](?!#)""", page)
     assert "<script" not in page
@@ -120,7 +120,7 @@ def test_a_page_needs_nothing_else_and_says_where_figures_are_from():
         assert texts in page
 
 
-def test_a_page_holds_the_plots_asked_for(gpufleet, project, tmp_path):
+def test_page_contains_the_requested_plots(gpufleet, project, tmp_path):
     file = tmp_path / "page.html"
     completed = gpufleet("compare", "--plot", "power", "--plot", "roofline", "--html", str(file), cwd=project)
     assert completed.returncode == 0, completed.stderr
@@ -138,7 +138,7 @@ def overlap(one, other):
     return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
 
 
-def test_names_beside_points_meet_neither_each_other_nor_points():
+def test_labels_overlap_neither_each_other_nor_points():
     points = [(100 + 40 * (n % 3), 100 + 17 * n) for n in range(12)]
     boxes = labels.place_labels(points, [f"accelerator {n}" for n in range(12)], 620, 400)
     assert not [pair for pair in itertools.combinations(boxes, 2) if overlap(*pair)]
@@ -147,7 +147,7 @@ def test_names_beside_points_meet_neither_each_other_nor_points():
             assert not overlap(box, (point[0] - 2, point[1] - 2, point[0] + 2, point[1] + 2))
 
 
-def test_names_stay_inside_and_off_what_stands_already():
+def test_labels_stay_inside_and_avoid_fixed_boxes():
     points = [(600, 10), (610, 390), (5, 200)]
     fixed = [(14.0, 190.0, 120.0, 210.0)]
     boxes = labels.place_labels(points, ["a long name of a part"] * 3, 620, 400, fixed)
@@ -158,7 +158,7 @@ def test_names_stay_inside_and_off_what_stands_already():
 @pytest.mark.parametrize(
     "preferred", [[10, 11, 12, 13], [390, 391, 200, 399], [5, 5, 5, 5, 5], [300, 20, 100]]
 )
-def test_spread_keeps_order_and_distance(preferred):
+def test_spread_positions_keep_order_and_distance(preferred):
     positions = labels.spread_positions(preferred, 15, 0, 400)
     ordered = sorted(positions)
     assert all(later - sooner >= 15 - 1e-9 for sooner, later in itertools.pairwise(ordered))
@@ -174,7 +174,7 @@ def test_a_logarithmic_axis_is_logarithmic():
     assert labels.log_axis_domain([1, 100], 2) == (0.5, 200)
 
 
-def test_labels_behind_bars_have_room():
+def test_bar_labels_fit_on_the_axis():
     end = labels.axis_end([(100.0, "100"), (50.0, "x" * 30)], 480)
     assert 50.0 / end * 480 + 30 * labels.CHARACTER_WIDTH <= 480
     assert 100.0 / end * 480 + 3 * labels.CHARACTER_WIDTH <= 480

@@ -17,7 +17,7 @@ def test_errors_on_sources_left_out_meet_the_goal():
     assert overall.p90 <= 0.30
 
 
-def test_no_class_hides_behind_the_others():
+def test_every_class_is_reported_or_pooled():
     lines, _ = build_memory_report()
     assert all(line.rows >= 10 and line.median <= 0.10 and line.p90 <= 0.30 for line in lines)
 
@@ -27,7 +27,7 @@ def test_every_report_of_fitting_or_not_is_predicted(line):
     assert line.is_correct, f"{line.gib:.1f} of {line.usable_gib:.1f} GiB; {line.source}"
 
 
-def test_no_prediction_saw_its_own_source(monkeypatch):
+def test_predictions_exclude_their_own_source(monkeypatch):
     seen: list[set[str]] = []
 
     def spied(rows):
@@ -40,19 +40,19 @@ def test_no_prediction_saw_its_own_source(monkeypatch):
         assert group not in others
 
 
-def test_the_constants_in_use_are_those_that_the_fit_gives():
+def test_stored_constants_match_the_fit():
     rows = [row for row in load_measurements() if row.fits is None and "unusable" not in row.notes]
     fitted = fit_constants([row for row in rows if row.metric != "weight_file_gib"])
     assert {name: load_constants()[name] for name in fitted} == fitted
 
 
-def test_rows_say_where_they_are_from():
+def test_every_row_has_a_source():
     for row in load_measurements():
         assert row.source, row.id
         assert row.workload.model.parameters > 0
 
 
-def test_a_trial_ends():
+def test_override_of_constants_ends_with_its_block():
     row = next(row for row in load_measurements() if row.id == "M272")
     before = predict(row)
     with override_constants(activation_scale=2.0):
@@ -72,7 +72,7 @@ def test_a_formula_is_judged_on_the_same_rows():
     assert none.rows == 0
 
 
-def test_what_is_not_counted_is_shown_with_its_reason():
+def test_unusable_measurements_are_listed_with_a_reason():
     shown = calibration.list_unusable()
     assert [prediction.row.id for prediction in shown] == ["M360"]
     assert "neither the card nor the batch size is known" in shown[0].row.notes

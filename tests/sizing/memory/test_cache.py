@@ -27,7 +27,7 @@ def test_bytes_per_token_by_hand(name, size):
     assert sizing.kv_bytes_per_token(catalog.get_model(name)) == size
 
 
-def test_405b_at_128k_is_half_of_what_circulates():
+def test_405b_cache_at_128k_is_half_of_the_commonly_quoted_size():
     """huggingface/blog llama31.md@0551785 says 123.05 at 128k tokens: that is 16 KV heads, as the first release had.
 
     The config.json of meta-llama/Meta-Llama-3.1-405B has 8 (aiconfigurator-core 0.12.0), and Meta's own list
@@ -55,7 +55,7 @@ def test_windowed_layers_stop_growing_at_their_window():
     assert sizing.kv_bytes(model, 10_000) == each * (12 * 10_000 + 12 * 128)
 
 
-def test_linear_layers_keep_one_state():
+def test_linear_attention_stores_one_state():
     linear = LinearAttention(layers=24, key_heads=16, key_dim=128, value_heads=32, value_dim=128)
     hybrid = replace(catalog.get_model("Llama-3-8B"), linear=linear)
     state = 24 * (32 * 128 * 128 + 4 * (2 * 16 * 128 + 32 * 128)) * 2
@@ -70,6 +70,6 @@ def test_a_longer_context_never_takes_less(name, one, other):
 
 
 @given(st.sampled_from(NAMES), st.integers(1, 200_000))
-def test_windows_only_ever_save(name, tokens):
+def test_sliding_windows_never_need_more(name, tokens):
     model = catalog.get_model(name)
     assert sizing.kv_bytes(model, tokens) <= sizing.kv_bytes_per_token(model) * tokens * (1 + 1e-9)

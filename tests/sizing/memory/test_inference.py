@@ -35,14 +35,14 @@ def test_tensor_parallel_halves_what_vllm_loads():
     assert answer.weights / 2 == pytest.approx(7.48, abs=0.01)
 
 
-def test_llama_cpp_sets_aside_logits_of_its_batch():
+def test_llama_cpp_reserves_logits_of_its_batch():
     """Its compute buffer holds 512 rows of 128,256 32-bit logits, 250 MiB, however short the prompt is."""
     for prompt in (0, 4096):
         answer = estimate(precision="q4_k_m", engine="llama.cpp", input_tokens=prompt)
         assert 0.245 < answer.activations < 0.4
 
 
-def test_llama_cpp_looks_the_embedding_up_in_host_memory():
+def test_llama_cpp_keeps_the_embedding_in_host_memory():
     """It logs for this file: CUDA0 model buffer size = 4403.49 MiB, CPU_Mapped model buffer size = 281.81 MiB."""
     card = estimate(precision="q4_k_m", engine="llama.cpp").weights
     all_weights = sizing.weight_bytes(catalog.get_model("Llama-3-8B"), "q4_k_m") / GIB
@@ -50,7 +50,7 @@ def test_llama_cpp_looks_the_embedding_up_in_host_memory():
     assert (all_weights - card) * 1024 == pytest.approx(281.81, abs=0.5)
 
 
-def test_a_shared_memory_and_a_tied_embedding_hold_all_of_it():
+def test_unified_memory_and_tied_embeddings_keep_the_embedding():
     tied = catalog.get_model("Llama-3.2-1B")
     assert estimate(tied, precision="q8_0", engine="llama.cpp").weights == pytest.approx(
         sizing.weight_bytes(tied, "q8_0") / GIB
@@ -63,7 +63,7 @@ def test_a_shared_memory_and_a_tied_embedding_hold_all_of_it():
     assert mac.weights == pytest.approx(4.58, abs=0.01)
 
 
-def test_transformers_reserve_nothing_and_read_the_prompt_in_one_step():
+def test_transformers_reserves_nothing_and_prefills_in_one_step():
     """Qwen2.5's speed_benchmark.rst: 0.97 GiB for 0.5B in bf16, 2.34 with a prompt of 30,720 tokens."""
     small = catalog.get_model("Qwen2.5-0.5B")
     short, long = (
@@ -84,32 +84,32 @@ def test_mxfp4_files_of_llama_cpp_have_attention_in_eight_bits(name, gib):
     assert weights_by_engine["llama.cpp"] < gib < weights_by_engine["vllm"]
 
 
-def test_cuda_graphs_are_counted_where_they_are_captured():
+def test_cuda_graphs_are_counted_outside_the_engine_share():
     graphs = estimate(engine="vllm").overhead - estimate(engine="llama.cpp", precision="q8_0").overhead
     assert graphs > 1.0
 
 
-def test_cache_heads_are_copied_beyond_their_number():
+def test_kv_heads_are_replicated_beyond_their_number():
     few, many = (
         estimate(layout=Layout(devices=n, tensor=n, split="tensor"), batch=8).kv_cache / n for n in (8, 16)
     )
     assert few == many  # eight KV heads: sixteen devices hold each twice
 
 
-def test_latent_caches_are_whole_on_every_device():
+def test_latent_caches_are_replicated_on_every_device():
     model = catalog.get_model("DeepSeek-V3")
     answer = estimate(model, Layout(devices=8, tensor=8, split="tensor"), precision="fp8", batch=4)
     assert answer.kv_cache == pytest.approx(8 * 4 * sizing.kv_bytes(model, 1280) / GIB)
 
 
-def test_a_layer_split_gives_one_device_an_end_more():
+def test_layer_split_puts_embedding_or_output_on_one_device():
     model = catalog.get_model("Llama-3-70B")
     answer = estimate(model, Layout(devices=4, split="layer"), precision="f16")
     layers = (model.parameters - 2 * 128256 * 8192) * 2 / 4
     assert answer.weights / 4 == pytest.approx((layers + 2 * 128256 * 8192) / GIB, rel=1e-3)
 
 
-def test_experts_are_spread_further_than_the_rest():
+def test_experts_are_spread_over_more_devices_than_other_weights():
     model = catalog.get_model("DeepSeek-V3")
     tensor = estimate(model, Layout(devices=8, tensor=8, split="tensor"), precision="fp8")
     spread = estimate(model, Layout(devices=16, tensor=8, expert=16, split="tensor"), precision="fp8")
@@ -127,12 +127,12 @@ def test_experts_are_spread_further_than_the_rest():
         ("GeForce RTX 4090", "bf16", "ollama", "llama.cpp"),
     ],
 )
-def test_the_usual_engine_follows_the_hardware(part, precision, engine, expected):
+def test_default_engine_follows_the_hardware(part, precision, engine, expected):
     workload = Workload(EIGHT, precision=precision, engine=engine)
     assert engine_memory(workload, catalog.get_accelerator(part)).name == expected
 
 
-def test_apple_memory_is_not_all_for_the_gpu():
+def test_gpu_of_apple_cannot_use_all_memory():
     mac = Hardware("a Mac", catalog.get_accelerator("M4 (10)"), unified=True)
     assert engine_memory(Workload(EIGHT), mac.accelerator).name == "llama.cpp"
     assert sizing.usable_gib(mac.accelerator) <= mac.accelerator.memory_gib
@@ -167,7 +167,7 @@ def test_more_parameters_never_weigh_less(one, other):
     assert sizing.weight_bytes(small, "bf16") <= sizing.weight_bytes(large, "bf16")
 
 
-def test_the_rknn_runtime_takes_memory_by_the_vocabulary():
+def test_rknn_runtime_memory_grows_with_the_vocabulary():
     small, large = catalog.get_model("TinyLlama-1.1B"), catalog.get_model("Llama-3-8B")
     runtime = [estimate(model, precision="w8a8", engine="rknn").overhead for model in (small, large)]
     assert large.vocabulary > small.vocabulary

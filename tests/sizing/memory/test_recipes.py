@@ -10,12 +10,12 @@ from gpufleet.sizing.memory.training_recipe import DEFAULT_TRAINING
 @pytest.mark.parametrize(
     ("engine", "pure"), [("torchtune", True), ("lit-gpt", True), ("litgpt", True), (None, False)]
 )
-def test_pure_recipes_keep_no_master_copy(engine, pure):
+def test_pure_bf16_recipes_have_no_master_copy(engine, pure):
     assert sizing.find_recipe(engine).master_copy is not pure
 
 
 @pytest.mark.parametrize("engine", [None, "", "deepspeed", "of-tomorrow"])
-def test_who_is_not_known_gets_the_usual(engine):
+def test_unknown_library_has_the_default_recipe(engine):
     assert sizing.find_recipe(engine) == DEFAULT_TRAINING
 
 
@@ -29,7 +29,7 @@ def test_who_is_not_known_gets_the_usual(engine):
         ("pretrain", 65536, 4, "full", True),
     ],
 )
-def test_the_ladder_of_saving(task, tokens, batch, recompute, fused):
+def test_recomputation_steps_save_memory(task, tokens, batch, recompute, fused):
     card = Hardware("cards", catalog.get_accelerator("H100 SXM5 80GB"), devices_per_node=8)
     workload = Workload(
         catalog.get_model("Llama-3.1-8B"), task, "bf16", tokens, 0, batch, training=Training(recompute="auto")
@@ -38,7 +38,7 @@ def test_the_ladder_of_saving(task, tokens, batch, recompute, fused):
     assert (chosen.recompute, chosen.fused_loss) == (recompute, fused)
 
 
-def test_what_was_asked_for_is_kept():
+def test_requested_recomputation_is_kept():
     card = Hardware("a card", catalog.get_accelerator("A10G"))
     workload = Workload(catalog.get_model("Llama-3.1-8B"), "lora", training=Training(recompute="none"))
     assert sizing.choose_recompute(workload, Layout(), card) == workload
@@ -48,7 +48,7 @@ def test_what_was_asked_for_is_kept():
     )
 
 
-def test_what_does_not_fit_is_told_what_would():
+def test_too_large_training_has_a_low_memory_hint():
     card = Hardware("a card", catalog.get_accelerator("GeForce RTX 4090"))
     workload = Workload(
         catalog.get_model("Llama-3.1-8B"),

@@ -48,11 +48,11 @@ def bytes_per_parameter(workload, layout=None):
         ({"offload": "all"}, 0),
     ],
 )
-def test_states_by_hand(knobs, each):
+def test_model_states_match_a_manual_count(knobs, each):
     assert bytes_per_parameter(training_workload(**knobs)) == pytest.approx(each, rel=1e-3)
 
 
-def test_dpo_keeps_a_reference():
+def test_dpo_stores_a_reference_model():
     assert bytes_per_parameter(training_workload(task="dpo")) == pytest.approx(18)
     adapted = training_workload(task="dpo", adapter="lora")
     assert bytes_per_parameter(adapted) < 2.2  # the reference is the model with its adapter switched off
@@ -71,14 +71,14 @@ def test_what_each_stage_shards(sharding, each):
     assert bytes_per_parameter(training_workload(sharding=sharding), sharded_layout(8)) == pytest.approx(each)
 
 
-def test_offloaded_states_are_told_apart():
+def test_offloaded_states_are_reported_separately():
     estimate = sizing.estimate_memory(training_workload(offload="all"), sharded_layout(8), CARD)
     assert (estimate.weights, estimate.gradients, estimate.optimizer) == (0, 0, 0)
     assert estimate.host_gib == pytest.approx(16 * SEVEN.parameters / GIB)
     assert any("host memory" in note for note in estimate.notes)
 
 
-def test_adapters_by_hand():
+def test_adapter_parameters_match_a_manual_count():
     """Llama 2 7B, rank 8 on Q and V: 32 layers x 2 matrices x 8 x (4096 + 4096)."""
     model = catalog.get_model("Llama-2-7B")
     assert (
@@ -87,7 +87,7 @@ def test_adapters_by_hand():
     )
 
 
-def test_qlora_holds_four_bits_and_lora_sixteen():
+def test_qlora_stores_four_bits_and_lora_sixteen():
     weights = [
         sizing.estimate_memory(training_workload(task=task), Layout(), CARD).weights
         for task in ("lora", "qlora")
@@ -114,7 +114,7 @@ def test_attention_without_flash_grows_with_the_square():
     assert (fused[2] - fused[1]) / (fused[1] - fused[0]) == pytest.approx(2, rel=0.01)
 
 
-def test_recomputing_more_keeps_less():
+def test_more_recomputation_stores_less():
     peaks = [
         peak(training_workload(tokens=4096, batch=4, recompute=kind))
         for kind in ("none", "selective", "full")
@@ -123,7 +123,7 @@ def test_recomputing_more_keeps_less():
     assert peaks[0] > peaks[2] + 20
 
 
-def test_left_open_recomputation_is_the_least_that_fits():
+def test_automatic_recomputation_is_the_least_that_fits():
     card = Hardware("one card", catalog.get_accelerator("GeForce RTX 4090"))
     roomy = training_workload(catalog.get_model("TinyLlama-1.1B"), "lora", recompute="auto")
     tight = training_workload(
@@ -143,7 +143,7 @@ def test_stepping_in_the_backward_pass_frees_gradients():
     assert usual.gradients - stepping.gradients > 12
 
 
-def test_unsynchronised_accumulation_keeps_whole_gradients():
+def test_unsynchronised_accumulation_keeps_unsharded_gradients():
     each = sizing.estimate_memory(training_workload(accumulation=4), sharded_layout(8), CARD)
     unsharded = sizing.estimate_memory(
         training_workload(accumulation=4, sync_each=False), sharded_layout(8), CARD
@@ -161,7 +161,7 @@ def test_expert_parallelism_spreads_the_experts():
     assert together - spread == pytest.approx(routed * 7 / 8)
 
 
-def test_the_whole_is_the_sum_of_its_parts():
+def test_total_is_the_sum_of_its_parts():
     estimate = sizing.estimate_memory(training_workload(), sharded_layout(8), CARD)
     parts = (
         estimate.weights
@@ -202,7 +202,7 @@ def test_stages_and_sizes_are_monotone(name, task, recompute, batch, tokens):
 
 @settings(max_examples=40, deadline=None)
 @given(st.sampled_from(SMALL), st.sampled_from([1, 2, 4, 8]), st.sampled_from([1, 2, 4]))
-def test_splitting_a_model_never_takes_more(name, tensor, pipeline):
+def test_splitting_a_model_never_needs_more_per_device(name, tensor, pipeline):
     model = catalog.get_model(name)
     workload = training_workload(model, sharding="none", recompute="full", tokens=1024)
     devices = tensor * pipeline

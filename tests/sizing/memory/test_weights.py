@@ -21,7 +21,7 @@ EIGHT = catalog.get_model("Llama-3.1-8B")
 @pytest.mark.parametrize(
     "row", list(csv.DictReader(TABLE.read_text().splitlines())), ids=lambda row: row["type"]
 )
-def test_mixtures_are_to_the_fourth_digit_those_that_llama_cpp_makes(row):
+def test_mixture_bits_match_llama_cpp_to_four_digits(row):
     size = sizing.weight_bytes(EIGHT, row["type"])
     assert size * 8 / EIGHT.parameters == pytest.approx(float(row["bits_per_weight"]), abs=6e-4)
     assert size / GIB == pytest.approx(float(row["gib"]), abs=0.006)
@@ -41,12 +41,12 @@ def test_mixtures_are_to_the_fourth_digit_those_that_llama_cpp_makes(row):
         ),
     ],
 )
-def test_files_that_others_weighed(model, precision, gib, source):
+def test_file_sizes_match_published_ones(model, precision, gib, source):
     predicted = sizing.weight_bytes(catalog.get_model(model), precision) / GIB
     assert predicted == pytest.approx(gib, rel=0.025 if "README" in source else 0.001), source
 
 
-def test_block_sizes_are_those_of_the_gguf_library():
+def test_block_sizes_match_the_gguf_library():
     constants = pytest.importorskip("gguf.constants")
     theirs = {kind.name.lower(): size for kind, size in constants.GGML_QUANT_SIZES.items()}
     assert {name: theirs[name] for name in GGUF_BLOCKS} == GGUF_BLOCKS
@@ -112,7 +112,7 @@ def test_gpt_oss_as_published():
     assert sizing.weight_bytes(model, "mxfp4") == pytest.approx(experts * 4.25 / 8 + rest * 2)
 
 
-def test_experts_touched_by_hand():
+def test_expected_active_experts_match_a_manual_count():
     model = catalog.get_model("Qwen3-30B-A3B")
     assert sizing.expected_active_experts(model, 1) == pytest.approx(8)
     assert sizing.expected_active_experts(model, 2) == pytest.approx(8 + 8 * (1 - 8 / 128))
@@ -120,7 +120,7 @@ def test_experts_touched_by_hand():
     assert sizing.expected_active_experts(EIGHT, 5) == 0
 
 
-def test_a_dense_model_is_read_whole_but_for_its_embedding():
+def test_dense_model_reads_all_weights_but_its_embedding():
     read = sizing.active_weight_bytes(EIGHT, "bf16", 1)
     assert read == sizing.active_weight_bytes(EIGHT, "bf16", 512) == 2 * (EIGHT.parameters - 128256 * 4096)
 
@@ -154,12 +154,12 @@ def test_fewer_bits_never_weigh_more(name, precision):
     assert sizing.weight_bytes(model, precision) < sizing.weight_bytes(model, "f16")
 
 
-def test_names_of_precisions_are_ours():
+def test_precision_names_are_normalized():
     assert {normalize_precision(name) for name in ("bfloat16", "BF16", "bf16")} == {"bf16"}
 
 
 @pytest.mark.parametrize(
     ("stored", "expected"), [("q4_k_m", "q4_k_m"), ("fp8", "fp8"), ("of_tomorrow", ""), ("", "")]
 )
-def test_what_a_file_says_is_taken_where_it_is_known(stored, expected):
+def test_stored_precision_is_used_if_known(stored, expected):
     assert sizing.stored_precision(replace(EIGHT, stored_precision=stored)) == expected

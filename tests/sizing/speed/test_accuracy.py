@@ -42,7 +42,7 @@ def predictions(measurements):
 
 
 @pytest.mark.parametrize("metric", BOUNDS)
-def test_the_shipped_factors_still_explain_the_measurements(predictions, metric):
+def test_stored_factors_predict_the_measurements(predictions, metric):
     errors = sorted(each.relative_error for each in predictions if each.row.metric == metric)
     middle, far = BOUNDS[metric]
     assert len(errors) >= 25
@@ -51,7 +51,7 @@ def test_the_shipped_factors_still_explain_the_measurements(predictions, metric)
 
 
 @pytest.mark.parametrize("metric", BOUNDS)
-def test_the_shipped_intervals_hold_most_measurements(predictions, metric):
+def test_stored_intervals_cover_most_measurements(predictions, metric):
     part = [each for each in predictions if each.row.metric == metric]
     inside = [
         bounds.low <= exp(-each.log_error) <= bounds.high
@@ -83,7 +83,7 @@ def test_every_row_in_use_is_known_to_the_catalogue(measurements):
     assert len(missing) <= 0.05 * len(expected_ids), sorted(missing)
 
 
-def test_ids_are_unique_and_rows_given_to_us_are_kept():
+def test_ids_are_unique_and_original_rows_remain():
     ids = [row["id"] for row in table("measured.csv")]
     assert len(ids) == len(set(ids))
     assert sum(each.startswith("M") for each in ids) >= 170
@@ -102,20 +102,20 @@ def test_no_factor_belongs_to_a_single_row(measurements):
     assert len(kinds) <= 15
 
 
-def test_shipped_factors_are_those_of_the_fit():
+def test_stored_factors_match_the_fit():
     shipped = load_efficiency().factors
     assert set(prior_factors()) <= set(shipped)
     assert all(0 < value < 1e3 for value in shipped.values())
 
 
-def test_what_holds_for_all_is_corrected_by_what_is_special():
+def test_common_factor_is_multiplied_by_specific_ones():
     factors = Efficiency({("p", ANY, ANY): 0.5, ("p", "gpu", ANY): 0.8, ("p", "gpu", "e"): 0.5})
     assert factors.get_factor("p", "gpu", "e") == pytest.approx(0.2)
     assert factors.get_factor("p", "other", "e") == 0.5
     assert factors.get_factor("p", "gpu", "other") == pytest.approx(0.4)
 
 
-def test_the_fit_finds_a_factor_that_it_was_not_told():
+def test_fit_recovers_a_known_factor():
     """Rows made of known factors give those factors back."""
     rows = [row for row in load_measurements() if row.is_predictable and row.metric == "training"][:12]
     truth = Efficiency({**prior_factors(), ("train_compute", ANY, ANY): 0.5})
@@ -126,10 +126,12 @@ def test_the_fit_finds_a_factor_that_it_was_not_told():
 
 
 def _published(row, value):
+    from gpufleet.boundary import CsvRow
     from gpufleet.sizing.calibration import Measurement
 
     devices = max(1, int(row.row["devices"]))
-    changed_row = {**row.row, "metric": "train_tok_s_per_device", "value": str(value / devices)}
+    cells = {**row.row, "metric": "train_tok_s_per_device", "value": str(value / devices)}
+    changed_row = CsvRow(cells.items(), row.row.where)
     return Measurement(changed_row, row.workload, row.layout, row.hardware)
 
 
@@ -145,7 +147,7 @@ def test_intervals_of_a_class_need_ten_measurements(predictions):
     assert {kind for _, kind in fitted} > {ANY}
 
 
-def test_an_unknown_class_is_given_the_pooled_interval_and_more():
+def test_unknown_class_has_a_widened_pooled_interval():
     pooled, wide = load_intervals()["decode", ANY], find_interval("decode", "a class of tomorrow")
     assert wide.low < pooled.low
     assert wide.high > pooled.high
@@ -176,13 +178,13 @@ def test_a_class_of_few_publications_is_given_the_pooled_interval(predictions):
         assert len(part) >= MIN_PUBLICATIONS, (metric, kind)
 
 
-def test_servers_share_what_one_stream_shows():
+def test_servers_share_single_stream_factors():
     assert engine_group("layer_seconds", "tensorrt-llm") == engine_group("layer_seconds", "vllm") == "server"
     assert engine_group("stream_seconds", "tensorrt-llm") == "tensorrt-llm"
     assert engine_group("layer_seconds", "llama.cpp") == "llama.cpp"
 
 
-def test_slopes_at_a_near_place_serve_the_search(measurements):
+def test_fit_with_given_slopes_converges_to_the_same_errors(measurements):
     """What a publication left out changes is found with the slopes of the fit on all, an order faster."""
     near = fit_factors(measurements[:60])
     rest = [row for row in measurements[:60] if row.group != measurements[0].group]
@@ -191,7 +193,7 @@ def test_slopes_at_a_near_place_serve_the_search(measurements):
         assert row.log_error(quick) == pytest.approx(row.log_error(slow), abs=0.03)
 
 
-def test_stretching_an_interval_keeps_one_inside():
+def test_widened_interval_includes_one():
     bounds = Interval(0.8, 1.25).widen(2)
     assert (bounds.low, bounds.high) == pytest.approx((0.64, 1.5625))
 

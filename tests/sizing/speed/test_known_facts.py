@@ -11,7 +11,7 @@ def is_within(speed, published, share):
     return abs(speed / published - 1) <= share
 
 
-def test_a_layer_split_gives_capacity_and_no_speed(predict):
+def test_layer_split_adds_capacity_but_no_speed(predict):
     """70B Q4_K_M on 2, 4, 8 RTX 4090: 19.1, 18.8, 18.8 tok/s (XiongjieDai's table, May 2024)."""
     speeds = [
         predict("Llama-3-70B", "GeForce RTX 4090", n, "layer", precision="q4_k_m", engine="llama.cpp",
@@ -71,7 +71,7 @@ def test_more_nodes_over_ethernet_give_a_layer_split_no_speed(predict):
     )
 
 
-def test_slots_are_named_where_a_tensor_split_waits_for_them(predict):
+def test_host_link_is_the_limit_of_tensor_parallelism_over_pcie(predict):
     fast = predict("Llama-3.1-70B", "H100 SXM5 80GB", 8, engine="vllm")
     slow = predict("Llama-3.1-8B", "GeForce RTX 4090", 4, engine="vllm", batch=64, input_tokens=64)
     assert fast.limit != "host link"
@@ -79,7 +79,7 @@ def test_slots_are_named_where_a_tensor_split_waits_for_them(predict):
                                        input_tokens=64).tokens_per_s  # fmt: skip
 
 
-def test_an_m1_decodes_an_8b_file_at_about_ten(predict):
+def test_m1_decodes_8b_at_about_ten_tokens_per_second(predict):
     """Document 004's 2 to 5 tok/s: an M1 decodes an 8B 4-bit file at 9.7."""
     speed = predict(
         "Llama-3-8B", "M1 (8-core GPU)", precision="q4_k_m", engine="llama.cpp", output_tokens=128
@@ -88,7 +88,7 @@ def test_an_m1_decodes_an_8b_file_at_about_ten(predict):
     assert speed.low > 5
 
 
-def test_a_model_of_one_gigabyte_on_an_m2_is_no_matter_of_two_to_five(predict):
+def test_model_of_one_gigabyte_on_an_m2_decodes_faster_than_five(predict):
     speed = predict("Qwen2-0.5B", "M2 (10)", precision="f16", engine="llama.cpp", output_tokens=128)
     assert 40 < speed.tokens_per_s < 100
 
@@ -148,7 +148,7 @@ def test_python_is_the_floor_of_an_eager_engine(predict):
     assert tiny.tokens_per_s < 80
 
 
-def test_what_one_stream_shows_of_a_server_holds_for_the_others(predict):
+def test_single_stream_factors_apply_to_all_servers(predict):
     """8B BF16 on an A100 decodes at some 80 to 95 tok/s under any server; batched rows alone once said 55."""
     speeds = [
         predict("Llama-3.1-8B", "A100 SXM4 80GB", engine=engine, input_tokens=128).per_stream
@@ -164,14 +164,14 @@ def test_experts_over_eight_devices_wait_for_each_other(predict):
     assert is_within(speed.per_stream, 61.5, 0.35)
 
 
-def test_an_adapter_is_no_third_faster_than_the_weights(predict):
+def test_lora_is_not_a_third_faster_than_full_training(predict):
     """LoRA of an 8B model on one H100: 12,473 tok/s (NeMo Automodel); frozen weights save less than they might."""
     speed = predict("Llama-3-8B", "H100 SXM5 80GB", task="lora", engine="pytorch-fsdp", batch=2, input_tokens=4096,
                 output_tokens=0)  # fmt: skip
     assert is_within(speed.tokens_per_s, 12473, 0.25)
 
 
-def test_small_batches_of_four_bit_weights_pay_for_unpacking(predict):
+def test_dequantization_slows_small_batches(predict):
     short, long = (
         predict("Llama-2-7B", "A100 SXM4 40GB", task=task, engine="pytorch-fsdp", input_tokens=512, output_tokens=0,
             precision="nf4" if task == "qlora" else "bf16").tokens_per_s
@@ -185,7 +185,7 @@ def test_small_batches_of_four_bit_weights_pay_for_unpacking(predict):
     assert short / long < many[0] / many[1]
 
 
-def test_experts_stay_where_they_are_when_that_moves_less(predict):
+def test_experts_are_not_gathered_if_all_to_all_is_faster(predict):
     """GPT-OSS-120B on 64 H100: 7,626 tok/s each (NeMo Automodel); gathering all experts would take ten times that."""
     speed = predict("GPT-OSS-120B", "H100 SXM5 80GB", 64, nodes=8, task="pretrain", engine="pytorch-fsdp", batch=2,
                 input_tokens=4096, output_tokens=0)  # fmt: skip

@@ -58,7 +58,7 @@ def test_streams_beyond_memory_wait(predict):
 
 @pytest.mark.parametrize("task", ["inference", "pretrain", "lora", "qlora"])
 @pytest.mark.parametrize("part", PARTS)
-def test_the_interval_holds_the_prediction(predict, part, task):
+def test_interval_includes_the_prediction(predict, part, task):
     speed = predict(model="Llama-3.2-3B", part=part, task=task)
     assert 0 < speed.low < speed.tokens_per_s < speed.high
 

@@ -79,9 +79,9 @@ def find_covered_rows(predictions: Sequence[HeldOutPrediction]) -> dict[str, boo
 
 def _widening_by_class(predictions: Sequence[HeldOutPrediction]) -> dict[str, float]:
     """Return the widening of each class."""
-    without = _intervals_without_group(predictions)
+    intervals = _intervals_without_group(predictions)
     return {
-        kind: _find_widening(_select_class(predictions, kind), without, kind)
+        kind: _find_widening(_select_class(predictions, kind), intervals, kind)
         for kind in _class_intervals(predictions)
     }
 
@@ -90,9 +90,9 @@ def _intervals_without_group(predictions: Sequence[HeldOutPrediction]) -> dict[s
     """Return by publication the intervals fitted to the other publications."""
     intervals = {}
     for group in {each.row.group for each in predictions}:
-        rest = [each for each in predictions if each.row.group != group]
+        others = [each for each in predictions if each.row.group != group]
         intervals[group] = {
-            kind: _error_interval(_select_class(rest, kind)) for kind in _class_intervals(predictions)
+            kind: _error_interval(_select_class(others, kind)) for kind in _class_intervals(predictions)
         }
     return intervals
 

@@ -78,9 +78,9 @@ def fit_factors(
 def prior_factors() -> dict[Key, float]:
     """Return the prior value of each parameter."""
     start: dict[Key, float] = {(p, ANY, ANY): prior.value for p, prior in PRIORS.items()}
-    linked = [p for p, prior in PRIORS.items() if prior.links]
-    of_links = {p: LINK_SHARES if p.endswith("_share") else LINK_SECONDS for p in linked}
-    return start | {(p, link, ANY): value for p in linked for link, value in of_links[p].items()}
+    link_parameters = [p for p, prior in PRIORS.items() if prior.links]
+    of_links = {p: LINK_SHARES if p.endswith("_share") else LINK_SECONDS for p in link_parameters}
+    return start | {(p, link, ANY): value for p in link_parameters for link, value in of_links[p].items()}
 
 
 def rows_by_factor(rows: Sequence[Measurement]) -> dict[Key, list[int]]:
@@ -111,13 +111,23 @@ def _base_factors(rows: Sequence[Measurement]) -> list[list[Key]]:
 def _base_factors_of_row(row: Measurement) -> tuple[Key, ...]:
     efficiency = Efficiency(prior_factors())
     error = row.log_error(efficiency) or 0.0
-    apt = [p for p, prior in PRIORS.items() if prior.metrics is None or row.metric in prior.metrics]
-    atoms = [atom for p in apt for atom in ([(p, link, ANY) for link in PRIORS[p].links] or [(p, ANY, ANY)])]
-    return tuple(atom for atom in atoms if (row.log_error(_perturb(efficiency, atom)) or 0.0) != error)
+    parameters = [p for p, prior in PRIORS.items() if prior.metrics is None or row.metric in prior.metrics]
+    atoms = [
+        base_factor
+        for p in parameters
+        for base_factor in ([(p, link, ANY) for link in PRIORS[p].links] or [(p, ANY, ANY)])
+    ]
+    return tuple(
+        base_factor
+        for base_factor in atoms
+        if (row.log_error(_perturb(efficiency, base_factor)) or 0.0) != error
+    )
 
 
-def _perturb(efficiency: Efficiency, atom: Key) -> Efficiency:
-    return Efficiency({**efficiency.factors, atom: efficiency.factors[atom] * exp(PERTURBATION)})
+def _perturb(efficiency: Efficiency, base_factor: Key) -> Efficiency:
+    return Efficiency(
+        {**efficiency.factors, base_factor: efficiency.factors[base_factor] * exp(PERTURBATION)}
+    )
 
 
 def _candidate_factors(
@@ -195,12 +205,16 @@ def _solve_step(
 
 def compute_slopes(rows: Sequence[Measurement], efficiency: Efficiency) -> Slopes:
     """Return by measurement the derivative of its error by the logarithm of each parameter."""
-    nudged = {atom: _perturb(efficiency, atom) for row in rows for atom in _base_factors_of_row(row)}
+    perturbed = {
+        base_factor: _perturb(efficiency, base_factor)
+        for row in rows
+        for base_factor in _base_factors_of_row(row)
+    }
     slopes = {}
     for row in rows:
         error = row.log_error(efficiency) or 0.0
         slopes[row] = {
-            atom: ((row.log_error(nudged[atom]) or 0.0) - error) / PERTURBATION
-            for atom in _base_factors_of_row(row)
+            base_factor: ((row.log_error(perturbed[base_factor]) or 0.0) - error) / PERTURBATION
+            for base_factor in _base_factors_of_row(row)
         }
     return slopes

@@ -68,7 +68,7 @@ class Measurement:
     @cached_property
     def published_tokens_per_s(self) -> float:
         """Return the published figure in tokens per second of all devices."""
-        return _SPEEDS[self.row["metric"]](self, float(self.row["value"]))
+        return _SPEEDS[self.row["metric"]](self, self.row.number("value"))
 
     @property
     def is_predictable(self) -> bool:
@@ -123,8 +123,8 @@ def _workload(row: Row, model: Architecture) -> Workload:
         model=model,
         task=cast("Task", row["task"]),
         precision=row["precision"],
-        input_tokens=int(row["input_tokens"] or 0),
-        output_tokens=int(row["output_tokens"] or 0),
+        input_tokens=row.integer("input_tokens", default=0),
+        output_tokens=row.integer("output_tokens", default=0),
         batch=MANY_STREAMS if batch == "max" else int(batch),
         engine=row["engine"],
         training=Training(
@@ -139,22 +139,17 @@ def _layout(row: Row) -> Layout:
     data = sizes.get("fsdp", sizes.get("dp", 1))
     tensor, pipeline = sizes.get("tp", 1), sizes.get("pp", 1)
     if row["task"] != "inference" and not sizes:
-        data = int(row["devices"] or 1)
+        data = row.integer("devices", default=1)
     split = cast("Split", row["split"] or "none")
-    devices = max(1, int(row["devices"] or 1) // max(1, int(row["nodes"] or 1)))
-    return Layout(int(row["nodes"] or 1), devices, tensor, pipeline, data, split=split)
+    devices = max(1, row.integer("devices", default=1) // max(1, row.integer("nodes", default=1)))
+    return Layout(row.integer("nodes", default=1), devices, tensor, pipeline, data, split=split)
 
 
 def _hardware(row: Row, part: Accelerator) -> Hardware:
-    part = _scale_rates(part, float(row["share"] or 1))
-    hardware = with_link_for(
-        build_accelerator_hardware(part), max(1, int(row["devices"] or 1) // max(1, int(row["nodes"] or 1)))
-    )
-    return (
-        replace(hardware, devices_per_node=1)
-        if int(row["nodes"] or 1) == int(row["devices"] or 1)
-        else hardware
-    )
+    part = _scale_rates(part, row.number("share", default=1))
+    devices, nodes = row.integer("devices", default=1), row.integer("nodes", default=1)
+    hardware = with_link_for(build_accelerator_hardware(part), max(1, devices // max(1, nodes)))
+    return replace(hardware, devices_per_node=1) if nodes == devices else hardware
 
 
 def _scale_rates(part: Accelerator, share: float) -> Accelerator:
@@ -188,7 +183,7 @@ def _tokens_from_flops(measurement: Measurement, operations: float) -> float:
 
 def count_training_devices(measurement: Measurement) -> int:
     """Return the devices of the run."""
-    return int(measurement.row["devices"])
+    return measurement.row.integer("devices")
 
 
 def _peak_flops(measurement: Measurement) -> float:

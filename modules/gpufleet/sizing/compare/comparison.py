@@ -40,8 +40,8 @@ class ComparedAccelerator:
     @property
     def label(self) -> str:
         """Return the name, with the device count if it is above one."""
-        many = self.plan.devices if self.plan else 1
-        return f"{many} x {self.accelerator.name}" if many > 1 else self.accelerator.name
+        count = self.plan.devices if self.plan else 1
+        return f"{count} x {self.accelerator.name}" if count > 1 else self.accelerator.name
 
     @property
     def price(self) -> DevicePrice | None:
@@ -87,15 +87,15 @@ def peak_tflops(part: Accelerator, precision: str) -> tuple[float | None, str]:
         "fp4": ("fp4", "fp8"),
         "int8": ("int8",),
     }.get(precision, ())
-    known = {name: rate for name, rate in list_dense_rates(part).items() if rate is not None}
+    known_rates = {name: rate for name, rate in list_dense_rates(part).items() if rate is not None}
     for name in (*ladder, "bf16"):
-        if name in known and precision != "f32":
-            return known[name], name
-    wide = (
+        if name in known_rates and precision != "f32":
+            return known_rates[name], name
+    fallback_formats = (
         ("fp32",) if precision == "f32" else ("fp16", "fp32")
     )  # old cards are slower in 16 bits than in 32 bits
-    best = max(wide, key=lambda name: known.get(name, 0.0))
-    return known.get(best), best
+    best = max(fallback_formats, key=lambda name: known_rates.get(name, 0.0))
+    return known_rates.get(best), best
 
 
 def list_dense_rates(part: Accelerator) -> dict[str, float | None]:

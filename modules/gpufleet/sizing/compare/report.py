@@ -87,8 +87,8 @@ def _workload_row(compared: ComparedAccelerator) -> tuple[str, ...]:
 
 
 def _unplaced_lines(comparison: Comparison) -> Iterator[str]:
-    without = [each for each in comparison.accelerators if each.why_not]
-    if without:
+    unplaced = [each for each in comparison.accelerators if each.why_not]
+    if unplaced:
         yield "Not placed"
-    for each in without:
+    for each in unplaced:
         yield f"  {each.accelerator.name}: {each.why_not}"

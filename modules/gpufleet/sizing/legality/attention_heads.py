@@ -14,18 +14,18 @@ from gpufleet.sizing.tensor_parallel import can_split_heads, tensor_parallel_siz
     source="vllm-project/vllm issues 2652, 596, 11797: heads must be divisible by the tensor-parallel size",
 )
 def check_head_divisibility(case: PlacementCase) -> Iterator[str]:
-    within = min(case.devices, case.hardware.devices_per_node)
+    devices = min(case.devices, case.hardware.devices_per_node)
     if (
         case.engine.rule != "heads"
-        or within == 1
-        or can_split_heads(case.workload, within)
+        or devices == 1
+        or can_split_heads(case.workload, devices)
         or case.workload.is_training
     ):
         return
     model = case.workload.model
-    allowed = [str(size) for size in reversed(tensor_parallel_sizes(case.workload, case.hardware, within))]
+    allowed = [str(size) for size in reversed(tensor_parallel_sizes(case.workload, case.hardware, devices))]
     yield (
-        f"{model.heads} attention heads and {model.kv_heads} KV heads of {model.name} do not divide over {within} "
+        f"{model.heads} attention heads and {model.kv_heads} KV heads of {model.name} do not divide over {devices} "
         f"devices: tensor-parallel degrees here are {', '.join(allowed)}"
     )
 

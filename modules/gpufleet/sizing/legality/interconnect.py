@@ -42,8 +42,8 @@ def check_nvlink(case: PlacementCase) -> Iterator[str]:
     source="docs.vllm.ai distributed serving (v0.8.3): tensor parallel within a node, pipeline parallel between nodes",
 )
 def check_tensor_parallel_network(case: PlacementCase) -> Iterator[str]:
-    wide = case.layout.tensor > case.hardware.devices_per_node
-    if wide and case.hardware.network_gb_s < SLOW_GB_S:
+    spans_nodes = case.layout.tensor > case.hardware.devices_per_node
+    if spans_nodes and case.hardware.network_gb_s < SLOW_GB_S:
         gbit = case.hardware.network_gb_s * 8
         yield f"tensor parallelism over {case.layout.nodes} nodes joined with {gbit:g} Gbit/s: the network is the limit"
 
@@ -54,7 +54,7 @@ def check_tensor_parallel_network(case: PlacementCase) -> Iterator[str]:
     source="stas00/ml-engineering network/README.md, why inter-node network speed is of importance",
 )
 def check_training_network(case: PlacementCase) -> Iterator[str]:
-    slow = case.hardware.network_gb_s * case.hardware.devices_per_node < SLOW_GB_S
-    if case.workload.is_training and case.layout.nodes > 1 and slow:
+    is_slow = case.hardware.network_gb_s * case.hardware.devices_per_node < SLOW_GB_S
+    if case.workload.is_training and case.layout.nodes > 1 and is_slow:
         gbit = case.hardware.network_gb_s * case.hardware.devices_per_node * 8
         yield f"{case.layout.nodes} nodes with {gbit:g} Gbit/s each sum their gradients over it at every step"

@@ -43,5 +43,5 @@ def check_partly_used_nodes(case: PlacementCase) -> Iterator[str]:
 def check_node_limit(case: PlacementCase) -> Iterator[str]:
     limit = case.hardware.node_limit
     if limit is not None and case.devices > limit * case.hardware.devices_per_node:
-        has = limit * case.hardware.devices_per_node
-        yield f"{case.hardware.name} has {has} device{'s'[: has != 1]}, {case.devices} were requested"
+        available = limit * case.hardware.devices_per_node
+        yield f"{case.hardware.name} has {available} device{'s'[: available != 1]}, {case.devices} were requested"

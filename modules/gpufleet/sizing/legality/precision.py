@@ -69,6 +69,6 @@ def check_fp8_rate(case: PlacementCase) -> Iterator[str]:
 def check_fp4(case: PlacementCase) -> Iterator[str]:
     capability = _compute_capability(case)
     part = case.hardware.accelerator
-    lacks = part.fp4_tflops_dense is None and (capability is None or capability < FP4_FROM)
-    if case.workload.precision in FP4 and lacks:
+    has_no_fp4 = part.fp4_tflops_dense is None and (capability is None or capability < FP4_FROM)
+    if case.workload.precision in FP4 and has_no_fp4:
         yield f"{part.name} has no 4-bit floating-point arithmetic: weights alone are 4-bit"

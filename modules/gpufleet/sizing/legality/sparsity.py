@@ -16,5 +16,5 @@ from gpufleet.sizing.legality.rule import PlacementCase, rule
 def check_sparse_headline(case: PlacementCase) -> Iterator[str]:
     part = case.hardware.accelerator
     for row in load_rows("sparse.csv"):
-        if row["accelerator"] == part.name and case.workload.precision in row["precisions"].split():
+        if row["accelerator"] == part.name and case.workload.precision in row.split_words("precisions"):
             yield f"{part.name}: its vendor's {row['headline']} is sparse, dense is {row['dense']} ({row['source']})"

@@ -20,15 +20,15 @@ SELECTIVE_KEPT_PER = (
 
 def layer_bytes(workload: Workload, tokens: float) -> float:
     """Return the bytes that one layer stores for that many tokens without recomputation."""
-    model, training, known = workload.model, workload.training, load_constants()
+    model, training, values = workload.model, workload.training, load_constants()
     state = "frozen" if workload.adapter != "none" else "compiled" if training.compiled else "trained"
-    per_token = known[f"norm_{state}"] * model.norms / 2 * model.hidden
+    per_token = values[f"norm_{state}"] * model.norms / 2 * model.hidden
     per_token += BF16_BYTES * (2 * _query_width(model) + 2 * _key_width(model))
     per_token += BF16_BYTES * _feed_forward_bytes(model, state, compiled=training.compiled)
     if not training.flash_attention:
         per_token += SCORE_BYTES * model.heads * workload.context
     per_token += _adapter_bytes(workload) + _quantized_bytes(workload)
-    return tokens * per_token * known["activation_scale"]
+    return tokens * per_token * values["activation_scale"]
 
 
 def recomputed_layer_bytes(workload: Workload, tokens: float) -> float:
@@ -88,10 +88,10 @@ def _input_width(model: Architecture) -> float:
 
 
 def _feed_forward_bytes(model: Architecture, state: str, *, compiled: bool) -> float:
-    known = load_constants()
+    values = load_constants()
     if not model.gated:
-        return known["plain_frozen" if state == "frozen" else "plain_trained"] * _feed_forward_width(model)
-    stored_widths = known[f"gated_{state}"] - (1 if state == "frozen" and compiled else 0)
+        return values["plain_frozen" if state == "frozen" else "plain_trained"] * _feed_forward_width(model)
+    stored_widths = values[f"gated_{state}"] - (1 if state == "frozen" and compiled else 0)
     return stored_widths * _feed_forward_width(model)
 
 

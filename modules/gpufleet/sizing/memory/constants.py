@@ -29,6 +29,6 @@ def override_constants(**values: float) -> Iterator[None]:
 @cache
 def _load_stored() -> dict[str, float]:
     return {
-        row["name"]: float(row["value"])
+        row["name"]: row.number("value")
         for row in packaged_rows("gpufleet.sizing", "data/memory_constants.csv")
     }

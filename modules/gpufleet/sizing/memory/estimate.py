@@ -27,8 +27,8 @@ def estimate_with_recompute(
     workload: Workload, layout: Layout, hardware: Hardware
 ) -> tuple[Workload, MemoryEstimate]:
     """Return the workload with its recomputation chosen, and its memory estimate."""
-    chosen, share = _choose_recompute(workload, layout, hardware)
-    return chosen, _summarize(chosen, share, layout, hardware)
+    settled, share = _choose_recompute(workload, layout, hardware)
+    return settled, _summarize(settled, share, layout, hardware)
 
 
 def choose_recompute(workload: Workload, layout: Layout, hardware: Hardware) -> Workload:
@@ -47,15 +47,15 @@ def _choose_recompute(
 ) -> tuple[Workload, DeviceMemory]:
     if not workload.is_training or workload.training.recompute != "auto":
         return workload, _device_memory(workload, layout, hardware)
-    room = _available_bytes(hardware, layout)
+    available = _available_bytes(hardware, layout)
     ladder = PRETRAINING_STEPS if workload.task == "pretrain" else FINE_TUNING_STEPS
     for recompute, chunked in ladder:
         training = with_recompute(workload.training, recompute, chunked=chunked)
-        chosen = replace(workload, training=training)
-        share = _device_memory(chosen, layout, hardware)
-        if share.total <= room:
+        variant = replace(workload, training=training)
+        share = _device_memory(variant, layout, hardware)
+        if share.total <= available:
             break
-    return chosen, share
+    return variant, share
 
 
 @lru_cache(maxsize=256)
@@ -82,11 +82,11 @@ def _engine_limit_bytes(workload: Workload, hardware: Hardware, layout: Layout) 
 
     Its CUDA graphs are captured outside that share.
     """
-    room = _available_bytes(hardware, layout)
-    claimed = _engine_reserved_gib(workload, hardware) * GIB
-    if not claimed:
-        return room
-    return min(room, claimed + engine_memory(workload, hardware.accelerator).graphs_gib * GIB)
+    available = _available_bytes(hardware, layout)
+    engine_share = _engine_reserved_gib(workload, hardware) * GIB
+    if not engine_share:
+        return available
+    return min(available, engine_share + engine_memory(workload, hardware.accelerator).graphs_gib * GIB)
 
 
 def _device_memory(workload: Workload, layout: Layout, hardware: Hardware) -> DeviceMemory:
@@ -98,7 +98,7 @@ def _device_memory(workload: Workload, layout: Layout, hardware: Hardware) -> De
 def _summarize(workload: Workload, share: DeviceMemory, layout: Layout, hardware: Hardware) -> MemoryEstimate:
     devices = max(1, layout.devices)
     usable = usable_gib(hardware.accelerator)
-    peak, room = share.total / GIB, _engine_limit_bytes(workload, hardware, layout)
+    peak, engine_limit = share.total / GIB, _engine_limit_bytes(workload, hardware, layout)
     parts = {
         "weights": share.weights,
         "gradients": share.gradients,
@@ -113,10 +113,10 @@ def _summarize(workload: Workload, share: DeviceMemory, layout: Layout, hardware
         total=sum(summed.values()),
         per_device_gib=peak,
         usable_gib=usable,
-        fits=share.total <= room,
+        fits=share.total <= engine_limit,
         reserved_gib=max(peak, _engine_reserved_gib(workload, hardware)),
         host_gib=share.host_offload * devices / GIB,
-        available_gib=room / GIB,
+        available_gib=engine_limit / GIB,
         notes=tuple(_memory_notes(workload, share, layout, hardware)),
     )
 
@@ -137,10 +137,10 @@ def _memory_notes(workload: Workload, share: DeviceMemory, layout: Layout, hardw
         notes.append(
             f"{share.host_offload * layout.devices / GIB:.1f} GiB of states are in host memory and not included"
         )
-    room = _available_bytes(hardware, layout)
-    if workload.task == "full_finetune" and share.total > room:
+    available = _available_bytes(hardware, layout)
+    if workload.task == "full_finetune" and share.total > available:
         low = _device_memory(_low_memory_variant(workload), layout, hardware).total
-        if low <= room:
+        if low <= available:
             notes.append(
                 f"fits in {low / GIB:.1f} GiB with paged 8-bit AdamW that steps in the backward pass"
             )

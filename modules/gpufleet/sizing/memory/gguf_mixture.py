@@ -81,8 +81,8 @@ def _output_type(base: str, mixture: str, model: Architecture) -> str:
 
 
 def _embedding_type(base: str, mixture: str) -> str:
-    special = {"iq2_s": "iq3_s", "iq2_m": "iq3_s", "iq3_xxs": "iq3_s", "tq1_0": "q4_k", "tq2_0": "q4_k"}
-    return special.get(mixture, "q2_k" if mixture in LOW_BIT_TYPES else base)
+    exceptions = {"iq2_s": "iq3_s", "iq2_m": "iq3_s", "iq3_xxs": "iq3_s", "tq1_0": "q4_k", "tq2_0": "q4_k"}
+    return exceptions.get(mixture, "q2_k" if mixture in LOW_BIT_TYPES else base)
 
 
 def _attn_v_type(base: str, mixture: str, model: Architecture, layer: int) -> str:
@@ -140,9 +140,9 @@ def _attn_output_type(base: str, mixture: str, model: Architecture, _layer: int)
             if mixture not in {"q5_k_s", "q5_k_m", "q6_k", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1"}
             else base
         )
-    raised = {"q2_k": "q3_k", "iq3_xxs": "iq3_s", "q3_k_m": "q4_k", "q3_k_l": "q5_k", "iq3_m": "q4_k"}
-    lowest = {"iq1_s": "iq2_xxs", "iq1_m": "iq2_xxs", "iq2_s": "iq3_s", "iq2_m": "iq3_s"}
-    return raised.get(mixture) or lowest.get(mixture, base)
+    more_bits = {"q2_k": "q3_k", "iq3_xxs": "iq3_s", "q3_k_m": "q4_k", "q3_k_l": "q5_k", "iq3_m": "q4_k"}
+    low_bit_types = {"iq1_s": "iq2_xxs", "iq1_m": "iq2_xxs", "iq2_s": "iq3_s", "iq2_m": "iq3_s"}
+    return more_bits.get(mixture) or low_bit_types.get(mixture, base)
 
 
 def _ffn_down_type(base: str, mixture: str, model: Architecture, layer: int) -> str:

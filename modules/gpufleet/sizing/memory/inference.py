@@ -102,10 +102,12 @@ ENGINE_ALIASES = {
 
 def engine_memory(workload: Workload, part: Accelerator) -> EngineMemory:
     """Return how the named engine uses memory, or the default engine of that hardware."""
-    named = "".join(letter for letter in (workload.engine or "").lower() if letter.isalnum())
-    spelled = {name.replace("-", "").replace(".", ""): name for name in ENGINE_MEMORY} | ENGINE_ALIASES
-    for spelling, name in spelled.items():
-        if named and spelling in named:
+    engine_name = "".join(letter for letter in (workload.engine or "").lower() if letter.isalnum())
+    names_by_spelling = {
+        name.replace("-", "").replace(".", ""): name for name in ENGINE_MEMORY
+    } | ENGINE_ALIASES
+    for spelling, name in names_by_spelling.items():
+        if engine_name and spelling in engine_name:
             return _with_measured_constants(ENGINE_MEMORY[name])
     if part.kind == "npu" and "rknn" in part.stacks:
         return ENGINE_MEMORY["rknn"]
@@ -120,10 +122,10 @@ def engine_memory(workload: Workload, part: Accelerator) -> EngineMemory:
 def _with_measured_constants(engine: EngineMemory) -> EngineMemory:
     if engine.name != "transformers":
         return engine
-    known = load_constants()
-    width, block = known["transformers_width"], known["transformers_block"]
+    values = load_constants()
+    width, block = values["transformers_width"], values["transformers_block"]
     return replace(
-        engine, runtime_gib=known["transformers_gib"], hidden_bytes=width, intermediate_bytes=block
+        engine, runtime_gib=values["transformers_gib"], hidden_bytes=width, intermediate_bytes=block
     )
 
 
@@ -158,8 +160,13 @@ def _host_embedding_bytes(
 ) -> float:
     """Return the bytes of an embedding that stays in host memory; a tied one is on the card as the output matrix."""
     model, part = workload.model, hardware.accelerator
-    shared = part.unified or hardware.unified or part.kind in {"sbc", "npu"}
-    if not engine.has_host_embedding or shared or model.tied_embeddings or _pipeline_stages(layout) > 1:
+    has_unified_memory = part.unified or hardware.unified or part.kind in {"sbc", "npu"}
+    if (
+        not engine.has_host_embedding
+        or has_unified_memory
+        or model.tied_embeddings
+        or _pipeline_stages(layout) > 1
+    ):
         return 0.0
     name = normalize_precision(workload.precision)
     sizes = [
@@ -177,8 +184,10 @@ def fullest_weights(workload: Workload, layout: Layout) -> float:
     layers = -(-model.layers // stages) / model.layers
     if stages == 1:
         embedding_bytes = largest = 0.0
-    body = total - embedding_bytes - routed
-    return (body * layers + largest) / layout.tensor + routed * layers / max(layout.expert, layout.tensor)
+    layer_bytes = total - embedding_bytes - routed
+    return (layer_bytes * layers + largest) / layout.tensor + routed * layers / max(
+        layout.expert, layout.tensor
+    )
 
 
 def _rknn_memory(workload: Workload, share: DeviceMemory) -> DeviceMemory:

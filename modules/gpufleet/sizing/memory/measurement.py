@@ -7,12 +7,11 @@ from functools import cache
 from typing import Any, cast
 
 from gpufleet import catalog
-from gpufleet.boundary import packaged_rows
+from gpufleet.boundary import CsvRow, packaged_rows
 from gpufleet.sizing.hardware import Hardware, Layout
 from gpufleet.sizing.memory.result import GIB
 from gpufleet.sizing.workload import Task, Training, Workload
 
-Row = dict[str, str]
 UNITS = {"GiB": 1.0, "GB": 1e9 / GIB, "MB": 1e6 / GIB}
 TEXT_FIELDS = ("optimizer", "sharding", "recompute", "offload", "adapter", "lora_targets")
 INTEGER_FIELDS = ("lora_rank", "accumulation", "context_parallel")
@@ -58,16 +57,16 @@ def load_measurements() -> tuple[MeasuredMemory, ...]:
     )
 
 
-def _build_measurement(row: Row) -> MeasuredMemory:
+def _build_measurement(row: CsvRow) -> MeasuredMemory:
     fits = row["metric"] == "fits"
     part = catalog.get_accelerator(row["accelerator"] or DEFAULT_ACCELERATOR)
     if row["memory_gib"]:  # a card sold in another size than the catalogue's
-        part = replace(part, memory_gib=float(row["memory_gib"]), usable_gib=None)
+        part = replace(part, memory_gib=row.number("memory_gib"), usable_gib=None)
     return MeasuredMemory(
         id=row["id"],
         group=row["group"],
         metric=row["metric"],
-        gib=0.0 if fits else float(row["value"]) * UNITS[row["unit"]],
+        gib=0.0 if fits else row.number("value") * UNITS[row["unit"]],
         fits=row["value"] == "1" if fits else None,
         workload=_workload(row),
         layout=_layout(row),
@@ -77,33 +76,37 @@ def _build_measurement(row: Row) -> MeasuredMemory:
     )
 
 
-def _workload(row: Row) -> Workload:
+def _workload(row: CsvRow) -> Workload:
     task = "inference" if row["task"] == "storage" else row["task"]
     return Workload(
         model=catalog.get_model(row["model"]),
         task=cast("Task", task),
         precision=row["precision"],
-        input_tokens=int(row["input_tokens"] or 1),
-        output_tokens=int(row["output_tokens"] or 0),
-        batch=int(row["batch"] or 1),
+        input_tokens=row.integer("input_tokens", default=1),
+        output_tokens=row.integer("output_tokens", default=0),
+        batch=row.integer("batch", default=1),
         engine=row["engine"] or None,
         training=_training(row),
     )
 
 
-def _training(row: Row) -> Training:
+def _training(row: CsvRow) -> Training:
     knobs: dict[str, Any] = {name: row[name] for name in TEXT_FIELDS if row[name]}
-    knobs |= {name: int(row[name]) for name in INTEGER_FIELDS if row[name]}
-    knobs |= {name: row[name] == "1" for name in BOOLEAN_FIELDS if row[name]}
+    knobs |= {name: row.integer(name) for name in INTEGER_FIELDS if row[name]}
+    knobs |= {name: row.flag(name) for name in BOOLEAN_FIELDS if row[name]}
     if row["logits_bytes"]:
-        knobs["logits_bytes"] = float(row["logits_bytes"])
+        knobs["logits_bytes"] = row.number("logits_bytes")
     return Training(**knobs)
 
 
-def _layout(row: Row) -> Layout:
-    devices, tensor, pipeline = int(row["devices"]), int(row["tensor"] or 1), int(row["pipeline"] or 1)
+def _layout(row: CsvRow) -> Layout:
+    devices, tensor, pipeline = (
+        row.integer("devices"),
+        row.integer("tensor", default=1),
+        row.integer("pipeline", default=1),
+    )
     return Layout(
-        nodes=int(row["nodes"]),
+        nodes=row.integer("nodes"),
         devices=devices,
         tensor=tensor,
         pipeline=pipeline,

@@ -29,8 +29,8 @@ def model_states(workload: Workload, layout: Layout) -> DeviceMemory:
     weights = base_weight_bytes(workload) + reference_bytes(workload) + 2.0 * adapter_parameters(workload)
     gradients, optimizer = _gradient_bytes(workload, layout), _optimizer_bytes(workload)
     has_unsharded_gradients = training.accumulation > 1 and not training.sync_each
-    spread = _expert_share(workload, layout) if stage < ZERO_STAGES["zero3"] else 1.0
-    weights, gradients, optimizer = weights * spread, gradients * spread, optimizer * spread
+    expert_share = _expert_share(workload, layout) if stage < ZERO_STAGES["zero3"] else 1.0
+    weights, gradients, optimizer = weights * expert_share, gradients * expert_share, optimizer * expert_share
     share = DeviceMemory(
         weights=weights / split / (shards if stage == ZERO_STAGES["zero3"] else 1),
         gradients=gradients
@@ -106,9 +106,9 @@ def _gradient_bytes(workload: Workload, layout: Layout) -> float:
     training = workload.training
     if training.step_in_backward:
         return max((m.rows * m.columns * 2.0 for m in list_matrices(workload.model)), default=0.0)
-    wide = layout.pipeline > 1 or normalize_precision(workload.precision) == "f32"
-    mixed = training.master_copy and workload.adapter == "none"
-    return _trained_parameters(workload) * (4.0 if wide and mixed else 2.0)
+    has_32_bit_gradients = layout.pipeline > 1 or normalize_precision(workload.precision) == "f32"
+    has_master_copy = training.master_copy and workload.adapter == "none"
+    return _trained_parameters(workload) * (4.0 if has_32_bit_gradients and has_master_copy else 2.0)
 
 
 def _optimizer_bytes(workload: Workload) -> float:

@@ -41,8 +41,8 @@ def training_memory(workload: Workload, layout: Layout) -> DeviceMemory:
     at_loss = logits + gathered.embedding_gradient
     in_layer = working + gathered.layers + gathered.layer_gradient
     share.activations = stored + gathered.embeddings + max(at_loss, in_layer)
-    known = load_constants()
-    share.overhead = known["workspace_gib"] * GIB + known["fragment"] * share.activations
+    values = load_constants()
+    share.overhead = values["workspace_gib"] * GIB + values["fragment"] * share.activations
     return share
 
 
@@ -77,13 +77,15 @@ def _gathered_weights(workload: Workload, layout: Layout) -> GatheredWeights:
     model = stored_model(workload)
     embedding_weights = model.vocabulary * model.hidden * (1 if model.tied_embeddings else 2)
     layer = (model.parameters - embedding_weights) / model.layers
-    packed = (base_weight_bytes(workload) - 2.0 * embedding_weights) / (model.parameters - embedding_weights)
-    trains = 2.0 if workload.adapter == "none" else 0.0
+    bytes_per_weight = (base_weight_bytes(workload) - 2.0 * embedding_weights) / (
+        model.parameters - embedding_weights
+    )
+    gradient_bytes = 2.0 if workload.adapter == "none" else 0.0
     return GatheredWeights(
         embeddings=2.0 * embedding_weights / layout.tensor,
-        layers=2 * layer * packed / layout.tensor,
-        embedding_gradient=trains * model.vocabulary * model.hidden / layout.tensor,
-        layer_gradient=trains * layer / layout.tensor,
+        layers=2 * layer * bytes_per_weight / layout.tensor,
+        embedding_gradient=gradient_bytes * model.vocabulary * model.hidden / layout.tensor,
+        layer_gradient=gradient_bytes * layer / layout.tensor,
     )
 
 

@@ -30,5 +30,5 @@ RECIPES: dict[str, Training] = {
 
 def find_recipe(engine: str | None = None) -> Training:
     """Return the default settings of a library, the generic defaults for an unknown one."""
-    named = (engine or "").lower().replace("-", "")
-    return next((training for name, training in RECIPES.items() if name in named), DEFAULT_TRAINING)
+    engine_name = (engine or "").lower().replace("-", "")
+    return next((training for name, training in RECIPES.items() if name in engine_name), DEFAULT_TRAINING)

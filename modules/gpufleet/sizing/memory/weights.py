@@ -47,13 +47,15 @@ def active_weight_bytes(model: Architecture, precision: str, tokens: float = 1.0
     The embedding is a lookup and not counted; a tied one is read as the output matrix.
     """
     name = normalize_precision(precision)
-    touched = expected_active_experts(model, tokens) / model.experts.count if model.experts else 1.0
-    read = 0.0
+    active_share = expected_active_experts(model, tokens) / model.experts.count if model.experts else 1.0
+    total = 0.0
     for matrix in list_matrices(model):
         if matrix.kind == "embedding" and not model.tied_embeddings:
             continue
-        read += matrix.elements * matrix_bits(matrix, model, name) / 8 * (touched if matrix.routed else 1.0)
-    return read
+        total += (
+            matrix.elements * matrix_bits(matrix, model, name) / 8 * (active_share if matrix.routed else 1.0)
+        )
+    return total
 
 
 def expected_active_experts(model: Architecture, tokens: float) -> float:

@@ -189,7 +189,7 @@ def _build_plan(
     request: SizingRequest, placement: Placement, *, replicas: int = 1, devices: int | None = None
 ) -> Plan:
     hardware, layout = placement.hardware, placement.layout
-    used = devices or layout.devices * replicas
+    device_count = devices or layout.devices * replicas
     has_total_context_only = request.has_total_context_only and not placement.workload.is_training
     prompt = (
         replace(placement.workload, input_tokens=placement.workload.context, output_tokens=0)
@@ -202,8 +202,8 @@ def _build_plan(
         workload=placement.workload,
         layout=layout,
         replicas=replicas,
-        devices=used,
-        nodes=count_nodes(hardware, used),
+        devices=device_count,
+        nodes=count_nodes(hardware, device_count),
         memory=placement.memory,
         speed=speed,
         engine=placement.workload.engine or "",

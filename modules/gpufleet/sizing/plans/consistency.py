@@ -39,8 +39,8 @@ def _check_cloud(request: SizingRequest, hardware: Hardware) -> None:
             "--cloud",
             "name its cloud, or leave it out",
         )
-    known = {region for cloud in clouds for region in catalog.list_regions(cloud)}
-    if request.regions and not known & set(request.regions):
+    known_regions = {region for cloud in clouds for region in catalog.list_regions(cloud)}
+    if request.regions and not known_regions & set(request.regions):
         raise _conflict(
             f"{request.regions[0]} is not a region of {' or '.join(sorted(clouds))}, which offers {hardware.name}",
             "--region", "name a region of that cloud, or leave it out",

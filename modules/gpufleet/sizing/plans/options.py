@@ -350,10 +350,10 @@ def _parse_rank(text: str) -> Rank:
 
 
 def _parse_regions(names: tuple[str, ...]) -> tuple[str, ...]:
-    known = {region for cloud in CLOUDS for region in catalog.list_regions(cloud)}
+    known_regions = {region for cloud in CLOUDS for region in catalog.list_regions(cloud)}
     for name in names:
-        if name not in known:
-            close = get_close_matches(name, sorted(known), n=3)
+        if name not in known_regions:
+            close = get_close_matches(name, sorted(known_regions), n=3)
             remedy = (
                 f"did you mean {' or '.join(close)}?" if close else "give a region as its cloud spells it"
             )

@@ -53,8 +53,8 @@ class Placement:
 def place_on_layout(workload: Workload, hardware: Hardware, layout: Layout) -> Placement:
     """Return the workload on that layout, with automatic recomputation chosen."""
     is_open = workload.is_training and workload.training.recompute == "auto"
-    chosen, memory = estimate_with_recompute(workload, layout, hardware)
-    return Placement(chosen, hardware, layout, memory, is_open)
+    settled, memory = estimate_with_recompute(workload, layout, hardware)
+    return Placement(settled, hardware, layout, memory, is_open)
 
 
 def place_on_devices(
@@ -87,8 +87,8 @@ def sharding_variants(workload: Workload, devices: int) -> Iterator[Workload]:
     training = workload.training
     if workload.is_training and workload.adapter != "none" and devices > 1 and training.sharding == "auto":
         yield replace(workload, training=replace(training, sharding="none"))
-    chosen = "zero3" if training.sharding == "auto" else training.sharding
-    yield replace(workload, training=replace(training, sharding=chosen))
+    sharding = "zero3" if training.sharding == "auto" else training.sharding
+    yield replace(workload, training=replace(training, sharding=sharding))
 
 
 def find_smallest_placement(workload: Workload, hardware: Hardware) -> Placement | None:
@@ -98,15 +98,17 @@ def find_smallest_placement(workload: Workload, hardware: Hardware) -> Placement
     if one.fits and not needs_full_nodes:
         return one
     least = _min_devices(one)
-    tried = 0
+    attempts = 0
     for devices in device_counts(hardware, whole_nodes=needs_full_nodes, trains=workload.is_training):
         if devices < least:
             continue
         placement = place_on_devices(workload, hardware, devices, quick=True)
         if placement.fits:
             return placement
-        tried += 1
-        if tried == MAX_DOUBLINGS or placement.layout.devices < devices:  # the engine cannot use more devices
+        attempts += 1
+        if (
+            attempts == MAX_DOUBLINGS or placement.layout.devices < devices
+        ):  # the engine cannot use more devices
             return None
     return None
 
@@ -114,14 +116,14 @@ def find_smallest_placement(workload: Workload, hardware: Hardware) -> Placement
 def device_counts(hardware: Hardware, *, whole_nodes: bool = False, trains: bool = True) -> Iterator[int]:
     """Yield device counts to try: powers of two within a node, then doubled nodes, then all nodes."""
     per_node = hardware.devices_per_node
-    most = hardware.node_limit or (MAX_NODES if trains else max_nodes_of_replica(hardware))
+    max_nodes = hardware.node_limit or (MAX_NODES if trains else max_nodes_of_replica(hardware))
     if not whole_nodes:
         yield from (1 << power for power in range(per_node.bit_length()) if 1 << power < per_node)
     nodes = 1
-    while nodes < most:
+    while nodes < max_nodes:
         yield nodes * per_node
         nodes *= 2
-    yield most * per_node
+    yield max_nodes * per_node
 
 
 def max_nodes_of_replica(hardware: Hardware) -> int:

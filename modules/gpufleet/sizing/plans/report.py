@@ -103,7 +103,7 @@ def _table_row(plan: Plan) -> Row:
     money = (plan.hours, plan.usd) if plan.tokens else (plan.usd_per_hour, plan.usd_per_million_tokens)
     speeds = f"{format_figure(plan.tokens_per_s_low)}-{format_figure(plan.tokens_per_s_high)}"
     offer = plan.offer
-    bought = (
+    purchase = (
         " ".join(part for part in (offer.purchase, offer.cloud, offer.region) if part)
         if offer
         else "no price known"
@@ -120,17 +120,17 @@ def _table_row(plan: Plan) -> Row:
         (plan.speed.limit if plan.speed else None) or "-",
         *(format_figure(value) for value in money),
         format_figure(plan.watts),
-        bought,
+        purchase,
     )
 
 
 def _split_text(plan: Plan) -> str:
     layout = plan.layout
-    named = (("tensor", layout.tensor), ("layers", layout.pipeline), ("data", layout.data))
-    shared = (
+    named_sizes = (("tensor", layout.tensor), ("layers", layout.pipeline), ("data", layout.data))
+    shard_text = (
         f" by {layout.shards}" if layout.shards else ""
     )  # hybrid sharding: each copy is sharded over so many devices
-    return (" x ".join(f"{name} {size}" for name, size in named if size > 1) or "-") + shared
+    return (" x ".join(f"{name} {size}" for name, size in named_sizes if size > 1) or "-") + shard_text
 
 
 def _detail_lines(plan: Plan) -> Iterator[str]:
@@ -180,8 +180,8 @@ def format_table(header: Row, rows: list[Row], left: Collection[str] = LEFT_ALIG
     cells = [list(header), *(list(row) for row in rows)]
     widths = [max(len(row[at]) for row in cells) for at in range(len(header))]
     for row in cells:
-        shown = [
+        padded = [
             text.ljust(width) if name in left else text.rjust(width)
             for text, width, name in zip(row, widths, header, strict=True)
         ]
-        yield "  ".join(shown).rstrip()
+        yield "  ".join(padded).rstrip()

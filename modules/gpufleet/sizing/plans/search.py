@@ -81,16 +81,16 @@ def _rank_plans(
     affordable = [each for each in plans if _is_within_deadline_and_budget(request, each)]
     order = sort_key(request.rank)
     best = sorted(affordable, key=order)
-    shown = tuple(_drop_duplicates(best)[: request.limit or None])
-    if shown:
+    top_plans = tuple(_drop_duplicates(best)[: request.limit or None])
+    if top_plans:
         return _build_result(
             request,
-            shown,
+            top_plans,
             (
                 *warnings,
-                *_placement_warnings(request, shown),
-                *_commitment_warnings(shown),
-                *_missing_price_warnings(request, shown),
+                *_placement_warnings(request, top_plans),
+                *_commitment_warnings(top_plans),
+                *_missing_price_warnings(request, top_plans),
             ),
             len(kinds),
         )
@@ -114,8 +114,8 @@ def _drop_duplicates(plans: list[Plan]) -> list[Plan]:
     seen: set[tuple[object, ...]] = set()
     unique = []
     for each in plans:
-        bought = (each.offer.purchase, each.offer.cloud) if each.offer else ()
-        identity = (each.hardware.name, each.devices, *bought)
+        purchase_key = (each.offer.purchase, each.offer.cloud) if each.offer else ()
+        identity = (each.hardware.name, each.devices, *purchase_key)
         if identity not in seen:
             seen.add(identity)
             unique.append(each)
@@ -157,10 +157,10 @@ def _build_empty_result(
         ]
     closest, text = _find_nearest_miss(request, plans) if plans else _find_closest_plan(request, kinds)
     all_warnings = (*warnings, PlanWarning("nothing-suits", text, "", is_blocking=True))
-    stopped = [each for each in kinds if _is_hardware_blocked(request, each)]
-    if stopped and len(stopped) == len(kinds):
+    blocked = [each for each in kinds if _is_hardware_blocked(request, each)]
+    if blocked and len(blocked) == len(kinds):
         all_warnings += tuple(
-            check_placement(request.workload, stopped[0], 1, Layout(), hardware_name=request.on)
+            check_placement(request.workload, blocked[0], 1, Layout(), hardware_name=request.on)
         )
     result = _build_result(request, (closest,), all_warnings, len(kinds))
     return replace(result, plans=(), closest=closest)

@@ -89,7 +89,10 @@ def max_tokens_per_s(
     """Return an upper bound of tokens per second: the largest micro-batch without recomputation."""
     training = with_recompute(workload.training, "none")
     batch = MICRO_BATCHES[-1] if can_choose_batch else workload.batch
-    work, joint = replace(workload, batch=batch, training=training), with_link_for(hardware, layout.devices)
-    easiest = Replica(work, layout, joint, load_efficiency())
-    step = training_step(easiest)
-    return tokens_per_step(easiest) / step.seconds if step else 0.0
+    work, linked_hardware = (
+        replace(workload, batch=batch, training=training),
+        with_link_for(hardware, layout.devices),
+    )
+    upper_bound = Replica(work, layout, linked_hardware, load_efficiency())
+    step = training_step(upper_bound)
+    return tokens_per_step(upper_bound) / step.seconds if step else 0.0

@@ -30,8 +30,13 @@ def device_class(part: Accelerator) -> str:
         return f"{vendor}-hbm" if HBM_ARCHITECTURES.search(part.architecture.lower()) else f"{vendor}-gddr"
     if "A72" in part.architecture:
         return "board-a72"  # no dot-product instructions, and a quarter of its nominal bandwidth
-    others = {"raspberry pi": "board-cpu", "rockchip": "board-npu", "aws": "neuron", "intel": "intel-gpu"}
-    return "gaudi" if "gaudi" in part.name.lower() else others.get(vendor, "other")
+    class_by_vendor = {
+        "raspberry pi": "board-cpu",
+        "rockchip": "board-npu",
+        "aws": "neuron",
+        "intel": "intel-gpu",
+    }
+    return "gaudi" if "gaudi" in part.name.lower() else class_by_vendor.get(vendor, "other")
 
 
 def find_calibrated_engine(
@@ -47,8 +52,14 @@ def find_calibrated_engine(
         return {"tpu": "maxtext", "neuron": "neuron"}.get(kind, "pytorch-fsdp")
     if kind == "board-cpu" and nodes > 1:
         return "distributed-llama"
-    usual = {"board-npu": "rknn", "neuron": "neuron", "amd-hbm": "vllm", "tpu": "vllm", "gaudi": "vllm"}
-    return usual.get(kind, "tensorrt-llm" if kind == "nvidia-hbm" else "llama.cpp")
+    default_engines = {
+        "board-npu": "rknn",
+        "neuron": "neuron",
+        "amd-hbm": "vllm",
+        "tpu": "vllm",
+        "gaudi": "vllm",
+    }
+    return default_engines.get(kind, "tensorrt-llm" if kind == "nvidia-hbm" else "llama.cpp")
 
 
 def is_server_engine(engine: str) -> bool:

@@ -51,5 +51,5 @@ class Efficiency:
 def load_efficiency() -> Efficiency:
     """Return the factors of efficiency.csv."""
     return Efficiency(
-        {(r["parameter"], r["device"], r["engine"]): float(r["value"]) for r in load_rows("efficiency.csv")}
+        {(r["parameter"], r["device"], r["engine"]): r.number("value") for r in load_rows("efficiency.csv")}
     )

@@ -56,9 +56,11 @@ def _default_network_gb_s(part: Accelerator) -> float:
 
 def tensor_parallel_link(hardware: Hardware, layout: Layout) -> Link:
     """Return the slowest link within a tensor-parallel group."""
-    crosses = layout.nodes > 1 and layout.tensor * layout.pipeline * layout.data > hardware.devices_per_node
-    wide = layout.tensor > hardware.devices_per_node
-    return inter_node_link(hardware) if crosses and wide else intra_node_link(hardware)
+    spans_nodes = (
+        layout.nodes > 1 and layout.tensor * layout.pipeline * layout.data > hardware.devices_per_node
+    )
+    exceeds_node = layout.tensor > hardware.devices_per_node
+    return inter_node_link(hardware) if spans_nodes and exceeds_node else intra_node_link(hardware)
 
 
 def pipeline_link(hardware: Hardware, layout: Layout) -> Link:

@@ -30,16 +30,16 @@ class Interval:
 def load_intervals() -> dict[tuple[str, str], Interval]:
     """Return the bounds by metric and device class."""
     return {
-        (r["metric"], r["device"]): Interval(float(r["low"]), float(r["high"]))
+        (r["metric"], r["device"]): Interval(r.number("low"), r.number("high"))
         for r in load_rows("intervals.csv")
     }
 
 
 def find_interval(metric: str, device: str) -> Interval:
     """Return the interval of the class if it has enough measurements, else a widened one of all classes."""
-    known = load_intervals()
-    class_interval = known.get((metric, device))
+    intervals = load_intervals()
+    class_interval = intervals.get((metric, device))
     if class_interval:
         return class_interval
-    pooled = known[metric, ANY]
+    pooled = intervals[metric, ANY]
     return Interval(pooled.low / UNMEASURED_WIDENING, pooled.high * UNMEASURED_WIDENING, is_measured=False)

@@ -39,8 +39,8 @@ def attention_width(model: Architecture) -> float:
 
 def attention_operations(model: Architecture, tokens: float) -> float:
     """Return forward operations per token of causal attention over ``tokens`` tokens."""
-    seen = _mean_attended_tokens(model, tokens)
-    return 4.0 * attention_width(model) * seen
+    attended_tokens = _mean_attended_tokens(model, tokens)
+    return 4.0 * attention_width(model) * attended_tokens
 
 
 def _mean_attended_tokens(model: Architecture, tokens: float) -> float:

@@ -54,15 +54,15 @@ def estimate_generation(replica: Replica) -> Generation | None:
         return None
     prompts = prefill.prefill_seconds(replica, streams, work.input_tokens)
     single = prefill.prefill_seconds(replica, 1.0, work.input_tokens) if work.input_tokens else None
-    busy = (prompts or 0.0) if device.is_server_engine(replica.engine) else 0.0
-    generating = max(work.output_tokens, 1) * step.seconds
+    prompt_seconds = (prompts or 0.0) if device.is_server_engine(replica.engine) else 0.0
+    decode_seconds = max(work.output_tokens, 1) * step.seconds
     return Generation(
-        tokens_per_s=streams * max(work.output_tokens, 1) / (generating + busy),
+        tokens_per_s=streams * max(work.output_tokens, 1) / (decode_seconds + prompt_seconds),
         per_stream=1.0 / step.seconds,
         prompt_tokens_per_s=work.input_tokens / single if single else None,
         time_to_first_token_s=prompts + step.seconds if prompts is not None else None,
         streams=streams,
-        prompt_share=busy / (generating + busy),
+        prompt_share=prompt_seconds / (decode_seconds + prompt_seconds),
         step=step,
     )
 
@@ -114,12 +114,12 @@ def _find_limit(replica: Replica, generation: Generation) -> Limit:
 def _replica_watts(replica: Replica, busy: float, limit: str) -> float | None:
     layout = replica.layout
     devices = layout.tensor * layout.pipeline * (layout.data if replica.workload.is_training else 1)
-    together = (
+    busy_stages = (
         1.0
         if device.is_server_engine(replica.engine) or replica.workload.is_training
         else 1.0 / layout.pipeline
     )
-    return estimate_watts(replica.hardware.accelerator, devices, busy * together, limit)
+    return estimate_watts(replica.hardware.accelerator, devices, busy * busy_stages, limit)
 
 
 def _speed_notes(replica: Replica, generation: Generation, *, known: bool) -> list[str]:

@@ -55,5 +55,5 @@ def _pipeline_share(replica: Replica, chunks: int) -> float:
     stages = replica.layout.pipeline
     if stages <= 1:
         return 1.0
-    gained = chunks * stages / (chunks + stages - 1) - 1.0
-    return 1.0 / (1.0 + gained * replica.capped_factor("prefill_stages"))
+    ideal_gain = chunks * stages / (chunks + stages - 1) - 1.0
+    return 1.0 / (1.0 + ideal_gain * replica.capped_factor("prefill_stages"))

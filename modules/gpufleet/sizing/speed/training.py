@@ -44,8 +44,8 @@ class TrainingStep:
 
     def limit(self, replica: Replica) -> Limit:
         """Return the component that takes most of the step."""
-        within = count_devices(replica) <= replica.hardware.devices_per_node
-        link: Limit = "interconnect" if within else "network"
+        is_one_node = count_devices(replica) <= replica.hardware.devices_per_node
+        link: Limit = "interconnect" if is_one_node else "network"
         shares: list[tuple[float, Limit]] = [
             (self.compute, "compute"),
             (self.sharding, link),
@@ -98,8 +98,8 @@ def _operations_per_token(replica: Replica) -> float:
         "train_attention"
     )
     backward = 1.0 if is_adapter_training(replica) else 2.0  # frozen weights need no weight gradient
-    again = EXTRA_FORWARD_PASSES[training.recompute] * replica.factor("train_recompute")
-    return dense * (1.0 + backward + again) + attention * (3.0 + again)
+    extra_passes = EXTRA_FORWARD_PASSES[training.recompute] * replica.factor("train_recompute")
+    return dense * (1.0 + backward + extra_passes) + attention * (3.0 + extra_passes)
 
 
 def is_adapter_training(replica: Replica) -> bool:
@@ -183,10 +183,10 @@ def _all_gather_seconds(replica: Replica, weight_bytes: float) -> float:
     if replica.workload.training.sharding not in ("auto", "zero3"):
         return _ring_seconds(replica, 2.0 * gradient_factor * weight_bytes, members, members)
     shards = layout.shards or members
-    within = _ring_seconds(
+    shard_seconds = _ring_seconds(
         replica, (2.0 + gradient_factor) * weight_bytes, shards, shards
     )  # gathered forward and backward, then reduced
-    return within + _ring_seconds(
+    return shard_seconds + _ring_seconds(
         replica, 2.0 * gradient_factor * weight_bytes / shards, members // shards, members
     )
 
@@ -220,13 +220,13 @@ def _ring_gb_s(replica: Replica, span: int) -> float:
     A ring enters and leaves each node once, so a group of eight devices of a node shares that node's eight adapters.
     """
     hardware, tensor = replica.hardware, replica.layout.tensor
-    inside = interconnect.intra_node_link(hardware).gb_s
+    intra_node_gb_s = interconnect.intra_node_link(hardware).gb_s
     if span * tensor <= hardware.devices_per_node:
-        return inside
+        return intra_node_gb_s
     if hardware.accelerator.kind == "tpu":
         return interconnect.inter_node_link(hardware).gb_s  # ICI links of a pod connect chips directly
     neighbours = max(1, hardware.devices_per_node // tensor)
-    return min(inside, interconnect.inter_node_link(hardware).gb_s * neighbours * RING_SHARE)
+    return min(intra_node_gb_s, interconnect.inter_node_link(hardware).gb_s * neighbours * RING_SHARE)
 
 
 def _tensor_parallel_seconds(replica: Replica) -> float:

@@ -91,17 +91,17 @@ def _bar_chart(
     y = alt.Y("name:N", title=None, sort=names, axis=alt.Axis(**NAME_AXIS))
     base = alt.Chart(alt.Data(values=rows))
     bars = base.mark_bar(height=14).encode(x=x, y=y, color=color_encoding(alt, {row["kind"] for row in rows}))
-    spans = base.mark_rule(strokeWidth=2, color="#222222").encode(
+    interval_rules = base.mark_rule(strokeWidth=2, color="#222222").encode(
         x=alt.X("low:Q", scale=scale), x2="high:Q", y=y
     )
     interval_ticks = [
         base.mark_tick(thickness=2, size=9, color="#222222").encode(x=alt.X(f"{end}:Q", scale=scale), y=y)
         for end in ("low", "high")
     ]
-    texts = base.mark_text(align="left", dx=6, fontSize=12).encode(
+    value_labels = base.mark_text(align="left", dx=6, fontSize=12).encode(
         x=alt.X("high:Q", scale=scale), y=y, text="label:N"
     )
-    plot = alt.layer(bars, spans, *interval_ticks, texts)
+    plot = alt.layer(bars, interval_rules, *interval_ticks, value_labels)
     unknown = "No price known, or not placed" if priced else "Not placed, or not known"
     heading = build_title(alt, f"{title}: {_workload_text(comparison)}", _subtitle(comparison, rows, unknown))
     return plot.properties(width=BAR_AREA_WIDTH, height=STEP * len(rows), title=heading)

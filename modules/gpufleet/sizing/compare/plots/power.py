@@ -71,8 +71,8 @@ def _subtitle(comparison: Comparison, rows: list[Row]) -> list[str]:
     text = "Bars: what vendors state."
     if work is not None:
         text += f" Black marks: estimate while it works on {work.model.name} ({work.task}, {work.precision})."
-    known = {row["name"] for row in rows}
+    drawn_names = {row["name"] for row in rows}
     missing = [
-        each.accelerator.name for each in comparison.accelerators if each.accelerator.name not in known
+        each.accelerator.name for each in comparison.accelerators if each.accelerator.name not in drawn_names
     ]
     return wrap_lines(text) + (wrap_lines(f"Not stated: {join_names(missing)}.") if missing else [])

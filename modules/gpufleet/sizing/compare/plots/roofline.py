@@ -84,11 +84,11 @@ def _subtitle(comparison: Comparison, rows: list[Row], precision: str) -> list[s
         each.accelerator.name for each in comparison.accelerators if each.accelerator.name not in drawn
     ]
     others: dict[str, list[str]] = {}
-    usual = most_common_format(rows)
+    common_format = most_common_format(rows)
     for row in rows:
-        if row["format"] != usual:
+        if row["format"] != common_format:
             others.setdefault(row["format"], []).append(row["name"])
-    text = f"Weights in {precision}: rates in {usual}, peaks that vendors state. Dots: the ridge."
+    text = f"Weights in {precision}: rates in {common_format}, peaks that vendors state. Dots: the ridge."
     text += "".join(f" In {name}: {join_names(parts, 6)}." for name, parts in others.items())
     return wrap_lines(text) + (wrap_lines(f"Not known: {join_names(missing)}.") if missing else [])
 
@@ -117,20 +117,20 @@ def _label_layers(
     """Label every line at its right end, with a leader line."""
     line_ends = [height - log_axis_pixel(row["peak"], y_domain, height) for row in rows]
     order = spread_positions(line_ends, LINE_HEIGHT + 1, LINE_HEIGHT, height)
-    texts, threads = [], []
+    texts, leader_points = [], []
     for row, end, place in zip(rows, line_ends, order, strict=True):
         name = row["name"]
         texts.append(
             {"name": name, "label": f"{name}: {row['ridge']:,.0f} op/B", "x": PLOT_WIDTH + 24, "y": place}
         )
-        threads += [
+        leader_points += [
             {"name": name, "x": PLOT_WIDTH, "y": end},
             {"name": name, "x": PLOT_WIDTH + 20, "y": place},
         ]
     at = {"x": alt.X("x:Q", scale=None, axis=None), "y": alt.Y("y:Q", scale=None, axis=None)}
-    named = alt.Chart(alt.Data(values=texts)).mark_text(align="left", baseline="middle", fontSize=12)
-    tied = alt.Chart(alt.Data(values=threads)).mark_line(strokeWidth=1, clip=False)
-    return [tied.encode(color=colour, **at), named.encode(text="label:N", **at)]
+    labels = alt.Chart(alt.Data(values=texts)).mark_text(align="left", baseline="middle", fontSize=12)
+    leaders = alt.Chart(alt.Data(values=leader_points)).mark_line(strokeWidth=1, clip=False)
+    return [leaders.encode(color=colour, **at), labels.encode(text="label:N", **at)]
 
 
 def _decode_guides(

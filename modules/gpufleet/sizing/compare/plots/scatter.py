@@ -144,12 +144,14 @@ def _read_time_lines(x_domain: Domain, y_domain: Domain) -> tuple[list[Row], lis
             continue
         text = f"{seconds:g} s" if seconds >= 1 else f"{seconds * 1000:g} ms"
         lines += [{"memory": at, "bandwidth": at * gib / seconds, "line": text} for at in (low, high)]
-        named = low * (high / low) ** LABEL_POSITION
-        names.append({"memory": named, "bandwidth": named * gib / seconds, "label": text})
+        label_memory = low * (high / low) ** LABEL_POSITION
+        names.append({"memory": label_memory, "bandwidth": label_memory * gib / seconds, "label": text})
     return lines, names
 
 
 def _read_time_layers(alt: Any, lines: list[Row], names: list[Row], x: Any, y: Any) -> list[Any]:
-    drawn = alt.Chart(alt.Data(values=lines)).mark_line(strokeDash=[2, 3], color=GREY, opacity=0.7)
-    named = alt.Chart(alt.Data(values=names)).mark_text(align="left", dx=8, dy=10, fontSize=11, color=GREY)
-    return [drawn.encode(x=x, y=y, detail="line:N"), named.encode(x=x, y=y, text="label:N")]
+    line_marks = alt.Chart(alt.Data(values=lines)).mark_line(strokeDash=[2, 3], color=GREY, opacity=0.7)
+    label_marks = alt.Chart(alt.Data(values=names)).mark_text(
+        align="left", dx=8, dy=10, fontSize=11, color=GREY
+    )
+    return [line_marks.encode(x=x, y=y, detail="line:N"), label_marks.encode(x=x, y=y, text="label:N")]
