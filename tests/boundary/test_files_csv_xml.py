@@ -31,7 +31,7 @@ TEN = Limits(bytes=10)
 CELL = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00\r"), max_size=10)
 
 
-def test_a_file_is_read_whole_up_to_its_limit(tmp_path):
+def test_a_file_is_read_completely_up_to_its_limit(tmp_path):
     path = tmp_path / "f"
     path.write_bytes(b"x" * 10)
     assert read_bytes(path, TEN) == b"x" * 10
@@ -42,7 +42,7 @@ def test_a_file_is_read_whole_up_to_its_limit(tmp_path):
 
 def test_what_is_not_a_regular_file_is_refused_at_once(tmp_path):
     pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)  # nobody ever writes to it
+    os.mkfifo(pipe)  # no process writes to it
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(tmp_path / "s"))
         for path in (pipe, tmp_path, tmp_path / "s", tmp_path / "none", "/dev/zero", "a\x00b"):
@@ -50,7 +50,7 @@ def test_what_is_not_a_regular_file_is_refused_at_once(tmp_path):
                 read_bytes(path)
 
 
-def test_a_file_that_lies_about_its_size_is_not_read_past_its_limit():
+def test_a_file_with_a_wrong_size_is_not_read_past_its_limit():
     with pytest.raises(InputError, match="too large"):
         read_text("/proc/self/environ" if len(os.environ) > 1 else "/proc/cpuinfo", TEN)
 

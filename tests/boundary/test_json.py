@@ -16,7 +16,7 @@ CASES = [
     ("[1, 2, 3, 4, 5, 6]", "holds more than 6 values"),
     ('{"a": 1, "b": [2]}', None),
     ('{"a": 1, "b": [2, 3]}', "holds more than 6 values"),  # keys count
-    ('[", , , , , , , , ,"]', "holds a text of 17 characters"),  # marks inside of a text are no values
+    ('[", , , , , , , , ,"]', "holds a text of 17 characters"),  # marks inside a text do not count as values
     ("[[1]]", None),
     ("[[[1]]]", None),
     ("[[[[1]]]]", "is nested deeper than 3 levels"),

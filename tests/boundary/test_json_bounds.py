@@ -88,7 +88,7 @@ def test_size_is_measured_before_anything_is_built():
     with pytest.raises(InputError, match=r"^f: is too large: 1,001 bytes; at most 1,000 bytes$"):
         decode_json(" " * 1001, "f", SMALL)
     with pytest.raises(InputError, match="more than 10 values"):
-        decode_json("[" + "[]," * 300, "f", SMALL)  # not JSON either: nobody looked
+        decode_json("[" + "[]," * 300, "f", SMALL)  # not JSON either, but never parsed
     with pytest.raises(InputError, match="more than 1,500,000 values"):
         decode_json("[" + "[]," * 5_000_000 + "1]", "f", ENGINE_DOCUMENT)
 

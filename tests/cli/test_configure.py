@@ -1,4 +1,4 @@
-"""`gpufleet configure` as a process: refusals in one line, and what is done with nobody there."""
+"""`gpufleet configure` as a process: refusals in one line, and a pattern without hosts."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_choice_that_is_none_is_refused(gpufleet, project):
     assert gpufleet("configure", "--burn-in", "maybe", cwd=project).returncode == 2
 
 
-def test_nobody_to_configure_is_an_answer(gpufleet, project):
+def test_a_pattern_without_hosts_exits_with_0(gpufleet, project):
     done = gpufleet("configure", "--limit", "new_blades:!all", "--json", cwd=project)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["hosts"] == []

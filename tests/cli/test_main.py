@@ -59,7 +59,7 @@ def test_version(gpufleet, tmp_path):
     assert __version__ in gpufleet("--version", cwd=tmp_path).stdout
 
 
-def test_a_shell_that_points_at_a_removed_rehearsal_is_told(gpufleet, tmp_path):
+def test_a_shell_that_points_at_a_removed_rehearsal_gets_an_error(gpufleet, tmp_path):
     env = {"GPUFLEET_REHEARSAL": "poc", "GPUFLEET_HOME": str(tmp_path / "gone")}
     done = gpufleet("nodes", "list", cwd=tmp_path, env=env)
     assert done.returncode == 3

@@ -54,12 +54,12 @@ def writes_out(node):
 
 
 def test_only_few_files_print():
-    found = set()
+    printers = set()
     for path in MODULES.rglob("*.py"):
         calls = (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call))
         if any(writes_out(call) for call in calls):
-            found.add(path.relative_to(MODULES).as_posix())
-    assert found <= ALLOWED, "print with gpufleet.cli.output"
+            printers.add(path.relative_to(MODULES).as_posix())
+    assert printers <= ALLOWED, "print with gpufleet.cli.output"
 
 
 def assert_harmless(text):
@@ -170,7 +170,7 @@ def hostile(hostile_registry, shared_project, monkeypatch):
         ["rehearse", "status", "-s", HOSTILE],
         ["console", "-s", HOSTILE, "--html", HOSTILE + "/x"],
     ],
-    ids=lambda arguments: " ".join(word for word in arguments if word != HOSTILE),
+    ids=lambda arguments: " ".join(argument for argument in arguments if argument != HOSTILE),
 )
 def test_every_verb_is_harmless(hostile, monkeypatch, capsys, arguments):
     monkeypatch.setattr("sys.argv", ["gpufleet", *arguments])
@@ -185,7 +185,7 @@ def test_every_verb_is_harmless(hostile, monkeypatch, capsys, arguments):
 
 def test_every_verb_is_in_the_list_above():
     cases = test_every_verb_is_harmless.pytestmark[0].args[1]
-    assert {words[0] for words in cases} | {"doctor"} == set(cli.VERBS)
+    assert {arguments[0] for arguments in cases} | {"doctor"} == set(cli.VERBS)
 
 
 def outcome(tmp_path):
@@ -214,8 +214,8 @@ def test_progress_is_harmless(stream):
     board.show(Update(host.name, "failed", 1, HOSTILE, HOSTILE))
     board.show(Update(host.name, "ok", 1, HOSTILE))
     board.close()
-    ours = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")  # colours and cursor moves of rich
-    text = ours.sub("", shown.getvalue()).replace("\r", "\n")
+    rich_codes = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")  # colours and cursor moves of rich
+    text = rich_codes.sub("", shown.getvalue()).replace("\r", "\n")
     for line in text.split("\n"):
         assert boundary.printable(line, None) == line
     assert "owned" in text

@@ -100,7 +100,7 @@ def test_racks_are_laid_out_by_slot():
     assert [cell["slot"] for cell in grid["cells"]] == [1, 2, 3, 4]
 
 
-def test_money_lines_are_dearest_first_without_free_ones():
+def test_money_lines_are_sorted_by_cost_without_free_ones():
     assert [entry["name"] for entry in money_lines(CHANGE)] == ["dear", "cheap"]
 
 
@@ -171,7 +171,7 @@ def test_reasons_why_a_node_needs_attention(changed, burn_in_report, reasons):
     assert node_reasons(node("a", **changed), burn_in_report) == reasons
 
 
-def test_the_largest_rack_comes_first_and_a_held_blade_has_a_colour_of_its_own():
+def test_the_largest_rack_comes_first_and_a_blade_on_hold_has_its_own_colour():
     nodes = [
         node("z1", rack="z"), node("z2", rack="z", slot=None), node("b1", rack="b"), node("a1", rack="a"),
         node("free", rack=None), node("held", rack="z", slot=3, holds=[{"kind": "k", "reason": "r"}]),

@@ -44,11 +44,11 @@ def lab():
 
 def events(registry, node, *kinds):
     """Return the events of a node's history, of some kinds or all: a move reads ``old>new``."""
-    found = [
+    entries = [
         (c.event, f"{c.old_state}>{c.new_state}" if c.event == "state" else c.event)
         for c in registry.history(node)
     ]
-    return [report for event, report in found if not kinds or event in kinds]
+    return [report for event, report in entries if not kinds or event in kinds]
 
 
 @pytest.fixture(scope="session")

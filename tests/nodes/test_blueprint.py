@@ -89,7 +89,7 @@ def test_open_ports_leave_out_what_only_the_node_reaches(variables):
     ]
 
 
-def test_choices_left_open_are_left_out_and_choices_made_are_told():
+def test_only_choices_that_were_made_become_variables():
     assert set(host_vars(fleet.Blueprint())) == {"gpufleet_software"}
     built = fleet.Blueprint(
         software=fleet.SoftwareProfile(driver={"vendor": "nvidia", "module": "open"}, origin="vendor")
@@ -108,7 +108,7 @@ def test_a_cloud_s_slug_of_the_stack_is_its_name_too(project, registry, lab):
     )
 
 
-def test_a_template_that_nobody_declares_is_named(project, registry, lab):
+def test_an_undeclared_template_is_reported_by_name(project, registry, lab):
     registry.report(lab.rack(lab.blade(1)))
     (node,) = registry.list()
     for stack, template in (("lab", "gone"), ("other", "serve")):

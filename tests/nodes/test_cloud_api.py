@@ -38,7 +38,7 @@ def test_only_this_stack_s_instances_are_reported(ec2, lab):
     assert report.source == "aws:us-east-1"
 
 
-def test_group_members_are_told_apart_by_their_instance(ec2, lab):
+def test_group_members_are_distinguished_by_their_instance(ec2, lab):
     ids = start(ec2, count=3, stack="dev", pool="train")
     names = {seen.name for seen in aws_report("dev", "us-east-1", lab.minutes(0)).observations}
     assert names == {f"dev-train-{each[2:10]}" for each in ids}

@@ -70,7 +70,7 @@ def test_a_replaced_instance_is_a_new_node_without_conflict(registry, lab):
     assert registry.get(old).is_missing
 
 
-def test_a_conflict_is_held_once_and_closed_by_a_clean_report(registry, lab):
+def test_a_conflict_sets_one_hold_and_a_clean_report_closes_it(registry, lab):
     bad = lab.blade(1, at=1, serial="AAAA1111"), lab.blade(2, at=1, serial="AAAA1111")
     registry.report(lab.rack(lab.blade(1), lab.blade(2)))
     registry.report(lab.rack(*bad, at=1))

@@ -18,7 +18,7 @@ HOST = HostKey("PRIVATE", "ssh-ed25519 AAAAHOST blade")
 
 
 def rack(machine="Compute Blade CM4 8GB", nodes="blade[01-02]", network=True, **boot):
-    said = {
+    expected_notes = {
         "plugin": "gpufleet.fleet.rack",
         "name": "r1",
         "kind": "blades",
@@ -26,8 +26,10 @@ def rack(machine="Compute Blade CM4 8GB", nodes="blade[01-02]", network=True, **
         "machine": machine,
     }
     if network:
-        said["network"] = {"cidr": "10.9.0.0/24"}
-    return Rack.model_validate({**said, "nodes": nodes, "boot": {"ssh": {"authorized_keys": [KEY]}, **boot}})
+        expected_notes["network"] = {"cidr": "10.9.0.0/24"}
+    return Rack.model_validate(
+        {**expected_notes, "nodes": nodes, "boot": {"ssh": {"authorized_keys": [KEY]}, **boot}}
+    )
 
 
 def export(one, key=HOST):
@@ -134,7 +136,7 @@ def test_boot_orders_are_those_of_the_documentation(order, digits):
     assert firstboot.boot_order(order) == digits
 
 
-def test_the_bootloader_is_told_with_reasons_and_within_its_limit():
+def test_boot_conf_has_reasons_and_stays_within_its_limit():
     text = export(rack()).seeds[0].files["boot.conf"]
     assert "BOOT_ORDER=0xf416\n" in text
     assert "#   6 NVMe drive on PCIe (CM4 CM5 Pi 5)\n" in text
@@ -154,7 +156,7 @@ def test_the_bootloader_is_told_with_reasons_and_within_its_limit():
          "no document of the maker"),
     ],
 )  # fmt: skip
-def test_config_txt_has_what_the_board_wants_and_the_rest_is_said(machine, boot, lines, note):
+def test_config_txt_has_what_the_board_supports_and_notes_the_rest(machine, boot, lines, note):
     exported = export(rack(machine, **boot))
     assert exported.seeds[0].files["config.append.txt"].splitlines() == lines
     assert (note is None and not exported.notes) or note in exported.notes[0]

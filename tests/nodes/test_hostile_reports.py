@@ -50,7 +50,7 @@ def event(host, report, reader=None, outcome="ok", **result):
 
 
 @pytest.mark.parametrize("bad", BAD_REPORTS.values(), ids=BAD_REPORTS)
-def test_a_bad_report_is_recorded_as_bad_and_the_others_go_on(registry, bad):
+def test_a_bad_report_is_recorded_and_the_others_are_applied(registry, bad):
     applied = fold(registry, event("blade01", bad), event("blade02", GOOD))
     assert registry.get("blade02").state == "commissioning"
     assert registry.get("blade01").state == "expected"
@@ -130,7 +130,7 @@ BAD_FILES = {
 
 
 @pytest.mark.parametrize("content", BAD_FILES.values(), ids=BAD_FILES)
-def test_a_bad_event_file_is_reported_and_the_others_go_on(registry, tmp_path, content):
+def test_a_bad_event_file_is_reported_and_the_others_are_applied(registry, tmp_path, content):
     folder = tmp_path / "artifacts" / "run1" / "job_events"
     folder.mkdir(parents=True)
     raw = (
@@ -150,7 +150,7 @@ def test_a_bad_event_file_is_reported_and_the_others_go_on(registry, tmp_path, c
     assert apply(registry, read_artifacts(tmp_path / "artifacts")).repeated == 2
 
 
-def test_an_event_is_applied_whole_or_not_at_all(registry, monkeypatch):
+def test_an_event_is_applied_completely_or_not_at_all(registry, monkeypatch):
     from gpufleet.errors import EnvironmentFault
 
     def fail(*_args, **_kwargs):

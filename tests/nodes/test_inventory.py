@@ -18,22 +18,24 @@ def hosts(inventory):
 
 @pytest.fixture
 def nowhere(tmp_path):
-    """Give the URL of a registry that nobody made."""
+    """Give the URL of a registry that does not exist."""
     return f"sqlite:///{tmp_path / 'none.db'}"
 
 
 def test_never_synced_racks_are_shown_as_expected(repo_root, nowhere, tmp_path):
-    found = hosts(inventory_model(repo_root, nowhere))
-    assert {f"blade{n:02}" for n in range(1, 21)} <= set(found)
-    assert found["blade07"].vars["gpufleet_state"] == "expected"
-    assert {"new_blades", "new_nodes", "rack_blades_1", "state_expected"} <= set(found["blade07"].groups)
+    hosts_by_name = hosts(inventory_model(repo_root, nowhere))
+    assert {f"blade{n:02}" for n in range(1, 21)} <= set(hosts_by_name)
+    assert hosts_by_name["blade07"].vars["gpufleet_state"] == "expected"
+    assert {"new_blades", "new_nodes", "rack_blades_1", "state_expected"} <= set(
+        hosts_by_name["blade07"].groups
+    )
     assert not (tmp_path / "none.db").exists()
 
 
 def test_a_rehearsal_shows_only_its_stack_s_racks(repo_root, nowhere):
-    found = hosts(inventory_model(repo_root, nowhere, rehearsal="production"))
-    assert set(found) == {f"blade{n:02}" for n in range(1, 21)} | {"bench01"}
-    assert found["blade01"].vars["gpufleet_template"] == "ci-runner"
+    hosts_by_name = hosts(inventory_model(repo_root, nowhere, rehearsal="production"))
+    assert set(hosts_by_name) == {f"blade{n:02}" for n in range(1, 21)} | {"bench01"}
+    assert hosts_by_name["blade01"].vars["gpufleet_template"] == "ci-runner"
 
 
 def test_a_bench_is_new_but_no_blade(repo_root, nowhere):
@@ -68,7 +70,7 @@ def test_a_board_must_be_the_one_that_the_rack_file_names(registry, lab):
     )
 
 
-def test_a_ready_blade_leaves_new_blades_which_then_stands_empty(registry, lab):
+def test_a_ready_blade_leaves_new_blades_and_the_empty_group_stays(registry, lab):
     registry.report(lab.rack(lab.blade(1)))
     registry.advance("blade01", "burn_in", "test")
     assert "new_blades" in assemble_inventory(registry.list(), []).hosts[0].groups
@@ -149,9 +151,9 @@ def test_group_names_need_no_warning():
 
 
 def test_in_a_rehearsal_a_slot_that_was_not_booted_cannot_be_reached(repo_root, nowhere):
-    found = hosts(inventory_model(repo_root, nowhere, rehearsal="production"))
-    assert found["blade01"].vars["ansible_host"].startswith("10.")
-    assert found["blade01"].vars["ansible_ssh_common_args"] == "-o ProxyCommand=false"
+    hosts_by_name = hosts(inventory_model(repo_root, nowhere, rehearsal="production"))
+    assert hosts_by_name["blade01"].vars["ansible_host"].startswith("10.")
+    assert hosts_by_name["blade01"].vars["ansible_ssh_common_args"] == "-o ProxyCommand=false"
 
 
 @pytest.mark.parametrize(

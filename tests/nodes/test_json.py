@@ -49,5 +49,5 @@ def test_a_slot_is_a_number_and_unknowns_are_null(listed):
 
 
 @pytest.mark.parametrize("broken", [{"state": "asleep"}, {"extra": 1}, {"id": "7"}, {"holds": ["lunch"]}])
-def test_the_schema_refuses_what_is_not_ours(listed, broken):
+def test_the_schema_refuses_unknown_values(listed, broken):
     assert list(Draft202012Validator(SCHEMA).iter_errors([{**listed[0], **broken}]))

@@ -78,7 +78,7 @@ def test_what_awaits_deletion_is_gone(lab):
     assert set(nodes("production", lab, doomed)) == {"production-tune-1"}
 
 
-def test_instances_without_our_tag_are_not_ours(lab):
+def test_instances_without_our_tag_are_ignored(lab):
     from dataclasses import replace
 
     def untagged(state):
@@ -90,7 +90,7 @@ def test_instances_without_our_tag_are_not_ours(lab):
     assert "production-train-1" not in nodes("production", lab, untagged)
 
 
-def test_a_price_nobody_knows_is_none():
+def test_an_unknown_price_is_none():
     assert usd_per_hour("aws", "us-east-1", "m9x.huge", "on_demand") is None
 
 

@@ -45,9 +45,9 @@ def test_every_value_keeps_its_source_and_time(registry, lab):
     registry.report(lab.rack(lab.blade(1)))
     who, seen = Identity(rack="r1", slot="1"), {"arch": "aarch64"}
     registry.observe(Observation("ssh", "blade01", who, observed=seen, observed_at=lab.minutes(3)))
-    told = {value.key: (value.source, value.observed_at) for value in registry.values("blade01")}
-    assert told["declared.machine"] == ("rack:r1", lab.minutes(0))
-    assert told["observed.arch"] == ("ssh", lab.minutes(3))
+    expected_values = {value.key: (value.source, value.observed_at) for value in registry.values("blade01")}
+    assert expected_values["declared.machine"] == ("rack:r1", lab.minutes(0))
+    assert expected_values["observed.arch"] == ("ssh", lab.minutes(3))
 
 
 def test_declared_and_observed_never_share_a_key(registry, lab):
@@ -130,7 +130,7 @@ def test_an_illegal_move_changes_nothing(registry, lab):
     assert lab.events(registry, "blade01") == ["created"]
 
 
-def test_a_hold_stands_beside_the_state(registry, lab):
+def test_a_hold_does_not_change_the_state(registry, lab):
     registry.report(lab.rack(lab.blade(1)))
     assert registry.hold("blade01", "cost", "over budget")
     assert not registry.hold("blade01", "cost", "over budget")
@@ -173,10 +173,10 @@ def test_a_retired_node_frees_its_slot(registry, lab):
     assert registry.get(old).state == "retired"
 
 
-def test_a_database_that_is_none_is_told_in_a_line(tmp_path):
+def test_a_file_that_is_not_a_database_is_reported_in_one_line(tmp_path):
     with pytest.raises(InputError, match="GPUFLEET_DATABASE_URL"):
         Registry("not a url")
-    (tmp_path / "file.db").write_text("this is no database, and long enough to be read as one" * 9)
+    (tmp_path / "file.db").write_text("this is not a database, and long enough to be read as one" * 9)
     with pytest.raises(EnvironmentFault, match="does not answer"):
         Registry(f"sqlite:///{tmp_path / 'file.db'}")
 
@@ -191,7 +191,7 @@ def test_a_complete_report_makes_what_it_leaves_out_missing_and_a_partial_one_do
 
 
 def test_a_complete_report_replaces_a_nodes_values_and_a_partial_one_adds_to_them(registry, lab):
-    def told():
+    def expected_values():
         return {
             v.key: v.value for v in registry.values("blade01") if v.source == "scan" and "observed." in v.key
         }
@@ -204,9 +204,9 @@ def test_a_complete_report_replaces_a_nodes_values_and_a_partial_one_adds_to_the
     registry.report(lab.rack(lab.blade(1)))
     seen(1, True, arch="aarch64", kernel="6.1")
     seen(2, False, kernel="6.6")
-    assert told() == {"observed.arch": "aarch64", "observed.kernel": "6.6"}
+    assert expected_values() == {"observed.arch": "aarch64", "observed.kernel": "6.6"}
     seen(3, True, kernel="6.8")
-    assert told() == {"observed.kernel": "6.8"}
+    assert expected_values() == {"observed.kernel": "6.8"}
 
 
 def test_only_a_complete_report_counts_as_the_sources_last_word(registry, lab):
@@ -233,5 +233,5 @@ def test_a_partial_report_read_earlier_brings_back_no_value_that_the_source_has_
     registry.report(seen(kernel="6.6"))
     with registry.transaction(number=begun):
         registry.report(seen(kernel="6.1", arch="aarch64"))
-    told = {v.key: v.value for v in registry.values("blade01") if v.source == "ssh"}
-    assert (told["observed.kernel"], told["observed.arch"]) == ("6.6", "aarch64")
+    expected_values = {v.key: v.value for v in registry.values("blade01") if v.source == "ssh"}
+    assert (expected_values["observed.kernel"], expected_values["observed.arch"]) == ("6.6", "aarch64")

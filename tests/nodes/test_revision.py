@@ -68,7 +68,7 @@ def test_what_began_to_read_first_does_not_undo_what_read_later(registry, lab):
     assert [node.name for node in registry.list()] == ["blade01"]
 
 
-def test_a_healthy_result_from_before_a_repair_frees_nobody(registry, lab):
+def test_a_healthy_result_from_before_a_repair_releases_no_node(registry, lab):
     registry.report(lab.rack(lab.blade(1)))
     registry.advance("blade01", "burn_in", "test")
     before = registry.draw_revision()

@@ -75,7 +75,7 @@ def test_names_of_states_fit_their_column():
 
 
 @pytest.mark.parametrize("state", STATES.values(), ids=lambda state: state.name)
-def test_ansible_is_told_the_properties_of_a_state(registry, lab, state):
+def test_ansible_gets_the_properties_of_a_state(registry, lab, state):
     registry.report(lab.rack(lab.blade(1)))
     node = replace(registry.get("blade01"), state=state.name)
     variables = host_variables(node)

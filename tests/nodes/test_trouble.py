@@ -28,7 +28,7 @@ def fault(path):
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"x", b"this is no database" * 99, b"SQLite format 3\x00" + b"\xff" * 4096]
+    "content", [b"", b"x", b"this is not a database" * 99, b"SQLite format 3\x00" + b"\xff" * 4096]
 )
 def test_a_file_that_is_not_a_registry_is_not_an_empty_fleet(tmp_path, content):
     file = tmp_path / "damaged.db"
@@ -142,7 +142,7 @@ def test_a_registry_that_others_may_read_is_narrowed(tmp_path, lab):
     assert (_mode(folder), _mode(folder / "registry.db")) == (0o700, 0o600)
 
 
-def test_a_registry_appears_only_when_it_is_whole(tmp_path, monkeypatch):
+def test_a_registry_appears_only_when_it_is_complete(tmp_path, monkeypatch):
     from gpufleet.nodes import database
 
     def fail(*_):

@@ -23,16 +23,16 @@ def test_a_recorded_node_gets_its_plan(path):
     plan = wipe_plan.plan_wipe(recorded["seen"], recorded["method"])
     assert [[d.path, d.method, d.strength] for d in plan.drives] == recorded["wiped"]
     assert [[r.path, r.is_local] for r in plan.refused] == [want[:2] for want in recorded["refused"]]
-    for refused, (_, _, words) in zip(plan.refused, recorded["refused"], strict=True):
-        assert words in refused.reason
+    for refused, (_, _, arguments) in zip(plan.refused, recorded["refused"], strict=True):
+        assert arguments in refused.reason
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
 def test_no_command_names_a_drive_that_is_left_alone(path):
     recorded = json.loads(path.read_text())
     plan = wipe_plan.plan_wipe(recorded["seen"], recorded["method"])
-    words = {word for drive in plan.drives for argv in drive.commands for word in argv}
-    assert not words & {refused.path for refused in plan.refused}
+    arguments = {argument for drive in plan.drives for argv in drive.commands for argument in argv}
+    assert not arguments & {refused.path for refused in plan.refused}
     assert all(
         any(drive.path in argv or "/dev/nvme" in argv[2] for argv in drive.commands) for drive in plan.drives
     )
@@ -246,7 +246,7 @@ def test_the_kind_of_a_drive(changed, kind):
     assert wipe_plan.disk_kind(one) == kind
 
 
-def test_a_namespace_that_must_stay_keeps_its_whole_controller():
+def test_a_namespace_that_must_stay_protects_its_controller():
     """FNA bit 0: a format takes every namespace of the controller."""
     both = [
         {"name": f"nvme0n{n}", "path": f"/dev/nvme0n{n}", "type": "disk", "tran": "nvme", "serial": f"S{n}",

@@ -33,7 +33,7 @@ def test_a_line_for_each_source_that_answered():
     assert len(list(synced().summary_lines())) == 3
 
 
-def test_what_a_person_should_know_beside_it():
+def test_warnings_for_a_person():
     reach = ReachReport(unreachable={"c": "timed out"}, conflicts=["c shows another serial"])
     failures = {
         "aws:x": EnvironmentFault("no credentials", hint="aws configure"),
@@ -50,7 +50,7 @@ def test_what_a_person_should_know_beside_it():
     ]
 
 
-def test_the_account_for_programs_is_whole():
+def test_the_json_summary_is_complete():
     result = synced(
         reach=ReachReport(unreachable={"c": "timed out"}), failures={"aws:x": InputError("is empty")}
     ).as_json()

@@ -104,7 +104,7 @@ def test_no_hosts_is_an_answer():
     assert empty.as_json()["hosts"] == []
 
 
-def test_an_interrupt_is_told(tmp_path):
+def test_an_interrupt_is_reported(tmp_path):
     stopped = configured(tmp_path, WELL, interrupted=True)
     assert stopped.exit_code == 130
     assert "resume with gpufleet configure --resume r1" in as_text(stopped)
@@ -135,7 +135,7 @@ def test_words_for_how_a_host_ended(outcome, text):
 
 
 @pytest.mark.parametrize("state", ["quarantined", "repair"])
-def test_a_mended_node_is_shown_the_way_out(state):
+def test_a_repaired_node_shows_how_to_leave_its_state(state):
     description = describe_outcome(HostOutcome("b8", "ok", "", 0, node("b8", state), measured=True))
     assert description.startswith(
         f"{state}; measured healthy now: it stays until gpufleet nodes state b8 burn_in "

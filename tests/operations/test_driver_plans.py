@@ -50,7 +50,7 @@ def planned(monkeypatch):
     return run
 
 
-def test_plans_are_told_by_host(planned):
+def test_plans_are_reported_by_host(planned):
     plans = planned({"a": "1eb8", "b": ""})
     assert plans.exit_code == 0
     plans_by_host = {host["name"]: host for host in plans.as_json()["hosts"]}
@@ -74,7 +74,7 @@ def test_a_silent_host_is_named_with_its_reason(planned):
     }
 
 
-def test_nobody_answers(planned):
+def test_no_host_answers(planned):
     plans = planned({"a": None, "b": None})
     assert plans.exit_code == 3
     assert driver_plans.as_text(plans) == "a: unreachable: no route\nb: unreachable: no route"

@@ -36,7 +36,7 @@ def test_every_node_of_the_rack_has_its_files(run):
 
 
 def test_it_says_who_may_log_in(run):
-    """An example key, whose private half nobody has, is seen before twenty blades are booted with it."""
+    """A key is shown by its comment, so an example key is noticed before twenty blades boot with it."""
     assert "may log in as root: example-key-private-half-thrown-away" in run("blade01").lines()
     assert export.key_label("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIA12345678") == "ssh-ed25519 …12345678"
 
@@ -65,7 +65,7 @@ def test_known_hosts_keeps_what_it_says_of_others(run, tmp_path):
     assert "OLD" not in known.read_text()
 
 
-def test_a_folder_that_is_not_ours_is_refused_and_kept(run, tmp_path):
+def test_a_foreign_folder_is_refused_and_stays(run, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/thesis.txt").write_text("years")
     with pytest.raises(InputError, match="is not empty and not an earlier export; choose another --out"):
@@ -109,7 +109,9 @@ def test_a_node_of_another_rack_is_refused(run):
         run("bench01")
 
 
-def test_nobody_who_could_log_in_is_refused_before_anything_is_written(shared_project, tmp_path, monkeypatch):
+def test_a_rack_without_login_keys_is_refused_before_anything_is_written(
+    shared_project, tmp_path, monkeypatch
+):
     rack = fleet.load_rack(shared_project / "inventory/blades-1.yaml", shared_project)
     bare = SimpleNamespace(ssh=fleet.Ssh())
     monkeypatch.setattr(fleet, "load", lambda _stack, _root: bare)
@@ -119,7 +121,7 @@ def test_nobody_who_could_log_in_is_refused_before_anything_is_written(shared_pr
         export.login_keys(rack, shared_project)
 
 
-def test_a_place_that_cannot_be_written_is_said_in_one_line(run, tmp_path):
+def test_an_unwritable_path_is_reported_in_one_line(run, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(
         InputError, match=r"--out: .*/file/deep/out can't be written: not a directory; name another"

@@ -36,7 +36,7 @@ def whole_run(artifacts, report):
     )
 
 
-def test_a_whole_run_ends_in_ready_and_unreachable(registry, whole_run):
+def test_a_complete_run_ends_in_ready_and_unreachable(registry, whole_run):
     applied = fold(registry, whole_run)
     one, two = registry.get("blade01"), registry.get("blade02")
     assert (one.state, one.reachable, one.serial) == ("ready", True, "10000000a1b2c3d4")
@@ -120,13 +120,13 @@ def test_a_failed_task_shows_that_the_host_answers(registry, artifacts):
     assert registry.get("blade01").reachable is True
 
 
-def test_hosts_nobody_knows_are_named(registry, artifacts):
+def test_unknown_hosts_are_named(registry, artifacts):
     applied = fold(registry, artifacts(("ok", "stranger", 1, "ping", {})))
     with pytest.raises(AnswerIsNo, match="stranger"):
         applied.raise_for_unknown()
 
 
-def test_racks_are_declared_once_for_a_host_nobody_knows(registry):
+def test_racks_are_declared_once_for_an_unknown_host(registry):
     requested = []
     ingest = Ingest(registry, declare=requested.append)
     from gpufleet.operations.events import task_event
@@ -184,7 +184,7 @@ def test_a_part_that_failed_is_not_forgotten_when_another_succeeds(registry, art
 
 
 @pytest.mark.parametrize(("attempt", "configured"), [("a2", True), ("", False)])
-def test_a_whole_run_starts_the_account_of_parts_anew(registry, artifacts, report, attempt, configured):
+def test_a_complete_run_resets_the_list_of_configured_parts(registry, artifacts, report, attempt, configured):
     fold(registry, artifacts(
         ("ok", "blade01", 1, "gpufleet.fleet.report", report("drivers_failed", facts={"reason": "no card"})),
         ("ok", "blade01", 2, "gpufleet.fleet.report", report("configured", attempt=attempt)),

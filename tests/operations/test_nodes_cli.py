@@ -22,7 +22,7 @@ def nodes(repo_root, tmp_path, monkeypatch):
     monkeypatch.setenv("GPUFLEET_HOME", str(tmp_path / "home"))
     for name in ("GPUFLEET_DATABASE_URL", "GPUFLEET_ADDRESS_BOOK", "GPUFLEET_REHEARSAL"):
         monkeypatch.delenv(name, raising=False)
-    return lambda *words: CliRunner().invoke(command, [str(word) for word in words])
+    return lambda *arguments: CliRunner().invoke(command, [str(argument) for argument in arguments])
 
 
 @pytest.fixture
@@ -111,7 +111,7 @@ def test_a_change_needs_its_reason(synced):
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(5, "5s"), (90, "1m"), (7300, "2h"), (200_000, "2d")])
-def test_ages_are_told_in_their_largest_unit(seconds, text):
+def test_ages_are_shown_in_their_largest_unit(seconds, text):
     from datetime import UTC, datetime, timedelta
 
     at = datetime(2026, 11, 21, tzinfo=UTC)
@@ -125,7 +125,7 @@ def test_a_change_takes_the_ranges_that_are_printed(synced):
     assert synced("release", "blade[01-02]", "cost", "--reason", "paid").stderr.count("released") == 2
 
 
-def test_a_range_moves_whole_or_not_at_all(synced):
+def test_a_range_moves_completely_or_not_at_all(synced):
     synced("state", "blade02", "retired", "--reason", "sold")
     assert isinstance(synced("state", "blade[01-02]", "discovered", "--reason", "x").exception, InputError)
     assert json.loads(synced("list", "blade01", "--json").stdout)[0]["state"] == "expected"
@@ -138,7 +138,7 @@ def test_a_rack_or_pool_that_is_not_there_is_named_with_those_that_are(synced, o
     assert message in str(refused)
 
 
-def test_history_is_told_in_the_order_of_time():
+def test_history_is_sorted_by_time():
     from datetime import UTC, datetime
 
     from gpufleet.nodes import Change

@@ -71,7 +71,7 @@ def test_a_live_run_counts_though_the_clock_jumps_in_it(registry, jump):
 
 
 @JUMPS
-def test_a_live_run_told_again_from_its_artifacts_changes_nothing(registry, tmp_path, jump):
+def test_ingesting_the_artifacts_of_a_live_run_changes_nothing(registry, tmp_path, jump):
     run = Run("aa")
     events = [
         run.event(1, NOON, **report("commissioned", "a1", facts={"serial": "10000000a1b2c3d4"})),
@@ -86,7 +86,7 @@ def test_a_live_run_told_again_from_its_artifacts_changes_nothing(registry, tmp_
     assert (applied.repeated, applied.stale) == (4, [])
 
 
-def test_what_the_registry_missed_is_told_from_artifacts_in_its_place(registry, tmp_path):
+def test_missed_events_are_ingested_from_artifacts_in_order(registry, tmp_path):
     run = Run("aa")
     events = [
         run.event(1, NOON, **report("commissioned", "a1", facts={"serial": "10000000a1b2c3d4"})),
@@ -102,7 +102,7 @@ def test_what_the_registry_missed_is_told_from_artifacts_in_its_place(registry, 
 
 
 @JUMPS
-def test_an_older_run_told_later_is_stale_and_shown(registry, tmp_path, jump):
+def test_an_older_run_ingested_later_is_reported_as_stale(registry, tmp_path, jump):
     old, new = Run("aa"), Run("bb")
     old.event(1, NOON, **report("commissioned", "a1", facts={"serial": "10000000a1b2c3d4"}))
     measured(old, 2, NOON + timedelta(minutes=1), "a1")

@@ -104,7 +104,7 @@ def test_a_wrong_serial_is_two_and_touches_nothing(desk, typed):
     assert "wipe_begun" not in one.events()
 
 
-def test_somebodys_work_stops_it_unless_forced(desk):
+def test_a_running_job_stops_a_wipe_unless_forced(desk):
     one = desk(state="assigned")
     with pytest.raises(InputError, match="it is assigned: a job may run there; drain it first"):
         one.retire(confirm="S123")
@@ -128,7 +128,7 @@ def test_nothing_to_wipe_is_no(desk):
         one.retire(confirm="S123")
 
 
-def test_a_lost_run_says_that_nobody_knows_and_the_next_says_it_again(desk):
+def test_a_lost_run_reports_an_unknown_wipe_and_the_next_run_repeats_it(desk):
     one = desk()
     one.answers[1] = (None, None)
     with pytest.raises(AnswerIsNo, match=r"the connection broke; what is left on its drives is unknown"):
@@ -203,7 +203,7 @@ def test_a_request_that_cannot_be_meant_reaches_no_host(desk, options, message):
     assert (one.state, one.runs) == ("ready", [])
 
 
-def test_a_workstation_that_its_stack_still_declares_is_said_to_come_back(registry, tmp_path, monkeypatch):
+def test_a_workstation_that_its_stack_still_declares_is_reported(registry, tmp_path, monkeypatch):
     monkeypatch.setenv("GPUFLEET_HOME", str(tmp_path))
     registry.observe(Observation("workstation:poc", "m2", declared={"kind": "workstation", "stack": "poc"}))
     done = retire.retire(

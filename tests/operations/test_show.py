@@ -163,7 +163,7 @@ def test_details_name_source_and_age_of_every_value(monkeypatch):
     ]
 
 
-def test_history_is_told_as_it_happened():
+def test_history_is_in_the_order_of_events():
     late = Change("n", AT + timedelta(minutes=5), "state", None, "expected", "declared", None, 1)
     early = Change("n", AT, "state", "expected", "discovered", "answered", "a1", 2)
     note = Change("n", AT, "wiped", None, None, "{}", None, 3)

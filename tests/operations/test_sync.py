@@ -46,7 +46,7 @@ def test_a_second_sync_changes_nothing(empty, repo_root, production):
     assert [(node.id, node.name, node.state) for node in empty.list()] == before
 
 
-def test_one_failing_source_changes_nobody_else(empty, repo_root, production, tmp_path):
+def test_one_failing_source_does_not_affect_others(empty, repo_root, production, tmp_path):
     sync(empty, repo_root, production, SyncOptions(state_file=STATE, environment=QUIET))
     broken = SyncOptions(state_file=tmp_path / "none.json", environment=QUIET)
     synced = sync(empty, repo_root, production, broken)

@@ -148,7 +148,7 @@ def test_words_reach_the_engine_as_they_are(text, written):
     assert quote_argument(text) == written
 
 
-def test_counted_cards_are_those_that_nobody_named():
+def test_counted_cards_are_those_that_no_container_names():
     containers = [
         Container(image=name, gpus=gpus) for name, gpus in (("a", 2), ("b", (0, 3)), ("c", 1), ("d", "all"))
     ]
@@ -172,7 +172,7 @@ def test_what_the_node_can_t_do_is_refused_in_one_line(engine, application, mess
 
 
 @pytest.mark.parametrize(("kind", "version"), [("none", "1"), ("podman", ""), ("lxc", "5.0")])
-def test_no_engine_is_said_to_be_none(kind, version):
+def test_a_missing_engine_is_reported(kind, version):
     with pytest.raises(InputError):
         Engine.parse(kind, version)
 

@@ -61,7 +61,7 @@ def test_a_long_task_speaks_before_it_ends():
     assert sum(line.endswith("burn_in : Measure") for line in text.splitlines()) > 1
 
 
-def test_the_table_shows_each_host_with_words_beside_marks():
+def test_the_table_shows_each_host_with_a_mark_and_its_status():
     text = replay(TableDisplay)
     assert "? poc-blade02 unreachable 1/23" in " ".join(text.split())
     assert "! poc-blade03 rescued 23/23" in " ".join(text.split())

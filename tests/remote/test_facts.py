@@ -1,4 +1,4 @@
-"""Reading what a node says of itself: recorded answers, and the oddities that real ones bring."""
+"""Parsing the facts that a node reports: recorded answers, and the oddities that real ones bring."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_dmi_serves_where_no_device_tree_is():
 
 
 @pytest.mark.parametrize("text", ["", "no such shell", "=== gpufleet", "=== gpufleet arch"])
-def test_nothing_said_is_nothing_known(text):
+def test_an_empty_answer_gives_empty_facts(text):
     assert set(vars(parse_facts(text)).values()) == {""}
 
 

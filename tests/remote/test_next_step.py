@@ -59,5 +59,5 @@ def test_what_helps(reason, helps):
 @pytest.mark.parametrize(
     "reason", ["", "Set the hostname: invalid name", "no package foo in this host's package lists"]
 )
-def test_where_nothing_is_known_the_reason_stands_alone(reason):
+def test_an_unknown_reason_has_no_next_step(reason):
     assert with_next_step(reason) == reason

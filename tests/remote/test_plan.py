@@ -96,7 +96,7 @@ def test_an_inventory_that_does_not_parse_stops_the_run(project):
         plan_run(project)
 
 
-def test_the_first_cause_of_an_inventory_that_does_not_parse_is_told(project):
+def test_the_first_error_of_an_inventory_that_does_not_parse_is_reported(project):
     (project / "inventory" / "blades-1.yaml").write_text("plugin: gpufleet.fleet.rack\nnodess: 1\n")
     with pytest.raises(InputError) as refused:
         plan_run(project)
@@ -126,7 +126,7 @@ def test_a_range_that_means_too_many_names_is_refused(limit):
         planning.unfold_limit(limit)
 
 
-def test_a_range_of_a_whole_fleet_is_unfolded():
+def test_a_range_of_a_complete_fleet_is_expanded():
     assert planning.unfold_limit("blade[00001-10000]").count(",") == 9999
 
 

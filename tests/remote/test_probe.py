@@ -1,4 +1,4 @@
-"""Typed reasons from real connections on loopback: to a stand-in SSH server, and to things that are none.
+"""Typed reasons from real connections on loopback: to a fake SSH server, and to things that are not SSH servers.
 
 Real sshds are probed in tests/hosts.
 """
@@ -20,7 +20,7 @@ ANSWER = (Path(__file__).resolve().parents[1] / "cases/remote/probe-rehearsed-bl
 
 
 class StandInServer(paramiko.ServerInterface):
-    """An SSH server that lets one key in and gives a recorded answer to any command."""
+    """An SSH server that accepts one key and gives a recorded answer to any command."""
 
     def __init__(self, key, answer):
         self.key, self.answer = key, answer
@@ -32,7 +32,7 @@ class StandInServer(paramiko.ServerInterface):
         return paramiko.OPEN_SUCCEEDED
 
     def check_channel_exec_request(self, channel, command):
-        # All is said before this returns, and the channel stays open: the library confirms the request
+        # The answer is written before this returns, and the channel stays open: the library confirms the request
         # only afterwards, and a channel that closes before its confirmation is a refused one.
         channel.sendall(self.answer)
         channel.send_exit_status(0)
@@ -43,10 +43,10 @@ class StandInServer(paramiko.ServerInterface):
 @pytest.fixture(scope="module")
 def keys(tmp_path_factory):
     folder = tmp_path_factory.mktemp("keys")
-    made = {name: paramiko.RSAKey.generate(2048) for name in ("mine", "other", "host")}
-    for name, key in made.items():
+    generated_keys = {name: paramiko.RSAKey.generate(2048) for name in ("mine", "other", "host")}
+    for name, key in generated_keys.items():
         key.write_private_key_file(str(folder / name))
-    return folder, made
+    return folder, generated_keys
 
 
 @contextlib.contextmanager
@@ -66,14 +66,16 @@ def listening(serve):
 
 @pytest.fixture
 def server(keys):
-    _, made = keys
+    _, generated_keys = keys
     open_transports = []
 
     def start(answer=ANSWER):
         def serve(connection):
             transport = paramiko.Transport(connection)
-            transport.add_server_key(made["host"])
-            transport.start_server(server=StandInServer(made["mine"], answer), event=threading.Event())
+            transport.add_server_key(generated_keys["host"])
+            transport.start_server(
+                server=StandInServer(generated_keys["mine"], answer), event=threading.Event()
+            )
             open_transports.append(transport)
 
         return listening(serve)
@@ -85,15 +87,15 @@ def server(keys):
 
 @pytest.fixture
 def probe_server(keys, tmp_path):
-    folder, made = keys
+    folder, generated_keys = keys
 
     def run(port, key="mine", known="host", timeout=5.0):
         hosts = tmp_path / "known_hosts"
-        hosts.write_text(f"[127.0.0.1]:{port} ssh-rsa {made[known].get_base64()}\n" if known else "")
-        found = probe(
+        hosts.write_text(f"[127.0.0.1]:{port} ssh-rsa {generated_keys[known].get_base64()}\n" if known else "")
+        answers = probe(
             ["127.0.0.1"], user="root", key=folder / key, known_hosts=hosts, port=port, timeout=timeout
         )
-        return found["127.0.0.1"]
+        return answers["127.0.0.1"]
 
     return run
 
@@ -161,11 +163,11 @@ def test_many_are_asked_at_once_and_each_once(keys, tmp_path):
     folder, _ = keys
     (tmp_path / "known").touch()
     addresses = [f"127.0.0.{n}" for n in range(1, 40)] * 2
-    found = probe(
+    answers = probe(
         addresses, user="root", key=folder / "mine", known_hosts=tmp_path / "known", port=1, timeout=5
     )
-    assert {answer.reason for answer in found.values()} == {"refused"}
-    assert len(found) == 39
+    assert {answer.reason for answer in answers.values()} == {"refused"}
+    assert len(answers) == 39
 
 
 def test_missing_files_are_the_environments_fault(keys, tmp_path):

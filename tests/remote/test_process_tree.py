@@ -78,8 +78,10 @@ def run(project):
     (project / "tmp").mkdir()
     places = {"GPUFLEET_HOME": str(project / "home"), "TMPDIR": str(project / "tmp")}
     env = dict(os.environ, **places, **dict([mark.split("=")]))
-    words = [sys.executable, "-c", RUN, str(project)]
-    process = subprocess.Popen(words, env=env, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    arguments = [sys.executable, "-c", RUN, str(project)]
+    process = subprocess.Popen(
+        arguments, env=env, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
     process.stdin.write(SECRET)
     process.stdin.close()
     wait_until(lambda: all((project / f"flag.a{n}").exists() for n in (1, 2)), "the tasks")
@@ -104,7 +106,7 @@ def test_a_signal_ends_workers_and_tasks(run, number, code):
 @pytest.mark.parametrize("name", ["supervisor.py", "ansible-playbook"])
 def test_a_kill_in_between_ends_the_rest(run, project, name):
     process, mark = run
-    places = [pid for pid, words in marked(mark).items() if name.encode() in words]
+    places = [pid for pid, arguments in marked(mark).items() if name.encode() in arguments]
     os.kill(min(places), signal.SIGKILL)
     assert process.wait(HANG_SECONDS) == 3
     wait_until(lambda: not marked(mark), "the tree to end")
@@ -114,12 +116,12 @@ def test_a_kill_in_between_ends_the_rest(run, project, name):
 def test_a_killed_run_leaves_no_variables(run):
     process, mark = run
     every = marked(mark)
-    assert not any(SECRET.encode() in words for words in every.values())
+    assert not any(SECRET.encode() in arguments for arguments in every.values())
     folders = {
-        word
-        for words in every.values()
-        for word in words.decode(errors="replace").split("\0")
-        if word.startswith("@") and word.endswith("vars.json")
+        argument
+        for arguments in every.values()
+        for argument in arguments.decode(errors="replace").split("\0")
+        if argument.startswith("@") and argument.endswith("vars.json")
     }
     file = Path(folders.pop()[1:])
     assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)

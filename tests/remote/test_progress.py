@@ -91,7 +91,7 @@ def test_a_reason_is_one_bounded_line():
 
 
 @pytest.mark.parametrize("name", ["common : Write", "Write"])
-def test_role_stands_before_the_task_once(name):
+def test_the_role_precedes_the_task_name_once(name):
     assert task_label({"task": name, "role": "common"}) == "common : Write"
 
 

@@ -59,12 +59,12 @@ def test_a_good_run(tiny):
         ("a2", "ok", 1),
     ]
     # On a busy machine the two hosts' steps may be seconds apart, and are then two lines.
-    said = [
+    expected_messages = [
         line.split()[0]
         for line in stream.getvalue().splitlines()
         if line.endswith("3/3  Fail where asked to")
     ]
-    assert said in (["a[1-2]"], ["a1", "a2"], ["a2", "a1"])
+    assert expected_messages in (["a[1-2]"], ["a1", "a2"], ["a2", "a1"])
 
 
 def test_a_failure_is_the_answer_no(tiny):
@@ -93,22 +93,22 @@ def test_nothing_is_left_in_the_users_env_folder(tiny):
     assert not (tiny / "env").exists()
 
 
-def interrupt_once(there, asked):
+def interrupt_once(folder, interrupts):
     """Interrupt this process as soon as the file is there: the task runs then."""
     deadline = time.monotonic() + 120
-    while not there.exists() and time.monotonic() < deadline:
+    while not folder.exists() and time.monotonic() < deadline:
         time.sleep(0.05)
-    asked.append(time.monotonic())
+    interrupts.append(time.monotonic())
     os.kill(os.getpid(), signal.SIGINT)
 
 
 def test_an_interrupt_stops_ansible_first(tiny):
     handler = signal.getsignal(signal.SIGINT)
-    asked = []
-    threading.Thread(target=interrupt_once, args=(tiny / "begun", asked), daemon=True).start()
+    interrupts = []
+    threading.Thread(target=interrupt_once, args=(tiny / "begun", interrupts), daemon=True).start()
     done = outcome(tiny, extra_vars={"command": f"sh -c 'touch {tiny}/begun; sleep 600'"})
     assert (done.interrupted, done.exit_code) == (True, 130)
-    assert time.monotonic() - asked[0] < 300
+    assert time.monotonic() - interrupts[0] < 300
     assert signal.getsignal(signal.SIGINT) is handler
 
 
@@ -140,7 +140,7 @@ def test_exit_codes(tmp_path, statuses, code):
     )
 
 
-def test_what_tells_the_registry_is_kept():
+def test_events_for_the_registry_are_kept():
     def ok(**result):
         return {"event": "runner_on_ok", "event_data": {"res": result}}
 

@@ -196,7 +196,7 @@ def test_the_bundle_is_made_once_and_anew_when_something_changed(tmp_path, monke
 
 
 def worker(folder, bin_folder):
-    """Start the worker's side with a stand-in for ansible_runner: it reads, then sleeps and leaves a child behind."""
+    """Start the worker's side with a fake ansible_runner: it reads, then sleeps and leaves a child behind."""
     package = bin_folder / "site" / "ansible_runner"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("")
@@ -220,14 +220,14 @@ def worker(folder, bin_folder):
 def left(folder):
     """Return the processes that carry the run's mark."""
     mark = f"GPUFLEET_WORKER={folder}".encode()
-    found = []
+    leftovers = []
     for entry in Path("/proc").glob("[0-9]*/environ"):
         try:
             if mark in entry.read_bytes().split(b"\0"):
-                found.append(entry.parent.name)
+                leftovers.append(entry.parent.name)
         except OSError:
             continue
-    return found
+    return leftovers
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="workers are Linux hosts")

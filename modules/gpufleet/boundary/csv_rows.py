@@ -26,8 +26,10 @@ class CsvRow(dict[str, str]):
     def __missing__(self, column: str) -> str:
         raise self._error(column, "has no such column")
 
-    def number(self, column: str) -> float:
-        """Return a cell as a finite number."""
+    def number(self, column: str, *, default: float | None = None) -> float:
+        """Return a cell as a finite number, ``default`` if it is empty."""
+        if not self[column] and default is not None:
+            return default
         try:
             number = float(self[column])
         except ValueError:
@@ -40,8 +42,10 @@ class CsvRow(dict[str, str]):
         """Return a cell as a finite number, None if it is empty."""
         return self.number(column) if self[column] else None
 
-    def integer(self, column: str) -> int:
-        """Return a cell as an integer."""
+    def integer(self, column: str, *, default: int | None = None) -> int:
+        """Return a cell as an integer, ``default`` if it is empty."""
+        if not self[column] and default is not None:
+            return default
         try:
             return int(self[column])
         except ValueError:

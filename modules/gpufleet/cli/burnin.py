@@ -85,4 +85,4 @@ def thresholds(kind: str | None, measure: bool, as_json: bool) -> None:
 
 def show(data: list[dict[str, Any]], as_json: bool, text: Callable[[list[dict[str, Any]]], str]) -> None:
     """Print data as JSON or as text."""
-    output.print_result(as_json, data, lambda found: found, text)
+    output.print_result(as_json, data, lambda reports: reports, text)

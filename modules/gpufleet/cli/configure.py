@@ -162,7 +162,7 @@ def show_plans(limit: str, extra_vars: tuple[str, ...], *, as_json: bool, source
         as_json,
         plans,
         driver_plans.DriverPlans.as_json,
-        lambda found: driver_plans.as_text(found, sources=sources),
+        lambda plans: driver_plans.as_text(plans, sources=sources),
     )
     for error in plans.run.errors if plans.run else ():
         output.print_lines(f"ansible: {error}", err=True)

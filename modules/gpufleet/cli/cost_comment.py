@@ -75,7 +75,7 @@ def _read(file: str) -> str:
 
 
 def _show(text: str, reason: str) -> None:
-    """Put the comment where whoever looks at the run finds it: a fork's run ends well all the same."""
+    """Write the comment to the run's summary: a fork's run succeeds all the same."""
     summary = os.environ.get("GITHUB_STEP_SUMMARY")
     if summary:
         with Path(summary).open("a", encoding="utf-8") as page:

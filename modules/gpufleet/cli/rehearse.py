@@ -58,7 +58,7 @@ def status(stack: str, as_json: bool) -> None:
     from gpufleet.rehearsal import lifecycle
 
     report = lifecycle.collect_status(_rehearsal(stack))
-    output.print_result(as_json, report, lambda found: found, lifecycle.format_status)
+    output.print_result(as_json, report, lambda status_report: status_report, lifecycle.format_status)
     if not report["up"]:
         raise AnswerIsNo(f"the rehearsal of {stack} is not up", hint=f"gpufleet rehearse up -s {stack}")
 

@@ -63,7 +63,7 @@ def measured_by_node(reports: list[JsonDict], names: list[str]) -> str:
     for check in sorted({point["check"] for point in points}):
         rows = [point for point in points if point["check"] == check]
         if 2 * len(rows) >= len(reports):  # few nodes measured it: the table is enough
-            panels.append(strip(alt, check, rows, names))
+            panels.append(strip_chart(alt, check, rows, names))
     return to_svg(alt.vconcat(*panels, spacing=14))
 
 
@@ -84,7 +84,7 @@ def measured_points(reports: list[JsonDict]) -> list[JsonDict]:
     ]
 
 
-def strip(alt: Any, check: str, rows: list[JsonDict], names: list[str]) -> Any:
+def strip_chart(alt: Any, check: str, rows: list[JsonDict], names: list[str]) -> Any:
     outcomes, shapes = list(OUTCOME_COLOURS), list(OUTCOME_SHAPES.values())
     measured = {row["node"] for row in rows}
     order = [name for name in names if name in measured]

@@ -39,7 +39,7 @@ class Database:
 
     def __init__(self, url: str) -> None:
         self.timeout = _timeout()
-        self.url = _parsed(url)
+        self.url = _parse_url(url)
         path = sqlite_file(self.url)
         if path is not None:
             _make_file(path, self.url, self.timeout)
@@ -67,7 +67,7 @@ class Database:
 
 def exists(url: str) -> bool:
     """Return True if there is something where the registry should be, usable or not; make nothing."""
-    path = sqlite_file(_parsed(url))
+    path = sqlite_file(_parse_url(url))
     if path is None:
         return True
     try:
@@ -96,7 +96,7 @@ def _timeout() -> float:
     return seconds
 
 
-def _parsed(url: str) -> URL:
+def _parse_url(url: str) -> URL:
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError):  # ValueError: a port that is not a number
@@ -188,7 +188,7 @@ def _make_file(path: Path, url: URL, timeout: float) -> None:
     """
     try:
         if path.exists() or path.is_symlink():
-            _keep_private(path)
+            _restrict_permissions(path)
             if path.is_file() and path.stat().st_size < _SMALLEST_FILE:
                 raise damaged_registry_error(url, "is cut off")
             return
@@ -211,7 +211,7 @@ def _make_file(path: Path, url: URL, timeout: float) -> None:
             (draft.parent / name).unlink(missing_ok=True)
 
 
-def _keep_private(path: Path) -> None:
+def _restrict_permissions(path: Path) -> None:
     """Narrow a registry that others may read, where it is ours to narrow."""
     paths.make_private_folder(path.parent, existing=path.parent.name == paths.STATE_FOLDER)
     for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):

@@ -34,7 +34,7 @@ _HINTS = {
 
 def damaged_registry_error(url: URL, what: str) -> EnvironmentFault:
     """Return the fault of a registry that is there and cannot be one."""
-    return EnvironmentFault(f"the registry {_shown(url)} does not answer: it {what}", hint=RESTORE)
+    return EnvironmentFault(f"the registry {_format_url(url)} does not answer: it {what}", hint=RESTORE)
 
 
 @contextmanager
@@ -49,14 +49,14 @@ def convert_database_errors(url: URL) -> Iterator[None]:
         if isinstance(error, OperationalError) or type(error) is DatabaseError:
             hint = next((hint for sign, hint in _HINTS.items() if sign in first.lower()), None)
             raise EnvironmentFault(
-                f"the registry {_shown(url)} does not answer: {first}", hint=hint
+                f"the registry {_format_url(url)} does not answer: {first}", hint=hint
             ) from error
         if error.statement is None:  # refused before any statement: the URL's own options
             raise InputError(first, key="GPUFLEET_DATABASE_URL", remedy=URL_REMEDY) from None
         raise
 
 
-def _shown(url: URL) -> str:
+def _format_url(url: URL) -> str:
     return printable(url.render_as_string(hide_password=True))
 
 

@@ -32,10 +32,12 @@ def state_report(resources: Sequence[Resource], stack: str, at: datetime) -> Rep
     that the program could look up.
     """
     source = f"pulumi:{stack}"
-    live = [r for r in resources if r.custom and not r.delete and r.pending != "creating"]
-    by_id = {r.id: r for r in live if r.id}
+    live_resources = [r for r in resources if r.custom and not r.delete and r.pending != "creating"]
+    by_id = {r.id: r for r in live_resources if r.id}
     output_nodes = _stack_output_nodes(resources)
-    observations = [_observation(r, by_id, output_nodes, source, at) for r in live if r.type in _READERS]
+    observations = [
+        _observation(r, by_id, output_nodes, source, at) for r in live_resources if r.type in _READERS
+    ]
     nodes = [node for node in observations if node]
     instance_ids = {node.identity.instance_id for node in nodes}
     members = [
@@ -47,22 +49,26 @@ def state_report(resources: Sequence[Resource], stack: str, at: datetime) -> Rep
 def _stack_output_nodes(resources: Sequence[Resource]) -> dict[str, Facts]:
     """Return the stack's output ``nodes`` by instance id."""
     stack = next((r for r in resources if r.type == "pulumi:pulumi:Stack"), None)
-    listed = dig(stack.outputs, "nodes") if stack else None
-    return {text(fact, "id"): fact for fact in listed or [] if text(fact, "id") and text(fact, "name")}
+    listed = get_path(stack.outputs, "nodes") if stack else None
+    return {
+        get_text(fact, "id"): fact for fact in listed or [] if get_text(fact, "id") and get_text(fact, "name")
+    }
 
 
 def _member(fact: Facts, stack: str, source: str, at: datetime) -> Observation:
     """Return a group's member, of which the state has no resource."""
     names = ("cloud", "pool", "template", "purchase", "machine", "region")
-    declared: Facts = {name: text(fact, name) for name in names} | {"kind": "cloud_vm", "stack": stack}
-    machine = text(fact, "machine")
+    declared: Facts = {name: get_text(fact, name) for name in names} | {"kind": "cloud_vm", "stack": stack}
+    machine = get_text(fact, "machine")
     declared["usd_per_hour"] = usd_per_hour(
-        text(fact, "cloud"), text(fact, "region"), machine, text(fact, "purchase")
+        get_text(fact, "cloud"), get_text(fact, "region"), machine, get_text(fact, "purchase")
     )
-    observed: Facts = {name: text(fact, name) for name in _ADDRESSES}
-    observed |= {"accelerators": accelerators(machine), "zone": text(fact, "zone")}
-    who = Identity(instance_id=text(fact, "id"))
-    return Observation(source, text(fact, "name"), who, _drop_unknown(declared), _drop_unknown(observed), at)
+    observed: Facts = {name: get_text(fact, name) for name in _ADDRESSES}
+    observed |= {"accelerators": accelerators(machine), "zone": get_text(fact, "zone")}
+    identity = Identity(instance_id=get_text(fact, "id"))
+    return Observation(
+        source, get_text(fact, "name"), identity, _drop_unknown(declared), _drop_unknown(observed), at
+    )
 
 
 _ADDRESSES = ("address", "private_address", "public_address")
@@ -105,15 +111,15 @@ def _observation(
     )
     instance_id = facts["instance_id"] or resource.id or ""
     observed = {
-        "address": text(output_nodes.get(instance_id), "address") or facts["public"] or facts["private"],
+        "address": get_text(output_nodes.get(instance_id), "address") or facts["public"] or facts["private"],
         "private_address": facts["private"],
         "public_address": facts["public"],
         "zone": facts["zone"],
-        "accelerators": _shown(facts["cards"]) or accelerators(facts["machine"]),
+        "accelerators": _without_sku(facts["cards"]) or accelerators(facts["machine"]),
         "urn": resource.urn,
     }
-    who = Identity(instance_id=instance_id)
-    return Observation(source, name, who, _drop_unknown(declared), _drop_unknown(observed), at)
+    identity = Identity(instance_id=instance_id)
+    return Observation(source, name, identity, _drop_unknown(declared), _drop_unknown(observed), at)
 
 
 def _drop_unknown(values: Facts) -> Facts:
@@ -127,15 +133,15 @@ def _drop_unknown(values: Facts) -> Facts:
 
 def _aws(resource: Resource, _by_id: Mapping[str, Resource]) -> Facts:
     out = {**resource.inputs, **resource.outputs}
-    zone = text(out, "availabilityZone")
+    zone = get_text(out, "availabilityZone")
     return {
         "cloud": "aws",
-        "tags": dig(out, "tags") or dig(out, "tagsAll") or {},
-        "machine": text(out, "instanceType"),
-        "region": text(out, "region") or zone.rstrip("abcdef"),
+        "tags": get_path(out, "tags") or get_path(out, "tagsAll") or {},
+        "machine": get_text(out, "instanceType"),
+        "region": get_text(out, "region") or zone.rstrip("abcdef"),
         "zone": zone,
-        "public": text(out, "publicIp"),
-        "private": text(out, "privateIp"),
+        "public": get_text(out, "publicIp"),
+        "private": get_text(out, "privateIp"),
         "cards": [],
         "instance_id": resource.id,
     }
@@ -143,17 +149,17 @@ def _aws(resource: Resource, _by_id: Mapping[str, Resource]) -> Facts:
 
 def _gcp(resource: Resource, _by_id: Mapping[str, Resource]) -> Facts:
     out = {**resource.inputs, **resource.outputs}
-    zone = text(out, "zone").rpartition("/")[2]
+    zone = get_text(out, "zone").rpartition("/")[2]
     return {
         "cloud": "gcp",
-        "tags": dig(out, "labels") or dig(out, "effectiveLabels") or {},
-        "machine": text(out, "machineType").rpartition("/")[2],
+        "tags": get_path(out, "labels") or get_path(out, "effectiveLabels") or {},
+        "machine": get_text(out, "machineType").rpartition("/")[2],
         "region": zone.rpartition("-")[0],
         "zone": zone,
-        "public": text(out, "networkInterfaces", 0, "accessConfigs", 0, "natIp"),
-        "private": text(out, "networkInterfaces", 0, "networkIp"),
-        "cards": _gcp_cards(dig(out, "guestAccelerators")),
-        "instance_id": text(out, "instanceId"),
+        "public": get_text(out, "networkInterfaces", 0, "accessConfigs", 0, "natIp"),
+        "private": get_text(out, "networkInterfaces", 0, "networkIp"),
+        "cards": _gcp_cards(get_path(out, "guestAccelerators")),
+        "instance_id": get_text(out, "instanceId"),
     }
 
 
@@ -161,7 +167,7 @@ def _gcp_cards(attached: Any) -> list[Facts]:
     """Return attached cards by their catalogue names: ``nvidia-tesla-t4`` is a T4."""
     cards = []
     for item in attached if isinstance(attached, list) else []:
-        sku = text(item, "type").rpartition("/")[2]
+        sku = get_text(item, "type").rpartition("/")[2]
         try:
             card = catalog.get_accelerator(sku.removeprefix("nvidia-").removeprefix("tesla-").upper())
         except InputError:
@@ -171,25 +177,25 @@ def _gcp_cards(attached: Any) -> list[Facts]:
     return cards
 
 
-def _shown(cards: Sequence[Facts]) -> list[Facts]:
+def _without_sku(cards: Sequence[Facts]) -> list[Facts]:
     return [{key: value for key, value in card.items() if key != "sku"} for card in cards]
 
 
 def _azure(resource: Resource, by_id: Mapping[str, Resource]) -> Facts:
     out = {**resource.inputs, **resource.outputs}
-    card = by_id.get(text(out, "networkProfile", "networkInterfaces", 0, "id"))
+    card = by_id.get(get_text(out, "networkProfile", "networkInterfaces", 0, "id"))
     nic = {**card.inputs, **card.outputs} if card else {}
-    public = by_id.get(text(nic, "ipConfigurations", 0, "publicIPAddress", "id"))
+    public = by_id.get(get_text(nic, "ipConfigurations", 0, "publicIPAddress", "id"))
     return {
         "cloud": "azure",
-        "tags": dig(out, "tags") or {},
-        "machine": text(out, "hardwareProfile", "vmSize"),
-        "region": text(out, "location").lower().replace(" ", ""),
-        "zone": text(out, "zones", 0),
-        "public": text(public.outputs, "ipAddress") if public else "",
-        "private": text(nic, "ipConfigurations", 0, "privateIPAddress"),
+        "tags": get_path(out, "tags") or {},
+        "machine": get_text(out, "hardwareProfile", "vmSize"),
+        "region": get_text(out, "location").lower().replace(" ", ""),
+        "zone": get_text(out, "zones", 0),
+        "public": get_text(public.outputs, "ipAddress") if public else "",
+        "private": get_text(nic, "ipConfigurations", 0, "privateIPAddress"),
         "cards": [],
-        "instance_id": text(out, "vmId"),
+        "instance_id": get_text(out, "vmId"),
     }
 
 
@@ -200,7 +206,7 @@ _READERS: dict[str, Callable[[Resource, Mapping[str, Resource]], Facts]] = {
 }
 
 
-def dig(value: Any, *path: str | int) -> Any:
+def get_path(value: Any, *path: str | int) -> Any:
     """Follow a path into nested outputs; None where it ends early."""
     for step in path:
         if isinstance(step, int) and isinstance(value, list) and len(value) > step:
@@ -212,9 +218,9 @@ def dig(value: Any, *path: str | int) -> Any:
     return value
 
 
-def text(value: Any, *path: str | int) -> str:
+def get_text(value: Any, *path: str | int) -> str:
     """Return the text at a path, empty where there is none or it cannot be read."""
-    value_at_path = dig(value, *path)
+    value_at_path = get_path(value, *path)
     return value_at_path if isinstance(value_at_path, str) else ""
 
 

@@ -126,7 +126,7 @@ VERDICT_MOVES: dict[str, tuple[str, str | None]] = {
     "faulty": ("quarantined", None),
     "incomplete": ("burn_in", None),
 }
-"""For each burn-in verdict the state that the node moves to, and the hold that is set with it."""
+"""For each burn-in verdict the state that the node moves to, and the hold that it sets, if any."""
 
 
 def check_move(node: str, old: str, new: str) -> None:

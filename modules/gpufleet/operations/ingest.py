@@ -164,10 +164,10 @@ class Ingest:
         """Return how the registry calls a host; hosts that share a name carry their id behind it."""
         host = event.host
         id_match = re.search(r"-(n-[0-9a-f]{12})$", host)
-        who = id_match[1] if id_match else host
+        reference = id_match[1] if id_match else host
         for last in (self._declare is None, True):
             try:
-                return self.registry.get(who).id
+                return self.registry.get(reference).id
             except InputError:
                 if last:
                     break
@@ -233,18 +233,18 @@ def apply(
     return Ingest(registry, rehearsal=rehearsal, declare=declare).apply_all(events)
 
 
-def _apply_commissioned(ingest: Ingest, who: str, event: TaskEvent) -> None:
+def _apply_commissioned(ingest: Ingest, node_name: str, event: TaskEvent) -> None:
     """Record that the node answered and was identified; a new one moves to commissioning."""
-    registry, node = ingest.registry, ingest.registry.get(who)
+    registry, node = ingest.registry, ingest.registry.get(node_name)
     facts = _mapping(event.report.get("facts"))
     if not _matches_identity(ingest, node, "ansible", facts, event) or node.state not in NEW_STATES:
         return
-    if not registry.is_news(who):
+    if not registry.is_news(node_name):
         ingest.note_stale(node, event, "it was commissioned")
         return
     if attempt := _attempt(event):
-        registry.start_attempt(who, "commission", attempt, event.started_at)
-    registry.advance(who, "commissioning", "answered and was identified", event.at, _attempt(event))
+        registry.start_attempt(node_name, "commission", attempt, event.started_at)
+    registry.advance(node_name, "commissioning", "answered and was identified", event.at, _attempt(event))
 
 
 def _matches_identity(
@@ -260,12 +260,12 @@ def _matches_identity(
     return not conflicts
 
 
-def _apply_configuration(ingest: Ingest, who: str, event: TaskEvent) -> None:
+def _apply_configuration(ingest: Ingest, node_name: str, event: TaskEvent) -> None:
     """Keep what configuration came to, part by part: burn-in asks for it."""
     done = event.report.get("event") == "configured"
     facts, part = _mapping(event.report.get("facts")), str(event.report.get("part") or BASE)
-    node = ingest.registry.get(who)
-    observed = _configured_parts(ingest.registry, who, event, part, done=done)
+    node = ingest.registry.get(node_name)
+    observed = _configured_parts(ingest.registry, node_name, event, part, done=done)
     if part == BASE or facts:
         observed |= {"configuration" if part == BASE else f"configuration_{part}": dict(facts)}
     identity = Identity(instance_id=node.instance_id, rack=node.rack, slot=node.slot)
@@ -273,7 +273,7 @@ def _apply_configuration(ingest: Ingest, who: str, event: TaskEvent) -> None:
         Observation("configuration", node.name, identity, observed=observed, observed_at=event.at), event
     )
     if not done:
-        ingest.registry.note(who, "configure_failed", _failure_reason(facts), event.at)
+        ingest.registry.note(node_name, "configure_failed", _failure_reason(facts), event.at)
 
 
 def _failure_reason(facts: Mapping[str, Any]) -> str:
@@ -283,21 +283,21 @@ def _failure_reason(facts: Mapping[str, Any]) -> str:
 
 
 def _configured_parts(
-    registry: Registry, who: str, event: TaskEvent, part: str, *, done: bool
+    registry: Registry, node_name: str, event: TaskEvent, part: str, *, done: bool
 ) -> dict[str, Any]:
     """Return which parts are configured, and whether all are. A whole run's first part starts the account anew."""
-    known = [value.value for value in registry.values(who) if value.key == "observed.configured_parts"]
+    known = [value.value for value in registry.values(node_name) if value.key == "observed.configured_parts"]
     before = {} if part == BASE and _attempt(event) else dict(_mapping(known[-1])) if known else {}
     parts = {**before, part: done}
     return {"configured": all(parts.values()), "configured_parts": parts}
 
 
-def _apply_drivers(ingest: Ingest, who: str, event: TaskEvent) -> None:
+def _apply_drivers(ingest: Ingest, node_name: str, event: TaskEvent) -> None:
     """Keep what a node said of its driver; the consistency check reads it. A failure also bars a healthy verdict."""
-    node, facts = ingest.registry.get(who), _mapping(event.report.get("facts"))
+    node, facts = ingest.registry.get(node_name), _mapping(event.report.get("facts"))
     failed = event.report.get("event") == "drivers_failed"
     observed = (
-        _configured_parts(ingest.registry, who, event, "drivers", done=False)
+        _configured_parts(ingest.registry, node_name, event, "drivers", done=False)
         if failed
         else {"drivers": dict(facts)}
     )
@@ -305,14 +305,14 @@ def _apply_drivers(ingest: Ingest, who: str, event: TaskEvent) -> None:
     seen = Observation("configuration", node.name, identity, observed=observed, observed_at=event.at)
     ingest.observe(seen, event)
     if failed:
-        ingest.registry.note(who, "drivers_failed", _failure_reason(facts), event.at)
+        ingest.registry.note(node_name, "drivers_failed", _failure_reason(facts), event.at)
 
 
-def _apply_blade(ingest: Ingest, who: str, event: TaskEvent) -> None:
+def _apply_blade(ingest: Ingest, node_name: str, event: TaskEvent) -> None:
     """Keep what a blade's power, links and board are like, each finding with its reason."""
     report = _mapping(event.report.get("facts"))
     reasons = report.get("reasons")
-    node = ingest.registry.get(who)
+    node = ingest.registry.get(node_name)
     seen = {
         "blade": dict(_mapping(report.get("facts"))),
         "blade_reasons": reasons if isinstance(reasons, list) else [],
@@ -321,30 +321,30 @@ def _apply_blade(ingest: Ingest, who: str, event: TaskEvent) -> None:
     ingest.observe(Observation("ansible", node.name, identity, observed=seen, observed_at=event.at), event)
 
 
-def _apply_burn_in(ingest: Ingest, who: str, event: TaskEvent) -> None:
+def _apply_burn_in(ingest: Ingest, node_name: str, event: TaskEvent) -> None:
     """Judge the agent's records and let the verdict act."""
     from gpufleet import burnin
 
-    registry, node = ingest.registry, ingest.registry.get(who)
+    registry, node = ingest.registry, ingest.registry.get(node_name)
     records = [dict(r) for r in event.report.get("records") or () if isinstance(r, Mapping)]
     report = burnin.judge(
         records,
         node.kind,
         _profile(records),
         ingest.rehearsal,
-        configured=_last_configured(registry, who),
+        configured=_last_configured(registry, node_name),
         node=node.name,
     )
     attempt = _attempt(event) or report.attempt
     if not attempt:
-        registry.note(who, "ignored", "burn-in without an attempt", event.at)
+        registry.note(node_name, "ignored", "burn-in without an attempt", event.at)
         return
     started = next((r for r in records if r.get("type") == "start"), {})
     if not _matches_identity(ingest, node, "burn_in", _mapping(started.get("host")), event):
-        registry.note(who, "ignored", f"burn-in {attempt} of a board that is not this node's", event.at)
+        registry.note(node_name, "ignored", f"burn-in {attempt} of a board that is not this node's", event.at)
         return
     outcome = registry.record_result(
-        who,
+        node_name,
         attempt,
         {**report.to_json(), "attempt": attempt},
         records,
@@ -364,8 +364,10 @@ def _profile(records: list[dict[str, Any]]) -> str:
     return str(next(started, None) or "quick")
 
 
-def _last_configured(registry: Registry, who: str) -> bool | None:
-    configured_values = [value.value for value in registry.values(who) if value.key == "observed.configured"]
+def _last_configured(registry: Registry, node_name: str) -> bool | None:
+    configured_values = [
+        value.value for value in registry.values(node_name) if value.key == "observed.configured"
+    ]
     return bool(configured_values[-1]) if configured_values else None
 
 

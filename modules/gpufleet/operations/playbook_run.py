@@ -57,13 +57,13 @@ def run_request(
             options=options,
             stream=stream,
             ident=ident,
-            finished=recorder.add_done,
+            on_host_finished=recorder.add_done,
         )
     else:
         with registry_sink(plan.root) as tell:
             outcome = remote.run_sharded(
                 plan, request.mode, extra_vars=variables, options=options, stream=stream, ident=ident,
-                on_event=tell, finished=recorder.add_done,
+                on_event=tell, on_host_finished=recorder.add_done,
             )  # fmt: skip
     recorder.add_done(*outcome.host_names("ok"))
     return outcome

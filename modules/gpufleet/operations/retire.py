@@ -31,7 +31,7 @@ class Interaction:
 
     run: Run
     prompt: Callable[[str], str]
-    say: Callable[[str], None]
+    report: Callable[[str], None]
     can_ask: bool = True
 
 
@@ -75,7 +75,7 @@ def retire(registry: Registry, request: Request, interaction: Interaction) -> Re
     node = registry.get(request.node)
     check_retirable(node, request)
     if unknown := unfinished_wipe_start(registry, node):
-        interaction.say(f"an earlier wipe of {node.name} began at {unknown} and is not known to have ended")
+        interaction.report(f"an earlier wipe of {node.name} began at {unknown} and is not known to have ended")
     done = RetireResult(node)
     if request.wipe:
         done.evidence = wipe_drives(registry, node, request, interaction)
@@ -154,7 +154,7 @@ def wipe_drives(registry: Registry, node: Node, request: Request, interaction: I
     planned = find_report(interaction.run(node, variables), "wipe_planned", node)
     plan = planned["plan"]
     for line in plan_lines(node, planned):
-        interaction.say(line)
+        interaction.report(line)
     check_plan(node, planned, request)
     typed = (
         request.confirm

@@ -140,7 +140,7 @@ def _reason_text(node: Node) -> str:
 
 def details(node: Node, values: Sequence[Value], conflicts: Sequence[Conflict]) -> dict[str, Any]:
     """Return everything known of a node: each value with its source, time and age."""
-    at = utc_now()
+    current_time = utc_now()
     return {
         **node.as_json(),
         "state_since": format_time(node.state_since),
@@ -159,7 +159,7 @@ def details(node: Node, values: Sequence[Value], conflicts: Sequence[Conflict]) 
                 "value": value.value,
                 "source": value.source,
                 "observed_at": format_time(value.observed_at),
-                "age": format_age(value.observed_at, at),
+                "age": format_age(value.observed_at, current_time),
             }
             for value in values
         ],
@@ -184,9 +184,9 @@ def details_text(shown: dict[str, Any]) -> list[str]:
     ]
 
 
-def namesake_notes(registry: Registry, who: str) -> list[str]:
+def namesake_notes(registry: Registry, reference: str) -> list[str]:
     """Say which other nodes had the name before: a retired board's wipe stands in its own history."""
-    node = registry.get(who)
+    node = registry.get(reference)
     others = [one for one in registry.list() if one.name == node.name and one.id != node.id]
     return [
         f"{one.name} was also {one.id}, {one.state} since {format_time(one.state_since)}:"

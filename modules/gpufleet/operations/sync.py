@@ -127,11 +127,11 @@ def sync(
 
     ``number`` is the revision that was drawn before ``declared`` was read.
     """
-    chosen = options or SyncOptions()
+    sync_options = options or SyncOptions()
     synced = SyncResult()
     number = number or registry.draw_revision()
     reports = []
-    for source, read_report in _sources(declared, root, chosen, synced.notes):
+    for source, read_report in _sources(declared, root, sync_options, synced.notes):
         try:
             reports.append(read_report())
         except GpufleetError as error:
@@ -140,10 +140,10 @@ def sync(
         synced.outcomes += registry.report_all(reports)
         for source, fault in synced.failures.items():
             registry.source_failed(source, str(fault))
-    if chosen.probe:
+    if sync_options.probe:
         try:
-            rehearsal = bool(chosen.environment.get("GPUFLEET_REHEARSAL"))
-            synced.reach = probe_nodes(registry, find_login(chosen.environment), rehearsal=rehearsal)
+            rehearsal = bool(sync_options.environment.get("GPUFLEET_REHEARSAL"))
+            synced.reach = probe_nodes(registry, find_login(sync_options.environment), rehearsal=rehearsal)
         except GpufleetError as error:
             synced.failures["ssh"] = error
     return synced
@@ -231,11 +231,13 @@ def _address_report(declared: fleet.Fleet, book: Path, at: datetime, notes: list
         for place in places
         if place in book_entries
     }
-    seen = [_address_observation(places[place], place, address, at) for place, address in addresses.items()]
-    return Report("address_book", at, seen)
+    observations = [
+        _address_observation(places[place], place, address, at) for place, address in addresses.items()
+    ]
+    return Report("address_book", at, observations)
 
 
 def _address_observation(name: str, place: str, address: str, at: datetime) -> Observation:
     rack, _, slot = place.rpartition("/")
-    who = Identity(rack=rack, slot=slot)
-    return Observation("address_book", name, who, observed={"address": address}, observed_at=at)
+    identity = Identity(rack=rack, slot=slot)
+    return Observation("address_book", name, identity, observed={"address": address}, observed_at=at)

@@ -160,7 +160,7 @@ class Follower:
     progress: Progress
     display: Display
     on_event: Callable[[dict[str, Any]], None] | None = None
-    finished: Callable[[str], None] | None = None
+    on_host_finished: Callable[[str], None] | None = None
 
     def handle(self, event: dict[str, Any]) -> None:
         """Apply and show one event."""
@@ -168,5 +168,5 @@ class Follower:
         self.display.show(update)
         if self.on_event:
             self.on_event(event)
-        if self.finished and update and self.progress.has_finished_tasks(update.host):
-            self.finished(update.host)
+        if self.on_host_finished and update and self.progress.has_finished_tasks(update.host):
+            self.on_host_finished(update.host)

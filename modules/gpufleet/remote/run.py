@@ -66,7 +66,7 @@ def run_playbook(
     options: str = "",
     stream: TextIO | None = None,
     ident: str | None = None,
-    finished: Callable[[str], None] | None = None,
+    on_host_finished: Callable[[str], None] | None = None,
 ) -> RunOutcome:
     """Run the plan's playbook on its hosts; ``options`` go to ansible-playbook as they are.
 
@@ -74,7 +74,7 @@ def run_playbook(
     """
     progress = Progress({name: HostProgress(name) for name in plan.hosts}, plan.tasks, plan.plays)
     display = open_display(progress, stream or sys.stderr)
-    follower = Follower(progress, display, finished=finished)
+    follower = Follower(progress, display, on_host_finished=on_host_finished)
 
     def on_event(event: dict[str, Any]) -> bool:
         strip_arguments(event)

@@ -54,12 +54,12 @@ def run_sharded(
     stream: TextIO | None = None,
     ident: str | None = None,
     on_event: EventSink | None = None,
-    finished: Callable[[str], None] | None = None,
+    on_host_finished: Callable[[str], None] | None = None,
 ) -> RunOutcome:
     """Run the plan's playbook by shards.
 
-    ``on_event`` is called with every event as it arrives, ``finished`` each host that has made the last task; both in the
-    calling thread.
+    ``on_event`` is called with every event as it arrives, ``finished`` with each host that has finished the last task;
+    both in the calling thread.
     """
     stream = stream or sys.stderr
     private_data.private_key()  # refuse what can't work before anything is sent
@@ -90,7 +90,7 @@ def run_sharded(
     ]
     run = _ShardedRun(ident, plan, inventory, extra_vars or {}, lines)
     progress = Progress({name: HostProgress(name) for name in plan.hosts}, plan.tasks, plan.plays)
-    return run.follow(Follower(progress, open_display(progress, stream), on_event, finished))
+    return run.follow(Follower(progress, open_display(progress, stream), on_event, on_host_finished))
 
 
 @dataclass

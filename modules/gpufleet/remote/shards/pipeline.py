@@ -36,7 +36,7 @@ class Pipeline:
     @property
     def remote_folder(self) -> str:
         """Return the run's folder on the worker: in memory, so that no secret reaches a disk."""
-        return f"/dev/shm/gpufleet-{self.run_id}-{self.shard.folder}"  # noqa: S108 - the name is not to be guessed, and must not exist
+        return f"/dev/shm/gpufleet-{self.run_id}-{self.shard.folder}"  # noqa: S108 - the name cannot be guessed, and must not exist
 
     def run(self, folder: Path, artifacts: Path, on_event: Callable[[dict[str, Any]], bool]) -> None:
         """Send the laid folder, follow the run to its end; ``trouble`` says why where it has none."""
