@@ -26,7 +26,7 @@ BUDGET_S, BUDGET_MB = 1.0, 200
 AWS, GCP, AZURE = "us-east-1", "us-central1-a", "eastus"
 
 
-def one(at, grown):
+def make_resource(at, grown):
     """Return the type and inputs of one resource; ``grown`` is how it is after the change."""
     tags = TAGS | {"gpufleet-pool": f"pool-{at % 97}"}
     large = grown and at % 10 == 0
@@ -59,7 +59,7 @@ def one(at, grown):
 
 def state(at, grown):
     """Return one resource's record as an engine writes it."""
-    kind, inputs = one(at, grown)
+    kind, inputs = make_resource(at, grown)
     name = f"{kind.rsplit(':', 1)[1].lower()}-{at}"
     return {
         "urn": f"urn:pulumi:bench::bench::{kind}::{name}", "type": kind, "custom": True, "id": f"id-{at}",
@@ -88,21 +88,21 @@ def priced(path):
     reading = time.process_time() - reading
     before = resource.getrusage(resource.RUSAGE_SELF)
     started = time.perf_counter()
-    found = cost.diff_preview(document)
+    difference = cost.diff_preview(document)
     wall, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_SELF)
     print(json.dumps({
         "wall": wall,
         "cpu": after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime,
         "reading": reading,
         "peak_mb": after.ru_maxrss / 1024,
-        "lines": len(found.lines),
-        "unpriced": len(found.unpriced),
-        "change": float(found.change_usd_per_month),
+        "lines": len(difference.lines),
+        "unpriced": len(difference.unpriced),
+        "change": float(difference.change_usd_per_month),
     }))  # fmt: skip
 
 
-def child(*words):
-    done = subprocess.run([sys.executable, *words], cwd=ROOT, check=True, capture_output=True, text=True)
+def child(*arguments):
+    done = subprocess.run([sys.executable, *arguments], cwd=ROOT, check=True, capture_output=True, text=True)
     return done.stdout
 
 
@@ -112,26 +112,26 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "preview.json"
         path.write_text(json.dumps(preview(count)))
-        found = [json.loads(child(__file__, "--priced", str(path))) for _ in range(runs)]
+        results = [json.loads(child(__file__, "--priced", str(path))) for _ in range(runs)]
         started, used = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
         child("-m", "gpufleet", "cost", "diff", "--preview", str(path), "--format", "json")
-        whole = time.perf_counter() - started
+        total_seconds = time.perf_counter() - started
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime - used.ru_utime + after.ru_stime - used.ru_stime
-    wall = statistics.median(each["wall"] for each in found)
-    peak = max(each["peak_mb"] for each in found)
-    told = found[0]
+    wall = statistics.median(each["wall"] for each in results)
+    peak = max(each["peak_mb"] for each in results)
+    first_result = results[0]
     print(f"a preview of {count:,} resources, both sides, {runs} runs on {os.cpu_count()} cores")
     print(
-        f"  {told['lines']:,} lines, {told['unpriced']:,} without price, change {told['change']:+,.2f} USD a month"
+        f"  {first_result['lines']:,} lines, {first_result['unpriced']:,} without price, change {first_result['change']:+,.2f} USD a month"
     )
     print(f"  pricing  wall median {wall:.2f} s of {BUDGET_S:.0f} s ({wall / BUDGET_S:.0%})   "
-          f"cpu median {statistics.median(each['cpu'] for each in found):.2f} s")  # fmt: skip
-    ratio = statistics.median(each["cpu"] / each["reading"] for each in found)
+          f"cpu median {statistics.median(each['cpu'] for each in results):.2f} s")  # fmt: skip
+    ratio = statistics.median(each["cpu"] / each["reading"] for each in results)
     print(f"  ratio    pricing takes the cpu of reading the same JSON {ratio:.1f} times")
     print(f"  memory   peak {peak:.0f} MB of {BUDGET_MB} MB ({peak / BUDGET_MB:.0%}), the document included")
     print(
-        f"  command  wall {whole:.2f} s   cpu {cpu:.2f} s   `gpufleet cost diff --preview FILE --format json`"
+        f"  command  wall {total_seconds:.2f} s   cpu {cpu:.2f} s   `gpufleet cost diff --preview FILE --format json`"
     )
     print(f"  load average of the machine {os.getloadavg()[0]:.1f}")
 

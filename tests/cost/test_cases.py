@@ -26,8 +26,8 @@ def case(request):
 @pytest.fixture
 def found(case, book):
     document = json.loads(json.dumps(case["preview"]))
-    sides = cost.resources_from_preview(document)
-    return cost.diff(sides.before, sides.after, sides=sides, book=book)
+    change = cost.change_from_preview(document)
+    return cost.diff(change.before, change.after, change=change, book=book)
 
 
 def test_month_before(case, found):

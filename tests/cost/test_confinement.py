@@ -293,7 +293,7 @@ def test_a_program_cannot_touch_the_other_side(project):
     look = "[p for p in os.listdir('/proc') if p.isdigit()]"
     places = "[n for n in os.listdir('/tmp') if n.startswith('gpufleet-base')]"
     main.write_text("import os\n" + COMPONENT.format(name="'head'", said=f"str(({look}, {places}))"))
-    with evaluation.evaluating_both(project, "poc", "HEAD") as run:
+    with evaluation.start_comparison(project, "poc", "HEAD") as run:
         base, head = run()
     assert [each.name for each in base] == ["base"]
     assert head[0].name == "head"
@@ -316,7 +316,7 @@ def test_a_forged_answer_is_refused_by_type_and_by_size(hostile, monkeypatch):
         with pytest.raises(InputError, match=problem):
             cost.evaluate(hostile(forged.format(content=repr(content))), "dev")
     with pytest.raises(InputError, match="holds more than"):
-        registration.decode_answer(b"[" + b"1," * 2_000_001 + b"1]", "it")
+        registration.decode_program_output(b"[" + b"1," * 2_000_001 + b"1]", "it")
 
 
 def test_a_program_cannot_mark_its_resources_as_gone(hostile):
@@ -385,7 +385,7 @@ def test_a_folder_that_looks_like_a_bare_repository_runs_none_of_its_settings(ho
     with (root / "config").open("a") as settings:
         settings.write(f"[core]\n\tfsmonitor = touch {tmp_path}/owned\n")
     with pytest.raises(InputError, match="not in a git repository"):
-        cost.diff_against(root, "dev", "HEAD")
+        cost.diff_git_ref(root, "dev", "HEAD")
     assert not (tmp_path / "owned").exists()
 
 

@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 
 from gpufleet import cost
-from gpufleet.cost.inputs.program.evaluation import Program, evaluating
+from gpufleet.cost.inputs.program.evaluation import Program, start_evaluation
 from gpufleet.errors import EnvironmentFault, InputError
 
 
@@ -37,7 +37,7 @@ def test_production_and_a_second_p4d_at_prices_written_by_hand(project):
     whatif = project / "stacks/Pulumi.production.yaml"
     text = whatif.read_text()
     whatif.write_text(text.replace("count: 1", "count: 2", 1))  # the first pool: p4d.24xlarge, reserved
-    found = cost.diff_against(project, "production", "HEAD")
+    found = cost.diff_git_ref(project, "production", "HEAD")
     reserved = Decimal("21.957642") * 730
     line = next(
         each for each in found.lines if each.shown.type.endswith(":CapacityReservation") and each.changed
@@ -81,7 +81,7 @@ def test_whole_stacks_at_prices_written_by_hand_and_no_part_without_one(project,
 
 
 def test_nothing_changed_is_no_change(project, poc):
-    found = cost.diff_against(project, "poc", "HEAD")
+    found = cost.diff_git_ref(project, "poc", "HEAD")
     assert found.change_usd_per_month == 0
     assert {line.shown.name: line.op for line in found.lines} == {"blades-1": "same", "m2": "same"}
 
@@ -91,13 +91,13 @@ def test_a_dirty_index_and_files_not_added_do_not_matter_and_are_left_alone(proj
     git(project, "add", "-A")
     (project / "stray.txt").write_text("stray")
     before = git(project, "status", "--porcelain=v2"), (project / ".git/index").read_bytes()
-    assert cost.diff_against(project, "poc", "HEAD").change_usd_per_month < 0
+    assert cost.diff_git_ref(project, "poc", "HEAD").change_usd_per_month < 0
     assert (git(project, "status", "--porcelain=v2"), (project / ".git/index").read_bytes()) == before
 
 
 def test_a_stack_that_the_base_does_not_have_starts_from_nothing(project, poc):
     git(project, "mv", "stacks/Pulumi.poc.yaml", "stacks/Pulumi.lab.yaml")
-    found = cost.diff_against(project, "lab", "HEAD")
+    found = cost.diff_git_ref(project, "lab", "HEAD")
     assert not found.before.charges
     assert found.after.charges
 
@@ -106,7 +106,7 @@ def test_a_renamed_rack_goes_and_comes(project, poc):
     git(project, "mv", "inventory/blades-1.yaml", "inventory/shelf.yaml")
     rewrite(project / "inventory/shelf.yaml", "name: blades-1", "name: shelf")
     rewrite(poc, "name: blades-1 ", "name: shelf ")
-    found = cost.diff_against(project, "poc", "HEAD")
+    found = cost.diff_git_ref(project, "poc", "HEAD")
     assert sorted((line.op, line.shown.name) for line in found.lines if line.changed) == [
         ("create", "shelf"),
         ("delete", "blades-1"),
@@ -121,41 +121,41 @@ def test_each_side_runs_its_own_package(project, poc):
         "raise OSError('no')",
     )
     with pytest.raises(InputError, match=r"modules/gpufleet/cloud/__init__.py:\d+: .*OSError: no") as caught:
-        cost.diff_against(project, "poc", "HEAD")
+        cost.diff_git_ref(project, "poc", "HEAD")
     assert "at HEAD" not in str(caught.value)
     git(project, "commit", "-qam", "broken")
     git(project, "checkout", "-q", "HEAD~1", "--", ".")
     with pytest.raises(InputError, match=r"at HEAD: modules/gpufleet/cloud/__init__\.py"):
-        cost.diff_against(project, "poc", "HEAD")
+        cost.diff_git_ref(project, "poc", "HEAD")
 
 
 def test_a_mistake_in_the_spec_names_its_line_and_at_the_base_its_side(project, poc):
     rewrite(poc, "    racks:", "    rakcs:")
     with pytest.raises(InputError, match=r"^stacks/Pulumi.poc.yaml:\d+: gpufleet:fleet.rakcs"):
-        cost.diff_against(project, "poc", "HEAD")
+        cost.diff_git_ref(project, "poc", "HEAD")
     git(project, "commit", "-qam", "misspelt")
     rewrite(poc, "    rakcs:", "    racks:")
     with pytest.raises(InputError, match=r"^at HEAD: stacks/Pulumi.poc.yaml:\d+: gpufleet:fleet.rakcs"):
-        cost.diff_against(project, "poc", "HEAD")
+        cost.diff_git_ref(project, "poc", "HEAD")
 
 
 def test_another_file_may_stand_in_for_the_stack(project, poc, tmp_path):
     whatif = tmp_path / "whatif.yaml"
     whatif.write_text(poc.read_text().replace("name: blades-1 ", "name: blades-poc "))
-    found = cost.diff_against(project, "poc", "HEAD", config_file=whatif)
+    found = cost.diff_git_ref(project, "poc", "HEAD", config_file=whatif)
     assert found.change_usd_per_month < 0
 
 
 @pytest.mark.parametrize("ref", ["nosuch", "HEAD~99", "--help", "HEAD:stacks"])
 def test_an_unknown_ref_is_one_line(project, ref):
     with pytest.raises(InputError, match="--base: no commit named"):
-        cost.diff_against(project, "poc", ref)
+        cost.diff_git_ref(project, "poc", ref)
 
 
 def test_outside_a_repository(project, tmp_path):
     (project / ".git").rename(tmp_path / "elsewhere")
     with pytest.raises(InputError, match="not in a git repository"):
-        cost.diff_against(project, "poc", "HEAD")
+        cost.diff_git_ref(project, "poc", "HEAD")
 
 
 def test_a_project_in_a_folder_of_its_repository(project, poc, tmp_path):
@@ -167,14 +167,14 @@ def test_a_project_in_a_folder_of_its_repository(project, poc, tmp_path):
     git(whole, "add", "-A")
     git(whole, "commit", "-qm", "in a folder")
     rewrite(whole / "fleet/stacks/Pulumi.poc.yaml", "name: blades-1 ", "name: blades-poc ")
-    found = cost.diff_against(whole / "fleet", "poc", "HEAD")
+    found = cost.diff_git_ref(whole / "fleet", "poc", "HEAD")
     assert found.change_usd_per_month < 0
 
 
 def test_a_program_that_does_not_end_is_ended(project):
     (project / "stacks/__main__.py").write_text("import time\ntime.sleep(600)\n")
     with (
-        evaluating([Program(project, "poc")], limit_s=4) as run,
+        start_evaluation([Program(project, "poc")], limit_s=4) as run,
         pytest.raises(EnvironmentFault, match="within 4 s"),
     ):
         run()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpufleet.cost.inputs.drift import ignored_sizes
+from gpufleet.cost.inputs.drift import size_drift_warnings
 from gpufleet.engine import Resource
 
 GROUP = "aws:autoscaling/group:Group"
@@ -22,9 +22,9 @@ def group(*ignored, custom=True):
      "sku.capacity", "nodeCount", "initialNodeCount", "count", "targetCapacity", "*"],
 )  # fmt: skip
 def test_a_size_of_each_cloud_is_recognised(name):
-    (line,) = ignored_sizes([group("tags", name)])
+    (line,) = size_drift_warnings([group("tags", name)])
     assert line.startswith(f"workers ignores changes to {name}: ")
 
 
 def test_other_ignored_inputs_are_not_sizes():
-    assert ignored_sizes([group("tags", "minSize"), group(), group("targetSize", custom=False)]) == []
+    assert size_drift_warnings([group("tags", "minSize"), group(), group("targetSize", custom=False)]) == []

@@ -71,7 +71,7 @@ def test_a_log_that_ends_early_is_partial():
     text = "\n".join((LOGS / "events-preview.jsonl").read_text().splitlines()[:-3])
     found = cost.diff_events(engine.read_events(text, "log"))
     assert found.partial
-    assert "ends before the engine's summary" in found.warnings[-1]
+    assert "is cut off before the engine's summary" in found.warnings[-1]
 
 
 def test_a_failed_update_is_partial():
@@ -80,10 +80,10 @@ def test_a_failed_update_is_partial():
         {"resOpFailedEvent": {"metadata": {"op": "create", "urn": URN}}},
         {"summaryEvent": {"resourceChanges": {"create": 1}}},
     ]
-    assert "the update failed at 1" in cost.from_automation(events).warnings[-1]
+    assert "the update failed at 1" in cost.change_from_automation(events).warnings[-1]
 
 
-class StandInPreviewResult:
+class FakePreviewResult:
     """The one thing of a ``PreviewResult`` that is read."""
 
     def __init__(self):
@@ -95,16 +95,14 @@ def test_the_automation_api_gives_counts_where_no_event_does():
 
     lines = [json.loads(line) for line in (LOGS / "events-preview.jsonl").read_text().splitlines()]
     events = [EngineEvent.from_json(line) for line in lines if "summaryEvent" not in line]
-    whole = cost.from_automation(
+    whole = cost.change_from_automation(
         [*events, EngineEvent.from_json(next(x for x in lines if "summaryEvent" in x))]
     )
     assert not whole.partial
-    assert cost.from_automation(events, StandInPreviewResult()).partial
-    assert cost.from_automation(events).partial
+    assert cost.change_from_automation(events, FakePreviewResult()).partial
+    assert cost.change_from_automation(events).partial
     assert len(whole.after) == len(
-        cost.resources_from_events(
-            engine.read_events((LOGS / "events-preview.jsonl").read_text(), "log")
-        ).after
+        cost.change_from_events(engine.read_events((LOGS / "events-preview.jsonl").read_text(), "log")).after
     )
 
 
@@ -118,10 +116,10 @@ def test_no_report_tells_a_secret_of_an_event_log(book):
         "tags": secret,
     }
     new = {"urn": URN, "custom": True, "inputs": inputs, "outputs": {"password": SECRET_TEXT}}
-    sides = cost.from_automation(
+    change = cost.change_from_automation(
         [{"resourcePreEvent": {"metadata": {"op": "create", "urn": URN, "new": new}}}, {"summaryEvent": {}}]
     )
-    found = cost.diff(sides.before, sides.after, sides=sides, book=book)
+    found = cost.diff(change.before, change.after, change=change, book=book)
     for form in cost.DIFF_FORMATS:
         assert SECRET_TEXT not in cost.render_diff(found, form)
 
@@ -143,8 +141,8 @@ def test_no_sentinel_makes_a_size_zero(sentinel, book):
             ("urn:pulumi:dev::p::aws:ec2/launchConfiguration:LaunchConfiguration::c", config),
         )
     ]
-    sides = cost.resources_from_preview({"steps": steps, "changeSummary": {"create": 2}})
-    machine = next(c for c in cost.price_resources(sides.after, book).charges if c.component == "machine")
+    change = cost.change_from_preview({"steps": steps, "changeSummary": {"create": 2}})
+    machine = next(c for c in cost.price_resources(change.after, book).charges if c.component == "machine")
     assert (machine.quantity.low, machine.quantity.expected, machine.quantity.high) == (1, 4, 4)
 
 
@@ -183,6 +181,6 @@ def test_no_input_breaks_a_pricer(seed, book):
 def test_two_steps_with_one_urn_are_a_warning():
     urn = "urn:pulumi:dev::p::aws:ec2/instance:Instance::a"
     step = {"op": "create", "urn": urn, "newState": {"urn": urn, "type": "aws:ec2/instance:Instance"}}
-    told = cost.resources_from_preview({"steps": [step, step]}).warnings
+    told = cost.change_from_preview({"steps": [step, step]}).warnings
     assert "a: 2 create steps with one URN, only the last is counted" in told
-    assert not cost.resources_from_preview({"steps": [step]}).warnings
+    assert not cost.change_from_preview({"steps": [step]}).warnings

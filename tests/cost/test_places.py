@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpufleet.cost.pricing.pricers.azure_parts import tier
+from gpufleet.cost.pricing.pricers.azure.disk import disk_tier
 from gpufleet.cost.pricing.region import aws_region, azure_region, gcp_region
 
 
@@ -33,4 +33,4 @@ def test_azure(location):
 
 @pytest.mark.parametrize(("gib", "number"), [(1, "1"), (128, "10"), (129, "15"), (40000, "80")])
 def test_azure_disks_bill_by_tier(gib, number):
-    assert tier(gib) == number
+    assert disk_tier(gib) == number

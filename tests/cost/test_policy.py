@@ -76,9 +76,9 @@ def test_unpriced(judged, make):
 
 
 def test_totals_that_are_partial_pass_no_gate_about_totals(make, book):
-    sides = cost.Sides(partial=True)
+    change = cost.StackChange(partial=True)
     policy = Policy(budget_usd_per_month=to_decimal(10**9), max_increase_percent=to_decimal(10**9))
-    verdict = cost.diff([], [make()], policy, sides=sides, book=book).policy
+    verdict = cost.diff([], [make()], policy, change=change, book=book).policy
     assert rules(verdict) == ["budget_usd_per_month", "max_increase_percent"]
     assert "--show-sames" in verdict.violations[0].message
 
@@ -142,7 +142,7 @@ def test_a_policy_that_asks_nothing_and_a_rule_for_nothing_are_warnings(make, bo
         path.write_text(text)
         return cost.diff([], [make()], cost.load_policy(path), book=book).warnings
 
-    assert any("the policy asks nothing of " in each for each in warned("# nothing\n"))
+    assert any("the policy has no limit for " in each for each in warned("# nothing\n"))
     limited = 'rules:\n  - {name: capped, when: {pool: "trian*"}, budget_usd_per_month: 5}\n'
     assert any("policy rule capped matches nothing here (pool trian*)" in each for each in warned(limited))
     assert not any("policy" in each for each in warned(limited.replace("trian*", "*")))

@@ -16,4 +16,4 @@ def test_only_allowed_variables_pass():
     folder = Path("/var/tmp/scratch")
     private = {"HOME": str(folder), "TMPDIR": str(folder)}
     fixed = {"PULUMI_SKIP_UPDATE_CHECK": "true", "PYTHONUNBUFFERED": "1"}
-    assert allowlist.environment(allowed | secret, folder) == allowed | private | fixed
+    assert allowlist.allowed_environment(allowed | secret, folder) == allowed | private | fixed

@@ -23,7 +23,7 @@ def grown(make, book):
         [make("a")],
         [make("a"), make("b"), strange],
         Policy(),
-        sides=cost.Sides(stack="prod"),
+        change=cost.StackChange(stack="prod"),
         budget=Budget(max=20000),
         book=book,
     )
@@ -117,9 +117,7 @@ def test_an_estimate_does_not_hide_machines_without_price(make, book):
     first, second = cost.render_estimate(found, "table").splitlines()[:2]
     missing = len(bill.unpriced)
     assert f", not counting {missing} item" in first
-    assert (
-        second.strip() == "cannot say whether it is within the budget of $60,000.00: 1 machine has no price"
-    )
+    assert second.strip() == "unknown whether it is within the budget of $60,000.00: 1 machine has no price"
     assert found.within_budget is None
 
 
@@ -199,12 +197,12 @@ def test_what_lacks_a_price_leads_to_the_import_once(make, book):
 
 
 def test_a_unit_that_is_used_up_is_not_by_the_hour():
-    assert summary._unit("gib_processed") == "GiB processed"
-    assert summary._unit("gib") == "GiB and hour"
-    assert summary._unit("load_balancer") == "load balancer and hour"
+    assert summary._unit_text("gib_processed") == "GiB processed"
+    assert summary._unit_text("gib") == "GiB and hour"
+    assert summary._unit_text("load_balancer") == "load balancer and hour"
 
 
 def test_an_old_price_is_named_with_its_region(make, book):
     old = cost.price_resources([make()], book)
-    told = cost.price_notes(old, date(2030, 1, 1))
+    told = cost.price_age_notes(old, date(2030, 1, 1))
     assert any(each.startswith("the on_demand price of p4d.24xlarge in us-east-1 is ") for each in told)

@@ -221,8 +221,8 @@ def test_a_usage_file_says_it_for_programs_that_are_not_ours(tmp_path):
 @pytest.mark.parametrize(
     ("said", "wrong"),
     [
-        ("{interruptions_per_month: 3}", "serve: interruptions are half told; add checkpoint_minutes"),
-        ("{fallback_share: 0.2}", "interruptions are half told; add interruptions_per_month"),
+        ("{interruptions_per_month: 3}", "serve: interruptions are incomplete; add checkpoint_minutes"),
+        ("{fallback_share: 0.2}", "interruptions are incomplete; add interruptions_per_month"),
         ("{fallback_share: 2}", "2 is not a share of 0 to 1"),
         ("{checkpoint_minutes: 0}", "0 is not more than 0 minutes"),
     ],

@@ -51,8 +51,8 @@ def told(rehearsed, tmp_path_factory):
     shown = json.loads(done.stdout)
     log = engine.read_events((folder / "events.jsonl").read_text(), "events.jsonl")
     yield (
-        cost.resources_from_preview(shown),
-        cost.resources_from_events(log),
+        cost.change_from_preview(shown),
+        cost.change_from_events(log),
         state,
         cost.evaluate(folder, "dev"),
     )
@@ -81,10 +81,10 @@ def test_most_families_are_among_them():
 def test_engine_and_hand_and_no_engine_agree(slug, told):
     case = CASES[slug]
     preview, log, state, evaluated = told
-    for sides in (preview, log):
-        agrees(sides.before, case, case.old)
-        agrees(sides.after, case, case.new)
-        assert not sides.partial
+    for change in (preview, log):
+        agrees(change.before, case, case.old)
+        agrees(change.after, case, case.new)
+        assert not change.partial
     agrees(cost.resources_from_state(state), case, case.old)
     agrees(evaluated, case, case.new)
 

@@ -51,21 +51,21 @@ def in_file(name: str, read: Callable[[Path], object]) -> Callable[[bytes], obje
     return run
 
 
-def files(pattern: str, most: int = 12) -> list[bytes]:
+def files(pattern: str, limit: int = 12) -> list[bytes]:
     """Return the smallest cases that match."""
-    found = sorted(CASES.glob(pattern), key=lambda path: path.stat().st_size)
-    contents = [path.read_bytes() for path in found if path.stat().st_size <= MOST_SEED]
-    return contents[:: max(1, len(contents) // most)][:most]
+    paths = sorted(CASES.glob(pattern), key=lambda path: path.stat().st_size)
+    contents = [path.read_bytes() for path in paths if path.stat().st_size <= MOST_SEED]
+    return contents[:: max(1, len(contents) // limit)][:limit]
 
 
-def parts_of(pattern: str, *keys: str, most: int = 12) -> list[bytes]:
+def parts_of(pattern: str, *keys: str, limit: int = 12) -> list[bytes]:
     """Return one part of each JSON case, compact."""
-    found = []
+    parts = []
     for path in sorted(CASES.glob(pattern)):
         case = json.loads(path.read_text())
-        found += [json.dumps(case[key]).encode() for key in keys if case.get(key)]
-    found = sorted((one for one in found if len(one) <= MOST_SEED), key=len)
-    return found[:: max(1, len(found) // most)][:most]
+        parts += [json.dumps(case[key]).encode() for key in keys if case.get(key)]
+    parts = sorted((one for one in parts if len(one) <= MOST_SEED), key=len)
+    return parts[:: max(1, len(parts) // limit)][:limit]
 
 
 # --- the engine and cost ---------------------------------------------------------------------------------------
@@ -79,7 +79,7 @@ def run_preview(content: bytes) -> object:
     from gpufleet import boundary, engine
 
     text = boundary.decode_text(content, "preview", boundary.ENGINE_DOCUMENT)
-    with engine.reading("preview"):
+    with engine.name_source_in_errors("preview"):
         return engine.parse_preview(engine.read_document(text, "preview"))
 
 
@@ -88,17 +88,17 @@ def run_priced_preview(content: bytes) -> object:
     from gpufleet.cost.analysis.reports.json_document import diff_document
 
     text = boundary.decode_text(content, "preview", boundary.ENGINE_DOCUMENT)
-    with engine.reading("preview"):
+    with engine.name_source_in_errors("preview"):
         return json.dumps(
-            diff_document(cost.diff_preview(engine.read_document(text, "preview"), None, cost.Asked()))
+            diff_document(cost.diff_preview(engine.read_document(text, "preview"), None, cost.CostOptions()))
         )
 
 
 def states() -> list[bytes]:
-    found = []
+    documents = []
     for step in previews():
         resources = [each.get("newState") or each.get("oldState") for each in json.loads(step)["steps"]]
-        found.append(
+        documents.append(
             json.dumps(
                 {"version": 3, "deployment": {"resources": [one for one in resources if one]}}
             ).encode()
@@ -106,20 +106,20 @@ def states() -> list[bytes]:
     for path in sorted(CASES.glob("nodes/state-*.json")):
         whole = json.loads(path.read_text())["deployment"]["resources"]
         nodes = [one for one in whole if "gpufleet-node" in json.dumps(one)][:1]
-        found.append(json.dumps({"version": 3, "deployment": {"resources": [whole[0], *nodes]}}).encode())
-    return [one for one in found if len(one) <= MOST_SEED]
+        documents.append(json.dumps({"version": 3, "deployment": {"resources": [whole[0], *nodes]}}).encode())
+    return [one for one in documents if len(one) <= MOST_SEED]
 
 
 def run_state(content: bytes) -> object:
     from gpufleet import boundary, engine, nodes
 
     text = boundary.decode_text(content, "state", boundary.ENGINE_DOCUMENT)
-    with engine.reading("state"):
+    with engine.name_source_in_errors("state"):
         return nodes.state_report(engine.parse_state(engine.read_document(text, "state")), "dev", AT)
 
 
 def event_logs() -> list[bytes]:
-    found = []
+    logs = []
     for preview in previews():
         lines = [{"sequence": 0, "preludeEvent": {"config": {}}}]
         for step in json.loads(preview)["steps"]:
@@ -132,8 +132,8 @@ def event_logs() -> list[bytes]:
             lines += [{"resourcePreEvent": {"planning": True, "metadata": metadata}}]
             lines += [{"resOutputsEvent": {"planning": True, "metadata": metadata}}]
         lines.append({"summaryEvent": {"resourceChanges": {"create": 1}}})
-        found.append("\n".join(map(json.dumps, lines)).encode())
-    return [one for one in found if len(one) <= MOST_SEED]
+        logs.append("\n".join(map(json.dumps, lines)).encode())
+    return [one for one in logs if len(one) <= MOST_SEED]
 
 
 def run_events(content: bytes) -> object:
@@ -181,10 +181,10 @@ def commitments() -> list[bytes]:
     import yaml
 
     rows = [json.loads(path.read_text()) for path in sorted(CASES.glob("cost/commitments/*.json"))]
-    made = [
+    documents = [
         yaml.safe_dump({"commitments": row["commitments"]}).encode() for row in rows if row.get("commitments")
     ]
-    return [*made[::3], COMMITMENTS]
+    return [*documents[::3], COMMITMENTS]
 
 
 def run_policy(path: Path) -> object:
@@ -211,7 +211,7 @@ def cost_differences() -> list[bytes]:
     from gpufleet.cost.analysis.reports.json_document import diff_document
 
     documents = (
-        diff_document(cost.diff_preview(json.loads(one), None, cost.Asked())) for one in previews()[:4]
+        diff_document(cost.diff_preview(json.loads(one), None, cost.CostOptions())) for one in previews()[:4]
     )
     return [json.dumps(one).encode() for one in documents]
 
@@ -227,21 +227,21 @@ def run_program_answer(content: bytes) -> object:
     from gpufleet import engine
     from gpufleet.cost.inputs.program import registration
 
-    answer = registration.decode_answer(content, "program")
-    with engine.reading("program"):
+    answer = registration.decode_program_output(content, "program")
+    with engine.name_source_in_errors("program"):
         return [
             engine.parse_state({"deployment": {"resources": [one.model_dump()]}}) for one in answer.resources
         ]
 
 
 def program_answers() -> list[bytes]:
-    found = [{"error": {"problem": "no", "where": "__main__.py:3", "key": "a", "remedy": "b"}}]
+    answers = [{"error": {"problem": "no", "where": "__main__.py:3", "key": "a", "remedy": "b"}}]
     for state in states():
         resources = json.loads(state)["deployment"]["resources"]
-        found.append(
+        answers.append(
             {"resources": [{"custom": True, "outputs": {}, "inputs": {}} | one for one in resources]}
         )
-    return [dump(one) for one in found]
+    return [dump(one) for one in answers]
 
 
 # --- catalogue -------------------------------------------------------------------------------------------------
@@ -313,11 +313,9 @@ def price_rows(pattern: str) -> list[bytes]:
 
 
 def price_dump() -> list[bytes]:
-    found = json.loads((CASES / "catalog/prices/gpuhunt-gcp.json").read_text())
+    dump = json.loads((CASES / "catalog/prices/gpuhunt-gcp.json").read_text())
     offers = (
-        found
-        if isinstance(found, list)
-        else next(value for value in found.values() if isinstance(value, list))
+        dump if isinstance(dump, list) else next(value for value in dump.values() if isinstance(value, list))
     )
     return [json.dumps(offers[:2]).encode(), json.dumps({"items": offers[2:4]}).encode()]
 
@@ -400,17 +398,17 @@ def stacks() -> list[bytes]:
 
 def run_drives(content: bytes) -> object:
     from gpufleet import boundary
-    from gpufleet.nodes import wiping
+    from gpufleet.nodes import wipe_plan
 
-    return wiping.plan_wipe(boundary.decode_json_object(content, "a node's drives")).as_json()
+    return wipe_plan.plan_wipe(boundary.decode_json_object(content, "a node's drives")).as_json()
 
 
 def run_evidence(content: bytes) -> object:
     from gpufleet import boundary
-    from gpufleet.nodes import wiping_report
+    from gpufleet.nodes import wipe_evidence
 
     plan = {"id": "abc", "drives": [{"path": "/dev/sda", "serial": "S1"}]}
-    return wiping_report.check_evidence(boundary.decode_json(content, "evidence"), plan, "blade01")
+    return wipe_evidence.check_evidence(boundary.decode_json(content, "evidence"), plan, "blade01")
 
 
 EVIDENCE = {
@@ -424,7 +422,7 @@ def run_judge(content: bytes) -> object:
 
     records = [value for _, value in boundary.decode_json_lines(content, "records")]
     report = burnin.judge(records, "compute_blade", "quick", rehearsal=len(content) % 2 == 0)
-    return json.dumps(report.to_json()), report.reasons()
+    return json.dumps(report.to_json()), report.list_reasons()
 
 
 def run_gpu_report(content: bytes) -> object:
@@ -476,8 +474,8 @@ def run_mig(content: bytes) -> object:
     from gpufleet import boundary
     from gpufleet.drivers import mig
 
-    wanted = boundary.decode_yaml(boundary.decode_text(content, "template"), "template")
-    return mig.mig_parted_config(mig.resolve_geometry(wanted, ["2330", "0x2330"]))
+    geometry = boundary.decode_yaml(boundary.decode_text(content, "template"), "template")
+    return mig.mig_parted_config(mig.resolve_geometry(geometry, ["2330", "0x2330"]))
 
 
 def migs() -> list[bytes]:
@@ -529,19 +527,23 @@ def run_host_facts(content: bytes) -> object:
     from gpufleet import boundary
     from gpufleet.drivers import HostFacts, RequestedSoftware, plan_drivers
 
-    told = boundary.decode_json_object(content, "facts")
-    return plan_drivers(HostFacts.from_json(told), RequestedSoftware.from_json(told.get("wanted"))).as_json()
+    facts = boundary.decode_json_object(content, "facts")
+    return plan_drivers(
+        HostFacts.from_json(facts), RequestedSoftware.from_json(facts.get("wanted"))
+    ).as_json()
 
 
 def host_facts() -> list[bytes]:
     ubuntu = HOST | {"os": {"id": "ubuntu", "version_id": "24.04"}, "kernel": "6.8.0-55-generic"}
     amd = {"address": "0000:02:00.0", "vendor": "1002", "device": "74a1", "class": "120000"}
-    wanted = {
+    requested = {
         "driver": {"vendor": "nvidia", "branch": "550", "module": "open"},
         "cuda": "12.4",
         "mig": "all-1g.5gb",
     }
-    return [json.dumps(one).encode() for one in (HOST | {"wanted": wanted}, ubuntu, ubuntu | {"pci": [amd]})]
+    return [
+        json.dumps(one).encode() for one in (HOST | {"wanted": requested}, ubuntu, ubuntu | {"pci": [amd]})
+    ]
 
 
 def run_probe(content: bytes) -> object:
@@ -553,7 +555,7 @@ def run_probe(content: bytes) -> object:
 
 
 def run_record(path: Path) -> object:
-    from gpufleet.remote.record import read_record
+    from gpufleet.remote.run_record import read_record
 
     return read_record(path.parent)
 
@@ -570,13 +572,13 @@ def run_listing(content: bytes) -> object:
     from gpufleet.remote import plan
 
     text = content.decode("utf-8", "replace")
-    found = (
+    entries = (
         plan.parse_hosts(text),
         plan.parse_tasks(text),
         plan.parse_plays(text),
         plan.unknown_patterns(text, text),
     )
-    return found, plan.first_cause(text), plan.first_error(text)
+    return entries, plan.find_inventory_error(text), plan.find_ansible_error(text)
 
 
 def run_limit(content: bytes) -> object:

@@ -12,7 +12,7 @@ COLLECTION = "modules/ansible_collections/gpufleet/fleet/plugins"
 ALSO = {
     "boundary": ("engine/test_document.py", "fleet/test_errors.py", "fleet/test_any_input.py"),
     "cli": (
-        "operations/test_nodes_cli.py", "catalog/test_prices_cli.py", "cost/test_cli.py", "cost/test_buying_cli.py",
+        "operations/test_nodes_cli.py", "catalog/test_prices_cli.py", "cost/test_cli.py", "cost/test_purchase_cli.py",
         "sizing/test_size_cli.py", "rehearsal/test_rehearse_command.py",
     ),
 }  # fmt: skip
@@ -21,8 +21,8 @@ ALSO = {
 WAITING = (
     "burnin/test_module.py", "catalog/prices/refresh/test_cli.py", "catalog/test_prices_cli.py",
     "collection/test_callback.py", "operations/test_nodes_cli.py",
-    "collection/test_inventory.py", "cost/ci/", "cost/golden/", "cost/test_buying_cli.py", "cost/test_cli.py",
-    "cost/test_confinement.py", "cost/test_evaluation.py", "cost/test_foreign.py", "cost/test_programs.py",
+    "collection/test_inventory.py", "cost/ci/", "cost/golden/", "cost/test_purchase_cli.py", "cost/test_cli.py",
+    "cost/test_confinement.py", "cost/test_evaluation.py", "cost/test_other_programs.py", "cost/test_programs.py",
     "console/test_gather.py", "engine/test_interrupts.py", "playbooks/", "rehearsal/test_rehearse_command.py",
     "remote/test_run.py", "sizing/compare/test_plots.py", "sizing/test_size_cli.py",
 )  # fmt: skip
@@ -45,13 +45,13 @@ def rooms(root: Path = ROOT) -> dict[str, Room]:
 
 
 def _tests(name: str, root: Path) -> tuple[str, ...]:
-    found: list[str] = []
+    paths: list[str] = []
     for part in (name, *ALSO.get(name, ())):
         path = root / "tests" / part
         files = sorted(path.rglob("test_*.py")) if path.is_dir() else [path]
-        found += [str(file.relative_to(root)) for file in files if file.is_file()]
+        paths += [str(file.relative_to(root)) for file in files if file.is_file()]
     waiting = () if name == "cli" else tuple(f"tests/{part}" for part in WAITING)
-    return tuple(file for file in found if not file.startswith(waiting))
+    return tuple(file for file in paths if not file.startswith(waiting))
 
 
 def _files(folder: Path, root: Path) -> tuple[str, ...]:

@@ -1,41 +1,41 @@
-"""What the fleet costs and what a change to it would cost.
+"""The cost of a fleet and of a change to it.
 
-In come resources (from a preview, a state, or the project's program evaluated without an engine) and the
-catalogue's prices. Out come a bill for each side (charges with their price's source and date, and everything
-that could not be priced), the difference between two bills, a policy's verdict, and reports of these.
+``inputs`` reads resources from a preview, a state, or a program evaluated without an engine. ``pricing`` turns them
+into bills: charges with the source and date of their price, and everything without a price. ``analysis`` compares
+bills, checks policies and writes reports. ``api`` joins the three for the command line.
 """
 
 from __future__ import annotations
 
-from gpufleet.cost.analysis.budget import Buy, buys, buys_document
+from gpufleet.cost.analysis.budget import BudgetOption, budget_document, budget_options
 from gpufleet.cost.analysis.diff import CostDiff, Line, PolicyResult, Violation, compare
-from gpufleet.cost.analysis.estimate import Estimate, diff, estimate, price_notes
-from gpufleet.cost.analysis.policy import Policy, judge, load_policy
-from gpufleet.cost.analysis.pool import Pool, by_pool
+from gpufleet.cost.analysis.estimate import Estimate, diff, estimate, price_age_notes
+from gpufleet.cost.analysis.policy import Policy, check_policy, load_policy
+from gpufleet.cost.analysis.pool import PoolCost, group_by_pool
 from gpufleet.cost.analysis.price_date import PriceDates
 from gpufleet.cost.analysis.reports import DIFF_FORMATS, render_diff, render_estimate
-from gpufleet.cost.analysis.reports.budget import buys_table
+from gpufleet.cost.analysis.reports.budget import budget_table
 from gpufleet.cost.analysis.reports.json_document import diff_document, estimate_document, schema
 from gpufleet.cost.analysis.reports.purchase import break_even_table, what_if_table
 from gpufleet.cost.analysis.what_if import WhatIf, what_if, what_if_document
 from gpufleet.cost.api import (
-    Asked,
-    diff_against,
+    CostOptions,
     diff_automation,
     diff_events,
+    diff_git_ref,
     diff_preview,
     diff_prices,
     diff_state,
     estimate_stack,
     estimate_state,
 )
-from gpufleet.cost.inputs.automation import from_automation
+from gpufleet.cost.inputs.automation import change_from_automation
 from gpufleet.cost.inputs.graph import Graph
 from gpufleet.cost.inputs.program.evaluation import TIME_LIMIT_S, evaluate
 from gpufleet.cost.inputs.stack_change import (
-    Sides,
-    resources_from_events,
-    resources_from_preview,
+    StackChange,
+    change_from_events,
+    change_from_preview,
     resources_from_state,
 )
 from gpufleet.cost.inputs.terms import Terms
@@ -52,24 +52,24 @@ __all__ = [
     "DIFF_FORMATS",
     "HOURS_PER_MONTH",
     "TIME_LIMIT_S",
-    "Asked",
     "Bill",
     "BreakEven",
-    "Buy",
+    "BudgetOption",
     "Charge",
     "CostComponent",
     "CostDiff",
+    "CostOptions",
     "Estimate",
     "Graph",
     "Line",
     "PartContext",
     "Policy",
     "PolicyResult",
-    "Pool",
+    "PoolCost",
     "PriceBook",
     "PriceDates",
     "Range",
-    "Sides",
+    "StackChange",
     "Terms",
     "UnpricedComponent",
     "UnpricedResource",
@@ -80,16 +80,19 @@ __all__ = [
     "break_even",
     "break_even_document",
     "break_even_table",
-    "buys",
-    "buys_document",
-    "buys_table",
-    "by_pool",
+    "budget_document",
+    "budget_options",
+    "budget_table",
+    "change_from_automation",
+    "change_from_events",
+    "change_from_preview",
+    "check_policy",
     "compare",
     "diff",
-    "diff_against",
     "diff_automation",
     "diff_document",
     "diff_events",
+    "diff_git_ref",
     "diff_preview",
     "diff_prices",
     "diff_state",
@@ -98,17 +101,14 @@ __all__ = [
     "estimate_stack",
     "estimate_state",
     "evaluate",
-    "from_automation",
-    "judge",
+    "group_by_pool",
     "load_commitments",
     "load_policy",
     "load_usage",
-    "price_notes",
+    "price_age_notes",
     "price_resources",
     "render_diff",
     "render_estimate",
-    "resources_from_events",
-    "resources_from_preview",
     "resources_from_state",
     "schema",
     "what_if",

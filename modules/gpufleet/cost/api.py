@@ -1,4 +1,4 @@
-"""The questions the command line asks, by what they are asked of: a program, a preview, a log, a state."""
+"""Estimates and differences by their source: a program, a preview, an event log, a state."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from gpufleet.cost.analysis.diff import CostDiff
 from gpufleet.cost.analysis.estimate import Estimate, diff, estimate
 from gpufleet.cost.analysis.policy import Policy
 from gpufleet.cost.analysis.price_date import PriceDates
-from gpufleet.cost.inputs.automation import from_automation
-from gpufleet.cost.inputs.program.evaluation import TIME_LIMIT_S, Program, evaluating, evaluating_both
+from gpufleet.cost.inputs.automation import change_from_automation
+from gpufleet.cost.inputs.program.evaluation import TIME_LIMIT_S, Program, start_comparison, start_evaluation
 from gpufleet.cost.inputs.stack_change import (
-    Sides,
-    resources_from_events,
-    resources_from_preview,
+    StackChange,
+    change_from_events,
+    change_from_preview,
     resources_from_state,
 )
 from gpufleet.cost.inputs.usage import NO_USAGE, UsageFile
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What goes with any question: the policy to judge by, the use of what we do not declare, patience.
+class CostOptions:
+    """Options of an estimate or a difference.
 
-    ``commitments`` are what is bought already; ``dates`` are those of each side's prices, where they differ.
-    ``trusted`` programs are evaluated with the whole environment, the network and every file.
+    ``limit_s`` bounds the evaluation of a program. ``dates`` gives before and after prices of different days.
+    A ``trusted`` program gets the whole environment, the network and every file.
     """
 
     policy: Policy | None = None
@@ -47,41 +47,43 @@ class Asked:
     trusted: bool = False
 
 
-PLAINLY = Asked()
+DEFAULT_OPTIONS = CostOptions()
 
 
 def estimate_stack(
-    root: Path, stack: str, config_file: Path | None = None, asked: Asked = PLAINLY
+    root: Path, stack: str, config_file: Path | None = None, options: CostOptions = DEFAULT_OPTIONS
 ) -> Estimate:
-    """Evaluate a stack in the working tree and price it; the project may be anybody's."""
-    with evaluating([_program(root, stack, config_file, asked)], asked.limit_s) as run:
-        declared = _declared(root, stack, config_file)
-        return estimate(run()[0], declared, stack=stack, usage=asked.usage, commitments=asked.commitments)
+    """Evaluate a stack of any project in the working tree, and price it."""
+    with start_evaluation([_make_program(root, stack, config_file, options)], options.limit_s) as run:
+        fleet = _load_fleet(root, stack, config_file)
+        return estimate(run()[0], fleet, stack=stack, usage=options.usage, commitments=options.commitments)
 
 
-def estimate_state(document: Mapping[str, Any], asked: Asked = PLAINLY) -> Estimate:
-    """Price what a ``pulumi stack export`` says is deployed."""
+def estimate_state(document: Mapping[str, Any], options: CostOptions = DEFAULT_OPTIONS) -> Estimate:
+    """Price the deployed resources of a ``pulumi stack export``."""
     resources = resources_from_state(document)
-    stack = _stack(r.urn for r in resources)
-    return estimate(resources, stack=stack, usage=asked.usage, commitments=asked.commitments)
+    stack = _stack_name(r.urn for r in resources)
+    return estimate(resources, stack=stack, usage=options.usage, commitments=options.commitments)
 
 
-def diff_against(
-    root: Path, stack: str, base: str, config_file: Path | None = None, asked: Asked = PLAINLY
+def diff_git_ref(
+    root: Path, stack: str, base: str, config_file: Path | None = None, options: CostOptions = DEFAULT_OPTIONS
 ) -> CostDiff:
     """Compare a stack in the working tree with itself at a git ref."""
-    with evaluating_both(root, stack, base, config_file, asked.limit_s, trusted=asked.trusted) as run:
-        declared = _declared(root, stack, config_file)
+    with start_comparison(root, stack, base, config_file, options.limit_s, trusted=options.trusted) as run:
+        fleet = _load_fleet(root, stack, config_file)
         before, after = run()
-    return _answer(before, after, Sides(stack=stack), declared, asked)
+    return _diff_change(before, after, StackChange(stack=stack), fleet, options)
 
 
-def diff_prices(root: Path, stack: str, config_file: Path | None = None, asked: Asked = PLAINLY) -> CostDiff:
-    """Compare a stack with itself at the prices of two days: no code is compared."""
-    with evaluating([_program(root, stack, config_file, asked)], asked.limit_s) as run:
-        declared = _declared(root, stack, config_file)
-        same = run()[0]
-    return _answer(same, same, Sides(stack=stack), declared, asked)
+def diff_prices(
+    root: Path, stack: str, config_file: Path | None = None, options: CostOptions = DEFAULT_OPTIONS
+) -> CostDiff:
+    """Compare a stack at the prices of two days; the code is the same."""
+    with start_evaluation([_make_program(root, stack, config_file, options)], options.limit_s) as run:
+        fleet = _load_fleet(root, stack, config_file)
+        resources = run()[0]
+    return _diff_change(resources, resources, StackChange(stack=stack), fleet, options)
 
 
 def diff_state(
@@ -89,94 +91,104 @@ def diff_state(
     root: Path,
     stack: str,
     config_file: Path | None = None,
-    asked: Asked = PLAINLY,
+    options: CostOptions = DEFAULT_OPTIONS,
 ) -> CostDiff:
-    """Compare what is deployed with what the program in the working tree declares."""
-    with evaluating([_program(root, stack, config_file, asked)], asked.limit_s) as run:
-        declared = _declared(root, stack, config_file)
+    """Compare the deployed resources with those that the program in the working tree declares."""
+    with start_evaluation([_make_program(root, stack, config_file, options)], options.limit_s) as run:
+        fleet = _load_fleet(root, stack, config_file)
         before, after = resources_from_state(document), run()[0]
-    deployed = _stack(r.urn for r in before)
+    deployed = _stack_name(r.urn for r in before)
     if deployed and deployed != stack:
         raise InputError(f"the state is that of {deployed!r}, not {stack!r}", where="--state")
-    return _answer(before, after, Sides(stack=stack), declared, asked)
+    return _diff_change(before, after, StackChange(stack=stack), fleet, options)
 
 
-def diff_preview(document: Mapping[str, Any], root: Path | None = None, asked: Asked = PLAINLY) -> CostDiff:
-    """Compare the two sides of an engine's preview; the budget is that of the stack it previews."""
-    with uncollected():
-        sides = resources_from_preview(document)
-        return _answer(sides.before, sides.after, sides, _previewed(root, sides.stack), asked)
+def diff_preview(
+    document: Mapping[str, Any], root: Path | None = None, options: CostOptions = DEFAULT_OPTIONS
+) -> CostDiff:
+    """Compare before and after of an engine's preview, with the budget of the previewed stack."""
+    with pause_garbage_collection():
+        change = change_from_preview(document)
+        return _diff_change(
+            change.before, change.after, change, _load_previewed_fleet(root, change.stack), options
+        )
 
 
-def diff_events(events: Events, root: Path | None = None, asked: Asked = PLAINLY) -> CostDiff:
-    """Compare the two sides of an engine's event log."""
-    with uncollected():
-        sides = resources_from_events(events)
-        return _answer(sides.before, sides.after, sides, _previewed(root, sides.stack), asked)
+def diff_events(events: Events, root: Path | None = None, options: CostOptions = DEFAULT_OPTIONS) -> CostDiff:
+    """Compare before and after of an engine's event log."""
+    with pause_garbage_collection():
+        change = change_from_events(events)
+        return _diff_change(
+            change.before, change.after, change, _load_previewed_fleet(root, change.stack), options
+        )
 
 
-def diff_automation(events: Iterable[Any], result: Any = None, asked: Asked = PLAINLY) -> CostDiff:
-    """Compare the two sides of an Automation API run: what ``on_event`` was given, and what it returned."""
-    sides = from_automation(events, result)
-    return _answer(sides.before, sides.after, sides, None, asked)
+def diff_automation(
+    events: Iterable[Any], result: Any = None, options: CostOptions = DEFAULT_OPTIONS
+) -> CostDiff:
+    """Compare before and after of an Automation API run: the events of ``on_event``, and its result."""
+    change = change_from_automation(events, result)
+    return _diff_change(change.before, change.after, change, None, options)
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
-    """Make a large answer undisturbed: all of it stays, and searching it for garbage took a third of the time."""
-    collects = gc.isenabled()
+def pause_garbage_collection() -> Iterator[None]:
+    """Switch the garbage collector off: all objects stay alive, and collecting took a third of the time."""
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        if collects:
+        if was_enabled:
             gc.enable()
 
 
-def _program(root: Path, stack: str, config_file: Path | None, asked: Asked) -> Program:
-    return Program(root, stack, config_file, trusted=asked.trusted)
+def _make_program(root: Path, stack: str, config_file: Path | None, options: CostOptions) -> Program:
+    return Program(root, stack, config_file, trusted=options.trusted)
 
 
-def _answer(before: Any, after: Any, sides: Sides, declared: Fleet | None, asked: Asked) -> CostDiff:
+def _diff_change(
+    before: Any, after: Any, change: StackChange, fleet: Fleet | None, options: CostOptions
+) -> CostDiff:
     return diff(
         before,
         after,
-        asked.policy,
-        sides=sides,
-        budget=declared.budget_usd_per_month if declared else None,
-        usage=asked.usage,
-        commitments=asked.commitments,
-        declared=declared,
-        dates=asked.dates,
+        options.policy,
+        change=change,
+        budget=fleet.budget_usd_per_month if fleet else None,
+        usage=options.usage,
+        commitments=options.commitments,
+        declared=fleet,
+        dates=options.dates,
     )
 
 
-def _stack(urns: Iterable[str]) -> str:
+def _stack_name(urns: Iterable[str]) -> str:
     return next((urn.split("::")[0].removeprefix("urn:pulumi:") for urn in urns), "")
 
 
-def _declared(root: Path, stack: str, config_file: Path | None) -> Fleet | None:
-    """Return the fleet that a stack declares; a program that is not ours declares none."""
+def _load_fleet(root: Path, stack: str, config_file: Path | None) -> Fleet | None:
+    """Return the fleet that a stack declares, None for a program without one."""
     from gpufleet import fleet  # imported here: while it loads, the child imports the SDKs already
 
-    if not _is_ours(root, stack, config_file):
+    if not _declares_fleet(root, stack, config_file):
         return None
     return fleet.load(stack, root, config_file)
 
 
-def _is_ours(root: Path, stack: str, config_file: Path | None) -> bool:
-    """Tell whether a stack declares a fleet; one that is not there is taken for ours, where stacks are kept so."""
-    places = (
+def _declares_fleet(root: Path, stack: str, config_file: Path | None) -> bool:
+    """Return whether a stack declares a fleet; a missing stack counts where the project has a stacks/ folder."""
+    paths = (
         [config_file]
         if config_file
         else [root / "stacks" / f"Pulumi.{stack}.yaml", root / f"Pulumi.{stack}.yaml"]
     )
-    texts = [read_text(place) for place in places if place.is_file()]
+    texts = [read_text(path) for path in paths if path.is_file()]
     return any("gpufleet:" in text for text in texts) if texts else (root / "stacks").is_dir()
 
 
-def _previewed(root: Path | None, stack: str) -> Fleet | None:
-    """Return the fleet of a previewed stack, where the project here declares that stack."""
+def _load_previewed_fleet(root: Path | None, stack: str) -> Fleet | None:
+    """Return the fleet of a previewed stack, None unless this project declares that stack."""
     if root is None or not stack:
         return None
     from gpufleet import fleet
@@ -184,4 +196,4 @@ def _previewed(root: Path | None, stack: str) -> Fleet | None:
     try:
         return fleet.load(stack, root)
     except InputError:
-        return None  # a preview may come from elsewhere; it is priced all the same
+        return None  # the preview may come from another project

@@ -15,11 +15,11 @@ from ruamel.yaml import YAML
 ROOT = Path(__file__).resolve().parents[3]
 CI_FILES = (".github",)  # the project has .ci and the examples already
 
-# Importlib mode puts no test folder on the path: the stand-ins are loaded by their file.
-spec = importlib.util.spec_from_file_location("standin", ROOT / "tests/cost/comment/standin.py")
-standin = importlib.util.module_from_spec(spec)
-sys.modules.setdefault("standin", standin)
-spec.loader.exec_module(standin)
+# Importlib mode puts no test folder on the path: the fakes are loaded by their file.
+spec = importlib.util.spec_from_file_location("fake_host", ROOT / "tests/cost/comment/fake_host.py")
+fake_host = importlib.util.module_from_spec(spec)
+sys.modules.setdefault("fake_host", fake_host)
+spec.loader.exec_module(fake_host)
 
 
 class PullRequest:
@@ -80,14 +80,14 @@ def pull_request(project):
 
 @pytest.fixture
 def github():
-    server = standin.StandInGitHub("github-actions[bot]")
+    server = fake_host.FakeGitHub("github-actions[bot]")
     yield server
     server.close()
 
 
 @pytest.fixture
 def gitlab():
-    server = standin.StandInGitLab("project_7_bot")
+    server = fake_host.FakeGitLab("project_7_bot")
     yield server
     server.close()
 
@@ -99,7 +99,7 @@ def runner(pull_request, clean_env, tmp_path):
     def build(server):
         common = clean_env | {"CI": "true"}
         (tmp_path / "summary.md").touch()
-        if isinstance(server, standin.StandInGitHub):
+        if isinstance(server, fake_host.FakeGitHub):
             return Runner(
                 pull_request,
                 common

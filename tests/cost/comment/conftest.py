@@ -8,21 +8,21 @@ import pytest
 
 from gpufleet.cost.analysis import comment
 
-# Importlib mode puts no test folder on the path: the stand-ins are loaded by their file.
-spec = importlib.util.spec_from_file_location("standin", Path(__file__).with_name("standin.py"))
-standin = importlib.util.module_from_spec(spec)
-sys.modules.setdefault("standin", standin)
-spec.loader.exec_module(standin)
+# Importlib mode puts no test folder on the path: the fakes are loaded by their file.
+spec = importlib.util.spec_from_file_location("fake_host", Path(__file__).with_name("fake_host.py"))
+fake_host = importlib.util.module_from_spec(spec)
+sys.modules.setdefault("fake_host", fake_host)
+spec.loader.exec_module(fake_host)
 
 HOSTS = {
-    "github": (standin.StandInGitHub, "github-actions[bot]", ""),
-    "gitlab": (standin.StandInGitLab, "project_7_bot", "/api/v4"),
+    "github": (fake_host.FakeGitHub, "github-actions[bot]", ""),
+    "gitlab": (fake_host.FakeGitLab, "project_7_bot", "/api/v4"),
 }
 
 
 @pytest.fixture(params=HOSTS)
 def host(request):
-    """Give a stand-in of each code host."""
+    """Give a fake of each code host."""
     kind, login, _ = HOSTS[request.param]
     server = kind(login)
     server.provider = request.param
@@ -32,7 +32,7 @@ def host(request):
 
 @pytest.fixture
 def github():
-    server = standin.StandInGitHub("github-actions[bot]")
+    server = fake_host.FakeGitHub("github-actions[bot]")
     server.provider = "github"
     yield server
     server.close()
@@ -40,7 +40,7 @@ def github():
 
 @pytest.fixture
 def environment():
-    """Return what CI says about itself at a stand-in."""
+    """Return what CI says about itself at a fake."""
 
     def build(server, token="t0ken"):
         if server.provider == "github":
@@ -64,11 +64,11 @@ def environment():
 
 @pytest.fixture
 def thread(environment):
-    """Speak to a stand-in as the command does, but without waiting; ``waits`` keeps what was asked for."""
+    """Speak to a fake as the command does, but without waiting; ``waits`` keeps what was asked for."""
 
     def build(server):
-        place = comment.read_place(environment(server))
-        made = comment.GitHub.at(place) if server.provider == "github" else comment.GitLab.at(place)
+        place = comment.read_target(environment(server))
+        made = comment.GitHub.connect(place) if server.provider == "github" else comment.GitLab.connect(place)
         made.waits = []
         made.client.sleep = made.waits.append
         return made

@@ -1,4 +1,4 @@
-"""One comment that updates itself, at stand-ins of both code hosts."""
+"""One comment that updates itself, at fakes of both code hosts."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import time
 import pytest
 
 from gpufleet.cost.analysis import comment
-from gpufleet.cost.analysis.reports.markdown import MOST_CHARACTERS, escape, marker
+from gpufleet.cost.analysis.reports.markdown import MAX_CHARACTERS, comment_mark, escape
 from gpufleet.errors import EnvironmentFault, InputError
 
-MARK = marker("prod")
+MARK = comment_mark("prod")
 TEXT = f"**It costs more.**\n\n{MARK}\n"
 
 
@@ -19,9 +19,9 @@ def bodies(server):
 
 
 def test_the_first_run_creates_the_second_changes_nothing_the_third_updates(host, thread):
-    assert comment.post(thread(host), TEXT).done == "created"
-    assert comment.post(thread(host), TEXT).done == "unchanged"
-    assert comment.post(thread(host), TEXT.replace("more", "less")).done == "updated"
+    assert comment.upsert_comment(thread(host), TEXT).action == "created"
+    assert comment.upsert_comment(thread(host), TEXT).action == "unchanged"
+    assert comment.upsert_comment(thread(host), TEXT.replace("more", "less")).action == "updated"
     assert bodies(host) == [f"**It costs less.**\n\n{MARK}"]
 
 
@@ -31,36 +31,36 @@ def test_our_comment_is_found_behind_many_pages(host, thread):
         host.add("someone", f"talk {at}")
     ours = host.add(host.login, f"old\n\n{MARK}")
     host.add("someone", "more talk")
-    assert comment.post(thread(host), TEXT).done == "updated"
+    assert comment.upsert_comment(thread(host), TEXT).action == "updated"
     assert host.find(ours)["body"].startswith("**It costs more.**")
     assert len(host.comments) == 59
 
 
 def test_duplicates_of_a_race_are_removed_and_the_oldest_stays(host, thread):
     first, *_ = [host.add(host.login, f"old {at}\n\n{MARK}") for at in range(3)]
-    posted = comment.post(thread(host), TEXT)
-    assert (posted.done, posted.removed) == ("updated", 2)
+    posted = comment.upsert_comment(thread(host), TEXT)
+    assert (posted.action, posted.removed) == ("updated", 2)
     assert [each["id"] for each in host.comments] == [first]
 
 
 def test_somebody_elses_comment_with_our_mark_is_neither_changed_nor_removed(host, thread):
     host.add("mallory", f"mine\n\n{MARK}")
     host.add(host.login, f"a quotation: {MARK} of another comment")
-    assert comment.post(thread(host), TEXT).done == "created"
+    assert comment.upsert_comment(thread(host), TEXT).action == "created"
     assert bodies(host)[0] == f"mine\n\n{MARK}"
     assert len(host.comments) == 3
 
 
 def test_another_stack_has_a_comment_of_its_own(host, thread):
-    host.add(host.login, f"dev\n\n{marker('dev')}")
-    assert comment.post(thread(host), TEXT).done == "created"
+    host.add(host.login, f"dev\n\n{comment_mark('dev')}")
+    assert comment.upsert_comment(thread(host), TEXT).action == "created"
     assert len(host.comments) == 2
 
 
 def test_a_creation_whose_answer_was_lost_leaves_one_comment(host, thread):
     host.lose_next_answer = True
-    posted = comment.post(thread(host), TEXT)
-    assert (posted.done, posted.removed) == ("created", 1)
+    posted = comment.upsert_comment(thread(host), TEXT)
+    assert (posted.action, posted.removed) == ("created", 1)
     assert len(host.comments) == 1
 
 
@@ -68,14 +68,14 @@ def test_a_creation_whose_answer_was_lost_leaves_one_comment(host, thread):
 def test_trouble_that_passes_is_waited_out(host, thread, status):
     host.script = [(status, {}, None), (status, {}, {"message": "oops"})]
     speaking = thread(host)
-    assert comment.post(speaking, TEXT).done == "created"
+    assert comment.upsert_comment(speaking, TEXT).action == "created"
     assert speaking.waits == [1.0, 2.0]
 
 
 def test_as_long_as_the_server_asks(host, thread):
     host.script = [(429, {"Retry-After": "7"}, {"message": "slow down"})]
     speaking = thread(host)
-    comment.post(speaking, TEXT)
+    comment.upsert_comment(speaking, TEXT)
     assert speaking.waits == [7.0]
 
 
@@ -84,29 +84,29 @@ def test_githubs_rate_limit_is_a_403_with_its_end(github, thread):
     limited = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": ends}
     github.script = [(403, limited, {"message": "API rate limit exceeded"})]
     speaking = thread(github)
-    assert comment.post(speaking, TEXT).done == "created"
+    assert comment.upsert_comment(speaking, TEXT).action == "created"
     assert 25 < speaking.waits[0] <= 30
 
 
 def test_waiting_is_bounded(host, thread):
     host.script = [(429, {"Retry-After": "3600"}, None)]
     speaking = thread(host)
-    with pytest.raises(EnvironmentFault, match="longer than we do"):
-        comment.post(speaking, TEXT)
+    with pytest.raises(EnvironmentFault, match="longer than the limit"):
+        comment.upsert_comment(speaking, TEXT)
     assert speaking.waits == []
 
 
 def test_trouble_that_stays_is_told_after_five_tries(host, thread):
     host.script = [(503, {}, None)] * 9
     with pytest.raises(EnvironmentFault, match="failed 5 times: HTTP 503"):
-        comment.post(thread(host), TEXT)
+        comment.upsert_comment(thread(host), TEXT)
     assert len(host.script) == 4
 
 
 def test_a_token_that_only_reads_is_told_apart(host, thread):
     host.may_write = False
-    with pytest.raises(comment.Refused, match="403"):
-        comment.post(thread(host), TEXT)
+    with pytest.raises(comment.PermissionDenied, match="403"):
+        comment.upsert_comment(thread(host), TEXT)
 
 
 @pytest.mark.parametrize(
@@ -122,18 +122,18 @@ def test_other_refusals_are_one_line(host, thread, status, error, said):
     body = {"message": "Validation Failed", "errors": [{"message": "too long"}]}
     host.script = [(status, {"Location": "http://127.0.0.1:1/"}, body)]
     with pytest.raises(error, match=said) as caught:
-        comment.post(thread(host), TEXT)
+        comment.upsert_comment(thread(host), TEXT)
     assert "\n" not in str(caught.value)
 
 
 def test_a_request_that_moved_on_is_left_alone(host, thread):
-    assert comment.post(thread(host), TEXT, "a" * 40).done == "created"
+    assert comment.upsert_comment(thread(host), TEXT, "a" * 40).action == "created"
     with pytest.raises(InputError, match="is not at bbbb"):
-        comment.post(thread(host), TEXT, "b" * 40)
+        comment.upsert_comment(thread(host), TEXT, "b" * 40)
 
 
 def test_the_token_is_sent_as_documented(host, thread):
-    comment.post(thread(host), TEXT)
+    comment.upsert_comment(thread(host), TEXT)
     sent = {name.lower(): value for name, value in host.asked[0][2].items()}
     key, value = {"github": ("authorization", "Bearer t0ken"), "gitlab": ("private-token", "t0ken")}[
         host.provider
@@ -144,28 +144,28 @@ def test_the_token_is_sent_as_documented(host, thread):
 
 def test_a_text_without_a_mark_is_refused_before_anything_is_asked(host, thread):
     with pytest.raises(InputError, match="no gpufleet mark"):
-        comment.post(thread(host), "hello")
+        comment.upsert_comment(thread(host), "hello")
     assert host.asked == []
 
 
 def test_mentions_are_broken_whoever_wrote_the_text():
-    assert "@&#8203;everyone" in comment.fit(f"@everyone look\n\n{MARK}")
+    assert "@&#8203;everyone" in comment.prepare_body(f"@everyone look\n\n{MARK}")
 
 
 def test_what_the_report_has_broken_is_not_broken_again():
     text = escape("@team #12 www.example.org https://example.org") + "\n\n" + MARK
-    assert comment.fit(text) == text
-    assert "&#8203;8203;" not in comment.fit(comment.fit(text))
+    assert comment.prepare_body(text) == text
+    assert "&#8203;8203;" not in comment.prepare_body(comment.prepare_body(text))
 
 
 def test_a_mention_hidden_as_an_entity_is_broken_too():
-    assert "&#64;" not in comment.fit(f"&#64;everyone\n\n{MARK}")
+    assert "&#64;" not in comment.prepare_body(f"&#64;everyone\n\n{MARK}")
 
 
 @pytest.mark.parametrize("opened", [0, 1])
 def test_a_text_that_is_too_long_is_cut_at_a_line_and_says_so(opened):
     long = "<details>\n" * opened + "| a row of some length |\n" * 9000 + "</details>\n" * opened
-    text = comment.fit(f"{long}\n\n{MARK}")
-    assert len(text) <= MOST_CHARACTERS
+    text = comment.prepare_body(f"{long}\n\n{MARK}")
+    assert len(text) <= MAX_CHARACTERS
     assert text.endswith(f"{comment.updating.CUT}\n\n{MARK}")
     assert text.count("<details>") == text.count("</details>") == opened

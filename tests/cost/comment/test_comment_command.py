@@ -6,9 +6,9 @@ import pytest
 from click.testing import CliRunner
 
 from gpufleet.cli.cost_comment import comment
-from gpufleet.cost.analysis.reports.markdown import marker
+from gpufleet.cost.analysis.reports.markdown import comment_mark
 
-TEXT = f"**It costs more.**\n\n{marker('prod')}\n"
+TEXT = f"**It costs more.**\n\n{comment_mark('prod')}\n"
 
 
 @pytest.fixture

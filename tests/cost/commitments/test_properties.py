@@ -82,11 +82,11 @@ def flat(groups):
     return list(named.values())
 
 
-sides = st.lists(st.one_of(instance(), group()), max_size=5).map(flat)
+resource_lists = st.lists(st.one_of(instance(), group()), max_size=5).map(flat)
 
 
 @quick
-@given(resources=sides, held=inventory())
+@given(resources=resource_lists, held=inventory())
 def test_commitments_never_raise_what_is_to_be_paid(resources, held, book):
     plain = cost.price_resources(resources, book).usd_per_month
     net = cost.price_resources(resources, book, commitments=held, on=ON).usd_per_month
@@ -96,7 +96,7 @@ def test_commitments_never_raise_what_is_to_be_paid(resources, held, book):
 
 
 @quick
-@given(resources=sides, held=inventory())
+@given(resources=resource_lists, held=inventory())
 def test_covered_and_paid_for_make_the_demand(resources, held, book):
     def counted(bill):
         found = {}
@@ -111,7 +111,7 @@ def test_covered_and_paid_for_make_the_demand(resources, held, book):
 
 
 @quick
-@given(resources=sides, held=inventory())
+@given(resources=resource_lists, held=inventory())
 def test_no_commitment_gives_more_than_was_bought(resources, held, book):
     bill = cost.price_resources(resources, book, commitments=held, on=ON)
     assert len(bill.commitments) == len(held)
@@ -121,7 +121,7 @@ def test_no_commitment_gives_more_than_was_bought(resources, held, book):
 
 
 @quick
-@given(resources=sides, held=inventory(), seed=st.integers())
+@given(resources=resource_lists, held=inventory(), seed=st.integers())
 def test_no_order_changes_the_answer(resources, held, seed, book):
     shuffled, turned = list(resources), list(held)
     random.Random(seed).shuffle(shuffled)
@@ -131,7 +131,7 @@ def test_no_order_changes_the_answer(resources, held, seed, book):
 
 
 @quick
-@given(resources=sides, held=inventory(), gone=instance())
+@given(resources=resource_lists, held=inventory(), gone=instance())
 def test_taking_away_what_always_runs_never_uses_a_commitment_more(resources, held, gone, book):
     """Of what runs a part of the month this is not true: it keeps a plan's capacity in the hours that it is off."""
     ((away,), rest) = (gone, [each for each in resources if each.urn != gone[0].urn])

@@ -38,9 +38,9 @@ def case(request):
 
 @pytest.mark.parametrize("operation", golden.OPERATIONS)
 def test_a_change_costs_what_was_worked_out_by_hand(case, operation, golden_book):
-    sides = cost.resources_from_preview(golden.preview(case, operation))
+    change = cost.change_from_preview(golden.preview(case, operation))
     found = cost.diff(
-        sides.before, sides.after, sides=sides, book=golden_book, commitments=held(case), today=DAY
+        change.before, change.after, change=change, book=golden_book, commitments=held(case), today=DAY
     )
     before, after = case.sides(operation)
     agrees(found.before, before)

@@ -10,7 +10,7 @@ from pulumi_policy.proxy import UNKNOWN_NUMBER_VALUE, UnknownValueError, unknown
 
 from gpufleet.cost import Policy
 from gpufleet.cost.analysis.policy import Limits, Rule
-from gpufleet.cost.analysis.policy.pack import standing, violations, write_pack
+from gpufleet.cost.analysis.policy.pack import find_violations, without_increase_limits, write_pack
 from gpufleet.cost.money import to_decimal
 from gpufleet.errors import InputError
 
@@ -35,31 +35,31 @@ def shown(name="a", type_=INSTANCE, provider=True, **props):
 
 
 def test_the_same_rules_are_asked(book):
-    (broken,) = violations([shown()], Policy(budget_usd_per_month=to_decimal(16000)), book)
+    (broken,) = find_violations([shown()], Policy(budget_usd_per_month=to_decimal(16000)), book)
     assert (broken.rule, "is over the budget of $16,000.00" in broken.message) == (
         "budget_usd_per_month",
         True,
     )
-    assert violations([shown()], Policy(budget_usd_per_month=to_decimal(17000)), book) == ()
+    assert find_violations([shown()], Policy(budget_usd_per_month=to_decimal(17000)), book) == ()
 
 
 def test_an_unknown_value_is_read_as_unknown_and_never_touched_as_known(book):
     disk = shown(rootBlockDevice={"volumeSize": UNKNOWN_NUMBER_VALUE, "volumeType": "gp3"})
     with pytest.raises(UnknownValueError):
         disk.props["rootBlockDevice"]["volumeSize"]
-    (broken,) = violations([disk], Policy(unpriced=()), book)
+    (broken,) = find_violations([disk], Policy(unpriced=()), book)
     assert broken.rule == "unpriced"
 
 
 def test_components_cost_nothing_themselves(book):
     component = shown("pool", "acme:index:Pool", provider=False)
-    assert violations([component], Policy(unpriced=()), book) == ()
+    assert find_violations([component], Policy(unpriced=()), book) == ()
 
 
 def test_limits_on_an_increase_are_left_to_the_difference():
     grown = Limits(max_increase_percent=to_decimal(1))
     policy = Policy(max_increase_usd_per_month=to_decimal(1), rules=(Rule("grown", limits=grown),))
-    assert standing(policy) == Policy()
+    assert without_increase_limits(policy) == Policy()
 
 
 def test_a_pack_is_written_once(tmp_path):
@@ -70,5 +70,5 @@ def test_a_pack_is_written_once(tmp_path):
         "gpufleet-cost.sh",
     }
     assert os.access(tmp_path / "pack/gpufleet-cost.sh", os.X_OK)
-    with pytest.raises(InputError, match="is there already"):
+    with pytest.raises(InputError, match="exists already"):
         write_pack(tmp_path / "pack")

@@ -27,8 +27,8 @@ def two_pools(make, book):
     train = machine("train-1", "p4d.24xlarge", "train", "research", "on_demand")
 
     def judge(policy, stack="prod"):
-        sides = cost.Sides(stack=stack)
-        return cost.diff([serve], [serve, train], policy, sides=sides, book=book).policy
+        change = cost.StackChange(stack=stack)
+        return cost.diff([serve], [serve, train], policy, change=change, book=book).policy
 
     return judge
 
@@ -161,7 +161,7 @@ def test_a_file_with_rules(tmp_path):
         ),
         (
             "max_usd_per_month: 3\nbudget_usd_per_month: 3\n",
-            "policy.yaml:2: budget_usd_per_month: says the same as budget_usd_per_month",
+            "policy.yaml:2: budget_usd_per_month: is the same limit as budget_usd_per_month",
         ),
     ],
 )

@@ -1,13 +1,14 @@
-"""How an Azure virtual machine says that it is spot."""
+"""The priority of an Azure virtual machine decides whether it is spot."""
 
 from __future__ import annotations
 
 import pytest
-from gpufleet.cost.pricing.pricers.azure_machine import is_spot
+
+from gpufleet.cost.pricing.pricers.azure.machine_inputs import parse_machine
 
 
 @pytest.mark.parametrize(
-    ("priority", "spot"), [("Spot", True), ("Low", True), ("Regular", False), (None, None)]
+    ("priority", "is_spot"), [("Spot", True), ("Low", True), ("Regular", False), (None, None)]
 )
-def test_priority(priority, spot):
-    assert is_spot({} if priority is None else {"priority": priority}) is spot
+def test_priority(priority, is_spot):
+    assert parse_machine({} if priority is None else {"priority": priority}).is_spot is is_spot

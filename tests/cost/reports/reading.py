@@ -47,12 +47,12 @@ def by_money(lines):
 
 
 def differs(line):
-    """Say whether a line is more than the same charge twice."""
-    sides = [
+    """Return whether the charge differs between before and after."""
+    billed = [
         side and (side.item, side.purchase, side.quantity, side.usd_per_hour, side.hours_per_month)
         for side in (line.before, line.after)
     ]
-    return sides[0] != sides[1]
+    return billed[0] != billed[1]
 
 
 def ends_of(cells):

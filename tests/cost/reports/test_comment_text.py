@@ -8,7 +8,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from gpufleet import cost
-from gpufleet.cost.analysis.reports.markdown import MOST_CHARACTERS, escape, marker
+from gpufleet.cost.analysis.reports.markdown import MAX_CHARACTERS, comment_mark, escape
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def rendered():
 )
 def test_a_name_is_only_a_name(make, book, rendered, name):
     text = cost.render_diff(
-        cost.diff([], [make(name)], book=book, sides=cost.Sides(stack="prod")), "markdown"
+        cost.diff([], [make(name)], book=book, change=cost.StackChange(stack="prod")), "markdown"
     )
     html = rendered(text)
     assert not re.search(
@@ -50,16 +50,18 @@ def test_a_name_is_only_a_name(make, book, rendered, name):
         len(re.findall(r"<tr>\n<td[^>]*>create</td>", html)) == 2
     )  # machine and disk, each one row of seven cells
     assert html.count("<td") == 2 * 3 + 2 * 7
-    assert text.count(marker("prod")) == 1
+    assert text.count(comment_mark("prod")) == 1
     assert not any(line.startswith("/") for line in text.splitlines())
 
 
 def test_the_mark_is_last_unseen_and_the_stacks_own(make, book, rendered):
     for stack in ("prod", "a b--><script>", ""):
-        text = cost.render_diff(cost.diff([], [make()], book=book, sides=cost.Sides(stack=stack)), "markdown")
-        assert text.endswith(marker(stack))
+        text = cost.render_diff(
+            cost.diff([], [make()], book=book, change=cost.StackChange(stack=stack)), "markdown"
+        )
+        assert text.endswith(comment_mark(stack))
         assert "gpufleet-cost" not in re.sub("<!--.*?-->", "", rendered(text))
-    assert marker("dev") != marker("prod")
+    assert comment_mark("dev") != comment_mark("prod")
 
 
 def test_a_cell_is_cut_before_it_is_escaped():
@@ -73,10 +75,10 @@ def test_a_comment_never_grows_too_long_and_says_what_it_leaves_out(make, book, 
     strange = [make(f"s{at}", f"acme:index{at}:Thing") for at in range(700)]
     found = cost.diff(changed[:300], [*changed, *strange], book=book)
     text = cost.render_diff(found, "markdown")
-    assert len(text) <= MOST_CHARACTERS
-    assert "more left out: a comment has 65,536 characters at most" in text
+    assert len(text) <= MAX_CHARACTERS
+    assert "more omitted: a comment has 65,536 characters at most" in text
     assert text.startswith("**This change raises the monthly cost")
-    assert text.endswith(marker(""))
+    assert text.endswith(comment_mark(""))
     assert text.count("<details>") == text.count("</details>")
 
 

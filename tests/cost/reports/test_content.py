@@ -35,8 +35,8 @@ def case(request):
 
 @pytest.fixture(scope="module")
 def found(case, book):
-    sides = cost.resources_from_preview(json.loads(json.dumps(case["preview"])))
-    return cost.diff(sides.before, sides.after, sides=sides, book=book)
+    change = cost.change_from_preview(json.loads(json.dumps(case["preview"])))
+    return cost.diff(change.before, change.after, change=change, book=book)
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ def lead_says(text, found, months):
         assert change == 0 or f"by {reading.dollars(abs(change))}" in text
     if not found.partial:
         assert reading.dollars(months["after"]) in text
-    missing = sum(not gap.bounded for gap in found.after.unpriced)
+    missing = sum(not gap.is_bounded for gap in found.after.unpriced)
     assert (f"not counting {missing} item" in text) == bool(missing and not found.partial)
 
 

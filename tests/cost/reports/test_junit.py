@@ -16,7 +16,7 @@ def suite(make, book):
     def build(name="b", **limits):
         strange = make("s", "aws:sagemaker/endpoint:Endpoint")
         found = cost.diff(
-            [], [make(name), strange], Policy(**limits), book=book, sides=cost.Sides(stack="prod")
+            [], [make(name), strange], Policy(**limits), book=book, change=cost.StackChange(stack="prod")
         )
         root = ET.fromstring(cost.render_diff(found, "junit"))
         assert root.tag == "testsuites"

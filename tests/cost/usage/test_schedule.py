@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from gpufleet.cost.inputs.usage import average, load_cron, monthly_hours, raised
+from gpufleet.cost.inputs.usage import monthly_hours, parse_cron, weekly_average, weekly_average_with_windows
 
 WEEK = Decimal(168)
 
@@ -49,7 +49,7 @@ def test_what_is_no_schedule_is_refused(text):
     ],
 )
 def test_cron_is_counted_over_a_week(text, times_a_week):
-    assert len(load_cron(text).minutes) == times_a_week
+    assert len(parse_cron(text).minutes) == times_a_week
 
 
 @pytest.mark.parametrize(
@@ -58,18 +58,20 @@ def test_cron_is_counted_over_a_week(text, times_a_week):
 )
 def test_a_cron_that_no_week_measures_is_refused(text):
     with pytest.raises(ValueError):
-        load_cron(text)
+        parse_cron(text)
 
 
 def test_the_average_of_a_day_and_a_night():
-    assert average([(load_cron("0 6 * * *"), Decimal(4)), (load_cron("0 18 * * *"), Decimal(2))]) == 3
+    assert (
+        weekly_average([(parse_cron("0 6 * * *"), Decimal(4)), (parse_cron("0 18 * * *"), Decimal(2))]) == 3
+    )
 
 
 def test_no_action_is_no_average():
-    assert average([]) is None
+    assert weekly_average([]) is None
 
 
 def test_a_window_raises_and_never_lowers():
-    window = (load_cron("0 0 * * *"), 360, Decimal(4))
-    assert raised([window], Decimal(0)) == 1
-    assert raised([window], Decimal(8)) == 8
+    window = (parse_cron("0 0 * * *"), 360, Decimal(4))
+    assert weekly_average_with_windows([window], Decimal(0)) == 1
+    assert weekly_average_with_windows([window], Decimal(8)) == 8

@@ -78,33 +78,36 @@ def test_an_exact_name_beats_a_wildcard_and_any_name_a_type(usage, make):
         "types:\n  aws:*: {hours_per_month: 1, egress_gib: 7}\n"
         "resources:\n  web-*: {hours_per_month: 2}\n  web-1: {hours_per_month: 3}\n"
     )
-    assert said.of(make("web-1")).hours_per_month == 3
-    assert said.of(make("web-2")).hours_per_month == 2
-    assert said.of(make("db")).hours_per_month == 1
-    assert said.of(make("web-1")).egress_gib == 7
+    assert said.for_resource(make("web-1")).hours_per_month == 3
+    assert said.for_resource(make("web-2")).hours_per_month == 2
+    assert said.for_resource(make("db")).hours_per_month == 1
+    assert said.for_resource(make("web-1")).egress_gib == 7
 
 
 def test_a_urn_names_one_resource(usage, make):
     resource = make("a")
     assert (
-        usage(f'resources:\n  "{resource.urn}": {{hours_per_month: 5}}\n').of(resource).hours_per_month == 5
+        usage(f'resources:\n  "{resource.urn}": {{hours_per_month: 5}}\n')
+        .for_resource(resource)
+        .hours_per_month
+        == 5
     )
 
 
 def test_an_entry_that_answers_to_nothing_is_a_note_with_its_line(usage, make, book):
     said = usage("resources:\n  a: {hours_per_month: 1}\n  gone: {hours_per_month: 1}\n")
     notes = cost.estimate([make("a")], book=book, usage=said).notes
-    assert any(note.endswith("usage.yaml:3: gone is no resource of this stack") for note in notes)
+    assert any(note.endswith("usage.yaml:3: gone is not a resource of this stack") for note in notes)
 
 
 def test_overlap_hours_scale_what_a_replacement_costs_once(usage, make, book):
-    sides = cost.Sides(ops={make("a").urn: "replace"}, overlaps=frozenset({make("a").urn}))
-    found = cost.diff([make("a")], [make("a")], sides=sides, book=book, usage=usage("overlap_hours: 10\n"))
+    change = cost.StackChange(ops={make("a").urn: "replace"}, overlaps=frozenset({make("a").urn}))
+    found = cost.diff([make("a")], [make("a")], change=change, book=book, usage=usage("overlap_hours: 10\n"))
     assert found.one_off_usd == Decimal("219.68")  # (21.957642 + 0.01) x 10
 
 
 def test_an_empty_file_says_nothing(usage, make):
-    assert usage("").of(make("a")) == cost.Usage()
+    assert usage("").for_resource(make("a")) == cost.Usage()
 
 
 @pytest.mark.parametrize(
@@ -114,7 +117,7 @@ def test_an_empty_file_says_nothing(usage, make):
         ("resources:\n  a: {hours: never}\n", "usage.yaml:2: a.hours: 'never' is not days and hours"),
         (
             "resources:\n  a:\n    hour_per_month: 3\n",
-            "usage.yaml:3: a.hour_per_month: unknown use; did you mean hours_per_month?",
+            "usage.yaml:3: a.hour_per_month: unknown usage key; did you mean hours_per_month?",
         ),
         (
             "resources:\n  a: {hours_per_month: 731}\n",

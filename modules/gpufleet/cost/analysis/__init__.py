@@ -1,1 +1,1 @@
-"""The answers: differences, what-if, policy, reports, comments and total cost of ownership."""
+"""What bills mean: differences, what-if, policy, reports, comments, total cost of ownership."""

@@ -1,4 +1,4 @@
-"""What a monthly budget buys: how many hours of which machines, at which purchase."""
+"""What a monthly budget buys: hours of each machine at each purchase kind."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from gpufleet.cost.money import HOURS_PER_MONTH, to_decimal
 
 
 @dataclass(frozen=True)
-class Buy:
-    """One machine at one purchase: the hours of a month that a budget pays for.
+class BudgetOption:
+    """One machine at one purchase kind: the hours a month that a budget pays for.
 
     ``always`` is how many such machines could run all month; a commitment bills all month whatever runs, so that its
     hours are none where the budget does not hold a whole one.
@@ -23,7 +23,7 @@ class Buy:
 
     offer: MachineOffer
     hours: Decimal
-    always: int
+    machines_all_month: int
 
     @property
     def usd_per_hour(self) -> Decimal:
@@ -31,7 +31,7 @@ class Buy:
         return to_decimal(self.offer.price.usd_per_hour)
 
 
-def buys(
+def budget_options(
     budget: Decimal,
     *,
     accelerator: str | None = None,
@@ -39,9 +39,9 @@ def buys(
     region: str | None = None,
     purchase: str | None = None,
     machine: str | None = None,
-    most: int = 20,
-) -> list[Buy]:
-    """Return the machines that a budget buys most accelerator hours of, each in its cheapest region."""
+    limit: int = 20,
+) -> list[BudgetOption]:
+    """Return the machines with the most accelerator hours for a budget, each in its cheapest region."""
     offers = catalog.search_offers(
         cloud=cloud,
         region=region,
@@ -50,38 +50,40 @@ def buys(
         accelerator=accelerator,
         compare_by="accelerator",
     )
-    found = (_buy(budget, offer) for offer in _cheapest(offers))
-    return [each for each in found if each.hours > 0][:most]
+    options = (_buy(budget, offer) for offer in _cheapest(offers))
+    return [option for option in options if option.hours > 0][:limit]
 
 
 def _cheapest(offers: Iterable[MachineOffer]) -> Iterator[MachineOffer]:
-    """Give the first, cheapest offer of each machine and purchase that carries an accelerator."""
-    seen: set[tuple[str, str, str]] = set()
+    """Yield the cheapest offer of each accelerator machine and purchase kind."""
+    seen_keys: set[tuple[str, str, str]] = set()
     for offer in offers:
         key = (offer.machine.cloud, offer.machine.name, offer.purchase)
-        if offer.accelerators and offer.price.usd_per_hour > 0 and key not in seen:
-            seen.add(key)
+        if offer.accelerators and offer.price.usd_per_hour > 0 and key not in seen_keys:
+            seen_keys.add(key)
             yield offer
 
 
-def _buy(budget: Decimal, offer: MachineOffer) -> Buy:
+def _buy(budget: Decimal, offer: MachineOffer) -> BudgetOption:
     hours = budget / to_decimal(offer.price.usd_per_hour)
-    always = int((hours / HOURS_PER_MONTH).to_integral_value(ROUND_FLOOR))
-    if offer.purchase in COMMITMENTS and not always:
-        return Buy(offer, Decimal(0), 0)
-    return Buy(offer, hours.quantize(Decimal(1), ROUND_FLOOR), always)
+    machines_all_month = int((hours / HOURS_PER_MONTH).to_integral_value(ROUND_FLOOR))
+    if offer.purchase in COMMITMENTS and not machines_all_month:
+        return BudgetOption(offer, Decimal(0), 0)
+    return BudgetOption(offer, hours.quantize(Decimal(1), ROUND_FLOOR), machines_all_month)
 
 
-def buys_document(budgets: list[Decimal], found: list[list[Buy]]) -> list[dict[str, Any]]:
-    """Return the same as JSON."""
+def budget_document(
+    budgets: list[Decimal], options_by_budget: list[list[BudgetOption]]
+) -> list[dict[str, Any]]:
+    """Return the options of each budget as JSON."""
     return [
-        {"usd_per_month": float(budget), "buys": [_document(each) for each in rows]}
-        for budget, rows in zip(budgets, found, strict=True)
+        {"usd_per_month": float(budget), "buys": [_document(option) for option in options]}
+        for budget, options in zip(budgets, options_by_budget, strict=True)
     ]
 
 
-def _document(of: Buy) -> dict[str, Any]:
-    offer = of.offer
+def _document(option: BudgetOption) -> dict[str, Any]:
+    offer = option.offer
     return {
         "machine": offer.machine.name,
         "cloud": offer.machine.cloud,
@@ -90,8 +92,8 @@ def _document(of: Buy) -> dict[str, Any]:
         "accelerators": [
             {"model": card.model, "count": card.count * card.share} for card in offer.machine.accelerators
         ],
-        "usd_per_hour": float(of.usd_per_hour),
-        "hours_per_month": float(of.hours),
-        "machines_all_month": of.always,
+        "usd_per_hour": float(option.usd_per_hour),
+        "hours_per_month": float(option.hours),
+        "machines_all_month": option.machines_all_month,
         "price": {"as_of": offer.price.as_of, "source": offer.price.source},
     }

@@ -1,4 +1,4 @@
-"""The questions the command line asks, answered: what does it cost, what would a change cost."""
+"""Price resources: what a stack costs, and what a change would cost."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from gpufleet.catalog import Price
 from gpufleet.cost.analysis.diff import CostDiff, compare
-from gpufleet.cost.analysis.policy import Policy, judge
-from gpufleet.cost.analysis.price_date import PriceDates, comparable, split
+from gpufleet.cost.analysis.policy import Policy, check_policy
+from gpufleet.cost.analysis.price_date import PriceDates, comparable_bills, split_price_effect
 from gpufleet.cost.formatting import printable, usd
-from gpufleet.cost.inputs.drift import ignored_sizes
-from gpufleet.cost.inputs.stack_change import Sides
+from gpufleet.cost.inputs.drift import size_drift_warnings
+from gpufleet.cost.inputs.stack_change import StackChange
 from gpufleet.cost.inputs.usage import NO_USAGE, UsageFile
 from gpufleet.cost.money import ZERO, round_to_cents, to_decimal
 from gpufleet.cost.pricing import commitments as committed
@@ -29,14 +29,16 @@ if TYPE_CHECKING:
     from gpufleet.fleet import Budget, Fleet
 
 # gpufleet.fleet is imported where it is used: while it loads, the child imports the SDKs already.
-STALE_DAYS = 365  # list prices move about once a year; spot moves daily, so an old one says little
-OUTSIDE = "traffic, licences, support and taxes are not in these figures"
-LACKING = "prices that the catalogue lacks can be brought: gpufleet prices import FILE (docs/prices.md)"
+STALE_DAYS = 365  # list prices change about once a year
+EXCLUDED_COSTS = "traffic, licences, support and taxes are not in these figures"
+MISSING_PRICE_HINT = (
+    "import prices that the catalogue does not have: gpufleet prices import FILE (docs/prices.md)"
+)
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a stack costs, against its budget, with what a planner should know."""
+    """What a stack costs, compared with its budget, and notes for its planner."""
 
     stack: str
     bill: Bill
@@ -45,7 +47,7 @@ class Estimate:
 
     @property
     def verdict(self) -> str:
-        """Return how the month stands to the budget, in a sentence; what is paid already is not in it, and said."""
+        """Return a sentence that compares the month with the budget; commitments come on top."""
         paid = sum((use.usd_per_month for use in self.bill.commitments), ZERO)
         return f"{self._verdict}; commitments of {usd(paid)} a month come on top" if paid else self._verdict
 
@@ -57,9 +59,11 @@ class Estimate:
         limit = to_decimal(self.budget.max)
         if month > limit:
             return f"over the budget of {usd(limit)} by {usd(month - limit)}"
-        if missing := self.bill.machines_without_price:
-            told = "1 machine has" if missing == 1 else f"{missing} machines have"
-            return f"cannot say whether it is within the budget of {usd(limit)}: {told} no price"
+        if missing_price_hints := self.bill.machines_without_price:
+            machines_text = (
+                "1 machine has" if missing_price_hints == 1 else f"{missing_price_hints} machines have"
+            )
+            return f"unknown whether it is within the budget of {usd(limit)}: {machines_text} no price"
         if month < to_decimal(self.budget.min):
             return f"under the budget's floor of {usd(to_decimal(self.budget.min))}: is something missing?"
         over = round_to_cents(self.bill.usd_per_month.high) - limit
@@ -68,11 +72,11 @@ class Estimate:
 
     @property
     def within_budget(self) -> bool | None:
-        """Tell whether the month keeps the budget's ceiling; None without a budget, or where nobody can say."""
+        """Return whether the month is within the budget; None without a budget, or where prices are missing."""
         if self.budget is None:
             return None
-        kept = round_to_cents(self.bill.usd_per_month.expected) <= to_decimal(self.budget.max)
-        return None if kept and self.bill.machines_without_price else kept
+        is_within = round_to_cents(self.bill.usd_per_month.expected) <= to_decimal(self.budget.max)
+        return None if is_within and self.bill.machines_without_price else is_within
 
 
 def estimate(
@@ -85,21 +89,34 @@ def estimate(
     commitments: tuple[Commitment, ...] = (),
     today: date | None = None,
 ) -> Estimate:
-    """Price resources, and note what their fleet means for the budget."""
+    """Price resources, and add notes about the fleet, its prices and commitments."""
     from gpufleet import fleet
 
-    listed, works, day = tuple(resources), spot.read_fleet_workloads(declared), today or _today()
-    works = works | spot.read_usage_workloads(listed, usage)
-    bill = price_resources(listed, book, usage=usage, commitments=commitments, on=day)
-    bill = spot.add_useful_hour_rates(bill, works, book)
-    told = (*ignored_sizes(listed), *usage.unmatched(listed), *spot.format_spot_warnings(bill.charges, book))
-    told = (
-        *told,
-        *spot.format_spot_notes(bill, works),
+    resource_list, workloads, day = tuple(resources), spot.read_fleet_workloads(declared), today or _today()
+    workloads = workloads | spot.read_usage_workloads(resource_list, usage)
+    bill = price_resources(resource_list, book, usage=usage, commitments=commitments, on=day)
+    bill = spot.add_useful_hour_rates(bill, workloads, book)
+    warnings = (
+        *size_drift_warnings(resource_list),
+        *usage.unmatched(resource_list),
+        *spot.format_spot_warnings(bill.charges, book),
+    )
+    warnings = (
+        *warnings,
+        *spot.format_spot_notes(bill, workloads),
         *committed.format_commitment_notes(bill.commitments, day),
     )
-    told = (*told, *committed.format_commitment_warnings(commitments, day), *missing(bill))
-    notes = (*(fleet.planning_notes(declared) if declared else ()), *told, *price_notes(bill), OUTSIDE)
+    warnings = (
+        *warnings,
+        *committed.format_commitment_warnings(commitments, day),
+        *missing_price_hints(bill),
+    )
+    notes = (
+        *(fleet.planning_notes(declared) if declared else ()),
+        *warnings,
+        *price_age_notes(bill),
+        EXCLUDED_COSTS,
+    )
     return Estimate(
         declared.stack if declared else stack, bill, _budget(declared), tuple(map(printable, notes))
     )
@@ -110,7 +127,7 @@ def diff(
     after: Iterable[Resource],
     policy: Policy | None = None,
     *,
-    sides: Sides | None = None,
+    change: StackChange | None = None,
     budget: Budget | None = None,
     book: PriceBook | None = None,
     today: date | None = None,
@@ -119,62 +136,80 @@ def diff(
     declared: Fleet | None = None,
     dates: PriceDates | None = None,
 ) -> CostDiff:
-    """Compare two sides, and judge the change where there is a policy.
+    """Compare two lists of resources, and check the change against a policy if there is one.
 
-    ``sides`` gives the stack, the engine's operations and its warnings where the sides are from a preview;
-    ``declared`` is the fleet after the change, where it is known. With ``dates`` each side has the prices of a day of
-    its own, and the answer tells what the code changes from what prices do.
+    ``change`` gives the stack, the engine's operations and its warnings if the resources come from a preview.
+
+    ``declared`` is the fleet after the change. With ``dates`` before and after have the prices of different days,
+    and the difference separates the effect of the code from that of prices.
     """
-    told, was, will = sides or Sides(), tuple(before), tuple(after)
+    stack_change, before_resources, after_resources = change or StackChange(), tuple(before), tuple(after)
     limit, day = to_decimal(budget.max) if budget else None, today or _today()
     books = (dates.book(dates.before), dates.book(dates.after)) if dates else (book, book)
 
-    works = spot.read_fleet_workloads(declared) | spot.read_usage_workloads((*was, *will), usage)
+    workloads = spot.read_fleet_workloads(declared) | spot.read_usage_workloads(
+        (*before_resources, *after_resources), usage
+    )
 
     def bill(side: tuple[Resource, ...], prices: PriceBook | None) -> Bill:
-        bought = price_resources(side, prices, usage=usage, commitments=commitments, on=day)
-        return spot.add_useful_hour_rates(bought, works, prices)
+        priced = price_resources(side, prices, usage=usage, commitments=commitments, on=day)
+        return spot.add_useful_hour_rates(priced, workloads, prices)
 
-    old, new, move = bill(was, books[0]), bill(will, books[1]), None
-    if dates and was == will:
-        old, new, move = comparable(dates, old, new)
-    elif dates:
-        move = split(dates, old, bill(will, books[0]), new)
-    money = (
-        *spot.format_spot_warnings(new.charges, books[1]),
-        *committed.format_utilization_changes(old.commitments, new.commitments),
+    before_bill, after_bill, price_effect = (
+        bill(before_resources, books[0]),
+        bill(after_resources, books[1]),
+        None,
     )
-    found = compare(
-        told.stack,
-        old,
-        new,
-        ops=told.ops,
-        warnings=tuple(map(printable, (*told.warnings, *usage.unmatched((*was, *will)), *money))),
+    if dates and before_resources == after_resources:
+        before_bill, after_bill, price_effect = comparable_bills(dates, before_bill, after_bill)
+    elif dates:
+        price_effect = split_price_effect(dates, before_bill, bill(after_resources, books[0]), after_bill)
+    price_warnings = (
+        *spot.format_spot_warnings(after_bill.charges, books[1]),
+        *committed.format_utilization_changes(before_bill.commitments, after_bill.commitments),
+    )
+    cost_diff = compare(
+        stack_change.stack,
+        before_bill,
+        after_bill,
+        operations=stack_change.ops,
+        warnings=tuple(
+            map(
+                printable,
+                (
+                    *stack_change.warnings,
+                    *usage.unmatched((*before_resources, *after_resources)),
+                    *price_warnings,
+                ),
+            )
+        ),
         budget_usd_per_month=limit,
-        partial=told.partial,
-        overlaps=told.overlaps,
+        partial=stack_change.partial,
+        overlaps=stack_change.overlaps,
         overlap_hours=usage.overlap_hours,
     )
-    told_too = (
+    diff_notes = (
         *committed.format_commitment_warnings(commitments, day),
-        *committed.format_commitment_notes(new.commitments, day),
-        *missing(found),
+        *committed.format_commitment_notes(after_bill.commitments, day),
+        *missing_price_hints(cost_diff),
     )
-    found = replace(found, prices=move, notes=tuple(map(printable, told_too)))
-    return judge(found, _with_budget(policy, limit), day) if policy else found
+    cost_diff = replace(cost_diff, prices=price_effect, notes=tuple(map(printable, diff_notes)))
+    return check_policy(cost_diff, _with_budget(policy, limit), day) if policy else cost_diff
 
 
-def missing(of: Bill | CostDiff) -> tuple[str, ...]:
-    """Say how to bring a price that the catalogue lacks."""
-    lacks = any(gap.reason.startswith("no ") and " price for " in gap.reason for gap in of.unpriced)
-    return (LACKING,) if lacks else ()
+def missing_price_hints(of: Bill | CostDiff) -> tuple[str, ...]:
+    """Return how to import a missing price, nothing if none is missing."""
+    has_missing_price = any(
+        gap.reason.startswith("no ") and " price for " in gap.reason for gap in of.unpriced
+    )
+    return (MISSING_PRICE_HINT,) if has_missing_price else ()
 
 
-def price_notes(bill: Bill, today: date | None = None) -> tuple[str, ...]:
-    """Name the prices that have no date or an old one."""
-    used = {(charge.item, charge.purchase, charge.price) for charge in bill.charges if charge.price}
-    told = [note for item, purchase, of in used if (note := _age(item, purchase, of, today or _today()))]
-    return tuple(sorted(told))
+def price_age_notes(bill: Bill, today: date | None = None) -> tuple[str, ...]:
+    """Return a note for each price that has no date or an old one."""
+    prices = {(charge.item, charge.purchase, charge.price) for charge in bill.charges if charge.price}
+    notes = [note for item, purchase, of in prices if (note := _age(item, purchase, of, today or _today()))]
+    return tuple(sorted(notes))
 
 
 def _age(item: str, purchase: str, of: Price, today: date) -> str:

@@ -1,4 +1,4 @@
-"""A bill by pool: what a reader who declared pools wants to see first."""
+"""A bill grouped by pool."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpufleet.cost.pricing.bill import Bill, Charge
 
 
 @dataclass(frozen=True)
-class Pool:
+class PoolCost:
     """One pool's machines (or its disks, addresses), summed."""
 
     name: str
@@ -25,32 +25,34 @@ class Pool:
     usd_per_month: Range
 
 
-def by_pool(bill: Bill) -> list[Pool]:
-    """Group charges that bill the same thing on the same terms; the dearest pool first."""
+def group_by_pool(bill: Bill) -> list[PoolCost]:
+    """Group charges for the same item on the same terms; the most expensive pool first."""
     groups: dict[tuple[str, str, str, str, Decimal], list[Charge]] = {}
     for charge in bill.charges:
         key = (charge.pool, charge.item, charge.region, charge.purchase, charge.hours_per_month)
         groups.setdefault(key, []).append(charge)
     pools = [_pool(charges) for charges in groups.values()]
-    sums = {pool.name: sum(p.usd_per_month.expected for p in pools if p.name == pool.name) for pool in pools}
-    return sorted(pools, key=lambda pool: (-sums[pool.name], pool.name, *_order(pool)))
+    pool_totals = {
+        pool.name: sum(p.usd_per_month.expected for p in pools if p.name == pool.name) for pool in pools
+    }
+    return sorted(pools, key=lambda pool: (-pool_totals[pool.name], pool.name, *_order(pool)))
 
 
-def _pool(charges: Iterable[Charge]) -> Pool:
-    listed = list(charges)
-    first = listed[0]
-    return Pool(
+def _pool(charges: Iterable[Charge]) -> PoolCost:
+    pool_charges = list(charges)
+    first = pool_charges[0]
+    return PoolCost(
         name=first.pool,
         component=first.component.partition(":")[0],
         machine=first.item,
         region=first.region,
         purchase=first.purchase,
-        count=Range.total(charge.quantity for charge in listed),
+        count=Range.total(charge.quantity for charge in pool_charges),
         hours=first.hours_per_month,
-        usd_per_hour=Range.total(charge.usd_per_hour for charge in listed),
-        usd_per_month=Range.total(charge.usd_per_month for charge in listed),
+        usd_per_hour=Range.total(charge.usd_per_hour for charge in pool_charges),
+        usd_per_month=Range.total(charge.usd_per_month for charge in pool_charges),
     )
 
 
-def _order(pool: Pool) -> tuple[Decimal, str, str]:
+def _order(pool: PoolCost) -> tuple[Decimal, str, str]:
     return (-pool.usd_per_month.expected, pool.machine, pool.purchase)

@@ -1,4 +1,4 @@
-"""Two sides at the prices of two days: what of a change the code makes, and what prices make by themselves."""
+"""Prices of two days: separate the effect of the code from the effect of prices."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
 
-from gpufleet.cost.analysis.diff import PriceMove
+from gpufleet.cost.analysis.diff import PriceEffect
 from gpufleet.cost.money import ZERO, round_to_cents
 from gpufleet.cost.pricing.bill import Bill, Charge, UnpricedResource
 from gpufleet.cost.pricing.rates import PriceBook
@@ -15,53 +15,53 @@ from gpufleet.cost.pricing.rates import PriceBook
 Key = tuple[str, str]
 
 
-def book_on(day: date | None) -> PriceBook:
-    """Return the catalogue as it was on a day; None is as it is."""
+def price_book_on(day: date | None) -> PriceBook:
+    """Return the catalogue's prices on a day; None means the newest."""
     return PriceBook(on=day)
 
 
 @dataclass(frozen=True)
 class PriceDates:
-    """The day whose prices each side takes, None for the newest; tests hand in their own books."""
+    """The price days of before and after; None means the newest. Tests pass their own books."""
 
     before: date | None = None
     after: date | None = None
-    book: Callable[[date | None], PriceBook] = book_on
+    book: Callable[[date | None], PriceBook] = price_book_on
 
 
-def split(dates: PriceDates, old: Bill, between: Bill, new: Bill) -> PriceMove:
-    """Tell code from prices. ``between`` is the new side at the old side's prices.
+def split_price_effect(dates: PriceDates, old: Bill, between: Bill, new: Bill) -> PriceEffect:
+    """Separate code from prices. ``between`` is the new bill at the old prices.
 
-    What has a price on one day only counts for neither: its whole amount would look like a price change.
+    An item with a price on one day only counts for neither: its full amount would look like a price change.
     """
     change = round_to_cents(new.usd_per_month.expected) - round_to_cents(old.usd_per_month.expected)
-    known = _both(between, new)
+    priced_keys = _priced_on_both_days(between, new)
     by_code = round_to_cents(between.usd_per_month.expected) - round_to_cents(old.usd_per_month.expected)
-    by_prices = round_to_cents(_sum(new, known) - _sum(between, known))
-    lost = round_to_cents(_sum(between, _keys(between) - known))
-    by_code -= lost  # it has no price today: what the code adds of it is not known
-    return PriceMove(dates.before, dates.after, by_code, by_prices, change - by_code - by_prices)
+    by_prices = round_to_cents(_sum(new, priced_keys) - _sum(between, priced_keys))
+    no_longer_priced = round_to_cents(_sum(between, _keys(between) - priced_keys))
+    by_code -= no_longer_priced  # without a price today the code's effect on it is unknown
+    return PriceEffect(dates.before, dates.after, by_code, by_prices, change - by_code - by_prices)
 
 
-def comparable(dates: PriceDates, old: Bill, new: Bill) -> tuple[Bill, Bill, PriceMove]:
-    """Leave out of both sides of the same stack what has a price on one day only, and say so."""
-    known = _both(old, new)
-    left_out = sorted((_keys(old) | _keys(new)) - known)
-    listed = {charge.key: charge for charge in (*old.charges, *new.charges)}
-    told = {(gap.urn, gap.component) for gap in new.unpriced}
+def comparable_bills(dates: PriceDates, old: Bill, new: Bill) -> tuple[Bill, Bill, PriceEffect]:
+    """Exclude items with a price on one day only from both bills of a stack, and list them as unpriced."""
+    priced_keys = _priced_on_both_days(old, new)
+    excluded = sorted((_keys(old) | _keys(new)) - priced_keys)
+    charges_by_key = {charge.key: charge for charge in (*old.charges, *new.charges)}
+    unpriced_keys = {(gap.urn, gap.component) for gap in new.unpriced}
     days = f"{dates.before or 'today'} and {dates.after or 'today'}"
-    gaps = [_gap(listed[key], days) for key in left_out if key not in told]
-    sides = [
-        replace(side, charges=tuple(charge for charge in side.charges if charge.key in known))
-        for side in (old, new)
+    gaps = [_gap(charges_by_key[key], days) for key in excluded if key not in unpriced_keys]
+    bills = [
+        replace(bill, charges=tuple(charge for charge in bill.charges if charge.key in priced_keys))
+        for bill in (old, new)
     ]
-    after = replace(sides[1], unpriced=(*sides[1].unpriced, *gaps))
-    change = round_to_cents(after.usd_per_month.expected) - round_to_cents(sides[0].usd_per_month.expected)
-    return sides[0], after, PriceMove(dates.before, dates.after, ZERO, change, same_stack=True)
+    after = replace(bills[1], unpriced=(*bills[1].unpriced, *gaps))
+    change = round_to_cents(after.usd_per_month.expected) - round_to_cents(bills[0].usd_per_month.expected)
+    return bills[0], after, PriceEffect(dates.before, dates.after, ZERO, change, same_stack=True)
 
 
-def _both(one: Bill, other: Bill) -> set[Key]:
-    """Return the charges that rest on a price of their own on both days, not on a bound."""
+def _priced_on_both_days(one: Bill, other: Bill) -> set[Key]:
+    """Return the keys of charges that have an exact price on both days."""
     return (_keys(one) & _keys(other)) - (_bounded(one) ^ _bounded(other))
 
 
@@ -74,8 +74,8 @@ def _bounded(bill: Bill) -> set[Key]:
 
 
 def _sum(bill: Bill, keys: Iterable[Key]) -> Decimal:
-    wanted = set(keys)
-    return sum((c.usd_per_month.expected for c in bill.charges if c.key in wanted), ZERO)
+    selected = set(keys)
+    return sum((c.usd_per_month.expected for c in bill.charges if c.key in selected), ZERO)
 
 
 def _gap(charge: Charge, days: str) -> UnpricedResource:

@@ -1,4 +1,4 @@
-"""How the prices behind a bill moved, as far as the catalogue and the local store remember."""
+"""Dated prices behind a bill, from the catalogue and the local store."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ Point = tuple[str, date, Decimal]  # what, day, USD per hour
 
 
 def price_history(charges: Iterable[Charge]) -> list[Point]:
-    """Return the dated prices of the items that cost most, each in its region and purchase."""
-    spent: dict[tuple[str, str, str, str], Decimal] = {}
-    used: dict[tuple[str, str, str, str], Charge] = {}
+    """Return the dated prices of the most expensive items, by region and purchase."""
+    usd_by_key: dict[tuple[str, str, str, str], Decimal] = {}
+    charge_by_key: dict[tuple[str, str, str, str], Charge] = {}
     for charge in charges:
         if charge.price and charge.purchase != "owned":
             key = (charge.cloud, charge.region, charge.item, charge.price.purchase)
-            spent[key] = spent.get(key, Decimal(0)) + charge.usd_per_month.expected
-            used[key] = charge
-    dearest = sorted(spent, key=lambda key: (-spent[key], key))[:MOST]
-    return [point for key in dearest for point in _points(key, used[key])]
+            usd_by_key[key] = usd_by_key.get(key, Decimal(0)) + charge.usd_per_month.expected
+            charge_by_key[key] = charge
+    most_expensive = sorted(usd_by_key, key=lambda key: (-usd_by_key[key], key))[:MOST]
+    return [point for key in most_expensive for point in _points(key, charge_by_key[key])]
 
 
 def _points(key: tuple[str, str, str, str], charge: Charge) -> list[Point]:
-    """Return one item's prices by day: the stored ones, and the one that the bill rests on."""
+    """Return one item's prices by day: those of the store, and the bill's own."""
     days: dict[date, Decimal] = {}
     store = open_reader()
     for dated, usd in store.query(STORED, *key) if store else ():

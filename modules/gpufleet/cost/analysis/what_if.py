@@ -1,4 +1,4 @@
-"""The same stack under each way to buy: what would each pool cost on demand, on spot, under a commitment."""
+"""What each pool would cost on demand, on spot and under a commitment."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from gpufleet.cost.pricing.bill import Bill, Charge
 from gpufleet.cost.pricing.rates import PriceBook
 
 KINDS = ("on_demand", "spot", *TERMS)
-NOT_BOUGHT = ("owned", "covered")  # ours, or inside capacity that has a row of its own
+NOT_BOUGHT = ("owned", "covered")  # owned, or inside reserved capacity with its own row
 
 
 @dataclass(frozen=True)
-class Option:
-    """One way to buy a pool's machines: None where the catalogue has no usable price for it."""
+class PurchaseOption:
+    """One purchase kind for a pool's machines; the price is None if the catalogue has none."""
 
     kind: str
     price: Price | None
@@ -27,7 +27,7 @@ class Option:
 
 @dataclass(frozen=True)
 class WhatIf:
-    """One pool's machines of a type, as they are bought and as they could be."""
+    """One pool's machines of a type, with their present and their possible purchase kinds."""
 
     pool: str
     cloud: str
@@ -38,11 +38,11 @@ class WhatIf:
     count: Decimal
     hours: Decimal
     usd_per_month: Decimal
-    options: tuple[Option, ...]
+    options: tuple[PurchaseOption, ...]
 
     @property
-    def cheapest(self) -> Option | None:
-        """Return the option that costs least, None where none has a price."""
+    def cheapest(self) -> PurchaseOption | None:
+        """Return the cheapest option, None if no option has a price."""
         priced = [option for option in self.options if option.usd_per_month is not None]
         return min(priced, key=lambda option: option.usd_per_month or ZERO, default=None)
 
@@ -54,8 +54,8 @@ def what_if(bill: Bill, book: PriceBook | None = None) -> tuple[WhatIf, ...]:
     for charge in bill.charges:
         if charge.purchase not in NOT_BOUGHT and _replaceable(charge):
             groups.setdefault(_key(charge), []).append(charge)
-    found = [_row(charges, prices) for _, charges in sorted(groups.items())]
-    return tuple(row for row in found if row.count > 0)
+    rows = [_row(charges, prices) for _, charges in sorted(groups.items())]
+    return tuple(row for row in rows if row.count > 0)
 
 
 def _replaceable(charge: Charge) -> bool:
@@ -78,11 +78,13 @@ def _row(charges: list[Charge], book: PriceBook) -> WhatIf:
     )  # fmt: skip
 
 
-def _option(charge: Charge, kind: str, count: Decimal, planned: Decimal, book: PriceBook) -> Option:
+def _option(charge: Charge, kind: str, count: Decimal, planned: Decimal, book: PriceBook) -> PurchaseOption:
     lookup = book.part if charge.component.startswith("accelerators") else book.machine
     price = lookup(charge.cloud, charge.region, charge.item, kind)
     billed = HOURS_PER_MONTH if kind in TERMS else planned
-    return Option(kind, price, None if price is None else to_decimal(price.usd_per_hour) * count * billed)
+    return PurchaseOption(
+        kind, price, None if price is None else to_decimal(price.usd_per_hour) * count * billed
+    )
 
 
 def what_if_document(rows: tuple[WhatIf, ...]) -> list[dict[str, Any]]:
@@ -99,14 +101,14 @@ def what_if_document(rows: tuple[WhatIf, ...]) -> list[dict[str, Any]]:
             "hours_per_month": float(row.hours),
             "usd_per_month": float(round_to_cents(row.usd_per_month)),
             "cheapest": row.cheapest.kind if row.cheapest else None,
-            "options": {option.kind: _shown(option) for option in row.options},
+            "options": {option.kind: _option_document(option) for option in row.options},
         }
         for row in rows
     ]
 
 
-def _shown(option: Option) -> dict[str, Any] | None:
-    """Return an option's money and price, None where it has none."""
+def _option_document(option: PurchaseOption) -> dict[str, Any] | None:
+    """Return an option's cost and price, None if it has no price."""
     price = option.price
     if price is None or option.usd_per_month is None:
         return None

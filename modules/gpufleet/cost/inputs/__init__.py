@@ -1,1 +1,1 @@
-"""What a bill is computed from: the resources of a program, a preview, a state or an event log, and their usage."""
+"""Inputs of a bill: the resources of a program, a preview, a state or an event log, and their usage."""

@@ -1,8 +1,8 @@
-"""Both sides of a run of Pulumi's Automation API, from the events that its ``on_event`` was given.
+"""Read a run of Pulumi's Automation API, from the events that ``on_event`` received.
 
     events = []
     result = stack.preview(on_event=events.append)
-    sides = gpufleet.cost.from_automation(events, result)
+    change = gpufleet.cost.change_from_automation(events, result)
 
 The results of the API hold counts and text only (``PreviewResult.change_summary``,
 ``UpResult.summary.resource_changes``); the resources are in the events.
@@ -13,70 +13,76 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gpufleet.cost.inputs.stack_change import Sides, resources_from_events
+from gpufleet.cost.inputs.stack_change import StackChange, change_from_events
 from gpufleet.engine import parse_events
 from gpufleet.errors import InputError
 
-STATE = {
+STATE_ATTRIBUTES = {
     "type": "type", "urn": "urn", "id": "id", "parent": "parent", "provider": "provider", "custom": "custom",
     "delete": "delete", "protect": "protect", "retainOnDelete": "retain_on_delete", "inputs": "inputs",
     "outputs": "outputs",
 }  # fmt: skip
 
 
-def from_automation(events: Iterable[Any], result: Any = None) -> Sides:
-    """Return both sides of a preview or an update; ``result`` gives the counts where no event does."""
-    listed = [event if isinstance(event, Mapping) else _document(event) for event in events]
-    found = parse_events(listed)
-    if not found.steps and found.summary is None:
+def change_from_automation(events: Iterable[Any], result: Any = None) -> StackChange:
+    """Return the change of a preview or an update; ``result`` gives the counts if no event does."""
+    documents = [event if isinstance(event, Mapping) else _document(event) for event in events]
+    parsed = parse_events(documents)
+    if not parsed.steps and parsed.summary is None:
         raise InputError(
-            "no event holds a resource",
-            where="from_automation",
+            "no event has a resource",
+            where="change_from_automation",
             remedy="collect them: on_event=events.append",
         )
-    if found.summary is None:
-        found.summary = _counts(result)
-    return resources_from_events(found)
+    if parsed.summary is None:
+        parsed.summary = _counts(result)
+    return change_from_events(parsed)
 
 
 def _counts(result: Any) -> dict[str, int] | None:
-    """Return what a PreviewResult or an UpResult counts."""
+    """Return the operation counts of a PreviewResult or an UpResult."""
     summary = getattr(result, "summary", None)
-    told = getattr(result, "change_summary", None) or getattr(summary, "resource_changes", None)
-    return None if told is None else {_plain(op): int(count) for op, count in told.items()}
+    counts = getattr(result, "change_summary", None) or getattr(summary, "resource_changes", None)
+    return None if counts is None else {_operation_name(op): int(count) for op, count in counts.items()}
 
 
 def _document(event: Any) -> dict[str, Any]:
-    """Return an EngineEvent as the JSON that it was read from, as far as it tells of resources."""
-    if (held := getattr(event, "resource_pre_event", None)) is not None:
-        return {"resourcePreEvent": {"metadata": _metadata(held.metadata), "planning": bool(held.planning)}}
-    if (held := getattr(event, "res_outputs_event", None)) is not None:
-        return {"resOutputsEvent": {"metadata": _metadata(held.metadata)}}
-    if (held := getattr(event, "res_op_failed_event", None)) is not None:
-        return {"resOpFailedEvent": {"metadata": _metadata(held.metadata)}}
-    if (held := getattr(event, "summary_event", None)) is not None:
-        counts = {_plain(op): count for op, count in (held.resource_changes or {}).items()}
+    """Return the resource fields of an EngineEvent as the engine's JSON."""
+    if (payload := getattr(event, "resource_pre_event", None)) is not None:
+        return {
+            "resourcePreEvent": {"metadata": _metadata(payload.metadata), "planning": bool(payload.planning)}
+        }
+    if (payload := getattr(event, "res_outputs_event", None)) is not None:
+        return {"resOutputsEvent": {"metadata": _metadata(payload.metadata)}}
+    if (payload := getattr(event, "res_op_failed_event", None)) is not None:
+        return {"resOpFailedEvent": {"metadata": _metadata(payload.metadata)}}
+    if (payload := getattr(event, "summary_event", None)) is not None:
+        counts = {_operation_name(op): count for op, count in (payload.resource_changes or {}).items()}
         return {"summaryEvent": {"resourceChanges": counts}}
-    if (held := getattr(event, "diagnostic_event", None)) is not None:
-        return {"diagnosticEvent": {"message": held.message, "severity": _plain(held.severity)}}
+    if (payload := getattr(event, "diagnostic_event", None)) is not None:
+        return {
+            "diagnosticEvent": {"message": payload.message, "severity": _operation_name(payload.severity)}
+        }
     return {}
 
 
-def _metadata(of: Any) -> dict[str, Any]:
+def _metadata(metadata: Any) -> dict[str, Any]:
     return {
-        "op": _plain(of.op),
-        "urn": of.urn,
-        "old": _state(of.old),
-        "new": _state(of.new),
-        "keys": list(of.keys or ()),
-        "diffs": list(of.diffs or ()),
+        "op": _operation_name(metadata.op),
+        "urn": metadata.urn,
+        "old": _state(metadata.old),
+        "new": _state(metadata.new),
+        "keys": list(metadata.keys or ()),
+        "diffs": list(metadata.diffs or ()),
     }
 
 
-def _state(of: Any) -> dict[str, Any] | None:
-    return None if of is None else {key: getattr(of, name, None) for key, name in STATE.items()}
+def _state(state: Any) -> dict[str, Any] | None:
+    return (
+        None if state is None else {key: getattr(state, name, None) for key, name in STATE_ATTRIBUTES.items()}
+    )
 
 
-def _plain(word: Any) -> str:
-    """Return an operation's name, whether the API gives it as text or as a member of an enumeration."""
-    return str(getattr(word, "value", word))
+def _operation_name(operation: Any) -> str:
+    """Return an operation's name; the API gives text or an enumeration member."""
+    return str(getattr(operation, "value", operation))

@@ -1,4 +1,4 @@
-"""Where a state may not say what runs: a group whose program leaves its size to somebody else."""
+"""Groups whose recorded size may differ from the real one, because the program ignores size changes."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from gpufleet.engine import Resource
 
-# The inputs that hold a group's size, in the words of the three clouds' providers.
-SIZES = frozenset(
+# The providers' names of inputs with a group's size.
+SIZE_INPUTS = frozenset(
     {
         "desiredcapacity", "targetsize", "scalingconfig", "scalingconfig.desiredsize", "sku", "sku.capacity",
         "nodecount", "initialnodecount", "count", "targetcapacity", "*",
@@ -15,18 +15,18 @@ SIZES = frozenset(
 )  # fmt: skip
 
 
-def ignored_sizes(resources: Iterable[Resource]) -> list[str]:
-    """Say of which groups the size is ignored, so that what the state holds may be long past."""
-    found = []
+def size_drift_warnings(resources: Iterable[Resource]) -> list[str]:
+    """Return a warning for each group with ignored size changes: its recorded size may be stale."""
+    warnings = []
     for resource in resources:
-        ignored = [path for path in resource.ignore_changes if _plain(path) in SIZES]
+        ignored = [path for path in resource.ignore_changes if _normalize(path) in SIZE_INPUTS]
         if ignored and resource.custom:
-            found.append(
+            warnings.append(
                 f"{resource.name} ignores changes to {', '.join(ignored)}: the size here may be stale; "
-                "run `pulumi refresh` for the one that runs"
+                "run `pulumi refresh` to read the real one"
             )
-    return found
+    return warnings
 
 
-def _plain(path: str) -> str:
+def _normalize(path: str) -> str:
     return path.replace("_", "").lower()

@@ -68,7 +68,7 @@ class Graph:
 
     def usage_of(self, resource: Resource) -> Usage:
         """Return what the usage file says of a resource."""
-        return self._said.of(resource)
+        return self._said.for_resource(resource)
 
     def terms_of(
         self, resource: Resource, *templates: Resource | None, spot: bool | Marker | None = None

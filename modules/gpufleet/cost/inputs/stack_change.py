@@ -1,13 +1,13 @@
-"""What a preview or a state says is there before and after: the resources that bill on each side.
+"""The resources of a stack before and after a change, from a preview, an event log or a state.
 
-The rules of the engine that decide about money, in one place:
+The engine's rules that affect cost:
 
 * a replacement is one step or three with one URN: before is the old resource, after the new one;
-* ``read`` and external resources belong to somebody else and are never charged;
-* a record pending deletion, and a resource kept on deletion, go on billing;
+* ``read`` and external resources are managed elsewhere and are never charged;
+* a record pending deletion, and a resource retained on deletion, are still billed;
 * a protected resource cannot be deleted: the saving will not happen;
-* an operation that is not known here counts as a change from old to new;
-* a resource whose replacement is pending is gone already, and billed no more.
+* an unknown operation counts as a change from old to new;
+* a resource with a pending replacement is deleted already and no longer billed.
 """
 
 from __future__ import annotations
@@ -18,181 +18,185 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpufleet import engine
-from gpufleet.cost.inputs.drift import ignored_sizes
+from gpufleet.cost.inputs.drift import size_drift_warnings
 from gpufleet.engine import Events, Resource, Step
 from gpufleet.errors import InputError
 
-READS = frozenset({"read", "read-replacement", "discard", "discard-replaced", "read-discard"})
-FORGETS = frozenset({"remove-pending-replace"})  # takes a record away whose resource is gone already
+READ_OPERATIONS = frozenset({"read", "read-replacement", "discard", "discard-replaced", "read-discard"})
+FORGET_OPERATIONS = frozenset(
+    {"remove-pending-replace"}
+)  # removes a record of a resource that is deleted already
 LOG_REMEDY = "give the log of a preview or an update"
-REMOVALS = frozenset({"delete", "delete-replaced"})
-REPLACES = frozenset({"replace", "create-replacement", "delete-replaced", "import-replacement"})
+REMOVAL_OPERATIONS = frozenset({"delete", "delete-replaced"})
+REPLACE_OPERATIONS = frozenset({"replace", "create-replacement", "delete-replaced", "import-replacement"})
 
 
 @dataclass(frozen=True)
-class Sides:
-    """Both sides of a change, what is done to each URN, and what a reader must know about them."""
+class StackChange:
+    """The resources before and after a change, the operation on each URN, and warnings."""
 
     stack: str = ""
     before: tuple[Resource, ...] = ()
     after: tuple[Resource, ...] = ()
     ops: dict[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
-    partial: bool = False  # the engine left resources out: totals are not the stack's
-    overlaps: frozenset[str] = frozenset()  # URNs whose successor runs (or may run) beside them for a while
+    partial: bool = False  # the engine omitted resources: totals do not cover the stack
+    overlaps: frozenset[str] = frozenset()  # URNs that run together with their replacement for a while
 
 
 @dataclass
-class _Draft:
-    """Sides while they are being put together."""
+class _StackChangeDraft:
+    """A StackChange under construction."""
 
     before: dict[str, Resource] = field(default_factory=dict)
     after: dict[str, Resource] = field(default_factory=dict)
     pending: list[Resource] = field(default_factory=list)
-    kept: list[Resource] = field(default_factory=list)
+    retained: list[Resource] = field(default_factory=list)
     ops: dict[str, str] = field(default_factory=dict)
-    gone: set[str] = field(default_factory=set)
+    forgotten: set[str] = field(default_factory=set)
     warnings: list[str] = field(default_factory=list)
 
 
-def resources_from_preview(document: Mapping[str, Any]) -> Sides:
-    """Return both sides of a ``pulumi preview --json``."""
+def change_from_preview(document: Mapping[str, Any]) -> StackChange:
+    """Return the change in a ``pulumi preview --json``."""
     steps = engine.parse_preview(document)
-    _counts(document.get("changeSummary"))
-    if not steps and not document.get("changeSummary"):  # the engine counts what it leaves out
+    _check_counts(document.get("changeSummary"))
+    if not steps and not document.get("changeSummary"):  # the engine counts omitted steps too
         raise InputError("the preview has no steps", where="--preview", remedy="add --show-sames")
-    sides = _sides(steps, _left_out(document.get("changeSummary") or {}, steps))
+    change = _build_change(steps, _missing_steps_text(document.get("changeSummary") or {}, steps))
     config = engine.decode_object(document.get("config"))
-    before, after = (_with_default_providers(side, config) for side in (sides.before, sides.after))
-    return replace(sides, before=before, after=after)
+    before, after = (_with_default_providers(side, config) for side in (change.before, change.after))
+    return replace(change, before=before, after=after)
 
 
-def resources_from_events(events: Events) -> Sides:
-    """Return both sides of an event log: of the preview in it, or of the update that was carried out."""
+def change_from_events(events: Events) -> StackChange:
+    """Return the change in an event log of a preview or an update."""
     if not events.steps and not events.summary:
         raise InputError("the event log has no resource in it", where="--event-log", remedy=LOG_REMEDY)
-    told = _left_out(events.summary or {}, events.steps)
-    if events.cut or events.summary is None:
-        told = "the event log ends before the engine's summary"
+    missing_text = _missing_steps_text(events.summary or {}, events.steps)
+    if events.is_truncated or events.summary is None:
+        missing_text = "the event log is cut off before the engine's summary"
     if events.failed:
-        told = f"the update failed at {len(events.failed)} of its resources"
-    return _sides(events.steps, told)
+        missing_text = f"the update failed at {len(events.failed)} of its resources"
+    return _build_change(events.steps, missing_text)
 
 
-def _with_default_providers(side: tuple[Resource, ...], config: Mapping[str, Any]) -> tuple[Resource, ...]:
-    """Add the default providers, which a preview leaves out: what they know (a region) stands in its config."""
-    known = {resource.urn for resource in side}
-    named = {resource.provider.rpartition("::")[0] for resource in side if resource.provider}
-    added = []
-    for urn in sorted(named - known):
-        package = engine.urn_type(urn).removeprefix("pulumi:providers:") if urn.count("::") > 2 else ""  # noqa: PLR2004
-        said = {
+def _with_default_providers(
+    resources: tuple[Resource, ...], config: Mapping[str, Any]
+) -> tuple[Resource, ...]:
+    """Add the default providers, which a preview omits; their settings (a region) are in its config."""
+    known_urns = {resource.urn for resource in resources}
+    provider_urns = {resource.provider.rpartition("::")[0] for resource in resources if resource.provider}
+    default_providers = []
+    for urn in sorted(provider_urns - known_urns):
+        package = engine.type_of_urn(urn).removeprefix("pulumi:providers:") if urn.count("::") > 2 else ""  # noqa: PLR2004
+        settings = {
             key.partition(":")[2]: value for key, value in config.items() if key.startswith(f"{package}:")
         }
-        if package and said:
+        if package and settings:
             name = urn.rsplit("::", 1)[-1]
-            added.append(Resource(urn, f"pulumi:providers:{package}", name, said, {}))
-    return (*side, *added)
+            default_providers.append(Resource(urn, f"pulumi:providers:{package}", name, settings, {}))
+    return (*resources, *default_providers)
 
 
-def _sides(steps: Sequence[Step], left_out: str) -> Sides:
-    draft = _Draft()
+def _build_change(steps: Sequence[Step], left_out: str) -> StackChange:
+    draft = _StackChangeDraft()
     for step in steps:
-        _take(step, draft)
-    _settle(draft)
-    after = (*draft.after.values(), *draft.kept)
-    draft.warnings += ignored_sizes(after)
-    draft.warnings += _twice((step.urn, step.op) for step in steps)
+        _apply_step(step, draft)
+    _settle_deletions(draft)
+    after = (*draft.after.values(), *draft.retained)
+    draft.warnings += size_drift_warnings(after)
+    draft.warnings += _repeated_step_warnings((step.urn, step.op) for step in steps)
     draft.warnings += [f"totals are partial: {left_out}"] if left_out else []
-    return Sides(
+    return StackChange(
         stack=next((step.urn.split("::")[0].removeprefix("urn:pulumi:") for step in steps), ""),
         before=(*draft.before.values(), *draft.pending),
         after=after,
         ops=draft.ops,
         warnings=tuple(draft.warnings),
         partial=bool(left_out),
-        overlaps=_overlaps(steps),
+        overlaps=_overlapping_urns(steps),
     )
 
 
 def resources_from_state(document: Mapping[str, Any]) -> list[Resource]:
-    """Return the resources that bill, of a ``pulumi stack export``: those pending deletion included."""
-    return [resource for resource in engine.parse_state(document) if billable(resource)]
+    """Return the billable resources of a ``pulumi stack export``, including those pending deletion."""
+    return [resource for resource in engine.parse_state(document) if is_billable(resource)]
 
 
-def billable(resource: Resource) -> bool:
-    """Tell whether a resource is ours to pay: not read from elsewhere, not another one's view, not gone."""
-    return _ours(resource) and not resource.pending_replacement
+def is_billable(resource: Resource) -> bool:
+    """Return whether the stack pays for a resource: managed here, not a view of another one, not deleted."""
+    return _is_managed(resource) and not resource.pending_replacement
 
 
-def _ours(resource: Resource) -> bool:
+def _is_managed(resource: Resource) -> bool:
     return not resource.external and resource.view_of is None
 
 
-def _take(step: Step, draft: _Draft) -> None:
+def _apply_step(step: Step, draft: _StackChangeDraft) -> None:
     resource = step.new or step.old
-    if step.op in READS or resource is None or not _ours(resource):
+    if step.op in READ_OPERATIONS or resource is None or not _is_managed(resource):
         return
-    if step.op in FORGETS:
-        draft.gone.add(step.urn)
+    if step.op in FORGET_OPERATIONS:
+        draft.forgotten.add(step.urn)
         return
-    if step.op in REMOVALS:
-        _remove(step, draft)
+    if step.op in REMOVAL_OPERATIONS:
+        _apply_removal(step, draft)
         return
-    draft.ops[step.urn] = "replace" if step.op in REPLACES else step.op
+    draft.ops[step.urn] = "replace" if step.op in REPLACE_OPERATIONS else step.op
     if step.old and step.op not in ("create", "import"):
-        draft.before[step.urn] = _alive(step.old)
+        draft.before[step.urn] = _without_delete_mark(step.old)
     if step.new:
         draft.after[step.urn] = (
-            step.new if draft.ops[step.urn] == "replace" else _continued(step.old, step.new)
+            step.new if draft.ops[step.urn] == "replace" else _with_known_outputs(step.old, step.new)
         )
 
 
-def _settle(draft: _Draft) -> None:
-    """Drop what was gone before; take a record marked for deletion for the live one, where it is alone."""
-    for urn in draft.gone:
+def _settle_deletions(draft: _StackChangeDraft) -> None:
+    """Drop resources that were deleted before; a lone record marked for deletion is the live resource."""
+    for urn in draft.forgotten:
         draft.before.pop(urn, None)
     for resource in draft.pending[:]:
         if resource.urn not in draft.before and resource.urn not in draft.after:
             draft.pending.remove(resource)
-            draft.before[resource.urn] = _alive(resource)
+            draft.before[resource.urn] = _without_delete_mark(resource)
             draft.ops[resource.urn] = "delete"
 
 
-def _twice(steps: Iterable[tuple[str, str]]) -> list[str]:
-    """Name the URNs that one operation is done to more than once: only the last is counted."""
+def _repeated_step_warnings(steps: Iterable[tuple[str, str]]) -> list[str]:
+    """Warn about URNs with the same operation more than once: only the last step counts."""
     counts = Counter(steps)
     return [
-        f"{urn.rsplit('::', 1)[-1]}: {found} {op} steps with one URN, only the last is counted"
-        for (urn, op), found in counts.items()
-        if found > 1 and op not in (*REMOVALS, *READS)
+        f"{urn.rsplit('::', 1)[-1]}: {count} {op} steps with one URN, only the last is counted"
+        for (urn, op), count in counts.items()
+        if count > 1 and op not in (*REMOVAL_OPERATIONS, *READ_OPERATIONS)
     ]
 
 
-def _alive(old: Resource) -> Resource:
-    """Return a resource as it is before the plan: the engine marks what the plan itself will delete."""
+def _without_delete_mark(old: Resource) -> Resource:
+    """Return a resource without the delete mark: the engine sets it on resources that the plan deletes."""
     return replace(old, delete=False) if old.delete else old
 
 
-def _continued(old: Resource | None, new: Resource) -> Resource:
-    """Give a resource that stays the id and outputs that it has: a preview leaves them out of the new state."""
+def _with_known_outputs(old: Resource | None, new: Resource) -> Resource:
+    """Return the new state with the old id and outputs: a preview omits them."""
     if old is None or (new.id and new.outputs):
         return new
     return replace(new, id=new.id or old.id, outputs=new.outputs or old.outputs)
 
 
-def _remove(step: Step, draft: _Draft) -> None:
+def _apply_removal(step: Step, draft: _StackChangeDraft) -> None:
     old = step.old
     if old is None:
         return
     if old.delete and step.op == "delete":
         draft.pending.append(old)
         return
-    draft.before[step.urn] = _alive(old)
-    draft.ops[step.urn] = "replace" if step.op in REPLACES else "delete"
+    draft.before[step.urn] = _without_delete_mark(old)
+    draft.ops[step.urn] = "replace" if step.op in REPLACE_OPERATIONS else "delete"
     if old.retain_on_delete:
-        draft.kept.append(old)
-        draft.warnings.append(f"{old.name} is kept on deletion and goes on billing outside the stack")
+        draft.retained.append(old)
+        draft.warnings.append(f"{old.name} is retained on deletion and is still billed outside the stack")
     elif old.protect and step.op == "delete":
         draft.after[step.urn] = old
         draft.warnings.append(
@@ -200,28 +204,34 @@ def _remove(step: Step, draft: _Draft) -> None:
         )
 
 
-def _overlaps(steps: Iterable[Step]) -> frozenset[str]:
-    """Return what is replaced create-first; where the steps do not tell, the engine's usual order is taken.
+def _overlapping_urns(steps: Iterable[Step]) -> frozenset[str]:
+    """Return the URNs that are replaced create-first, which is the engine's default order.
 
-    The engine marks the old state of a resource that it deletes first as pending replacement.
+    The engine marks the old state of a delete-first replacement as pending replacement.
     """
-    first: dict[str, str] = {}
+    first_operations: dict[str, str] = {}
     for step in steps:
-        if step.op in REPLACES and step.old and not step.old.pending_replacement:
-            first.setdefault(step.urn, step.op)
-    return frozenset(urn for urn, op in first.items() if op != "delete-replaced")
+        if step.op in REPLACE_OPERATIONS and step.old and not step.old.pending_replacement:
+            first_operations.setdefault(step.urn, step.op)
+    return frozenset(urn for urn, op in first_operations.items() if op != "delete-replaced")
 
 
-def _counts(told: Any) -> None:
-    if told and not (isinstance(told, Mapping) and all(isinstance(each, int) for each in told.values())):
-        raise InputError("is no count of operations", key="changeSummary", remedy=engine.REMEDY)
+def _check_counts(counts: Any) -> None:
+    if counts and not (
+        isinstance(counts, Mapping) and all(isinstance(count, int) for count in counts.values())
+    ):
+        raise InputError("is not a count of operations", key="changeSummary", remedy=engine.REMEDY)
 
 
-def _left_out(told: Mapping[str, int], steps: Iterable[Step]) -> str:
-    """Compare the engine's own count of steps with the steps that are here; say what is missing."""
-    seen = Counter(step.op for step in steps)
-    unchanged = told.get("same", 0) - seen["same"]
+def _missing_steps_text(counts: Mapping[str, int], steps: Iterable[Step]) -> str:
+    """Compare the engine's count of steps with the listed steps; return text about missing ones."""
+    listed_steps = Counter(step.op for step in steps)
+    unchanged = counts.get("same", 0) - listed_steps["same"]
     if unchanged > 0:
         return f"{unchanged} unchanged resources are not in this preview; add --show-sames for totals"
-    short = [op for op in told if op != "same" and seen[op] < told[op]]
-    return f"the preview counts more {' and '.join(short)} steps than it lists" if short else ""
+    missing_operations = [op for op in counts if op != "same" and listed_steps[op] < counts[op]]
+    return (
+        f"the preview counts more {' and '.join(missing_operations)} steps than it lists"
+        if missing_operations
+        else ""
+    )

@@ -10,8 +10,19 @@ from __future__ import annotations
 
 from gpufleet.cost.analysis.comment.github import GitHub
 from gpufleet.cost.analysis.comment.gitlab import GitLab
-from gpufleet.cost.analysis.comment.target import Place, read_place
-from gpufleet.cost.analysis.comment.transport import Client, Refused
-from gpufleet.cost.analysis.comment.upsert import Comment, Posted, fit, post
+from gpufleet.cost.analysis.comment.target import CommentTarget, read_target
+from gpufleet.cost.analysis.comment.transport import Client, PermissionDenied
+from gpufleet.cost.analysis.comment.upsert import Comment, UpsertResult, prepare_body, upsert_comment
 
-__all__ = ["Client", "Comment", "GitHub", "GitLab", "Place", "Posted", "Refused", "fit", "post", "read_place"]
+__all__ = [
+    "Client",
+    "Comment",
+    "CommentTarget",
+    "GitHub",
+    "GitLab",
+    "PermissionDenied",
+    "UpsertResult",
+    "prepare_body",
+    "read_target",
+    "upsert_comment",
+]

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from gpufleet.cost.analysis.comment.target import Place
-from gpufleet.cost.analysis.comment.transport import Client, Refused
+from gpufleet.cost.analysis.comment.target import CommentTarget
+from gpufleet.cost.analysis.comment.transport import Client, PermissionDenied
 from gpufleet.cost.analysis.comment.upsert import PAGES, PER_PAGE, Comment
 from gpufleet.errors import InputError
 
-ACTIONS = "github-actions[bot]"  # whose name the token of a workflow writes under; it may not ask for it
+ACTIONS = "github-actions[bot]"  # the author of a workflow's token, which may not read /user
 
 
 @dataclass
@@ -20,58 +20,58 @@ class GitHub:
     """The comments of one pull request."""
 
     client: Client
-    place: Place
+    target: CommentTarget
 
     @classmethod
-    def at(cls, place: Place) -> GitHub:
-        """Speak to the API that the place names."""
+    def connect(cls, target: CommentTarget) -> GitHub:
+        """Return the thread with a client for the target's API."""
         headers = {
-            "Authorization": f"Bearer {place.token}",
+            "Authorization": f"Bearer {target.token}",
             "Accept": "application/vnd.github+json",
             "X-GitHub-Api-Version": "2022-11-28",
         }
-        return cls(Client(place.api, headers), place)
+        return cls(Client(target.api, headers), target)
 
     def author(self) -> str:
-        """Return the name that this token writes under."""
-        if self.place.author:
-            return self.place.author
+        """Return the token's user name."""
+        if self.target.author:
+            return self.target.author
         try:
-            return str(self.client.ask("GET", "/user").body["login"])
-        except Refused:
+            return str(self.client.send("GET", "/user").body["login"])
+        except PermissionDenied:
             return ACTIONS
 
     def comments(self) -> Iterator[Comment]:
-        """Give every comment, the oldest first."""
+        """Yield every comment, the oldest first."""
         for page in range(1, PAGES + 1):
-            path = f"/repos/{self.place.repo}/issues/{self.place.number}/comments?per_page={PER_PAGE}&page={page}"
-            answer = self.client.ask("GET", path)
-            for each in answer.body or []:
-                yield _comment(each)
-            if 'rel="next"' not in answer.headers.get("link", ""):
+            path = f"/repos/{self.target.repo}/issues/{self.target.number}/comments?per_page={PER_PAGE}&page={page}"
+            response = self.client.send("GET", path)
+            for record in response.body or []:
+                yield _comment(record)
+            if 'rel="next"' not in response.headers.get("link", ""):
                 return
 
     def create(self, body: str) -> tuple[Comment, int]:
-        """Write a comment; return it and how many tries it took."""
-        path = f"/repos/{self.place.repo}/issues/{self.place.number}/comments"
-        answer = self.client.ask("POST", path, {"body": body})
-        return _comment(answer.body), answer.tries
+        """Create a comment; return it and the number of tries."""
+        path = f"/repos/{self.target.repo}/issues/{self.target.number}/comments"
+        response = self.client.send("POST", path, {"body": body})
+        return _comment(response.body), response.tries
 
     def update(self, comment: Comment, body: str) -> None:
-        """Put another text in a comment's place."""
-        self.client.ask("PATCH", f"/repos/{self.place.repo}/issues/comments/{comment.id}", {"body": body})
+        """Replace a comment's text."""
+        self.client.send("PATCH", f"/repos/{self.target.repo}/issues/comments/{comment.id}", {"body": body})
 
     def delete(self, comment: Comment) -> None:
         """Remove a comment."""
-        self.client.ask("DELETE", f"/repos/{self.place.repo}/issues/comments/{comment.id}")
+        self.client.send("DELETE", f"/repos/{self.target.repo}/issues/comments/{comment.id}")
 
     def find_number(self, head: str, head_sha: str) -> int:
         """Return the open pull request from ``head`` (OWNER:BRANCH) that is at a commit.
 
-        Raise InputError unless there is exactly one: the number is never taken from the request's own artifacts.
+        Raise InputError unless there is exactly one: the number never comes from the request's artifacts.
         """
-        path = f"/repos/{self.place.repo}/pulls?state=open&per_page={PER_PAGE}&head={quote(head, safe='')}"
-        requests = self.client.ask("GET", path).body or []
+        path = f"/repos/{self.target.repo}/pulls?state=open&per_page={PER_PAGE}&head={quote(head, safe='')}"
+        requests = self.client.send("GET", path).body or []
         numbers = [int(each["number"]) for each in requests if each["head"]["sha"] == head_sha]
         if len(numbers) != 1:
             problem = f"{len(numbers)} open pull requests are at {head_sha[:12]}"
@@ -79,9 +79,9 @@ class GitHub:
         return numbers[0]
 
     def head(self) -> str:
-        """Return the commit that the pull request is at."""
-        found = self.client.ask("GET", f"/repos/{self.place.repo}/pulls/{self.place.number}").body
-        return str(found["head"]["sha"])
+        """Return the pull request's head commit."""
+        document = self.client.send("GET", f"/repos/{self.target.repo}/pulls/{self.target.number}").body
+        return str(document["head"]["sha"])
 
 
 def _comment(record: dict[str, Any]) -> Comment:

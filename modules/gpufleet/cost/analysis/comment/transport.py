@@ -1,4 +1,4 @@
-"""HTTPS with JSON and patience: waits as long as a server asks, within bounds, and never follows a redirect."""
+"""JSON over HTTPS with retries: wait as long as a server asks, within a limit, and follow no redirect."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from gpufleet.boundary import Limits, decode_json, printable
 from gpufleet.errors import EnvironmentFault, GpufleetError, InputError
 
 TRIES = 5
-LONGEST_WAIT_S = 120.0  # of all waits together: a CI job is billed by the minute
+MAX_WAIT_S = 120.0  # total of all waits: a CI job is billed by the minute
 TIMEOUT_S = 30.0
-ANSWER = Limits(bytes=8 << 20)  # a page of a hundred comments has some 200 KB
-MOST = ANSWER.bytes + 1
-PASSING = frozenset({429, 500, 502, 503, 504})
+RESPONSE_LIMITS = Limits(bytes=8 << 20)  # a page of a hundred comments has some 200 KB
+READ_BYTES = RESPONSE_LIMITS.bytes + 1
+TRANSIENT_STATUSES = frozenset({429, 500, 502, 503, 504})
 
 
-class Refused(GpufleetError):  # noqa: N818 - an answer of the server's, which the caller may live with
-    """The token may not do this: CI gives forks one that only reads."""
+class PermissionDenied(GpufleetError):  # noqa: N818 - an answer of the server's, which the caller may live with
+    """The token lacks the permission: CI gives forks a read-only token."""
 
     exit_code = 3
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What a server said: its JSON, its headers in lower case, and after how many tries."""
+class Response:
+    """A response: its JSON, its headers in lower case, and the number of tries."""
 
     status: int
     headers: Mapping[str, str]
@@ -42,7 +42,7 @@ class Answer:
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Hand a redirect over as an error: following one would give the token to whoever it names."""
+    """Report a redirect as an error: following it would send the token to another server."""
 
     def redirect_request(self, *_: Any) -> None:
         return None
@@ -50,28 +50,30 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 @dataclass
 class Client:
-    """One API: its address and the headers that each request carries."""
+    """One API: its base address and the headers of each request."""
 
     base: str
     headers: Mapping[str, str]
     sleep: Callable[[float], None] = time.sleep
-    waited: float = 0.0
+    waited_s: float = 0.0
 
-    def ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Answer:
-        """Send a request, again where the trouble passes; return what came, or raise what it means."""
+    def send(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Response:
+        """Send a request with retries; return the response or raise the matching error."""
         for attempt in range(1, TRIES + 1):
-            answer = self._once(method, path, body)
-            if answer is not None and not _passes(answer):
-                return _judged(Answer(answer.status, answer.headers, answer.body, attempt), method, path)
+            response = self._send_once(method, path, body)
+            if response is not None and not _is_transient(response):
+                return _raise_for_status(
+                    Response(response.status, response.headers, response.body, attempt), method, path
+                )
             if attempt < TRIES:
-                self._wait(_asked_wait(answer, attempt))
-        told = f"HTTP {answer.status}" if answer else "no answer"
+                self._wait(_wait_seconds(response, attempt))
+        outcome = f"HTTP {response.status}" if response else "no answer"
         raise EnvironmentFault(
-            f"{method} {self.base}{path} failed {TRIES} times: {told}", hint="run it again"
+            f"{method} {self.base}{path} failed {TRIES} times: {outcome}", hint="run it again"
         )
 
-    def _once(self, method: str, path: str, body: Mapping[str, Any] | None) -> Answer | None:
-        """Send it once; None where no answer came."""
+    def _send_once(self, method: str, path: str, body: Mapping[str, Any] | None) -> Response | None:
+        """Send a request once; return None without a response."""
         data = None if body is None else json.dumps(body).encode()
         headers = {
             "User-Agent": f"gpufleet/{__version__}",
@@ -81,78 +83,81 @@ class Client:
         request = urllib.request.Request(f"{self.base}{path}", data, headers, method=method)  # noqa: S310 - the base is checked
         opener = urllib.request.build_opener(_NoRedirect)
         try:
-            with opener.open(request, timeout=TIMEOUT_S) as came:
-                return _read(came.status, came.headers, came.read(MOST))
+            with opener.open(request, timeout=TIMEOUT_S) as http_response:
+                return _read(http_response.status, http_response.headers, http_response.read(READ_BYTES))
         except urllib.error.HTTPError as error:
             with error:
-                return _read(error.code, error.headers, error.read(MOST))
+                return _read(error.code, error.headers, error.read(READ_BYTES))
         except (OSError, HTTPException):
             return None
 
     def _wait(self, seconds: float) -> None:
-        if self.waited + seconds > LONGEST_WAIT_S:
+        if self.waited_s + seconds > MAX_WAIT_S:
             raise EnvironmentFault(
-                f"{self.base} asks to wait {seconds:.0f} s more, longer than we do", hint="run it again later"
+                f"{self.base} asks to wait {seconds:.0f} s more, longer than the limit",
+                hint="run it again later",
             )
-        self.waited += seconds
+        self.waited_s += seconds
         self.sleep(seconds)
 
 
-def _read(status: int, headers: Any, text: bytes) -> Answer:
+def _read(status: int, headers: Any, text: bytes) -> Response:
     try:
-        body = decode_json(text, "the answer", ANSWER) if text.strip() else None
+        body = decode_json(text, "the answer", RESPONSE_LIMITS) if text.strip() else None
     except InputError:
         body = None
-    return Answer(status, {name.lower(): value for name, value in headers.items()}, body)
+    return Response(status, {name.lower(): value for name, value in headers.items()}, body)
 
 
-def _passes(answer: Answer) -> bool:
-    """Tell whether asking again later may help. GitHub says 403 for rate limits as well."""
-    limited = "retry-after" in answer.headers or answer.headers.get("x-ratelimit-remaining") == "0"
-    return answer.status in PASSING or (answer.status == 403 and limited)  # noqa: PLR2004 - HTTP's own numbers
+def _is_transient(response: Response) -> bool:
+    """Return whether a retry may help. GitHub uses 403 for rate limits too."""
+    is_rate_limited = (
+        "retry-after" in response.headers or response.headers.get("x-ratelimit-remaining") == "0"
+    )
+    return response.status in TRANSIENT_STATUSES or (response.status == 403 and is_rate_limited)  # noqa: PLR2004 - HTTP's own numbers
 
 
-def _asked_wait(answer: Answer | None, attempt: int) -> float:
-    """Return how long the server asks to wait; twice as long each time where it does not say."""
-    headers = answer.headers if answer else {}
+def _wait_seconds(response: Response | None, attempt: int) -> float:
+    """Return the wait that the server asks for, else an exponential backoff."""
+    headers = response.headers if response else {}
     now = datetime.now(UTC).timestamp()
-    if told := headers.get("retry-after"):
-        if told.strip().isdecimal():
-            return float(told)
+    if retry_after := headers.get("retry-after"):
+        if retry_after.strip().isdecimal():
+            return float(retry_after)
         try:
-            return max(0.0, parsedate_to_datetime(told).timestamp() - now)
+            return max(0.0, parsedate_to_datetime(retry_after).timestamp() - now)
         except ValueError:
             pass
     reset = headers.get("x-ratelimit-reset") or headers.get("ratelimit-reset") or ""
-    if reset.isdecimal() and answer and answer.status in (403, 429):
+    if reset.isdecimal() and response and response.status in (403, 429):
         return max(1.0, float(reset) - now)
     return float(2 ** (attempt - 1))
 
 
-def _judged(answer: Answer, method: str, path: str) -> Answer:
-    status, said = answer.status, _message(answer.body)
+def _raise_for_status(response: Response, method: str, path: str) -> Response:
+    status, message = response.status, _message(response.body)
     if status < 300:  # noqa: PLR2004 - HTTP's own numbers
-        return answer
-    told = f"{method} {path}: {status} {said}".rstrip()
+        return response
+    problem = f"{method} {path}: {status} {message}".rstrip()
     if status < 400:  # noqa: PLR2004
-        raise InputError(f"{told}: it has moved", where="--repo", remedy="give the name it has now")
+        raise InputError(f"{problem}: it has moved", where="--repo", remedy="give the name it has now")
     if status == 401:  # noqa: PLR2004
-        raise EnvironmentFault(f"{told}: the token is not accepted", hint="make a new one")
+        raise EnvironmentFault(f"{problem}: the token is not accepted", hint="make a new one")
     if status == 403:  # noqa: PLR2004
-        raise Refused(told)
+        raise PermissionDenied(problem)
     if status == 404:  # noqa: PLR2004
-        raise InputError(told, where="--repo, --pr", remedy="check both, and that the token may read them")
-    raise EnvironmentFault(told)
+        raise InputError(problem, where="--repo, --pr", remedy="check both, and that the token may read them")
+    raise EnvironmentFault(problem)
 
 
 def _message(body: Any) -> str:
     if not isinstance(body, dict):
         return ""
     errors = body.get("errors")
-    told = [str(body.get("message") or body.get("error") or "")]
-    told += (
+    parts = [str(body.get("message") or body.get("error") or "")]
+    parts += (
         [str(each.get("message", "")) for each in errors if isinstance(each, dict)]
         if isinstance(errors, list)
         else []
     )
-    return printable("; ".join(part for part in told if part))
+    return printable("; ".join(part for part in parts if part))

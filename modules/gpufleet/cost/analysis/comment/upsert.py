@@ -1,4 +1,4 @@
-"""Find our comment, and make it say what is so now."""
+"""Create or update our comment."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from gpufleet.boundary import printable_block
-from gpufleet.cost.analysis.comment.transport import Refused
-from gpufleet.cost.analysis.reports.markdown import MOST_CHARACTERS, UNSEEN, defuse
+from gpufleet.cost.analysis.comment.transport import PermissionDenied
+from gpufleet.cost.analysis.reports.markdown import MAX_CHARACTERS, ZERO_WIDTH_SPACE, break_references
 from gpufleet.errors import InputError
 
 PER_PAGE, PAGES = 100, 100
 LONGEST_REF = 255
-# What our comments are made of. Whatever else looks like HTML, an image or a link comes from somebody's program.
+# Markup of our own comments. Other HTML, images and links come from the priced program and are escaped.
 HTML = re.compile(r"<(?!/?(?:details|summary)>)")
 LINK = re.compile(r"(?<=!)(?=\[)|(?<=\])(?=[(\[])")
 MARK = re.compile(r"<!-- gpufleet-cost:[\w.%~-]* -->")
-CUT = "This comment was longer than it may be; the rest is left out."
+CUT = "This comment was over the size limit; the rest is omitted."
 
 
 @dataclass(frozen=True)
 class Comment:
-    """One comment as the provider keeps it."""
+    """One comment at the provider."""
 
     id: int
     author: str
@@ -32,16 +32,16 @@ class Comment:
 
 
 @dataclass(frozen=True)
-class Posted:
-    """What was done."""
+class UpsertResult:
+    """The action taken, and the number of removed duplicates."""
 
-    done: Literal["created", "updated", "unchanged"]
+    action: Literal["created", "updated", "unchanged"]
     url: str = ""
     removed: int = 0
 
 
 class Thread(Protocol):
-    """The comments of one request, whoever keeps them."""
+    """The comments of one request at any provider."""
 
     def author(self) -> str: ...
     def comments(self) -> Iterator[Comment]: ...
@@ -51,10 +51,10 @@ class Thread(Protocol):
     def head(self) -> str: ...
 
 
-def post(thread: Thread, text: str, expected_head: str = "") -> Posted:
-    """Write the comment or bring ours up to date, and remove further ones with the same mark.
+def upsert_comment(thread: Thread, text: str, expected_head: str = "") -> UpsertResult:
+    """Create our comment or update it, and remove duplicates with the same mark.
 
-    ``expected_head`` is the commit that the text is about: a request that is elsewhere is left alone.
+    ``expected_head`` is the commit of the text; raise InputError if the request is at another one.
     """
     if expected_head and thread.head() != expected_head:
         raise InputError(
@@ -62,28 +62,30 @@ def post(thread: Thread, text: str, expected_head: str = "") -> Posted:
             where="--head-sha",
             remedy="it moved on, or this text belongs to another",
         )
-    body = fit(text)
-    ours = _ours(thread, _mark(body))
-    if ours:
-        return _refresh(thread, ours, body)
-    made, tries = thread.create(body)
-    extra = _ours(thread, _mark(body))[1:] if tries > 1 else []  # a try whose answer was lost may have worked
-    return Posted("created", made.url, _remove(thread, extra))
+    body = prepare_body(text)
+    own_comments = _own_comments(thread, _mark(body))
+    if own_comments:
+        return _update_first(thread, own_comments, body)
+    created, attempts = thread.create(body)
+    duplicates = (
+        _own_comments(thread, _mark(body))[1:] if attempts > 1 else []
+    )  # a try without a response may have succeeded
+    return UpsertResult("created", created.url, _remove(thread, duplicates))
 
 
-def fit(text: str) -> str:
-    """Return the text without mentions, links and foreign HTML, no longer than it may be, its mark last."""
+def prepare_body(text: str) -> str:
+    """Return the text without mentions, links and foreign HTML, within the size limit, ending in its mark."""
     mark = _mark(text)
-    plain = LINK.sub(UNSEEN, HTML.sub("&lt;", MARK.sub("", text)))
-    body = defuse(printable_block(plain)).rstrip()
-    whole = f"{body}\n\n{mark}"
-    if len(whole) <= MOST_CHARACTERS:
-        return whole
+    escaped = LINK.sub(ZERO_WIDTH_SPACE, HTML.sub("&lt;", MARK.sub("", text)))
+    body = break_references(printable_block(escaped)).rstrip()
+    full_text = f"{body}\n\n{mark}"
+    if len(full_text) <= MAX_CHARACTERS:
+        return full_text
     closing = f"\n\n</details>\n\n{CUT}\n\n{mark}"
-    kept = body[: MOST_CHARACTERS - len(closing)].rpartition("\n")[0]
-    if kept.count("<details>") <= kept.count("</details>"):
+    shortened = body[: MAX_CHARACTERS - len(closing)].rpartition("\n")[0]
+    if shortened.count("<details>") <= shortened.count("</details>"):
         closing = closing.replace("\n\n</details>", "", 1)
-    return kept + closing
+    return shortened + closing
 
 
 def _mark(text: str) -> str:
@@ -97,27 +99,31 @@ def _mark(text: str) -> str:
     return str(marks[-1])
 
 
-def _ours(thread: Thread, mark: str) -> list[Comment]:
-    """Return our comments with this mark: somebody else's that quotes it is neither changed nor removed."""
+def _own_comments(thread: Thread, mark: str) -> list[Comment]:
+    """Return our own comments with this mark, not those of others that quote it."""
     author = thread.author()
-    return [each for each in thread.comments() if each.author == author and each.body.rstrip().endswith(mark)]
+    return [
+        comment
+        for comment in thread.comments()
+        if comment.author == author and comment.body.rstrip().endswith(mark)
+    ]
 
 
-def _refresh(thread: Thread, ours: list[Comment], body: str) -> Posted:
-    first, *extra = ours
-    same = first.body.replace("\r\n", "\n").rstrip() == body
-    if not same:
+def _update_first(thread: Thread, own_comments: list[Comment], body: str) -> UpsertResult:
+    first, *duplicates = own_comments
+    is_unchanged = first.body.replace("\r\n", "\n").rstrip() == body
+    if not is_unchanged:
         thread.update(first, body)
-    return Posted("unchanged" if same else "updated", first.url, _remove(thread, extra))
+    return UpsertResult("unchanged" if is_unchanged else "updated", first.url, _remove(thread, duplicates))
 
 
-def _remove(thread: Thread, extra: list[Comment]) -> int:
-    """Remove what a race left; where that is not allowed the comment is right all the same."""
-    gone = 0
-    for each in extra:
+def _remove(thread: Thread, duplicates: list[Comment]) -> int:
+    """Remove duplicates of a race, if allowed; return how many."""
+    removed_count = 0
+    for each in duplicates:
         try:
             thread.delete(each)
-        except (Refused, InputError):
-            continue  # somebody else was quicker, or we may not
-        gone += 1
-    return gone
+        except (PermissionDenied, InputError):
+            continue  # another run was faster, or the token may not delete
+        removed_count += 1
+    return removed_count

@@ -23,6 +23,13 @@ from __future__ import annotations
 
 from gpufleet.cost.analysis.policy.file import load_policy
 from gpufleet.cost.analysis.policy.model import Limits, Policy, Rule, Scope
-from gpufleet.cost.analysis.policy.verdict import judge
+from gpufleet.cost.analysis.policy.verdict import check_policy
 
-__all__ = ["Limits", "Policy", "Rule", "Scope", "judge", "load_policy"]
+__all__ = [
+    "Limits",
+    "Policy",
+    "Rule",
+    "Scope",
+    "check_policy",
+    "load_policy",
+]

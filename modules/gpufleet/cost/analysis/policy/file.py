@@ -1,4 +1,4 @@
-"""Read a policy's YAML; each mistake is one line with its place."""
+"""Read a policy file; an error is one line with its file and line number."""
 
 from __future__ import annotations
 
@@ -29,17 +29,19 @@ def _policy(data: Any, path: Path) -> Policy:
     if not isinstance(data, dict):
         raise InputError("not a mapping of rules", where=f"{path}:1", remedy=f"rules: {', '.join(known)}")
     rules = _rules(data["rules"], path, _place(data, "rules", path)) if "rules" in data else ()
-    return Policy(**_limits(data, path, known, beside=("rules",)), rules=rules)
+    return Policy(**_limits(data, path, known, other_keys=("rules",)), rules=rules)
 
 
 def _rules(value: Any, path: Path, where: str) -> tuple[Rule, ...]:
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
         raise InputError("not a list of rules", where=where, key="rules", remedy="- name: … in each item")
-    found = tuple(_rule(item, path) for item in value)
-    names = [rule.name for rule in found]
-    if twice := next((name for name in names if names.count(name) > 1), None):
-        raise InputError(f"two rules are named {twice!r}", where=where, key="rules", remedy="name each once")
-    return found
+    rules = tuple(_rule(item, path) for item in value)
+    names = [rule.name for rule in rules]
+    if duplicate := next((name for name in names if names.count(name) > 1), None):
+        raise InputError(
+            f"two rules are named {duplicate!r}", where=where, key="rules", remedy="name each once"
+        )
+    return rules
 
 
 def _rule(item: Mapping[str, Any], path: Path) -> Rule:
@@ -48,11 +50,11 @@ def _rule(item: Mapping[str, Any], path: Path) -> Rule:
     if not isinstance(name, str) or not name.strip():
         raise InputError("a rule without a name", where=where, key="rules", remedy="add `name: …`")
     known = ("name", "when", *LIMITS)
-    given = _limits(item, path, known, beside=("name", "when"))
-    if not given:
+    limits = _limits(item, path, known, other_keys=("name", "when"))
+    if not limits:
         raise InputError("limits nothing", where=where, key=name, remedy=f"limits: {', '.join(LIMITS)}")
     when = _scope(item["when"], _place(item, "when", path)) if "when" in item else Scope()
-    return Rule(name.strip(), when, Limits(**given))
+    return Rule(name.strip(), when, Limits(**limits))
 
 
 def _scope(value: Any, where: str) -> Scope:
@@ -65,17 +67,19 @@ def _scope(value: Any, where: str) -> Scope:
 
 
 def _limits(
-    data: Mapping[Any, Any], path: Path, known: tuple[str, ...], beside: tuple[str, ...]
+    data: Mapping[Any, Any], path: Path, known: tuple[str, ...], other_keys: tuple[str, ...]
 ) -> dict[str, Any]:
-    """Return the limits in a mapping by their names, leaving out the keys ``beside`` them."""
-    found: dict[str, Any] = {}
+    """Return the limits of a mapping by name, without ``other_keys``."""
+    limits: dict[str, Any] = {}
     for key, value in data.items():
         name, where = ALIASES.get(key, key), _place(data, key, path)
-        if name in found:
-            raise InputError(f"says the same as {name}", where=where, key=str(key), remedy="keep one of them")
-        if name not in beside:
-            found[name] = _limit(name, value, where, known)
-    return found
+        if name in limits:
+            raise InputError(
+                f"is the same limit as {name}", where=where, key=str(key), remedy="keep one of them"
+            )
+        if name not in other_keys:
+            limits[name] = _limit(name, value, where, known)
+    return limits
 
 
 def _limit(key: Any, value: Any, where: str, known: tuple[str, ...]) -> Any:
@@ -113,10 +117,10 @@ def _days(value: Any) -> Any:
 def _allowed(value: Any) -> Any:
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return tuple(value)
-    words: dict[Any, tuple[str, ...]] = {"allow": ("*",), "forbid": ()}
-    if not isinstance(value, str) or value not in words:
+    keywords: dict[Any, tuple[str, ...]] = {"allow": ("*",), "forbid": ()}
+    if not isinstance(value, str) or value not in keywords:
         raise ValueError("allow, forbid, or a list of resource types")
-    return words[value]
+    return keywords[value]
 
 
 def _purchases(value: Any) -> Any:
@@ -125,7 +129,9 @@ def _purchases(value: Any) -> Any:
     return tuple(value)
 
 
-ALIASES: dict[Any, str] = {"max_usd_per_month": "budget_usd_per_month"}  # a part has no budget in speech
+ALIASES: dict[Any, str] = {
+    "max_usd_per_month": "budget_usd_per_month"
+}  # the natural name in a rule for a part
 CHECKS: dict[Any, Callable[[Any], Any]] = {
     "budget_usd_per_month": _amount,
     "max_high_usd_per_month": _amount,

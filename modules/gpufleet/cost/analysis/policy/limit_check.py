@@ -1,4 +1,4 @@
-"""What each limit asks: a difference in, the ways in which it is broken out."""
+"""Check a difference against each limit; yield a message for each violation."""
 
 from __future__ import annotations
 
@@ -13,46 +13,49 @@ from gpufleet.cost.formatting import usd
 from gpufleet.cost.money import ZERO, round_to_cents
 from gpufleet.cost.pricing.bill import Charge, UnpricedResource
 
-UNJUDGED = "cannot be judged: totals are partial; preview with --show-sames"
-OURS = ("owned", "covered")  # nothing is bought: the hardware is ours, or a reservation that is counted pays
+PARTIAL_TOTALS = "cannot be judged: totals are partial; preview with --show-sames"
+NOT_BOUGHT = (
+    "owned",
+    "covered",
+)  # owned, or paid by a counted reservation
 
 
-def budget(diff: CostDiff, limits: Limits, _: date) -> Iterator[str]:
+def check_budget(diff: CostDiff, limits: Limits, _: date) -> Iterator[str]:
     limit, month = limits.budget_usd_per_month, round_to_cents(diff.after.usd_per_month.expected)
     if diff.partial:
-        yield UNJUDGED
+        yield PARTIAL_TOTALS
     elif limit is not None and month > limit:
         yield f"{usd(month)} a month is over the budget of {usd(limit)}"
 
 
-def highest(diff: CostDiff, limits: Limits, _: date) -> Iterator[str]:
-    """Look at the upper end: every group at its maximum, nothing on spot where that is not certain."""
+def check_maximum(diff: CostDiff, limits: Limits, _: date) -> Iterator[str]:
+    """Check the upper bound: every group at its maximum size, uncertain spot as on-demand."""
     limit, month = limits.max_high_usd_per_month, round_to_cents(diff.after.usd_per_month.high)
     if diff.partial:
-        yield UNJUDGED
+        yield PARTIAL_TOTALS
     elif limit is not None and month > limit:
         yield f"{usd(month)} a month at maximum size is over {usd(limit)}"
 
 
-def increase(diff: CostDiff, limits: Limits, _: date) -> Iterator[str]:
+def check_increase(diff: CostDiff, limits: Limits, _: date) -> Iterator[str]:
     change, limit = diff.change_usd_per_month, limits.max_increase_usd_per_month
     if limit is not None and change > limit:
         yield f"an increase of {usd(change)} a month is over {usd(limit)}"
 
 
-def percentage(diff: CostDiff, limits: Limits, _: date) -> Iterator[str]:
+def check_increase_percent(diff: CostDiff, limits: Limits, _: date) -> Iterator[str]:
     change, share, limit = diff.change_usd_per_month, diff.change_percent, limits.max_increase_percent
     if change <= 0 or limit is None:
         return
     if diff.partial:
-        yield UNJUDGED
+        yield PARTIAL_TOTALS
     elif share is None or share > limit:
         grown = "an increase from nothing" if share is None else f"an increase of {share} %"
         yield f"{grown} is over {limit} %"
 
 
-def largest(diff: CostDiff, limits: Limits, _: date) -> Iterator[str]:
-    """Compare each resource with all that it bills for: its machine, disks and addresses."""
+def check_resource_cost(diff: CostDiff, limits: Limits, _: date) -> Iterator[str]:
+    """Check the cost of each resource with its machine, disks and addresses."""
     months: dict[str, tuple[str, Decimal]] = {}
     for charge in diff.after.charges:
         spent = months.get(charge.urn, (charge.name, ZERO))[1] + charge.usd_per_month.expected
@@ -63,33 +66,33 @@ def largest(diff: CostDiff, limits: Limits, _: date) -> Iterator[str]:
             yield f"{name} costs {usd(month)} a month, over {usd(limit)} for one resource"
 
 
-def purchases(diff: CostDiff, limits: Limits, _: date) -> Iterator[str]:
-    """Look at machines only: what is around them is sold plainly and in no other way."""
+def check_purchases(diff: CostDiff, limits: Limits, _: date) -> Iterator[str]:
+    """Check machines only: disks and addresses have one purchase kind."""
     allowed = limits.purchases or ()
-    found = {
+    disallowed = {
         (charge.name, charge.purchase)
         for charge in diff.after.charges
-        if _bought(charge) and not _permitted(charge.purchase, allowed)
+        if _is_bought_machine(charge) and not _is_allowed(charge.purchase, allowed)
     }
-    for name, purchase in sorted(found):
-        yield f"{name} is bought {_words(purchase)}; allowed: {', '.join(map(_words, allowed))}"
+    for name, purchase in sorted(disallowed):
+        yield f"{name} is bought {_purchase_text(purchase)}; allowed: {', '.join(map(_purchase_text, allowed))}"
 
 
-def _bought(charge: Charge) -> bool:
-    machine = charge.component.partition(":")[0] == "machine"
-    return machine and charge.purchase not in OURS and charge.quantity.high > 0
+def _is_bought_machine(charge: Charge) -> bool:
+    is_machine = charge.component.partition(":")[0] == "machine"
+    return is_machine and charge.purchase not in NOT_BOUGHT and charge.quantity.high > 0
 
 
-def _permitted(purchase: str, allowed: tuple[str, ...]) -> bool:
-    """Tell whether a purchase is allowed; ``reserved`` allows every term."""
+def _is_allowed(purchase: str, allowed: tuple[str, ...]) -> bool:
+    """Return whether a purchase is allowed; ``reserved`` allows every term."""
     return purchase in allowed or ("reserved" in allowed and purchase.startswith("reserved"))
 
 
-def ages(diff: CostDiff, limits: Limits, today: date) -> Iterator[str]:
-    listed = [
+def check_price_age(diff: CostDiff, limits: Limits, today: date) -> Iterator[str]:
+    charges = [
         charge for charge in diff.after.charges if charge.purchase != "owned"
     ]  # the fleet declares those
-    prices = {(charge.item, charge.region): charge.price for charge in listed if charge.price}
+    prices = {(charge.item, charge.region): charge.price for charge in charges if charge.price}
     limit = limits.max_price_age_days or 0
     for (item, region), price in sorted(prices.items(), key=lambda entry: entry[0]):
         dated = price.as_of_date
@@ -99,7 +102,7 @@ def ages(diff: CostDiff, limits: Limits, today: date) -> Iterator[str]:
             yield f"the price of {item} in {region} is {(today - dated).days} days old, over {limit}"
 
 
-def unpriced(diff: CostDiff, limits: Limits, _: date) -> Iterator[str]:
+def check_unpriced(diff: CostDiff, limits: Limits, _: date) -> Iterator[str]:
     by_type: dict[str, list[UnpricedResource]] = {}
     for gap in diff.after.unpriced:
         if not any(fnmatchcase(gap.type, allowed) for allowed in limits.unpriced):
@@ -109,32 +112,32 @@ def unpriced(diff: CostDiff, limits: Limits, _: date) -> Iterator[str]:
 
 
 LIMIT_CHECKS: dict[str, Callable[[CostDiff, Limits, date], Iterator[str]]] = {
-    "budget_usd_per_month": budget,
-    "max_high_usd_per_month": highest,
-    "max_increase_usd_per_month": increase,
-    "max_increase_percent": percentage,
-    "max_resource_usd_per_month": largest,
-    "purchases": purchases,
-    "max_price_age_days": ages,
-    "unpriced": unpriced,
+    "budget_usd_per_month": check_budget,
+    "max_high_usd_per_month": check_maximum,
+    "max_increase_usd_per_month": check_increase,
+    "max_increase_percent": check_increase_percent,
+    "max_resource_usd_per_month": check_resource_cost,
+    "purchases": check_purchases,
+    "max_price_age_days": check_price_age,
+    "unpriced": check_unpriced,
 }
 
 
-def demands(key: str, limits: Limits) -> str:
-    """Write what a limit demands, in a few words."""
+def describe_limit(key: str, limits: Limits) -> str:
+    """Return a limit as a short requirement."""
     value = getattr(limits, key)
-    said = {
+    texts = {
         "budget_usd_per_month": lambda: f"at most {usd(value)} a month",
         "max_high_usd_per_month": lambda: f"at most {usd(value)} a month at maximum size",
         "max_increase_usd_per_month": lambda: f"at most {usd(value)} more a month",
         "max_increase_percent": lambda: f"at most {value} % more",
         "max_resource_usd_per_month": lambda: f"no resource over {usd(value)} a month",
-        "purchases": lambda: f"machines bought {' or '.join(map(_words, value))}",
+        "purchases": lambda: f"machines bought {' or '.join(map(_purchase_text, value))}",
         "max_price_age_days": lambda: f"no price older than {value} days",
         "unpriced": lambda: "nothing without price" + (f" but {', '.join(value)}" if value else ""),
     }
-    return said[key]()
+    return texts[key]()
 
 
-def _words(purchase: str) -> str:
+def _purchase_text(purchase: str) -> str:
     return purchase.replace("_", " ")

@@ -1,4 +1,4 @@
-"""A policy as values: limits, and the part of a change that they hold for."""
+"""A policy: limits, and the scope that they apply to."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpufleet.cost.pricing.bill import Charge, UnpricedResource
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits; None where one is not asked for. ``unpriced`` lists the types that may be without price."""
+    """Limits; None means no limit. ``unpriced`` lists the types that may be without a price."""
 
     budget_usd_per_month: Decimal | None = None
     max_high_usd_per_month: Decimal | None = None
@@ -29,30 +29,30 @@ ANYTHING = Limits()
 
 @dataclass(frozen=True)
 class Scope:
-    """Which part of a change a rule holds for, by patterns (``prod*``)."""
+    """The part of a change that a rule applies to, by patterns (``prod*``)."""
 
     stack: str = "*"
     pool: str = "*"
     owner: str = "*"
 
-    def takes(self, item: Charge | UnpricedResource) -> bool:
-        """Tell whether a charge, or what has no price, is in the part."""
+    def matches(self, item: Charge | UnpricedResource) -> bool:
+        """Return whether a charge or an unpriced resource is in scope."""
         return fnmatchcase(item.pool, self.pool) and fnmatchcase(item.owner, self.owner)
 
     @property
-    def whole(self) -> bool:
-        """Tell whether the part is all of the stack."""
+    def covers_stack(self) -> bool:
+        """True if the scope is the complete stack."""
         return self.pool == "*" and self.owner == "*"
 
     def __str__(self) -> str:
-        """Write the patterns that leave something out."""
-        told = {field.name: getattr(self, field.name) for field in fields(self)}
-        return ", ".join(f"{name} {pattern}" for name, pattern in told.items() if pattern != "*")
+        """Return the patterns that are not ``*``."""
+        patterns = {field.name: getattr(self, field.name) for field in fields(self)}
+        return ", ".join(f"{name} {pattern}" for name, pattern in patterns.items() if pattern != "*")
 
 
 @dataclass(frozen=True)
 class Rule:
-    """Limits with a name, for a part of the change."""
+    """Named limits for a scope."""
 
     name: str
     when: Scope = Scope()
@@ -61,11 +61,11 @@ class Rule:
 
 @dataclass(frozen=True)
 class Policy(Limits):
-    """Limits for the whole stack, each named by its key, and rules with names of their own."""
+    """Limits for the complete stack, each named by its key, and named rules."""
 
     rules: tuple[Rule, ...] = ()
 
     @property
     def limits(self) -> Limits:
-        """Return the limits of the whole stack."""
+        """Return the limits of the complete stack."""
         return Limits(**{name: getattr(self, name) for name in LIMITS})

@@ -1,8 +1,8 @@
-"""The same rules as a Pulumi policy pack (CrossGuard), for who wants the engine itself to ask.
+"""The cost policy as a Pulumi policy pack (CrossGuard), for users who want the engine to check it.
 
-The pack sees what is to be, not what was: limits on an increase are not asked here. It reads unknown values as
-unknown and never touches one as if it were known, because CrossGuard then turns a mandatory policy into advice.
-``gpufleet cost diff --policy`` needs no engine and judges the change as well; its verdict is the one to gate on.
+The pack sees only the new resources, so it skips limits on an increase. It never uses an unknown value as if
+it were known, because CrossGuard then turns a mandatory policy into advice. ``gpufleet cost diff --policy``
+needs no engine and checks increases as well: use its verdict as the gate.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from typing import Any
 from gpufleet.cost.analysis.diff import Violation, compare
 from gpufleet.cost.analysis.policy.file import load_policy
 from gpufleet.cost.analysis.policy.model import Limits, Policy
-from gpufleet.cost.analysis.policy.verdict import judge
+from gpufleet.cost.analysis.policy.verdict import check_policy
 from gpufleet.cost.pricing.billing import price_resources
 from gpufleet.cost.pricing.rates import PriceBook
 from gpufleet.engine import UNKNOWN, Resource
 from gpufleet.errors import EnvironmentFault, InputError
 
-PROGRAM = "gpufleet-cost.sh"  # what an engine starts whose Python host knows no policy packs
+PROGRAM = "gpufleet-cost.sh"  # for engines whose Python host does not run policy packs
 INCREASES: dict[str, Any] = {"max_increase_usd_per_month": None, "max_increase_percent": None}
 Report = Callable[[str, str | None], None]
 
 
-def serve(file: Path) -> None:
-    """Be the policy pack: answer the engine until it ends."""
+def run_policy_pack(file: Path) -> None:
+    """Run the policy pack until the engine stops."""
     try:
         from pulumi_policy import EnforcementLevel, PolicyPack, StackValidationPolicy
     except ImportError:
@@ -38,66 +38,67 @@ def serve(file: Path) -> None:
     policy = load_policy(file)
 
     def validate(args: Any, report: Report) -> None:
-        for broken in violations(args.resources, policy):
+        for broken in find_violations(args.resources, policy):
             report(f"{broken.rule}: {broken.message}", None)
 
     cost = StackValidationPolicy("cost", "The stack keeps gpufleet's cost policy.", validate)
     PolicyPack("gpufleet-cost", [cost], EnforcementLevel.MANDATORY)
 
 
-def violations(
+def find_violations(
     resources: Iterable[Any], policy: Policy, book: PriceBook | None = None
 ) -> tuple[Violation, ...]:
-    """Price the resources that CrossGuard shows, and judge what they cost."""
-    found = [_resource(each) for each in resources]
-    stack = next((each.urn.split("::")[0].removeprefix("urn:pulumi:") for each in found), "")
-    bill = price_resources(found, book)
+    """Price CrossGuard's resources, and check the policy."""
+    resource_list = [_resource(resource) for resource in resources]
+    stack = next((resource.urn.split("::")[0].removeprefix("urn:pulumi:") for resource in resource_list), "")
+    bill = price_resources(resource_list, book)
     diff = compare(stack, bill, bill)
-    return judge(diff, standing(policy), datetime.now(UTC).date()).policy.violations
+    return check_policy(diff, without_increase_limits(policy), datetime.now(UTC).date()).policy.violations
 
 
-def standing(policy: Policy) -> Policy:
-    """Return the policy without what needs to know how it was before."""
+def without_increase_limits(policy: Policy) -> Policy:
+    """Return the policy without limits that need the previous cost."""
     rules = tuple(replace(rule, limits=replace(rule.limits, **INCREASES)) for rule in policy.rules)
-    left = tuple(rule for rule in rules if rule.limits != Limits())
-    return replace(policy, rules=left, **INCREASES)
+    remaining_rules = tuple(rule for rule in rules if rule.limits != Limits())
+    return replace(policy, rules=remaining_rules, **INCREASES)
 
 
 def write_pack(folder: Path) -> None:
-    """Write the pack's files into a new folder, for its owner to keep and change."""
+    """Write the pack's files into a new folder."""
     if folder.exists():
-        raise InputError("is there already", where=str(folder), remedy="give a new folder")
+        raise InputError("exists already", where=str(folder), remedy="give a new folder")
     with as_file(files("gpufleet.cost") / "data" / "policy_pack") as source:
         copytree(source, folder, ignore=ignore_patterns("__pycache__"))
     (folder / PROGRAM).chmod(0o755)  # installing may lose it
 
 
-def _resource(shown: Any) -> Resource:
-    """Return a resource in our words. Components have no provider, and that is how CrossGuard tells them."""
-    parent, provider = shown.parent, shown.provider
+def _resource(pulumi_resource: Any) -> Resource:
+    """Convert CrossGuard's resource to ours. A component is a resource without a provider."""
+    parent, provider = pulumi_resource.parent, pulumi_resource.provider
     return Resource(
-        urn=str(shown.urn),
-        type=str(shown.resource_type),
-        name=str(shown.name),
-        inputs=dict(_known(shown.props)),
+        urn=str(pulumi_resource.urn),
+        type=str(pulumi_resource.resource_type),
+        name=str(pulumi_resource.name),
+        inputs=dict(_known_values(pulumi_resource.props)),
         outputs={},
         parent=str(parent.urn) if parent else None,
         provider=f"{provider.urn}::" if provider else None,
         custom=provider is not None,
-        protect=bool(shown.opts.protect),
+        protect=bool(pulumi_resource.opts.protect),
         property_dependencies={
-            name: tuple(str(each.urn) for each in of) for name, of in shown.property_dependencies.items()
+            name: tuple(str(each.urn) for each in dependencies)
+            for name, dependencies in pulumi_resource.property_dependencies.items()
         },
     )
 
 
-def _known(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _known_values(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for key in values:
-        yield str(key), _looked_at(values, key)
+        yield str(key), _known_value(values, key)
 
 
-def _looked_at(holder: Any, key: Any) -> Any:
-    """Return a value as plain data; one that is not known yet is the marker that says so."""
+def _known_value(holder: Any, key: Any) -> Any:
+    """Return a value as plain data, the UNKNOWN marker if it is not known yet."""
     from pulumi_policy.proxy import UnknownValueError
 
     try:
@@ -105,7 +106,7 @@ def _looked_at(holder: Any, key: Any) -> Any:
     except UnknownValueError:
         return UNKNOWN
     if isinstance(value, Mapping):
-        return dict(_known(value))
+        return dict(_known_values(value))
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
-        return [_looked_at(value, at) for at in range(len(value))]
+        return [_known_value(value, at) for at in range(len(value))]
     return value

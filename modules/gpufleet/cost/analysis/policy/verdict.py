@@ -1,4 +1,4 @@
-"""Judge a difference: each limit of each rule is one check, of the part of the change that the rule is for."""
+"""Check a difference against a policy: one check for each limit of each rule, in the rule's scope."""
 
 from __future__ import annotations
 
@@ -8,50 +8,50 @@ from datetime import date
 from fnmatch import fnmatchcase
 
 from gpufleet.cost.analysis.diff import Check, CostDiff, PolicyResult, Violation
-from gpufleet.cost.analysis.policy.limit_check import LIMIT_CHECKS, demands
+from gpufleet.cost.analysis.policy.limit_check import LIMIT_CHECKS, describe_limit
 from gpufleet.cost.analysis.policy.model import Limits, Policy, Scope
 from gpufleet.cost.pricing.bill import Bill
 
-WHOLE = Scope()
+WHOLE_STACK = Scope()
 NO_LIMITS = Limits()
 
 
-def judge(diff: CostDiff, policy: Policy, today: date) -> CostDiff:
+def check_policy(diff: CostDiff, policy: Policy, today: date) -> CostDiff:
     """Return the difference with the policy's verdict in it."""
-    checks = [*_checks("", WHOLE, policy.limits, diff, today)]
+    checks = [*_checks("", WHOLE_STACK, policy.limits, diff, today)]
     doubts: list[str] = []
     for rule in policy.rules:
         if fnmatchcase(diff.stack, rule.when.stack):
-            held = part(diff, rule.when)
-            checks += _checks(rule.name, rule.when, rule.limits, held, today)
-            doubts += [f"policy rule {rule.name} matches nothing here ({rule.when})"] * _nothing(held)
+            filtered = filter_diff(diff, rule.when)
+            checks += _checks(rule.name, rule.when, rule.limits, filtered, today)
+            doubts += [f"policy rule {rule.name} matches nothing here ({rule.when})"] * _is_empty(filtered)
     if not checks:
-        doubts.append(f"the policy asks nothing of {diff.stack or 'this stack'}: no limit in it holds for it")
-    violations = tuple(Violation(check.rule, told) for check in checks for told in check.broken)
+        doubts.append(f"the policy has no limit for {diff.stack or 'this stack'}")
+    violations = tuple(Violation(check.rule, message) for check in checks for message in check.broken)
     verdict = PolicyResult(not violations, violations, tuple(checks))
     return replace(diff, policy=verdict, warnings=(*diff.warnings, *doubts))
 
 
-def _nothing(of: CostDiff) -> bool:
-    """Tell whether a part holds nothing on either side, as far as the preview lists what there is."""
-    return not (of.partial or of.lines or of.before.unpriced or of.after.unpriced)
+def _is_empty(diff: CostDiff) -> bool:
+    """Return whether a filtered difference has no resources; a partial preview counts as non-empty."""
+    return not (diff.partial or diff.lines or diff.before.unpriced or diff.after.unpriced)
 
 
-def part(diff: CostDiff, scope: Scope) -> CostDiff:
-    """Return the part of a difference that a rule is for."""
-    if scope.whole:
+def filter_diff(diff: CostDiff, scope: Scope) -> CostDiff:
+    """Return the part of a difference that is in a rule's scope."""
+    if scope.covers_stack:
         return diff
-    lines = tuple(line for line in diff.lines if scope.takes(line.shown))
+    lines = tuple(line for line in diff.lines if scope.matches(line.shown))
     return replace(diff, before=_bill(diff.before, scope), after=_bill(diff.after, scope), lines=lines)
 
 
 def _bill(bill: Bill, scope: Scope) -> Bill:
-    charges = tuple(charge for charge in bill.charges if scope.takes(charge))
-    return Bill(charges, tuple(gap for gap in bill.unpriced if scope.takes(gap)))
+    charges = tuple(charge for charge in bill.charges if scope.matches(charge))
+    return Bill(charges, tuple(gap for gap in bill.unpriced if scope.matches(gap)))
 
 
-def _checks(name: str, scope: Scope, limits: Limits, of: CostDiff, today: date) -> Iterator[Check]:
+def _checks(name: str, scope: Scope, limits: Limits, diff: CostDiff, today: date) -> Iterator[Check]:
     for key, check in LIMIT_CHECKS.items():
         if getattr(limits, key) != getattr(NO_LIMITS, key):
-            broken: Iterable[str] = check(of, limits, today)
-            yield Check(name or key, key, demands(key, limits), str(scope), tuple(broken))
+            broken: Iterable[str] = check(diff, limits, today)
+            yield Check(name or key, key, describe_limit(key, limits), str(scope), tuple(broken))

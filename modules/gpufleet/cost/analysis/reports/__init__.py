@@ -25,10 +25,10 @@ ESTIMATE_FORMATS: dict[str, Callable[[Estimate], str]] = {
 
 
 def render_diff(diff: CostDiff, form: str) -> str:
-    """Write a difference in one of ``DIFF_FORMATS``; for people, with every name in it printable."""
+    """Return a difference in one of ``DIFF_FORMATS``; text for people has only printable names."""
     return DIFF_FORMATS[form](diff if form == "json" else printable_values(diff))
 
 
 def render_estimate(estimate: Estimate, form: str) -> str:
-    """Write an estimate in one of ``ESTIMATE_FORMATS``."""
+    """Return an estimate in one of ``ESTIMATE_FORMATS``."""
     return ESTIMATE_FORMATS[form](estimate if form == "json" else printable_values(estimate))

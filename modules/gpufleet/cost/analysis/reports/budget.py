@@ -5,35 +5,37 @@ from __future__ import annotations
 from decimal import Decimal
 
 from gpufleet.catalog import MachineOffer
-from gpufleet.cost.analysis.budget import Buy
+from gpufleet.cost.analysis.budget import BudgetOption
 from gpufleet.cost.analysis.reports.table import grid
 from gpufleet.cost.formatting import number, usd
 
 HEADER = ("MACHINE", "CARRIES", "PURCHASE", "REGION", "USD/HOUR", "HOURS A MONTH", "ALL MONTH", "PRICED")
 
 
-def buys_table(budgets: list[Decimal], found: list[list[Buy]]) -> str:
-    """Write what each budget buys."""
+def budget_table(budgets: list[Decimal], options_by_budget: list[list[BudgetOption]]) -> str:
+    """Return a table for each budget."""
     parts = []
-    for budget, rows in zip(budgets, found, strict=True):
-        table = grid(HEADER, [_row(each) for each in rows]) if rows else ["nothing in the catalogue"]
+    for budget, options in zip(budgets, options_by_budget, strict=True):
+        table = (
+            grid(HEADER, [_row(option) for option in options]) if options else ["nothing in the catalogue"]
+        )
         parts += [f"{usd(budget)} a month buys, one of:", *table, ""]
     return "\n".join([*parts, "Machines only: disks, addresses and traffic come on top."])
 
 
-def _row(of: Buy) -> tuple[str, ...]:
-    offer = of.offer
+def _row(option: BudgetOption) -> tuple[str, ...]:
+    offer = option.offer
     return (
         offer.machine.name,
-        _carries(offer),
+        _accelerators_text(offer),
         offer.purchase.replace("_", " "),
         offer.region,
-        f"{of.usd_per_hour:.4f}",
-        number(of.hours),
-        f"{of.always} x" if of.always else "-",
+        f"{option.usd_per_hour:.4f}",
+        number(option.hours),
+        f"{option.machines_all_month} x" if option.machines_all_month else "-",
         offer.price.as_of or "undated",
     )
 
 
-def _carries(offer: MachineOffer) -> str:
+def _accelerators_text(offer: MachineOffer) -> str:
     return ", ".join(f"{card.count * card.share:g} x {card.model}" for card in offer.machine.accelerators)

@@ -1,4 +1,4 @@
-"""A difference as one self-contained HTML page: no scripts, no links out, nothing to fetch."""
+"""A difference as one self-contained HTML page: no scripts, no external links."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from gpufleet.cost.formatting import number, percent, span, usd
 TITLES = {"pool": "By pool", "purchase": "By purchase", "cloud": "By cloud"}
 
 
-def diff(of: CostDiff) -> str:
-    """Write the page."""
+def diff(diff: CostDiff) -> str:
+    """Return the page."""
     from jinja2 import Environment, StrictUndefined
 
     environment = Environment(
@@ -25,28 +25,28 @@ def diff(of: CostDiff) -> str:
     environment.filters |= {"usd": usd, "span": span, "number": number, "percent": percent}
     source = (files("gpufleet.cost") / "data" / "diff.html.j2").read_text(encoding="utf-8")
     return environment.from_string(source).render(
-        diff=of,
-        headline=summary.headline(of),
-        notes=summary.notes(of),
-        changed=summary.dearest(line for line in of.lines if line.changed),
-        same=summary.dearest(line for line in of.lines if not line.changed),
-        gaps=summary.gaps(of.unpriced),
-        kept=summary.kept(of.policy),
-        sources=summary.sources(line.shown for line in of.lines),
-        what=summary.what,
-        warnings=summary.warnings(of),
+        diff=diff,
+        headline=summary.headline(diff),
+        notes=summary.notes(diff),
+        changed=summary.sort_by_cost(line for line in diff.lines if line.changed),
+        same=summary.sort_by_cost(line for line in diff.lines if not line.changed),
+        gaps=summary.unpriced_lines(diff.unpriced),
+        kept=summary.kept_limits(diff.policy),
+        sources=summary.price_sources(line.shown for line in diff.lines),
+        what=summary.quantity_text,
+        warnings=summary.warnings(diff),
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        **_drawn(of),
+        **_draw_plots(diff),
     )
 
 
-def _drawn(of: CostDiff) -> dict[str, Any]:
-    """Draw what the difference allows."""
-    options = what_if(of.after)
-    money = {title: plot.before_and_after(of, group) for group, title in TITLES.items()}
+def _draw_plots(diff: CostDiff) -> dict[str, Any]:
+    """Return the plots that the difference has data for."""
+    rows = what_if(diff.after)
+    month_plots = {title: plot.before_and_after(diff, group) for group, title in TITLES.items()}
     return {
-        "money": {title: svg for title, svg in money.items() if svg},
-        "what_if": plot.what_if(options),
-        "cannot": sorted({f"{row.machine} in {row.region}" for row in options if row.cheapest is None}),
-        "history": plot.history(price_history(of.after.charges)),
+        "money": {title: svg for title, svg in month_plots.items() if svg},
+        "what_if": plot.what_if(rows),
+        "cannot": sorted({f"{row.machine} in {row.region}" for row in rows if row.cheapest is None}),
+        "history": plot.history(price_history(diff.after.charges)),
     }

@@ -1,4 +1,4 @@
-"""Bills and differences as the JSON that others read. ``data/cost_diff.schema.json`` describes the difference."""
+"""Estimates and differences as JSON. ``data/cost_diff.schema.json`` describes a difference."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from decimal import Decimal
 from typing import Any
 
 from gpufleet.boundary import packaged_json
-from gpufleet.cost.analysis.diff import Check, CostDiff, Line, PriceMove
+from gpufleet.cost.analysis.diff import Check, CostDiff, Line, PriceEffect
 from gpufleet.cost.analysis.estimate import Estimate
-from gpufleet.cost.analysis.pool import Pool, by_pool
+from gpufleet.cost.analysis.pool import PoolCost, group_by_pool
 from gpufleet.cost.money import ZERO, ZERO_RANGE, Range, round_hourly_rate, round_to_cents
 from gpufleet.cost.pricing.bill import Bill, Charge, CommitmentUse, UnpricedResource
 
 
 def diff_document(diff: CostDiff) -> dict[str, Any]:
-    """Return a difference in the shape of its schema."""
-    share = diff.change_percent
+    """Return a difference as its JSON Schema describes."""
+    percent = diff.change_percent
     return {
         "stack": diff.stack,
         "currency": "USD",
@@ -23,12 +23,12 @@ def diff_document(diff: CostDiff) -> dict[str, Any]:
         "after": _total(diff.after),
         "change": {
             "usd_per_month": float(diff.change_usd_per_month),
-            "percent": None if share is None else float(share),
+            "percent": None if percent is None else float(percent),
         },
         "one_off_usd": float(diff.one_off_usd),
         "budget_usd_per_month": _number(diff.budget_usd_per_month),
         "resources": [_line(line) for line in diff.lines],
-        "unpriced": [_gap(gap) for gap in diff.unpriced],
+        "unpriced": [_gap(unpriced) for unpriced in diff.unpriced],
         "warnings": list(diff.warnings),
         "notes": list(diff.notes),
         "commitments": [_commitment(use) for use in diff.after.commitments],
@@ -43,7 +43,7 @@ def diff_document(diff: CostDiff) -> dict[str, Any]:
 
 
 def estimate_document(estimate: Estimate) -> dict[str, Any]:
-    """Return an estimate: totals, pools, charges, and what is missing."""
+    """Return an estimate: totals, pools, charges, unpriced resources and notes."""
     return {
         "stack": estimate.stack,
         "currency": "USD",
@@ -53,9 +53,9 @@ def estimate_document(estimate: Estimate) -> dict[str, Any]:
             "within": estimate.within_budget,
             "verdict": estimate.verdict,
         },
-        "pools": [_pool(pool) for pool in by_pool(estimate.bill)],
+        "pools": [_pool(pool) for pool in group_by_pool(estimate.bill)],
         "resources": [_charge(charge) for charge in estimate.bill.charges],
-        "unpriced": [_gap(gap) for gap in estimate.bill.unpriced],
+        "unpriced": [_gap(unpriced) for unpriced in estimate.bill.unpriced],
         "notes": list(estimate.notes),
         "commitments": [_commitment(use) for use in estimate.bill.commitments],
     }
@@ -63,8 +63,8 @@ def estimate_document(estimate: Estimate) -> dict[str, Any]:
 
 def schema() -> dict[str, Any]:
     """Return the JSON Schema of a difference."""
-    found: dict[str, Any] = packaged_json("gpufleet.cost", "data/cost_diff.schema.json")
-    return found
+    document: dict[str, Any] = packaged_json("gpufleet.cost", "data/cost_diff.schema.json")
+    return document
 
 
 def _total(bill: Bill) -> dict[str, float]:
@@ -127,8 +127,8 @@ def _charge(charge: Charge) -> dict[str, Any]:
     }
 
 
-def _useful(of: Range) -> dict[str, float]:
-    return {"low": _rate(of.low), "expected": _rate(of.expected), "high": _rate(of.high)}
+def _useful(rate: Range) -> dict[str, float]:
+    return {"low": _rate(rate.low), "expected": _rate(rate.expected), "high": _rate(rate.high)}
 
 
 def _commitment(use: CommitmentUse) -> dict[str, Any]:
@@ -142,7 +142,7 @@ def _commitment(use: CommitmentUse) -> dict[str, Any]:
     }
 
 
-def _pool(pool: Pool) -> dict[str, Any]:
+def _pool(pool: PoolCost) -> dict[str, Any]:
     return {
         "pool": pool.name,
         "machine": pool.machine,
@@ -157,13 +157,13 @@ def _pool(pool: Pool) -> dict[str, Any]:
     }
 
 
-def _gap(gap: UnpricedResource) -> dict[str, Any]:
+def _gap(unpriced: UnpricedResource) -> dict[str, Any]:
     return {
-        "urn": gap.urn,
-        "type": gap.type,
-        "name": gap.name,
-        "component": gap.component,
-        "reason": gap.reason,
+        "urn": unpriced.urn,
+        "type": unpriced.type,
+        "name": unpriced.name,
+        "component": unpriced.component,
+        "reason": unpriced.reason,
     }
 
 
@@ -177,13 +177,13 @@ def _check(check: Check) -> dict[str, Any]:
     }
 
 
-def _prices(move: PriceMove) -> dict[str, Any]:
+def _prices(move: PriceEffect) -> dict[str, Any]:
     return {
         "before": move.before and move.before.isoformat(),
         "after": move.after and move.after.isoformat(),
         "usd_per_month_by_code": float(move.by_code),
         "usd_per_month_by_prices": float(move.by_prices),
-        "usd_per_month_untold": float(move.untold),
+        "usd_per_month_unexplained": float(move.unexplained),
         "same_stack": move.same_stack,
     }
 

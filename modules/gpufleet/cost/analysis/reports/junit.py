@@ -1,4 +1,4 @@
-"""A difference as JUnit XML, which every CI system shows as tests: one case a limit, one for each gap."""
+"""A difference as JUnit XML for CI systems: one case for each limit and each unpriced resource."""
 
 from __future__ import annotations
 
@@ -11,65 +11,65 @@ from gpufleet.cost.money import round_to_cents
 from gpufleet.cost.pricing.bill import UnpricedResource
 
 # What XML 1.0 cannot hold, escaped or not.
-ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+ILLEGAL_CHARACTERS = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def diff(of: CostDiff) -> str:
-    """Write the verdict: a broken limit fails, what has no price is skipped with the reason."""
-    name = legal(f"gpufleet cost {of.stack}".strip())
-    checks = of.policy.checks
+def diff(diff: CostDiff) -> str:
+    """Return the verdict: a violated limit fails, an unpriced resource is skipped with its reason."""
+    name = xml_text(f"gpufleet cost {diff.stack}".strip())
+    checks = diff.policy.checks
     counts = {
-        "tests": str(1 + len(checks) + len(of.unpriced)),
+        "tests": str(1 + len(checks) + len(diff.unpriced)),
         "failures": str(sum(bool(check.broken) for check in checks)),
         "errors": "0",
-        "skipped": str(len(of.unpriced)),
+        "skipped": str(len(diff.unpriced)),
     }
     suites = ET.Element("testsuites", {"name": name, **counts})
     suite = ET.SubElement(suites, "testsuite", {"name": name, **counts})
-    _properties(suite, of)
-    _priced(suite, of)
+    _add_properties(suite, diff)
+    _add_priced_case(suite, diff)
     for check in checks:
-        _limit(suite, check)
-    for gap in of.unpriced:
-        _gap(suite, gap)
+        _add_limit_case(suite, check)
+    for unpriced in diff.unpriced:
+        _add_unpriced_case(suite, unpriced)
     ET.indent(suites)
     return ET.tostring(suites, encoding="unicode", xml_declaration=True)
 
 
-def legal(text: str) -> str:
-    """Leave out what XML cannot hold; the writer escapes the rest."""
-    return ILLEGAL.sub("�", text)
+def xml_text(text: str) -> str:
+    """Replace characters that XML cannot contain; the writer escapes the rest."""
+    return ILLEGAL_CHARACTERS.sub("�", text)
 
 
-def _properties(suite: ET.Element, of: CostDiff) -> None:
+def _add_properties(suite: ET.Element, diff: CostDiff) -> None:
     figures = {
         "currency": "USD",
-        "before_usd_per_month": round_to_cents(of.before.usd_per_month.expected),
-        "after_usd_per_month": round_to_cents(of.after.usd_per_month.expected),
-        "change_usd_per_month": of.change_usd_per_month,
+        "before_usd_per_month": round_to_cents(diff.before.usd_per_month.expected),
+        "after_usd_per_month": round_to_cents(diff.after.usd_per_month.expected),
+        "change_usd_per_month": diff.change_usd_per_month,
     }
-    held = ET.SubElement(suite, "properties")
+    properties = ET.SubElement(suite, "properties")
     for name, value in figures.items():
-        ET.SubElement(held, "property", name=name, value=str(value))
+        ET.SubElement(properties, "property", name=name, value=str(value))
 
 
-def _priced(suite: ET.Element, of: CostDiff) -> None:
-    """Write the case that always is: the change was priced, and this is what it says."""
+def _add_priced_case(suite: ET.Element, diff: CostDiff) -> None:
+    """Add the case that always passes: the change was priced, with the headline as its output."""
     case = ET.SubElement(suite, "testcase", classname="gpufleet.cost", name="change priced", time="0")
-    said = [summary.headline(of), *summary.notes(of), *summary.warnings(of), *of.notes]
-    ET.SubElement(case, "system-out").text = legal("\n".join(said))
+    lines = [summary.headline(diff), *summary.notes(diff), *summary.warnings(diff), *diff.notes]
+    ET.SubElement(case, "system-out").text = xml_text("\n".join(lines))
 
 
-def _limit(suite: ET.Element, check: Check) -> None:
+def _add_limit_case(suite: ET.Element, check: Check) -> None:
     where = f" ({check.scope})" if check.scope else ""
-    name = legal(f"{check.rule}: {check.demands}{where}")
+    name = xml_text(f"{check.rule}: {check.demands}{where}")
     case = ET.SubElement(suite, "testcase", classname="gpufleet.cost.analysis.policy", name=name, time="0")
     if check.broken:
-        failure = ET.SubElement(case, "failure", message=legal(check.broken[0]), type=check.limit)
-        failure.text = legal("\n".join(check.broken))
+        failure = ET.SubElement(case, "failure", message=xml_text(check.broken[0]), type=check.limit)
+        failure.text = xml_text("\n".join(check.broken))
 
 
-def _gap(suite: ET.Element, gap: UnpricedResource) -> None:
-    name = legal(f"{gap.name} {gap.component} ({gap.type})".replace("  ", " "))
+def _add_unpriced_case(suite: ET.Element, unpriced: UnpricedResource) -> None:
+    name = xml_text(f"{unpriced.name} {unpriced.component} ({unpriced.type})".replace("  ", " "))
     case = ET.SubElement(suite, "testcase", classname="gpufleet.cost.unpriced", name=name, time="0")
-    ET.SubElement(case, "skipped", message=legal(gap.reason))
+    ET.SubElement(case, "skipped", message=xml_text(unpriced.reason))

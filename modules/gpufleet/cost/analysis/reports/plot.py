@@ -1,6 +1,6 @@
-"""Plots of a difference as SVG text, drawn by Vega-Lite without a browser: one function per question.
+"""Plots of a difference as SVG text, drawn by Vega-Lite without a browser.
 
-Text and lines take the page's own colours (``data/diff.html.j2``), so that a plot reads in the dark as well.
+Text and lines take the page's colours (``data/diff.html.j2``), so that plots work in a dark theme.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gpufleet.cost.analysis.what_if import WhatIf
 from gpufleet.cost.money import ZERO
 from gpufleet.cost.pricing.bill import Bill, Charge
 
-# Okabe and Ito's palette: told apart by colour-blind readers too. Order and text repeat what colour says.
+# Okabe and Ito's palette, distinct for colour-blind readers too. Order and text repeat the meaning of colours.
 BEFORE, AFTER = "#999999", "#0072B2"
 KIND_COLOURS = {
     "on demand": "#0072B2",
@@ -35,40 +35,42 @@ GROUPS: dict[str, Callable[[Charge], str]] = {
 
 
 def before_and_after(diff: CostDiff, group: str) -> str | None:
-    """Draw each pool's (purchase's, cloud's) month before and after; None where there is nothing to draw."""
+    """Draw the monthly cost before and after by pool, purchase or cloud; None without data."""
     key = GROUPS[group]
-    sides = {"before": _sums(diff.before, key), "after": _sums(diff.after, key)}
-    names = sorted({*sides["before"], *sides["after"]}, key=lambda name: -_larger(sides, name))
-    shown = [name for name in names if _larger(sides, name)][:MOST_BARS]
+    sums_by_time = {"before": _sums(diff.before, key), "after": _sums(diff.after, key)}
+    names = sorted(
+        {*sums_by_time["before"], *sums_by_time["after"]}, key=lambda name: -_larger(sums_by_time, name)
+    )
+    shown_names = [name for name in names if _larger(sums_by_time, name)][:MOST_BARS]
     rows = [
-        {"name": name, "when": when, "usd": float(sums.get(name, ZERO))}
-        for name in shown
-        for when, sums in sides.items()
+        {"name": name, "when": time, "usd": float(sums.get(name, ZERO))}
+        for name in shown_names
+        for time, sums in sums_by_time.items()
     ]
-    return _bars(rows, shown) if rows else None
+    return _bars(rows, shown_names) if rows else None
 
 
 def what_if(rows: Sequence[WhatIf]) -> str | None:
-    """Draw what each pool's machines would cost under each way to buy them; a tick is how it is now."""
-    shown = sorted(rows, key=lambda row: -row.usd_per_month)[:MOST_BARS]
+    """Draw the cost of each pool's machines by purchase kind; a tick marks the present cost."""
+    shown_rows = sorted(rows, key=lambda row: -row.usd_per_month)[:MOST_BARS]
     bars = [
         {"name": _machines(row), "kind": option.kind.replace("_", " "), "usd": float(option.usd_per_month)}
-        for row in shown
+        for row in shown_rows
         for option in row.options
         if option.usd_per_month is not None
     ]
-    now = [{"name": _machines(row), "usd": float(row.usd_per_month)} for row in shown]
-    return _kinds(bars, now, [_machines(row) for row in shown]) if bars else None
+    current = [{"name": _machines(row), "usd": float(row.usd_per_month)} for row in shown_rows]
+    return _kinds(bars, current, [_machines(row) for row in shown_rows]) if bars else None
 
 
 def history(points: Iterable[tuple[str, date, Decimal]]) -> str | None:
-    """Draw prices over time: (what, day, USD per hour); None where no price is known on two days."""
+    """Draw prices over time: (item, day, USD per hour); None unless a price is known on two days."""
     rows: list[Row] = [{"what": what, "day": day.isoformat(), "usd": float(usd)} for what, day, usd in points]
     days: dict[str, set[str]] = {}
     for row in rows:
         days.setdefault(row["what"], set()).add(row["day"])
-    moving = [row for row in rows if len(days[row["what"]]) > 1]
-    return _lines(moving) if moving else None
+    changed_rows = [row for row in rows if len(days[row["what"]]) > 1]
+    return _lines(changed_rows) if changed_rows else None
 
 
 def _sums(bill: Bill, key: Callable[[Charge], str]) -> dict[str, Decimal]:
@@ -78,8 +80,8 @@ def _sums(bill: Bill, key: Callable[[Charge], str]) -> dict[str, Decimal]:
     return sums
 
 
-def _larger(sides: dict[str, dict[str, Decimal]], name: str) -> Decimal:
-    return max(sums.get(name, ZERO) for sums in sides.values())
+def _larger(sums_by_time: dict[str, dict[str, Decimal]], name: str) -> Decimal:
+    return max(sums.get(name, ZERO) for sums in sums_by_time.values())
 
 
 def _machines(row: WhatIf) -> str:
@@ -101,7 +103,7 @@ def _bars(rows: list[Row], order: list[str]) -> str:
     return _svg((base.mark_bar().encode(color=colour) + text).properties(width=WIDTH, height={"step": 17}))
 
 
-def _kinds(rows: list[Row], now: list[Row], order: list[str]) -> str:
+def _kinds(rows: list[Row], current: list[Row], order: list[str]) -> str:
     import altair as alt
 
     kinds = list(KIND_COLOURS)
@@ -113,7 +115,7 @@ def _kinds(rows: list[Row], now: list[Row], order: list[str]) -> str:
     scale = alt.Scale(domain=kinds, range=list(KIND_COLOURS.values()))
     text = base.mark_text(align="left", dx=4, fontSize=11).encode(text=alt.Text("usd:Q", format=",.0f"))
     ticks = (
-        alt.Chart(alt.Data(values=now))
+        alt.Chart(alt.Data(values=current))
         .mark_tick(color="#D55E00", thickness=3, size=60)
         .encode(y=alt.Y("name:N", sort=order), x="usd:Q")
     )

@@ -1,4 +1,4 @@
-"""Other ways to buy, for a terminal: break-even of commitments, and a stack under each kind of purchase."""
+"""Purchase options for a terminal: break-even of commitments, and a stack by purchase kind."""
 
 from __future__ import annotations
 
@@ -9,28 +9,32 @@ from gpufleet.cost.money import to_decimal
 from gpufleet.cost.pricing.commitments import BreakEven
 
 
-def break_even_table(found: tuple[BreakEven, ...]) -> str:
-    """Write the comparison for a terminal, with the date and source of each price."""
+def break_even_table(comparisons: tuple[BreakEven, ...]) -> str:
+    """Return the break-even comparison with the date and source of each price."""
     rows = [
         (
-            each.commitment.replace("reserved_", ""),
-            each.against.replace("_", " "),
-            rate(to_decimal(each.committed.usd_per_hour)) if each.committed else "-",
-            rate(to_decimal(each.hourly.usd_per_hour)) if each.hourly else "-",
-            each.verdict,
+            comparison.commitment.replace("reserved_", ""),
+            comparison.against.replace("_", " "),
+            rate(to_decimal(comparison.committed.usd_per_hour)) if comparison.committed else "-",
+            rate(to_decimal(comparison.hourly.usd_per_hour)) if comparison.hourly else "-",
+            comparison.verdict,
         )
-        for each in found
+        for comparison in comparisons
     ]
-    first = found[0]
-    used = {price for each in found for price in (each.committed, each.hourly) if price}
-    prices = sorted(f"{price.purchase}: as of {price.as_of or 'unknown'}, {price.source}" for price in used)
+    first = comparisons[0]
+    prices = {
+        price for comparison in comparisons for price in (comparison.committed, comparison.hourly) if price
+    }
+    price_lines = sorted(
+        f"{price.purchase}: as of {price.as_of or 'unknown'}, {price.source}" for price in prices
+    )
     header = ("PURCHASE", "AGAINST", "COMMITTED", "HOURLY", "CHEAPER")
     head = f"{first.machine} in {first.region}: a commitment, which bills all 730 hours of a month, is cheaper..."
-    return "\n".join([head, "", *grid(header, rows), "", "Prices:", *(f"  {line}" for line in prices)])
+    return "\n".join([head, "", *grid(header, rows), "", "Prices:", *(f"  {line}" for line in price_lines)])
 
 
 def what_if_table(rows: tuple[WhatIf, ...]) -> str:
-    """Write the comparison for a terminal: USD a month under each kind of purchase."""
+    """Return the comparison: USD a month by purchase kind."""
     header = ("POOL", "WHAT", "REGION", "PURCHASE", "COUNT", "HOURS", "NOW", *(_head(kind) for kind in KINDS))
     lines = [
         (
@@ -45,12 +49,12 @@ def what_if_table(rows: tuple[WhatIf, ...]) -> str:
         )
         for row in rows
     ]
-    tail = [
+    footer = [
         "",
         "USD a month at list price. On demand and spot bill the hours shown, commitments 730.",
-        "- : the catalogue has no usable price. Commitments that you hold already are not counted here.",
+        "- : the catalogue has no usable price. Commitments that you have already are not included.",
     ]
-    return "\n".join([*grid(header, lines), *tail]) if lines else "nothing here can be bought otherwise"
+    return "\n".join([*grid(header, lines), *footer]) if lines else "nothing here has another purchase option"
 
 
 def _head(kind: str) -> str:

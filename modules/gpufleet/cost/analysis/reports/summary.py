@@ -1,4 +1,4 @@
-"""The sentences that every report of a difference shares."""
+"""Sentences that all reports of a difference share."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import date
 from decimal import Decimal
 
 from gpufleet.catalog import Price
-from gpufleet.cost.analysis.diff import CostDiff, Line, PolicyResult, PriceMove
+from gpufleet.cost.analysis.diff import CostDiff, Line, PolicyResult, PriceEffect
 from gpufleet.cost.formatting import count, number, percent, span, usd
 from gpufleet.cost.money import ZERO, round_to_cents
 from gpufleet.cost.pricing.bill import Bill, Charge, UnpricedResource
@@ -16,7 +16,7 @@ USED = ("gib_processed", "gib_sent")  # billed by use, not by the hour
 
 
 def headline(diff: CostDiff) -> str:
-    """Say in one sentence what the change does to the month."""
+    """Return one sentence about the change of the monthly cost."""
     after, change = diff.after.usd_per_month, diff.change_usd_per_month
     name = diff.stack or "this stack"
     if diff.prices and diff.prices.same_stack:
@@ -26,12 +26,12 @@ def headline(diff: CostDiff) -> str:
     if diff.before.machines_without_price or diff.after.machines_without_price:
         return _unknown_headline(diff, name, change)
     if change == 0:
-        said = f"The monthly cost of {name} does not change: it stays at {usd(after.expected)}"
+        text = f"The monthly cost of {name} does not change: it stays at {usd(after.expected)}"
     else:
         verb = "raises" if change > 0 else "lowers"
         share = "" if diff.change_percent is None else f" ({percent(diff.change_percent)})"
-        said = f"This change {verb} the monthly cost of {name} by {usd(abs(change))}{share} to {usd(after.expected)}"
-    return f"{said}{_budget(diff)}{holes(diff.after)}{_on_top(diff)}."
+        text = f"This change {verb} the monthly cost of {name} by {usd(abs(change))}{share} to {usd(after.expected)}"
+    return f"{text}{_budget_text(diff)}{unpriced_count_text(diff.after)}{_commitments_text(diff)}."
 
 
 def _partial_headline(name: str, change: Decimal) -> str:
@@ -43,50 +43,56 @@ def _partial_headline(name: str, change: Decimal) -> str:
 
 
 def _unknown_headline(diff: CostDiff, name: str, change: Decimal) -> str:
-    """Say that nobody knows, where machines have no price; the rest is told as what it is."""
-    sides = (("before", diff.before.machines_without_price), ("after", diff.after.machines_without_price))
-    told = " and ".join(
-        f"{plural(missing, 'machine')} {side} the change" for side, missing in sides if missing
+    """Return the headline if machines have no price: the known part, and how many machines are missing."""
+    missing_counts = (
+        ("before", diff.before.machines_without_price),
+        ("after", diff.after.machines_without_price),
+    )
+    places = " and ".join(
+        f"{plural(missing, 'machine')} {time} the change" for time, missing in missing_counts if missing
     )
     after = diff.after.usd_per_month.expected
-    rest = f"stays at {usd(after)}" if change == 0 else f"changes by {usd(change, sign=True)} to {usd(after)}"
+    known_text = (
+        f"stays at {usd(after)}" if change == 0 else f"changes by {usd(change, sign=True)} to {usd(after)}"
+    )
     limit = diff.budget_usd_per_month
-    over = "" if limit is None or round_to_cents(after) <= limit else _budget(diff)
-    head = f"What this change does to the monthly cost of {name} is not known: no price for {told}"
-    return f"{head}. What has a price {rest}{over}{holes(diff.after)}{_on_top(diff)}."
+    over = "" if limit is None or round_to_cents(after) <= limit else _budget_text(diff)
+    lead = f"What this change does to the monthly cost of {name} is not known: no price for {places}"
+    return f"{lead}. What has a price {known_text}{over}{unpriced_count_text(diff.after)}{_commitments_text(diff)}."
 
 
-def _price_headline(diff: CostDiff, name: str, move: PriceMove) -> str:
+def _price_headline(diff: CostDiff, name: str, move: PriceEffect) -> str:
     change, after = diff.change_usd_per_month, usd(diff.after.usd_per_month.expected)
-    dates = f"the prices of {_day(move.after)} instead of {_day(move.before)}"
+    dates = f"the prices of {_day_text(move.after)} instead of {_day_text(move.before)}"
     if change == 0:
-        return f"With {dates}, {name} costs the same: {after} a month{_budget(diff)}{holes(diff.after)}{_on_top(diff)}."
+        qualifiers = f"{_budget_text(diff)}{unpriced_count_text(diff.after)}{_commitments_text(diff)}"
+        return f"With {dates}, {name} costs the same: {after} a month{qualifiers}."
     word = "more" if change > 0 else "less"
     share = "" if diff.change_percent is None else f" ({percent(diff.change_percent)})"
-    said = f"With {dates}, the unchanged {name} costs {usd(abs(change))}{share} {word} a month: {after}"
-    return f"{said}{_budget(diff)}{holes(diff.after)}{_on_top(diff)}."
+    text = f"With {dates}, the unchanged {name} costs {usd(abs(change))}{share} {word} a month: {after}"
+    return f"{text}{_budget_text(diff)}{unpriced_count_text(diff.after)}{_commitments_text(diff)}."
 
 
-def causes(diff: CostDiff) -> list[str]:
-    """Say how much of the change comes from the code and how much from prices, where the dates differ."""
+def price_effect_lines(diff: CostDiff) -> list[str]:
+    """Return how much of the change comes from code and from prices, if the price dates differ."""
     move = diff.prices
     if move is None:
         return []
-    days = f"{_day(move.before)} and {_day(move.after)}"
+    days = f"{_day_text(move.before)} and {_day_text(move.after)}"
     if move.same_stack:
         return [f"Nothing in the code was compared: the same stack at the prices of {days}."]
-    told = f"Of this change {usd(move.by_code, sign=True)} comes from the code"
-    told += f" and {usd(move.by_prices, sign=True)} from prices between {days}"
-    if move.untold:
-        told += f"; {usd(move.untold, sign=True)} cannot be told apart, as a price is known on one date only"
-    return [f"{told}."]
+    text = f"Of this change {usd(move.by_code, sign=True)} comes from the code"
+    text += f" and {usd(move.by_prices, sign=True)} from prices between {days}"
+    if move.unexplained:
+        text += f"; {usd(move.unexplained, sign=True)} cannot be attributed, because a price is known on one date only"
+    return [f"{text}."]
 
 
-def _day(of: date | None) -> str:
-    return of.isoformat() if of else "today"
+def _day_text(day: date | None) -> str:
+    return day.isoformat() if day else "today"
 
 
-def _budget(diff: CostDiff) -> str:
+def _budget_text(diff: CostDiff) -> str:
     limit = diff.budget_usd_per_month
     if limit is None:
         return ""
@@ -94,97 +100,99 @@ def _budget(diff: CostDiff) -> str:
     if over > 0:
         return f", {usd(over)} over its budget of {usd(limit)}"
     if missing := diff.after.machines_without_price:
-        return f", not known whether within its budget of {usd(limit)}: {machines(missing)} no price"
-    return f", within its budget of {usd(limit)}{at_most(diff.after, limit)}"
+        return f", not known whether within its budget of {usd(limit)}: {machines_have(missing)} no price"
+    return f", within its budget of {usd(limit)}{maximum_text(diff.after, limit)}"
 
 
-def machines(missing: int) -> str:
-    """Write 1 machine has, 2 machines have."""
+def machines_have(missing: int) -> str:
+    """Return "1 machine has" or "2 machines have"."""
     return "1 machine has" if missing == 1 else f"{missing} machines have"
 
 
-def at_most(bill: Bill, limit: Decimal) -> str:
-    """Say how far the upper end is over a limit that the expected month keeps, nothing where it is not."""
+def maximum_text(bill: Bill, limit: Decimal) -> str:
+    """Return by how much the maximum size exceeds a limit, empty if it does not."""
     over = round_to_cents(bill.usd_per_month.high) - limit
     return f", up to {usd(over)} over it at maximum size" if over > 0 else ""
 
 
-def _on_top(diff: CostDiff) -> str:
-    """Say beside a budget what commitments cost, which is in no total."""
+def _commitments_text(diff: CostDiff) -> str:
+    """Return the cost of commitments, which no total includes; empty without a budget."""
     if diff.budget_usd_per_month is None:
         return ""
     paid = sum((use.usd_per_month for use in diff.after.commitments), ZERO)
     return f"; commitments of {usd(paid)} a month come on top" if paid else ""
 
 
-def holes(bill: Bill) -> str:
-    """Say how many items a total leaves out, nothing where it leaves out none."""
+def unpriced_count_text(bill: Bill) -> str:
+    """Return how many items a total excludes, empty if none."""
     missing = sum(not gap.is_bounded for gap in bill.unpriced)
     return f", not counting {plural(missing, 'item')} without a price" if missing else ""
 
 
 def plural(amount: int, noun: str) -> str:
-    """Write 1 item, 2 items."""
+    """Return "1 item" or "2 items"."""
     return f"{amount} {noun}{'' if amount == 1 else 's'}"
 
 
-def bounds(diff: CostDiff) -> str:
-    """Say between which bounds the month lies, nothing where it is certain."""
+def range_text(diff: CostDiff) -> str:
+    """Return the range of the monthly cost, empty if it is exact."""
     month = diff.after.usd_per_month
     between = span(month, " and ")
     return "" if month.is_exact else f"Between {between} a month, by group size and spot capacity."
 
 
 def notes(diff: CostDiff) -> list[str]:
-    """Return the sentences that go with the headline: bounds, one-off cost, and what prices changed by themselves."""
-    return [said for said in (bounds(diff), one_off(diff), *causes(diff)) if said]
+    """Return the sentences after the headline: range, one-off cost, effect of prices."""
+    return [line for line in (range_text(diff), one_off_text(diff), *price_effect_lines(diff)) if line]
 
 
-def one_off(diff: CostDiff) -> str:
-    """Say what the change costs once, nothing where it costs nothing."""
+def one_off_text(diff: CostDiff) -> str:
+    """Return the one-off cost of the change, empty if there is none."""
     once = diff.one_off_usd
-    return f"Once: {usd(once)} while replaced resources run beside their successors." if once else ""
+    return f"Once: {usd(once)} while replaced resources and their replacements both run." if once else ""
 
 
-def what(charge: Charge) -> str:
-    """Write what is billed: 2 x p4d.24xlarge, 100 GiB ebs:gp3."""
-    sized = charge.price is not None and charge.price.unit == "gib"
-    return f"{count(charge.quantity)} {'GiB' if sized else 'x'} {charge.item}"
+def quantity_text(charge: Charge) -> str:
+    """Return quantity and item: 2 x p4d.24xlarge, 100 GiB ebs:gp3."""
+    is_by_size = charge.price is not None and charge.price.unit == "gib"
+    return f"{count(charge.quantity)} {'GiB' if is_by_size else 'x'} {charge.item}"
 
 
 def warnings(diff: CostDiff) -> list[str]:
-    """Return what a reader must know, without the word that the title says already."""
+    """Return the warnings without the prefix WARNING."""
     return [text.removeprefix("WARNING: ") for text in diff.warnings]
 
 
-def terms(charge: Charge) -> str:
-    """Write how it is bought: spot, 60 h."""
-    bought = charge.purchase.replace("_", " ")
-    return f"{bought}, {number(charge.hours_per_month)} h"
+def terms_text(charge: Charge) -> str:
+    """Return purchase kind and hours: spot, 60 h."""
+    purchase_text = charge.purchase.replace("_", " ")
+    return f"{purchase_text}, {number(charge.hours_per_month)} h"
 
 
-def gaps(unpriced: Iterable[UnpricedResource]) -> list[str]:
-    """Write what has no price, the same reason once."""
+def unpriced_lines(unpriced: Iterable[UnpricedResource]) -> list[str]:
+    """Return a line for each reason, with the unpriced resources."""
     by_reason: dict[str, list[str]] = {}
-    for gap in unpriced:
-        part = f"{gap.name} {gap.component}".strip()
-        by_reason.setdefault(gap.reason, []).append(part)
-    return [f"{_few(names)}: {reason}" for reason, names in sorted(by_reason.items())]
+    for unpriced_resource in unpriced:
+        part = f"{unpriced_resource.name} {unpriced_resource.component}".strip()
+        by_reason.setdefault(unpriced_resource.reason, []).append(part)
+    return [f"{_shorten_list(names)}: {reason}" for reason, names in sorted(by_reason.items())]
 
 
-def _few(names: list[str]) -> str:
-    most = 3
+def _shorten_list(names: list[str]) -> str:
+    max_names = 3
     return (
-        ", ".join(names) if len(names) <= most else f"{', '.join(names[:most])} and {len(names) - most} more"
+        ", ".join(names)
+        if len(names) <= max_names
+        else f"{', '.join(names[:max_names])} and {len(names) - max_names} more"
     )
 
 
-def _origin(price: Price) -> str:
+def _price_origin(price: Price) -> str:
     return f"as of {price.as_of or 'an unknown date'}, {price.source}"
 
 
-def kept(policy: PolicyResult) -> list[str]:
-    """Write the limits that were asked and hold."""
+def kept_limits(policy: PolicyResult) -> list[str]:
+    """Return the checked limits that the change keeps."""
     return [
         f"{check.rule}: {check.demands}{f' ({check.scope})' if check.scope else ''}"
         for check in policy.checks
@@ -192,23 +200,23 @@ def kept(policy: PolicyResult) -> list[str]:
     ]
 
 
-def dearest(lines: Iterable[Line]) -> list[Line]:
-    """Sort lines so that what moves most money comes first, then what costs most."""
+def sort_by_cost(lines: Iterable[Line]) -> list[Line]:
+    """Sort lines by change of cost, then by cost, the largest first."""
     return sorted(lines, key=lambda line: (-abs(line.usd_per_month), -line.shown.usd_per_month.expected))
 
 
-def _unit(unit: str) -> str:
-    """Write what a price is of: a GiB and hour, but a GiB that was processed, whenever that was."""
-    said = unit.replace("gib", "GiB").replace("mib", "MiB").replace("_", " ")
-    return said if unit in USED else f"{said} and hour"
+def _unit_text(unit: str) -> str:
+    """Return a price's unit as text; units billed by use have no hour."""
+    text = unit.replace("gib", "GiB").replace("mib", "MiB").replace("_", " ")
+    return text if unit in USED else f"{text} and hour"
 
 
-def sources(charges: Iterable[Charge]) -> list[str]:
-    """List each price used once, with its date and source."""
-    found = {
+def price_sources(charges: Iterable[Charge]) -> list[str]:
+    """Return a line for each used price, with date and source."""
+    lines = {
         f"{charge.item} in {charge.region}, {charge.price.purchase.replace('_', ' ')}: "
-        f"{charge.price.usd_per_hour:.6g} USD per {_unit(charge.price.unit)}, {_origin(charge.price)}"
+        f"{charge.price.usd_per_hour:.6g} USD per {_unit_text(charge.price.unit)}, {_price_origin(charge.price)}"
         for charge in charges
         if charge.price
     }
-    return sorted(found)
+    return sorted(lines)

@@ -1,7 +1,7 @@
-"""The cloud's side: how many of which machine do the same, and what they cost.
+"""Cloud machines equivalent to a rack, and their cost.
 
-As many machines as hold the rack's cards, where both have the same; else as many as have its cores and its
-memory, core for core: a newer core does more, and nobody has measured ours against theirs here.
+The count matches the rack's cards if both have the same model; otherwise its cores and memory, core for core. A newer
+core does more work; the comparison does not measure that.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from gpufleet import catalog
-from gpufleet.boundary import packaged_rows
+from gpufleet.boundary import CsvRow, packaged_rows
 from gpufleet.catalog import AcceleratorCount, Machine, Price
 from gpufleet.cost.inputs.terms import TERMS
 from gpufleet.cost.money import HOURS_PER_MONTH
@@ -20,26 +20,26 @@ from gpufleet.cost.pricing.rates import PriceBook
 from gpufleet.errors import InputError
 
 if TYPE_CHECKING:
-    from gpufleet.cost.analysis.tco.rack import Own
+    from gpufleet.cost.analysis.tco.rack import RackCost
 
 HOURS = float(HOURS_PER_MONTH)
 
 
 @dataclass(frozen=True)
-class Request:
-    """What is asked for; what is left out is chosen."""
+class CloudRequest:
+    """The requested machine, region and purchase; missing fields are chosen."""
 
     machine: str | None = None
     region: str = "us-east-1"
     purchase: str = "on_demand"
     count: int | None = None
     usd_per_hour: float | None = None
-    storage: bool = True  # count disks for what the rack has on board
+    storage: bool = True  # add disks of the rack's storage size
 
 
 @dataclass(frozen=True)
-class Cloud:
-    """So many machines, and the disks that the rack has and they have not."""
+class CloudAlternative:
+    """A count of cloud machines, and disks for the rack's storage."""
 
     machine: str
     cloud: str
@@ -52,14 +52,14 @@ class Cloud:
     note: str = ""
 
     def usd_per_month(self, utilisation: float) -> float:
-        """Return a month in which they run for a share of it; a commitment bills all of it, disks too."""
+        """Return the monthly cost at a utilisation; commitments and disks bill the full month."""
         hours = HOURS if self.purchase in TERMS else HOURS * utilisation
         return self.count * self.price.usd_per_hour * hours + self.storage_usd_per_month
 
 
 @dataclass(frozen=True)
-class _Known:
-    """A machine that may stand against a rack, and a remark on how alike they are."""
+class _Comparable:
+    """A cloud machine to compare with a rack, and a remark about the match."""
 
     machine: Machine
     prices: dict[tuple[str, str], Price]  # region, purchase
@@ -67,19 +67,22 @@ class _Known:
 
 
 @cache
-def _comparables() -> dict[str, _Known]:
-    """Return the machines without cards that are here to compare with, each price with source and date."""
-    return {row["machine"]: _known(row) for row in packaged_rows("gpufleet.cost", "data/comparables.csv")}
+def _comparables() -> dict[str, _Comparable]:
+    """Return the CPU machines of ``comparables.csv``, each price with source and date."""
+    return {
+        row["machine"]: _read_comparable(row)
+        for row in packaged_rows("gpufleet.cost", "data/comparables.csv")
+    }
 
 
-def _known(row: dict[str, str]) -> _Known:
+def _read_comparable(row: CsvRow) -> _Comparable:
     machine = Machine(
-        name=row["machine"], cloud=row["cloud"], vcpus=int(row["vcpus"]), memory_gib=float(row["memory_gib"]),
+        name=row["machine"], cloud=row["cloud"], vcpus=row.integer("vcpus"), memory_gib=row.number("memory_gib"),
         arch=row["arch"], accelerators=(), fabric=None, fabric_interfaces=0, attachable=(),
         source=row["source"], as_of=row["as_of"],
     )  # fmt: skip
     price = Price(
-        float(row["usd_per_hour"]),
+        row.number("usd_per_hour"),
         "machine",
         row["as_of"],
         row["source"],
@@ -87,97 +90,110 @@ def _known(row: dict[str, str]) -> _Known:
         row["region"],
         row["purchase"],
     )
-    return _Known(machine, {(row["region"], row["purchase"]): price}, row["note"])
+    return _Comparable(machine, {(row["region"], row["purchase"]): price}, row["note"])
 
 
-def _find(name: str) -> _Known:
-    listed = _comparables().get(name)
-    return listed or _Known(catalog.get_machine(name), {})
+def _find(name: str) -> _Comparable:
+    comparable = _comparables().get(name)
+    return comparable or _Comparable(catalog.get_machine(name), {})
 
 
-def _price(known: _Known, wanted: Request, book: PriceBook) -> Price | None:
-    if wanted.usd_per_hour is not None:
+def _price(comparable: _Comparable, request: CloudRequest, book: PriceBook) -> Price | None:
+    if request.usd_per_hour is not None:
         source = "--cloud-usd-per-hour"
-        return Price(wanted.usd_per_hour, "machine", None, source, "low", wanted.region, wanted.purchase)
-    own = book.machine(known.machine.cloud, wanted.region, known.machine.name, wanted.purchase)
-    return own or known.prices.get((wanted.region, wanted.purchase))
+        return Price(request.usd_per_hour, "machine", None, source, "low", request.region, request.purchase)
+    catalogue_price = book.machine(
+        comparable.machine.cloud, request.region, comparable.machine.name, request.purchase
+    )
+    return catalogue_price or comparable.prices.get((request.region, request.purchase))
 
 
-def candidates(of: Own, wanted: Request, book: PriceBook | None = None) -> list[Cloud]:
-    """Return every machine with a price there that does what the rack does, the cheapest first."""
+def find_alternatives(
+    rack: RackCost, request: CloudRequest, book: PriceBook | None = None
+) -> list[CloudAlternative]:
+    """Return the equivalent machines with a price in the region, the cheapest first."""
     prices = book or PriceBook()
-    names = sorted(_comparables()) if not of.cards else _with_cards(of)
-    found = [_cloud(of, _find(name), wanted, prices) for name in names]
-    priced = [cloud for cloud in found if cloud is not None]
-    return sorted(priced, key=lambda cloud: (cloud.usd_per_month(1.0), cloud.machine))
+    names = sorted(_comparables()) if not rack.cards else _with_cards(rack)
+    alternatives = [_cloud(rack, _find(name), request, prices) for name in names]
+    priced_alternatives = [alternative for alternative in alternatives if alternative is not None]
+    return sorted(
+        priced_alternatives, key=lambda alternative: (alternative.usd_per_month(1.0), alternative.machine)
+    )
 
 
-def _with_cards(of: Own) -> list[str]:
-    """Return the cloud machines that carry one of the rack's cards, whole."""
+def _with_cards(rack: RackCost) -> list[str]:
+    """Return the cloud machines with complete cards of the rack's model."""
     from gpufleet.catalog import table
 
     return sorted(
         name
         for (cloud, name), machine in table.load_machines().items()
-        if cloud != "onprem" and any(_same(of, carried) for carried in machine.accelerators)
+        if cloud != "onprem" and any(_is_same_card(rack, card) for card in machine.accelerators)
     )
 
 
-def _same(of: Own, carried: AcceleratorCount) -> bool:
-    return carried.model in of.cards and carried.share == 1
+def _is_same_card(rack: RackCost, card: AcceleratorCount) -> bool:
+    return card.model in rack.cards and card.share == 1
 
 
-def chosen(of: Own, wanted: Request, book: PriceBook | None = None) -> Cloud:
-    """Return the machines to compare with: those asked for, else the cheapest that do the same."""
+def choose_alternative(
+    rack: RackCost, request: CloudRequest, book: PriceBook | None = None
+) -> CloudAlternative:
+    """Return the requested machine, else the cheapest equivalent one."""
     prices = book or PriceBook()
-    if wanted.machine is not None:
-        cloud = _cloud(of, _find(wanted.machine), wanted, prices)
-        if cloud is None:
-            problem = f"no {wanted.purchase} price of {wanted.machine} in {wanted.region}"
+    if request.machine is not None:
+        alternative = _cloud(rack, _find(request.machine), request, prices)
+        if alternative is None:
+            problem = f"no {request.purchase} price of {request.machine} in {request.region}"
             raise InputError(
                 problem, where="--against", remedy="give --cloud-usd-per-hour, or another region"
             )
-        return cloud
-    found = candidates(of, wanted, prices)
-    if not found:
-        problem = f"no {wanted.purchase} price in {wanted.region} of a machine that does what {of.name} does"
+        return alternative
+    alternatives = find_alternatives(rack, request, prices)
+    if not alternatives:
+        problem = (
+            f"no {request.purchase} price in {request.region} of a machine that does what {rack.name} does"
+        )
         raise InputError(problem, where="--region", remedy="give --against and --cloud-usd-per-hour")
-    return found[0]
+    return alternatives[0]
 
 
-def _cloud(of: Own, known: _Known, wanted: Request, book: PriceBook) -> Cloud | None:
-    price = _price(known, wanted, book)
+def _cloud(
+    rack: RackCost, comparable: _Comparable, request: CloudRequest, book: PriceBook
+) -> CloudAlternative | None:
+    price = _price(comparable, request, book)
     if price is None:
         return None
-    count, because = _count(of, known.machine)
-    if wanted.count is not None:
-        count, because = wanted.count, "as asked for"
-    disk, told = _storage(of, known.machine.cloud, wanted.region, book) if wanted.storage else (0.0, "")
-    note = "; ".join(part for part in (known.note, told) if part)
-    return Cloud(
-        known.machine.name, known.machine.cloud, wanted.region, wanted.purchase, count, because, price, disk, note
+    count, because = _count(rack, comparable.machine)
+    if request.count is not None:
+        count, because = request.count, "as requested"
+    disk, storage_note = (
+        _storage(rack, comparable.machine.cloud, request.region, book) if request.storage else (0.0, "")
+    )
+    note = "; ".join(part for part in (comparable.note, storage_note) if part)
+    return CloudAlternative(
+        comparable.machine.name, comparable.machine.cloud, request.region, request.purchase, count, because, price,
+        disk, note,
     )  # fmt: skip
 
 
-def _count(of: Own, machine: Machine) -> tuple[int, str]:
-    """Return how many machines do what the rack does, and what decides."""
-    for carried in machine.accelerators:
-        if _same(of, carried):
-            return math.ceil(
-                of.cards[carried.model] / carried.count
-            ), f"{of.cards[carried.model]} x {carried.model}"
-    cores, memory = math.ceil(of.cores / machine.vcpus), math.ceil(of.memory_gib / machine.memory_gib)
+def _count(rack: RackCost, machine: Machine) -> tuple[int, str]:
+    """Return the equivalent number of machines, and what determines it."""
+    for card in machine.accelerators:
+        if _is_same_card(rack, card):
+            return math.ceil(rack.cards[card.model] / card.count), f"{rack.cards[card.model]} x {card.model}"
+    cores, memory = math.ceil(rack.cores / machine.vcpus), math.ceil(rack.memory_gib / machine.memory_gib)
     if cores >= memory:
-        return cores, f"{of.cores} cores, core for core"
-    return memory, f"{of.memory_gib:g} GiB of memory"
+        return cores, f"{rack.cores} cores, core for core"
+    return memory, f"{rack.memory_gib:g} GiB of memory"
 
 
-def _storage(of: Own, cloud: str, region: str, book: PriceBook) -> tuple[float, str]:
-    """Return what disks of the rack's size cost there a month, all month; a missing price is told."""
-    if not of.storage_gib:
+def _storage(rack: RackCost, cloud: str, region: str, book: PriceBook) -> tuple[float, str]:
+    """Return the monthly cost of disks of the rack's size, and a note about them."""
+    if not rack.storage_gib:
         return 0.0, ""
     disk_part = catalog.CLOUDS[cloud].disk_part or ""
     price = book.part(cloud, region, disk_part, "on_demand")
     if price is None:
-        return 0.0, f"{of.storage_gib:,.0f} GiB of disks are not in the cloud's figure: no price"
-    return of.storage_gib * price.usd_per_hour * HOURS, f"{of.storage_gib:,.0f} GiB of {disk_part}"
+        return 0.0, f"{rack.storage_gib:,.0f} GiB of disks are not in the cloud's figure: no price"
+    return rack.storage_gib * price.usd_per_hour * HOURS, f"{rack.storage_gib:,.0f} GiB of {disk_part}"

@@ -1,11 +1,11 @@
-"""Bought against rented, month by month.
+"""Compare buying with renting, month by month.
 
     bought(m) = capital + m * running            running: power, space, people, network, upkeep
     rented(m) = m * (count * price * 730 h * utilisation + disks)
 
-They meet at m = capital / (rented a month - running a month). What the hardware is worth at the end counts at
-the end only: nobody sells a rack each month. The break-even utilisation is where a month of the rack, its
-capital less residual spread over its life, costs what the cloud does.
+Break-even is at m = capital / (rented a month - running a month). The residual value counts only at the end of life.
+At the break-even utilisation a month of the rack, with capital less residual spread over its life, costs as much as
+the cloud.
 """
 
 from __future__ import annotations
@@ -13,71 +13,77 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpufleet.cost.analysis.tco.cloud import HOURS, Cloud
+from gpufleet.cost.analysis.tco.cloud import HOURS, CloudAlternative
 from gpufleet.cost.inputs.terms import TERMS
 
 if TYPE_CHECKING:
-    from gpufleet.cost.analysis.tco.rack import Own
+    from gpufleet.cost.analysis.tco.rack import RackCost
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A rack against a cloud that would run for ``utilisation`` of each month."""
+    """A rack against cloud machines that run for the share ``utilisation`` of each month."""
 
-    own: Own
-    cloud: Cloud
+    rack: RackCost
+    cloud: CloudAlternative
     utilisation: float = 1.0
 
     @property
     def cloud_usd_per_month(self) -> float:
-        """Return what the cloud bills a month."""
+        """Return the monthly cost of the cloud machines."""
         return self.cloud.usd_per_month(self.utilisation)
 
     @property
     def break_even_month(self) -> float | None:
-        """Return the month in which the rack has paid for itself, None where it never does."""
-        saved = self.cloud_usd_per_month - self.own.running_usd_per_month
-        return self.own.capital_usd / saved if saved > 0 else None
+        """Return the month in which the rack has paid for itself, None if never."""
+        saved = self.cloud_usd_per_month - self.rack.running_usd_per_month
+        return self.rack.capital_usd / saved if saved > 0 else None
 
     @property
-    def within_life(self) -> bool:
-        """Tell whether it pays for itself before its years are over."""
+    def is_within_life(self) -> bool:
+        """True if the rack pays for itself within its life."""
         month = self.break_even_month
-        return month is not None and month <= self.own.months
+        return month is not None and month <= self.rack.months
 
     @property
     def break_even_utilisation(self) -> float | None:
-        """Return the share of the month above which the rack is cheaper; None where the cloud bills all of it."""
+        """Return the utilisation above which the rack is cheaper; None if the cloud bills the full month."""
         if self.cloud.purchase in TERMS:
             return None
         full = self.cloud.count * self.cloud.price.usd_per_hour * HOURS
-        return max(0.0, (self.own.usd_per_month - self.cloud.storage_usd_per_month) / full)
+        return max(0.0, (self.rack.usd_per_month - self.cloud.storage_usd_per_month) / full)
 
     @property
     def saved_usd_per_month(self) -> float:
-        """Return what the rack saves a month, its capital spread over its life; negative where it does not."""
-        return self.cloud_usd_per_month - self.own.usd_per_month
+        """Return what the rack saves a month; negative if the cloud is cheaper."""
+        return self.cloud_usd_per_month - self.rack.usd_per_month
 
     @property
-    def own_total_usd(self) -> float:
-        """Return all that the rack costs over its life."""
-        return self.own.capital_usd - self.own.residual_usd + self.own.running_usd_per_month * self.own.months
+    def rack_total_usd(self) -> float:
+        """Return the rack's total cost over its life."""
+        return (
+            self.rack.capital_usd
+            - self.rack.residual_usd
+            + self.rack.running_usd_per_month * self.rack.months
+        )
 
     @property
     def cloud_total_usd(self) -> float:
-        """Return what the cloud bills over the same months."""
-        return self.cloud_usd_per_month * self.own.months
+        """Return the cloud's total cost over the same months."""
+        return self.cloud_usd_per_month * self.rack.months
 
-    def cumulated(self) -> list[tuple[int, float, float]]:
-        """Return (month, bought, rented) from the first day to the last, the residual taken off at the end."""
-        last = round(self.own.months)
+    def cumulative_costs(self) -> list[tuple[int, float, float]]:
+        """Return (month, bought, rented) for each month; the last row subtracts the residual value."""
+        last = round(self.rack.months)
         rows = [
             (
                 month,
-                self.own.capital_usd + month * self.own.running_usd_per_month,
+                self.rack.capital_usd + month * self.rack.running_usd_per_month,
                 month * self.cloud_usd_per_month,
             )
             for month in range(last + 1)
         ]
-        end, bought, rented = rows[-1]
-        return [*rows, (end, bought - self.own.residual_usd, rented)] if self.own.residual_usd else rows
+        last_month, bought, rented = rows[-1]
+        return (
+            [*rows, (last_month, bought - self.rack.residual_usd, rented)] if self.rack.residual_usd else rows
+        )

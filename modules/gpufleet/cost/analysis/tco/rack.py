@@ -1,4 +1,4 @@
-"""Our side: what a rack holds and costs."""
+"""The size and cost of a rack that we own."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MONTHS = 12
 
 
 @dataclass(frozen=True)
-class Own:
+class RackCost:
     """A rack: its size, and its cost facts for that many nodes."""
 
     name: str
@@ -39,22 +39,22 @@ class Own:
 
     @property
     def usd_per_month(self) -> float:
-        """Return all parts, a month."""
+        """Return the sum of all parts, in USD a month."""
         return sum(self.parts_per_month.values())
 
     @property
     def running_usd_per_month(self) -> float:
-        """Return what goes on being paid once the hardware is bought."""
+        """Return the operating cost: the monthly cost without capital."""
         return self.usd_per_month - self.parts_per_month["capital"]
 
     @property
     def capital_usd(self) -> float:
-        """Return what is paid on the first day."""
+        """Return the purchase price."""
         return self.cost.capital_usd_value
 
     @property
     def residual_usd(self) -> float:
-        """Return what the hardware is still worth on its last day."""
+        """Return the resale value at the end of life."""
         return self.capital_usd * self.cost.residual_fraction.value
 
     @property
@@ -62,27 +62,27 @@ class Own:
         """Return the months of use."""
         return self.cost.life_years.value * MONTHS
 
-    def with_figures(self, **figures: float) -> Own:
-        """Return the same rack with other figures, to ask what if."""
+    def with_figures(self, **figures: float) -> RackCost:
+        """Return the rack with other figures, for a what-if."""
         from gpufleet.fleet import Fact
 
-        told = {
+        facts = {
             name: Fact(value=float(value), source="what if", assumption=True)
             for name, value in figures.items()
         }
-        return replace(self, cost=self.cost.model_copy(update=told))
+        return replace(self, cost=self.cost.model_copy(update=facts))
 
 
-def own(rack: Rack) -> Own:
-    """Return a rack's size and cost; without cost facts there is nothing to compare."""
+def compute_rack_cost(rack: Rack) -> RackCost:
+    """Return a rack's size and cost; raise InputError without cost facts."""
     if rack.cost is None:
         raise InputError("has no cost facts", where=rack.name, key="cost", remedy="add them: docs/spec.md")
     machines = [catalog.get_machine(node.machine, "onprem") for node in rack.nodes]
     cards: Counter[str] = Counter()
     for machine, node in zip(machines, rack.nodes, strict=True):
-        cards.update({carried.model: carried.count for carried in machine.accelerators})
-        cards.update({wanted.model: wanted.count for wanted in node.accelerators})
-    return Own(
+        cards.update({accelerator.model: accelerator.count for accelerator in machine.accelerators})
+        cards.update({attached.model: attached.count for attached in node.accelerators})
+    return RackCost(
         name=rack.name,
         machine=rack.machine,
         arch=machines[0].arch,

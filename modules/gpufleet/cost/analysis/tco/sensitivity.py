@@ -1,4 +1,4 @@
-"""How far one figure moves the answer, the others left as they are."""
+"""Sensitivity: the comparison with one figure changed at a time."""
 
 from __future__ import annotations
 
@@ -15,36 +15,44 @@ DISCOUNTS = (0.25, 0.5)
 
 @dataclass(frozen=True)
 class Case:
-    """One figure changed, and what comes of it."""
+    """One changed figure, and the resulting comparison."""
 
     figure: str
     value: str
     comparison: Comparison
 
 
-def cases(of: Comparison) -> tuple[Case, ...]:
+def cases(comparison: Comparison) -> tuple[Case, ...]:
     """Return the comparison under other tariffs, utilisations, lives and cloud prices."""
-    return (*_tariffs(of), *_utilisations(of), *_lives(of), *_prices(of))
+    return (*_tariffs(comparison), *_utilisations(comparison), *_lifetimes(comparison), *_prices(comparison))
 
 
-def _tariffs(of: Comparison) -> Iterator[Case]:
-    tariff = of.own.cost.usd_per_kwh.value
+def _tariffs(comparison: Comparison) -> Iterator[Case]:
+    tariff = comparison.rack.cost.usd_per_kwh.value
     for factor in TARIFFS:
-        changed = of.own.with_figures(usd_per_kwh=tariff * factor)
-        yield Case("tariff", f"{tariff * factor:.2f} USD/kWh", replace(of, own=changed))
+        changed = comparison.rack.with_figures(usd_per_kwh=tariff * factor)
+        yield Case("tariff", f"{tariff * factor:.2f} USD/kWh", replace(comparison, rack=changed))
 
 
-def _utilisations(of: Comparison) -> Iterator[Case]:
+def _utilisations(comparison: Comparison) -> Iterator[Case]:
     for share in UTILISATIONS:
-        yield Case("utilisation", f"{share:.0%}", replace(of, utilisation=share))
+        yield Case("utilisation", f"{share:.0%}", replace(comparison, utilisation=share))
 
 
-def _lives(of: Comparison) -> Iterator[Case]:
+def _lifetimes(comparison: Comparison) -> Iterator[Case]:
     for years in LIVES:
-        yield Case("life", f"{years} years", replace(of, own=of.own.with_figures(life_years=years)))
+        yield Case(
+            "life", f"{years} years", replace(comparison, rack=comparison.rack.with_figures(life_years=years))
+        )
 
 
-def _prices(of: Comparison) -> Iterator[Case]:
+def _prices(comparison: Comparison) -> Iterator[Case]:
     for discount in DISCOUNTS:
-        price = replace(of.cloud.price, usd_per_hour=of.cloud.price.usd_per_hour * (1 - discount))
-        yield Case("cloud price", f"-{discount:.0%}", replace(of, cloud=replace(of.cloud, price=price)))
+        price = replace(
+            comparison.cloud.price, usd_per_hour=comparison.cloud.price.usd_per_hour * (1 - discount)
+        )
+        yield Case(
+            "cloud price",
+            f"-{discount:.0%}",
+            replace(comparison, cloud=replace(comparison.cloud, price=price)),
+        )

@@ -7,6 +7,6 @@ policy.yaml beside this file holds the rules; GPUFLEET_COST_POLICY names another
 import os
 from pathlib import Path
 
-from gpufleet.cost.analysis.policy.pack import serve
+from gpufleet.cost.analysis.policy.pack import run_policy_pack
 
-serve(Path(os.environ.get("GPUFLEET_COST_POLICY") or Path(__file__).with_name("policy.yaml")))
+run_policy_pack(Path(os.environ.get("GPUFLEET_COST_POLICY") or Path(__file__).with_name("policy.yaml")))

@@ -1,4 +1,4 @@
-"""What a Pulumi program may see while it is evaluated: an environment, a Python, and paths of the file system."""
+"""Environment variables, Python and paths that an evaluated Pulumi program may use."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from gpufleet.boundary import read_text
 from gpufleet.errors import InputError
 
 # Variables without secrets: locale, PATH, and the providers' regions (child.PROVIDER_VARIABLES).
-ENVIRONMENT = (
+ALLOWED_VARIABLES = (
     "PATH", "LANG", "LANGUAGE", "TZ", "VIRTUAL_ENV", "GPUFLEET_PRICES",
     "AWS_REGION", "AWS_DEFAULT_REGION", "GOOGLE_REGION", "CLOUDSDK_COMPUTE_REGION", "GOOGLE_ZONE",
     "CLOUDSDK_COMPUTE_ZONE", "ARM_LOCATION",
 )  # fmt: skip
 LOCALE = "LC_"
-# What a project's folder and a home folder keep that is no business of a program: credentials and our own records.
-SECRETS = (
+# Credentials and our own records in a project's folder or a home folder.
+SECRET_PATHS = (
     ".git", ".gpufleet", ".pulumi", ".env", ".envrc", ".aws", ".azure", ".config", ".docker", ".gnupg", ".kube",
     ".netrc", ".npmrc", ".oci", ".pypirc", ".ssh", ".terraform.d", ".vault-token", ".git-credentials",
     ".bash_history", ".zsh_history", ".local/share/gpufleet", ".local/state/gpufleet", "credentials.json",
@@ -31,95 +31,103 @@ SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/
 GRACE_S = 5
 
 
-def environment(variables: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """Return the variables that an evaluated program gets; its home is empty and its own."""
-    kept = {
-        name: value for name, value in variables.items() if name in ENVIRONMENT or name.startswith(LOCALE)
+def allowed_environment(variables: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """Return the variables of an evaluated program; its home folder is empty."""
+    allowed = {
+        name: value
+        for name, value in variables.items()
+        if name in ALLOWED_VARIABLES or name.startswith(LOCALE)
     }
     private = {"HOME": str(folder), "TMPDIR": str(folder)}
-    return kept | private | {"PULUMI_SKIP_UPDATE_CHECK": "true", "PYTHONUNBUFFERED": "1"}
+    return allowed | private | {"PULUMI_SKIP_UPDATE_CHECK": "true", "PYTHONUNBUFFERED": "1"}
 
 
 def project_python(root: Path) -> Path | None:
-    """Return the Python of the virtual environment that a project names; None where that is this one.
+    """Return the Python of a project's virtual environment, None if it is this one.
 
-    A virtual environment that git keeps belongs to whoever wrote the commit: it is not used.
+    A virtual environment that is committed to git is untrusted and not used.
     """
-    text = _text(root / "Pulumi.yaml")
-    named = re.search(r"^\s*virtualenv:\s*[\"']?([^\"'\s#]+)", text, re.MULTILINE)
-    if named is None:
+    text = _read_or_empty(root / "Pulumi.yaml")
+    virtualenv = re.search(r"^\s*virtualenv:\s*[\"']?([^\"'\s#]+)", text, re.MULTILINE)
+    if virtualenv is None:
         return None
-    folder = root / named.group(1)
+    folder = root / virtualenv.group(1)
     python = folder / "bin" / "python"
     if not python.exists() or folder.resolve() == Path(sys.prefix).resolve() or _is_tracked(root, folder):
         return None
     return python
 
 
-def clouds(root: Path, stack: str, config_file: Path | None) -> list[str]:
-    """Return the clouds that a stack's file names: a guess at what its program imports."""
-    kept = re.search(r"^stackConfigDir:\s*[\"']?([^\"'\s#]+)", _text(root / "Pulumi.yaml"), re.MULTILINE)
-    path = config_file or root / (kept.group(1) if kept else ".") / f"Pulumi.{stack}.yaml"
-    return sorted(set(re.findall(r"\bcloud:\s*[\"']?(\w+)", _text(path))))
+def guess_clouds(root: Path, stack: str, config_file: Path | None) -> list[str]:
+    """Return the clouds in a stack's file, to guess the program's imports."""
+    config_folder = re.search(
+        r"^stackConfigDir:\s*[\"']?([^\"'\s#]+)", _read_or_empty(root / "Pulumi.yaml"), re.MULTILINE
+    )
+    path = config_file or root / (config_folder.group(1) if config_folder else ".") / f"Pulumi.{stack}.yaml"
+    return sorted(set(re.findall(r"\bcloud:\s*[\"']?(\w+)", _read_or_empty(path))))
 
 
-def bounds(
+def sandbox_bounds(
     root: Path, config_file: Path | None, python: Path | None, folder: Path, limit_s: float, *, trusted: bool
 ) -> dict[str, Any]:
-    """Return what ``sandbox.start`` takes: the paths to show and to hide, where to write, and the limits."""
+    """Return the bounds for ``sandbox.start``: visible and hidden paths, the writable folder, limits."""
     if trusted:
         return {"trusted": True, "folder": str(folder)}
-    top = _repository(root)
-    shown = [*(_interpreter(python) if python else _own_interpreter()), top, Path(__file__).parent]
-    shown += [config_file.resolve()] if config_file else []
-    hidden = {(place / name).resolve() for place in {top, root} for name in SECRETS}
+    repository = _repository(root)
+    visible = [
+        *(_virtualenv_paths(python) if python else _interpreter_paths()),
+        repository,
+        Path(__file__).parent,
+    ]
+    visible += [config_file.resolve()] if config_file else []
+    hidden = {(place / name).resolve() for place in {repository, root} for name in SECRET_PATHS}
     return {
         "trusted": False,
         "folder": str(folder),
-        "visible": _without_covered(shown),
-        "hidden": sorted(str(path) for path in hidden if path.is_relative_to(top)),
+        "visible": _without_covered(visible),
+        "hidden": sorted(str(path) for path in hidden if path.is_relative_to(repository)),
         # A rehearsal keeps its own stack files in a folder that is hidden.
         "revealed": [str(config_file.resolve())] if config_file and config_file.is_file() else [],
         "cpu_s": int(limit_s) + GRACE_S,
     }
 
 
-def _own_interpreter() -> list[Path]:
+def _interpreter_paths() -> list[Path]:
     # The first place is that of the script or of `python -m`; neither it nor PYTHONPATH is the child's.
-    others = {"", *os.environ.get("PYTHONPATH", "").split(os.pathsep)}
-    places = {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix, *sys.path[1:]} - others
-    places |= {site.getusersitepackages()} if site.ENABLE_USER_SITE else set()
-    return [Path(place) for place in sorted(places) if _is_apart_from_home(Path(place))]
+    excluded = {"", *os.environ.get("PYTHONPATH", "").split(os.pathsep)}
+    paths = {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix, *sys.path[1:]} - excluded
+    paths |= {site.getusersitepackages()} if site.ENABLE_USER_SITE else set()
+    return [Path(place) for place in sorted(paths) if _is_apart_from_home(Path(place))]
 
 
-def _interpreter(python: Path) -> list[Path]:
+def _virtualenv_paths(python: Path) -> list[Path]:
     """Return a virtual environment and the installation behind it."""
-    behind = python.resolve().parents[1]
-    is_installation = any(behind.glob("lib/python3*")) and _is_apart_from_home(behind)
-    return [python.parents[1].resolve(), *([behind] if is_installation else [])]
+    installation = python.resolve().parents[1]
+    is_installation = any(installation.glob("lib/python3*")) and _is_apart_from_home(installation)
+    return [python.parents[1].resolve(), *([installation] if is_installation else [])]
 
 
 def _is_apart_from_home(path: Path) -> bool:
-    """Return True unless a folder is the home folder or holds it."""
+    """Return whether a folder is neither the home folder nor a parent of it."""
     return not Path.home().resolve().is_relative_to(path.resolve())
 
 
 def _repository(root: Path) -> Path:
-    """Return the top of the repository that a project is in, unless that holds the home folder; else the project."""
-    for place in (root, *root.parents):
-        if (place / ".git").exists():
-            return place if _is_apart_from_home(place) else root
+    """Return the project's repository; if that contains the home folder, the project."""
+    for folder in (root, *root.parents):
+        if (folder / ".git").exists():
+            return folder if _is_apart_from_home(folder) else root
     return root
 
 
 def _without_covered(paths: Iterable[Path]) -> list[str]:
-    """Return existing paths, real ones and as they were given, without those that another one shows."""
-    every = {each for path in paths for each in (path.absolute(), path.resolve()) if path.exists()}
-    shown: list[Path] = []
-    for path in sorted(every, key=lambda each: len(each.parts)):
-        if not any(path.is_relative_to(cover) for cover in (*shown, *map(Path, SYSTEM))):
-            shown.append(path)
-    return [str(path) for path in shown]
+    """Return existing paths, resolved and as given, without those inside another one."""
+    candidates = {path for path in paths for path in (path.absolute(), path.resolve()) if path.exists()}
+    uncovered: list[Path] = []
+    for path in sorted(candidates, key=lambda path: len(path.parts)):
+        if not any(path.is_relative_to(covering) for covering in (*uncovered, *map(Path, SYSTEM))):
+            uncovered.append(path)
+    return [str(path) for path in uncovered]
 
 
 def _is_tracked(root: Path, folder: Path) -> bool:
@@ -128,8 +136,8 @@ def _is_tracked(root: Path, folder: Path) -> bool:
     return bool(run_git(root, "ls-files", "--", str(folder)).stdout.strip())
 
 
-def _text(path: Path) -> str:
-    """Return a file's text, none where it cannot be read: the evaluation says what is wrong with it."""
+def _read_or_empty(path: Path) -> str:
+    """Return a file's text, empty if unreadable: the evaluation reports the error."""
     with suppress(InputError):
         return read_text(path)
     return ""

@@ -1,6 +1,6 @@
-"""The child of ``evaluation``: runs Pulumi programs under mocks and writes down what they register.
+"""The child of ``evaluation``: run Pulumi programs under mocks and record their resources.
 
-Run as a script: the jobs are the first line of standard input, the word to run them is the second. Each job runs
+Run as a script: the jobs are the first line of standard input, the second line is GO. Each job runs
 in a fork that ``sandbox`` confines before any code or file of its project is read. It imports nothing of gpufleet,
 so that each fork takes the package that its own project brings. The project may be anybody's: one whose virtual
 environment is not this Python's gets its own Python, inside, with the job as the argument.
@@ -31,7 +31,7 @@ SDKS = {
     ),
 }
 # The variables that tell the providers where to work, where the configuration does not.
-PLACES: dict[str, dict[str, tuple[str, ...]]] = {
+PROVIDER_VARIABLES: dict[str, dict[str, tuple[str, ...]]] = {
     "aws": {"region": ("AWS_REGION", "AWS_DEFAULT_REGION")},
     "gcp": {
         "region": ("GOOGLE_REGION", "CLOUDSDK_COMPUTE_REGION"),
@@ -47,7 +47,7 @@ Job = dict[str, Any]
 
 
 class InputError(Exception):
-    """The one mistake that this script finds itself; it is told as gpufleet's own are."""
+    """An error that this script finds itself; it is reported like gpufleet's InputError."""
 
     def __init__(self, problem: str, where: Path) -> None:
         super().__init__(problem)
@@ -57,23 +57,23 @@ class InputError(Exception):
 
 def main() -> None:
     """Import once, then evaluate each job confined; or, as a job's own Python, the one that was given."""
-    here = str(Path(__file__).parent)
-    sys.path[:] = [place for place in sys.path if place != here]  # our files are no modules of the program's
+    own_folder = str(Path(__file__).parent)
+    sys.path[:] = [path for path in sys.path if path != own_folder]  # our files are not the program's modules
     if len(sys.argv) > 1:
         answer(json.loads(sys.argv[1]))
         return
     sandbox = load_module("sandbox")
-    order: dict[str, Any] = json.loads(sys.stdin.readline())
+    request: dict[str, Any] = json.loads(sys.stdin.readline())
     gc.disable()  # the SDKs make a million long-lived objects; collecting among them takes a third of the time
-    if order["clouds"] is not None:
-        preload(order["clouds"])
+    if request["clouds"] is not None:
+        preload(request["clouds"])
     gc.freeze()
     if sys.stdin.readline().strip() != GO:
-        return  # the parent has found a mistake meanwhile
-    jobs: list[Job] = order["jobs"]
-    supervisors = [sandbox.start(job["bounds"], partial(perform, job), report) for job in jobs]
+        return  # the parent has found an error meanwhile
+    jobs: list[Job] = request["jobs"]
+    supervisors = [sandbox.start(job["bounds"], partial(run_job, job), report) for job in jobs]
     null = os.open(os.devnull, os.O_RDWR)
-    for job in jobs:  # so that only the confined hold them
+    for job in jobs:  # only the confined processes keep them
         os.dup2(null, job["output"])
         os.dup2(null, job["result"])
     for supervisor in supervisors:
@@ -81,9 +81,9 @@ def main() -> None:
 
 
 def load_module(name: str) -> Any:
-    """Return a module of this folder, which no name on the path reaches."""
-    place = Path(__file__).with_name(f"{name}.py")
-    spec: Any = importlib.util.spec_from_file_location(f"gpufleet_{name}", place)
+    """Load a module of this folder by its file, because the folder is not on the path."""
+    path = Path(__file__).with_name(f"{name}.py")
+    spec: Any = importlib.util.spec_from_file_location(f"gpufleet_{name}", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -95,7 +95,7 @@ def report(missing: list[str]) -> None:
 
 
 def preload(clouds: list[str]) -> None:
-    """Import the SDKs of clouds; nothing of a project is read or run here, where nothing is confined yet."""
+    """Import the SDKs of clouds. This process is not confined, so it reads nothing of a project."""
     import pulumi.runtime  # noqa: F401 - every program needs it
 
     for cloud in SDKS.keys() & set(clouds):
@@ -103,10 +103,10 @@ def preload(clouds: list[str]) -> None:
             try:
                 getattr(importlib.import_module(module), name)
             except (ImportError, AttributeError):
-                continue  # then the program, if it needs it, says so
+                continue  # the program reports it if it needs it
 
 
-def perform(job: Job) -> None:
+def run_job(job: Job) -> None:
     """Evaluate a job in this confined process, or in the Python of the project's virtual environment."""
     null = os.open(os.devnull, os.O_RDONLY)
     for source, descriptor in ((null, 0), (job["output"], 1), (job["output"], 2), (job["result"], 3)):
@@ -123,60 +123,64 @@ def perform(job: Job) -> None:
 def answer(job: Job) -> None:
     """Evaluate a job, and write its records or its error to descriptor 3."""
     failure = load_module("failure")
-    found: dict[str, Any]
+    document: dict[str, Any]
     try:
-        found = {"resources": evaluate(job)}
-    except BaseException as error:  # noqa: BLE001 - whatever a program raises is told to the parent
-        found = {"error": failure.describe(error, job, is_ours=isinstance(error, InputError))}
+        document = {"resources": evaluate(job)}
+    except BaseException as error:  # noqa: BLE001 - any exception is reported to the parent
+        document = {"error": failure.describe_error(error, job, is_ours=isinstance(error, InputError))}
     with open(3, "w", encoding="utf-8") as result:
-        json.dump(found, result)
+        json.dump(document, result)
     sys.stdout.flush()
 
 
 def evaluate(job: Job) -> list[dict[str, Any]]:
     """Run the program of one job, and return the records of its resources."""
-    if job["may_be_absent"] and not is_declared(job):
+    if job["may_be_absent"] and not is_stack_declared(job):
         return []
     check_runtime(job)
     from pulumi.runtime import set_all_config
     from pulumi.runtime.stack import run_in_stack
 
-    folder = enter(job)
+    folder = enter_program_folder(job)
     set_all_config(*configuration(job))
     name = str(project(job).get("name", "project"))
     recorder = make_recorder(name, job["stack"], provider_settings(job))
-    be_the_engine(recorder, name, job["stack"])
-    asyncio.run(run_in_stack(lambda: void(runpy.run_path(str(folder / "__main__.py"), run_name="__main__"))))
+    install_monitor(recorder, name, job["stack"])
+    asyncio.run(
+        run_in_stack(lambda: discard_result(runpy.run_path(str(folder / "__main__.py"), run_name="__main__")))
+    )
     records: list[dict[str, Any]] = list(recorder.records.values())
     return records
 
 
 def check_runtime(job: Job) -> None:
     """Refuse a program in another language: only the engine can run that."""
-    said = project(job).get("runtime", "python")
-    runtime = said.get("name") if isinstance(said, dict) else said
+    runtime_setting = project(job).get("runtime", "python")
+    runtime = runtime_setting.get("name") if isinstance(runtime_setting, dict) else runtime_setting
     if runtime != "python":
         problem = f"the program is in {runtime}; only Python is evaluated without an engine: use --preview"
         raise InputError(problem, Path(job["root"]) / "Pulumi.yaml")
 
 
-def be_the_engine(monitor: Any, name: str, stack: str) -> None:
-    """Put a monitor in the engine's place; ``set_mocks`` would add a stack resource of its own."""
+def install_monitor(monitor: Any, name: str, stack: str) -> None:
+    """Install a monitor instead of the engine; ``set_mocks`` would add a stack resource."""
     from pulumi.runtime import mocks
     from pulumi.runtime.settings import configure
 
     settings: Any = mocks.MockSettings
     features = set(monitor.GetDeploymentInfo(None).supportedFeatures)
-    told = {"project": name, "stack": stack, "dry_run": True, "organization": None}
-    configure(settings(monitor=monitor, monitor_features=features, engine=mocks.MockEngine(None), **told))
+    stack_settings = {"project": name, "stack": stack, "dry_run": True, "organization": None}
+    configure(
+        settings(monitor=monitor, monitor_features=features, engine=mocks.MockEngine(None), **stack_settings)
+    )
 
 
-def void(_: object) -> None:
-    """Drop a program's globals: only None says that it has run."""
+def discard_result(_: object) -> None:
+    """Discard a program's globals: run_in_stack expects None."""
 
 
-def enter(job: Job) -> Path:
-    """Go where the engine would run the program, with the project's own packages first on the path."""
+def enter_program_folder(job: Job) -> Path:
+    """Change to the program's folder, and put the project's packages first on the path."""
     root = Path(job["root"])
     folder = root / str(project(job).get("main", "."))
     os.chdir(folder)
@@ -193,7 +197,7 @@ def project(job: Job) -> dict[str, Any]:
 
 
 def stack_file(job: Job) -> Path:
-    """Return the stack's file: the one asked for, else where the project keeps it."""
+    """Return the stack's file: the given one, else the project's."""
     if job["config_file"]:
         return Path(job["config_file"])
     folder = str(project(job).get("stackConfigDir", "."))
@@ -205,15 +209,15 @@ def read_yaml(path: Path) -> Any:
     text = path.read_text(encoding="utf-8")
     try:
         from ruamel.yaml import YAML
-    except ImportError:  # in a virtual environment that is not ours there is Pulumi's own reader
+    except ImportError:  # another virtual environment has at least Pulumi's own reader
         import yaml
 
         return yaml.safe_load(text) or {}
     return YAML(typ="safe", pure=True).load(text) or {}
 
 
-def is_declared(job: Job) -> bool:
-    """Tell whether a stack is there: it has a file, or is in a project where no stack has one."""
+def is_stack_declared(job: Job) -> bool:
+    """Return whether a stack exists: it has a file, or no stack of the project has one."""
     path = stack_file(job)
     if not (Path(job["root"]) / "Pulumi.yaml").is_file():
         return False
@@ -221,8 +225,8 @@ def is_declared(job: Job) -> bool:
 
 
 def configuration(job: Job) -> tuple[dict[str, str], list[str]]:
-    """Return the stack's configuration as the engine hands it over: text, objects as JSON."""
-    if not is_declared(job):
+    """Return the stack's configuration as the engine passes it: text, objects as JSON."""
+    if not is_stack_declared(job):
         raise InputError(f"no stack {job['stack']!r}", stack_file(job))
     values = settings(job)
     secrets = [key for key, value in values.items() if is_secret(value)]
@@ -231,59 +235,63 @@ def configuration(job: Job) -> tuple[dict[str, str], list[str]]:
 
 def settings(job: Job) -> dict[str, Any]:
     """Return the project's defaults with the stack's settings over them; keys carry their namespace."""
-    path, whole = stack_file(job), project(job)
-    namespace = str(whole.get("name", "project"))
-    found: dict[str, Any] = {}
-    for key, said in (whole.get("config") or {}).items():
-        default = said.get("value", said.get("default")) if isinstance(said, dict) else said
+    path, project_file = stack_file(job), project(job)
+    namespace = str(project_file.get("name", "project"))
+    values: dict[str, Any] = {}
+    for key, declared_value in (project_file.get("config") or {}).items():
+        default = (
+            declared_value.get("value", declared_value.get("default"))
+            if isinstance(declared_value, dict)
+            else declared_value
+        )
         if default is not None:
-            found[qualified(key, namespace)] = default
+            values[qualify_key(key, namespace)] = default
     stacks: dict[str, Any] = (read_yaml(path).get("config") or {}) if path.is_file() else {}
-    return found | {qualified(key, namespace): value for key, value in stacks.items()}
+    return values | {qualify_key(key, namespace): value for key, value in stacks.items()}
 
 
-def qualified(key: str, namespace: str) -> str:
+def qualify_key(key: str, namespace: str) -> str:
     """Return a setting's key with its namespace; one without is the project's own."""
     return key if ":" in key else f"{namespace}:{key}"
 
 
 def provider_settings(job: Job) -> dict[str, dict[str, str]]:
-    """Return what the stack says to each default provider, such as ``aws:region``; the environment may say it too."""
-    found: dict[str, dict[str, str]] = {}
-    for package, variables in PLACES.items():
+    """Return the settings of each default provider, such as ``aws:region``, from stack and environment."""
+    settings_by_package: dict[str, dict[str, str]] = {}
+    for package, variables in PROVIDER_VARIABLES.items():
         for name, names in variables.items():
             value = next((os.environ[each] for each in names if os.environ.get(each)), None)
             if value:
-                found.setdefault(package, {})[name] = value
+                settings_by_package.setdefault(package, {})[name] = value
     for key, value in settings(job).items():
         package, _, name = key.partition(":")
         if not is_secret(value):
-            found.setdefault(package, {})[name] = as_text(value)
-    return found
+            settings_by_package.setdefault(package, {})[name] = as_text(value)
+    return settings_by_package
 
 
 def as_text(value: Any) -> str:
-    """Return one setting as text; a date that YAML read as one goes back to how it was written."""
-    plain = reveal_nothing(value)
+    """Return one setting as text; a YAML date is written as in the file."""
+    plain = mask_secrets(value)
     return plain if isinstance(plain, str) else json.dumps(plain, default=str)
 
 
-def reveal_nothing(value: Any) -> Any:
-    """Put a mark in the place of every secret."""
+def mask_secrets(value: Any) -> Any:
+    """Replace every secret by a mark."""
     if is_secret(value):
         return MARKED_SECRET
     if isinstance(value, dict):
-        return {key: reveal_nothing(item) for key, item in value.items()}
-    return [reveal_nothing(item) for item in value] if isinstance(value, list) else value
+        return {key: mask_secrets(item) for key, item in value.items()}
+    return [mask_secrets(item) for item in value] if isinstance(value, list) else value
 
 
 def is_secret(value: Any) -> bool:
-    """Tell whether a setting is encrypted."""
+    """Return whether a setting is encrypted."""
     return isinstance(value, dict) and set(value) == {"secure"}
 
 
 def make_recorder(name: str, stack: str, providers: dict[str, dict[str, str]]) -> Any:
-    """Return a mock monitor that answers as the engine does in a preview and keeps what it is told."""
+    """Return a mock monitor that answers like an engine in a preview and records the resources."""
     from google.protobuf import empty_pb2  # type: ignore[import-untyped]  # protobuf ships no types
     from google.protobuf.json_format import MessageToDict  # type: ignore[import-untyped]  # the same
     from pulumi.runtime import mocks
@@ -291,26 +299,26 @@ def make_recorder(name: str, stack: str, providers: dict[str, dict[str, str]]) -
 
     region = providers.get("aws", {}).get("region", "us-east-1")
 
-    class Answers(mocks.Mocks):
-        """Look-ups that would need the network: they answer with their own arguments and a mark."""
+    class MockLookups(mocks.Mocks):
+        """Invokes that would need the network: they return their arguments and a mark."""
 
         def call(self, args: mocks.MockCallArgs) -> Any:
-            return look_up(args.token, args.args, region)
+            return answer_lookup(args.token, args.args, region)
 
         def new_resource(self, args: mocks.MockResourceArgs) -> tuple[str, dict[str, Any]]:
             return args.resource_id or "", args.inputs
 
     class Recorder(mocks.MockMonitor):
-        """Keeps each registration as the record that an engine's state would hold."""
+        """Record each registration as in an engine's state."""
 
         def __init__(self) -> None:
-            super().__init__(Answers())
+            super().__init__(MockLookups())
             self.records: dict[str, dict[str, Any]] = {}
 
         def make_urn(self, parent: str, type_: str, resource: str) -> str:
-            """Name both: registrations arrive on threads that do not know the settings."""
-            above = parent.split("::")[2] if parent else STACK
-            types = type_ if above == STACK else f"{above}${type_}"
+            """Return a URN. Registrations arrive on threads without the settings, so it takes all parts."""
+            parent_types = parent.split("::")[2] if parent else STACK
+            types = type_ if parent_types == STACK else f"{parent_types}${type_}"
             return f"urn:pulumi:{stack}::{name}::{types}::{resource}"
 
         def RegisterResource(self, request: Any) -> Any:  # noqa: N802 - the engine's name
@@ -321,13 +329,15 @@ def make_recorder(name: str, stack: str, providers: dict[str, dict[str, str]]) -
             return resource_pb2.RegisterResourceResponse(urn=urn, id="", object=request.object)
 
         def default_provider(self, request: Any) -> str:
-            """Return the reference to a package's default provider, and keep its record: its region counts."""
+            """Return the reference to a package's default provider, and record it because of its region."""
             package = request.type.split(":")[0]
             if not request.custom or request.type.startswith("pulumi:"):
                 return ""
             urn = self.make_urn("", f"pulumi:providers:{package}", "default")
-            told = {"urn": urn, "type": f"pulumi:providers:{package}", "custom": True}
-            self.records.setdefault(urn, {**told, "inputs": providers.get(package, {}), "outputs": {}})
+            provider_record = {"urn": urn, "type": f"pulumi:providers:{package}", "custom": True}
+            self.records.setdefault(
+                urn, {**provider_record, "inputs": providers.get(package, {}), "outputs": {}}
+            )
             return f"{urn}::default"
 
         def Call(self, request: Any) -> Any:  # noqa: ARG002, N802 - the engine's name; a remote component's method
@@ -346,7 +356,7 @@ def make_recorder(name: str, stack: str, providers: dict[str, dict[str, str]]) -
 
 
 def record(urn: str, request: Any, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Return a registration in the words of a state."""
+    """Return a registration as a record of a state."""
     return {
         "urn": urn,
         "type": request.type,
@@ -365,13 +375,13 @@ def record(urn: str, request: Any, inputs: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def look_up(token: str, arguments: dict[str, Any], region: str) -> dict[str, Any]:
-    """Answer an invoke: the arguments, a name for what only the cloud could tell, and the shapes of known ones."""
+def answer_lookup(token: str, arguments: dict[str, Any], region: str) -> dict[str, Any]:
+    """Answer an invoke with its arguments, placeholders for cloud values, and known shapes."""
     answer = {"id": f"<{token}>", "name": f"<{token}>", "value": f"<{token}>", **arguments}
-    known = json.loads(LOOKUPS.read_text(encoding="utf-8")).get(token, {})
-    where = arguments.get("region") or region
-    filled = json.loads(json.dumps(known).replace("{region}", str(where)))
-    return {**answer, **{key: value for key, value in filled.items() if key not in arguments}}
+    shape = json.loads(LOOKUPS.read_text(encoding="utf-8")).get(token, {})
+    region_name = arguments.get("region") or region
+    filled_shape = json.loads(json.dumps(shape).replace("{region}", str(region_name)))
+    return {**answer, **{key: value for key, value in filled_shape.items() if key not in arguments}}
 
 
 if __name__ == "__main__":

@@ -1,10 +1,9 @@
-"""Run the project's Pulumi program without an engine, and return the resources that it declares.
+"""Run a Pulumi program without an engine, and return the resources that it declares.
 
-The program runs in a child process under Pulumi's own mocks: no engine, no provider, no network, no
-credentials. For a comparison one child imports the provider SDKs once, because those imports are most of the
-time, and forks for each side. Each fork is confined before it reads or runs anything of its project
-(``allowlist``, ``sandbox``): a pull request is somebody else's code. The child imports nothing of this
-package: a program from another commit brings its own.
+The program runs in a child process under Pulumi's mocks: no engine, provider, network or credentials. A comparison
+needs one child: it imports the provider SDKs once, because these imports take most of the time, and forks for each
+program. Each fork is confined (``allowlist``, ``sandbox``) before it reads its project, because a pull request is
+untrusted code. The child imports nothing of this package: a program from another commit brings its own.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ from typing import Any
 from gpufleet import engine
 from gpufleet.boundary import decode_json_lines, printable
 from gpufleet.cost.inputs.program import allowlist
-from gpufleet.cost.inputs.program.gitref import unpack
+from gpufleet.cost.inputs.program.gitref import unpack_ref
 from gpufleet.cost.inputs.program.stream import KIB, MIB, Stream, read_streams
-from gpufleet.cost.inputs.stack_change import billable
+from gpufleet.cost.inputs.stack_change import is_billable
 from gpufleet.engine import Resource
 from gpufleet.errors import EnvironmentFault
 from gpufleet.scratch import scratch_folder
@@ -35,7 +34,7 @@ from gpufleet.scratch import scratch_folder
 TIME_LIMIT_S = 120.0
 STOP_LIMIT_S = 10.0
 GO = "go"
-OUTPUT_BYTES, OUTPUT_KEPT_BYTES, REPORT_BYTES = 64 * MIB, 64 * KIB, MIB
+OUTPUT_BYTES, OUTPUT_TAIL_BYTES, REPORT_BYTES = 64 * MIB, 64 * KIB, MIB
 RESULT_BYTES = 32 * MIB
 
 Run = Callable[[], list[tuple[Resource, ...]]]
@@ -44,15 +43,15 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Program:
-    """One evaluation: the project ``root`` to run in, and how to name it in an error ("" is the tree itself).
+    """A program: the project ``root`` to run in, and its ``label`` in errors ("" is the working tree).
 
-    A ``trusted`` program gets the environment, the network and the files of the person who evaluates it.
+    A ``trusted`` program gets the user's environment, network and files.
     """
 
     root: Path
     stack: str
     config_file: Path | None = None
-    side: str = ""
+    label: str = ""
     trusted: bool = False
 
 
@@ -67,17 +66,17 @@ def evaluate(
 ) -> tuple[Resource, ...]:
     """Return the resources that ``stack`` declares in the working tree, or at a git ref."""
     if ref is None:
-        with evaluating([Program(root, stack, config_file, trusted=trusted)], limit_s) as run:
+        with start_evaluation([Program(root, stack, config_file, trusted=trusted)], limit_s) as run:
             return run()[0]
     with scratch_folder("base") as folder:
-        unpack(root, ref, folder)
-        program = Program(folder, stack, config_file, side=f"at {ref}", trusted=trusted)
-        with evaluating([program], limit_s) as run:
+        unpack_ref(root, ref, folder)
+        program = Program(folder, stack, config_file, label=f"at {ref}", trusted=trusted)
+        with start_evaluation([program], limit_s) as run:
             return run()[0]
 
 
 @contextmanager
-def evaluating_both(
+def start_comparison(
     root: Path,
     stack: str,
     base: str,
@@ -86,27 +85,27 @@ def evaluating_both(
     *,
     trusted: bool = False,
 ) -> Iterator[Run]:
-    """Evaluate a stack at ``base`` and in the working tree, which ``config_file`` may replace there."""
+    """Evaluate a stack at ``base`` and in the working tree; ``config_file`` applies to the working tree."""
     with scratch_folder("base") as folder:
-        before = Program(folder, stack, side=f"at {base}", trusted=trusted)
+        before = Program(folder, stack, label=f"at {base}", trusted=trusted)
         after = Program(root, stack, config_file, trusted=trusted)
-        with evaluating([before, after], limit_s) as run:
-            unpack(root, base, folder)  # while the child imports
+        with start_evaluation([before, after], limit_s) as run:
+            unpack_ref(root, base, folder)  # while the child imports
             yield run
 
 
 @contextmanager
-def evaluating(programs: Sequence[Program], limit_s: float = TIME_LIMIT_S) -> Iterator[Run]:
-    """Start the child, which imports while the block does other work; calling the yielded runs the programs.
+def start_evaluation(programs: Sequence[Program], limit_s: float = TIME_LIMIT_S) -> Iterator[Run]:
+    """Start the child, which imports SDKs while the block runs; call the yielded function to run the programs.
 
-    A stack that a side with a name does not declare yet has no resources there.
+    A labelled program may have no such stack yet: it then has no resources.
     """
     with ExitStack() as cleanup:
         folder = cleanup.enter_context(scratch_folder("evaluate")).resolve()
         evaluations = []
-        for at, program in enumerate(programs):
-            real = replace(program, root=program.root.resolve())
-            evaluations.append(_Evaluation.open(real, folder / str(at)))
+        for index, program in enumerate(programs):
+            resolved = replace(program, root=program.root.resolve())
+            evaluations.append(_Evaluation.open(resolved, folder / str(index)))
             cleanup.callback(evaluations[-1].close)
         child = _start(evaluations, folder, limit_s)
         cleanup.callback(_stop, child)
@@ -120,7 +119,7 @@ def evaluating(programs: Sequence[Program], limit_s: float = TIME_LIMIT_S) -> It
 
 @dataclass
 class _Evaluation:
-    """One program, the folder that it may write to, and the pipes for what it prints and what it registers."""
+    """One program, its writable folder, and the pipes for its output and its result."""
 
     program: Program
     folder: Path
@@ -137,13 +136,13 @@ class _Evaluation:
         return cls(
             program,
             folder,
-            Stream(output, "what it prints", OUTPUT_BYTES, OUTPUT_KEPT_BYTES),
+            Stream(output, "what it prints", OUTPUT_BYTES, OUTPUT_TAIL_BYTES),
             Stream(result, "what it registers", RESULT_BYTES, RESULT_BYTES),
             (output_end, result_end),
         )
 
     def job(self, python: Path | None, limit_s: float) -> dict[str, Any]:
-        """Return what ``child.py`` is to do."""
+        """Return the job for ``child.py``."""
         program = self.program
         config_file = program.config_file.resolve() if program.config_file else None
         output, result = self.write_ends
@@ -151,11 +150,11 @@ class _Evaluation:
             "root": str(program.root),
             "stack": program.stack,
             "config_file": str(config_file) if config_file else None,
-            "may_be_absent": bool(program.side),
+            "may_be_absent": bool(program.label),
             "python": str(python) if python else None,
             "output": output,
             "result": result,
-            "bounds": allowlist.bounds(
+            "bounds": allowlist.sandbox_bounds(
                 program.root, config_file, python, self.folder, limit_s, trusted=program.trusted
             ),
         }
@@ -170,33 +169,35 @@ class _Evaluation:
         os.close(self.output.descriptor)
         os.close(self.result.descriptor)
 
-    def resources(self, printed: str) -> tuple[Resource, ...]:
-        """Return what the program registered; ``printed`` is what its parent printed, where it has no answer."""
+    def resources(self, parent_output: str) -> tuple[Resource, ...]:
+        """Return the registered resources; ``parent_output`` explains a missing result."""
         from gpufleet.cost.inputs.program.registration import (
-            decode_answer,
+            decode_program_output,
             program_error,
         )  # pydantic: while the child imports
 
-        at = f" {self.program.side}" if self.program.side else ""
+        location = f" {self.program.label}" if self.program.label else ""
         if not self.result.content:
-            lines = f"{printed}\n{self.output.text()}".strip().splitlines() or ["it printed nothing"]
-            raise EnvironmentFault(f"the Pulumi program ended early{at}: {printable(lines[-1])}")
-        answer = decode_answer(bytes(self.result.content), f"what the Pulumi program registers{at}")
-        if answer.error is not None:
-            raise program_error(answer.error, f"{self.program.root}{os.sep}", self.program.side)
-        records = [each.model_dump() for each in answer.resources]
+            lines = f"{parent_output}\n{self.output.text()}".strip().splitlines() or ["it printed nothing"]
+            raise EnvironmentFault(f"the Pulumi program ended early{location}: {printable(lines[-1])}")
+        program_output = decode_program_output(
+            bytes(self.result.content), f"what the Pulumi program registers{location}"
+        )
+        if program_output.error is not None:
+            raise program_error(program_output.error, f"{self.program.root}{os.sep}", self.program.label)
+        records = [each.model_dump() for each in program_output.resources]
         resources = engine.parse_state({"deployment": {"resources": records}})
-        return tuple(resource for resource in resources if billable(resource))
+        return tuple(resource for resource in resources if is_billable(resource))
 
 
 def _start(evaluations: Sequence[_Evaluation], folder: Path, limit_s: float) -> subprocess.Popen[bytes]:
-    """Start the child and give it its jobs; it waits for the word to run them."""
+    """Start the child and send it its jobs; it runs them after the line GO."""
     last = evaluations[-1].program
     python = allowlist.project_python(last.root)
     clouds = {
         cloud
         for each in evaluations
-        for cloud in allowlist.clouds(each.program.root, each.program.stack, each.program.config_file)
+        for cloud in allowlist.guess_clouds(each.program.root, each.program.stack, each.program.config_file)
     }
     jobs = [each.job(python, limit_s) for each in evaluations]
     with as_file(files("gpufleet.cost.inputs.program") / "child.py") as script:
@@ -205,39 +206,39 @@ def _start(evaluations: Sequence[_Evaluation], folder: Path, limit_s: float) -> 
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=os.environ if last.trusted else allowlist.environment(os.environ, folder),
+            env=os.environ if last.trusted else allowlist.allowed_environment(os.environ, folder),
             pass_fds=[descriptor for each in evaluations for descriptor in each.write_ends],
             start_new_session=True,  # so that an interrupt reaches us alone, and we stop it
         )
     for each in evaluations:
         each.close_write_ends()
     order = {"clouds": None if python else sorted(clouds), "jobs": jobs}
-    _tell(child, json.dumps(order))
+    _send_line(child, json.dumps(order))
     return child
 
 
-def _tell(child: subprocess.Popen[bytes], line: str) -> None:
+def _send_line(child: subprocess.Popen[bytes], line: str) -> None:
     if child.stdin:
-        with suppress(BrokenPipeError):  # a child that could not start says why in what it printed
+        with suppress(BrokenPipeError):  # a child that could not start has printed why
             child.stdin.write(f"{line}\n".encode())
             child.stdin.flush()
 
 
 def _run(child: subprocess.Popen[bytes], evaluations: Sequence[_Evaluation], limit_s: float) -> str:
-    """Let the child run its programs, and return what it printed itself."""
+    """Run the programs in the child, and return the child's own output."""
     if child.stdout is None or child.stderr is None:
         return ""
-    _tell(child, GO)
+    _send_line(child, GO)
     reports = Stream(child.stdout.fileno(), "its report", REPORT_BYTES, REPORT_BYTES)
-    printed = Stream(child.stderr.fileno(), "what it prints", OUTPUT_BYTES, OUTPUT_KEPT_BYTES)
+    printed = Stream(child.stderr.fileno(), "what it prints", OUTPUT_BYTES, OUTPUT_TAIL_BYTES)
     pipes = [stream for each in evaluations for stream in (each.output, each.result)]
     read_streams(reports, [printed, *pipes], limit_s)
-    _warn(reports)
+    _warn_unconfined(reports)
     return printed.text()
 
 
-def _warn(reports: Stream) -> None:
-    """Say in one line what could not be confined on this machine."""
+def _warn_unconfined(reports: Stream) -> None:
+    """Log one warning about what this machine cannot confine."""
     lines = [value for _, value in decode_json_lines(reports.text(), "the sandbox")]
     missing = list(dict.fromkeys(name for line in lines if isinstance(line, list) for name in line))
     if missing:
@@ -248,7 +249,7 @@ def _warn(reports: Stream) -> None:
 
 
 def _stop(child: subprocess.Popen[bytes]) -> None:
-    """Stop the child and all that its programs started: the end of its standard input tells the supervisors."""
+    """Stop the child and its descendants: the supervisors stop when its standard input closes."""
     if child.stdin:
         with suppress(BrokenPipeError):
             child.stdin.close()

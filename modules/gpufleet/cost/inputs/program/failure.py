@@ -10,11 +10,11 @@ from typing import Any
 Job = dict[str, Any]
 
 
-def describe(error: BaseException, job: Job, *, is_ours: bool) -> dict[str, str]:
-    """Return an error as one line; one of gpufleet's own keeps its place, key and remedy."""
-    told = own(reread(error, job, is_ours=is_ours))
-    if told:
-        return told
+def describe_error(error: BaseException, job: Job, *, is_ours: bool) -> dict[str, str]:
+    """Return an error as one line; an InputError keeps its location, key and remedy."""
+    parts = input_error_parts(reread_stack_error(error, job, is_ours=is_ours))
+    if parts:
+        return parts
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename.startswith(job["root"])]
     where = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "the Pulumi program"
     lines = str(error).strip().splitlines() or [""]
@@ -22,26 +22,26 @@ def describe(error: BaseException, job: Job, *, is_ours: bool) -> dict[str, str]
     return {"problem": problem, "where": where, "key": "", "remedy": "make `pulumi preview` succeed first"}
 
 
-def reread(error: BaseException, job: Job, *, is_ours: bool) -> BaseException:
-    """Read the stack's file again as the command line does: that error knows the line."""
-    if own(error) is None or (is_ours and not (Path(job["root"]) / "stacks").is_dir()):
+def reread_stack_error(error: BaseException, job: Job, *, is_ours: bool) -> BaseException:
+    """Read the stack's file again as the command line does: its error has the line number."""
+    if input_error_parts(error) is None or (is_ours and not (Path(job["root"]) / "stacks").is_dir()):
         return error
     try:
         load = importlib.import_module("gpufleet.fleet").load
         load(job["stack"], Path(job["root"]), Path(job["config_file"]) if job["config_file"] else None)
     except Exception as better:  # noqa: BLE001 - an older fleet may fail in any way; the first error stands then
-        return better if own(better) else error
+        return better if input_error_parts(better) else error
     return error
 
 
-def own(error: BaseException) -> dict[str, str] | None:
-    """Return the parts of one of gpufleet's input errors, whichever commit's class it is; of others None."""
+def input_error_parts(error: BaseException) -> dict[str, str] | None:
+    """Return the parts of an InputError of any gpufleet version, None for other errors."""
     chain = (error, error.__cause__, error.__context__)
-    found = next(
+    input_error = next(
         (each for each in chain if "InputError" in {kind.__name__ for kind in type(each).__mro__}), None
     )
     return (
-        {part: str(getattr(found, part, "")) for part in ("problem", "where", "key", "remedy")}
-        if found
+        {part: str(getattr(input_error, part, "")) for part in ("problem", "where", "key", "remedy")}
+        if input_error
         else None
     )

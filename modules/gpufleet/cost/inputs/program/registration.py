@@ -1,4 +1,4 @@
-"""What an evaluated program answers: the resources that it registered, or its error. Either may be forged or huge."""
+"""Decode the output of an evaluated program: registered resources or an error. It may be forged or huge."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ MIB = 1 << 20
 REGISTRATIONS = Limits(bytes=32 * MIB, depth=64, values=2_000_000, characters=MIB)
 RECORDS = 50_000
 LONGEST_ERROR = 1000
-SEPARATORS = b",[{"  # a value needs one of them, so that counting them bounds what a reader builds
+SEPARATORS = b",[{"  # each value needs one, so their count bounds the number of values
 
 
 class Registration(BaseModel):
-    """One resource in the words of a state. What else a program says of it, such as ``delete``, is left out."""
+    """One resource with the keys of a state. Other keys, such as ``delete``, are ignored."""
 
     model_config = ConfigDict(strict=True, extra="ignore")
 
@@ -46,8 +46,8 @@ class ProgramError(BaseModel):
     remedy: str = ""
 
 
-class Answer(BaseModel):
-    """Records of resources, or an error."""
+class ProgramOutput(BaseModel):
+    """Registered resources, or an error."""
 
     model_config = ConfigDict(strict=True, extra="ignore")
 
@@ -55,19 +55,19 @@ class Answer(BaseModel):
     error: ProgramError | None = None
 
 
-def decode_answer(content: bytes, where: str) -> Answer:
-    """Return a program's answer; raise InputError unless it is one, within limits."""
+def decode_program_output(content: bytes, where: str) -> ProgramOutput:
+    """Return a program's output; raise InputError if it is invalid or over the limits."""
     if sum(content.count(mark) for mark in SEPARATORS) > REGISTRATIONS.values:
         raise InputError(f"holds more than {REGISTRATIONS.values:,} values", where=where)
-    return validate_model(Answer, decode_json(content, where, REGISTRATIONS), where)
+    return validate_model(ProgramOutput, decode_json(content, where, REGISTRATIONS), where)
 
 
-def program_error(error: ProgramError, root: str, side: str) -> InputError:
-    """Return a program's error as one printable line that says on which side it happened."""
+def program_error(error: ProgramError, root: str, label: str) -> InputError:
+    """Return a program's error as one printable line with the program's label."""
 
-    def shown(text: str) -> str:
+    def clean(text: str) -> str:
         return printable(text.replace(root, ""), LONGEST_ERROR)
 
-    place = shown(error.where)
-    where = f"{side}: {place}".rstrip(": ") if side else place
-    return InputError(shown(error.problem), where=where, key=shown(error.key), remedy=shown(error.remedy))
+    place = clean(error.where)
+    where = f"{label}: {place}".rstrip(": ") if label else place
+    return InputError(clean(error.problem), where=where, key=clean(error.key), remedy=clean(error.remedy))

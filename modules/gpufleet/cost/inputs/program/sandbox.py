@@ -104,17 +104,17 @@ def _wait(child: int, parent: int, own_end: int) -> int:
     os.set_blocking(woken, False)
     signal.set_wakeup_fd(woken)
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    listened = [parent, wake]
+    watched = [parent, wake]
     while True:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
+        ended_child, status = os.waitpid(child, os.WNOHANG)
+        if ended_child:
             return status
-        ready, _, _ = select.select(listened, [], [])
+        ready, _, _ = select.select(watched, [], [])
         if wake in ready:
             os.read(wake, 512)
         if parent in ready and not os.read(parent, 512):
             os.kill(child, signal.SIGKILL)
-            listened.remove(parent)
+            watched.remove(parent)
 
 
 def _be_init(
@@ -373,10 +373,10 @@ def _children_of(parent: int) -> list[int]:
         return [int(word) for word in listing.read().split()]
 
 
-def _close_all_but(kept: set[int]) -> None:
-    highest = max(kept, default=-1)
+def _close_all_but(open_descriptors: set[int]) -> None:
+    highest = max(open_descriptors, default=-1)
     for descriptor in range(highest + 1):
-        if descriptor not in kept:
+        if descriptor not in open_descriptors:
             with suppress(OSError):
                 os.close(descriptor)
     os.closerange(highest + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])

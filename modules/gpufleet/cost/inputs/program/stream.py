@@ -1,4 +1,4 @@
-"""What evaluated programs write, read as it comes and bounded: a program may write for ever."""
+"""Read the output of evaluated programs with a limit: a program may write without end."""
 
 from __future__ import annotations
 
@@ -16,59 +16,59 @@ CHUNK = 64 * KIB
 
 @dataclass
 class Stream:
-    """The read end of one pipe: ``most`` bytes may come, of which the last ``kept`` stay in memory."""
+    """The read end of a pipe: at most ``max_bytes``, of which the last ``tail_bytes`` stay in memory."""
 
     descriptor: int
     name: str
-    most: int
-    kept: int
+    max_bytes: int
+    tail_bytes: int
     content: bytearray = field(default_factory=bytearray)
     total: int = 0
 
     def receive(self, chunk: bytes) -> None:
-        """Keep what came; raise InputError when it is too much."""
+        """Store a chunk; raise InputError over ``max_bytes``."""
         self.total += len(chunk)
-        if self.total > self.most:
-            raise InputError(f"{self.name} is over {self.most // MIB} MiB", where="the Pulumi program")
+        if self.total > self.max_bytes:
+            raise InputError(f"{self.name} is over {self.max_bytes // MIB} MiB", where="the Pulumi program")
         self.content += chunk
-        if len(self.content) > self.kept:
-            del self.content[: len(self.content) - self.kept]
+        if len(self.content) > self.tail_bytes:
+            del self.content[: len(self.content) - self.tail_bytes]
 
     def text(self) -> str:
-        """Return what was kept as text; whatever is not UTF-8 becomes a mark."""
+        """Return the stored bytes as text; invalid UTF-8 becomes U+FFFD."""
         return self.content.decode("utf-8", errors="replace")
 
 
-def read_streams(main: Stream, others: Iterable[Stream], limit_s: float) -> None:
-    """Read until ``main`` ends, then what the others still hold; raise EnvironmentFault after ``limit_s`` seconds.
+def read_streams(main: Stream, other_streams: Iterable[Stream], limit_s: float) -> None:
+    """Read until ``main`` closes, then the rest of the others; raise EnvironmentFault after ``limit_s`` seconds.
 
-    Only trusted processes hold ``main``. The others a program's grandchild could keep open for ever.
+    Only trusted processes hold ``main``. A program's grandchild could keep the others open without end.
     """
     deadline = time.monotonic() + limit_s
     with selectors.DefaultSelector() as selector:
-        for stream in (main, *others):
+        for stream in (main, *other_streams):
             os.set_blocking(stream.descriptor, False)
             selector.register(stream.descriptor, selectors.EVENT_READ, stream)
         while main.descriptor in selector.get_map():
-            left = deadline - time.monotonic()
-            if left <= 0:
+            remaining_s = deadline - time.monotonic()
+            if remaining_s <= 0:
                 raise EnvironmentFault(
                     f"the Pulumi program did not end within {limit_s:g} s",
                     hint="it may wait for input or a network",
                 )
-            _drain(selector, left)
+            _drain(selector, remaining_s)
         while selector.get_map() and _drain(selector, 0):
             pass
 
 
 def _drain(selector: selectors.BaseSelector, wait_s: float) -> bool:
-    """Read once from every stream that has something; return False where none has."""
-    ready = selector.select(wait_s)
-    for key, _ in ready:
+    """Read once from every ready stream; return False if none is ready."""
+    events = selector.select(wait_s)
+    for key, _ in events:
         stream: Stream = key.data
         chunk = os.read(stream.descriptor, CHUNK)
         if chunk:
             stream.receive(chunk)
         else:
             selector.unregister(stream.descriptor)
-    return bool(ready)
+    return bool(events)

@@ -1,6 +1,6 @@
-"""The usage file: each mistake in it is one line with its place.
+"""Read a usage file; an error is one line with its file and line number.
 
-overlap_hours: 0.5              # how long old and new run side by side in a replacement
+overlap_hours: 0.5              # how long old and new run together in a replacement
 resources:                      # by name or URN; * and ? are wildcards
   web-*: {schedule: weekdays 8-18, desired: 3}
 types:
@@ -33,7 +33,7 @@ def load_usage(path: Path) -> UsageFile:
         if key not in SECTIONS:
             raise InputError(
                 "unknown section",
-                where=_place(path, data, key),
+                where=_location(path, data, key),
                 key=str(key),
                 remedy=_did_you_mean(key, SECTIONS),
             )
@@ -44,50 +44,52 @@ def load_usage(path: Path) -> UsageFile:
         _entries(path, data, "types"),
         OVERLAP_HOURS
         if overlap is None
-        else _checked(_amount, overlap, _place(path, data, "overlap_hours"), "overlap_hours"),
+        else _checked(_amount, overlap, _location(path, data, "overlap_hours"), "overlap_hours"),
     )
 
 
 def _entries(path: Path, data: Any, section: str) -> tuple[Entry, ...]:
-    held = data.get(section)
-    if held is None:
+    patterns = data.get(section)
+    if patterns is None:
         return ()
-    _mapping(held, _place(path, data, section), section)
+    _mapping(patterns, _location(path, data, section), section)
     return tuple(
         Entry(
-            str(pattern), _usage(path, said, _place(path, held, pattern), str(pattern)), _line(held, pattern)
+            str(pattern),
+            _usage(path, fields, _location(path, patterns, pattern), str(pattern)),
+            _line(patterns, pattern),
         )
-        for pattern, said in held.items()
+        for pattern, fields in patterns.items()
     )
 
 
-def _usage(path: Path, said: Any, where: str, pattern: str) -> Usage:
-    _mapping(said, where, pattern)
-    found: dict[str, Decimal] = {}
-    for key, value in said.items():
+def _usage(path: Path, entry: Any, where: str, pattern: str) -> Usage:
+    _mapping(entry, where, pattern)
+    values: dict[str, Decimal] = {}
+    for key, value in entry.items():
         check = CHECKS.get(key)
         if check is None:
             raise InputError(
-                "unknown use",
-                where=_place(path, said, key),
+                "unknown usage key",
+                where=_location(path, entry, key),
                 key=f"{pattern}.{key}",
                 remedy=_did_you_mean(key, CHECKS),
             )
-        place = _place(path, said, key)
-        found[NAMES.get(key, key)] = _checked(check, value, place, f"{pattern}.{key}")
-    usage = Usage(**found)
+        location = _location(path, entry, key)
+        values[NAMES.get(key, key)] = _checked(check, value, location, f"{pattern}.{key}")
+    usage = Usage(**values)
     if usage.min is not None and usage.max is not None and usage.min > usage.max:
         raise InputError(f"min {usage.min} is above max {usage.max}", where=where, key=pattern)
-    _whole_work(usage, where, pattern)
+    _require_work_fields(usage, where, pattern)
     return usage
 
 
-def _whole_work(usage: Usage, where: str, pattern: str) -> None:
-    """Refuse a half of what a useful hour of spot is reckoned from."""
-    said = {name: getattr(usage, name) for name in (*WORK, *BESIDE)}
-    missing = [name for name in WORK if said[name] is None]
-    if missing and any(value is not None for value in said.values()):
-        raise InputError("interruptions are half told", where=where, key=pattern, remedy=f"add {missing[0]}")
+def _require_work_fields(usage: Usage, where: str, pattern: str) -> None:
+    """Raise InputError unless all fields for the cost of a useful spot hour are given."""
+    values = {name: getattr(usage, name) for name in (*WORK_FIELDS, *OPTIONAL_WORK_FIELDS)}
+    missing = [name for name in WORK_FIELDS if values[name] is None]
+    if missing and any(value is not None for value in values.values()):
+        raise InputError("interruptions are incomplete", where=where, key=pattern, remedy=f"add {missing[0]}")
 
 
 def _checked(check: Callable[[Any], Decimal], value: Any, where: str, key: str) -> Decimal:
@@ -97,9 +99,11 @@ def _checked(check: Callable[[Any], Decimal], value: Any, where: str, key: str) 
         raise InputError(f"{shorten(value)} is not {error}", where=where, key=key) from None
 
 
-def _mapping(value: Any, where: str, what: str) -> None:
+def _mapping(value: Any, where: str, subject: str) -> None:
     if not isinstance(value, Mapping):
-        raise InputError(f"{what} is not a mapping", where=where, remedy=f"sections: {', '.join(SECTIONS)}")
+        raise InputError(
+            f"{subject} is not a mapping", where=where, remedy=f"sections: {', '.join(SECTIONS)}"
+        )
 
 
 def _amount(value: Any) -> Decimal:
@@ -137,12 +141,16 @@ def _hours(value: Any) -> Decimal:
 
 def _schedule(value: Any) -> Decimal:
     if not isinstance(value, str):
-        raise ValueError("days and hours, such as weekdays 8-18")  # noqa: TRY004 - told like the others
+        raise ValueError("days and hours, such as weekdays 8-18")  # noqa: TRY004 - reported like the others
     return monthly_hours(value)
 
 
-WORK = ("interruptions_per_month", "checkpoint_minutes", "restart_minutes")  # nothing without each other
-BESIDE = ("checkpoint_cost_minutes", "fallback_share")
+WORK_FIELDS = (
+    "interruptions_per_month",
+    "checkpoint_minutes",
+    "restart_minutes",
+)  # all or none
+OPTIONAL_WORK_FIELDS = ("checkpoint_cost_minutes", "fallback_share")
 SECTIONS = ("overlap_hours", "resources", "types")
 NAMES = {"schedule": "hours_per_month", "hours": "hours_per_month"}
 CHECKS: dict[str, Callable[[Any], Decimal]] = {
@@ -171,5 +179,5 @@ def _line(data: Any, key: Any) -> int:
     return int(lines.key(key)[0]) + 1 if lines else 1
 
 
-def _place(path: Path, data: Any, key: Any) -> str:
+def _location(path: Path, data: Any, key: Any) -> str:
     return f"{path}:{_line(data, key)}"

@@ -1,4 +1,4 @@
-"""What a usage file says, and of which resource it says it."""
+"""The entries of a usage file, and the resources that they match."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from fnmatch import fnmatchcase
 from gpufleet.cost.money import Range
 from gpufleet.engine import Resource
 
-OVERLAP_HOURS = Decimal(1)  # our assumption of how long old and new run side by side in a replacement
+OVERLAP_HOURS = Decimal(1)  # our assumption: how long old and new run together in a replacement
 
 
 @dataclass(frozen=True)
 class Usage:
-    """What is known of one resource's use; None where nothing is."""
+    """One resource's usage; None means unknown."""
 
     hours_per_month: Decimal | None = None
     desired: Decimal | None = None
@@ -24,33 +24,35 @@ class Usage:
     egress_gib: Decimal | None = None
     processed_gib: Decimal | None = None
     load_balancer_units: Decimal | None = None
-    # how the work bears interruptions, of what is bought on spot
+    # how a spot workload handles interruptions
     interruptions_per_month: Decimal | None = None
     checkpoint_minutes: Decimal | None = None
     restart_minutes: Decimal | None = None
     checkpoint_cost_minutes: Decimal | None = None
     fallback_share: Decimal | None = None
 
-    def over(self, other: Usage) -> Usage:
-        """Return this one, with what it leaves out taken from the other."""
-        said = {name.name: value for name in fields(self) if (value := getattr(self, name.name)) is not None}
-        return replace(other, **said)
+    def with_defaults_from(self, other: Usage) -> Usage:
+        """Return this usage; its unknown fields come from the other."""
+        own_values = {
+            name.name: value for name in fields(self) if (value := getattr(self, name.name)) is not None
+        }
+        return replace(other, **own_values)
 
     def size(self, declared: Range | None) -> Range | None:
-        """Return a group's size as used, where the file says one; else the declared."""
+        """Return a group's size in the file, else the declared size."""
         if (self.desired, self.min, self.max) == (None, None, None):
             return declared
         known = declared or Range.spanning(
-            *(next(v for v in order if v is not None) for order in self._guesses())
+            *(next(v for v in order if v is not None) for order in self._fallback_orders())
         )
-        wanted = known.expected if self.desired is None else self.desired
+        expected = known.expected if self.desired is None else self.desired
         low = known.low if self.min is None else self.min
         high = known.high if self.max is None else self.max
-        wanted = wanted if self.desired is not None else min(max(wanted, low), max(low, high))
-        return Range.spanning(low, wanted, high)
+        expected = expected if self.desired is not None else min(max(expected, low), max(low, high))
+        return Range.spanning(low, expected, high)
 
-    def _guesses(self) -> Iterable[tuple[Decimal | None, ...]]:
-        """Return which values stand in for low, expected and high, where the program knows none."""
+    def _fallback_orders(self) -> Iterable[tuple[Decimal | None, ...]]:
+        """Return the order of values for low, expected and high if the program declares none."""
         return (
             (self.min, self.desired, self.max),
             (self.desired, self.max, self.min),
@@ -58,12 +60,12 @@ class Usage:
         )
 
 
-NOTHING_SAID = Usage()
+EMPTY_USAGE = Usage()
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One pattern of the file, and where it stands."""
+    """One pattern of the file, and its line."""
 
     pattern: str
     usage: Usage
@@ -79,22 +81,27 @@ class UsageFile:
     types: tuple[Entry, ...] = ()
     overlap_hours: Decimal = field(default=OVERLAP_HOURS)
 
-    def of(self, resource: Resource) -> Usage:
-        """Return what the file says of a resource."""
+    def for_resource(self, resource: Resource) -> Usage:
+        """Return the file's usage of a resource."""
         by_name = [e for e in self.resources if _matches(e.pattern, resource.urn, resource.name)]
         by_type = [e for e in self.types if fnmatchcase(resource.type, e.pattern)]
-        found = NOTHING_SAID
+        usage = EMPTY_USAGE
         for entry in (*_widest_first(by_type), *_widest_first(by_name)):
-            found = entry.usage.over(found)
-        return found
+            usage = entry.usage.with_defaults_from(usage)
+        return usage
 
     def unmatched(self, resources: Iterable[Resource]) -> tuple[str, ...]:
-        """Return a note for each pattern that no resource answers to: it is misspelt, or has outlived one."""
-        listed = list(resources)
-        lost = [e for e in self.resources if not any(_matches(e.pattern, r.urn, r.name) for r in listed)]
-        lost += [e for e in self.types if not any(fnmatchcase(r.type, e.pattern) for r in listed)]
+        """Return a note for each pattern that matches no resource."""
+        resource_list = list(resources)
+        unmatched_entries = [
+            e for e in self.resources if not any(_matches(e.pattern, r.urn, r.name) for r in resource_list)
+        ]
+        unmatched_entries += [
+            e for e in self.types if not any(fnmatchcase(r.type, e.pattern) for r in resource_list)
+        ]
         return tuple(
-            f"{self.path}:{entry.line}: {entry.pattern} is no resource of this stack" for entry in lost
+            f"{self.path}:{entry.line}: {entry.pattern} is not a resource of this stack"
+            for entry in unmatched_entries
         )
 
 
@@ -106,7 +113,7 @@ def _matches(pattern: str, urn: str, name: str) -> bool:
 
 
 def _widest_first(entries: Iterable[Entry]) -> list[Entry]:
-    """Order by how much a pattern leaves open: wildcards, then names, then URNs."""
+    """Sort entries by precision: wildcards, then names, then URNs."""
     return sorted(entries, key=lambda entry: (not _is_wild(entry.pattern), len(entry.pattern)))
 
 

@@ -1,4 +1,4 @@
-"""Opening hours in words: ``weekdays 8-18``, ``mon,wed 9-17``, ``daily 22-6``."""
+"""Opening hours as text: ``weekdays 8-18``, ``mon,wed 9-17``, ``daily 22-6``."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ _CENT = Decimal("0.01")
 
 
 def monthly_hours(text: str) -> Decimal:
-    """Return the hours of a month that a schedule is open; what is no schedule is a ValueError."""
+    """Return the hours a month that a schedule is open; raise ValueError for other text."""
     open_hours: set[int] = set()
     for part in text.lower().split(";"):
         open_hours |= _week(part.split())
     return (len(open_hours) * HOURS_PER_MONTH / HOURS_PER_WEEK).quantize(_CENT)
 
 
-def _week(words: list[str]) -> set[int]:
+def _week(tokens: list[str]) -> set[int]:
     """Return the hours of the week, 0 to 167, of one part."""
-    if words == ["always"]:
+    if tokens == ["always"]:
         return set(range(7 * 24))
-    if len(words) != 2:  # noqa: PLR2004 - days, hours
+    if len(tokens) != 2:  # noqa: PLR2004 - days, hours
         raise ValueError(SHAPE)
-    days, found = _days(words[0]), re.fullmatch(r"(\d{1,2})-(\d{1,2})", words[1])
-    if not found:
+    days, hours_match = _days(tokens[0]), re.fullmatch(r"(\d{1,2})-(\d{1,2})", tokens[1])
+    if not hours_match:
         raise ValueError(SHAPE)
-    start, end = int(found.group(1)), int(found.group(2))
+    start, end = int(hours_match.group(1)), int(hours_match.group(2))
     if not (start < 24 and 0 < end <= 24 and start != end):  # noqa: PLR2004 - hours of a day
         raise ValueError(SHAPE)
     length = (end - start) % 24 or 24
@@ -41,11 +41,11 @@ def _week(words: list[str]) -> set[int]:
 def _days(text: str) -> set[int]:
     if text in GROUPS:
         return GROUPS[text]
-    found: set[int] = set()
+    day_numbers: set[int] = set()
     for part in text.split(","):
         first, _, last = part.partition("-")
         if first not in DAYS or (last and last not in DAYS):
             raise ValueError(SHAPE)
         start = DAYS.index(first)
-        found |= {(start + at) % 7 for at in range((DAYS.index(last or first) - start) % 7 + 1)}
-    return found
+        day_numbers |= {(start + offset) % 7 for offset in range((DAYS.index(last or first) - start) % 7 + 1)}
+    return day_numbers

@@ -1,23 +1,16 @@
-"""One pricer per family of resources: what such a resource bills for. The table is the registry.
+"""Pricers: the cost components of each type of resource, before prices. ``PRICERS`` is the registry.
 
-A pricer takes a resource and the graph of its side, and returns demands (how many of what, where, on which
-terms) and gaps (why something cannot be priced). It knows no prices. Types that are neither here nor among
-the free ones of ``data/free_types.csv`` end up unpriced by name. Other distributions add pricers by the
-entry-point group ``gpufleet.pricers``.
+A pricer takes a resource and the graph of its program. It returns cost components (how many of which item,
+where, on which terms) and unpriced components (with the reason). It knows no prices. A type that is neither
+here nor among the free ones of ``data/free_types.csv`` is listed as unpriced. Other distributions add pricers
+by the entry-point group ``gpufleet.pricers``.
 """
 
 from __future__ import annotations
 
 from gpufleet.cost.pricing.pricers import (
-    gcp_group,
-    gcp_instance,
-    gcp_kubernetes,
-    gcp_network,
-    gcp_parts,
-    gcp_resize,
     kubernetes,
     onprem,
-    reservations,
 )
 from gpufleet.cost.pricing.pricers.aws import address as aws_address
 from gpufleet.cost.pricing.pricers.aws import dedicated_host as aws_dedicated_host
@@ -36,6 +29,13 @@ from gpufleet.cost.pricing.pricers.azure import network as azure_network
 from gpufleet.cost.pricing.pricers.azure import reservation as azure_reservation
 from gpufleet.cost.pricing.pricers.azure import scale_set as azure_scale_set
 from gpufleet.cost.pricing.pricers.extensions import Pricer, load_extension_pricers
+from gpufleet.cost.pricing.pricers.gcp import disk as gcp_disk
+from gpufleet.cost.pricing.pricers.gcp import group as gcp_group
+from gpufleet.cost.pricing.pricers.gcp import instance as gcp_instance
+from gpufleet.cost.pricing.pricers.gcp import kubernetes as gcp_kubernetes
+from gpufleet.cost.pricing.pricers.gcp import network as gcp_network
+from gpufleet.cost.pricing.pricers.gcp import reservation as gcp_reservation
+from gpufleet.cost.pricing.pricers.gcp import resize_request as gcp_resize_request
 
 PRICERS: dict[str, Pricer] = {
     "aws:ec2/instance:Instance": aws_instance.price_instance,
@@ -56,22 +56,22 @@ PRICERS: dict[str, Pricer] = {
     "aws:eks/fargateProfile:FargateProfile": aws_kubernetes.price_fargate_profile,
     "aws:ebs/volume:Volume": aws_volume.price_volume,
     "aws:ec2/eip:Eip": aws_address.price_elastic_address,
-    "gcp:compute/instance:Instance": gcp_instance.charges,
-    "gcp:compute/instanceGroupManager:InstanceGroupManager": gcp_group.charges,
-    "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager": gcp_group.charges,
-    "gcp:compute/instanceFromTemplate:InstanceFromTemplate": gcp_instance.from_template,
-    "gcp:compute/resizeRequest:ResizeRequest": gcp_resize.charges,
-    "gcp:compute/regionResizeRequest:RegionResizeRequest": gcp_resize.charges,
-    "gcp:compute/routerNat:RouterNat": gcp_network.nat,
-    "gcp:compute/forwardingRule:ForwardingRule": gcp_network.forwarding_rule,
-    "gcp:compute/globalForwardingRule:GlobalForwardingRule": gcp_network.forwarding_rule,
-    "gcp:compute/globalAddress:GlobalAddress": gcp_network.global_address,
-    "gcp:container/cluster:Cluster": gcp_kubernetes.cluster,
-    "gcp:container/nodePool:NodePool": gcp_kubernetes.node_pool,
-    "gcp:compute/reservation:Reservation": reservations.gcp,
-    "gcp:compute/disk:Disk": gcp_parts.disk,
-    "gcp:compute/regionDisk:RegionDisk": gcp_parts.regional_disk,
-    "gcp:compute/address:Address": gcp_parts.address,
+    "gcp:compute/instance:Instance": gcp_instance.price_instance,
+    "gcp:compute/instanceGroupManager:InstanceGroupManager": gcp_group.price_group,
+    "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager": gcp_group.price_group,
+    "gcp:compute/instanceFromTemplate:InstanceFromTemplate": gcp_instance.price_instance_from_template,
+    "gcp:compute/resizeRequest:ResizeRequest": gcp_resize_request.price_resize_request,
+    "gcp:compute/regionResizeRequest:RegionResizeRequest": gcp_resize_request.price_resize_request,
+    "gcp:compute/routerNat:RouterNat": gcp_network.price_nat,
+    "gcp:compute/forwardingRule:ForwardingRule": gcp_network.price_forwarding_rule,
+    "gcp:compute/globalForwardingRule:GlobalForwardingRule": gcp_network.price_forwarding_rule,
+    "gcp:compute/globalAddress:GlobalAddress": gcp_network.price_global_address,
+    "gcp:container/cluster:Cluster": gcp_kubernetes.price_cluster,
+    "gcp:container/nodePool:NodePool": gcp_kubernetes.price_node_pool,
+    "gcp:compute/reservation:Reservation": gcp_reservation.price_reservation,
+    "gcp:compute/disk:Disk": gcp_disk.price_disk,
+    "gcp:compute/regionDisk:RegionDisk": gcp_disk.price_regional_disk,
+    "gcp:compute/address:Address": gcp_network.price_address,
     "azure-native:compute:VirtualMachine": azure_machine.price_machine,
     "azure-native:compute:VirtualMachineScaleSet": azure_scale_set.price_scale_set,
     "azure-native:azurefleet:Fleet": azure_fleet.price_fleet,
@@ -83,14 +83,14 @@ PRICERS: dict[str, Pricer] = {
     "azure-native:compute:CapacityReservation": azure_reservation.price_reservation,
     "azure-native:compute:Disk": azure_disk.price_disk,
     "azure-native:network:PublicIPAddress": azure_network.price_address,
-    "kubernetes:core/v1:Service": kubernetes.service,
-    "kubernetes:core/v1:PersistentVolumeClaim": kubernetes.claim,
-    "kubernetes:helm.sh/v3:Release": kubernetes.release,
-    "gpufleet:onprem:Rack": onprem.charges,
-    "gpufleet:onprem:Workstation": onprem.charges,
+    "kubernetes:core/v1:Service": kubernetes.price_service,
+    "kubernetes:core/v1:PersistentVolumeClaim": kubernetes.price_volume_claim,
+    "kubernetes:helm.sh/v3:Release": kubernetes.price_release,
+    "gpufleet:onprem:Rack": onprem.price_owned_machine,
+    "gpufleet:onprem:Workstation": onprem.price_owned_machine,
 }
 
 
 def load_pricers() -> dict[str, Pricer]:
-    """Return every pricer by resource type: ours, and over them those that other distributions bring."""
+    """Return every pricer by resource type; those of other distributions replace ours."""
     return PRICERS | load_extension_pricers()

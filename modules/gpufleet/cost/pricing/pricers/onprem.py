@@ -1,34 +1,55 @@
-"""Racks and workstations of our own: the component carries what it costs, and where that figure is from."""
+"""Racks and workstations that a fleet owns: the component carries its hourly cost, and the source of that figure."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any
 
 from gpufleet.catalog import Price
 from gpufleet.cost.inputs.graph import Graph
 from gpufleet.cost.inputs.terms import Terms
-from gpufleet.cost.inputs.values import MARKER_REASONS, read_number, read_text
+from gpufleet.cost.inputs.values import MARKER_REASONS, Number, known_text, read_number, read_text
 from gpufleet.cost.pricing.component import Components, CostComponent, UnpricedComponent
 from gpufleet.engine import Marker, Resource
 
 
-def charges(resource: Resource, graph: Graph) -> Components:  # noqa: ARG001 - every pricer's signature
-    """Bill a rack or workstation at the hourly cost it declares."""
-    facts = dict(resource.outputs) | dict(resource.inputs)
-    rate = read_number(facts, "usd_per_hour")
-    if not isinstance(rate, Decimal):
-        why = MARKER_REASONS[rate] if isinstance(rate, Marker) else "not declared"
-        return [UnpricedComponent(f"hourly cost is {why}", "machine")]
-    said = read_text(facts, "usd_per_hour_source")
-    source = said if isinstance(said, str) else "declared in the fleet"
-    as_of = read_text(facts, "usd_per_hour_as_of")
-    price = Price(
-        float(rate), "rack", as_of if isinstance(as_of, str) else None, source, "medium", "onprem", "owned"
+@dataclass(frozen=True)
+class OwnedMachineInputs:
+    """The declared cost of a rack or workstation."""
+
+    usd_per_hour: Number
+    source: str
+    as_of: str | None
+    machine: str | None
+
+
+def parse_owned_machine(inputs: Any) -> OwnedMachineInputs:
+    """Parse a rack or workstation."""
+    source = known_text(read_text(inputs, "usd_per_hour_source"))
+    return OwnedMachineInputs(
+        usd_per_hour=read_number(inputs, "usd_per_hour"),
+        source="declared in the fleet" if source is None else source,
+        as_of=known_text(read_text(inputs, "usd_per_hour_as_of")),
+        machine=known_text(read_text(inputs, "machine")),
     )
-    machine = read_text(facts, "machine")
-    item = machine if isinstance(machine, str) else resource.name
+
+
+def price_owned_machine(resource: Resource, graph: Graph) -> Components:  # noqa: ARG001 - every pricer's signature
+    """Return a rack or workstation at its declared hourly cost."""
+    owned = parse_owned_machine(dict(resource.outputs) | dict(resource.inputs))
+    rate = owned.usd_per_hour
+    if not isinstance(rate, Decimal):
+        reason = MARKER_REASONS[rate] if isinstance(rate, Marker) else "not declared"
+        return [UnpricedComponent(f"hourly cost is {reason}", "machine")]
+    price = Price(float(rate), "rack", owned.as_of, owned.source, "medium", "onprem", "owned")
     return [
         CostComponent(
-            "machine", (item,), "onprem", "onprem", terms=Terms(pool=resource.name), declared_price=price
+            "machine",
+            (resource.name if owned.machine is None else owned.machine,),
+            "onprem",
+            "onprem",
+            terms=Terms(pool=resource.name),
+            declared_price=price,
         )
     ]

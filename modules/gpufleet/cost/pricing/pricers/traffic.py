@@ -1,4 +1,4 @@
-"""What bills by use: gigabytes and load balancer units, where a usage file tells them."""
+"""What bills by use: gigabytes of traffic, if the usage file of a program has them."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from gpufleet.cost.pricing.component import CostComponent, PartContext
 from gpufleet.cost.pricing.pricers.part_names import EGRESS_GIB, NAT_GIB
 from gpufleet.engine import Resource
 
-_FINE = Decimal("0.000001")
+_STEP = Decimal("0.000001")
 
 
-def traffic_components(resource: Resource, graph: Graph, around: PartContext) -> Iterator[CostComponent]:
-    """Bill the traffic that the usage file tells of a resource; gigabytes of a month, spread over its hours."""
-    used, once = graph.usage_of(resource), replace(around, count=ONE, hours_per_month=HOURS_PER_MONTH)
-    if used.processed_gib:
-        yield once.part_component("processed", NAT_GIB, _hourly(used.processed_gib))
-    if used.egress_gib:
-        yield once.part_component("egress", EGRESS_GIB, _hourly(used.egress_gib))
+def traffic_components(resource: Resource, graph: Graph, context: PartContext) -> Iterator[CostComponent]:
+    """Yield the traffic that the usage file has of a resource: GiB of a month, spread over its hours."""
+    usage = graph.usage_of(resource)
+    monthly = replace(context, count=ONE, hours_per_month=HOURS_PER_MONTH)
+    if usage.processed_gib:
+        yield monthly.part_component("processed", NAT_GIB, _hourly_gib(usage.processed_gib))
+    if usage.egress_gib:
+        yield monthly.part_component("egress", EGRESS_GIB, _hourly_gib(usage.egress_gib))
 
 
-def _hourly(gib: Decimal) -> Decimal:
-    return (gib / HOURS_PER_MONTH).quantize(_FINE)
+def _hourly_gib(gib: Decimal) -> Decimal:
+    return (gib / HOURS_PER_MONTH).quantize(_STEP)

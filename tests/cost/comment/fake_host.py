@@ -1,4 +1,4 @@
-"""Stand-ins for two code hosts on loopback, made from the documented shapes of their REST APIs.
+"""fakes for two code hosts on loopback, made from the documented shapes of their REST APIs.
 
 GitHub: docs.github.com, "REST API endpoints for issue comments" and "Rate limits for the REST API", version
 2022-11-28. GitLab: docs.gitlab.com, "Notes API" and "REST API", version 4. Read in stored copies of 2026-11-21.
@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, unquote, urlsplit
 
 
-class StandIn:
+class FakeHost:
     """A server of comments. ``script`` holds answers to give before the real ones: (status, headers, body)."""
 
     def __init__(self, login, page_size=100):
@@ -82,7 +82,7 @@ class StandIn:
         return next((each for each in self.comments if each["id"] == int(number)), None)
 
 
-class StandInGitHub(StandIn):
+class FakeGitHub(FakeHost):
     repo, number, branch = "acme/fleet", 7, "stranger:change"
 
     def record(self, row):
@@ -121,7 +121,7 @@ class StandInGitHub(StandIn):
         return 404, {}, {"message": "Not Found"}
 
 
-class StandInGitLab(StandIn):
+class FakeGitLab(FakeHost):
     repo, number = "acme/platform/fleet", 7
 
     def record(self, row):

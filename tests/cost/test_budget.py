@@ -17,28 +17,30 @@ def no_store(monkeypatch, tmp_path):
 
 
 def test_hours_are_the_budget_by_the_price():
-    (found,) = cost.buys(Decimal(500), machine="g5.2xlarge", region="us-east-1", purchase="on_demand")
+    (found,) = cost.budget_options(
+        Decimal(500), machine="g5.2xlarge", region="us-east-1", purchase="on_demand"
+    )
     price = catalog.find_price("aws", "us-east-1", "g5.2xlarge", "on_demand")
     assert found.hours == int(500 / Decimal(str(price.usd_per_hour)))  # 500 / 1.212 = 412
-    assert (found.hours, found.always) == (412, 0)
+    assert (found.hours, found.machines_all_month) == (412, 0)
 
 
 def test_a_commitment_bills_all_month_so_that_a_budget_below_it_buys_none():
     def asked(budget):
-        return cost.buys(Decimal(budget), machine="p4d.24xlarge", cloud="aws", purchase="on_demand")
+        return cost.budget_options(Decimal(budget), machine="p4d.24xlarge", cloud="aws", purchase="on_demand")
 
     (machine,) = asked(2000)
     whole = machine.usd_per_hour * HOURS_PER_MONTH
-    assert machine.always == 0
+    assert machine.machines_all_month == 0
     assert machine.hours > 0
-    three_years = cost.buys(whole / 10, purchase="reserved_3y", machine="a2-megagpu-16g")
+    three_years = cost.budget_options(whole / 10, purchase="reserved_3y", machine="a2-megagpu-16g")
     assert three_years == []
-    (held,) = cost.buys(whole * 2, purchase="reserved_3y", machine="a2-megagpu-16g")
-    assert held.always >= 1
+    (held,) = cost.budget_options(whole * 2, purchase="reserved_3y", machine="a2-megagpu-16g")
+    assert held.machines_all_month >= 1
 
 
 def test_each_machine_and_purchase_is_there_once_in_its_cheapest_region():
-    found = cost.buys(Decimal(5000), accelerator="A100", most=500)
+    found = cost.budget_options(Decimal(5000), accelerator="A100", limit=500)
     keys = [(each.offer.machine.name, each.offer.purchase) for each in found]
     assert len(keys) == len(set(keys)) > 5
     for each in found:

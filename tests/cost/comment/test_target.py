@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpufleet.cost.analysis.comment import read_place
+from gpufleet.cost.analysis.comment import read_target
 from gpufleet.errors import InputError
 
 ACTIONS = {"GITHUB_ACTIONS": "true", "GITHUB_REPOSITORY": "acme/fleet", "GITHUB_REF": "refs/pull/12/merge"}
@@ -10,20 +10,20 @@ RUNNER = {"GITLAB_CI": "true", "CI_PROJECT_ID": "77", "CI_MERGE_REQUEST_IID": "3
 
 
 def test_what_ci_says_about_itself():
-    place = read_place(ACTIONS | {"GITHUB_TOKEN": "t"})
+    place = read_target(ACTIONS | {"GITHUB_TOKEN": "t"})
     assert (place.provider, place.repo, place.number) == ("github", "acme/fleet", 12)
     assert (place.api, place.token) == ("https://api.github.com", "t")
-    place = read_place(RUNNER)
+    place = read_target(RUNNER)
     assert (place.provider, place.repo, place.number, place.token) == ("gitlab", "77", 3, "")
 
 
 def test_arguments_come_first():
-    place = read_place(ACTIONS, repo="other/one", number=5)
+    place = read_target(ACTIONS, repo="other/one", number=5)
     assert (place.repo, place.number) == ("other/one", 5)
 
 
 def test_the_token_is_in_no_representation():
-    assert "s3cret" not in repr(read_place(ACTIONS | {"GITHUB_TOKEN": "s3cret"}))
+    assert "s3cret" not in repr(read_target(ACTIONS | {"GITHUB_TOKEN": "s3cret"}))
 
 
 @pytest.mark.parametrize(
@@ -37,6 +37,6 @@ def test_the_token_is_in_no_representation():
 )
 def test_mistakes_are_one_line(environment, arguments, said):
     with pytest.raises(InputError) as caught:
-        read_place(environment, **arguments)
+        read_target(environment, **arguments)
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)

@@ -54,4 +54,4 @@ def test_table_and_json_say_the_same(rows):
 
 
 def test_nothing_to_buy_says_so():
-    assert cost.what_if_table(()) == "nothing here can be bought otherwise"
+    assert cost.what_if_table(()) == "nothing here has another purchase option"

@@ -20,17 +20,17 @@ GPU_SERVER = "docs/examples/gpu-server-1.yaml"
 
 @pytest.fixture(scope="module")
 def blades(repo_root):
-    return tco.own(fleet.load_rack(repo_root / "inventory/blades-1.yaml"))
+    return tco.compute_rack_cost(fleet.load_rack(repo_root / "inventory/blades-1.yaml"))
 
 
 @pytest.fixture(scope="module")
 def server(repo_root):
-    return tco.own(fleet.load_rack(repo_root / GPU_SERVER))
+    return tco.compute_rack_cost(fleet.load_rack(repo_root / GPU_SERVER))
 
 
 def rented(count=20, usd=0.1, purchase="on_demand", disks=0.0):
     price = Price(usd, "machine", "2026-01-19", "by hand", "high", "r", purchase)
-    return tco.Cloud("m", "aws", "r", purchase, count, "by hand", price, disks)
+    return tco.CloudAlternative("m", "aws", "r", purchase, count, "by hand", price, disks)
 
 
 def test_the_rack_is_what_the_issue_says(blades):
@@ -52,8 +52,8 @@ def test_break_even_by_hand(blades):
     assert found.cloud_usd_per_month == pytest.approx(1460)
     assert found.break_even_month == pytest.approx(2.939818, abs=1e-5)
     assert found.break_even_utilisation == pytest.approx(118.201667 / 1460)
-    assert found.within_life
-    assert found.own_total_usd == pytest.approx(4202 + 48 * 30.66)
+    assert found.is_within_life
+    assert found.rack_total_usd == pytest.approx(4202 + 48 * 30.66)
     assert found.cloud_total_usd == pytest.approx(48 * 1460)
 
 
@@ -79,12 +79,12 @@ def test_a_month_after_the_last_is_said_to_be_one(blades):
     # 20 * 0.005 * 730 = 73: 4,202 / (73 - 30.66) = 99.2 months, of 48
     found = tco.Comparison(blades, rented(usd=0.005))
     assert found.break_even_month == pytest.approx(99.24, abs=0.01)
-    assert not found.within_life
+    assert not found.is_within_life
     assert "in month 99.2, after its 48" in tco.table(found, [])
 
 
 def test_the_residual_comes_back_at_the_end_only(server):
-    rows = tco.Comparison(server, rented(count=1, usd=55.04)).cumulated()
+    rows = tco.Comparison(server, rented(count=1, usd=55.04)).cumulative_costs()
     assert rows[0] == (0, 270000, 0)
     assert rows[-1][1] == pytest.approx(rows[-2][1] - 27000)  # a tenth of 270,000
     assert [month for month, _, _ in rows] == [*range(49), 48]
@@ -96,7 +96,7 @@ def test_a_gpu_server_by_hand(server):
     assert server.parts_per_month == pytest.approx(
         {"capital": 5062.5, "power": 2823.5232, "space": 380.8, "staff": 320.0, "maintenance": 3316.666667}
     )
-    cloud = tco.chosen(server, tco.Request("p5.48xlarge"))
+    cloud = tco.choose_alternative(server, tco.CloudRequest("p5.48xlarge"))
     found = tco.Comparison(server, cloud)
     # 55.04 * 730 = 40,179.20; 270,000 / (40,179.20 - 6,840.989867) = 8.0988
     assert (cloud.count, cloud.because) == (1, "8 x H100 SXM5 80GB")
@@ -104,26 +104,26 @@ def test_a_gpu_server_by_hand(server):
 
 
 def test_the_cheapest_that_does_the_same_is_chosen(blades):
-    found = tco.chosen(blades, tco.Request(storage=False))
+    found = tco.choose_alternative(blades, tco.CloudRequest(storage=False))
     assert (found.machine, found.count, found.price.usd_per_hour) == ("a1.xlarge", 20, 0.102)
-    priced = tco.candidates(blades, tco.Request())
+    priced = tco.find_alternatives(blades, tco.CloudRequest())
     assert [cloud.usd_per_month(1) for cloud in priced] == sorted(cloud.usd_per_month(1) for cloud in priced)
 
 
 @pytest.mark.parametrize(("machine", "count"), [("a1.xlarge", 20), ("m7g.xlarge", 20), ("g5.xlarge", 20)])
 def test_cores_and_memory_decide_how_many(blades, machine, count):
-    assert tco.chosen(blades, tco.Request(machine, usd_per_hour=1.0)).count == count
+    assert tco.choose_alternative(blades, tco.CloudRequest(machine, usd_per_hour=1.0)).count == count
 
 
 def test_disks_are_rented_where_they_have_a_price(blades):
     def no_price(cloud, region, item, purchase):
         return None
 
-    with_price = tco.chosen(blades, tco.Request("a1.xlarge"))
+    with_price = tco.choose_alternative(blades, tco.CloudRequest("a1.xlarge"))
     assert with_price.storage_usd_per_month == pytest.approx(
         10e12 / 2**30 * 0.08, rel=1e-4
     )  # gp3, a GiB a month
-    without = tco.chosen(blades, tco.Request("a1.xlarge"), PriceBook(no_price, no_price))
+    without = tco.choose_alternative(blades, tco.CloudRequest("a1.xlarge"), PriceBook(no_price, no_price))
     assert without.storage_usd_per_month == 0
     assert "are not in the cloud's figure: no price" in without.note
 
@@ -131,23 +131,23 @@ def test_disks_are_rented_where_they_have_a_price(blades):
 @pytest.mark.parametrize(
     ("wanted", "said"),
     [
-        (tco.Request("a1.xlarge", region="mars-1"), "no on_demand price of a1.xlarge in mars-1"),
+        (tco.CloudRequest("a1.xlarge", region="mars-1"), "no on_demand price of a1.xlarge in mars-1"),
         (
-            tco.Request(region="mars-1"),
+            tco.CloudRequest(region="mars-1"),
             "no on_demand price in mars-1 of a machine that does what blades-1 does",
         ),
-        (tco.Request("nosuch.large"), "unknown machine 'nosuch.large'"),
+        (tco.CloudRequest("nosuch.large"), "unknown machine 'nosuch.large'"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(blades, wanted, said):
     with pytest.raises(InputError, match=said):
-        tco.chosen(blades, wanted)
+        tco.choose_alternative(blades, wanted)
 
 
 def test_a_rack_without_cost_facts_is_refused(repo_root):
     bare = fleet.load_rack(repo_root / "inventory/blades-1.yaml").model_copy(update={"cost": None})
     with pytest.raises(InputError, match="blades-1: cost: has no cost facts"):
-        tco.own(bare)
+        tco.compute_rack_cost(bare)
 
 
 def test_sensitivity_moves_one_figure_at_a_time(blades):
@@ -155,9 +155,9 @@ def test_sensitivity_moves_one_figure_at_a_time(blades):
         (case.figure, case.value): case.comparison for case in tco.cases(tco.Comparison(blades, rented()))
     }
     dear = found[("tariff", "0.60 USD/kWh")]
-    assert dear.own.running_usd_per_month == pytest.approx(2 * 30.66)
-    assert dear.own.capital_usd == pytest.approx(4202)
-    assert found[("life", "6 years")].own.parts_per_month["capital"] == pytest.approx(4202 / 72)
+    assert dear.rack.running_usd_per_month == pytest.approx(2 * 30.66)
+    assert dear.rack.capital_usd == pytest.approx(4202)
+    assert found[("life", "6 years")].rack.parts_per_month["capital"] == pytest.approx(4202 / 72)
     assert found[("utilisation", "25%")].cloud_usd_per_month == pytest.approx(365)
     assert found[("cloud price", "-50%")].break_even_month == pytest.approx(4202 / (730 - 30.66))
 
@@ -212,7 +212,7 @@ def test_at_the_break_even_month_both_have_cost_the_same(blades, usd, share, yea
     found = tco.Comparison(blades.with_figures(life_years=years), rented(usd=usd), share)
     month = found.break_even_month
     if month is not None:
-        bought = found.own.capital_usd + month * found.own.running_usd_per_month
+        bought = found.rack.capital_usd + month * found.rack.running_usd_per_month
         assert bought == pytest.approx(month * found.cloud_usd_per_month)
 
 

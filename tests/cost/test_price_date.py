@@ -33,13 +33,13 @@ def stand_in_book(day):
 @pytest.fixture
 def asked():
     dates = PriceDates(JULY, NOVEMBER, stand_in_book)
-    return lambda before, after: cost.diff(before, after, sides=cost.Sides(stack="prod"), dates=dates)
+    return lambda before, after: cost.diff(before, after, change=cost.StackChange(stack="prod"), dates=dates)
 
 
 def test_the_same_stack_at_two_days_changes_by_prices_only(make, asked):
     found = asked([make()], [make()])
     assert found.change_usd_per_month == round_to_cents(-MOVED)
-    assert (found.prices.by_code, found.prices.by_prices, found.prices.untold) == (
+    assert (found.prices.by_code, found.prices.by_prices, found.prices.unexplained) == (
         0,
         round_to_cents(-MOVED),
         0,
@@ -58,7 +58,7 @@ def test_code_and_prices_are_told_apart_and_add_up(make, asked):
     move = found.prices
     assert move.by_code == round_to_cents(P4D)  # the second machine, at the old prices
     assert move.by_prices == round_to_cents(-2 * MOVED)  # both machines
-    assert move.by_code + move.by_prices + move.untold == found.change_usd_per_month
+    assert move.by_code + move.by_prices + move.unexplained == found.change_usd_per_month
     assert "comes from the code and -$15,789.90 from prices" in cost.render_diff(found, "markdown").replace(
         "\\", ""
     )
@@ -78,7 +78,7 @@ def test_in_a_code_change_it_counts_for_neither(make, asked):
     new = make("g", inputs={"instanceType": "g5.2xlarge", "region": "us-east-1"})
     move = asked([make()], [make(), new]).prices
     assert (move.by_code, move.by_prices) == (0, round_to_cents(-MOVED))
-    assert move.untold == round_to_cents(Decimal("1.212") * 730)
+    assert move.unexplained == round_to_cents(Decimal("1.212") * 730)
 
 
 def test_without_days_nothing_is_said_of_prices(make, book):
@@ -92,6 +92,6 @@ def test_json_has_the_three_amounts(make, asked):
         "after": "2026-11-01",
         "usd_per_month_by_code": 0.0,
         "usd_per_month_by_prices": -7894.95,
-        "usd_per_month_untold": 0.0,
+        "usd_per_month_unexplained": 0.0,
         "same_stack": True,
     }

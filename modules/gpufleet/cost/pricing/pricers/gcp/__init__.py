@@ -1,0 +1,1 @@
+"""Pricers of Google Cloud resources. Each parses a resource's inputs once, into a frozen dataclass."""

@@ -1,0 +1,302 @@
+"""GKE: clusters with the node pools inside them, and node pools of their own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any
+
+from gpufleet.cost.inputs.graph import Graph
+from gpufleet.cost.inputs.values import (
+    Number,
+    Text,
+    is_true,
+    known_number,
+    known_text,
+    read_list,
+    read_marker,
+    read_number,
+    read_text,
+    read_value,
+)
+from gpufleet.cost.money import ZERO, Range
+from gpufleet.cost.pricing.component import (
+    Components,
+    CostComponent,
+    PartContext,
+    ReservationClaim,
+    UnpricedComponent,
+)
+from gpufleet.cost.pricing.pricers.gcp.disk import NODE_DISK_INTERFACES, local_ssd_components
+from gpufleet.cost.pricing.pricers.gcp.location import find_region
+from gpufleet.cost.pricing.pricers.gcp.machine_inputs import (
+    FLEX_START,
+    OUTSIDE_STACK,
+    RESERVATION,
+    MachineInputs,
+    machine_components,
+    machine_licence_components,
+    parse_machine,
+    reservation_attributes,
+    with_claim,
+)
+from gpufleet.cost.pricing.pricers.part_names import KUBERNETES
+from gpufleet.cost.pricing.pricers.shared import hidden_component, size_range
+from gpufleet.cost.pricing.region import gcp_region
+from gpufleet.engine import Marker, Resource
+
+CLUSTER = "gcp:container/cluster:Cluster"
+# What GKE makes where a program has no setting (the provider's documentation of these inputs).
+DEFAULT_TYPE, DEFAULT_DISK_GIB, DEFAULT_DISK = "e2-medium", Decimal(100), "pd-balanced"
+# A regional cluster spreads nodes over three zones (cloud.google.com, "Regional clusters", read 2026-11-21).
+REGIONAL_ZONES = Decimal(3)
+RESERVATION_PATH = ("nodeConfig", "reservationAffinity", "values", 0)
+
+
+@dataclass(frozen=True)
+class LocationInputs:
+    """Where a cluster or node pool says that its nodes are. ``zone_count`` is of the zones it lists."""
+
+    location: str | None
+    has_location: bool
+    zone_count: int
+    zones: frozenset[str]
+    hidden_zones: bool
+
+    @property
+    def is_zonal(self) -> bool:
+        """True if the location is a zone and not a region."""
+        return self.location is not None and gcp_region(self.location) != self.location
+
+    @property
+    def is_set(self) -> bool:
+        """True if the program gives a location or zones."""
+        return self.has_location or self.zone_count > 0 or self.hidden_zones
+
+
+@dataclass(frozen=True)
+class NodePoolInputs:
+    """The inputs of a node pool, in a cluster or of its own.
+
+    ``preemptible`` is whether its machines are spot. ``local_ssd_count`` is per node.
+    """
+
+    name: Text
+    location: LocationInputs
+    hidden_config: Marker | None
+    machine: MachineInputs
+    preemptible: bool | Marker | None
+    is_flex_start: bool
+    disk_size_gib: Number
+    disk_type: Text
+    local_ssd_count: int
+    reservation_affinity: Text
+    node_count: Number
+    is_autoscaled: bool
+    total_minimum: Number
+    total_maximum: Number
+    zone_minimum: Number
+    zone_maximum: Number
+
+
+def parse_location(inputs: Any) -> LocationInputs:
+    """Parse the location and the zones of a cluster or node pool."""
+    zones = read_list(inputs, "nodeLocations")
+    known_location = known_text(read_text(inputs, "location"))
+    names = {f"{index}" if isinstance(each, Marker) else str(each) for index, each in enumerate(zones)}
+    is_zonal = known_location is not None and gcp_region(known_location) != known_location
+    return LocationInputs(
+        location=known_location,
+        has_location=read_value(inputs, "location") is not None,
+        zone_count=len(names | ({known_location} if is_zonal else set())) if zones else 0,
+        zones=frozenset(zones) if all(isinstance(each, str) for each in zones) else frozenset(),
+        hidden_zones=read_marker(inputs, "nodeLocations") is not None,
+    )
+
+
+def parse_node_pool(inputs: Any) -> NodePoolInputs:
+    """Parse a node pool, or the default pool of a cluster."""
+    config = read_value(inputs, "nodeConfig") or {}
+    machine = {"machineType": DEFAULT_TYPE, **(config if isinstance(config, dict) else {})}
+    disk_size_gib = read_number(machine, "diskSizeGb")
+    boot_disk_type = read_text(machine, "bootDisk", "diskType")
+    node_count = read_number(inputs, "nodeCount")
+    ssd_counts = (known_number(read_number(machine, *path)) for path in NODE_DISK_INTERFACES)
+    return NodePoolInputs(
+        name=read_text(inputs, "name"),
+        location=parse_location(inputs),
+        hidden_config=read_marker(inputs, "nodeConfig"),
+        machine=parse_machine(machine),
+        preemptible=_parse_preemptible(config),
+        is_flex_start=is_true(config, "flexStart") or is_true(inputs, "queuedProvisioning", "enabled"),
+        disk_size_gib=read_number(machine, "bootDisk", "sizeGb") if disk_size_gib is None else disk_size_gib,
+        disk_type=read_text(machine, "diskType") or boot_disk_type or DEFAULT_DISK,
+        local_ssd_count=sum(int(count or 0) for count in ssd_counts),
+        reservation_affinity=read_text(config, "reservationAffinity", "consumeReservationType"),
+        node_count=read_number(inputs, "initialNodeCount") if node_count is None else node_count,
+        is_autoscaled=read_value(inputs, "autoscaling") is not None,
+        total_minimum=read_number(inputs, "autoscaling", "totalMinNodeCount"),
+        total_maximum=read_number(inputs, "autoscaling", "totalMaxNodeCount"),
+        zone_minimum=read_number(inputs, "autoscaling", "minNodeCount"),
+        zone_maximum=read_number(inputs, "autoscaling", "maxNodeCount"),
+    )
+
+
+def price_cluster(resource: Resource, graph: Graph) -> Components:
+    """Return a cluster's management fee, and the node pools that it declares itself."""
+    region = find_region(resource, graph)
+    context = PartContext("gcp", region, graph.terms_of(resource).pool)
+    components: Components = [context.part_component("control_plane", KUBERNETES)]
+    inputs = resource.inputs
+    if is_true(inputs, "enableAutopilot"):
+        reason = "Autopilot bills each pod by what it requests, which no program declares"
+        return [*components, UnpricedComponent(reason, "pods")]
+    if is_true(inputs, "clusterAutoscaling", "enabled"):
+        reason = "node auto-provisioning adds machines as pods ask for them"
+        components.append(UnpricedComponent(reason, "machine:auto"))
+    components += hidden_component(read_marker(inputs, "nodePools"), "its node pools are", "machine")
+    zone_count = _zone_count(parse_location(inputs), region)
+    for index, entry in enumerate(read_list(inputs, "nodePools")):
+        pool = parse_node_pool(entry)
+        name = known_text(pool.name)
+        nodes = _Nodes(resource, pool, region, _zone_count(pool.location, region, zone_count))
+        prefix = f"{index if name is None else name}:"
+        components += _prefixed(_node_components(nodes, graph), prefix)
+    has_pools = read_value(inputs, "nodePools") is not None
+    if not has_pools and not is_true(inputs, "removeDefaultNodePool"):
+        nodes = _Nodes(resource, parse_node_pool(inputs), region, zone_count)
+        components += _node_components(nodes, graph)
+    return components
+
+
+def price_node_pool(resource: Resource, graph: Graph) -> Components:
+    """Return a node pool, in its cluster's region."""
+    pool = parse_node_pool(resource.inputs)
+    cluster = graph.find_target(resource, ("cluster",), CLUSTER)
+    region = find_region(resource, graph)
+    if cluster and (not region or not pool.location.has_location):
+        region = find_region(cluster, graph)
+    zone_count: Decimal | None = None
+    if cluster:
+        cluster_zones = _zone_count(parse_location(cluster.inputs), region)
+        zone_count = _zone_count(pool.location, region, cluster_zones)
+    elif pool.location.is_set:
+        zone_count = _zone_count(pool.location, region)
+    return _node_components(_Nodes(resource, pool, region, zone_count), graph)
+
+
+@dataclass(frozen=True)
+class _Nodes:
+    """The nodes of a pool: the resource that declares them, and where they are.
+
+    ``zone_count`` is None if it is not known in how many zones they are.
+    """
+
+    resource: Resource
+    pool: NodePoolInputs
+    region: str
+    zone_count: Decimal | None
+
+
+def _parse_preemptible(config: Any) -> bool | Marker | None:
+    """Return whether nodes are spot or preemptible, a marker if that is not known."""
+    settings = [read_value(config, key) for key in ("spot", "preemptible")]
+    if any(setting is True for setting in settings):
+        return True
+    return next((setting for setting in settings if isinstance(setting, Marker)), None)
+
+
+def _zone_count(location: LocationInputs, region: str, inherited: Decimal | None = None) -> Decimal | None:
+    """Return in how many zones nodes are: those listed, else the cluster's, else what its location means."""
+    if location.hidden_zones:
+        return None
+    if location.zone_count:
+        return Decimal(location.zone_count)
+    if inherited is not None:
+        return inherited
+    if location.is_zonal:
+        return Decimal(1)
+    return REGIONAL_ZONES if region else None
+
+
+def _node_components(nodes: _Nodes, graph: Graph) -> Components:
+    pool = nodes.pool
+    if pool.hidden_config:
+        return [*hidden_component(pool.hidden_config, "what its nodes are is", "machine")]
+    count = graph.resolve_size(nodes.resource, _node_count(pool, nodes.zone_count))
+    if count is None:
+        return [UnpricedComponent("node pool size is not known until deployment", "machine")]
+    terms = graph.terms_of(nodes.resource, spot=pool.preemptible)
+    if pool.is_flex_start:
+        machine_type = known_text(pool.machine.machine_type)
+        name = "its machine" if machine_type is None else machine_type
+        machines: Components = [UnpricedComponent(f"{name} {FLEX_START}", "machine")]
+    else:
+        machines = machine_components(pool.machine, nodes.region, terms, count)
+    context = PartContext("gcp", nodes.region, terms.pool, count, terms.billed_hours)
+    components = [
+        *machines,
+        _boot_disk_component(pool, context),
+        *local_ssd_components(pool.machine.machine_type, pool.local_ssd_count, context),
+        *machine_licence_components(pool.machine),
+    ]
+    if pool.preemptible is True or pool.is_flex_start:
+        return components
+    return with_claim(components, _reservation_claim(nodes, graph))
+
+
+def _node_count(pool: NodePoolInputs, zone_count: Decimal | None) -> Range | None:
+    """Return the total number of nodes. A pool's own count is per zone."""
+    if zone_count is None:
+        return None
+    count = _times(pool.node_count, zone_count)
+    if not pool.is_autoscaled:
+        return Range.of(zone_count) if count is None else size_range(count, count, count)
+    if pool.total_minimum is not None or pool.total_maximum is not None:
+        return size_range(_or_zero(pool.total_minimum), count, pool.total_maximum)
+    minimum, maximum = _times(pool.zone_minimum, zone_count), _times(pool.zone_maximum, zone_count)
+    return size_range(_or_zero(minimum), count, maximum)
+
+
+def _times(number: Number, factor: Decimal) -> Number:
+    return number * factor if isinstance(number, Decimal) else number
+
+
+def _or_zero(number: Number) -> Number:
+    return ZERO if number is None else number
+
+
+def _boot_disk_component(pool: NodePoolInputs, context: PartContext) -> CostComponent | UnpricedComponent:
+    """Return each node's boot disk."""
+    if isinstance(pool.disk_size_gib, Marker) or not isinstance(pool.disk_type, str):
+        return UnpricedComponent("boot disk is not known until deployment", "disk:boot")
+    size_gib = DEFAULT_DISK_GIB if pool.disk_size_gib is None else pool.disk_size_gib
+    return context.part_component("disk:boot", pool.disk_type, size_gib)
+
+
+def _reservation_claim(nodes: _Nodes, graph: Graph) -> ReservationClaim | None:
+    pool, attributes = nodes.pool, reservation_attributes(nodes.pool.machine)
+    if pool.reservation_affinity == "NO_RESERVATION":
+        return None
+    if pool.reservation_affinity == "SPECIFIC_RESERVATION":
+        target = graph.find_target(nodes.resource, RESERVATION_PATH, RESERVATION)
+        return ReservationClaim(target_urn=target.urn if target else OUTSIDE_STACK, attributes=attributes)
+    zones = _possible_zones(pool.location)
+    return ReservationClaim(
+        accepts_open=True,
+        zone=next(iter(zones)) if len(zones) == 1 else None,
+        attributes=attributes,
+        possible_zones=zones,
+    )
+
+
+def _possible_zones(location: LocationInputs) -> frozenset[str]:
+    """Return the zones that nodes may be in; empty if one of them is not known."""
+    if location.location is None or not location.is_zonal:
+        return location.zones
+    all_known = bool(location.zones) or not location.zone_count
+    return location.zones | {location.location} if all_known else location.zones
+
+
+def _prefixed(components: Components, prefix: str) -> Components:
+    return [replace(component, component=f"{prefix}{component.component}") for component in components]

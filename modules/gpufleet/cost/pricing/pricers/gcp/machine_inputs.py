@@ -1,0 +1,184 @@
+"""What a Compute Engine machine asks for: an instance, a template, a node pool or a reservation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any
+
+from gpufleet.cost.inputs.terms import Terms
+from gpufleet.cost.inputs.values import (
+    MARKER_REASONS,
+    Number,
+    Text,
+    known_text,
+    read_list,
+    read_marker,
+    read_number,
+    read_text,
+    read_value,
+)
+from gpufleet.cost.money import ONE, Range
+from gpufleet.cost.pricing.component import (
+    Components,
+    CostComponent,
+    PartContext,
+    ReservationClaim,
+    UnpricedComponent,
+)
+from gpufleet.cost.pricing.pricers.gcp.disk import LOCAL_SSD, matched_local_ssds, parse_local_ssd_interfaces
+from gpufleet.cost.pricing.pricers.gcp.location import last_segment
+from gpufleet.cost.pricing.pricers.part_names import ADDRESS
+from gpufleet.cost.pricing.pricers.shared import hidden_component, licence_components, require_text
+from gpufleet.engine import Marker
+
+FLEX_START = "starts through the Dynamic Workload Scheduler, whose rates are not in the price list"
+CARD_PREFIX = "accelerator:"
+RESERVATION = "gcp:compute/reservation:Reservation"
+OUTSIDE_STACK = "outside this stack"  # the target of a reservation that no resource here is
+
+
+@dataclass(frozen=True)
+class CardInputs:
+    """The accelerators of one model. ``description`` is how a reservation and a machine are compared."""
+
+    model: Text
+    count: Number
+    description: str
+
+
+@dataclass(frozen=True)
+class MachineInputs:
+    """The inputs of a machine, whatever declares it."""
+
+    machine_type: Text
+    is_spot: bool | Marker | None
+    is_flex_start: bool
+    cards: tuple[CardInputs, ...]
+    hidden_cards: Marker | None
+    local_ssd_interfaces: tuple[str, ...]
+    images: tuple[str, ...]
+    address_count: int
+    hidden_interfaces: Marker | None
+
+
+def parse_machine(inputs: Any) -> MachineInputs:
+    """Parse the machine of an instance, a template, a node pool's configuration or a reservation."""
+    images = [read_text(inputs, "bootDisk", "initializeParams", "image"), read_text(inputs, "imageType")]
+    images += [read_text(disk, "sourceImage") for disk in read_list(inputs, "disks")]
+    interfaces = read_list(inputs, "networkInterfaces")
+    return MachineInputs(
+        machine_type=read_text(inputs, "machineType"),
+        is_spot=_parse_spot(inputs),
+        is_flex_start=read_text(inputs, "scheduling", "provisioningModel") == "FLEX_START",
+        cards=tuple(map(_parse_card, read_list(inputs, "guestAccelerators"))),
+        hidden_cards=read_marker(inputs, "guestAccelerators"),
+        local_ssd_interfaces=parse_local_ssd_interfaces(inputs),
+        images=tuple(image for image in images if isinstance(image, str)),
+        address_count=sum(len(read_list(interface, "accessConfigs")) for interface in interfaces),
+        hidden_interfaces=read_marker(inputs, "networkInterfaces"),
+    )
+
+
+def machine_components(machine: MachineInputs, region: str, terms: Terms, count: Range = ONE) -> Components:
+    """Return a machine type, and the cards that its price does not include."""
+    machine_type = require_text(machine.machine_type, "machine type")
+    if isinstance(machine_type, UnpricedComponent):
+        return [machine_type]
+    name = last_segment(machine_type)
+    if machine.is_flex_start:
+        return [UnpricedComponent(f"{name} {FLEX_START}", "machine")]
+    component = CostComponent(
+        "machine", (name,), "gcp", region, count, terms=terms, hours_per_month=terms.billed_hours
+    )
+    hidden = hidden_component(machine.hidden_cards, "its accelerators are", "accelerators")
+    return [
+        component,
+        *_card_components(component, machine.cards),
+        *([] if _includes_cards(name) else hidden),
+    ]
+
+
+def machine_licence_components(machine: MachineInputs) -> Components:
+    """Return the licence of the image that a machine boots from."""
+    licences = (licence_components(image) for image in machine.images)
+    return [*next((components for components in licences if components), [])]
+
+
+def address_components(machine: MachineInputs, context: PartContext, *, is_spot: bool) -> Components:
+    """Return the external addresses of a machine; those of spot machines are cheaper."""
+    hidden = hidden_component(machine.hidden_interfaces, "its network cards are", ADDRESS)
+    if not machine.address_count:
+        return [*hidden]
+    addresses = context.part_component(ADDRESS, ADDRESS, Decimal(machine.address_count))
+    if is_spot:
+        addresses = replace(addresses, terms=replace(addresses.terms, purchase="spot"))
+    return [*hidden, addresses]
+
+
+def reservation_attributes(machine: MachineInputs) -> tuple[str, ...]:
+    """Return what a reservation and a machine in it must have in common: cards and local SSDs."""
+    name = last_segment(known_text(machine.machine_type) or "")
+    cards = [] if _includes_cards(name) else sorted(card.description for card in machine.cards)
+    local_ssds = matched_local_ssds(name, machine.local_ssd_interfaces)
+    return ("+".join(cards), "+".join(local_ssds))
+
+
+def with_claim(components: Components, claim: ReservationClaim | None) -> Components:
+    """Return the components with the claim on those that a reservation covers."""
+    return [
+        replace(component, claim=claim)
+        if isinstance(component, CostComponent) and _is_reservable(component)
+        else component
+        for component in components
+    ]
+
+
+def _parse_card(card: Any) -> CardInputs:
+    model = read_value(card, "type") or read_value(card, "acceleratorType")
+    count = read_value(card, "count") or read_value(card, "acceleratorCount")
+    count_key = "count" if read_value(card, "count") is not None else "acceleratorCount"
+    return CardInputs(
+        model=read_text(card, "type") or read_text(card, "acceleratorType"),
+        count=read_number(card, count_key),
+        description=f"{last_segment(str(model))} x {count}",
+    )
+
+
+def _parse_spot(inputs: Any) -> bool | Marker | None:
+    """Return whether the scheduling is spot; None if it has no such setting."""
+    model = read_text(inputs, "scheduling", "provisioningModel")
+    if isinstance(model, str):
+        return model.upper() == "SPOT"
+    preemptible = read_value(inputs, "scheduling", "preemptible")
+    if isinstance(model, Marker) or preemptible is None:
+        return model
+    return preemptible if isinstance(preemptible, (bool, Marker)) else None
+
+
+def _card_components(
+    machine: CostComponent, cards: tuple[CardInputs, ...]
+) -> Iterator[CostComponent | UnpricedComponent]:
+    for index, card in enumerate(cards):
+        name = f"accelerators:{index}" if index else "accelerators"
+        if card.count == 0:
+            continue
+        if not isinstance(card.model, str) or not isinstance(card.count, Decimal):
+            markers = (value for value in (card.model, card.count) if isinstance(value, Marker))
+            reason = next((MARKER_REASONS[marker] for marker in markers), "not set")
+            yield UnpricedComponent(f"accelerator type or count is {reason}", name)
+        elif not _includes_cards(machine.items[0]):
+            item = f"{CARD_PREFIX}{last_segment(card.model)}"
+            yield replace(machine, component=name, items=(item,), size=card.count, is_part=True)
+
+
+def _includes_cards(machine_type: str) -> bool:
+    """Return whether a machine type's price includes its cards: only N1 and custom types attach them."""
+    return not machine_type.startswith(("n1-", "custom-"))
+
+
+def _is_reservable(component: CostComponent) -> bool:
+    """Return whether a reservation covers such a component: not other disks, nor addresses."""
+    item = component.items[0]
+    return not component.is_part or item.startswith(CARD_PREFIX) or item == LOCAL_SSD

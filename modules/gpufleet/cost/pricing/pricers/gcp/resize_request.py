@@ -1,0 +1,36 @@
+"""Resize requests: machines that a group gets for a term, through the Dynamic Workload Scheduler."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from gpufleet.cost.formatting import number as format_number
+from gpufleet.cost.inputs.graph import Graph
+from gpufleet.cost.inputs.values import known_text, read_number, read_text
+from gpufleet.cost.pricing.component import Components, UnpricedComponent
+from gpufleet.cost.pricing.pricers.gcp.instance import TEMPLATES
+from gpufleet.cost.pricing.pricers.gcp.location import last_segment
+from gpufleet.engine import Resource
+
+GROUPS = (
+    "gcp:compute/instanceGroupManager:InstanceGroupManager",
+    "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager",
+)
+SECONDS_PER_HOUR = Decimal(3600)
+
+
+def price_resize_request(resource: Resource, graph: Graph) -> Components:
+    """Return what a request starts, without a price: no price list here has the scheduler's rates."""
+    group = graph.find_target(resource, ("instanceGroupManager",), *GROUPS)
+    template = graph.find_target(group, ("versions", 0, "instanceTemplate"), *TEMPLATES) if group else None
+    machine_type = known_text(read_text(template.inputs, "machineType")) if template else None
+    count = read_number(resource.inputs, "resizeBy")
+    seconds = read_number(resource.inputs, "requestedRunDuration", "seconds")
+    number = f"{format_number(count)} x " if isinstance(count, Decimal) else ""
+    machine = "machine" if machine_type is None else last_segment(machine_type)
+    term = f" for {format_number(seconds / SECONDS_PER_HOUR)} h" if isinstance(seconds, Decimal) else ""
+    reason = (
+        f"{number}{machine}{term}, once, at the Dynamic Workload Scheduler's rates, which are not in the "
+        "price list"
+    )
+    return [UnpricedComponent(reason, "machine")]
