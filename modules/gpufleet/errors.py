@@ -55,6 +55,6 @@ def _one_line(text: str) -> str:
 
 
 class EnvironmentFault(GpufleetError, RuntimeError):  # noqa: N818 - EnvironmentError is a builtin
-    """The machine or account lacks what the work needs; ``hint`` says how to get it."""
+    """Something that the work needs is missing on the machine or account; ``hint`` says how to get it."""
 
     exit_code = 3

@@ -33,7 +33,7 @@ def state_home(root: Path | None = None) -> Path:
 
 
 def make_private_folder(folder: Path, *, existing: bool = False) -> None:
-    """Make a folder for its owner alone (0700), whatever the umask; ``existing`` also narrows one that is there.
+    """Create a folder for its owner alone (0700), whatever the umask; ``existing`` also restricts an existing one.
 
     Folders above it that are missing are made as private. A folder of another user's stays as it is.
     """

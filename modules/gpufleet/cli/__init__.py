@@ -1,6 +1,6 @@
 """The command line: arguments in, one verb's function called, its answer printed.
 
-One file per verb, no logic. Data goes to stdout, talk and progress to stderr. Every error of ours ends in
+One file per verb, no logic. Data goes to stdout, messages and progress to stderr. Every ``GpufleetError`` ends in
 one line on stderr and its exit code (``gpufleet.errors``); verbs are imported only when they are called,
 so that a quick question stays quick.
 """
@@ -61,7 +61,7 @@ def gpufleet() -> None:
 
 
 def refuse_stale_rehearsal(verb: str) -> None:
-    """Refuse to work in a rehearsal that was removed: the shell still points at it, and would half bring it back."""
+    """Raise EnvironmentFault in a rehearsal that was removed but that the shell still points at."""
     stack, home = os.environ.get("GPUFLEET_REHEARSAL"), os.environ.get("GPUFLEET_HOME")
     if stack and home and verb in USES_STATE and not Path(home).is_dir():
         hint = f"open a new shell, or: gpufleet rehearse up -s {stack}"

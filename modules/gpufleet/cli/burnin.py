@@ -58,7 +58,7 @@ def report(node: str | None, attempt: str | None, as_json: bool) -> None:
 )
 @json_option
 def rejudge(node: str | None, apply_changes: bool, as_json: bool) -> None:
-    """Judge the newest stored records again by today's thresholds; say what would change."""
+    """Judge the newest stored records again by today's thresholds; show what would change."""
     from gpufleet.operations import burnin
 
     changes = burnin.rejudge(node, apply_changes=apply_changes)

@@ -46,14 +46,14 @@ def command(
     gpufleet compare "H100 SXM5" MI300X "RTX 4090" --model llama-3.1-8b --precision q4_k_m
     gpufleet compare --model llama-3.1-8b --plot tokens --svg tokens.svg
     """  # noqa: D301 - the escape is click's mark for lines that stay as they are
-    gc.disable()  # as in size: a short process that keeps what it makes
-    from gpufleet.sizing import compare as of
+    gc.disable()  # a short process, as in size
+    from gpufleet.sizing.compare import build_document, compare_accelerators, format_report
     from gpufleet.sizing.compare.options import build_request, check_plot_options
 
     check_plot_options(plots, svg=svg_file is not None, html=html_file is not None)
-    comparison = of.compare_accelerators(accelerators, build_request(**options))
+    comparison = compare_accelerators(accelerators, build_request(**options))
     if svg_file or html_file:
         from gpufleet.sizing.compare.file_output import write_files
 
         write_files(comparison, plots, svg_file, html_file)
-    output.print_result(as_json, comparison, of.build_document, of.format_report)
+    output.print_result(as_json, comparison, build_document, format_report)

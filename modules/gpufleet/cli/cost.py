@@ -71,7 +71,7 @@ def program_options(verb: Verb) -> Verb:
 
 @click.group()
 def command() -> None:
-    """Say what the declared fleet costs, and what a change to it would cost; no engine, no credentials."""
+    """Show what the declared fleet costs, and what a change to it would cost; no engine, no credentials."""
 
 
 command.add_command(buys)

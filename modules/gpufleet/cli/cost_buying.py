@@ -26,7 +26,7 @@ JSON = click.option("--json", "as_json", is_flag=True, help="The answer as JSON.
 )
 @JSON
 def breakeven(*, machine: str, region: str, own: float | None, as_json: bool) -> None:
-    """Say above how many hours a month a commitment beats on-demand and spot."""
+    """Show above how many hours a month a commitment is cheaper than on-demand and spot."""
     known = catalog.get_machine(machine)
     offer = Price(own, "machine", None, "--committed", "low", region, "own") if own else None
     result = cost.break_even(known.cloud, region, machine, committed={"own": offer} if offer else None)

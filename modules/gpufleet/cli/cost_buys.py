@@ -35,7 +35,7 @@ def buys(
     limit: int,
     as_json: bool,
 ) -> None:
-    """Say how many hours of which machines a month's budget buys, and how many could run all month."""
+    """Show how many hours of which machines a month's budget buys, and how many could run all month."""
     from gpufleet import cost
 
     budgets = _budgets(budget)

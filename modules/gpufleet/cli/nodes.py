@@ -37,7 +37,7 @@ def command() -> None:
 @click.option("--probe", is_flag=True, help="Also ask every node over SSH who it is.")
 @as_json_option
 def sync(stack: str, as_json: bool, **options: Any) -> None:
-    """Bring racks, workstations, Pulumi state and addresses into the registry."""
+    """Read racks, workstations, Pulumi state and addresses into the registry."""
     from gpufleet.operations import sync as operation
 
     synced = operation.sync_stack(stack, operation.SyncOptions(**options))
@@ -51,7 +51,7 @@ def sync(stack: str, as_json: bool, **options: Any) -> None:
 @click.argument("artifacts", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @as_json_option
 def ingest(artifacts: Path, as_json: bool) -> None:
-    """Fold the events of an ansible-runner run into the registry; telling it twice changes nothing."""
+    """Apply the events of an ansible-runner run to the registry; applying them twice changes nothing."""
     from gpufleet.operations import ingest as operation
 
     applied = operation.ingest_artifacts(artifacts)

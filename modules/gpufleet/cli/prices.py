@@ -108,7 +108,7 @@ def _parts(
     *,
     as_json: bool,
 ) -> bool:
-    """Print the prices of a part that was asked for as a machine (ebs:gp3); tell whether there are any."""
+    """Print the prices of a part that was asked for as a machine (ebs:gp3); return True if there are any."""
     from gpufleet.catalog.prices import report
     from gpufleet.catalog.prices.part_offer import search_part_offers
 
@@ -126,7 +126,7 @@ def _parts(
 @command.command()
 @JSON
 def status(as_json: bool) -> None:
-    """Say how old the prices are, what they cover, where they come from and what was set apart."""
+    """Show how old the prices are, what they cover, where they come from and what was set apart."""
     from gpufleet.catalog.prices import report
     from gpufleet.catalog.prices.status import read_status as look
 
@@ -198,7 +198,7 @@ def import_(  # noqa: PLR0917 - click hands each option over by name
     accept: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Bring a catalogue file into the local store: all of it that no check finds suspicious, or nothing.
+    """Import a catalogue file into the local store: completely, or not at all if a check finds a suspicious price.
 
     FILE is - for standard input.
     """

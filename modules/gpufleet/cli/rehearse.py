@@ -39,7 +39,7 @@ def command() -> None:
 @click.option("--no-rack", is_flag=True, help="Leave the racks out.")
 @json_option
 def up(stack: str, faults: str | None, no_rack: bool, as_json: bool) -> None:
-    """Bring the rehearsal up; what is there already stays."""
+    """Start the rehearsal; parts that run already stay."""
     from gpufleet.rehearsal import lifecycle
 
     world = _rehearsal(stack)
@@ -112,7 +112,7 @@ def down(stack: str | None, all_rehearsals: bool, deleted: bool, yes: bool, as_j
 
 
 def _stop_deleted(yes: bool) -> None:
-    """End the hosts of rehearsals whose project is gone, once a person agrees."""
+    """Stop the hosts of rehearsals without a project, after a person agrees."""
     from gpufleet.errors import InputError
     from gpufleet.rehearsal import lifecycle
 

@@ -123,7 +123,7 @@ def _training_options(command: Command) -> Command:
 
 
 def _check_empty_options(context: click.Context, *, merge: bool) -> None:
-    """Refuse what was given with nothing in it: a script's variable that is not set, or --merge into nothing."""
+    """Raise InputError for an empty option value (an unset shell variable), or for --merge without --emit."""
     for parameter in context.command.params:
         value = context.params.get(parameter.name or "")
         is_given = context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
@@ -131,7 +131,9 @@ def _check_empty_options(context: click.Context, *, merge: bool) -> None:
         if is_given and any(not text.strip() for text in texts):
             raise InputError("is empty", where=parameter.opts[0], remedy="give a value, or leave it out")
     if merge:
-        raise InputError("goes with --emit", where="--merge", remedy="give --emit STACK, or leave it out")
+        raise InputError(
+            "can only be combined with --emit", where="--merge", remedy="give --emit STACK, or leave it out"
+        )
 
 
 @click.command(name="size")
@@ -151,15 +153,15 @@ def command(emit: str | None, merge: bool, as_json: bool, **options: Any) -> Non
     gpufleet size --model llama-3.1-70b --task pretrain --tokens 1T --deadline 30d
     """  # noqa: D301 - the escape is click's mark for lines that stay as they are
     _check_empty_options(click.get_current_context(), merge=merge and not emit)
-    gc.disable()  # a short process that keeps what it makes: searching it for garbage is a tenth of the answer's time
+    gc.disable()  # a short process: garbage collection would take a tenth of its time
     from gpufleet.sizing.plans import find_plans
     from gpufleet.sizing.plans.document import build_document
     from gpufleet.sizing.plans.options import PlanOptions, parse_options
     from gpufleet.sizing.plans.report import format_report
     from gpufleet.sizing.plans.target import is_missed_target
 
-    plan_options = parse_options(PlanOptions(**options))
-    result = find_plans(plan_options)
+    request = parse_options(PlanOptions(**options))
+    result = find_plans(request)
     output.print_result(as_json, result, build_document, format_report)
     if not result.plans:
         raise AnswerIsNo(result.warnings[-1].message if result.warnings else "no plan")
@@ -170,7 +172,7 @@ def command(emit: str | None, merge: bool, as_json: bool, **options: Any) -> Non
         from gpufleet import paths
         from gpufleet.sizing.stack_file import choose_plan_to_write, write_plan
 
-        plan, note = choose_plan_to_write(plan_options, result)
+        plan, note = choose_plan_to_write(request, result)
         output.print_block(write_plan(plan, emit, paths.project_root(), merge=merge), err=True)
         if note:
             output.print_lines(note, err=True)

@@ -86,7 +86,7 @@ def hold_text(hold: JsonDict, *, explained: bool) -> str:
 
 
 def rack_grids(data: ReportData) -> list[JsonDict]:
-    """Lay each rack out slot by slot."""
+    """Return each rack with its cells by slot."""
     racks: dict[str, list[JsonDict]] = {}
     for node in data.nodes:
         if node.get("rack"):

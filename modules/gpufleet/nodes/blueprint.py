@@ -1,4 +1,4 @@
-"""What a node's template tells Ansible: small host variables, each the input of some roles. Pure."""
+"""Host variables of a node's template: small values, each the input of some roles. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ HARDWARE, PORTS = "gpufleet_hardware", "gpufleet_open_ports"
 
 
 def host_vars(blueprint: Blueprint) -> dict[str, Any]:
-    """Return the variables of a node; steps that say nothing give none, so that roles keep their defaults."""
+    """Return the variables of a node; steps without settings give none, so that roles keep their defaults."""
     variables = {
         SOFTWARE: software_variables(blueprint),
         HARDWARE: hardware_variables(blueprint),
@@ -39,7 +39,7 @@ def software_variables(blueprint: Blueprint) -> dict[str, Any]:
 
 
 def hardware_variables(blueprint: Blueprint) -> dict[str, Any]:
-    """Return how drives, memory and network are to be laid out, where the template says so."""
+    """Return the layout of drives, memory and network, as far as the template declares it."""
     profile, variables = blueprint.hardware, dict[str, Any]()
     if profile.storage.layout != "none":
         variables["storage"] = profile.storage.model_dump(mode="json")

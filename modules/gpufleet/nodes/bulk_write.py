@@ -1,4 +1,4 @@
-"""Writing what a report said: rows in bulk, the same statements on both databases."""
+"""Writes the values of reports: rows in bulk, the same statements on both databases."""
 
 from __future__ import annotations
 

@@ -51,13 +51,13 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """Give a connection that sees one moment of the registry."""
+        """Yield a connection that sees the registry at one moment."""
         with convert_database_errors(self.url), self.engine.connect() as connection, connection.begin():
             yield connection
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """Give the registry's one writing transaction; all of it happens or nothing."""
+        """Yield the registry's one writing transaction; all of it happens or nothing."""
         with _writing(self.engine, self.url, self.timeout) as connection:
             yield connection
 
@@ -147,7 +147,7 @@ def _writing(engine: Engine, url: URL, timeout: float) -> Iterator[Connection]:
 
 
 def _migrated(engine: Engine, url: URL, timeout: float) -> None:
-    """Bring the schema up to date; EnvironmentFault for one that this version does not know."""
+    """Migrate the schema to this version; EnvironmentFault for one that this version does not know."""
     with convert_database_errors(url):
         version = _version(engine, url)
         if version == HEAD:
@@ -182,7 +182,7 @@ def _version(engine: Engine, url: URL) -> str | None:
 
 
 def _make_file(path: Path, url: URL, timeout: float) -> None:
-    """Make a registry under another name and give it its own when it is whole; one that is there is kept.
+    """Create a registry under a temporary name and rename it when it is complete; an existing one stays.
 
     The file and its folder are for their owner alone, whatever the umask: they say where every node is.
     """
@@ -212,7 +212,7 @@ def _make_file(path: Path, url: URL, timeout: float) -> None:
 
 
 def _restrict_permissions(path: Path) -> None:
-    """Narrow a registry that others may read, where it is ours to narrow."""
+    """Restrict a registry file that others may read, if this user owns it."""
     paths.make_private_folder(path.parent, existing=path.parent.name == paths.STATE_FOLDER)
     for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
         file = path.with_name(name)

@@ -1,4 +1,4 @@
-"""The database's own trouble as one line of ours, with what helps, and never with a password."""
+"""Converts database errors into one line with a hint, and never with a password."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ _HINTS = {
 
 
 def damaged_registry_error(url: URL, what: str) -> EnvironmentFault:
-    """Return the fault of a registry that is there and cannot be one."""
+    """Return the error for a registry that exists but is damaged."""
     return EnvironmentFault(f"the registry {_format_url(url)} does not answer: it {what}", hint=RESTORE)
 
 
 @contextmanager
 def convert_database_errors(url: URL) -> Iterator[None]:
-    """Turn the database's own trouble (gone, locked, full, refused) into one line of ours."""
+    """Convert errors of the database (gone, locked, full, refused) into one-line errors."""
     try:
         yield
     except GpufleetError:

@@ -1,4 +1,4 @@
-"""One host of the inventory: what the operator's files say of it apart from what was observed."""
+"""One host of the inventory: values of the operator's files, apart from observed ones."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def find_problem(name: str, node: Node) -> str | None:
 
 
 def host_groups(node: Node) -> Iterator[str]:
-    """Give the groups that a node belongs to."""
+    """Yield the groups that a node belongs to."""
     for prefix in _GROUP_FIELDS:
         if value := getattr(node, prefix):
             yield group_name(prefix, value)

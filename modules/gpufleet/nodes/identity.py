@@ -20,7 +20,7 @@ _SHORTEST_SERIAL = 4
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What a source says about who a node is; each part may be unknown."""
+    """A node's identity as a source reports it; each part may be unknown."""
 
     serial: str | None = None
     instance_id: str | None = None

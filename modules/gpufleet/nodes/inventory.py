@@ -29,7 +29,7 @@ TEST_RANGE = ip_network("198.18.0.0/15")  # RFC 2544
 
 @dataclass(frozen=True)
 class ExcludedNode:
-    """A node that is not handed to Ansible, and the line that says why."""
+    """A node that is not passed to Ansible, and a line with the reason."""
 
     rack: str | None
     line: str
@@ -37,7 +37,7 @@ class ExcludedNode:
 
 @dataclass(frozen=True)
 class Inventory:
-    """Hosts with their groups and variables; ``groups`` also lists those that stand empty, ``racks`` the racks read."""
+    """Hosts with their groups and variables; ``groups`` also lists empty ones, ``racks`` the racks read."""
 
     hosts: tuple[Host, ...]
     groups: tuple[str, ...]
@@ -89,7 +89,7 @@ def is_rehearsed(address: str | None) -> bool:
 
 
 def _block_connections(host: Host) -> Host:
-    """Let a simulated instance, or a slot that was not booted, be unreachable: nothing goes out to its address."""
+    """Make a simulated instance, or a slot that was not booted, unreachable: nothing connects to its address."""
     if is_rehearsed(host.variables.get("ansible_host")):
         return host
     return replace(host, vars={**host.vars, "ansible_ssh_common_args": "-o ProxyCommand=false"})
@@ -204,7 +204,7 @@ def _summary_notes(missing_nodes: list[Node], unresolved: list[str]) -> Iterator
 
 
 def _unique_names(nodes: list[Node]) -> Iterator[tuple[str, Node]]:
-    """Give each node a host name of its own: nodes that share a name carry their id, so that none is lost."""
+    """Yield each node with a unique host name: nodes that share a name get their id appended."""
     count = Counter(node.name for node in nodes)
     for node in nodes:
         identifier = node.id or f"{node.rack}-{node.slot}"
@@ -212,7 +212,7 @@ def _unique_names(nodes: list[Node]) -> Iterator[tuple[str, Node]]:
 
 
 def _fabric(machine: str | None, cloud: str | None) -> str | None:
-    """Return what a cloud's machine joins its like with: ``efa``, ``infiniband``. A rack's is its owner's to say."""
+    """Return the fabric of a cloud's machine: ``efa``, ``infiniband``. For a rack, the operator declares it."""
     if not (machine and cloud):
         return None
     try:

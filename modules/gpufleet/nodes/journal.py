@@ -76,7 +76,7 @@ def release_hold(connection: Connection, node_id: str, kind: str, reason: str, a
 def begin_attempt(
     connection: Connection, node: Any, attempt: str, kind: str, at: datetime, *, number: int
 ) -> None:
-    """Make an attempt the node's current one; results of earlier ones count no more."""
+    """Make an attempt the node's current one; results of earlier ones no longer count."""
     row = {"node_id": node.id, "id": attempt, "kind": kind, "started_at": at, "revision": number}
     connection.execute(insert(schema.attempt), row)
     connection.execute(update(schema.node).where(schema.node.c.id == node.id).values(attempt=attempt))

@@ -1,4 +1,4 @@
-"""What a node is, from everything that sources say of it: one visible rule per field.
+"""Merges a node's fields from all sources: one visible rule per field.
 
 We decide some things (name, rack, pool: a declaration wins), the world decides others (serial, address:
 what was seen wins). Among equals the newest wins, and a source that lost the node comes last.
@@ -54,7 +54,7 @@ _PREFERRED_ASPECT = dict.fromkeys(DECLARED_FIRST, "declared") | dict.fromkeys(OB
 
 
 def _is_trusted(source: str, field: str) -> bool:
-    """Keep nodes from speaking for themselves: of what they report, only the serial says who they are."""
+    """Return True if a source may set a field; of what a node itself reports, only the serial counts."""
     return field == "serial" or source == "address_book" or source not in OBSERVING_SOURCES
 
 

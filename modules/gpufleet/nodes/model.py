@@ -25,7 +25,7 @@ def format_time(moment: datetime) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What one source says about one node at one time.
+    """What one source reports about one node at one time.
 
     ``declared`` is what we want (a rack file, a stack), ``observed`` what was seen: the registry keeps them
     under different keys (``declared.machine``, ``observed.machine``), so that drift stays visible.

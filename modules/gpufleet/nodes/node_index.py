@@ -1,6 +1,6 @@
 """Which node an observation means, by the strongest identity it carries; contradictions are named, not solved.
 
-Pure: works on an index of the live nodes and says what it found.
+Pure: works on an index of the live nodes.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Index:
     by_name: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
 
     def add(self, known: LiveNode) -> None:
-        """Enter a node, or enter it anew after its identity changed."""
+        """Add a node, or replace it after its identity changed."""
         self.drop(known.id)
         self.nodes[known.id] = known
         if known.serial:
@@ -108,7 +108,7 @@ class Index:
 def _find_change(
     observation: Observation, known: LiveNode, serial: str | None, *, by_slot: bool
 ) -> Contradiction | None:
-    """Name a board that changed in its slot, or an instance whose board serial differs."""
+    """Return the contradiction if a slot's or instance's board serial changed."""
     if by_slot and serial and known.serial and serial != known.serial:
         detail = f"{known.name} had serial {known.serial}, now {observation.source} says {serial}"
         return Contradiction("serial_changed", known.name, detail, (known.id,))

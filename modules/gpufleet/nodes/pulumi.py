@@ -28,7 +28,7 @@ CLOUD_BY_GROUP_TYPE = {
 def state_report(resources: Sequence[Resource], stack: str, at: datetime) -> Report:
     """Return every node of a state; resources that wait for their deletion are gone already.
 
-    The stack's output ``nodes`` says by which address a node is reached, and names the members of groups
+    The stack's output ``nodes`` has the address of each node, and names the members of groups
     that the program could look up.
     """
     source = f"pulumi:{stack}"

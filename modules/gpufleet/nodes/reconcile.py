@@ -1,4 +1,4 @@
-"""Fold reports of sources into the registry: match, merge, write; nothing is ever overwritten unseen.
+"""Applies reports of sources to the registry: match, merge, write; every overwritten value is compared first.
 
 A report touches only its own source's values. A complete report marks the nodes it leaves out as missing
 from that source; they are kept. Contradictions are recorded and hold the nodes concerned. All reports of one call
@@ -23,12 +23,12 @@ from gpufleet.nodes.workspace import Workspace
 
 
 def apply_report(connection: Connection, report: Report) -> Outcome:
-    """Fold a report inside the caller's writing transaction."""
+    """Apply a report inside the caller's writing transaction."""
     return apply_reports(connection, [report])[0]
 
 
 def apply_reports(connection: Connection, reports: Sequence[Report]) -> list[Outcome]:
-    """Fold reports in their order inside the caller's writing transaction; return an outcome for each."""
+    """Apply reports in their order inside the caller's writing transaction; return an outcome for each."""
     number = revision.current_revision(connection)
     sources = {row.name: row for row in connection.execute(select(schema.source))}
     index, previous_names = load_index(connection)
@@ -131,7 +131,7 @@ def _record_conflicts(
 
 
 def _name_conflicts(connection: Connection, index: Index, changed_names: set[str]) -> list[Contradiction]:
-    """Name the live, present nodes that share a name: a playbook would confuse them."""
+    """Return a contradiction for each name that several live, present nodes share."""
     same = {name for name in changed_names if len(index.by_name.get(name, ())) > 1}
     ids = [i for name in same for i in index.by_name[name]]
     if not ids:

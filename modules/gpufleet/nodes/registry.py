@@ -142,11 +142,11 @@ class Registry:
             return apply_reports(connection, reports)
 
     def observe(self, observation: Observation) -> Outcome:
-        """Fold in one observation; what it leaves out stays as it was."""
+        """Apply one observation; fields that it leaves out stay as they were."""
         return self.report(Report(observation.source, observation.observed_at, [observation], complete=False))
 
     def source_failed(self, source: str, failure: str, when: datetime | None = None) -> None:
-        """Note that a source did not answer; its last good report stays in force."""
+        """Record that a source did not answer; its last good report stays in force."""
         with self._writing(when) as connection:
             row = {"name": source, "failed_at": when or utc_now(), "failure": journal.trim_reason(failure)}
             upsert(connection, schema.source, [row])
@@ -200,7 +200,7 @@ class Registry:
     def advance(
         self, node: str, to: str, reason: str, when: datetime | None = None, attempt: str | None = None
     ) -> bool:
-        """Walk a new node forward to ``to`` (at most ``burn_in``); return True if it moved."""
+        """Move a new node forward to ``to`` (at most ``burn_in``); return True if it moved."""
         with self._writing(when) as connection:
             row = query.find_row(connection, node)
             after = attempts.advance(connection, row, to, reason, at=when or utc_now(), attempt=attempt)
@@ -228,7 +228,7 @@ class Registry:
     def set_reachable(
         self, node: str, reachable: bool, when: datetime | None = None, detail: str | None = None
     ) -> bool:
-        """Note whether a node answered; older news than we have changes nothing. Return True if it turned."""
+        """Record whether a node answered; an older answer changes nothing. Return True if the value changed."""
         moment = when or utc_now()
         with self._writing(moment) as connection:
             row = query.find_row(connection, node)

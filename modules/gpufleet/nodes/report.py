@@ -13,7 +13,7 @@ from gpufleet.nodes.node_index import Contradiction
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything one source said at one time; ``complete`` when what it leaves out is not there."""
+    """Everything one source reported at one time; ``complete`` if nodes that it leaves out are missing."""
 
     source: str
     observed_at: datetime
@@ -23,7 +23,7 @@ class Report:
 
 @dataclass
 class Outcome:
-    """What folding a report did. ``stale``: it was older than what its source said last, and changed nothing.
+    """The effect of a report. ``stale``: it was older than its source's last report, and changed nothing.
 
     ``bad`` names values that were left out because they are not well-formed, ``old`` the values of a partial report
     that the same source has since reported anew.
@@ -51,7 +51,7 @@ class Match:
 
 
 def observed_values(observation: Observation) -> Iterator[Value]:
-    """Give every value of an observation, its identity included, with source and time."""
+    """Yield every value of an observation, its identity included, with source and time."""
     for key, value in {**observation.values(), **_identity_values(observation)}.items():
         yield Value(observation.source, key, value, observation.observed_at)
 

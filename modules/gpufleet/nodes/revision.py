@@ -28,7 +28,7 @@ def current_revision(connection: Connection) -> int:
 
 
 def begin(connection: Connection, revision: int) -> None:
-    """Give the connection's writing transaction its revision."""
+    """Set the revision of the connection's writing transaction."""
     connection.info[_KEY] = revision
 
 
@@ -56,7 +56,7 @@ def place_before(connection: Connection, following: int, at: datetime) -> int:
 
 
 def place_by_time(connection: Connection, at: datetime) -> int:
-    """Record and return a revision for something at ``at`` of which only the clock tells the order.
+    """Record and return a revision for something at ``at`` that only the clock can order.
 
     It comes before the first revision that is later by the clock. After a clock was set back that may be too early,
     never too late: the worst is that news is reported as stale.
@@ -74,7 +74,7 @@ def _record(connection: Connection, number: int, at: datetime) -> int:
 
 
 def event_key(*parts: object) -> str:
-    """Return the key under which an event is known, from what tells it apart from every other event."""
+    """Return the key under which an event is known, from the parts that distinguish it from every other event."""
     return hashlib.sha256("\x1f".join(map(str, parts)).encode("utf-8", "replace")).hexdigest()[:32]
 
 

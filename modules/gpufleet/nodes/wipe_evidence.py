@@ -1,4 +1,4 @@
-"""What a node says of its drives, before and after they are wiped: typed, because a node may say anything."""
+"""A node's reports of its drives, before and after they are wiped: typed, because a node may report anything."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Number = int | None
 
 
 class Disk(BaseModel):
-    """A block device as ``lsblk --json --bytes`` shows it, with what stands on it."""
+    """A block device as ``lsblk --json --bytes`` shows it, with its children."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -35,7 +35,7 @@ class Disk(BaseModel):
 
 
 class Identification(BaseModel):
-    """The parts of ``nvme id-ctrl -o json`` that say what a controller can do."""
+    """The parts of ``nvme id-ctrl -o json`` that describe what a controller can do."""
 
     oacs: Number = None
     fna: Number = None

@@ -1,4 +1,4 @@
-"""Which drives of a node are wiped how, and which are not and why: from what the node's own tools say. Pure.
+"""The plan of a wipe: which drives are wiped and how, which are not and why, from the node's own tools. Pure.
 
 A plan is made from recordings (``lsblk --json``, ``nvme id-ctrl``, ``hdparm -I``, sysfs) and shown before anything
 happens; what is wiped later is exactly what it lists, by serial and size.
@@ -116,7 +116,7 @@ def check_method(method: str) -> None:
 
 
 def plan_wipe(devices: Mapping[str, Any], method: str = "auto") -> Plan:
-    """Return what would be wiped of what a node has told (``gpufleet.fleet.disks``)."""
+    """Return what would be wiped of the drives that a node reports (``gpufleet.fleet.disks``)."""
     check_method(method)
     check_drives(devices)
     drives: list[Drive] = []
@@ -219,7 +219,7 @@ def disk_kind(disk: Mapping[str, Any]) -> str:
 
 
 def disk_abilities(disk: Mapping[str, Any], devices: Mapping[str, Any], method: str = "auto") -> set[str]:
-    """Return what the disk can do, as it says itself."""
+    """Return what the disk can do, as it reports itself."""
     can = {"asked"} if method != "auto" else set()
     if int(disk.get("disc-max") or 0):
         can.add("discard")
@@ -309,7 +309,7 @@ def _releases(disk: Mapping[str, Any]) -> list[list[str]]:
 
 
 def _refuse_shared_controllers(drives: list[Drive], refused: list[RefusedDrive]) -> Plan:
-    """Refuse drives whose wiping would take a refused namespace of the same controller with it."""
+    """Refuse drives if wiping them would also erase a refused namespace of the same controller."""
     refused_controllers = {
         controller_name(one.path): one for one in refused if "/nvme" in one.path and one.is_local
     }

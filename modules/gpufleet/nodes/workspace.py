@@ -82,7 +82,7 @@ class Workspace:
                 self._nodes[known["id"]] = known
 
     def apply(self, match: Match) -> list[str]:
-        """Take in a matched report; return the ids of the nodes that its source has lost."""
+        """Apply a matched report; return the ids of the nodes that its source has lost."""
         report = match.report
         if report.complete:
             self._confirmed[report.source] = self._number
@@ -98,7 +98,7 @@ class Workspace:
         return self._mark_missing(match) if report.complete else []
 
     def _is_settled(self, node_id: str, source: str, observation: Observation) -> bool:
-        """Return True if a report repeats what its source said of a node, and no other source's rank depends on it."""
+        """Return True if a report repeats its source's last values and no other source's rank depends on it."""
         known = self._presence.get((node_id, source))
         makers = [
             name for name in self._sources_of[node_id] if name.partition(":")[0] not in OBSERVING_SOURCES
@@ -125,7 +125,7 @@ class Workspace:
         self._record_presence(node_id, source, at, _digest(values))
 
     def _add(self, node_id: str, source: str, values: list[Value], at: datetime) -> list[str]:
-        """Take in a partial report; return the keys of which the source has since said something newer."""
+        """Apply a partial report; return the keys for which the source has a newer value."""
         old = []
         for value in values:
             known = self._values[node_id].get((source, value.key))
@@ -153,7 +153,7 @@ class Workspace:
     def _record_presence(
         self, node_id: str, source: str, at: datetime, digest: str | None, *, confirm: bool = True
     ) -> None:
-        """Note that a source knows a node; a newer note of the same source stays."""
+        """Record that a source knows a node; a newer record of the same source stays."""
         known = self._presence.get((node_id, source))
         if known is not None and known["revision"] > self._number:
             return

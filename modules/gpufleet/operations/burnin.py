@@ -122,7 +122,7 @@ def apply_verdict(registry: Registry, stored: StoredResult, again: burnin.Report
 
 
 def threshold_rows(kind: str | None = None) -> list[Json]:
-    """Return the thresholds, each with its source and what the linter says of it."""
+    """Return the thresholds, each with its source and the linter's findings."""
     kinds = (*burnin.KINDS, "rehearsal")
     if kind and kind not in kinds:
         raise InputError(f"unknown node kind {kind!r}", key="--kind", remedy=f"one of {', '.join(kinds)}")

@@ -1,4 +1,4 @@
-"""Asks every host what it is and says which driver it needs and why. Changes nothing on any of them."""
+"""Reads every host's hardware and plans its driver, with reasons. Changes nothing on any host."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class DriverPlans:
 
     @property
     def exit_code(self) -> int:
-        """Say 0 where every host can have its driver, 1 where one is refused or silent, 3 where none answered."""
+        """0 if every host can have its driver, 1 if one is refused or unreachable, 3 if none answered."""
         if self.run is None:
             return 0
         refused = any(host.plan and host.plan["refusal"] for host in self.hosts)

@@ -59,10 +59,10 @@ _LONGEST_TEXT = 20_000  # characters of a message that the reason is taken from
 
 @dataclass(frozen=True, slots=True)
 class TaskEvent:
-    """One task's end on one host.
+    """The result of one task on one host.
 
-    ``report`` is what the task reports to the registry, where it does; ``key`` tells the event apart from every other,
-    ``run`` names the Ansible process. ``problem`` says why an event is bad; nothing else of it counts then.
+    ``report`` is what the task reports to the registry, where it does; ``key`` identifies the event,
+    ``run`` names the Ansible process. ``problem`` is why an event is bad; its other fields do not count then.
     """
 
     host: str
@@ -235,7 +235,7 @@ def bad_event(place: str, problem: str, host: str = "") -> TaskEvent:
 
 
 def read_artifacts(folder: Path) -> Iterator[TaskEvent]:
-    """Give the events of a run's artifacts folder in their order; the one being written when it died is left out."""
+    """Yield the events of a run's artifacts folder in their order, without one that was not completely written."""
     reader = EventReader()
     jobs = _events_folder(folder)
     for path in _event_files(jobs):

@@ -165,7 +165,7 @@ def write_private(path: Path, text: str, mode: int) -> None:
 
 
 def replace_folder(folder: Path, files: dict[str, str]) -> None:
-    """Put the files in place of an earlier export, all of them or none; a folder that is not ours is refused."""
+    """Replace an earlier export by these files, completely or not at all; a foreign folder is refused."""
     if folder.exists() and not (folder / MANIFEST).is_file() and any(folder.iterdir()):
         raise InputError(
             "is not empty and not an earlier export", where=str(folder), remedy="choose another --out"
@@ -190,7 +190,7 @@ def replace_folder(folder: Path, files: dict[str, str]) -> None:
 
 
 def update_known_hosts(path: Path, lines: list[str]) -> None:
-    """Put lines into a known_hosts file in place of what it said of the same hosts; other lines stay as they are."""
+    """Replace the lines of these hosts in a known_hosts file; other lines stay as they are."""
     hosts = {line.split()[0] for line in lines}
     current_lines = path.read_text().splitlines() if path.is_file() else []
     remaining = [line for line in current_lines if not line.split() or line.split()[0] not in hosts]

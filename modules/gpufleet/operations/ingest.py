@@ -68,13 +68,13 @@ class Ingest:
         return cls(registry, rehearsal=bool(stack), declare=declare, live=live)
 
     def apply_all(self, events: Iterable[TaskEvent]) -> IngestSummary:
-        """Fold events in as a stream."""
+        """Apply events as a stream."""
         for event in events:
             self.ingest_events(event)
         return self.applied
 
     def ingest_events(self, event: TaskEvent) -> None:
-        """Fold one event in, whole or not at all; a bad one is recorded as bad."""
+        """Apply one event, completely or not at all; a bad one is recorded as bad."""
         self.applied.events += not event.problem
         handler = _HANDLERS.get(str(event.report.get("event")))
         if handler is None and not event.problem and self._needs_no_write(event):
@@ -185,7 +185,7 @@ class Ingest:
             self._answered[node] = event.at
 
     def _set_reachable(self, node: str, event: TaskEvent, reason: str | None = None) -> None:
-        """Note whether a host answered; report it as stale where the registry knows something newer that differs."""
+        """Record whether a host answered; report it as stale if the registry has a newer, different value."""
         answers = reason is None
         self.registry.set_reachable(node, answers, event.at, reason)
         known = self.registry.get(node)
@@ -198,7 +198,7 @@ class Ingest:
         self.applied.stale.append(f"{printable(node.name)}: {what} at {format_time(event.at)}")
 
     def observe(self, seen: Observation, event: TaskEvent) -> list[str]:
-        """Fold an observation in; return its conflicts, and report what was old or not well-formed."""
+        """Apply an observation; return its conflicts, and report outdated or ill-formed values."""
         outcome = self.registry.observe(seen)
         self.applied.bad += [printable(line) for line in outcome.bad]
         for line in outcome.bad:
@@ -216,7 +216,7 @@ class Ingest:
 
 
 def ingest_artifacts(artifacts: Path) -> IngestSummary:
-    """Fold a run's artifacts into the registry of the project we are in."""
+    """Apply a run's artifacts to the registry of the current project."""
     root = paths.project_root()
     with Registry(paths.database_url(root)) as registry:
         return Ingest.of_project(registry, root).apply_all(read_artifacts(artifacts))
@@ -229,7 +229,7 @@ def apply(
     rehearsal: bool = False,
     declare: Callable[[datetime], object] | None = None,
 ) -> IngestSummary:
-    """Fold recorded events into the registry, as a stream."""
+    """Apply recorded events to the registry, as a stream."""
     return Ingest(registry, rehearsal=rehearsal, declare=declare).apply_all(events)
 
 
@@ -261,7 +261,7 @@ def _matches_identity(
 
 
 def _apply_configuration(ingest: Ingest, node_name: str, event: TaskEvent) -> None:
-    """Keep what configuration came to, part by part: burn-in asks for it."""
+    """Store the result of configuration, part by part: burn-in reads it."""
     done = event.report.get("event") == "configured"
     facts, part = _mapping(event.report.get("facts")), str(event.report.get("part") or BASE)
     node = ingest.registry.get(node_name)
@@ -285,7 +285,7 @@ def _failure_reason(facts: Mapping[str, Any]) -> str:
 def _configured_parts(
     registry: Registry, node_name: str, event: TaskEvent, part: str, *, done: bool
 ) -> dict[str, Any]:
-    """Return which parts are configured, and whether all are. A whole run's first part starts the account anew."""
+    """Return which parts are configured, and whether all are. The first part of a complete run resets the list."""
     known = [value.value for value in registry.values(node_name) if value.key == "observed.configured_parts"]
     before = {} if part == BASE and _attempt(event) else dict(_mapping(known[-1])) if known else {}
     parts = {**before, part: done}
@@ -293,7 +293,7 @@ def _configured_parts(
 
 
 def _apply_drivers(ingest: Ingest, node_name: str, event: TaskEvent) -> None:
-    """Keep what a node said of its driver; the consistency check reads it. A failure also bars a healthy verdict."""
+    """Store a node's driver report for the consistency check. A failure also prevents a healthy verdict."""
     node, facts = ingest.registry.get(node_name), _mapping(event.report.get("facts"))
     failed = event.report.get("event") == "drivers_failed"
     observed = (
@@ -309,7 +309,7 @@ def _apply_drivers(ingest: Ingest, node_name: str, event: TaskEvent) -> None:
 
 
 def _apply_blade(ingest: Ingest, node_name: str, event: TaskEvent) -> None:
-    """Keep what a blade's power, links and board are like, each finding with its reason."""
+    """Store a blade's power, links and board, each finding with its reason."""
     report = _mapping(event.report.get("facts"))
     reasons = report.get("reasons")
     node = ingest.registry.get(node_name)
@@ -322,7 +322,7 @@ def _apply_blade(ingest: Ingest, node_name: str, event: TaskEvent) -> None:
 
 
 def _apply_burn_in(ingest: Ingest, node_name: str, event: TaskEvent) -> None:
-    """Judge the agent's records and let the verdict act."""
+    """Judge the agent's records and apply the verdict."""
     from gpufleet import burnin
 
     registry, node = ingest.registry, ingest.registry.get(node_name)

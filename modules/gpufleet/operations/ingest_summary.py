@@ -1,4 +1,4 @@
-"""What came of folding a run's events into the registry."""
+"""The result of applying a run's events to the registry."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpufleet.errors import AnswerIsNo
 
 @dataclass
 class IngestSummary:
-    """What came of the events, by host."""
+    """The result of the events, by host."""
 
     events: int = 0
     unreachable: dict[str, str] = field(default_factory=dict)
@@ -24,11 +24,11 @@ class IngestSummary:
     repeated: int = 0
 
     def as_json(self) -> dict[str, Any]:
-        """Return the account for programs."""
+        """Return the summary as JSON."""
         return asdict(self)
 
     def lines(self) -> Iterator[str]:
-        """Give the account in words."""
+        """Yield the summary as text."""
         yield f"{self.events} events"
         yield from (f"{node}: {verdict}" for node, verdict in self.verdicts.items())
         yield from (f"{host}: unreachable: {reason}" for host, reason in self.unreachable.items())
@@ -42,7 +42,7 @@ class IngestSummary:
         return tuple(len(one) for one in self._lists())
 
     def truncate(self, lengths: tuple[int, ...]) -> None:
-        """Forget what was added to the lists since."""
+        """Remove what was added to the lists since."""
         for one, length in zip(self._lists(), lengths, strict=True):
             del one[length:]
 
@@ -50,7 +50,7 @@ class IngestSummary:
         return self.ignored, self.conflicts, self.unknown, self.stale, self.bad
 
     def raise_for_unknown(self) -> None:
-        """Answer no where the run had hosts that the registry does not know."""
+        """Raise AnswerIsNo if the run had hosts that the registry does not know."""
         if self.unknown:
             hint = "gpufleet nodes sync -s STACK, then ingest again"
             raise AnswerIsNo(f"not in the registry: {', '.join(self.unknown)}", hint=hint)

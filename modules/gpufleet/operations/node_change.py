@@ -16,7 +16,7 @@ def find_nodes(registry: Registry, names: str) -> list[Node]:
 
 
 def move_nodes(registry: Registry, names: str, to: str, reason: str) -> list[str]:
-    """Move nodes to another state, once every one of them may go there; say so for each."""
+    """Move nodes to another state, if the table allows it for all of them; return a line for each."""
     with registry.transaction():
         nodes = find_nodes(registry, names)
         for node in nodes:
@@ -27,7 +27,7 @@ def move_nodes(registry: Registry, names: str, to: str, reason: str) -> list[str
 
 
 def hold_nodes(registry: Registry, names: str, kind: str, reason: str) -> list[str]:
-    """Keep nodes from use without changing their state; say for each whether that is new."""
+    """Keep nodes from use without changing their state; return a line for each."""
     check_hold(names, kind)
     status_text = {True: "set", False: "stands already"}
     with registry.transaction():
@@ -38,7 +38,7 @@ def hold_nodes(registry: Registry, names: str, kind: str, reason: str) -> list[s
 
 
 def release_nodes(registry: Registry, names: str, kind: str, reason: str) -> list[str]:
-    """Release nodes from a hold; say for each whether there was one."""
+    """Release nodes from a hold; return a line for each."""
     check_hold(names, kind)
     status_text = {True: "released", False: "was not set"}
     with registry.transaction():

@@ -1,4 +1,4 @@
-"""Asks every node over SSH who it is: reachability with its time, identity, a few facts."""
+"""Probes every node over SSH: reachability with its time, identity, a few facts."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def probe_nodes(
 def _probe_addresses(
     by_address: Mapping[str, Node], login: Login, timeout: float
 ) -> Iterator[tuple[str, remote.Reachable | remote.Unreachable]]:
-    """Ask ours with our login and rented machines with the first user of their image."""
+    """Probe local nodes with the login's user, rented machines with the first user of their image."""
     from gpufleet.cloud.plan import SSH_USER
 
     for user, rented in ((login.user, False), (SSH_USER, True)):

@@ -1,4 +1,4 @@
-"""A request on its way: run from here or by workers, with a record of which hosts are done."""
+"""Runs a request on this machine or by workers, with a record of the hosts that are done."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DEFAULT_LIMIT = "new_nodes"
 
 @dataclass(frozen=True)
 class Request:
-    """What to run where. ``limit`` is Ansible's pattern; ``way`` says by which workers, None is from here."""
+    """What to run where. ``limit`` is Ansible's pattern; ``mode`` names the workers; None runs it on this machine."""
 
     play: str = "site"
     limit: str = DEFAULT_LIMIT
@@ -30,7 +30,7 @@ class Request:
 def write_run_folder(
     root: Path, request: Request, extra_vars: dict[str, Any], folder: Path
 ) -> tuple[str, ...]:
-    """Lay the request as an ansible-runner folder that others carry; return its hosts."""
+    """Write the request as an ansible-runner folder; return its hosts."""
     plan = remote.plan_run(root, request.play, request.limit)
     if plan.hosts:
         variables = {"gpufleet_burn_in": request.burn_in, **extra_vars}
@@ -41,7 +41,7 @@ def write_run_folder(
 def run_request(
     plan: remote.RunPlan, request: Request, extra_vars: dict[str, Any], stream: TextIO
 ) -> remote.RunOutcome:
-    """Run it, with a record that says at any time which hosts are done."""
+    """Run the request, with a record of the hosts that are done."""
     ident = remote.new_id()
     variables = {"gpufleet_burn_in": request.burn_in, **extra_vars}
     options = "--check --diff" if request.check else ""
@@ -85,7 +85,7 @@ class _RunRecorder:
 
 @contextlib.contextmanager
 def registry_sink(root: Path) -> Iterator[Callable[[dict[str, Any]], None]]:
-    """Give what tells the registry an event of a worker's run as it arrives: Ansible can't reach it from there."""
+    """Yield a function that applies a worker's event to the registry, which Ansible can't reach from there."""
     with Registry(paths.database_url(root)) as registry:
         live_ingest = ingest.Ingest.of_project(registry, root, live=True)
         reader = events.EventReader()

@@ -75,7 +75,9 @@ def retire(registry: Registry, request: Request, interaction: Interaction) -> Re
     node = registry.get(request.node)
     check_retirable(node, request)
     if unknown := unfinished_wipe_start(registry, node):
-        interaction.report(f"an earlier wipe of {node.name} began at {unknown} and is not known to have ended")
+        interaction.report(
+            f"an earlier wipe of {node.name} began at {unknown} and is not known to have ended"
+        )
     done = RetireResult(node)
     if request.wipe:
         done.evidence = wipe_drives(registry, node, request, interaction)
@@ -87,7 +89,7 @@ def retire(registry: Registry, request: Request, interaction: Interaction) -> Re
 
 
 def check_request(request: Request) -> None:
-    """Refuse a request that can't be meant, before any host is asked anything."""
+    """Raise InputError for a contradictory request, before any host is contacted."""
     if not request.reason.strip():
         raise InputError("is empty", where="--reason", remedy="say why; history and certificate keep it")
     wipe_plan.check_method(request.method)
@@ -102,7 +104,7 @@ def check_request(request: Request) -> None:
 
 
 def check_retirable(node: Node, request: Request) -> None:
-    """Refuse what can't be retired from here: rented machines, nodes at work, nodes that are gone already."""
+    """Raise an error for nodes that can't be retired: rented machines, busy nodes, retired nodes."""
     if node.state == "retired":
         raise InputError(
             f"retired since {format_time(node.state_since)}", where=node.name, remedy="nothing is left to do"
@@ -173,7 +175,7 @@ def wipe_drives(registry: Registry, node: Node, request: Request, interaction: I
 
 
 def check_plan(node: Node, planned: Mapping[str, Any], request: Request) -> None:
-    """Refuse where somebody works, and where nothing can be wiped."""
+    """Raise AnswerIsNo if a job runs there, or if no drive can be wiped."""
     jobs = planned["jobs"]
     if jobs and not request.force:
         hint = "wait until it ends, or --force"
@@ -186,7 +188,7 @@ def check_plan(node: Node, planned: Mapping[str, Any], request: Request) -> None
 def record_evidence(
     registry: Registry, node: Node, outcome: remote.RunOutcome, plan: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Keep the evidence in the node's history; say no where a drive was not wiped."""
+    """Store the evidence in the node's history; raise AnswerIsNo if a drive was not wiped."""
     try:
         evidence = find_report(outcome, "wiped", node)
         wipe_evidence.check_evidence(evidence, plan, node.name)
@@ -251,7 +253,7 @@ def place_text(node: Node) -> str:
 
 
 def drain_node(registry: Registry, node: Node, request: Request) -> None:
-    """Bring a node to where it may be retired from."""
+    """Move a node to ``draining`` if it may not be retired from its state."""
     state = registry.get(node.id).state
     if "retired" not in STATES[state].next_states:
         registry.move(node.id, "draining", f"to be retired: {request.reason}")
@@ -280,7 +282,7 @@ def redeclaration_note(node: Node) -> str:
 
 
 def remove_host_keys(home: Path, node: Node) -> str:
-    """Take the node's host key out of known_hosts and remove the one that was made for it."""
+    """Remove the node's host key from known_hosts, and the one that was made for it."""
     known = node_probe.find_login(home=home).known_hosts
     removed = []
     hosts = {name for name in (node.address, node.name) if name}

@@ -26,7 +26,7 @@ def open_registry() -> Registry:
 
 @dataclass(frozen=True)
 class Filter:
-    """Which nodes to show; what is not given lets all pass."""
+    """Which nodes to show; unset fields match every node."""
 
     names: tuple[str, ...] = ()
     state: str | None = None
@@ -34,7 +34,7 @@ class Filter:
     pool: str | None = None
 
     def apply(self, nodes: Iterable[Node]) -> list[Node]:
-        """Return the nodes that pass; a name that nothing bears is an InputError."""
+        """Return the nodes that pass; an unknown name is an InputError."""
         if self.state and self.state not in STATES:
             raise InputError(f"no state {self.state!r}", where="--state", remedy=", ".join(STATES))
         candidates = list(nodes)
@@ -127,7 +127,7 @@ def _row(node: Node) -> tuple[str, ...]:
 
 
 def reachability_text(node: Node) -> str:
-    """Say in a word whether a node answers: not asked yet is neither yes nor no."""
+    """Return ``yes``, ``no``, or ``-`` for a node that was not probed yet."""
     return {None: "-", True: "yes", False: "no"}[node.reachable]
 
 
@@ -185,7 +185,7 @@ def details_text(shown: dict[str, Any]) -> list[str]:
 
 
 def namesake_notes(registry: Registry, reference: str) -> list[str]:
-    """Say which other nodes had the name before: a retired board's wipe stands in its own history."""
+    """Return a line for each other node that had the name before: its history is kept under its id."""
     node = registry.get(reference)
     others = [one for one in registry.list() if one.name == node.name and one.id != node.id]
     return [
@@ -196,7 +196,7 @@ def namesake_notes(registry: Registry, reference: str) -> list[str]:
 
 
 def sort_by_time(changes: Iterable[Change]) -> list[Change]:
-    """Return changes as they happened: a run told late is recorded behind what came after it."""
+    """Return changes sorted by time: a run that is ingested late is recorded after newer changes."""
     return sorted(changes, key=lambda change: (change.at, change.number))
 
 

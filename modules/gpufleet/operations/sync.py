@@ -1,4 +1,4 @@
-"""Brings every source into the registry: racks and workstations as declared, Pulumi state, addresses, clouds.
+"""Reads every source into the registry: racks and workstations as declared, Pulumi state, addresses, clouds.
 
 Each source is a report of its own. A source that fails changes no node: its last good report stays in
 force, and the failure is recorded and printed. A spec that is wrong stops the sync before anything is changed.
@@ -123,7 +123,7 @@ def sync(
     options: SyncOptions | None = None,
     number: int | None = None,
 ) -> SyncResult:
-    """Bring every source of a declared fleet into the registry, in one transaction.
+    """Read every source of a declared fleet into the registry, in one transaction.
 
     ``number`` is the revision that was drawn before ``declared`` was read.
     """
@@ -163,7 +163,7 @@ _Source = tuple[str, Callable[[], Report]]
 
 
 def _sources(declared: fleet.Fleet, root: Path, options: SyncOptions, notes: list[str]) -> Iterator[_Source]:
-    """Name each source with the call that asks it."""
+    """Yield each source with the function that reads its report."""
     stack, at = declared.stack, utc_now()
     for use in declared.racks:
         yield f"rack:{use.rack.name}", partial(nodes.rack_report, use.rack, at, stack, use.template)

@@ -138,7 +138,7 @@ class TableDisplay:
         return table
 
     def row(self, host: HostProgress) -> tuple[str, str, str, str, str]:
-        """Return one host's cells; the state's word stands beside its mark, so nothing hangs on colour."""
+        """Return one host's cells; the state is next to its mark, so that nothing depends on colour."""
         done = f"{host.done}/{len(self.progress.tasks)}"
         return MARKS[host.status], host.name, host.status, done, host.reason or host.task
 

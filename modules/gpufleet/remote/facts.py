@@ -32,7 +32,7 @@ COMMAND = "; ".join(
 
 @dataclass(frozen=True)
 class Facts:
-    """What tells a node apart. An empty text means that the node did not say."""
+    """What identifies a node. An empty text means that the node did not report it."""
 
     arch: str
     kernel: str
@@ -68,7 +68,7 @@ def parse_facts(text: str) -> Facts:
 
 
 def split_sections(text: str) -> dict[str, str]:
-    """Split the answer at its headings. What comes before the first (a login's greeting) is not ours."""
+    """Split the answer at its headings. Text before the first one (a login's greeting) is ignored."""
     sections_by_name: dict[str, str] = {}
     for part in text.split(f"{MARK} ")[1:]:
         name, _, body = part.partition("\n")

@@ -1,4 +1,4 @@
-"""What a person does next about a failure, by what Ansible, ssh, apt or sshd said of it. Pure."""
+"""The next step for a person after a failure, by the message of Ansible, ssh, apt or sshd. Pure."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ def unknown_patterns(err: str, limit: str) -> list[str]:
 
 
 def suggest_names(root: Path, pattern: str) -> str:
-    """Name the groups and hosts that the pattern may have meant."""
+    """Return the groups and hosts whose names are close to the pattern."""
     status, out, _ = run_ansible(root, ["ansible-inventory", "-i", str(root / "inventory"), "--list"])
     names = inventory_names(out) if status == 0 else []
     close = difflib.get_close_matches(pattern, names, n=3) or [name for name in names if "new" in name]
@@ -192,7 +192,7 @@ def parse_plays(out: str) -> list[str]:
 
 
 def find_inventory_error(err: str) -> str:
-    """Return what our own inventory plugins said is wrong, which Ansible tells as a warning before its error."""
+    """Return the error of our inventory plugins, which Ansible prints as a warning before its own error."""
     match = re.search(r"Failed to parse inventory with 'auto' plugin: (.+?)(?:\n\n|\Z)", err, re.DOTALL)
     return " ".join(match[1].split()) if match else ""
 

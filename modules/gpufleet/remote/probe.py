@@ -118,7 +118,7 @@ def read_facts(address: str, client: paramiko.SSHClient, timeout: float) -> Answ
 
 
 def classify_error(error: Exception) -> Reason:
-    """Turn an exception of the connection into our word for it."""
+    """Return the reason for an exception of the connection."""
     import paramiko
 
     if isinstance(error, paramiko.ssh_exception.NoValidConnectionsError):

@@ -32,7 +32,7 @@ def memory_folder() -> str | None:
 
 @contextlib.contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """Give a folder that only this user can enter, in memory where there is some; it goes with the run.
+    """Yield a folder that only this user can enter, in memory if possible; it is removed after the run.
 
     It holds the extra variables and the sockets of the run's SSH connections. Its name is short: the path of a
     socket is bounded.
@@ -55,7 +55,7 @@ def environment(ident: str, scratch: Path) -> dict[str, str]:
 def supervisor_command(
     scratch: Path | None = None, *, follow: bool = False, grace_s: float = 0.0
 ) -> list[str]:
-    """Return the words before a command that put it under supervision.
+    """Return the command prefix that starts a command under supervision.
 
     ``follow`` stops it when this process dies; a command with a terminal of its own hears of that from the terminal.
     ``grace_s`` are the seconds that it gets to stop by itself.

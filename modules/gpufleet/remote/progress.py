@@ -57,7 +57,7 @@ class Progress:
     )  # the newest play of each ansible-playbook process
 
     def apply(self, event: dict[str, Any]) -> Update | None:
-        """Fold one event; return the step that it stands for, if any."""
+        """Apply one event; return the step that it stands for, if any."""
         data = event.get("event_data") or {}
         kind = event.get("event", "")
         if kind == "playbook_on_play_start":
@@ -111,7 +111,7 @@ class Progress:
         return next(later, before) if self.tasks else before + 1
 
     def _finish(self, stats: dict[str, Any]) -> None:
-        """Let Ansible's own count have the last word."""
+        """Set each host's final status from Ansible's own statistics."""
         self.finished = True
         last = self.current_plays.get(stats.get("playbook_uuid", ""), "")
         for name in stats.get("processed", {}):
@@ -146,7 +146,7 @@ def plain_line(text: str) -> str:
 
 
 def ssh_reason(message: str) -> str:
-    """Return ssh's reason in one line; a changed host key it tells in a frame of its own."""
+    """Return ssh's reason in one line; for a changed host key it prints several lines."""
     key = re.search(r"The fingerprint for the (\S+) key sent by the remote host is\s+(\S+?)\.?\s", message)
     known_key = re.search(r"^Offending .* in (\S+?)\r?$", message, re.MULTILINE)
     if key and known_key and "HOST IDENTIFICATION HAS CHANGED" in message:
@@ -156,7 +156,7 @@ def ssh_reason(message: str) -> str:
 
 
 def failure_reason(result: dict[str, Any]) -> str:
-    """Return why a task failed, in one bounded line: what ssh or the module said, without Ansible's frame."""
+    """Return why a task failed, in one bounded line: the message of ssh or the module, without Ansible's prefix."""
     results = result.get("results")
     items = [item for item in results if isinstance(item, dict)] if isinstance(results, list) else []
     items = [item for item in items if item.get("failed")]

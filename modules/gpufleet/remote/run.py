@@ -30,7 +30,7 @@ ANSIBLE_CODES = (0, 1, 2, 3, 4, 5)
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """How a run ended, host by host."""
+    """The outcome of a run, host by host."""
 
     id: str
     playbook: str
@@ -111,7 +111,7 @@ def run_playbook(
 
 
 def new_id() -> str:
-    """Return a name for a run, which its artifacts bear."""
+    """Return a new name for a run and its artifacts."""
     return uuid.uuid4().hex[:12]
 
 
@@ -186,7 +186,7 @@ def catch_interrupts() -> Iterator[threading.Event]:
 
 
 def is_kept_event(event: dict[str, Any]) -> bool:
-    """Keep what tells the registry something or explains a failure; thousands of plain successes go."""
+    """Return True for events that the registry reads or that explain a failure; plain successes are dropped."""
     kind = event.get("event", "")
     if kind in ("runner_on_ok", "runner_on_skipped"):
         return "gpufleet" in ((event.get("event_data") or {}).get("res") or {})
@@ -194,7 +194,7 @@ def is_kept_event(event: dict[str, Any]) -> bool:
 
 
 def strip_arguments(event: dict[str, Any]) -> None:
-    """Take out of an event what a module was called with: large, and the place where secrets are."""
+    """Remove a module's arguments from an event: they are large and may hold secrets."""
     data = event.get("event_data") or {}
     data.pop("task_args", None)
     result = data.get("res")
@@ -204,7 +204,7 @@ def strip_arguments(event: dict[str, Any]) -> None:
 
 
 def remove_environment(path: Path) -> None:
-    """Take the environment out of what runner wrote down: it may hold credentials."""
+    """Remove the environment from the file that ansible-runner wrote: it may hold credentials."""
     if path.is_file():
         try:
             written = decode_json_object(read_bytes(path, OWN_STATE), str(path), OWN_STATE)

@@ -135,7 +135,7 @@ class _ShardedRun:
         return self._outcome(follower.progress, interrupted.is_set())
 
     def _drain(self, follower: Follower, seconds: float = 0.0) -> None:
-        """Fold what has arrived; wait at most so long for the first."""
+        """Apply the events that have arrived; wait at most ``seconds`` for the first."""
         with contextlib.suppress(queue.Empty):
             follower.handle(self.events.get(timeout=seconds) if seconds else self.events.get_nowait())
             while True:
@@ -156,7 +156,7 @@ class _ShardedRun:
                 pipeline.trouble = pipeline.trouble or str(trouble) or type(trouble).__name__
 
     def _run_one(self, pipeline: shards.Pipeline) -> None:
-        """Lay what is sent in memory, for extra variables may be secrets, and run the shard."""
+        """Write what is sent to memory, because extra variables may be secrets, and run the shard."""
         folder = Path(tempfile.mkdtemp(prefix="gpufleet-send-", dir=memory_folder()))
         target = self.artifacts / pipeline.shard.folder
         try:
@@ -206,7 +206,7 @@ def shard_place(facts: Mapping[str, Any], by: str) -> str | None:
 def _prepare_workers(
     workers: Sequence[shards.Destination], bundle: shards.Bundle, stream: TextIO
 ) -> tuple[shards.Destination, ...]:
-    """Bring the bundle to every worker; those that do not answer are reported and left out."""
+    """Copy the bundle to every worker; those that do not answer are reported and left out."""
     ready = []
     for worker in workers:
         try:

@@ -16,7 +16,7 @@ LONGEST_BOOT_CONF = 2024  # bytes; rpi-eeprom-config's MAX_BOOTCONF_SIZE
 
 @dataclass(frozen=True)
 class Board:
-    """A board's settings; their sources stand in data/boards.yaml."""
+    """A board's settings; their sources are in data/boards.yaml."""
 
     name: str
     machine: str
@@ -34,7 +34,7 @@ def boards() -> tuple[Board, ...]:
 
 
 def load_table(name: str) -> Any:
-    """Return one of the tables beside this file."""
+    """Return one of the tables in ``data/``."""
     return packaged_yaml("gpufleet.nodes.firstboot", f"data/{name}.yaml")
 
 
@@ -146,7 +146,7 @@ def _ip_argument(rack: Rack, boot: Boot, node: RackNode) -> str:
 
 
 def refused_settings(boot: Boot, board: Board) -> list[str]:
-    """Say what was asked for and is not written, with the reason."""
+    """Return requested settings that are not written, with the reason."""
     notes = []
     if boot.fan_unit == "smart" and not board.smart_fan_unit:
         notes.append(f"fan_unit smart: no document of the maker names the overlay for {board.machine}")

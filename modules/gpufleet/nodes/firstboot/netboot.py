@@ -20,7 +20,7 @@ def tftp_folder(netboot: Netboot, node: RackNode) -> str:
 
 
 def dnsmasq(rack: Rack, network: RackNetwork, netboot: Netboot, nodes: Sequence[RackNode]) -> str:
-    """Return a dnsmasq file: TFTP for these nodes beside whatever DHCP server the network has."""
+    """Return a dnsmasq file: TFTP for these nodes, in addition to the network's DHCP server."""
     lines = [
         f"# Network boot of rack {rack.name}; written by gpufleet nodes export.",
         "# A proxy answers together with the network's own DHCP server and gives no addresses.",

@@ -34,7 +34,7 @@ class Seed:
 
 @dataclass(frozen=True)
 class Export:
-    """All files of a rack, by path below the export's folder; ``notes`` say what was asked for and not written."""
+    """All files of a rack, by path in the export's folder; ``notes`` list requested settings that are not written."""
 
     rack: Rack
     seeds: tuple[Seed, ...]

@@ -24,5 +24,5 @@ def unit_text(job: Job) -> str:
 
 
 def run_arguments(job: Job) -> list[str]:
-    """Return the words of ``docker run``."""
+    """Return the arguments of ``docker run``."""
     return [f"{DOCKER} run", "--rm", *job.run_options()]

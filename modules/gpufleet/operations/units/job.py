@@ -74,7 +74,7 @@ class Job:
         return ["[Unit]", *lines]
 
     def service_lines(self) -> list[str]:
-        """Return what every service says: volumes made, restart, how long it may take.
+        """Return the lines of every service: created volumes, restart, time limits.
 
         Volumes are made at every start: scratch of a cloud machine comes back empty after a stop.
         """
@@ -92,7 +92,7 @@ class Job:
         ]
 
     def _owner(self, place: Mount) -> str:
-        """Give a volume that is written to the container's user, where that is a number: names are the image's own."""
+        """Return install's options for the owner of a writable volume, if the container's user is a number."""
         numbers = re.fullmatch(r"(\d+)(?::(\d+))?", self.container.user or "")
         if numbers is None or place.read_only:
             return ""

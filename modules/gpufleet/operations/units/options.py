@@ -73,7 +73,7 @@ def published_ports(container: Container) -> list[str]:
 
 
 def health_options(container: Container, engine: Engine) -> list[Pair]:
-    """Return the options of the health check. Only podman can end a container that is not well."""
+    """Return the options of the health check. Only podman can stop an unhealthy container."""
     check = container.health
     if check is None:
         return []

@@ -30,7 +30,7 @@ def unit_text(job: Job) -> str:
 
 
 def run_arguments(job: Job) -> list[str]:
-    """Return the words of ``podman run``; conmon tells systemd that the container has started."""
+    """Return the arguments of ``podman run``; conmon tells systemd that the container has started."""
     arguments = [
         f"{PODMAN} run",
         f"--cidfile={CID}",

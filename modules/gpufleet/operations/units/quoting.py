@@ -1,4 +1,4 @@
-"""Words in systemd's own quoting."""
+"""Arguments in systemd's quoting."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
 
 
 def quote_argument(text: str) -> str:
-    """Return one word of a command line, so that systemd hands it on as it is.
+    """Return one argument of a command line, quoted so that systemd passes it unchanged.
 
     ``%`` starts a specifier and ``$`` a variable in systemd.service(5), both also inside quotes; doubled they stand
     for themselves. podman's generator passes both on unchanged into ``ExecStart=`` (seen with quadlet 5.4.2).
@@ -21,5 +21,5 @@ def quote_argument(text: str) -> str:
 
 
 def join_arguments(arguments: Iterable[str]) -> str:
-    """Return words as one command line, an option a line."""
+    """Return arguments as one command line, one option per line."""
     return " \\\n\t".join(arguments)

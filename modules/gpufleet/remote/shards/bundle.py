@@ -100,7 +100,7 @@ def _files(packages: list[metadata.Distribution]) -> Iterator[tuple[str, Path]]:
 
 
 def _project_files() -> Iterator[tuple[str, Path]]:
-    """Give gpufleet and its collection, as plays on a worker use them."""
+    """Yield the files of gpufleet and its collection, as plays on a worker use them."""
     for top in (PACKAGE_FOLDER, PACKAGE_FOLDER.parent / "ansible_collections" / "gpufleet"):
         for path in sorted(top.rglob("*")):
             name = path.relative_to(PACKAGE_FOLDER.parent).as_posix()
@@ -110,7 +110,7 @@ def _project_files() -> Iterator[tuple[str, Path]]:
 
 
 def _write(archive: Path, files: list[tuple[str, Path]]) -> None:
-    """Write the archive beside its place and rename it there."""
+    """Write the archive to a temporary file and rename it into place."""
     new_archive = archive.with_suffix(f".{id(files)}.new")
     with tarfile.open(new_archive, "w:gz", compresslevel=6) as tar:
         for name, path in files:

@@ -36,7 +36,7 @@ class Destination:
     command: tuple[str, ...]
 
     def run(self, remote: str, stdin: Any = None, timeout: float = CONNECT_SECONDS * 2) -> str:
-        """Run a command there and return what it said; raise EnvironmentFault in one line."""
+        """Run a command on the worker and return its output; raise EnvironmentFault if it fails."""
         try:
             done = subprocess.run(
                 [*self.command, remote], stdin=stdin or subprocess.DEVNULL, capture_output=True, text=True,
@@ -50,7 +50,7 @@ class Destination:
         return done.stdout
 
     def prepare(self, bundle: Bundle) -> bool:
-        """Bring the bundle there unless it is there; say whether it was brought."""
+        """Copy the bundle to the worker unless it has it; return True if it was copied."""
         folder, python = bundle_folder(bundle), f"python{bundle.python}"
         answer = self.run(CHECK_COMMAND.format(python=python, folder=folder)).split("\n")
         if answer[0].startswith("no "):

@@ -17,7 +17,7 @@ PROJECT_PARENT = ".."
 
 
 def write_run_folder(plan: RunPlan, folder: Path, extra_vars: Mapping[str, Any], options: str = "") -> None:
-    """Lay an ansible-runner private data directory for the plan's hosts; the folder must not be there yet.
+    """Write an ansible-runner private data directory for the plan's hosts; the folder must not exist yet.
 
     It holds no private key: the machine that runs it provides one (ansible-runner's ``env/ssh_key``, or an agent).
     """

@@ -39,7 +39,7 @@ class Pipeline:
         return f"/dev/shm/gpufleet-{self.run_id}-{self.shard.folder}"  # noqa: S108 - the name cannot be guessed, and must not exist
 
     def run(self, folder: Path, artifacts: Path, on_event: Callable[[dict[str, Any]], bool]) -> None:
-        """Send the laid folder, follow the run to its end; ``trouble`` says why where it has none."""
+        """Send the folder and follow the run to its end; ``trouble`` is the reason if it does not finish."""
         remote = (
             f'exec "python{self.bundle.python}" {bundle_folder(self.bundle)}/worker.py {self.remote_folder}'
         )
@@ -72,7 +72,7 @@ class Pipeline:
             self._ssh.terminate()
 
     def _transmit(self, folder: Path) -> None:
-        """Send everything and leave the stream open: the worker takes its end for ours."""
+        """Send everything and leave the stream open: the worker stops when the stream ends."""
         import ansible_runner
 
         assert self._ssh is not None  # noqa: S101 - run() has started it

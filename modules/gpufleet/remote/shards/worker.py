@@ -81,7 +81,7 @@ def environment(bundle: Path, folder: Path) -> dict[str, str]:
 
 
 def forward_input(runner: subprocess.Popen[bytes], folder: Path) -> None:
-    """Hand on what is sent; when the sender is gone, end the run."""
+    """Forward the input; when the sender is gone, stop the run."""
     target = runner.stdin
     with contextlib.suppress(OSError):
         while target and (chunk := os.read(sys.stdin.fileno(), CHUNK)):
@@ -95,7 +95,7 @@ def forward_input(runner: subprocess.Popen[bytes], folder: Path) -> None:
 
 
 def kill_marked(folder: Path) -> None:
-    """End every process that carries this run's mark: Ansible, and the SSH connections that it keeps open."""
+    """Kill every process that carries this run's mark: Ansible, and the SSH connections that it keeps open."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while (remaining := find_marked(folder)) and time.monotonic() < deadline:
         for pid in remaining:

@@ -145,7 +145,7 @@ def _lifecycle() -> None:
 
 
 def _append_only(table: str) -> None:
-    """Let the database refuse to change or delete a row: history stays what happened."""
+    """Make the database refuse to change or delete a row of the append-only tables."""
     if op.get_bind().dialect.name == "postgresql":
         op.execute(
             f"CREATE FUNCTION {table}_append_only() RETURNS trigger LANGUAGE plpgsql AS "
