@@ -1,4 +1,4 @@
-"""How long `gpufleet compare` takes, the whole process as typed. Prints, judges nothing.
+"""Time of `gpufleet compare` as a complete process. Prints, asserts nothing.
 
     python tests/benchmarks/bench_compare.py [RUNS]
 
@@ -29,7 +29,7 @@ def questions(folder):
         "facts, table": COMPARE,
         "a model, table": [*COMPARE, *MODEL],
         "a model, --json": [*COMPARE, *MODEL, "--json"],
-        "the whole catalogue, --json": [*COMPARE, *catalog.accelerators(), *MODEL, "--json"],
+        "the whole catalogue, --json": [*COMPARE, *catalog.load_accelerators(), *MODEL, "--json"],
         "LoRA, --json": [*COMPARE, "--model", "qwen2.5-7b", "--task", "lora", "--json"],
         "one plot": [*COMPARE, *MODEL, "--svg", str(Path(folder) / "tokens.svg")],
         "a page of six plots": [*COMPARE, *MODEL, "--html", str(Path(folder) / "page.html")],

@@ -1,4 +1,4 @@
-"""Prints how far memory predictions are from published peaks, beside other tools' formulas on the same rows."""
+"""Print errors of memory predictions against published peaks, and of other tools' formulas on the same rows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ def main() -> None:
     for prediction in list_unusable():
         row = prediction.row
         print(
-            f"not counted: {row.id}  {row.gib:.1f} GiB measured, {prediction.gib:.1f} said; {row.notes}  {row.source}"
+            f"not counted: {row.id}  {row.gib:.1f} GiB measured, {prediction.gib:.1f} predicted; "
+            f"{row.notes}  {row.source}"
         )
     right = sum(line.is_correct for line in fits)
     out = [line for line in fits if not line.reported]

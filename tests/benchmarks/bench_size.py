@@ -1,9 +1,9 @@
-"""How long `gpufleet size` takes over all hardware, the whole process as typed. Prints, judges nothing.
+"""Time of `gpufleet size` over all hardware as a complete process. Prints, asserts nothing.
 
     python tests/benchmarks/bench_size.py [RUNS]
 
 Budget on two idle cores: 0.3 s each, `--json` included. A busy machine moves wall seconds, so CPU seconds and what
-an empty Python process and `import click` take on it at the same time are printed beside.
+an empty Python process and `import click` take on it at the same time are printed too.
 """
 
 from __future__ import annotations

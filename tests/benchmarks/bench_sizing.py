@@ -1,6 +1,6 @@
-"""Prints how far speeds are from published ones, each publication left out, beside other formulas on the same rows.
+"""Print cross-validation errors of speeds, and errors of other formulas on the same rows.
 
-Then what ``gpufleet size`` over all hardware takes as a whole process.
+Then the time of ``gpufleet size`` over all hardware as a complete process.
 """
 
 from __future__ import annotations

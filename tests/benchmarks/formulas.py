@@ -1,4 +1,4 @@
-"""Other tools' memory formulas, restated from their documentation to be judged on the same rows as ours.
+"""Other tools' memory formulas, from their documentation, to compare on the same rows.
 
 None of them knows every row: where a formula has no term for something (adapters, recomputation, a runtime),
 it is left out here as it is there. All are given the benefit of even sharding over the devices.

@@ -1,4 +1,4 @@
-"""Other ways to guess a speed, restated to be judged on the same measurements as ours.
+"""Other speed formulas, to compare on the same measurements.
 
 Each is given the benefit of the doubt: the devices of a tensor split add up, those of a layer split do not.
 None has an answer where it has no term.
@@ -25,8 +25,8 @@ def roofline(row: Measurement) -> float | None:
 
 def constant(row: Measurement) -> float | None:
     """Restate the roofline times one constant."""
-    found = roofline(row)
-    return None if found is None else found * CONSTANT
+    estimate = roofline(row)
+    return None if estimate is None else estimate * CONSTANT
 
 
 def llm_analysis(row: Measurement) -> float | None:

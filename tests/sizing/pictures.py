@@ -1,10 +1,10 @@
-"""Draw the plots of docs/compare.md anew: ``python tests/sizing/pictures.py``. Look at them afterwards."""
+"""Draw the plots of docs/compare.md again: ``python tests/sizing/pictures.py``. Review them afterwards."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from gpufleet.sizing import compare as of
+from gpufleet.sizing.compare import compare_accelerators
 from gpufleet.sizing.compare.options import build_request
 from gpufleet.sizing.compare.plots import draw_svg
 
@@ -24,7 +24,7 @@ PICTURES = {
 def draw() -> dict[str, str]:
     """Return every picture of the page by its file's name."""
     return {
-        f"compare-{name}.svg": draw_svg(of.compare_accelerators((), build_request(**options)), name)
+        f"compare-{name}.svg": draw_svg(compare_accelerators((), build_request(**options)), name)
         for name, options in PICTURES.items()
     }
 

@@ -1,6 +1,6 @@
-"""Outputs quoted in the documentation: run the commands again, compare, or write the pages anew.
+"""Outputs quoted in the documentation: run the commands again, and compare or update the pages.
 
-    python tests/sizing/quoted.py            # writes what the commands print now into the pages
+    python tests/sizing/quoted.py            # updates the pages with current output
 
 A console block with lines below its command quotes that command's output. ``<!-- quoted: memory plans -->`` above
 a block tells which sections of the output it quotes; without it, all. Blocks of one command only are looked at.

@@ -1,4 +1,4 @@
-"""Errors found in planning documents and complaints about other tools (2026-11): what is held nowhere else.
+"""Errors in planning documents and complaints about other tools (2026-11) that no other file tests.
 
 Numbers are those of the project's notes. The others are in test_claims_legality.py (1, 9, 10, 13 to 17),
 test_claims_memory.py (2 to 5, 7, 10 to 12 and the complaints about memory), speed/test_known_facts.py (8, 15, 17 and

@@ -1,4 +1,4 @@
-"""Errors found in planning documents (2026-11), and what gpufleet says to each: those about placement.
+"""Errors about placement in planning documents (2026-11), and the output of gpufleet for each.
 
 The numbers are those of the list that the documents were read for; the others are in tests of memory and speed.
 """

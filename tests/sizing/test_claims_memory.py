@@ -1,4 +1,4 @@
-"""Errors about memory in documents that people plan from, and complaints about other tools: what we say.
+"""Errors about memory in planning documents and complaints about other tools, and our estimate for each.
 
 Numbers are those of the project's notes on sizing: claims 2 to 12 and pain points 1 to 9.
 """
@@ -172,7 +172,7 @@ def test_claim_12_mixed_precision_does_not_halve_the_states():
 
 
 def test_pain_1_an_estimate_is_not_the_file_size():
-    """accelerate issue 3297: the estimate is far from what runs; ours names every part beside the weights."""
+    """accelerate issue 3297: the estimate is far from what runs; ours lists every component besides the weights."""
     answer = estimate("Llama-3-8B", input_tokens=8192, batch=8)
     assert answer.kv_cache == pytest.approx(8, rel=0.01)
     assert answer.per_device_gib > answer.weights + answer.kv_cache + 1

@@ -1,4 +1,4 @@
-"""Names of hardware: machines, racks, workstations, parts, sizes of memory, what is retired or unknown."""
+"""Hardware names: machines, racks, workstations, accelerators, memory sizes, retired and unknown names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each rule of placement: a case in which it speaks, and one in which it keeps silent."""
+"""Each placement rule with an illegal and a legal case."""
 
 from __future__ import annotations
 

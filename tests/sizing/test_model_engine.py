@@ -1,4 +1,4 @@
-"""The engine that is meant where none is named: by what the part is, and by how many streams there are."""
+"""The default engine by accelerator and number of streams."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arguments as people type them: lengths, amounts, deadlines; what is refused, with what would be right."""
+"""Options as typed: lengths, amounts, deadlines; errors with a remedy."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ def test_parse_token_count(text, tokens):
         ({"precision": "q4_k_m", "task": "full_finetune"}, "full training in q4_k_m is not supported"),
         ({"deadline": "7d"}, "--deadline: needs an amount of work"),
         ({"deadline": "soon", "tokens": "1B"}, "--deadline: 'soon' is not a deadline"),
-        ({"deadline": "2001-01-01", "tokens": "1B"}, "--deadline: '2001-01-01' is over"),
-        ({"deadline": "0h", "tokens": "1B"}, "--deadline: '0h' is over"),
+        ({"deadline": "2001-01-01", "tokens": "1B"}, "--deadline: '2001-01-01' is in the past"),
+        ({"deadline": "0h", "tokens": "1B"}, "--deadline: '0h' is in the past"),
         ({"epochs": 2.0, "task": "lora"}, "--epochs: needs --dataset"),
         ({"dataset": 10, "tokens": "1B", "task": "lora"}, "--dataset: give one of --tokens and --dataset"),
         ({"budget": 0.0}, "--budget: 0 is not above 0"),

@@ -1,4 +1,4 @@
-"""Layouts: what adds up, what divides, what engines can use."""
+"""Layouts: consistent sizes, head divisibility, device counts of engines."""
 
 from __future__ import annotations
 

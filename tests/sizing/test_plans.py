@@ -1,4 +1,4 @@
-"""Plans: one where hardware and number are given, ranked ones, traffic, work, constraints, money."""
+"""Plans: a single one for given hardware, ranked ones, traffic, work, constraints, costs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Questions that people come with, and the three usual tiers: what the documented commands answer.
+"""Common user questions and the three usual tiers: the results of the documented commands.
 
-Ranges are wide on purpose: they hold the substance of an answer, not the digits of a calibration.
+Ranges are wide on purpose: they test the conclusion, not the digits of a calibration.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-import quoted  # beside this file; tests are no package
+import quoted  # next to this file; tests are not a package
 
 GB = 1e9 / 2**30
 SERVED = {"precision": "f16", "context": "8192", "engine": "vllm"}

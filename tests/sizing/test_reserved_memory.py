@@ -1,4 +1,4 @@
-"""What an engine fills of a device with its default settings, and the most streams that go into it."""
+"""Memory limits of engines with default settings, and the largest batch that fits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``gpufleet size`` as a user meets it, and its JSON as others read it."""
+"""The command ``gpufleet size`` and its JSON output."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_it_works_outside_any_project(gpufleet, tmp_path):
         (("--model", "llama-3.1-8b", "--on", ""), 2, "--on: is empty"),
         (("--model", "llama-3.1-8b", "--precision", " "), 2, "--precision: is empty"),
         (("--model", "llama-3.1-8b", "--cloud", ""), 2, "--cloud: is empty"),
-        (("--model", "llama-3.1-8b", "--merge"), 2, "--merge: goes with --emit"),
+        (("--model", "llama-3.1-8b", "--merge"), 2, "--merge: can only be combined with --emit"),
         (("--model", "llama-3.1-8b", "--on", "p4d.24xlarge", "--cloud", "gcp"), 2, "is a machine of aws"),
         (("--model", "llama-3.1-405b", "--budget", "1"), 1, "no plan is within"),
         (("--model", "llama-3.1-8b", "--on", "M2 (10)", "--engine", "tensorrt-llm"), 1, "runs on cuda"),

@@ -1,4 +1,4 @@
-"""A plan as a stack: pools, racks, workstations; written whole, comments kept, nothing overwritten unasked."""
+"""Plans written as stacks: pools, racks, workstations; atomic writes, comments kept, no overwrite without --merge."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_second_write_replaces_the_entry(best, project):
 
 def test_hardware_outside_stacks_is_refused(best, project, files):
     before = files()
-    with pytest.raises(InputError, match="no machine that a stack can declare"):
+    with pytest.raises(InputError, match="is not a machine that a stack can declare"):
         write_plan(best(on="H100 SXM5 80GB", devices=8), "sized", project)
     assert files() == before
 

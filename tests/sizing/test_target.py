@@ -1,4 +1,4 @@
-"""Targets beside exactly one plan: each is held against it, and what is missed is said with by how much."""
+"""Targets of a single plan: each missed target is a warning with the excess."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layouts of training runs: the fastest that fits is taken, so more devices are never slower."""
+"""Training search: the fastest layout that fits is chosen, so more devices are never slower."""
 
 from __future__ import annotations
 

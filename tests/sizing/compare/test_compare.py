@@ -1,4 +1,4 @@
-"""Accelerators beside each other: facts, prices, what they do for a model, the JSON and the table."""
+"""Comparison of accelerators: facts, prices, speed of a model, JSON and table."""
 
 from __future__ import annotations
 
@@ -11,13 +11,19 @@ import pytest
 
 from gpufleet import catalog
 from gpufleet.errors import InputError
-from gpufleet.sizing import compare as of
+from gpufleet.sizing.compare import (
+    DEFAULT_ACCELERATORS,
+    build_document,
+    compare_accelerators,
+    format_report,
+    load_schema,
+)
 from gpufleet.sizing.compare.comparison import peak_tflops, ridge_point
 from gpufleet.sizing.compare.options import build_request
 
 
 def compare(*names, **options):
-    return of.compare_accelerators(names, build_request(**{"model": "", **options}))
+    return compare_accelerators(names, build_request(**{"model": "", **options}))
 
 
 def compare_one(name, **options):
@@ -26,7 +32,7 @@ def compare_one(name, **options):
 
 def test_default_comparison_has_every_kind():
     results = compare().accelerators
-    assert [each.accelerator.name for each in results] == list(of.DEFAULT_ACCELERATORS)
+    assert [each.accelerator.name for each in results] == list(DEFAULT_ACCELERATORS)
     assert {each.accelerator.kind for each in results} >= {"gpu_datacenter", "gpu_gaming", "apple", "sbc"}
     assert all(each.plan is None for each in results)
 
@@ -93,14 +99,14 @@ def test_large_model_is_placed_on_the_fewest_devices():
     [
         ("Radeon RX 460", {"model": "llama-3.1-8b", "engine": "vllm"}, "vllm runs on"),
         ("Compute Module 5 / Pi 5", {"model": "llama-3.1-405b"}, "does not fit on any number of devices"),
-        ("Etched Sohu", {"model": "llama-3.1-8b"}, "no memory bandwidth is known"),
+        ("Etched Sohu", {"model": "llama-3.1-8b"}, "the memory bandwidth of"),
     ],
 )
 def test_unplaced_accelerator_has_a_reason(name, options, message):
     subject = compare_one(name, **options)
     assert subject.plan is None
     assert message in subject.why_not
-    assert message in of.format_report(compare(name, **options))
+    assert message in format_report(compare(name, **options))
 
 
 def test_training_is_compared_too():
@@ -141,11 +147,9 @@ def test_the_ridge_is_rate_over_bandwidth():
     ],
 )
 def test_the_json_of_everything_obeys_the_schema(options):
-    document = of.build_document(compare(*catalog.load_accelerators(), **options))
-    jsonschema.Draft202012Validator.check_schema(of.load_schema())
-    jsonschema.Draft202012Validator(of.load_schema()).validate(
-        json.loads(json.dumps(document, allow_nan=False))
-    )
+    document = build_document(compare(*catalog.load_accelerators(), **options))
+    jsonschema.Draft202012Validator.check_schema(load_schema())
+    jsonschema.Draft202012Validator(load_schema()).validate(json.loads(json.dumps(document, allow_nan=False)))
     assert len(document["accelerators"]) == len(catalog.load_accelerators())
     assert (
         all((each["result"] is None) == bool(each["why_not"]) for each in document["accelerators"])
@@ -154,7 +158,7 @@ def test_the_json_of_everything_obeys_the_schema(options):
 
 
 def test_json_has_sources_of_facts_and_prices():
-    document = of.build_document(compare("H100 SXM5 80GB"))["accelerators"][0]
+    document = build_document(compare("H100 SXM5 80GB"))["accelerators"][0]
     assert document["source"]
     assert document["dense_tera_per_s"]["fp8"] == 1979
     assert document["prices"][0]["source"]

@@ -1,4 +1,4 @@
-"""Plots: what is drawn can be told apart, named, and read; a page stands alone."""
+"""Plots: distinguishable marks, readable labels, a self-contained page."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import pytest
 
 from gpufleet import catalog
 from gpufleet.errors import InputError
-from gpufleet.sizing import compare as of
-from gpufleet.sizing.compare import file_output, plots
+from gpufleet.sizing.compare import compare_accelerators, file_output, plots
 from gpufleet.sizing.compare.options import build_request
 from gpufleet.sizing.compare.plots import labels, style
 
@@ -21,7 +20,7 @@ SERVED = {"model": "llama-3.1-8b", "precision": "q4_k_m"}
 
 
 def compare(*names, **options):
-    return of.compare_accelerators(names, build_request(**{"model": "", **options}))
+    return compare_accelerators(names, build_request(**{"model": "", **options}))
 
 
 def asked_for(name):

@@ -1,4 +1,4 @@
-"""Speeds of small questions, asked the way the catalogue names things."""
+"""A fixture that predicts the speed of a workload by catalogue names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Accuracy must not rot in silence: the shipped factors on the measurements, and one publication left out."""
+"""Accuracy of the stored factors on the measurements, and with one publication left out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the field has measured and published, in the wording of the places that got it right or wrong."""
+"""Predictions against published measurements and common claims."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must hold of every prediction, whatever the factors are."""
+"""Properties of every prediction, independent of the factors."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_part_without_a_known_bandwidth_gets_no_guess(predict):
     part = replace(catalog.get_accelerator("H100 SXM5 80GB"), bandwidth_gb_s=None)
     speed = predict(part=part)
     assert (speed.tokens_per_s, speed.low, speed.high, speed.limit) == (None, None, None, None)
-    assert "no memory bandwidth is known" in speed.notes[0]
+    assert "the memory bandwidth of" in speed.notes[0]
 
 
 def test_a_part_without_a_known_rate_gets_no_training_speed(predict):

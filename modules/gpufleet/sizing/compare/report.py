@@ -9,13 +9,13 @@ from gpufleet.sizing.plans.report import format_figure, format_table
 
 FACT_COLUMNS = (
     "ACCELERATOR", "GIB", "USABLE", "GB/S", "FP32", "FP16", "BF16", "FP8", "FP4", "INT8", "LINK", "LINK GB/S",
-    "WATTS", "YEAR", "RUNS", "USD/HOUR", "BOUGHT", "AS OF",
+    "WATTS", "YEAR", "STACKS", "USD/HOUR", "PURCHASE", "AS OF",
 )  # fmt: skip
 WORKLOAD_COLUMNS = (
     "ACCELERATOR", "DEVICES", "ENGINE", "BATCH", "TOKENS/S", "80 % RANGE", "LIMIT", "WATTS", "TOKENS/JOULE",
     "USD/HOUR", "USD/M TOKENS",
 )  # fmt: skip
-LEFT_ALIGNED = {"ACCELERATOR", "LINK", "RUNS", "BOUGHT", "ENGINE", "LIMIT", "AS OF"}
+LEFT_ALIGNED = {"ACCELERATOR", "LINK", "STACKS", "PURCHASE", "ENGINE", "LIMIT", "AS OF"}
 
 
 def format_report(comparison: Comparison) -> str:

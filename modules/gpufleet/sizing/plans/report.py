@@ -11,7 +11,7 @@ from gpufleet.sizing.workload import Workload
 Row = Sequence[str]
 PARTS = ("weights", "gradients", "optimizer", "activations", "kv_cache", "overhead")
 NOTABLE_SHARE = 0.98  # of the usable memory: below this share the default limit is printed
-LEFT_ALIGNED = {"HARDWARE", "BOUGHT", "LIMIT", "SPLIT"}
+LEFT_ALIGNED = {"HARDWARE", "PURCHASE", "LIMIT", "SPLIT"}
 
 
 def format_report(result: SizingResult) -> str:
@@ -95,7 +95,7 @@ def _table_header(plan: Plan) -> Row:
         "LIMIT",
         *money,
         "WATTS",
-        "BOUGHT",
+        "PURCHASE",
     )
 
 
