@@ -1,4 +1,4 @@
-"""What the price list calls the parts that bill beside machines, disks and cards."""
+"""The price list's names of parts that are neither machines, disks nor accelerators."""
 
 from __future__ import annotations
 
