@@ -1,4 +1,4 @@
-# ruff: noqa: INP001 - a script beside the roles, not a package
+# ruff: noqa: INP001 - a script next to the roles, not a package
 """Write roles' READMEs from their argument specs: `python playbooks/readme.py [ROLE…]` (a test says when it is due)."""
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def rows(options: dict[str, Any], prefix: str = "") -> list[str]:
 
 
 def kind(option: dict[str, Any]) -> str:
-    """Return an option's type in words."""
+    """Return an option's type as text."""
     return f"list of {option['elements']}" if option["type"] == "list" else str(option["type"])
 
 

@@ -29,34 +29,36 @@ def script(text):
 
 
 def test_the_agent_runs_and_its_records_come_back(params):
-    out, _, early = burn_in.run(burn_in.command(params), 60)
-    kinds = [record["type"] for record in burn_in.records_of(out)]
+    out, _, early = burn_in.run_agent(burn_in.agent_command(params), 60)
+    kinds = [record["type"] for record in burn_in.parse_records(out)]
     assert (early, kinds) == ("", ["start", "check", "end"])
 
 
 def test_the_record_is_named_by_the_attempt(params):
-    argv = burn_in.command(params | {"out": None})
+    argv = burn_in.agent_command(params | {"out": None})
     assert argv[argv.index("--out") + 1].endswith("/burn-in-a_1.jsonl")
     assert "rehearsal=true" in argv
 
 
 def test_an_agent_that_ends_early_says_so():
-    out, err, early = burn_in.run(script("import sys; print('{\"type\": \"start\"}'); sys.exit('boom')"), 60)
-    assert (burn_in.records_of(out), err.strip()) == ([{"type": "start"}], b"boom")
-    assert early == "the agent ended with code 1"
+    out, err, early = burn_in.run_agent(
+        script("import sys; print('{\"type\": \"start\"}'); sys.exit('boom')"), 60
+    )
+    assert (burn_in.parse_records(out), err.strip()) == ([{"type": "start"}], b"boom")
+    assert early == "the agent exited with status 1"
 
 
 def test_an_agent_that_hangs_is_ended_with_what_it_had():
     text = 'import time; print(\'{"type": "start"}\\n{"torn\', flush=True); time.sleep(60)'
-    out, _, early = burn_in.run(script(text), 1)
-    assert burn_in.records_of(out) == [{"type": "start"}]
-    assert early == "the agent ran past 1 s and was ended"
+    out, _, early = burn_in.run_agent(script(text), 1)
+    assert burn_in.parse_records(out) == [{"type": "start"}]
+    assert early == "the agent ran past 1 s and was stopped"
 
 
 def test_a_long_output_is_left_out_and_its_check_cannot_pass():
     small = {"type": "check", "name": "cpu", "status": "ran", "raw": {"rounds": 1}}
     long = {"type": "check", "name": "gpu_nvidia", "status": "ran", "raw": {"xml": {"text": "x" * 50_000}}}
-    kept = burn_in.shortened([small, long])
+    kept = burn_in.shorten_records([small, long])
     assert len(json.dumps(kept)) <= burn_in.LIMIT
     assert [record["status"] for record in kept] == ["ran", "error"]
 

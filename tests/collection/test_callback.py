@@ -58,7 +58,7 @@ def test_database_trouble_is_loud_and_stops_no_task(play, small):
     assert done.returncode == 0
     said = " ".join(done.stderr.split())
     assert "the registry was not written" in said
-    assert "1 results did not reach the registry; tell it later: gpufleet nodes ingest" in said
+    assert "1 results did not reach the registry; ingest them later: gpufleet nodes ingest" in said
 
 
 def test_a_run_s_artifacts_tell_another_registry_the_same(ansible, small, registry, gpufleet, tmp_path):

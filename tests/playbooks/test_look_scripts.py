@@ -52,9 +52,9 @@ def answers(done):
     return dict(line.split("=", 1) for line in done.stdout.splitlines())
 
 
-def program(path, said, status=0):
+def program(path, output, status=0):
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"#!/bin/sh\ncat <<'END'\n{said}END\nexit {status}\n")
+    path.write_text(f"#!/bin/sh\ncat <<'END'\n{output}END\nexit {status}\n")
     path.chmod(0o755)
 
 
@@ -68,11 +68,11 @@ def files(root, tree):
 def test_rocm_s_programs_are_found_under_old_and_new_names(tmp_path, folder):
     program(tmp_path / folder / "rocminfo", ROCMINFO)
     program(tmp_path / folder / "amd-smi", "AMDSMI Tool: 26.0.0\n")
-    found = answers(run("rocm", "look.sh", tmp_path))
-    assert found["gfx"] == "gfx942"
-    assert found["rocminfo"] == f"{tmp_path}/{folder}/rocminfo"
-    assert found["amd_smi"] == "AMDSMI Tool: 26.0.0"
-    assert "rocminfo_said" not in found
+    facts = answers(run("rocm", "look.sh", tmp_path))
+    assert facts["gfx"] == "gfx942"
+    assert facts["rocminfo"] == f"{tmp_path}/{folder}/rocminfo"
+    assert facts["amd_smi"] == "AMDSMI Tool: 26.0.0"
+    assert "rocminfo_said" not in facts
 
 
 @pytest.mark.parametrize(("version", "module"), [("6.16.13", "6.16.13"), (None, "inbox")])
@@ -80,19 +80,19 @@ def test_the_kernel_s_own_amdgpu_has_no_version(tmp_path, version, module):
     files(tmp_path, {"sys/module/amdgpu/refcnt": "0", "dev/dri/renderD128": "", "dev/dri/renderD129": ""})
     if version:
         files(tmp_path, {"sys/module/amdgpu/version": version})
-    found = answers(run("rocm", "look.sh", tmp_path))
-    assert (found["module"], found["render_nodes"]) == (module, "2")
+    facts = answers(run("rocm", "look.sh", tmp_path))
+    assert (facts["module"], facts["render_nodes"]) == (module, "2")
 
 
-def test_no_driver_no_card_is_said_in_rocminfo_s_words(tmp_path):
+def test_a_missing_driver_is_reported_with_rocminfos_message(tmp_path):
     program(tmp_path / "opt/rocm/bin/rocminfo", NO_ROCK, status=1)
-    found = answers(run("rocm", "look.sh", tmp_path))
-    assert found["rocminfo_said"] == NO_ROCK.strip()
-    assert (found["gfx"], found["rocminfo_status"]) == ("", "1")
-    assert "kfd" not in found
+    facts = answers(run("rocm", "look.sh", tmp_path))
+    assert facts["rocminfo_said"] == NO_ROCK.strip()
+    assert (facts["gfx"], facts["rocminfo_status"]) == ("", "1")
+    assert "kfd" not in facts
 
 
-def test_who_is_missing_is_named_and_a_trial_adds_nobody():
+def test_missing_users_are_reported_and_check_mode_adds_none():
     done = run("rocm", "members.sh", "trial", "root", "nobody-has-this-name")
     assert done.returncode == 0, done.stderr
     assert "missing nobody-has-this-name" in done.stdout
@@ -117,9 +117,9 @@ def test_who_is_missing_is_named_and_a_trial_adds_nobody():
 )
 def test_devices_that_containers_may_ask_for(tmp_path, vendor, tool, listed, devices):
     program(tmp_path / "bin" / tool, listed)
-    found = answers(run("container_toolkit", "look.sh", vendor, tmp_path, path=tmp_path / "bin"))
-    assert found["devices"] == devices
-    assert "no " in found["why"]
+    facts = answers(run("container_toolkit", "look.sh", vendor, tmp_path, path=tmp_path / "bin"))
+    assert facts["devices"] == devices
+    assert "no " in facts["why"]
 
 
 def test_the_same_devices_in_two_specifications_are_counted(tmp_path):
@@ -129,17 +129,19 @@ def test_the_same_devices_in_two_specifications_are_counted(tmp_path):
         tmp_path,
         {"etc/cdi/nvidia.yaml": spec, "var/run/cdi/nvidia.yaml": spec, "etc/cdi/other.yaml": "kind: x.y/z"},
     )
-    found = answers(run("container_toolkit", "look.sh", "nvidia", tmp_path, path=tmp_path / "bin"))
-    assert found["specifications"] == "2"
+    facts = answers(run("container_toolkit", "look.sh", "nvidia", tmp_path, path=tmp_path / "bin"))
+    assert facts["specifications"] == "2"
 
 
-def port(root, device, number, **told):
+def port(root, device, number, **attributes):
     """Make a port's files as the kernel's ABI document has them."""
     base = f"class/infiniband/{device}"
-    files(root, {f"{base}/device/vendor": told.pop("vendor", "0x15b3")})
-    files(root, {f"{base}/ports/{number}/{name}": text for name, text in told.items() if name != "down"})
-    if "down" in told:
-        files(root, {f"{base}/ports/{number}/counters/link_downed": told["down"],
+    files(root, {f"{base}/device/vendor": attributes.pop("vendor", "0x15b3")})
+    files(
+        root, {f"{base}/ports/{number}/{name}": text for name, text in attributes.items() if name != "down"}
+    )
+    if "down" in attributes:
+        files(root, {f"{base}/ports/{number}/counters/link_downed": attributes["down"],
                      f"{base}/ports/{number}/counters/link_error_recovery": "1"})  # fmt: skip
 
 
@@ -170,6 +172,6 @@ def test_efa_cards_are_counted_from_the_bus(tmp_path):
     ids = [("0x1d0f", "0xefa1"), ("0x1d0f", "0xefa1"), ("0x1d0f", "0xec20"), ("0x15b3", "0x1021")]
     for number, (vendor, device) in enumerate(ids):
         files(tmp_path, {f"0000:{number:02x}:00.0/vendor": vendor, f"0000:{number:02x}:00.0/device": device})
-    found = answers(run("efa", "look.sh", tmp_path))
-    assert found["cards"] == "2"
-    assert found["module"] == "none" or Path("/sys/module/efa").is_dir()
+    facts = answers(run("efa", "look.sh", tmp_path))
+    assert facts["cards"] == "2"
+    assert facts["module"] == "none" or Path("/sys/module/efa").is_dir()

@@ -23,12 +23,12 @@ def gpus(tmp_path):
     (tmp_path / "bin/nvidia-smi").symlink_to(ROOT / "tests/roles/files/nvidia_smi_mig.py")
     file = tmp_path / "state.json"
 
-    def run(wanted, *, mode="Disabled", instances=(), count=1, verb="apply", options=(), **state):
+    def run(geometry, *, mode="Disabled", instances=(), count=1, verb="apply", options=(), **state):
         if not file.exists():
             rows = [{"mode": mode, "instances": list(instances)} for _ in range(count)]
             file.write_text(json.dumps({"gpus": rows, **state}))
         config = tmp_path / "mig.json"
-        config.write_text(json.dumps(mig.mig_parted_config(mig.resolve_geometry(wanted, ["2330"] * count))))
+        config.write_text(json.dumps(mig.mig_parted_config(mig.resolve_geometry(geometry, ["2330"] * count))))
         env = {**os.environ, "PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "NVIDIA_SMI_STATE": str(file)}
         done = subprocess.run(
             [sys.executable, PROGRAM, verb, *options, config],
@@ -43,52 +43,54 @@ def gpus(tmp_path):
 
 
 def test_gpus_are_split_and_the_second_run_touches_nothing(gpus):
-    status, told, state = gpus({"3g.40gb": 1, "1g.10gb": 2}, count=2)
-    assert (status, told["changed"], told["left"]) == (0, True, [])
+    status, report, state = gpus({"3g.40gb": 1, "1g.10gb": 2}, count=2)
+    assert (status, report["changed"], report["left"]) == (0, True, [])
     assert [gpu["instances"] for gpu in state["gpus"]] == [["3g.40gb", "1g.10gb", "1g.10gb"]] * 2
-    asked = len(state["calls"])
-    status, told, state = gpus({"3g.40gb": 1, "1g.10gb": 2}, count=2)
-    assert (status, told["changed"]) == (0, False)
-    assert not [call for call in state["calls"][asked:] if "-mig" in call or "-cgi" in call or "-dgi" in call]
+    call_count = len(state["calls"])
+    status, report, state = gpus({"3g.40gb": 1, "1g.10gb": 2}, count=2)
+    assert (status, report["changed"]) == (0, False)
+    assert not [
+        call for call in state["calls"][call_count:] if "-mig" in call or "-cgi" in call or "-dgi" in call
+    ]
 
 
 def test_other_instances_are_replaced_compute_instances_first(gpus):
-    _, told, state = gpus({"1g.10gb": 7}, mode="Enabled", instances=["3g.40gb", "3g.40gb"])
-    assert told["changed"]
+    _, report, state = gpus({"1g.10gb": 7}, mode="Enabled", instances=["3g.40gb", "3g.40gb"])
+    assert report["changed"]
     acted = [call.split()[1] for call in state["calls"] if call.startswith("mig -") and "-lgi" not in call]
     assert acted == ["-dci", "-dgi", "-cgi"]
     assert state["gpus"][0]["instances"] == ["1g.10gb"] * 7
 
 
 def test_disabled_switches_the_mode_off(gpus):
-    _, told, state = gpus("disabled", mode="Enabled", instances=["7g.80gb"])
-    assert told["changed"]
+    _, report, state = gpus("disabled", mode="Enabled", instances=["7g.80gb"])
+    assert report["changed"]
     assert state["gpus"][0]["mode"] == "Disabled"
 
 
-def test_check_says_what_would_change_and_changes_nothing(gpus):
-    status, told, state = gpus({"3g.40gb": 2}, options=["--check"])
-    assert (status, told["changed"]) == (0, True)
+def test_check_reports_changes_without_making_them(gpus):
+    status, report, state = gpus({"3g.40gb": 2}, options=["--check"])
+    assert (status, report["changed"]) == (0, True)
     assert state["gpus"][0]["mode"] == "Disabled"
 
 
 def test_a_mode_that_waits_for_a_reset_is_reported_as_a_restart(gpus):
-    status, told, state = gpus({"3g.40gb": 2}, no_reset=True)
+    status, report, state = gpus({"3g.40gb": 2}, no_reset=True)
     assert status == 0
-    assert "restart the host" in told["needs"][0]
-    assert told["left"]
+    assert "restart the host" in report["needs"][0]
+    assert report["left"]
     assert state["gpus"][0]["instances"] == []
 
 
 def test_a_gpu_that_computes_is_not_split(gpus):
-    status, told, state = gpus({"3g.40gb": 2}, apps=["GPU-fake-0, 4711, python3"])
+    status, report, state = gpus({"3g.40gb": 2}, apps=["GPU-fake-0, 4711, python3"])
     assert status == 1
-    assert "in use by python3 (4711): drain the node first" in told["problem"]
+    assert "in use by python3 (4711): drain the node first" in report["problem"]
     assert state["gpus"][0]["mode"] == "Disabled"
 
 
-def test_without_nvidia_smi_it_says_so(gpus, tmp_path):
+def test_a_missing_nvidia_smi_is_reported(gpus, tmp_path):
     (tmp_path / "bin/nvidia-smi").unlink()
-    status, told, _ = gpus({"3g.40gb": 2})
+    status, report, _ = gpus({"3g.40gb": 2})
     assert status == 1
-    assert "nvidia-smi" in told["problem"]
+    assert "nvidia-smi" in report["problem"]

@@ -14,7 +14,7 @@ DRIVER = "580.126.20"
 
 
 @pytest.fixture
-def said(tmp_path, clean_env):
+def render_texts(tmp_path, clean_env):
     """Run tasks on localhost; return the process."""
 
     def run(variables, *tasks):
@@ -29,7 +29,7 @@ def said(tmp_path, clean_env):
     return run
 
 
-def words(role):
+def role_texts(role):
     return {"ansible.builtin.include_vars": {"file": str(ROLES / role / "vars/main.yml")}}
 
 
@@ -38,17 +38,17 @@ def plan(**more):
     return {"vendor": "nvidia", "action": "install", "branch": "580", "fabric_manager": fabric, **more}
 
 
-def test_a_package_without_an_exact_version_is_asked_for_by_its_name(said):
+def test_a_package_without_an_exact_version_is_asked_for_by_its_name(render_texts):
     """Boards of fourth generation NVSwitches: nvlsm has versions of its own, so the plan leaves it open."""
     open_one = plan()["fabric_manager"]["packages"][1] | {"version": None}
-    given = plan(version=DRIVER)
-    given["fabric_manager"]["packages"][1] = open_one
-    done = said(
+    driver_plan = plan(version=DRIVER)
+    driver_plan["fabric_manager"]["packages"][1] = open_one
+    done = render_texts(
         {
-            "nvidia_fabric_manager_plan": given,
+            "nvidia_fabric_manager_plan": driver_plan,
             "nvidia_fabric_manager_driver": {"state": {"installed": DRIVER}},
         },
-        words("nvidia_fabric_manager"),
+        role_texts("nvidia_fabric_manager"),
         {
             "ansible.builtin.assert": {
                 "that": [
@@ -62,13 +62,13 @@ def test_a_package_without_an_exact_version_is_asked_for_by_its_name(said):
 
 
 @pytest.mark.parametrize(("version", "refused"), [(None, True), (DRIVER, False)])
-def test_nothing_is_installed_while_the_exact_version_is_not_known(said, version, refused):
+def test_nothing_is_installed_while_the_exact_version_is_not_known(render_texts, version, refused):
     repository = {"name": "nvidia-cuda", "uri": "https://repo.example/debian12"}
     packages = [{"name": "nvidia-driver-pinning-580"}, {"name": "nvidia-open", "version": version}]
-    given = plan(version=version, packages=packages, repositories=[repository])
-    done = said(
-        {"nvidia_driver_plan": given, "nvidia_driver_before": {"rolled_back_from": {}}},
-        words("nvidia_driver"),
+    driver_plan = plan(version=version, packages=packages, repositories=[repository])
+    done = render_texts(
+        {"nvidia_driver_plan": driver_plan, "nvidia_driver_before": {"rolled_back_from": {}}},
+        role_texts("nvidia_driver"),
         {"ansible.builtin.include_tasks": str(ROLES / "nvidia_driver/tasks/exact.yml")},
     )
     assert (done.returncode != 0) == refused, done.stdout + done.stderr

@@ -70,20 +70,20 @@ def test_nothing_but_identity_and_base_and_one_grouping_runs_on_all_hosts(clean_
 
 
 @pytest.mark.parametrize("name", ["drivers", "containers", "fabrics", "application", "burn_in"])
-def test_each_part_by_itself_asks_every_host(clean_env, name):
+def test_each_part_runs_on_every_host(clean_env, name):
     command = ["ansible-playbook", "-i", "a,b", "--list-hosts", f"{name}.yml"]
     done = subprocess.run(command, cwd=ROOT, env=clean_env, capture_output=True, text=True, check=True)
     assert re.search(r"play #1 \(all\).*?hosts \(2\)", done.stdout, re.DOTALL)
 
 
-def test_whom_the_later_plays_concern(clean_env, tmp_path):
+def test_hosts_of_the_later_plays(clean_env, tmp_path):
     grouping = next(play for play in load(ROOT / "site.yml") if "hosts" in play)
     shown = {
         "ansible.builtin.debug": {"msg": "GROUPS {{ inventory_hostname }} {{ group_names | join(' ') }}"}
     }
     show = {"name": "Show", "hosts": "all", "gather_facts": False, "tasks": [{"name": "Show", **shown}]}
     (tmp_path / "play.yml").write_text(json.dumps([grouping, show]))
-    hosts = {name: told for name, (told, _) in HOSTS.items()}
+    hosts = {name: variables for name, (variables, _) in HOSTS.items()}
     (tmp_path / "hosts.yaml").write_text(json.dumps({"all": {"hosts": hosts}}))
     (tmp_path / "group_vars").mkdir()
     (tmp_path / "group_vars/all.yml").write_text((ROOT / "group_vars/all.yml").read_text())
@@ -92,19 +92,19 @@ def test_whom_the_later_plays_concern(clean_env, tmp_path):
         cwd=tmp_path, env=clean_env, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
-    said = re.findall(r"GROUPS (\S+) ([\w ]*)", done.stdout)
-    assert {name: sorted(PLAYED & set(groups.split())) for name, groups in said} == {
+    printed_groups = re.findall(r"GROUPS (\S+) ([\w ]*)", done.stdout)
+    assert {name: sorted(PLAYED & set(groups.split())) for name, groups in printed_groups} == {
         name: groups for name, (_, groups) in HOSTS.items()
     }
 
 
 @pytest.mark.parametrize("name", ["configure", "containers", "fabrics", "application"])
-def test_a_failure_is_told_to_the_registry_and_the_run_goes_on(name):
+def test_a_failure_is_recorded_in_the_registry_and_the_run_continues(name):
     block = next(task for play in load(ROOT / f"{name}.yml") for task in play["tasks"] if "rescue" in task)
-    (told,) = block["rescue"]
-    assert told["ansible.builtin.import_tasks"] == "tasks/part_failed.yml"
+    (report_task,) = block["rescue"]
+    assert report_task["ansible.builtin.import_tasks"] == "tasks/part_failed.yml"
     done = [task["gpufleet.fleet.report"] for task in block["block"] if "gpufleet.fleet.report" in task]
-    assert [task.get("part", "base") for task in done] == [told["vars"]["gpufleet_part"]]
+    assert [task.get("part", "base") for task in done] == [report_task["vars"]["gpufleet_part"]]
 
 
 def test_drivers_that_fail_let_a_whole_run_go_on_without_a_restart():

@@ -87,7 +87,7 @@ def test_vfat_is_never_disabled():
             assert not re.search(r"(blacklist|install)\s+v?fat", path.read_text()), path
 
 
-def test_the_configuration_holds_what_a_fleet_needs():
+def test_the_configuration_has_the_required_settings():
     config = configparser.ConfigParser()
     config.read(ROOT / "ansible.cfg")
     assert config["defaults"]["callbacks_enabled"] == "gpufleet.fleet.registry"
@@ -117,18 +117,18 @@ def test_the_agent_can_be_built_as_the_role_does(tmp_path, monkeypatch):
     assert version.stdout.strip()
 
 
-def chosen(clean_env, state, asked):
+def chosen(clean_env, state, burn_in):
     """Say what group_vars make of a node's state and a request, by Ansible's own templating."""
     is_new, is_busy = STATES[state].is_new, STATES[state].is_busy
-    told = ["-e", f"gpufleet_is_new={is_new} gpufleet_is_busy={is_busy} gpufleet_burn_in={asked}"]
+    options = ["-e", f"gpufleet_is_new={is_new} gpufleet_is_busy={is_busy} gpufleet_burn_in={burn_in}"]
     shown = ["-i", "localhost,", "-c", "local", "-m", "debug", "-a", "var=gpufleet_burn_in_now"]
-    command = ["ansible", "localhost", "--playbook-dir", ".", *shown, *told]
+    command = ["ansible", "localhost", "--playbook-dir", ".", *shown, *options]
     done = subprocess.run(command, cwd=ROOT, env=clean_env, capture_output=True, text=True, check=False)
     return re.findall(r'"gpufleet_burn_in_now": (\w+)', done.stdout)
 
 
 @pytest.mark.parametrize(
-    ("state", "asked", "measured"),
+    ("state", "burn_in", "measured"),
     [
         ("ready", "always", "true"),
         ("ready", "auto", "false"),
@@ -138,8 +138,8 @@ def chosen(clean_env, state, asked):
         ("draining", "always", "false"),
     ],
 )
-def test_who_is_burnt_in(clean_env, state, asked, measured):
-    assert chosen(clean_env, state, asked) == [measured]
+def test_selection_of_hosts_for_burn_in(clean_env, state, burn_in, measured):
+    assert chosen(clean_env, state, burn_in) == [measured]
 
 
 def texts(value):

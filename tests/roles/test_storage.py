@@ -55,10 +55,10 @@ def rig(make_lab):
     entry = octal(PARTITION)
     host.check_output(f"printf '{entry}' | dd of={table} bs=1 seek=446 status=none")
     host.check_output(f"printf '{octal(bytes([0x55, 0xAA]))}' | dd of={table} bs=1 seek=510 status=none")
-    told = json.loads(host.check_output("lsblk --json --output PATH,SERIAL"))["blockdevices"]
+    disks = json.loads(host.check_output("lsblk --json --output PATH,SERIAL"))["blockdevices"]
     return SimpleNamespace(
         lab=lab, host=host, first=first, second=second, thesis=thesis, table=table,
-        serials={disk["path"]: disk["serial"] for disk in told},
+        serials={disk["path"]: disk["serial"] for disk in disks},
         head=lambda *paths: [host.check_output(f"head -c {HEAD} {p} | sha256sum").split()[0] for p in paths],
     )  # fmt: skip
 
@@ -81,37 +81,39 @@ def volumes(rig):
 
 
 @pytest.fixture(scope="module")
-def made(rig, volumes):
+def created_volumes(rig, volumes):
     """Run the role in check mode, for real, again."""
     look = "cat /etc/fstab; ls -d /scratch /srv/fast; dpkg-query -W; cut -d' ' -f1-3 /proc/mounts"
-    seen, told = SimpleNamespace(before=rig.host.run(look).stdout), {"storage_scratch": volumes}
-    seen.check = rig.lab.run(ROLE, check=True, extra_vars=told)
+    seen, variables = SimpleNamespace(before=rig.host.run(look).stdout), {"storage_scratch": volumes}
+    seen.check = rig.lab.run(ROLE, check=True, extra_vars=variables)
     seen.after_check = rig.host.run(look).stdout
     seen.heads = rig.head(rig.first, rig.second)
-    seen.first, seen.again = (rig.lab.run(ROLE, extra_vars=told) for _ in range(2))
+    seen.first, seen.again = (rig.lab.run(ROLE, extra_vars=variables) for _ in range(2))
     return seen
 
 
 def mounted(rig, place):
-    found = rig.host.run(f"findmnt --json --mountpoint {place} --output SOURCE,FSTYPE,OPTIONS,UUID")
-    return json.loads(found.stdout)["filesystems"][0] if found.rc == 0 else None
+    completed = rig.host.run(f"findmnt --json --mountpoint {place} --output SOURCE,FSTYPE,OPTIONS,UUID")
+    return json.loads(completed.stdout)["filesystems"][0] if completed.rc == 0 else None
 
 
-def test_check_mode_leaves_the_disks_blank(rig, made):
-    assert made.check.failed("disk01") is None
-    assert "Make and mount scratch space" in " ".join(made.check.changed_tasks("disk01"))
-    assert made.after_check == made.before
-    assert made.heads == [EMPTY, EMPTY]
+def test_check_mode_leaves_the_disks_blank(rig, created_volumes):
+    assert created_volumes.check.failure_text("disk01") is None
+    assert "Make and mount scratch space" in " ".join(created_volumes.check.changed_tasks("disk01"))
+    assert created_volumes.after_check == created_volumes.before
+    assert created_volumes.heads == [EMPTY, EMPTY]
 
 
-def test_a_second_run_changes_nothing(made):
-    assert made.first.failed("disk01") is None
-    assert any("Make and mount scratch space" in task for task in made.first.changed_tasks("disk01"))
-    assert made.again.failed("disk01") is None
-    assert made.again.changed_tasks("disk01") == []
+def test_a_second_run_changes_nothing(created_volumes):
+    assert created_volumes.first.failure_text("disk01") is None
+    assert any(
+        "Make and mount scratch space" in task for task in created_volumes.first.changed_tasks("disk01")
+    )
+    assert created_volumes.again.failure_text("disk01") is None
+    assert created_volumes.again.changed_tasks("disk01") == []
 
 
-def test_volumes_are_mounted_by_uuid_with_their_options_and_nofail(rig, made):
+def test_volumes_are_mounted_by_uuid_with_their_options_and_nofail(rig, created_volumes):
     table = [line.split() for line in rig.host.file("/etc/fstab").content_string.splitlines()]
     rows = {row[1]: row for row in table if row and row[0].startswith("UUID=")}
     for place, device, kind, order in (
@@ -128,7 +130,7 @@ def test_volumes_are_mounted_by_uuid_with_their_options_and_nofail(rig, made):
     assert rig.host.run("findmnt --verify --tab-file /etc/fstab").rc == 0
 
 
-def test_the_owner_writes_and_others_as_the_mode_says(rig, made):
+def test_the_owner_can_write_and_others_follow_the_mode(rig, created_volumes):
     folder = rig.host.file("/scratch")
     assert (folder.user, folder.group, folder.mode) == ("ada", "ada", 0o750)
     assert rig.host.file("/srv/fast").mode == 0o1777
@@ -138,14 +140,14 @@ def test_the_owner_writes_and_others_as_the_mode_says(rig, made):
     assert rig.host.run(write.format("nobody", "nogroup", "/scratch")).rc != 0
 
 
-def test_the_table_alone_mounts_it_again_with_its_files(rig, made):
+def test_fstab_mounts_it_again_with_its_files(rig, created_volumes):
     rig.host.check_output("echo kept >/scratch/job && umount /scratch /srv/fast && mount --all")
     assert mounted(rig, "/srv/fast")["source"] == rig.second
     assert rig.host.file("/scratch/job").content_string == "kept\n"
 
 
 @pytest.fixture(scope="module")
-def refused(rig, made):
+def refused(rig, created_volumes):
     """Ask in one run for everything that must be refused; give the answers and the disks' bytes before and after."""
     rig.host.check_output(f"mkdir -p /dev/disk/by-id && ln -sf ../../{rig.thesis[5:]} /dev/disk/by-id/of-ada")
     serial = rig.serials
@@ -154,7 +156,7 @@ def refused(rig, made):
         volume = {"mount": "/other", "devices": [device], "filesystem": "ext4", **more}
         return {"volumes": [volume], "confirmed": [serial[path] for path in confirmed]}
 
-    asked = {
+    volumes_by_problem = {
         "file system": one(rig.thesis),
         "partition table": one(rig.table),
         "by its link": one("/dev/disk/by-id/of-*"),
@@ -167,44 +169,44 @@ def refused(rig, made):
         "raid": one(rig.thesis, [rig.thesis, rig.table], devices=[rig.thesis, rig.table]),
     }
     if has_raid := rig.host.run("grep -q raid0 /proc/mdstat || modprobe -nq raid0").rc == 0:
-        del asked["raid"]  # an array would be the machine's own, not the host's
+        del volumes_by_problem["raid"]  # an array would be the machine's own, not the host's
     before, table = rig.head(rig.thesis, rig.table), rig.host.file("/etc/fstab").content_string
-    run = rig.lab.run(REFUSALS, extra_vars={"asked": list(asked.values())})
-    answers = run.of("disk01")[-1].said["results"]
+    run = rig.lab.run(REFUSALS, extra_vars={"asked": list(volumes_by_problem.values())})
+    answers = run.results_of("disk01")[-1].output["results"]
     return SimpleNamespace(
-        said={key: answer.get("msg") for key, answer in zip(asked, answers, strict=True)},
+        messages={key: answer.get("msg") for key, answer in zip(volumes_by_problem, answers, strict=True)},
         before=before, after=rig.head(rig.thesis, rig.table), has_raid=has_raid,
         table=(table, rig.host.file("/etc/fstab").content_string),
     )  # fmt: skip
 
 
-def test_what_holds_anything_is_refused_and_untouched(rig, refused):
-    ask = "name its serial in storage_wipe_confirmed to destroy that"
-    thesis = f"refused: {rig.thesis} holds ext4; {ask}: {rig.serials[rig.thesis]}"
-    assert refused.said["file system"] == thesis
-    assert refused.said["by its link"] == thesis
-    assert refused.said["another's serial"] == thesis
-    table = f"refused: {rig.table} has a partition table (dos); {ask}: {rig.serials[rig.table]}"
-    assert refused.said["partition table"] == table
-    assert refused.said["in use"] == f"refused: {rig.first} is in use: /scratch"
+def test_devices_with_content_are_refused_and_unchanged(rig, refused):
+    remedy = "name its serial in storage_wipe_confirmed to destroy that"
+    thesis = f"refused: {rig.thesis} holds ext4; {remedy}: {rig.serials[rig.thesis]}"
+    assert refused.messages["file system"] == thesis
+    assert refused.messages["by its link"] == thesis
+    assert refused.messages["another's serial"] == thesis
+    table = f"refused: {rig.table} has a partition table (dos); {remedy}: {rig.serials[rig.table]}"
+    assert refused.messages["partition table"] == table
+    assert refused.messages["in use"] == f"refused: {rig.first} is in use: /scratch"
     assert refused.before == refused.after
     assert EMPTY not in refused.before
     assert refused.table[0] == refused.table[1]
 
 
-def test_what_would_fail_later_is_refused_before_a_confirmed_disk_is_emptied(refused):
-    assert refused.said["mount point"] == "refused: /scratch: another file system is mounted there"
-    assert refused.said["root"] == "refused: /: another file system is mounted there"
-    assert refused.said["owner"] == "refused: /other: no owner nobody-known or no group root"
-    assert refused.said["mode"] == "refused: /other: mode rwx is no octal number"
+def test_invalid_volumes_are_refused_before_a_disk_is_wiped(refused):
+    assert refused.messages["mount point"] == "refused: /scratch: another file system is mounted there"
+    assert refused.messages["root"] == "refused: /: another file system is mounted there"
+    assert refused.messages["owner"] == "refused: /other: no owner nobody-known or no group root"
+    assert refused.messages["mode"] == "refused: /other: mode rwx is not an octal number"
     assert refused.before == refused.after
 
 
-def test_raid_without_the_kernel_s_part_of_it_is_refused_in_one_line(rig, refused):
+def test_raid_without_kernel_support_is_refused_with_one_line(rig, refused):
     if refused.has_raid:
         pytest.skip("this kernel has raid0, and an array would be the machine's own")
     release = rig.host.check_output("uname -r")
-    assert refused.said["raid"] == f"refused: /other: the running kernel ({release}) has no raid0"
+    assert refused.messages["raid"] == f"refused: /other: the running kernel ({release}) has no raid0"
 
 
 @pytest.fixture(scope="module")
@@ -213,17 +215,17 @@ def later(rig, refused, volumes):
     rig.host.check_output("echo kept >/srv/fast/job && umount /srv/fast")
     other = {**volumes[0], "options": ["noatime", "nodev", "nosuid"]}
     won = {"mount": "/won", "devices": [rig.thesis], "filesystem": "ext4"}
-    told = {
+    variables = {
         "storage_scratch": [other, volumes[1], won],
         "storage_wipe_confirmed": [rig.serials[rig.thesis]],
     }
-    run = rig.lab.run(ROLE, extra_vars=told)
+    run = rig.lab.run(ROLE, extra_vars=variables)
     rig.host.check_output("echo kept >/won/job")
-    return SimpleNamespace(run=run, again=rig.lab.run(ROLE, extra_vars=told))
+    return SimpleNamespace(run=run, again=rig.lab.run(ROLE, extra_vars=variables))
 
 
 def test_changed_options_are_in_force_at_once(rig, later):
-    assert later.run.failed("disk01") is None
+    assert later.run.failure_text("disk01") is None
     assert "nosuid" in mounted(rig, "/scratch")["options"].split(",")
 
 
@@ -235,15 +237,17 @@ def test_a_volume_that_is_not_mounted_is_mounted_and_not_made(rig, later):
 def test_a_disk_is_emptied_once_its_serial_is_named_and_never_again(rig, refused, later):
     assert mounted(rig, "/won")["source"] == rig.thesis
     assert rig.head(rig.table) == refused.before[1:], "the other disk is as it was"
-    assert (later.again.failed("disk01"), later.again.changed("disk01")) == (None, 0)
+    assert (later.again.failure_text("disk01"), later.again.changed("disk01")) == (None, 0)
     assert rig.host.file("/won/job").content_string == "kept\n"
 
 
-def test_only_what_is_needed_is_installed(rig, made, later):
+def test_only_what_is_needed_is_installed(rig, created_volumes, later):
     def installed(run):
-        return next(r.said for r in run.of("disk01") if "Install what makes" in r.task)["changed_packages"]
+        return next(r.output for r in run.results_of("disk01") if "Install what makes" in r.task)[
+            "changed_packages"
+        ]
 
-    assert "xfsprogs" in installed(made.first)
-    assert "mdadm" not in installed(made.first), "one disk each: no array, no mdadm"
+    assert "xfsprogs" in installed(created_volumes.first)
+    assert "mdadm" not in installed(created_volumes.first), "one disk each: no array, no mdadm"
     assert "mdadm" in installed(later.run), "a disk to be emptied may be a part of an array"
     assert not rig.host.package("exim4-base").is_installed, "mdadm recommends a mail server"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Whether whoever reads a unit accepts it. Changes nothing.
+# Verify a unit with the program that reads it. Changes nothing.
 # Usage: verify.sh CANDIDATE NAME [GENERATOR]
 set -u
 folder=$(mktemp -d) || exit 1

@@ -72,7 +72,7 @@ def differences(now: dict[int, dict], then: dict[int, dict]) -> list[dict]:
         gpu = now[index]
         if gpu["current"] not in ("Enabled", "Disabled"):
             if goal["enabled"]:
-                raise CannotError(f"GPU {index} knows no MIG (nvidia-smi: {gpu['current']})")
+                raise CannotError(f"GPU {index} does not support MIG (nvidia-smi: {gpu['current']})")
             continue
         mode = (gpu["current"] == "Enabled") != goal["enabled"]
         instances = goal["enabled"] and dict(gpu["instances"]) != goal["profiles"]

@@ -11,7 +11,7 @@ short_description: Write what a run learns into the gpufleet registry
 description:
   - Notes which hosts answer and which do not, and folds in every task result that has a C(gpufleet) key, as it
     comes, so that a killed run loses at most its last task.
-  - When the registry does not answer the run goes on with a loud warning; its artifacts can be told later with
+  - If the registry does not answer, the run continues with a warning; its artifacts can be ingested later with
     C(gpufleet nodes ingest).
 requirements: [to be listed in C(callbacks_enabled)]
 author: gpufleet contributors
@@ -69,12 +69,14 @@ class CallbackModule(CallbackBase):
         self._silent_until = 0.0
         self._write()
         if lost := self._lost + len(self._waiting):
-            self._warn(f"{lost} results did not reach the registry; tell it later: gpufleet nodes ingest")
+            self._warn(f"{lost} results did not reach the registry; ingest them later: gpufleet nodes ingest")
         if self._ingest is None:
             return
         applied = self._ingest.applied
         for host in applied.unknown:
-            self._warn(f"{printable(host)} is in no registry and in no rack file: nothing was noted of it")
+            self._warn(
+                f"{printable(host)} is not in the registry or in a rack file: nothing was recorded for it"
+            )
         for detail in applied.conflicts:
             self._warn(f"identity conflict: {printable(detail)}; see: gpufleet nodes show")
         for line in applied.bad[:_MOST_SHOWN]:
@@ -83,14 +85,14 @@ class CallbackModule(CallbackBase):
             self._warn(f"{len(applied.bad) - _MOST_SHOWN} more bad reports were left out")
 
     def _record(self, result: CallbackTaskResult, outcome: str) -> None:
-        """Take a result in; whatever it holds, and whatever becomes of the registry, the play goes on."""
+        """Record a result; no result and no failure of the registry stops the play."""
         try:
             self._waiting.append(self._event(result, outcome))
             while len(self._waiting) > _MOST_WAITING:
                 self._waiting.popleft()
                 self._lost += 1
             self._write()
-        except Exception as error:  # noqa: BLE001 - the run must go on, whatever a host made of its result
+        except Exception as error:  # noqa: BLE001 - no result of a host may stop the run
             self._lost += 1
             self._pause_after(error)
 

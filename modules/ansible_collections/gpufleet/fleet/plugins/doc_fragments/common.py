@@ -1,6 +1,6 @@
 # Copyright: gpufleet contributors
 # GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What several modules document in the same words."""
+"""Documentation that several modules share."""
 
 from __future__ import annotations
 

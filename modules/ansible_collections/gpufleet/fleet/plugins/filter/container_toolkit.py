@@ -69,7 +69,7 @@ def _docker_settings(runtime: Mapping[str, str], *, default_runtime: bool, cdi: 
 def units(toolkit: Toolkit, *, engine: str, unit: str, has_package_units: bool) -> list[dict[str, Any]]:
     """Return the units that keep the CDI specification current, and Docker's, which restarts on new settings.
 
-    The package starts its own service; without a driver that ends at once, which is no failure.
+    The package starts its own service; without a driver that exits at once, which is not a failure.
     """
     service: dict[str, Any] = {"name": f"{unit}.service", "enabled": True}
     if has_package_units:

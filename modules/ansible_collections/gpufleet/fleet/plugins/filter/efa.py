@@ -21,7 +21,7 @@ def not_applied(answers: Mapping[str, str], *, check_mode: bool) -> dict[str, st
     if cards and answers.get("module", "none") == "none":
         problems["module"] = "the kernel module efa is not loaded"
     if not has_tool and not check_mode:
-        problems["fi_info"] = "there is no fi_info, so libfabric was not asked"
+        problems["fi_info"] = "fi_info is not installed, so libfabric was not checked"
     return problems
 
 

@@ -75,7 +75,7 @@ def _device_problems(answers: Mapping[str, str], *, check_mode: bool) -> dict[st
     if message := answers.get("rocminfo_said"):
         problems["rocminfo"] = message
     elif "rocminfo" not in answers and not check_mode:
-        problems["rocminfo"] = "there is no rocminfo, so nobody was asked for the cards"
+        problems["rocminfo"] = "rocminfo is not installed, so the cards were not checked"
     return problems
 
 

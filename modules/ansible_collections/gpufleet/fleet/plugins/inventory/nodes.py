@@ -9,7 +9,7 @@ name: nodes
 short_description: Every node of the gpufleet registry and every declared rack slot
 description:
   - Hosts are the live nodes of the registry (C(GPUFLEET_DATABASE_URL), or the project's own), together with the
-    rack slots that C(inventory/*.yaml) declares and nobody has met yet (state C(expected)).
+    rack slots that C(inventory/*.yaml) declares and that have not answered yet (state C(expected)).
   - The whole model is built and validated first. When anything in it is wrong, the run stops with one line
     and no host is added, whatever C(any_unparsed_is_failed) says.
   - Groups are named C(cloud_), C(region_), C(pool_), C(rack_), C(template_), C(machine_), C(gpu_vendor_),

@@ -30,7 +30,7 @@ nodes: blade[01-20]
 
 from ansible.inventory.data import InventoryData  # noqa: E402
 from ansible.parsing.dataloader import DataLoader  # noqa: E402
-from ansible.plugins.inventory import BaseInventoryPlugin  # noqa: E402 - its documentation stands above the imports
+from ansible.plugins.inventory import BaseInventoryPlugin  # noqa: E402 - Ansible wants its documentation above the imports
 
 from ansible_collections.gpufleet.fleet.plugins.plugin_utils.inventory import (  # noqa: E402
     add_rack,

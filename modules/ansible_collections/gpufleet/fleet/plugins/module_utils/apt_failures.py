@@ -54,7 +54,7 @@ def dependencies(text: str) -> str:
 
 
 def script_failure(text: str) -> str:
-    """Return which package dpkg failed on and its words."""
+    """Return which package dpkg failed on, and its message."""
     match = re.search(r"dpkg: error processing (?:package|archive) (\S+) \((--\w+)\):\n *(.*)", text)
     if not match:
         return line_with(text, r"^E:")
@@ -92,7 +92,7 @@ def explain(changes: PackageChanges, out: str, err: str) -> str:
             return f"{version[2]} has no version {version[1]} in this host's package lists"
         return f"no package {package[1] if package else names} in this host's package lists"
     if sort == "downgrade":
-        return f"{names}: the host has a newer version; say allow_downgrade to go back"
+        return f"{names}: the host has a newer version; set allow_downgrade to install the older one"
     titles = {
         "lock": "apt's lock is held", "space": "no space left", "network": "the package source can't be reached",
         "gone": "the package source no longer has it", "dependencies": "unmet dependencies",

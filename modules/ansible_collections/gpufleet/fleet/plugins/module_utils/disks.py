@@ -1,6 +1,6 @@
 # Copyright: gpufleet contributors
 # GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Which disks become a scratch volume, and by which steps: a pure function of what lsblk and blkid said."""
+"""Which disks become a scratch volume, and by which steps: a pure function of the output of lsblk and blkid."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def strip_blanks(value: str | None) -> str:
 
 
 def matches_pattern(disk: Device, pattern: str) -> bool:
-    """Say whether a disk is meant by a pattern. A loop device is meant only by its path."""
+    """Return whether a disk is meant by a pattern. A loop device is meant only by its path."""
     key, colon, rest = pattern.partition(":")
     if pattern.startswith("/dev/"):
         return fnmatch.fnmatchcase(disk["path"], pattern)
@@ -99,7 +99,7 @@ def mountpoints(device: Device) -> list[str]:
 
 
 def describe_contents(disk: Device, signature: Signature) -> str:
-    """Say what a disk holds, in words; nothing where it is empty."""
+    """Return a phrase that describes what is on a disk; empty if nothing is."""
     if places := mountpoints(disk):
         return f"is in use: {', '.join(places)}"
     if "PTTYPE" in signature:

@@ -23,7 +23,7 @@ SOURCES = Path("/etc/apt")
 # Between unpacked and configured: what an interrupted dpkg leaves behind.
 HALF_WAY = ("half-installed", "unpacked", "half-configured", "triggers-awaited", "triggers-pending")
 
-# For the environment of dpkg and apt: nobody is there to answer a question.
+# For the environment of dpkg and apt: no one can answer a question.
 QUIET = {"DEBIAN_FRONTEND": "noninteractive"}
 
 
@@ -67,7 +67,7 @@ class Host:
         return bool(row and row["want"] == "hold")
 
     def provides(self, name: str) -> bool:
-        """Say whether an installed package stands in for the name."""
+        """Return whether an installed package provides the name."""
         return any(name in row["provides"] and row["state"] == "installed" for row in self.found.values())
 
     def versions(self) -> dict[str, str]:
@@ -108,7 +108,7 @@ def read_host(_options: PackageOptions | None = None) -> Host:
 
 
 def describe_interruption(host: Host) -> str:
-    """Return what an interrupted dpkg left, in words; an empty string where nothing did."""
+    """Return what an interrupted dpkg left as one phrase; empty if nothing was interrupted."""
     if JOURNAL.is_dir() and any(path.name.isdigit() for path in JOURNAL.iterdir()):
         return "dpkg was interrupted"
     return next(iter(host.half_configured()), "")
@@ -158,7 +158,7 @@ def install_command(changes: PackageChanges, package_options: PackageOptions) ->
 
 
 def lists_are_stale(options: FetchOptions, now: float | None = None) -> bool:
-    """Say whether the package lists are too old, or older than what the host's sources say."""
+    """Return whether the package lists are too old, or older than what the host's sources say."""
     try:
         lists = LISTS.stat().st_mtime
     except FileNotFoundError:

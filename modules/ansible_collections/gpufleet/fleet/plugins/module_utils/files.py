@@ -1,6 +1,6 @@
 # Copyright: gpufleet contributors
 # GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
-"""A set of small files: what each lacks, whether its validator takes it, and its replacement."""
+"""A set of small files: what differs, whether the validator accepts it, and its replacement."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ class Change:
         return now is None or self.before != self.after or now != self.rights
 
     def validate(self) -> None:
-        """Raise with the validator's own words unless it accepts the candidate."""
+        """Raise with the validator's message unless it accepts the candidate."""
         if not self.entry["validate"] or self.after is None or self.state == "link":
             return
         scratch = "/run" if os.access("/run", os.W_OK) else None
@@ -194,7 +194,7 @@ class Change:
             replace_file(self.path, self.after or "", self._known_rights())
 
     def _known_rights(self) -> Access:
-        """Return mode and owner; only a trial may go on without them."""
+        """Return mode and owner; only check mode may continue without them."""
         if self.rights is None:
             raise HostError(f"{self.path}: its owner is not known on this host")
         return self.rights

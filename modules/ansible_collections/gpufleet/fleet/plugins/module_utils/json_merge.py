@@ -29,7 +29,7 @@ def parse_mapping(text: str, path: str) -> dict[str, Any]:
     except ValueError as trouble:
         raise HostError(f"refused, left as it was: {path} is not JSON: {trouble}", refused=path) from None
     if not isinstance(mapping, dict):
-        raise HostError(f"refused, left as it was: {path} holds no mapping", refused=path)
+        raise HostError(f"refused, left as it was: {path} does not contain a JSON object", refused=path)
     return mapping
 
 

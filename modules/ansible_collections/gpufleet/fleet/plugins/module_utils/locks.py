@@ -24,7 +24,7 @@ PAUSE = 0.5
 
 
 def lock_holder(path: str) -> int | None:
-    """Return the process that holds a lock on the file, or None. Asks only, and so disturbs nobody."""
+    """Return the process that holds a lock on the file, or None. Does not take the lock."""
     try:
         handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except OSError:

@@ -14,8 +14,8 @@ from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HEADER
 TABLE = "inet gpufleet"
 # Makes the table if it is missing, so that deleting it never fails; all in one transaction of the kernel.
 CLEAR = f"table {TABLE}\ndelete table {TABLE}\n"
-# Established connections come first: a change of rules ends nobody's session. Neighbour discovery is ICMP. An answer
-# of a DHCPv6 server comes from another address than was asked, so it is no part of a known connection.
+# Established connections come first: a change of rules closes no session. Neighbour discovery is ICMP. An answer
+# of a DHCPv6 server comes from another address than was asked, so it does not belong to a known connection.
 # Protocols are numbers, because a small system has no /etc/protocols: 1 and 58 are ICMP, 6 TCP, 17 UDP.
 ALWAYS = (
     "ct state established,related accept",
@@ -54,7 +54,7 @@ def parse_networks(texts: Iterable[str], where: str) -> dict[str, list[str]]:
         try:
             network = ipaddress.ip_network(str(text).partition("%")[0], strict=False)
         except ValueError:
-            raise HostError(f"refused: {where}: {text} is no address and no network") from None
+            raise HostError(f"refused: {where}: {text} is not an address or a network") from None
         single = network.num_addresses == 1
         name = str(network.network_address) if single else str(network)
         family = by_family["ip6" if ":" in name else "ip"]
@@ -78,7 +78,7 @@ def parse_ports(values: Iterable[str | int], where: str) -> list[str]:
     for value in map(str, values):
         bounds = [int(end) for end in value.split("-")] if re.fullmatch(r"\d+(-\d+)?", value) else []
         if not bounds or any(end not in PORTS for end in bounds) or bounds[0] > bounds[-1]:
-            raise HostError(f"refused: {where}: {value} is no port and no range of ports")
+            raise HostError(f"refused: {where}: {value} is not a port or a range of ports")
         accepted.append(value)
     return accepted
 
@@ -108,7 +108,7 @@ def container_dns_rules(interfaces: list[str]) -> list[str]:
     """Let containers ask the resolver that podman runs on its bridge; what they publish is forwarded, not input."""
     invalid = [name for name in interfaces if not INTERFACE.match(name)]
     if invalid:
-        raise HostError(f"refused: container_interfaces: {invalid[0]} is no name of an interface")
+        raise HostError(f"refused: container_interfaces: {invalid[0]} is not the name of an interface")
     names = ", ".join(f'"{name}"' for name in interfaces)
     return [f"iifname {{ {names} }} meta l4proto {{ 6, 17 }} th dport 53 accept"] if names else []
 
@@ -116,7 +116,9 @@ def container_dns_rules(interfaces: list[str]) -> list[str]:
 def render_rules(options: FirewallOptions, operator: tuple[str, int] | None) -> str:
     """Return the whole file. ``operator`` is (address, port) of this run's login, None where it needs no network."""
     if operator is None and not options["ssh_from"]:
-        raise HostError("refused: this run does not come in over SSH, and ssh_from names nobody who may")
+        raise HostError(
+            "refused: this run does not come in over SSH, and ssh_from is empty, so nobody could log in"
+        )
     lines = list(ALWAYS)
     ssh_ports = sorted({22, operator[1]} if operator else {22})
     ssh = f"tcp dport {{ {', '.join(map(str, ssh_ports))} }}"

@@ -29,7 +29,7 @@ LIST = f"nft --stateless list table {TABLE}"
 
 
 def ssh_connection(root: Path = Path("/proc")) -> str:
-    """Return this run's SSH connection as sshd told it to the session: our own environment may have lost it."""
+    """Return this run's SSH connection as sshd set it for the session: our own environment may have lost it."""
     pid = os.getpid()
     while pid > 1:
         try:
@@ -54,7 +54,7 @@ def operator_address() -> tuple[str, int] | None:
 
 
 def list_rules() -> tuple[str | None, str]:
-    """Return the rules in force, None where there are none of ours; a reason where nobody may know."""
+    """Return the rules in force, None where our table is missing; a reason if they cannot be read."""
     status, out, err = run(LIST.split())
     if status == 0:
         return out, ""
@@ -108,10 +108,10 @@ def _apply_until_confirmed(text: str, now: str | None, seconds: int) -> dict[str
              "--timer-property=AccuracySec=100ms", "sh", "-c", back]  # fmt: skip
     status, _, err = run(timer)
     if status != 0:
-        raise HostError(f"refused: the way back can't be armed: {first_line(err)}")
+        raise HostError(f"refused: the rollback timer can't be started: {first_line(err)}")
     status, _, err = run(["nft", "--file", str(CANDIDATE)])
     if status != 0:
-        raise HostError(f"the kernel took no rule: {first_line(err)}")
+        raise HostError(f"the kernel rejected the rules: {first_line(err)}")
     return {"pending": _digest(text), "connection": ssh_connection()}
 
 

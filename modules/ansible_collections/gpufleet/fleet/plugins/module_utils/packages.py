@@ -1,6 +1,6 @@
 # Copyright: gpufleet contributors
 # GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
-"""The wanted packages of a host against those it has: what differs, and the family's way to mend it."""
+"""The wanted packages of a host against those it has: what differs, and how the package manager changes it."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Difference:
         names = {name for name, _ in self.present}
         both = sorted(names & set(options["absent"])) or sorted(set(options["held"]) & set(options["unheld"]))
         if both:
-            raise HostError(f"{both[0]} is wanted both ways")
+            raise HostError(f"{both[0]} is listed both as wanted and as unwanted")
         self.install = [
             (name, version) for name, version in self.present if not is_satisfied(host, name, version)
         ]
@@ -70,7 +70,7 @@ class Difference:
         self.hold = [name for name in options["held"] if not host.is_held(name)]
         self.unhold = [name for name in options["unheld"] if host.is_held(name)]
         self.change = [name for name, _ in self.install] + self.remove
-        # Holds of ours are lifted for the change and come back; a hold of somebody else's is obeyed.
+        # The task's own holds are lifted for the change and set again; any other hold is respected.
         self.lift = [name for name in self.change if host.is_held(name) and name in options["held"]]
         self.foreign = [
             name
@@ -83,7 +83,7 @@ class Difference:
 
 
 def is_satisfied(host: InstalledPackages, name: str, version: str | None) -> bool:
-    """Say whether the host has the package, in the wanted version where one is asked for."""
+    """Return whether the host has the package, in the wanted version where one is asked for."""
     installed = host.version(name)
     if version is None:
         return installed is not None or host.provides(name)
@@ -105,7 +105,7 @@ def changed_packages(before: dict[str, str], after: dict[str, str]) -> tuple[lis
 
 
 def preview_changes(changes: Difference, host: InstalledPackages) -> tuple[list[str], Diff]:
-    """Say what a run would do; nothing is asked of the network."""
+    """Return what a run would do; nothing is asked of the network."""
     after = dict(host.versions())
     after.update({name: version or "(newest)" for name, version in changes.install})
     for name in changes.remove:
@@ -149,7 +149,7 @@ def apply(options: PackageOptions, check_mode: bool) -> dict[str, Any]:
 
 
 def verify_packages(options: PackageOptions, host: InstalledPackages) -> None:
-    """Raise where the package manager said that all is well and the host says otherwise."""
+    """Raise if the package manager reported success and the host differs."""
     left = Difference(options, host)
     if left.install:
         name, version = left.install[0]

@@ -3,7 +3,7 @@
 """What was changed and not yet taken up by its units, so that a run that was cut off is finished by the next.
 
 Without it a host that dies between a file's replacement and its service's restart would keep the old setting in force
-for ever: the file no longer differs. The record lies in /run, because a start of the machine takes everything up.
+for ever: the file no longer differs. The record is in /run, because a restart of the machine applies everything.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
 """What a Raspberry Pi's and a Compute Blade's tools answer, and what follows from it. Pure.
 
-Sources, read on 2026-11-21: bladectl's words in compute-blade-community/compute-blade-agent, cmd/bladectl/cmd_status.go
+Sources, read 2026-11-21: bladectl's output in compute-blade-community/compute-blade-agent, cmd/bladectl/cmd_status.go
 and util.go, pkg/hal/hal.go; power in uptime-industries/compute-blade docs/docs/blade/guides/poe.mdx; throttling bits
 in Raspberry Pi's documentation of vcgencmd get_throttled.
 """
@@ -126,7 +126,7 @@ def _number(value: str | None) -> int | str | None:
 
 
 def power_reasons(bits: int | None, supply: str | None, watts: int) -> list[Reason]:
-    """Say what the firmware's flags and the supply mean for the blade."""
+    """Return what the firmware's flags and the supply mean for the blade."""
     reasons = []
     if bits is None:
         reasons.append(_reason("throttling_unknown", "unknown", "vcgencmd get_throttled gave no answer"))
@@ -149,7 +149,7 @@ def power_reasons(bits: int | None, supply: str | None, watts: int) -> list[Reas
 
 
 def link_reasons(drives: list[Drive], lanes: int, gigatransfers: float) -> list[Reason]:
-    """Say which NVMe drives' links are narrower or slower than asked."""
+    """Return which NVMe drives' links are narrower or slower than asked."""
     reasons = []
     for drive in drives:
         width, speed = drive.get("width"), drive.get("gigatransfers")
@@ -168,7 +168,7 @@ def link_reasons(drives: list[Drive], lanes: int, gigatransfers: float) -> list[
 
 
 def boot_reasons(source: str, medium: str) -> list[Reason]:
-    """Say whether the root file system lies where the rack file wants the node to boot from."""
+    """Return findings about the medium that the node booted from, compared with the rack file."""
     begins = {"nvme": "/dev/nvme", "sd": "/dev/mmcblk", "emmc": "/dev/mmcblk"}.get(medium)
     if not medium or (medium == "netboot" and not source.startswith("/dev/")):
         return []

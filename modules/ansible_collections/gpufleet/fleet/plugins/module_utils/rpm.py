@@ -42,11 +42,11 @@ class Host:
         return self.found.get(name)
 
     def is_held(self, name: str) -> bool:
-        """Say whether a line of versionlock (``name-[epoch:]version-release.arch``) locks the package."""
+        """Return whether a line of versionlock (``name-[epoch:]version-release.arch``) locks the package."""
         return any(re.fullmatch(re.escape(name) + r"-(?:\d+:)?[^-]+-[^-]+", line) for line in self.locked)
 
     def provides(self, name: str) -> bool:
-        """Say whether an installed package stands in for the name."""
+        """Return whether an installed package provides the name."""
         return run(["rpm", "-q", "--quiet", "--whatprovides", name])[0] == 0
 
     def versions(self) -> dict[str, str]:

@@ -38,7 +38,7 @@ def render(settings: Settings) -> str:
 
 
 def running_path(key: str) -> Path:
-    """Return where the kernel keeps a setting; as in sysctl(8), a slash in a dotted name stands for a dot."""
+    """Return where the kernel keeps a setting; as in sysctl(8), a slash in a dotted name means a dot."""
     swapped = key if "." not in key.partition("/")[0] else key.translate(str.maketrans("./", "/."))
     return LIVE / swapped
 

@@ -57,7 +57,7 @@ def run(
     except FileNotFoundError:
         return NOT_FOUND, "", f"{argv[0]}: command not found"
     except subprocess.TimeoutExpired:
-        raise HostError(f"{' '.join(argv[:2])} ran past {timeout} s and was ended") from None
+        raise HostError(f"{' '.join(argv[:2])} ran past {timeout} s and was stopped") from None
     return done.returncode, done.stdout, done.stderr
 
 

@@ -73,7 +73,7 @@ def read_properties(names: list[str]) -> dict[str, Properties]:
 
 
 def matches_any(rules: Iterable[str], changed_names: Iterable[str]) -> bool:
-    """Say whether one of the paths or packages was changed; a rule that ends with a slash means all below it."""
+    """Return whether one of the paths or packages was changed; a rule that ends with a slash means all below it."""
     return any(
         thing == rule or (rule.endswith("/") and thing.startswith(rule))
         for rule in rules
@@ -82,7 +82,7 @@ def matches_any(rules: Iterable[str], changed_names: Iterable[str]) -> bool:
 
 
 def is_active(seen: Properties) -> bool:
-    """Say whether a unit runs, or is a one-shot that ran well since the start of the machine."""
+    """Return whether a unit runs, or is a one-shot that ran well since the start of the machine."""
     if seen["ActiveState"] in ("active", "reloading"):
         return True
     ran = seen.get("ExecMainExitTimestampMonotonic", "0") not in ("", "0")
@@ -103,7 +103,7 @@ def enable_verbs(unit: UnitEntry, seen: Properties) -> list[str]:
         masked = unit["masked"]
         state = "" if not masked else "masked"
     if unit["enabled"] and masked:
-        raise HostError(f"{unit['name']} is masked on this host and can't be enabled; say masked: false")
+        raise HostError(f"{unit['name']} is masked on this host and can't be enabled; set masked: false")
     if unit["enabled"] and state not in ENABLED:
         verbs.append("enable")
     if unit["enabled"] is False and state.startswith(("enabled", "linked")):
@@ -129,19 +129,19 @@ def runtime_verb(unit: UnitEntry, seen: Properties, changed_names: set[str]) -> 
 
 
 def is_missing(unit: UnitEntry, seen: Properties) -> bool:
-    """Say whether the unit is not there; raise where it ought to be, or can't be read."""
+    """Return whether the unit is not there; raise where it ought to be, or can't be read."""
     if seen["LoadState"] in ("bad-setting", "error"):
         raise HostError(f"{unit['name']} can't be loaded: {seen.get('LoadError') or seen['LoadState']}")
     return seen["LoadState"] == "not-found"
 
 
 def allows_missing_unit(unit: UnitEntry) -> bool:
-    """Say whether a unit that does not exist is as wanted."""
+    """Return whether a unit that does not exist is as wanted."""
     return not unit["enabled"] and unit["state"] != "started"
 
 
 def unmet_condition(name: str) -> str:
-    """Return which condition keeps a unit from starting, in systemd's words."""
+    """Return which condition keeps a unit from starting, as systemd reports it."""
     _, out, _ = run(["systemctl", "status", "--no-pager", "--lines=0", "--", name])
     match = re.search(r"(Condition\w+=.*?) was not met", out)
     return match[1] if match else "see systemctl status"
@@ -222,7 +222,7 @@ class Units:
             self.record_change(verb, [] if verb == "start" and not self.check_mode else names)
 
     def run_systemctl(self, argv: list[str]) -> None:
-        """Run one verb; on failure name the unit and its own last words."""
+        """Run one verb; on failure name the unit and the last line that it logged."""
         status, out, err = run(["systemctl", *argv])
         if status == 0:
             return
@@ -239,7 +239,7 @@ class Units:
         )
 
     def verify(self, units: list[UnitEntry], before: dict[str, Properties]) -> None:
-        """Say which wanted units run now, and why others don't: their own conditions, or a failure."""
+        """Return which wanted units run now, and why others don't: their own conditions, or a failure."""
         now = before if self.check_mode or not units else read_properties(self.names)
         for unit in units:
             name, seen = unit["name"], now[unit["name"]]
@@ -255,7 +255,7 @@ class Units:
                 raise HostError(f"{name} did not stay up: {message}", unit=name, changed_units=self.changed)
             elif not self.check_mode and seen["ActiveState"] == "inactive":
                 raise HostError(
-                    f"{name} was started and ended at once", unit=name, changed_units=self.changed
+                    f"{name} was started and exited at once", unit=name, changed_units=self.changed
                 )
 
     def is_blocked_by_condition(self, seen: Properties) -> bool:

@@ -1,6 +1,6 @@
 # Copyright: gpufleet contributors
 # GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Say which board answers here, show it to who stands before the rack, and read power, throttling and links."""
+"""Return which board answers here, light its LED, and read power, throttling and links."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ short_description: Identify a Compute Blade before anything is done to it, and r
 description:
   - Compares the board's serial with the one expected here. Another board fails the task, before its LED or anything
     else is touched.
-  - With I(identify) the blade's edge LED is lit through C(bladectl) and read back. C(button) waits until somebody
-    presses the blade's button, which says that the right blade is in front of them.
+  - With I(identify) the blade's edge LED is lit through C(bladectl) and read back. C(button) waits until someone
+    presses the blade's button, which confirms that this is the blade in front of them.
   - Reads throttling flags, temperature, the PMIC's rails where there is one, what feeds the blade, the NVMe drives'
-    links and where the root file system lies. Each finding has a level and a reason. Nothing else is changed.
+    links and where the root file system is. Each finding has a level and a reason. Nothing else is changed.
 options:
-  node: {description: "The node's name in the inventory; the registry is told what was found.", type: str, default: ""}
+  node: {description: "The node's name in the inventory; with it, the registry records the findings.", type: str,
+         default: ""}
   serial: {description: The serial that the registry or the rack file has for this slot., type: str, default: ""}
   require_serial:
     description: Fail where no serial is expected here, or the board tells none. For what can't be undone.
@@ -26,7 +27,7 @@ options:
     type: str
     choices: [none, lit, button, dark]
     default: none
-  button_timeout_seconds: {description: How long C(button) waits for somebody., type: int, default: 300}
+  button_timeout_seconds: {description: How long C(button) waits for a press., type: int, default: 300}
   watts: {description: What the blade may need at most., type: int, default: 7}
   medium:
     description: Where it is to have booted from.
@@ -65,7 +66,7 @@ from ansible_collections.gpufleet.fleet.plugins.module_utils.tools import HostEr
 
 SERIALS = ("/proc/device-tree/serial-number", "/sys/firmware/devicetree/base/serial-number")
 MODELS = ("/proc/device-tree/model", "/sys/firmware/devicetree/base/model")
-# bladectl's newer words first; the agent's first releases knew only `bladectl identify`.
+# bladectl's newer commands first; the agent's first releases knew only `bladectl identify`.
 LIGHT = (["bladectl", "set", "identify"], ["bladectl", "identify"])
 DARKEN = (["bladectl", "unset", "identify"], ["bladectl", "identify", "--confirm"])
 
@@ -106,7 +107,7 @@ def check_serial(serial: str, expected: str, required: bool) -> None:
             f"another board answers here: its serial is {serial}, expected is {expected}; nothing was done"
         )
     if required and not serial:
-        raise HostError("the board tells no serial, so it can't be told apart from another; nothing was done")
+        raise HostError("the board has no readable serial, so it can't be identified; nothing was done")
     if required and not expected:
         raise HostError(
             f"no serial is expected here (the board says {serial}): note it in the rack file first"
@@ -116,7 +117,7 @@ def check_serial(serial: str, expected: str, required: bool) -> None:
 def run_first_known(
     commands: Iterable[list[str]], timeout: float = 20, more: Iterable[str] = ()
 ) -> tuple[bool, str]:
-    """Run the first of the commands that the installed bladectl knows; return whether it succeeded, and its words."""
+    """Run the first of the commands that the installed bladectl knows; return whether it succeeded, and its output."""
     for argv in commands:
         code, out, err = run([*argv, *more], timeout=timeout)
         if code == 0:

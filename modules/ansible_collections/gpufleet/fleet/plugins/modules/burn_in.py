@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Run the burn-in agent that lies on the node, and hand its records to the registry."""
+"""Run the burn-in agent on the node, and hand its records to the registry."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ options:
   profile: {description: Which checks to run., type: str, default: quick}
   params: {description: Parameters of the checks by name., type: dict, default: {}}
   only: {description: Run these checks only., type: list, elements: str, default: []}
-  out: {description: Where the node keeps the record; by default beside the agent., type: path}
+  out: {description: Where the node keeps the record; by default next to the agent., type: path}
   timeout: {description: Seconds after which the agent is ended., type: int, default: 900}
 extends_documentation_fragment: [gpufleet.fleet.common]
 """
@@ -87,8 +87,8 @@ def run_agent(argv: list[str], timeout: int) -> tuple[bytes, bytes, str]:
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         out, err = process.communicate()
-        return out, err, f"the agent ran past {timeout} s and was ended"
-    early = "" if process.returncode == 0 else f"the agent ended with code {process.returncode}"
+        return out, err, f"the agent ran past {timeout} s and was stopped"
+    early = "" if process.returncode == 0 else f"the agent exited with status {process.returncode}"
     return out, err, early
 
 

@@ -9,10 +9,10 @@ module: disks
 short_description: Read a node's drives and what runs on it, as their own tools tell it
 description:
   - Collects C(lsblk), C(nvme id-ctrl), C(hdparm -I), the NVMe controllers' transport, C(/dev/disk/by-id), whether this
-    is a container, what the root file system lies on, and which containers and application units run.
+    is a container, what device the root file system is on, and which containers and application units run.
   - Judges nothing and changes nothing; C(gpufleet.fleet.wipe_plan) makes a plan of it on the controller.
 options:
-  units: {description: Glob patterns of units that are somebody's work., type: list, elements: str,
+  units: {description: Glob patterns of units that count as jobs., type: list, elements: str,
           default: ["gpufleet-app-*"]}
   fake_drives: {description: "In a rehearsal, the folder of the host's file-backed drive, with its tools.", type: path}
 extends_documentation_fragment: [gpufleet.fleet.common]
@@ -100,7 +100,7 @@ def root_device() -> str:
 
 
 def running_jobs(units: list[str]) -> list[str]:
-    """Return what runs here for somebody: containers of podman and Docker, units by pattern."""
+    """Return the jobs that run here: containers of podman and Docker, units by pattern."""
     names = {
         tool: tool_output([tool, "ps", "--format", "{{.Names}}"]).split() for tool in ("podman", "docker")
     }

@@ -164,7 +164,7 @@ class Host:
         return sorted(line.split()[0] for line in out.splitlines() if line.strip())
 
     def trusts_withdrawn_key(self) -> bool:
-        """Say whether apt still trusts CUDA's first key: its id stands in the signature that it has of itself."""
+        """Return whether apt still trusts CUDA's first key: its id is in its own signature."""
         rings = [Path("/etc/apt/trusted.gpg"), *Path("/etc/apt/trusted.gpg.d").glob("*.gpg")]
         return any(bytes.fromhex("7fa2af80") in path.read_bytes() for path in rings if path.is_file())
 

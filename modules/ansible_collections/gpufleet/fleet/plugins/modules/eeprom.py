@@ -84,7 +84,7 @@ def apply_config(text: str, board: str) -> None:
     candidate.write_text(text, encoding="utf-8")
     allow = ALLOW if "Compute Module" in board else {}
     code, out, err = tools.run([TOOL, "--apply", str(candidate)], timeout=300, **allow)
-    # The tool tells of a failed update only in words, and ends with 0.
+    # The tool reports a failed update in its output only, and exits with 0.
     if code or "ERROR" in out + err or "disabled" in (out + err).lower():
         raise HostError(f"{TOOL} did not apply the settings: {tools.first_line(err, *out.splitlines()[-1:])}")
     candidate.replace(APPLIED)

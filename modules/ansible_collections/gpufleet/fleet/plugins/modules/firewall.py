@@ -13,7 +13,7 @@ description:
   - Lets in connections that exist, loopback, ICMP, and SSH from the address that this very run comes from.
   - nft reads the rules before they are in force. Once they are, the host itself waits for a word over a second, new
     connection, and puts the old rules back if none comes in time. Only confirmed rules outlast a restart.
-  - Where the kernel lets nobody set rules, I(not_applied) says so.
+  - If the kernel refuses rules, I(not_applied) reports it.
 options:
   state: {description: Whether there is a firewall of ours., type: str, choices: [present, absent], default: present}
   ssh_from: {description: Addresses and networks from which SSH is let in., type: list, elements: str, default: []}
@@ -33,7 +33,7 @@ options:
     type: list
     elements: str
     default: []
-  chains: {description: Whole chains in nft's own words., type: list, elements: str, default: []}
+  chains: {description: Whole chains in nft's syntax., type: list, elements: str, default: []}
   confirm_seconds: {description: How long a new connection may take to get in., type: int, default: 45}
   confirm: {description: Given by the action plugin alone., type: str, default: ""}
   seen: {description: Given by the action plugin alone., type: str, default: ""}

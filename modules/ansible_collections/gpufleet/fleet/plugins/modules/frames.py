@@ -10,7 +10,7 @@ short_description: Set interfaces' MTU and send full frames to peers
 description:
   - Sets the MTU of running interfaces. To keep it over a restart is the network configuration's part, not this one's.
   - Sends each peer frames of full size that may not be split. What is not on this host, can't be set or does not pass
-    is named in I(not_applied), and is no failure.
+    is named in I(not_applied) and does not fail the task.
 options:
   mtu: {description: Interface to MTU., type: dict, default: {}}
   peers: {description: Addresses or names., type: list, elements: str, default: []}
@@ -52,7 +52,7 @@ HEADERS = {4: 20 + 8, 6: 40 + 8}
 def set_mtu(name: str, value: int, check_mode: bool) -> bool | str:
     """Bring one interface to its MTU; return True when set, False when it was, or the reason why it can't be."""
     if not re.fullmatch(r"[A-Za-z0-9_.-]{1,15}", name) or not LEAST <= value <= MOST:
-        raise HostError(f"refused: mtu: {name}: {value}: an MTU lies between {LEAST} and {MOST}")
+        raise HostError(f"refused: mtu: {name}: {value}: an MTU must be between {LEAST} and {MOST}")
     try:
         now = int((NET / name / "mtu").read_text(encoding="ascii"))
     except OSError:
@@ -72,7 +72,7 @@ def ip_version(peer: str) -> int:
 
 
 def ping_failure(text: str) -> str:
-    """Return why no frame came back in ping's own words, or nothing where it has none."""
+    """Return why no frame came back as ping reports it; empty if ping gives no reason."""
     match = re.search(
         r"(message too long.*|Frag needed.*|Packet too big.*|.*Unreachable|.*unknown|.*not known)", text
     )
@@ -80,7 +80,7 @@ def ping_failure(text: str) -> str:
 
 
 def ping(peer: str, size: int) -> tuple[int, str]:
-    """Send three frames that may not be split; return ping's status and words."""
+    """Send three frames that may not be split; return ping's status and output."""
     family = ip_version(peer)
     argv = ["ping", f"-{family}", "-M", "do", "-c", "3", "-i", "0.2", "-W", "2", "-n"]
     status, out, err = run([*argv, "-s", str(size - HEADERS[family]), "--", peer], timeout=30)

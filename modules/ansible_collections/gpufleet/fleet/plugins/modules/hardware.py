@@ -63,7 +63,7 @@ FAMILY = re.compile(
     r"^(nvidia|libnvidia|libcuda1|cuda-(drivers|toolkit|compat)|nvlsm$|kmod-nvidia|linux-modules-nvidia|firmware-nvidia"
     r"|xserver-xorg-video-nvidia|amdgpu-dkms|amdrocm|rocm|firmware-amd-graphics|mesa-vulkan-drivers|linux-firmware$)"
 )
-# What a plan may ask the repositories for, beside the headers of the running kernel.
+# What a plan may ask the repositories for, besides the headers of the running kernel.
 OFFERED = re.compile(
     r"^(nvidia-(open|driver|kernel-dkms|open-kernel-dkms|kernel-open-dkms|smi|driver-pinning-\d+|fabricmanager(-\d+)?"
     r"|headless-no-dkms-\d+-server(-open)?|utils-\d+-server|cuda-toolkit)|libcuda1|libnvidia-ml1|cuda-drivers|nvlsm"
@@ -125,7 +125,7 @@ def pci_functions(root: Path) -> list[PciFunction]:
 
 
 def could_need_driver(function: PciFunction) -> bool:
-    """Say whether a function is one that the planner must look at."""
+    """Return whether a function is one that the planner must look at."""
     return function["class"][:2] in MAKERS.get(function["vendor"], ())
 
 
@@ -176,7 +176,7 @@ def newest_kernel(root: Path, running: str) -> str:
 
 
 def has_headers(root: Path, kernel: str) -> bool:
-    """Say whether the running kernel's build tree is there."""
+    """Return whether the running kernel's build tree is there."""
     return (root / "lib/modules" / kernel / "build" / "Makefile").exists() or any(
         (root / "usr/src" / f"{name}{kernel}" / "Makefile").exists()
         for name in ("linux-headers-", "kernels/")
@@ -202,7 +202,7 @@ def debian_packages(module: AnsibleModule, kernel: str, with_candidates: bool) -
 
 
 def fetch_lists(module: AnsibleModule) -> None:
-    """Bring apt's lists up to date; where that fails, say why and go on with what is there."""
+    """Bring apt's lists up to date; where that fails, warn and use the lists that exist."""
     if not dpkg.lists_are_stale(FETCH):
         return
     try:

@@ -32,7 +32,7 @@ state:
   returned: always
   type: str
 certificate: {description: The certificate in question., returned: always, type: str}
-not_applied: {description: What is still to be done and by whom; empty where nothing is., returned: always, type: str}
+not_applied: {description: What is left to do, and who must do it; empty if nothing is., returned: always, type: str}
 """
 
 from pathlib import Path  # noqa: E402 - Ansible wants its documentation above the imports
@@ -50,13 +50,13 @@ SHORTEST, LONGEST = 8, 16
 
 
 def run_mokutil(module: AnsibleModule, *arguments: str, data: str | None = None) -> str:
-    """Run mokutil; return its words on both channels."""
+    """Run mokutil; return standard output and standard error on one line."""
     _, out, err = module.run_command([module.get_bin_path("mokutil", required=True), *arguments], data=data)
     return " ".join(f"{out} {err}".split())
 
 
 def key_state(module: AnsibleModule, certificate: str) -> str:
-    """Return how shim knows the certificate, or mokutil's words where they say none of that."""
+    """Return how shim knows the certificate, or mokutil's output where that is unclear."""
     output = run_mokutil(module, "--test-key", certificate)
     if any(text in output for text in ENROLLED):
         return "enrolled"

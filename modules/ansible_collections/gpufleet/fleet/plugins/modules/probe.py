@@ -135,7 +135,7 @@ def find_network_keepers(root: Path) -> list[str]:
         "ifupdown": up,
         "networkd": (
             root / "run/udev/control"
-        ).exists(),  # link files are udev's to read, whoever else is there
+        ).exists(),  # udev reads link files, whatever else manages interfaces
     }
     return [name for name, there in active.items() if there]
 

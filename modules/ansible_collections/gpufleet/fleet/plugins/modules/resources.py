@@ -15,7 +15,7 @@ description:
   - A unit is restarted or reloaded when something it depends on was changed, by this call or by an earlier one that
     was cut off before it came to its units (C(/run/gpufleet/pending_changes.json) remembers).
   - What the host can't have (a kernel setting in a container, a unit whose own condition is not met) is returned under
-    I(not_applied) with its reason and is no failure.
+    I(not_applied) with its reason and does not fail the task.
   - On Debian and its likes a dpkg that was interrupted is repaired first; I(repaired) says so.
 options:
   packages:
@@ -199,7 +199,7 @@ class Batch:
 
     @property
     def awaits_changes(self) -> bool:
-        """Say whether this is a trial in which packages or users are yet to come."""
+        """Return whether this is a trial in which packages or users are yet to come."""
         return self.check_mode and bool(self.result["changed_packages"] or self.result["changed_users"])
 
     def matching_triggers(self, names: Iterable[str]) -> set[str]:

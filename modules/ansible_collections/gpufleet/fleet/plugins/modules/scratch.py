@@ -88,7 +88,7 @@ SPEC = {
 
 
 def run_or_fail(*argv: str | Path) -> str:
-    """Run a program that has to succeed and return what it said."""
+    """Run a program that has to succeed; return its output."""
     status, out, err = run([str(word) for word in argv])
     if status != 0:
         raise HostError(f"{argv[0]} failed: {first_line(err, out)}")
@@ -128,7 +128,7 @@ def resolve_pattern(pattern: str) -> list[str]:
 
 
 def kernel_knows(name: str) -> bool:
-    """Say whether the running kernel has a file system or a RAID level, or could load it. Loads nothing."""
+    """Return whether the running kernel has a file system or a RAID level, or could load it. Loads nothing."""
     listed = [words.strip("[]") for p in KERNEL_LISTS if p.exists() for words in p.read_text().split()]
     return name in listed or run(["modprobe", "--dry-run", "--quiet", name])[0] == 0
 
@@ -151,7 +151,7 @@ def target_access(volume: disks.Volume, check_mode: bool) -> Access | None:
     try:
         mode = int(volume["mode"], 8)
     except ValueError:
-        raise HostError(f"{where}: mode {volume['mode']} is no octal number") from None
+        raise HostError(f"{where}: mode {volume['mode']} is not an octal number") from None
     try:
         return mode, pwd.getpwnam(volume["owner"]).pw_uid, grp.getgrnam(volume["group"]).gr_gid
     except KeyError:

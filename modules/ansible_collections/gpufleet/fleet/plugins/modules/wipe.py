@@ -11,7 +11,7 @@ description:
   - Wipes exactly the drives that the plan lists, with its commands. A drive whose serial or size is another now is not
     touched and fails the task.
   - Of sixteen places on each drive it is read before and after whether what was there is gone. A place that still
-    reads as before fails the drive, whatever its tool said.
+    reads as before fails the drive, even if its tool reported success.
   - A journal in memory-backed C(/run) notes each drive as begun and as done. After an interruption the same call goes
     on; drives that are done are not wiped again, one that was only begun is.
   - The other drives are wiped even where one fails.
@@ -122,7 +122,7 @@ class Wiper:
         return done
 
     def is_unchanged(self, drive: DrivePlan, noted: dict[str, Any]) -> bool:
-        """Say whether a drive that was wiped still reads as it did right after."""
+        """Return whether a drive that was wiped still reads as it did right after."""
         try:
             self.check_identity(drive)
             return bool(noted["method"] == drive["method"] and noted["reads"] == self.read_samples(drive))
@@ -130,7 +130,7 @@ class Wiper:
             return False
 
     def is_sanitizing(self, drive: DrivePlan) -> bool:
-        """Say whether an operation that an earlier call began still runs: it can't be begun twice."""
+        """Return whether an operation that an earlier call began still runs: it can't be begun twice."""
         if not drive["poll"]:
             return False
         code, out, _ = run(drive["poll"], timeout=60, **self.env)
@@ -153,7 +153,7 @@ class Wiper:
             )
 
     def release(self, drive: DrivePlan, commands: list[dict[str, Any]]) -> None:
-        """End what stands between the drive and its users."""
+        """Unmount the drive and stop the arrays and volumes on it."""
         for mount in drive["unmount"]:
             self.run_command(["umount", mount], commands)
         for argv in drive["release"]:
@@ -161,7 +161,7 @@ class Wiper:
                 self.run_command(argv, commands)
 
     def run_command(self, argv: list[str], commands: list[dict[str, Any]]) -> str:
-        """Run one command and keep what it said."""
+        """Run one command and record its output."""
         began = utc_timestamp()
         code, out, err = run(argv, timeout=self.timeout, **self.env)
         commands.append(
@@ -174,7 +174,7 @@ class Wiper:
             }
         )
         if code:
-            raise HostError(f"{' '.join(argv[:2])} ended with {code}: {first_line(err, out)}")
+            raise HostError(f"{' '.join(argv[:2])} exited with status {code}: {first_line(err, out)}")
         return out
 
     def wait_for_sanitize(self, drive: DrivePlan, commands: list[dict[str, Any]]) -> None:
@@ -191,7 +191,7 @@ class Wiper:
                 )
             if time.monotonic() > deadline:
                 raise HostError(
-                    f"the sanitize operation has not ended after {self.timeout} s: run again to go on"
+                    f"the sanitize operation has not ended after {self.timeout} s: run again to continue"
                 )
             commands.pop()  # only the last answer is evidence
             time.sleep(POLL_SECONDS)
@@ -255,7 +255,7 @@ def sanitize_status(text: str) -> int:
     if isinstance(status, dict):
         status = status.get("status")
     if not isinstance(status, int):
-        raise HostError("nvme sanitize-log does not say how the operation stands")
+        raise HostError("nvme sanitize-log does not report the state of the operation")
     return status & 7
 
 

@@ -1,6 +1,6 @@
 # Copyright: gpufleet contributors
 # GNU General Public License v3.0+ (https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What the two inventory plugins share: the model built whole, or a failure that nobody can overlook."""
+"""What the two inventory plugins share: the complete model, or a failure that stops Ansible."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ OWN = ("ansible_host", "gpufleet_id", "gpufleet_name", "gpufleet_serial")  # var
 def fail_whole_inventory() -> Iterator[None]:
     """Let whatever goes wrong inside stop Ansible: half an inventory, or an empty one, must never look whole.
 
-    By default Ansible only warns about a source that fails, and goes on without its hosts.
+    By default Ansible only warns about a source that fails, and continues without its hosts.
     """
     try:
         yield
