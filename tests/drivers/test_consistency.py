@@ -122,15 +122,15 @@ def test_findings_come_skews_first_then_by_host_and_code():
 @pytest.mark.parametrize(
     ("changed", "message", "remedy"),
     [
-        ({"unsound": ["a", "b"]}, "left half-way: a, b", "dpkg --configure -a"),
-        ({"held": []}, "not held: none of its packages is held", "run the play drivers on it"),
+        ({"unsound": ["a", "b"]}, "installed only partly: a, b", "dpkg --configure -a"),
+        ({"held": []}, "not held: no package is held", "run the play drivers on it"),
         ({"holds_wanted": ["z", "nvidia-open", "c"]}, "not held: c, z", "run the play drivers on it"),
         ({"loaded": None, "built": None}, "no module of 580.95.05 is built for kernel 6.8.0-60-generic",
          "dkms status; the kernel's headers are there"),
         ({"loaded": None, "built": None, "headers": False},
          "no module of 580.95.05 is built for kernel 6.8.0-60-generic",
          "dkms status; the kernel's headers are missing"),
-        ({"fabric_manager": None, "fabric_manager_wanted": True}, "has NVSwitch and no fabric manager",
+        ({"fabric_manager": None, "fabric_manager_wanted": True}, "has NVSwitch but no fabric manager",
          "run the play drivers on it"),
     ],
 )  # fmt: skip
@@ -166,7 +166,7 @@ def test_the_report_for_programs_is_whole():
         ],
         "findings": [
             {"host": "b", "code": "holds_missing", "kind": "skew", "remedy": "run the play drivers on it",
-             "message": "not held: none of its packages is held"},
+             "message": "not held: no package is held"},
         ],
     }  # fmt: skip
 
@@ -179,7 +179,7 @@ def test_the_table_is_aligned_and_says_a_second_finding_under_the_first():
     assert consistency.format_report(report) == [
         "NODE  GROUP  INSTALLED  LOADED     LIBRARIES  FABRIC     CUDA        HELD  FINDING",
         f"a     train  {version * 4}12.8        -     skew: CUDA 12.8; 1 of 2 in train have 12.8, 13.0",
-        f"{'':75}skew: left half-way: x",
-        f"{'':75}skew: not held: none of its packages is held",
+        f"{'':75}skew: installed only partly: x",
+        f"{'':75}skew: not held: no package is held",
         f"bb    train  {version * 4}12.8, 13.0  1     agrees",
     ]

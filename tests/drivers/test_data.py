@@ -38,7 +38,7 @@ def test_shipped_data_has_no_problem():
         ({"first_branch": ""}, "first branch missing"),
         ({"first_branch": "600"}, "first branch 600"),
         ({"gfx": "gfx90a"}, "gfx gfx90a"),
-        ({"architecture": "CDNA3"}, "the id is of nvidia"),
+        ({"architecture": "CDNA3"}, "the id is of vendor nvidia"),
     ],
 )
 def test_a_wrong_card_is_named(change, word):
@@ -180,8 +180,14 @@ RELEASE = {"release": "6.3", "gfx": "gfx90a", "systems": "debian-12", "kernels":
         ({}, None),
         ({"gfx": "gfx90a gfx0"}, "rocm.csv: 6.3: no card has gfx0"),
         ({"systems": "debian-12 plan9"}, "rocm.csv: 6.3: unknown system plan9"),
-        ({"kernels": "ubuntu-24.04=6.8"}, "rocm.csv: 6.3: ubuntu-24.04=6.8 is of no system of its own"),
-        ({"only": "ubuntu-24.04"}, "rocm.csv: 6.3: ubuntu-24.04 is of no system of its own"),
+        (
+            {"kernels": "ubuntu-24.04=6.8"},
+            "rocm.csv: 6.3: ubuntu-24.04=6.8 is for a system outside the release",
+        ),
+        (
+            {"only": "ubuntu-24.04"},
+            "rocm.csv: 6.3: ubuntu-24.04 is for a system outside the release",
+        ),
         ({"driver": "0.1"}, "rocm.csv: 6.3: unknown driver 0.1"),
     ],
 )
@@ -196,9 +202,9 @@ def test_a_wrong_release_is_named(change, line):
         ({}, []),
         ({"kind": "new_feature", "end_of_life": ""}, []),
         ({"kind": "odd"}, ["unknown kind 'odd'"]),
-        ({"kind": "lts", "end_of_life": ""}, ["no month in which it ends"]),
-        ({"kind": "production", "end_of_life": "2026"}, ["no month in which it ends"]),
-        ({"kind": "ended", "end_of_life": "2026-09-01"}, ["no month in which it ends"]),
+        ({"kind": "lts", "end_of_life": ""}, ["no month of end of life"]),
+        ({"kind": "production", "end_of_life": "2026"}, ["no month of end of life"]),
+        ({"kind": "ended", "end_of_life": "2026-09-01"}, ["no month of end of life"]),
         ({"proprietary": "no"}, ["its default module does not exist"]),
         ({"proprietary": "no", "default_module": "open"}, []),
     ],
@@ -217,7 +223,7 @@ def test_a_wrong_branch_is_named(change, lines):
         ({"pci": "1002:74a1", "architecture": "CDNA3", "gfx": "", "market": "integrated"}, None),
         ({"first_branch": "", "market": "switch"}, None),
         ({"first_branch": "535"}, None),
-        ({"pci": "8086:0bd5"}, "Hopper is of nvidia, the id is of other"),
+        ({"pci": "8086:0bd5"}, "Hopper is of vendor nvidia, the id is of vendor other"),
     ],
 )
 def test_a_makers_columns_fit_the_maker(change, line):

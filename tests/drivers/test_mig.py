@@ -41,8 +41,8 @@ def test_what_nvidia_documents_fits(device, wanted):
         ({"3g.40gb": 2, "1g.10gb": 1}, H100, "has no placement"),
         ({"1g.20gb": 3, "3g.40gb": 1}, H100, "has no placement"),
         ({"1g.6gb+me": 1, "2g.12gb+me": 1}, A30, "media engines"),
-        ({"1g.10gb": 1}, L40S, "knows no MIG"),
-        (7, H100, "no mapping"),
+        ({"1g.10gb": 1}, L40S, "does not support MIG"),
+        (7, H100, "not a mapping"),
     ],
 )
 def test_what_cannot_be_is_refused_with_its_reason(wanted, device, words):
@@ -79,10 +79,10 @@ def test_a_gpu_that_is_not_there_is_refused():
 @pytest.mark.parametrize(
     ("wanted", "words"),
     [
-        ({"1g.10gb": "many"}, "1g.10gb: 'many' is no number of instances"),
-        ({"1g.10gb": -1}, "1g.10gb: -1 is no number"),
-        ({"all": "1g.10gb"}, "all: '1g.10gb' is no number"),
-        (["1g.10gb"], "'1g.10gb' is no mapping of devices and profiles"),
+        ({"1g.10gb": "many"}, "1g.10gb: 'many' is not a number of instances"),
+        ({"1g.10gb": -1}, "1g.10gb: -1 is not a number"),
+        ({"all": "1g.10gb"}, "all: '1g.10gb' is not a number"),
+        (["1g.10gb"], "'1g.10gb' is not a mapping of devices and profiles"),
     ],
 )
 def test_what_is_no_geometry_is_one_line(wanted, words):

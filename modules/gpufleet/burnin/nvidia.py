@@ -122,7 +122,7 @@ def hardware_slowdown(node: Element) -> bool | None:
 @cache
 def xid_classes() -> dict[int, str]:
     """Return what each XID code means for the node: application, fatal or ignore."""
-    return {int(row["code"]): row["class"] for row in packaged_rows("gpufleet.burnin", "data/xid.csv")}
+    return {row.integer("code"): row["class"] for row in packaged_rows("gpufleet.burnin", "data/xid.csv")}
 
 
 def parse_xids(lines: list[str]) -> list[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 from functools import cache
@@ -15,7 +15,7 @@ KINDS = ("compute_blade", "pi_gpu_bench", "gpu_server", "cloud_vm")
 REHEARSAL = "rehearsal"
 BOUNDS = ("floor", "ceiling", "below", "unjudged")
 # A floor outside this share of the part's peak is a slip: it can never fail a bad part, or never pass a good one.
-LEAST, MOST = 0.30, 1.00
+MIN_FLOOR_SHARE, MAX_FLOOR_SHARE = 0.30, 1.00
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Threshold:
     source: str
     date: str
 
-    def holds(self, measured: float) -> bool:
+    def is_met(self, measured: float) -> bool:
         """Tell whether a measured value keeps the bound."""
         if self.value is None:
             return True
@@ -45,51 +45,41 @@ class Threshold:
         return measured < self.value if self.bound == "below" else measured <= self.value
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         """Say the bound as a person would."""
         lead = {"floor": "at least", "ceiling": "at most", "below": "below"}.get(self.bound, "not judged")
         return f"{lead} {self.value:g} {self.unit}".rstrip() if self.value is not None else lead
 
 
-def number(text: str) -> float | None:
-    """Read a number or an empty cell."""
-    return float(text) if text else None
-
-
-def parse(rows: Iterable[Mapping[str, str]]) -> tuple[Threshold, ...]:
-    """Read the table's rows."""
-    return tuple(
-        Threshold(**{**row, "value": number(row["value"]), "peak": number(row["peak"])})  # type: ignore[arg-type]
-        for row in rows
-    )
-
-
 @cache
 def load_thresholds() -> tuple[Threshold, ...]:
     """Return every threshold we judge by."""
-    return parse(packaged_rows("gpufleet.burnin", "data/thresholds.csv"))
+    return tuple(
+        Threshold(**{**row, "value": row.optional_number("value"), "peak": row.optional_number("peak")})  # type: ignore[arg-type]
+        for row in packaged_rows("gpufleet.burnin", "data/thresholds.csv")
+    )
 
 
-def thresholds_for(kind: str, *, rehearsal: bool = False) -> tuple[Threshold, ...]:
+def select_thresholds(kind: str, *, rehearsal: bool = False) -> tuple[Threshold, ...]:
     """Return what a node of a kind is judged by; in a rehearsal its own rows replace the kind's."""
     rows = [row for row in load_thresholds() if row.applies_to in {kind, "any"}]
     if not rehearsal:
         return tuple(rows)
-    own = [row for row in load_thresholds() if row.applies_to == REHEARSAL]
-    replaced = {(row.check, row.metric) for row in own}
-    return (*(row for row in rows if (row.check, row.metric) not in replaced), *own)
+    rehearsal_rows = [row for row in load_thresholds() if row.applies_to == REHEARSAL]
+    replaced = {(row.check, row.metric) for row in rehearsal_rows}
+    return (*(row for row in rows if (row.check, row.metric) not in replaced), *rehearsal_rows)
 
 
 @cache
-def required_table() -> dict[str, Any]:
+def load_required_checks() -> dict[str, Any]:
     """Return the required checks as the data file has them."""
     table: dict[str, Any] = packaged_yaml("gpufleet.burnin", "data/required.yaml")
     return table
 
 
-def required_checks(kind: str, profile: str, *, gpus_declared: bool = False) -> tuple[str, ...]:
+def list_required_checks(kind: str, profile: str, *, gpus_declared: bool = False) -> tuple[str, ...]:
     """Return the checks that a node of a kind must pass in a profile."""
-    table = required_table()
+    table = load_required_checks()
     if kind not in table:
         raise InputError(f"unknown node kind {kind!r}", remedy=f"one of {', '.join(KINDS)}")
     if profile not in table[kind]:
@@ -100,11 +90,15 @@ def required_checks(kind: str, profile: str, *, gpus_declared: bool = False) -> 
 
 def lint_thresholds(rows: tuple[Threshold, ...] | None = None) -> list[str]:
     """Return what is wrong with thresholds: implausible floors, missing source, date, unit or peak."""
-    found = load_thresholds() if rows is None else rows
-    return [f"{row.applies_to}: {row.check}.{row.metric}: {fault}" for row in found for fault in faults(row)]
+    thresholds = load_thresholds() if rows is None else rows
+    return [
+        f"{row.applies_to}: {row.check}.{row.metric}: {fault}"
+        for row in thresholds
+        for fault in lint_threshold(row)
+    ]
 
 
-def faults(row: Threshold) -> Iterator[str]:
+def lint_threshold(row: Threshold) -> Iterator[str]:
     """Yield what is wrong with one row."""
     for name in ("source", "unit", "basis"):
         if not getattr(row, name):
@@ -121,10 +115,10 @@ def faults(row: Threshold) -> Iterator[str]:
         yield f"unknown word among {row.bound!r}, {row.on_miss!r}, {row.absent!r}"
     if (row.value is None) != (row.bound == "unjudged"):
         yield "a bound without a value"
-    yield from floor_faults(row)
+    yield from lint_floor(row)
 
 
-def floor_faults(row: Threshold) -> Iterator[str]:
+def lint_floor(row: Threshold) -> Iterator[str]:
     """Yield what is implausible about a floor."""
     if row.bound != "floor" or row.value is None:
         return
@@ -134,9 +128,9 @@ def floor_faults(row: Threshold) -> Iterator[str]:
             yield "a measured floor without the part's peak"
         return
     share = row.value / row.peak if row.peak > 0 else 0.0
-    if share < LEAST:
+    if share < MIN_FLOOR_SHARE:
         yield f"floor {row.value:g} {row.unit} is {share:.2%} of the peak: it can hardly fail a bad part"
-    elif share > MOST:
+    elif share > MAX_FLOOR_SHARE:
         yield f"floor {row.value:g} {row.unit} is {share:.0%} of the peak: no part can reach it"
 
 

@@ -39,7 +39,7 @@ def find_usable_share(vendor: str, kind: str, gib: float) -> float:
         if (
             row["vendor"] in ("", vendor)
             and row["kind"] in ("", kind)
-            and gib <= (row.optional_number("up_to_gib") or math.inf)
+            and gib <= row.number("up_to_gib", default=math.inf)
         ):
             return row.number("share")
     return 1.0

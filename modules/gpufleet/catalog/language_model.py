@@ -133,19 +133,19 @@ def _build_architecture(row: Row) -> Architecture:
             heads=row.integer("heads"),
             kv_heads=row.integer("kv_heads"),
             head_dim=row.integer("head_dim"),
-            intermediate=row.optional_integer("intermediate") or 0,
+            intermediate=row.integer("intermediate", default=0),
             vocabulary=row.integer("vocabulary"),
             tied_embeddings=row.flag("tied"),
             max_context=row.integer("max_context"),
             experts=_build_experts(row),
             latent=_build_latent_attention(row),
-            sliding_window=row.optional_integer("sliding_window") or 0,
-            sliding_layers=row.optional_integer("sliding_layers") or 0,
+            sliding_window=row.integer("sliding_window", default=0),
+            sliding_layers=row.integer("sliding_layers", default=0),
             gated=row.flag("gated"),
             biases=row.split_words("biases"),
             norms=row.integer("norms"),
-            qk_norm=row.optional_integer("qk_norm") or 0,
-            positions=row.optional_integer("positions") or 0,
+            qk_norm=row.integer("qk_norm", default=0),
+            positions=row.integer("positions", default=0),
             source=row["source"],
             as_of=row["as_of"],
         )
@@ -158,10 +158,10 @@ def _build_experts(row: Row) -> Experts | None:
     return Experts(
         count=row.integer("experts"),
         per_token=row.integer("experts_per_token"),
-        shared=row.optional_integer("shared_experts") or 0,
+        shared=row.integer("shared_experts", default=0),
         intermediate=row.integer("expert_intermediate"),
-        dense_layers=row.optional_integer("dense_layers") or 0,
-        shared_intermediate=row.optional_integer("shared_intermediate") or 0,
+        dense_layers=row.integer("dense_layers", default=0),
+        shared_intermediate=row.integer("shared_intermediate", default=0),
     )
 
 
@@ -171,7 +171,7 @@ def _build_latent_attention(row: Row) -> LatentAttention | None:
     return LatentAttention(
         kv_rank=row.integer("kv_rank"),
         rope_dim=row.integer("rope_dim"),
-        q_rank=row.optional_integer("q_rank") or 0,
+        q_rank=row.integer("q_rank", default=0),
         value_dim=row.integer("value_dim"),
         nope_dim=row.integer("nope_dim"),
     )

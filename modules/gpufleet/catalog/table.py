@@ -54,7 +54,7 @@ def load_part_prices() -> dict[PriceKey, Price]:
     hours = {"hour": 1, "month": HOURS_PER_MONTH, "use": 1}  # of what is used up: the price of one each hour
     return {
         (row["cloud"], row["region"], row["part"], row["purchase"]): _build_price(
-            row, unit=row["unit"], usd_per_hour=row.number("usd") / hours[row["per"]]
+            row, unit=row["unit"], usd_per_hour=row.number("usd") / hours[row.choice("per", tuple(hours))]
         )
         for row in load_rows("parts.csv")
     }
@@ -73,9 +73,9 @@ def _build_machine(row: Row) -> Machine:
         vcpus=row.integer("vcpus"),
         memory_gib=row.number("memory_gib"),
         arch=row["arch"],
-        accelerators=_build_accelerator_counts(row, share=row.optional_number("accelerator_share") or 1.0),
+        accelerators=_build_accelerator_counts(row, share=row.number("accelerator_share", default=1.0)),
         fabric=row.choice("fabric", ("efa", "infiniband", "")) or None,
-        fabric_interfaces=row.optional_integer("fabric_interfaces") or 0,
+        fabric_interfaces=row.integer("fabric_interfaces", default=0),
         attachable=row.split_words("attachable"),
         source=row["source"],
         as_of=row["as_of"],

@@ -1,4 +1,4 @@
-"""The plan for AMD cards: the kernel's own amdgpu or AMD's packaged one, ROCm, or Vulkan alone."""
+"""Plan the software for AMD cards: the kernel's or AMD's packaged amdgpu, ROCm, or Vulkan alone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PREVIOUS_ROCM = "6.3"
 
 
 def plan_amd(host: HostContext) -> DriverPlan:
-    """Plan the kernel's driver, ROCm where it is wanted, Vulkan where there is no ROCm for the card."""
+    """Return the plan: kernel driver, ROCm if requested, Vulkan for cards without ROCm."""
     release = _choose_release(host)
     driver = _choose_driver(host, release)
     if driver is None:
@@ -58,7 +58,7 @@ def plan_amd(host: HostContext) -> DriverPlan:
 
 
 def _choose_release(host: HostContext) -> RocmRelease | None:
-    """Return the ROCm release that is wanted, or refuse it for the machine, the system or a card."""
+    """Return the requested ROCm release; raise PlanRefused if machine, system or a card does not support it."""
     releases = load_rocm_releases()
     requested = host.requested.rocm or (host.requested.branch if host.requested.branch != "auto" else None)
     if requested is None:
@@ -90,7 +90,7 @@ def _choose_release(host: HostContext) -> RocmRelease | None:
 
 
 def _check_support_matrix(host: HostContext, release: RocmRelease) -> None:
-    """Refuse cards that the maker lists on other systems only; note a kernel that it did not test."""
+    """Raise PlanRefused for cards that AMD supports on other systems only; note an untested kernel."""
     allowed_cards = release.only.get(host.key)
     for card in host.detected.amd:
         if allowed_cards and card.pci not in allowed_cards:
@@ -115,7 +115,7 @@ def _suggest_release(card: Card, system: str) -> str:
 
 
 def _choose_driver(host: HostContext, release: RocmRelease | None) -> AmdDriver | None:
-    """Return AMD's packaged kernel driver where a datacenter card or a legacy ROCm asks for it and it is to be had."""
+    """Return AMD's packaged kernel driver if a datacenter card or a legacy ROCm needs it and the system has it."""
     if host.requested.origin == "distribution" or "driver" not in host.system.get("amd", {}):
         return None
     is_needed = any(card.market == "datacenter" for card in host.detected.amd) or (
@@ -139,7 +139,7 @@ def _dkms_package(host: HostContext) -> Package:
 
 
 def _distribution_packages(host: HostContext, *, vulkan: bool) -> tuple[Package, ...]:
-    """Return the distribution's firmware, and Mesa's Vulkan where that is what runs on a card."""
+    """Return the distribution's firmware packages, and Mesa's Vulkan for cards without ROCm."""
     entry = host.system["amd"]["distribution"]
     has_display_card = any(card.market != "datacenter" for card in host.detected.amd)
     names = [*entry["packages"], *(entry["vulkan"] if vulkan and has_display_card else ())]
@@ -208,7 +208,7 @@ def _build_repository(row: Mapping[str, Any], **values: str) -> Repository:
 
 
 def _choose_action(host: HostContext, packages: tuple[Package, ...], rocm: Rocm | None) -> Action:
-    """Compare what is to be there with what is: all there, nothing there, older or newer."""
+    """Return the action from a comparison of target and installed packages."""
     installed, targets = host.facts.packages, (*packages, *(rocm.packages if rocm else ()))
     pairs = [(installed[package.name], package.version) for package in targets if package.name in installed]
     if len(pairs) < len(targets) and not any(each.name in installed for each in targets[1:]):

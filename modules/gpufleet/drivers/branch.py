@@ -1,4 +1,4 @@
-"""Which branch of NVIDIA's driver, which kind of module, from where."""
+"""Choose the branch, kernel module and origin of NVIDIA's driver."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ KIND_PREFERENCE = tuple(KIND_TITLES)
 
 @dataclass(frozen=True)
 class DriverChoice:
-    """The branch, the kind of module and the origin that were chosen."""
+    """The chosen branch, kernel module and origin."""
 
     branch: int
     module: str
     origin: str
 
     def package_entry(self, host: HostContext) -> Mapping[str, Any]:
-        """Return the tables' entry for this origin on the host's system."""
+        """Return the package table of this origin for the host's system."""
         entry: Mapping[str, Any] = host.system["nvidia"][self.origin]
         return entry
 
 
 def choose_driver(host: HostContext, installed: InstalledDriver, *, fabric: str) -> DriverChoice:
-    """Choose, or refuse with the rule that stands in the way."""
+    """Return the choice; raise PlanRefused with the rule that prevents one."""
     first, last = supported_range(host.detected.nvidia)
     kept_choice = _keep_installed(host, installed, first, last, fabric)
     if kept_choice:
@@ -49,9 +49,9 @@ def choose_driver(host: HostContext, installed: InstalledDriver, *, fabric: str)
     return DriverChoice(number, module, origin)
 
 
-def supported_range(found: Iterable[Card]) -> tuple[int, int]:
+def supported_range(cards: Iterable[Card]) -> tuple[int, int]:
     """Return the first and last branch that support every card."""
-    unique_cards = tuple(found)
+    unique_cards = tuple(cards)
     firsts = {
         card: max(card.first_branch or 0, detection.get_architecture(card).first_branch or 0)
         for card in unique_cards
@@ -74,7 +74,7 @@ def supported_range(found: Iterable[Card]) -> tuple[int, int]:
 
 
 def choose_module(host: HostContext, number: int) -> str:
-    """Return the kind of module that every card takes on a branch."""
+    """Return the kernel module that every card supports on a branch."""
     nvidia_cards = host.detected.nvidia
     needs_open = [
         card
@@ -104,7 +104,7 @@ def choose_module(host: HostContext, number: int) -> str:
 
 
 def preferred_branch(numbers: Iterable[int], date: str) -> int | None:
-    """Return the branch to prefer: alive, long-term before production before new features, then the newest."""
+    """Return the preferred branch: maintained first, then long-term, production, new features, then the newest."""
     branches_by_number = load_branches()
     ranked_numbers = sorted(
         numbers,
@@ -118,14 +118,14 @@ def preferred_branch(numbers: Iterable[int], date: str) -> int | None:
 
 
 def has_ended(branch: Branch, date: str) -> bool:
-    """Tell whether NVIDIA has ended a branch by this day (YYYY-MM-DD); unknown days count for nothing."""
+    """Return whether a branch is past its end of life on a day (YYYY-MM-DD); False if either is unknown."""
     if branch.kind == "ended":
         return True
     return bool(branch.end_of_life and date and date[:7] > branch.end_of_life)
 
 
 def min_branch_for_cuda(cuda_version: str | None) -> int:
-    """Return the least branch that runs a CUDA release."""
+    """Return the lowest branch that runs a CUDA release, 0 without one."""
     if cuda_version is None:
         return 0
     releases = load_cuda_releases()
@@ -137,7 +137,7 @@ def min_branch_for_cuda(cuda_version: str | None) -> int:
 def _keep_installed(
     host: HostContext, installed: InstalledDriver, first: int, last: int, fabric: str
 ) -> DriverChoice | None:
-    """Keep what is installed where the template leaves the choice and it fits: cloud images carry drivers."""
+    """Return the installed driver as the choice if it fits and the template requests no branch."""
     number, requested = installed.branch, host.requested
     if requested.branch != "auto" or number is None or number not in load_branches() or not installed.version:
         return None
@@ -159,7 +159,7 @@ def _keep_installed(
 
 
 def _module_to_keep(host: HostContext, module: str | None, number: int) -> str:
-    """Return the installed kind where every card takes it, else the kind that they take."""
+    """Return the installed kernel module if every card supports it, else one that they support."""
     nvidia_cards = host.detected.nvidia
     accepted_by_all = {
         "open": all(detection.get_architecture(card).open for card in nvidia_cards),
@@ -200,7 +200,7 @@ def _origin_and_branch(host: HostContext, first: int, last: int, fabric: str) ->
 
 
 def list_offered_branches(host: HostContext, origin: str) -> tuple[int, ...]:
-    """Return the branches that an origin has for the host's system."""
+    """Return the branches that an origin offers for the host's system."""
     listed_branches = host.system["nvidia"][origin].get("branches")
     return (
         tuple(int(branch_number) for branch_number in listed_branches)
@@ -242,7 +242,7 @@ def _requested_branch(host: HostContext) -> int | None:
 
 
 def _describe_missing(host: HostContext, origin: str, fabric: str) -> str:
-    """Say what an origin lacks for this host; empty: nothing."""
+    """Return what an origin is missing for this host, or an empty text."""
     entry = (host.system.get("nvidia") or {}).get(origin)
     if entry is None:
         return f"{host.title} has no packages of its own"
@@ -258,7 +258,7 @@ def _describe_missing(host: HostContext, origin: str, fabric: str) -> str:
 def _build_refusal(
     host: HostContext, usable_origins: list[str], requested_branch: int | None, first: int
 ) -> Exception:
-    """Return the refusal that says most: what the one origin that was asked for lacks."""
+    """Return the most specific refusal: what the requested origin is missing."""
     requested, title = host.requested, host.title
     origin = requested.origin if requested.origin != "auto" else "vendor"
     entry = (host.system.get("nvidia") or {}).get(origin)

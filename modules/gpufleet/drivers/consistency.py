@@ -1,6 +1,6 @@
-"""Whether the drivers of a fleet agree: installed, loaded and user space on each host, and hosts with their likes.
+"""Check the consistency of drivers: installed, loaded and user space on each host, and hosts within a group.
 
-Takes what the Ansible module ``gpufleet.fleet.driver_state`` read on each host; touches nothing itself.
+Input: the driver state that the Ansible module ``gpufleet.fleet.driver_state`` read on each host.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gpufleet.drivers.version import MAX_NUMBER_DIGITS
 
 @dataclass(frozen=True, slots=True)
 class HostDriver:
-    """One host: the group it should agree with, whether it has cards, its driver's state (None: never read)."""
+    """One host: its group, whether it has cards, and its driver's state (None: never read)."""
 
     name: str
     group: str
@@ -37,7 +37,7 @@ class HostDriver:
 
 @dataclass(frozen=True, slots=True)
 class DriverFinding:
-    """One thing that does not agree. A ``note`` could not be told here and breaks nothing; a ``skew`` does."""
+    """One inconsistency. A ``skew`` breaks something; a ``note`` does not, or could not be checked."""
 
     host: str
     code: str
@@ -48,7 +48,7 @@ class DriverFinding:
 
 @dataclass(frozen=True, slots=True)
 class ConsistencyReport:
-    """Every host with its versions, and what does not agree."""
+    """Every host with its versions, and the findings."""
 
     hosts: tuple[HostDriver, ...]
     findings: tuple[DriverFinding, ...]
@@ -76,7 +76,7 @@ def _host_as_dict(host: HostDriver) -> dict[str, Any]:
 
 
 def check_consistency(hosts: Iterable[HostDriver]) -> ConsistencyReport:
-    """Compare every host with itself and with its group; hosts without cards and without a driver are left out."""
+    """Compare the versions on each host and within each group; hosts without cards and driver are left out."""
     hosts_with_drivers = sorted(
         (host for host in hosts if host.cards or host.read_value("installed")),
         key=lambda host: (host.group, host.name),
@@ -101,7 +101,7 @@ def check_consistency(hosts: Iterable[HostDriver]) -> ConsistencyReport:
 def _compare_group(
     members: Sequence[HostDriver], code: str, subject: str, read_version: Callable[[HostDriver], str | None]
 ) -> Iterator[DriverFinding]:
-    """Compare hosts of a group: the version that most have is right, among equals the newest."""
+    """Compare hosts of a group: the most common version is expected, of equally common ones the newest."""
     counts = Counter(version for host in members if (version := read_version(host)))
     usual_version = max(counts, key=lambda version: (counts[version], _version_numbers(version)), default="")
     for host in members:
@@ -123,23 +123,23 @@ def _version_numbers(version: str) -> list[int]:
 def _check_presence(host: HostDriver) -> Iterator[DriverFinding]:
     if host.state is None:
         remedy = "gpufleet configure --play driver_check --limit " + host.name
-        yield DriverFinding(host.name, "not_read", "note", "its driver was never read", remedy)
+        yield DriverFinding(host.name, "not_read", "note", "its driver state was never read", remedy)
     elif host.cards and not host.read_value("installed"):
         yield DriverFinding(
-            host.name, "no_driver", "skew", "has cards and no driver", "run the play drivers on it"
+            host.name, "no_driver", "skew", "has cards but no driver", "run the play drivers on it"
         )
 
 
 def _check_half_installed(host: HostDriver) -> Iterator[DriverFinding]:
-    """Find a package manager that stopped half-way, and a module and its libraries of two versions."""
+    """Find partly installed packages, and a kernel module and libraries of different versions."""
     if host.read_value("unsound"):
         names = ", ".join(host.read_value("unsound"))
         yield DriverFinding(
-            host.name, "half_installed", "skew", f"left half-way: {names}", "dpkg --configure -a"
+            host.name, "half_installed", "skew", f"installed only partly: {names}", "dpkg --configure -a"
         )
     module, user = host.read_value("installed"), host.read_value("user_space")
     if module and user and module != user:
-        message = f"module {module}, libraries {user}: NVML will not answer"
+        message = f"module {module}, libraries {user}: NVML will not work"
         yield DriverFinding(host.name, "user_space_differs", "skew", message, "run the play drivers on it")
 
 
@@ -179,7 +179,7 @@ def _check_fabric_manager(host: HostDriver) -> Iterator[DriverFinding]:
             host.name,
             "fabric_manager_stopped",
             kind,
-            "fabric manager does not run",
+            "fabric manager is not running",
             "systemctl status nvidia-fabricmanager",
         )
     elif not version and host.read_value("fabric_manager_wanted"):
@@ -187,19 +187,19 @@ def _check_fabric_manager(host: HostDriver) -> Iterator[DriverFinding]:
             host.name,
             "no_fabric_manager",
             "skew",
-            "has NVSwitch and no fabric manager",
+            "has NVSwitch but no fabric manager",
             "run the play drivers on it",
         )
 
 
 def _check_holds(host: HostDriver) -> Iterator[DriverFinding]:
-    """Find packages that the next unattended upgrade would replace under running jobs."""
+    """Find missing holds: unattended upgrades would replace these packages under running jobs."""
     if not host.read_value("installed"):
         return
     held_packages = set(host.read_value("held") or ())
     missing = sorted(set(host.read_value("holds_wanted") or ()) - held_packages)
     if missing or not held_packages:
-        names = ", ".join(missing) or "none of its packages is held"
+        names = ", ".join(missing) or "no package is held"
         yield DriverFinding(
             host.name, "holds_missing", "skew", f"not held: {names}", "run the play drivers on it"
         )
@@ -212,13 +212,13 @@ HOST_RULES: tuple[Callable[[HostDriver], Iterator[DriverFinding]], ...] = (
     _check_fabric_manager,
     _check_holds,
 )
-"""The rules that ask a host alone."""
+"""The rules for a single host."""
 
 COLUMNS = ("NODE", "GROUP", "INSTALLED", "LOADED", "LIBRARIES", "FABRIC", "CUDA", "HELD", "FINDING")
 
 
 def format_report(report: ConsistencyReport) -> list[str]:
-    """Return the report as aligned columns, a line for each finding and for each host without one."""
+    """Return the report as aligned columns: a line for each finding, and for each host without findings."""
     by_host: dict[str, list[DriverFinding]] = defaultdict(list)
     for finding in report.findings:
         by_host[finding.host].append(finding)

@@ -1,4 +1,4 @@
-"""The CUDA toolkit beside a driver: what runs on which branch, and the forward compatibility package."""
+"""Plan the CUDA toolkit: supported branches, packages and forward compatibility."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpufleet.drivers.version import version_key
 
 
 def plan_toolkit(host: HostContext, choice: DriverChoice) -> Cuda | None:
-    """Plan the toolkit, or refuse it for the cards or the branch."""
+    """Return the plan for the toolkit; raise PlanRefused if cards or branch do not support it."""
     version = host.requested.cuda
     if version is None:
         return None
@@ -33,7 +33,7 @@ def plan_toolkit(host: HostContext, choice: DriverChoice) -> Cuda | None:
 
 
 def list_repositories(host: HostContext, choice: DriverChoice) -> tuple[Repository, ...]:
-    """Return the repositories of driver and toolkit: one and the same."""
+    """Return the repositories of driver and toolkit, which are the same."""
     return package_choice.list_repositories(host, choice)
 
 
@@ -53,7 +53,7 @@ def _refuse_unsupported_cards(host: HostContext, version: str) -> None:
 
 
 def _compat_packages(host: HostContext, choice: DriverChoice, version: str) -> tuple[Package, ...]:
-    """Return the forward compatibility package; only datacenter cards may use it."""
+    """Return the forward compatibility packages; only datacenter cards support them."""
     min_branch = branch.min_branch_for_cuda(version)
     other_card = next((card for card in host.detected.nvidia if card.market != "datacenter"), None)
     if other_card is not None:

@@ -1,4 +1,4 @@
-"""From PCI functions to cards. What is no accelerator (a server's VGA, a Pi's host bridge) is no card."""
+"""Detect cards from PCI functions; other functions (a server's VGA, a Pi's host bridge) are ignored."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ NVIDIA, AMD = "10de", "1002"
 DISPLAY_CLASS, PROCESSING_CLASS = (
     "03",
     "12",
-)  # PCI base classes; Instinct cards and Gaudi call themselves processing accelerators
+)  # PCI base classes; Instinct cards and Gaudi are processing accelerators
 IGNORED_MARKETS = ("integrated", "switch")
 
 
 @dataclass(frozen=True)
 class DetectedCards:
-    """What is on the bus: the cards by maker, NVSwitches, and display devices that no table knows."""
+    """The devices on the bus: cards by vendor, NVSwitches, and display devices that are not in the table."""
 
     nvidia: tuple[Card, ...] = ()
     amd: tuple[Card, ...] = ()
@@ -30,7 +30,7 @@ class DetectedCards:
 
 
 def detect_cards(facts: HostFacts) -> DetectedCards:
-    """Sort what is on the bus."""
+    """Return the cards and switches on the bus."""
     devices_with_cards = [(device, find_card(device)) for device in facts.pci]
     cards = [card for _, card in devices_with_cards if card is not None]
     vendors = {name: _select_vendor(cards, name) for name in ("nvidia", "amd", "other")}
@@ -44,34 +44,34 @@ def detect_cards(facts: HostFacts) -> DetectedCards:
 
 
 def find_card(device: PciDevice) -> Card | None:
-    """Return the table's card for a PCI function: the board's own row first."""
+    """Return the card for a PCI function, preferring the row of its subsystem; None if unknown."""
     table = load_cards()
     return table.get((device.id, device.subsystem)) or table.get((device.id, ""))
 
 
 def is_accelerator(device: PciDevice) -> bool:
-    """Tell whether a function could be a card: a display or accelerator function of a maker of such cards."""
+    """Return whether a function may be a card: a display or accelerator function of NVIDIA or AMD."""
     return device.vendor in (NVIDIA, AMD) and device.device_class[:2] in (DISPLAY_CLASS, PROCESSING_CLASS)
 
 
 def count_cards(cards: Iterable[Card]) -> tuple[CardCount, ...]:
-    """Return cards of one kind together, in the order of the bus."""
+    """Return the number of cards of each kind, in the order of the bus."""
     counts = Counter(cards)
     return tuple(CardCount(card.pci, card.label, card.architecture, count) for card, count in counts.items())
 
 
 def format_names(cards: Iterable[Card]) -> str:
-    """Name every kind once."""
+    """Return the name of each kind once, joined with commas."""
     return ", ".join(dict.fromkeys(card.label for card in cards))
 
 
 def get_architecture(card: Card) -> Architecture:
-    """Return the card's generation."""
+    """Return the architecture of a card."""
     return load_architectures()[card.architecture]
 
 
 def refuse_unknown(detected: DetectedCards) -> None:
-    """Refuse a host on which nothing but unknown cards is found."""
+    """Raise PlanRefused if the host has unknown cards."""
     if not detected.unknown:
         return
     device = detected.unknown[0]

@@ -1,4 +1,4 @@
-"""The tables of docs/drivers.md, written from the data: ``python -m gpufleet.drivers.docs_page docs/drivers.md``."""
+"""Write the tables of docs/drivers.md from the data: ``python -m gpufleet.drivers.docs_page docs/drivers.md``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ END_MARK = "<!-- end -->"
 
 
 def update_tables(text: str) -> str:
-    """Return the page with every table between its marks written anew."""
+    """Return the page with each table between its marks replaced."""
     for name, table in TABLES.items():
         head, mark, remainder = text.partition(f"<!-- {name} -->\n")
         _, end, tail = remainder.partition(END_MARK)
@@ -35,7 +35,7 @@ def update_tables(text: str) -> str:
 
 
 def format_generations() -> str:
-    """Return NVIDIA's generations: how many PCI ids, which branches, which modules, which CUDA."""
+    """Return NVIDIA's generations with PCI ids, branches, modules and CUDA releases."""
     counts = Counter(card.architecture for card in load_cards().values())
     body = [
         (
@@ -67,7 +67,7 @@ def format_branches() -> str:
 
 
 def format_cuda_releases() -> str:
-    """Return, for each major of CUDA, the branch that runs it and the newest release's own driver."""
+    """Return for each CUDA major the lowest branch and the releases with their drivers."""
     releases: dict[str, list[str]] = {}
     min_driver: dict[str, int] = {}
     for row in load_cuda_releases().values():
@@ -96,7 +96,7 @@ def format_rocm_releases() -> str:
 
 
 def format_systems() -> str:
-    """Return the systems and what their own archives and the makers' repositories have."""
+    """Return the systems and what their archives and the vendors' repositories offer."""
     body = []
     for row in load_systems().values():
         nvidia = row.get("nvidia", {})

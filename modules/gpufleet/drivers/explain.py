@@ -1,4 +1,4 @@
-"""Plans as a table that people read: hosts with the same plan together, each reason with its source."""
+"""Format plans as a table: hosts with the same plan in one row, each reason with its source."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FoldNames = Callable[[Sequence[str]], str]
 
 
 def format_plans(plans: Mapping[str, PlanJson], fold_names: FoldNames, *, sources: bool = False) -> str:
-    """Return the table, with the reasons below each line; hosts without a GPU are one line at the end."""
+    """Return the table with the reasons below each row; hosts without a GPU are one line at the end."""
     groups: dict[str, list[str]] = {}
     for name, plan in plans.items():
         groups.setdefault(repr(plan), []).append(name)
@@ -33,7 +33,7 @@ def format_plans(plans: Mapping[str, PlanJson], fold_names: FoldNames, *, source
 
 
 def format_version_change(plan: PlanJson) -> str:
-    """Say what happens to the driver: the action, then and now."""
+    """Return the action on the driver with the versions before and after."""
     action, installed, target = plan["action"], plan["installed"], plan["version"] or plan["branch"]
     if action in ("refuse", "none"):
         return "refused" if action == "refuse" else "none"
@@ -74,7 +74,7 @@ def _format_package_version(package: PlanJson, version: str | None) -> str:
 
 
 def _format_details(plan: PlanJson, *, sources: bool) -> Iterable[str]:
-    """Tell refusal, packages, what goes, what restarts, and every reason."""
+    """Yield refusal, packages, removals, restart and reasons."""
     refusal = plan["refusal"]
     if refusal:
         yield f"    refused: {refusal['message']}"

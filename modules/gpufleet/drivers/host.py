@@ -1,4 +1,4 @@
-"""One host as the rules see it: its facts, what is wanted, the tables' entry for its system, its cards."""
+"""The context of a plan: facts, requested software, package table of the system, detected cards."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RHEL_IDS = ("rhel", "rocky", "almalinux", "centos", "ol")
 
 @dataclass
 class HostContext:
-    """Facts, wishes and the table's entry; reasons gather here while the plan is made."""
+    """Input of a plan for one host; ``reasons`` collects the reasons while planning."""
 
     facts: HostFacts
     requested: RequestedSoftware
@@ -27,11 +27,11 @@ class HostContext:
 
     @property
     def title(self) -> str:
-        """Return the system's name as people write it."""
+        """Return the title of the system."""
         return str(self.system["title"])
 
     def add_reason(self, code: str, **values: object) -> None:
-        """Note a reason."""
+        """Add the reason of this code."""
         self.reasons.append(build_reason(code, "", **values))
 
     def offered_versions(self, name: str) -> tuple[str, ...]:
@@ -40,7 +40,7 @@ class HostContext:
 
 
 def system_key(facts: HostFacts) -> str:
-    """Return the key of the tables for a host's system: debian-12, rhel-9."""
+    """Return the key of a host's system: debian-12, rhel-9."""
     major = facts.os_version.split(".")[0]
     if facts.raspberry or facts.os_id == "raspbian":
         return f"raspberrypi-{major}"
@@ -51,7 +51,7 @@ def system_key(facts: HostFacts) -> str:
 
 
 def find_system(facts: HostFacts) -> tuple[str, Mapping[str, Any]]:
-    """Return the tables' entry of a host's system, or refuse it with those that are known."""
+    """Return key and package table of a host's system; raise PlanRefused if it is unknown."""
     key = system_key(facts)
     systems = load_systems()
     if key not in systems:
@@ -62,7 +62,7 @@ def find_system(facts: HostFacts) -> tuple[str, Mapping[str, Any]]:
 
 
 def describe_system(facts: HostFacts) -> dict[str, object]:
-    """Return the plan's account of the system."""
+    """Return the system as part of the plan's JSON."""
     return {
         "id": facts.os_id,
         "version": facts.os_version,

@@ -1,4 +1,4 @@
-"""What a host has already: which driver, from where, which kind of module, which fabric manager."""
+"""Read the installed driver: version, origin, kernel module and fabric manager."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MIN_BRANCH = (
 
 @dataclass(frozen=True)
 class DriverPackage:
-    """One installed package of the driver's family and what its name says."""
+    """One installed package of the driver, with the properties in its name."""
 
     name: str
     version: str
@@ -31,7 +31,7 @@ class DriverPackage:
 
 @dataclass(frozen=True)
 class InstalledDriver:
-    """NVIDIA's driver as it is on the host. ``version`` is the maker's; None: no package of it."""
+    """NVIDIA's driver on the host. ``version`` is NVIDIA's; None if no package is installed."""
 
     packages: tuple[DriverPackage, ...] = ()
     version: str | None = None
@@ -43,18 +43,18 @@ class InstalledDriver:
 
     @property
     def branch(self) -> int | None:
-        """Return the branch of what is installed, or else loaded."""
+        """Return the branch of the installed driver, else of the loaded one."""
         version = self.version or self.loaded
         return parse_branch(version) if version else None
 
     @property
     def is_unmanaged(self) -> bool:
-        """Tell whether a driver is loaded that no package brought: a runfile's or an image's."""
+        """True if the loaded driver belongs to no package: it came from a runfile or an image."""
         return self.version is None and self.loaded is not None
 
 
 def read_installed(facts: HostFacts, distribution_branches: tuple[int, ...]) -> InstalledDriver:
-    """Read the installed driver out of the facts."""
+    """Return the installed driver from the facts."""
     packages = tuple(
         package for name, version in facts.packages.items() if (package := classify_package(name, version))
     )
@@ -75,7 +75,7 @@ def read_installed(facts: HostFacts, distribution_branches: tuple[int, ...]) -> 
 
 
 def classify_package(name: str, version: str) -> DriverPackage | None:
-    """Return what a package's name says, None where it is not of the family."""
+    """Return the properties of a driver package, None for other packages."""
     for pattern, row in _load_families():
         if pattern.search(name):
             number = re.search(r"-(\d{3})(?:-|$)", name)
@@ -93,7 +93,7 @@ def classify_package(name: str, version: str) -> DriverPackage | None:
 def find_conflicts(
     packages: tuple[DriverPackage, ...], origin: str, module: str, branch: int
 ) -> tuple[str, ...]:
-    """Return the installed packages that must go before a driver of this origin, kind and branch comes."""
+    """Return the installed packages to remove before a driver of this origin, module and branch."""
     return tuple(
         sorted(
             package.name

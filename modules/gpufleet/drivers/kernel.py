@@ -1,4 +1,4 @@
-"""What the running kernel asks for: headers, signatures, a restart."""
+"""Plan what the running kernel needs: headers, module signing, a reboot."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gpufleet.drivers.model import Reboot, Signing
 
 
 def has_no_own_kernel(host: HostContext) -> bool:
-    """Tell whether the host is a container, whose kernel is its machine's; say so."""
+    """Return whether the host is a container without its own kernel; add the reason."""
     kind = host.facts.container
     if not kind:
         return False
@@ -20,7 +20,7 @@ def has_no_own_kernel(host: HostContext) -> bool:
 
 
 def choose_headers(host: HostContext) -> tuple[str, ...]:
-    """Return the packages of headers: the running kernel's, and the meta package of those to come."""
+    """Return the header packages: those of the running kernel, and the meta package for later ones."""
     facts = host.facts
     exact_names = tuple(name.format(kernel=facts.kernel) for name in host.system["headers"])
     meta_package = next(
@@ -28,7 +28,9 @@ def choose_headers(host: HostContext) -> tuple[str, ...]:
     )
     if facts.headers_installed:
         return exact_names + ((meta_package,) if meta_package else ())
-    if facts.rehearsed:  # its kernel is the machine's that rehearses: nobody packages headers of it
+    if (
+        facts.rehearsed
+    ):  # a rehearsed host runs the rehearsal machine's kernel, which may have no header packages
         return tuple(name for name in (*exact_names, meta_package or "") if host.offered_versions(name))
     is_unavailable = facts.candidates is not None and not any(map(host.offered_versions, exact_names))
     if is_unavailable and meta_package and host.offered_versions(meta_package):
@@ -44,7 +46,7 @@ def choose_headers(host: HostContext) -> tuple[str, ...]:
 
 
 def choose_signing(host: HostContext, *, built_on_host: bool) -> Signing:
-    """Return who signs the module, so that secure boot lets it in."""
+    """Return who signs the module for secure boot."""
     secure_boot = host.facts.secure_boot
     if secure_boot is None and built_on_host:
         host.add_reason("signing.unknown")
@@ -57,7 +59,7 @@ def choose_signing(host: HostContext, *, built_on_host: bool) -> Signing:
 def plan_reboot(
     host: HostContext, installed: InstalledDriver, version: str | None, *, changes: bool, signed: Signing
 ) -> Reboot:
-    """Say whether the host must restart, and why; the first reason that holds is told."""
+    """Return whether the host must reboot, with the first reason that applies."""
     facts = host.facts
     if facts.newest_kernel and facts.newest_kernel != facts.kernel:
         host.add_reason("kernel.newer_installed", newest=facts.newest_kernel, kernel=facts.kernel)

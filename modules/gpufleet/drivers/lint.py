@@ -1,4 +1,4 @@
-"""What is wrong with the data files: every row sourced and dated, every name that a row uses known."""
+"""Check the data files: every row has source and date, every name in a row is known."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BRANCH_KINDS = {"lts", "production", "new_feature", "ended"}
 
 
 def find_problems() -> list[str]:
-    """Return everything that is wrong with the shipped data, one line each."""
+    """Return all problems of the packaged data, one line each."""
     problems: list[str] = []
     for name in SOURCED_TABLES:
         problems += list(find_unsourced_rows(name, load_rows(name)))
@@ -45,7 +45,7 @@ def find_problems() -> list[str]:
 
 
 def find_unsourced_rows(name: str, table: Iterable[Row]) -> Iterator[str]:
-    """Name rows without a day or with a source that is not listed."""
+    """Yield rows without a day or with an unknown source."""
     for row in table:
         first = next(iter(row.values()))
         if not DAY_PATTERN.match(row["as_of"]):
@@ -56,7 +56,7 @@ def find_unsourced_rows(name: str, table: Iterable[Row]) -> Iterator[str]:
 
 
 def find_bad_cards(table: Iterable[Row]) -> Iterator[str]:
-    """Name cards with an impossible id, twice there, or with a word that no rule knows."""
+    """Yield cards with an invalid or repeated id or an unknown value."""
     seen_keys: set[tuple[str, str]] = set()
     architectures = load_architectures()
     for row in table:
@@ -81,10 +81,10 @@ def find_bad_cards(table: Iterable[Row]) -> Iterator[str]:
 
 
 def _find_vendor_mismatches(row: Row, vendor: str) -> Iterator[str]:
-    """Name cards whose maker's columns do not fit the maker."""
+    """Yield cards with columns that do not fit their vendor."""
     id_vendor = {"10de": "nvidia", "1002": "amd"}.get(row["pci"][:4], "other")
     if id_vendor != vendor:
-        yield f"cards.csv: {row['pci']}: {row['architecture']} is of {vendor}, the id is of {id_vendor}"
+        yield f"cards.csv: {row['pci']}: {row['architecture']} is of vendor {vendor}, the id is of vendor {id_vendor}"
     needs_gfx = id_vendor == "amd" and row["market"] != "integrated"
     if needs_gfx != bool(row["gfx"]):
         yield f"cards.csv: {row['pci']}: gfx {row['gfx'] or 'missing'}"
@@ -94,20 +94,20 @@ def _find_vendor_mismatches(row: Row, vendor: str) -> Iterator[str]:
 
 
 def find_bad_branches(table: Iterable[Row]) -> Iterator[str]:
-    """Name branches whose kind is unknown, or that ended without a day."""
+    """Yield branches with an unknown kind or without an end of life."""
     for row in table:
         if row["kind"] not in BRANCH_KINDS:
             yield f"branches.csv: {row['branch']}: unknown kind {row['kind']!r}"
         if row["kind"] in ("lts", "production", "ended") and not re.match(
             r"\d{4}-\d{2}$", row["end_of_life"]
         ):
-            yield f"branches.csv: {row['branch']}: no month in which it ends"
+            yield f"branches.csv: {row['branch']}: no month of end of life"
         if row["default_module"] == "proprietary" and row["proprietary"] != "yes":
             yield f"branches.csv: {row['branch']}: its default module does not exist"
 
 
 def find_bad_releases(table: Iterable[Row], cards: Iterable[Row]) -> Iterator[str]:
-    """Name ROCm releases for processors that no card has, systems that no table has, drivers that are not listed."""
+    """Yield ROCm releases with processors, systems or drivers that are not in the tables."""
     processors = {row["gfx"] for row in cards}
     for row in table:
         for gfx in set(row["gfx"].split()) - processors:
@@ -116,13 +116,13 @@ def find_bad_releases(table: Iterable[Row], cards: Iterable[Row]) -> Iterator[st
             yield f"rocm.csv: {row['release']}: unknown system {system}"
         for part in (*row["kernels"].split(), *row["only"].split()):
             if part.partition("=")[0] not in row["systems"].split():
-                yield f"rocm.csv: {row['release']}: {part} is of no system of its own"
+                yield f"rocm.csv: {row['release']}: {part} is for a system outside the release"
         if row["driver"] not in load_amd_drivers():
             yield f"rocm.csv: {row['release']}: unknown driver {row['driver']}"
 
 
 def find_bad_rules(table: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
-    """Name rules without words or without a listed source."""
+    """Yield rules without a message or with an unknown source."""
     for code, rule in table.items():
         if not rule.get("message"):
             yield f"rules.yaml: {code}: no message"
@@ -131,7 +131,7 @@ def find_bad_rules(table: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
 
 
 def find_bad_systems(table: Mapping[str, Any]) -> Iterator[str]:
-    """Name systems without a source or a day, and origins without packages for both kinds of module."""
+    """Yield systems without source or day, and origins without packages for both kernel modules."""
     entries = [
         ("families.yaml", load_document("families.yaml")),
         *((f"systems.yaml: {key}", row) for key, row in table.items()),

@@ -1,4 +1,4 @@
-"""How a GPU may be split by MIG: a declared geometry is checked against NVIDIA's tables before anything is touched."""
+"""Check a declared MIG geometry against NVIDIA's tables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MIG_DISABLED: dict[str, int] = {}
 
 @dataclass(frozen=True, slots=True)
 class MigFamily:
-    """GPUs that split alike: the profiles with how often each fits alone, and where instances may start."""
+    """GPUs with the same MIG profiles: how often each fits alone, and where instances may start."""
 
     name: str
     devices: tuple[str, ...]
@@ -28,7 +28,7 @@ class MigFamily:
 
 @cache
 def load_families() -> tuple[MigFamily, ...]:
-    """Return the table of GPUs that know MIG."""
+    """Return the GPU families with MIG support."""
     data = packaged_yaml("gpufleet.drivers", "data/mig.yaml")
     return tuple(
         MigFamily(
@@ -43,23 +43,23 @@ def load_families() -> tuple[MigFamily, ...]:
 
 
 def find_family(device: str) -> MigFamily | None:
-    """Return the family of a PCI device id (``2330`` or ``0x2330``); None where the GPU knows no MIG."""
+    """Return the family of a PCI device id (``2330`` or ``0x2330``); None if the GPU does not support MIG."""
     device_id = device.lower().removeprefix("0x")
     return next((family for family in load_families() if device_id in family.devices), None)
 
 
 def resolve_geometry(declared: Any, devices: Iterable[str]) -> list[dict[str, Any]]:
-    """Return what each GPU is to be, in the order of its devices; refuse what cannot be.
+    """Return the geometry of each GPU in the order of devices; raise InputError if it is not possible.
 
-    ``wanted`` is one mapping of profile to count for every GPU, ``all-<profile>`` for as many as fit, ``disabled``,
-    or a list of entries ``{"devices": "all" or indexes, "profiles": ...}`` of which the last that fits counts.
+    ``declared`` is one mapping of profile to count for every GPU, ``all-<profile>`` for the maximum count,
+    ``disabled``, or a list of entries ``{"devices": "all" or indexes, "profiles": ...}``; the last match applies.
     """
     device_ids = [device.lower().removeprefix("0x") for device in devices]
     entries = declared if isinstance(declared, list) else [{"devices": "all", "profiles": declared}]
     profiles_by_gpu: list[dict[str, int] | None] = [None] * len(device_ids)
     for entry in entries:
         if not isinstance(entry, Mapping):
-            raise InputError(f"{shorten(entry)} is no mapping of devices and profiles", key="mig")
+            raise InputError(f"{shorten(entry)} is not a mapping of devices and profiles", key="mig")
         for index in _read_indexes(entry, len(device_ids)):
             profiles_by_gpu[index] = _read_profiles(entry.get("profiles"), device_ids[index], index)
     return [
@@ -86,15 +86,17 @@ def _read_profiles(declared: Any, device: str, index: int) -> dict[str, int]:
         return dict(MIG_DISABLED)
     family = find_family(device)
     if family is None:
-        raise InputError(f"GPU {index} (10de:{device}) knows no MIG", key="mig", remedy="declare it disabled")
+        raise InputError(
+            f"GPU {index} (10de:{device}) does not support MIG", key="mig", remedy="declare it disabled"
+        )
     if isinstance(declared, str):
         declared = {declared.removeprefix("all-"): _max_count(family, declared)}
     if not isinstance(declared, Mapping):
-        raise InputError(f"profiles {shorten(declared)} is no mapping of profile to count", key="mig")
+        raise InputError(f"profiles {shorten(declared)} is not a mapping of profile to count", key="mig")
     invalid_name = next((name for name, count in declared.items() if not _is_count(count)), None)
     if invalid_name is not None:
         raise InputError(
-            f"{printable(invalid_name, 60)}: {shorten(declared[invalid_name])} is no number of instances",
+            f"{printable(invalid_name, 60)}: {shorten(declared[invalid_name])} is not a number of instances",
             key="mig",
         )
     return _check_fit(family, {str(name): count for name, count in declared.items() if count})
@@ -109,7 +111,7 @@ def _max_count(family: MigFamily, name: str) -> int:
 
 
 def _check_fit(family: MigFamily, profiles: dict[str, int]) -> dict[str, int]:
-    """Return the profiles, largest first (the driver wants them so), or refuse what does not fit on one GPU."""
+    """Return the profiles, largest first as the driver needs; raise InputError if they do not fit on one GPU."""
     for name, count in profiles.items():
         if name not in family.profiles:
             raise InputError(
@@ -139,7 +141,7 @@ def _check_fit(family: MigFamily, profiles: dict[str, int]) -> dict[str, int]:
 
 
 def _has_placement(family: MigFamily, unplaced: list[str], used_slots: tuple[int, ...]) -> bool:
-    """Say whether the rest finds places on the memory axis beside what is taken."""
+    """Return whether the unplaced profiles fit on the memory axis next to the used slots."""
     if not unplaced or family.layout is None:
         return True
     row = _layout_row(family, unplaced[0])
@@ -152,7 +154,7 @@ def _has_placement(family: MigFamily, unplaced: list[str], used_slots: tuple[int
 
 
 def _layout_row(family: MigFamily, name: str) -> str:
-    """Return a profile's row in its layout: ``1g+`` is the single slice with twice the memory."""
+    """Return the layout row of a profile: ``1g+`` is the single slice with twice the memory."""
     slices = f"{compute_slices(name)}g"
     smallest = min(memory_gb(other) for other in family.profiles)
     return "1g+" if slices == "1g" and memory_gb(name) > smallest else slices

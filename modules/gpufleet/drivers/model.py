@@ -1,4 +1,4 @@
-"""What comes in and what goes out: facts of a host, wanted software, the plan. All frozen, none reads anything."""
+"""Input and output of a plan: host facts, requested software, the plan. All classes are frozen."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class PciDevice:
 
 @dataclass(frozen=True)
 class HostFacts:
-    """What a host said of itself (``gpufleet.fleet.hardware``). None means: the host could not say."""
+    """The facts of a host (``gpufleet.fleet.hardware``). None: unknown."""
 
     pci: tuple[PciDevice, ...]
     os_id: str
@@ -64,7 +64,7 @@ class HostFacts:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> HostFacts:
-        """Read what the module returned."""
+        """Return facts from the module's JSON; raise InputError if it is malformed."""
         try:
             return _build_facts(raw)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
@@ -75,7 +75,7 @@ class HostFacts:
 
 @dataclass(frozen=True)
 class RequestedSoftware:
-    """What the node's template asks for. Empty or ``auto``: what suits the cards."""
+    """The software that the node's template requests. Empty or ``auto``: chosen for the cards."""
 
     vendor: str = "auto"
     branch: str = "auto"
@@ -87,7 +87,7 @@ class RequestedSoftware:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any] | None) -> RequestedSoftware:
-        """Read the host variable ``gpufleet_software``."""
+        """Return the request from the host variable ``gpufleet_software``."""
         software = _read_mapping(raw, "", SOFTWARE_KEYS)
         driver = _read_mapping(software.get("driver"), "driver", DRIVER_KEYS)
         texts = {
@@ -113,7 +113,7 @@ class CardCount:
 
 @dataclass(frozen=True)
 class Reason:
-    """Why the plan is as it is: a rule's code, its words for this host, where the rule comes from."""
+    """A reason for a choice: the rule's code, its message for this host, and its source."""
 
     code: str
     message: str
@@ -122,7 +122,7 @@ class Reason:
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why nothing is done, and what would help."""
+    """The reason why nothing is done, and a remedy."""
 
     code: str
     message: str
@@ -131,7 +131,7 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Package:
-    """A package; without a version it is what the branch's pin gives, to be resolved once its repository is there."""
+    """A package. Without a version, the branch's pin selects it once the repository is registered."""
 
     name: str
     version: str | None = None
@@ -139,7 +139,7 @@ class Package:
 
 @dataclass(frozen=True)
 class Repository:
-    """A package repository that the plan needs beside the distribution's own."""
+    """A package repository that the plan needs in addition to the distribution's."""
 
     name: str
     uri: str
@@ -158,7 +158,7 @@ class FabricManager:
 
 @dataclass(frozen=True)
 class Cuda:
-    """The CUDA toolkit, and the compatibility package where the driver is older than the toolkit asks for."""
+    """The CUDA toolkit, and the compatibility package if the driver is older than the toolkit needs."""
 
     version: str
     packages: tuple[Package, ...]
@@ -167,7 +167,7 @@ class Cuda:
 
 @dataclass(frozen=True)
 class Rocm:
-    """ROCm's user space and the processors it is for."""
+    """ROCm's user space and its processors."""
 
     version: str
     packages: tuple[Package, ...]
@@ -176,7 +176,7 @@ class Rocm:
 
 @dataclass(frozen=True)
 class Reboot:
-    """Whether the host must restart before the plan is in force, and why."""
+    """Whether the host must reboot before the plan takes effect, and why."""
 
     needed: bool = False
     why: str = ""
@@ -184,7 +184,7 @@ class Reboot:
 
 @dataclass(frozen=True)
 class DriverPlan:
-    """What is to be done on one host, explained."""
+    """The planned driver software of one host, with reasons."""
 
     vendor: Vendor
     action: Action
@@ -253,7 +253,7 @@ def _build_facts(raw: Mapping[str, Any]) -> HostFacts:
 
 
 def _read_versions(raw: Any) -> dict[str, Any]:
-    """Return names with their versions; a module of the kernel's own has none."""
+    """Return names with versions; a kernel's own module has none."""
     versions = dict(raw or {})
     if not all(value is None or isinstance(value, str) for value in versions.values()):
         raise TypeError("a version that is not a text")
@@ -291,7 +291,7 @@ def _read_version(value: object, part: str) -> str | None:
 
 
 def _read_mapping(raw: object, key: str, known_keys: tuple[str, ...]) -> dict[str, Any]:
-    """Return what a variable says, or refuse what nobody would read."""
+    """Return a variable as a mapping; raise InputError for other types and unknown keys."""
     if raw in (None, ""):
         return {}
     if not isinstance(raw, Mapping):

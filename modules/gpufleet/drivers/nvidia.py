@@ -1,4 +1,4 @@
-"""The plan for NVIDIA cards."""
+"""Plan the software for NVIDIA cards."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from gpufleet.drivers.table import Card
 from gpufleet.drivers.version import newest_version, parse_branch, upstream_version, version_key
 from gpufleet.errors import InputError
 
-MAX_BRANCH = 1000  # no branch yet is above; a package of kernel modules carries the kernel's version
+MAX_BRANCH = 1000  # above every branch; packages of kernel modules carry the kernel's version
 MIG_REMEDY = "write it as docs/driver-upgrades.md, MIG, shows"
-CARDS_PER_NVSWITCH_BOARD = 8  # cards on a board with NVSwitches; boards with fewer are wired without them
+CARDS_PER_NVSWITCH_BOARD = 8  # cards on a board with NVSwitches; smaller boards have none
 
 
 @dataclass(frozen=True)
 class DriverChange:
-    """What happens to the driver, and what goes before."""
+    """The action on the driver, and the packages to remove first."""
 
     action: Action
     remove: tuple[str, ...] = ()
 
 
 def plan_nvidia(host: HostContext) -> DriverPlan:
-    """Plan NVIDIA's driver and what goes with it."""
+    """Return the plan: driver, fabric manager, CUDA, MIG check, headers, signing, reboot."""
     nvidia_cards = host.detected.nvidia
     _refuse_system(host)
     fabric = choose_fabric_key(host)
@@ -77,7 +77,7 @@ def plan_nvidia(host: HostContext) -> DriverPlan:
 
 
 def choose_fabric_key(host: HostContext) -> str:
-    """Return the tables' key of the fabric manager's packages; empty where none is needed."""
+    """Return the table key of the fabric manager's packages; empty if none is needed."""
     nvidia_cards, switches = host.detected.nvidia, host.detected.switches
     cards_by_fabric = {card.fabric: card for card in nvidia_cards if card.fabric}
     if "rack" in cards_by_fabric:
@@ -116,7 +116,7 @@ def _read_installed(host: HostContext) -> InstalledDriver:
 def _choose_target(
     host: HostContext, installed_driver: InstalledDriver, choice: DriverChoice, fabric: str
 ) -> tuple[PackageSet, DriverChange]:
-    """Return what is to be there, and what that means for what is there."""
+    """Return the target packages and the change from the installed ones."""
     is_same = (
         installed_driver.version
         and installed_driver.branch == choice.branch
@@ -188,7 +188,7 @@ def _resolve_geometry(host: HostContext) -> list[dict[str, Any]]:
 def _add_notes(
     host: HostContext, installed_driver: InstalledDriver, package_set: PackageSet, choice: DriverChoice
 ) -> None:
-    """Note what a person should know beside the choice."""
+    """Add notes on the choice."""
     facts = host.facts
     components = choice.package_entry(host).get("components")
     if components and choice.origin == "distribution":
@@ -216,7 +216,7 @@ def _add_notes(
 
 
 def _note_outranked(host: HostContext, package_set: PackageSet, choice: DriverChoice) -> None:
-    """Note that another registered repository offers newer: apt takes it for what the driver depends on."""
+    """Note a newer version in another registered repository: apt prefers it for dependencies."""
     offered = [newest_version(host.offered_versions(package.name)) for package in package_set.packages]
     newer = [
         version
@@ -228,7 +228,7 @@ def _note_outranked(host: HostContext, package_set: PackageSet, choice: DriverCh
 
 
 def _plan_unmanaged(host: HostContext, installed_driver: InstalledDriver) -> DriverPlan:
-    """Keep a driver that an image brought outside the package manager, where it fits; else refuse."""
+    """Return a plan that keeps a driver from an image without packages; raise PlanRefused if it does not fit."""
     loaded, number = str(installed_driver.loaded), installed_driver.branch or 0
     first, last = branch.supported_range(host.detected.nvidia)
     is_requested = host.requested.branch in ("auto", str(number))

@@ -1,4 +1,4 @@
-"""Names and exact versions of NVIDIA's packages for a choice, as the host's own repositories offer them."""
+"""Choose names and exact versions of NVIDIA's packages from the host's repositories."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpufleet.drivers.version import kernel_series, newest_version, parse_branch
 
 @dataclass(frozen=True)
 class PackageSet:
-    """What is to be installed; ``version`` is the maker's, None where it is known only later."""
+    """The packages to install; ``version`` is NVIDIA's, None if it is not yet known."""
 
     version: str | None
     packages: tuple[Package, ...]
@@ -23,7 +23,7 @@ class PackageSet:
 
 
 def choose_packages(host: HostContext, choice: DriverChoice, fabric: str) -> PackageSet:
-    """Choose the newest version of the branch for which everything is offered."""
+    """Return the packages at the newest version of the branch that has all of them."""
     entry = choice.package_entry(host)
     names = driver_names(host, choice)
     fabric_names = fabric_manager_names(entry, fabric, choice.branch)
@@ -41,7 +41,7 @@ def choose_packages(host: HostContext, choice: DriverChoice, fabric: str) -> Pac
 
 
 def keep_packages(host: HostContext, choice: DriverChoice, fabric: str, version: str) -> PackageSet:
-    """Name what is installed, at its own versions; a fabric manager that is missing comes at the driver's."""
+    """Return the installed packages at their versions; a missing fabric manager gets the driver's version."""
     entry, installed = choice.package_entry(host), host.facts.packages
     fabric_names = fabric_manager_names(entry, fabric, choice.branch)
     pin_names = tuple(name.format(branch=choice.branch) for name in entry.get("pinning", ()))
@@ -64,7 +64,7 @@ def driver_names(host: HostContext, choice: DriverChoice) -> tuple[str, ...]:
 
 
 def fabric_manager_names(entry: Mapping[str, Any], fabric: str, branch: int) -> tuple[str, ...]:
-    """Return the names of the fabric manager's packages; they carried the branch before 580."""
+    """Return the names of the fabric manager's packages; before 580 they contain the branch."""
     names = list((entry.get(fabric) or ()) if fabric else ())
     older = entry.get("older_fabric_manager")
     if names and older and branch <= older["until"]:
@@ -92,7 +92,7 @@ def build_cuda_packages(host: HostContext, names: Iterable[str]) -> tuple[Packag
 
 
 def list_repositories(host: HostContext, choice: DriverChoice) -> tuple[Repository, ...]:
-    """Return the repositories that the choice needs beside the distribution's."""
+    """Return the repositories that the choice needs in addition to the distribution's."""
     rows = choice.package_entry(host).get("repositories", ())
     return tuple(
         Repository(row["name"], row["uri"], row["suite"], tuple(row["components"]), row["key_package"])
@@ -109,7 +109,7 @@ def list_streams(host: HostContext, choice: DriverChoice) -> tuple[str, ...]:
 def _choose_version(
     host: HostContext, choice: DriverChoice, lead_package: str, fabric_package: str | None
 ) -> str | None:
-    """Return the maker's version: the newest of the branch that all of it exists for."""
+    """Return NVIDIA's newest version of the branch that all packages have, None if not yet known."""
     if host.facts.candidates is None:
         return _recorded_version(host, choice)
     offered = _versions_of_branch(host.offered_versions(lead_package), choice.branch)
@@ -143,7 +143,7 @@ def _versions_of_branch(versions: Iterable[str], branch: int) -> list[str]:
 
 
 def _refuse_missing(host: HostContext, choice: DriverChoice, lead_package: str) -> None:
-    """Refuse where the distribution's own archive lacks the package; a vendor's may not be registered yet."""
+    """Raise PlanRefused if the distribution's archive has no such package; a vendor's may not be registered yet."""
     if choice.origin == "vendor":
         return
     components = ", ".join(choice.package_entry(host)["components"])
@@ -173,7 +173,7 @@ def _note_unresolved(host: HostContext, choice: DriverChoice, lead_package: str)
 def _build_package(
     host: HostContext, choice: DriverChoice, name: str, version: str | None, unversioned: tuple[str, ...]
 ) -> Package:
-    """Return a package at the version that carries the maker's."""
+    """Return a package at the version that contains NVIDIA's."""
     if version is None or name.startswith(unversioned):
         return Package(name)
     exact_version = next(

@@ -1,4 +1,4 @@
-"""From facts and wishes to a plan. Pure: nothing is read, nothing is changed."""
+"""Plan the drivers of a host from its facts and the requested software. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpufleet.drivers.rule import PlanRefused, build_reason, build_refusal
 
 
 def plan_drivers(facts: HostFacts, requested: RequestedSoftware) -> DriverPlan:
-    """Plan what a host needs for its cards; a refusal is a plan too, with its reason and remedy."""
+    """Return the plan for a host's cards; a refusal is also a plan, with reason and remedy."""
     detected = detection.detect_cards(facts)
     try:
         return _plan_vendor(facts, requested, detected)
@@ -41,7 +41,7 @@ def _plan_vendor(facts: HostFacts, requested: RequestedSoftware, detected: Detec
 
 
 def _choose_vendor(requested: RequestedSoftware, detected: DetectedCards) -> tuple[str, list[Reason]]:
-    """Return whose cards are planned for; the other maker's are named and left alone."""
+    """Return the vendor to plan for, with notes about cards of other vendors."""
     present = [name for name in ("nvidia", "amd") if getattr(detected, name)]
     _refuse_unknown_cards(detected, present)
     if requested.vendor in ("nvidia", "amd"):
@@ -73,7 +73,7 @@ def _choose_vendor(requested: RequestedSoftware, detected: DetectedCards) -> tup
 
 
 def _refuse_foreign_software(requested: RequestedSoftware, vendor: str, detected: DetectedCards) -> None:
-    """Refuse to pass over in silence what only the other maker's cards could have."""
+    """Raise PlanRefused for requested software that only another vendor's cards support."""
     foreign = {"nvidia": ("rocm",), "amd": ("cuda", "mig")}[vendor]
     for part in foreign:
         if getattr(requested, part):
@@ -84,7 +84,7 @@ def _refuse_foreign_software(requested: RequestedSoftware, vendor: str, detected
 
 
 def _refuse_unknown_cards(detected: DetectedCards, present: list[str]) -> None:
-    """Refuse unknown cards; a server's own AMD display beside NVIDIA cards is none."""
+    """Raise PlanRefused for unknown cards; a server's AMD display next to NVIDIA cards is allowed."""
     if "nvidia" in present and all(device.vendor == detection.AMD for device in detected.unknown):
         return
     detection.refuse_unknown(detected)

@@ -1,4 +1,4 @@
-"""A rule's words for one host, as a reason or as a refusal."""
+"""Build reasons and refusals from the rules in ``data/rules.yaml``."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from gpufleet.drivers.model import Reason, Refusal
 from gpufleet.drivers.table import load_rules, load_sources
 
 
-class PlanRefused(Exception):  # noqa: N818 - an answer of the planner, caught by it; never seen outside
-    """Carries the refusal out of the middle of a plan."""
+class PlanRefused(Exception):  # noqa: N818 - a result, caught by the planner
+    """Ends planning with a refusal."""
 
     def __init__(self, refusal: Refusal, reason: Reason) -> None:
         super().__init__(refusal.message)
@@ -16,13 +16,13 @@ class PlanRefused(Exception):  # noqa: N818 - an answer of the planner, caught b
 
 
 def build_reason(code: str, source_id: str = "", **values: object) -> Reason:
-    """Return the reason of this code in words for the host; a row's own source may stand for the rule's."""
+    """Return the reason of this code with its values; ``source_id`` replaces the rule's source."""
     rule = load_rules()[code]
     source = load_sources()[source_id or rule["source"]]
     return Reason(code, rule["message"].format(**values), f"{source['title']} ({source['as_of']})")
 
 
 def build_refusal(code: str, source_id: str = "", **values: object) -> PlanRefused:
-    """Return what to raise: the refusal of this code, with its remedy."""
+    """Return the exception for the refusal of this code."""
     reason = build_reason(code, source_id, **values)
     return PlanRefused(Refusal(code, reason.message, load_rules()[code]["remedy"].format(**values)), reason)

@@ -1,4 +1,4 @@
-"""Versions of packages: the part that NVIDIA or AMD gave, its branch, which is newer."""
+"""Package versions: upstream version, branch and order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _UPSTREAM = re.compile(r"^(?:\d+:)?(\d+(?:\.\d+)*)")
 
 
 def upstream_version(version: str) -> str:
-    """Return the maker's own version out of a package's: 3:580.95.05-1.el9 → 580.95.05."""
+    """Return the upstream version of a package version: 3:580.95.05-1.el9 → 580.95.05."""
     match = _UPSTREAM.match(version)
     return match.group(1) if match else version
 
@@ -22,12 +22,12 @@ def parse_branch(version: str) -> int | None:
 
 
 def version_key(version: str) -> tuple[int, ...]:
-    """Return what dotted versions are ordered by: 580.95.05 is older than 580.105.08."""
+    """Return the sort key of a dotted version: 580.95.05 is older than 580.105.08."""
     return tuple(int(part) for part in re.findall(r"\d{1,18}", upstream_version(version)))
 
 
 def newest_version(versions: Iterable[str]) -> str | None:
-    """Return the newest by the maker's version; among equals the first, as the package manager lists them."""
+    """Return the version with the newest upstream version; of equal ones the first."""
     best: str | None = None
     for version in versions:
         if best is None or version_key(version) > version_key(best):
@@ -36,6 +36,6 @@ def newest_version(versions: Iterable[str]) -> str | None:
 
 
 def kernel_series(kernel: str) -> tuple[int, int]:
-    """Return the first two numbers of a kernel's release."""
+    """Return the first two numbers of a kernel release."""
     match = re.match(r"(\d{1,18})\.(\d{1,18})", kernel)
     return (int(match.group(1)), int(match.group(2))) if match else (0, 0)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cache
 
-from gpufleet.boundary import packaged_rows
+from gpufleet.boundary import CsvRow, packaged_rows
 
 SCREENLESS = {"10de": "0x030200", "1002": "0x120000"}
 WITH_SCREEN = "0x030000"
@@ -47,9 +47,9 @@ def _card_rows(accelerators: Sequence[tuple[str, int]]) -> Iterator[dict[str, st
 
 
 @cache
-def _rows_by_model() -> dict[str, dict[str, str]]:
+def _rows_by_model() -> dict[str, CsvRow]:
     """Return catalogue model -> its first row in the drivers room's table of cards."""
-    table: dict[str, dict[str, str]] = {}
+    table: dict[str, CsvRow] = {}
     for row in packaged_rows("gpufleet.drivers", "data/cards.csv"):
         if row["catalogue"]:
             table.setdefault(row["catalogue"], row)
