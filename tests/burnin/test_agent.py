@@ -61,7 +61,7 @@ def by_name(records):
 
 def test_a_run_starts_and_ends_and_has_every_check(whole_run):
     assert (whole_run[0]["type"], whole_run[0]["attempt"], whole_run[-1]["type"]) == ("start", "whole", "end")
-    assert set(burnin.required_checks("compute_blade", "quick")) - set(by_name(whole_run)) == {
+    assert set(burnin.list_required_checks("compute_blade", "quick")) - set(by_name(whole_run)) == {
         "configuration"
     }
 
@@ -107,7 +107,7 @@ def test_kill_and_resume_runs_nothing_twice(agent, tmp_path):
     children = descendants(first.pid)
     first.send_signal(signal.SIGKILL)
     first.wait()
-    before = by_name(journal.parse(out.read_text()))
+    before = by_name(journal.parse_records(out.read_text()))
     wait_until(lambda: not any(alive(pid) for pid in children))
     out.write_text(out.read_text() + '{"type": "check", "na')
     again = subprocess.run(
@@ -234,7 +234,7 @@ def test_a_kill_while_an_attempt_is_resumed_loses_no_record(recorded, monkeypatc
     monkeypatch.setattr(journal.Journal, "_sync", die)
     with pytest.raises(KeyboardInterrupt):
         journal.Journal(sys.stdout, str(recorded)).resume("a1")
-    assert [record["type"] for record in journal.parse(recorded.read_text())] == ["start", "check"]
+    assert [record["type"] for record in journal.parse_records(recorded.read_text())] == ["start", "check"]
 
 
 def test_bytes_that_are_not_text_cost_only_their_line(recorded):

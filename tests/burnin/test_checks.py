@@ -42,7 +42,7 @@ def known(answers, tool):
 
 def test_identity_of_a_pi(make_host):
     files = {"/proc/device-tree/serial-number": "10000000abcd\x00", "/etc/machine-id": "f00d\n"}
-    found = identity.identity(
+    found = identity.read_identity(
         make_host({**files, "/proc/device-tree/model": "Raspberry Pi Compute Module 4\x00"})
     )
     assert (found["serial"], found["machine_id"]) == ("10000000abcd", "f00d")
@@ -53,16 +53,20 @@ def test_identity_from_a_named_file(make_host):
     host = make_host(
         {"/etc/serial": "S1\n", "/proc/device-tree/serial-number": "other"}, serial_file="/etc/serial"
     )
-    assert identity.identity(host)["serial"] == "S1"
+    assert identity.read_identity(host)["serial"] == "S1"
 
 
 def test_known_answers():
-    assert (cpu.hash_block(), cpu.modular_power(), cpu.orbit()) == (cpu.DIGEST, cpu.POWER, cpu.ORBIT)
+    assert (cpu.hash_block(), cpu.compute_modular_power(), cpu.compute_orbit()) == (
+        cpu.EXPECTED_DIGEST,
+        cpu.EXPECTED_POWER,
+        cpu.EXPECTED_ORBIT,
+    )
 
 
 def test_a_wrong_answer_is_counted(monkeypatch):
-    monkeypatch.setattr(cpu, "ORBIT", "0x1.0p-1")
-    done = cpu.work(0.0)
+    monkeypatch.setattr(cpu, "EXPECTED_ORBIT", "0x1.0p-1")
+    done = cpu.solve_problems(0.0)
     assert (done["rounds"], done["wrong"]) == (1, 1)
 
 
@@ -76,19 +80,19 @@ def test_flipped_memory_is_found(block):
             return value if key.start != block * memory.MIB else b"\x01" + value[1:]
 
     area = Flipping(4 * memory.MIB)
-    assert memory.sweep(area, [b"\x55" * memory.MIB] * 4) == 1
+    assert memory.count_wrong_blocks(area, [b"\x55" * memory.MIB] * 4) == 1
 
 
 def test_crossed_addresses_are_found():
     area = bytearray(4 * memory.MIB)
-    wrong = memory.patterns(memoryview(area), 4)
+    wrong = memory.verify_patterns(memoryview(area), 4)
     assert wrong == {"00": 0, "ff": 0, "55": 0, "aa": 0, "address": 0}
     assert memory.address_block(1) != memory.address_block(2)
 
 
 def test_too_little_memory_is_an_error_not_a_pass(make_host):
     host = make_host({"/proc/meminfo": "MemTotal: 65536 kB\nMemAvailable: 2048 kB\n"})
-    result = memory.check(host)
+    result = memory.check_memory(host)
     assert (result.status, "too little" in result.reason) == ("error", True)
 
 
@@ -97,11 +101,11 @@ def test_memory_error_counters(make_host):
         "/sys/devices/system/edac/mc/mc0/ce_count": "3\n",
         "/sys/devices/system/edac/mc/mc0/ue_count": "1\n",
     }
-    assert memory.error_counts(make_host(files)) == {"mc0": {"ce": 3, "ue": 1}}
+    assert memory.read_error_counts(make_host(files)) == {"mc0": {"ce": 3, "ue": 1}}
 
 
 def test_scratch_file_is_verified_and_gone(tmp_path):
-    found = storage.scratch(str(tmp_path), 3)
+    found = storage.exercise_scratch_file(str(tmp_path), 3)
     assert (found["scratch_mib"], found["wrong_mib"]) == (3, 0)
     assert found["write_mb_per_s"] > 0
     assert list(tmp_path.iterdir()) == []
@@ -111,12 +115,12 @@ def test_a_stale_read_is_found(tmp_path, monkeypatch):
     monkeypatch.setattr(
         storage, "write_all", lambda descriptor, mib: os.truncate(descriptor, mib << 20) or 1.0
     )
-    assert storage.scratch(str(tmp_path), 2)["wrong_mib"] == 2
+    assert storage.exercise_scratch_file(str(tmp_path), 2)["wrong_mib"] == 2
 
 
 def test_no_folder_and_no_room(make_host, tmp_path):
-    assert storage.scratch_room(str(tmp_path / "absent")) == 0
-    result = storage.check(make_host(scratch=str(tmp_path / "absent")))
+    assert storage.scratch_limit_mib(str(tmp_path / "absent")) == 0
+    result = storage.check_storage(make_host(scratch=str(tmp_path / "absent")))
     assert result.raw["write_error"] == "ENOSPC"
 
 
@@ -125,41 +129,41 @@ def test_a_refused_write_is_a_finding(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(storage, "write_all", refuse)
-    assert storage.scratch(str(tmp_path), 1)["write_error"] == "ENOSPC"
+    assert storage.exercise_scratch_file(str(tmp_path), 1)["write_error"] == "ENOSPC"
 
 
 def test_read_only_root_is_seen():
-    table = storage.mounts(
+    table = storage.parse_mounts(
         "overlay / overlay rw 0 0\n/dev/nvme0n1p2 / ext4 ro,relatime 0 0\ntmpfs /run tmpfs rw 0 0\n"
     )
-    assert storage.read_only(storage.mount_of("/", table)) is True
-    assert storage.mount_of("/run", table)["type"] == "tmpfs"
+    assert storage.is_read_only(storage.find_mount("/", table)) is True
+    assert storage.find_mount("/run", table)["type"] == "tmpfs"
 
 
 def test_default_route_names_interface_and_gateway(make_host):
-    assert network.default_route(ROUTE) == ("eth1", "198.18.0.1")
-    assert network.interface(make_host({"/proc/net/route": ROUTE})) == "eth1"
+    assert network.parse_default_route(ROUTE) == ("eth1", "198.18.0.1")
+    assert network.choose_interface(make_host({"/proc/net/route": ROUTE})) == "eth1"
 
 
 def test_without_a_route_the_first_link_that_is_up(make_host):
     files = {"/sys/class/net/eth0/operstate": "down\n", "/sys/class/net/host0/operstate": "up\n"}
-    assert network.interface(make_host({**files, "/sys/class/net/lo/operstate": "unknown"})) == "host0"
+    assert network.choose_interface(make_host({**files, "/sys/class/net/lo/operstate": "unknown"})) == "host0"
 
 
 def test_no_interface_is_an_error(make_host):
-    assert network.check(make_host()).status == "error"
+    assert network.check_network(make_host()).status == "error"
 
 
 def test_refusal_is_a_round_trip_and_silence_is_a_loss(monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    assert network.round_trips("127.0.0.1", port, 3)["lost"] == 0
+    assert network.measure_round_trips("127.0.0.1", port, 3)["lost"] == 0
 
     def silence(address, timeout):
         raise TimeoutError
 
     monkeypatch.setattr(socket, "create_connection", silence)
-    assert network.round_trips("127.0.0.1", port, 9) == {
+    assert network.measure_round_trips("127.0.0.1", port, 9) == {
         "sent": 2,
         "lost": 2,
         "median_ms": None,
@@ -170,9 +174,9 @@ def test_refusal_is_a_round_trip_and_silence_is_a_loss(monkeypatch):
 def test_throughput_to_a_peer_that_serves(make_host):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-        peer = threading.Thread(target=network.serve, args=(listener, 1.0), daemon=True)
+        peer = threading.Thread(target=network.serve_senders, args=(listener, 1.0), daemon=True)
         peer.start()
-        found = network.throughput(make_host(peer_port=port, network_seconds=0.1), "127.0.0.1")
+        found = network.measure_throughput(make_host(peer_port=port, network_seconds=0.1), "127.0.0.1")
         peer.join()
     assert found["method"] == "built-in sink"
     assert found["mbit"] > 1
@@ -181,14 +185,14 @@ def test_throughput_to_a_peer_that_serves(make_host):
 def test_throughput_to_nobody_says_so(make_host):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    assert "error" in network.throughput(make_host(peer_port=port, network_seconds=0.1), "127.0.0.1")
+    assert "error" in network.measure_throughput(make_host(peer_port=port, network_seconds=0.1), "127.0.0.1")
 
 
 def test_iperf3_report_is_read(make_host):
     line = "iperf3 -c 192.0.2.7 -p 5201 -t 1 -J"
     report = '{"end": {"sum_received": {"bits_per_second": 941000000.0}}}'
     host = make_host(tools={line: Output(0, report, "")}, iperf3_port=5201, network_seconds=1.0)
-    assert network.throughput(host, "192.0.2.7") == {"method": "iperf3", "mbit": 941.0}
+    assert network.measure_throughput(host, "192.0.2.7") == {"method": "iperf3", "mbit": 941.0}
 
 
 def test_iperf3_that_cannot_connect_says_so(make_host):
@@ -196,7 +200,7 @@ def test_iperf3_that_cannot_connect_says_so(make_host):
     host = make_host(
         tools={"iperf3 -c 192.0.2.7 -p 5201 -t 1 -J": answer}, iperf3_port=5201, network_seconds=1.0
     )
-    assert "unable" in network.throughput(host, "192.0.2.7")["error"]
+    assert "unable" in network.measure_throughput(host, "192.0.2.7")["error"]
 
 
 @pytest.mark.parametrize(
@@ -208,7 +212,7 @@ def test_iperf3_that_cannot_connect_says_so(make_host):
     ],
 )
 def test_throttled_is_asked_of_vcgencmd(make_host, tools, status):
-    assert pi.throttled(make_host(tools=tools)).status == status
+    assert pi.check_throttled(make_host(tools=tools)).status == status
 
 
 def test_a_fake_tool_is_marked(tmp_path):
@@ -218,16 +222,19 @@ def test_a_fake_tool_is_marked(tmp_path):
     host = Host(
         which=lambda _name: str(tool), run=lambda argv, timeout: run_command([str(tool), *argv[1:]], timeout)
     )
-    assert pi.throttled(host).raw["fake"] is True
+    assert pi.check_throttled(host).raw["fake"] is True
 
 
 def test_temperature_without_vcgencmd_on_a_pi(make_host):
     files = {"/proc/device-tree/model": "Raspberry Pi 5", "/sys/class/thermal/thermal_zone0/temp": "51250\n"}
-    assert pi.temperature(make_host(files)).raw["text"] == "temp=51.2'C"
+    assert pi.check_temperature(make_host(files)).raw["text"] == "temp=51.2'C"
 
 
 def test_temperature_of_something_else_is_not_a_pis(make_host):
-    assert pi.temperature(make_host({"/sys/class/thermal/thermal_zone0/temp": "51250\n"})).status == "not_run"
+    assert (
+        pi.check_temperature(make_host({"/sys/class/thermal/thermal_zone0/temp": "51250\n"})).status
+        == "not_run"
+    )
 
 
 def test_nvme_drives_are_read_from_sysfs(make_host):
@@ -237,7 +244,7 @@ def test_nvme_drives_are_read_from_sysfs(make_host):
         f"{base}/device/current_link_speed": "5.0 GT/s PCIe\n",
         f"{base}/device/current_link_width": "1\n",
     }
-    (drive,) = pi.nvme_link(make_host(files)).raw["devices"]
+    (drive,) = pi.check_nvme_link(make_host(files)).raw["devices"]
     assert (drive["model"], drive["sectors"], drive["current_link_speed"]) == (
         "KIOXIA",
         976773168,
@@ -248,7 +255,7 @@ def test_nvme_drives_are_read_from_sysfs(make_host):
 def test_smart_health_is_kept(make_host):
     line = "smartctl -j -i -H -A /dev/nvme0n1"
     tools = {line: Output(0, '{"smart_status": {"passed": true}, "local_time": {}}', "")}
-    raw = smart.check(make_host({"/sys/block/nvme0n1/size": "1"}, tools)).raw
+    raw = smart.check_smart(make_host({"/sys/block/nvme0n1/size": "1"}, tools)).raw
     assert raw["drives"] == [{"name": "nvme0n1", "code": 0, "smart_status": {"passed": True}}]
 
 
@@ -258,7 +265,7 @@ def gpu_files(vendor="0x10de"):
 
 
 def test_a_gpu_without_nvidia_smi_is_named(make_host):
-    result = gpu.nvidia(make_host(gpu_files()))
+    result = gpu.check_nvidia(make_host(gpu_files()))
     assert (result.status, result.reason) == (
         "not_run",
         "1 NVIDIA GPU on the PCI bus but nvidia-smi is not installed",
@@ -267,19 +274,21 @@ def test_a_gpu_without_nvidia_smi_is_named(make_host):
 
 def test_nvidia_smi_that_cannot_reach_the_driver_is_an_error(make_host):
     answer = Output(9, "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver", "")
-    result = gpu.nvidia(make_host(gpu_files(), {"nvidia-smi -q -x": answer}))
+    result = gpu.check_nvidia(make_host(gpu_files(), {"nvidia-smi -q -x": answer}))
     assert (result.status, "code 9" in result.reason) == ("error", True)
 
 
 def test_xids_are_taken_out_of_the_kernel_log(make_host):
     log = "boot\n[1] NVRM: Xid (PCI:0000:18:00): 79, GPU has fallen off the bus\n[2] usb\n"
-    result = gpu.xid(make_host(gpu_files(), {"nvidia-smi": Output(0, "", ""), "dmesg": Output(0, log, "")}))
+    result = gpu.check_xid(
+        make_host(gpu_files(), {"nvidia-smi": Output(0, "", ""), "dmesg": Output(0, log, "")})
+    )
     assert (result.measured, len(result.raw["lines"])) == (1, 1)
 
 
 def test_a_kernel_log_that_cannot_be_read_is_an_error(make_host):
     tools = {"nvidia-smi": Output(0, "", ""), "dmesg": Output(1, "", "Operation not permitted")}
-    assert gpu.xid(make_host(tools=tools)).status == "error"
+    assert gpu.check_xid(make_host(tools=tools)).status == "error"
 
 
 def test_amd_gpu_and_its_driver(make_host, tmp_path):
@@ -289,13 +298,13 @@ def test_amd_gpu_and_its_driver(make_host, tmp_path):
     driver.mkdir(parents=True)
     (driver / "bind").write_text("")
     (device / "driver").symlink_to(driver)
-    (found,) = gpu.amd(host).raw["devices"]
+    (found,) = gpu.check_amd(host).raw["devices"]
     assert (found["device"], found["driver"]) == ("0x67ef", "amdgpu")
 
 
 def test_a_missing_amd_gpu_is_counted_where_one_is_expected(make_host):
-    assert gpu.amd(make_host()).status == "not_run"
-    assert gpu.amd(make_host(expect_gpus=1)).measured == 0
+    assert gpu.check_amd(make_host()).status == "not_run"
+    assert gpu.check_amd(make_host(expect_gpus=1)).measured == 0
 
 
 @pytest.mark.parametrize(
@@ -309,12 +318,12 @@ def test_a_missing_amd_gpu_is_counted_where_one_is_expected(make_host):
     ],
 )
 def test_a_check_that_goes_wrong_is_an_error(job, says):
-    assert says in workers.bounded(job, 0.5)["error"]
+    assert says in workers.run_bounded(job, 0.5)["error"]
 
 
 def test_workers_run_side_by_side():
     started = time.monotonic()
-    answers = workers.parallel(lambda index: time.sleep(0.3) or index, 3, 10.0)
+    answers = workers.run_parallel(lambda index: time.sleep(0.3) or index, 3, 10.0)
     assert [answer["value"] for answer in answers] == [0, 1, 2]
     assert time.monotonic() - started < 0.85
 
@@ -328,7 +337,7 @@ def test_a_program_that_hangs_is_ended():
 def test_stress_ng_verifies_every_answer_on_every_core(make_host, asked, seconds):
     line = f"stress-ng --cpu 0 --verify --metrics-brief --timeout {seconds}"
     host = make_host(tools={line: Output(2, "x" * 3000, "cpu: 1 of 3 verifications failed")})
-    told = cpu.stress_ng(Host(params={"stress_ng_seconds": asked}, run=host.run, which=host.which))
+    told = cpu.run_stress_ng(Host(params={"stress_ng_seconds": asked}, run=host.run, which=host.which))
     assert (told["ran"], told["code"], len(told["text"])) == (True, 2, 2000)
     assert told["text"].endswith("cpu: 1 of 3 verifications failed")
 
@@ -340,10 +349,10 @@ def test_stress_ng_gets_half_a_minute_beyond_its_own_end(make_host):
         limits.append(timeout)
         return Output(0, "", "")
 
-    cpu.stress_ng(Host(params={"stress_ng_seconds": 60}, run=run, which=lambda tool: tool))
+    cpu.run_stress_ng(Host(params={"stress_ng_seconds": 60}, run=run, which=lambda tool: tool))
     assert limits == [90]
-    assert cpu.stress_ng(make_host())["reason"] == "not asked for (stress_ng_seconds)"
-    assert cpu.stress_ng(make_host(stress_ng_seconds=5))["reason"] == "stress-ng is not installed"
+    assert cpu.run_stress_ng(make_host())["reason"] == "not asked for (stress_ng_seconds)"
+    assert cpu.run_stress_ng(make_host(stress_ng_seconds=5))["reason"] == "stress-ng is not installed"
 
 
 FIO = '{"jobs": [{"error": 5, "read": {"iops": 100.5}, "write": {"iops": 50.5}}]}'
@@ -358,7 +367,7 @@ def test_fio_runs_past_the_page_cache_on_a_file_that_is_gone_afterwards(tmp_path
         return Output(1, FIO, "e" * 400)
 
     host = Host(params={"fio_seconds": 2.5}, run=run, which=lambda tool: tool)
-    told = storage.fio(host, str(tmp_path))
+    told = storage.run_fio(host, str(tmp_path))
     assert told == {
         "ran": True, "code": 1, "error_code": 5, "read_iops": 100.5, "write_iops": 50.5, "error": "e" * 300,
     }  # fmt: skip
@@ -379,20 +388,20 @@ def test_fio_runs_past_the_page_cache_on_a_file_that_is_gone_afterwards(tmp_path
 
 @pytest.mark.parametrize("text", ["", "{}", '{"jobs": []}', '{"jobs": [{"error": 0}]}', "[]"])
 def test_a_report_that_fio_did_not_end_is_kept_as_text(text):
-    assert storage.fio_rates(text) == {"text": text}
+    assert storage.parse_fio_rates(text) == {"text": text}
 
 
 def test_fio_is_asked_for_and_must_be_there(make_host, tmp_path):
-    assert storage.fio(make_host(), "x") == {"ran": False, "reason": "not asked for (fio_seconds)"}
-    assert storage.fio(make_host(fio_seconds=1), "x") == {"ran": False, "reason": "fio is not installed"}
-    plain = storage.check(
+    assert storage.run_fio(make_host(), "x") == {"ran": False, "reason": "not asked for (fio_seconds)"}
+    assert storage.run_fio(make_host(fio_seconds=1), "x") == {"ran": False, "reason": "fio is not installed"}
+    plain = storage.check_storage(
         make_host({"/proc/mounts": "/dev/x / ext4 ro 0 0\n"}, scratch=str(tmp_path), storage_mib=1)
     )
     assert plain.raw["fio"]["reason"] == "not asked for (fio_seconds)"
     assert (plain.raw["root"]["type"], plain.raw["root"]["read_only"]) == ("ext4", True)
     assert plain.raw["scratch"] == {"folder": str(tmp_path), "type": "ext4"}
     assert plain.raw["scratch_mib"] == 1
-    none = storage.check(make_host(scratch=str(tmp_path / "absent")))
+    none = storage.check_storage(make_host(scratch=str(tmp_path / "absent")))
     assert none.raw["fio"] == {"ran": False, "reason": "no room"}
 
 
@@ -427,14 +436,14 @@ def test_a_tools_answer_is_kept_as_it_is_with_its_command_and_code(make_host):
                "vcgencmd measure_temp": Output(0, "t" * 5000, ""),
                "bladectl get status": Output(3, "", " no daemon \n")}  # fmt: skip
     host = make_host(tools=answers)
-    told = pi.throttled(host)
+    told = pi.check_throttled(host)
     assert (told.status, told.reason) == ("ran", "")
     assert told.raw == {"command": "vcgencmd get_throttled", "text": "throttled=0x50005\n", "code": 0}
-    assert len(pi.temperature(host).raw["text"]) == 4000
-    failed = pi.blade(host)
+    assert len(pi.check_temperature(host).raw["text"]) == 4000
+    failed = pi.check_blade(host)
     assert (failed.status, failed.reason) == ("error", "bladectl ended with code 3: no daemon")
     assert failed.raw["code"] == 3
-    missing = pi.throttled(make_host())
+    missing = pi.check_throttled(make_host())
     assert (missing.status, missing.reason, missing.raw) == ("not_run", "vcgencmd is not installed", {})
 
 
@@ -443,7 +452,7 @@ def test_the_kernels_temperature_on_a_pi_without_its_tool(make_host):
         "/sys/class/thermal/thermal_zone0/temp": "52149\n",
         "/proc/device-tree/model": "Raspberry Pi Compute Module 4\x00",
     }
-    told = pi.temperature(make_host(files))
+    told = pi.check_temperature(make_host(files))
     assert told.status == "ran"
     assert told.raw == {"command": "/sys/class/thermal/thermal_zone0/temp", "text": "temp=52.1'C"}
 
@@ -455,7 +464,7 @@ def test_drives_in_sysfs_with_their_size_and_link(make_host):
         f"{base}/nvme0/device/current_link_speed": "5.0 GT/s PCIe\n", f"{base}/nvme0/device/max_link_width": "4\n",
         f"{base}/nvme1/nvme1c0n1/size": "7\n", f"{base}/nvme-fabrics/x": "",
     }  # fmt: skip
-    told = pi.nvme_link(make_host(files, expect_nvme=2))
+    told = pi.check_nvme_link(make_host(files, expect_nvme=2))
     assert (told.status, told.measured, told.unit) == ("ran", 2, "drives")
     assert told.raw["expect_nvme"] == 2
     assert told.raw["root"] == "/sys"
@@ -465,4 +474,4 @@ def test_drives_in_sysfs_with_their_size_and_link(make_host):
         "current_link_width": None, "max_link_speed": None, "max_link_width": "4",
     }  # fmt: skip
     assert (second["name"], second["sectors"]) == ("nvme1", 7)
-    assert pi.nvme_link(make_host(nvme_sysfs="/elsewhere/")).reason == "/elsewhere is not there"
+    assert pi.check_nvme_link(make_host(nvme_sysfs="/elsewhere/")).reason == "/elsewhere is not there"

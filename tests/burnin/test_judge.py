@@ -34,7 +34,7 @@ KEYS = [
 ]
 RAW = st.dictionaries(st.sampled_from(KEYS) | st.text(max_size=5), JSON, max_size=6)
 NAMES = st.sampled_from(
-    ["configuration", *burnin.required_checks("compute_blade", "quick"), "smart", "gpu_xid"]
+    ["configuration", *burnin.list_required_checks("compute_blade", "quick"), "smart", "gpu_xid"]
 )
 RECORD = st.fixed_dictionaries(
     {"type": st.sampled_from(["start", "check", "end", "begin"])},
@@ -58,21 +58,21 @@ RECORD = st.fixed_dictionaries(
 def test_golden_verdict(path, judge_case):
     case = json.loads(path.read_text())
     report = judge_case(case)
-    assert report.verdict == case["verdict"], report.reasons()
-    assert {name: report.check(name).outcome for name in case["outcomes"]} == case["outcomes"]
-    assert case.get("reason", "") in "; ".join(report.reasons())
+    assert report.verdict == case["verdict"], report.list_reasons()
+    assert {name: report.find_check(name).outcome for name in case["outcomes"]} == case["outcomes"]
+    assert case.get("reason", "") in "; ".join(report.list_reasons())
 
 
 @pytest.mark.parametrize("path", VERDICTS, ids=lambda path: path.stem)
 def test_reports_keep_their_schema(path, judge_case):
     report = judge_case(json.loads(path.read_text())).to_json()
-    jsonschema.validate(json.loads(json.dumps(report)), burnin.report_schema())
+    jsonschema.validate(json.loads(json.dumps(report)), burnin.load_report_schema())
 
 
 def test_a_verdict_other_than_healthy_has_a_reason(judge_case):
     for path in VERDICTS:
         report = judge_case(json.loads(path.read_text()))
-        assert bool(report.reasons()) == (report.verdict != "healthy"), path.stem
+        assert bool(report.list_reasons()) == (report.verdict != "healthy"), path.stem
 
 
 @settings(max_examples=300, deadline=None)
@@ -80,29 +80,29 @@ def test_a_verdict_other_than_healthy_has_a_reason(judge_case):
 def test_no_record_breaks_the_judge(records, rehearsal):
     report = burnin.judge(records, "compute_blade", "quick", rehearsal)
     assert report.verdict in burnin.VERDICTS
-    jsonschema.validate(report.to_json(), burnin.report_schema())
+    jsonschema.validate(report.to_json(), burnin.load_report_schema())
 
 
 @settings(max_examples=200, deadline=None)
-@given(raw=RAW, name=st.sampled_from(burnin.required_checks("compute_blade", "quick")))
+@given(raw=RAW, name=st.sampled_from(burnin.list_required_checks("compute_blade", "quick")))
 def test_a_check_whose_numbers_are_noise_never_passes(judge_case, raw, name):
     case = {"base": "compute_blade", "kind": "compute_blade", "change": {name: {"raw": raw}}}
-    assert judge_case(case).check(name).outcome != "pass"
+    assert judge_case(case).find_check(name).outcome != "pass"
 
 
-@pytest.mark.parametrize("name", burnin.required_checks("compute_blade", "quick"))
+@pytest.mark.parametrize("name", burnin.list_required_checks("compute_blade", "quick"))
 @pytest.mark.parametrize("status", ["error", "not_run", "skipped", None])
 def test_nothing_but_ran_can_pass(judge_case, name, status):
     case = {"base": "compute_blade", "kind": "compute_blade", "change": {name: {"status": status}}}
     report = judge_case(case)
     assert report.verdict == "incomplete"
-    assert report.check(name).outcome == "not_run"
+    assert report.find_check(name).outcome == "not_run"
 
 
-@pytest.mark.parametrize("name", burnin.required_checks("compute_blade", "quick"))
+@pytest.mark.parametrize("name", burnin.list_required_checks("compute_blade", "quick"))
 def test_every_required_check_is_required(judge_case, name):
     report = judge_case({"base": "compute_blade", "kind": "compute_blade", "drop": [name]})
-    assert (report.verdict, report.check(name).reason) == ("incomplete", "no record of it")
+    assert (report.verdict, report.find_check(name).reason) == ("incomplete", "no record of it")
 
 
 def test_only_the_last_attempt_counts(records_of):
@@ -112,7 +112,7 @@ def test_only_the_last_attempt_counts(records_of):
 
 
 def test_the_report_names_threshold_and_source(judge_case):
-    check = judge_case({"base": "compute_blade", "kind": "compute_blade"}).check("memory")
+    check = judge_case({"base": "compute_blade", "kind": "compute_blade"}).find_check("memory")
     assert (check.measured, check.unit, check.threshold) == (2700.0, "MB/s", 2080.0)
     assert "sbc-bench/issues/32" in check.threshold_source
 
@@ -134,12 +134,12 @@ def recorded(name):
 def test_a_recorded_rehearsed_blade(rehearsal, verdict):
     records = recorded("rehearsed-blade.jsonl")
     report = burnin.judge(records, "compute_blade", "quick", rehearsal, configured=True)
-    assert report.verdict == verdict, report.reasons()
+    assert report.verdict == verdict, report.list_reasons()
 
 
 def test_a_recorded_full_disk():
     report = burnin.judge(recorded("full-disk.jsonl"), "cloud_vm", "quick", rehearsal=True, configured=False)
     assert report.verdict == "faulty"
-    assert report.reasons()[1].startswith(
+    assert report.list_reasons()[1].startswith(
         "storage: the root filesystem is full (0 of size, at least 0.05 of size)"
     )

@@ -31,7 +31,7 @@ def test_other_answers_are_no_flags(text):
 def test_no_flag_is_lost(bits):
     flags = pi.decode_throttled(bits)
     named = sum(flags[name] << bit for bit, name in pi.FLAGS.items())
-    assert (bits ^ named).bit_count() == pi.undocumented(bits)
+    assert (bits ^ named).bit_count() == pi.undocumented_bits(bits)
 
 
 @pytest.mark.parametrize(
@@ -96,15 +96,15 @@ def test_entities_are_refused():
 
 def test_what_the_agent_packs_is_unpacked(tool_output):
     report = tool_output("nvidia-smi-h100-healthy.xml") * 20
-    assert "zlib_base64" in gpu.packed(report)
-    assert nvidia.unpack(gpu.packed(report)) == report
-    assert nvidia.unpack(gpu.packed("short")) == "short"
+    assert "zlib_base64" in gpu.pack_text(report)
+    assert nvidia.unpack(gpu.pack_text(report)) == report
+    assert nvidia.unpack(gpu.pack_text("short")) == "short"
 
 
 def test_pruning_keeps_what_is_read(tool_output):
     text = tool_output("nvidia-smi-h100-healthy.xml")
-    assert "supported_clocks" not in gpu.prune(text)
-    assert nvidia.parse_report(gpu.prune(text)) == nvidia.parse_report(text)
+    assert "supported_clocks" not in gpu.remove_unused_sections(text)
+    assert nvidia.parse_report(gpu.remove_unused_sections(text)) == nvidia.parse_report(text)
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,14 @@ import pytest
 import yaml
 
 from gpufleet.burnin import nvidia
-from gpufleet.burnin.readings import missing, numeric, read
+from gpufleet.burnin.readings import count_missing, parse_number, read_check
 
 CASES = yaml.safe_load((Path(__file__).parents[1] / "cases/burnin/readings.yaml").read_text())
 
 
 @pytest.mark.parametrize("case", CASES, ids=[f"{at}-{case['check']}" for at, case in enumerate(CASES)])
 def test_a_record_is_read(case):
-    found = read(case["check"], case["raw"])
+    found = read_check(case["check"], case["raw"])
     assert found.metrics == pytest.approx(case["metrics"])
     assert (found.shown, found.unit, found.unreadable) == (case["shown"], case["unit"], "")
 
@@ -33,11 +33,11 @@ def test_a_record_is_read(case):
     ],
 )  # fmt: skip
 def test_a_record_that_makes_no_sense_says_why(check, raw, why):
-    assert read(check, raw).unreadable == why
+    assert read_check(check, raw).unreadable == why
 
 
 def test_throttle_flags_are_metrics_of_their_own():
-    found = read("pi_throttled", {"text": "throttled=0x80050005"})
+    found = read_check("pi_throttled", {"text": "throttled=0x80050005"})
     # https://www.raspberrypi.com/documentation/computers/os.html#get_throttled: bits 0, 2, 16, 18; 31 means nothing
     assert {name for name, value in found.metrics.items() if value} == {
         "undervoltage_now", "throttled_now", "undervoltage_since_boot", "throttled_since_boot", "undocumented_bits",
@@ -56,14 +56,14 @@ def test_throttle_flags_are_metrics_of_their_own():
     ],
 )
 def test_gpus_are_counted_against_the_bus_and_what_is_declared(tool_output, changed, metrics):
-    found = read("gpu_nvidia", {"xml": {"text": tool_output("nvidia-smi-h100-healthy.xml")}, **changed})
+    found = read_check("gpu_nvidia", {"xml": {"text": tool_output("nvidia-smi-h100-healthy.xml")}, **changed})
     assert found.metrics["gpus_missing"] == metrics["gpus_missing"]
     assert (found.shown, found.unit) == (2.0, "GPUs")
     assert found.metrics["hardware_slowdown"] == 0
 
 
 def test_no_gpu_at_all_is_one_missing():
-    assert read("gpu_nvidia", {"xml": {"text": "<nvidia_smi_log/>"}}).metrics == {"gpus_missing": 1.0}
+    assert read_check("gpu_nvidia", {"xml": {"text": "<nvidia_smi_log/>"}}).metrics == {"gpus_missing": 1.0}
 
 
 GPU = """<nvidia_smi_log><gpu id="0"><temperature><gpu_temp>{temp} C</gpu_temp>
@@ -74,7 +74,7 @@ GPU = """<nvidia_smi_log><gpu id="0"><temperature><gpu_temp>{temp} C</gpu_temp>
 
 @pytest.mark.parametrize(("width", "narrow"), [(16, 0), (8, 1)])
 def test_a_narrow_link_and_the_margin_to_the_slowdown_are_read(width, narrow):
-    found = read("gpu_nvidia", {"xml": {"text": GPU.format(temp=60, width=width)}}).metrics
+    found = read_check("gpu_nvidia", {"xml": {"text": GPU.format(temp=60, width=width)}}).metrics
     assert (found["link_narrow"], found["thermal_margin_c"]) == (narrow, 30)
 
 
@@ -84,12 +84,12 @@ def test_a_narrow_link_and_the_margin_to_the_slowdown_are_read(width, narrow):
      (float("inf"), None), (1e18, None), (9.9e17, 9.9e17), (10**400, None)],
 )  # fmt: skip
 def test_only_a_finite_number_is_a_measurement(value, number):
-    assert numeric(value) == number
+    assert parse_number(value) == number
 
 
 def test_more_than_declared_is_nothing_missing():
-    assert [missing(4.0, found) for found in (3.0, 4.0, 5.0, None)] == [1.0, 0.0, 0.0, None]
-    assert missing(None, 3.0) is missing(0.0, 3.0) is None
+    assert [count_missing(4.0, found) for found in (3.0, 4.0, 5.0, None)] == [1.0, 0.0, 0.0, None]
+    assert count_missing(None, 3.0) is count_missing(0.0, 3.0) is None
 
 
 @pytest.mark.parametrize(

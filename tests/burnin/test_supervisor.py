@@ -34,11 +34,13 @@ def wait_until(condition, what):
 
 
 def is_alive(pid, started):
-    return supervisor.start_time(pid) == started
+    return supervisor.read_start_time(pid) == started
 
 
 def below(pid):
-    return {process.pid: supervisor.start_time(process.pid) for process in supervisor.descendants(pid)}
+    return {
+        process.pid: supervisor.read_start_time(process.pid) for process in supervisor.list_descendants(pid)
+    }
 
 
 def marked(mark):
@@ -46,7 +48,7 @@ def marked(mark):
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            if mark in (folder / "environ").read_bytes() and supervisor.start_time(int(folder.name)):
+            if mark in (folder / "environ").read_bytes() and supervisor.read_start_time(int(folder.name)):
                 found.append(int(folder.name))
         except OSError:
             continue
@@ -85,7 +87,7 @@ def start(agent, tmp_path, request):
         started.append(process)
 
         def tools():
-            return [each for each in supervisor.descendants(process.pid) if each.name.startswith(tool)]
+            return [each for each in supervisor.list_descendants(process.pid) if each.name.startswith(tool)]
 
         wait_until(lambda: len(tools()) >= (2 if tool == "stress-ng" else 1), tool)
         return process, mark.encode()
@@ -111,7 +113,7 @@ def test_a_signal_to_the_agent_ends_its_tools(start, tool, number):
 @pytest.mark.parametrize("place", ["keeper", "work", "check", "tool"])
 def test_a_kill_of_any_process_in_between_leaves_nothing(start, tool, place):
     process, mark = start(tool)
-    every = supervisor.descendants(process.pid)
+    every = supervisor.list_descendants(process.pid)
     known = below(process.pid)
     line = [next(each for each in every if each.name.startswith(tool))]
     parents = {each.pid: each for each in every}
@@ -139,7 +141,7 @@ def test_work_that_left_its_session_ends_too(tmp_path):
     script.write_text(f"setsid sh -c 'sleep 600 & echo $! > {tmp_path}/pid; wait' & wait\n")
     process = subprocess.Popen([sys.executable, str(PROGRAM), "--", "sh", str(script)])
     pid = int(wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text(), "the pid"))
-    started = supervisor.start_time(pid)
+    started = supervisor.read_start_time(pid)
     process.kill()
     process.wait()
     wait_until(lambda: not is_alive(pid, started), "the sleeper to end")
@@ -169,15 +171,15 @@ def test_a_package_manager_is_left_to_finish(tmp_path):
     process = subprocess.Popen([sys.executable, str(PROGRAM), "--", "sh", "-c", script])
 
     def named():
-        return [each for each in supervisor.descendants(process.pid) if each.name == "dpkg"]
+        return [each for each in supervisor.list_descendants(process.pid) if each.name == "dpkg"]
 
     dpkg = wait_until(named, "the package manager")[0]
     other = int(wait_until(lambda: (tmp_path / "other").exists() and (tmp_path / "other").read_text(), "pid"))
     process.terminate()
     process.wait(HANG_SECONDS)
     try:
-        assert supervisor.start_time(dpkg.pid)
-        assert not supervisor.start_time(other)
+        assert supervisor.read_start_time(dpkg.pid)
+        assert not supervisor.read_start_time(other)
     finally:
         os.kill(dpkg.pid, signal.SIGKILL)
 

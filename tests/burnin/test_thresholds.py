@@ -74,20 +74,20 @@ def test_a_plausible_floor_is_accepted():
     ],
 )
 def test_bounds(bound, measured, holds):
-    assert replace(FLOOR, bound=bound, value=5.0).holds(measured) is holds
+    assert replace(FLOOR, bound=bound, value=5.0).is_met(measured) is holds
 
 
 @pytest.mark.parametrize("kind", burnin.KINDS)
 def test_every_required_check_can_pass_and_fail(kind):
-    checks = burnin.required_checks(kind, "quick", gpus_declared=True)
-    ruled = {row.check for row in burnin.thresholds_for(kind)}
+    checks = burnin.list_required_checks(kind, "quick", gpus_declared=True)
+    ruled = {row.check for row in burnin.select_thresholds(kind)}
     assert set(checks) <= ruled
     assert set(checks) <= set(readings.READERS)
 
 
 def test_a_rehearsal_replaces_only_what_it_names():
-    real = {(row.check, row.metric) for row in burnin.thresholds_for("compute_blade")}
-    rehearsed = burnin.thresholds_for("compute_blade", rehearsal=True)
+    real = {(row.check, row.metric) for row in burnin.select_thresholds("compute_blade")}
+    rehearsed = burnin.select_thresholds("compute_blade", rehearsal=True)
     assert real <= {(row.check, row.metric) for row in rehearsed}
     copies = [row for row in rehearsed if (row.check, row.metric) == ("memory", "copy_mb_per_s")]
     assert [row.applies_to for row in copies] == ["rehearsal"]
@@ -113,8 +113,8 @@ def row(**changed):
 )
 def test_a_bound_includes_its_own_value_or_does_not(bound, below, at, above):
     rule = row(bound=bound)
-    assert [rule.holds(value) for value in (49.999, 50.0, 50.001)] == [below, at, above]
-    assert row(bound="unjudged", value=None).holds(1e9)
+    assert [rule.is_met(value) for value in (49.999, 50.0, 50.001)] == [below, at, above]
+    assert row(bound="unjudged", value=None).is_met(1e9)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_a_bound_includes_its_own_value_or_does_not(bound, below, at, above):
     ],
 )
 def test_a_bound_in_words(changed, text):
-    assert row(**changed).words == text
+    assert row(**changed).text == text
 
 
 @pytest.mark.parametrize(
@@ -163,8 +163,8 @@ def test_what_is_wrong_with_a_threshold(changed, fault):
 
 
 def test_a_rehearsals_own_rows_replace_the_kinds():
-    real = {(each.check, each.metric): each for each in thresholds.thresholds_for("compute_blade")}
-    rehearsed = thresholds.thresholds_for("compute_blade", rehearsal=True)
+    real = {(each.check, each.metric): each for each in thresholds.select_thresholds("compute_blade")}
+    rehearsed = thresholds.select_thresholds("compute_blade", rehearsal=True)
     own = {(each.check, each.metric) for each in rehearsed if each.applies_to == "rehearsal"}
     assert own
     assert {each.applies_to for each in real.values()} == {"compute_blade", "any"}
@@ -177,7 +177,7 @@ def test_a_rehearsals_own_rows_replace_the_kinds():
 @pytest.mark.parametrize("kind", ["cloud_vm", "gpu_server"])
 def test_gpus_are_required_of_a_rented_machine_only_where_they_are_declared(kind):
     plain, declared = (
-        thresholds.required_checks(kind, "quick", gpus_declared=each) for each in (False, True)
+        thresholds.list_required_checks(kind, "quick", gpus_declared=each) for each in (False, True)
     )
     assert {"gpu_nvidia", "gpu_xid"} <= set(declared)
     assert ({"gpu_nvidia", "gpu_xid"} <= set(plain)) == (kind == "gpu_server")

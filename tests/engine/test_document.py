@@ -7,7 +7,7 @@ import json
 import pytest
 
 from gpufleet.boundary import decode_text
-from gpufleet.engine import read_document, read_events, reading
+from gpufleet.engine import name_source_in_errors, read_document, read_events
 from gpufleet.errors import InputError
 
 
@@ -67,7 +67,10 @@ def test_what_is_no_text_is_one_line(content):
 
 
 def test_an_error_without_a_place_gets_the_files_name():
-    with pytest.raises(InputError, match=r"^p\.json: not a preview; give it$"), reading("p.json"):
+    with (
+        pytest.raises(InputError, match=r"^p\.json: not a preview; give it$"),
+        name_source_in_errors("p.json"),
+    ):
         raise InputError("not a preview", remedy="give it")
-    with pytest.raises(InputError, match=r"^line 4: wrong$"), reading("p.json"):
+    with pytest.raises(InputError, match=r"^line 4: wrong$"), name_source_in_errors("p.json"):
         raise InputError("wrong", where="line 4")

@@ -36,8 +36,8 @@ def summary(**counts):
 
 def test_a_preview_has_its_steps_and_the_engines_count(log):
     found = read_events(log("events-preview"), "log")
-    assert found.planning
-    assert not found.cut
+    assert found.is_preview
+    assert not found.is_truncated
     assert found.summary == {"create": 5}
     fleet = next(step for step in found.steps if step.urn.endswith("::workers"))
     assert (
@@ -48,7 +48,7 @@ def test_a_preview_has_its_steps_and_the_engines_count(log):
 
 def test_an_update_gives_the_ids_that_resources_got(log):
     found = read_events(log("events-update"), "log")
-    assert not found.planning
+    assert not found.is_preview
     template = next(step.new for step in found.steps if step.urn.endswith("::worker"))
     fleet = next(step.new for step in found.steps if step.urn.endswith("::workers"))
     named = fleet.inputs["launchTemplateConfigs"][0]["launchTemplateSpecification"]["launchTemplateId"]
@@ -57,13 +57,13 @@ def test_an_update_gives_the_ids_that_resources_got(log):
 
 def test_of_a_preview_and_its_update_the_update_counts(log):
     both = log("events-preview") + log("events-update")
-    assert not read_events(both, "log").planning
+    assert not read_events(both, "log").is_preview
 
 
 def test_a_log_that_was_cut_off_keeps_what_it_has(log):
     text = log("events-preview")
     found = read_events(text[: len(text) // 2], "log")
-    assert found.cut
+    assert found.is_truncated
     assert found.summary is None
     assert found.steps
 

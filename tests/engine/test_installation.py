@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from gpufleet.engine import LAUNCHER_MARK, VERSION, find, installation, installed
+from gpufleet.engine import LAUNCHER_MARK, VERSION, find_engine, find_installed_engine, installation
 
 PROGRAMS = ("pulumi", installation.LANGUAGE_HOST, installation.LANGUAGE_EXEC)
 
@@ -26,20 +26,20 @@ def make_engine(folder, version=VERSION, programs=PROGRAMS):
 
 
 def make_built(record=None):
-    make_engine(installation.built_folder() / "bin")
+    make_engine(installation.build_folder() / "bin")
     facts = {"version": VERSION, "recipe": installation.recipe_digest()} | (record or {})
-    (installation.built_folder() / "built.json").write_text(json.dumps(facts))
+    (installation.build_folder() / "built.json").write_text(json.dumps(facts))
 
 
 def test_nothing_is_found_where_nothing_is(tmp_path):
-    assert find(str(tmp_path)) is None
-    assert find("") is None
+    assert find_engine(str(tmp_path)) is None
+    assert find_engine("") is None
 
 
 def test_a_good_engine_on_path_is_taken(tmp_path):
     folder = make_engine(tmp_path / "bin", "3.272.0")
     make_built()
-    found = find(str(folder))
+    found = find_engine(str(folder))
     assert (found.origin, found.version, found.bin_dir) == ("installed", "3.272.0", folder)
 
 
@@ -54,31 +54,31 @@ def test_a_good_engine_on_path_is_taken(tmp_path):
 def test_an_unfit_engine_is_passed_over_and_told(tmp_path, version, programs, lacks):
     folder = make_engine(tmp_path / "bin", version, programs)
     make_built()
-    assert lacks in installed(str(folder)).lacks
-    assert find(str(folder)).origin == "built"
+    assert lacks in find_installed_engine(str(folder)).defect
+    assert find_engine(str(folder)).origin == "built"
 
 
 def test_our_own_launcher_is_no_engine(tmp_path):
     folder = make_engine(tmp_path / "bin")
     (folder / LAUNCHER_MARK).touch()
-    assert installed(str(folder)) is None
+    assert find_installed_engine(str(folder)) is None
 
 
 def test_our_own_build_on_path_is_not_an_installed_one():
     make_built()
-    assert find(str(installation.built_folder() / "bin")).origin == "built"
+    assert find_engine(str(installation.build_folder() / "bin")).origin == "built"
 
 
 @pytest.mark.parametrize("record", [{"recipe": "of another version"}, {"recipe": None}])
 def test_a_build_by_another_recipe_is_not_taken(record):
     make_built(record)
-    assert find("") is None
+    assert find_engine("") is None
 
 
 def test_a_build_with_a_program_missing_is_not_taken():
     make_built()
-    (installation.built_folder() / "bin" / installation.LANGUAGE_EXEC).unlink()
-    assert find("") is None
+    (installation.build_folder() / "bin" / installation.LANGUAGE_EXEC).unlink()
+    assert find_engine("") is None
 
 
 def test_the_version_is_asked_without_the_look_for_updates(tmp_path):
@@ -87,10 +87,10 @@ def test_the_version_is_asked_without_the_look_for_updates(tmp_path):
         '#!/bin/sh\n[ "$*" = version ] && [ "$PULUMI_SKIP_UPDATE_CHECK" = true ] && echo v3.258.1-x.2\n'
     )
     program.chmod(0o755)
-    assert installation.version_of(program) == "3.258.1-x.2"
+    assert installation.read_version(program) == "3.258.1-x.2"
     program.write_text("#!/bin/sh\necho v3.258.1\nexit 1\n")
-    assert installation.version_of(program) is None
-    assert installation.version_of(tmp_path / "none") is None
+    assert installation.read_version(program) is None
+    assert installation.read_version(tmp_path / "none") is None
 
 
 @pytest.mark.parametrize(
@@ -98,22 +98,25 @@ def test_the_version_is_asked_without_the_look_for_updates(tmp_path):
     [("3.99.0", "3.258.0"), ("3.258.0-alpha.9", "3.258.1"), ("2.999.999", "3.0.0")],
 )
 def test_versions_are_compared_as_numbers_of_three_parts(one, other):
-    assert installation._numbers(one) < installation._numbers(other)
+    assert installation._parse_version(one) < installation._parse_version(other)
 
 
 def test_the_language_host_may_be_elsewhere_on_path(tmp_path):
     alone = make_engine(tmp_path / "alone", programs=PROGRAMS[:1])
     rest = make_engine(tmp_path / "rest", programs=PROGRAMS[1:])
-    assert installed(f"{alone}:{rest}").lacks is None
+    assert find_installed_engine(f"{alone}:{rest}").defect is None
     (rest / PROGRAMS[2]).unlink()
-    assert installed(f"{alone}:{rest}").lacks == f"its Python language host is missing ({PROGRAMS[2]})"
+    assert (
+        find_installed_engine(f"{alone}:{rest}").defect
+        == f"its Python language host is missing ({PROGRAMS[2]})"
+    )
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "7"])
 def test_a_damaged_record_of_a_build_is_no_build(text):
     make_built()
-    (installation.built_folder() / "built.json").write_text(text)
-    assert find("") is None
+    (installation.build_folder() / "built.json").write_text(text)
+    assert find_engine("") is None
 
 
 def test_every_file_of_the_recipe_changes_the_digest(tmp_path, monkeypatch):

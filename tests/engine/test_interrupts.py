@@ -71,7 +71,7 @@ def half_made(engine_project, tmp_path):
 
 
 def test_a_killed_stack_init_is_done_again(half_made):
-    assert backend.ensure_stack(half_made, engine.find()).startswith("v1:")
+    assert backend.ensure_stack(half_made, engine.find_engine()).startswith("v1:")
 
 
 def test_a_stack_init_that_outlived_its_caller_is_ended_first(half_made, tmp_path):
@@ -80,7 +80,7 @@ def test_a_stack_init_that_outlived_its_caller_is_ended_first(half_made, tmp_pat
     with subprocess.Popen([tmp_path / "pulumi", "60"], env=env) as stray:
         # Popen returns before the kernel has laid out the new program's command line and environment.
         wait_until(lambda: stray.pid in processes.find_processes(half_made.home))
-        backend.ensure_stack(half_made, engine.find())
+        backend.ensure_stack(half_made, engine.find_engine())
         assert stray.wait(10) == -signal.SIGTERM
 
 

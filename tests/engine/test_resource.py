@@ -120,4 +120,4 @@ def test_what_failed_is_kept_and_a_phase_begins_after_a_summary():
         events(pre("create", new=BARE), summary, pre("update", new=BARE), failed, summary), "log"
     )
     assert [step.op for step in found.steps] == ["update"]
-    assert (found.failed, found.summary, found.planning) == ([URN], {"create": 2}, False)
+    assert (found.failed, found.summary, found.is_preview) == ([URN], {"create": 2}, False)

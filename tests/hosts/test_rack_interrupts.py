@@ -12,7 +12,7 @@ import pytest
 from gpufleet.rehearsal import rack
 
 ONE, TWO = "blades-poc/1", "blades-poc/2"
-# Seconds after "starting" is said: laying files, making links, launching, booting, answering.
+# Seconds after "starting" is printed: writing files, creating links, launching, booting, answering.
 MOMENTS = (0.0, 0.03, 0.1, 0.25, 0.6)
 UP = """
 import sys
@@ -65,16 +65,16 @@ def test_up_after_a_killed_up(box, kill_up, seconds):
 @pytest.mark.parametrize("seconds", MOMENTS)
 def test_down_after_a_killed_up(box, kill_up, seconds):
     kill_up(seconds)
-    inside = box.inside()
+    inside = box.process_ids_inside()
     box.down()
     time.sleep(0.5)  # a launcher that was on its way has had time to come up
     assert box.leftovers() == []
     assert box.survivors(inside) == set()
 
 
-def test_down_ends_the_insides_of_a_host_whose_launcher_was_killed(box):
+def test_down_stops_a_host_with_a_killed_launcher(box):
     box.up()
-    inside = box.inside()
+    inside = box.process_ids_inside()
     launchers = [pid for pid, _ in inside if box.name_of(pid) == "systemd-nspawn"]
     subprocess.run(["kill", "-KILL", *map(str, launchers)], check=True)
     time.sleep(0.5)
@@ -85,9 +85,9 @@ def test_down_ends_the_insides_of_a_host_whose_launcher_was_killed(box):
 
 
 @pytest.mark.parametrize("lost", ["rack", "."])
-def test_down_needs_no_files_of_ours(box, lost):
+def test_down_works_without_the_rehearsals_files(box, lost):
     box.up()
-    inside = box.inside()
+    inside = box.process_ids_inside()
     shutil.rmtree(box.home / lost)
     box.down()
     assert box.survivors(inside) == set()
@@ -105,7 +105,7 @@ def test_hosts_of_a_deleted_project_are_found(box):
 
 def test_a_killed_down_is_finished_by_the_next(box):
     box.up()
-    inside = box.inside()
+    inside = box.process_ids_inside()
     with subprocess.Popen([sys.executable, "-c", DOWN, str(box.home)], stdout=subprocess.PIPE) as process:
         process.stdout.readline()
         time.sleep(0.1)

@@ -31,7 +31,7 @@ def project(tmp_path):
 def rehearsal(project, tmp_path, monkeypatch):
     """Return a rehearsal that comes up with a fake engine."""
     fake_engine = engine.Engine(tmp_path / "engine" / "pulumi", "3.258.0", tmp_path / "engine", "built")
-    monkeypatch.setattr("gpufleet.engine.ensure", lambda _report: fake_engine)
+    monkeypatch.setattr("gpufleet.engine.ensure_engine", lambda _report: fake_engine)
     monkeypatch.setattr(backend, "ensure_stack", lambda _rehearsal, _engine: SALT)
     return Rehearsal(project, "dev")
 
@@ -151,7 +151,7 @@ def test_a_project_without_a_name_is_refused(tmp_path):
         backend.project_name(tmp_path)
 
 
-def test_resources_are_counted_without_the_engines_own(rehearsal):
+def test_resources_are_counted_without_stack_and_providers(rehearsal):
     kinds = ("pulumi:pulumi:Stack", "pulumi:providers:aws", "aws:ec2/vpc:Vpc")
     latest = {"resources": [{"type": kind} for kind in kinds], "pending_operations": [{}]}
     state = backend.state_file(rehearsal)

@@ -12,14 +12,14 @@ from __future__ import annotations
 from gpufleet.burnin.build import build_agent
 from gpufleet.burnin.judging import judge
 from gpufleet.burnin.pi import decode_throttled, parse_throttled
-from gpufleet.burnin.report import OUTCOMES, VERDICTS, CheckResult, Report, report_schema
+from gpufleet.burnin.report import OUTCOMES, VERDICTS, CheckResult, Report, load_report_schema
 from gpufleet.burnin.thresholds import (
     KINDS,
     Threshold,
     lint_thresholds,
+    list_required_checks,
     load_thresholds,
-    required_checks,
-    thresholds_for,
+    select_thresholds,
 )
 
 __all__ = [
@@ -33,9 +33,9 @@ __all__ = [
     "decode_throttled",
     "judge",
     "lint_thresholds",
+    "list_required_checks",
+    "load_report_schema",
     "load_thresholds",
     "parse_throttled",
-    "report_schema",
-    "required_checks",
-    "thresholds_for",
+    "select_thresholds",
 ]

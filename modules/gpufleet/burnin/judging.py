@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpufleet.burnin.readings import Readings, read, table
+from gpufleet.burnin.readings import Readings, as_mapping, read_check
 from gpufleet.burnin.report import OUTCOMES, CheckResult, Report
-from gpufleet.burnin.thresholds import Threshold, required_checks, thresholds_for
+from gpufleet.burnin.thresholds import Threshold, list_required_checks, select_thresholds
 
 Record = Mapping[str, Any]
 
@@ -22,7 +22,7 @@ class Attempt:
     end: Record | None
 
 
-def gather(records: Iterable[Any]) -> Attempt:
+def group_records(records: Iterable[Any]) -> Attempt:
     """Take the last attempt in a stream of records; what is no record is left out."""
     start: Record = {}
     checks: list[Record] = []
@@ -54,40 +54,45 @@ def judge(
     ``configured`` is what the registry knows of the node's configuration (None: nothing). It is only asked
     where the records do not say it themselves.
     """
-    attempt = gather(records)
-    declared = gpus_declared(attempt.start)
-    required = required_checks(kind, profile, gpus_declared=declared)
-    given = [*attempt.checks, *configuration_record(attempt, configured)]
-    rules = thresholds_for(kind, rehearsal=rehearsal)
-    refused = refuse_rehearsal(attempt, rehearsal)
-    judged = [judge_check(record, rules, refused, rehearsal) for record in given]
-    checks = complete(judged, required)
+    attempt = group_records(records)
+    declared = has_declared_gpus(attempt.start)
+    required = list_required_checks(kind, profile, gpus_declared=declared)
+    readings = [*attempt.checks, *build_configuration_record(attempt, configured)]
+    rules = select_thresholds(kind, rehearsal=rehearsal)
+    refused = check_rehearsal(attempt, rehearsal)
+    judged = [judge_check(record, rules, refused, rehearsal) for record in readings]
+    checks = add_missing_checks(judged, required)
     return Report(
-        attempt=word(attempt.start.get("attempt")) or "",
+        attempt=parse_word(attempt.start.get("attempt")) or "",
         node=node,
         profile=profile,
-        verdict=verdict(checks, required, ended=attempt.end is not None),
-        started_at=word(attempt.start.get("started_at")),
-        ended_at=word(attempt.end.get("ended_at")) if attempt.end else None,
+        verdict=decide_verdict(checks, required, has_ended=attempt.end is not None),
+        started_at=parse_word(attempt.start.get("started_at")),
+        ended_at=parse_word(attempt.end.get("ended_at")) if attempt.end else None,
         checks=checks,
         required=required,
     )
 
 
-def gpus_declared(start: Record) -> bool:
+def has_declared_gpus(start: Record) -> bool:
     """Tell whether the inventory declares GPUs: the agent was told how many to expect."""
     # Parameters reach the agent as words on its command line.
-    return str(table(start.get("params")).get("expect_gpus", "0")).strip() not in {"0", "0.0", "", "None"}
+    return str(as_mapping(start.get("params")).get("expect_gpus", "0")).strip() not in {
+        "0",
+        "0.0",
+        "",
+        "None",
+    }
 
 
-def configuration_record(attempt: Attempt, configured: bool | None) -> list[Record]:
+def build_configuration_record(attempt: Attempt, configured: bool | None) -> list[Record]:
     """Return the registry's word on the configuration, unless the records have it."""
     if configured is None or any(check.get("name") == "configuration" for check in attempt.checks):
         return []
     return [{"type": "check", "name": "configuration", "status": "ran", "raw": {"configured": configured}}]
 
 
-def refuse_rehearsal(attempt: Attempt, rehearsal: bool) -> str:
+def check_rehearsal(attempt: Attempt, rehearsal: bool) -> str:
     """Return why an attempt can't be judged as a real one, or nothing."""
     rehearsed = attempt.start.get("rehearsal") not in (None, False)
     return "collected at a rehearsal's pace, judged as a real run" if rehearsed and not rehearsal else ""
@@ -95,44 +100,44 @@ def refuse_rehearsal(attempt: Attempt, rehearsal: bool) -> str:
 
 def judge_check(record: Record, rules: tuple[Threshold, ...], refused: str, rehearsal: bool) -> CheckResult:
     """Judge one record: only one that ran, and ran on the real thing, can pass."""
-    name, status = word(record.get("name")) or "(unnamed)", record.get("status")
+    name, status = parse_word(record.get("name")) or "(unnamed)", record.get("status")
     raw = record.get("raw")
-    reason = word(record.get("reason")) or ""
+    reason = parse_word(record.get("reason")) or ""
     if status == "not_run":
         return CheckResult(name, "not_run", reason=reason or "not run")
     if status != "ran" or not isinstance(raw, Mapping):
         return CheckResult(name, "not_run", reason=f"error: {reason or 'the record makes no sense'}")
     unreal = refused if name != "configuration" else ""
-    unreal = unreal or ("" if rehearsal else fake_source(raw))
+    unreal = unreal or ("" if rehearsal else find_fake_source(raw))
     if unreal:
         return CheckResult(name, "not_run", reason=unreal)
-    readings = read(name, raw)
+    readings = read_check(name, raw)
     if readings.unreadable:
         return CheckResult(name, "not_run", reason=readings.unreadable)
-    own = [rule for rule in rules if rule.check == name and rule.bound != "unjudged"]
-    return judge_readings(name, readings, own, reason)
+    check_thresholds = [rule for rule in rules if rule.check == name and rule.bound != "unjudged"]
+    return judge_readings(name, readings, check_thresholds, reason)
 
 
-def fake_source(raw: Mapping[str, Any]) -> str:
+def find_fake_source(raw: Mapping[str, Any]) -> str:
     """Return the fake source of a reading, or an empty text for real hardware."""
     if raw.get("fake"):
         return "answered by a fake tool"
     return "read from a fake sysfs" if raw.get("root", "/sys") != "/sys" and "devices" in raw else ""
 
 
-def judge_readings(name: str, readings: Readings, rules: list[Threshold], said: str) -> CheckResult:
+def judge_readings(name: str, readings: Readings, rules: list[Threshold], agent_reason: str) -> CheckResult:
     """Hold metrics against their thresholds; the worst one decides, all missed ones are named."""
-    outcomes = [(outcome(rule, readings), rule) for rule in rules]
+    outcomes = [(judge_bound(rule, readings), rule) for rule in rules]
     if not any(metric in readings.metrics for metric in (rule.metric for rule in rules)):
         # Seen, but no rule speaks of it: worth keeping, never worth a pass.
         return CheckResult(
-            name, "not_run", readings.shown, readings.unit, reason=said or "no threshold judges it"
+            name, "not_run", readings.shown, readings.unit, reason=agent_reason or "no threshold judges it"
         )
     worst = min((found for found, _ in outcomes), key=OUTCOMES.index)
     missed = [rule for found, rule in outcomes if found != "pass" and found == worst]
     # Beside a failure, what could not be measured because of it is noise.
     others = [rule for found, rule in outcomes if found not in {"pass", worst, "not_run"}]
-    deciding = missed[0] if missed else headline(readings, rules)
+    deciding = missed[0] if missed else select_headline(readings, rules)
     value = readings.metrics.get(deciding.metric) if deciding else None
     return CheckResult(
         name,
@@ -144,42 +149,47 @@ def judge_readings(name: str, readings: Readings, rules: list[Threshold], said: 
         threshold=deciding.value if deciding else None,
         threshold_source=f"{deciding.source} ({deciding.date})" if deciding else "",
         reason="; ".join(
-            dict.fromkeys([*(explain(rule, readings) for rule in (*missed, *others)), *said_of(said)])
+            dict.fromkeys(
+                [
+                    *(explain_miss(rule, readings) for rule in (*missed, *others)),
+                    *format_agent_reason(agent_reason),
+                ]
+            )
         ),
     )
 
 
-def said_of(said: str) -> list[str]:
+def format_agent_reason(agent_reason: str) -> list[str]:
     """Return the record's own reason, where it gives one."""
-    return [said] if said else []
+    return [agent_reason] if agent_reason else []
 
 
-def outcome(rule: Threshold, readings: Readings) -> str:
+def judge_bound(rule: Threshold, readings: Readings) -> str:
     """Hold one metric against one threshold."""
     measured = readings.metrics.get(rule.metric)
     if measured is None:
         return "pass" if rule.absent == "skip" else "not_run"
-    return "pass" if rule.holds(measured) else rule.on_miss
+    return "pass" if rule.is_met(measured) else rule.on_miss
 
 
-def headline(readings: Readings, rules: list[Threshold]) -> Threshold | None:
+def select_headline(readings: Readings, rules: list[Threshold]) -> Threshold | None:
     """Return the threshold of the number that a report shows, if one bounds it."""
     shown = (rule for rule in rules if readings.metrics.get(rule.metric) == readings.shown)
     return next(shown, None) if readings.shown is not None else None
 
 
-def explain(rule: Threshold, readings: Readings) -> str:
+def explain_miss(rule: Threshold, readings: Readings) -> str:
     """Say what was missed: meaning, number and bound."""
     measured = readings.metrics.get(rule.metric)
     if measured is None:
         return f"{rule.metric} was not measured"
     if rule.unit in {"flag", "flags"}:
         return f"{rule.meaning} ({readings.shown})"
-    bound = "" if rule.bound == "ceiling" and rule.value == 0 else f", {rule.words}"
+    bound = "" if rule.bound == "ceiling" and rule.value == 0 else f", {rule.text}"
     return f"{rule.meaning} ({measured:g} {rule.unit}{bound})"
 
 
-def complete(judged: list[CheckResult], required: tuple[str, ...]) -> tuple[CheckResult, ...]:
+def add_missing_checks(judged: list[CheckResult], required: tuple[str, ...]) -> tuple[CheckResult, ...]:
     """Order checks, required ones first, and name those that have no record at all.
 
     Where a check has several records the worst stands: repeating a check does not improve it.
@@ -196,16 +206,16 @@ def complete(judged: list[CheckResult], required: tuple[str, ...]) -> tuple[Chec
     return tuple(best.get(name) or absent[name] for name in names)
 
 
-def verdict(checks: tuple[CheckResult, ...], required: tuple[str, ...], *, ended: bool) -> str:
+def decide_verdict(checks: tuple[CheckResult, ...], required: tuple[str, ...], *, has_ended: bool) -> str:
     """Return the verdict: the one table of outcome to verdict, applied to the required checks."""
     outcomes = {check.outcome for check in checks if check.name in required}
     if "fail" in outcomes:
         return "faulty"
-    if "not_run" in outcomes or not ended:
+    if "not_run" in outcomes or not has_ended:
         return "incomplete"
     return "degraded" if "warn" in outcomes else "healthy"
 
 
-def word(value: Any) -> str | None:
+def parse_word(value: Any) -> str | None:
     """Return a text, or None for anything else."""
     return value if isinstance(value, str) else None

@@ -24,107 +24,111 @@ class Readings:
     unreadable: str = ""
 
 
-def numeric(value: Any) -> float | None:
+def parse_number(value: Any) -> float | None:
     """Return a finite number, or None for anything else (booleans are no measurements)."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if abs(value) < 1e18 and math.isfinite(value) else None  # noqa: PLR2004 - sanity
 
 
-def table(value: Any) -> Raw:
+def as_mapping(value: Any) -> Raw:
     """Return a mapping, or an empty one."""
     return value if isinstance(value, Mapping) else {}
 
 
-def items(value: Any) -> list[Any]:
+def as_list(value: Any) -> list[Any]:
     """Return a list, or an empty one."""
     return value if isinstance(value, list) else []
 
 
-def keep(**metrics: float | None) -> dict[str, float]:
+def drop_missing(**metrics: float | None) -> dict[str, float]:
     """Leave out what was not measured."""
     return {name: value for name, value in metrics.items() if value is not None}
 
 
-def missing(expected: float | None, found: float | None) -> float | None:
+def count_missing(expected: float | None, actual: float | None) -> float | None:
     """Return how many are missing against a declared number; None where none is declared."""
-    return max(0.0, expected - found) if expected and found is not None else None
+    return max(0.0, expected - actual) if expected and actual is not None else None
 
 
-def configuration(raw: Raw) -> Readings:
+def read_configuration(raw: Raw) -> Readings:
     """Whether the base configuration went through, as the registry or the playbook says."""
     state = raw.get("configured")
     return Readings({"failures": 0.0 if state else 1.0}) if isinstance(state, bool) else Readings()
 
 
-def cpu(raw: Raw) -> Readings:
+def read_cpu(raw: Raw) -> Readings:
     """Cores, rounds and wrong answers."""
-    online, usable, rounds = (numeric(raw.get(key)) for key in ("cores_online", "cores_usable", "rounds"))
+    online, usable, rounds = (
+        parse_number(raw.get(key)) for key in ("cores_online", "cores_usable", "rounds")
+    )
     lost = raw.get("workers_lost")
-    stress = table(raw.get("stress_ng"))
-    wrong = numeric(raw.get("wrong"))
-    if wrong is not None and stress.get("ran") is True and stress.get("code") != 0:
-        wrong += 1  # stress-ng verifies too, and says so by its exit code
-    metrics = keep(
-        wrong_answers=wrong,
+    stress = as_mapping(raw.get("stress_ng"))
+    wrong_answers = parse_number(raw.get("wrong"))
+    if wrong_answers is not None and stress.get("ran") is True and stress.get("code") != 0:
+        wrong_answers += 1  # stress-ng verifies too, and says so by its exit code
+    metrics = drop_missing(
+        wrong_answers=wrong_answers,
         workers_lost=float(len(lost)) if isinstance(lost, list) else None,
         rounds_per_core=rounds / usable if rounds is not None and usable else None,
         cores_online=online,
-        cores_missing=missing(numeric(raw.get("expect_cores")), online),
+        cores_missing=count_missing(parse_number(raw.get("expect_cores")), online),
     )
-    return Readings(metrics, numeric(raw.get("hash_mb_per_s")), "MB/s")
+    return Readings(metrics, parse_number(raw.get("hash_mb_per_s")), "MB/s")
 
 
-def memory(raw: Raw) -> Readings:
+def read_memory(raw: Raw) -> Readings:
     """Size, patterns, error counters and copy rate."""
-    total, expected = numeric(raw.get("total_gib")), numeric(raw.get("expect_memory_gib"))
-    wrong = [numeric(value) for value in table(raw.get("wrong_mib")).values()]
-    counts = [numeric(table(counter).get("ue")) for counter in table(raw.get("edac")).values()]
+    total, expected = parse_number(raw.get("total_gib")), parse_number(raw.get("expect_memory_gib"))
+    wrong_mib = [parse_number(value) for value in as_mapping(raw.get("wrong_mib")).values()]
+    counts = [parse_number(as_mapping(counter).get("ue")) for counter in as_mapping(raw.get("edac")).values()]
     known = [count for count in counts if count is not None]
-    metrics = keep(
+    metrics = drop_missing(
         total_gib=total,
         total_share=total / expected if total is not None and expected else None,
-        wrong_mib=sum(value for value in wrong if value is not None) if wrong and None not in wrong else None,
+        wrong_mib=sum(value for value in wrong_mib if value is not None)
+        if wrong_mib and None not in wrong_mib
+        else None,
         uncorrected_errors=sum(known) if known else None,
-        copy_mb_per_s=numeric(raw.get("copy_mb_per_s")),
+        copy_mb_per_s=parse_number(raw.get("copy_mb_per_s")),
     )
     return Readings(metrics, metrics.get("copy_mb_per_s"), "MB/s")
 
 
-def storage(raw: Raw) -> Readings:
+def read_storage(raw: Raw) -> Readings:
     """Room, mount state, and what the scratch file showed."""
-    root, scratch = table(raw.get("root")), table(raw.get("scratch"))
+    root, scratch = as_mapping(raw.get("root")), as_mapping(raw.get("scratch"))
     on_disk = str(scratch.get("type")) not in MEMORY_BACKED
-    wrote = "write_error" in raw or numeric(raw.get("write_mb_per_s")) is not None
+    wrote = "write_error" in raw or parse_number(raw.get("write_mb_per_s")) is not None
     state = root.get("read_only")
-    metrics = keep(
+    metrics = drop_missing(
         read_only=float(state) if isinstance(state, bool) else None,
-        free_share=numeric(root.get("free_share")),
-        free_gib=numeric(root.get("free_gib")),
-        inodes_free_share=numeric(root.get("inodes_free_share")),
+        free_share=parse_number(root.get("free_share")),
+        free_gib=parse_number(root.get("free_gib")),
+        inodes_free_share=parse_number(root.get("inodes_free_share")),
         write_errors=float("write_error" in raw) if wrote else None,
-        wrong_mib=numeric(raw.get("wrong_mib")),
+        wrong_mib=parse_number(raw.get("wrong_mib")),
         # Memory is no disk: its speed would hide a slow one.
-        write_mb_per_s=numeric(raw.get("write_mb_per_s")) if on_disk else None,
+        write_mb_per_s=parse_number(raw.get("write_mb_per_s")) if on_disk else None,
     )
     return Readings(metrics, metrics.get("write_mb_per_s"), "MB/s")
 
 
-def network(raw: Raw) -> Readings:
+def read_network(raw: Raw) -> Readings:
     """Link speed, error share, round trips, throughput."""
-    link, trips, rate = (table(raw.get(key)) for key in ("link", "round_trip", "throughput"))
+    link, trips, rate = (as_mapping(raw.get(key)) for key in ("link", "round_trip", "throughput"))
     sent, lost, speed = (
-        numeric(trips.get("sent")),
-        numeric(trips.get("lost")),
-        numeric(link.get("speed_mbit")),
+        parse_number(trips.get("sent")),
+        parse_number(trips.get("lost")),
+        parse_number(link.get("speed_mbit")),
     )
-    errors = [numeric(link.get(key)) for key in ("rx_errors", "tx_errors", "rx_crc_errors")]
-    packets = sum(numeric(link.get(key)) or 0.0 for key in ("rx_packets", "tx_packets"))
-    mbit = numeric(rate.get("mbit"))
-    metrics = keep(
+    errors = [parse_number(link.get(key)) for key in ("rx_errors", "tx_errors", "rx_crc_errors")]
+    packets = sum(parse_number(link.get(key)) or 0.0 for key in ("rx_packets", "tx_packets"))
+    mbit = parse_number(rate.get("mbit"))
+    metrics = drop_missing(
         lost=lost,
         lost_share=lost / sent if lost is not None and sent else None,
-        round_trip_ms=numeric(trips.get("median_ms")),
+        round_trip_ms=parse_number(trips.get("median_ms")),
         # Drivers of virtual links answer -1: they do not know.
         speed_mbit=speed if speed is not None and speed > 0 else None,
         error_share=sum(value or 0.0 for value in errors) / packets if packets else None,
@@ -134,16 +138,16 @@ def network(raw: Raw) -> Readings:
     return Readings(metrics, metrics.get("round_trip_ms"), "ms")
 
 
-def pi_throttled(raw: Raw) -> Readings:
+def read_pi_throttled(raw: Raw) -> Readings:
     """Read the firmware's flags, one metric each."""
     bits = pi.parse_throttled(str(raw.get("text", "")))
     if bits is None:
         return Readings(unreadable=f"not an answer of get_throttled: {str(raw.get('text'))[:60]!r}")
     flags = {name: float(is_set) for name, is_set in pi.decode_throttled(bits).items()}
-    return Readings({**flags, "undocumented_bits": float(pi.undocumented(bits))}, f"{bits:#x}", "flags")
+    return Readings({**flags, "undocumented_bits": float(pi.undocumented_bits(bits))}, f"{bits:#x}", "flags")
 
 
-def pi_temperature(raw: Raw) -> Readings:
+def read_pi_temperature(raw: Raw) -> Readings:
     """Degrees Celsius of the SoC."""
     celsius = pi.parse_temperature(str(raw.get("text", "")))
     if celsius is None:
@@ -151,33 +155,33 @@ def pi_temperature(raw: Raw) -> Readings:
     return Readings({"celsius": celsius}, celsius, "°C")
 
 
-def nvme_link(raw: Raw) -> Readings:
+def read_nvme_link(raw: Raw) -> Readings:
     """Drives against the declared number, and the slowest link."""
     devices = raw.get("devices")
     if not isinstance(devices, list):
         return Readings(unreadable="no list of drives")
-    speeds = [pi.parse_link_speed(table(device).get("current_link_speed")) for device in devices]
-    lanes = [pi.parse_link_width(table(device).get("current_link_width")) for device in devices]
+    speeds = [pi.parse_link_speed(as_mapping(device).get("current_link_speed")) for device in devices]
+    lanes = [pi.parse_link_width(as_mapping(device).get("current_link_width")) for device in devices]
     known_speeds = [speed for speed in speeds if speed is not None]
     known_lanes = [float(width) for width in lanes if width is not None]
-    metrics = keep(
+    metrics = drop_missing(
         drives=float(len(devices)),
-        drives_missing=missing(numeric(raw.get("expect_nvme")), float(len(devices))),
+        drives_missing=count_missing(parse_number(raw.get("expect_nvme")), float(len(devices))),
         link_gt_per_s=min(known_speeds) if len(known_speeds) == len(devices) and devices else None,
         link_lanes=min(known_lanes) if len(known_lanes) == len(devices) and devices else None,
     )
     return Readings(metrics, metrics.get("link_gt_per_s"), "GT/s")
 
 
-def smart(raw: Raw) -> Readings:
+def read_smart(raw: Raw) -> Readings:
     """Read what the drives predict and count."""
-    drives = [table(drive) for drive in items(raw.get("drives"))]
-    verdicts = [table(drive.get("smart_status")).get("passed") for drive in drives]
+    drives = [as_mapping(drive) for drive in as_list(raw.get("drives"))]
+    verdicts = [as_mapping(drive.get("smart_status")).get("passed") for drive in drives]
     judged = [verdict for verdict in verdicts if isinstance(verdict, bool)]
-    logs = [table(drive.get("nvme_smart_health_information_log")) for drive in drives]
-    errors = [value for log in logs if (value := numeric(log.get("media_errors"))) is not None]
-    used = [value for log in logs if (value := numeric(log.get("percentage_used"))) is not None]
-    metrics = keep(
+    logs = [as_mapping(drive.get("nvme_smart_health_information_log")) for drive in drives]
+    errors = [value for log in logs if (value := parse_number(log.get("media_errors"))) is not None]
+    used = [value for log in logs if (value := parse_number(log.get("percentage_used"))) is not None]
+    metrics = drop_missing(
         failing=float(judged.count(False)) if judged and len(judged) == len(drives) else None,
         media_errors=sum(errors) if errors else None,
         percentage_used=max(used) if used else None,
@@ -185,35 +189,35 @@ def smart(raw: Raw) -> Readings:
     return Readings(metrics, metrics.get("percentage_used"), "%")
 
 
-def gpu_nvidia(raw: Raw) -> Readings:
+def read_gpu_nvidia(raw: Raw) -> Readings:
     """Count and health of NVIDIA GPUs."""
     xml = nvidia.unpack(raw.get("xml"))
     gpus = nvidia.parse_report(xml) if xml is not None else None
     if gpus is None:
         return Readings(unreadable="not a report of nvidia-smi -q -x")
-    on_bus = float(len(items(raw.get("on_bus"))))
-    expected = max(numeric(raw.get("expect_gpus")) or 0.0, on_bus, 1.0)
+    on_bus = float(len(as_list(raw.get("on_bus"))))
+    expected = max(parse_number(raw.get("expect_gpus")) or 0.0, on_bus, 1.0)
     margins = [gpu.slowdown_c - gpu.temperature_c for gpu in gpus if gpu.slowdown_c and gpu.temperature_c]
     narrow = [gpu.link_width < gpu.link_width_max for gpu in gpus if gpu.link_width and gpu.link_width_max]
-    metrics = keep(
+    metrics = drop_missing(
         gpus_missing=max(0.0, expected - len(gpus)),
-        ecc_uncorrected=total([gpu.ecc_uncorrected for gpu in gpus]),
-        remap_pending=total([gpu.remap_pending for gpu in gpus]),
-        remap_failed=total([gpu.remap_failed for gpu in gpus]),
-        hardware_slowdown=total([gpu.hardware_slowdown for gpu in gpus]),
+        ecc_uncorrected=sum_known([gpu.ecc_uncorrected for gpu in gpus]),
+        remap_pending=sum_known([gpu.remap_pending for gpu in gpus]),
+        remap_failed=sum_known([gpu.remap_failed for gpu in gpus]),
+        hardware_slowdown=sum_known([gpu.hardware_slowdown for gpu in gpus]),
         link_narrow=float(sum(narrow)) if narrow else None,
         thermal_margin_c=float(min(margins)) if margins else None,
     )
     return Readings(metrics, float(len(gpus)), "GPUs")
 
 
-def total(values: list[int | None] | list[bool | None]) -> float | None:
+def sum_known(values: list[int | None] | list[bool | None]) -> float | None:
     """Sum what is known; None when nothing is."""
     known = [float(value) for value in values if value is not None]
     return sum(known) if known else None
 
 
-def gpu_xid(raw: Raw) -> Readings:
+def read_gpu_xid(raw: Raw) -> Readings:
     """XIDs in the kernel log, by what they ask for."""
     if not isinstance(raw.get("lines"), list):
         return Readings(unreadable="no list of kernel log lines")
@@ -223,11 +227,11 @@ def gpu_xid(raw: Raw) -> Readings:
     )
 
 
-def gpu_amd(raw: Raw) -> Readings:
+def read_gpu_amd(raw: Raw) -> Readings:
     """Count of AMD GPUs and whether a driver holds them."""
-    devices = [table(device) for device in items(raw.get("devices"))]
-    expected = max(numeric(raw.get("expect_gpus")) or 0.0, 1.0)
-    metrics = keep(
+    devices = [as_mapping(device) for device in as_list(raw.get("devices"))]
+    expected = max(parse_number(raw.get("expect_gpus")) or 0.0, 1.0)
+    metrics = drop_missing(
         gpus_missing=max(0.0, expected - len(devices)),
         without_driver=float(sum(not device.get("driver") for device in devices)),
     )
@@ -235,15 +239,22 @@ def gpu_amd(raw: Raw) -> Readings:
 
 
 READERS: dict[str, Callable[[Raw], Readings]] = {
-    reader.__name__: reader
-    for reader in (
-        configuration, cpu, memory, storage, network, pi_throttled, pi_temperature, nvme_link, smart,
-        gpu_nvidia, gpu_xid, gpu_amd,
-    )
-}  # fmt: skip
+    "configuration": read_configuration,
+    "cpu": read_cpu,
+    "memory": read_memory,
+    "storage": read_storage,
+    "network": read_network,
+    "pi_throttled": read_pi_throttled,
+    "pi_temperature": read_pi_temperature,
+    "nvme_link": read_nvme_link,
+    "smart": read_smart,
+    "gpu_nvidia": read_gpu_nvidia,
+    "gpu_xid": read_gpu_xid,
+    "gpu_amd": read_gpu_amd,
+}
 
 
-def read(name: str, raw: Raw) -> Readings:
+def read_check(name: str, raw: Raw) -> Readings:
     """Return a check's metrics; a check that no threshold speaks of has none."""
     reader = READERS.get(name)
     return reader(raw) if reader else Readings()

@@ -9,8 +9,8 @@ from gpufleet.boundary import packaged_json
 
 # Worst first: a measured failure outweighs what was not measured, and that outweighs a warning.
 OUTCOMES = ("fail", "not_run", "warn", "pass")
-HEAD = ("attempt", "node", "profile", "verdict", "started_at", "ended_at")
-NO_END = "the record has no end: the agent was ended or the node went down"
+HEADER_FIELDS = ("attempt", "node", "profile", "verdict", "started_at", "ended_at")
+MISSING_END = "the record has no end: the agent was ended or the node went down"
 VERDICTS = ("healthy", "degraded", "faulty", "incomplete")
 
 
@@ -42,22 +42,24 @@ class Report:
 
     def to_json(self) -> dict[str, Any]:
         """Return the report in its stable shape (schema: report.schema.json)."""
-        head = {name: getattr(self, name) for name in HEAD}
+        head = {name: getattr(self, name) for name in HEADER_FIELDS}
         return {**head, "checks": [vars(check) | {} for check in self.checks]}
 
-    def reasons(self) -> list[str]:
+    def list_reasons(self) -> list[str]:
         """Return what keeps the node from being healthy, worst first, one line each."""
-        keeping = [check for check in self.checks if check.name in self.required and check.outcome != "pass"]
-        ordered = sorted(keeping, key=lambda check: OUTCOMES.index(check.outcome))
-        cut_off = [NO_END] if self.ended_at is None else []
+        failing_checks = [
+            check for check in self.checks if check.name in self.required and check.outcome != "pass"
+        ]
+        ordered = sorted(failing_checks, key=lambda check: OUTCOMES.index(check.outcome))
+        cut_off = [MISSING_END] if self.ended_at is None else []
         return [*(f"{check.name}: {check.reason}" for check in ordered), *cut_off]
 
-    def check(self, name: str) -> CheckResult | None:
+    def find_check(self, name: str) -> CheckResult | None:
         """Return a check by name."""
         return next((check for check in self.checks if check.name == name), None)
 
 
-def report_schema() -> dict[str, Any]:
+def load_report_schema() -> dict[str, Any]:
     """Return the JSON Schema of a report."""
     schema: dict[str, Any] = packaged_json("gpufleet.burnin", "data/report.schema.json")
     return schema

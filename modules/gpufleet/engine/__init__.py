@@ -8,14 +8,21 @@ yet" and "secret" are the markers ``UNKNOWN`` and ``SECRET``, never a string tha
 
 from __future__ import annotations
 
-from gpufleet.engine.build import ensure
+from gpufleet.engine.build import ensure_engine
 from gpufleet.engine.command import run_pulumi
-from gpufleet.engine.document import read_document, reading
+from gpufleet.engine.document import name_source_in_errors, read_document
 from gpufleet.engine.events import Events, parse_events, read_events
-from gpufleet.engine.installation import LAUNCHER_MARK, VERSION, Engine, Found, find, installed
-from gpufleet.engine.lock import exclusive
+from gpufleet.engine.installation import (
+    LAUNCHER_MARK,
+    VERSION,
+    Engine,
+    InstalledEngine,
+    find_engine,
+    find_installed_engine,
+)
+from gpufleet.engine.lock import exclusive_lock
 from gpufleet.engine.preview import Step, parse_preview
-from gpufleet.engine.state import Resource, parse_state, urn_type
+from gpufleet.engine.state import Resource, parse_state, type_of_urn
 from gpufleet.engine.values import REMEDY, SECRET, UNKNOWN, Marker, decode_object
 
 __all__ = [
@@ -26,21 +33,21 @@ __all__ = [
     "VERSION",
     "Engine",
     "Events",
-    "Found",
+    "InstalledEngine",
     "Marker",
     "Resource",
     "Step",
     "decode_object",
-    "ensure",
-    "exclusive",
-    "find",
-    "installed",
+    "ensure_engine",
+    "exclusive_lock",
+    "find_engine",
+    "find_installed_engine",
+    "name_source_in_errors",
     "parse_events",
     "parse_preview",
     "parse_state",
     "read_document",
     "read_events",
-    "reading",
     "run_pulumi",
-    "urn_type",
+    "type_of_urn",
 ]

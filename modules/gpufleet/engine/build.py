@@ -21,23 +21,23 @@ from gpufleet.engine.installation import (
     LANGUAGE_HOST,
     VERSION,
     Engine,
-    built_folder,
-    find,
-    find_built,
-    installed,
+    build_folder,
+    find_built_engine,
+    find_engine,
+    find_installed_engine,
     recipe_digest,
     recipe_folder,
 )
-from gpufleet.engine.lock import exclusive
-from gpufleet.engine.toolchain import go, go_version
+from gpufleet.engine.lock import exclusive_lock
+from gpufleet.engine.toolchain import ensure_go, read_go_version
 from gpufleet.errors import EnvironmentFault
 
-Say = Callable[[str], None]
+ReportLine = Callable[[str], None]
 VERSION_SYMBOL = "github.com/pulumi/pulumi/sdk/v3/go/common/version.Version"
 
 
 @dataclass(frozen=True)
-class Part:
+class Program:
     """One program of the engine: the module in ``data/`` that it is built from, and its package."""
 
     name: str
@@ -46,88 +46,88 @@ class Part:
     version: str
 
 
-ENGINE = Part("pulumi", "pulumi", "github.com/pulumi/pulumi/pkg/v3/cmd/pulumi", VERSION)
+ENGINE_PROGRAM = Program("pulumi", "pulumi", "github.com/pulumi/pulumi/pkg/v3/cmd/pulumi", VERSION)
 # Later releases keep the language host in a module of its own, which Go cannot fetch by itself. This one
 # works with the engine above; it knows no `toolchain` option, so the virtual environment must be on PATH.
-HOST = Part(
+LANGUAGE_HOST_PROGRAM = Program(
     LANGUAGE_HOST, "language", "github.com/pulumi/pulumi/sdk/v3/python/cmd/pulumi-language-python", "3.70.0"
 )
 
 
-def ensure(say: Say) -> Engine:
+def ensure_engine(report: ReportLine) -> Engine:
     """Return an engine, building it first where none is installed or built."""
-    found = find()
-    if found:
-        return found
-    unfit = installed()
-    if unfit:
-        say(f"{unfit.pulumi} will not do: {unfit.lacks}")
-    place = built_folder()
-    with exclusive(place.parent / ".lock", say, "building the Pulumi engine"):
-        return find_built() or _build(place, say)
+    engine = find_engine()
+    if engine:
+        return engine
+    installed_engine = find_installed_engine()
+    if installed_engine:
+        report(f"{installed_engine.pulumi} will not do: {installed_engine.defect}")
+    target = build_folder()
+    with exclusive_lock(target.parent / ".lock", report, "building the Pulumi engine"):
+        return find_built_engine() or _build_engine(target, report)
 
 
-def _build(place: Path, say: Say) -> Engine:
+def _build_engine(target: Path, report: ReportLine) -> Engine:
     started = time.monotonic()
-    _clear_leftovers(place)
-    command = go(say)
-    say(f"building the Pulumi engine {VERSION} with {command}: once, about 5 minutes on 2 cores")
-    work = Path(tempfile.mkdtemp(prefix=".building-", dir=place.parent))
+    _remove_leftovers(target)
+    command = ensure_go(report)
+    report(f"building the Pulumi engine {VERSION} with {command}: once, about 5 minutes on 2 cores")
+    work = Path(tempfile.mkdtemp(prefix=".building-", dir=target.parent))
     try:
-        for number, part in enumerate((ENGINE, HOST), start=1):
-            _build_part(part, command, work, _numbered(say, number))
+        for number, program in enumerate((ENGINE_PROGRAM, LANGUAGE_HOST_PROGRAM), start=1):
+            _build_program(program, command, work, _prefix_step(report, number))
         _copy_exec(command, work)
-        _finish(work, place, command)
+        _publish_build(work, target, command)
     finally:
         shutil.rmtree(work, ignore_errors=True)
-    say(f"Pulumi engine {VERSION} built in {time.monotonic() - started:.0f} s: {place}")
-    engine = find_built()
+    report(f"Pulumi engine {VERSION} built in {time.monotonic() - started:.0f} s: {target}")
+    engine = find_built_engine()
     if engine is None:
         raise EnvironmentFault(
-            f"the engine just built is not in {place}", hint="check the disk and its permissions"
+            f"the engine just built is not in {target}", hint="check the disk and its permissions"
         )
     return engine
 
 
-def _numbered(say: Say, number: int) -> Say:
-    return lambda text: say(f"[{number}/2] {text}")
+def _prefix_step(report: ReportLine, number: int) -> ReportLine:
+    return lambda text: report(f"[{number}/2] {text}")
 
 
-def _clear_leftovers(place: Path) -> None:
+def _remove_leftovers(target: Path) -> None:
     """Remove what killed builds left; we hold the lock, so none of it is in use."""
-    for folder in place.parent.glob(".building-*"):
+    for folder in target.parent.glob(".building-*"):
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _build_part(part: Part, command: Path, work: Path, say: Say) -> None:
-    module = work / part.module
-    shutil.copytree(recipe_folder() / part.module, module)
-    flags = f"-s -w -X {VERSION_SYMBOL}=v{part.version}"
-    GoBuild(command, module, part.name, say).run(part.package, work / "bin" / part.name, flags)
+def _build_program(program: Program, command: Path, work: Path, report: ReportLine) -> None:
+    module = work / program.module
+    shutil.copytree(recipe_folder() / program.module, module)
+    flags = f"-s -w -X {VERSION_SYMBOL}=v{program.version}"
+    GoBuild(command, module, program.name, report).run(program.package, work / "bin" / program.name, flags)
 
 
 def _copy_exec(command: Path, work: Path) -> None:
     """Take the script that runs a Python program from the engine's own SDK module, of the same version."""
-    build = GoBuild(command, work / ENGINE.module, LANGUAGE_EXEC, lambda _: None)
-    source = build.module_folder("github.com/pulumi/pulumi/sdk/v3") / "python" / "cmd" / LANGUAGE_EXEC
+    build = GoBuild(command, work / ENGINE_PROGRAM.module, LANGUAGE_EXEC, lambda _: None)
+    source = build.find_module_folder("github.com/pulumi/pulumi/sdk/v3") / "python" / "cmd" / LANGUAGE_EXEC
     target = work / "bin" / LANGUAGE_EXEC
     shutil.copyfile(source, target)
     target.chmod(0o755)
 
 
-def _finish(work: Path, place: Path, command: Path) -> None:
+def _publish_build(work: Path, target: Path, command: Path) -> None:
     """Rename the finished build to its place; an older recipe's build makes room for it."""
-    for part in (ENGINE, HOST):
+    for part in (ENGINE_PROGRAM, LANGUAGE_HOST_PROGRAM):
         shutil.rmtree(work / part.module)
     record = {
         "version": VERSION,
-        "language_host": HOST.version,
+        "language_host": LANGUAGE_HOST_PROGRAM.version,
         "recipe": recipe_digest(),
-        "go": ".".join(str(part) for part in go_version(command)),
+        "go": ".".join(str(part) for part in read_go_version(command)),
     }
     (work / "built.json").write_text(json.dumps(record, indent=2) + "\n")
     work.chmod(0o755)
-    if place.exists():
-        place.rename(work.with_name(work.name + ".old"))
-    work.replace(place)
-    _clear_leftovers(place)
+    if target.exists():
+        target.rename(work.with_name(work.name + ".old"))
+    work.replace(target)
+    _remove_leftovers(target)

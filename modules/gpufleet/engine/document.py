@@ -15,7 +15,7 @@ UNEXPECTED = (LookupError, TypeError, AttributeError, ValueError, ArithmeticErro
 
 
 @contextmanager
-def reading(where: str) -> Iterator[None]:
+def name_source_in_errors(where: str) -> Iterator[None]:
     """Name the file in an error that does not say where it is; what nobody foresaw of a shape is an error too."""
     try:
         yield
@@ -39,13 +39,13 @@ def read_document(text: str, where: str) -> dict[str, Any]:
     try:
         document = decode_json(text, where, ENGINE_DOCUMENT)
     except NotJsonError as error:
-        raise _unreadable(text, error, where) from None
+        raise _describe_invalid_json(text, error, where) from None
     if not isinstance(document, dict):
         raise InputError("JSON, but not an object", where=where, remedy=REMEDY)
     return document
 
 
-def _unreadable(text: str, error: NotJsonError, where: str) -> InputError:
+def _describe_invalid_json(text: str, error: NotJsonError, where: str) -> InputError:
     place = f"{where}:{error.line}"
     if error.reason == "Extra data":
         return InputError("more than one JSON document", where=place, remedy="turn streaming JSON off")

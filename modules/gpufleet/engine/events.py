@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpufleet.boundary import ENGINE_DOCUMENT, NotJsonError, decode_json_lines
-from gpufleet.engine.document import UNEXPECTED, reading
-from gpufleet.engine.preview import Step, refuse_failure
+from gpufleet.engine.document import UNEXPECTED, name_source_in_errors
+from gpufleet.engine.preview import Step, check_diagnostics
 from gpufleet.engine.state import parse_resource
 from gpufleet.errors import InputError
 
@@ -37,11 +37,11 @@ class Events:
 
     steps: list[Step] = field(default_factory=list)
     summary: dict[str, int] | None = None
-    planning: bool = True
+    is_preview: bool = True
     failed: list[str] = field(default_factory=list)
     errors: list[Mapping[str, Any]] = field(default_factory=list, repr=False)
-    cut: bool = False
-    places: dict[tuple[str, str], int] = field(
+    is_truncated: bool = False
+    step_index: dict[tuple[str, str], int] = field(
         default_factory=dict, repr=False
     )  # of steps, by URN and operation
 
@@ -50,23 +50,23 @@ def read_events(text: str, where: str) -> Events:
     """Return what an event log says; a last line that was cut off is left out, another is an InputError."""
     if not text.strip():
         raise InputError("empty: the engine wrote no event", where=where, remedy=REMEDY)
-    found: list[Mapping[str, Any]] = []
-    cut: InputError | None = None
+    records: list[Mapping[str, Any]] = []
+    error_at_end: InputError | None = None
     value: Any
-    for at, value in decode_json_lines(text, where, ENGINE_DOCUMENT):
-        if cut is not None:
-            raise cut
-        why = _why_not_event(value)
-        if not why:
-            found.append(value)
+    for line_number, value in decode_json_lines(text, where, ENGINE_DOCUMENT):
+        if error_at_end is not None:
+            raise error_at_end
+        problem = _describe_invalid_event(value)
+        if not problem:
+            records.append(value)
             continue
-        refusal = InputError(f"not an engine event: {why}", where=f"{where}:{at}", remedy=REMEDY)
-        if not isinstance(value, NotJsonError) or not found:
-            raise refusal
-        cut = refusal  # a mistake, unless it is the last line
-    with reading(where):
-        events = parse_events(found)
-    events.cut = cut is not None
+        error = InputError(f"not an engine event: {problem}", where=f"{where}:{line_number}", remedy=REMEDY)
+        if not isinstance(value, NotJsonError) or not records:
+            raise error
+        error_at_end = error  # a mistake, unless it is the last line
+    with name_source_in_errors(where):
+        events = parse_events(records)
+    events.is_truncated = error_at_end is not None
     return events
 
 
@@ -77,20 +77,20 @@ def parse_events(events: Iterable[Mapping[str, Any]]) -> Events:
         if phases[-1].summary is not None and "resourcePreEvent" in event:
             phases.append(Events())
         try:
-            _take(event, phases[-1])
+            _add_event(event, phases[-1])
         except InputError:
             raise
         except UNEXPECTED as error:
             raise InputError(
                 f"an engine event of another shape: {type(error).__name__} {error}", remedy=REMEDY
             ) from None
-    told = next((phase for phase in reversed(phases) if phase.steps), phases[-1])
-    if told.planning:
-        refuse_failure({"diagnostics": told.errors})
-    return told
+    last_phase = next((phase for phase in reversed(phases) if phase.steps), phases[-1])
+    if last_phase.is_preview:
+        check_diagnostics({"diagnostics": last_phase.errors})
+    return last_phase
 
 
-def _why_not_event(value: Any) -> str:
+def _describe_invalid_event(value: Any) -> str:
     """Return why a line is not an event of the engine's, or nothing."""
     if isinstance(value, NotJsonError):
         return value.reason
@@ -101,35 +101,35 @@ def _why_not_event(value: Any) -> str:
     return "" if KINDS & value.keys() or "sequence" in value else "no event in it"
 
 
-def _take(event: Mapping[str, Any], phase: Events) -> None:
-    if (held := event.get("resourcePreEvent")) is not None:
-        phase.planning = bool(held.get("planning", False))
-        step = _step(held["metadata"])
-        phase.places[step.urn, step.op] = len(phase.steps)
+def _add_event(event: Mapping[str, Any], phase: Events) -> None:
+    if (content := event.get("resourcePreEvent")) is not None:
+        phase.is_preview = bool(content.get("planning", False))
+        step = _parse_step(content["metadata"])
+        phase.step_index[step.urn, step.op] = len(phase.steps)
         phase.steps.append(step)
-    elif held := event.get("resOutputsEvent"):
-        _complete(held["metadata"], phase)
-    elif held := event.get("resOpFailedEvent"):
-        phase.failed.append(str(held["metadata"]["urn"]))
-    elif held := event.get("summaryEvent"):
-        phase.summary = {str(op): int(count) for op, count in (held.get("resourceChanges") or {}).items()}
-    elif (held := event.get("diagnosticEvent")) and held.get("severity") == "error":
-        phase.errors.append({**held, "message": COLOUR.sub("", str(held.get("message", "")))})
+    elif content := event.get("resOutputsEvent"):
+        _complete_step(content["metadata"], phase)
+    elif content := event.get("resOpFailedEvent"):
+        phase.failed.append(str(content["metadata"]["urn"]))
+    elif content := event.get("summaryEvent"):
+        phase.summary = {str(op): int(count) for op, count in (content.get("resourceChanges") or {}).items()}
+    elif (content := event.get("diagnosticEvent")) and content.get("severity") == "error":
+        phase.errors.append({**content, "message": COLOUR.sub("", str(content.get("message", "")))})
 
 
-def _complete(metadata: Mapping[str, Any], phase: Events) -> None:
+def _complete_step(metadata: Mapping[str, Any], phase: Events) -> None:
     """Give a step's new resource the id and outputs that it got, which others refer to it by."""
     new = metadata.get("new")
-    at = phase.places.get((str(metadata["urn"]), str(metadata["op"])))
-    step = None if at is None else phase.steps[at]
-    if at is None or step is None or step.new is None or not new:
+    index = phase.step_index.get((str(metadata["urn"]), str(metadata["op"])))
+    step = None if index is None else phase.steps[index]
+    if index is None or step is None or step.new is None or not new:
         return
-    made = parse_resource(new)
-    kept = replace(step.new, id=made.id or step.new.id, outputs=made.outputs or step.new.outputs)
-    phase.steps[at] = replace(step, new=kept)
+    created = parse_resource(new)
+    resource = replace(step.new, id=created.id or step.new.id, outputs=created.outputs or step.new.outputs)
+    phase.steps[index] = replace(step, new=resource)
 
 
-def _step(metadata: Mapping[str, Any]) -> Step:
+def _parse_step(metadata: Mapping[str, Any]) -> Step:
     old, new = metadata.get("old"), metadata.get("new")
     return Step(
         op=str(metadata["op"]),

@@ -13,12 +13,12 @@ from pathlib import Path
 
 from gpufleet.errors import EnvironmentFault
 
-SECONDS_BETWEEN_LINES = 5.0
-WRONG_SUM = (
+REPORT_INTERVAL_SECONDS = 5.0
+CHECKSUM_HINT = (
     "a module differs from the checksum kept with gpufleet: check `go env GOPROXY`,"
     " run `go clean -modcache`, then `gpufleet doctor --fix` again"
 )
-NO_MODULES = (
+DOWNLOAD_HINT = (
     "the build needs the Go module proxy: check the network and `go env GOPROXY`, then run"
     " `gpufleet doctor --fix` again (it goes on where it stopped), or install Pulumi itself"
 )
@@ -39,35 +39,35 @@ class GoBuild:
         """Download, compile and link ``package`` into ``target``."""
         modules = len((self.folder / "go.sum").read_text().splitlines()) // 2
         stale = "{{if .Stale}}{{.ImportPath}}{{end}}"
-        listing = self._go(
+        listing = self._run_go(
             ["list", "-mod=readonly", "-deps", "-f", stale, package],
             lambda count, latest: f"downloading module {count} of at most {modules}: {latest.split()[-2]}",
             counted="go: downloading",
         )
         total = len(listing.split())
-        self._tell(f"{total} packages to compile")
-        self._go(
+        self._report(f"{total} packages to compile")
+        self._run_go(
             ["build", "-v", "-mod=readonly", "-o", str(target), "-ldflags", flags, package],
             lambda count, latest: f"compiled {count} of {total} packages: {latest}",
         )
-        self._tell(f"linked, {target.stat().st_size / 1e6:.0f} MB")
+        self._report(f"linked, {target.stat().st_size / 1e6:.0f} MB")
 
-    def module_folder(self, module: str) -> Path:
+    def find_module_folder(self, module: str) -> Path:
         """Return where Go keeps a module's source."""
-        return Path(self._go(["list", "-mod=readonly", "-m", "-f", "{{.Dir}}", module]).strip())
+        return Path(self._run_go(["list", "-mod=readonly", "-m", "-f", "{{.Dir}}", module]).strip())
 
-    def _go(
+    def _run_go(
         self, arguments: Sequence[str], progress: Callable[[int, str], str] | None = None, counted: str = ""
     ) -> str:
         """Run one go command; return its output, and tell now and then how many lines of progress came."""
         with tempfile.TemporaryFile("w+") as output:
-            code, tail = self._follow(arguments, output.fileno(), progress, counted)
+            code, tail = self._run_with_progress(arguments, output.fileno(), progress, counted)
             if code:
-                raise self._fault(list(tail))
+                raise self._build_fault(list(tail))
             output.seek(0)
             return output.read()
 
-    def _follow(
+    def _run_with_progress(
         self, arguments: Sequence[str], output: int, progress: Callable[[int, str], str] | None, counted: str
     ) -> tuple[int, deque[str]]:
         # GOWORK and GOTOOLCHAIN: a workspace or a toolchain of the user's must not change what is built.
@@ -83,23 +83,26 @@ class GoBuild:
                 tail.append(line.rstrip())
                 count += line.startswith(counted)
                 if progress and line.startswith(counted):
-                    self._tell_sometimes(progress(count, line.strip()))
+                    self._report_at_intervals(progress(count, line.strip()))
         return process.returncode, tail
 
-    def _tell_sometimes(self, text: str) -> None:
-        if time.monotonic() - self.last_said >= SECONDS_BETWEEN_LINES:
-            self._tell(text)
+    def _report_at_intervals(self, text: str) -> None:
+        if time.monotonic() - self.last_said >= REPORT_INTERVAL_SECONDS:
+            self._report(text)
 
-    def _tell(self, text: str) -> None:
+    def _report(self, text: str) -> None:
         self.last_said = time.monotonic()
         seconds = int(self.last_said - self.started)
         self.say(f"{self.name}: {text}, {seconds // 60} min {seconds % 60:02} s")
 
-    def _fault(self, tail: list[str]) -> EnvironmentFault:
+    def _build_fault(self, tail: list[str]) -> EnvironmentFault:
         lines = [line for line in tail if line and not line.startswith("go: downloading")] or [
             "no reason given"
         ]
-        wrong = next((line for line in lines if "verifying" in line or "checksum mismatch" in line), None)
+        checksum_error = next(
+            (line for line in lines if "verifying" in line or "checksum mismatch" in line), None
+        )
         return EnvironmentFault(
-            f"could not build {self.name}: {wrong or lines[-1]}", hint=WRONG_SUM if wrong else NO_MODULES
+            f"could not build {self.name}: {checksum_error or lines[-1]}",
+            hint=CHECKSUM_HINT if checksum_error else DOWNLOAD_HINT,
         )

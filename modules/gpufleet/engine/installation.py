@@ -33,58 +33,62 @@ class Engine:
 
 
 @dataclass(frozen=True)
-class Found:
-    """An engine on PATH, good enough or not; ``lacks`` says why not."""
+class InstalledEngine:
+    """An engine on PATH, good enough or not; ``defect`` is the reason if it is not."""
 
     pulumi: Path
     version: str
-    lacks: str | None
+    defect: str | None
 
 
-def built_folder() -> Path:
+def build_folder() -> Path:
     """Return where the engine of ``VERSION`` is built."""
     return paths.user_cache() / "engine" / VERSION
 
 
-def find(search: str | None = None) -> Engine | None:
+def find_engine(search: str | None = None) -> Engine | None:
     """Return the installed engine when it is good enough, else the built one, else nothing."""
-    found = installed(search)
-    if found and not found.lacks:
-        return Engine(found.pulumi, found.version, found.pulumi.parent, "installed")
-    return find_built()
+    installed_engine = find_installed_engine(search)
+    if installed_engine and not installed_engine.defect:
+        return Engine(
+            installed_engine.pulumi, installed_engine.version, installed_engine.pulumi.parent, "installed"
+        )
+    return find_built_engine()
 
 
-def find_built() -> Engine | None:
+def find_built_engine() -> Engine | None:
     """Return the engine built by this version's recipe, when its build was finished."""
-    folder = built_folder()
+    folder = build_folder()
     try:
         record = decode_json_object(read_bytes(folder / "built.json"), "built.json")
     except InputError:
         return None
     bin_dir = folder / "bin"
-    complete = all((bin_dir / name).is_file() for name in ("pulumi", LANGUAGE_HOST, LANGUAGE_EXEC))
-    if not complete or not isinstance(record, dict) or record.get("recipe") != recipe_digest():
+    has_all_programs = all((bin_dir / name).is_file() for name in ("pulumi", LANGUAGE_HOST, LANGUAGE_EXEC))
+    if not has_all_programs or not isinstance(record, dict) or record.get("recipe") != recipe_digest():
         return None
     return Engine(bin_dir / "pulumi", str(record["version"]), bin_dir, "built")
 
 
-def installed(search: str | None = None) -> Found | None:
+def find_installed_engine(search: str | None = None) -> InstalledEngine | None:
     """Return the first `pulumi` on PATH that is an engine itself: no launcher and no build of ours."""
-    folders = _own_folders_removed(os.environ.get("PATH", "") if search is None else search)
+    folders = _remove_project_folders(os.environ.get("PATH", "") if search is None else search)
     executable = shutil.which("pulumi", path=folders) if folders else None
     if executable is None:
         return None
-    version = version_of(Path(executable))
-    return Found(Path(executable), version or "unknown", _lacking(Path(executable), version, folders))
+    version = read_version(Path(executable))
+    return InstalledEngine(
+        Path(executable), version or "unknown", _describe_defect(Path(executable), version, folders)
+    )
 
 
-def _own_folders_removed(search: str) -> str:
-    built = built_folder() / "bin"
+def _remove_project_folders(search: str) -> str:
+    built = build_folder() / "bin"
     folders = (Path(entry) for entry in search.split(os.pathsep) if entry)
     return os.pathsep.join(str(at) for at in folders if at != built and not (at / LAUNCHER_MARK).exists())
 
 
-def version_of(executable: Path) -> str | None:
+def read_version(executable: Path) -> str | None:
     """Return what `pulumi version` says, without the v."""
     environment = {**os.environ, "PULUMI_SKIP_UPDATE_CHECK": "true"}
     try:
@@ -98,17 +102,17 @@ def version_of(executable: Path) -> str | None:
     return match[1] if match and run.returncode == 0 else None
 
 
-def _lacking(executable: Path, version: str | None, search: str) -> str | None:
+def _describe_defect(executable: Path, version: str | None, search: str) -> str | None:
     if version is None:
         return "it does not answer `pulumi version`"
-    if _numbers(version) < _numbers(VERSION):
+    if _parse_version(version) < _parse_version(VERSION):
         return f"{version} is older than {VERSION}"
-    beside = os.pathsep.join((str(executable.resolve().parent), search))
-    missing = [name for name in (LANGUAGE_HOST, LANGUAGE_EXEC) if not shutil.which(name, path=beside)]
+    folders = os.pathsep.join((str(executable.resolve().parent), search))
+    missing = [name for name in (LANGUAGE_HOST, LANGUAGE_EXEC) if not shutil.which(name, path=folders)]
     return f"its Python language host is missing ({', '.join(missing)})" if missing else None
 
 
-def _numbers(version: str) -> tuple[int, ...]:
+def _parse_version(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
 
 

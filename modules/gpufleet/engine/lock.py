@@ -10,36 +10,36 @@ from pathlib import Path
 
 
 @contextmanager
-def exclusive(path: Path, say: Callable[[str], None], doing: str) -> Iterator[None]:
+def exclusive_lock(path: Path, report: Callable[[str], None], activity: str) -> Iterator[None]:
     """Hold the lock file ``path`` while the body runs; wait, and say so, where another holds it.
 
     The body may remove the file: whoever waited for it then makes and locks a new one.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = _acquire(path, say, doing)
-    while not _same_file(descriptor, path):
+    descriptor = _acquire(path, report, activity)
+    while not _is_same_file(descriptor, path):
         os.close(descriptor)
-        descriptor = _acquire(path, say, doing)
+        descriptor = _acquire(path, report, activity)
     try:
         yield
     finally:
         os.close(descriptor)
 
 
-def _acquire(path: Path, say: Callable[[str], None], doing: str) -> int:
+def _acquire(path: Path, report: Callable[[str], None], activity: str) -> int:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        say(f"waiting: another process is {doing}")
+        report(f"waiting: another process is {activity}")
         fcntl.flock(descriptor, fcntl.LOCK_EX)
     return descriptor
 
 
-def _same_file(descriptor: int, path: Path) -> bool:
+def _is_same_file(descriptor: int, path: Path) -> bool:
     try:
-        there = path.stat()
+        current = path.stat()
     except FileNotFoundError:
         return False
-    held = os.fstat(descriptor)
-    return (held.st_dev, held.st_ino) == (there.st_dev, there.st_ino)
+    locked = os.fstat(descriptor)
+    return (locked.st_dev, locked.st_ino) == (current.st_dev, current.st_ino)

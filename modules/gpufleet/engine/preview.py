@@ -16,7 +16,7 @@ from gpufleet.errors import InputError
 
 REMEDY = "give the output of `pulumi preview --json`"
 # The engine's opening words for a failed program say no more than that it failed.
-EMPTY_PHRASES = ("preview failed", "update failed")
+UNINFORMATIVE_MESSAGES = ("preview failed", "update failed")
 
 
 @dataclass(frozen=True)
@@ -35,25 +35,27 @@ def parse_preview(document: Mapping[str, Any]) -> list[Step]:
     """Return the steps of a preview; a preview that failed, or another document, is an InputError."""
     if not isinstance(document, Mapping):
         raise InputError("not a preview: a list or a plain value", remedy=REMEDY)
-    refuse_failure(document)
+    check_diagnostics(document)
     steps = document.get("steps")
     if steps is None and "changeSummary" in document:
         return []
     if not isinstance(steps, list):
-        raise InputError(f"not a preview: {_what_it_is(document)}", remedy=REMEDY)
+        raise InputError(f"not a preview: {_describe_document(document)}", remedy=REMEDY)
     return [_parse_step(step) for step in steps]
 
 
-def refuse_failure(document: Mapping[str, Any]) -> None:
+def check_diagnostics(document: Mapping[str, Any]) -> None:
     """Raise an InputError with the cause where the diagnostics hold an error."""
     diagnostics = document.get("diagnostics") or []
     if not isinstance(diagnostics, list) or not all(isinstance(entry, Mapping) for entry in diagnostics):
         raise InputError("not a preview: diagnostics of another shape", remedy=REMEDY)
     errors = [str(entry.get("message", "")) for entry in diagnostics if entry.get("severity") == "error"]
     if errors:
-        telling = next((text for text in errors if text.strip().lower() not in EMPTY_PHRASES), errors[0])
+        message = next(
+            (text for text in errors if text.strip().lower() not in UNINFORMATIVE_MESSAGES), errors[0]
+        )
         raise InputError(
-            f"the preview failed: {_last_line(telling)}", remedy="make `pulumi preview` succeed first"
+            f"the preview failed: {_last_line(message)}", remedy="make `pulumi preview` succeed first"
         )
 
 
@@ -64,7 +66,7 @@ def _last_line(message: str) -> str:
     return text.removeprefix("error: ")[:300]
 
 
-def _what_it_is(document: Mapping[str, Any]) -> str:
+def _describe_document(document: Mapping[str, Any]) -> str:
     if "deployment" in document:
         return "this is a stack's state"
     if "sequence" in document:
@@ -86,10 +88,10 @@ def _parse_step(step: Any) -> Step:
         urn=urn,
         old=parse_resource(old) if old else None,
         new=parse_resource(new) if new else None,
-        diff_reasons=_names(step.get("diffReasons")),
-        replace_reasons=_names(step.get("replaceReasons")),
+        diff_reasons=_parse_names(step.get("diffReasons")),
+        replace_reasons=_parse_names(step.get("replaceReasons")),
     )
 
 
-def _names(value: Any) -> tuple[str, ...]:
+def _parse_names(value: Any) -> tuple[str, ...]:
     return tuple(map(str, value)) if isinstance(value, list) else ()

@@ -57,7 +57,7 @@ def parse_resource(record: Mapping[str, Any], *, pending: str | None = None) -> 
         raise InputError(f"a resource without a URN: {str(urn)[:80]!r}", remedy=REMEDY)
     return Resource(
         urn=urn,
-        type=str(record.get("type") or urn_type(urn)),
+        type=str(record.get("type") or type_of_urn(urn)),
         name=urn.split("::", 3)[3],
         inputs=decode_object(record.get("inputs")),
         outputs=decode_object(record.get("outputs")),
@@ -73,15 +73,17 @@ def parse_resource(record: Mapping[str, Any], *, pending: str | None = None) -> 
         pending=pending,
         pending_replacement=bool(record.get("pendingReplacement", False)),
         remote=bool(record.get("remote", False)),
-        ignore_changes=tuple(str(path) for path in _list(record.get("ignoreChanges"), "ignoreChanges")),
+        ignore_changes=tuple(str(path) for path in _check_list(record.get("ignoreChanges"), "ignoreChanges")),
         property_dependencies={
             name: tuple(urns or ())
-            for name, urns in _mapping(record.get("propertyDependencies"), "propertyDependencies").items()
+            for name, urns in _check_mapping(
+                record.get("propertyDependencies"), "propertyDependencies"
+            ).items()
         },
     )
 
 
-def urn_type(urn: str) -> str:
+def type_of_urn(urn: str) -> str:
     """Return the resource's own type from its URN, without its parents' types."""
     return urn.split("::")[2].rsplit("$", 1)[-1]
 
@@ -93,11 +95,13 @@ def parse_state(document: Mapping[str, Any]) -> list[Resource]:
         raise InputError(
             "not a stack's state: no 'deployment'", remedy="give the output of `pulumi stack export`"
         )
-    operations = _list(deployment.get("pending_operations"), "pending_operations")
+    operations = _check_list(deployment.get("pending_operations"), "pending_operations")
     for item in operations:
-        parse_resource(_mapping(item, "pending_operations").get("resource") or {})
+        parse_resource(_check_mapping(item, "pending_operations").get("resource") or {})
     pending = {str(item["resource"]["urn"]): str(item.get("type", "")) for item in operations}
-    records = [_mapping(each, "resources") for each in _list(deployment.get("resources"), "resources")]
+    records = [
+        _check_mapping(each, "resources") for each in _check_list(deployment.get("resources"), "resources")
+    ]
     resources = [parse_resource(record, pending=pending.get(str(record.get("urn")))) for record in records]
     known = {resource.urn for resource in resources}
     unrecorded = (item for item in operations if item["resource"]["urn"] not in known)
@@ -106,13 +110,13 @@ def parse_state(document: Mapping[str, Any]) -> list[Resource]:
     ]
 
 
-def _mapping(value: Any, key: str) -> Mapping[str, Any]:
+def _check_mapping(value: Any, key: str) -> Mapping[str, Any]:
     if value is not None and not isinstance(value, Mapping):
         raise InputError(f"is no mapping: {str(value)[:40]!r}", key=key, remedy=REMEDY)
     return value or {}
 
 
-def _list(value: Any, key: str) -> list[Any]:
+def _check_list(value: Any, key: str) -> list[Any]:
     if value is not None and not isinstance(value, list):
         raise InputError(f"is no list: {str(value)[:40]!r}", key=key, remedy=REMEDY)
     return value or []

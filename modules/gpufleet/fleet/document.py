@@ -42,20 +42,20 @@ class Document:
 
     def find_line(self, path: KeyPath) -> int | None:
         """Return the line of the deepest key of ``path`` that the file has."""
-        node, find_line = self.node, None
+        node, line = self.node, None
         for step in path:
             here = _line_of(node, step)
             if here is None:
                 break
-            node, find_line = node[step], here
-        return find_line if find_line is not None else _line_of_self(self.node)
+            node, line = node[step], here
+        return line if line is not None else _line_of_self(self.node)
 
     def build_error(self, problem: Problem, other_count: int = 0) -> InputError:
         """Return the problem as one line; ``more`` is how many others there are."""
-        find_line = self.find_line(problem.path)
+        line = self.find_line(problem.path)
         return InputError(
             to_one_line(problem.text),
-            where=self.label if find_line is None else f"{self.label}:{find_line}",
+            where=self.label if line is None else f"{self.label}:{line}",
             key=to_one_line(format_path(self.prefix, problem.path)),
             remedy=to_one_line(problem.remedy) + (f" (and {other_count} more)" if other_count else ""),
         )
@@ -135,5 +135,5 @@ def _line_of(node: Any, step: str | int) -> int | None:
 
 
 def _line_of_self(node: Any) -> int | None:
-    find_line = getattr(getattr(node, "lc", None), "line", None)
-    return None if find_line is None else int(find_line) + 1
+    line = getattr(getattr(node, "lc", None), "line", None)
+    return None if line is None else int(line) + 1

@@ -187,10 +187,10 @@ FIGURES = tuple(
 )
 
 
-def _product(*sourced_figures: Fact | None, divisor: float = 1) -> float | None:
+def _product(*figures: Fact | None, divisor: float = 1) -> float | None:
     """Multiply facts; None where one is not declared."""
     product = 1.0
-    for fact in sourced_figures:
+    for fact in figures:
         if fact is None:
             return None
         product *= fact.value

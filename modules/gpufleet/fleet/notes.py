@@ -97,7 +97,8 @@ def _note_affordable_hours(fleet: Fleet) -> str:
         return ""
     return (
         f"the pools cost {usd:,.2f} USD an hour together{_format_unpriced(unpriced)}: "
-        f"the {low:,} to {high:,} USD a month that planning advice names for this phase buy {low / usd:.0f} to {high / usd:.0f} hours, not a month"
+        f"the {low:,} to {high:,} USD a month that planning advice names for this phase "
+        f"buy {low / usd:.0f} to {high / usd:.0f} hours, not a month"
     )
 
 

@@ -43,9 +43,9 @@ def register_rule(rule: Rule) -> Rule:
 def pool_rule(id_: str, *, reason: str, source: str) -> Callable[[PoolCheck], PoolCheck]:
     """Register a check of one pool; its paths start at the pool."""
 
-    def add(check_spec: PoolCheck) -> PoolCheck:
-        POOL_CHECKS.append((register_rule(Rule(id_, reason, source)), check_spec))
-        return check_spec
+    def add(check: PoolCheck) -> PoolCheck:
+        POOL_CHECKS.append((register_rule(Rule(id_, reason, source)), check))
+        return check
 
     return add
 

@@ -8,16 +8,16 @@ import os
 import time
 from typing import Any
 
-from .host import Host, Result, failed
-from .workers import parallel
+from .host import Host, Result, error_result
+from .workers import run_parallel
 
 BLOCK = bytes(range(256)) * 4096
 # Known answers. Only operations that IEEE 754 or arithmetic define exactly, so that every CPU agrees:
 # SHA-256 of BLOCK; 3^(2^4096) mod (2^521 - 1); 20,000 steps of x -> 3.99 x (1 - x), which is chaotic, so
 # that one wrong bit grows until it shows.
-DIGEST = "fbbab289f7f94b25736c58be46a994c441fd02552cc6022352e3d86d2fab7c83"
-POWER = "8e7398d2337df7eef3a2a7bd8f16a170acd007836b77c7dde39c89173e2aa814"
-ORBIT = "0x1.b836303cec742p-2"
+EXPECTED_DIGEST = "fbbab289f7f94b25736c58be46a994c441fd02552cc6022352e3d86d2fab7c83"
+EXPECTED_POWER = "8e7398d2337df7eef3a2a7bd8f16a170acd007836b77c7dde39c89173e2aa814"
+EXPECTED_ORBIT = "0x1.b836303cec742p-2"
 STEPS = 20_000
 
 
@@ -26,12 +26,12 @@ def hash_block() -> str:
     return hashlib.sha256(BLOCK).hexdigest()
 
 
-def modular_power() -> str:
+def compute_modular_power() -> str:
     """Raise to a large power modulo a Mersenne prime: long integer multiplication."""
     return hashlib.sha256(str(pow(3, 1 << 4096, (1 << 521) - 1)).encode()).hexdigest()
 
 
-def orbit() -> str:
+def compute_orbit() -> str:
     """Follow the logistic map in double precision."""
     x = 0.5 + 1 / 1024
     for _ in range(STEPS):
@@ -39,52 +39,61 @@ def orbit() -> str:
     return x.hex()
 
 
-def work(seconds: float) -> dict[str, Any]:
+def solve_problems(seconds: float) -> dict[str, Any]:
     """Solve all three problems again and again for a time; count rounds and wrong answers."""
-    rounds = wrong = 0
+    rounds = wrong_answers = 0
     hashing = 0.0
     started = time.monotonic()
     while rounds == 0 or time.monotonic() - started < seconds:
         before = time.perf_counter()
         digest = hash_block()
         hashing += time.perf_counter() - before
-        wrong += (digest != DIGEST) + (modular_power() != POWER) + (orbit() != ORBIT)
+        wrong_answers += (
+            (digest != EXPECTED_DIGEST)
+            + (compute_modular_power() != EXPECTED_POWER)
+            + (compute_orbit() != EXPECTED_ORBIT)
+        )
         rounds += 1
-    return {"rounds": rounds, "wrong": wrong, "hash_seconds": hashing, "seconds": time.monotonic() - started}
+    return {
+        "rounds": rounds,
+        "wrong": wrong_answers,
+        "hash_seconds": hashing,
+        "seconds": time.monotonic() - started,
+    }
 
 
-def stress_ng(host: Host) -> dict[str, Any]:
+def run_stress_ng(host: Host) -> dict[str, Any]:
     """Run stress-ng's own verified CPU methods where asked for and present."""
-    seconds = math.ceil(host.param("stress_ng_seconds", 0.0))
+    seconds = math.ceil(host.get_param("stress_ng_seconds", 0.0))
     if not seconds:
         return {"ran": False, "reason": "not asked for (stress_ng_seconds)"}
     if host.which("stress-ng") is None:
         return {"ran": False, "reason": "stress-ng is not installed"}
     argv = ["stress-ng", "--cpu", "0", "--verify", "--metrics-brief", "--timeout", f"{seconds}s"]
-    done = host.run(argv, seconds + 30)
-    return {"ran": True, "code": done.code, "text": (done.out + done.err)[-2000:]}
+    process = host.run(argv, seconds + 30)
+    return {"ran": True, "code": process.code, "text": (process.out + process.err)[-2000:]}
 
 
-def check(host: Host) -> Result:
+def check_cpu(host: Host) -> Result:
     """Work on every core this process may use."""
-    seconds = host.param("cpu_seconds", 20.0)
+    seconds = host.get_param("cpu_seconds", 20.0)
     cores = len(os.sched_getaffinity(0))
-    answers = parallel(lambda _index: work(seconds), cores, seconds * 3 + 30)
-    lost = [answer["error"] for answer in answers if "error" in answer]
-    done = [answer["value"] for answer in answers if "value" in answer]
+    results = run_parallel(lambda _index: solve_problems(seconds), cores, seconds * 3 + 30)
+    errors = [answer["error"] for answer in results if "error" in answer]
+    workers = [answer["value"] for answer in results if "value" in answer]
     raw = {
         "cores_online": os.cpu_count(),
         "cores_usable": cores,
-        "cores_present": host.text("/sys/devices/system/cpu/present"),
-        "expect_cores": host.param("expect_cores", 0),
-        "rounds": sum(worker["rounds"] for worker in done),
-        "wrong": sum(worker["wrong"] for worker in done),
-        "workers_lost": lost,
-        "stress_ng": stress_ng(host),
+        "cores_present": host.read_text("/sys/devices/system/cpu/present"),
+        "expect_cores": host.get_param("expect_cores", 0),
+        "rounds": sum(worker["rounds"] for worker in workers),
+        "wrong": sum(worker["wrong"] for worker in workers),
+        "workers_lost": errors,
+        "stress_ng": run_stress_ng(host),
     }
-    if not done:
-        return failed(f"no worker finished: {lost[0]}", **raw)
-    rate = sum(worker["rounds"] * len(BLOCK) / worker["hash_seconds"] for worker in done) / 1e6
-    raw["rounds_per_s"] = round(sum(worker["rounds"] / worker["seconds"] for worker in done), 3)
+    if not workers:
+        return error_result(f"no worker finished: {errors[0]}", **raw)
+    rate = sum(worker["rounds"] * len(BLOCK) / worker["hash_seconds"] for worker in workers) / 1e6
+    raw["rounds_per_s"] = round(sum(worker["rounds"] / worker["seconds"] for worker in workers), 3)
     raw["hash_mb_per_s"] = round(rate, 1)
     return Result("ran", measured=raw["hash_mb_per_s"], unit="MB/s", raw=raw)

@@ -7,46 +7,46 @@ import re
 import zlib
 from typing import Any
 
-from .host import Host, Result, failed, not_run
+from .host import Host, Result, error_result, not_run_result
 
-SECONDS = 60.0
+COMMAND_SECONDS = 60.0
 NVIDIA, AMD = "0x10de", "0x1002"
 DISPLAY_CLASS = "0x03"
 # Long parts of nvidia-smi's report that no check reads.
-BULKY = ("supported_clocks", "processes", "accounted_processes", "encoder_stats", "fbc_stats")
+UNUSED_SECTIONS = ("supported_clocks", "processes", "accounted_processes", "encoder_stats", "fbc_stats")
 # A record above this is packed: eight GPUs' reports must fit one Ansible result.
-PACK_ABOVE = 4096
-XID_LINES = 200
+COMPRESS_ABOVE_BYTES = 4096
+MAX_XID_LINES = 200
 
 
-def display_devices(host: Host, vendor: str) -> list[str]:
+def list_display_devices(host: Host, vendor: str) -> list[str]:
     """Return PCI addresses of a vendor's display controllers (3D controllers included)."""
     base = "/sys/bus/pci/devices"
     return [
         slot
-        for slot in host.names(base)
-        if host.text(f"{base}/{slot}/vendor") == vendor
-        and (host.text(f"{base}/{slot}/class") or "").startswith(DISPLAY_CLASS)
+        for slot in host.list_names(base)
+        if host.read_text(f"{base}/{slot}/vendor") == vendor
+        and (host.read_text(f"{base}/{slot}/class") or "").startswith(DISPLAY_CLASS)
     ]
 
 
-def prune(xml: str) -> str:
+def remove_unused_sections(xml: str) -> str:
     """Leave out nvidia-smi's bulky sections, and the indentation."""
-    for name in BULKY:
+    for name in UNUSED_SECTIONS:
         xml = re.sub(rf"<{name}>.*?</{name}>", "", xml, flags=re.DOTALL)
     return re.sub(r">\s+<", "><", xml)
 
 
-def packed(text: str) -> dict[str, str]:
+def pack_text(text: str) -> dict[str, str]:
     """Return text as it is, or compressed where it is long."""
-    if len(text) <= PACK_ABOVE:
+    if len(text) <= COMPRESS_ABOVE_BYTES:
         return {"text": text}
     return {"zlib_base64": base64.b64encode(zlib.compress(text.encode(), 9)).decode()}
 
 
-def nvidia_absent(host: Host) -> str:
+def explain_missing_nvidia(host: Host) -> str:
     """Return why NVIDIA checks can't run here, or nothing."""
-    on_bus = len(display_devices(host, NVIDIA))
+    on_bus = len(list_display_devices(host, NVIDIA))
     if host.which("nvidia-smi"):
         return ""
     return (
@@ -54,51 +54,55 @@ def nvidia_absent(host: Host) -> str:
     )
 
 
-def nvidia(host: Host) -> Result:
+def check_nvidia(host: Host) -> Result:
     """Keep nvidia-smi's full report."""
-    absent = nvidia_absent(host)
+    reason = explain_missing_nvidia(host)
     raw: dict[str, Any] = {
-        "on_bus": display_devices(host, NVIDIA),
-        "expect_gpus": host.param("expect_gpus", 0),
+        "on_bus": list_display_devices(host, NVIDIA),
+        "expect_gpus": host.get_param("expect_gpus", 0),
     }
-    if absent:
-        return not_run(absent, **raw)
-    done = host.run(["nvidia-smi", "-q", "-x"], SECONDS)
-    raw["code"] = done.code
-    if done.code:
-        return failed(f"nvidia-smi ended with code {done.code}: {(done.err or done.out)[:300]}", **raw)
-    return Result("ran", raw={**raw, "xml": packed(prune(done.out))})
+    if reason:
+        return not_run_result(reason, **raw)
+    output = host.run(["nvidia-smi", "-q", "-x"], COMMAND_SECONDS)
+    raw["code"] = output.code
+    if output.code:
+        return error_result(
+            f"nvidia-smi ended with code {output.code}: {(output.err or output.out)[:300]}", **raw
+        )
+    return Result("ran", raw={**raw, "xml": pack_text(remove_unused_sections(output.out))})
 
 
-def xid(host: Host) -> Result:
+def check_xid(host: Host) -> Result:
     """Keep the kernel log's NVIDIA error lines."""
-    absent = nvidia_absent(host)
-    if absent:
-        return not_run(absent)
-    done = host.run(["dmesg"], SECONDS)
-    if done.code:
-        return failed(f"dmesg ended with code {done.code}: {done.err[:200]}")
-    lines = [line for line in done.out.splitlines() if "NVRM: Xid" in line or "SXid" in line]
+    reason = explain_missing_nvidia(host)
+    if reason:
+        return not_run_result(reason)
+    output = host.run(["dmesg"], COMMAND_SECONDS)
+    if output.code:
+        return error_result(f"dmesg ended with code {output.code}: {output.err[:200]}")
+    lines = [line for line in output.out.splitlines() if "NVRM: Xid" in line or "SXid" in line]
     return Result(
-        "ran", measured=len(lines), unit="lines", raw={"lines": lines[-XID_LINES:], "count": len(lines)}
+        "ran", measured=len(lines), unit="lines", raw={"lines": lines[-MAX_XID_LINES:], "count": len(lines)}
     )
 
 
-def amd(host: Host) -> Result:
+def check_amd(host: Host) -> Result:
     """Read AMD GPUs, their driver, memory and link from sysfs; no tool is needed."""
-    devices = [amd_device(host, slot) for slot in display_devices(host, AMD)]
-    raw = {"devices": devices, "expect_gpus": host.param("expect_gpus", 0)}
+    devices = [read_amd_device(host, slot) for slot in list_display_devices(host, AMD)]
+    raw = {"devices": devices, "expect_gpus": host.get_param("expect_gpus", 0)}
     if not devices and not raw["expect_gpus"]:
-        return not_run("no AMD GPU", **raw)
+        return not_run_result("no AMD GPU", **raw)
     return Result("ran", measured=len(devices), unit="GPUs", raw=raw)
 
 
-def amd_device(host: Host, slot: str) -> dict[str, Any]:
+def read_amd_device(host: Host, slot: str) -> dict[str, Any]:
     """Return one GPU as sysfs has it; the link files are those of any PCI device."""
     base = f"/sys/bus/pci/devices/{slot}"
-    found: dict[str, Any] = {"slot": slot, "device": host.text(f"{base}/device")}
-    found["driver"] = host.path(f"{base}/driver").resolve().name if host.names(f"{base}/driver") else None
-    found["vram_bytes"] = host.number(f"{base}/mem_info_vram_total")
+    facts: dict[str, Any] = {"slot": slot, "device": host.read_text(f"{base}/device")}
+    facts["driver"] = (
+        host.path(f"{base}/driver").resolve().name if host.list_names(f"{base}/driver") else None
+    )
+    facts["vram_bytes"] = host.read_integer(f"{base}/mem_info_vram_total")
     for key in ("current_link_speed", "current_link_width", "max_link_speed", "max_link_width"):
-        found[key] = host.text(f"{base}/{key}")
-    return found
+        facts[key] = host.read_text(f"{base}/{key}")
+    return facts

@@ -13,7 +13,7 @@ from typing import Any, Callable, Sequence  # noqa: UP035 - Python 3.9 runs this
 from .supervisor import die_with_parent
 
 # A tool that prints more than this is broken; the record must stay small.
-OUTPUT_LIMIT = 1 << 20
+MAX_OUTPUT_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,12 @@ class Result:
     raw: dict[str, Any] = field(default_factory=dict)
 
 
-def not_run(reason: str, **raw: Any) -> Result:
+def not_run_result(reason: str, **raw: Any) -> Result:
     """Say why nothing was measured."""
     return Result("not_run", reason, raw=raw)
 
 
-def failed(reason: str, **raw: Any) -> Result:
+def error_result(reason: str, **raw: Any) -> Result:
     """Say that a tool was there but did not answer as it should."""
     return Result("error", reason, raw=raw)
 
@@ -49,7 +49,7 @@ def failed(reason: str, **raw: Any) -> Result:
 def run_command(argv: Sequence[str], timeout: float) -> Output:
     """Run a program with a time limit; code 124 when it ran past it, 127 when it cannot be started."""
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             list(argv), capture_output=True, timeout=timeout, check=False,
             preexec_fn=partial(die_with_parent, os.getpid()),
         )  # fmt: skip
@@ -57,8 +57,10 @@ def run_command(argv: Sequence[str], timeout: float) -> Output:
         return Output(124, "", f"no answer within {timeout:g} s")
     except OSError as error:
         return Output(127, "", str(error))
-    out, err = (stream[:OUTPUT_LIMIT].decode("utf-8", "replace") for stream in (done.stdout, done.stderr))
-    return Output(done.returncode, out, err)
+    out, err = (
+        stream[:MAX_OUTPUT_BYTES].decode("utf-8", "replace") for stream in (process.stdout, process.stderr)
+    )
+    return Output(process.returncode, out, err)
 
 
 # A path on the machine that runs this, or below ``root`` in a test.
@@ -75,29 +77,29 @@ class Host:
         """Return where an absolute path of the host lies."""
         return Path(self.root) / name.lstrip("/")
 
-    def text(self, name: str) -> str | None:
+    def read_text(self, name: str) -> str | None:
         """Return a small file's text without the NUL of device-tree values, or None."""
         try:
             return self.path(name).read_bytes().decode("utf-8", "replace").strip("\x00\n ")
         except OSError:
             return None
 
-    def number(self, name: str) -> int | None:
+    def read_integer(self, name: str) -> int | None:
         """Return a file that holds one integer, or None."""
-        text = self.text(name)
+        text = self.read_text(name)
         try:
             return int(text) if text is not None else None
         except ValueError:
             return None
 
-    def names(self, folder: str) -> list[str]:
+    def list_names(self, folder: str) -> list[str]:
         """Return what a folder holds, sorted; nothing when it is not there."""
         try:
             return sorted(entry.name for entry in self.path(folder).iterdir())
         except OSError:
             return []
 
-    def param(self, name: str, default: Any) -> Any:
+    def get_param(self, name: str, default: Any) -> Any:
         """Return a parameter as the type of its default."""
         value = self.params.get(name, default)
         if isinstance(default, bool):
@@ -106,8 +108,8 @@ class Host:
 
     def is_fake_tool(self, tool: str) -> bool:
         """Return whether a tool on PATH is marked as fake, as on rehearsed hosts."""
-        found = self.which(tool)
+        executable = self.which(tool)
         try:
-            return found is not None and b"FAKE" in Path(found).read_bytes()[:400]
+            return executable is not None and b"FAKE" in Path(executable).read_bytes()[:400]
         except OSError:
             return False

@@ -18,7 +18,7 @@ class BusyError(RuntimeError):
     """Another agent is writing this record."""
 
 
-def parse(text: str) -> list[Record]:
+def parse_records(text: str) -> list[Record]:
     """Return the whole lines of a record; a torn last line is what a kill leaves, and is left out."""
     records: list[Record] = []
     for line in text.splitlines():
@@ -29,7 +29,7 @@ def parse(text: str) -> list[Record]:
     return records
 
 
-def lock(file: TextIO) -> None:
+def lock_file(file: TextIO) -> None:
     """Take the file for this process alone; the lock goes when the process does.
 
     The work of an agent that was killed a moment ago may still be ending: it gets a few seconds.
@@ -53,7 +53,7 @@ class Journal:
         self.stream = stream
         self.file = open(path, "a+", encoding="utf-8") if path else None  # noqa: SIM115, PTH123 - kept open
         if self.file:
-            lock(self.file)
+            lock_file(self.file)
 
     def resume(self, attempt: str) -> list[Record]:
         """Return what this attempt has recorded already; another attempt's record is cleared."""
@@ -61,13 +61,15 @@ class Journal:
             return []
         self.file.seek(0)
         data = bytes(self.file.buffer.read())
-        records = parse(data.decode("utf-8", errors="replace"))
-        same = bool(records) and records[0].get("type") == "start" and records[0].get("attempt") == attempt
-        kept = records if same else []
+        records = parse_records(data.decode("utf-8", errors="replace"))
+        is_same_attempt = (
+            bool(records) and records[0].get("type") == "start" and records[0].get("attempt") == attempt
+        )
+        kept_records = records if is_same_attempt else []
         # Cut in one step: a kill at this moment loses nothing that was recorded, and no line follows a torn one.
-        os.ftruncate(self.file.fileno(), data.rfind(b"\n") + 1 if same else 0)
+        os.ftruncate(self.file.fileno(), data.rfind(b"\n") + 1 if is_same_attempt else 0)
         self._sync()
-        return kept
+        return kept_records
 
     def write(self, record: Record) -> None:
         """Append one record."""
@@ -96,11 +98,11 @@ class Journal:
             self.file.close()
 
 
-def finished(records: list[Record]) -> list[str]:
+def list_finished_checks(records: list[Record]) -> list[str]:
     """Return the checks that have a result."""
     return [str(record.get("name")) for record in records if record.get("type") == "check"]
 
 
-def begun(records: list[Record]) -> Counter[str]:
+def count_started_checks(records: list[Record]) -> Counter[str]:
     """Return how often each check was begun."""
     return Counter(str(record.get("name")) for record in records if record.get("type") == "begin")

@@ -12,12 +12,12 @@ from typing import Any, TextIO
 
 from . import AGENT_VERSION
 from .host import Host, Result
-from .identity import identity
-from .journal import BusyError, Journal, Record, begun, finished
-from .network import serve
-from .profiles import CHECKS, PROFILES, limit, parameters
+from .identity import read_identity
+from .journal import BusyError, Journal, Record, count_started_checks, list_finished_checks
+from .network import serve_senders
+from .profiles import CHECKS, PROFILES, build_parameters, time_limit
 from .supervisor import Policy, supervise, watch_session
-from .workers import bounded
+from .workers import run_bounded
 
 # A check that was begun this often and never finished takes the host or the agent down with it.
 TRIES = 2
@@ -31,7 +31,7 @@ def now() -> str:
 
 def run_check(name: str, host: Host) -> Result:
     """Run one check in a process of its own and turn whatever happens into a result."""
-    answer = bounded(lambda: asdict(CHECKS[name].run(host)), limit(name, host.params))
+    answer = run_bounded(lambda: asdict(CHECKS[name].run(host)), time_limit(name, host.params))
     return Result("error", answer["error"]) if "error" in answer else Result(**answer["value"])
 
 
@@ -57,8 +57,8 @@ def run_attempt(attempt: str, profile: str, names: list[str], host: Host, journa
     if any(record.get("type") == "end" for record in before):
         return
     if not before:
-        journal.write(start(attempt, profile, host))
-    done, tried = finished(before), begun(before)
+        journal.write(build_start_record(attempt, profile, host))
+    done, tried = list_finished_checks(before), count_started_checks(before)
     records = [record_check(name, host, journal, tried[name]) for name in names if name not in done]
     checks = [record for record in before if record.get("type") == "check"] + records
     statuses = [str(record["status"]) for record in checks]
@@ -66,7 +66,7 @@ def run_attempt(attempt: str, profile: str, names: list[str], host: Host, journa
     journal.write({"type": "end", "attempt": attempt, "ended_at": now(), **counts})
 
 
-def start(attempt: str, profile: str, host: Host) -> Record:
+def build_start_record(attempt: str, profile: str, host: Host) -> Record:
     """Return the line that says who, what and how."""
     return {
         "type": "start",
@@ -76,11 +76,11 @@ def start(attempt: str, profile: str, host: Host) -> Record:
         "started_at": now(),
         "rehearsal": host.params["rehearsal"],
         "params": host.params,
-        "host": identity(host),
+        "host": read_identity(host),
     }
 
 
-def pair(text: str) -> list[str]:
+def parse_pair(text: str) -> list[str]:
     """Split KEY=VALUE."""
     key, equals, value = text.partition("=")
     if not key or not equals:
@@ -88,7 +88,7 @@ def pair(text: str) -> list[str]:
     return [key, value]
 
 
-def parser() -> argparse.ArgumentParser:
+def build_parser() -> argparse.ArgumentParser:
     """Describe the command line."""
     top = argparse.ArgumentParser(
         prog="agent.pyz", description="gpufleet burn-in agent: measures, judges nothing"
@@ -102,7 +102,7 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--only", action="append", choices=list(CHECKS), help="only this check; may be repeated")
     run.add_argument("--attached", action="store_true", help="stop when the caller or its SSH session ends")
     run.add_argument("--session", type=int, default=0, help="with --attached: the process of the SSH session")
-    run.add_argument("-p", "--param", action="append", type=pair, default=[], metavar="KEY=VALUE")
+    run.add_argument("-p", "--param", action="append", type=parse_pair, default=[], metavar="KEY=VALUE")
     peer = verbs.add_parser("serve", help="receive other nodes' network throughput checks")
     peer.add_argument("--address", default="0.0.0.0")  # noqa: S104 - other nodes must reach it
     peer.add_argument("--port", type=int, required=True)
@@ -110,10 +110,10 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
-def run(args: argparse.Namespace, stream: TextIO) -> int:
+def run_agent(args: argparse.Namespace, stream: TextIO) -> int:
     """Run an attempt; the exit code says whether the agent worked, never whether the node is well."""
-    given: dict[str, Any] = {key: value for key, value in args.param}  # noqa: C416 - pairs are lists
-    host = Host(params=parameters(args.profile, given))
+    params: dict[str, Any] = {key: value for key, value in args.param}  # noqa: C416 - pairs are lists
+    host = Host(params=build_parameters(args.profile, params))
     try:
         journal = Journal(stream, args.out)
     except BusyError as busy:
@@ -129,10 +129,10 @@ def run(args: argparse.Namespace, stream: TextIO) -> int:
 
 def main(argv: list[str] | None = None) -> int:
     """Do what the command line says."""
-    args = parser().parse_args(argv)
+    args = build_parser().parse_args(argv)
     if args.verb == "run":
         policy = Policy(is_orphaned=watch_session(args.session)) if args.attached else Policy()
-        return supervise(lambda: run(args, sys.stdout), policy)
+        return supervise(lambda: run_agent(args, sys.stdout), policy)
     with socket.create_server((args.address, args.port)) as listener:
-        print(f"took {serve(listener, args.seconds)} senders", file=sys.stderr)
+        print(f"took {serve_senders(listener, args.seconds)} senders", file=sys.stderr)
     return 0

@@ -8,19 +8,19 @@ import re
 import time
 from typing import Any
 
-from .host import Host, Result, failed, not_run
+from .host import Host, Result, error_result, not_run_result
 
 MIB = 1 << 20
 # Every bit both ways, its neighbours opposed; then address-dependent blocks, which show crossed lines.
 PATTERNS = (b"\x00", b"\xff", b"\x55", b"\xaa")
-SHARE = 0.25
+MAX_MEMORY_SHARE = 0.25
 COPY_MIB = 16
 
 
-def meminfo(text: str) -> dict[str, int]:
+def parse_meminfo(text: str) -> dict[str, int]:
     """Return /proc/meminfo in bytes."""
-    found = re.findall(r"^(\w+):\s+(\d+) kB$", text, flags=re.MULTILINE)
-    return {name: int(value) * 1024 for name, value in found}
+    rows = re.findall(r"^(\w+):\s+(\d+) kB$", text, flags=re.MULTILINE)
+    return {name: int(value) * 1024 for name, value in rows}
 
 
 def address_block(index: int) -> bytes:
@@ -28,24 +28,26 @@ def address_block(index: int) -> bytes:
     return hashlib.sha256(index.to_bytes(8, "big")).digest() * (MIB // 32)
 
 
-def sweep(area: memoryview, blocks: list[bytes]) -> int:
+def count_wrong_blocks(area: memoryview, blocks: list[bytes]) -> int:
     """Write one block for each MiB, then read all back; return how many MiB differ."""
     for index, block in enumerate(blocks):
         area[index * MIB : (index + 1) * MIB] = block
     return sum(area[index * MIB : (index + 1) * MIB] != block for index, block in enumerate(blocks))
 
 
-def patterns(area: memoryview, mib: int) -> dict[str, int]:
+def verify_patterns(area: memoryview, mib: int) -> dict[str, int]:
     """Return MiB that read back wrong, for each pattern."""
-    wrong = {pattern.hex(): sweep(area, [pattern * MIB] * mib) for pattern in PATTERNS}
-    wrong["address"] = sum(
-        sweep(area[start * MIB : stop * MIB], [address_block(index) for index in range(start, stop)])
+    wrong_mib = {pattern.hex(): count_wrong_blocks(area, [pattern * MIB] * mib) for pattern in PATTERNS}
+    wrong_mib["address"] = sum(
+        count_wrong_blocks(
+            area[start * MIB : stop * MIB], [address_block(index) for index in range(start, stop)]
+        )
         for start, stop in ((start, min(start + 64, mib)) for start in range(0, mib, 64))
     )
-    return wrong
+    return wrong_mib
 
 
-def copy_rate(seconds: float, mib: int) -> float:
+def measure_copy_rate(seconds: float, mib: int) -> float:
     """Return the best MB copied per second from one buffer to another within a time."""
     with mmap.mmap(-1, mib * MIB) as source, mmap.mmap(-1, mib * MIB) as target:
         source[:] = b"\xa5" * (mib * MIB)
@@ -58,32 +60,32 @@ def copy_rate(seconds: float, mib: int) -> float:
     return best
 
 
-def error_counts(host: Host) -> dict[str, Any]:
+def read_error_counts(host: Host) -> dict[str, Any]:
     """Return the memory controllers' corrected and uncorrected error counts, where the kernel has them."""
     base = "/sys/devices/system/edac/mc"
-    controllers = [name for name in host.names(base) if re.fullmatch(r"mc\d+", name)]
+    controllers = [name for name in host.list_names(base) if re.fullmatch(r"mc\d+", name)]
     return {
-        name: {kind: host.number(f"{base}/{name}/{kind}_count") for kind in ("ce", "ue")}
+        name: {kind: host.read_integer(f"{base}/{name}/{kind}_count") for kind in ("ce", "ue")}
         for name in controllers
     }
 
 
-def check(host: Host) -> Result:
+def check_memory(host: Host) -> Result:
     """Fill a share of what is free, verify it, then time copies."""
-    sizes = meminfo(host.text("/proc/meminfo") or "")
+    sizes = parse_meminfo(host.read_text("/proc/meminfo") or "")
     if "MemTotal" not in sizes:
-        return not_run("/proc/meminfo has no MemTotal")
+        return not_run_result("/proc/meminfo has no MemTotal")
     free = sizes.get("MemAvailable", sizes.get("MemFree", 0))
     raw: dict[str, Any] = {
         "total_gib": round(sizes["MemTotal"] / 2**30, 3),
         "available_gib": round(free / 2**30, 3),
-        "expect_memory_gib": host.param("expect_memory_gib", 0.0),
-        "edac": error_counts(host),
+        "expect_memory_gib": host.get_param("expect_memory_gib", 0.0),
+        "edac": read_error_counts(host),
     }
-    mib = min(host.param("memory_mib", 512), int(free * SHARE / MIB))
+    mib = min(host.get_param("memory_mib", 512), int(free * MAX_MEMORY_SHARE / MIB))
     if mib < 2 * COPY_MIB:
-        return failed(f"only {free // MIB} MiB available, too little to test", **raw)
+        return error_result(f"only {free // MIB} MiB available, too little to test", **raw)
     with mmap.mmap(-1, mib * MIB) as area, memoryview(area) as view:
-        raw["tested_mib"], raw["wrong_mib"] = mib, patterns(view, mib)
-    raw["copy_mb_per_s"] = round(copy_rate(host.param("memory_seconds", 5.0), COPY_MIB), 1)
+        raw["tested_mib"], raw["wrong_mib"] = mib, verify_patterns(view, mib)
+    raw["copy_mb_per_s"] = round(measure_copy_rate(host.get_param("memory_seconds", 5.0), COPY_MIB), 1)
     return Result("ran", measured=raw["copy_mb_per_s"], unit="MB/s", raw=raw)

@@ -5,68 +5,75 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from .host import Host, Result, failed, not_run
+from .host import Host, Result, error_result, not_run_result
 from .identity import is_raspberry_pi
 
-SECONDS = 10.0
+COMMAND_SECONDS = 10.0
 LINK_FILES = ("current_link_speed", "current_link_width", "max_link_speed", "max_link_width")
 
 
-def ask(host: Host, *argv: str) -> Result:
+def run_tool(host: Host, *argv: str) -> Result:
     """Ask a tool and keep its answer as it is; the measured value is read from it centrally."""
     if host.which(argv[0]) is None:
-        return not_run(f"{argv[0]} is not installed")
-    done = host.run(argv, SECONDS)
-    raw: dict[str, Any] = {"command": " ".join(argv), "text": done.out[:4000], "code": done.code}
+        return not_run_result(f"{argv[0]} is not installed")
+    output = host.run(argv, COMMAND_SECONDS)
+    raw: dict[str, Any] = {"command": " ".join(argv), "text": output.out[:4000], "code": output.code}
     if host.is_fake_tool(argv[0]):
         raw["fake"] = True
-    if done.code:
-        return failed(f"{argv[0]} ended with code {done.code}: {(done.err or done.out).strip()[:200]}", **raw)
+    if output.code:
+        return error_result(
+            f"{argv[0]} ended with code {output.code}: {(output.err or output.out).strip()[:200]}", **raw
+        )
     return Result("ran", raw=raw)
 
 
-def throttled(host: Host) -> Result:
+def check_throttled(host: Host) -> Result:
     """Read the firmware's under-voltage and throttling flags."""
-    return ask(host, "vcgencmd", "get_throttled")
+    return run_tool(host, "vcgencmd", "get_throttled")
 
 
-def temperature(host: Host) -> Result:
+def check_temperature(host: Host) -> Result:
     """Read the SoC temperature from the firmware; without its tool, from the kernel on a Pi."""
-    answer = ask(host, "vcgencmd", "measure_temp")
+    answer = run_tool(host, "vcgencmd", "measure_temp")
     zone = "/sys/class/thermal/thermal_zone0/temp"
-    milli = host.number(zone) if answer.status == "not_run" and is_raspberry_pi(host) else None
+    milli = host.read_integer(zone) if answer.status == "not_run" and is_raspberry_pi(host) else None
     if milli is None:
         return answer
     return Result("ran", raw={"command": zone, "text": f"temp={milli / 1000:.1f}'C"})
 
 
-def nvme_link(host: Host) -> Result:
+def check_nvme_link(host: Host) -> Result:
     """Read each NVMe drive's size and PCIe link from sysfs."""
-    root = host.param("nvme_sysfs", "/sys").rstrip("/")
-    if not host.names(root):
-        return not_run(f"{root} is not there")
+    root = host.get_param("nvme_sysfs", "/sys").rstrip("/")
+    if not host.list_names(root):
+        return not_run_result(f"{root} is not there")
     base = f"{root}/class/nvme"
-    drives = [name for name in host.names(base) if re.fullmatch(r"nvme\d+", name)]
-    devices = [{"name": name, **drive(host, f"{base}/{name}", name)} for name in drives]
-    raw = {"root": root, "devices": devices, "expect_nvme": host.param("expect_nvme", 0)}
+    drives = [name for name in host.list_names(base) if re.fullmatch(r"nvme\d+", name)]
+    devices = [{"name": name, **read_drive(host, f"{base}/{name}", name)} for name in drives]
+    raw = {"root": root, "devices": devices, "expect_nvme": host.get_param("expect_nvme", 0)}
     return Result("ran", measured=len(devices), unit="drives", raw=raw)
 
 
-def drive(host: Host, base: str, name: str) -> dict[str, Any]:
+def read_drive(host: Host, base: str, name: str) -> dict[str, Any]:
     """Return one drive's model, size and link, as the kernel says them."""
     sectors = next(
-        (host.number(f"{base}/{part}/size") for part in host.names(base) if namespace(name, part)), None
+        (
+            host.read_integer(f"{base}/{part}/size")
+            for part in host.list_names(base)
+            if is_namespace(name, part)
+        ),
+        None,
     )
-    found: dict[str, Any] = {"model": host.text(f"{base}/model"), "sectors": sectors}
-    found.update({key: host.text(f"{base}/device/{key}") for key in LINK_FILES})
-    return found
+    facts: dict[str, Any] = {"model": host.read_text(f"{base}/model"), "sectors": sectors}
+    facts.update({key: host.read_text(f"{base}/device/{key}") for key in LINK_FILES})
+    return facts
 
 
-def namespace(controller: str, part: str) -> bool:
+def is_namespace(controller: str, part: str) -> bool:
     """Tell a namespace's folder (nvme0n1, or nvme0c0n1 with multipath) from other files."""
     return re.fullmatch(controller + r"(c\d+)?n\d+", part) is not None
 
 
-def blade(host: Host) -> Result:
+def check_blade(host: Host) -> Result:
     """Keep what the blade's own agent says about fan, power and identity; nothing is judged by it."""
-    return ask(host, "bladectl", "get", "status")
+    return run_tool(host, "bladectl", "get", "status")

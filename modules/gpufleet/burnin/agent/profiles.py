@@ -18,18 +18,18 @@ class Check(NamedTuple):
 
 # Firmware flags and temperatures are read after the load that would raise them.
 CHECKS: dict[str, Check] = {
-    "cpu": Check(cpu.check, 120.0),
-    "memory": Check(memory.check, 180.0),
-    "storage": Check(storage.check, 300.0),
-    "network": Check(network.check, 60.0),
-    "pi_throttled": Check(pi.throttled, 15.0),
-    "pi_temperature": Check(pi.temperature, 15.0),
-    "nvme_link": Check(pi.nvme_link, 15.0),
-    "smart": Check(smart.check, 120.0),
-    "blade": Check(pi.blade, 15.0),
-    "gpu_nvidia": Check(gpu.nvidia, 70.0),
-    "gpu_xid": Check(gpu.xid, 70.0),
-    "gpu_amd": Check(gpu.amd, 30.0),
+    "cpu": Check(cpu.check_cpu, 120.0),
+    "memory": Check(memory.check_memory, 180.0),
+    "storage": Check(storage.check_storage, 300.0),
+    "network": Check(network.check_network, 60.0),
+    "pi_throttled": Check(pi.check_throttled, 15.0),
+    "pi_temperature": Check(pi.check_temperature, 15.0),
+    "nvme_link": Check(pi.check_nvme_link, 15.0),
+    "smart": Check(smart.check_smart, 120.0),
+    "blade": Check(pi.check_blade, 15.0),
+    "gpu_nvidia": Check(gpu.check_nvidia, 70.0),
+    "gpu_xid": Check(gpu.check_xid, 70.0),
+    "gpu_amd": Check(gpu.check_amd, 30.0),
 }
 
 # Every number is a parameter: `-p cpu_seconds=60`.
@@ -45,7 +45,7 @@ PROFILES: dict[str, dict[str, Any]] = {
 
 # Many rehearsed hosts share a few cores and one disk: just enough work to measure something real. A run at
 # this pace says so in its start line, and is only ever judged as a rehearsal.
-REHEARSAL: dict[str, Any] = {
+REHEARSAL_PARAMETERS: dict[str, Any] = {
     "cpu_seconds": 0.3,
     "memory_mib": 48,
     "memory_seconds": 0.1,
@@ -54,17 +54,17 @@ REHEARSAL: dict[str, Any] = {
 }
 
 # How long each check asks to work, by parameter; its limit is that, tripled, plus the seconds above.
-WORK = ("cpu_seconds", "memory_seconds", "network_seconds", "stress_ng_seconds", "fio_seconds")
+WORK_PARAMETERS = ("cpu_seconds", "memory_seconds", "network_seconds", "stress_ng_seconds", "fio_seconds")
 
 
-def parameters(profile: str, given: dict[str, str]) -> dict[str, Any]:
+def build_parameters(profile: str, overrides: dict[str, str]) -> dict[str, Any]:
     """Return a profile's parameters with those given on the command line in their place."""
-    rehearsal = str(given.get("rehearsal", "")).lower() in {"1", "true", "yes"}
-    pace = REHEARSAL if rehearsal else {}
-    return {**PROFILES[profile], **pace, **given, "rehearsal": rehearsal}
+    rehearsal = str(overrides.get("rehearsal", "")).lower() in {"1", "true", "yes"}
+    pace = REHEARSAL_PARAMETERS if rehearsal else {}
+    return {**PROFILES[profile], **pace, **overrides, "rehearsal": rehearsal}
 
 
-def limit(name: str, params: dict[str, Any]) -> float:
+def time_limit(name: str, params: dict[str, Any]) -> float:
     """Return the seconds after which a check is ended."""
-    asked = sum(float(params.get(key, 0)) for key in WORK)
-    return CHECKS[name].seconds + 3 * asked
+    requested_seconds = sum(float(params.get(key, 0)) for key in WORK_PARAMETERS)
+    return CHECKS[name].seconds + 3 * requested_seconds

@@ -14,12 +14,12 @@ from typing import Any
 from .host import Host, Result
 
 MIB = 1 << 20
-WRITES = 3  # the fastest counts: what else a disk has to do can only slow it
+WRITE_COUNT = 3  # the fastest counts: what else a disk has to do can only slow it
 # The scratch file takes no more than this share of what is free.
-SHARE = 0.25
+MAX_FREE_SHARE = 0.25
 
 
-def space(path: str) -> dict[str, Any]:
+def read_space(path: str) -> dict[str, Any]:
     """Return a filesystem's size and what is free to this user."""
     stat = os.statvfs(path)
     return {
@@ -31,7 +31,7 @@ def space(path: str) -> dict[str, Any]:
     }
 
 
-def mounts(text: str) -> list[dict[str, str]]:
+def parse_mounts(text: str) -> list[dict[str, str]]:
     """Return /proc/mounts as dicts, in mount order."""
     rows = (line.split() for line in text.splitlines())
     return [
@@ -41,14 +41,14 @@ def mounts(text: str) -> list[dict[str, str]]:
     ]
 
 
-def mount_of(path: str, table: list[dict[str, str]]) -> dict[str, str]:
+def find_mount(path: str, table: list[dict[str, str]]) -> dict[str, str]:
     """Return the mount that a path lies on: the longest matching one, the last of equals."""
     real = os.path.realpath(path)
-    holders = [row for row in table if (real + "/").startswith(row["path"].rstrip("/") + "/")]
-    return max(reversed(holders), key=lambda row: len(row["path"]), default={})
+    parents = [row for row in table if (real + "/").startswith(row["path"].rstrip("/") + "/")]
+    return max(reversed(parents), key=lambda row: len(row["path"]), default={})
 
 
-def block(index: int) -> bytes:
+def build_block(index: int) -> bytes:
     """Return a MiB that belongs to one place of one run, so that a stale or misplaced read shows."""
     return hashlib.sha256(f"{os.getpid()}:{index}".encode()).digest() * (MIB // 32)
 
@@ -63,11 +63,11 @@ def open_scratch(folder: str) -> int:
 
 def write_all(descriptor: int, mib: int) -> float:
     """Write and sync; return the seconds it took."""
-    blocks = [block(index) for index in range(min(mib, 16))]
+    blocks = [build_block(index) for index in range(min(mib, 16))]
     os.lseek(descriptor, 0, os.SEEK_SET)
     started = time.perf_counter()
     for index in range(mib):
-        data = memoryview(blocks[index] if index < len(blocks) else block(index))
+        data = memoryview(blocks[index] if index < len(blocks) else build_block(index))
         while data:
             data = data[os.write(descriptor, data) :]
     os.fsync(descriptor)
@@ -86,41 +86,45 @@ def open_direct(descriptor: int) -> tuple[int, str]:
 def read_all(descriptor: int, mib: int) -> dict[str, Any]:
     """Read back and compare; only the reads are timed."""
     reader, method = open_direct(descriptor)
-    wrong, spent = 0, 0.0
+    wrong_mib, seconds = 0, 0.0
     with mmap.mmap(-1, MIB) as buffer:
         for index in range(mib):
             started = time.perf_counter()
-            got = os.preadv(reader, [buffer], index * MIB)
-            spent += time.perf_counter() - started
-            wrong += got != MIB or buffer[:] != block(index)
+            size = os.preadv(reader, [buffer], index * MIB)
+            seconds += time.perf_counter() - started
+            wrong_mib += size != MIB or buffer[:] != build_block(index)
     os.close(reader)
-    return {"read_mb_per_s": round(mib * MIB / spent / 1e6, 1), "read_method": method, "wrong_mib": wrong}
+    return {
+        "read_mb_per_s": round(mib * MIB / seconds / 1e6, 1),
+        "read_method": method,
+        "wrong_mib": wrong_mib,
+    }
 
 
-def scratch(folder: str, mib: int) -> dict[str, Any]:
+def exercise_scratch_file(folder: str, mib: int) -> dict[str, Any]:
     """Write, sync, read back and compare; a full or failing disk is a finding, not a crash."""
     try:
         descriptor = open_scratch(folder)
     except OSError as error:
         return {"write_error": errno.errorcode.get(error.errno or 0, str(error)), "scratch_mib": 0}
     try:
-        rates = [round(mib * MIB / write_all(descriptor, mib) / 1e6, 1) for _ in range(WRITES)]
-        found: dict[str, Any] = {
+        rates = [round(mib * MIB / write_all(descriptor, mib) / 1e6, 1) for _ in range(WRITE_COUNT)]
+        facts: dict[str, Any] = {
             "scratch_mib": mib,
             "write_mb_per_s": max(rates),
             "write_rates_mb_per_s": rates,
         }
-        found.update(read_all(descriptor, mib))
+        facts.update(read_all(descriptor, mib))
     except OSError as error:
-        found = {"write_error": errno.errorcode.get(error.errno or 0, str(error)), "scratch_mib": mib}
+        facts = {"write_error": errno.errorcode.get(error.errno or 0, str(error)), "scratch_mib": mib}
     finally:
         os.close(descriptor)
-    return found
+    return facts
 
 
-def fio(host: Host, folder: str) -> dict[str, Any]:
+def run_fio(host: Host, folder: str) -> dict[str, Any]:
     """Run fio's verified mixed load where asked for and present."""
-    seconds = host.param("fio_seconds", 0.0)
+    seconds = host.get_param("fio_seconds", 0.0)
     if not seconds:
         return {"ran": False, "reason": "not asked for (fio_seconds)"}
     if host.which("fio") is None:
@@ -137,13 +141,13 @@ def fio(host: Host, folder: str) -> dict[str, Any]:
         "--thread",  # a job that is a process of its own outlives fio
     ]
     argv = ["fio", *job, f"--filename={name}", "--size=64m", f"--runtime={seconds:g}", "--output-format=json"]
-    done = host.run(argv, seconds + 60)
+    output = host.run(argv, seconds + 60)
     with contextlib.suppress(OSError):
         os.unlink(name)  # noqa: PTH108 - descriptors throughout
-    return {"ran": True, "code": done.code, **fio_rates(done.out), "error": done.err[-300:]}
+    return {"ran": True, "code": output.code, **parse_fio_rates(output.out), "error": output.err[-300:]}
 
 
-def fio_rates(text: str) -> dict[str, Any]:
+def parse_fio_rates(text: str) -> dict[str, Any]:
     """Keep fio's rates and errors out of its long report."""
     try:
         job = json.loads(text)["jobs"][0]
@@ -156,30 +160,30 @@ def fio_rates(text: str) -> dict[str, Any]:
         return {"text": text[-300:]}
 
 
-def check(host: Host) -> Result:
+def check_storage(host: Host) -> Result:
     """Look at the root filesystem and exercise the scratch folder."""
-    folder: str = host.param("scratch", "/var/tmp")  # noqa: S108 - disk-backed by convention, unlike /tmp
-    table = mounts(host.text("/proc/mounts") or "")
-    root = mount_of("/", table)
+    folder: str = host.get_param("scratch", "/var/tmp")  # noqa: S108 - disk-backed by convention, unlike /tmp
+    table = parse_mounts(host.read_text("/proc/mounts") or "")
+    root = find_mount("/", table)
     raw: dict[str, Any] = {
-        "root": {**space("/"), "type": root.get("type"), "read_only": read_only(root)},
-        "scratch": {"folder": folder, "type": mount_of(folder, table).get("type")},
+        "root": {**read_space("/"), "type": root.get("type"), "read_only": is_read_only(root)},
+        "scratch": {"folder": folder, "type": find_mount(folder, table).get("type")},
     }
-    mib = min(host.param("storage_mib", 256), scratch_room(folder))
-    raw.update(scratch(folder, mib) if mib > 0 else {"write_error": "ENOSPC", "scratch_mib": 0})
-    raw["fio"] = fio(host, folder) if mib > 0 else {"ran": False, "reason": "no room"}
+    mib = min(host.get_param("storage_mib", 256), scratch_limit_mib(folder))
+    raw.update(exercise_scratch_file(folder, mib) if mib > 0 else {"write_error": "ENOSPC", "scratch_mib": 0})
+    raw["fio"] = run_fio(host, folder) if mib > 0 else {"ran": False, "reason": "no room"}
     return Result("ran", measured=raw.get("write_mb_per_s"), unit="MB/s", raw=raw)
 
 
-def read_only(mount: dict[str, str]) -> bool | None:
+def is_read_only(mount: dict[str, str]) -> bool | None:
     """Tell whether a filesystem is mounted read-only, as after an error; None when the mount is not listed."""
     return "ro" in mount["options"].split(",") if mount else None
 
 
-def scratch_room(folder: str) -> int:
+def scratch_limit_mib(folder: str) -> int:
     """Return the MiB that a scratch file may take in a folder; 0 when there is no such folder."""
     try:
         stat = os.statvfs(folder)
     except OSError:
         return 0
-    return int(stat.f_bavail * stat.f_frsize * SHARE / MIB)
+    return int(stat.f_bavail * stat.f_frsize * MAX_FREE_SHARE / MIB)

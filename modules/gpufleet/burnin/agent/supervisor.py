@@ -104,32 +104,32 @@ def read_processes() -> list[Process]:
     return found
 
 
-def descendants(root: int) -> list[Process]:
+def list_descendants(root: int) -> list[Process]:
     """Return the live processes below one, parents before their children."""
     children: dict[int, list[Process]] = {}
     for process in read_processes():
         children.setdefault(process.parent, []).append(process)
-    found, level = [], [root]
+    processes, level = [], [root]
     while level:
         below = [process for pid in level for process in children.get(pid, ())]
-        found += below
+        processes += below
         level = [process.pid for process in below]
-    return [process for process in found if not process.zombie]
+    return [process for process in processes if not process.zombie]
 
 
-def spared(processes: Iterable[Process]) -> set[int]:
+def find_spared_processes(processes: Iterable[Process]) -> set[int]:
     """Return package managers with what they started and what reads their output, up to Ansible's processes."""
     table = {process.pid: process for process in processes}
-    kept: set[int] = set()
+    spared_pids: set[int] = set()
     for process in table.values():
-        above: Process | None = process
-        line: list[Process] = []
-        while above and not is_ansible(above):
-            line.append(above)
-            above = table.get(above.parent)
-        if any(each.name in PACKAGE_MANAGERS for each in line):
-            kept |= {each.pid for each in line}
-    return kept
+        ancestor: Process | None = process
+        ancestors: list[Process] = []
+        while ancestor and not is_ansible(ancestor):
+            ancestors.append(ancestor)
+            ancestor = table.get(ancestor.parent)
+        if any(each.name in PACKAGE_MANAGERS for each in ancestors):
+            spared_pids |= {each.pid for each in ancestors}
+    return spared_pids
 
 
 def is_ansible(process: Process) -> bool:
@@ -137,42 +137,42 @@ def is_ansible(process: Process) -> bool:
     if process.name.startswith("ansible"):
         return True
     with contextlib.suppress(OSError):
-        words = Path(f"/proc/{process.pid}/cmdline").read_bytes().split(b"\0")
-        return b"-m" in words[:3] and any(word.startswith(b"ansible") for word in words[:4])
+        arguments = Path(f"/proc/{process.pid}/cmdline").read_bytes().split(b"\0")
+        return b"-m" in arguments[:3] and any(argument.startswith(b"ansible") for argument in arguments[:4])
     return False
 
 
-def sweep(root: int, policy: Policy) -> None:
+def kill_descendants(root: int, policy: Policy) -> None:
     """Kill everything below a process, again and again until nothing is left but what the policy spares."""
     deadline = time.monotonic() + SWEEP_SECONDS
     while time.monotonic() < deadline:
-        reap()
-        left = descendants(root)
-        kept = spared(left) if policy.spare_packages else set()
-        targets = [process.pid for process in left if process.pid not in kept]
+        reap_children()
+        processes = list_descendants(root)
+        spared_pids = find_spared_processes(processes) if policy.spare_packages else set()
+        targets = [process.pid for process in processes if process.pid not in spared_pids]
         if not targets:
             return
         for pid in targets:
-            send(pid, signal.SIGKILL)
+            send_signal(pid, signal.SIGKILL)
         time.sleep(0.02)
 
 
-def send(pid: int, number: int) -> None:
+def send_signal(pid: int, number: int) -> None:
     """Signal a process that may be gone."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(pid, number)
 
 
-def reap() -> dict[int, int]:
+def reap_children() -> dict[int, int]:
     """Collect children that have ended; return their wait status by pid."""
-    ended = {}
+    statuses = {}
     with contextlib.suppress(ChildProcessError):
         while True:
             pid, status = os.waitpid(-1, os.WNOHANG)
             if not pid:
                 break
-            ended[pid] = status
-    return ended
+            statuses[pid] = status
+    return statuses
 
 
 def exit_code(status: int) -> int:
@@ -183,14 +183,14 @@ def exit_code(status: int) -> int:
 def supervise(work: Callable[[], int], policy: Policy = Policy()) -> int:
     """Run the work in a process of its own; return its exit code, or 128 + the signal that ended it or us."""
     set_process_option(PR_SET_CHILD_SUBREAPER, 1)
-    before = {number: signal.getsignal(number) for number in FORWARDED}
+    handlers = {number: signal.getsignal(number) for number in FORWARDED}
     reader, writer = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
     keeper = os.fork()
     if not keeper:
         os.close(writer)
-        os._exit(_Keeper(work, policy, reader, before).run())
+        os._exit(_Keeper(work, policy, reader, handlers).run())
     os.close(reader)
     received: list[int] = []
 
@@ -204,10 +204,10 @@ def supervise(work: Callable[[], int], policy: Policy = Policy()) -> int:
     try:
         status = os.waitpid(keeper, 0)[1]
     finally:
-        for number, handler in before.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler)
     if os.WIFSIGNALED(status):
-        sweep(os.getpid(), policy)
+        kill_descendants(os.getpid(), policy)
     os.close(writer)
     return 128 + received[0] if received else exit_code(status)
 
@@ -244,9 +244,9 @@ class _Keeper:
         if status is None:
             status = self._stop(child)
         if self.stopped or os.WIFSIGNALED(status) or self.policy.after_success:
-            sweep(me, self.policy)
+            kill_descendants(me, self.policy)
         else:
-            self._end_masters(me)
+            self._stop_ssh_masters(me)
         if self.policy.scratch and (self.stopped or os.WIFSIGNALED(status)):
             shutil.rmtree(self.policy.scratch, ignore_errors=True)
         return exit_code(status)
@@ -284,9 +284,9 @@ class _Keeper:
             ready = select.select([self.reader, wake], [], [], POLL_SECONDS)[0]
             if wake in ready:
                 os.read(wake, 4096)
-            ended = reap()
-            if child in ended:
-                return ended[child]
+            statuses = reap_children()
+            if child in statuses:
+                return statuses[child]
             if self.reader in ready:
                 self.stopped = self.stopped or int.from_bytes(os.read(self.reader, 1) or b"\x0f", "big")
             elif not ready and self.policy.is_orphaned():
@@ -302,29 +302,29 @@ class _Keeper:
             self.stopped != signal.SIGINT
         ):  # the terminal has sent that to the whole group; twice would mean at once
             for pid in self._group_members():
-                send(pid, signal.SIGTERM)
+                send_signal(pid, signal.SIGTERM)
         deadline, status = time.monotonic() + self.policy.grace, self.stopped
         while self._group_members() and time.monotonic() < deadline:
-            status = reap().get(child, status)
+            status = reap_children().get(child, status)
             time.sleep(0.05)
         return status
 
     def _group_members(self) -> list[int]:
         """Return the work's processes that are in its group still, as it was started."""
         members = []
-        for process in descendants(os.getpid()):
+        for process in list_descendants(os.getpid()):
             with contextlib.suppress(OSError):
                 if os.getpgid(process.pid) == self.group:
                     members.append(process.pid)
         return members
 
-    def _end_masters(self, root: int) -> None:
+    def _stop_ssh_masters(self, root: int) -> None:
         """End the SSH connections that the work kept open for later commands."""
-        mark = b"ssh: " + os.fsencode(self.policy.scratch) + b"/"
-        for process in descendants(root) if self.policy.scratch else ():
+        title_prefix = b"ssh: " + os.fsencode(self.policy.scratch) + b"/"
+        for process in list_descendants(root) if self.policy.scratch else ():
             with contextlib.suppress(OSError):
-                if Path(f"/proc/{process.pid}/cmdline").read_bytes().startswith(mark):
-                    send(process.pid, signal.SIGTERM)
+                if Path(f"/proc/{process.pid}/cmdline").read_bytes().startswith(title_prefix):
+                    send_signal(process.pid, signal.SIGTERM)
 
 
 def watch_session(session: int = 0) -> Callable[[], bool]:
@@ -334,24 +334,24 @@ def watch_session(session: int = 0) -> Callable[[], bool]:
     """
     table = {process.pid: process for process in read_processes()}
     watched = [os.getppid()]
-    above = table.get(os.getppid())
-    while above and not above.name.startswith("sshd"):
-        above = table.get(above.parent)
-    watched += [session or (above.pid if above else watched[0])]
-    started = {pid: start_time(pid) for pid in watched}
-    return lambda: any(not moment or start_time(pid) != moment for pid, moment in started.items())
+    ancestor = table.get(os.getppid())
+    while ancestor and not ancestor.name.startswith("sshd"):
+        ancestor = table.get(ancestor.parent)
+    watched += [session or (ancestor.pid if ancestor else watched[0])]
+    start_times = {pid: read_start_time(pid) for pid in watched}
+    return lambda: any(not moment or read_start_time(pid) != moment for pid, moment in start_times.items())
 
 
-def start_time(pid: int) -> str:
+def read_start_time(pid: int) -> str:
     """Return when a process began, in the kernel's ticks; empty when it has ended."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
     except OSError:
-        return _start_time_of_ps(pid) if not os.path.isdir("/proc/1") else ""  # noqa: PTH112
+        return _read_start_time_with_ps(pid) if not os.path.isdir("/proc/1") else ""  # noqa: PTH112
     return "" if fields[0] in "ZX" else fields[19]
 
 
-def _start_time_of_ps(pid: int) -> str:
+def _read_start_time_with_ps(pid: int) -> str:
     command = ["ps", "-o", "lstart=", "-p", str(pid)]
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 

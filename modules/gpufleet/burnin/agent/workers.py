@@ -15,7 +15,7 @@ from typing import Any, Callable  # noqa: UP035 - Python 3.9 runs this
 from .supervisor import die_with_parent
 
 
-def spawn(job: Callable[[], Any], *, lead: bool) -> tuple[int, int]:
+def spawn_child(job: Callable[[], Any], *, new_session: bool) -> tuple[int, int]:
     """Fork a child that writes its result as JSON; return its pid and the pipe to read.
 
     ``lead`` gives it a session of its own, so that it and its children can be ended together.
@@ -29,16 +29,16 @@ def spawn(job: Callable[[], Any], *, lead: bool) -> tuple[int, int]:
     try:
         os.close(reader)
         die_with_parent(parent)
-        if lead:
+        if new_session:
             os.setsid()
         with os.fdopen(writer, "w") as pipe:
-            json.dump(answer(job), pipe)
+            json.dump(run_job(job), pipe)
         code = 0
     finally:
         os._exit(code)
 
 
-def answer(job: Callable[[], Any]) -> Any:
+def run_job(job: Callable[[], Any]) -> Any:
     """Return ``{"value": ...}``, or ``{"error": ...}`` with the place where it went wrong."""
     try:
         return {"value": job()}
@@ -61,7 +61,7 @@ def read_until(reader: int, deadline: float) -> bytes | None:
         parts.append(part)
 
 
-def end(pid: int, *, group: bool) -> int:
+def kill_child(pid: int, *, group: bool) -> int:
     """End a child (and its session) if it still runs; return its wait status."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         if group:
@@ -71,12 +71,12 @@ def end(pid: int, *, group: bool) -> int:
     return os.waitpid(pid, 0)[1]
 
 
-def collect(child: tuple[int, int], deadline: float, *, group: bool) -> Any:
+def collect_result(child: tuple[int, int], deadline: float, *, group: bool) -> Any:
     """Return a child's answer; a missing one says whether it hung or died, and of what."""
     pid, reader = child
     text = read_until(reader, deadline)
     os.close(reader)
-    status = end(pid, group=group)
+    status = kill_child(pid, group=group)
     if text is None:
         return {"error": "ran past its time limit and was ended"}
     try:
@@ -88,14 +88,14 @@ def collect(child: tuple[int, int], deadline: float, *, group: bool) -> Any:
         return {"error": f"its process died ({cause})"}
 
 
-def bounded(job: Callable[[], Any], seconds: float) -> Any:
+def run_bounded(job: Callable[[], Any], seconds: float) -> Any:
     """Run one job in a session of its own; return ``{"value"}`` or ``{"error"}`` within ``seconds``."""
-    child = spawn(job, lead=True)
-    return collect(child, time.monotonic() + seconds, group=True)
+    child = spawn_child(job, new_session=True)
+    return collect_result(child, time.monotonic() + seconds, group=True)
 
 
-def parallel(job: Callable[[int], Any], count: int, seconds: float) -> list[Any]:
+def run_parallel(job: Callable[[int], Any], count: int, seconds: float) -> list[Any]:
     """Run ``job(0) … job(count - 1)`` at once, one process each; return their answers."""
     deadline = time.monotonic() + seconds
-    children = [spawn(partial(job, index), lead=False) for index in range(count)]
-    return [collect(child, deadline, group=False) for child in children]
+    children = [spawn_child(partial(job, index), new_session=False) for index in range(count)]
+    return [collect_result(child, deadline, group=False) for child in children]

@@ -83,15 +83,15 @@ def _check_python_package(name: str) -> Check:
 
 
 def _check_engine() -> Check:
-    installed = engine.find()
+    installed = engine.find_engine()
     if installed:
         detail = f"{installed.version}, {installed.origin}, {installed.pulumi}, with its Python language host"
         if shutil.which("pulumi") is None:
             detail += f'; outside a rehearsal put it on PATH: export PATH="{installed.bin_dir}:$PATH"'
         return Check("Pulumi engine", "required", ok=True, detail=detail)
-    unusable = engine.installed()
+    unusable = engine.find_installed_engine()
     detail_when_missing = (
-        f"{unusable.pulumi}: {unusable.lacks}" if unusable else "neither installed nor built"
+        f"{unusable.pulumi}: {unusable.defect}" if unusable else "neither installed nor built"
     )
     remedy = (
         "gpufleet doctor --fix (builds it once, about 5 minutes), or install Pulumi with its own installer"
@@ -110,7 +110,7 @@ def _check_program(name: str, package: str, requirement: Requirement) -> Check:
 def _check_disk() -> Check:
     folder = next(path for path in (paths.user_cache(), *paths.user_cache().parents) if path.exists())
     free_gib = shutil.disk_usage(folder).free / 2**30
-    needed_gib = WORK_GIB if engine.find() else BUILD_GIB
+    needed_gib = WORK_GIB if engine.find_engine() else BUILD_GIB
     return Check(
         "disk space", "required", free_gib >= needed_gib,
         f"{free_gib:.1f} GiB free at {folder} (needs {needed_gib:.0f})",
