@@ -154,7 +154,7 @@ def test_a_late_live_result_of_an_overtaken_attempt_is_ignored(registry):
         fast.event(1, NOON, **report("commissioned", "b1", facts={"serial": "10000000a1b2c3d4"}))
     )
     one.ingest_events(measured(slow, 2, NOON + timedelta(days=365), "a1"))
-    assert one.applied.ignored == ["blade01: attempt a1: healthy"]
+    assert one.summary.ignored == ["blade01: attempt a1: healthy"]
     assert registry.get("blade01").state == "commissioning"
 
 

@@ -83,15 +83,15 @@ def command(
         remote.ExecutionMode(tuple(workers.split(",")), shard_by, shard_size) if workers is not None else None
     )
     if resume is None:
-        done = configure.configure(
+        result = configure.configure(
             paths.project_root(), playbook_run.Request(**options, mode=mode), sys.stderr
         )
     else:
-        done = configure.resume_run(paths.project_root(), resume, options["extra_vars"], mode, sys.stderr)
-    output.print_result(as_json, done, configure.ConfigureResult.as_json, configure.as_text)
-    for error in done.run.errors if done.run else ():
+        result = configure.resume_run(paths.project_root(), resume, options["extra_vars"], mode, sys.stderr)
+    output.print_result(as_json, result, configure.ConfigureResult.as_json, configure.as_text)
+    for error in result.run.errors if result.run else ():
         output.print_lines(f"ansible: {error}", err=True)
-    sys.exit(done.exit_code)
+    sys.exit(result.exit_code)
 
 
 RUN_OPTIONS = ("limit", "play", "burn_in", "check", "pack")

@@ -54,9 +54,9 @@ def ingest(artifacts: Path, as_json: bool) -> None:
     """Apply the events of an ansible-runner run to the registry; applying them twice changes nothing."""
     from gpufleet.operations import ingest as operation
 
-    applied = operation.ingest_artifacts(artifacts)
-    _print(applied.as_json(), as_json, applied.lines())
-    applied.raise_for_unknown()
+    summary = operation.ingest_artifacts(artifacts)
+    _print(summary.as_json(), as_json, summary.lines())
+    summary.raise_for_unknown()
 
 
 @command.command("list")

@@ -31,11 +31,11 @@ def export(kind: str, as_json: bool, **options: Any) -> None:  # noqa: ARG001 - 
     """Write what a rack's nodes boot with first: cloud-init, firmware settings, netboot, host keys."""
     from gpufleet.operations import export as operation
 
-    done = operation.export_first_boot(operation.Request(**options))
+    result = operation.export_first_boot(operation.Request(**options))
     if as_json:
-        output.print_json({"folder": str(done.folder), "files": sorted(done.export.files())})
+        output.print_json({"folder": str(result.folder), "files": sorted(result.export.files())})
         return
-    output.print_lines(*done.lines())
+    output.print_lines(*result.lines())
 
 
 @click.command()
@@ -73,8 +73,8 @@ def retire(as_json: bool, **options: Any) -> None:
         operation.make_runner(paths.project_root(), sys.stderr), prompt, report, can_ask=sys.stdin.isatty()
     )
     with view.open_registry() as registry:
-        done = operation.retire(registry, operation.Request(**options), interaction)
+        result = operation.retire(registry, operation.Request(**options), interaction)
     if as_json:
-        output.print_json(done.as_json())
+        output.print_json(result.as_json())
     else:
-        output.print_lines(*done.lines)
+        output.print_lines(*result.lines)

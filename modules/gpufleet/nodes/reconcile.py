@@ -82,16 +82,16 @@ def _match(index: Index, match: Match) -> None:
     for seen in observations:
         if seen.identity.solid_serial in repeated:
             continue
-        known, contradiction = index.find(seen)
+        node, contradiction = index.find(seen)
         if contradiction:
             outcome.conflicts.append(contradiction)
             match.contradicted.update(contradiction.nodes)
             continue
-        if known is None:
-            known = LiveNode(f"n-{secrets.token_hex(6)}", seen.name, "expected")
-            match.new_ids.append(known.id)
-        index.add(_with_identity(known, seen))
-        match.observations[known.id] = seen
+        if node is None:
+            node = LiveNode(f"n-{secrets.token_hex(6)}", seen.name, "expected")
+            match.new_ids.append(node.id)
+        index.add(_with_identity(node, seen))
+        match.observations[node.id] = seen
 
 
 def _well_formed(index: Index, match: Match) -> Iterator[Observation]:
@@ -101,8 +101,8 @@ def _well_formed(index: Index, match: Match) -> Iterator[Observation]:
         match.outcome.bad += problems
         if checked is not None:
             yield checked
-        elif (known := index.by_instance.get(str(observation.identity.instance_id))) is not None:
-            match.contradicted.add(known)
+        elif (node_id := index.by_instance.get(str(observation.identity.instance_id))) is not None:
+            match.contradicted.add(node_id)
 
 
 def _with_identity(known: LiveNode, observation: Observation) -> LiveNode:

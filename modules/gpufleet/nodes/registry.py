@@ -262,8 +262,8 @@ class Registry:
         columns = schema.history.c
         with self._writing(moment) as connection:
             row = query.find_row(connection, node)
-            same = (columns.node_id == row.id, columns.event == event, columns.at == moment)
-            if connection.execute(select(columns.number).where(*same)).first() is None:
+            duplicates = (columns.node_id == row.id, columns.event == event, columns.at == moment)
+            if connection.execute(select(columns.number).where(*duplicates)).first() is None:
                 journal.add_history(connection, row.id, moment, event, reason)
 
     # Burn-in

@@ -106,12 +106,14 @@ def wipe_methods() -> dict[str, Any]:
 
 def check_method(method: str) -> None:
     """Raise InputError for a wipe method that the table does not have."""
-    known = sorted(
+    known_methods = sorted(
         {one["name"] for kind, group in wipe_methods().items() if kind != "release" for one in group}
     )
-    if method not in ("auto", *known):
+    if method not in ("auto", *known_methods):
         raise InputError(
-            f"no wipe method is called {method!r}", where="--method", remedy=f"auto, {', '.join(known)}"
+            f"no wipe method is called {method!r}",
+            where="--method",
+            remedy=f"auto, {', '.join(known_methods)}",
         )
 
 
@@ -137,10 +139,10 @@ def _plan_disk(disk: Mapping[str, Any], devices: Mapping[str, Any], method: str)
         return _refuse(disk, reason, is_local=True)
     kind = disk_kind(disk)
     disk_can = disk_abilities(disk, devices, method=method)
-    chosen = _choose(kind, disk_can, method)
-    if chosen is None:
+    wipe_method = _choose(kind, disk_can, method)
+    if wipe_method is None:
         return _refuse(disk, f"it can't be wiped by {method}", is_local=True)
-    return _drive(disk, devices, kind, chosen)
+    return _drive(disk, devices, kind, wipe_method)
 
 
 def _refuse(disk: Mapping[str, Any], reason: str, *, is_local: bool) -> RefusedDrive:
@@ -251,14 +253,14 @@ def _security(text: str) -> set[str]:
 def _choose(kind: str, disk_can: set[str], method: str) -> Mapping[str, Any] | None:
     """Return the surest method that the drive can do, or the one that was asked for."""
     offered = [*wipe_methods()[kind], *wipe_methods()["any"]]
-    fitting = [
+    usable_methods = [
         one for one in offered if disk_can.issuperset(one["needs"]) and method in ("auto", one["name"])
     ]
-    return fitting[0] if fitting else None
+    return usable_methods[0] if usable_methods else None
 
 
 def _drive(
-    disk: Mapping[str, Any], devices: Mapping[str, Any], kind: str, chosen: Mapping[str, Any]
+    disk: Mapping[str, Any], devices: Mapping[str, Any], kind: str, wipe_method: Mapping[str, Any]
 ) -> Drive:
     path = disk.get("path") or f"/dev/{disk['name']}"
     placeholders = {"path": path, "controller": f"/dev/{controller_name(disk['name'])}"}
@@ -273,15 +275,15 @@ def _drive(
         serial=_text(disk["serial"]),
         size=int(disk["size"]),
         kind=kind,
-        method=chosen["name"],
-        strength=chosen["strength"],
-        tool=chosen["tool"],
-        commands=[fill(argv) for argv in chosen["commands"]],
-        poll=fill(chosen["poll"]) if chosen.get("poll") else None,
-        zeroes=bool(chosen.get("zeroes")),
+        method=wipe_method["name"],
+        strength=wipe_method["strength"],
+        tool=wipe_method["tool"],
+        commands=[fill(argv) for argv in wipe_method["commands"]],
+        poll=fill(wipe_method["poll"]) if wipe_method.get("poll") else None,
+        zeroes=bool(wipe_method.get("zeroes")),
         unmount=sorted(set(_mounts(disk)) - {SWAP}, reverse=True),
         release=_releases(disk),
-        whole_controller=_erases_controller(disk, devices, chosen),
+        whole_controller=_erases_controller(disk, devices, wipe_method),
     )
 
 

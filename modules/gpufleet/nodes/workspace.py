@@ -99,28 +99,32 @@ class Workspace:
 
     def _is_settled(self, node_id: str, source: str, observation: Observation) -> bool:
         """Return True if a report repeats its source's last values and no other source's rank depends on it."""
-        known = self._presence.get((node_id, source))
-        makers = [
+        presence_row = self._presence.get((node_id, source))
+        declaring_sources = [
             name for name in self._sources_of[node_id] if name.partition(":")[0] not in OBSERVING_SOURCES
         ]
         return (
-            known is not None
-            and known["missing_since"] is None
-            and makers in ([source], [])
-            and known["digest"] == _digest(observed_values(observation))
+            presence_row is not None
+            and presence_row["missing_since"] is None
+            and declaring_sources in ([source], [])
+            and presence_row["digest"] == _digest(observed_values(observation))
         )
 
     def _replace(self, node_id: str, source: str, values: list[Value], at: datetime) -> None:
         if node_id not in self._values:
             return
-        mine = self._values[node_id]
+        values_by_key = self._values[node_id]
         reported_keys = {value.key for value in values}
-        for key in [key for owner, key in mine if owner == source and key not in reported_keys]:
-            del mine[source, key]
+        for key in [key for owner, key in values_by_key if owner == source and key not in reported_keys]:
+            del values_by_key[source, key]
             self._value_drops[source].append((node_id, key))
         for value in values:
-            old = mine.get((source, value.key))
-            if old is None or old.value != value.value or type(old.value) is not type(value.value):
+            previous_value = values_by_key.get((source, value.key))
+            if (
+                previous_value is None
+                or previous_value.value != value.value
+                or type(previous_value.value) is not type(value.value)
+            ):
                 self._store_value(node_id, value)
         self._record_presence(node_id, source, at, _digest(values))
 
@@ -128,8 +132,8 @@ class Workspace:
         """Apply a partial report; return the keys for which the source has a newer value."""
         old = []
         for value in values:
-            known = self._values[node_id].get((source, value.key))
-            if known is not None and known.revision > self._number:
+            previous_value = self._values[node_id].get((source, value.key))
+            if previous_value is not None and previous_value.revision > self._number:
                 old.append(value.key)
             else:
                 self._store_value(node_id, value)
@@ -154,10 +158,10 @@ class Workspace:
         self, node_id: str, source: str, at: datetime, digest: str | None, *, confirm: bool = True
     ) -> None:
         """Record that a source knows a node; a newer record of the same source stays."""
-        known = self._presence.get((node_id, source))
-        if known is not None and known["revision"] > self._number:
+        previous_row = self._presence.get((node_id, source))
+        if previous_row is not None and previous_row["revision"] > self._number:
             return
-        if not confirm and known is not None and known["missing_since"] is None:
+        if not confirm and previous_row is not None and previous_row["missing_since"] is None:
             return
         row = {
             "node_id": node_id, "source": source, "observed_at": at, "missing_since": None,

@@ -1,8 +1,9 @@
-"""Folds what playbook runs report into the registry: the same way live and from a run's artifacts.
+"""Applies what playbook runs report to the registry: the same way live and from a run's artifacts.
 
-A live event is newer than whatever the registry has. An event of recorded artifacts is placed where it belongs in
-the order of revisions (``gpufleet.nodes.revision``): one that was applied already is left out, one that is older than
-what the registry has since learned changes nothing and is reported as stale. An event is applied whole or not at all.
+A live event is newer than everything in the registry. An event of recorded artifacts is placed where it belongs in
+the order of revisions (``gpufleet.nodes.revision``): one that was applied already is skipped, one that is older than
+what the registry has since learned is reported as stale and changes nothing. An event is applied completely or not
+at all.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Ingest:
         self.registry = registry
         self.rehearsal = rehearsal
         self.live = live
-        self.applied = IngestSummary()
+        self.summary = IngestSummary()
         self._previous: dict[str, int] = {}  # the newest revision of each run's events so far
         self._began: dict[str, int] = {}  # the first
         self._declare = declare
@@ -71,11 +72,11 @@ class Ingest:
         """Apply events as a stream."""
         for event in events:
             self.ingest_events(event)
-        return self.applied
+        return self.summary
 
     def ingest_events(self, event: TaskEvent) -> None:
         """Apply one event, completely or not at all; a bad one is recorded as bad."""
-        self.applied.events += not event.problem
+        self.summary.events += not event.problem
         handler = _HANDLERS.get(str(event.report.get("event")))
         if handler is None and not event.problem and self._needs_no_write(event):
             return
@@ -97,7 +98,7 @@ class Ingest:
     @contextmanager
     def _transaction(self, event: TaskEvent) -> Iterator[None]:
         """Open the event's transaction; what it changed in our own account goes with it when it fails."""
-        lengths = self.applied.list_lengths()
+        lengths = self.summary.list_lengths()
         opened = (
             self.registry.transaction(event.at)
             if self.live
@@ -108,7 +109,7 @@ class Ingest:
                 self._began.setdefault(event.run, number)
                 yield
         except BaseException:
-            self.applied.truncate(lengths)
+            self.summary.truncate(lengths)
             raise
         self._previous[event.run] = number
 
@@ -116,11 +117,11 @@ class Ingest:
         """Return True if the registry has the event already."""
         if self.live or not event.key or (number := self.registry.find_event(event.key)) is None:
             return False
-        self.applied.repeated += 1
+        self.summary.repeated += 1
         self._previous[event.run] = number
         self._began.setdefault(event.run, number)
         if event.outcome == "unreachable":
-            self.applied.unreachable[event.host] = event.message
+            self.summary.unreachable[event.host] = event.message
         return True
 
     def _apply(self, event: TaskEvent, handler: Handler | None) -> None:
@@ -130,7 +131,7 @@ class Ingest:
         self._known[event.host] = node
         if event.outcome == "unreachable":
             self._answered.pop(node, None)
-            self.applied.unreachable[event.host] = event.message
+            self.summary.unreachable[event.host] = event.message
             self._set_reachable(node, event, with_next_step(event.message) or "no answer")
         else:
             if event.host_answered:
@@ -144,7 +145,7 @@ class Ingest:
     def _record_bad(self, event: TaskEvent, problem: str) -> None:
         """Record an event as bad: a line of the node's history, a line of the account."""
         shown = printable(problem)
-        self.applied.bad.append(f"{printable(event.host)}: {shown}" if event.host else shown)
+        self.summary.bad.append(f"{printable(event.host)}: {shown}" if event.host else shown)
         node = self._node(event) if event.host else None
         if node is not None:
             self.registry.note(node, "bad_report", shown, event.at)
@@ -174,8 +175,8 @@ class Ingest:
             declare, self._declare = self._declare, None
             if declare:
                 declare(event.started_at)
-        if host not in self.applied.unknown:
-            self.applied.unknown.append(host)
+        if host not in self.summary.unknown:
+            self.summary.unknown.append(host)
         return None
 
     def _record_answer(self, node: str, event: TaskEvent) -> None:
@@ -195,12 +196,12 @@ class Ingest:
 
     def note_stale(self, node: Node, event: TaskEvent, what: str) -> None:
         """Report that an event is older than what the registry has since learned."""
-        self.applied.stale.append(f"{printable(node.name)}: {what} at {format_time(event.at)}")
+        self.summary.stale.append(f"{printable(node.name)}: {what} at {format_time(event.at)}")
 
     def observe(self, seen: Observation, event: TaskEvent) -> list[str]:
         """Apply an observation; return its conflicts, and report outdated or ill-formed values."""
         outcome = self.registry.observe(seen)
-        self.applied.bad += [printable(line) for line in outcome.bad]
+        self.summary.bad += [printable(line) for line in outcome.bad]
         for line in outcome.bad:
             self.registry.note(self.registry.get(self._known[event.host]).id, "bad_report", line, event.at)
         if outcome.outdated:
@@ -256,7 +257,7 @@ def _matches_identity(
     observed = {key: value for key, value in facts.items() if key != "serial"}
     seen = Observation(source, node.name, identity, observed=observed, observed_at=event.at)
     conflicts = ingest.observe(seen, event)
-    ingest.applied.conflicts += conflicts
+    ingest.summary.conflicts += conflicts
     return not conflicts
 
 
@@ -354,9 +355,9 @@ def _apply_burn_in(ingest: Ingest, node_name: str, event: TaskEvent) -> None:
         began=ingest.run_revision(event),
     )
     if outcome == "ignored":
-        ingest.applied.ignored.append(f"{node.name}: attempt {attempt}: {report.verdict}")
+        ingest.summary.ignored.append(f"{node.name}: attempt {attempt}: {report.verdict}")
         return
-    ingest.applied.verdicts[node.name] = report.verdict
+    ingest.summary.verdicts[node.name] = report.verdict
 
 
 def _profile(records: list[dict[str, Any]]) -> str:

@@ -78,14 +78,14 @@ def retire(registry: Registry, request: Request, interaction: Interaction) -> Re
         interaction.report(
             f"an earlier wipe of {node.name} began at {unknown} and is not known to have ended"
         )
-    done = RetireResult(node)
+    result = RetireResult(node)
     if request.wipe:
-        done.evidence = wipe_drives(registry, node, request, interaction)
+        result.evidence = wipe_drives(registry, node, request, interaction)
     else:
         confirm_retirement(node, request, interaction)
     drain_node(registry, node, request)
-    deregister_node(registry, node, request, done)
-    return done
+    deregister_node(registry, node, request, result)
+    return result
 
 
 def check_request(request: Request) -> None:
@@ -259,17 +259,17 @@ def drain_node(registry: Registry, node: Node, request: Request) -> None:
         registry.move(node.id, "draining", f"to be retired: {request.reason}")
 
 
-def deregister_node(registry: Registry, node: Node, request: Request, done: RetireResult) -> None:
+def deregister_node(registry: Registry, node: Node, request: Request, result: RetireResult) -> None:
     """Write the certificate, forget keys and address, and end the node's life in the registry."""
     home = paths.state_home()
-    if done.evidence:
-        done.certificate = write_certificate(home, node, request, done.evidence)
-        done.lines.append(f"certificate: {done.certificate}")
+    if result.evidence:
+        result.certificate = write_certificate(home, node, request, result.evidence)
+        result.lines.append(f"certificate: {result.certificate}")
     forgotten = remove_host_keys(home, node)
     registry.retire(node.id, request.reason)
-    done.lines.append(f"{node.name}: retired{f', forgotten: {forgotten}' if forgotten else ''}")
+    result.lines.append(f"{node.name}: retired{f', forgotten: {forgotten}' if forgotten else ''}")
     if declared := redeclaration_note(node):
-        done.lines.append(declared)
+        result.lines.append(declared)
 
 
 def redeclaration_note(node: Node) -> str:
@@ -283,15 +283,15 @@ def redeclaration_note(node: Node) -> str:
 
 def remove_host_keys(home: Path, node: Node) -> str:
     """Remove the node's host key from known_hosts, and the one that was made for it."""
-    known = node_probe.find_login(home=home).known_hosts
+    known_hosts = node_probe.find_login(home=home).known_hosts
     removed = []
     hosts = {name for name in (node.address, node.name) if name}
-    if known.is_file():
-        lines = known.read_text().splitlines()
+    if known_hosts.is_file():
+        lines = known_hosts.read_text().splitlines()
         remaining = [line for line in lines if not line.split() or line.split()[0] not in hosts]
         if remaining != lines:
-            export.write_private(known, "".join(f"{line}\n" for line in remaining), 0o600)
-            removed.append(f"{len(lines) - len(remaining)} lines of {known}")
+            export.write_private(known_hosts, "".join(f"{line}\n" for line in remaining), 0o600)
+            removed.append(f"{len(lines) - len(remaining)} lines of {known_hosts}")
     key_file = home / "ssh" / "host_keys" / (node.rack or "-") / node.name
     if key_file.is_file():
         key_file.unlink()

@@ -97,14 +97,14 @@ COLUMNS = (
 
 def node_table(nodes: Sequence[Node]) -> list[str]:
     """Return the nodes as aligned columns under a heading."""
-    rows = [COLUMNS, *(_row(node) for node in nodes)]
+    rows = [COLUMNS, *(_node_row(node) for node in nodes)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS))]
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
     ]
 
 
-def _row(node: Node) -> tuple[str, ...]:
+def _node_row(node: Node) -> tuple[str, ...]:
     cards = ", ".join(f"{card['count']}x {card['model']}" for card in node.accelerators)
     price = "-" if node.usd_per_hour is None else f"{node.usd_per_hour:.4g}"
     state = f"{node.state} (missing)" if node.is_missing else node.state

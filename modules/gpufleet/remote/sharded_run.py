@@ -118,7 +118,7 @@ class _ShardedRun:
         private_folder(self.artifacts)
         with catch_interrupts() as interrupted:
             threads = [
-                threading.Thread(target=self._work, args=(line, interrupted), daemon=True)
+                threading.Thread(target=self._run_pipelines, args=(line, interrupted), daemon=True)
                 for line in self.lines
             ]
             for thread in threads:
@@ -145,23 +145,25 @@ class _ShardedRun:
         for pipeline in self.pipelines:
             pipeline.stop()
 
-    def _work(self, line: Sequence[shards.Pipeline], interrupted: threading.Event) -> None:
+    def _run_pipelines(self, line: Sequence[shards.Pipeline], interrupted: threading.Event) -> None:
         for pipeline in line:
             if interrupted.is_set():
                 pipeline.trouble = "interrupted"
                 continue
             try:
-                self._run_one(pipeline)
+                self._run_pipeline(pipeline)
             except Exception as trouble:  # noqa: BLE001 - one shard's end must not end the others
                 pipeline.trouble = pipeline.trouble or str(trouble) or type(trouble).__name__
 
-    def _run_one(self, pipeline: shards.Pipeline) -> None:
+    def _run_pipeline(self, pipeline: shards.Pipeline) -> None:
         """Write what is sent to memory, because extra variables may be secrets, and run the shard."""
         folder = Path(tempfile.mkdtemp(prefix="gpufleet-send-", dir=memory_folder()))
         target = self.artifacts / pipeline.shard.folder
         try:
-            known = pipeline.worker.known_hosts()
-            private_data.write_private_data(folder, self.plan.root, self.inventory, known, self.extra_vars)
+            known_hosts = pipeline.worker.known_hosts()
+            private_data.write_private_data(
+                folder, self.plan.root, self.inventory, known_hosts, self.extra_vars
+            )
             pipeline.run(folder, target, self._on_event)
         finally:
             shutil.rmtree(folder, ignore_errors=True)

@@ -85,8 +85,8 @@ def export(
     if boot.netboot:
         shared |= _netboot(rack, boot.netboot, seeds)
     export = Export(rack, seeds, shared)
-    if known := export.known_hosts():
-        shared["known_hosts"] = "\n".join(known) + "\n"
+    if known_hosts_lines := export.known_hosts():
+        shared["known_hosts"] = "\n".join(known_hosts_lines) + "\n"
     notes = {
         note for node in nodes for note in firmware.refused_settings(boot, firmware.find_board(node.machine))
     }

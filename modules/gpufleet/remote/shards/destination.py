@@ -102,8 +102,8 @@ def unwrap_unsafe(value: Any) -> Any:
     return value["__ansible_unsafe"] if wrapped else value
 
 
-def _command(name: str, known: Mapping[str, Any] | None) -> list[str]:
-    facts = {key: unwrap_unsafe(value) for key, value in (known or {}).items()}
+def _command(name: str, host_variables: Mapping[str, Any] | None) -> list[str]:
+    facts = {key: unwrap_unsafe(value) for key, value in (host_variables or {}).items()}
     key = facts.get("ansible_ssh_private_key_file") or os.environ.get("ANSIBLE_PRIVATE_KEY_FILE")
     common = facts.get("ansible_ssh_common_args") or os.environ.get("ANSIBLE_SSH_COMMON_ARGS", "")
     user = facts.get("ansible_user") or os.environ.get("ANSIBLE_REMOTE_USER")

@@ -72,7 +72,7 @@ class CallbackModule(CallbackBase):
             self._warn(f"{lost} results did not reach the registry; ingest them later: gpufleet nodes ingest")
         if self._ingest is None:
             return
-        applied = self._ingest.applied
+        applied = self._ingest.summary
         for host in applied.unknown:
             self._warn(
                 f"{printable(host)} is not in the registry or in a rack file: nothing was recorded for it"
