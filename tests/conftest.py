@@ -105,8 +105,8 @@ def shared_project(tmp_path_factory, project_template):
 @pytest.fixture(scope="session")
 def clean_env():
     """Return an environment that knows this Python and nothing of the person running the tests."""
-    kept = ("HOME", "LANG", "USER", "TMPDIR", "XDG_CACHE_HOME", "SSL_CERT_FILE", "GOPROXY", "GOFLAGS")
-    env = {name: os.environ[name] for name in kept if name in os.environ}
+    inherited = ("HOME", "LANG", "USER", "TMPDIR", "XDG_CACHE_HOME", "SSL_CERT_FILE", "GOPROXY", "GOFLAGS")
+    env = {name: os.environ[name] for name in inherited if name in os.environ}
     scripts = str(Path(sys.executable).parent)
     return env | {
         "PATH": os.pathsep.join([scripts, os.environ["PATH"]]),

@@ -70,9 +70,9 @@ def test_a_reused_process_number_is_not_the_owner(holder, place):
         assert stale.exists()
 
 
-def test_what_others_put_there_stays(place):
-    kept = [place / "gpufleet-test-mine", place / "gpufleet-other-1.1.1-a"]
-    for path in kept:
+def test_foreign_folders_are_kept(place):
+    foreign = [place / "gpufleet-test-mine", place / "gpufleet-other-1.1.1-a"]
+    for path in foreign:
         path.mkdir()
     with scratch_folder("test"):
-        assert all(path.exists() for path in kept)
+        assert all(path.exists() for path in foreign)

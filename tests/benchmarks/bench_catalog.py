@@ -39,7 +39,7 @@ def print_kinds(report):
     """Print fields by kind of source."""
     filled = sum(report.by_kind.values())
     print(
-        f"\n{filled} filled fields by kind of source ({report.computed} of them computed, formula beside them)"
+        f"\n{filled} filled fields by kind of source ({report.computed} of them computed, with their formula)"
     )
     for kind, count in sorted(report.by_kind.items(), key=lambda item: -item[1]):
         print(f"  {count:5}  {count / filled:4.0%}  {kind:15} {KINDS[kind]}")

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 COMMAND = [sys.executable, "-m", "gpufleet", "cost", "diff", "--base", "HEAD", "--format", "json", "-s"]
 
 
-def once(stack):
+def time_once(stack):
     """Run the command once, and return its wall and CPU seconds."""
     started, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([*COMMAND, stack], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
@@ -32,8 +32,8 @@ def once(stack):
 def main():
     stack = sys.argv[1] if len(sys.argv) > 1 else "production"
     runs = int(sys.argv[2]) if len(sys.argv) > 2 else 5
-    once(stack)  # the first run may compile the SDKs' bytecode
-    wall, cpu = zip(*(once(stack) for _ in range(runs)), strict=True)
+    time_once(stack)  # the first run may compile the SDKs' bytecode
+    wall, cpu = zip(*(time_once(stack) for _ in range(runs)), strict=True)
     print(f"gpufleet cost diff -s {stack} --base HEAD, {runs} runs on {os.cpu_count()} cores")
     print(
         f"  wall  median {statistics.median(wall):.2f} s   best {min(wall):.2f} s   worst {max(wall):.2f} s"

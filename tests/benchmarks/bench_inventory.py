@@ -67,8 +67,8 @@ def lay_static(folder: Path, listed: dict) -> Path:
 def list_hosts(source: Path, environment: dict[str, str]) -> tuple[str, float, float]:
     """Return what Ansible lists, with the processor seconds and wall seconds that it took."""
     before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    words = [Path(sys.executable).with_name("ansible-inventory"), "-i", source, "--list"]
-    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
+    command = [Path(sys.executable).with_name("ansible-inventory"), "-i", source, "--list"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     wall, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
     return done.stdout, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, wall
 
@@ -95,9 +95,10 @@ def main() -> None:
     for name, (processor, wall) in best.items():
         print(f"{name:<14}{processor:7.2f} s processor {wall:7.2f} s wall")
     for index, what in enumerate(("processor", "wall")):
-        ours, script, static = (best[name][index] for name in ("rack files", "script", "static YAML"))
+        rack_seconds, script, static = (best[name][index] for name in ("rack files", "script", "static YAML"))
         print(
-            f"{what}: {ours / script:.2f} times the script, static YAML {static / ours:.1f} times the rack files"
+            f"{what}: {rack_seconds / script:.2f} times the script, "
+            f"static YAML {static / rack_seconds:.1f} times the rack files"
         )
 
 

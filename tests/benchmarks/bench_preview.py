@@ -120,10 +120,10 @@ def main():
     cpu = after.ru_utime - used.ru_utime + after.ru_stime - used.ru_stime
     wall = statistics.median(each["wall"] for each in results)
     peak = max(each["peak_mb"] for each in results)
-    first_result = results[0]
-    print(f"a preview of {count:,} resources, both sides, {runs} runs on {os.cpu_count()} cores")
+    first = results[0]
+    print(f"a preview of {count:,} resources, before and after, {runs} runs on {os.cpu_count()} cores")
     print(
-        f"  {first_result['lines']:,} lines, {first_result['unpriced']:,} without price, change {first_result['change']:+,.2f} USD a month"
+        f"  {first['lines']:,} lines, {first['unpriced']:,} without price, change {first['change']:+,.2f} USD a month"
     )
     print(f"  pricing  wall median {wall:.2f} s of {BUDGET_S:.0f} s ({wall / BUDGET_S:.0%})   "
           f"cpu median {statistics.median(each['cpu'] for each in results):.2f} s")  # fmt: skip

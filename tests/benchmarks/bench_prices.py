@@ -38,7 +38,7 @@ def generated(folder):
     rows, regions = [], 0
     while len(rows) < ROWS:
         regions += 1
-        for (cloud, region, machine, purchase), price in table.prices().items():
+        for (cloud, region, machine, purchase), price in table.load_prices().items():
             for day, factor in (("2026-10-01", 1.0), ("2026-11-01", 1.01)):
                 usd = price.usd_per_hour * factor
                 rows.append((cloud, f"{region}-{regions}", machine, purchase, f"{usd:.6f}", day, "generated"))
@@ -50,11 +50,11 @@ def generated(folder):
     return file
 
 
-def ask(store, *words):
+def run_query(store, *arguments):
     """Run the command as typed and return its wall and CPU seconds."""
     started, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(
-        [sys.executable, "-m", "gpufleet", "prices", *map(str, words)],
+        [sys.executable, "-m", "gpufleet", "prices", *map(str, arguments)],
         env=os.environ | {"GPUFLEET_PRICES": str(store)}, check=True, stdout=subprocess.DEVNULL,
     )  # fmt: skip
     wall, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -65,31 +65,36 @@ def imported(name, file, store):
     """Import a file by the command, and say how long that took and what came of it."""
     from gpufleet.catalog.prices import Reader
 
-    seconds, _ = ask(store, "import", file, *(("--accept", "not-offered") if name == "generated" else ()))
-    rows = next(iter(Reader(store).ask("SELECT count(*) FROM prices")))[0]
+    seconds, _ = run_query(
+        store, "import", file, *(("--accept", "not-offered") if name == "generated" else ())
+    )
+    rows = next(iter(Reader(store).query("SELECT count(*) FROM prices")))[0]
     print(f"\n{name}: {rows:,} prices in the store, imported in {seconds:.1f} s")
 
 
 def timed(store, runs):
-    """Print the wall seconds of each question; CPU seconds beside them, which a busy machine hardly moves."""
-    ask(store)  # the first run may compile bytecode
-    for words in QUESTIONS:
-        wall, cpu = zip(*(ask(store, *words) for _ in range(runs)), strict=True)
+    """Print the wall seconds of each question; and its CPU seconds, which depend less on the load of the machine."""
+    run_query(store)  # the first run may compile bytecode
+    for question in QUESTIONS:
+        wall, cpu = zip(*(run_query(store, *question) for _ in range(runs)), strict=True)
         print(
-            f"  gpufleet prices {' '.join(words):42} median {statistics.median(wall):.3f} s"
+            f"  gpufleet prices {' '.join(question):42} median {statistics.median(wall):.3f} s"
             f"   best {min(wall):.3f} s   worst {max(wall):.3f} s   cpu {statistics.median(cpu):.3f} s"
         )
 
 
 def covered(name, types, known):
     """Print the share of machine types that have a price in some region, by cloud and way to buy."""
-    from gpufleet.catalog.prices.status import covered as count
+    from gpufleet.catalog.prices.status import count_coverage as count
 
-    found = list(count(types, known))
-    total = sum(each.types for each in found)
-    shares = [f"{way} {sum(getattr(each, way) for each in found) / total:4.0%}" for way in WAYS]
+    coverages = list(count(types, known))
+    total = sum(each.types for each in coverages)
+    shares = [
+        f"{purchase_kind} {sum(getattr(each, purchase_kind) for each in coverages) / total:4.0%}"
+        for purchase_kind in WAYS
+    ]
     print(f"  {name:34} {total:4} types   {'   '.join(shares)}")
-    for each in found:
+    for each in coverages:
         counts = "   ".join(f"{way} {getattr(each, way)}/{each.types}" for way in WAYS)
         print(f"      {each.cloud:6} {counts}")
 
@@ -97,13 +102,13 @@ def covered(name, types, known):
 def coverage(full, store):
     """Print what is covered: embedded alone, and with the full file imported."""
     from gpufleet.catalog.prices import Reader
-    from gpufleet.catalog.prices.status import accelerated, in_force
+    from gpufleet.catalog.prices.status import list_accelerated_machines, list_current_prices
 
-    types = _accelerated_types(full) if full else accelerated(None)
+    types = _accelerated_types(full) if full else list_accelerated_machines(None)
     print(f"\ncoverage of the accelerated machine types of {full or 'the embedded machines.csv'}")
-    covered("embedded", types, dict(in_force(None)))
+    covered("embedded", types, dict(list_current_prices(None)))
     if full:
-        covered("after import", types, dict(in_force(Reader(store))))
+        covered("after import", types, dict(list_current_prices(Reader(store))))
     else:
         print("  after import: not printed, GPUFLEET_FULL_PRICES names no price file")
 

@@ -14,7 +14,7 @@ import time
 from datetime import UTC, datetime
 
 from gpufleet.nodes import Identity, Observation, Registry, Report
-from gpufleet.nodes.inventory import model
+from gpufleet.nodes.inventory import assemble_inventory
 
 BLADES = 20
 
@@ -55,7 +55,7 @@ def main():
         timed("first report", lambda: registry.report(report(count, datetime.now(UTC))))
         timed("second report, merged", lambda: registry.report(report(count, datetime.now(UTC))))
         nodes = timed("list", registry.list)
-        timed("inventory model", lambda: model(nodes, []))
+        timed("inventory model", lambda: assemble_inventory(nodes, []))
 
 
 if __name__ == "__main__":

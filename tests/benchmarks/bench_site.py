@@ -47,12 +47,12 @@ class Bench:
 
     home: Path
     count: int
-    said: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
 
     @property
-    def racks(self) -> list[fleet.RackUse]:
+    def racks(self) -> list[fleet.StackRack]:
         file = self.project / "inventory" / "blades-1.yaml"
-        return [fleet.RackUse(name="blades-1", rack=fleet.load_rack(file, file.parent))]
+        return [fleet.StackRack(name="blades-1", rack=fleet.load_rack(file, file.parent))]
 
     @property
     def project(self) -> Path:
@@ -73,10 +73,10 @@ class Bench:
     def hosts(self) -> Iterator[dict[str, str]]:
         """Boot fresh hosts; give their addresses by name."""
         try:
-            found = rack.up(self, self.racks, parse_faults("", "bench"), self.said.append)
-            yield {host.name: host.address for host in found}
+            statuses = rack.up(self, self.racks, parse_faults("", "bench"), self.messages.append)
+            yield {host.name: host.address for host in statuses}
         finally:
-            rack.down(self, self.said.append)
+            rack.down(self, self.messages.append)
 
     def environment(self) -> dict[str, str]:
         """Return what our side needs to know of the rehearsal, and nothing of who runs the benchmark."""
@@ -115,8 +115,8 @@ class Bench:
 
 def plain_environment() -> dict[str, str]:
     """Return an environment without any of Ansible's or our settings."""
-    kept = {name: os.environ[name] for name in ("HOME", "LANG", "USER", "TMPDIR") if name in os.environ}
-    return kept | {"PATH": f"{PROGRAMS}:{os.environ['PATH']}", "ANSIBLE_NOCOLOR": "1"}
+    inherited = {name: os.environ[name] for name in ("HOME", "LANG", "USER", "TMPDIR") if name in os.environ}
+    return inherited | {"PATH": f"{PROGRAMS}:{os.environ['PATH']}", "ANSIBLE_NOCOLOR": "1"}
 
 
 def play(command: list[str], cwd: Path, env: Mapping[str, str], *, quiet: bool) -> float:
@@ -136,7 +136,7 @@ def play(command: list[str], cwd: Path, env: Mapping[str, str], *, quiet: bool) 
     return took
 
 
-def ours(bench: Bench) -> tuple[list[float], dict[str, object], dict[str, object]]:
+def measure_gpufleet(bench: Bench) -> tuple[list[float], dict[str, object], dict[str, object]]:
     """Run our site.yml twice; return its seconds and a host's state before and after."""
     env = bench.environment()
     command = [str(PROGRAMS / "ansible-playbook"), "site.yml", "--limit", "rack_blades_1", "-e"]
@@ -179,11 +179,11 @@ def main() -> None:
         bench = Bench(Path(folder) / "home", int(sys.argv[1]) if len(sys.argv) > 1 else 20)
         bench.home.mkdir()
         bench.make_project()
-        our_times, before, after = ours(bench)
-        lists = stock_state.wanted(before, after, "blade01")
+        our_times, before, after = measure_gpufleet(bench)
+        lists = stock_state.is_expected(before, after, "blade01")
         stock_times, stock_after = stock(bench, lists)
-        if found := stock_state.differences(after, stock_after):
-            sys.exit("the two ways do not end alike:\n  " + "\n  ".join(found))
+        if differences := stock_state.differences(after, stock_after):
+            sys.exit("the two ways do not end alike:\n  " + "\n  ".join(differences))
         print(f"{bench.count} hosts, {os.cpu_count()} cores; both ways end alike")
         print(f"{'':<18}{'stock':>9}{'ours':>9}{'ratio':>8}   goal")
         for row, theirs, mine, goal in zip(

@@ -98,7 +98,7 @@ def measure(name: str, folder: Path, url: str) -> None:
 
 def main() -> None:
     """Measure on each database."""
-    racks, size = (int(word) for word in (sys.argv[1:3] + ["500", "20"][len(sys.argv[1:3]) :]))
+    racks, size = (int(argument) for argument in (sys.argv[1:3] + ["500", "20"][len(sys.argv[1:3]) :]))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         project(folder, racks, size)

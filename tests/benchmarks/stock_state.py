@@ -30,11 +30,11 @@ def entry(path):
     import grp
     import pwd
 
-    found = path.lstat()
-    names = {"owner": pwd.getpwuid(found.st_uid).pw_name, "group": grp.getgrgid(found.st_gid).gr_name}
+    status = path.lstat()
+    names = {"owner": pwd.getpwuid(status.st_uid).pw_name, "group": grp.getgrgid(status.st_gid).gr_name}
     if path.is_symlink():
         return {"kind": "link", "target": os.readlink(path)}  # noqa: PTH115 - the host's Python may be 3.8's age
-    names["mode"] = f"{stat.S_IMODE(found.st_mode):04o}"
+    names["mode"] = f"{stat.S_IMODE(status.st_mode):04o}"
     if path.is_dir():
         return {"kind": "folder", **names}
     return {"kind": "file", "content": base64.b64encode(path.read_bytes()).decode(), **names}
@@ -49,7 +49,7 @@ def look():
     """Return the host's state."""
     roots = [pathlib.Path("/etc"), *pathlib.Path("/home").glob("*/.ssh")]
     paths = [path for root in roots for path in [root, *root.rglob("*")]]
-    kept = [
+    entries = [
         path for path in paths if not str(path).startswith(ELSEWHERE) and (path.is_file() or path.is_dir())
     ]
     links = [path for path in paths if path.is_symlink() and not str(path).startswith(ELSEWHERE)]
@@ -59,7 +59,7 @@ def look():
     )
     enabled = lines("systemctl", "list-unit-files", "--no-legend", "--type=service,socket,timer")
     return {
-        "paths": {str(path): entry(path) for path in [*kept, *links]},
+        "paths": {str(path): entry(path) for path in [*entries, *links]},
         "packages": dict(
             line.split("\t") for line in lines("dpkg-query", "-W", "-f", "${Package}\t${Version}\n")
         ),
@@ -77,7 +77,7 @@ def look():
     }
 
 
-def wanted(before, after, name):
+def is_expected(before, after, name):
     """Return the lists of the stock playbook that turn the first state into the second."""
     old, new = before["paths"], after["paths"]
     changed = {p: e for p, e in new.items() if old.get(p) != e and p not in ("/etc/hostname", "/etc/hosts")}
@@ -114,7 +114,7 @@ def wanted(before, after, name):
 
 
 def package_brings(path, before, after):
-    """Say whether a newly installed package, not a role, put the path there."""
+    """Return whether the path belongs to a newly installed package."""
     return path in after.get("owned", ()) and set(before["packages"]) != set(after["packages"])
 
 
@@ -124,7 +124,7 @@ def named(row, name):
 
 
 def is_changed(name, before, after):
-    """Say whether a role set the unit, as opposed to a package bringing it."""
+    """Return whether a role changed the unit, not a package."""
     now = after["units"][name]
     return now != before["units"].get(name) and now in ("enabled", "masked", "disabled")
 
@@ -139,15 +139,17 @@ def unit(name, before, after):
     }  # fmt: skip
 
 
-def differences(ours, stock):
+def differences(own_state, stock):
     """Name everything in which two hosts differ."""
-    found = []
+    lines = []
     for part in ("paths", "packages", "users", "units", "active", "holds"):
         keys = sorted(
-            k for k in {*ours[part], *stock[part]} if lookup(ours[part], k) != lookup(stock[part], k)
+            k
+            for k in {*own_state[part], *stock[part]}
+            if lookup(own_state[part], k) != lookup(stock[part], k)
         )
-        found += [f"{part}: {key}" for key in keys]
-    return found + [part for part in ("hostname", "sysctl") if ours[part] != stock[part]]
+        lines += [f"{part}: {key}" for key in keys]
+    return lines + [part for part in ("hostname", "sysctl") if own_state[part] != stock[part]]
 
 
 def lookup(part, key):

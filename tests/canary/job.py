@@ -67,15 +67,15 @@ class Job:
         self.home = self.project / ".gpufleet" / "rehearsal" / self.stack
         self.secrets = {name: make_secret(name) for name in (*VARIABLES, *INPUTS)}
         self.env = self.environment()
-        self.lay_project()
+        self.create_project()
 
     def environment(self) -> dict[str, str]:
         """Return an environment with a secret in every variable that may hold one."""
         scripts = str(Path(sys.executable).parent)
         cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-        kept = {name: os.environ[name] for name in ("LANG", "USER") if name in os.environ}
+        inherited = {name: os.environ[name] for name in ("LANG", "USER") if name in os.environ}
         return (
-            kept
+            inherited
             | self.secrets
             | {
                 "PATH": os.pathsep.join([scripts, os.environ["PATH"]]),
@@ -86,7 +86,7 @@ class Job:
             }
         )
 
-    def lay_project(self) -> None:
+    def create_project(self) -> None:
         """Copy the project, with a vaulted variable and a play that uses it, and commit it for `cost diff`."""
         for part in PARTS:
             source = ROOT / part
@@ -105,8 +105,8 @@ class Job:
             "-C",
             str(self.project),
         ]
-        for words in (("init", "-q"), ("add", "-A"), ("commit", "-qm", "start")):
-            subprocess.run([*git, *words], check=True, capture_output=True)
+        for arguments in (("init", "-q"), ("add", "-A"), ("commit", "-qm", "start")):
+            subprocess.run([*git, *arguments], check=True, capture_output=True)
 
     def lay_vault(self) -> None:
         """Encrypt a variable with ansible-vault; its password is in a file outside the project."""
@@ -141,7 +141,7 @@ class Job:
     def hits(self, search: Search) -> Iterator[Hit]:
         """Yield every secret in what the job left and printed; its own inputs are left out."""
         key = self.home / "ssh" / "id_ed25519"
-        yield from search.files([self.project, self.tmp, self.user], without=[key])
+        yield from search.files([self.project, self.tmp, self.user], excluded=[key])
         shared = [
             path for path in Path("/dev/shm").glob("*") if path.name.startswith(("gpufleet", "ansible"))
         ]
@@ -208,8 +208,8 @@ def secret_config(job: Job) -> None:
 def _engine_path(path: str) -> str:
     from gpufleet import engine
 
-    found = engine.find()
-    return os.pathsep.join([path, str(found.bin_dir)]) if found else path
+    installed = engine.find_engine()
+    return os.pathsep.join([path, str(installed.bin_dir)]) if installed else path
 
 
 def demo(job: Job) -> None:
@@ -228,7 +228,7 @@ def find_hits(job: Job, *parts: Callable[[Job], None]) -> tuple[list[Hit], Watch
 
 
 def database(job: Job) -> None:
-    """Keep a registry in a PostgreSQL that wants a password, let it stop, and give a URL that is wrong."""
+    """Keep a registry in a PostgreSQL with a password, then stop it, and use a wrong URL."""
     from faults.postgres import Server, programs
 
     if not programs():
@@ -238,11 +238,11 @@ def database(job: Job) -> None:
     password = quote(job.secrets["database_password"], safe="")
     server.require_password(job.secrets["database_password"])
     url = f"postgresql+psycopg://test:{password}@/registry?host={server.folder}"
-    wrong = url.replace("test:", "test:not").replace("postgresql+psycopg://", "postgresql+psycopg:/")
+    wrong_url = url.replace("test:", "test:not").replace("postgresql+psycopg://", "postgresql+psycopg:/")
     steps = (
         ("gpufleet nodes sync -s poc", url, ()),
         ("ansible-inventory -i inventory --list", url, ()),
-        ("gpufleet nodes list", wrong, (1, 2, 3)),
+        ("gpufleet nodes list", wrong_url, (1, 2, 3)),
         ("gpufleet nodes list", url.replace("/registry", "/absent"), (1, 2, 3)),
     )
     for command, each, allowed in steps:

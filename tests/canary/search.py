@@ -25,20 +25,25 @@ class Hit:
 
 
 def make_secret(name: str) -> str:
-    """Return a secret that is told from its URL and JSON forms."""
+    """Return a secret that differs from its URL and JSON encodings."""
     return f'canary/{name}"{secrets.token_hex(12)}+&='
 
 
 def forms(secret: str) -> list[bytes]:
     """Return the secret plain, in base64 at each offset, URL-encoded, JSON-escaped and in hexadecimal."""
     data = secret.encode()
-    found = {data, quote(secret, safe="").encode(), quote(secret).encode(), json.dumps(secret)[1:-1].encode()}
-    found |= {data.hex().encode(), base64.urlsafe_b64encode(data).rstrip(b"=")[:-2]}
+    encodings = {
+        data,
+        quote(secret, safe="").encode(),
+        quote(secret).encode(),
+        json.dumps(secret)[1:-1].encode(),
+    }
+    encodings |= {data.hex().encode(), base64.urlsafe_b64encode(data).rstrip(b"=")[:-2]}
     for lead in range(3):
-        # The first and last characters depend on what stands beside the secret.
+        # The first and last characters depend on the bytes next to the secret.
         text = base64.b64encode(b"\0" * lead + data)
-        found.add(text[(lead * 8 + 5) // 6 : -4])
-    return sorted(found)
+        encodings.add(text[(lead * 8 + 5) // 6 : -4])
+    return sorted(encodings)
 
 
 class Search:
@@ -51,9 +56,9 @@ class Search:
         """Return the names of the secrets that stand in some bytes."""
         return [name for name, each in self.forms.items() if any(form in data for form in each)]
 
-    def files(self, folders: Iterable[Path], *, without: Iterable[Path] = ()) -> Iterator[Hit]:
+    def files(self, folders: Iterable[Path], *, excluded: Iterable[Path] = ()) -> Iterator[Hit]:
         """Yield the secrets in all files of folders, in their contents or their names."""
-        left_out = {path.resolve() for path in without}
+        left_out = {path.resolve() for path in excluded}
         for folder in folders:
             for path in folder.rglob("*"):
                 yield from (Hit(name, f"the name {path}") for name in self.names(str(path).encode()))

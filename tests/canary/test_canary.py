@@ -42,7 +42,7 @@ def test_a_secret_is_found_in_a_file_and_in_a_name(tmp_path):
 
 def test_an_input_itself_is_left_out(tmp_path):
     (tmp_path / "key").write_text(SECRET)
-    assert list(Search({"it": SECRET}).files([tmp_path], without=[tmp_path / "key"])) == []
+    assert list(Search({"it": SECRET}).files([tmp_path], excluded=[tmp_path / "key"])) == []
 
 
 def test_a_command_line_and_a_stranger_s_environment_are_seen():

@@ -22,9 +22,15 @@ class Rehearsed:
     def type(self, command, timeout=600):
         """Run a command line in a shell that has evaluated ``gpufleet rehearse env``."""
         line = f'eval "$(gpufleet rehearse env -s production)"\n{command}'
-        words = ["bash", "-o", "pipefail", "-c", line]
+        command_line = ["bash", "-o", "pipefail", "-c", line]
         return subprocess.run(
-            words, cwd=self.root, env=self.env, capture_output=True, text=True, timeout=timeout, check=False
+            command_line,
+            cwd=self.root,
+            env=self.env,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
         )
 
     def read(self, command):
@@ -43,5 +49,5 @@ def demonstrated(shared_project, tmp_path_factory, clean_env, gpufleet):
     shutil.copytree(shared_project, root, symlinks=True, ignore=shutil.ignore_patterns(".gpufleet"))
     demo = gpufleet("rehearse", "demo", "-s", "production", cwd=root, timeout=1500)
     yield Rehearsed(root, clean_env, demo)
-    ended = gpufleet("rehearse", "down", "--all", cwd=root)
-    assert ended.returncode == 0, ended.stderr
+    completed = gpufleet("rehearse", "down", "--all", cwd=root)
+    assert completed.returncode == 0, completed.stderr

@@ -15,7 +15,7 @@ def nodes(demonstrated):
     return {node["name"]: node for node in demonstrated.read("gpufleet nodes list --json")}
 
 
-def test_the_demo_finds_its_three_faults_and_says_so(demonstrated):
+def test_the_demo_reports_its_three_faults(demonstrated):
     assert demonstrated.demo.returncode == 0, demonstrated.demo.stderr[-3000:]
     assert "17 of 20 blades are ready" in demonstrated.demo.stderr
     page = (demonstrated.root / ".gpufleet/rehearsal/production/report.html").read_text()
@@ -23,16 +23,18 @@ def test_the_demo_finds_its_three_faults_and_says_so(demonstrated):
     assert "under-voltage now" in page
 
 
-def test_every_sound_blade_is_ready_and_every_fault_ends_as_it_should(demonstrated):
-    found = nodes(demonstrated)
-    sound = {node["state"] for name, node in found.items() if name[:5] == "blade" and name not in FAULTY}
+def test_healthy_blades_are_ready_and_faults_have_their_expected_state(demonstrated):
+    nodes_by_name = nodes(demonstrated)
+    sound = {
+        node["state"] for name, node in nodes_by_name.items() if name[:5] == "blade" and name not in FAULTY
+    }
     assert sound == {"ready"}
-    assert found["blade04"]["reachable"] is False
-    assert found["blade09"]["state"] == "quarantined"
-    assert (found["blade13"]["state"], found["blade13"]["holds"]) == ("ready", ["operator"])
+    assert nodes_by_name["blade04"]["reachable"] is False
+    assert nodes_by_name["blade09"]["state"] == "quarantined"
+    assert (nodes_by_name["blade13"]["state"], nodes_by_name["blade13"]["holds"]) == ("ready", ["operator"])
 
 
-def test_reasons_are_kept_with_the_verdicts(demonstrated):
+def test_verdicts_are_stored_with_their_reasons(demonstrated):
     reports = demonstrated.type("gpufleet burnin report --json").stdout
     assert "root filesystem is full" in reports
     assert "under-voltage now" in reports
@@ -59,10 +61,10 @@ def test_the_stack_as_built_costs_its_whole_price_and_nothing_changes(demonstrat
 
 def test_an_edited_count_shows_its_money(demonstrated):
     spec = demonstrated.root / "stacks/Pulumi.production.yaml"
-    kept = spec.read_text()
-    spec.write_text(kept.replace("count: 1", "count: 2", 1))
+    original = spec.read_text()
+    spec.write_text(original.replace("count: 1", "count: 2", 1))
     done = demonstrated.type("gpufleet cost diff -s production --base HEAD --format markdown")
-    spec.write_text(kept)
+    spec.write_text(original)
     assert done.returncode == 0, done.stderr
     first = done.stdout.splitlines()[0]
     raised = float(re.search(r"by \\?\$([\d,.]+\d)", first)[1].replace(",", ""))
@@ -80,6 +82,6 @@ def test_a_second_run_on_ready_blades_changes_nothing(demonstrated):
     assert {counts[1:] for counts in recap} == {("0", "0", "0")}
 
 
-def test_the_rehearsal_left_the_tracked_files_alone(demonstrated):
+def test_the_rehearsal_changed_no_tracked_file(demonstrated):
     status = demonstrated.type("git status --porcelain")
     assert status.stdout == ""

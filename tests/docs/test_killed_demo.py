@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gpufleet.rehearsal import processes
-from gpufleet.rehearsal.rack.plan import prefix
+from gpufleet.rehearsal.rack.plan import name_prefix
 
 pytestmark = [pytest.mark.engine, pytest.mark.hosts, pytest.mark.slow]
 
@@ -34,16 +34,20 @@ def wait_for(log, pattern, demo, patience_s=300):
         time.sleep(0.2)
 
 
-def left(home):
+def find_leftovers(home):
     """Name what of a rehearsal the machine still has: links, namespaces, mounts, processes in and around it."""
-    mark = prefix(home)
-    rows = [subprocess.run(words, capture_output=True, text=True, check=True).stdout for words in LISTINGS]
-    found = [line for text in rows for line in text.splitlines() if mark in line or str(home) in line]
-    found += [str(path) for path in Path("/proc").glob("[0-9]*/cgroup") if mark in read(path) and lives(path)]
-    return found + [f"process {pid}" for pid in processes.of_home(home)]
+    mark = name_prefix(home)
+    rows = [
+        subprocess.run(command, capture_output=True, text=True, check=True).stdout for command in LISTINGS
+    ]
+    leftovers = [line for text in rows for line in text.splitlines() if mark in line or str(home) in line]
+    leftovers += [
+        str(path) for path in Path("/proc").glob("[0-9]*/cgroup") if mark in read(path) and is_alive(path)
+    ]
+    return leftovers + [f"process {pid}" for pid in processes.find_processes(home)]
 
 
-def lives(path):
+def is_alive(path):
     """Tell a process from one that has ended and whose new parent, init, has yet to take note."""
     return read(path.parent / "stat").rpartition(")")[2].split()[:1] not in ([], ["Z"])
 
@@ -66,10 +70,10 @@ def test_a_demo_killed_while_it_configures_is_ended_whole(project, clean_env, gp
         wait_for(log, r"users_and_access : ", demo)
         demo.send_signal(signal.SIGKILL)
         demo.wait()
-        assert left(home), "the killed demo's hosts and runs should still be there"
+        assert find_leftovers(home), "the killed demo's hosts and runs should still be there"
     finally:
         demo.kill()
-        ended = gpufleet("rehearse", "down", "-s", "production", cwd=project)
-    assert ended.returncode == 0, ended.stderr
-    assert left(home) == []
+        completed = gpufleet("rehearse", "down", "-s", "production", cwd=project)
+    assert completed.returncode == 0, completed.stderr
+    assert find_leftovers(home) == []
     assert not home.exists()

@@ -36,8 +36,8 @@ def last(item):
 
 
 def commands():
-    found = {(page.name, command) for page in PAGES for command in typed(page)}
-    once = {command: page for page, command in sorted(found, reverse=True)}
+    page_commands = {(page.name, command) for page in PAGES for command in typed(page)}
+    once = {command: page for page, command in sorted(page_commands, reverse=True)}
     return sorted(((page, command) for command, page in once.items()), key=lambda item: (last(item), item))
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from faults.kinds import load_kinds
 from faults.kinds.base import Kind
 from faults.postgres import programs
-from faults.world import ROOT, World
+from faults.workspace import ROOT, Workspace
 
 REPORT = ROOT / ".gpufleet" / "faults" / "report.json"
 
@@ -39,9 +39,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the campaign and print its table."""
     options = _parser().parse_args(argv)
     kinds = load_kinds()
-    wrong = [name for name in options.kind if name not in kinds]
-    if wrong:
-        print(f"error: no kind {wrong[0]!r}; kinds: {', '.join(kinds)}", file=sys.stderr)
+    unknown = [name for name in options.kind if name not in kinds]
+    if unknown:
+        print(f"error: no kind {unknown[0]!r}; kinds: {', '.join(kinds)}", file=sys.stderr)
         return 2
     chosen = [kinds[name] for name in options.kind or kinds]
     chosen = [kind for kind in chosen if not kind.needs or kind.needs not in options.without]
@@ -60,23 +60,23 @@ def main(argv: Sequence[str] | None = None) -> int:
 def run_campaign(kinds: Sequence[type[Kind]], count: int, seed: int) -> list[Outcome]:
     """Run every kind so often, each run with a seed of its own, in turn."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # hosts and servers are ended then too
-    world = World()
+    workspace = Workspace()
     outcomes: list[Outcome] = []
     try:
         for number in range(seed, seed + count):
             for kind in kinds:
-                outcomes.append(run_once(world, kind, number))
+                outcomes.append(run_once(workspace, kind, number))
                 print(_line(outcomes[-1], len(outcomes), count * len(kinds)), file=sys.stderr, flush=True)
     except KeyboardInterrupt:
         print("interrupted: the table has the runs that ended", file=sys.stderr)
     finally:
-        world.close()
+        workspace.close()
     return outcomes
 
 
-def run_once(world: World, kind: type[Kind], seed: int) -> Outcome:
-    """Run one fault; a defect of the campaign itself counts as a violation, so that nobody overlooks it."""
-    run = world.open(kind.name, seed)
+def run_once(workspace: Workspace, kind: type[Kind], seed: int) -> Outcome:
+    """Run one fault; an error of the campaign itself counts as a violation."""
+    run = workspace.open(kind.name, seed)
     begun = time.monotonic()
     try:
         kind(run).live()
@@ -117,7 +117,7 @@ def missing_need(kind: type[Kind]) -> str:
     if kind.needs == "engine":
         from gpufleet import engine
 
-        return "" if engine.find() else "the Pulumi engine"
+        return "" if engine.find_engine() else "the Pulumi engine"
     return "PostgreSQL's server programs" if kind.needs == "postgresql" and not programs() else ""
 
 

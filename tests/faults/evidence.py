@@ -39,9 +39,9 @@ class Evidence:
 
     def rows_by_table(self, name: str) -> dict[str, list[Row]]:
         """Return everything of one node, to be compared before and after."""
-        own = {"node": [row for row in self["node"] if row["name"] == name]}
+        rows = {"node": [row for row in self["node"] if row["name"] == name]}
         others = (table for table in TABLES if table not in ("node", "source", "conflict"))
-        return own | {table: self.rows_of(table, name) for table in others}
+        return rows | {table: self.rows_of(table, name) for table in others}
 
     def digest(self) -> dict[str, Any]:
         """Return what two registries of the same life have in common: no ids, no times."""
@@ -49,7 +49,7 @@ class Evidence:
 
     def _digest_of(self, row: Row) -> dict[str, Any]:
         name = row["name"]
-        kept = (
+        stable_rows = (
             "kind",
             "state",
             "rack",
@@ -61,7 +61,7 @@ class Evidence:
             "serial",
             "verdict",
         )
-        return {key: row[key] for key in kept} | {
+        return {key: row[key] for key in stable_rows} | {
             "reachable": None if row["reachable"] is None else bool(row["reachable"]),
             "sources": sorted(
                 each["source"] for each in self.rows_of("presence", name) if not each["missing_since"]
@@ -84,7 +84,7 @@ class Evidence:
 
     def _unearned(self, row: Row) -> Iterator[str]:
         """Yield why a node that is ready has not earned it: its current attempt ended and passed."""
-        own = [
+        node_events = [
             each for each in self["attempt"] if each["node_id"] == row["id"] and each["id"] == row["attempt"]
         ]
         results = [
@@ -92,8 +92,8 @@ class Evidence:
             for each in sorted(self["result"], key=lambda each: each["number"])
             if each["node_id"] == row["id"] and each["attempt"] == row["attempt"]
         ]
-        if not own or own[0]["ended_at"] is None or own[0]["verdict"] not in PASSING:
-            yield f"{row['name']} is ready, its current attempt {row['attempt']} has not passed: {own}"
+        if not node_events or node_events[0]["ended_at"] is None or node_events[0]["verdict"] not in PASSING:
+            yield f"{row['name']} is ready, its current attempt {row['attempt']} has not passed: {node_events}"
         elif not results or results[-1] not in PASSING:
             yield f"{row['name']} is ready, attempt {row['attempt']} has no passing result: {results}"
 
@@ -113,8 +113,8 @@ def _read_sqlite(path: Path) -> dict[str, list[Row]]:
         return {}
     with closing(sqlite3.connect(path, timeout=60)) as link:
         link.row_factory = sqlite3.Row
-        found = {name for (name,) in link.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-        rows = {table: link.execute(f"SELECT * FROM {table}") for table in TABLES if table in found}
+        tables = {name for (name,) in link.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        rows = {table: link.execute(f"SELECT * FROM {table}") for table in TABLES if table in tables}
         return {table: [_plain(dict(row)) for row in cursor] for table, cursor in rows.items()}
 
 
@@ -124,11 +124,11 @@ def _read_postgres(url: str) -> dict[str, list[Row]]:
 
     with psycopg.connect(url.replace("postgresql+psycopg", "postgresql"), row_factory=dict_row) as link:
         names = "SELECT tablename FROM pg_tables WHERE schemaname = 'public'"
-        found = {row["tablename"] for row in link.execute(names)}
+        tables = {row["tablename"] for row in link.execute(names)}
         return {
             table: [_plain(row) for row in link.execute(f"SELECT * FROM {table}")]
             for table in TABLES
-            if table in found
+            if table in tables
         }
 
 

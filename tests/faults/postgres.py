@@ -15,8 +15,8 @@ NAMES = ("initdb", "pg_ctl", "createdb", "psql", "setpriv")
 def programs() -> dict[str, str]:
     """Return the server's programs by name; empty where one is missing."""
     search = os.pathsep.join([os.environ["PATH"], DEBIAN_BINARIES])
-    found = {name: shutil.which(name, path=search) for name in NAMES}
-    return {name: path for name, path in found.items() if path} if all(found.values()) else {}
+    paths = {name: shutil.which(name, path=search) for name in NAMES}
+    return {name: path for name, path in paths.items() if path} if all(paths.values()) else {}
 
 
 class Server:
@@ -48,7 +48,7 @@ class Server:
         return f"postgresql+psycopg://test@/{name}?host={self.folder}"
 
     def require_password(self, password: str) -> None:
-        """Make a database ``registry`` and let nobody in without this password from now on."""
+        """Create a database ``registry`` and require this password from now on."""
         self._call("createdb", "-h", self.folder, "-U", "test", "registry")
         quoted = password.replace("'", "''")
         statement = f"ALTER USER test PASSWORD '{quoted}'"

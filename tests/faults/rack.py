@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 
-from faults.world import ROOT, World
+from faults.workspace import ROOT, Workspace
 
 PLACES = {"poc-blade01": "blades-poc/1", "poc-blade02": "blades-poc/2", "poc-blade03": "blades-poc/3"}
 SMALL_DISK = "poc-blade03"  # its root is a memory disk with a few MiB free
@@ -19,19 +19,19 @@ FAULTS = f"faults:\n  {PLACES[SMALL_DISK]}: disk_small=8\n"
 class Rack:
     """The hosts; each is named as its node is."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, workspace: Workspace) -> None:
         from gpufleet import fleet
         from gpufleet.rehearsal import rack
         from gpufleet.rehearsal.rack.faults import parse_faults
 
-        self.home = world.folder / "rack"
+        self.home = workspace.folder / "rack"
         self.home.mkdir()
-        file = world.folder / "racks" / "blades-poc.yaml"
+        file = workspace.folder / "racks" / "blades-poc.yaml"
         file.parent.mkdir()
         file.write_text(declaration())
-        racks = [fleet.RackUse(name="blades-poc", rack=fleet.load_rack(file, file.parent))]
+        racks = [fleet.StackRack(name="blades-poc", rack=fleet.load_rack(file, file.parent))]
         self._world = SimpleNamespace(home=self.home)
-        world.closing.callback(lambda: rack.down(self._world, lambda _line: None))
+        workspace.closing.callback(lambda: rack.down(self._world, lambda _line: None))
         hosts = rack.up(self._world, racks, parse_faults(FAULTS, "campaign"), lambda _line: None)
         silent = [host.name for host in hosts if not host.ssh_answers]
         if silent:
@@ -70,7 +70,7 @@ class Rack:
         command = ["ip", "netns", "exec", self.labels[name], "nft", "-f", "-"]
         subprocess.run(command, input=text, text=True, check=True, capture_output=True)
 
-    def inside(self, name: str, command: str) -> str:
+    def run_inside(self, name: str, command: str) -> str:
         """Run a shell command in a host, without SSH."""
         return _run("nsenter", "-t", str(self.leader(name)), "-a", "sh", "-c", command)
 
@@ -83,17 +83,17 @@ class Rack:
                 return int(pid)
         raise RuntimeError(f"{name} does not run")
 
-    def processes(self, name: str, word: str) -> dict[int, str]:
+    def processes(self, name: str, pattern: str) -> dict[int, str]:
         """Return a host's processes with a word in their command line, by their pid on this machine."""
-        found = {}
+        command_lines = {}
         for pid in _run("ip", "netns", "pids", self.labels[name]).split():
             try:
                 text = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
             except OSError:
                 continue
-            if word in text:
-                found[int(pid)] = text
-        return found
+            if pattern in text:
+                command_lines[int(pid)] = text
+        return command_lines
 
     def heal(self) -> None:
         """Undo every fault of the links."""
@@ -112,9 +112,9 @@ def declaration() -> str:
     return text.replace("poc-blade[01-04]", "poc-blade[01-03]")
 
 
-def start_rack(world: World) -> Rack:
+def start_rack(workspace: Workspace) -> Rack:
     """Boot the hosts once for a campaign."""
-    rack: Rack = world.keep("rack", lambda: Rack(world))
+    rack: Rack = workspace.cached("rack", lambda: Rack(workspace))
     return rack
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from faults.data.recorded_agent import records_of, serial_of
-from faults.world import CASES
+from faults.workspace import CASES
 
 BASE = CASES / "burnin" / "bases" / "compute_blade.json"
 ATTEMPT = "recorded-1"
@@ -19,11 +19,11 @@ PROBE, REPORT, BURN_IN = "gpufleet.fleet.probe", "gpufleet.fleet.report", "gpufl
 
 def life(node: str, attempt: str = ATTEMPT) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the reports of a healthy node's run, each with its action."""
-    said = {"node": node, "attempt": attempt}
+    payload = {"node": node, "attempt": attempt}
     facts = {"serial": serial_of(node), "arch": "aarch64"}
-    yield PROBE, {**said, "event": "commissioned", "facts": facts}
-    yield REPORT, {**said, "event": "configured", "facts": {}}
-    yield BURN_IN, {**said, "event": "burn_in", "records": records_of(BASE, node, attempt)}
+    yield PROBE, {**payload, "event": "commissioned", "facts": facts}
+    yield REPORT, {**payload, "event": "configured", "facts": {}}
+    yield BURN_IN, {**payload, "event": "burn_in", "records": records_of(BASE, node, attempt)}
 
 
 def write_run(folder: Path, nodes: Sequence[str], attempt: str = ATTEMPT, at: datetime | None = None) -> Path:

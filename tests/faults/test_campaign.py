@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from faults.campaign import missing_need, run_once, table
 from faults.kinds import load_kinds
-from faults.world import World
+from faults.workspace import Workspace
 
 KINDS = load_kinds()
 SAMPLE = (
@@ -37,9 +37,9 @@ def parameter(name):
 
 
 @pytest.fixture(scope="module")
-def world():
+def workspace():
     """Share prepared registries, a database server and hosts among the runs."""
-    shared = World()
+    shared = Workspace()
     yield shared
     shared.close()
 
@@ -52,25 +52,25 @@ def world():
         if name in SAMPLE or (kind.needs not in MARKS and name not in CAMPAIGN_ONLY)
     ],
 )
-def test_no_invariant_is_violated(world, name):
+def test_no_invariant_is_violated(workspace, name):
     kind = KINDS[name]
     if reason := missing_need(kind):
         pytest.skip(f"needs {reason}")
-    outcome = run_once(world, kind, SEED)
+    outcome = run_once(workspace, kind, SEED)
     assert outcome.violations == [], table([outcome])
 
 
-def test_every_kind_says_what_it_does():
+def test_every_kind_has_a_docstring():
     assert all(kind.__doc__ for kind in KINDS.values())
     assert len(KINDS) >= 30
 
 
-def test_the_table_names_the_seeds_of_violations(world):
+def test_the_table_names_the_seeds_of_violations(workspace):
     class Broken(KINDS["kill-sync"]):
         name = "broken"
 
         def live(self):
             self.run.violate("on purpose")
 
-    outcomes = [run_once(world, Broken, seed) for seed in (3, 4)]
+    outcomes = [run_once(workspace, Broken, seed) for seed in (3, 4)]
     assert table(outcomes).splitlines()[1].split() == ["broken", "2", "3-4", "2", "3", "4"]

@@ -22,12 +22,12 @@ sys.path.insert(0, str(Path(__file__).parent))
 from target import ROOT, TARGETS, Target
 
 from gpufleet.errors import GpufleetError
-from mutation import mutate  # beside this file; tests are no package
+from mutation import mutate  # next to this file; tests are not a package
 
 SLOWEST_S = 2.0
 HANG_S = 120  # of one input, by the wall clock
 GROWTH_MIB = 300
-KEPT = ROOT / ".gpufleet" / "fuzz"
+FINDINGS = ROOT / ".gpufleet" / "fuzz"
 MOST_FINDINGS = 25  # of one target: the same mistake again and again needs no more files
 
 
@@ -79,9 +79,9 @@ def one_input(target: Target, seed: int, number: int, seeds: list[bytes]) -> byt
 
 @dataclass(frozen=True)
 class Result:
-    """What became of an input: ``wrong`` is empty where nothing is, ``took_s`` are CPU seconds."""
+    """The result of one input: ``problem`` is empty for a passed input, ``took_s`` are CPU seconds."""
 
-    wrong: str
+    problem: str
     refused: bool
     took_s: float
     growth_mib: int
@@ -91,72 +91,80 @@ def try_input(target: Target, content: bytes) -> Result:
     """Give a parser one input."""
     MEMORY.start()
     started = time.process_time()
-    refused, wrong = False, ""
+    refused, mistake_text = False, ""
     signal.alarm(HANG_S)
     try:
         target.run(content)
     except GpufleetError as error:
         refused = True
-        wrong = "a message of several lines" if "\n" in str(error) else ""
-        wrong = wrong or ("a message of 2000 characters" if len(str(error)) > 2000 else "")
-    except Exception as error:  # noqa: BLE001 - the very thing that is looked for
+        mistake_text = "a message of several lines" if "\n" in str(error) else ""
+        mistake_text = mistake_text or ("a message of 2000 characters" if len(str(error)) > 2000 else "")
+    except Exception as error:  # noqa: BLE001 - the campaign looks for these
         last = traceback.extract_tb(error.__traceback__)[-1]
-        ours = [one for one in traceback.extract_tb(error.__traceback__) if "/gpufleet/" in one.filename] or [
-            last
-        ]
-        wrong = (
-            f"{type(error).__name__} at {Path(ours[-1].filename).name}:{ours[-1].lineno} {str(error)[:60]!r}"
-        )
+        own_frames = [
+            one for one in traceback.extract_tb(error.__traceback__) if "/gpufleet/" in one.filename
+        ] or [last]
+        frame = own_frames[-1]
+        place = f"{Path(frame.filename).name}:{frame.lineno}"
+        mistake_text = f"{type(error).__name__} at {place} {str(error)[:60]!r}"
     finally:
         signal.alarm(0)
     took = time.process_time() - started
     if took > SLOWEST_S:
-        wrong = wrong or f"took {took:.0f} s"
+        mistake_text = mistake_text or f"took {took:.0f} s"
     growth = MEMORY.growth_mib()
     if growth > GROWTH_MIB:
-        wrong = wrong or f"took {growth} MiB"
-    return Result(wrong, refused, took, growth)
+        mistake_text = mistake_text or f"took {growth} MiB"
+    return Result(mistake_text, refused, took, growth)
 
 
-def mistake(wrong: str) -> str:
+def describe_mistake(text: str) -> str:
     """Return a finding's kind: where it is, without the values of the input."""
-    return wrong.partition(" '")[0].partition(' "')[0]
+    return text.partition(" '")[0].partition(' "')[0]
 
 
 def run_target(target: Target, seed: int, count: int) -> Progress:
-    """Go on with a target's campaign up to ``count`` inputs."""
-    kept = KEPT / f"{target.name.replace(' ', '-')}-{seed}.json"
-    progress = Progress(**json.loads(kept.read_text())) if kept.is_file() else Progress(target.name, seed)
+    """Continue a target's campaign up to ``count`` inputs."""
+    finding_file = FINDINGS / f"{target.name.replace(' ', '-')}-{seed}.json"
+    progress = (
+        Progress(**json.loads(finding_file.read_text()))
+        if finding_file.is_file()
+        else Progress(target.name, seed)
+    )
     seeds = target.seeds()
-    for content in seeds:  # imports and tables are loaded once; they are no input's doing
+    for content in seeds:  # load imports and tables before the measurement
         try_input(target, content)
     since = time.process_time()
     while progress.inputs < count:
         content = one_input(target, seed, progress.inputs, seeds)
         result = try_input(target, content)
-        wrong = result.wrong
+        mistake_text = result.problem
         progress.inputs += 1
         progress.refused += result.refused
         progress.slowest_s = max(progress.slowest_s, round(result.took_s, 3))
         progress.growth_mib = max(progress.growth_mib, result.growth_mib)
-        if wrong and mistake(wrong) not in progress.findings and len(progress.findings) < MOST_FINDINGS:
-            progress.findings[mistake(wrong)] = save_finding(target, content)
-            print(f"  {target.name} #{progress.inputs - 1}: {wrong}", flush=True)
+        if (
+            mistake_text
+            and describe_mistake(mistake_text) not in progress.findings
+            and len(progress.findings) < MOST_FINDINGS
+        ):
+            progress.findings[describe_mistake(mistake_text)] = save_finding(target, content)
+            print(f"  {target.name} #{progress.inputs - 1}: {mistake_text}", flush=True)
         if progress.inputs % 1000 == 0 or progress.inputs == count:
             progress.cpu_s += round(time.process_time() - since, 1)
             since = time.process_time()
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            kept.write_text(json.dumps(asdict(progress), indent=1))
+            finding_file.parent.mkdir(parents=True, exist_ok=True)
+            finding_file.write_text(json.dumps(asdict(progress), indent=1))
     return progress
 
 
 def save_finding(target: Target, content: bytes) -> str:
     """Keep an input that broke a parser; return its file's name."""
-    folder = KEPT / "findings" / target.name.replace(" ", "-")
+    folder = FINDINGS / "findings" / target.name.replace(" ", "-")
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / hashlib.sha256(content).hexdigest()[:16]
     path.write_bytes(content)
-    return str(path.relative_to(KEPT))
+    return str(path.relative_to(FINDINGS))
 
 
 def run_atheris(target: Target) -> None:
@@ -164,10 +172,10 @@ def run_atheris(target: Target) -> None:
     import atheris
 
     def test_one(content: bytes) -> None:
-        if wrong := try_input(target, content).wrong:
-            raise AssertionError(wrong)
+        if mistake_text := try_input(target, content).problem:
+            raise AssertionError(mistake_text)
 
-    folder = KEPT / "atheris" / target.name.replace(" ", "-")
+    folder = FINDINGS / "atheris" / target.name.replace(" ", "-")
     folder.mkdir(parents=True, exist_ok=True)
     for number, content in enumerate(target.seeds()):
         (folder / f"seed-{number}").write_bytes(content)
@@ -184,22 +192,22 @@ def main() -> int:
     parser.add_argument(
         "--atheris", action="store_true", help="guided by coverage, one target, until stopped"
     )
-    given = parser.parse_args()
-    names = given.target or list(TARGETS)
-    if given.atheris:
+    options = parser.parse_args()
+    names = options.target or list(TARGETS)
+    if options.atheris:
         run_atheris(TARGETS[names[0]])
-    print(f"seed {given.seed}, {given.count:,} inputs per parser", flush=True)
+    print(f"seed {options.seed}, {options.count:,} inputs per parser", flush=True)
     print("parser               inputs  refused  kinds found  slowest s  MiB more  CPU s", flush=True)
-    found = 0
+    finding_count = 0
     for name in names:
-        done = run_target(TARGETS[name], given.seed, given.count)
-        found += len(done.findings)
+        done = run_target(TARGETS[name], options.seed, options.count)
+        finding_count += len(done.findings)
         print(
             f"{name:<18} {done.inputs:>8} {done.refused:>8} {len(done.findings):>12} {done.slowest_s:>10.3f}"
             f" {done.growth_mib:>9} {done.cpu_s:>6.0f}",
             flush=True,
         )
-    return int(bool(found))
+    return int(bool(finding_count))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from campaign import one_input, try_input
 from target import TARGETS
 
-import mutation  # beside this file; tests are no package
+import mutation  # next to this file; tests are not a package
 
 SEED = 2026
 INPUTS = 150  # for each parser; the campaign of `make fuzz` tries 100,000
@@ -20,21 +20,21 @@ EVERY = pytest.mark.parametrize("target", TARGETS.values(), ids=list(TARGETS))
 
 
 @EVERY
-def test_what_once_broke_a_parser_does_not_again(target):
+def test_the_corpus_of_former_failures_passes(target):
     for path in target.findings():
-        wrong = try_input(target, path.read_bytes()).wrong
-        assert not wrong or wrong.startswith("took"), f"{path}: {wrong}"
+        mistake = try_input(target, path.read_bytes()).problem
+        assert not mistake or mistake.startswith("took"), f"{path}: {mistake}"
 
 
 @EVERY
-def test_mutated_inputs_are_taken_or_refused_in_one_line(target):
+def test_mutated_inputs_are_accepted_or_refused_with_one_line(target):
     seeds = target.seeds()
     for content in seeds:
-        assert not try_input(target, content).wrong
+        assert not try_input(target, content).problem
     for number in range(INPUTS):
-        wrong = try_input(target, one_input(target, SEED, number, seeds)).wrong
+        mistake = try_input(target, one_input(target, SEED, number, seeds)).problem
         # A busy machine takes longer; the campaign judges time and memory.
-        assert not wrong or wrong.startswith("took"), f"{target.name} #{number} of seed {SEED}: {wrong}"
+        assert not mistake or mistake.startswith("took"), f"{target.name} #{number} of seed {SEED}: {mistake}"
 
 
 @EVERY

@@ -13,6 +13,7 @@ import pytest
 
 from gpufleet import fleet
 from gpufleet.rehearsal import rack
+from gpufleet.rehearsal.environment import host_environment
 from gpufleet.rehearsal.rack.faults import parse_faults
 from gpufleet.rehearsal.rack.plan import name_prefix
 
@@ -31,12 +32,12 @@ def pytest_collection_modifyitems(items):
 
 
 @dataclass
-class Box:
+class RackHome:
     """A home with hosts in it: the rack file `blades-poc` (four blades), cut to the slots that a test wants."""
 
     home: Path
     slots: int = 4
-    said: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
 
     def declaration(self):
         """Return the shipped rack file, cut to so many slots."""
@@ -51,21 +52,16 @@ class Box:
         return [fleet.StackRack(name="blades-poc", rack=fleet.load_rack(file, file.parent))]
 
     def up(self, faults=""):
-        return {h.place: h for h in rack.up(self, self.racks, parse_faults(faults, "test"), self.said.append)}
+        return {
+            h.place: h for h in rack.up(self, self.racks, parse_faults(faults, "test"), self.messages.append)
+        }
 
     def down(self):
-        rack.down(self, self.said.append)
+        rack.down(self, self.messages.append)
 
-    def environment(self, base):
-        """Return ``base`` with what `rehearse env` says of this home."""
-        return base | {
-            "GPUFLEET_HOME": str(self.home),
-            "GPUFLEET_REHEARSAL": "poc",
-            "GPUFLEET_DATABASE_URL": f"sqlite:///{self.home}/registry.db",
-            "GPUFLEET_ADDRESS_BOOK": str(self.home / "addresses.json"),
-            "ANSIBLE_PRIVATE_KEY_FILE": str(self.home / "ssh/id_ed25519"),
-            "ANSIBLE_SSH_COMMON_ARGS": f"-o UserKnownHostsFile={self.home}/ssh/known_hosts",
-        }
+    def rehearsal_environment(self, base):
+        """Return ``base`` with the variables of `rehearse env` for this home."""
+        return base | host_environment(self.home, "poc")
 
     def address(self, place):
         return json.loads((self.home / "addresses.json").read_text())[place]
@@ -84,7 +80,7 @@ class Box:
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
-    def inside(self):
+    def process_ids_inside(self):
         """List the processes in this home's namespaces, as (pid, start time), without our own code's help."""
         labels = [
             line.split()[0]
@@ -104,13 +100,15 @@ class Box:
         """Name everything of this home that the machine still has."""
         mark = name_prefix(self.home)
         rows = [*_run("ip", "netns").splitlines(), *_run("ip", "-brief", "link").splitlines()]
-        found = [row.split()[0] for row in rows if row.startswith(mark)]
-        found += [f"mount {line}" for line in _run("mount").splitlines() if str(self.home) in line]
-        found += [str(path) for path in Path("/sys/fs/cgroup").glob(f"**/{mark}*")]
-        found += [str(path) for path in Path("/run/systemd/nspawn").glob(f"**/{mark}*")]
-        found += [f"process {pid}" for pid in _pids() if str(self.home) in _text(f"/proc/{pid}/mountinfo")]
-        found += [f"process {pid}" for pid in _pids() if str(self.home) in _text(f"/proc/{pid}/cmdline")]
-        found += [
+        leftovers = [row.split()[0] for row in rows if row.startswith(mark)]
+        leftovers += [f"mount {line}" for line in _run("mount").splitlines() if str(self.home) in line]
+        leftovers += [str(path) for path in Path("/sys/fs/cgroup").glob(f"**/{mark}*")]
+        leftovers += [str(path) for path in Path("/run/systemd/nspawn").glob(f"**/{mark}*")]
+        leftovers += [
+            f"process {pid}" for pid in _pids() if str(self.home) in _text(f"/proc/{pid}/mountinfo")
+        ]
+        leftovers += [f"process {pid}" for pid in _pids() if str(self.home) in _text(f"/proc/{pid}/cmdline")]
+        leftovers += [
             line for line in _run("losetup", "--list", "--noheadings").splitlines() if str(self.home) in line
         ]
         files = (
@@ -119,7 +117,7 @@ class Box:
             self.home / "addresses.json",
             self.home / "ssh/known_hosts",
         )
-        return found + [str(path) for path in files if path.exists()]
+        return leftovers + [str(path) for path in files if path.exists()]
 
 
 def alive(pid):
@@ -148,7 +146,7 @@ def _run(*command):
 @pytest.fixture(scope="session")
 def faulty_rack(tmp_path_factory):
     """Give four booted blades: 1 sound, 2 without sshd, 3 with a full disk, 4 with an undervoltage flag."""
-    box = Box(tmp_path_factory.mktemp("faulty"))
+    box = RackHome(tmp_path_factory.mktemp("faulty"))
     faults = ("unreachable", "disk_full", "undervoltage")
     lines = [f"  blades-poc/{slot}: {fault}\n" for slot, fault in enumerate(faults, start=2)]
     try:
@@ -161,12 +159,12 @@ def faulty_rack(tmp_path_factory):
 @pytest.fixture(scope="session")
 def make_box():
     """Give the class, for racks that a whole module shares."""
-    return Box
+    return RackHome
 
 
 @pytest.fixture
 def box(tmp_path):
     """Give an empty home for two hosts, swept afterwards."""
-    box = Box(tmp_path / "home", slots=2)
+    box = RackHome(tmp_path / "home", slots=2)
     yield box
     box.down()

@@ -33,15 +33,15 @@ class Rack:
     env: dict[str, str]
     first: Any = None
 
-    def ask(self, *arguments):
+    def run_gpufleet(self, *arguments):
         return self.gpufleet(*arguments, cwd=self.project, env=self.env)
 
     def answer(self, *arguments):
-        done = self.ask(*arguments, "--json")
+        done = self.run_gpufleet(*arguments, "--json")
         assert done.stdout, done.stderr
         return json.loads(done.stdout)
 
-    def on(self, name, command):
+    def run_on(self, name, command):
         return self.box.read(f"{RACK}/{BLADES.index(name) + 1}", command)
 
 
@@ -51,8 +51,8 @@ def make_project(target, shipped):
     rack = target / f"inventory/{RACK}.yaml"
     rack.write_text(rack.read_text().replace("poc-blade[01-04]", "poc-blade[01-06]"))
     (target / "inventory/host_vars").mkdir()
-    for name, told in HOST_VARS.items():
-        (target / f"inventory/host_vars/{name}.yaml").write_text(json.dumps(told))
+    for name, variables in HOST_VARS.items():
+        (target / f"inventory/host_vars/{name}.yaml").write_text(json.dumps(variables))
     config = target / "playbooks/ansible.cfg"
     config.write_text(config.read_text().replace("ServerAliveInterval=15", "ServerAliveInterval=3"))
     return target
@@ -63,21 +63,21 @@ def rack(tmp_path_factory, shared_project, gpufleet, clean_env, make_box):
     """Give the rack after the first run, with what the registry and the hosts say then."""
     project = make_project(tmp_path_factory.mktemp("faults") / "project", shared_project)
     box = make_box(tmp_path_factory.mktemp("ailing") / "home", slots=6)
-    env = box.environment(clean_env)
+    env = box.rehearsal_environment(clean_env)
     try:
         box.up(json.dumps({"faults": {f"{RACK}/{slot}": fault for slot, fault in FAULTS.items()}}, indent=0))
-        found = Rack(box, project, gpufleet, env)
-        found.ask("nodes", "sync", "-s", "poc")
-        found.first = found.ask(*RUN)
-        yield found
+        rack_home = Rack(box, project, gpufleet, env)
+        rack_home.run_gpufleet("nodes", "sync", "-s", "poc")
+        rack_home.first = rack_home.run_gpufleet(*RUN)
+        yield rack_home
     finally:
         box.down()
 
 
 def line(rack, name):
     """Return what the run's end said of a host: one line, however many words."""
-    (found,) = [line for line in rack.first.stdout.splitlines() if line.split()[1:2] == [name]]
-    return found
+    (matches,) = [line for line in rack.first.stdout.splitlines() if line.split()[1:2] == [name]]
+    return matches
 
 
 def newest(rack):
@@ -117,67 +117,67 @@ def test_the_sound_host_is_done_and_the_answer_is_no(rack):
 
 
 @pytest.mark.parametrize("name", SAID)
-def test_each_fault_is_one_line_with_its_cause_and_what_helps(rack, name):
+def test_each_fault_is_reported_as_one_line_with_cause_and_remedy(rack, name):
     cause, helps, event = SAID[name]
     assert cause in line(rack, name)
     assert f"; next: {helps}" in line(rack, name)
     assert line(rack, name).endswith("then gpufleet configure --resume")
-    (told,) = [one["reason"] for one in rack.answer("nodes", "history", name) if one["event"] == event]
-    assert cause.removeprefix("unreachable: ") in told
-    assert f"; next: {helps}" in told
+    (reasons,) = [one["reason"] for one in rack.answer("nodes", "history", name) if one["event"] == event]
+    assert cause.removeprefix("unreachable: ") in reasons
+    assert f"; next: {helps}" in reasons
 
 
 def test_a_disk_that_filled_leaves_dpkg_consistent(rack):
     assert (
-        rack.on(SMALL, "dpkg --audit; dpkg-query -W -f '${db:Status-Status}' rehearsal-fills-disk")
+        rack.run_on(SMALL, "dpkg --audit; dpkg-query -W -f '${db:Status-Status}' rehearsal-fills-disk")
         == "not-installed"
     )
-    assert rack.on(SMALL, "find /usr/share/rehearsal-fills-disk -type f 2>/dev/null | wc -l") == "0"
+    assert rack.run_on(SMALL, "find /usr/share/rehearsal-fills-disk -type f 2>/dev/null | wc -l") == "0"
 
 
-def test_nobody_is_locked_out_and_nothing_is_half_written(rack):
-    assert rack.on(KEPT_OUT, "ls /etc/ssh/sshd_config.d; sshd -t && echo sound") == "sound"
-    assert "allowusers" not in rack.on(KEPT_OUT, "sshd -T")
+def test_logins_still_work_and_no_file_is_incomplete(rack):
+    assert rack.run_on(KEPT_OUT, "ls /etc/ssh/sshd_config.d; sshd -t && echo sound") == "sound"
+    assert "allowusers" not in rack.run_on(KEPT_OUT, "sshd -T")
 
 
-def test_what_is_cured_is_finished_by_a_resumed_run(rack):
+def test_a_resumed_run_completes_repaired_hosts(rack):
     rack.box.up()
     (rack.project / f"inventory/host_vars/{KEPT_OUT}.yaml").unlink()
-    assert rack.on(DIES, "id -un ops; ls /etc/ssh/sshd_config.d") == "ops", "it died in the middle"
-    done = rack.ask("configure", "--resume", "--json")
-    told = {host["name"]: host for host in json.loads(done.stdout)["hosts"]}
+    assert rack.run_on(DIES, "id -un ops; ls /etc/ssh/sshd_config.d") == "ops", "it died in the middle"
+    done = rack.run_gpufleet("configure", "--resume", "--json")
+    outcomes = {host["name"]: host for host in json.loads(done.stdout)["hosts"]}
     assert done.returncode == 0, done.stdout + done.stderr
-    assert sorted(told) == sorted(set(BLADES) - {SOUND})
-    assert {host["status"] for host in told.values()} == {"ok"}
-    assert all(host["changed"] for host in told.values())
-    check_drivers_that_fail_are_kept_in_mind(rack)
+    assert sorted(outcomes) == sorted(set(BLADES) - {SOUND})
+    assert {host["status"] for host in outcomes.values()} == {"ok"}
+    assert all(host["changed"] for host in outcomes.values())
+    check_failed_drivers_are_remembered(rack)
     check_end(rack)
 
 
-def check_drivers_that_fail_are_kept_in_mind(rack):
-    """Whom the driver plays concern is asked of the template; a refusal is told and bars a healthy verdict."""
-    wanted = 'gpufleet_software={"driver": {"vendor": "nvidia", "branch": "580"}}'
-    done = rack.ask("configure", "--limit", SOUND, "--burn-in", "never", "-e", wanted)
+def check_failed_drivers_are_remembered(rack):
+    """The template selects the hosts of the driver plays; a refusal is recorded and prevents a healthy verdict."""
+    software = 'gpufleet_software={"driver": {"vendor": "nvidia", "branch": "580"}}'
+    done = rack.run_gpufleet("configure", "--limit", SOUND, "--burn-in", "never", "-e", software)
     assert done.returncode == 1
     assert "no card is on the host's bus" in done.stdout
     assert parts(rack, SOUND) == {"base": True, "drivers": False}
 
 
 def parts(rack, name):
-    told = {one["key"]: one["value"] for one in rack.answer("nodes", "show", name)["values"]}
-    assert told["observed.configured"] == all(told["observed.configured_parts"].values())
-    return told["observed.configured_parts"]
+    values_by_key = {one["key"]: one["value"] for one in rack.answer("nodes", "show", name)["values"]}
+    assert values_by_key["observed.configured"] == all(values_by_key["observed.configured_parts"].values())
+    return values_by_key["observed.configured_parts"]
 
 
 def check_end(rack):
     """All are as wanted, seen from outside and in the registry; a third run changes nothing."""
     third = rack.answer(*RUN)
-    ends = {host["name"]: (host["status"], host["changed"]) for host in third["hosts"]}
-    assert ends == dict.fromkeys(BLADES, ("ok", 0))
+    outcomes = {host["name"]: (host["status"], host["changed"]) for host in third["hosts"]}
+    assert outcomes == dict.fromkeys(BLADES, ("ok", 0))
     assert all(parts(rack, name) == {"base": True} for name in BLADES)
-    assert rack.on(SMALL, "dpkg-query -W -f '${db:Status-Status}' rehearsal-fills-disk") == "installed"
-    assert rack.on(LOCKED, "dpkg-query -W -f '${db:Status-Status}' rehearsal-example") == "installed"
+    assert rack.run_on(SMALL, "dpkg-query -W -f '${db:Status-Status}' rehearsal-fills-disk") == "installed"
+    assert rack.run_on(LOCKED, "dpkg-query -W -f '${db:Status-Status}' rehearsal-example") == "installed"
     for name in BLADES:
-        assert "passwordauthentication no" in rack.on(name, "sshd -T")
-    again = rack.ask("configure", "--resume")
+        assert "passwordauthentication no" in rack.run_on(name, "sshd -T")
+    again = rack.run_gpufleet("configure", "--resume")
     assert again.stdout.strip() == "every host of that run is done: nothing to do"

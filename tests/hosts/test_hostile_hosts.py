@@ -53,11 +53,11 @@ class Rack:
     marker: Path
     first: Any = None
 
-    def ask(self, *arguments):
+    def run_gpufleet(self, *arguments):
         return self.gpufleet(*arguments, cwd=self.project, env=self.env)
 
     def answer(self, *arguments):
-        done = self.ask(*arguments, "--json")
+        done = self.run_gpufleet(*arguments, "--json")
         assert done.stdout, done.stderr
         return json.loads(done.stdout)
 
@@ -88,14 +88,14 @@ def rack(tmp_path_factory, shared_project, gpufleet, clean_env, make_box):
     """Give the rack after a run on all five blades."""
     project = make_project(tmp_path_factory.mktemp("hostile") / "project", shared_project)
     box = make_box(tmp_path_factory.mktemp("lying") / "home", slots=len(BLADES))
-    env = box.environment(clean_env)
+    env = box.rehearsal_environment(clean_env)
     try:
         box.up()
-        found = Rack(box, project, gpufleet, env, box.home / "marker")
-        found.make_hostile()
-        found.ask("nodes", "sync", "-s", "poc")
-        found.first = found.ask(*RUN)
-        yield found
+        hostile_rack = Rack(box, project, gpufleet, env, box.home / "marker")
+        hostile_rack.make_hostile()
+        hostile_rack.run_gpufleet("nodes", "sync", "-s", "poc")
+        hostile_rack.first = hostile_rack.run_gpufleet(*RUN)
+        yield hostile_rack
     finally:
         box.down()
 
@@ -120,7 +120,7 @@ def test_no_host_spoke_for_another(rack):
     nodes = {node["name"]: node for node in rack.answer("nodes", "list")}
     assert sorted(name for name in nodes if name in BLADES) == BLADES
     assert nodes[SOUND]["reachable"]
-    assert "forged" not in rack.ask("nodes", "history", SOUND).stdout
+    assert "forged" not in rack.run_gpufleet("nodes", "history", SOUND).stdout
 
 
 def test_the_same_command_again_converges_for_the_sound_host(rack):

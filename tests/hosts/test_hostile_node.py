@@ -27,27 +27,27 @@ def hostile(make_box, tmp_path):
 
 
 @pytest.fixture
-def ask(hostile, project, gpufleet, clean_env):
+def run_cli(hostile, project, gpufleet, clean_env):
     """Give ``ask(folder, program, *words)`` in a rehearsal of these blades, with its registry synced."""
     box, _ = hostile
     (project / "inventory/blades-poc.yaml").write_text(box.declaration())
-    env = box.environment(clean_env)
+    env = box.rehearsal_environment(clean_env)
     synced = gpufleet("nodes", "sync", "-s", "poc", cwd=project, env=env)
     assert synced.returncode == 0, synced.stderr
 
-    def run(folder, *words):
+    def run(folder, *arguments):
         return subprocess.run(
-            words, cwd=project / folder, env=env, capture_output=True, text=True, timeout=900, check=False
+            arguments, cwd=project / folder, env=env, capture_output=True, text=True, timeout=900, check=False
         )
 
     return run
 
 
-def test_a_hostile_serial_runs_nothing_on_the_controller(hostile, ask):
+def test_a_hostile_serial_runs_nothing_on_the_controller(hostile, run_cli):
     _, mark = hostile
     site = ("ansible-playbook", "-i", "../inventory", "site.yml", "-e", "gpufleet_burn_in=never")
     runs = [
-        ask("playbooks", *site) for _ in range(2)
+        run_cli("playbooks", *site) for _ in range(2)
     ]  # the second has in its inventory what the first one reported
     debug = (
         "ansible",
@@ -59,11 +59,11 @@ def test_a_hostile_serial_runs_nothing_on_the_controller(hostile, ask):
         "-a",
         "msg={{ gpufleet_serial | default('') }}",
     )
-    shown = ask(".", *debug)
+    shown = run_cli(".", *debug)
     assert not mark.exists(), "\n".join(run.stdout[-3000:] for run in (*runs, shown))
     assert "lookup" not in shown.stdout
     assert f"{OTHER} | SUCCESS" in shown.stdout
-    nodes = json.loads(ask(".", "gpufleet", "nodes", "list", "--json").stdout)
+    nodes = json.loads(run_cli(".", "gpufleet", "nodes", "list", "--json").stdout)
     assert {node["name"]: node["state"] for node in nodes}[OTHER] == "commissioning"
     for run in runs:
         recap = next(line for line in run.stdout.splitlines() if line.startswith(OTHER) and "failed=" in line)

@@ -15,9 +15,9 @@ def test_every_host_runs_and_answers_unless_its_fault_forbids(faulty_rack):
     assert {p for p, host in faulty_rack.status.items() if host.ssh_answers} == set(ANSWERING)
 
 
-def test_progress_is_told(faulty_rack):
-    assert "hosts: starting 4" in faulty_rack.said
-    assert "hosts: 4 of 4 up" in faulty_rack.said
+def test_progress_is_reported(faulty_rack):
+    assert "hosts: starting 4" in faulty_rack.messages
+    assert "hosts: 4 of 4 up" in faulty_rack.messages
 
 
 @pytest.mark.parametrize("place", ANSWERING)
@@ -40,7 +40,7 @@ def test_another_hosts_key_is_refused(faulty_rack):
         "cat /sys/class/net/eth0/address",
     ],
 )
-def test_identity_is_each_hosts_own(faulty_rack, what):
+def test_each_host_has_its_own_identity(faulty_rack, what):
     answers = {faulty_rack.read(place, what) for place in ANSWERING}
     assert len(answers) == len(ANSWERING)
     assert all(answers)
@@ -48,7 +48,9 @@ def test_identity_is_each_hosts_own(faulty_rack, what):
 
 def test_a_host_gets_nothing_of_the_environment_that_boots_it(faulty_rack):
     programs = [
-        pid for pid, _ in faulty_rack.inside() if faulty_rack.name_of(pid) in ("systemd-nspawn", "systemd")
+        pid
+        for pid, _ in faulty_rack.process_ids_inside()
+        if faulty_rack.name_of(pid) in ("systemd-nspawn", "systemd")
     ]
     names = {
         variable.partition("=")[0]

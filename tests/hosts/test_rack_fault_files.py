@@ -25,7 +25,7 @@ def test_a_held_lock_a_small_disk_and_a_changed_key(box):
     assert box.ssh(ONE, "fuser -s /var/lib/dpkg/lock-frontend; test -e /etc/ssh/sshrc").returncode != 0
 
 
-def test_a_held_lock_is_given_back_in_time(box):
+def test_a_lock_released_in_time_is_acquired(box):
     box.up(f"faults: {{{ONE}: apt_locked=1}}")
     lock = "import fcntl; fcntl.lockf(open('/var/lib/dpkg/lock-frontend', 'w'), fcntl.LOCK_EX)"
     box.read(ONE, f'timeout 30 python3 -c "{lock}"')
@@ -49,15 +49,15 @@ def test_a_host_dies_in_the_middle_once_and_is_booted_again(box):
         assert box.read(ONE, "cat /etc/mark") == "first"
 
 
-def test_a_host_that_reboots_comes_back_as_itself(box):
+def test_a_rebooted_host_keeps_its_identity(box):
     box.up()
     before = box.read(ONE, "touch /etc/mark; cat /proc/sys/kernel/random/boot_id /etc/machine-id").split()
     box.ssh(ONE, "systemctl reboot")
     deadline = time.monotonic() + 30
     after = before
     while after[:1] == before[:1] and time.monotonic() < deadline:
-        asked = box.ssh(ONE, "cat /proc/sys/kernel/random/boot_id /etc/machine-id && ls /etc/mark")
-        after = asked.stdout.split() if asked.returncode == 0 else before
+        completed = box.ssh(ONE, "cat /proc/sys/kernel/random/boot_id /etc/machine-id && ls /etc/mark")
+        after = completed.stdout.split() if completed.returncode == 0 else before
         time.sleep(0.1)
     assert (after[0] != before[0], after[1:]) == (True, [before[1], "/etc/mark"])
     assert all(host.running for host in rack.status(box))

@@ -43,16 +43,16 @@ def debootstrap(monkeypatch, tmp_path):
 
 
 def test_an_image_is_built_once(debootstrap):
-    folder, said = debootstrap("well"), []
-    image = images.ensure_base_image(images.native_arch(), said.append)
-    built = len(said)
-    assert images.ensure_base_image(images.native_arch(), said.append) == image
-    assert (image.parent, len(said)) == (folder, built)
+    folder, messages = debootstrap("well"), []
+    image = images.ensure_base_image(images.native_arch(), messages.append)
+    built = len(messages)
+    assert images.ensure_base_image(images.native_arch(), messages.append) == image
+    assert (image.parent, len(messages)) == (folder, built)
     assert not (image / "etc/ssh/ssh_host_rsa_key").exists()
     assert not list(folder.glob(".*"))
 
 
-def test_a_failed_build_leaves_no_image_and_says_why(debootstrap):
+def test_a_failed_build_leaves_no_image_and_reports_the_reason(debootstrap):
     folder = debootstrap("fail")
     with pytest.raises(EnvironmentFault, match="failed: E: Couldn't download packages: systemd") as failure:
         images.ensure_base_image(images.native_arch(), print)
@@ -62,7 +62,9 @@ def test_a_failed_build_leaves_no_image_and_says_why(debootstrap):
 
 def test_a_killed_build_takes_its_processes_and_mounts_with_it(debootstrap, tmp_path):
     folder = debootstrap("hang")
-    script = "from gpufleet.rehearsal.rack import images; images.ensure_base_image(images.native_arch(), print)"
+    script = (
+        "from gpufleet.rehearsal.rack import images; images.ensure_base_image(images.native_arch(), print)"
+    )
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.DEVNULL) as build:
         wait_for((tmp_path / "hanging").exists)
         assert builders(folder)

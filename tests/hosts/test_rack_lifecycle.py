@@ -19,7 +19,7 @@ def test_up_again_changes_nothing(box):
     assert pids(box.up()) == pids(box.up())
 
 
-def test_up_replaces_only_the_host_that_died_and_its_files_are_kept(box):
+def test_up_restarts_only_the_dead_host_and_keeps_its_files(box):
     before = box.up()
     box.read(TWO, "echo configured >/etc/mark")
     subprocess.run(["kill", "-KILL", str(before[TWO].pid)], check=True)
@@ -51,7 +51,7 @@ def test_network_faults(box):
     assert all(host.ssh_answers for host in box.up().values())
 
 
-def test_a_smaller_rack_ends_the_hosts_that_are_left_over(box):
+def test_a_smaller_rack_stops_the_removed_hosts(box):
     box.up()
     box.slots = 1
     assert list(box.up()) == [ONE]
@@ -68,11 +68,11 @@ def test_unknown_place_boots_nothing(box):
 
 def test_down_leaves_nothing_and_may_be_repeated(box):
     box.up()
-    inside = box.inside()
+    inside = box.process_ids_inside()
     assert len(inside) > 4
     box.down()
     assert box.leftovers() == []
-    assert inside & box.inside() == set()
+    assert inside & box.process_ids_inside() == set()
     box.down()
     assert box.leftovers() == []
 

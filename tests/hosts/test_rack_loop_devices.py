@@ -36,14 +36,14 @@ def devices(folder):
     return dict(row.split(maxsplit=1) for row in rows if f"{folder}/" in row)
 
 
-def test_a_host_has_its_drives_and_keeps_them_when_it_is_booted_again(box):
+def test_a_host_keeps_its_drives_across_boots(box):
     box.slots = 1
     first = box.up(f"disks: {{{ONE}: 2}}")
     mine = devices(box.home)
     assert {Path(file).name for file in mine.values()} == {"1", "2"}
     device = min(mine, key=mine.get)
-    told = box.read(ONE, "lsblk --noheadings --output PATH,SERIAL").splitlines()
-    assert len([line for line in told if "FAKE" in line]) == 2
+    rows = box.read(ONE, "lsblk --noheadings --output PATH,SERIAL").splitlines()
+    assert len([line for line in rows if "FAKE" in line]) == 2
     box.read(ONE, f"mkfs.ext4 -q {device} && mount {device} /mnt && echo kept >/mnt/file")
     assert device not in Path("/proc/self/mountinfo").read_text(), "mounted in the host alone"
     subprocess.run(["kill", "-KILL", str(first[ONE].pid)], check=True)
@@ -57,30 +57,30 @@ def test_a_host_has_its_drives_and_keeps_them_when_it_is_booted_again(box):
     assert box.leftovers() == []
 
 
-def test_what_a_killed_run_attached_is_found_and_no_other_s(tmp_path):
-    ours, others = tmp_path / "home/rack/blades-poc-1", tmp_path / "home/rack-of-others/host"
+def test_devices_of_a_killed_run_are_found_and_no_others(tmp_path):
+    host_folder, others = tmp_path / "home/rack/blades-poc-1", tmp_path / "home/rack-of-others/host"
     command = [sys.executable, "-c", ATTACH_AND_WAIT]
     try:
-        for folder in (ours, others):
+        for folder in (host_folder, others):
             with subprocess.Popen(
                 [*command, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
             ) as run:
                 assert len(run.stdout.readline().split()) == 3
                 run.kill()
-        assert len(devices(ours)) == 3
-        kept = ours / "drives/2"
-        loop_devices.detach_devices(ours.parent, keep=[kept])
-        assert list(devices(ours).values()) == [str(kept)]
-        shutil.rmtree(ours)
-        loop_devices.detach_devices(ours.parent)
-        assert devices(ours) == {}
+        assert len(devices(host_folder)) == 3
+        kept_file = host_folder / "drives/2"
+        loop_devices.detach_devices(host_folder.parent, files_to_keep=[kept_file])
+        assert list(devices(host_folder).values()) == [str(kept_file)]
+        shutil.rmtree(host_folder)
+        loop_devices.detach_devices(host_folder.parent)
+        assert devices(host_folder) == {}
         assert len(devices(others)) == 3
     finally:
         loop_devices.detach_devices(tmp_path)
     assert devices(tmp_path) == {}
 
 
-def test_where_there_are_no_loop_devices_the_reason_is_told(monkeypatch, tmp_path):
+def test_missing_loop_devices_are_reported_with_the_reason(monkeypatch, tmp_path):
     monkeypatch.setattr(loop_devices, "CONTROL", tmp_path / "loop-control")
     assert loop_devices.unavailable_reason().startswith("this kernel, or this container, has no loop devices")
     monkeypatch.undo()

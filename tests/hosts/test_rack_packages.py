@@ -14,17 +14,17 @@ INSTALL = "apt-get update -qq && apt-get install -qq -y --no-install-recommends 
 
 
 @pytest.fixture
-def beside(box, tmp_path):
+def second_rehearsal(box, tmp_path):
     """Give a second rehearsal on the same machine."""
     other = type(box)(tmp_path / "beside", slots=1)
     yield other
     other.down()
 
 
-def test_two_rehearsals_install_beside_each_other_and_leave_nothing(box, beside):
+def test_two_rehearsals_install_beside_each_other_and_leave_nothing(box, second_rehearsal):
     box.slots = 1
     box.up()
-    beside.up()
+    second_rehearsal.up()
     box.read(ONE, INSTALL.format("hello rehearsal-example=1.0-1"))
     assert box.read(ONE, "hello; rehearsal-example").splitlines() == ["Hello, world!", "1.0-1"]
     assert "FAKE" in box.read(ONE, "apt-cache show rehearsal-example")
@@ -33,9 +33,9 @@ def test_two_rehearsals_install_beside_each_other_and_leave_nothing(box, beside)
     box.down()
     assert box.leftovers() == []
     assert packages.find_server(name_prefix(box.home)) == []
-    beside.read(ONE, INSTALL.format("hello"))
-    beside.down()
-    assert beside.leftovers() == []
+    second_rehearsal.read(ONE, INSTALL.format("hello"))
+    second_rehearsal.down()
+    assert second_rehearsal.leftovers() == []
 
 
 def test_a_killed_server_is_started_again_and_hosts_stay(box):

@@ -40,13 +40,13 @@ class Bare:
             "ANSIBLE_NOCOLOR": "1",
         }
 
-    def run(self, check=False, **wanted):
+    def run(self, check=False, **resources):
         command = [PROGRAM, "-i", f"{self.box.address(PLACE)},", "-u", "root", "all", "--one-line"]
         command += [
             "-m",
             "gpufleet.fleet.resources",
             "-a",
-            json.dumps(wanted),
+            json.dumps(resources),
             *(["--check"] if check else []),
         ]
         done = subprocess.run(
@@ -74,15 +74,15 @@ def held_lock_is_waited_for_and_named(bare):
     bare.box.read(
         PLACE, "for i in $(seq 600); do [ -s /run/held ] && break; sleep 0.1; done; test -s /run/held"
     )
-    told = bare.run(packages={"present": ["no-such-thing"], "lock_timeout_seconds": 1})
-    assert "lock-frontend is still held by python3 /run/hold.py (process " in told["msg"]
+    outcome = bare.run(packages={"present": ["no-such-thing"], "lock_timeout_seconds": 1})
+    assert "lock-frontend is still held by python3 /run/hold.py (process " in outcome["msg"]
     bare.box.read(PLACE, "kill $(cat /run/held)")
 
 
 def interrupted_dpkg_is_repaired(bare):
     bare.box.read(PLACE, PACKAGE)
-    told = bare.run(packages={"present": ["gf-made=1"]})
-    assert told["repaired"] == ["dpkg --configure -a: gf-made is unpacked"], told
+    outcome = bare.run(packages={"present": ["gf-made=1"]})
+    assert outcome["repaired"] == ["dpkg --configure -a: gf-made is unpacked"], outcome
     again = bare.run(packages={"present": ["gf-made=1"], "held": ["gf-made"]})
     assert again["changed"]  # the hold
     assert bare.box.read(PLACE, "apt-mark showhold") == "gf-made"
@@ -90,7 +90,7 @@ def interrupted_dpkg_is_repaired(bare):
 
 
 def units_start_follow_their_files_and_say_why_not(bare):
-    wanted = {
+    resources = {
         "files": [
             {"path": "/etc/gf.conf", "content": "1"},
             {"path": "/etc/systemd/system/gf-a.service", "content": UNIT.format(more="")},
@@ -104,24 +104,24 @@ def units_start_follow_their_files_and_say_why_not(bare):
             {"name": "gf-b.service", "enabled": True, "state": "started"},
         ],
     }
-    trial = bare.run(check=True, **wanted)
+    trial = bare.run(check=True, **resources)
     assert trial["changed_units"]["gf-a.service"] == ["enable", "start"]
-    told = bare.run(**wanted)
-    assert told["changed_units"]["gf-a.service"] == ["enable", "start"]
-    assert "(ConditionPathExists=/no/such)" in told["not_applied"]["units"]["gf-b.service"]
+    outcome = bare.run(**resources)
+    assert outcome["changed_units"]["gf-a.service"] == ["enable", "start"]
+    assert "(ConditionPathExists=/no/such)" in outcome["not_applied"]["units"]["gf-b.service"]
     assert (
         bare.box.read(PLACE, "systemctl is-enabled gf-a gf-b; systemctl is-active gf-a")
         == "enabled\nenabled\nactive"
     )
-    assert not bare.run(**wanted)["changed"]
-    wanted["files"][0]["content"] = "2"
-    assert bare.run(**wanted)["changed_units"] == {"gf-a.service": ["restart"]}
+    assert not bare.run(**resources)["changed"]
+    resources["files"][0]["content"] = "2"
+    assert bare.run(**resources)["changed_units"] == {"gf-a.service": ["restart"]}
 
 
 def operator_gets_in_and_goes(bare):
     key = (bare.box.home / "ssh/id_ed25519.pub").read_text().strip()
-    told = bare.run(users=[{"name": "ada", "shell": "/bin/sh", "authorized_keys": [key]}])
-    assert told["changed_users"] == ["ada"]
+    outcome = bare.run(users=[{"name": "ada", "shell": "/bin/sh", "authorized_keys": [key]}])
+    assert outcome["changed_users"] == ["ada"]
     assert bare.box.ssh(PLACE, "id -un", "-l", "ada").stdout.strip() == "ada"
     assert not bare.run(users=[{"name": "ada", "shell": "/bin/sh", "authorized_keys": [key]}])["changed"]
     assert bare.run(users=[{"name": "ada", "state": "absent"}])["changed_users"] == ["ada"]

@@ -42,15 +42,15 @@ def wait_until(condition, what):
 
 
 def marked(mark):
-    found = []
+    process_ids = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             state = (folder / "stat").read_text().rpartition(")")[2].split()[0]
             if state not in "ZX" and mark in (folder / "environ").read_bytes():
-                found.append((folder / "cmdline").read_bytes())
+                process_ids.append((folder / "cmdline").read_bytes())
         except OSError:
             continue
-    return found
+    return process_ids
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def rack(tmp_path_factory, shared_project, gpufleet, clean_env, make_box):
     shutil.copytree(shared_project, project, symlinks=True, ignore=shutil.ignore_patterns(".gpufleet"))
     (project / "playbooks" / "long.yml").write_text(PLAY)
     box = make_box(folder / "home", slots=2)
-    env = box.environment(clean_env)
+    env = box.rehearsal_environment(clean_env)
     burnin.build_agent(project / "agent.pyz")
     try:
         box.up()
@@ -74,14 +74,14 @@ def rack(tmp_path_factory, shared_project, gpufleet, clean_env, make_box):
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 130), (signal.SIGKILL, -9)]
 )
-def test_an_interrupted_run_ends_here_and_on_the_host(rack, gpufleet, number, code):
+def test_an_interrupted_run_stops_on_the_controller_and_on_the_host(rack, gpufleet, number, code):
     box, project, env = rack
     mark = f"GPUFLEET_TEST_MARK=interrupt-{os.getpid()}-{int(number)}"
-    words = ["configure", "--play", "long", "--limit", "poc-blade01,poc-blade02", "--json"]
+    arguments = ["configure", "--play", "long", "--limit", "poc-blade01,poc-blade02", "--json"]
     # An attempt of its own: the agent measures nothing twice in one attempt.
     variables = ["-e", f"agent={project}/agent.pyz", "-e", f"attempt=interrupt-{int(number)}"]
     run = subprocess.Popen(
-        [sys.executable, "-m", "gpufleet", *words, *variables, "-e", "seconds=900"], cwd=project,
+        [sys.executable, "-m", "gpufleet", *arguments, *variables, "-e", "seconds=900"], cwd=project,
         env=env | dict([mark.split("=")]), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
     )  # fmt: skip
 

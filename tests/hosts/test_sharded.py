@@ -51,7 +51,7 @@ class Rack:
     env: dict[str, str]
 
     def configure(self, *options):
-        play = () if "--resume" in options else ("--play", "mark")  # a run that goes on keeps its play
+        play = () if "--resume" in options else ("--play", "mark")  # a resumed run keeps its play
         return self.gpufleet("configure", *play, *options, cwd=self.project, env=self.env)
 
     def start(self, *options):
@@ -66,7 +66,7 @@ class Rack:
         """Return the newest run's folder."""
         return max((self.box.home / "artifacts").iterdir(), key=lambda path: path.stat().st_mtime)
 
-    def on(self, slot, command):
+    def run_on(self, slot, command):
         return self.box.read(f"blades-poc/{slot}", command)
 
 
@@ -76,13 +76,13 @@ def rack(tmp_path_factory, shared_project, gpufleet, clean_env, make_box):
     shutil.copytree(shared_project, project, symlinks=True, ignore=shutil.ignore_patterns(".gpufleet"))
     (project / "playbooks" / "mark.yml").write_text(PLAY)
     box = make_box(tmp_path_factory.mktemp("workers") / "home", slots=4)
-    env = box.environment(clean_env)
+    env = box.rehearsal_environment(clean_env)
     try:
         box.up()
-        found = Rack(box, project, gpufleet, env)
+        sharded_rack = Rack(box, project, gpufleet, env)
         synced = gpufleet("nodes", "sync", "-s", "poc", cwd=project, env=env)
         assert synced.returncode == 0, synced.stderr
-        yield found
+        yield sharded_rack
     finally:
         box.down()
 
@@ -101,7 +101,7 @@ def test_two_workers_do_the_racks_halves(rack, first):
     assert {host["name"]: host["status"] for host in json.loads(first.stdout)["hosts"]} == dict.fromkeys(
         BLADES, "ok"
     )
-    marks = {rack.on(slot, "cat /root/mark") for slot in range(1, 5)}
+    marks = {rack.run_on(slot, "cat /root/mark") for slot in range(1, 5)}
     assert len(marks) == 1
     assert len(marks.pop()) == 64
 
@@ -109,18 +109,18 @@ def test_two_workers_do_the_racks_halves(rack, first):
 @pytest.mark.usefixtures("first")
 def test_each_worker_reached_its_own_shard(rack):
     """sshd on blade 4 was spoken to by blade 2, which ran its shard, and not by this machine for the play."""
-    told = rack.on(4, "journalctl -u ssh --no-pager -o cat")
-    assert f"from {rack.box.address('blades-poc/2')}" in told
-    assert f"from {rack.box.address('blades-poc/1')}" not in told
+    log = rack.run_on(4, "journalctl -u ssh --no-pager -o cat")
+    assert f"from {rack.box.address('blades-poc/2')}" in log
+    assert f"from {rack.box.address('blades-poc/1')}" not in log
 
 
 @pytest.mark.usefixtures("first")
 def test_the_registry_heard_it_all_as_from_here(rack):
     nodes = json.loads(rack.gpufleet("nodes", "list", "--json", cwd=rack.project, env=rack.env).stdout)
-    told = {
+    states = {
         node["name"]: (node["state"], node["reachable"]) for node in nodes if node["rack"] == "blades-poc"
     }
-    assert told == dict.fromkeys(BLADES, ("commissioning", True))
+    assert states == dict.fromkeys(BLADES, ("commissioning", True))
 
 
 @pytest.mark.usefixtures("first")
@@ -128,9 +128,9 @@ def test_event_files_are_few_and_small(rack):
     events = list(rack.newest().glob("*/job_events/*.json"))
     assert 8 <= len(events) <= 40
     assert sum(path.stat().st_size for path in events) < 100_000
-    told = [json.loads(path.read_text())["event_data"].get("res") or {} for path in events]
-    assert not any("invocation" in result for result in told)
-    assert sum("gpufleet" in result for result in told) == 4
+    results = [json.loads(path.read_text())["event_data"].get("res") or {} for path in events]
+    assert not any("invocation" in result for result in results)
+    assert sum("gpufleet" in result for result in results) == 4
 
 
 @pytest.mark.usefixtures("first")
@@ -138,22 +138,24 @@ def test_the_secret_is_nowhere(rack):
     for file in (path for path in rack.box.home.rglob("*") if path.is_file() and "rack" not in path.parts):
         assert SECRET.encode() not in file.read_bytes(), file
     for slot in (1, 2):
-        found = rack.on(slot, f"grep -rl {SECRET} /root /run /tmp /var /etc /dev/shm 2>/dev/null || true")
-        assert found == ""
+        matches = rack.run_on(
+            slot, f"grep -rl {SECRET} /root /run /tmp /var /etc /dev/shm 2>/dev/null || true"
+        )
+        assert matches == ""
 
 
 @pytest.mark.usefixtures("first")
-def test_nothing_runs_or_lies_on_a_worker_afterwards(rack):
+def test_no_process_or_file_remains_on_a_worker(rack):
     for slot in (1, 2):
-        assert rack.on(slot, "ls /dev/shm") == ""
-        assert rack.on(slot, "pgrep -fa 'ansible|ssh-agent' | grep -v pgrep || true") == ""
+        assert rack.run_on(slot, "ls /dev/shm") == ""
+        assert rack.run_on(slot, "pgrep -fa 'ansible|ssh-agent' | grep -v pgrep || true") == ""
 
 
 @pytest.mark.usefixtures("first")
 def test_a_lost_worker_leaves_its_hosts_to_the_next_run(rack):
     run = rack.start("--limit", "new_blades", *WORKERS, "-e", "wait=300", "-e", f"secret={SECRET}")
     waiting_on_2 = "pgrep -f 'sleep 300' >/dev/null && echo waiting || true"
-    until(lambda: rack.on(3, waiting_on_2) == "waiting" and rack.on(4, waiting_on_2) == "waiting")
+    until(lambda: rack.run_on(3, waiting_on_2) == "waiting" and rack.run_on(4, waiting_on_2) == "waiting")
     until(lambda: {"poc-blade01", "poc-blade02"} == set(record(rack)["done"]))
     os.kill(connection_to(run.pid, rack.box.address("blades-poc/2")), signal.SIGKILL)
     out, err = run.communicate(timeout=120)
@@ -161,15 +163,15 @@ def test_a_lost_worker_leaves_its_hosts_to_the_next_run(rack):
     assert "poc-blade[03-04]" in out
     assert "not done: worker poc-blade02" in out
     assert record(rack)["done"] == ["poc-blade01", "poc-blade02"]
-    until(lambda: rack.on(2, "ls /dev/shm; pgrep -fa ansible | grep -v pgrep || true") == "")
+    until(lambda: rack.run_on(2, "ls /dev/shm; pgrep -fa ansible | grep -v pgrep || true") == "")
     check_resume(rack)
 
 
 def check_resume(rack):
     """Only what is left is done; values of extra variables are asked for again, because none was kept."""
-    asked = rack.configure("--resume", *WORKERS)
-    assert asked.returncode == 2
-    assert asked.stderr.strip() == (
+    resumed = rack.configure("--resume", *WORKERS)
+    assert resumed.returncode == 2
+    assert resumed.stderr.strip() == (
         "error: --resume: values of extra variables are not kept; give again: -e secret=... -e wait=..."
     )
     done = rack.configure("--resume", *WORKERS, "-e", "wait=0", "-e", f"secret={SECRET}", "--json")

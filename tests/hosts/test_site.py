@@ -28,11 +28,11 @@ class Site:
     trial: str = ""
     before: dict[str, Any] = field(default_factory=dict)
 
-    def ask(self, *arguments, **changed):
+    def run_gpufleet(self, *arguments, **changed):
         return self.gpufleet(*arguments, cwd=self.project, env={**self.env, **changed})
 
     def answer(self, *arguments):
-        return json.loads(self.ask(*arguments, "--json").stdout)
+        return json.loads(self.run_gpufleet(*arguments, "--json").stdout)
 
     def nodes(self):
         return {node["name"]: node for node in self.answer("nodes", "list")}
@@ -56,7 +56,7 @@ class Site:
         )  # fmt: skip
 
     def configure(self, limit, *options):
-        done = self.ask("configure", "--limit", limit, "--play", "configure", *options, "--json")
+        done = self.run_gpufleet("configure", "--limit", limit, "--play", "configure", *options, "--json")
         return {host["name"]: host for host in json.loads(done.stdout)["hosts"]}
 
     def host(self, slot, user="root"):
@@ -69,9 +69,9 @@ class Site:
 
 
 def make_site(box, project, gpufleet, clean_env):
-    env = box.environment(clean_env)
+    env = box.rehearsal_environment(clean_env)
     site = Site(box, project, gpufleet, env)
-    synced = site.ask("nodes", "sync", "-s", "poc")
+    synced = site.run_gpufleet("nodes", "sync", "-s", "poc")
     assert synced.returncode == 0, synced.stderr
     return site
 
@@ -80,7 +80,7 @@ def make_site(box, project, gpufleet, clean_env):
 def site(faulty_rack, shared_project, gpufleet, clean_env):
     """Give the rack after a trial of one bare blade and one plain ansible-runner run over all of them."""
     site = make_site(faulty_rack, shared_project, gpufleet, clean_env)
-    site.trial = site.ask("configure", "--limit", SOUND, "--check").stdout
+    site.trial = site.run_gpufleet("configure", "--limit", SOUND, "--check").stdout
     site.before = site.nodes()
     site.runner("new_blades")
     return site
@@ -90,7 +90,7 @@ def changes(text):
     """Read Ansible's recap: changed tasks by host."""
     rows = [line.split() for line in text.splitlines() if "changed=" in line]
     return {
-        row[0]: int(next(word for word in row if word.startswith("changed=")).partition("=")[2])
+        row[0]: int(next(column for column in row if column.startswith("changed=")).partition("=")[2])
         for row in rows
     }
 
@@ -101,40 +101,40 @@ def test_check_mode_works_on_a_bare_blade_and_moves_nothing(site):
 
 
 def test_plain_ansible_runner_brings_each_blade_where_it_belongs(site):
-    found = {name: (node["state"], node["reachable"], node["holds"]) for name, node in site.nodes().items()}
-    assert found[SOUND] == ("ready", True, [])
-    assert found[NO_SSHD] == ("expected", False, [])
-    assert found[FULL] == ("quarantined", True, [])
-    assert found[UNDERVOLTED] == ("ready", True, ["operator"])
+    states = {name: (node["state"], node["reachable"], node["holds"]) for name, node in site.nodes().items()}
+    assert states[SOUND] == ("ready", True, [])
+    assert states[NO_SSHD] == ("expected", False, [])
+    assert states[FULL] == ("quarantined", True, [])
+    assert states[UNDERVOLTED] == ("ready", True, ["operator"])
 
 
 def test_a_full_disk_is_named_as_the_reason(site):
-    why = "\n".join(line["reason"] for line in site.answer("nodes", "history", FULL))
-    assert "No space left on device" in why
+    reasons = "\n".join(line["reason"] for line in site.answer("nodes", "history", FULL))
+    assert "No space left on device" in reasons
 
 
 def test_second_run_changes_nothing_and_measures_nothing(site):
-    done = site.ask("configure", "--limit", f"{SOUND},{UNDERVOLTED}", "--json")
-    told = json.loads(done.stdout)
-    assert {host["name"]: host["changed"] for host in told["hosts"]} == {SOUND: 0, UNDERVOLTED: 0}
-    recap = Path(told["artifacts"], "stdout").read_text()
+    done = site.run_gpufleet("configure", "--limit", f"{SOUND},{UNDERVOLTED}", "--json")
+    summary = json.loads(done.stdout)
+    assert {host["name"]: host["changed"] for host in summary["hosts"]} == {SOUND: 0, UNDERVOLTED: 0}
+    recap = Path(summary["artifacts"], "stdout").read_text()
     assert changes(recap) == {SOUND: 0, UNDERVOLTED: 0}
     assert "burn_in : Measure" not in recap
 
 
 def test_the_verdict_decides_the_exit_code(site):
-    assert site.ask("configure", "--limit", SOUND, "--play", "commission").returncode == 0
-    assert site.ask("configure", "--limit", UNDERVOLTED, "--play", "commission").returncode == 1
-    assert site.ask("configure", "--limit", NO_SSHD, "--play", "commission").returncode == 1
+    assert site.run_gpufleet("configure", "--limit", SOUND, "--play", "commission").returncode == 0
+    assert site.run_gpufleet("configure", "--limit", UNDERVOLTED, "--play", "commission").returncode == 1
+    assert site.run_gpufleet("configure", "--limit", NO_SSHD, "--play", "commission").returncode == 1
 
 
 def test_an_empty_group_is_an_empty_answer(site):
-    done = site.ask("configure", "--limit", f"new_blades:!{NO_SSHD}")
+    done = site.run_gpufleet("configure", "--limit", f"new_blades:!{NO_SSHD}")
     assert (done.returncode, done.stdout.strip()) == (0, f"new_blades:!{NO_SSHD} has no hosts: nothing to do")
 
 
 def test_a_misspelt_group_is_wrong_input(site):
-    done = site.ask("configure", "--limit", "new_bladse")
+    done = site.run_gpufleet("configure", "--limit", "new_bladse")
     assert done.returncode == 2
     assert (
         done.stderr.strip() == "error: --limit: no host or group 'new_bladse'; perhaps new_blades, new_nodes"
@@ -170,30 +170,30 @@ def test_kernel_settings_are_in_force_or_reported(site):
         v for v in site.answer("nodes", "show", SOUND)["values"] if v["key"] == "observed.configuration"
     )
     refused = facts["value"]["not_applied"].get("sysctl", {})
-    wanted = host.file("/etc/sysctl.d/60-gpufleet.conf").content_string
-    for line in wanted.splitlines()[1:]:
+    settings = host.file("/etc/sysctl.d/60-gpufleet.conf").content_string
+    for line in settings.splitlines()[1:]:
         key, value = line.split(" = ")
         assert key in refused or host.check_output(f"cat /proc/sys/{key.replace('.', '/')}") == value
     assert "time" in facts["value"]["not_applied"], "a container's clock is its host's"
 
 
-def test_vfat_is_left_alone(site):
+def test_vfat_is_not_disabled(site):
     assert site.host(1).run("grep -rsiE '(blacklist|install) +vfat' /etc/modprobe.d").stdout == ""
 
 
-def test_check_mode_says_what_would_change_and_changes_nothing(site):
+def test_check_mode_reports_changes_without_making_them(site):
     before = site.nodes()[SOUND]
-    told = site.configure(SOUND, "--check", "-e", "common_timezone=Europe/Berlin")
-    assert told[SOUND]["changed"] == 1, "the timezone's files"
+    completed = site.configure(SOUND, "--check", "-e", "common_timezone=Europe/Berlin")
+    assert completed[SOUND]["changed"] == 1, "the timezone's files"
     assert site.host(1).file("/etc/localtime").linked_to == "/usr/share/zoneinfo/Etc/UTC"
     assert site.nodes()[SOUND]["state"] == before["state"]
 
 
 def test_settings_that_lock_out_are_refused_before_they_are_in_place(site):
     before = site.host(1).file(DROP_IN).content_string
-    told = site.configure(SOUND, "-e", 'hardening_sshd_settings={"PubkeyAuthentication": "no"}')
-    assert told[SOUND]["status"] == "rescued"
-    assert f"refused, left as it was: {DROP_IN}: sshd would accept no keys" in told[SOUND]["reason"]
+    completed = site.configure(SOUND, "-e", 'hardening_sshd_settings={"PubkeyAuthentication": "no"}')
+    assert completed[SOUND]["status"] == "rescued"
+    assert f"refused, left as it was: {DROP_IN}: sshd would accept no keys" in completed[SOUND]["reason"]
     assert site.host(1).file(DROP_IN).content_string == before
     assert site.host(1).run("ls -d /run/gpufleet-candidate-* /run/gpufleet-sshd-*").stdout == "", (
         "candidates are cleared away"
@@ -217,17 +217,19 @@ def test_settings_that_lock_out_are_refused_before_they_are_in_place(site):
         ("AuthenticationMethods publickey,password publickey", ""),
     ],
 )
-def test_what_sshd_itself_makes_of_a_drop_in(site, line, reason):
+def test_sshd_validates_a_drop_in(site, line, reason):
     script = (site.project / "playbooks/roles/hardening/files/sshd_admits.sh").read_text()
     host = site.host(1)
     host.check_output("echo %s >/run/candidate", line)
-    said = host.run("sh -c %s sshd_admits /run/candidate 00-gpufleet.conf root", script)
-    assert (said.rc, reason in said.stderr) == (1 if reason else 0, True)
+    completed = host.run("sh -c %s sshd_admits /run/candidate 00-gpufleet.conf root", script)
+    assert (completed.rc, reason in completed.stderr) == (1 if reason else 0, True)
 
 
 def test_the_login_of_the_run_cannot_be_removed(site):
-    told = site.configure(SOUND, "-e", 'users_and_access_operators=[{"name": "root", "state": "absent"}]')
-    assert "root is the login of this run" in told[SOUND]["reason"]
+    completed = site.configure(
+        SOUND, "-e", 'users_and_access_operators=[{"name": "root", "state": "absent"}]'
+    )
+    assert "root is the login of this run" in completed[SOUND]["reason"]
     assert site.host(1).user("root").exists
 
 
@@ -241,17 +243,17 @@ def test_a_strange_host_key_is_refused_though_runner_would_not_look(site, tmp_pa
     assert "unreachable=1" in done.stdout
 
 
-def test_probe_reaches_nodes_and_types_what_keeps_it_out(site, tmp_path):
+def test_probe_reaches_nodes_and_classifies_failures(site, tmp_path):
     sound, silent = (site.box.address(f"blades-poc/{slot}") for slot in (1, 2))
     files = {"key": site.box.home / "ssh/id_ed25519", "known_hosts": site.box.home / "ssh/known_hosts"}
-    found = remote.probe([sound, silent], user="root", timeout=5, **files)
-    assert found[sound].facts.hostname == SOUND
+    probes = remote.probe([sound, silent], user="root", timeout=5, **files)
+    assert probes[sound].facts.hostname == SOUND
     serial = site.host(1).check_output("tr -d '\\0' </sys/firmware/devicetree/base/serial-number")
-    assert (found[sound].facts.serial, found[sound].facts.serial_source) == (serial, "device_tree")
-    assert found[silent].reason == "refused"
-    nobody = tmp_path / "known_hosts"
-    nobody.touch()
-    strict = remote.probe([sound], user="root", key=files["key"], known_hosts=nobody)
+    assert (probes[sound].facts.serial, probes[sound].facts.serial_source) == (serial, "device_tree")
+    assert probes[silent].reason == "refused"
+    empty_known_hosts = tmp_path / "known_hosts"
+    empty_known_hosts.touch()
+    strict = remote.probe([sound], user="root", key=files["key"], known_hosts=empty_known_hosts)
     assert strict[sound].reason == "unknown_host_key"
 
 
@@ -259,7 +261,7 @@ def test_probe_reaches_nodes_and_types_what_keeps_it_out(site, tmp_path):
 def test_an_arm64_blade_goes_from_bare_to_ready(box, shared_project, gpufleet, clean_env):
     box.up("arm64: [blades-poc/1]")
     site = make_site(box, shared_project, gpufleet, clean_env)
-    site.ask("configure", "--limit", SOUND)
+    site.run_gpufleet("configure", "--limit", SOUND)
     node = site.answer("nodes", "show", SOUND)
     assert node["state"] == "ready", node["state_reason"]
     assert "aarch64" in json.dumps(node["values"])

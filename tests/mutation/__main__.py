@@ -29,9 +29,9 @@ def main() -> int:
         signal.SIGTERM, signal.default_int_handler
     )  # like Ctrl-C: the table of what was tried, and gone
     known = rooms()
-    wrong = [name for name in options.room if name not in known]
-    if wrong:
-        print(f"mutants: room {wrong[0]} not found\nhint: one of {', '.join(known)}", file=sys.stderr)
+    unknown = [name for name in options.room if name not in known]
+    if unknown:
+        print(f"mutants: room {unknown[0]} not found\nhint: one of {', '.join(known)}", file=sys.stderr)
         return 2
     run = results.Run(options.seed, options.count)
     with sandbox() as copy:
@@ -61,10 +61,10 @@ def _options() -> argparse.Namespace:
 
 
 def _coverage(room: Room, copy, server) -> Coverage:
-    whole = Coverage()
+    total = Coverage()
     for file in room.tests:
-        whole.add(measure(file, copy, server))
-    return whole
+        total.add(measure(file, copy, server))
+    return total
 
 
 def _try_room(room, trials: Trials, run: results.Run) -> None:

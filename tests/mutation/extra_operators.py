@@ -20,8 +20,8 @@ class DropElement(Operator):
             yield group[0].start_pos, group[-1].end_pos
 
     def mutate(self, node, index):
-        gone = list(_groups(node))[index]
-        places = [node.children.index(each) for each in gone]
+        dropped = list(_groups(node))[index]
+        places = [node.children.index(each) for each in dropped]
         after = places[-1] + 1
         if after < len(node.children) and node.children[after] == ",":
             places.append(after)

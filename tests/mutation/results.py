@@ -28,7 +28,7 @@ class Run:
         self.trials[room] = []
         self.sizes[room] = len(mutants)
 
-    def skip(self, room: str, why: str) -> None:
+    def skip(self, room: str, reason: str) -> None:
         self.skipped[room] += 1
 
     def leave_out(self, room: str, mutant: Mutant, reason: str) -> None:
@@ -37,7 +37,7 @@ class Run:
     def add(self, room: str, trial: Trial) -> None:
         self.trials[room].append(trial)
         before, after = _change(trial.mutant)
-        print(f"{trial.outcome:8} {trial.seconds:5.1f} s  {trial.mutant.where}  {before} → {after}",
+        print(f"{trial.outcome:8} {trial.seconds:5.1f} s  {trial.mutant.location}  {before} → {after}",
               file=sys.stderr, flush=True)  # fmt: skip
 
     def table(self) -> str:
@@ -46,18 +46,18 @@ class Run:
         lines = [" ".join([f"{'room':12}", *(f"{head:>{max(8, len(head))}}" for head in heads)])]
         for room, trials in self.trials.items():
             lines.append(_row(room, self.sizes[room], trials, len(self.equivalent[room]), self.skipped[room]))
-        everything = [trial for trials in self.trials.values() for trial in trials]
+        all_trials = [trial for trials in self.trials.values() for trial in trials]
         lines.append(
-            _row("all", sum(self.sizes.values()), everything, sum(map(len, self.equivalent.values())),
+            _row("all", sum(self.sizes.values()), all_trials, sum(map(len, self.equivalent.values())),
                  sum(self.skipped.values()))
         )  # fmt: skip
         return "\n".join([f"seed {self.seed}, {self.count} mutants a room", *lines])
 
     def is_good_enough(self) -> bool:
-        """Say whether 85 % of all and 75 % of each room's mutants were noticed."""
-        everything = [trial for trials in self.trials.values() for trial in trials]
+        """Return whether 85 % of all and 75 % of each room's mutants were noticed."""
+        all_trials = [trial for trials in self.trials.values() for trial in trials]
         rooms = all(_percent(trials) >= EACH for trials in self.trials.values())
-        return rooms and _percent(everything) >= OVERALL
+        return rooms and _percent(all_trials) >= OVERALL
 
     def write(self) -> Path:
         """Write the report of survivors and, for programs, every trial as a line of JSON."""
@@ -69,7 +69,9 @@ class Run:
             parts += [_survivor(trial) for trial in trials if trial.outcome == SURVIVED]
         parts.append("## Left out: the same program for its users")
         for left in self.equivalent.values():
-            parts += [f"- {mutant.where}: {' → '.join(_change(mutant))}: {reason}" for mutant, reason in left]
+            parts += [
+                f"- {mutant.location}: {' → '.join(_change(mutant))}: {reason}" for mutant, reason in left
+            ]
         report.write_text("\n".join(parts) + "\n")
         with (FOLDER / f"{name}.jsonl").open("w") as file:
             for room, trials in self.trials.items():
@@ -99,7 +101,7 @@ def _change(mutant: Mutant) -> tuple[str, str]:
 def _record(room: str, trial: Trial) -> dict:
     before, after = _change(trial.mutant)
     return {
-        "room": room, "where": trial.mutant.where, "operator": trial.mutant.operator, "before": before,
+        "room": room, "where": trial.mutant.location, "operator": trial.mutant.operator, "before": before,
         "after": after, "outcome": trial.outcome, "noticed_by": trial.noticed_by, "tried": trial.tried,
         "seconds": round(trial.seconds, 1),
     }  # fmt: skip
@@ -112,4 +114,4 @@ def _survivor(trial: Trial) -> str:
         source.splitlines(), (mutant.apply(source) or "").splitlines(), lineterm="", n=1
     )
     change = "\n".join(list(diff)[2:])
-    return f"### {mutant.where}\n{mutant.operator}, {trial.tried} tests tried\n```diff\n{change}\n```"
+    return f"### {mutant.location}\n{mutant.operator}, {trial.tried} tests tried\n```diff\n{change}\n```"

@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 CODE = "modules/gpufleet"
 COLLECTION = "modules/ansible_collections/gpufleet/fleet/plugins"
-# What else covers a room beside the test folder of its name: folders and files under tests/.
+# What covers a room in addition to the test folder of its name: folders and files under tests/.
 ALSO = {
     "boundary": ("engine/test_document.py", "fleet/test_errors.py", "fleet/test_any_input.py"),
     "cli": (

@@ -46,11 +46,11 @@ class Mutant:
     place: tuple[int, int]
 
     @property
-    def where(self) -> str:
+    def location(self) -> str:
         return f"{self.file}:{self.line}"
 
     def apply(self, source: str) -> str | None:
-        """Return the mutated source; None where it is no other program."""
+        """Return the mutated source; None if it is the same program."""
         changed = mutate_code(source, _operator(self.operator), self.occurrence)
         if changed is None or changed == source:
             return None
@@ -63,8 +63,8 @@ class Mutant:
     def changed_lines(self, source: str) -> tuple[str, str]:
         """Return the lines that the mutation removes and adds, stripped."""
         changed = self.apply(source) or source
-        kept = list(difflib.unified_diff(source.splitlines(), changed.splitlines(), n=0, lineterm=""))[2:]
-        sides = {sign: [line[1:].strip() for line in kept if line[0] == sign] for sign in "-+"}
+        lines = list(difflib.unified_diff(source.splitlines(), changed.splitlines(), n=0, lineterm=""))[2:]
+        sides = {sign: [line[1:].strip() for line in lines if line[0] == sign] for sign in "-+"}
         return " ".join(sides["-"]), " ".join(sides["+"])
 
 
@@ -87,17 +87,17 @@ def mutants_of(file: str, source: str) -> list[Mutant]:
     skipped = _spans(source, _inert)
     sums = _spans(source, lambda node: [node] if isinstance(node, ast.BinOp | ast.AugAssign) else [])
     nodes = list(cosmic_ray.ast.ast_nodes(cosmic_ray.ast.get_ast(source)))
-    found = []
+    mutants = []
     for name, family in _operators():
         operator = _operator(name)
         places = (place for node in nodes for place, _ in operator.mutation_positions(node))
-        found += [
+        mutants += [
             Mutant(file, place[0], family, name, occurrence, place)
             for occurrence, place in enumerate(places)
             if not any(first <= place < last for first, last in skipped)
             and (not name.startswith("core/ReplaceBinary") or any(a <= place < b for a, b in sums))
         ]
-    return found
+    return mutants
 
 
 def _spans(source: str, choose) -> list[tuple[tuple[int, int], tuple[int, int]]]:

@@ -58,9 +58,11 @@ class Sandbox:
     def _environment(self) -> None:
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", self.prefix], check=True)
         (packages,) = self.prefix.glob("lib/python*/site-packages")
-        ours = sysconfig.get_paths()["purelib"]
+        site_packages = sysconfig.get_paths()["purelib"]
         # A plain path, not a site folder: the .pth file in ours would add the checkout that must not be used.
-        (packages / "mutants.pth").write_text(f"{self.root}/modules\n{ours}\nimport mutation_child\n")
+        (packages / "mutants.pth").write_text(
+            f"{self.root}/modules\n{site_packages}\nimport mutation_child\n"
+        )
         (packages / "mutation_child.py").write_text(CHILD)
         for script in Path(sysconfig.get_paths()["scripts"]).iterdir():
             copy = self.prefix / "bin" / script.name
@@ -94,9 +96,9 @@ class Sandbox:
     def clean_environment(self) -> dict[str, str]:
         """Return an environment in which tests write only inside the sandbox."""
         folder = self.root.parent
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("GPUFLEET")}
-        kept.pop("PYTHONPATH", None)
-        return kept | {
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("GPUFLEET")}
+        inherited.pop("PYTHONPATH", None)
+        return inherited | {
             "PATH": f"{self.prefix}/bin{os.pathsep}{os.environ['PATH']}",
             "VIRTUAL_ENV": str(self.prefix),
             "TMPDIR": str(folder / "tmp"),

@@ -44,10 +44,10 @@ class Coverage:
 
     @cached_property
     def by_test_file(self) -> dict[str, set[str]]:
-        found = defaultdict(set)
+        lines_by_test_file = defaultdict(set)
         for test in self.seconds:
-            found[test.partition("::")[0]].add(test)
-        return found
+            lines_by_test_file[test.partition("::")[0]].add(test)
+        return lines_by_test_file
 
     def of_file(self, file: str) -> set[str]:
         return set().union(*self.lines.get(file, {}).values())
@@ -63,14 +63,14 @@ def measure(file: str, copy: Sandbox, server) -> Coverage:
     data = copy.root.parent / f"coverage-{name}"
     source = [str(copy.root / CODE), str(copy.root / COLLECTION)]
     print(f"mutants: measuring which lines {file} runs", file=sys.stderr, flush=True)
-    server.ask(folder=file, data=str(data), source=source, timeout=FILE_LIMIT_S)
-    found = _read(data, copy.root) if Path(f"{data}.json").is_file() else Coverage()
-    if not found.seconds:
+    server.request(folder=file, data=str(data), source=source, timeout=FILE_LIMIT_S)
+    coverage = _read(data, copy.root) if Path(f"{data}.json").is_file() else Coverage()
+    if not coverage.seconds:
         print(f"mutants: {file} ran no test within {FILE_LIMIT_S} s: left out", file=sys.stderr, flush=True)
     for old in CACHE.glob(f"{name}.*.pickle"):
         old.unlink()
-    cached.write_bytes(pickle.dumps(found))
-    return found
+    cached.write_bytes(pickle.dumps(coverage))
+    return coverage
 
 
 def _digest(file: str) -> str:
@@ -95,9 +95,11 @@ def _code_digest() -> bytes:
 def _read(data: Path, root: Path) -> Coverage:
     from coverage import CoverageData
 
-    found = Coverage()
-    told = json.loads(Path(f"{data}.json").read_text())
-    found.seconds = {test: took for test, took in told["seconds"].items() if test not in told["failed"]}
+    coverage = Coverage()
+    report = json.loads(Path(f"{data}.json").read_text())
+    coverage.seconds = {
+        test: took for test, took in report["seconds"].items() if test not in report["failed"]
+    }
     for part in data.parent.glob(f"{data.name}.*"):
         if part.suffix == ".json":
             continue
@@ -106,9 +108,9 @@ def _read(data: Path, root: Path) -> Coverage:
         for file in read.measured_files():
             name = str(Path(file).relative_to(root))
             for line, contexts in read.contexts_by_lineno(file).items():
-                found.lines[name][line] |= {each for each in contexts if each in found.seconds}
-                found.imported[name].add(line)
-    return found
+                coverage.lines[name][line] |= {each for each in contexts if each in coverage.seconds}
+                coverage.imported[name].add(line)
+    return coverage
 
 
 class Selection:
@@ -120,7 +122,7 @@ class Selection:
         self.budget_s = budget_s
 
     def is_run(self, mutant: Mutant) -> bool:
-        """Say whether any test runs the mutated line."""
+        """Return whether any test runs the mutated line."""
         first, last, inside = _statement(mutant.file, mutant.line)
         if inside:
             return any(self.coverage.lines[mutant.file].get(line) for line in range(first, last + 1))
@@ -147,8 +149,8 @@ class Selection:
             yield set().union(*(lines.get(line, set()) for line in range(first, last + 1)))
         else:
             yield self._users(_names(mutant.file, first))
-        around = _definition(mutant.file, mutant.line)
-        near = set().union(*(lines.get(line, set()) for line in range(around[0], around[1] + 1)))
+        enclosing = _definition(mutant.file, mutant.line)
+        near = set().union(*(lines.get(line, set()) for line in range(enclosing[0], enclosing[1] + 1)))
         yield near
         # Cached tables and shared fixtures run a line in one test and are looked at in others.
         yield set().union(*(self.coverage.by_test_file[test.partition("::")[0]] for test in near))
@@ -159,13 +161,13 @@ class Selection:
         """Return the tests that run a line which mentions one of the names."""
         if not names:
             return set()
-        wanted = re.compile(rf"\b({'|'.join(map(re.escape, sorted(names)))})\b")
-        found: set[str] = set()
+        pattern = re.compile(rf"\b({'|'.join(map(re.escape, sorted(names)))})\b")
+        test_files: set[str] = set()
         for file, lines in self.coverage.lines.items():
             for number, text in enumerate(_lines(file), 1):
-                if lines.get(number) and wanted.search(text):
-                    found |= lines[number]
-        return found
+                if lines.get(number) and pattern.search(text):
+                    test_files |= lines[number]
+        return test_files
 
     def _is_own(self, test: str) -> bool:
         return test.startswith(f"tests/{self.room.name}/")
@@ -198,18 +200,18 @@ def _tree(file: str) -> ast.Module:
     return ast.parse((ROOT / file).read_text())
 
 
-def _holders(file: str, line: int) -> list[ast.stmt]:
+def _enclosing_definitions(file: str, line: int) -> list[ast.stmt]:
     """Return the statements around a line, outermost first."""
-    found = [
+    definitions = [
         node for node in ast.walk(_tree(file))
         if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or node.lineno)
     ]  # fmt: skip
-    return sorted(found, key=lambda node: (node.lineno, -(node.end_lineno or 0)))
+    return sorted(definitions, key=lambda node: (node.lineno, -(node.end_lineno or 0)))
 
 
 def _statement(file: str, line: int) -> tuple[int, int, bool]:
     """Return a statement's first and last line (of its head, if others are in it), and if it is in a function."""
-    holders = _holders(file, line)
+    holders = _enclosing_definitions(file, line)
     if not holders:
         return line, line, False
     last = holders[-1]
@@ -223,16 +225,16 @@ def _statement(file: str, line: int) -> tuple[int, int, bool]:
 def _definition(file: str, line: int) -> tuple[int, int]:
     """Return the lines of the innermost function or class around a line, else of the whole file."""
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    around = [each for each in _holders(file, line) if isinstance(each, kinds)]
-    if not around:
+    enclosing = [each for each in _enclosing_definitions(file, line) if isinstance(each, kinds)]
+    if not enclosing:
         return 1, len(_lines(file))
-    return around[-1].lineno, around[-1].end_lineno or around[-1].lineno
+    return enclosing[-1].lineno, enclosing[-1].end_lineno or enclosing[-1].lineno
 
 
 def _names(file: str, line: int) -> set[str]:
     """Return the names that the statement at a line gives to a module or a class."""
     names: set[str] = set()
-    for each in _holders(file, line):
+    for each in _enclosing_definitions(file, line):
         if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             names.add(each.name)
         elif isinstance(each, ast.Assign | ast.AnnAssign):

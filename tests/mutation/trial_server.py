@@ -40,7 +40,7 @@ OPTIONS = [
 UNMARKED = ["-m", "not engine and not hosts"]
 
 
-class Chosen:
+class SelectedTests:
     """Keep the chosen tests and run them in the order of the choice; say which one failed."""
 
     def __init__(self, tests: list[str], report: int) -> None:
@@ -48,8 +48,8 @@ class Chosen:
         self.report = report
 
     def pytest_collection_modifyitems(self, config, items):
-        kept = [item for item in items if item.nodeid in self.ranks]
-        items[:] = sorted(kept, key=lambda item: self.ranks[item.nodeid])
+        selected = [item for item in items if item.nodeid in self.ranks]
+        items[:] = sorted(selected, key=lambda item: self.ranks[item.nodeid])
 
     def pytest_runtest_logreport(self, report):
         if report.failed:
@@ -88,7 +88,7 @@ class Measure:
 def run_chosen(request: dict, report: int) -> int:
     """Run the chosen tests; for the child of a fork."""
     files = list(dict.fromkeys(test.partition("::")[0] for test in request["tests"]))
-    return pytest.main([*OPTIONS, *files], plugins=[Chosen(request["tests"], report)])
+    return pytest.main([*OPTIONS, *files], plugins=[SelectedTests(request["tests"], report)])
 
 
 def run_measured(request: dict, report: int) -> int:
@@ -100,8 +100,8 @@ def run_measured(request: dict, report: int) -> int:
     )
     plugin = Measure(measured, request["data"], request["source"])
     measured.start()
-    words = [word for word in OPTIONS if word != "-x"]
-    code = pytest.main([*words, *UNMARKED, request["folder"]], plugins=[plugin])
+    options = [word for word in OPTIONS if word != "-x"]
+    code = pytest.main([*options, *UNMARKED, request["folder"]], plugins=[plugin])
     measured.stop()
     measured.save()
     Path(request["data"] + ".json").write_text(
@@ -174,7 +174,7 @@ def _end_leftovers(child: int) -> None:
 
 def _children() -> list[int]:
     mine = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children")
-    return [int(word) for word in mine.read_text().split()]
+    return [int(child) for child in mine.read_text().split()]
 
 
 def main() -> None:

@@ -26,7 +26,7 @@ class Server:
             start_new_session=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         )  # fmt: skip
 
-    def ask(self, **request) -> dict:
+    def request(self, **request) -> dict:
         self.process.stdin.write(json.dumps({"log": str(self.log), **request}) + "\n")
         self.process.stdin.flush()
         answer = self.process.stdout.readline()
@@ -71,7 +71,7 @@ class Trials:
                 return Trial(mutant, SURVIVED, "", 0, spent)
             limit = 30 + 6 * sum(self.selection.coverage.seconds[test] for test in tests)
             with self.copy.mutated(mutant.file, changed or source):
-                answer = self.server.ask(tests=tests, timeout=limit)
+                answer = self.server.request(tests=tests, timeout=limit)
             spent += answer["seconds"]
             if answer["code"] == 0:
                 return Trial(mutant, SURVIVED, "", len(tests), spent)
@@ -84,7 +84,7 @@ class Trials:
     def _is_sound(self, failed: str, tests: list[str]) -> bool:
         if failed not in self.sound:
             upto = tests[: tests.index(failed) + 1]
-            answer = self.server.ask(tests=upto, timeout=600)
+            answer = self.server.request(tests=upto, timeout=600)
             if answer["code"] != 0:
                 self.unsound.add(answer["failed"] or failed)
                 return False

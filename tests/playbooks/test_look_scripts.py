@@ -72,7 +72,7 @@ def test_rocm_s_programs_are_found_under_old_and_new_names(tmp_path, folder):
     assert facts["gfx"] == "gfx942"
     assert facts["rocminfo"] == f"{tmp_path}/{folder}/rocminfo"
     assert facts["amd_smi"] == "AMDSMI Tool: 26.0.0"
-    assert "rocminfo_said" not in facts
+    assert "rocminfo_message" not in facts
 
 
 @pytest.mark.parametrize(("version", "module"), [("6.16.13", "6.16.13"), (None, "inbox")])
@@ -87,7 +87,7 @@ def test_the_kernel_s_own_amdgpu_has_no_version(tmp_path, version, module):
 def test_a_missing_driver_is_reported_with_rocminfos_message(tmp_path):
     program(tmp_path / "opt/rocm/bin/rocminfo", NO_ROCK, status=1)
     facts = answers(run("rocm", "look.sh", tmp_path))
-    assert facts["rocminfo_said"] == NO_ROCK.strip()
+    assert facts["rocminfo_message"] == NO_ROCK.strip()
     assert (facts["gfx"], facts["rocminfo_status"]) == ("", "1")
     assert "kfd" not in facts
 

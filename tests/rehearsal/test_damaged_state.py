@@ -13,7 +13,7 @@ DAMAGED = pytest.mark.parametrize("text", ["", "{", "[]", '{"a": NaN}', "[" * 50
 
 
 @DAMAGED
-def test_a_damaged_record_of_a_rehearsal_says_how_to_make_it_anew(tmp_path, text):
+def test_a_damaged_rehearsal_record_is_reported_with_its_remedy(tmp_path, text):
     rehearsal = Rehearsal(tmp_path, "poc")
     rehearsal.facts_file.parent.mkdir(parents=True)
     rehearsal.facts_file.write_text(text)
@@ -23,7 +23,7 @@ def test_a_damaged_record_of_a_rehearsal_says_how_to_make_it_anew(tmp_path, text
 
 
 @DAMAGED
-def test_a_damaged_record_of_a_host_says_how_to_make_it_anew(tmp_path, text):
+def test_a_damaged_host_record_is_reported_with_its_remedy(tmp_path, text):
     (tmp_path / "r-1.json").write_text(text)
     for read in (lambda: hosts.read_record(tmp_path / "r-1"), lambda: hosts.read_records(tmp_path)):
         with pytest.raises(

@@ -15,12 +15,12 @@ from gpufleet.errors import AnswerIsNo, EnvironmentFault
 from gpufleet.rehearsal import demo
 
 
-def blade(name, state="ready", holds=(), reachable=True):
+def blade(name, state="ready", node_holds=(), reachable=True):
     return {
         "name": name,
         "kind": "compute_blade",
         "state": state,
-        "holds": list(holds),
+        "holds": list(node_holds),
         "reachable": reachable,
     }
 
@@ -29,7 +29,7 @@ FINAL_NODES = [
     blade("blade01"),
     blade("blade04", "discovered", reachable=False),
     blade("blade09", "quarantined"),
-    blade("blade13", holds=["operator"]),
+    blade("blade13", node_holds=["operator"]),
 ]
 
 
@@ -115,11 +115,11 @@ def test_an_interrupted_demo_stops_its_step(tmp_path, number):
     process = subprocess.Popen([sys.executable, "-c", run], start_new_session=True, stderr=subprocess.DEVNULL)
     wait_until((tmp_path / "child").exists)
     child = int((tmp_path / "child").read_text())
-    started = supervisor.start_time(child)
+    started = supervisor.read_start_time(child)
     process.send_signal(number)
     process.wait(120)
     wait_until((tmp_path / "tidy").exists)
-    wait_until(lambda: supervisor.start_time(child) != started)
+    wait_until(lambda: supervisor.read_start_time(child) != started)
 
 
 def wait_until(condition):

@@ -35,7 +35,7 @@ def facts(tmp_path, monkeypatch):
     }
 
 
-def copied(facts):
+def read_copy(facts):
     with open(facts["settings_copy"]) as file:  # noqa: PTH123 - a path in text, as env.json has it
         return file.read()
 
@@ -46,22 +46,22 @@ def write(path, text):
     return path
 
 
-def test_the_engine_reads_a_copy_with_our_salt(facts):
+def test_the_engine_reads_a_copy_with_the_rehearsals_salt(facts):
     ready = launcher.prepare_command(facts, ["up", "-s", "dev"], {"A": "b"})
     assert ready["PULUMI_OPTION_CONFIG_FILE"] == facts["settings_copy"]
     assert ready["A"] == "b"
-    assert copied(facts) == f"{SPEC}encryptionsalt: {SALT}\n"
+    assert read_copy(facts) == f"{SPEC}encryptionsalt: {SALT}\n"
 
 
 @pytest.mark.parametrize(
-    "own", ["encryptionsalt: v1:theirs\n", "secretsprovider: awskms://key\nencryptedkey: x\n"]
+    "user_settings", ["encryptionsalt: v1:theirs\n", "secretsprovider: awskms://key\nencryptedkey: x\n"]
 )
-def test_the_users_own_secrets_settings_make_room(facts, tmp_path, own):
-    tracked = write(tmp_path / "own.yaml", own + SPEC)
+def test_the_users_secrets_settings_are_removed(facts, tmp_path, user_settings):
+    tracked = write(tmp_path / "own.yaml", user_settings + SPEC)
     assert launcher.settings_with_salt(tracked, SALT) == f"{SPEC}encryptionsalt: {SALT}\n"
 
 
-def test_a_file_without_a_last_newline_is_read_right(tmp_path):
+def test_a_file_without_final_newline(tmp_path):
     tracked = write(tmp_path / "own.yaml", "config: {}")
     assert launcher.settings_with_salt(tracked, SALT) == f"config: {{}}\nencryptionsalt: {SALT}\n"
 
@@ -73,7 +73,7 @@ def test_encrypted_values_are_refused(tmp_path, value):
         launcher.settings_with_salt(tracked, SALT)
 
 
-def test_the_word_secure_in_a_comment_is_no_value(tmp_path):
+def test_secure_in_a_comment_is_not_a_value(tmp_path):
     tracked = write(tmp_path / "own.yaml", "config: {}  # secure: no\n")
     assert "config" in launcher.settings_with_salt(tracked, SALT)
 
@@ -89,7 +89,7 @@ def test_a_stack_may_be_called_config(facts):
     assert "PULUMI_OPTION_CONFIG_FILE" in launcher.prepare_command(facts, ["up", "-s", "config"], {})
 
 
-def test_another_project_is_left_alone(facts, tmp_path, monkeypatch):
+def test_another_project_gets_no_copy(facts, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert "PULUMI_OPTION_CONFIG_FILE" not in launcher.prepare_command(facts, ["up"], {})
 
@@ -100,7 +100,7 @@ def test_deleting_the_tracked_file_is_refused(facts, flag):
         launcher.prepare_command(facts, ["destroy", "-s", "dev", flag], {})
 
 
-def test_it_becomes_the_engine_with_the_users_words(facts, tmp_path):
+def test_it_runs_the_engine_with_the_users_arguments(facts, tmp_path):
     (tmp_path / "env.json").write_text(json.dumps(facts))
     command = [
         sys.executable,
@@ -116,7 +116,7 @@ def test_it_becomes_the_engine_with_the_users_words(facts, tmp_path):
     assert done.stdout == "up a b --x=$y\n"
 
 
-def test_a_refusal_is_one_line_and_exit_2(facts, tmp_path):
+def test_a_refused_command_prints_one_line_and_exits_with_2(facts, tmp_path):
     (tmp_path / "env.json").write_text(json.dumps(facts))
     command = [
         sys.executable,
@@ -139,10 +139,10 @@ def lock(backend, name, pid):
 
 
 def test_locks_of_engines_that_ended_are_removed(tmp_path):
-    ended = subprocess.Popen(["true"])
-    ended.wait()
+    process = subprocess.Popen(["true"])
+    process.wait()
     stale = [
-        lock(tmp_path, "ended", ended.pid),
+        lock(tmp_path, "ended", process.pid),
         lock(tmp_path, "half", 0),
         lock(tmp_path, "reused", os.getpid()),
     ]
@@ -157,13 +157,13 @@ def test_the_lock_of_a_running_engine_stays(tmp_path):
     try:
         while not launcher.is_engine(running.pid):  # it takes its name a moment after it has started
             time.sleep(0.01)
-        held = lock(tmp_path, "held", running.pid)
+        lock_file = lock(tmp_path, "held", running.pid)
         assert launcher.remove_stale_locks(tmp_path) == []
-        assert held.exists()
+        assert lock_file.exists()
     finally:
         running.kill()
         running.wait()
 
 
-def test_a_backend_without_locks_is_fine(tmp_path):
+def test_a_backend_without_locks(tmp_path):
     assert launcher.remove_stale_locks(tmp_path) == []

@@ -13,7 +13,9 @@ from gpufleet.rehearsal import machine
 from gpufleet.rehearsal.machine import cloud, repair
 from gpufleet.rehearsal.machine.check import Check, format_table, missing_checks
 
-GIT = Check("git", "required", ok=False, detail="not installed", remedy="apt-get install git", packages=("git",))
+GIT = Check(
+    "git", "required", ok=False, detail="not installed", remedy="apt-get install git", packages=("git",)
+)
 RACK = Check("nspawn", "racks", ok=False, detail="missing: x", remedy="apt-get install x", packages=("x",))
 TESTS = Check("chromium", "tests", ok=False, detail="not installed", packages=("chromium",))
 FINE = Check("ssh", "required", ok=True, detail="/usr/bin/ssh", packages=("openssh-client",))

@@ -48,22 +48,22 @@ def test_only_processes_of_this_rehearsal_are_found(start, tmp_path):
     assert processes.find_processes(tmp_path / "a") == [expected.pid]
 
 
-def test_ending_ends_ours_and_no_other(start, tmp_path):
-    ours, other = start("pulumi-language-python", tmp_path / "a"), start("pulumi", tmp_path / "b")
+def test_only_own_processes_are_stopped(start, tmp_path):
+    own_process, other = start("pulumi-language-python", tmp_path / "a"), start("pulumi", tmp_path / "b")
     # A thread to take the exit status: until its parent asks, an ended process still counts as one.
-    assert end_and_reap(tmp_path / "a", ours) == 1
-    assert ours.returncode is not None
+    assert stop_and_reap(tmp_path / "a", own_process) == 1
+    assert own_process.returncode is not None
     assert other.poll() is None
 
 
-def end_and_reap(home, process):
+def stop_and_reap(home, process):
     import threading
 
     reaper = threading.Thread(target=process.wait)
     reaper.start()
-    ended = processes.stop_processes(home)
+    stopped = processes.stop_processes(home)
     reaper.join(10)
-    return ended
+    return stopped
 
 
 def test_a_helper_without_its_engine_is_an_orphan(start, tmp_path):
@@ -73,21 +73,21 @@ def test_a_helper_without_its_engine_is_an_orphan(start, tmp_path):
     assert engine.pid in processes.find_processes(tmp_path / "a")
 
 
-def test_nothing_is_ours_where_there_is_no_proc(tmp_path):
+def test_without_proc_no_processes_are_found(tmp_path):
     assert processes.find_processes(tmp_path, proc=tmp_path / "none") == []
 
 
-def test_ending_nothing_is_nothing(tmp_path):
+def test_stop_without_processes(tmp_path):
     assert processes.stop_processes(tmp_path) == 0
 
 
-def test_an_ansible_run_is_ours_but_no_orphan_of_the_engine(start, tmp_path):
+def test_an_ansible_run_is_found_but_is_not_an_orphan(start, tmp_path):
     run = start("ansible-playbook", tmp_path / "a")
     assert processes.find_processes(tmp_path / "a") == [run.pid]
     assert processes.find_orphans(tmp_path / "a") == []
 
 
-def test_an_ssh_master_is_told_by_its_socket(tmp_path):
+def test_an_ssh_master_is_found_by_its_socket(tmp_path):
     title = f"ssh: {processes.ssh_control_path(tmp_path)}/0a1b2c [mux]"
     master = subprocess.Popen([title, "60"], executable="/bin/sleep", env={})
     try:
@@ -99,7 +99,7 @@ def test_an_ssh_master_is_told_by_its_socket(tmp_path):
         master.wait()
 
 
-def test_who_ends_a_rehearsal_does_not_end_itself(tmp_path, clean_env):
+def test_stopping_a_rehearsal_does_not_stop_its_caller(tmp_path, clean_env):
     env = clean_env | {"GPUFLEET_HOME": str(tmp_path)}
     code = "from gpufleet.rehearsal import processes as p; import pathlib; print(p.stop_processes(pathlib.Path.cwd()))"
     command_line = ["bash", "-c", f'python -c "{code}" gpufleet; true']

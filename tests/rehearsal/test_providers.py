@@ -62,14 +62,14 @@ class ProviderClient:
 
 
 @pytest.fixture
-def ask(tmp_path):
+def open_cloud(tmp_path):
     """Return a simulated cloud by name; asked for twice it is a second process on the same memory."""
     return lambda cloud: ProviderClient(cloud, tmp_path / f"{cloud}.sqlite")
 
 
 @pytest.fixture
-def aws(ask):
-    return ask("aws")
+def aws(open_cloud):
+    return open_cloud("aws")
 
 
 @pytest.fixture
@@ -97,35 +97,35 @@ def gcp_node(**more):
     return {**inputs, **more}
 
 
-def test_created_resources_look_real_and_come_out_the_same_again(ask, aws, tmp_path):
-    identity, made = aws.create(VPC, "net", {"cidrBlock": "10.64.0.0/16"})
+def test_created_resources_are_realistic_and_reproducible(open_cloud, aws, tmp_path):
+    identity, outputs = aws.create(VPC, "net", {"cidrBlock": "10.64.0.0/16"})
     assert identity.startswith("vpc-")
     assert len(identity) == len("vpc-") + 17
-    assert made["arn"] == f"arn:aws:ec2:us-east-1:123456789012:vpc/{identity}"
+    assert outputs["arn"] == f"arn:aws:ec2:us-east-1:123456789012:vpc/{identity}"
     other = ProviderClient("aws", tmp_path / "other.sqlite")
-    assert other.create(VPC, "net", {"cidrBlock": "10.64.0.0/16"}) == (identity, made)
+    assert other.create(VPC, "net", {"cidrBlock": "10.64.0.0/16"}) == (identity, outputs)
 
 
-def test_memory_outlives_the_process(ask, aws):
-    identity, made = aws.create(VPC, "net", {"cidrBlock": "10.64.0.0/16"})
-    again = ask("aws").read(VPC, "net", identity)
-    assert (again.resource_id, to_plain(again.properties)) == (identity, made)
+def test_the_store_survives_the_process(open_cloud, aws):
+    identity, outputs = aws.create(VPC, "net", {"cidrBlock": "10.64.0.0/16"})
+    again = open_cloud("aws").read(VPC, "net", identity)
+    assert (again.resource_id, to_plain(again.properties)) == (identity, outputs)
 
 
-def test_what_is_gone_has_no_id(aws):
+def test_a_deleted_resource_has_no_id(aws):
     identity, _ = aws.create(VPC, "net", {})
     aws.delete(VPC, "net", identity)
     aws.delete(VPC, "net", identity)
     assert aws.read(VPC, "net", identity).resource_id == ""
 
 
-def test_addresses_lie_in_the_subnet_and_are_nobody_elses(aws, subnet):
+def test_addresses_are_unique_and_in_the_subnet(aws, subnet):
     addresses = [aws.create(NODE, f"n{number}", node(subnet))[1]["privateIp"] for number in range(20)]
     assert len(set(addresses)) == 20
     assert all(address.startswith("10.64.") for address in addresses)
 
 
-def test_a_freed_address_is_free(aws, subnet):
+def test_a_released_address_is_reused(aws, subnet):
     identity, first = aws.create(NODE, "one", node(subnet))
     aws.delete(NODE, "one", identity)
     assert aws.create(NODE, "one", node(subnet))[1]["privateIp"] == first["privateIp"]
@@ -143,7 +143,7 @@ def test_a_missing_subnet_is_an_error(aws):
         aws.create(NODE, "one", node("subnet-none"))
 
 
-def test_a_preview_leaves_no_trace_and_knows_only_what_it_can(aws, subnet):
+def test_a_preview_stores_nothing_and_leaves_future_values_unknown(aws, subnet):
     identity, planned = aws.create(NODE, "one", node(UNKNOWN), preview=True)
     assert identity == ""
     assert planned["privateIp"] == planned["arn"] == UNKNOWN
@@ -154,13 +154,13 @@ def test_a_preview_leaves_no_trace_and_knows_only_what_it_can(aws, subnet):
 def test_an_unfinished_creation_is_finished_and_not_doubled(aws, subnet):
     first, _ = aws.create(NODE, "one", node(subnet))  # the engine was killed before it heard of it
     aws.check(NODE, "one", node(subnet))
-    again, made = aws.create(NODE, "one", node(subnet, ami="ami-2"))
+    again, outputs = aws.create(NODE, "one", node(subnet, ami="ami-2"))
     assert again == first
-    assert made["ami"] == "ami-2"
+    assert outputs["ami"] == "ami-2"
     assert len(aws.provider.store.find_by_type(NODE)) == 1
 
 
-def test_a_replacement_stands_beside_the_old_one(aws, subnet):
+def test_a_replacement_exists_next_to_the_old_resource(aws, subnet):
     old, state = aws.create(NODE, "one", node(subnet))
     aws.diff(NODE, "one", old, state, node(subnet, ami="ami-2"))
     new, _ = aws.create(NODE, "one", node(subnet, ami="ami-2"))
@@ -169,14 +169,14 @@ def test_a_replacement_stands_beside_the_old_one(aws, subnet):
     assert [row.id for row in aws.provider.store.find_by_type(NODE)] == [new]
 
 
-def test_a_forced_replacement_stands_beside_the_old_one_too(aws, subnet):
+def test_a_forced_replacement_exists_next_to_the_old_resource(aws, subnet):
     old, _ = aws.create(NODE, "one", node(subnet))
     aws.check(NODE, "one", node(subnet), olds=node(subnet))  # all that the engine asks with --replace
     assert aws.create(NODE, "one", node(subnet))[0] != old
 
 
-def test_names_that_are_ids_are_taken_once(ask):
-    gcp = ask("gcp")
+def test_names_that_are_ids_are_taken_once(open_cloud):
+    gcp = open_cloud("gcp")
     gcp.create("gcp:compute/network:Network", "one", {"name": "net"})
     with pytest.raises(
         FileExistsError, match="projects/rehearsal-project/global/networks/net exists already"
@@ -197,8 +197,8 @@ def test_names_that_are_ids_are_taken_once(ask):
 def test_aws_changes(aws, subnet, change, places, replaces):
     inputs = node(subnet, tags={"a-b": "1"})
     identity, state = aws.create(NODE, "one", inputs)
-    found = aws.diff(NODE, "one", identity, state, {**inputs, **change})
-    assert (found.diffs, found.replaces, found.changes) == (places, replaces, bool(places))
+    response = aws.diff(NODE, "one", identity, state, {**inputs, **change})
+    assert (response.diffs, response.replaces, response.changes) == (places, replaces, bool(places))
 
 
 @pytest.mark.parametrize(
@@ -211,16 +211,16 @@ def test_aws_changes(aws, subnet, change, places, replaces):
         ({"labels": {"x": "y"}}, []),
     ],
 )
-def test_gcp_changes_delete_first_because_the_name_is_the_id(ask, change, replaces):
-    gcp = ask("gcp")
+def test_gcp_changes_delete_first_because_the_name_is_the_id(open_cloud, change, replaces):
+    gcp = open_cloud("gcp")
     identity, state = gcp.create(GCP_NODE, "one", gcp_node())
-    found = gcp.diff(GCP_NODE, "one", identity, state, gcp_node(**change))
-    assert found.replaces == replaces
-    assert found.delete_before_replace is bool(replaces)
+    response = gcp.diff(GCP_NODE, "one", identity, state, gcp_node(**change))
+    assert response.replaces == replaces
+    assert response.delete_before_replace is bool(replaces)
 
 
-def test_a_resource_that_vanished_shows_no_change_until_a_refresh(ask):
-    gcp = ask("gcp")
+def test_a_resource_that_vanished_shows_no_change_until_a_refresh(open_cloud):
+    gcp = open_cloud("gcp")
     identity, state = gcp.create(GCP_NODE, "one", gcp_node())
     gcp.delete(GCP_NODE, "one", identity)
     assert gcp.diff(GCP_NODE, "one", identity, state, gcp_node()).changes is False
@@ -245,12 +245,12 @@ def test_a_launch_template_counts_its_versions(aws):
 
 def test_secrets_stay_secret(aws):
     secret = {"keyName": "k", "publicKey": {SECRET: "ssh-rsa hidden"}}
-    identity, made = aws.create("aws:ec2/keyPair:KeyPair", "k", secret)
-    assert made["publicKey"] == {SECRET: "ssh-rsa hidden"}
-    assert from_plain(made)["publicKey"].is_secret
+    identity, outputs = aws.create("aws:ec2/keyPair:KeyPair", "k", secret)
+    assert outputs["publicKey"] == {SECRET: "ssh-rsa hidden"}
+    assert from_plain(outputs)["publicKey"].is_secret
     assert (
         aws.diff(
-            "aws:ec2/keyPair:KeyPair", "k", identity, made, {"keyName": "k", "publicKey": "ssh-rsa hidden"}
+            "aws:ec2/keyPair:KeyPair", "k", identity, outputs, {"keyName": "k", "publicKey": "ssh-rsa hidden"}
         ).changes
         is False
     )
@@ -313,8 +313,8 @@ def test_unnamed_resources_get_a_name_that_stays(aws):
         ),
     ],
 )
-def test_what_the_clouds_refuse(ask, cloud, kind, inputs, reason):
-    _, failures = ask(cloud).check(kind, "one", inputs)
+def test_invalid_inputs_are_refused(open_cloud, cloud, kind, inputs, reason):
+    _, failures = open_cloud(cloud).check(kind, "one", inputs)
     assert any(reason in text for _, text in failures), failures
 
 
@@ -339,9 +339,9 @@ def test_members_of_a_group_are_found_by_its_name(aws, subnet):
     }
     aws.create("aws:autoscaling/group:Group", "g", group)
     question = {"filters": [{"name": "tag:aws:autoscaling:groupName", "values": ["g", "other"]}]}
-    found, _ = aws.invoke("aws:ec2/getInstances:getInstances", question)
-    assert len(set(found["ids"])) == len(set(found["privateIps"])) == len(set(found["publicIps"])) == 2
-    assert aws.invoke("aws:ec2/getInstances:getInstances", question)[0] == found
+    members, _ = aws.invoke("aws:ec2/getInstances:getInstances", question)
+    assert len(set(members["ids"])) == len(set(members["privateIps"])) == len(set(members["publicIps"])) == 2
+    assert aws.invoke("aws:ec2/getInstances:getInstances", question)[0] == members
 
 
 def test_images_differ_by_region(aws):
@@ -357,9 +357,9 @@ def test_the_launchers_serve_from_a_folder_whose_name_needs_quoting(tmp_path):
     paths = providers.install_launchers(folder, sys.executable)
     assert [path.name for path in paths] == [f"pulumi-resource-{cloud}" for cloud in providers.CLOUDS]
     for path, cloud in zip(paths, providers.CLOUDS, strict=True):
-        said = subprocess.run([path, "--version"], capture_output=True, text=True, check=True).stdout
-        assert said.startswith(load_schema(cloud).version)
-        assert "a double" in said
+        version = subprocess.run([path, "--version"], capture_output=True, text=True, check=True).stdout
+        assert version.startswith(load_schema(cloud).version)
+        assert "a double" in version
 
 
 def test_installing_again_changes_nothing(tmp_path):
@@ -369,7 +369,7 @@ def test_installing_again_changes_nothing(tmp_path):
     ] == before
 
 
-def test_the_schema_says_that_it_is_a_double(aws):
+def test_the_schema_declares_a_simulated_provider(aws):
     answer = asyncio.run(aws.provider.get_schema(api.GetSchemaRequest(0)))
     schema = json.loads(answer.schema)
     assert "never calls a cloud" in schema["description"]

@@ -33,7 +33,7 @@ class Real:
 
 def camel(name, names):
     plain = name.rstrip("_")  # what the SDK adds where a name of its own is taken: resource_name_
-    return names.get(name) or re.sub(r"_(\w)", lambda found: found[1].upper(), plain)
+    return names.get(name) or re.sub(r"_(\w)", lambda match: match[1].upper(), plain)
 
 
 @pytest.fixture(params=TYPES, ids=[token for _, token in TYPES])
@@ -42,21 +42,25 @@ def pair(request):
     return load_schema(cloud).types[token], Real(token)
 
 
-def test_types_need_what_the_sdk_needs_and_are_called_so(pair):
-    ours, real = pair
-    assert f"'{ours.token}'" in real.body
-    assert set(ours.required) >= real.required
+def test_types_have_the_sdks_token_and_required_inputs(pair):
+    simulated, real = pair
+    assert f"'{simulated.token}'" in real.body
+    assert set(simulated.required) >= real.required
 
 
 def test_inputs_named_in_the_data_exist(pair):
-    ours, real = pair
-    named = {path.split(".")[0] for path in ours.replace} | set(ours.required) | ({ours.name} - {None})
+    simulated, real = pair
+    named = (
+        {path.split(".")[0] for path in simulated.replace}
+        | set(simulated.required)
+        | ({simulated.name} - {None})
+    )
     assert named - real.inputs == set()
 
 
 def test_computed_outputs_exist(pair):
-    ours, real = pair
-    assert set(ours.computed) - set(real.names.values()) == set()
+    simulated, real = pair
+    assert set(simulated.computed) - set(real.names.values()) == set()
 
 
 @pytest.mark.parametrize("cloud", CLOUDS)

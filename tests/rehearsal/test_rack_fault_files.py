@@ -36,8 +36,8 @@ def test_an_invalid_amount_is_refused_with_its_line(fault):
 
 def test_amounts_are_read_from_a_file():
     loaded = faults.parse_faults("faults: {r/1: [dies=2, apt_locked], r/2: disk_small=30}", "f")
-    assert loaded.at("r/1") == {"dies=2", "apt_locked"}
-    assert loaded.at("r/2") == {"disk_small=30"}
+    assert loaded.faults_at("r/1") == {"dies=2", "apt_locked"}
+    assert loaded.faults_at("r/2") == {"disk_small=30"}
 
 
 @pytest.mark.parametrize(

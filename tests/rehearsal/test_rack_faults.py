@@ -18,14 +18,14 @@ def test_the_demo_set():
 
 
 def test_none_loads_no_faults():
-    assert load_faults(None).at("blades-1/4") == frozenset()
+    assert load_faults(None).faults_at("blades-1/4") == frozenset()
 
 
 def test_a_users_file_is_loaded(tmp_path):
     file = tmp_path / "mine.yaml"
     file.write_text("arm64: [r/1]\nfaults:\n  r/2: [disk_full, link_down]\n")
     faults = load_faults(file)
-    assert faults.at("r/2") == {"disk_full", "link_down"}
+    assert faults.faults_at("r/2") == {"disk_full", "link_down"}
     assert faults.arm64 == {"r/1"}
 
 

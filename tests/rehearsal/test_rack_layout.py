@@ -61,7 +61,7 @@ def test_modes_that_sshd_insists_on(plan, name, mode):
     assert stat.S_IMODE((plan.folder / "root" / name).stat().st_mode) == mode
 
 
-def test_what_was_configured_stays_when_a_host_is_laid_again(plan):
+def test_changes_on_a_host_survive_its_next_start(plan):
     layout.write_host_files(plan, IMAGE, KEY, {})
     before = layout.host_key(plan)
     (plan.folder / "root/etc/hostname").write_text("renamed\n")
@@ -69,14 +69,14 @@ def test_what_was_configured_stays_when_a_host_is_laid_again(plan):
     assert (text(plan, "etc/hostname"), layout.host_key(plan)) == ("renamed\n", before)
 
 
-def test_another_image_begins_anew(plan):
+def test_another_image_resets_the_host(plan):
     layout.write_host_files(plan, IMAGE, KEY, {})
     (plan.folder / "root/etc/mark").write_text("old")
     layout.write_host_files(plan, IMAGE.with_name("bookworm-amd64-ffffffffffff"), KEY, {})
     assert not (plan.folder / "root/etc/mark").exists()
 
 
-def test_an_interrupted_laying_begins_anew(plan):
+def test_an_interrupted_preparation_starts_again(plan):
     layout.write_host_files(plan, IMAGE, KEY, {})
     (plan.folder / "laid").unlink()
     (plan.folder / "root/etc/hostname").write_text("half")

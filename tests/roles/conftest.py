@@ -29,7 +29,7 @@ ARM64 = ("blade01",)
 
 
 def _load_lab():
-    """Load lab.py by its path: tests are no packages, so there is no name to import it by."""
+    """Load lab.py by its path: tests are not packages and cannot be imported by name."""
     if "gpufleet_lab" not in sys.modules:
         spec = importlib.util.spec_from_file_location("gpufleet_lab", HERE / "lab.py")
         module = importlib.util.module_from_spec(spec)
@@ -58,17 +58,17 @@ ASKED = pytest.StashKey[list[str]]()
 
 
 def emulation_missing():
-    """Say why arm64 hosts can't be booted here, or None."""
+    """Return why arm64 hosts can't be booted here, or None."""
     from gpufleet.rehearsal import rack
     from gpufleet.rehearsal.rack import images
 
-    lacks = [] if images.native_arch() == "arm64" else rack.missing_packages(arm64=True)
-    return f"arm64 hosts need {' '.join(lacks)}" if lacks else None
+    missing = [] if images.native_arch() == "arm64" else rack.missing_packages(arm64=True)
+    return f"arm64 hosts need {' '.join(missing)}" if missing else None
 
 
 @pytest.fixture(scope="session")
 def make_lab(tmp_path_factory):
-    """Give labs of a test's own; all are taken down at the end."""
+    """Return a function that creates labs; all are removed at the end."""
     labs = []
 
     def make(name="lab", **options):
@@ -84,13 +84,13 @@ def make_lab(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def lab(make_lab):
-    """Give the shared lab, empty: ``converged`` and ``need`` boot the hosts that plays and tests name."""
+    """Give the shared lab, empty: ``converged`` and ``boot_hosts`` boot the hosts that plays and tests name."""
     return make_lab("shared-lab")
 
 
 @pytest.fixture(scope="session")
-def need(lab):
-    """Give ``need(name, ...)``: boots shared hosts unless they run; skips with the reason where one can't be."""
+def boot_hosts(lab):
+    """Return ``boot(name, ...)``: boots shared hosts unless they run; skips the test if one can't be booted."""
 
     def boot(*names):
         if set(names) & set(ARM64) and (reason := emulation_missing()):
@@ -111,11 +111,11 @@ class Converged:
     left_by_check: dict[str, set[str]]
 
     def assert_idempotent(self):
-        """Hold what every role promises: check mode works and changes nothing, the second run changes nothing."""
+        """Verify that check mode works and changes nothing, and that the second run changes nothing."""
         for host in self.hosts:
             for run in (self.check, self.first, self.second):
-                assert run.of(host), f"nothing ran on {host}"
-                assert run.failed(host) is None
+                assert run.results_of(host), f"nothing ran on {host}"
+                assert run.failure_text(host) is None
             assert self.left_by_check[host] == set()
             assert self.second.changed_tasks(host) == []
 
@@ -123,16 +123,16 @@ class Converged:
 @pytest.fixture(scope="session")
 def converged(lab, request):
     """Give ``converged(name)``: the runs of ``plays/<name>.yml``."""
-    asked = request.config.stash[ASKED]
+    requested = request.config.stash[ASKED]
     done = {}
 
-    def of(name):
+    def runs_of(name):
         if name not in done:
-            together = [play for play in asked if play not in done]
+            together = [play for play in requested if play not in done]
             done.update(_converge(lab, together if name in together else [name]))
         return done[name]
 
-    return of
+    return runs_of
 
 
 def hosts_of(name):
@@ -150,20 +150,22 @@ def titles_of(name):
 def _converge(lab, names):
     hosts = {name: hosts_of(name) for name in names}
     titles = {name: titles_of(name) for name in names}
-    every = [title for found in titles.values() for title in found]
+    every = [title for names_found in titles.values() for title in names_found]
     assert len(every) == len(set(every)), "plays must have names of their own"
     lab.add({host: HOSTS[host] for found in hosts.values() for host in found})
     booted = sorted({host for found in hosts.values() for host in found})
-    whole = lab.home / "plays" / "all.yml"
-    whole.parent.mkdir(exist_ok=True)
+    playbook = lab.home / "plays" / "all.yml"
+    playbook.parent.mkdir(exist_ok=True)
     for name in names:
-        shutil.copy(HERE / f"plays/{name}.yml", whole.parent)
-    whole.write_text("".join(f"- import_playbook: {name}.yml\n" for name in names))
+        shutil.copy(HERE / f"plays/{name}.yml", playbook.parent)
+    playbook.write_text("".join(f"- import_playbook: {name}.yml\n" for name in names))
     before = {host: lab.snapshot(host) for host in booted}
-    check = lab.run(whole, check=True)
+    check = lab.run(playbook, check=True)
     left = {host: before[host] ^ lab.snapshot(host) for host in booted}
-    first, second = lab.run(whole), lab.run(whole)
+    first, second = lab.run(playbook), lab.run(playbook)
     return {
-        name: Converged(*(run.only(*titles[name]) for run in (check, first, second)), hosts[name], left)
+        name: Converged(
+            *(run.select_plays(*titles[name]) for run in (check, first, second)), hosts[name], left
+        )
         for name in names
     }

@@ -1,4 +1,4 @@
-"""A lab for roles: a few booted hosts, real ansible-playbook runs on them, and a look from outside.
+"""A lab for roles: a few booted hosts, real ansible-playbook runs on them, and tests from outside.
 
 python tests/roles/lab.py up   --home DIR base01 nv01=servers:H100x8 blade01=blades@arm64
 python tests/roles/lab.py run  --home DIR PLAY.yml [-- --check --diff]
@@ -24,16 +24,17 @@ import testinfra
 
 from gpufleet import catalog, fleet
 from gpufleet.errors import GpufleetError
-from gpufleet.nodes.declared import RACK_KINDS
+from gpufleet.nodes.declaration import RACK_KINDS
 from gpufleet.nodes.host import group_name
 from gpufleet.rehearsal import processes, rack
+from gpufleet.rehearsal.environment import host_environment
 from gpufleet.rehearsal.rack.faults import parse_faults
 from gpufleet.rehearsal.rack.images import native_arch
 from gpufleet.remote.plan import ansible_environment
 
 ROOT = Path(__file__).resolve().parents[2]
 MACHINES = {"blades": "Compute Blade CM4 8GB", "bench": "Raspberry Pi 5 8GB", "servers": "GPU server"}
-HAPPENED = {
+STATUS_BY_EVENT = {
     "runner_on_ok": "ok",
     "runner_on_failed": "failed",
     "runner_on_unreachable": "unreachable",
@@ -43,14 +44,14 @@ HAPPENED = {
 
 @dataclass(frozen=True)
 class Result:
-    """What one task came to on one host."""
+    """The outcome of one task on one host."""
 
     play: str
     task: str
     host: str
     status: str
     changed: bool
-    said: dict[str, Any]
+    output: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class Run:
 
     @property
     def stats(self) -> dict[str, dict[str, int]]:
-        """Count, for each host, how many tasks ended how."""
+        """Return host -> status -> number of tasks."""
         counts: dict[str, dict[str, int]] = {}
         for result in self.results:
             mine = counts.setdefault(
@@ -77,11 +78,11 @@ class Run:
             mine["changed"] += result.changed
         return counts
 
-    def only(self, *plays: str) -> Run:
+    def select_plays(self, *plays: str) -> Run:
         """Return the part that belongs to the named plays."""
         return Run(self.rc, tuple(result for result in self.results if result.play in plays), self.stdout)
 
-    def of(self, host: str, status: str | None = None) -> list[Result]:
+    def results_of(self, host: str, status: str | None = None) -> list[Result]:
         return [r for r in self.results if r.host == host and status in (None, r.status)]
 
     def changed(self, host: str | None = None) -> int:
@@ -90,19 +91,23 @@ class Run:
     def changed_tasks(self, host: str | None = None) -> list[str]:
         return [r.task for r in self.results if r.changed and host in (None, r.host)]
 
-    def failed(self, host: str) -> str | None:
-        """Return the words of what stopped a host; None where nothing did."""
-        ends = [r for r in self.results if r.host == host and r.status in ("failed", "unreachable")]
-        return f"{ends[-1].task}: {ends[-1].said.get('msg', ends[-1].said)}" if ends else None
+    def failure_text(self, host: str) -> str | None:
+        """Return the message of the task that stopped a host, or None."""
+        failures = [r for r in self.results if r.host == host and r.status in ("failed", "unreachable")]
+        return (
+            f"{failures[-1].task}: {failures[-1].output.get('msg', failures[-1].output)}"
+            if failures
+            else None
+        )
 
 
 @dataclass
 class Lab:
-    """Hosts in a home of their own; ``up`` takes the whole set that there shall be."""
+    """Hosts in a home of their own; ``up`` takes the complete set of hosts."""
 
     home: Path
-    say: Any = print
-    lists: bool = True  # whether apt reads its lists on new hosts, which costs seconds of a processor on each
+    report: Any = print
+    reads_package_lists: bool = True  # True if apt reads its lists on new hosts
     hosts: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -119,30 +124,30 @@ class Lab:
         self.home.mkdir(parents=True, exist_ok=True)
         self.hosts = self._with_slots(hosts)
         self._book.write_text(json.dumps(self.hosts, indent=1))
-        found = rack.up(self, self._racks(), parse_faults(self._faults(), "lab"), self.say)
+        statuses_found = rack.up(self, self._racks(), parse_faults(self._faults(), "lab"), self.report)
         self._write_inventory()
-        statuses = {self._name(status.place): status for status in found}
+        statuses = {self._name(status.place): status for status in statuses_found}
         sound = [n for n, s in statuses.items() if s.arch == native_arch() and not self.hosts[n]["faults"]]
-        self._read_package_lists(sound if self.lists else [])
+        self._read_package_lists(sound if self.reads_package_lists else [])
         return statuses
 
     def _read_package_lists(self, names: list[str]) -> None:
-        """Let apt read its lists where it never did: check mode can't say what it would install without them."""
+        """Run apt-get update where it never ran: check mode needs package lists."""
         script = "ls /var/lib/apt/lists/*_Packages >/dev/null 2>&1 || apt-get update -qq"
         with ThreadPoolExecutor() as many:
             for done in many.map(lambda name: self.host(name).run(script), names):
                 if done.rc:
-                    self.say(f"apt-get update: {done.stderr.strip()}")
+                    self.report(f"apt-get update: {done.stderr.strip()}")
 
     def add(self, hosts: dict[str, dict[str, Any]]) -> None:
-        """Boot these beside those that there are."""
+        """Boot these hosts in addition to the existing ones."""
         if missing := {name: spec for name, spec in hosts.items() if name not in self.hosts}:
             self.up({**self.hosts, **missing})
 
     def down(self) -> None:
-        """End everything: runs, SSH connections, hosts."""
+        """Stop everything: runs, SSH connections, hosts."""
         processes.stop_processes(self.home)
-        rack.down(self, self.say)
+        rack.down(self, self.report)
         self._book.unlink(missing_ok=True)
         self.hosts = {}
 
@@ -162,18 +167,18 @@ class Lab:
         path = Path(play) if isinstance(play, Path) or "\n" not in play else self._text_play(play)
         shutil.rmtree(self.home / "runner", ignore_errors=True)  # runner would read what it wrote last time
         (self.home / "runner").mkdir()
-        words = [*(["--check", "--diff"] if check else []), *(["--tags", tags] if tags else []), options]
-        done = ansible_runner.interface.run(
+        arguments = [*(["--check", "--diff"] if check else []), *(["--tags", tags] if tags else []), options]
+        completed = ansible_runner.interface.run(
             private_data_dir=str(self.home / "runner"), project_dir=str(ROOT / "playbooks"),
             playbook=str(path.resolve()), quiet=True,
             inventory=str(self.home / "inventory"), limit=limit, extravars=extra_vars or {},
-            cmdline=" ".join(words) or None, envvars={**self.env(), **(environment or {})},
+            cmdline=" ".join(arguments) or None, envvars={**self.env(), **(environment or {})},
             settings={"suppress_env_files": True},
         )  # fmt: skip
-        results = tuple(filter(None, map(_result, done.events)))
-        said = done.stdout.read()
+        results = tuple(filter(None, map(task_result, completed.events)))
+        stdout = completed.stdout.read()
         shutil.rmtree(self.home / "runner" / "artifacts", ignore_errors=True)
-        return Run(done.rc, results, said)
+        return Run(completed.rc, results, stdout)
 
     def host(self, name: str, user: str = "root") -> Any:
         """Look at a host over SSH, its key checked strictly."""
@@ -197,11 +202,11 @@ class Lab:
         return f"{_rack_name(spec['kind'])}/{spec['slot']}"
 
     def drives(self, name: str) -> list[str]:
-        """Return the block devices that a host has, as losetup tells them by the files behind them."""
+        """Return the block devices that a host has, found with losetup by their backing files."""
         files = sorted((self.home / "rack" / self.place(name).replace("/", "-") / "drives").iterdir())
-        told = [subprocess.check_output(["losetup", "--associated", file], text=True) for file in files]
-        assert all(told), "a drive's file has no device"
-        return [line.partition(":")[0] for line in told]
+        lines = [subprocess.check_output(["losetup", "--associated", file], text=True) for file in files]
+        assert all(lines), "a drive's file has no device"
+        return [line.partition(":")[0] for line in lines]
 
     def snapshot(self, name: str) -> set[str]:
         """Return every file, link, package and unit state that a role could change, as one line each."""
@@ -210,30 +215,23 @@ class Lab:
     def env(self) -> dict[str, str]:
         """Return the environment for Ansible, as a rehearsal has it."""
         base = {name: os.environ[name] for name in ("HOME", "LANG", "PATH", "TMPDIR") if name in os.environ}
-        own = {
-            "GPUFLEET_HOME": str(self.home),
-            "GPUFLEET_REHEARSAL": "poc",
-            "GPUFLEET_DATABASE_URL": f"sqlite:///{self.home / 'registry.db'}",
-            "GPUFLEET_ADDRESS_BOOK": str(self.home / "addresses.json"),
-            "ANSIBLE_PRIVATE_KEY_FILE": str(self.home / "ssh/id_ed25519"),
-            "ANSIBLE_SSH_COMMON_ARGS": f"-o UserKnownHostsFile={self.home}/ssh/known_hosts",
-            "ANSIBLE_SSH_CONTROL_PATH_DIR": str(processes.ssh_control_path(self.home)),
-        }
-        return ansible_environment(ROOT, base | own)
+        variables = host_environment(self.home, "poc")
+        variables["ANSIBLE_SSH_CONTROL_PATH_DIR"] = str(processes.ssh_control_path(self.home))
+        return ansible_environment(ROOT, base | variables)
 
     def _with_slots(self, hosts: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-        """Give each host its slot: the one it had, else the next free one of its rack."""
-        whole: dict[str, dict[str, Any]] = {}
-        for name, given in hosts.items():
-            spec = {"kind": "servers", "accelerators": [], "arch": "", "faults": [], "disks": 0, **given}
+        """Return each host with its slot: the previous one, else the next free one of its rack."""
+        specs: dict[str, dict[str, Any]] = {}
+        for name, fields in hosts.items():
+            spec = {"kind": "servers", "accelerators": [], "arch": "", "faults": [], "disks": 0, **fields}
             known = self.hosts.get(name, {})
             if "slot" not in spec and known.get("kind") == spec["kind"]:
                 spec["slot"] = known["slot"]
-            whole[name] = spec
-        for spec in whole.values():
-            used = {s.get("slot") for s in whole.values() if s["kind"] == spec["kind"]}
+            specs[name] = spec
+        for spec in specs.values():
+            used = {s.get("slot") for s in specs.values() if s["kind"] == spec["kind"]}
             spec.setdefault("slot", next(n for n in range(1, 200) if n not in used))
-        return whole
+        return specs
 
     def _racks(self) -> list[fleet.StackRack]:
         racks = []
@@ -243,10 +241,15 @@ class Lab:
                 for name, spec in self.hosts.items()
                 if spec["kind"] == kind
             ]
-            said = {"plugin": "gpufleet.fleet.rack", "name": _rack_name(kind), "kind": kind, "site": "lab"}
-            # Not by load_rack, which wants cards of a server that the catalogue lacks: some hosts here have none.
+            rack_fields = {
+                "plugin": "gpufleet.fleet.rack",
+                "name": _rack_name(kind),
+                "kind": kind,
+                "site": "lab",
+            }
+            # Not by load_rack, which requires cards for a server without catalogue entry: some hosts here have none.
             declared = fleet.Rack.model_validate(
-                {**said, "machine": MACHINES[kind], "storage_gb": 500, "nodes": nodes}
+                {**rack_fields, "machine": MACHINES[kind], "storage_gb": 500, "nodes": nodes}
             )
             racks.append(fleet.StackRack(name=declared.name, rack=declared))
         return racks
@@ -267,7 +270,7 @@ class Lab:
         return path
 
     def _write_inventory(self) -> None:
-        """Write what the inventory plugin would say of these hosts, and the shipped group variables."""
+        """Write the inventory that the plugin would return for these hosts, and the shipped group variables."""
         folder = self.home / "inventory"
         shutil.rmtree(folder, ignore_errors=True)
         shared = folder / "group_vars" / "all"
@@ -325,30 +328,32 @@ def _rack_name(kind: str) -> str:
     return f"{kind}-1"
 
 
-def _result(event: dict[str, Any]) -> Result | None:
-    status = HAPPENED.get(event["event"])
+def task_result(event: dict[str, Any]) -> Result | None:
+    status = STATUS_BY_EVENT.get(event["event"])
     if status is None:
         return None
     data = event["event_data"]
-    said = data.get("res") if isinstance(data.get("res"), dict) else {"msg": str(data.get("res"))}
+    output = data.get("res") if isinstance(data.get("res"), dict) else {"msg": str(data.get("res"))}
     ignored = status == "failed" and data.get("ignore_errors")
-    changed = bool(said.get("changed")) and status in ("ok", "failed")
+    changed = bool(output.get("changed")) and status in ("ok", "failed")
     return Result(
-        data.get("play", ""), data.get("task", ""), data["host"], "ok" if ignored else status, changed, said
+        data.get("play", ""), data.get("task", ""), data["host"], "ok" if ignored else status, changed, output
     )
 
 
-def _spec(text: str) -> tuple[str, dict[str, Any]]:
+def parse_host(text: str) -> tuple[str, dict[str, Any]]:
     """Read ``nv01=servers:H100x8,T4@arm64!disk_full`` from the command line."""
     text, *faults = text.split("!")
     text, _, arch = text.partition("@")
     name, _, rest = text.partition("=")
     kind, _, cards = rest.partition(":")
-    found = []
+    accelerators = []
     for card in filter(None, cards.split(",")):
         model, times, count = card.rpartition("x")
-        found.append({"model": model, "count": int(count)} if times and count.isdigit() else {"model": card})
-    return name, {"kind": kind or "servers", "accelerators": found, "arch": arch, "faults": faults}
+        accelerators.append(
+            {"model": model, "count": int(count)} if times and count.isdigit() else {"model": card}
+        )
+    return name, {"kind": kind or "servers", "accelerators": accelerators, "arch": arch, "faults": faults}
 
 
 def main(arguments: list[str]) -> int:
@@ -358,28 +363,28 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument("verb", choices=("up", "add", "run", "ssh", "status", "down"))
     parser.add_argument("--home", type=Path, required=True)
-    parser.add_argument("words", nargs="*")
-    asked = parser.parse_intermixed_args(arguments[:split])
-    lab = Lab(asked.home)
-    if asked.verb in ("up", "add"):
-        getattr(lab, asked.verb)(dict(map(_spec, asked.words)))
+    parser.add_argument("arguments", nargs="*")
+    options = parser.parse_intermixed_args(arguments[:split])
+    lab = Lab(options.home)
+    if options.verb in ("up", "add"):
+        getattr(lab, options.verb)(dict(map(parse_host, options.arguments)))
         print(*(f"{name} {lab.address(name)}" for name in lab.hosts), sep="\n")
-    elif asked.verb == "down":
+    elif options.verb == "down":
         lab.down()
-    elif asked.verb == "status":
+    elif options.verb == "status":
         print(*rack.status(lab), sep="\n")
-    elif asked.verb == "ssh":
-        done = lab.host(asked.words[0]).run(" ".join(asked.words[1:]))
-        print(done.stdout, end="")
-        print(done.stderr, end="", file=sys.stderr)
-        return int(done.rc)
+    elif options.verb == "ssh":
+        completed = lab.host(options.arguments[0]).run(" ".join(options.arguments[1:]))
+        print(completed.stdout, end="")
+        print(completed.stderr, end="", file=sys.stderr)
+        return int(completed.rc)
     else:
         lab._write_inventory()
         command = [
             "ansible-playbook",
             "-i",
             str(lab.home / "inventory"),
-            *asked.words,
+            *options.arguments,
             *arguments[split + 1 :],
         ]
         return subprocess.run(command, env=lab.env(), cwd=ROOT / "playbooks", check=False).returncode

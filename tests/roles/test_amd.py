@@ -5,8 +5,10 @@ from __future__ import annotations
 PLAYS = ("amd",)
 
 
-def told(runs, host):
-    return next(r.said["msg"] for r in runs.second.of(host) if r.task == f"What rocm found on {host}")
+def role_report(runs, host):
+    return next(
+        r.output["msg"] for r in runs.second.results_of(host) if r.task == f"What rocm found on {host}"
+    )
 
 
 def test_both_cards_converge_and_then_change_nothing(converged):
@@ -14,17 +16,17 @@ def test_both_cards_converge_and_then_change_nothing(converged):
 
 
 def test_instinct_cards_get_rocm_under_its_new_name(converged, lab):
-    found = told(converged("amd"), "amd01")
+    report = role_report(converged("amd"), "amd01")
     host = lab.host("amd01")
-    assert host.package("amdrocm10.0-gfx942").version == found["plan"]["rocm"]["packages"][0]["version"]
+    assert host.package("amdrocm10.0-gfx942").version == report["plan"]["rocm"]["packages"][0]["version"]
     assert "FAKE" in host.check_output("dpkg-query -W -f '${Description}' amdrocm10.0-gfx942")
     assert host.package("firmware-amd-graphics").is_installed
-    assert found["found"]["rocminfo"] == "/opt/rocm/core-10.0/bin/rocminfo"
+    assert report["found"]["rocminfo"] == "/opt/rocm/core-10.0/bin/rocminfo"
 
 
 def test_without_a_card_the_tools_say_so(converged):
-    found = told(converged("amd"), "amd01")
-    assert found["not_applied"] == {
+    report = role_report(converged("amd"), "amd01")
+    assert report["not_applied"] == {
         "kfd": "there is no /dev/kfd: no amdgpu driver is loaded",
         "rocminfo": "ROCk module is NOT loaded, possibly no GPU devices",
         "operator nobody-here": "there is no such user or group",
@@ -41,11 +43,11 @@ def test_operators_and_device_files(converged, lab):
 
 
 def test_a_card_without_rocm_gets_vulkan_from_debian_and_the_reason(converged, lab):
-    found = told(converged("amd"), "amd02")
+    report = role_report(converged("amd"), "amd02")
     host = lab.host("amd02")
-    assert found["plan"]["rocm"] is None
-    assert "gfx803" in found["not_applied"]["rocm"]
-    assert "Vulkan" in found["not_applied"]["rocm"]
+    assert report["plan"]["rocm"] is None
+    assert "gfx803" in report["not_applied"]["rocm"]
+    assert "Vulkan" in report["not_applied"]["rocm"]
     assert host.file("/usr/share/vulkan/icd.d/radeon_icd.x86_64.json").exists
     assert "FAKE" not in host.check_output("dpkg-query -W -f '${Description}' mesa-vulkan-drivers")
     assert not host.file("/etc/profile.d/gpufleet-rocm.sh").exists

@@ -30,49 +30,55 @@ def test_check_works_and_the_second_run_changes_nothing(done):
 def test_units_are_there_and_systemd_reads_them(host):
     for path in (SERVER, CACHE):
         assert host.file(path).mode == 0o644
-        said = host.run(f"systemd-analyze verify {path}")
-        assert "gpufleet-" not in said.stderr
-    told = host.check_output("systemctl show gpufleet-server -p ExecStart -p Requires -p LoadState")
-    assert "LoadState=loaded" in told
-    assert "gpufleet-cache.service" in told
-    for words in ("--device=nvidia.com/gpu=0 --device=nvidia.com/gpu=1", "--publish=8000:8000", "/models:ro"):
-        assert words in told
+        completed = host.run(f"systemd-analyze verify {path}")
+        assert "gpufleet-" not in completed.stderr
+    properties = host.check_output("systemctl show gpufleet-server -p ExecStart -p Requires -p LoadState")
+    assert "LoadState=loaded" in properties
+    assert "gpufleet-cache.service" in properties
+    for options in (
+        "--device=nvidia.com/gpu=0 --device=nvidia.com/gpu=1",
+        "--publish=8000:8000",
+        "/models:ro",
+    ):
+        assert options in properties
 
 
-def test_a_value_with_quotes_and_signs_reaches_podman_as_it_is(host):
+def test_values_with_special_characters_reach_podman_unchanged(host):
     """Put a program in podman's place that prints its arguments, and let systemd start it as it would podman."""
     unit = host.file(SERVER).content_string
-    asked = unit.replace("/usr/bin/podman", "/bin/printf '%%s\\n' podman").replace(
+    printing_unit = unit.replace("/usr/bin/podman", "/bin/printf '%%s\\n' podman").replace(
         "Type=notify", "Type=oneshot"
     )
-    kept = [
+    lines = [
         line
-        for line in asked.splitlines()
+        for line in printing_unit.splitlines()
         if not line.startswith(("ExecStartPre", "ExecStop", "Re", "Assert"))
     ]
-    host.run_expect([0], "cat > /run/systemd/system/words.service <<'END'\n" + "\n".join(kept) + "\nEND")
+    host.run_expect([0], "cat > /run/systemd/system/words.service <<'END'\n" + "\n".join(lines) + "\nEND")
     host.run_expect([0], "systemctl daemon-reload && systemctl start words.service && journalctl --flush")
     printed = host.check_output("journalctl -u words.service -o cat")
     host.run_expect([0], "rm /run/systemd/system/words.service && systemctl daemon-reload")
     assert '--env=GREETING=100 % of $HOME "quoted"' in printed.splitlines()
 
 
-def test_secrets_are_root_s_alone_and_in_no_unit_and_no_artifact(host, done):
+def test_secrets_are_readable_by_root_only_and_in_no_unit_or_artifact(host, done):
     file = host.file("/etc/gpufleet/secrets/tls")
     assert (file.mode, file.user, file.content_string) == (0o400, "root", SECRET)
     assert SECRET not in host.check_output("cat /etc/systemd/system/gpufleet-*.service")
     for run in (done.check, done.first, done.second):
         assert SECRET not in run.stdout
-        assert all(SECRET not in str(result.said) for result in run.results)
+        assert all(SECRET not in str(result.output) for result in run.results)
 
 
-def test_what_a_rehearsed_host_can_t_do_is_said(done):
-    (told,) = [
-        r.said["application_not_applied"] for r in done.second.results if "application_not_applied" in r.said
+def test_features_missing_on_a_rehearsed_host_are_reported(done):
+    (not_applied,) = [
+        r.output["application_not_applied"]
+        for r in done.second.results
+        if "application_not_applied" in r.output
     ]
-    assert set(told["containers"]) == {"gpufleet-server.service", "gpufleet-cache.service"}
-    assert told["application"] == ["podman secret hf is not on the node: docs/templates.md, Secrets"]
-    assert "has no digest" in told["warnings"][0]
+    assert set(not_applied["containers"]) == {"gpufleet-server.service", "gpufleet-cache.service"}
+    assert not_applied["application"] == ["podman secret hf is not on the node: docs/templates.md, Secrets"]
+    assert "has no digest" in not_applied["warnings"][0]
 
 
 def again(lab, **more):
@@ -83,7 +89,7 @@ def again(lab, **more):
 def test_an_application_that_could_not_start_is_refused_with_the_reason(done, lab, host):
     before = host.file(SERVER).content_string
     run = again(lab, application_start=True)
-    assert "podman secret hf is not on the node" in run.failed("nv01")
+    assert "podman secret hf is not on the node" in run.failure_text("nv01")
     assert host.file(SERVER).content_string == before
 
 
@@ -91,7 +97,7 @@ def test_a_removed_container_leaves_no_unit(done, lab, host):
     run = again(
         lab, gpufleet_application={"containers": [{"image": "docker.io/library/redis:7", "name": "cache"}]}
     )
-    assert run.failed("nv01") is None
+    assert run.failure_text("nv01") is None
     assert not host.file(SERVER).exists
     assert host.file(CACHE).exists
     assert "--network=host" not in host.file(CACHE).content_string
@@ -99,22 +105,22 @@ def test_a_removed_container_leaves_no_unit(done, lab, host):
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "message"),
     [
         ("[Service]\nExecStart=/bin/true\nRestrt=always\n", "Unknown key 'Restrt'"),
         ('[Service]\nExecStart="unclosed\n', "Unbalanced quoting"),
         ("[Unit]\nDescription=nothing to start\n", "no ExecStart="),
     ],
 )
-def test_a_unit_that_systemd_does_not_accept_is_refused(host, text, words):
+def test_a_unit_that_systemd_does_not_accept_is_refused(host, text, message):
     host.run_expect([0], "cat > /run/candidate <<'END'\n" + text + "END")
     script = (ROLE / "files/verify.sh").read_text()
-    said = host.run("sh -c %s verify /run/candidate gpufleet-x.service", script)
-    assert said.rc == 1
-    assert words in said.stdout + said.stderr
+    completed = host.run("sh -c %s verify /run/candidate gpufleet-x.service", script)
+    assert completed.rc == 1
+    assert message in completed.stdout + completed.stderr
 
 
 def test_a_quadlet_without_a_generator_is_refused(host):
     script = (ROLE / "files/verify.sh").read_text()
-    said = host.run("sh -c %s verify /etc/hostname gpufleet-x.container ''", script)
-    assert (said.rc, said.stdout.strip()) == (1, "podman has no generator for quadlets here")
+    completed = host.run("sh -c %s verify /etc/hostname gpufleet-x.container ''", script)
+    assert (completed.rc, completed.stdout.strip()) == (1, "podman has no generator for quadlets here")

@@ -1,4 +1,4 @@
-"""The firewall on a booted host, tried from outside: what is open, what is shut, and that nobody locks himself out."""
+"""The firewall on a booted host, open and closed ports, and rules that would lock the operator out."""
 
 from __future__ import annotations
 
@@ -55,34 +55,34 @@ def apply(lab, check=False, **more):
 
 
 def reached(lab, port):
-    """Say whether the controller gets an answer; a refusal counts as one, silence does not."""
+    """Return whether the controller gets an answer; a refusal counts, a timeout does not."""
     try:
-        with socket.create_connection((lab.address("wall01"), port), timeout=2) as asked:
-            return asked.recv(9).decode()
+        with socket.create_connection((lab.address("wall01"), port), timeout=2) as connection:
+            return connection.recv(9).decode()
     except TimeoutError:
         return "silence"
 
 
 def test_once_and_then_nothing(wall):
     runs = wall.runs
-    assert [runs[name].failed("wall01") for name in ("check", "first", "second")] == [None] * 3
+    assert [runs[name].failure_text("wall01") for name in ("check", "first", "second")] == [None] * 3
     assert runs["check"].changed("wall01") >= 1
     assert runs["rules_after_check"] != 0
     assert runs["second"].changed_tasks("wall01") == []
 
 
-def test_what_is_declared_is_open_and_the_rest_is_silent(wall):
+def test_declared_ports_are_open_and_others_do_not_answer(wall):
     assert reached(wall, 8000) == "served"
     assert reached(wall, 9000) == "silence"
     assert reached(wall, 22).startswith("SSH-2")
 
 
-def test_a_peer_reaches_everything_and_a_stranger_only_what_is_open(wall):
-    ask = ["python3 -c %s %s %s", SEND, wall.address("wall01")]
-    assert wall.host("peer01").check_output(*ask, "9000") == "served"
-    assert wall.host("other").check_output(*ask, "8000") == "served"
-    assert wall.host("other").run(*ask, "9000").rc != 0
-    assert wall.host("other").run(*ask, "22").rc != 0
+def test_a_peer_reaches_all_ports_and_others_only_open_ones(wall):
+    command = ["python3 -c %s %s %s", SEND, wall.address("wall01")]
+    assert wall.host("peer01").check_output(*command, "9000") == "served"
+    assert wall.host("other").check_output(*command, "8000") == "served"
+    assert wall.host("other").run(*command, "9000").rc != 0
+    assert wall.host("other").run(*command, "22").rc != 0
 
 
 def test_it_outlasts_a_restart(wall):
@@ -93,26 +93,26 @@ def test_it_outlasts_a_restart(wall):
 
 
 def test_rules_that_vanished_are_put_back(wall):
-    """Here with the peers that nobody names: all of the rack."""
+    """Here without configured peers: the whole rack."""
     wall.host("wall01").check_output("nft add rule inet gpufleet input tcp dport 9999 accept")
     run = wall.run(PLAY, tags="firewall", extra_vars=WANTED)
     assert run.changed("wall01") == 1
     assert "9999" not in wall.host("wall01").check_output("nft list table inet gpufleet")
-    ask = ["python3 -c %s %s 9000", SEND, wall.address("wall01")]
-    assert wall.host("other").check_output(*ask) == "served"
+    command = ["python3 -c %s %s 9000", SEND, wall.address("wall01")]
+    assert wall.host("other").check_output(*command) == "served"
 
 
 def test_rules_that_nft_does_not_read_are_refused(wall):
     before = wall.host("wall01").check_output("nft list ruleset")
-    failed = apply(wall, hardening_firewall_chains=["chain x { nonsense }"]).failed("wall01")
+    failed = apply(wall, hardening_firewall_chains=["chain x { nonsense }"]).failure_text("wall01")
     assert "refused, left as it was: /etc/gpufleet/firewall.nft" in failed
     assert wall.host("wall01").check_output("nft list ruleset") == before
 
 
-def test_a_lock_out_is_taken_back_by_the_host_itself(wall):
+def test_the_host_reverts_rules_that_lock_out_the_operator(wall):
     before = wall.host("wall01").check_output("nft -s list ruleset")
     run = apply(wall, hardening_firewall_chains=SHUT)
-    assert "rolled back: with the new firewall no new connection got in" in run.failed("wall01")
+    assert "rolled back: with the new firewall no new connection got in" in run.failure_text("wall01")
     assert run.stats["wall01"]["unreachable"] == 0
     assert reached(wall, 22).startswith("SSH-2")
     host = wall.host("wall01")
@@ -121,7 +121,7 @@ def test_a_lock_out_is_taken_back_by_the_host_itself(wall):
     assert host.check_output("ls /run/gpufleet-firewall") == ""
 
 
-def test_a_container_s_published_port_goes_on_working(wall):
+def test_a_published_port_of_a_container_keeps_working(wall):
     """A network namespace behind a bridge port and a DNAT rule: a FAKE of the rules of podman and Docker."""
     host = wall.host("wall01")
     host.check_output(
@@ -139,17 +139,17 @@ def test_a_container_s_published_port_goes_on_working(wall):
         "nft 'add chain ip fakeports pre { type nat hook prerouting priority dstnat; }';"
         "nft add rule ip fakeports pre tcp dport 7070 dnat to 10.88.0.2:80"
     )
-    assert apply(wall).failed("wall01") is None
+    assert apply(wall).failure_text("wall01") is None
     deadline = time.monotonic() + 20
-    while (said := reached(wall, 7070)) != "container" and time.monotonic() < deadline:
+    while (answer := reached(wall, 7070)) != "container" and time.monotonic() < deadline:
         time.sleep(0.2)
-    assert said == "container"
+    assert answer == "container"
     assert "table ip fakeports" in host.check_output("nft list ruleset")
 
 
-def test_it_goes_away_when_it_is_not_wanted(wall):
+def test_it_is_removed_when_disabled(wall):
     run = wall.run(PLAY, tags="firewall", extra_vars=WANTED | {"hardening_firewall": "absent"})
-    assert run.failed("wall01") is None
+    assert run.failure_text("wall01") is None
     assert reached(wall, 9000) == "served"
     assert not wall.host("wall01").service("gpufleet-firewall").is_enabled
     assert json.loads(wall.host("wall01").check_output("nft -j list tables"))["nftables"][1:] != []

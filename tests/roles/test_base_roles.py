@@ -22,7 +22,7 @@ def host(request, base, lab):
 
 def not_applied(run, name, task):
     """Return what a task's module said that the host can't have."""
-    return next(r.said["not_applied"] for r in run.of(name) if r.task == task)
+    return next(r.output["not_applied"] for r in run.results_of(name) if r.task == task)
 
 
 def test_every_role_converges_and_the_second_run_changes_nothing(base):
@@ -40,7 +40,7 @@ def test_common(host, lab, base):
         assert host.package(package).is_installed
 
 
-def test_time_is_enabled_or_said_to_be_the_machine_s(host, base):
+def test_time_sync_is_enabled_or_reported_as_the_machines(host, base):
     assert host.service("systemd-timesyncd").is_enabled
     name = host.check_output("hostname")
     units = not_applied(base.first, name, "Have the clock kept by one daemon, from the right servers")[
@@ -78,7 +78,7 @@ def test_upgrades_bring_security_and_leave_drivers(host):
     assert origins
     assert all("label=Debian-Security" in line for line in origins)
     # The program's own reading of it, from the Python module that it is.
-    ask = (
+    script = (
         "import importlib.machinery as m, importlib.util as u, apt_pkg; apt_pkg.init();"
         "l = m.SourceFileLoader('uu', '/usr/bin/unattended-upgrade');"
         "uu = u.module_from_spec(u.spec_from_loader('uu', l)); l.exec_module(uu);"
@@ -86,11 +86,11 @@ def test_upgrades_bring_security_and_leave_drivers(host):
         "names = ('nvidia-driver', 'libnvidia-ml1', 'linux-image-6.1.0-18-amd64', 'openssl');"
         "print(*(n for n in names if uu.is_pkgname_in_blacklist(n, held)))"
     )
-    kept = host.check_output("python3 -c %s", ask).split()
-    assert kept == ["nvidia-driver", "libnvidia-ml1", "linux-image-6.1.0-18-amd64"]
+    held_packages = host.check_output("python3 -c %s", script).split()
+    assert held_packages == ["nvidia-driver", "libnvidia-ml1", "linux-image-6.1.0-18-amd64"]
 
 
-def test_services_and_logins_have_the_limits_or_pam_says_why_not(host):
+def test_services_and_logins_have_the_limits_or_pam_reports_why_not(host):
     seen = host.check_output("systemctl show -p DefaultLimitMEMLOCK -p DefaultLimitNOFILE").splitlines()
     assert sorted(seen) == ["DefaultLimitMEMLOCK=infinity", "DefaultLimitNOFILE=1048576"]
     session = host.check_output("ulimit -Hl; ulimit -Hn").splitlines()
@@ -126,7 +126,7 @@ def test_the_policy_of_huge_pages_is_a_unit_with_a_condition(host, base):
 
 def test_only_ssh_is_open(base, lab):
     """Nothing that a role brought listens to the network."""
-    with socket.create_connection((lab.address("base01"), 22), timeout=10) as asked:
-        assert asked.recv(4) == b"SSH-"
+    with socket.create_connection((lab.address("base01"), 22), timeout=10) as connection:
+        assert connection.recv(4) == b"SSH-"
     listening = lab.host("base01").check_output("ss -Hltn").splitlines()
     assert {line.split()[3].rpartition(":")[2] for line in listening if "127.0.0" not in line} == {"22"}

@@ -6,8 +6,8 @@ PLAYS = ("blade",)
 HOST = "blade01"
 
 
-def said(run, task):
-    return next(result.said for result in run.of(HOST) if result.task.endswith(task))
+def task_output(run, task):
+    return next(result.output for result in run.results_of(HOST) if result.task.endswith(task))
 
 
 def test_it_converges_and_then_changes_nothing(converged):
@@ -18,7 +18,7 @@ def test_it_converges_and_then_changes_nothing(converged):
 
 
 def test_the_led_is_lit_and_the_findings_have_reasons(converged, lab):
-    seen = said(converged("blade").first, "Identify the blade")
+    seen = task_output(converged("blade").first, "Identify the blade")
     assert seen["facts"]["throttled"] == "0x0"
     assert (seen["facts"]["supply"], seen["facts"]["supply_watts"]) == ("poe+", 30)
     assert seen["facts"]["nvme"][0]["width"] == 1
@@ -36,13 +36,13 @@ def test_the_agent_runs_with_the_fan_curve(converged, lab):
     assert "critical_temperature_threshold: 70" in text
 
 
-def test_the_bootloader_waits_for_a_restart_and_says_so(converged, lab):
+def test_pending_bootloader_settings_are_reported(converged, lab):
     runs = converged("blade")
-    assert said(runs.first, "Give the bootloader its settings")["differing"]["BOOT_ORDER"] == [
+    assert task_output(runs.first, "Give the bootloader its settings")["differing"]["BOOT_ORDER"] == [
         "0xf25641",
         "0xf416",
     ]
-    assert said(runs.second, "Give the bootloader its settings")["reboot_needed"] is True
+    assert task_output(runs.second, "Give the bootloader its settings")["reboot_needed"] is True
     pending = lab.host(HOST).file("/etc/gpufleet-rehearsal/boot.conf.pending").content_string
     assert "BOOT_ORDER=0xf416\n" in pending
     assert "WAKE_ON_GPIO=1\n" in pending
@@ -53,16 +53,16 @@ def test_another_board_stops_before_its_led_is_touched(converged, lab):
     host = lab.host(HOST)
     host.check_output("bladectl unset identify")
     done = lab.run(PLAY.replace("EXTRA", "blade_serial: 1000000012345678, blade_identify: lit"))
-    assert "another board answers here" in done.failed(HOST)
+    assert "another board answers here" in done.failure_text(HOST)
     assert host.check_output("bladectl get identify") == "Off"
 
 
-def test_a_compute_modules_bootloader_is_left_alone_unless_allowed(converged, lab):
+def test_a_compute_modules_bootloader_is_not_changed_unless_allowed(converged, lab):
     converged("blade")
     done = lab.run(PLAY.replace("EXTRA", "blade_eeprom: {BOOT_ORDER: '0xf2'}"))
-    told = said(done, "Give the bootloader its settings")
-    assert told["changed"] is False
-    assert "BOOT_ORDER is 0xf25641, wanted 0xf2; on a Compute Module" in told["not_applied"]["eeprom"]
+    output = task_output(done, "Give the bootloader its settings")
+    assert output["changed"] is False
+    assert "BOOT_ORDER is 0xf25641, wanted 0xf2; on a Compute Module" in output["not_applied"]["eeprom"]
 
 
 PLAY = """\

@@ -9,12 +9,14 @@ import pytest
 PLAYS = ("containers",)
 
 
-def told(runs, host, run="second"):
+def role_report(runs, host, run="second"):
     """Return what the play's last task showed."""
-    found = [
-        r.said["msg"] for r in getattr(runs, run).of(host) if r.task == f"What the roles found on {host}"
+    reports = [
+        r.output["msg"]
+        for r in getattr(runs, run).results_of(host)
+        if r.task == f"What the roles found on {host}"
     ]
-    return found[-1]
+    return reports[-1]
 
 
 def test_both_engines_converge_and_then_change_nothing(converged):
@@ -36,16 +38,16 @@ def test_podman_is_debian_s_and_reads_our_settings(converged, lab):
 
 
 def test_rootless_users_have_ranges_and_linger(converged, lab):
-    found = told(converged("containers"), "base01")
+    report = role_report(converged("containers"), "base01")
     host = lab.host("base01")
     for path in ("/etc/subuid", "/etc/subgid"):
         assert host.file(path).content_string.splitlines().count("www-data:400000:65536") == 1
     assert host.file("/var/lib/systemd/linger/www-data").exists
-    assert "first_id" in found["engine"]["rootless_backup"]
-    assert "rootless_www-data" not in found["engine"]
+    assert "first_id" in report["engine"]["rootless_backup"]
+    assert "rootless_www-data" not in report["engine"]
 
 
-def test_what_podman_4_3_can_do_is_asked_of_it(converged):
+def test_podmans_features_are_detected(converged):
     runs = converged("containers")
     abilities = {
         "engine": "podman",
@@ -54,10 +56,10 @@ def test_what_podman_4_3_can_do_is_asked_of_it(converged):
         "cdi": True,
         "cdi_additional_gids": False,
     }
-    assert told(runs, "base01")["abilities"] == {**abilities, "asked": True}
-    # In check mode nobody is there to ask; the distribution's index says the same.
-    assert told(runs, "base01", "check")["abilities"] == {**abilities, "asked": False}
-    assert "no quadlets" in told(runs, "base01")["engine"]["quadlet"]
+    assert role_report(runs, "base01")["abilities"] == {**abilities, "asked": True}
+    # Check mode has no installed program to ask; the distribution's index has the same version.
+    assert role_report(runs, "base01", "check")["abilities"] == {**abilities, "asked": False}
+    assert "no quadlets" in role_report(runs, "base01")["engine"]["quadlet"]
 
 
 def test_an_old_reader_gets_a_specification_that_it_can_read(converged, lab):
@@ -67,11 +69,11 @@ def test_an_old_reader_gets_a_specification_that_it_can_read(converged, lab):
     assert lines == ["NVIDIA_CTK_CDI_GENERATE_FEATURE_FLAGS=no-additional-gids-for-device-nodes"]
     assert host.service("nvidia-cdi-refresh.path").is_running
     assert host.service("nvidia-cdi-refresh.service").is_enabled
-    assert told(runs, "base01")["toolkit"] == {"devices": "no CDI devices: no NVIDIA driver is loaded"}
-    assert told(runs, "base01")["devices"] == []
+    assert role_report(runs, "base01")["toolkit"] == {"devices": "no CDI devices: no NVIDIA driver is loaded"}
+    assert role_report(runs, "base01")["devices"] == []
 
 
-def test_a_pinned_toolkit_is_held_whole(converged, lab):
+def test_all_packages_of_a_pinned_toolkit_are_held(converged, lab):
     converged("containers")
     host = lab.host("base01")
     names = [
@@ -84,7 +86,7 @@ def test_a_pinned_toolkit_is_held_whole(converged, lab):
     assert {host.package(name).version for name in names} == {"1.19.0-1"}
 
 
-def test_docker_s_file_holds_what_all_writers_want(converged, lab):
+def test_dockers_file_has_the_settings_of_all_roles(converged, lab):
     converged("containers")
     daemon = json.loads(lab.host("amd01").file("/etc/docker/daemon.json").content_string)
     assert daemon == {
@@ -101,23 +103,23 @@ def test_docker_s_file_holds_what_all_writers_want(converged, lab):
 
 
 def test_docker_is_installed_and_its_absence_is_explained(converged, lab):
-    found = told(converged("containers"), "amd01")
+    report = role_report(converged("containers"), "amd01")
     assert lab.host("amd01").package("docker.io").is_installed
     assert lab.host("amd01").service("docker.service").is_enabled
-    assert "systemd-nspawn" in found["engine"]["units"]["docker.service"]
-    assert "25.0" in found["engine"]["cdi"]
-    assert "without a path" in found["engine"]["mirror mirror.example.org/hub"]
+    assert "systemd-nspawn" in report["engine"]["units"]["docker.service"]
+    assert "25.0" in report["engine"]["cdi"]
+    assert "without a path" in report["engine"]["mirror mirror.example.org/hub"]
 
 
 def test_amd_s_specification_has_units_that_wait_for_a_driver(converged, lab):
-    found = told(converged("containers"), "amd01")
+    report = role_report(converged("containers"), "amd01")
     host = lab.host("amd01")
     assert host.service("gpufleet-cdi-amd.path").is_running
     assert host.run("systemd-analyze verify /etc/systemd/system/gpufleet-cdi-amd.service").stderr == ""
-    assert found["toolkit"]["units"] == {
+    assert report["toolkit"]["units"] == {
         "gpufleet-cdi-amd.service": "does not run here: its start condition is not met (ConditionPathExists=/dev/kfd)"
     }
-    assert "/dev/kfd" in found["toolkit"]["devices"]
+    assert "/dev/kfd" in report["toolkit"]["devices"]
 
 
 BROKEN = """
@@ -130,21 +132,21 @@ BROKEN = """
 """
 
 
-def test_a_file_that_is_no_json_is_refused_and_left(converged, lab):
+def test_a_file_that_is_not_json_is_refused_and_unchanged(converged, lab):
     converged("containers")
     host = lab.host("amd01")
     host.check_output(
         "cp -p /etc/docker/daemon.json /run/kept && echo '{\"log-level\": ' > /etc/docker/daemon.json"
     )
     try:
-        said = lab.run(BROKEN).failed("amd01")
+        failure = lab.run(BROKEN).failure_text("amd01")
         assert host.file("/etc/docker/daemon.json").content_string == '{"log-level": \n'
     finally:
         host.check_output("mv /run/kept /etc/docker/daemon.json")
-    assert "refused, left as it was: /etc/docker/daemon.json is not JSON" in said
+    assert "refused, left as it was: /etc/docker/daemon.json is not JSON" in failure
 
 
-@pytest.mark.parametrize(("variables", "words"), [({"container_engine_kind": "cri-o"}, "cri-o")])
-def test_an_unknown_engine_is_refused(lab, converged, variables, words):
+@pytest.mark.parametrize(("variables", "message"), [({"container_engine_kind": "cri-o"}, "cri-o")])
+def test_an_unknown_engine_is_refused(lab, converged, variables, message):
     converged("containers")
-    assert words in lab.run(BROKEN, extra_vars=variables).failed("amd01")
+    assert message in lab.run(BROKEN, extra_vars=variables).failure_text("amd01")

@@ -32,8 +32,8 @@ def project(lab, repo_root, tmp_path):
 
 def test_plans_of_booted_hosts(project, lab, gpufleet):
     before = {name: lab.snapshot(name) for name in SHARED}
-    words = ("configure", "--plan", "--limit", "nv01,base01", "--json")
-    done = gpufleet(*words, cwd=project, env=lab.env())
+    arguments = ("configure", "--plan", "--limit", "nv01,base01", "--json")
+    done = gpufleet(*arguments, cwd=project, env=lab.env())
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     schema = json.loads((files("gpufleet.drivers") / "data" / "plans.schema.json").read_text())

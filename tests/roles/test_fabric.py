@@ -31,8 +31,8 @@ PLAY = """
 """
 
 
-def told(runs, task):
-    return next(r.said["msg"] for r in runs.second.of("base01") if r.task == task)
+def role_report(runs, task):
+    return next(r.output["msg"] for r in runs.second.results_of("base01") if r.task == task)
 
 
 @pytest.fixture(scope="module")
@@ -62,43 +62,43 @@ def test_memory_may_be_locked(base01):
     assert base01.file("/etc/modules-load.d/gpufleet-peermem.conf").contains("^nvidia-peermem$")
 
 
-def test_ports_are_told_and_flaps_reported(converged):
-    found = told(converged("fabric"), "What ib_tools found")
-    assert [(one["port"], one["state"], one["rate_gbit"]) for one in found["ports"]] == [
+def test_ports_and_flaps_are_reported(converged):
+    report = role_report(converged("fabric"), "What ib_tools found")
+    assert [(one["port"], one["state"], one["rate_gbit"]) for one in report["ports"]] == [
         ("mlx5_0/1", "ACTIVE", 400.0),
         ("mlx5_1/1", "ACTIVE", 400.0),
     ]
-    assert found["not_applied"] == {"mlx5_1/1": "went down 3 times since the driver was loaded"}
+    assert report["not_applied"] == {"mlx5_1/1": "went down 3 times since the driver was loaded"}
 
 
-def test_a_machine_without_efa_says_so(converged):
-    found = told(converged("fabric"), "What efa found")
-    assert found["found"]["cards"] == found["found"]["interfaces"] == "0"
-    assert "1d0f:efa" in found["not_applied"]["interfaces"]
+def test_a_machine_without_efa_is_reported(converged):
+    report = role_report(converged("fabric"), "What efa found")
+    assert report["found"]["cards"] == report["found"]["interfaces"] == "0"
+    assert "1d0f:efa" in report["not_applied"]["interfaces"]
 
 
 def test_hosts_without_a_fabric_get_nothing(converged):
     runs = converged("fabric")
     assert runs.first.changed("amd01") == 0
-    assert runs.first.of("amd01", "skipped")
+    assert runs.first.results_of("amd01", "skipped")
 
 
 def test_an_installer_without_a_checksum_is_refused(base01, lab):
     run = lab.run(PLAY, extra_vars={"efa_installer_version": "1.47.0"})
-    assert "efa_installer_sha256" in run.failed("base01")
+    assert "efa_installer_sha256" in run.failure_text("base01")
     assert run.changed("base01") == 0
 
 
 def installed(host, checksum):
-    words = ["sh", "-c", INSTALL.read_text(), "install", "apply", "1.47.0", checksum]
-    return host.run(shlex.join([*words, "file:///srv/efa/installer.tar.gz", "--yes", "--skip-kmod"]))
+    command = ["sh", "-c", INSTALL.read_text(), "install", "apply", "1.47.0", checksum]
+    return host.run(shlex.join([*command, "file:///srv/efa/installer.tar.gz", "--yes", "--skip-kmod"]))
 
 
 def test_the_installer_runs_once_and_only_if_its_checksum_is_right(base01):
     right = base01.check_output(MAKE)
-    wrong = installed(base01, "0" * 64)
-    assert wrong.rc == 3
-    assert f"has the checksum {right}" in wrong.stderr
+    refused = installed(base01, "0" * 64)
+    assert refused.rc == 3
+    assert f"has the checksum {right}" in refused.stderr
     assert not base01.file("/opt/amazon/efa_installed_packages").exists
     assert installed(base01, right).stdout == "installed 1.47.0\n"
     assert base01.file("/opt/amazon/efa_installed_packages").contains("called with --yes --skip-kmod")

@@ -30,11 +30,11 @@ class Fresh:
         self.host, self.address = lab.host("fresh"), lab.address("fresh")
         self.key = (lab.home / "ssh/id_ed25519.pub").read_text().strip()
         rack = self.rack()
-        made = firstboot.export(
+        seed = firstboot.export(
             rack, rack.nodes, [self.key], lambda node: export.host_key(folder / "keys", node)
         )
-        self.seed = made.seeds[0]
-        self.known_hosts.write_text("\n".join(made.known_hosts()) + "\n")
+        self.seed = seed.seeds[0]
+        self.known_hosts.write_text("\n".join(seed.known_hosts()) + "\n")
 
     def rack(self):
         network = self.address.rpartition(".")[0]
@@ -47,12 +47,12 @@ class Fresh:
         boot |= {"ssh": {"authorized_keys": [self.key]}, "interface": "eth0"}
         boot["image"] = {"url": "https://example.org/debian.img", "sha256": "0" * 64, "family": "debian"}
         nodes = [{"name": "blade07", "slot": 7, "address": self.address}]
-        said = {"name": "r1", "kind": "blades", "site": "lab", "machine": "Compute Blade CM4 8GB"}
-        whole = {"plugin": "gpufleet.fleet.rack", **said, "network": {"cidr": f"{network}.0/24"}}
-        return Rack.model_validate({**whole, "nodes": nodes, "boot": boot})
+        names = {"name": "r1", "kind": "blades", "site": "lab", "machine": "Compute Blade CM4 8GB"}
+        rack_fields = {"plugin": "gpufleet.fleet.rack", **names, "network": {"cidr": f"{network}.0/24"}}
+        return Rack.model_validate({**rack_fields, "nodes": nodes, "boot": boot})
 
     def prepare(self):
-        """Put the seed where Debian looks for it, as whoever writes the disk does."""
+        """Put the seed where Debian looks for it, as the writer of a disk does."""
         self.host.check_output(INSTALL)
         self.host.check_output(f"mkdir -p {SEED}")
         for name in ("user-data", "meta-data", "network-config"):
@@ -70,8 +70,8 @@ class Fresh:
             "-o",
             f"UserKnownHostsFile={self.known_hosts}",
         ]
-        words = ["ssh", *files, *strict, f"ops@{self.address}", command]
-        return subprocess.run(words, capture_output=True, text=True, timeout=90, check=False)
+        command_line = ["ssh", *files, *strict, f"ops@{self.address}", command]
+        return subprocess.run(command_line, capture_output=True, text=True, timeout=90, check=False)
 
     def restart(self):
         """Restart, and wait until cloud-init says that it has ended."""
@@ -93,11 +93,11 @@ class Fresh:
 @pytest.fixture(scope="module")
 def fresh(make_lab, tmp_path_factory):
     """Give the host after its first boot."""
-    found = Fresh(make_lab("first-boot"), tmp_path_factory.mktemp("export"))
-    found.prepare()
-    found.schema = found.host.run(f"cloud-init schema --config-file {SEED}/user-data")
-    found.restart()
-    return found
+    fresh_host = Fresh(make_lab("first-boot"), tmp_path_factory.mktemp("export"))
+    fresh_host.prepare()
+    fresh_host.schema = fresh_host.host.run(f"cloud-init schema --config-file {SEED}/user-data")
+    fresh_host.restart()
+    return fresh_host
 
 
 def test_cloud_inits_own_schema_accepts_the_export(fresh):
@@ -111,7 +111,7 @@ def test_the_node_bears_the_slots_name_and_knows_its_place(fresh):
     assert fresh.read("readlink /etc/localtime").endswith("Europe/Berlin")
 
 
-def test_who_was_promised_is_in_and_nobody_by_password(fresh):
+def test_declared_operators_can_log_in_but_not_by_password(fresh):
     assert fresh.read("id -un; sudo -n id -un").split() == ["ops", "root"]
     assert fresh.read("sudo passwd -S ops").split()[1] == "L"
     assert "passwordauthentication no" in fresh.read("sudo sshd -T")
@@ -126,9 +126,9 @@ def test_the_host_key_was_known_before_and_its_copy_is_gone(fresh):
 
 
 def test_the_network_file_is_the_slots(fresh):
-    found = fresh.read("cat /etc/systemd/network/10-cloud-init-eth0.network")
-    assert f"Address={fresh.address}/24" in found
-    assert "DHCP=no" in found
+    network_file = fresh.read("cat /etc/systemd/network/10-cloud-init-eth0.network")
+    assert f"Address={fresh.address}/24" in network_file
+    assert "DHCP=no" in network_file
 
 
 def test_cloud_init_had_nothing_to_complain_about(fresh):

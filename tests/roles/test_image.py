@@ -21,10 +21,12 @@ PACKER = shutil.which("packer")
 needs_packer = pytest.mark.skipif(PACKER is None, reason="packer is not installed (Debian's package packer)")
 
 
-def packer(*words, **env):
-    told = {name: os.environ[name] for name in ("HOME", "PATH", "LANG") if name in os.environ}
-    told |= {"CHECKPOINT_DISABLE": "1", "ARM_CLIENT_SECRET": "none"} | env
-    return subprocess.run([PACKER, *words], cwd=ROOT, env=told, capture_output=True, text=True, check=False)
+def packer(*arguments, **env):
+    environment = {name: os.environ[name] for name in ("HOME", "PATH", "LANG") if name in os.environ}
+    environment |= {"CHECKPOINT_DISABLE": "1", "ARM_CLIENT_SECRET": "none"} | env
+    return subprocess.run(
+        [PACKER, *arguments], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
 
 
 @needs_packer
@@ -35,7 +37,7 @@ def test_packer_accepts_every_source(converged, lab):
 
 
 @needs_packer
-def test_one_source_validates_without_the_others_credentials_and_knows_who_may_reach_it():
+def test_one_source_validates_without_the_others_credentials():
     """As docs/images.md has it typed."""
     only = ["validate", "-only=amazon-ebs.node"]
     done = packer(*only, str(IMAGES), ARM_CLIENT_SECRET="")
@@ -45,10 +47,10 @@ def test_one_source_validates_without_the_others_credentials_and_knows_who_may_r
 
 
 @needs_packer
-def test_packer_refuses_what_a_cloud_would_refuse(converged, lab):
+def test_packer_refuses_invalid_cloud_settings(converged, lab):
     converged("image")
-    told = ["-var", f"host_key_file={lab.home / 'ssh/id_ed25519'}", "-var", "azure_subscription="]
-    done = packer("validate", *told, str(IMAGES))
+    variables = ["-var", f"host_key_file={lab.home / 'ssh/id_ed25519'}", "-var", "azure_subscription="]
+    done = packer("validate", *variables, str(IMAGES))
     assert done.returncode != 0
     assert "azure" in (done.stdout + done.stderr).lower()
 
@@ -64,7 +66,7 @@ def test_templates_are_formatted():
 def test_a_build_runs_the_roles_over_ssh_with_the_host_key_checked(converged, lab):
     play = converged("image")
     (host,) = play.hosts
-    told = {
+    variables = {
         "host": lab.address(host),
         "host_key_file": lab.home / "ssh/id_ed25519",
         "known_hosts": lab.home / "ssh/known_hosts",
@@ -72,8 +74,8 @@ def test_a_build_runs_the_roles_over_ssh_with_the_host_key_checked(converged, la
         "name": "packer-test",
         "play": "../tests/roles/plays/image_packer.yml",
     }
-    words = [word for name, value in told.items() for word in ("-var", f"{name}={value}")]
-    done = packer("build", "-color=false", "-only=null.node", *words, str(IMAGES), **lab.env())
+    options = [word for name, value in variables.items() for word in ("-var", f"{name}={value}")]
+    done = packer("build", "-color=false", "-only=null.node", *options, str(IMAGES), **lab.env())
     assert done.returncode == 0, done.stdout[-3000:]
     assert re.search(r"default +: ok=\d+ .*failed=0", done.stdout)
     facts = json.loads(lab.host(host).file("/etc/gpufleet/image.json").content_string)
@@ -100,10 +102,10 @@ def test_a_machine_that_something_failed_on_becomes_no_image(converged, lab):
         "- name: Image\n  hosts: base01\n  gather_facts: false\n  tasks:\n"
         "    - name: Mark\n      ansible.builtin.import_role: {name: image}\n"
     )
-    assert "no image of this: Break: on purpose" in run.failed(play.hosts[0])
+    assert "no image of this: Break: on purpose" in run.failure_text(play.hosts[0])
 
 
-def test_sealing_takes_off_what_is_the_machine_s_alone(converged, lab):
+def test_sealing_removes_machine_specific_files(converged, lab):
     """Run the script in a root file system of its own, so that the shared host keeps its keys."""
     play = converged("image")
     host = lab.host(play.hosts[0])
@@ -113,11 +115,11 @@ def test_sealing_takes_off_what_is_the_machine_s_alone(converged, lab):
         ' && cp /etc/machine-id /mnt/id && mount --bind /mnt/id /etc/machine-id && sh -c "$1"'
         " && ls /etc/ssh && wc -c < /etc/machine-id"
     )
-    said = host.run("unshare --mount sh -c %s inside %s", inside, script)
-    assert said.rc == 0, said.stderr
-    assert "took /etc/machine-id" in said.stdout
-    assert "took /etc/ssh/ssh_host_ed25519_key" in said.stdout
-    assert said.stdout.splitlines()[-1] == "0"
+    completed = host.run("unshare --mount sh -c %s inside %s", inside, script)
+    assert completed.rc == 0, completed.stderr
+    assert "took /etc/machine-id" in completed.stdout
+    assert "took /etc/ssh/ssh_host_ed25519_key" in completed.stdout
+    assert completed.stdout.splitlines()[-1] == "0"
     assert host.file("/etc/machine-id").size > 0
 
 

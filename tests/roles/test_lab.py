@@ -20,7 +20,7 @@ def test_packages_come_from_debian_and_from_the_fake_repository(converged, lab):
 
 
 def test_a_host_that_died_is_booted_again_and_a_second_run_finishes(make_lab):
-    lab = make_lab("mortal", lists=False)
+    lab = make_lab("mortal", reads_package_lists=False)
     lab.up({"one": {"faults": ["dies=1"]}, "two": {}})
     play = """
 - name: Work on both
@@ -32,9 +32,9 @@ def test_a_host_that_died_is_booted_again_and_a_second_run_finishes(make_lab):
         files: [{path: /etc/said, content: "so\\n"}]
 """
     first = lab.run(play)
-    assert first.failed("one").startswith("Say so: ")
-    assert first.of("one")[-1].status == "unreachable"
-    assert first.failed("two") is None
+    assert first.failure_text("one").startswith("Say so: ")
+    assert first.results_of("one")[-1].status == "unreachable"
+    assert first.failure_text("two") is None
     lab.up(lab.hosts)
     again = lab.run(play)
     assert (again.rc, again.changed("one"), again.changed("two")) == (0, 1, 0)

@@ -32,27 +32,27 @@ def host(lab, runs):
 def versions(host):
     """Return the versions of the driver and of whatever fabric manager is there."""
     there = {name: host.package(name) for name in (*SET, *MANAGERS)}
-    return {name: found.version for name, found in there.items() if found.is_installed}
+    return {name: package.version for name, package in there.items() if package.is_installed}
 
 
-def whole(version):
-    """Return the set of a version: its one fabric manager beside the driver."""
+def package_set(version):
+    """Return the set of a version: its fabric manager and the driver."""
     return {**dict.fromkeys(SET, version), **{name: at for name, at in MANAGERS.items() if at == version}}
 
 
-def of(run, task):
-    return next(result.said for result in run.of(HOST) if task in result.task)
+def task_output(run, task):
+    return next(result.output for result in run.results_of(HOST) if task in result.task)
 
 
 def drivers(lab, branch, play="drivers", **more):
     """Run a play as `gpufleet configure --play` does, without its restarts."""
-    wanted = {"driver": {"vendor": "nvidia", "branch": branch}, "cuda": "12.8"}
-    given = {
-        "gpufleet_software": wanted,
+    software = {"driver": {"vendor": "nvidia", "branch": branch}, "cuda": "12.8"}
+    variables = {
+        "gpufleet_software": software,
         "gpufleet_drivers_restart": False,
         "nvidia_fabric_manager_start": True,
     }
-    return lab.run(lab_playbook(lab, play), limit=HOST, extra_vars={**given, **more})
+    return lab.run(lab_playbook(lab, play), limit=HOST, extra_vars={**variables, **more})
 
 
 def lab_playbook(_lab, name):
@@ -66,12 +66,12 @@ def test_check_mode_works_and_the_second_run_changes_nothing(runs):
 
 
 def test_exact_versions_are_installed_and_held(host):
-    assert versions(host) == whole(OLD)
-    held = set(host.check_output("apt-mark showhold").split())
-    assert {"nvidia-open", "nvidia-fabricmanager-570", "nvidia-persistenced"} <= held
+    assert versions(host) == package_set(OLD)
+    held_packages = set(host.check_output("apt-mark showhold").split())
+    assert {"nvidia-open", "nvidia-fabricmanager-570", "nvidia-persistenced"} <= held_packages
 
 
-def test_nouveau_is_kept_away_and_options_reach_the_module(host):
+def test_nouveau_is_blocked_and_module_options_are_set(host):
     text = host.file("/etc/modprobe.d/gpufleet-nvidia.conf").content_string
     assert "blacklist nouveau\n" in text
     assert "options nvidia NVreg_RestrictProfilingToAdminUsers=0\n" in text
@@ -95,51 +95,53 @@ def test_the_toolkit_is_beside_others_and_found_first(host):
     assert "release 12.8" in host.check_output("bash -lc 'nvcc --version'")
 
 
-def test_the_geometry_is_kept_for_every_start(host):
-    kept = json.loads(host.file("/etc/gpufleet/mig.json").content_string)
-    assert len(kept["mig-configs"]["gpufleet"]) == 8
-    assert kept["mig-configs"]["gpufleet"][0]["mig-devices"] == {"3g.40gb": 2}
+def test_the_geometry_is_stored_for_every_boot(host):
+    stored = json.loads(host.file("/etc/gpufleet/mig.json").content_string)
+    assert len(stored["mig-configs"]["gpufleet"]) == 8
+    assert stored["mig-configs"]["gpufleet"][0]["mig-devices"] == {"3g.40gb": 2}
     assert host.service("gpufleet-mig").is_enabled
 
 
-def test_what_a_container_cannot_have_is_said(runs):
-    told = of(runs.second, "Show what was not applied")["msg"]
-    assert "no module is built or loaded" in told["module"]
-    assert "couldn't communicate with the NVIDIA driver" in told["mig"]
-    assert "nvidia-persistenced.service" in told["units"]
+def test_features_missing_in_a_container_are_reported(runs):
+    not_applied = task_output(runs.second, "Show what was not applied")["msg"]
+    assert "no module is built or loaded" in not_applied["module"]
+    assert "couldn't communicate with the NVIDIA driver" in not_applied["mig"]
+    assert "nvidia-persistenced.service" in not_applied["units"]
 
 
-def test_the_state_is_told_to_the_registry(runs):
-    told = of(runs.first, "tell the registry")["gpufleet"]
-    assert (told["event"], told["node"]) == ("drivers", HOST)
-    assert told["facts"]["installed"] == "570.172.08"
-    assert told["facts"]["plan"]["module"] == "open"
+def test_the_state_is_recorded_in_the_registry(runs):
+    event = task_output(runs.first, "tell the registry")["gpufleet"]
+    assert (event["event"], event["node"]) == ("drivers", HOST)
+    assert event["facts"]["installed"] == "570.172.08"
+    assert event["facts"]["plan"]["module"] == "open"
 
 
-def test_a_module_that_does_not_build_leaves_the_old_driver_and_says_so(lab, host):
+def test_a_failed_module_build_keeps_the_old_driver_and_is_reported(lab, host):
     host.check_output("echo 580.126.20-1 > /etc/gpufleet-rehearsal/dkms-fails")
-    why = drivers(lab, "580").failed(HOST)
+    failure = drivers(lab, "580").failure_text(HOST)
     host.check_output("rm /etc/gpufleet-rehearsal/dkms-fails")
-    assert "570.172.08 is back as it was" in why
-    assert versions(host) == whole(OLD)
+    assert "570.172.08 is back as it was" in failure
+    assert versions(host) == package_set(OLD)
     assert host.check_output("dpkg --audit") == ""
     assert "nvidia-open" in host.check_output("apt-mark showhold").split()
 
 
 def test_an_upgrade_remembers_a_rollback_returns_and_is_not_undone(lab, host):
     upgraded = drivers(lab, "580")
-    assert upgraded.failed(HOST) is None
-    assert versions(host) == whole(NEW)
-    told = [each.said["gpufleet"] for each in upgraded.of(HOST) if "tell the registry" in each.task]
-    assert told[-1]["facts"]["fabric_manager"]["version"] == "580.126.20"  # the last word is of the whole
-    assert {"nvidia-open", "nvidia-fabricmanager"} <= set(told[-1]["facts"]["held"])
-    kept = json.loads(host.file("/var/lib/gpufleet/drivers.json").content_string)
-    assert kept["sets"][-1]["packages"]["nvidia-open"] == OLD
+    assert upgraded.failure_text(HOST) is None
+    assert versions(host) == package_set(NEW)
+    events = [
+        each.output["gpufleet"] for each in upgraded.results_of(HOST) if "tell the registry" in each.task
+    ]
+    assert events[-1]["facts"]["fabric_manager"]["version"] == "580.126.20"  # the last word is of the whole
+    assert {"nvidia-open", "nvidia-fabricmanager"} <= set(events[-1]["facts"]["held"])
+    stored = json.loads(host.file("/var/lib/gpufleet/drivers.json").content_string)
+    assert stored["sets"][-1]["packages"]["nvidia-open"] == OLD
 
-    assert drivers(lab, "580", "driver_rollback").failed(HOST) is None
-    assert versions(host) == whole(OLD)
+    assert drivers(lab, "580", "driver_rollback").failure_text(HOST) is None
+    assert versions(host) == package_set(OLD)
     assert not host.package("nvidia-driver-pinning-580").is_installed
 
     again = drivers(lab, "580")
-    assert "rollback left 580.126.20" in str(of(again, "tell the registry"))
+    assert "rollback left 580.126.20" in str(task_output(again, "tell the registry"))
     assert host.package("nvidia-open").version == OLD

@@ -1,4 +1,4 @@
-"""Debian's own non-free driver, installed for real on a host with a fake T4 on its bus. No GPU: that is said."""
+"""Debian's own non-free driver, really installed on a host with a fake T4 on its bus. No GPU, and that is reported."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ REAL = ("nvidia-kernel-dkms", "libcuda1", "libnvidia-ml1", "nvidia-smi")
 def runs(lab):
     """Boot the host, plan and install twice; the plan chooses the distribution's packages by itself."""
     lab.add({HOST: {"kind": "servers", "accelerators": [{"model": "T4", "count": 1}]}})
-    given = {"gpufleet_drivers_restart": False}
-    return [lab.run(PLAYBOOKS / "drivers.yml", limit=HOST, extra_vars=given) for _ in range(2)]
+    variables = {"gpufleet_drivers_restart": False}
+    return [lab.run(PLAYBOOKS / "drivers.yml", limit=HOST, extra_vars=variables) for _ in range(2)]
 
 
 @pytest.fixture(scope="module")
@@ -28,26 +28,26 @@ def host(lab, runs):
 
 
 def test_the_distributions_driver_is_installed_once(runs):
-    assert [run.failed(HOST) for run in runs] == [None, None]
+    assert [run.failure_text(HOST) for run in runs] == [None, None]
     assert runs[1].changed_tasks(HOST) == []
 
 
 def test_the_packages_are_debians_and_of_one_version(host):
-    found = {host.package(name).version for name in REAL}
-    assert len(found) == 1
-    assert found.pop().startswith("535.")
-    assert "FAKE" not in host.check_output(
-        "dpkg-query -W -f '${Description}' nvidia-smi nvidia-persistenced"
-    )
+    installed_versions = {host.package(name).version for name in REAL}
+    assert len(installed_versions) == 1
+    assert installed_versions.pop().startswith("535.")
+    assert "FAKE" not in host.check_output("dpkg-query -W -f '${Description}' nvidia-smi nvidia-persistenced")
     assert set(REAL) <= set(host.check_output("apt-mark showhold").split())
 
 
 def test_dkms_has_the_module_and_no_kernel_to_build_it_for(host, runs):
     assert host.run("dkms status").stdout.startswith("nvidia-current/535.")
-    state = next(r.said["state"] for r in runs[1].of(HOST) if "tell the registry" in r.task)
+    state = next(r.output["state"] for r in runs[1].results_of(HOST) if "tell the registry" in r.task)
     assert (state["loaded"], state["built"], state["container"]) == (None, None, "systemd-nspawn")
-    told = next(r.said["gpufleet"]["facts"] for r in runs[1].of(HOST) if "tell the registry" in r.task)
-    assert "no headers are installed" in told["not_applied"]["module"]
+    facts = next(
+        r.output["gpufleet"]["facts"] for r in runs[1].results_of(HOST) if "tell the registry" in r.task
+    )
+    assert "no headers are installed" in facts["not_applied"]["module"]
 
 
 def test_nvidia_smi_is_nvidias_and_finds_no_driver(host):
@@ -61,14 +61,14 @@ def test_the_daemon_is_enabled_and_does_not_run_without_a_device(host, runs):
     assert not host.service(
         "nvidia-persistenced"
     ).is_running  # Debian's package tried before the drop-in was there
-    kept = next(r.said for r in runs[1].of(HOST) if "Keep the driver's state" in r.task)
-    assert "nvidia-persistenced.service" in kept["not_applied"]["units"]
+    output = next(r.output for r in runs[1].results_of(HOST) if "Keep the driver's state" in r.task)
+    assert "nvidia-persistenced.service" in output["not_applied"]["units"]
     assert "--user nvpd" in host.check_output("systemctl show nvidia-persistenced -p ExecStart")
 
 
-def test_burn_in_measured_no_gpu_and_says_so(lab, runs):
+def test_burn_in_reports_that_no_gpu_was_measured(lab, runs):
     run = lab.run(PLAYBOOKS / "burn_in.yml", limit=HOST, extra_vars={"gpufleet_burn_in": "always"})
-    records = next(r.said["gpufleet"]["records"] for r in run.of(HOST) if "gpufleet" in r.said)
+    records = next(r.output["gpufleet"]["records"] for r in run.results_of(HOST) if "gpufleet" in r.output)
     report = burnin.judge(records, "gpu_server", "quick", rehearsal=True, configured=True)
     gpu = next(check for check in report.checks if check.name == "gpu_nvidia")
     assert gpu.outcome == "not_run"

@@ -31,7 +31,7 @@ PREPARED = {
 
 @pytest.fixture(scope="module")
 def host(make_lab):
-    lab = make_lab("private", lists=False)
+    lab = make_lab("private", reads_package_lists=False)
     lab.up({"one": {}})
     lab.host("one").check_output(USERS)
     return lab
@@ -59,13 +59,13 @@ def test_a_folder_prepared_by_another_login_is_refused_before_anything_runs(host
     )
     done = as_ada(host)
     assert done.rc != 0
-    refused = done.failed("one").partition("gpufleet: the temporary folder is refused: ")[2]
-    assert OWN in refused, done.failed("one")
+    refused = done.failure_text("one").partition("gpufleet: the temporary folder is refused: ")[2]
+    assert OWN in refused, done.failure_text("one")
     assert not one.file("/etc/copied").exists
     assert one.check_output(f"find {OWN}/ -mindepth 1") == ""
 
 
-def test_what_was_prepared_under_the_former_name_is_not_used(host):
+def test_data_under_the_former_name_is_not_used(host):
     one = host.host("one")
     one.check_output("rm -rf /home/ada/.ansible; install -d -m 777 -o eve -g eve /dev/shm/ansible-ada")
     done = as_ada(host)

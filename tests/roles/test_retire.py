@@ -20,7 +20,7 @@ class Desk:
     """A registry that knows the host, and hands that run the real play on it."""
 
     def __init__(self, lab, registry):
-        self.lab, self.registry, self.said, self.runs = lab, registry, [], []
+        self.lab, self.registry, self.messages, self.runs = lab, registry, [], []
         lab.up({"old01": {"kind": "servers"}})
         self.host = lab.host("old01")
         self.serial = self.host.check_output("tr -d '\\0' </sys/firmware/devicetree/base/serial-number")
@@ -30,14 +30,14 @@ class Desk:
     def run(self, node, variables):
         done = self.lab.run(PLAY, limit=node.name, extra_vars=variables)
         self.runs.append(done)
-        reports = tuple(one.said["gpufleet"] for one in done.results if one.said.get("gpufleet"))
-        hosts = (SimpleNamespace(reason=done.failed(node.name) or ""),)
+        reports = tuple(one.output["gpufleet"] for one in done.results if one.output.get("gpufleet"))
+        hosts = (SimpleNamespace(reason=done.failure_text(node.name) or ""),)
         return SimpleNamespace(reports=reports, hosts=hosts, errors=(), artifacts="none")
 
-    def retire(self, **asked):
-        hands = retire.Interaction(self.run, lambda _question: "", self.said.append)
-        request = retire.Request(**{"node": "old01", "reason": "test", "wipe": True, **asked})
-        return retire.retire(self.registry, request, hands)
+    def retire(self, **fields):
+        interaction = retire.Interaction(self.run, lambda _question: "", self.messages.append)
+        request = retire.Request(**{"node": "old01", "reason": "test", "wipe": True, **fields})
+        return retire.retire(self.registry, request, interaction)
 
     def data(self):
         return int(self.host.check_output(f"grep -c somebody {FOLDER}/nvme0n1 || true"))
@@ -59,22 +59,22 @@ def test_a_wrong_serial_touches_nothing(desk):
     assert len(desk.runs) == 1
     assert desk.runs[0].changed() == 0
     assert any(
-        "format-crypto (purge): nvme format /dev/nvme0n1 --ses=2 --force" in line for line in desk.said
+        "format-crypto (purge): nvme format /dev/nvme0n1 --ses=2 --force" in line for line in desk.messages
     )
 
 
-def test_the_play_alone_refuses_another_plan_and_another_serial(desk):
-    for wrong in (
+def test_the_play_refuses_another_plan_and_another_serial(desk):
+    for changes in (
         {"wipe_confirm": desk.serial, "wipe_plan_id": "0"},
         {"wipe_confirm": "1000", "wipe_plan_id": "0"},
     ):
-        done = desk.lab.run(PLAY, limit="old01", extra_vars=wrong)
+        done = desk.lab.run(PLAY, limit="old01", extra_vars=changes)
         assert done.rc
-        assert "nothing was" in done.failed("old01")
+        assert "nothing was" in done.failure_text("old01")
     assert desk.data() > 0
 
 
-def test_a_drive_that_refuses_is_told_and_the_node_stays(desk):
+def test_a_failed_wipe_is_reported_and_keeps_the_node(desk):
     desk.host.check_output(f"touch {FOLDER}/broken")
     with pytest.raises(
         AnswerIsNo, match=r"is not wiped: /dev/nvme0n1: nvme format ended with 1: NVMe status: Internal"
@@ -85,12 +85,12 @@ def test_a_drive_that_refuses_is_told_and_the_node_stays(desk):
     assert desk.data() > 0
 
 
-def test_the_next_call_goes_on_wipes_reads_back_and_certifies(desk):
+def test_the_next_call_resumes_and_writes_the_certificate(desk):
     done = desk.retire(confirm=desk.serial)
     assert desk.data() == 0
-    told = json.loads(done.certificate.read_text())
-    drive = told["drives"][0]
-    assert told["fake"] is True
+    certificate = json.loads(done.certificate.read_text())
+    drive = certificate["drives"][0]
+    assert certificate["fake"] is True
     assert "begun at" in drive["resumed"]
     assert drive["read_back"] == {"places": 16, "held_data": 16, "still_there": 0, "zero": 16}
     assert drive["commands"][-1]["output"] == "Success formatting namespace:1 (FAKE)\n"

@@ -94,7 +94,9 @@ def snapshots(lab):
 
 
 def not_applied(run, name):
-    return next(each.said["msg"] for each in run.of(name) if each.task == "Show what was not applied")
+    return next(
+        each.output["msg"] for each in run.results_of(name) if each.task == "Show what was not applied"
+    )
 
 
 def mtu(lab, name):
@@ -103,13 +105,13 @@ def mtu(lab, name):
 
 @pytest.mark.parametrize("name", [ONE, TWO])
 def test_network_and_clock_are_set_once(network, name):
-    assert [network[each].failed(name) for each in ("check", "first", "second")] == [None] * 3
+    assert [network[each].failure_text(name) for each in ("check", "first", "second")] == [None] * 3
     assert network["left"] == [set(), set()]
     assert network["check"].changed_tasks(name) == network["first"].changed_tasks(name) != []
     assert network["second"].changed_tasks(name) == []
 
 
-def test_the_frame_size_is_in_force_and_kept_by_who_brings_the_interface_up(pair, network):
+def test_the_frame_size_is_active_and_persistent(pair, network):
     assert [mtu(pair, name) for name in (ONE, TWO)] == [9000, 9000]
     pair.host(ONE).check_output("ip link set eth0 mtu 1500 && IFACE=eth0 run-parts /etc/network/if-up.d")
     assert mtu(pair, ONE) == 9000
@@ -117,12 +119,12 @@ def test_the_frame_size_is_in_force_and_kept_by_who_brings_the_interface_up(pair
     assert "mtu_kept" not in not_applied(network["second"], ONE)
 
 
-def test_without_another_keeper_udev_is_told_and_a_container_that_has_none_says_so(pair, network):
+def test_without_network_manager_udev_is_configured_and_a_missing_udev_reported(pair, network):
     read = "ip link set eth0 mtu 1500 && udevadm test-builtin net_setup_link /sys/class/net/eth0 2>&1"
     assert "60-gpufleet-eth0.link is applied" in pair.host(TWO).check_output(read)
     assert mtu(pair, TWO) == 9000
-    told = not_applied(network["second"], TWO)["mtu_kept"]
-    assert told == "networkd brings up no interface of this host: its MTU lasts until it restarts"
+    reason = not_applied(network["second"], TWO)["mtu_kept"]
+    assert reason == "networkd brings up no interface of this host: its MTU lasts until it restarts"
 
 
 def links(lab):
@@ -131,25 +133,27 @@ def links(lab):
         link["ifindex"]: link["ifname"]
         for link in json.loads(subprocess.check_output(["ip", "-json", "link"]))
     }
-    ask = "ip -json link show eth0"
-    return {name: names[json.loads(lab.host(name).check_output(ask))[0]["link_index"]] for name in (ONE, TWO)}
+    command = "ip -json link show eth0"
+    return {
+        name: names[json.loads(lab.host(name).check_output(command))[0]["link_index"]] for name in (ONE, TWO)
+    }
 
 
-def test_a_switch_that_loses_large_frames_is_told_and_the_right_size_passes(pair, network):
+def test_a_switch_that_drops_large_frames_is_reported(pair, network):
     lost = "frames of 9000 bytes are lost on the way, those of 1280 pass"
     for name, other in ((ONE, TWO), (TWO, ONE)):
         assert not_applied(network["second"], name)["frames"] == {pair.address(other): lost}
-    ends = links(pair)
-    for end in ends.values():
+    link_ends = links(pair)
+    for end in link_ends.values():
         subprocess.run(["ip", "link", "set", "dev", end, "mtu", "9000"], check=True)
     wide = pair.run(NETWORK, tags="network")
     for name, other in ((ONE, TWO), (TWO, ONE)):
-        sent = next(each.said for each in wide.of(name) if "send full frames" in each.task)
+        sent = next(each.output for each in wide.results_of(name) if "send full frames" in each.task)
         assert sent["peers"] == {pair.address(other): "passes"}
     assert wide.changed() == 0
 
 
-def test_the_clock_is_chronys_alone(pair, network):
+def test_only_chrony_sets_the_clock(pair, network):
     host = pair.host(ONE)
     assert host.package("chrony").is_installed
     assert not host.package("systemd-timesyncd").is_installed
@@ -163,9 +167,9 @@ def test_the_clock_is_chronys_alone(pair, network):
     host.check_output("chronyd -p -f /etc/chrony/chrony.conf")
 
 
-def test_a_container_says_why_it_sets_no_clock(network):
-    told = not_applied(network["second"], ONE)["time"]
-    assert told == "does not run here: its start condition is not met (ConditionCapability=CAP_SYS_TIME)"
+def test_a_container_reports_why_it_does_not_set_the_clock(network):
+    reason = not_applied(network["second"], ONE)["time"]
+    assert reason == "does not run here: its start condition is not met (ConditionCapability=CAP_SYS_TIME)"
 
 
 # Drivers that have to agree
@@ -173,9 +177,9 @@ def test_a_container_says_why_it_sets_no_clock(network):
 
 def drivers(lab):
     """Ask as an operator does."""
-    words = [sys.executable, "-m", "gpufleet", "nodes", "drivers"]
+    command = [sys.executable, "-m", "gpufleet", "nodes", "drivers"]
     return subprocess.run(
-        words, env=lab.env(), cwd=PLAYBOOKS.parent, capture_output=True, text=True, check=False
+        command, env=lab.env(), cwd=PLAYBOOKS.parent, capture_output=True, text=True, check=False
     )
 
 
@@ -186,19 +190,21 @@ def compare(lab):
 def test_drivers_of_a_template_that_differ_are_named_until_they_agree(pair):
     run = compare(pair)
     assert run.rc != 0
-    assert run.failed(ONE) == f"Name what does not agree: driver {OLD}; 1 of 2 in train have {NEW}"
-    assert run.failed(TWO) is None
-    told = drivers(pair)
-    rows = {line.split()[0]: line for line in told.stdout.splitlines() if line.startswith("gpu")}
-    assert told.returncode == 1, told.stderr
+    assert run.failure_text(ONE) == f"Name what does not agree: driver {OLD}; 1 of 2 in train have {NEW}"
+    assert run.failure_text(TWO) is None
+    differences = drivers(pair)
+    rows = {line.split()[0]: line for line in differences.stdout.splitlines() if line.startswith("gpu")}
+    assert differences.returncode == 1, differences.stderr
     assert f"skew: driver {OLD}; 1 of 2 in train have {NEW}" in rows[ONE]
     assert "skew" not in rows[TWO]
-    assert "1 of 2 nodes do not agree" in told.stdout
+    assert "1 of 2 nodes do not agree" in differences.stdout
 
     pair.host(ONE).check_output(f"{DRIVER.format(NEW, '--allow-change-held-packages')}{HOLD}")
     assert compare(pair).rc == 0
-    told = drivers(pair)
-    assert (told.returncode, "all 2 nodes agree" in told.stdout) == (0, True), told.stdout
+    differences = drivers(pair)
+    assert (differences.returncode, "all 2 nodes agree" in differences.stdout) == (0, True), (
+        differences.stdout
+    )
 
 
 # Restarts
@@ -222,13 +228,18 @@ def restart(lab, *due, assigned=(), **more):
         lab.host(name).check_output(f"{'touch' if name in due else 'rm -f'} /run/reboot-required")
     is_busy = f"{{{{ inventory_hostname in {list(assigned)} }}}}"
     before = starts(lab)
-    given = {"gpufleet_is_busy": is_busy, "gpufleet_reboot_batch": 1, "restart_timeout_seconds": 60, **more}
-    run = lab.run(PLAYBOOKS / "reboot.yml", extra_vars=given)
-    print([(name, run.failed(name)) for name in (ONE, TWO)])  # pytest shows it where a test fails
+    variables = {
+        "gpufleet_is_busy": is_busy,
+        "gpufleet_reboot_batch": 1,
+        "restart_timeout_seconds": 60,
+        **more,
+    }
+    run = lab.run(PLAYBOOKS / "reboot.yml", extra_vars=variables)
+    print([(name, run.failure_text(name)) for name in (ONE, TWO)])  # pytest shows it where a test fails
     return run, [after - old for old, after in zip(before, starts(lab), strict=True)]
 
 
-def test_who_has_to_is_restarted_and_a_node_with_a_job_is_not(counted, network):
+def test_hosts_that_need_it_are_restarted_and_busy_ones_are_not(counted, network):
     """The first host's frame size also has to come back with it, from what brings up its interface."""
     counted.host(ONE).check_output("ip link set eth0 mtu 1500")
     run, again = restart(counted, ONE, TWO, assigned=[TWO])
@@ -237,16 +248,16 @@ def test_who_has_to_is_restarted_and_a_node_with_a_job_is_not(counted, network):
     assert restart(counted)[1] == [0, 0]
 
 
-def test_a_host_that_is_less_well_afterwards_ends_it_before_the_next_batch(counted):
+def test_a_degraded_host_stops_the_run_before_the_next_batch(counted):
     counted.host(ONE).check_output(BREAK)
     run, again = restart(counted, ONE, TWO)
     counted.host(ONE).check_output("systemctl disable --quiet breaks; systemctl reset-failed")
     assert (run.rc, again) == (2, [1, 0])
-    assert run.failed(ONE) == (
+    assert run.failure_text(ONE) == (
         "Stop here where the host is less well than before: after the restart: units failed: breaks.service. "
         "The next batch was not restarted"
     )
-    assert not run.of(TWO, "failed")
+    assert not run.results_of(TWO, "failed")
 
 
 def test_one_after_the_other_and_each_once_even_with_a_job_where_that_is_asked(counted):

@@ -80,25 +80,25 @@ def demo_steps(stack: str, changed_spec: Path, cost_change: Path, report_file: P
     ]
 
 
-def run_demo(root: Path, stack: str, home: Path, env: Mapping[str, str], say: Reporter) -> None:
+def run_demo(root: Path, stack: str, home: Path, env: Mapping[str, str], report: Reporter) -> None:
     """Run every step in the rehearsal's environment; raise AnswerIsNo if the faults were not found."""
     started = time.monotonic()
     changed_spec, cost_change, report_file = home / "what-if.yaml", home / "change.json", home / "report.html"
     write_changed_spec(root / "stacks" / f"Pulumi.{stack}.yaml", changed_spec)
     plan = demo_steps(stack, changed_spec, cost_change, report_file)
     for number, step in enumerate(plan, start=1):
-        say(f"\n[{number}/{len(plan)}] {step.title}\n$ {step.command}")
+        report(f"\n[{number}/{len(plan)}] {step.title}\n$ {step.command}")
         run_step(step, root, env)
     nodes = read_json(["gpufleet", "nodes", "list", "--json"], root, env)
     reports = read_json(["gpufleet", "burnin", "report", "--json"], root, env)
-    say(
+    report(
         f"\n{describe_cost(decode_json(read_bytes(cost_change, ENGINE_DOCUMENT), str(cost_change), ENGINE_DOCUMENT))}"
     )
     for line in describe_unhealthy_nodes(printable_values(reports)):
-        say(f"  {line}")
-    say(summarize_blades(printable_values(nodes)))
-    say(f"Report: {os.path.relpath(report_file)}   took {time.monotonic() - started:.0f} s")
-    say(
+        report(f"  {line}")
+    report(summarize_blades(printable_values(nodes)))
+    report(f"Report: {os.path.relpath(report_file)}   took {time.monotonic() - started:.0f} s")
+    report(
         f'Look around: eval "$(gpufleet rehearse env -s {stack})"   end it: gpufleet rehearse down -s {stack}'
     )
 

@@ -64,8 +64,8 @@ def edits_settings(arguments: Sequence[str]) -> bool:
     """Return whether the command edits the settings file, e.g. `pulumi config set`, also with flags before it."""
     previous_arguments = ("", *arguments)
     arguments_without_stack = [
-        word
-        for word, previous in zip(arguments, previous_arguments, strict=False)
+        argument
+        for argument, previous in zip(arguments, previous_arguments, strict=False)
         if previous not in ("-s", "--stack")
     ]
     return "config" in [word for word in arguments_without_stack if not word.startswith("-")][:2]

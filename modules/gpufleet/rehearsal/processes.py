@@ -81,7 +81,7 @@ def _is_engine(pid: int) -> bool:
 
 def _is_one_of(programs: tuple[str, ...], arguments: list[bytes]) -> bool:
     """Return whether the program or a first argument matches: `python -m MODULE` and `python SCRIPT` count too."""
-    names = [os.fsdecode(word).rsplit("/", 1)[-1] for word in arguments[:4]]
+    names = [os.fsdecode(argument).rsplit("/", 1)[-1] for argument in arguments[:4]]
     return any(name.startswith(programs) for name in names)
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from gpufleet import engine, paths
 from gpufleet.errors import EnvironmentFault
 from gpufleet.rehearsal import backend, processes
+from gpufleet.rehearsal.environment import host_environment
 from gpufleet.rehearsal.paths import RehearsalPaths, stack_names
 
 Reporter = Callable[[str], None]
@@ -48,8 +49,8 @@ class Rehearsal(RehearsalPaths):
     def up(self, report: Reporter) -> None:
         """Create everything that plain `pulumi` needs; keep what exists."""
         self.check_stack()
-        installed = engine.ensure(report)
-        with engine.exclusive(self.lock_file, report, f"changing the rehearsal of {self.stack}"):
+        installed = engine.ensure_engine(report)
+        with engine.exclusive_lock(self.lock_file, report, f"changing the rehearsal of {self.stack}"):
             for folder in (
                 self.bin,
                 self.backend,
@@ -97,7 +98,7 @@ class Rehearsal(RehearsalPaths):
         if not self.home.exists():
             report(f"rehearsal of {self.stack}: nothing there")
             return
-        with engine.exclusive(self.lock_file, report, f"changing the rehearsal of {self.stack}"):
+        with engine.exclusive_lock(self.lock_file, report, f"changing the rehearsal of {self.stack}"):
             stopped = processes.stop_processes(self.home)
             self.facts_file.unlink(missing_ok=True)  # first: an interrupted `down` must not look like `up`
             shutil.rmtree(self.home)
@@ -139,19 +140,11 @@ class Rehearsal(RehearsalPaths):
         temporary.replace(self.facts_file)
 
     def _variables(self) -> dict[str, str]:
-        # Ansible splits this by shell rules, ssh by its own rules, and ssh expands percent signs.
-        known_hosts = shlex.quote(f'UserKnownHostsFile="{str(self.known_hosts).replace("%", "%%")}"')
-        options = f"-o {known_hosts} -o StrictHostKeyChecking=yes"
-        environment = {
-            "GPUFLEET_HOME": str(self.home),
-            "GPUFLEET_REHEARSAL": self.stack,
-            "GPUFLEET_DATABASE_URL": f"sqlite:///{self.home / 'registry.db'}",
-            "GPUFLEET_ADDRESS_BOOK": str(self.address_book),
+        variables = {
+            **host_environment(self.home, self.stack),
             **backend.engine_variables(self),
-            "ANSIBLE_PRIVATE_KEY_FILE": str(self.private_key),
-            "ANSIBLE_SSH_COMMON_ARGS": options,
             "ANSIBLE_SSH_CONTROL_PATH_DIR": str(processes.ssh_control_path(self.home)),
         }
         if sys.prefix != sys.base_prefix:
-            environment["VIRTUAL_ENV"] = sys.prefix
-        return environment
+            variables["VIRTUAL_ENV"] = sys.prefix
+        return variables

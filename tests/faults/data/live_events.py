@@ -13,4 +13,4 @@ if __name__ == "__main__":
     with nodes.Registry(paths.database_url(root)) as registry:
         live = ingest.Ingest.of_project(registry, root, live=True)
         for host, outcome, action, result in json.loads(Path(sys.argv[1]).read_text()):
-            live.apply(task_event(host, outcome, result, action=action))
+            live.ingest_events(task_event(host, outcome, result, action=action))

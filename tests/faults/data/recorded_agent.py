@@ -24,7 +24,7 @@ def records_of(base, node, attempt):
 
 def main(argv):
     """Take the agent's arguments; ``--param base=… --param node=…`` name the recording and the node."""
-    options = dict(word.split("=", 1) for word in argv if "=" in word)
+    options = dict(argument.split("=", 1) for argument in argv if "=" in argument)
     attempt = argv[argv.index("--attempt") + 1]
     for record in records_of(options["base"], options["node"], attempt):
         print(json.dumps(record))

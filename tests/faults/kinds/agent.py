@@ -26,14 +26,14 @@ class KillAgent(Kind):
     leaves_registry = False
 
     def setup(self) -> None:
-        self.agent: Path = self.run.world.keep("agent", self.build)
+        self.agent: Path = self.run.workspace.cached("agent", self.build)
         self.journal = self.run.folder / "attempt.jsonl"
-        pace = [word for key, value in PACE.items() for word in ("-p", f"{key}={value}")]
+        pace = [option for key, value in PACE.items() for option in ("-p", f"{key}={value}")]
         self.command = (self.agent, "run", "--attempt", "a1", "--out", self.journal, *pace)
 
     def build(self) -> Path:
         """Build the agent once for the campaign."""
-        target = self.run.world.folder / "agent.pyz"
+        target = self.run.workspace.folder / "agent.pyz"
         self.run.call("-c", BUILD, target, program=sys.executable)
         return target
 
@@ -48,8 +48,8 @@ class KillAgent(Kind):
                 self.run.violate(f"the agent's load outlives it: {pid} {text[:100]}")
 
     def check(self) -> None:
-        kept = set(whole_lines(self.journal.read_text())) if self.journal.exists() else set()
-        lost = [line[:100] for line in self.seen if line not in kept]
+        complete_lines = set(whole_lines(self.journal.read_text())) if self.journal.exists() else set()
+        lost = [line[:100] for line in self.seen if line not in complete_lines]
         self.run.expect(not lost, f"printed and not in the record: {lost}")
         self.complete()
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from faults import evidence
 from faults.evidence import Evidence
-from faults.world import CASES, Run, World, leftovers
+from faults.workspace import CASES, Run, Workspace, leftovers
 
 STATE = CASES / "nodes" / "state-production.json"
 SYNC = ("nodes", "sync", "-s", "production", "--state", STATE)
@@ -66,7 +66,7 @@ class Kind:
 
     def start_registry(self, name: str = "synced") -> None:
         """Put a prepared registry into the run's state folder."""
-        prepared = self.run.world.keep(f"registry:{name}", lambda: _prepare(self.run.world, name))
+        prepared = self.run.workspace.cached(f"registry:{name}", lambda: _prepare(self.run.workspace, name))
         self.run.home.mkdir(parents=True, exist_ok=True)
         shutil.copy(prepared, self.run.home / "registry.db")
 
@@ -74,22 +74,22 @@ class Kind:
         """Return how long a command takes undisturbed, measured once in a run of its own."""
 
         def command() -> None:
-            run = self.run.world.open(f"measured-{type(self).name}", 0)
+            run = self.run.workspace.open(f"measured-{type(self).name}", 0)
             type(self)(run).setup()
             run.call(*arguments)
             run.close()
 
-        return self.run.world.seconds(name, command)
+        return self.run.workspace.seconds(name, command)
 
 
-def _prepare(world: World, name: str) -> Path:
+def _prepare(workspace: Workspace, name: str) -> Path:
     """Make a registry by undisturbed commands: ``synced`` knows the production stack's racks and clouds."""
-    run = world.open("prepared", 0)
+    run = workspace.open("prepared", 0)
     done = run.call(*SYNC)
     if done.code:
         raise RuntimeError(f"cannot prepare the registry {name}: {done}")
-    kept = world.folder / f"{name}.db"
-    shutil.copy(run.home / "registry.db", kept)
-    world.shared[f"digest:{name}"] = Evidence(run.database).digest()
+    template = workspace.folder / f"{name}.db"
+    shutil.copy(run.home / "registry.db", template)
+    workspace.shared[f"digest:{name}"] = Evidence(run.database).digest()
     run.close()
-    return kept
+    return template

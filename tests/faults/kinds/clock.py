@@ -45,7 +45,7 @@ class ClockJump(Kind):
         offset = self.rng.choice(OFFSETS)
         self.run.notes.append(f"{attempt or outcome} {offset}")
         silent = [(NODE, "unreachable", PROBE, {"msg": "timed out", "unreachable": True})]
-        events = [(NODE, "ok", action, {"gpufleet": said}) for action, said in life(NODE, attempt)]
+        events = [(NODE, "ok", action, {"gpufleet": payload}) for action, payload in life(NODE, attempt)]
         file = self.run.folder / "events.json"
         file.write_text(json.dumps(silent if outcome == "unreachable" else events))
         result = self.run.call("-f", offset, sys.executable, DRIVER, file, program="faketime")

@@ -17,19 +17,19 @@ NODES = [f"blade{slot:02}" for slot in range(1, 7)]
 def damage(path: Path, rng: random.Random) -> str:
     """Cut a file off, overwrite a part of it or empty it; return what was done."""
     data = bytearray(path.read_bytes())
-    way = rng.choice(["cut", "overwrite", "empty", "garbage"])
+    method = rng.choice(["cut", "overwrite", "empty", "garbage"])
     at = rng.randrange(len(data))
-    if way == "cut":
+    if method == "cut":
         del data[at:]
-    elif way == "overwrite":
+    elif method == "overwrite":
         length = rng.randint(1, 400)
         data[at : at + length] = rng.randbytes(len(data[at : at + length]))
-    elif way == "empty":
+    elif method == "empty":
         data.clear()
     else:
         data = bytearray(rng.randbytes(rng.randint(1, 5000)))
     path.write_bytes(data)
-    return f"{way} at {at} of {path.name}"
+    return f"{method} at {at} of {path.name}"
 
 
 class DamagedState(Kind):
@@ -140,8 +140,8 @@ class DamagedPrices(KillPriceImport):
         for extra in self.run.home.glob("prices.db-*"):
             extra.unlink()
         self.run.notes.append(damage(self.run.home / "prices.db", self.rng))
-        for words in (("prices", "status"), ("prices", "--gpu", "h100"), self.command):
-            result = self.run.call(*words)
+        for arguments in (("prices", "status"), ("prices", "--gpu", "h100"), self.command):
+            result = self.run.call(*arguments)
             self.run.expect(result.code in (0, 1, 3), f"unexpected: {result}")
             self.run.expect(
                 result.code == 0 or len(result.err.splitlines()) <= 4, f"not one line: {result.err[:300]}"

@@ -26,7 +26,7 @@ class FullDisk(Kind):
         mount = ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "gpufleet-faults", str(home)]
         subprocess.run(mount, check=True)
         self.run.closing.callback(subprocess.run, ["umount", "-l", str(home)], check=False)
-        self.run.world.shared.setdefault("mounts", set()).add(str(home))
+        self.run.workspace.shared.setdefault("mounts", set()).add(str(home))
         self.start_registry()
         self.artifacts = write_run(self.run.folder / "recorded", NODES)
         self.commands = [

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from faults.kinds.base import Kind
 from faults.kinds.damage import damage
-from faults.world import CommandResult, Running
+from faults.workspace import CommandResult, Running
 
 STACK = "poc"
 REHEARSE = ("rehearse", "up", "-s", STACK, "--no-rack")
@@ -46,9 +46,11 @@ class Rehearsal(Kind):
     def check(self) -> None:
         self.run.succeed(*self.rehearse)
         self.expect_ok(self.shell(self.up).wait())
-        found = self.resources()
-        expected = self.run.world.keep(f"resources:{self.stack}", lambda: found)
-        self.run.expect(found == expected and len(found) > 1, f"{len(found)} of {len(expected)} resources")
+        resources = self.resources()
+        expected = self.run.workspace.cached(f"resources:{self.stack}", lambda: resources)
+        self.run.expect(
+            resources == expected and len(resources) > 1, f"{len(resources)} of {len(expected)} resources"
+        )
         locks = list(self.run.home.rglob("locks/**/*.json"))
         self.run.expect(not locks, f"locks: {locks}")
         self.run.succeed("rehearse", "down", "-s", self.stack)
@@ -67,9 +69,9 @@ class KillRehearse(Rehearsal):
     name = "kill-rehearse-up"
 
     def act(self) -> None:
-        whole = self.undisturbed_seconds("rehearse", *self.rehearse)
+        total_seconds = self.undisturbed_seconds("rehearse", *self.rehearse)
         running = self.run.start(*self.rehearse)
-        self.run.interrupt(running, self.run.home, whole)
+        self.run.interrupt(running, self.run.home, total_seconds)
         running.wait()
 
 
@@ -100,8 +102,8 @@ class KillEngine(Rehearsal):
 
     def victims(self) -> list[int]:
         """Return the engine's process."""
-        found = self.run.processes()
-        return [pid for pid, text in found.items() if self.is_victim(text)][:1]
+        processes = self.run.processes()
+        return [pid for pid, text in processes.items() if self.is_victim(text)][:1]
 
     def is_victim(self, text: str) -> bool:
         return text.startswith("pulumi up ")

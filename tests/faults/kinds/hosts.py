@@ -13,7 +13,7 @@ import subprocess
 from faults.kinds.base import Kind
 from faults.rack import PLACES, SMALL_DISK, declaration, start_rack
 from faults.recordings import REPORT
-from faults.world import Running
+from faults.workspace import Running
 
 HOSTS = tuple(PLACES)
 KEY = "/etc/ssh/ssh_host_ed25519_key"
@@ -27,7 +27,7 @@ class HostKind(Kind):
     victims = HOSTS
 
     def setup(self) -> None:
-        self.rack = start_rack(self.run.world)
+        self.rack = start_rack(self.run.workspace)
         self.run.closing.callback(self.rack.heal)
         self.victim = self.rng.choice(self.victims)
         self.run.notes.append(self.victim)
@@ -165,8 +165,10 @@ class WrongHostKey(HostKind):
         mine = [line for line in lines if address in line.split()[0]]
         self.run.expect(mine, "the rack wrote no key for the host")
         other = next(line for line in lines if address not in line.split()[0])
-        wrong = [] if self.rng.random() < 0.5 else [" ".join([mine[0].split()[0], *other.split()[1:]])]
-        self.known_hosts.write_text("\n".join([line for line in lines if line not in mine] + wrong) + "\n")
+        wrong_keys = [] if self.rng.random() < 0.5 else [" ".join([mine[0].split()[0], *other.split()[1:]])]
+        self.known_hosts.write_text(
+            "\n".join([line for line in lines if line not in mine] + wrong_keys) + "\n"
+        )
 
     def check(self) -> None:
         self.check_silence()
@@ -187,10 +189,10 @@ class ChangedHostKey(HostKind):
             f"cp {KEY} /run/kept-key; rm {KEY}; ssh-keygen -q -t ed25519 -N '' -f {KEY}; systemctl reload ssh"
         )
         self.run.closing.callback(self.restore)
-        self.rack.inside(self.victim, change)
+        self.rack.run_inside(self.victim, change)
 
     def restore(self) -> None:
-        self.rack.inside(
+        self.rack.run_inside(
             self.victim,
             f"test ! -e /run/kept-key || {{ cp /run/kept-key {KEY} && chmod 600 {KEY} &&"
             f" ssh-keygen -y -f {KEY} > {KEY}.pub && systemctl reload ssh && rm /run/kept-key; }}",
@@ -239,15 +241,23 @@ class KillHostAgent(HostKind):
 
     def during(self, running: Running) -> None:
         self.run.until(lambda: self.agents() or not running.is_alive)
-        found = sorted(self.agents())
+        process_ids = sorted(self.agents())
         # A short agent on a quick host: each look may be the one, so that most runs kill a living agent.
-        while found and running.is_alive and self.rng.random() > 0.15 and (again := sorted(self.agents())):
-            found = again
-        self.struck = found[:1] if self.rng.random() < 0.6 else [self.rng.choice(found)] if found else []
+        while (
+            process_ids and running.is_alive and self.rng.random() > 0.15 and (again := sorted(self.agents()))
+        ):
+            process_ids = again
+        self.struck = (
+            process_ids[:1]
+            if self.rng.random() < 0.6
+            else [self.rng.choice(process_ids)]
+            if process_ids
+            else []
+        )
         for pid in self.struck:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        self.run.notes.append(f"killed {len(self.struck)} of {len(found)}")
+        self.run.notes.append(f"killed {len(self.struck)} of {len(process_ids)}")
 
     def agents(self) -> dict[int, str]:
         return self.rack.processes(self.victim, "agent.pyz")
@@ -272,10 +282,10 @@ class FullHostDisk(HostKind):
         self.run.notes.append(f"{left} KiB free")
         fill = f"dd if=/dev/zero of=/ballast bs=64k 2>/dev/null; truncate -s -{left}K /ballast; sync"
         self.run.closing.callback(self.empty)
-        self.rack.inside(self.victim, f"sh -c {shlex.quote(fill)} || true")
+        self.rack.run_inside(self.victim, f"sh -c {shlex.quote(fill)} || true")
 
     def empty(self) -> None:
-        self.rack.inside(self.victim, "rm -f /ballast")
+        self.rack.run_inside(self.victim, "rm -f /ballast")
 
     def heal(self) -> None:
         super().heal()

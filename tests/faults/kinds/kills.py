@@ -8,7 +8,7 @@ from contextlib import closing
 
 from faults.kinds.base import SYNC, Kind
 from faults.recordings import ATTEMPT, write_run
-from faults.world import CASES
+from faults.workspace import CASES
 
 BLADES = [f"blade{slot:02}" for slot in range(1, 21)]
 
@@ -23,9 +23,9 @@ class KillSync(Kind):
             self.start_registry()
 
     def act(self) -> None:
-        whole = self.undisturbed_seconds("sync", *SYNC)
+        total_seconds = self.undisturbed_seconds("sync", *SYNC)
         sync = self.run.start(*SYNC)
-        self.run.interrupt(sync, self.run.home, whole)
+        self.run.interrupt(sync, self.run.home, total_seconds)
         sync.wait()
 
     def check(self) -> None:
@@ -38,12 +38,12 @@ class KillSync(Kind):
 
     def start_registry_digest(self) -> None:
         """Compare with a registry that nothing disturbed."""
-        found = self.evidence().digest()
-        control = self.run.world.open("control", 0)
+        digest = self.evidence().digest()
+        control = self.run.workspace.open("control", 0)
         type(self)(control).start_registry()
         control.close()
-        expected = self.run.world.shared["digest:synced"]
-        self.run.expect(found == expected, "the registry differs from an undisturbed one")
+        expected = self.run.workspace.shared["digest:synced"]
+        self.run.expect(digest == expected, "the registry differs from an undisturbed one")
 
 
 class KillState(Kind):
@@ -57,9 +57,9 @@ class KillState(Kind):
 
     def act(self) -> None:
         self.before = self.evidence()
-        whole = self.undisturbed_seconds("state", *self.move)
+        total_seconds = self.undisturbed_seconds("state", *self.move)
         command = self.run.start(*self.move)
-        self.run.interrupt(command, self.run.home, whole)
+        self.run.interrupt(command, self.run.home, total_seconds)
         self.result = command.wait()
 
     def check(self) -> None:
@@ -91,9 +91,9 @@ class KillIngest(Kind):
 
     def act(self) -> None:
         self.before = self.evidence()
-        whole = self.undisturbed_seconds("ingest", "nodes", "ingest", self.artifacts)
+        total_seconds = self.undisturbed_seconds("ingest", "nodes", "ingest", self.artifacts)
         command = self.run.start("nodes", "ingest", self.artifacts)
-        self.run.interrupt(command, self.run.home, whole)
+        self.run.interrupt(command, self.run.home, total_seconds)
         command.wait()
 
     def check(self) -> None:
@@ -118,9 +118,9 @@ class KillPriceImport(Kind):
     command = ("prices", "import", FILE, "--cloud", "aws", "--as-of", "2026-11-20", "--source", "faults")
 
     def act(self) -> None:
-        whole = self.undisturbed_seconds("import", *self.command)
+        total_seconds = self.undisturbed_seconds("import", *self.command)
         running = self.run.start(*self.command)
-        self.run.interrupt(running, self.run.home, whole)
+        self.run.interrupt(running, self.run.home, total_seconds)
         self.result = running.wait()
 
     def check(self) -> None:
@@ -136,14 +136,14 @@ class KillPriceImport(Kind):
         """Return how many prices an undisturbed import brings."""
 
         def count() -> int:
-            run = self.run.world.open("control", 0)
+            run = self.run.workspace.open("control", 0)
             control = type(self)(run)
             run.call(*self.command)
-            found = control.visible()
+            visible = control.visible()
             run.close()
-            return found
+            return visible
 
-        return int(self.run.world.keep("prices", count))
+        return int(self.run.workspace.cached("prices", count))
 
     def visible(self) -> int:
         return self._count("prices WHERE source = 'faults'")
@@ -166,13 +166,13 @@ class KillCostDiff(Kind):
 
     def setup(self) -> None:
         git = ("-c", "user.name=f", "-c", "user.email=f@example.org")
-        for words in (("init", "-q"), ("add", "-A"), ("commit", "-qm", "start")):
-            self.run.call(*git, *words, program="git")
+        for arguments in (("init", "-q"), ("add", "-A"), ("commit", "-qm", "start")):
+            self.run.call(*git, *arguments, program="git")
 
     def act(self) -> None:
-        whole = self.undisturbed_seconds("diff", *self.command)
+        total_seconds = self.undisturbed_seconds("diff", *self.command)
         running = self.run.start(*self.command)
-        self.run.interrupt(running, self.run.tmp, whole)
+        self.run.interrupt(running, self.run.tmp, total_seconds)
         running.wait()
 
     def check(self) -> None:

@@ -39,10 +39,10 @@ class TwoSyncs(Kind):
 
     def prepared(self) -> dict[str, object]:
         """Return the undisturbed registry's nodes."""
-        control = self.run.world.open("control", 0)
+        control = self.run.workspace.open("control", 0)
         type(self).start_registry(type(self)(control))
         control.close()
-        return dict(self.run.world.shared["digest:synced"])
+        return dict(self.run.workspace.shared["digest:synced"])
 
 
 class TwoChanges(Kind):
@@ -89,7 +89,7 @@ class TwoChanges(Kind):
         """Check that a move of several nodes happened to all of them or to none."""
         first, last = (int(text) for text in names[6:-1].split("-"))
         moved = [
-            any(reason == why for _, why in after.moves(f"blade{slot:02}"))  # type: ignore[attr-defined]
+            any(reason == move_reason for _, move_reason in after.moves(f"blade{slot:02}"))  # type: ignore[attr-defined]
             for slot in range(first, last + 1)
         ]
         self.run.expect(all(moved) or not any(moved), f"{names}: {sum(moved)} of {len(moved)} moved")

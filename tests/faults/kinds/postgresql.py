@@ -5,7 +5,7 @@ from __future__ import annotations
 from faults.kinds.base import SYNC, Kind
 from faults.postgres import Server
 from faults.recordings import ATTEMPT, write_run
-from faults.world import World
+from faults.workspace import Workspace
 
 NODES = [f"blade{slot:02}" for slot in range(1, 7)]
 
@@ -17,16 +17,16 @@ class PostgresRestart(Kind):
     needs = "postgresql"
 
     def setup(self) -> None:
-        self.server: Server = self.run.world.keep("postgres", lambda: _server(self.run.world))
+        self.server: Server = self.run.workspace.cached("postgres", lambda: _server(self.run.workspace))
         name = f"r{self.run.seed}x{self.rng.randrange(10**9)}"
-        template = self.run.world.keep("postgres:template", self.prepare)
+        template = self.run.workspace.cached("postgres:template", self.prepare)
         self.run.env["GPUFLEET_DATABASE_URL"] = self.server.database(name, template)
         self.artifacts = write_run(self.run.home / "artifacts" / "recorded", NODES)
 
     def prepare(self) -> str:
         """Make a synced database to copy."""
         url = self.server.database("prepared")
-        run = self.run.world.open("prepared", 0)
+        run = self.run.workspace.open("prepared", 0)
         run.env["GPUFLEET_DATABASE_URL"] = url
         run.call(*SYNC)
         run.close()
@@ -63,7 +63,7 @@ class PostgresRestart(Kind):
             self.run.expect(results == [ATTEMPT], f"{name} has results {results}")
 
 
-def _server(world: World) -> Server:
+def _server(workspace: Workspace) -> Server:
     server = Server()
-    world.closing.callback(server.close)
+    workspace.closing.callback(server.close)
     return server

@@ -13,7 +13,7 @@ from typing import Any
 from faults.data.recorded_agent import serial_of
 from faults.kinds.base import Kind
 from faults.recordings import BASE
-from faults.world import Running
+from faults.workspace import Running
 
 NODES = ["blade01", "blade02"]
 CONFIGURE = ("configure", "--play", "faults", "--limit", ",".join(NODES))
@@ -30,14 +30,14 @@ class RunKind(Kind):
 
     def act(self) -> None:
         self.before = self.evidence()
-        whole = self.undisturbed_seconds("configure", *CONFIGURE)
+        total_seconds = self.undisturbed_seconds("configure", *CONFIGURE)
         running = self.run.start(*CONFIGURE)
-        self.strike(running, whole)
+        self.strike(running, total_seconds)
         self.result = running.wait()
 
-    def strike(self, running: Running, whole: float) -> None:
+    def strike(self, running: Running, total_seconds: float) -> None:
         """Do the damage."""
-        self.run.interrupt(running, self.run.home, whole)
+        self.run.interrupt(running, self.run.home, total_seconds)
 
     def check(self) -> None:
         self.run.until(lambda: not self.run.processes(), 20)
@@ -100,10 +100,10 @@ class KillAnsiblePlaybook(RunKind):
     name = "kill-ansible-playbook"
     program = "ansible-playbook"
 
-    def strike(self, running: Running, whole: float) -> None:
+    def strike(self, running: Running, total_seconds: float) -> None:
         """Kill Ansible's main process, at any moment of its life."""
         self.run.until(lambda: self.victims() or not running.is_alive)
-        self.run.pause(self.rng.uniform(0, whole * 0.4), running)
+        self.run.pause(self.rng.uniform(0, total_seconds * 0.4), running)
         victims: list[int] = []
         while not victims and running.is_alive:
             victims = self.victims()
@@ -119,14 +119,18 @@ class KillAnsiblePlaybook(RunKind):
 
     def playbooks(self) -> dict[int, int]:
         """Return Ansible's processes and their parents; neither the listing before the run nor its supervisor."""
-        found = {}
+        process_ids = {}
         for pid, text in self.run.processes().items():
-            words = text.split()
-            if len(words) > 1 and Path(words[1]).name == self.program and "--list-hosts" not in words:
+            arguments = text.split()
+            if (
+                len(arguments) > 1
+                and Path(arguments[1]).name == self.program
+                and "--list-hosts" not in arguments
+            ):
                 with suppress(OSError):
                     stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-                    found[pid] = int(stat[1])
-        return found
+                    process_ids[pid] = int(stat[1])
+        return process_ids
 
     def check(self) -> None:
         if self.hit and self.result.code == 0:
@@ -170,8 +174,8 @@ class KillAnything(KillAnsiblePlaybook):
     name = "kill-any-process"
 
     def victims(self) -> list[int]:
-        found = sorted(self.run.processes())
-        return [self.rng.choice(found)] if found else []
+        processes = sorted(self.run.processes())
+        return [self.rng.choice(processes)] if processes else []
 
 
 class KillAnsibleRunner(RunKind):
@@ -182,9 +186,9 @@ class KillAnsibleRunner(RunKind):
 
     def act(self) -> None:
         self.before = self.evidence()
-        whole = self.undisturbed_seconds("configure", *CONFIGURE)
+        total_seconds = self.undisturbed_seconds("configure", *CONFIGURE)
         running = self.run.start(*self.command, program="ansible-runner")
-        self.run.interrupt(running, self.run.home / "registry.db-wal", whole)
+        self.run.interrupt(running, self.run.home / "registry.db-wal", total_seconds)
         self.result = running.wait()
 
 
@@ -202,7 +206,7 @@ class TwoConfigures(RunKind):
             self.run.pause(self.rng.uniform(0, 4.0), first)
             first.kill()
         for running in (first, second):
-            ended = running.wait()
-            overtaken = ended.code == 1 and "another run began here meanwhile" in ended.out
-            ended_well = ended.code in (0, -signal.SIGKILL) or overtaken
-            self.run.expect(ended_well, f"an operator was refused: {ended}")
+            completed = running.wait()
+            overtaken = completed.code == 1 and "another run began here meanwhile" in completed.out
+            ended_well = completed.code in (0, -signal.SIGKILL) or overtaken
+            self.run.expect(ended_well, f"an operator was refused: {completed}")

@@ -12,28 +12,28 @@ from pathlib import Path
 
 FILE = Path(os.environ.get("NVIDIA_SMI_STATE", "/etc/gpufleet-rehearsal/mig.json"))
 state = json.loads(FILE.read_text())
-gpus, words = state["gpus"], sys.argv[1:]
-state.setdefault("calls", []).append(" ".join(words))
+gpus, arguments = state["gpus"], sys.argv[1:]
+state.setdefault("calls", []).append(" ".join(arguments))
 
 
 def chosen():
-    return [gpus[int(words[words.index("-i") + 1])]] if "-i" in words else gpus
+    return [gpus[int(arguments[arguments.index("-i") + 1])]] if "-i" in arguments else gpus
 
 
 def answer():
-    if words[0] == "--version":
+    if arguments[0] == "--version":
         print("NVIDIA-SMI version  : 580.95.05 (FAKE)")
-    elif words[0].startswith("--query-gpu=driver_version"):
+    elif arguments[0].startswith("--query-gpu=driver_version"):
         print(*["580.95.05"] * len(gpus), sep="\n")
-    elif words[0].startswith("--query-gpu=index,mig"):
+    elif arguments[0].startswith("--query-gpu=index,mig"):
         for number, gpu in enumerate(gpus):
             print(f"{number}, {gpu['mode']}, {gpu.get('pending', gpu['mode'])}")
-    elif words[0].startswith("--query-gpu=index,uuid"):
+    elif arguments[0].startswith("--query-gpu=index,uuid"):
         print(*(f"{number}, GPU-fake-{number}" for number in range(len(gpus))), sep="\n")
-    elif words[0].startswith("--query-compute-apps"):
+    elif arguments[0].startswith("--query-compute-apps"):
         print(*state.get("apps", []), sep="\n")
-    elif "-mig" in words:
-        goal = "Enabled" if words[-1] == "1" else "Disabled"
+    elif "-mig" in arguments:
+        goal = "Enabled" if arguments[-1] == "1" else "Disabled"
         for gpu in chosen():
             gpu.update(
                 {"pending": goal}
@@ -48,22 +48,22 @@ def answer():
         else:
             print(f"{goal} MIG Mode for GPU 00000000:36:00.0")
         print("All done.")
-    elif words[0] == "--gpu-reset":
+    elif arguments[0] == "--gpu-reset":
         print("Resetting GPU 00000000:00:03.0 is not supported.")
         return 3
-    elif "-lgi" in words:
+    elif "-lgi" in arguments:
         print("| GPU instances:                                     |")
         for number, gpu in enumerate(gpus):
             for place, name in enumerate(gpu["instances"]):
                 print(f"|   {number}  MIG {name}       9        {place}          {place}:1     |")
-    elif "-dci" in words or "-dgi" in words:
+    elif "-dci" in arguments or "-dgi" in arguments:
         for gpu in chosen():
-            gpu["instances"] = [] if "-dgi" in words else gpu["instances"]
-    elif "-cgi" in words:
+            gpu["instances"] = [] if "-dgi" in arguments else gpu["instances"]
+    elif "-cgi" in arguments:
         for gpu in chosen():
-            gpu["instances"] += words[words.index("-cgi") + 1].split(",")
+            gpu["instances"] += arguments[arguments.index("-cgi") + 1].split(",")
     else:
-        print(f"FAKE nvidia-smi knows no {' '.join(words)}", file=sys.stderr)
+        print(f"FAKE nvidia-smi knows no {' '.join(arguments)}", file=sys.stderr)
         return 2
     return 0
 

@@ -25,7 +25,7 @@ def install_missing(checks: Sequence[Check], report: Reporter, *, tests: bool = 
         _install(
             packages, report, required=any(check.packages for check in missing_checks(checks, "required"))
         )
-    engine.ensure(report)
+    engine.ensure_engine(report)
 
 
 def _install(packages: Sequence[str], report: Reporter, *, required: bool) -> None:

@@ -84,9 +84,9 @@ class Archive:
         return file
 
     def _fetch(self, path: str, file: Path, cached_at: float | None) -> None:
-        retry_at, why = self._unreachable_until
+        retry_at, unreachable_reason = self._unreachable_until
         if time.monotonic() < retry_at:
-            raise ArchiveUnreachableError(why)
+            raise ArchiveUnreachableError(unreachable_reason)
         request = urllib.request.Request(  # noqa: S310 - the address is the machine's own apt's, file:// included
             f"{self.uri}/{path}", headers={"User-Agent": "gpufleet-rehearsal"}
         )

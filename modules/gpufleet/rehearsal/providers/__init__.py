@@ -1,11 +1,10 @@
-"""Simulated cloud providers for the real Pulumi engine: doubles of the aws, gcp and azure-native plugins.
+"""Simulated cloud providers for the real Pulumi engine: fakes of the aws, gcp and azure-native plugins.
 
-In come the engine's plugin calls (check, diff, create, read, update, delete, invoke) for the resource types
-that our components use, and for some of other people's programs; out go answers in the shape of the real
-plugins, with ids and addresses derived from the resource's URN. Each simulated cloud remembers what exists in
-``$GPUFLEET_HOME/providers/<cloud>.sqlite``, so that state outlives a command and a killed one. No cloud is
-ever called. ``install`` writes the three executables that the engine finds on PATH before it would download a
-plugin.
+Input: the engine's plugin calls (check, diff, create, read, update, delete, invoke) for the resource types of our
+components and some others. Output: responses in the format of the real plugins, with ids and addresses derived from
+the resource's URN. Each simulated cloud stores its resources in ``$GPUFLEET_HOME/providers/<cloud>.sqlite``, so that
+they survive the command, also after a kill. No cloud is ever called. ``install_launchers`` writes the executables
+that the engine finds on PATH.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from gpufleet.rehearsal.providers.install import CLOUDS
 
 
 def main(arguments: list[str]) -> int:
-    """Answer ``--version`` and ``--help`` at once; otherwise serve until the engine ends us."""
+    """Answer ``--version`` and wrong usage at once; otherwise serve until the engine stops this process."""
     cloud = arguments[0] if arguments else ""
     if cloud not in CLOUDS:
         print(f"usage: python -m gpufleet.rehearsal.providers {'|'.join(CLOUDS)} ENGINE", file=sys.stderr)
@@ -17,7 +17,7 @@ def main(arguments: list[str]) -> int:
 
     schema = load_schema(cloud)
     if "--version" in arguments:
-        print(f"{schema.version} (simulated {cloud} of gpufleet: a double that never calls a cloud)")
+        print(f"{schema.version} (simulated {cloud} of gpufleet: a fake that never calls a cloud)")
         return 0
     from pulumi.provider.experimental import server
 

@@ -1,4 +1,4 @@
-"""Which address a resource gets: the same one each time, as long as nobody else holds it."""
+"""The addresses of resources: the same one each time, unless another resource has it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import hashlib
 import ipaddress
 from collections.abc import Iterator
 
-_RESERVED_AT_START = 4  # clouds keep a subnet's first four addresses and its last for themselves
+_RESERVED_AT_START = 4  # clouds reserve a subnet's first four addresses and its last
 _MAX_TRIES = 4096
 
 
 def host_addresses(network: str, seed: str) -> Iterator[str]:
-    """Yield a network's host addresses in the order in which a resource of that seed tries them."""
+    """Yield a network's host addresses in the order in which a resource with this seed tries them."""
     block = ipaddress.ip_network(network)
     count = block.num_addresses - _RESERVED_AT_START - 1
     start = int(hashlib.sha256(seed.encode()).hexdigest(), 16)

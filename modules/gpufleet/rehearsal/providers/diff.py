@@ -1,4 +1,4 @@
-"""What changed between two versions of a resource's inputs, and whether it forces a replacement. Pure."""
+"""Differences between two versions of a resource's inputs, and which force a replacement. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MISSING = object()
 
 @dataclass(frozen=True)
 class Change:
-    """One changed place, as a path that the engine understands: ``scheduling.preemptible``, ``tags["a-b"]``."""
+    """One changed property, as a path that the engine understands: ``scheduling.preemptible``, ``tags["a-b"]``."""
 
     path: str
     kind: Kind
@@ -30,7 +30,7 @@ def diff_inputs(old: PlainValues, new: PlainValues, replace: tuple[str, ...]) ->
 
 
 def trim_to_shape(old: Any, reference: Any) -> Any:
-    """Cut ``old`` to the shape of ``like``, so that what a cloud added does not read as a change."""
+    """Return the parts of ``old`` that ``reference`` has, so that outputs added by a cloud are not changes."""
     if isinstance(old, dict) and isinstance(reference, dict):
         return {key: trim_to_shape(value, reference[key]) for key, value in old.items() if key in reference}
     if isinstance(old, list) and isinstance(reference, list) and len(old) == len(reference):
@@ -61,5 +61,5 @@ def _join_path(path: str, key: str) -> str:
 
 
 def _forces_replacement(path: str, replace: tuple[str, ...]) -> bool:
-    plain = re.sub(r"\[\d+\]", "", path)  # "networkInterfaces.network" stands for every interface
+    plain = re.sub(r"\[\d+\]", "", path)  # "networkInterfaces.network" means every interface
     return any(plain == root or plain.startswith((f"{root}.", f"{root}[")) for root in replace)

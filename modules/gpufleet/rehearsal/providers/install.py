@@ -7,7 +7,7 @@ from pathlib import Path
 
 CLOUDS = ("aws", "gcp", "azure-native")
 
-# A shell script and not a "#!python" line: those break where the path is long or holds a space.
+# A shell script instead of a "#!python" line, which fails with a long path or one with a space.
 _LAUNCHER = """#!/bin/sh
 # A simulated {cloud} provider for rehearsals (gpufleet); it never calls a cloud.
 exec {python} -m gpufleet.rehearsal.providers {cloud} "$@"
@@ -15,7 +15,7 @@ exec {python} -m gpufleet.rehearsal.providers {cloud} "$@"
 
 
 def install_launchers(folder: Path, python: Path | str) -> list[Path]:
-    """Put ``pulumi-resource-aws``, ``-gcp`` and ``-azure-native`` into ``folder``; return their paths."""
+    """Write ``pulumi-resource-aws``, ``-gcp`` and ``-azure-native`` into ``folder``; return their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     return [_write_launcher(folder / f"pulumi-resource-{cloud}", cloud, str(python)) for cloud in CLOUDS]
 
@@ -25,7 +25,7 @@ def _write_launcher(path: Path, cloud: str, python: str) -> Path:
     if not path.exists() or path.read_text() != text:
         temporary = path.with_name(
             f".{path.name}.new"
-        )  # renamed into place: a running engine never reads half
+        )  # renamed: a running engine never reads an incomplete file
         temporary.write_text(text)
         temporary.chmod(0o755)
         temporary.replace(path)

@@ -18,7 +18,7 @@ _GROUP_FILTER = "tag:aws:autoscaling:groupName"
 
 @dataclass(frozen=True)
 class Lookup:
-    """One question to a simulated cloud."""
+    """One lookup in a simulated cloud."""
 
     schema: CloudSchema
     store: ResourceStore
@@ -29,7 +29,7 @@ class Lookup:
         return str(self.args.get("region") or self.schema.defaults["region"])
 
     def filter_values(self, name: str) -> list[str]:
-        """Return the values of a filter, none where it was not given."""
+        """Return the values of a filter; empty if it is not set."""
         return next(
             (list(item["values"]) for item in self.args.get("filters", []) if item["name"] == name), []
         )
@@ -43,7 +43,7 @@ def _get_ami(lookup: Lookup) -> PlainValues:
     """Return one image per region, owner and name pattern."""
     owners, patterns = lookup.args.get("owners") or [], lookup.filter_values("name")
     if not owners or not patterns:
-        raise LookupError("the simulated aws finds images by owners and a filter on name; give both")
+        raise LookupError("the simulated aws finds images by owners and a filter on name; set both")
     identity = f"ami-{_digest(f'{lookup.region} {owners} {patterns}')}"
     return {
         **lookup.args,
@@ -62,7 +62,7 @@ def _get_ami(lookup: Lookup) -> PlainValues:
 
 
 def _get_offerings(lookup: Lookup) -> PlainValues:
-    """Offer every machine in the region's first zones."""
+    """Return an offering of every instance type in the region's first zones."""
     zones = [f"{lookup.region}{letter}" for letter in _ZONE_LETTERS]
     instance_type = (lookup.filter_values("instance-type") or ["unknown"])[0]
     return {
@@ -95,7 +95,7 @@ def _get_instances(lookup: Lookup) -> PlainValues:
 
 @dataclass(frozen=True)
 class Member:
-    """One machine that a scaling group keeps."""
+    """One machine of a scaling group."""
 
     id: str
     private_ip: str
@@ -103,7 +103,7 @@ class Member:
 
 
 def _members(store: ResourceStore, group: Row) -> list[Member]:
-    """Return a group's machines; they follow from the group's name."""
+    """Return a group's machines, derived from its id."""
     subnets = [
         store.get("aws:ec2/subnet:Subnet", name) for name in group.inputs.get("vpcZoneIdentifiers", [])
     ]
@@ -123,16 +123,16 @@ def _members(store: ResourceStore, group: Row) -> list[Member]:
 
 
 def _get_zones(lookup: Lookup) -> PlainValues:
-    """Return the region's zones, as an account that has all of them sees them."""
+    """Return all zones of the region."""
     names = [f"{lookup.region}{letter}" for letter in (*_ZONE_LETTERS, "c")]
     ids = [f"{lookup.region}-az{number}" for number in range(1, len(names) + 1)]
     return {**lookup.args, "id": lookup.region, "names": names, "zoneIds": ids, "groupNames": [lookup.region]}
 
 
 def _get_vpc(lookup: Lookup) -> PlainValues:
-    """Return the network that every account has in a region."""
+    """Return the default network of a region."""
     if not lookup.args.get("default"):
-        raise LookupError("the simulated aws finds the default network only; give default=True")
+        raise LookupError("the simulated aws finds the default network only; set default=True")
     return {
         **lookup.args,
         "id": f"vpc-{_digest(lookup.region)}",
@@ -152,10 +152,10 @@ def _get_subnets(lookup: Lookup) -> PlainValues:
 
 
 def _get_image(lookup: Lookup) -> PlainValues:
-    """Return the image that a family of a project stands for."""
+    """Return the current image of a project's image family."""
     project, family = lookup.args.get("project"), lookup.args.get("family")
     if not project or not family:
-        raise LookupError("the simulated gcp finds images by project and family; give both")
+        raise LookupError("the simulated gcp finds images by project and family; set both")
     name = f"{family}-v{_BUILD}"
     identity = f"projects/{project}/global/images/{name}"
     return {

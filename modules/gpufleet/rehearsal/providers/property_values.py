@@ -33,7 +33,7 @@ def reveal(value: Any) -> Any:
 
 
 def has_unknown(value: Any) -> bool:
-    """Tell whether a value of the future (an output not yet known in a preview) is in ``value``."""
+    """Return whether ``value`` contains an output that is unknown in a preview."""
     if isinstance(value, dict):
         return any(has_unknown(item) for item in value.values())
     if isinstance(value, list):

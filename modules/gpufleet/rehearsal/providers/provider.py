@@ -1,4 +1,4 @@
-"""The engine's calls, answered from a simulated cloud's memory."""
+"""The engine's plugin calls, served from the store of a simulated cloud."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _MAX_GENERATIONS = 1000
 
 
 class SimulatedProvider(api.Provider):
-    """A double of one cloud's Pulumi plugin."""
+    """A fake of one cloud's Pulumi plugin."""
 
     def __init__(self, schema: CloudSchema, store: ResourceStore) -> None:
         self.schema = schema
         self.store = store
 
     async def get_schema(self, request: api.GetSchemaRequest) -> api.GetSchemaResponse:  # noqa: ARG002 - an override
-        """Describe ourselves: a double, and what it knows."""
+        """Return the schema: the name, version and resource types of this fake."""
         types = {token: {"requiredInputs": list(kind.required)} for token, kind in self.schema.types.items()}
         schema = {
             "name": self.schema.cloud,
@@ -46,7 +46,7 @@ class SimulatedProvider(api.Provider):
         return api.GetSchemaResponse(json.dumps(schema))
 
     async def check_config(self, request: api.CheckRequest) -> api.CheckResponse:
-        """Refuse a configuration that lacks what the real plugin asks for: AWS wants a region."""
+        """Refuse a configuration without a required setting of the real plugin, e.g. the region of AWS."""
         settings = to_plain(request.new_inputs)
         failures = [
             api.CheckFailure(
@@ -67,7 +67,7 @@ class SimulatedProvider(api.Provider):
         return api.ConfigureResponse(accept_secrets=True, supports_preview=True)
 
     async def check(self, request: api.CheckRequest) -> api.CheckResponse:
-        """Refuse unknown types, missing inputs and combinations that the cloud refuses; name the unnamed."""
+        """Refuse unknown types and invalid inputs; choose a name for unnamed resources."""
         kind = self.schema.types.get(_token(request.urn))
         if kind is None:
             return api.CheckResponse(
@@ -83,7 +83,7 @@ class SimulatedProvider(api.Provider):
         return api.CheckResponse(from_plain(news), failures)
 
     async def diff(self, request: api.DiffRequest) -> api.DiffResponse:
-        """Tell the changed places, and which of them force a replacement."""
+        """Return the changed properties, and which of them force a replacement."""
         kind = self._kind(_token(request.urn))
         news = to_plain(request.new_inputs)
         self.store.acknowledge(kind.token, request.resource_id)
@@ -107,7 +107,7 @@ class SimulatedProvider(api.Provider):
         return api.CreateResponse(context.id, from_plain(created))
 
     async def read(self, request: api.ReadRequest) -> api.ReadResponse:
-        """Return what exists now; a resource that is gone has no id."""
+        """Return the current resource; a missing one has no id."""
         kind = self._kind(_token(request.urn))
         row = self.store.get(kind.token, request.resource_id)
         if row is None:
@@ -132,7 +132,7 @@ class SimulatedProvider(api.Provider):
         return api.UpdateResponse(from_plain(updated))
 
     async def delete(self, request: api.DeleteRequest) -> None:
-        """Delete; what is gone already stays gone."""
+        """Delete a resource; ignore a missing one."""
         with self.store.transaction():
             self.store.delete(self._kind(_token(request.urn)).token, request.resource_id)
 
@@ -159,7 +159,7 @@ class SimulatedProvider(api.Provider):
         return Context(self.schema, self._kind(_token(urn)), self.store, inputs, seed=urn)
 
     def _choose_id(self, context: Context, urn: str) -> None:
-        """Choose the id: that of an unfinished creation of this URN, else the first that is free."""
+        """Choose the id: that of an unfinished creation of this URN, else the first free one."""
         for row in self.store.find_by_urn(urn):
             if not row.acknowledged and row.type == context.kind.token:
                 context.id = row.id
@@ -179,9 +179,9 @@ class SimulatedProvider(api.Provider):
         from hashlib import sha256
 
         suffix = sha256(urn.encode()).hexdigest()
-        taken = {row.inputs.get(kind.name or "") for row in self.store.find_by_type(kind.token)}
+        used_names = {row.inputs.get(kind.name or "") for row in self.store.find_by_type(kind.token)}
         names = (f"{logical}-{suffix[at : at + 7]}" for at in range(50))
-        return next(name for name in names if name not in taken)
+        return next(name for name in names if name not in used_names)
 
 
 def _token(urn: str) -> str:

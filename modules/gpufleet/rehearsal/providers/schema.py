@@ -1,4 +1,4 @@
-"""What a simulated cloud sells: resource types and lookups, read from ``data/<cloud>.json``."""
+"""The resource types of a simulated cloud, read from ``data/<cloud>.json``."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ _DATA = Path(__file__).parent / "data"
 
 @dataclass(frozen=True)
 class ResourceType:
-    """How one type behaves: what it needs, what forces a replacement, what the cloud computes."""
+    """One resource type: required inputs, inputs that force a replacement, computed outputs."""
 
     token: str
     id: str
     required: tuple[str, ...]
     replace: tuple[str, ...]
     computed: dict[str, Any]
-    name: str | None  # the input that names it, where the provider names what the program left unnamed
+    name: str | None  # the input that the provider fills if the program leaves it out
 
     @property
     def has_unique_name(self) -> bool:
-        """Tell whether the name is the id: then there can't be two, not even during a replacement."""
+        """True if the name is the id: then two can't exist, not even during a replacement."""
         return self.name is not None and "{hex17}" not in self.id
 
 
@@ -33,8 +33,8 @@ class ResourceType:
 class CloudSchema:
     """One simulated cloud.
 
-    ``defaults`` are the facts that a real account or its configuration brings; ``required_config`` names what
-    the real plugin refuses to start without, each with the variable that may stand in for it.
+    ``defaults`` are facts of a real account or its configuration; ``required_config`` maps each setting without which
+    the real plugin does not start to the environment variable that can replace it.
     """
 
     cloud: str
@@ -45,7 +45,7 @@ class CloudSchema:
 
 
 def load_schema(cloud: str) -> CloudSchema:
-    """Read the cloud's data file; its version is that of the SDK, as with the real plugin."""
+    """Load the cloud's data file; its version is that of the SDK, as with the real plugin."""
     data = packaged_json("gpufleet.rehearsal.providers", f"data/{cloud}.json")
     types = {token: _resource_type(token, fields) for token, fields in data["types"].items()}
     version = importlib.metadata.version(f"pulumi-{cloud}")

@@ -1,7 +1,6 @@
-"""What exists in a simulated cloud: one SQLite file, written in transactions.
+"""The resources of a simulated cloud: one SQLite file, written in transactions.
 
-SQLite brings what the engine's habits ask for: many calls at once, several commands at once, and a file that
-is whole after SIGKILL.
+SQLite supports the engine's concurrent calls, concurrent commands, and stays consistent after SIGKILL.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ class Row:
 
 
 def open_store(cloud: str) -> ResourceStore:
-    """Open (or start) the memory of ``cloud`` in the state home."""
+    """Open or create the store of ``cloud`` in the state home."""
     folder = state_home() / "providers"
     folder.mkdir(parents=True, exist_ok=True)
     return ResourceStore(folder / f"{cloud}.sqlite")
@@ -51,7 +50,7 @@ def open_store(cloud: str) -> ResourceStore:
 
 class ResourceStore:
     def __init__(self, path: Path) -> None:
-        """Open the file; a writer waits up to 30 s for another one to finish."""
+        """Open the file; a writer waits up to 30 s for another one."""
         self._db = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
         self._db.execute("pragma synchronous=off")  # safe against SIGKILL; only a power cut could hurt
         self._db.execute(_RESOURCES_TABLE)
@@ -60,7 +59,7 @@ class ResourceStore:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Hold the write lock: what is read inside is still true when it is written."""
+        """Hold the write lock: data read inside is still current when it is written."""
         self._db.execute("begin immediate")
         try:
             yield
@@ -85,27 +84,27 @@ class ResourceStore:
         )
 
     def acknowledge(self, kind: str, identity: str) -> None:
-        """Note that the engine knows this resource: an unfinished creation would not be named by it."""
+        """Record that the engine knows this resource: it never names an unfinished creation."""
         self._db.execute(
             "update resources set acknowledged = 1 where type = ? and id = ? and acknowledged = 0",
             (kind, identity),
         )
 
     def lease_address(self, network: str, kind: str, identity: str, purpose: str) -> str:
-        """Return the address that the resource holds for a purpose; a new holder gets a free one."""
+        """Return the resource's address for a purpose; a new holder gets a free one."""
         holder = f"{kind} {identity} {purpose}"
         existing = self._db.execute("select address from leases where holder = ?", (holder,)).fetchone()
         if existing is not None:
             return str(existing[0])
         for address in host_addresses(network, holder):
-            taken = self._db.execute("select 1 from leases where address = ?", (address,)).fetchone()
-            if taken is None:
+            is_used = self._db.execute("select 1 from leases where address = ?", (address,)).fetchone()
+            if is_used is None:
                 self._db.execute("insert into leases values (?, ?, ?, ?)", (holder, kind, identity, address))
                 return address
         raise LookupError(f"{network} has no free address left")
 
     def delete(self, kind: str, identity: str) -> None:
-        """Forget a resource and give its addresses back."""
+        """Delete a resource and release its addresses."""
         self._db.execute("delete from leases where kind = ? and id = ?", (kind, identity))
         self._db.execute("delete from resources where type = ? and id = ?", (kind, identity))
 
@@ -124,4 +123,4 @@ class ResourceStore:
 
 
 def _decode_object(text: str) -> dict[str, Any]:
-    return decode_json_object(text, "the rehearsed cloud", ENGINE_DOCUMENT)
+    return decode_json_object(text, "the simulated cloud", ENGINE_DOCUMENT)

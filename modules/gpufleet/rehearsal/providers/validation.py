@@ -1,6 +1,6 @@
-"""What a cloud would refuse: missing inputs, and combinations that its API rejects. Pure.
+"""Validate inputs as a cloud does: missing inputs, and combinations that its API rejects. Pure.
 
-Only refusals that the clouds document; a rehearsal that accepts what the cloud refuses would teach wrongly.
+Only documented refusals of the clouds are implemented.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _GPU_FAMILIES = ("a2-", "a3-", "a4-", "g2-", "g4-")
 
 
 def validate_inputs(kind: ResourceType, inputs: PlainValues) -> Iterator[Problem]:
-    """Yield every reason to refuse these inputs."""
+    """Yield (property, reason) for every problem with these inputs."""
     for key in kind.required:
         if key not in inputs:
             yield key, f"missing required property {key!r}"
@@ -40,12 +40,12 @@ def _aws_ingress(inputs: PlainValues) -> Iterator[Problem]:
     sources = ("cidrIpv4", "cidrIpv6", "prefixListId", "referencedSecurityGroupId")
     present = [key for key in sources if key in inputs]
     if len(present) != 1:
-        yield "", f"exactly one of {', '.join(sources)} must be given, not {present}"
+        yield "", f"exactly one of {', '.join(sources)} must be set, got {present}"
 
 
 def _aws_group(inputs: PlainValues) -> Iterator[Problem]:
     if not any(key in inputs for key in ("launchTemplate", "mixedInstancesPolicy", "launchConfiguration")):
-        yield "", "one of launchTemplate, mixedInstancesPolicy, launchConfiguration must be given"
+        yield "", "one of launchTemplate, mixedInstancesPolicy, launchConfiguration must be set"
     min_size, max_size = inputs.get("minSize"), inputs.get("maxSize")
     desired = inputs.get("desiredCapacity", min_size)
     if UNKNOWN not in (min_size, max_size, desired) and not (min_size or 0) <= (desired or 0) <= (

@@ -73,7 +73,7 @@ def apt_proxy() -> str:
 def parse_sources(text: str) -> list[Source]:
     """Parse a sources file in either format: ``deb …`` lines or blocks of fields."""
     one_line = [line.split() for line in text.splitlines() if line.startswith(("deb ", "deb\t", "deb["))]
-    return [_parse_one_line(words) for words in one_line] if one_line else list(_parse_blocks(text))
+    return [_parse_one_line(fields) for fields in one_line] if one_line else list(_parse_blocks(text))
 
 
 def find_mirror(suite: str, sources: Iterable[Source]) -> Source | None:
@@ -85,7 +85,9 @@ def find_mirror(suite: str, sources: Iterable[Source]) -> Source | None:
 def _parse_one_line(fields: list[str]) -> Source:
     arguments = fields[1:]
     if arguments and arguments[0].startswith("["):
-        last_option = next((i for i, word in enumerate(arguments) if word.endswith("]")), len(arguments) - 1)
+        last_option = next(
+            (i for i, argument in enumerate(arguments) if argument.endswith("]")), len(arguments) - 1
+        )
         arguments = arguments[last_option + 1 :]
     uri, suite, *components = [*arguments, "", ""][: max(len(arguments), 2)]
     return Source(uri, (suite,), tuple(components))

@@ -43,7 +43,7 @@ class Faults:
     source: str = ""
     lines: Mapping[str, int] = field(default_factory=dict)
 
-    def at(self, place: str) -> frozenset[str]:
+    def faults_at(self, place: str) -> frozenset[str]:
         """Return the faults of the host at ``rack/slot``."""
         return self.by_place.get(place, frozenset())
 
@@ -54,12 +54,12 @@ class Faults:
                 examples = ", ".join(sorted(known)[:3]) or "none: the stack has no rack"
                 raise InputError(
                     "no such node",
-                    where=self._where(place),
+                    where=self._location(place),
                     key=place,
                     remedy=f"nodes are rack/slot: {examples} …",
                 )
 
-    def _where(self, place: str) -> str:
+    def _location(self, place: str) -> str:
         return f"{self.source}:{self.lines[place]}" if place in self.lines else self.source
 
 

@@ -54,14 +54,14 @@ def backing_files(plan: HostPlan) -> list[Path]:
 def attach_devices(plan: HostPlan) -> list[str]:
     """Attach a device for each drive of a host and return their paths; keep existing ones."""
     files = backing_files(plan)
-    detach_devices(plan.folder, keep=files)
+    detach_devices(plan.folder, files_to_keep=files)
     attached = {file: device for device, file in _attached_devices(plan.folder)}
     return [attached.get(str(file.resolve())) or _attach_file(file) for file in files]
 
 
-def detach_devices(folder: Path, keep: Collection[Path] = ()) -> None:
+def detach_devices(folder: Path, files_to_keep: Collection[Path] = ()) -> None:
     """Detach every device with a backing file under a folder, removed files included, except those to keep."""
-    kept_paths = {str(path.resolve()) for path in keep}
+    kept_paths = {str(path.resolve()) for path in files_to_keep}
     deadline = time.monotonic() + DETACH_TIMEOUT_S
     # A detached device disappears with its last user: the mounts of a host that has just stopped may take a moment.
     while remaining := [device for device, file in _attached_devices(folder) if file not in kept_paths]:

@@ -1,7 +1,7 @@
 """What one fault run works in: a project, a state folder and a temporary folder of its own, all marked.
 
 Everything that a run starts inherits an environment variable with the run's name, so that a process which
-outlives it is found through /proc, whoever started it.
+outlives it is found through /proc.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class CommandResult:
     err: str
 
     def __str__(self) -> str:
-        said = [text.strip().splitlines()[-2:] for text in (self.err, self.out) if text.strip()]
-        text = " | ".join(line for lines in said for line in lines) or "no output"
+        last_lines = [text.strip().splitlines()[-2:] for text in (self.err, self.out) if text.strip()]
+        text = " | ".join(line for lines in last_lines for line in lines) or "no output"
         return f"`{' '.join(self.arguments)}` exit {self.code}: {text}"
 
 
@@ -83,7 +83,7 @@ class Running:
 class Run:
     """One fault run: its folders, its random numbers and what it found wrong."""
 
-    world: World
+    workspace: Workspace
     kind: str
     seed: int
     folder: Path
@@ -97,9 +97,9 @@ class Run:
         self.tmp, self.streams = self.folder / "tmp", self.folder / "streams"
         for each in (self.tmp, self.streams, self.folder / "user"):
             each.mkdir(parents=True)
-        shutil.copytree(self.world.template, self.project, symlinks=True)
+        shutil.copytree(self.workspace.template, self.project, symlinks=True)
         self.mark = self.folder.name
-        self.env = self.world.environment() | {
+        self.env = self.workspace.environment() | {
             MARK: self.mark,
             "HOME": str(self.folder / "user"),
             "TMPDIR": str(self.tmp),
@@ -116,9 +116,9 @@ class Run:
         if sentence not in self.violations:
             self.violations.append(sentence)
 
-    def expect(self, holds: Any, sentence: str) -> None:
+    def expect(self, condition: Any, sentence: str) -> None:
         """Record a violation unless the condition holds."""
-        if not holds:
+        if not condition:
             self.violate(sentence)
 
     def inspect(self, result: CommandResult) -> None:
@@ -132,8 +132,8 @@ class Run:
         self, *arguments: Any, program: str = "gpufleet", cwd: Path | None = None, **env: str
     ) -> Running:
         """Start one of our commands, or another program."""
-        words = (program, *map(str, arguments))
-        return Running(self, words, self.env | env, cwd or self.project)
+        command = (program, *map(str, arguments))
+        return Running(self, command, self.env | env, cwd or self.project)
 
     def call(self, *arguments: Any, **more: Any) -> CommandResult:
         """Run a command to its end."""
@@ -145,13 +145,13 @@ class Run:
         self.expect(result.code == 0, f"the same command again does not converge: {result}")
         return result
 
-    def interrupt(self, running: Running, watched: Path, whole: float) -> bool:
+    def interrupt(self, running: Running, watched: Path, total_seconds: float) -> bool:
         """SIGKILL a command: at any moment, or soon after it first changes a watched file or folder.
 
         Return True if the command still ran then.
         """
         if self.rng.random() < 0.4:
-            self.pause(self.rng.uniform(0, whole), running)
+            self.pause(self.rng.uniform(0, total_seconds), running)
         else:
             before = signature(watched)
             delay = self.rng.uniform(0, 0.12)
@@ -180,15 +180,17 @@ class Run:
     def processes(self) -> dict[int, str]:
         """Return the processes that carry this run's mark, ours left out: pid to command line."""
         mark = f"{MARK}={self.mark}".encode()
-        found = {}
+        command_lines = {}
         for entry in Path("/proc").iterdir():
             if not entry.name.isdigit() or int(entry.name) == os.getpid():
                 continue
             with contextlib.suppress(OSError):
                 if mark in (entry / "environ").read_bytes().split(b"\0"):
-                    words = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-                    found[int(entry.name)] = words.strip()
-        return found
+                    command_line = (
+                        (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                    )
+                    command_lines[int(entry.name)] = command_line.strip()
+        return command_lines
 
     def close(self) -> None:
         """Undo what the run mounted or changed, end what outlived it, remove its folder."""
@@ -199,7 +201,7 @@ class Run:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-class World:
+class Workspace:
     """What all runs of a campaign share: a project to copy, prepared registries, and how long commands take."""
 
     def __init__(self) -> None:
@@ -215,8 +217,8 @@ class World:
         """Return an environment that knows this Python and nothing of the person who runs the campaign."""
         scripts = str(Path(sys.executable).parent)
         cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-        kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
-        return kept | {
+        inherited = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
+        return inherited | {
             "PATH": os.pathsep.join([scripts, os.environ["PATH"]]),
             "VIRTUAL_ENV": str(Path(scripts).parent),
             "XDG_CACHE_HOME": cache,
@@ -228,7 +230,7 @@ class World:
         folder = self.folder / f"{kind}-{seed}-{os.getpid()}-{self._number}"
         return Run(self, kind, seed, folder, random.Random(f"{kind}:{seed}"))
 
-    def keep(self, name: str, make: Callable[[], Any]) -> Any:
+    def cached(self, name: str, make: Callable[[], Any]) -> Any:
         """Return something that is made once for the whole campaign."""
         if name not in self.shared:
             self.shared[name] = make()
@@ -264,23 +266,23 @@ def make_project(target: Path) -> None:
 def signature(path: Path) -> tuple[tuple[str, int, int], ...]:
     """Return what tells whether a file, or anything in a folder, has changed."""
     paths = sorted(path.rglob("*")) if path.is_dir() else [path]
-    found = []
+    entries = []
     for each in paths:
         with contextlib.suppress(OSError):
             stat = each.stat()
-            found.append((str(each), stat.st_size, stat.st_mtime_ns))
-    return tuple(found)
+            entries.append((str(each), stat.st_size, stat.st_mtime_ns))
+    return tuple(entries)
 
 
 def leftovers(run: Run) -> Iterator[str]:
     """Name what a run left outside its results: processes, temporary files, mounts, half-written files."""
-    ours = {pid: text for pid, text in run.processes().items() if "[mux]" not in text}
-    for pid, text in ours.items():
+    processes = {pid: text for pid, text in run.processes().items() if "[mux]" not in text}
+    for pid, text in processes.items():
         yield f"process {pid}: {text[:120]}"
     for path in sorted(run.tmp.iterdir()):
         yield f"temporary {path.name}"
     for line in Path("/proc/mounts").read_text().splitlines():
-        if str(run.folder) in line and line.split()[1] not in run.world.shared.get("mounts", ()):
+        if str(run.folder) in line and line.split()[1] not in run.workspace.shared.get("mounts", ()):
             yield f"mount {line.split()[1]}"
     for path in run.home.rglob("*") if run.home.is_dir() else ():
         if path.name.endswith((".new", ".part", ".tmp", "-partial.json")) or path.name.startswith(
