@@ -1,8 +1,8 @@
-"""Exact money: decimals inside, cents only at the edge.
+"""Exact money: decimals inside, rounded only for output.
 
-Prices enter as the decimal a person would read (``21.957642``), are multiplied and summed exactly, and are
-rounded once, half up, where they are shown: months to cents, hours to millionths. A change is the difference
-of the two rounded months, so that the figures a reader sees add up.
+Prices enter as the decimal that a person would read (``21.957642``). They are multiplied and summed exactly,
+and rounded once, half up, for output: months to cents, hours to millionths. A change is the difference of the
+two rounded months, so that the printed figures add up.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MILLIONTH = Decimal("0.000001")
 
 
 def to_decimal(value: float | str | Decimal) -> Decimal:
-    """Return the decimal that ``value`` is written as, not its binary neighbour."""
+    """Return the decimal that ``value`` is written as, without binary rounding."""
     return value if isinstance(value, Decimal) else Decimal(str(value))
 
 
@@ -36,7 +36,7 @@ def round_hourly_rate(amount: Decimal) -> Decimal:
 
 @dataclass(frozen=True)
 class Range:
-    """What is expected, and the least and most it can be. No value is negative."""
+    """An expected value and its bounds. No value is negative."""
 
     low: Decimal
     expected: Decimal
@@ -54,7 +54,7 @@ class Range:
 
     @classmethod
     def spanning(cls, low: Decimal, expected: Decimal, high: Decimal) -> Range:
-        """Return a range from values that may be out of order: low and high give way to expected."""
+        """Return a range from values that may be out of order: it always includes ``expected``."""
         return cls(min(low, expected), expected, max(high, expected))
 
     @classmethod
@@ -67,7 +67,7 @@ class Range:
 
     @property
     def is_exact(self) -> bool:
-        """Tell whether low and high are the same."""
+        """True if low and high are the same."""
         return self.low == self.high
 
     def __add__(self, other: Range) -> Range:
@@ -78,14 +78,16 @@ class Range:
         return Range(self.low * by.low, self.expected * by.expected, self.high * by.high)
 
     def minus(self, other: Range) -> Range:
-        """Return what is left, scenario by scenario, when ``other`` is taken away; never below zero."""
-        left = [
-            max(ZERO, a - b)
-            for a, b in zip(
-                (self.low, self.expected, self.high), (other.low, other.expected, other.high), strict=True
+        """Return the difference per scenario, never below zero."""
+        low, expected, high = (
+            max(ZERO, own - taken)
+            for own, taken in (
+                (self.low, other.low),
+                (self.expected, other.expected),
+                (self.high, other.high),
             )
-        ]
-        return Range(min(left), left[1], max(left))
+        )
+        return Range(min(low, expected, high), expected, max(low, expected, high))
 
 
 ZERO_RANGE = Range(ZERO, ZERO, ZERO)

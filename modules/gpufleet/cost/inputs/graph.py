@@ -1,4 +1,4 @@
-"""The resources of one side, and how they refer to each other before any of them has an id."""
+"""The resources of one program, and how they refer to each other before any of them has an id."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpufleet.engine import Marker, Resource
 
 Key = TypeVar("Key")
 
-# azure-native calls a resource's name after its kind.
+# The inputs that azure-native uses for the names of these resources; "name" of all others.
 NAME_KEYS = {
     "azure-native:resources:ResourceGroup": "resourceGroupName",
     "azure-native:compute:CapacityReservationGroup": "capacityReservationGroupName",
@@ -24,7 +24,7 @@ NAME_KEYS = {
 
 
 def unversioned_type(type_token: str) -> str:
-    """Return a type without the API version that azure-native may carry in it."""
+    """Return a type without the API version that azure-native may include."""
     package, _, rest = type_token.partition(":")
     module, _, name = rest.partition(":")
     family, _, version = module.partition("/")
@@ -32,28 +32,28 @@ def unversioned_type(type_token: str) -> str:
 
 
 class Graph:
-    """Look-ups over the resources of one side, and what is said of their use."""
+    """Look-ups over the resources of one program, with their usage."""
 
     def __init__(self, resources: Iterable[Resource], usage: UsageFile = NO_USAGE) -> None:
         self.resources = tuple(resources)
-        self._said = usage
+        self._usage = usage
         self._by_urn = {resource.urn: resource for resource in self.resources if not resource.delete}
-        self._by_kind: dict[str, list[Resource]] = {}
+        self._by_type: dict[str, list[Resource]] = {}
         for resource in self._by_urn.values():
-            self._by_kind.setdefault(unversioned_type(resource.type), []).append(resource)
-        # By kind: which resources answer to a name, and which a component holds. Made when first asked for.
-        self._named: dict[str, dict[str, list[Resource]]] = {}
-        self._held: dict[str, dict[str | None, list[Resource]]] = {}
+            self._by_type.setdefault(unversioned_type(resource.type), []).append(resource)
+        # Indices by type, made at first use: resources by name or id, and by parent component.
+        self._by_name: dict[str, dict[str, list[Resource]]] = {}
+        self._by_parent: dict[str, dict[str | None, list[Resource]]] = {}
         self._tags: dict[tuple[str, bool], dict[str, str]] = {}
-        self._pointing: dict[tuple[object, ...], dict[str, list[Resource]]] = {}
+        self._referrers: dict[tuple[object, ...], dict[str, list[Resource]]] = {}
 
     def get(self, urn: str | None) -> Resource | None:
         """Return the live resource of that URN."""
         return self._by_urn.get(urn) if urn else None
 
-    def resources_of_type(self, *kinds: str) -> list[Resource]:
+    def resources_of_type(self, *types: str) -> list[Resource]:
         """Return the live resources of these types."""
-        return [resource for wanted in kinds for resource in self._by_kind.get(wanted, [])]
+        return [resource for type_ in types for resource in self._by_type.get(type_, [])]
 
     def find_provider(self, resource: Resource) -> Resource | None:
         """Return the explicit provider resource (``urn::id``) that manages this one."""
@@ -61,74 +61,74 @@ class Graph:
 
     def tags_of(self, resource: Resource) -> dict[str, str]:
         """Return a resource's own tags or labels."""
-        key = (resource.urn, resource.delete)  # one that awaits deletion may stand beside its successor
+        key = (resource.urn, resource.delete)  # a pending deletion has the URN of its replacement
         if key not in self._tags:
             self._tags[key] = tags(resource.inputs)
         return self._tags[key]
 
     def usage_of(self, resource: Resource) -> Usage:
-        """Return what the usage file says of a resource."""
-        return self._said.for_resource(resource)
+        """Return the usage of a resource from the usage file."""
+        return self._usage.for_resource(resource)
 
     def terms_of(
         self, resource: Resource, *templates: Resource | None, spot: bool | Marker | None = None
     ) -> Terms:
         """Return how a resource is bought: its tags, its own market setting, and the hours it is used."""
-        found = read_terms(resource, *templates, spot=spot)
+        terms = read_terms(resource, *templates, spot=spot)
         hours = self.usage_of(resource).hours_per_month
-        return found if hours is None else replace(found, hours=hours)
+        return terms if hours is None else replace(terms, hours=hours)
 
     def resolve_size(self, resource: Resource, declared: Range | None) -> Range | None:
         """Return a group's size: as the usage file has it, else as declared."""
         return self.usage_of(resource).size(declared)
 
-    def find_target(self, resource: Resource, path: tuple[str | int, ...], *kinds: str) -> Resource | None:
-        """Return the resource that an input refers to.
+    def find_target(self, resource: Resource, path: tuple[str | int, ...], *types: str) -> Resource | None:
+        """Return the resource of these types that an input refers to.
 
-        A known id or name is looked up. An id that deployment will bring (and one that a preview does not
-        show on the other side) is followed through the engine's property dependencies; where those are not
-        told either, to the only candidate in the same component.
+        A known id or name is looked up. An id that is not known yet is resolved by the engine's property
+        dependencies, and without those by the only candidate in the same component.
         """
-        value = read_text(resource.inputs, *path)
-        if value is None:
+        reference = read_text(resource.inputs, *path)
+        if reference is None:
             return None
-        made_from = resource.property_dependencies.get(str(path[0]), ())
-        chosen = self._answering(value, kinds) if isinstance(value, str) else []
-        chosen = chosen or [
-            found for found in map(self.get, made_from) if found and unversioned_type(found.type) in kinds
-        ]
-        if not chosen and not isinstance(value, str):
-            chosen = [found for wanted in kinds for found in self._beside(resource, wanted)]
-        return chosen[0] if len(chosen) == 1 else None
+        candidates = self._find_by_name(reference, types) if isinstance(reference, str) else []
+        if not candidates:
+            dependencies = map(self.get, resource.property_dependencies.get(str(path[0]), ()))
+            candidates = [each for each in dependencies if each and unversioned_type(each.type) in types]
+        if not candidates and not isinstance(reference, str):
+            candidates = [each for type_ in types for each in self._siblings(resource, type_)]
+        return candidates[0] if len(candidates) == 1 else None
 
-    def find_referrers(self, resource: Resource, path: tuple[str | int, ...], *kinds: str) -> list[Resource]:
-        """Return the resources of these kinds whose input refers to this one: its autoscalers, its schedules."""
-        key = (path, kinds, unversioned_type(resource.type))
-        if key not in self._pointing:
-            found = ((each, self.find_target(each, path, key[2])) for each in self.resources_of_type(*kinds))
-            targets = {each.urn: target.urn for each, target in found if target}
-            pointing = (each for each in self.resources_of_type(*kinds) if each.urn in targets)
-            self._pointing[key] = _index(pointing, lambda each: {targets[each.urn]})
-        return self._pointing[key].get(resource.urn, [])
+    def find_referrers(self, resource: Resource, path: tuple[str | int, ...], *types: str) -> list[Resource]:
+        """Return the resources of these types whose input refers to this one, such as its autoscalers."""
+        target_type = unversioned_type(resource.type)
+        key = (path, types, target_type)
+        if key not in self._referrers:
+            index: dict[str, list[Resource]] = {}
+            for referrer in self.resources_of_type(*types):
+                if target := self.find_target(referrer, path, target_type):
+                    index.setdefault(target.urn, []).append(referrer)
+            self._referrers[key] = index
+        return self._referrers[key].get(resource.urn, [])
 
-    def _answering(self, value: str, kinds: tuple[str, ...]) -> list[Resource]:
-        """Return the resources of these kinds that have such a name or id, or one that ends in it."""
-        found: dict[str, Resource] = {}
-        for wanted in kinds:
-            if wanted not in self._named:
-                self._named[wanted] = _index(self._by_kind.get(wanted, ()), _names)
-            for name in (value, value.rsplit("/", 1)[-1]):
-                found |= {each.urn: each for each in self._named[wanted].get(name, ())}
-        return list(found.values())
+    def _find_by_name(self, reference: str, types: tuple[str, ...]) -> list[Resource]:
+        """Return the resources of these types by name or id; of a URL also by its last part."""
+        matches: dict[str, Resource] = {}
+        for type_ in types:
+            if type_ not in self._by_name:
+                self._by_name[type_] = _index(self._by_type.get(type_, ()), _names)
+            for name in (reference, reference.rsplit("/", 1)[-1]):
+                matches |= {each.urn: each for each in self._by_name[type_].get(name, ())}
+        return list(matches.values())
 
-    def _beside(self, resource: Resource, wanted: str) -> list[Resource]:
-        """Return the resources of a kind in the same component."""
-        if wanted not in self._held:
-            self._held[wanted] = _index(self._by_kind.get(wanted, ()), lambda each: {each.parent})
-        return self._held[wanted].get(resource.parent, [])
+    def _siblings(self, resource: Resource, type_: str) -> list[Resource]:
+        """Return the resources of a type in the same component."""
+        if type_ not in self._by_parent:
+            self._by_parent[type_] = _index(self._by_type.get(type_, ()), lambda each: {each.parent})
+        return self._by_parent[type_].get(resource.parent, [])
 
     def pool_name(self, resource: Resource) -> str:
-        """Return the name of the component that holds a resource, its own where none does."""
+        """Return the name of the component that a resource is in, else its own."""
         parent = self.get(resource.parent)
         return parent.name if parent and not parent.custom and ":Stack" not in parent.type else resource.name
 
@@ -136,16 +136,16 @@ class Graph:
 def _index(
     resources: Iterable[Resource], keys: Callable[[Resource], Iterable[Key]]
 ) -> dict[Key, list[Resource]]:
-    """Put resources under each of their keys."""
-    found: dict[Key, list[Resource]] = {}
+    """Return the resources by each of their keys."""
+    index: dict[Key, list[Resource]] = {}
     for resource in resources:
         for key in keys(resource):
-            found.setdefault(key, []).append(resource)
-    return found
+            index.setdefault(key, []).append(resource)
+    return index
 
 
 def _names(resource: Resource) -> set[str]:
-    """Return what a resource may be referred to by."""
+    """Return the names and ids by which others may refer to a resource."""
     own_name = NAME_KEYS.get(unversioned_type(resource.type), "name")
     names = {resource.id, read_text(resource.inputs, own_name), read_text(resource.inputs, "id")}
     names |= {read_text(resource.outputs, key) for key in ("id", "name", "selfLink", "arn")}

@@ -18,7 +18,7 @@ class ReservationClaim:
     """The reservation that may cover a machine: one by URN, or any open one with the same attributes.
 
     ``reservation_id`` is the id that the program gives: the reservation may be in no stack of ours.
-    ``attributes`` must match beside the machine type: platform and tenancy, accelerators and local disks.
+    ``attributes`` must match in addition to the machine type: platform and tenancy, accelerators and local disks.
     ``zone`` is None where several zones are possible, or the zone is not known.
     """
 

@@ -16,7 +16,7 @@ AGAINST = ("on_demand", "spot")
 
 @dataclass(frozen=True)
 class BreakEven:
-    """One commitment against one way to pay by the hour: 730 h * committed price = hours * hourly price."""
+    """One commitment against an hourly purchase: 730 h * committed price = hours * hourly price."""
 
     machine: str
     region: str
@@ -42,11 +42,11 @@ class BreakEven:
 
     @property
     def verdict(self) -> str:
-        """Return the answer in words."""
+        """Return the comparison as text."""
         hours = self.hours_per_month
         if hours is None:
-            lacks = self.commitment if self.committed is None else self.against
-            return f"no usable {lacks} price in the catalogue"
+            missing = self.commitment if self.committed is None else self.against
+            return f"no usable {missing} price in the catalogue"
         if hours > HOURS_PER_MONTH:
             return f"never: {self.against.replace('_', ' ')} is cheaper even around the clock"
         return f"above {hours:.0f} hours a month ({hours / HOURS_PER_MONTH * 100:.0f} % of it)"
@@ -59,18 +59,19 @@ def break_even(
     book: PriceBook | None = None,
     committed: dict[str, Price] | None = None,
 ) -> tuple[BreakEven, ...]:
-    """Set each term against on-demand and spot. ``committed`` are prices of one's own, by term."""
+    """Compare each term with on-demand and spot. ``committed`` are negotiated prices, by term."""
     prices = book or PriceBook()
-    own = committed or {}
-    found = {kind: prices.machine(cloud, region, machine, kind) for kind in (*TERMS, *AGAINST)} | own
+    negotiated = committed or {}
+    listed = {purchase: prices.machine(cloud, region, machine, purchase) for purchase in (*TERMS, *AGAINST)}
+    by_purchase = listed | negotiated
     return tuple(
-        BreakEven(machine, region, term, against, found.get(term), found.get(against))
-        for term in (*TERMS, *(name for name in own if name not in TERMS))
+        BreakEven(machine, region, term, against, by_purchase.get(term), by_purchase.get(against))
+        for term in (*TERMS, *(name for name in negotiated if name not in TERMS))
         for against in AGAINST
     )
 
 
-def break_even_document(found: tuple[BreakEven, ...]) -> list[dict[str, Any]]:
+def break_even_document(comparisons: tuple[BreakEven, ...]) -> list[dict[str, Any]]:
     """Return the comparison as JSON."""
     return [
         {
@@ -86,7 +87,7 @@ def break_even_document(found: tuple[BreakEven, ...]) -> list[dict[str, Any]]:
             "committed": _price(each.committed),
             "hourly": _price(each.hourly),
         }
-        for each in found
+        for each in comparisons
     ]
 
 

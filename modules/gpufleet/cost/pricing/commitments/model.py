@@ -35,7 +35,7 @@ Text = Annotated[str, Field(min_length=1)]
 
 
 class _Commitment(FrozenModel):
-    """What every commitment says. ``rank``: lower is more specific and is used first."""
+    """The fields of every commitment. A lower ``rank`` is more specific and is used first."""
 
     id: Id
     start: date
@@ -65,12 +65,12 @@ class _Commitment(FrozenModel):
         return min(HOURS_PER_MONTH, self.window_hours)
 
     def is_in_force(self, on: date) -> bool:
-        """Tell whether it is in force on a day."""
+        """Return whether it is in force on a day."""
         return self.start <= on < self.end
 
 
 class _Counted(_Commitment):
-    """So many machines of one type in one region."""
+    """A number of machines of one type in one region."""
 
     region: Text
     machine: Text
@@ -78,7 +78,7 @@ class _Counted(_Commitment):
 
 
 class _Machines(_Counted):
-    """Machines that are paid by the hour, each."""
+    """Machines with an hourly price each."""
 
     usd_per_hour: Annotated[Paid, Field(description="per machine")]
 
@@ -89,7 +89,7 @@ class _Machines(_Counted):
 
 
 class _Dollars(_Commitment):
-    """So many dollars an hour, spent at discounted rates: given for each machine, or as one discount."""
+    """Dollars an hour, spent at discounted rates: one per machine, or one discount."""
 
     usd_per_hour: Annotated[PositiveFloat, Field(description="the hourly commitment, in all")]
     rates: Annotated[
@@ -118,7 +118,7 @@ class _Dollars(_Commitment):
         return on_demand * (1 - to_decimal(self.discount_percent) / 100)
 
     def covers(self, machine: str, region: str) -> bool:  # noqa: ARG002 - narrower plans look at both
-        """Tell whether a machine in a region is in the plan's scope."""
+        """Return whether the plan covers a machine in a region."""
         return True
 
 
@@ -190,7 +190,7 @@ class ResourceCommitment(_Commitment):
     label = "committed use"
 
     @model_validator(mode="after")
-    def _something(self) -> Self:
+    def _commits_to_resources(self) -> Self:
         if (self.accelerator is None) != (self.accelerators is None):
             raise spec_error("accelerator and accelerators go together", "give both or neither")
         if self.vcpus is None and self.accelerators is None:
@@ -219,7 +219,7 @@ class InstanceSavingsPlan(_Dollars):
     label = "EC2 Instance Savings Plan"
 
     def covers(self, machine: str, region: str) -> bool:
-        """Tell whether a machine is of the plan's family, in its region."""
+        """Return whether a machine is of the plan's family, in its region."""
         return region == self.region and machine.partition(".")[0] == self.family
 
 
@@ -244,7 +244,7 @@ class SpendCommitment(_Dollars):
     label = "flexible committed use"
 
     def covers(self, machine: str, region: str) -> bool:  # noqa: ARG002 - any region
-        """Tell whether a machine's series is eligible."""
+        """Return whether a machine's series is eligible."""
         return any(machine.startswith(f"{series}-") for series in self.series)
 
 

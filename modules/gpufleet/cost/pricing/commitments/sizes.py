@@ -1,10 +1,10 @@
-"""How far one reservation stretches over the sizes of a family.
+"""Size flexibility: how one reservation covers other sizes of its family.
 
 AWS: the EC2 User Guide, "How Reserved Instances are applied" (github.com/awsdocs/amazon-ec2-user-guide,
 doc_source/apply_ri.md at 0965564, read 2026-11-21). A regional Linux reservation with default tenancy covers
 any size of its family, the smallest first, in proportion to the sizes' normalisation factors. The guide's
-current wording excludes the families below; most GPU families are among them. A family that it does not
-name, and a size without a factor, is taken as not flexible unless its size is in the table.
+current wording excludes the families below; most GPU families are among them. A size without
+a factor is not flexible.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ NOT_FLEXIBLE = frozenset(
 
 
 def normalization_factor(machine: str) -> Decimal | None:
-    """Return a size's normalisation factor; None where its family or size is not flexible."""
+    """Return a size's normalisation factor; None if its family or size is not flexible."""
     family, _, size = machine.partition(".")
     return None if family in NOT_FLEXIBLE else FACTORS.get(size)
 
 
-def normalized_share(bought: str, wanted: str) -> Decimal | None:
-    """Return how much of one ``bought`` reservation a ``wanted`` machine takes; None where it takes none."""
-    if bought == wanted:
+def normalized_share(reserved: str, machine: str) -> Decimal | None:
+    """Return how much of one reserved machine another one uses; None if it cannot use it."""
+    if reserved == machine:
         return Decimal(1)
-    if bought.partition(".")[0] != wanted.partition(".")[0]:
+    if reserved.partition(".")[0] != machine.partition(".")[0]:
         return None
-    held, needed = normalization_factor(bought), normalization_factor(wanted)
-    return None if held is None or needed is None else needed / held
+    reserved_factor, machine_factor = normalization_factor(reserved), normalization_factor(machine)
+    return None if reserved_factor is None or machine_factor is None else machine_factor / reserved_factor

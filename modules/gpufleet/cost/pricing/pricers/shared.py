@@ -58,7 +58,7 @@ def hidden_component(marker: Marker | None, description: str, component: str) ->
 def licence_components(system: str) -> list[UnpricedComponent]:
     """Return the licence of a system, by its platform's or image's name; empty for plain Linux."""
     name = system.lower()
-    brand = next((brand for word, brand in LICENCES.items() if word in name), None)
+    brand = next((brand for part, brand in LICENCES.items() if part in name), None)
     if brand is None or any(free in name for free in FREE_SYSTEMS):
         return []
     return [UnpricedComponent(f"its {brand} licence: prices here are those of Linux machines", "licence")]
@@ -68,7 +68,7 @@ def size_range(minimum: Number, desired: Number, maximum: Number) -> Range | Non
     """Return a group's size: desired between its bounds.
 
     A missing size is the lower bound, as in the clouds. An unknown one is expected at the upper bound, so
-    that a budget errs on the safe side; None if there is no bound either.
+    that a budget errs on the safe side. Return None if that is not known either.
     """
     known_sizes = [size for size in (minimum, desired, maximum) if isinstance(size, Decimal)]
     if isinstance(desired, Decimal):

@@ -267,7 +267,7 @@ def _used_capacity(resource: Resource, capacity: _TargetCapacity, graph: Graph) 
 
 
 def _part_context(machines: Components, types: MachineTypes | UnpricedComponent) -> PartContext | None:
-    """Return the context of the parts of all machines, None if there are no machines to count."""
+    """Return the context of the parts of all machines, None if none can be counted."""
     components = [component for component in machines if isinstance(component, CostComponent)]
     if not components or isinstance(types, UnpricedComponent):
         return None

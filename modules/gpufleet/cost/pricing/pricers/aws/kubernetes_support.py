@@ -40,8 +40,8 @@ def extended_support_components(inputs: Any, on: date | None = None) -> Componen
 def load_support_ends() -> dict[tuple[int, int], date]:
     """Return the day on which standard support of each version ends."""
     rows = packaged_rows("gpufleet.cost", "data/eks_support.csv")
-    ends = [(_version_key(row["version"]), row["standard_support_ends"]) for row in rows]
-    return {version: date.fromisoformat(day) for version, day in ends if version}
+    end_days = [(_version_key(row["version"]), row["standard_support_ends"]) for row in rows]
+    return {version: date.fromisoformat(day) for version, day in end_days if version}
 
 
 def _version_key(version: str) -> tuple[int, int] | None:

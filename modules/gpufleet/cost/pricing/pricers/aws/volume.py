@@ -69,12 +69,12 @@ def parse_block_device(inputs: Any) -> VolumeInputs:
 
 def parse_attached_volumes(inputs: Any, root: Any) -> AttachedVolumes:
     """Parse the root device and the further devices of an instance or a launch configuration."""
-    further = [parse_block_device(device) for device in read_list(inputs, "ebsBlockDevices")]
+    data_volumes = [parse_block_device(device) for device in read_list(inputs, "ebsBlockDevices")]
     marker = read_marker(inputs, "ebsBlockDevices")
     return AttachedVolumes(
         (
             ("disk:root", parse_block_device(root or {})),
-            *((f"disk:{index}", volume) for index, volume in enumerate(further, start=1)),
+            *((f"disk:{index}", volume) for index, volume in enumerate(data_volumes, start=1)),
         ),
         tuple(hidden_component(marker, "its further volumes are", "disk:1")),
     )
